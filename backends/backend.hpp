@@ -1,0 +1,124 @@
+// The host-side interface of a target: memory, streams, events, graphs, launches. One object per rank and device.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/launch_types.hpp"
+#include "backends/unique_fd.hpp"
+#include "plait/types.hpp"
+
+namespace plait {
+
+/// What a device is, as far as choices depend on it.
+struct DeviceInfo {
+  BackendKind backend = BackendKind::host;
+  int ordinal = 0;
+  std::string name;          // "NVIDIA H200"
+  std::string architecture;  // "sm_90", "x86_64"
+  std::string id;            // unique in the node: PCI address, or "host"
+  unsigned units = 1;        // multiprocessors; blocks that run at once on the host
+  std::size_t memory = 0;    // bytes
+};
+
+/// A stream of the target (cudaStream_t, hipStream_t, HostStream*), not owned. Null is the target's default stream.
+using NativeStream = void*;
+
+/// A point in a stream.
+class Event {
+ public:
+  virtual ~Event() = default;
+  virtual void record(NativeStream stream) = 0;
+  virtual bool done() = 0;
+  virtual void synchronize() = 0;
+  /// Makes `stream` wait for the last record, without the host waiting.
+  virtual void wait_in(NativeStream stream) = 0;
+  /// Milliseconds from `earlier` to this event; both must be done.
+  virtual double milliseconds_since(const Event& earlier) const = 0;
+};
+
+/// Captured work. Launching it again needs no planning; parameters are those of the capture.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+  virtual void launch(NativeStream stream) = 0;
+};
+
+/// One virtual range in which rank r's memory of a symmetric allocation lies at `base + r * stride`.
+/// Unmaps everything when destroyed; the memory itself lives until the last rank has unmapped it.
+class SymmetricRange {
+ public:
+  virtual ~SymmetricRange() = default;
+  virtual WindowView view() const noexcept = 0;
+  /// Creates the memory of this rank, zeroed, and returns the descriptor that peers import.
+  virtual UniqueFd create_local(int rank) = 0;
+  /// Maps a peer's memory. Throws `Error(no_peer_access)` if this device can't reach it.
+  virtual void import_peer(int rank, UniqueFd descriptor) = 0;
+};
+
+/// A kernel that is compiled into this process for one target, ready to launch. Opaque; never freed.
+using KernelHandle = const void*;
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual const DeviceInfo& info() const noexcept = 0;
+  /// Makes this device the calling thread's current one. Called at every public entry.
+  virtual void bind() = 0;
+
+  // Memory. Addresses are valid on this device; pinned memory also on the host, at the same address.
+  virtual void* allocate(std::size_t bytes) = 0;
+  virtual void deallocate(void* pointer) noexcept = 0;
+  virtual void* allocate_pinned(std::size_t bytes) = 0;  // zeroed
+  virtual void deallocate_pinned(void* pointer) noexcept = 0;
+  virtual void copy(void* to, const void* from, std::size_t bytes, NativeStream stream) = 0;  // any mix of host and device
+  virtual void fill(void* to, unsigned char value, std::size_t bytes, NativeStream stream) = 0;
+  virtual std::size_t granularity() const noexcept = 0;  // of symmetric memory, bytes
+  virtual std::unique_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes) = 0;
+
+  // Streams and graphs.
+  virtual NativeStream create_stream() = 0;
+  virtual void destroy_stream(NativeStream stream) noexcept = 0;
+  virtual void synchronize(NativeStream stream) = 0;
+  virtual void synchronize_device() = 0;
+  virtual bool is_capturing(NativeStream stream) = 0;
+  virtual std::unique_ptr<Event> create_event() = 0;
+  virtual void begin_capture(NativeStream stream) = 0;
+  virtual std::unique_ptr<Graph> end_capture(NativeStream stream) = 0;
+  /// Runs `function` on a host thread when the stream reaches it; it must not call this interface.
+  virtual void host_call(NativeStream stream, std::function<void()> function) = 0;
+
+  // Kernels.
+  /// The kernel of `family` (an algorithm's name) for `type`, or null.
+  virtual KernelHandle find_kernel(std::string_view family, DataType type) const = 0;
+  /// `args` is copied; at most `max_kernel_args` bytes.
+  virtual void launch(KernelHandle kernel, LaunchShape shape, const void* args, std::size_t bytes, const Watch& watch,
+                      NativeStream stream) = 0;
+  /// Loads every kernel onto the device, so that no launch allocates while another kernel spins.
+  virtual void load_kernels() = 0;
+};
+
+/// Devices of a target in this process; 0 if the target is not built in or has no device or driver.
+int device_count(BackendKind kind);
+/// Why `device_count` is 0, in one sentence; empty if it is not.
+std::string why_no_device(BackendKind kind);
+bool is_built(BackendKind kind);
+std::unique_ptr<Backend> open_backend(BackendKind kind, int ordinal);
+
+// What each target's folder provides to the four functions above; a target that is not built in registers none.
+struct BackendEntry {
+  BackendKind kind;
+  int (*device_count)();
+  std::string (*why_no_device)();
+  std::unique_ptr<Backend> (*open)(int ordinal);
+};
+class BackendRegistration {
+ public:
+  explicit BackendRegistration(const BackendEntry& entry);
+};
+
+}  // namespace plait

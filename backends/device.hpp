@@ -1,0 +1,135 @@
+// The words that kernels are written in. Each target models the concept `Device` in a file of its own (host/host_words.hpp,
+// cuda/cuda_words.hpp); a kernel sees nothing else, and has no #ifdef and no vendor builtin in it.
+//
+// A kernel is `template <class T> struct Kernel { template <Device D> PLAIT_DEVICE static void run(D& dev, const Args& a); };` with a
+// trivially copyable Args. It is run by every thread of `dev.blocks()` blocks of `dev.threads()` threads.
+//
+// Rules that make waiting safe (docs/invariants.md): block b waits only for block b of a peer; every flag has one writer; a rank polls
+// its own memory only; a wait that returns false means that the communicator is broken, and the kernel returns at once.
+#pragma once
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/launch_types.hpp"
+#include "backends/pack.hpp"
+#include "backends/target.hpp"
+
+namespace plait {
+
+/// 8 bytes of data, each half with a flag beside it. A store of a half is atomic on every target, so data and flag arrive together
+/// without any barrier; CUDA moves the whole packet at once. A flag is an epoch: never 0, never the same in two calls that use a slot.
+struct alignas(16) Packet {
+  std::uint32_t data0, flag0, data1, flag1;
+};
+
+/// What a packet carries: 8 bytes of elements.
+struct alignas(8) PacketData {
+  std::uint32_t word[2];
+};
+inline constexpr std::size_t packet_bytes = sizeof(PacketData);
+template <class T>
+using PacketElements = Pack<T, packet_bytes>;
+
+template <class T>
+PLAIT_DEVICE PacketData to_packet(const PacketElements<T>& elements) {
+  return bits_as<PacketData>(elements);
+}
+template <class T>
+PLAIT_DEVICE PacketElements<T> from_packet(PacketData data) {
+  return bits_as<PacketElements<T>>(data);
+}
+
+template <class D>
+concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint32_t* mine, Packet* packet, PacketData data,
+                          const Packet* const (&packets)[2], PacketData (&received)[2], const Waiting (&peers)[2], Waiting who,
+                          Pack<float, D::pack_bytes>* pack) {
+  // Where this thread is.
+  { dev.block() } -> std::same_as<unsigned>;
+  { dev.blocks() } -> std::same_as<unsigned>;
+  { dev.thread() } -> std::same_as<unsigned>;  // in its block
+  { dev.threads() } -> std::same_as<unsigned>;
+
+  // All threads of the block. `all` is also a barrier, and true if all threads passed true.
+  dev.sync();
+  { dev.all(flag) } -> std::same_as<bool>;
+
+  // Packs: aligned loads and stores of `pack_bytes` bytes, of own or of a peer's memory.
+  { dev.load(pack) } -> std::same_as<Pack<float, D::pack_bytes>>;
+  dev.store(pack, *pack);
+
+  // Signals. `signal` is a release at system scope: what this thread wrote, and what its block wrote before the last `sync`, is visible
+  // to whoever sees the value. `wait` is an acquire at system scope: true once `*mine` has reached `at_least` (as a signed difference).
+  dev.signal(slot, 1u);
+  { dev.wait(mine, 1u, who) } -> std::same_as<bool>;
+
+  // Packets. `get` is true once all the packets carry `flag`; their loads are in flight together. Neither orders anything else.
+  dev.put(packet, data, 1u);
+  { dev.get(packets, received, 2, 1u, peers) } -> std::same_as<bool>;
+};
+
+/// Call counter of a block, kept in device memory so that a captured launch advances it at every replay. Zeroed memory means "no call yet".
+/// Skips 0 when it wraps, keeping the parity alternating.
+struct Epoch {
+  std::uint32_t value;
+  PLAIT_DEVICE Epoch next() const { return {value == 0xffffffffu ? 2u : value + 1u}; }
+  PLAIT_DEVICE unsigned half() const { return value & 1u; }  // which of two buffers
+};
+
+/// Elements of a buffer seen as packs of `Bytes` bytes. The base may have any alignment of T and the last pack may be partial: such
+/// packs move element by element, and lanes beyond the end read as zero and are not stored.
+template <class T, std::size_t Bytes>
+class Packs {
+ public:
+  static constexpr std::size_t lanes = Pack<T, Bytes>::lanes;
+
+  PLAIT_DEVICE Packs(T* base, std::size_t count) : base_(base), count_(count), whole_(is_aligned(base) ? count / lanes : 0) {}
+
+  PLAIT_DEVICE std::size_t size() const { return (count_ + lanes - 1) / lanes; }
+
+  /// True if packs [first, last) move as a whole.
+  PLAIT_DEVICE bool whole(std::size_t last) const { return last <= whole_; }
+
+  template <class D>
+  PLAIT_DEVICE Pack<T, Bytes> load(D& dev, std::size_t i) const {
+    if (i < whole_) return dev.load(pack(i));
+    Pack<T, Bytes> p{};
+    for (std::size_t j = 0; j < lanes; ++j)
+      if (i * lanes + j < count_) p.lane[j] = base_[i * lanes + j];
+    return p;
+  }
+  template <class D>
+  PLAIT_DEVICE void store(D& dev, std::size_t i, const Pack<T, Bytes>& p) const {
+    if (i < whole_) return dev.store(pack(i), p);
+    for (std::size_t j = 0; j < lanes; ++j)
+      if (i * lanes + j < count_) base_[i * lanes + j] = p.lane[j];
+  }
+
+ private:
+  static constexpr std::size_t alignment = alignof(Pack<T, Bytes>);
+  PLAIT_DEVICE static bool is_aligned(const T* p) { return reinterpret_cast<std::uintptr_t>(p) % alignment == 0; }
+  PLAIT_DEVICE Pack<T, Bytes>* pack(std::size_t i) const { return reinterpret_cast<Pack<T, Bytes>*>(base_ + i * lanes); }
+
+  T* base_;
+  std::size_t count_;
+  std::size_t whole_;  // packs before this one are aligned and complete
+};
+
+/// A contiguous range [begin, end) of packs, elements or bytes.
+struct Range {
+  std::size_t begin, end;
+  PLAIT_DEVICE std::size_t size() const { return end - begin; }
+};
+
+/// Part `index` of `parts` of [0, size): contiguous, in order, equal up to one `grain`, every inner boundary a multiple of `grain`.
+/// The union of all parts is [0, size); late parts may be empty.
+PLAIT_DEVICE Range part_of(std::size_t size, std::size_t parts, std::size_t index, std::size_t grain = 1) {
+  const std::size_t grains = (size + grain - 1) / grain;
+  const std::size_t base = grains / parts, extra = grains % parts;
+  const std::size_t first = index * base + (index < extra ? index : extra);
+  const std::size_t count = base + (index < extra ? 1 : 0);
+  const std::size_t begin = first * grain, end = (first + count) * grain;
+  return {begin < size ? begin : size, end < size ? end : size};
+}
+
+}  // namespace plait

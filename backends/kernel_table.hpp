@@ -1,0 +1,39 @@
+// Which kernels are compiled into this process for a target: (family, data type) -> the target's own kind of code.
+#pragma once
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "plait/types.hpp"
+
+namespace plait {
+
+template <class Code>
+class KernelTable {
+ public:
+  using Key = std::pair<std::string, DataType>;
+
+  static KernelTable& instance();  // each target defines its own, in its .cpp
+
+  void add(std::string_view family, DataType type, const Code& code) { table_[{std::string(family), type}] = code; }
+  const Code* find(std::string_view family, DataType type) const {
+    const auto it = table_.find({std::string(family), type});
+    return it == table_.end() ? nullptr : &it->second;
+  }
+  template <class Function>
+  void for_each(Function function) const {
+    for (const auto& [key, code] : table_) function(key, code);
+  }
+
+ private:
+  std::map<Key, Code> table_;
+};
+
+/// A list of element types; every kernel.hpp names the types it is compiled for: `using Types = AllTypes;`.
+template <class... T>
+struct TypeList {};
+using AllTypes =
+    TypeList<std::int8_t, std::uint8_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t, f16, bf16, f8e4m3, f8e5m2, float, double>;
+
+}  // namespace plait

@@ -1,0 +1,139 @@
+// Arithmetic on the element types, the same bits on every target: conversions of the small floats, accumulation types, and the
+// reduction operations. Targets may replace a conversion by their own instruction where that gives the same bits.
+#pragma once
+#include <cstdint>
+#include <type_traits>
+
+#include "backends/target.hpp"
+#include "plait/types.hpp"
+
+#if defined(__CUDA_ARCH__)
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#endif
+
+namespace plait {
+
+template <class To, class From>
+PLAIT_DEVICE To bits_as(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  __builtin_memcpy(&to, &from, sizeof(To));
+  return to;
+}
+
+/// Conversions between f32 and a binary float of 1 sign, `Exponent` and `Mantissa` bits, rounding to nearest even. `Finite` formats
+/// (E4M3) have no infinity: their largest code is NaN, and what is too large becomes NaN.
+template <class Storage, int Exponent, int Mantissa, bool Finite>
+struct SmallFloat {
+  static constexpr std::uint32_t bias = (1u << (Exponent - 1)) - 1;
+  static constexpr std::uint32_t sign_bit = 1u << (Exponent + Mantissa);
+  static constexpr std::uint32_t exponent_max = (1u << Exponent) - 1;
+  static constexpr std::uint32_t nan = sign_bit - 1;                                  // all ones below the sign
+  static constexpr std::uint32_t overflow = Finite ? nan : exponent_max << Mantissa;  // what a too large value becomes
+  static constexpr std::uint32_t largest = Finite ? nan - 1 : overflow - 1;
+
+  PLAIT_DEVICE static float widen(Storage storage) {
+    const std::uint32_t bits = storage;
+    const std::uint32_t sign = (bits & sign_bit) << (31 - Exponent - Mantissa);
+    const std::uint32_t magnitude = bits & (sign_bit - 1);
+    if (Finite ? magnitude == nan : magnitude > overflow) return bits_as<float>(sign | 0x7fc00000u);
+    if (!Finite && magnitude == overflow) return bits_as<float>(sign | 0x7f800000u);
+    // Moving the fields into place leaves the exponent too small by the difference of the biases; a multiplication by a power of
+    // two mends that, and turns subnormals into normal numbers exactly.
+    const float scale = bits_as<float>((127u + 127u - bias) << 23);
+    return bits_as<float>(sign | bits_as<std::uint32_t>(bits_as<float>(magnitude << (23 - Mantissa)) * scale));
+  }
+
+  PLAIT_DEVICE static Storage narrow(float value) {
+    const std::uint32_t bits = bits_as<std::uint32_t>(value);
+    const std::uint32_t sign = (bits >> (31 - Exponent - Mantissa)) & sign_bit;
+    const std::uint32_t magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u) return static_cast<Storage>(sign | (Finite ? nan : (overflow | (1u << (Mantissa - 1)))));
+    std::uint32_t result;
+    if (magnitude < (127u - bias + 1) << 23) {
+      // Below the smallest normal: let the f32 adder round to the spacing of the subnormals.
+      const float magic = bits_as<float>((127u - bias + 1 + 23 - Mantissa) << 23);
+      result = bits_as<std::uint32_t>(bits_as<float>(magnitude) + magic) - bits_as<std::uint32_t>(magic);
+    } else {
+      constexpr int drop = 23 - Mantissa;
+      const std::uint32_t even = (magnitude >> drop) & 1u;
+      const std::uint32_t rounded = (magnitude + (1u << (drop - 1)) - 1 + even) >> drop;
+      const std::uint32_t rebias = (127u - bias) << Mantissa;
+      result = rounded - rebias > largest ? overflow : rounded - rebias;
+    }
+    return static_cast<Storage>(sign | result);
+  }
+};
+
+PLAIT_DEVICE float widen(f16 x) {
+#if defined(__CUDA_ARCH__)
+  return __half2float(__ushort_as_half(x.bits));
+#else
+  return SmallFloat<std::uint16_t, 5, 10, false>::widen(x.bits);
+#endif
+}
+PLAIT_DEVICE float widen(bf16 x) { return bits_as<float>(std::uint32_t{x.bits} << 16); }
+PLAIT_DEVICE float widen(f8e4m3 x) { return SmallFloat<std::uint8_t, 4, 3, true>::widen(x.bits); }
+PLAIT_DEVICE float widen(f8e5m2 x) { return SmallFloat<std::uint8_t, 5, 2, false>::widen(x.bits); }
+template <class T>
+requires std::is_arithmetic_v<T> PLAIT_DEVICE T widen(T x) { return x; }
+
+template <class T>
+PLAIT_DEVICE T narrow(std::type_identity_t<decltype(widen(T{}))> x) {
+  if constexpr (std::is_same_v<T, f16>) {
+#if defined(__CUDA_ARCH__)
+    return {__half_as_ushort(__float2half_rn(x))};
+#else
+    return {SmallFloat<std::uint16_t, 5, 10, false>::narrow(x)};
+#endif
+  } else if constexpr (std::is_same_v<T, bf16>) {
+#if defined(__CUDA_ARCH__)
+    return {__bfloat16_as_ushort(__float2bfloat16_rn(x))};
+#else
+    const std::uint32_t bits = bits_as<std::uint32_t>(x);
+    const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return {static_cast<std::uint16_t>(x != x ? 0x7fffu : rounded)};
+#endif
+  } else if constexpr (std::is_same_v<T, f8e4m3>) {
+    return {SmallFloat<std::uint8_t, 4, 3, true>::narrow(x)};
+  } else if constexpr (std::is_same_v<T, f8e5m2>) {
+    return {SmallFloat<std::uint8_t, 5, 2, false>::narrow(x)};
+  } else {
+    return x;
+  }
+}
+
+/// The type that elements of T are summed in.
+template <class T>
+using Accumulated = decltype(widen(T{}));
+
+/// One step of a reduction in the accumulation type. Integers wrap.
+template <class A>
+PLAIT_DEVICE A reduce_sum(A a, A b) {
+  if constexpr (std::is_integral_v<A>) {
+    using Unsigned = std::make_unsigned_t<A>;
+    return static_cast<A>(static_cast<Unsigned>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b)));
+  } else {
+    return a + b;
+  }
+}
+template <class A>
+PLAIT_DEVICE A reduce_prod(A a, A b) {
+  if constexpr (std::is_integral_v<A>) {
+    using Wide = std::conditional_t<(sizeof(A) < 4), std::uint32_t, std::make_unsigned_t<A>>;  // no overflow of promoted int
+    return static_cast<A>(static_cast<Wide>(a) * static_cast<Wide>(b));
+  } else {
+    return a * b;
+  }
+}
+template <class A>
+PLAIT_DEVICE A reduce_min(A a, A b) {
+  return b < a || a != a ? b : a;  // a number wins over a NaN
+}
+template <class A>
+PLAIT_DEVICE A reduce_max(A a, A b) {
+  return a < b || a != a ? b : a;
+}
+
+}  // namespace plait

@@ -1,0 +1,156 @@
+// Packs: a few elements that move and are reduced together, and the reduction itself.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/numeric.hpp"
+#include "backends/target.hpp"
+#include "plait/types.hpp"
+
+namespace plait {
+
+/// `Bytes` bytes of T, a power of two, at least one element.
+template <class T, std::size_t Bytes>
+struct alignas(Bytes < 16 ? Bytes : 16) Pack {
+  static constexpr std::size_t lanes = Bytes / sizeof(T);
+  T lane[lanes];
+};
+
+/// Which operation, on how many ranks. Every kernel carries one in its arguments.
+struct Reduction {
+  ReduceOp op = ReduceOp::sum;
+  int ranks = 1;
+  double scale = 1;  // premul_sum
+};
+
+/// Elements of a pack while they are being reduced: in f32 for 16-bit and 8-bit floats, else in T. The operation is a uniform
+/// branch a pack: the loops wait for links, not for arithmetic.
+///
+/// Where one rank sees all terms:      `reduce.start(first)`, `reduce.add(acc, next)` ..., `reduce.finish(acc)`.
+/// Where partial sums travel (ring):   `reduce.start(reduce.enter(mine))`, `add(acc, partial)`, `reduce.partial(acc)`; nothing at the end.
+template <class T>
+class Reducer {
+ public:
+  using A = Accumulated<T>;
+  template <std::size_t Lanes>
+  struct Accumulator {
+    A lane[Lanes];
+  };
+
+  PLAIT_DEVICE explicit Reducer(const Reduction& reduction) : op_(reduction.op) {
+    if constexpr (floating) {
+      if (op_ == ReduceOp::premul_sum) factor_ = static_cast<A>(reduction.scale);
+      if (op_ == ReduceOp::avg) factor_ = A{1} / static_cast<A>(reduction.ranks);
+    }
+    ranks_ = reduction.ranks;
+  }
+
+  /// A rank's own contribution where all terms meet in one accumulator: a pre-multiplication, if any.
+  template <std::size_t Bytes>
+  PLAIT_DEVICE auto start(const Pack<T, Bytes>& pack) const {
+    Accumulator<Pack<T, Bytes>::lanes> acc;
+#pragma GCC unroll 16
+    for (std::size_t i = 0; i < Pack<T, Bytes>::lanes; ++i) acc.lane[i] = widen(pack.lane[i]);
+    if (op_ == ReduceOp::premul_sum) multiply(acc);
+    return acc;
+  }
+
+  template <std::size_t Bytes, std::size_t Lanes = Pack<T, Bytes>::lanes>
+  PLAIT_DEVICE void add(Accumulator<Lanes>& acc, const Pack<T, Bytes>& pack) const {
+    auto term = start(pack);
+    combine(acc, term);
+  }
+
+  template <std::size_t Bytes, std::size_t Lanes>
+  PLAIT_DEVICE Pack<T, Bytes> finish(Accumulator<Lanes> acc) const {
+    if (op_ == ReduceOp::avg) {
+      if constexpr (floating) {
+#pragma GCC unroll 16
+        for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = acc.lane[i] / static_cast<A>(ranks_);
+      } else {
+#pragma GCC unroll 16
+        for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = divide(acc.lane[i]);
+      }
+    }
+    return rounded<Bytes>(acc);
+  }
+
+  // Partial results that travel between ranks in the type of the data.
+
+  /// A rank's own contribution to a partial result, scaled before the sum (`premul_sum`, and `avg` of floats).
+  template <std::size_t Bytes>
+  PLAIT_DEVICE auto enter(const Pack<T, Bytes>& pack) const {
+    auto acc = start(pack);
+    if (floating && op_ == ReduceOp::avg) multiply(acc);
+    return acc;
+  }
+  /// Adds a partial result that another rank has rounded.
+  template <std::size_t Bytes, std::size_t Lanes = Pack<T, Bytes>::lanes>
+  PLAIT_DEVICE void add_partial(Accumulator<Lanes>& acc, const Pack<T, Bytes>& partial) const {
+    Accumulator<Lanes> term;
+#pragma GCC unroll 16
+    for (std::size_t i = 0; i < Lanes; ++i) term.lane[i] = widen(partial.lane[i]);
+    combine(acc, term);
+  }
+  /// The partial result as it travels.
+  template <std::size_t Bytes, std::size_t Lanes>
+  PLAIT_DEVICE Pack<T, Bytes> rounded(const Accumulator<Lanes>& acc) const {
+    Pack<T, Bytes> pack;
+#pragma GCC unroll 16
+    for (std::size_t i = 0; i < Lanes; ++i) pack.lane[i] = narrow<T>(acc.lane[i]);
+    return pack;
+  }
+  /// Ends a chain of partial results: only `avg` of integers has something left to do.
+  template <std::size_t Bytes>
+  PLAIT_DEVICE Pack<T, Bytes> leave(Pack<T, Bytes> pack) const {
+    if constexpr (!floating) {
+      if (op_ == ReduceOp::avg) {
+#pragma GCC unroll 16
+        for (std::size_t i = 0; i < Pack<T, Bytes>::lanes; ++i) pack.lane[i] = divide(pack.lane[i]);
+      }
+    }
+    return pack;
+  }
+
+ private:
+  static constexpr bool floating = is_float(data_type_of<T>);
+
+  template <std::size_t Lanes>
+  PLAIT_DEVICE void multiply(Accumulator<Lanes>& acc) const {
+    if constexpr (floating) {
+#pragma GCC unroll 16
+      for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = acc.lane[i] * factor_;
+    }
+  }
+  PLAIT_DEVICE A divide(A x) const {
+    if constexpr (floating) return x;
+    else if constexpr (std::is_signed_v<A>) return static_cast<A>(x / static_cast<std::int64_t>(ranks_));
+    else return static_cast<A>(x / static_cast<std::uint64_t>(ranks_));
+  }
+  template <std::size_t Lanes>
+  PLAIT_DEVICE void combine(Accumulator<Lanes>& acc, const Accumulator<Lanes>& term) const {
+    switch (op_) {
+      case ReduceOp::prod:
+#pragma GCC unroll 16
+        for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = reduce_prod(acc.lane[i], term.lane[i]);
+        break;
+      case ReduceOp::min:
+#pragma GCC unroll 16
+        for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = reduce_min(acc.lane[i], term.lane[i]);
+        break;
+      case ReduceOp::max:
+#pragma GCC unroll 16
+        for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = reduce_max(acc.lane[i], term.lane[i]);
+        break;
+      default:  // sum, avg, premul_sum
+#pragma GCC unroll 16
+        for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = reduce_sum(acc.lane[i], term.lane[i]);
+    }
+  }
+
+  ReduceOp op_;
+  int ranks_ = 1;
+  A factor_ = A{1};
+};
+
+}  // namespace plait

@@ -1,0 +1,7 @@
+// The one place that asks which compiler is running.
+#pragma once
+#if defined(__CUDACC__) || defined(__HIPCC__) || defined(__HIP__)
+#define PLAIT_DEVICE __host__ __device__ inline
+#else
+#define PLAIT_DEVICE inline
+#endif

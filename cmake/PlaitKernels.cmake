@@ -1,0 +1,23 @@
+# plait_add_kernels(target path/to/NAME/kernel.hpp ...): compiles `plait::NAME::Kernel<T>` for all of `plait::NAME::Types` and every target
+# that is built, and links the result into `target`. The generated files hold two lines each; the kernel's text is the same for all.
+function(plait_add_kernels target)
+  foreach(header IN LISTS ARGN)
+    cmake_path(GET header PARENT_PATH folder)
+    cmake_path(GET folder FILENAME family)
+    set(kernel_header ${header})
+    set(kernel_family ${family})
+    set(instantiate backends/host/instantiate.hpp)
+    set(generated ${CMAKE_CURRENT_BINARY_DIR}/kernels/${family}.host.cpp)
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/kernel.in ${generated} @ONLY)
+    target_sources(${target} PRIVATE ${generated})
+    # The same bits on every rank and target: no fused multiply-add where the text has two operations.
+    set_source_files_properties(${generated} PROPERTIES COMPILE_OPTIONS "-O3;-ffp-contract=off")
+    if(PLAIT_CUDA)
+      set(instantiate backends/cuda/instantiate.cuh)
+      set(generated ${CMAKE_CURRENT_BINARY_DIR}/kernels/${family}.cuda.cu)
+      configure_file(${PROJECT_SOURCE_DIR}/cmake/kernel.in ${generated} @ONLY)
+      target_sources(${target} PRIVATE ${generated})
+      set_source_files_properties(${generated} PROPERTIES COMPILE_OPTIONS "--fmad=false")
+    endif()
+  endforeach()
+endfunction()

@@ -1,0 +1,135 @@
+// What an algorithm is: one object, registered once, found by name. Nothing outside its folder knows it.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/backend.hpp"
+#include "backends/launch_types.hpp"
+#include "backends/pack.hpp"
+#include "plait/call.hpp"
+#include "plait/types.hpp"
+
+namespace plait {
+
+/// What all ranks know of the group and its links. Equal on every rank, so that choices made from it are.
+struct Topology {
+  BackendKind backend = BackendKind::host;
+  int ranks = 1;
+  std::string architecture;       // of every device, "mixed" if they differ
+  unsigned units = 1;             // least number of multiprocessors (host: concurrent blocks) of any rank
+  std::size_t scratch_limit = 0;  // bytes a rank, PLAIT_SCRATCH_BYTES
+  double launch_us = 0;           // from one kernel to the next in a graph
+  double hop_us = 0;              // a flag, one way
+  double bandwidth = 0;           // bytes a microsecond out of one rank, all peers together
+};
+
+/// Yes, or a printable reason why not.
+class Support {
+ public:
+  Support() = default;
+  static Support no(std::string reason) {
+    Support support;
+    support.reason_ = std::move(reason);
+    return support;
+  }
+  explicit operator bool() const noexcept { return reason_.empty(); }
+  const std::string& reason() const noexcept { return reason_; }
+
+ private:
+  std::string reason_;
+};
+
+/// Memory an algorithm keeps for the life of a communicator. All of it starts zeroed; nobody else touches it.
+struct Resources {
+  std::size_t scratch_bytes = 0;  // symmetric: peers write here
+  std::size_t signals = 0;        // symmetric 32-bit words: flags and counters that peers write
+  std::size_t counters = 0;       // 32-bit words of this rank alone: epochs, private copies of counters
+};
+
+/// The memory that was asked for.
+struct Grant {
+  WindowView scratch;
+  WindowView signals;
+  std::uint32_t* counters = nullptr;
+};
+
+/// The pointers of one rank's call. Deliberately apart from `Call`: what may differ between ranks can't influence a choice.
+struct Buffers {
+  const void* send = nullptr;
+  void* recv = nullptr;
+  WindowView send_window, recv_window;  // of symmetric buffers: peer_ptr(r) is rank r's send and recv
+};
+
+/// Everything an algorithm needs to launch on one rank.
+class LaunchContext {
+ public:
+  LaunchContext(Backend& backend, NativeStream stream, const Topology& topology, int rank, const Grant& grant, const Watch& watch)
+      : backend_(backend), stream_(stream), topology_(topology), rank_(rank), grant_(grant), watch_(watch) {}
+
+  int rank() const noexcept { return rank_; }
+  int ranks() const noexcept { return topology_.ranks; }
+  const Topology& topology() const noexcept { return topology_; }
+  const Grant& grant() const noexcept { return grant_; }
+
+  /// Launches the kernel of `family` (an algorithm's folder) for `type` on the call's stream.
+  template <class Args>
+  void launch(std::string_view family, DataType type, LaunchShape shape, const Args& args) {
+    static_assert(std::is_trivially_copyable_v<Args> && sizeof(Args) <= max_kernel_args);
+    launch_bytes(family, type, shape, &args, sizeof(Args));
+  }
+
+ private:
+  void launch_bytes(std::string_view family, DataType type, LaunchShape shape, const void* args, std::size_t bytes);
+
+  Backend& backend_;
+  NativeStream stream_;
+  const Topology& topology_;
+  int rank_;
+  const Grant& grant_;
+  const Watch& watch_;
+};
+
+class Algorithm {
+ public:
+  virtual ~Algorithm() = default;
+  virtual std::string_view name() const = 0;
+  /// One line for tables: what moves where.
+  virtual std::string_view summary() const = 0;
+  virtual Support supports(const Call& call, const Topology& topology) const = 0;
+  virtual Resources resources(const Topology& topology) const = 0;
+  /// Launch shapes worth trying for this call, the best guess first; never empty for a call that is supported.
+  virtual std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const = 0;
+  /// Latency-bandwidth prior, microseconds.
+  virtual double estimate(const Call& call, const Topology& topology) const = 0;
+  /// Enqueues the call. No allocation on the device, no communication on the host, no synchronisation: safe in a graph.
+  virtual void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const = 0;
+};
+
+/// The algorithms of this process, in order of name. Registration happens before `main` or when a plug-in loads.
+class Registry {
+ public:
+  static Registry& instance();
+  void add(std::unique_ptr<Algorithm> algorithm);  // throws Error(invalid_argument) if the name is taken
+  const Algorithm* find(std::string_view name) const;
+  std::span<const std::unique_ptr<Algorithm>> all() const { return algorithms_; }
+  /// Index of `algorithm` in `all()`, as diagnostic records name it.
+  std::uint32_t index_of(const Algorithm& algorithm) const;
+  /// "oneshot_ll, ring, ...", for messages.
+  std::string names(Collective collective) const;
+
+ private:
+  std::vector<std::unique_ptr<Algorithm>> algorithms_;
+};
+
+/// `static const AlgorithmRegistration<Ring> registration;` in the algorithm's own .cpp is all it takes.
+template <class A>
+struct AlgorithmRegistration {
+  AlgorithmRegistration() { Registry::instance().add(std::make_unique<A>()); }
+};
+
+}  // namespace plait

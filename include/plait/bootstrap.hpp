@@ -1,0 +1,80 @@
+// How ranks find each other before they share memory: a handful of collective calls on small host data.
+#pragma once
+#include <mpi.h>
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace plait {
+
+/// A group of ranks that can exchange small host data. Every call but the getters is collective over the group and blocks;
+/// it throws `Error(bootstrap)` that names the call when a rank does not arrive within `timeout()`.
+/// An object belongs to one thread of its rank at a time.
+class Bootstrap {
+ public:
+  virtual ~Bootstrap() = default;
+  Bootstrap(const Bootstrap&) = delete;
+  Bootstrap& operator=(const Bootstrap&) = delete;
+
+  virtual int rank() const noexcept = 0;
+  virtual int size() const noexcept = 0;
+
+  /// Gathers `bytes` bytes of every rank into `out`, which holds `size() * bytes`, in rank order.
+  virtual void all_gather(const void* in, void* out, std::size_t bytes) = 0;
+  virtual void broadcast(void* data, std::size_t bytes, int root) = 0;
+  virtual void barrier() = 0;
+
+  /// The ranks that pass the same `color` form a new group, ordered by `key`, then by rank. Collective.
+  virtual std::unique_ptr<Bootstrap> split(int color, int key) = 0;
+
+  /// Index among, and number of, the ranks on this node (computed once at construction, no communication).
+  int local_rank() const noexcept { return local_rank_; }
+  int local_size() const noexcept { return local_size_; }
+  /// Number of different nodes in the group, and the index of this rank's node in order of first appearance.
+  int nodes() const noexcept { return nodes_; }
+  int node() const noexcept { return node_; }
+
+  /// The group of the ranks on this node. Collective. A node is a machine that was booted once, or what
+  /// the environment variable `PLAIT_NODE` says (used to test several nodes on one machine).
+  std::unique_ptr<Bootstrap> split_by_node() { return split(node_, rank()); }
+
+  std::chrono::nanoseconds timeout() const noexcept { return timeout_; }
+  void set_timeout(std::chrono::nanoseconds timeout) noexcept { timeout_ = timeout; }  // zero: wait for ever
+
+  // Typed forms.
+  template <class T>
+  requires std::is_trivially_copyable_v<T> std::vector<T> all_gather(const T& mine) {
+    std::vector<T> all(static_cast<std::size_t>(size()));
+    all_gather(&mine, all.data(), sizeof(T));
+    return all;
+  }
+  template <class T>
+  requires std::is_trivially_copyable_v<T> T broadcast(T value, int root) {
+    broadcast(&value, sizeof(T), root);
+    return value;
+  }
+
+ protected:
+  Bootstrap() = default;
+  /// Fills in the local ranks and nodes; implementations call it last in their set-up. Collective.
+  void discover_nodes();
+
+ private:
+  int local_rank_ = 0, local_size_ = 1, nodes_ = 1, node_ = 0;
+  std::chrono::nanoseconds timeout_{std::chrono::minutes{10}};
+};
+
+/// Bootstrap over any intra-communicator, which is duplicated. Collective over `comm`. Initialises MPI
+/// (MPI_THREAD_SERIALIZED) if the caller has not, and then finalises it when the process ends; never finalises what it did not
+/// initialise. Throws `Error(bootstrap)` if MPI is already finalised.
+std::unique_ptr<Bootstrap> make_mpi_bootstrap(MPI_Comm comm);
+
+/// `ranks` bootstraps in one process, to be handed to one thread each.
+std::vector<std::unique_ptr<Bootstrap>> make_thread_bootstraps(int ranks);
+
+}  // namespace plait

@@ -1,0 +1,128 @@
+// The communicator: collectives between ranks that each own one device.
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+
+#include "plait/bootstrap.hpp"
+#include "plait/call.hpp"
+#include "plait/error.hpp"
+#include "plait/stream.hpp"
+#include "plait/types.hpp"
+
+namespace plait {
+
+class Backend;
+class CommunicatorState;
+class Window;
+
+/// How to make a communicator. Equal on all ranks, but for `device`.
+struct CommunicatorOptions {
+  std::optional<BackendKind> backend;  // none: PLAIT_BACKEND, else a GPU target if every rank has a device of its own, else host
+  int device = -1;                     // -1: the local rank's
+  std::optional<std::chrono::nanoseconds> timeout;  // none: PLAIT_TIMEOUT seconds, else 10 minutes; 0: no deadline
+};
+
+template <class T>
+class Buffer;
+
+/// A group of ranks. Creating and destroying it, and allocating from it, are collective; calls must be made by all ranks in the same order.
+/// A communicator is used by one thread at a time.
+class Communicator {
+ public:
+  /// One rank per process of `comm`, which is duplicated. Collective. See `make_mpi_bootstrap`, `CommunicatorOptions`.
+  static Communicator from_mpi(MPI_Comm comm, const CommunicatorOptions& options = {});
+  /// Over any bootstrap. Collective. Throws the same `Error` on all ranks if they disagree on settings, span several nodes, share a GPU
+  /// or can't reach each other's memory.
+  static Communicator create(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorOptions& options = {});
+
+  ~Communicator();
+  Communicator(Communicator&&) noexcept;
+  Communicator& operator=(Communicator&&) noexcept;
+
+  int rank() const noexcept;
+  int size() const noexcept;
+  BackendKind backend_kind() const noexcept;
+  Backend& backend() const noexcept;  // for the benchmark and tests; not part of the stable interface
+  Bootstrap& bootstrap() const noexcept;
+  /// "rank 1 of 4: cuda device 1, NVIDIA H200 (sm_90)".
+  std::string describe() const;
+
+  /// Symmetric memory for `count` elements on every rank: zeroed, reachable by all peers, used without copies by the algorithms that
+  /// can. Collective; throws `Error(mismatch)` on all ranks if they pass different sizes, `Error(out_of_memory)` on all if one runs out.
+  template <class T>
+  Buffer<T> allocate(std::size_t count);
+  std::shared_ptr<Window> allocate_bytes(std::size_t bytes);
+
+  /// Reduces `count` elements of all ranks, element by element, into `recv` on all ranks. `send` and `recv` are device pointers (host
+  /// pointers on the host target), equal (in place) or disjoint, aligned to the element. All ranks pass the same count, type, operation
+  /// and options, and either all or none pass symmetric memory, at the same offset. Asynchronous, ordered on `stream`, may be captured in a
+  /// graph. All ranks receive the same bits. Throws `Error` on bad arguments before anything is enqueued.
+  void all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op, StreamRef stream = {},
+                  const CallOptions& options = {});
+  template <class T>
+  void all_reduce(std::span<T> send, std::span<std::remove_const_t<T>> recv, ReduceOp op, StreamRef stream = {},
+                  const CallOptions& options = {}) {
+    check_extents(send.size(), recv.size());
+    all_reduce(send.data(), recv.data(), recv.size(), data_type_of<std::remove_const_t<T>>, op, stream, options);
+  }
+
+  /// No rank's stream passes this point before all ranks' streams have reached it. Asynchronous like every call.
+  void barrier(StreamRef stream = {});
+
+  /// Waits until `stream` is empty. Throws `Error(timeout)` that names the missing rank if a call on it ran out of time.
+  void synchronize(StreamRef stream = {});
+  /// The error that broke this communicator, if any; does not wait. After it every call throws it.
+  std::optional<Error> async_error() const;
+
+  Stream create_stream();
+
+  /// Which algorithm a call would take, in which launch shape, by which rule, and why not the others: several lines.
+  std::string explain(const Call& call, const CallOptions& options = {}) const;
+  /// Only its name.
+  std::string chosen(const Call& call, const CallOptions& options = {}) const;
+  /// Whether `pointer` lies, with `bytes` bytes after it, in symmetric memory of this communicator. Local.
+  bool is_symmetric(const void* pointer, std::size_t bytes) const;
+
+ private:
+  explicit Communicator(std::unique_ptr<CommunicatorState> state);
+  static void check_extents(std::size_t send, std::size_t recv);
+
+  std::unique_ptr<CommunicatorState> state_;
+};
+
+/// Symmetric memory as an array of T on this rank's device. Freed when destroyed, which waits for this rank's device; the peers' mappings
+/// of it stay valid until they free theirs. Must not outlive the communicator.
+template <class T>
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(std::shared_ptr<Window> window, T* data, std::size_t count) : window_(std::move(window)), data_(data), count_(count) {}
+  T* data() const noexcept { return data_; }
+  std::size_t size() const noexcept { return count_; }
+  std::span<T> span() const noexcept { return {data_, count_}; }
+  const std::shared_ptr<Window>& window() const noexcept { return window_; }
+
+ private:
+  std::shared_ptr<Window> window_;
+  T* data_ = nullptr;
+  std::size_t count_ = 0;
+};
+
+namespace detail {
+void* local_pointer(const Window& window);
+std::size_t checked_bytes(std::size_t count, std::size_t size, const char* call);  // throws on overflow
+}  // namespace detail
+
+template <class T>
+Buffer<T> Communicator::allocate(std::size_t count) {
+  auto window = allocate_bytes(detail::checked_bytes(count, sizeof(T), "allocate"));
+  T* data = static_cast<T*>(detail::local_pointer(*window));
+  return {std::move(window), data, count};
+}
+
+}  // namespace plait

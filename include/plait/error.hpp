@@ -1,0 +1,34 @@
+// The one exception type of the library.
+#pragma once
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace plait {
+
+enum class ErrorCode : std::uint8_t {
+  invalid_argument,  // the call itself is wrong; nothing was enqueued
+  unsupported,       // a valid call that this build, device or algorithm can't serve; nothing was enqueued
+  mismatch,          // ranks disagree; thrown on all of them
+  no_peer_access,    // two devices can't reach each other's memory; thrown on all ranks
+  out_of_memory,     // thrown on all ranks of a collective call, also where only one rank ran out
+  timeout,           // a peer did not arrive within the deadline; the communicator is broken
+  aborted,           // the communicator was aborted or broke in an earlier call
+  backend,           // a CUDA, HIP or system call failed
+  bootstrap,         // MPI or the exchange between processes failed
+};
+
+std::string_view name_of(ErrorCode code);
+
+/// A code to branch on and one sentence that names the rank, the call and the values.
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code, const std::string& what) : std::runtime_error(what), code_(code) {}
+  ErrorCode code() const noexcept { return code_; }
+
+ private:
+  ErrorCode code_;
+};
+
+}  // namespace plait

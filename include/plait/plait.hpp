@@ -1,0 +1,9 @@
+// Plait: collectives between GPUs, and between CPU ranks. Include this.
+#pragma once
+#include "plait/bootstrap.hpp"
+#include "plait/call.hpp"
+#include "plait/communicator.hpp"
+#include "plait/error.hpp"
+#include "plait/stream.hpp"
+#include "plait/types.hpp"
+#include "plait/version.hpp"

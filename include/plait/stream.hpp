@@ -1,0 +1,44 @@
+// Streams: in-order queues of asynchronous work on a communicator's device.
+#pragma once
+#include <memory>
+
+struct CUstream_st;   // cudaStream_t
+struct ihipStream_t;  // hipStream_t
+
+namespace plait {
+
+class Backend;
+class Stream;
+
+/// Where a call is ordered: a `cudaStream_t`, a `hipStream_t` or a `plait::Stream`, not owned. Default-constructed (or null):
+/// the default stream of the device. Must belong to the communicator's device.
+class StreamRef {
+ public:
+  StreamRef() = default;
+  StreamRef(CUstream_st* stream) noexcept : native_(stream) {}   // NOLINT(google-explicit-constructor): that is its purpose
+  StreamRef(ihipStream_t* stream) noexcept : native_(stream) {}  // NOLINT(google-explicit-constructor)
+  StreamRef(std::nullptr_t) noexcept {}                          // NOLINT(google-explicit-constructor)
+  StreamRef(const Stream& stream) noexcept;                      // NOLINT(google-explicit-constructor)
+  void* native() const noexcept { return native_; }
+
+ private:
+  void* native_ = nullptr;
+};
+
+/// An owned stream; from `Communicator::create_stream()`. On CUDA it is non-blocking with regard to the default stream.
+class Stream {
+ public:
+  explicit Stream(std::shared_ptr<Backend> backend);
+  ~Stream();
+  Stream(Stream&& other) noexcept;
+  Stream& operator=(Stream&& other) noexcept;
+  void* native() const noexcept { return native_; }
+
+ private:
+  std::shared_ptr<Backend> backend_;
+  void* native_ = nullptr;
+};
+
+inline StreamRef::StreamRef(const Stream& stream) noexcept : native_(stream.native()) {}
+
+}  // namespace plait

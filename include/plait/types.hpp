@@ -1,0 +1,89 @@
+// Data types, reduction operations and the element types that C++ itself lacks.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace plait {
+
+/// Element types of a collective. Sizes: 1 byte (i8 u8 f8*), 2 (f16 bf16), 4 (i32 u32 f32), 8 (i64 u64 f64).
+enum class DataType : std::uint8_t { i8, u8, i32, u32, i64, u64, f16, bf16, f8e4m3, f8e5m2, f32, f64 };
+inline constexpr int data_type_count = 12;
+
+/// Reduction operations.
+/// - Integers wrap modulo 2^bits; `avg` of integers divides the wrapped sum once and truncates towards zero.
+/// - 16-bit and 8-bit floats accumulate in f32 and are rounded (to nearest even) when a value leaves a rank.
+/// - `min` and `max` of floats: a number wins over a NaN; the result is NaN only where every rank's element is.
+/// - `avg` of floats divides by the number of ranks: after the sum where one rank sees all terms, else before it, so that
+///   a partial sum never overflows where the average does not.
+/// - `premul_sum` multiplies every rank's element by `CallOptions::scale` (the same on all ranks) and sums; floats only.
+enum class ReduceOp : std::uint8_t { sum, prod, min, max, avg, premul_sum };
+inline constexpr int reduce_op_count = 6;
+
+enum class Collective : std::uint8_t { all_reduce, barrier };
+
+/// Which target a communicator runs on.
+enum class BackendKind : std::uint8_t { host, cuda, hip };
+
+/// Storage of the floats that C++20 lacks; arithmetic on them is the kernels' business. Bit patterns are IEEE 754 binary16,
+/// bfloat16, and the OCP 8-bit formats E4M3 (finite: no infinity, one NaN a sign) and E5M2.
+struct f16 {
+  std::uint16_t bits;
+};
+struct bf16 {
+  std::uint16_t bits;
+};
+struct f8e4m3 {
+  std::uint8_t bits;
+};
+struct f8e5m2 {
+  std::uint8_t bits;
+};
+
+template <class T>
+struct DataTypeOf;  // specialise for an own type with the same representation, for example __half
+#define PLAIT_DATA_TYPE_OF(T, NAME)                   \
+  template <>                                         \
+  struct DataTypeOf<T> {                              \
+    static constexpr DataType value = DataType::NAME; \
+  };
+PLAIT_DATA_TYPE_OF(std::int8_t, i8)
+PLAIT_DATA_TYPE_OF(std::uint8_t, u8)
+PLAIT_DATA_TYPE_OF(std::int32_t, i32)
+PLAIT_DATA_TYPE_OF(std::uint32_t, u32)
+PLAIT_DATA_TYPE_OF(std::int64_t, i64)
+PLAIT_DATA_TYPE_OF(std::uint64_t, u64)
+PLAIT_DATA_TYPE_OF(f16, f16)
+PLAIT_DATA_TYPE_OF(bf16, bf16)
+PLAIT_DATA_TYPE_OF(f8e4m3, f8e4m3)
+PLAIT_DATA_TYPE_OF(f8e5m2, f8e5m2)
+PLAIT_DATA_TYPE_OF(float, f32)
+PLAIT_DATA_TYPE_OF(double, f64)
+#undef PLAIT_DATA_TYPE_OF
+template <class T>
+inline constexpr DataType data_type_of = DataTypeOf<T>::value;
+
+constexpr bool is_valid(DataType type) { return static_cast<int>(type) < data_type_count; }
+constexpr bool is_valid(ReduceOp op) { return static_cast<int>(op) < reduce_op_count; }
+constexpr bool is_float(DataType type) { return type >= DataType::f16; }
+
+/// Bytes of one element.
+constexpr std::size_t size_of(DataType type) {
+  constexpr std::uint8_t bytes[data_type_count] = {1, 1, 4, 4, 8, 8, 2, 2, 1, 1, 4, 8};
+  return bytes[static_cast<int>(type)];
+}
+
+/// The names that messages, the benchmark and `parse` use: "bf16", "sum", "all_reduce", "cuda".
+std::string_view name_of(DataType type);
+std::string_view name_of(ReduceOp op);
+std::string_view name_of(Collective collective);
+std::string_view name_of(BackendKind kind);
+
+/// The reverse of `name_of`; NCCL's spellings ("float", "half", "bfloat16", "int32", ...) are understood too.
+/// Throw `Error(invalid_argument)` that lists the names for anything else.
+DataType parse_data_type(std::string_view name);
+ReduceOp parse_reduce_op(std::string_view name);
+Collective parse_collective(std::string_view name);
+BackendKind parse_backend(std::string_view name);
+
+}  // namespace plait
