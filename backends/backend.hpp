@@ -18,11 +18,17 @@ namespace plait {
 struct DeviceInfo {
   BackendKind backend = BackendKind::host;
   int ordinal = 0;
-  std::string name;          // "NVIDIA H200"
-  std::string architecture;  // "sm_90", "x86_64"
-  std::string id;            // unique in the node: PCI address, or "host"
-  unsigned units = 1;        // multiprocessors; blocks that run at once on the host
-  std::size_t memory = 0;    // bytes
+  std::string name;            // "NVIDIA H200"
+  std::string architecture;    // "sm_90", "x86_64"
+  std::string id;              // unique in the node: PCI address, or "host"
+  unsigned units = 1;          // multiprocessors; blocks that run at once on the host
+  unsigned block_threads = 1;  // threads a block that kernels should use unless they know better
+  unsigned max_block_threads = 64;
+  std::size_t memory = 0;  // bytes
+  // Model of the links, for estimates; measured on the machines that docs/tuning.md names.
+  double launch_us = 0;       // from one kernel to the next in a graph
+  double hop_us = 0;          // a flag, one way
+  double link_bandwidth = 0;  // bytes a microsecond out of one device, all peers together
 };
 
 /// A stream of the target (cudaStream_t, hipStream_t, HostStream*), not owned. Null is the target's default stream.
@@ -78,7 +84,9 @@ class Backend {
   virtual void copy(void* to, const void* from, std::size_t bytes, NativeStream stream) = 0;  // any mix of host and device
   virtual void fill(void* to, unsigned char value, std::size_t bytes, NativeStream stream) = 0;
   virtual std::size_t granularity() const noexcept = 0;  // of symmetric memory, bytes
-  virtual std::unique_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes) = 0;
+  /// A range for `ranks` ranks and `bytes` bytes each (rounded up to the granularity). `token` is the same on all ranks and never used
+  /// twice: ranks that are threads of one process share one range on the host target, so that race checkers see one address for one byte.
+  virtual std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token) = 0;
 
   // Streams and graphs.
   virtual NativeStream create_stream() = 0;

@@ -79,36 +79,34 @@ struct Epoch {
 /// Elements of a buffer seen as packs of `Bytes` bytes. The base may have any alignment of T and the last pack may be partial: such
 /// packs move element by element, and lanes beyond the end read as zero and are not stored.
 template <class T, std::size_t Bytes>
-class Packs {
+class Packs {  // of T or const T
  public:
-  static constexpr std::size_t lanes = Pack<T, Bytes>::lanes;
+  using P = Pack<std::remove_const_t<T>, Bytes>;
+  static constexpr std::size_t lanes = P::lanes;
 
   PLAIT_DEVICE Packs(T* base, std::size_t count) : base_(base), count_(count), whole_(is_aligned(base) ? count / lanes : 0) {}
 
   PLAIT_DEVICE std::size_t size() const { return (count_ + lanes - 1) / lanes; }
 
-  /// True if packs [first, last) move as a whole.
-  PLAIT_DEVICE bool whole(std::size_t last) const { return last <= whole_; }
-
   template <class D>
-  PLAIT_DEVICE Pack<T, Bytes> load(D& dev, std::size_t i) const {
-    if (i < whole_) return dev.load(pack(i));
-    Pack<T, Bytes> p{};
+  PLAIT_DEVICE P load(D& dev, std::size_t i) const {
+    if (i < whole_) return dev.load(reinterpret_cast<const P*>(base_ + i * lanes));
+    P pack{};
+    PLAIT_UNROLL
     for (std::size_t j = 0; j < lanes; ++j)
-      if (i * lanes + j < count_) p.lane[j] = base_[i * lanes + j];
-    return p;
+      if (i * lanes + j < count_) pack.lane[j] = base_[i * lanes + j];
+    return pack;
   }
   template <class D>
-  PLAIT_DEVICE void store(D& dev, std::size_t i, const Pack<T, Bytes>& p) const {
-    if (i < whole_) return dev.store(pack(i), p);
+  PLAIT_DEVICE void store(D& dev, std::size_t i, const P& pack) const {
+    if (i < whole_) return dev.store(reinterpret_cast<P*>(base_ + i * lanes), pack);
+    PLAIT_UNROLL
     for (std::size_t j = 0; j < lanes; ++j)
-      if (i * lanes + j < count_) base_[i * lanes + j] = p.lane[j];
+      if (i * lanes + j < count_) base_[i * lanes + j] = pack.lane[j];
   }
 
  private:
-  static constexpr std::size_t alignment = alignof(Pack<T, Bytes>);
-  PLAIT_DEVICE static bool is_aligned(const T* p) { return reinterpret_cast<std::uintptr_t>(p) % alignment == 0; }
-  PLAIT_DEVICE Pack<T, Bytes>* pack(std::size_t i) const { return reinterpret_cast<Pack<T, Bytes>*>(base_ + i * lanes); }
+  PLAIT_DEVICE static bool is_aligned(const T* p) { return reinterpret_cast<std::uintptr_t>(p) % alignof(P) == 0; }
 
   T* base_;
   std::size_t count_;

@@ -36,7 +36,7 @@ struct DiagnosticRecord {
   std::uint32_t state;      // 0: nothing happened, 1: the fields below are written (stored last, with release)
   std::int32_t rank;        // the rank that gave up
   std::int32_t peer;        // the rank it waited for
-  std::uint32_t algorithm;  // index in the registry
+  std::uint32_t algorithm;  // index among the communicator's algorithms
   std::uint32_t block;
   std::uint32_t step;            // algorithm-specific: round, hop or chunk
   std::uint32_t expected, seen;  // values of the epoch or counter

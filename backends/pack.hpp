@@ -48,9 +48,7 @@ class Reducer {
   /// A rank's own contribution where all terms meet in one accumulator: a pre-multiplication, if any.
   template <std::size_t Bytes>
   PLAIT_DEVICE auto start(const Pack<T, Bytes>& pack) const {
-    Accumulator<Pack<T, Bytes>::lanes> acc;
-#pragma GCC unroll 16
-    for (std::size_t i = 0; i < Pack<T, Bytes>::lanes; ++i) acc.lane[i] = widen(pack.lane[i]);
+    auto acc = widened(pack);
     if (op_ == ReduceOp::premul_sum) multiply(acc);
     return acc;
   }
@@ -61,14 +59,30 @@ class Reducer {
     combine(acc, term);
   }
 
+  /// The same for several packs, with one branch for all of them.
+  template <std::size_t Bytes, std::size_t Lanes, int Count>
+  PLAIT_DEVICE void add_each(Accumulator<Lanes> (&acc)[Count], const Pack<T, Bytes> (&packs)[Count]) const {
+    if (op_ == ReduceOp::sum || op_ == ReduceOp::avg) {
+      PLAIT_UNROLL
+      for (int k = 0; k < Count; ++k) {
+        const auto term = widened(packs[k]);
+        PLAIT_UNROLL
+        for (std::size_t i = 0; i < Lanes; ++i) acc[k].lane[i] = reduce_sum(acc[k].lane[i], term.lane[i]);
+      }
+      return;
+    }
+    PLAIT_UNROLL
+    for (int k = 0; k < Count; ++k) add(acc[k], packs[k]);
+  }
+
   template <std::size_t Bytes, std::size_t Lanes>
   PLAIT_DEVICE Pack<T, Bytes> finish(Accumulator<Lanes> acc) const {
     if (op_ == ReduceOp::avg) {
       if constexpr (floating) {
-#pragma GCC unroll 16
+        PLAIT_UNROLL
         for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = acc.lane[i] / static_cast<A>(ranks_);
       } else {
-#pragma GCC unroll 16
+        PLAIT_UNROLL
         for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = divide(acc.lane[i]);
       }
     }
@@ -84,19 +98,23 @@ class Reducer {
     if (floating && op_ == ReduceOp::avg) multiply(acc);
     return acc;
   }
-  /// Adds a partial result that another rank has rounded.
+  /// A partial result that has travelled.
+  template <std::size_t Bytes>
+  PLAIT_DEVICE auto widened(const Pack<T, Bytes>& partial) const {
+    Accumulator<Pack<T, Bytes>::lanes> acc;
+    PLAIT_UNROLL
+    for (std::size_t i = 0; i < Pack<T, Bytes>::lanes; ++i) acc.lane[i] = widen(partial.lane[i]);
+    return acc;
+  }
   template <std::size_t Bytes, std::size_t Lanes = Pack<T, Bytes>::lanes>
   PLAIT_DEVICE void add_partial(Accumulator<Lanes>& acc, const Pack<T, Bytes>& partial) const {
-    Accumulator<Lanes> term;
-#pragma GCC unroll 16
-    for (std::size_t i = 0; i < Lanes; ++i) term.lane[i] = widen(partial.lane[i]);
-    combine(acc, term);
+    combine(acc, widened(partial));
   }
   /// The partial result as it travels.
   template <std::size_t Bytes, std::size_t Lanes>
   PLAIT_DEVICE Pack<T, Bytes> rounded(const Accumulator<Lanes>& acc) const {
     Pack<T, Bytes> pack;
-#pragma GCC unroll 16
+    PLAIT_UNROLL
     for (std::size_t i = 0; i < Lanes; ++i) pack.lane[i] = narrow<T>(acc.lane[i]);
     return pack;
   }
@@ -105,7 +123,7 @@ class Reducer {
   PLAIT_DEVICE Pack<T, Bytes> leave(Pack<T, Bytes> pack) const {
     if constexpr (!floating) {
       if (op_ == ReduceOp::avg) {
-#pragma GCC unroll 16
+        PLAIT_UNROLL
         for (std::size_t i = 0; i < Pack<T, Bytes>::lanes; ++i) pack.lane[i] = divide(pack.lane[i]);
       }
     }
@@ -118,7 +136,7 @@ class Reducer {
   template <std::size_t Lanes>
   PLAIT_DEVICE void multiply(Accumulator<Lanes>& acc) const {
     if constexpr (floating) {
-#pragma GCC unroll 16
+      PLAIT_UNROLL
       for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = acc.lane[i] * factor_;
     }
   }
@@ -131,19 +149,19 @@ class Reducer {
   PLAIT_DEVICE void combine(Accumulator<Lanes>& acc, const Accumulator<Lanes>& term) const {
     switch (op_) {
       case ReduceOp::prod:
-#pragma GCC unroll 16
+        PLAIT_UNROLL
         for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = reduce_prod(acc.lane[i], term.lane[i]);
         break;
       case ReduceOp::min:
-#pragma GCC unroll 16
+        PLAIT_UNROLL
         for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = reduce_min(acc.lane[i], term.lane[i]);
         break;
       case ReduceOp::max:
-#pragma GCC unroll 16
+        PLAIT_UNROLL
         for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = reduce_max(acc.lane[i], term.lane[i]);
         break;
       default:  // sum, avg, premul_sum
-#pragma GCC unroll 16
+        PLAIT_UNROLL
         for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = reduce_sum(acc.lane[i], term.lane[i]);
     }
   }

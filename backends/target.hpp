@@ -2,6 +2,8 @@
 #pragma once
 #if defined(__CUDACC__) || defined(__HIPCC__) || defined(__HIP__)
 #define PLAIT_DEVICE __host__ __device__ inline
+#define PLAIT_UNROLL _Pragma("unroll")
 #else
 #define PLAIT_DEVICE inline
+#define PLAIT_UNROLL _Pragma("GCC unroll 64")
 #endif

@@ -20,8 +20,10 @@ namespace plait {
 struct Topology {
   BackendKind backend = BackendKind::host;
   int ranks = 1;
-  std::string architecture;       // of every device, "mixed" if they differ
-  unsigned units = 1;             // least number of multiprocessors (host: concurrent blocks) of any rank
+  std::string architecture;    // of every device, "mixed" if they differ
+  unsigned units = 1;          // least number of multiprocessors (host: concurrent blocks) of any rank
+  unsigned block_threads = 1;  // threads a block that kernels should use unless they know better
+  unsigned max_block_threads = 1;
   std::size_t scratch_limit = 0;  // bytes a rank, PLAIT_SCRATCH_BYTES
   double launch_us = 0;           // from one kernel to the next in a graph
   double hop_us = 0;              // a flag, one way
@@ -98,6 +100,7 @@ class Algorithm {
  public:
   virtual ~Algorithm() = default;
   virtual std::string_view name() const = 0;
+  virtual Collective collective() const = 0;
   /// One line for tables: what moves where.
   virtual std::string_view summary() const = 0;
   virtual Support supports(const Call& call, const Topology& topology) const = 0;
@@ -117,8 +120,6 @@ class Registry {
   void add(std::unique_ptr<Algorithm> algorithm);  // throws Error(invalid_argument) if the name is taken
   const Algorithm* find(std::string_view name) const;
   std::span<const std::unique_ptr<Algorithm>> all() const { return algorithms_; }
-  /// Index of `algorithm` in `all()`, as diagnostic records name it.
-  std::uint32_t index_of(const Algorithm& algorithm) const;
   /// "oneshot_ll, ring, ...", for messages.
   std::string names(Collective collective) const;
 

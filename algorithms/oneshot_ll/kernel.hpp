@@ -1,0 +1,121 @@
+// One-shot all-reduce with flagged packets: the lowest latency for small messages.
+//
+// The message is cut into one stripe a block, and a stripe into rounds of at most `slots` packets. In each round, a thread
+//   1. pushes its packets of 8 bytes, with the round's epoch as flag, into every peer's scratch, and then
+//   2. polls the packets of all peers at its own scratch and reduces them with its input in rank order, so that all ranks get the same
+//   bits.
+//
+// Cost: one hop; (n - 1) * 2 * bytes leave each rank. Resources: 2 halves * blocks * n writers * slots packets of scratch, one epoch a
+// block.
+//
+// Why no barrier is needed. Data and flag of a packet arrive together, so polling the flag is enough to read the data. The scratch of a
+// block has two halves, used by odd and even epochs, and within them every packet slot has one writer (a thread of a peer) and one reader
+// (the thread of the same number here). A thread writes half e & 1 of a peer in round e only after it has finished round e - 1, for which
+// it needed that peer's packets of round e - 1, which the peer's thread sent after it had finished round e - 2, the last one that read this
+// half. Which thread owns a slot may change from call to call, with the number of threads; between calls, the end of the kernel orders all
+// threads of a rank. A block uses only its own part of scratch and its own epoch, so this holds for each block whatever the others do.
+#pragma once
+#include "backends/device.hpp"
+#include "backends/kernel_table.hpp"
+
+namespace plait::oneshot_ll {
+
+using Types = AllTypes;
+
+/// Where packets lie in a rank's scratch: [block][half][writer][slot].
+struct Layout {
+  std::uint32_t slots;  // packets a writer, half and block
+  int ranks;
+
+  PLAIT_DEVICE std::size_t packet(unsigned block, unsigned half, int writer, std::size_t slot) const {
+    return ((std::size_t{block} * 2 + half) * static_cast<unsigned>(ranks) + static_cast<unsigned>(writer)) * slots + slot;
+  }
+  constexpr std::size_t packets(unsigned blocks) const { return std::size_t{blocks} * 2 * static_cast<unsigned>(ranks) * slots; }
+};
+
+struct Args {
+  WindowView scratch;
+  Layout layout;
+  const void* send;
+  void* recv;  // may equal send
+  std::size_t count;
+  std::uint32_t* epochs;  // one a block, in device memory: a captured launch advances them at every replay
+  Reduction reduction;
+  int rank, ranks;
+};
+
+template <class T>
+struct Kernel {
+  using Elements = PacketElements<T>;
+  static constexpr int batch = 8;  // peers whose packets are polled at once
+
+  template <Device D>
+  PLAIT_DEVICE static void run(D& dev, const Args& a) {
+    const Packs<const T, packet_bytes> send(static_cast<const T*>(a.send), a.count);
+    const Packs<T, packet_bytes> recv(static_cast<T*>(a.recv), a.count);
+    const Reducer<T> reducer(a.reduction);
+    const Range stripe = part_of(send.size(), dev.blocks(), dev.block(), dev.threads());
+    Epoch epoch{a.epochs[dev.block()]};
+
+    for (std::size_t begin = stripe.begin; begin < stripe.end; begin += a.layout.slots) {
+      epoch = epoch.next();
+      const std::size_t size = stripe.end - begin < a.layout.slots ? stripe.end - begin : a.layout.slots;
+
+      for (std::size_t i = dev.thread(); i < size; i += dev.threads()) push(dev, a, epoch, i, to_packet<T>(send.load(dev, begin + i)));
+
+      for (std::size_t i = dev.thread(); i < size; i += dev.threads()) {
+        Elements result;
+        if (!reduce(dev, a, epoch, i, send.load(dev, begin + i), reducer, result)) return;
+        recv.store(dev, begin + i, result);
+      }
+    }
+
+    dev.sync();  // all threads of the block have read the epoch
+    if (dev.thread() == 0) a.epochs[dev.block()] = epoch.value;
+  }
+
+ private:
+  /// Starts at the next rank, so that no two ranks write to the same peer first.
+  template <Device D>
+  PLAIT_DEVICE static void push(D& dev, const Args& a, Epoch epoch, std::size_t slot, PacketData mine) {
+    for (int step = 1; step < a.ranks; ++step) {
+      const int peer = (a.rank + step) % a.ranks;
+      dev.put(packet_at(a, peer, dev.block(), epoch, a.rank, slot), mine, epoch.value);
+    }
+  }
+
+  template <Device D>
+  PLAIT_DEVICE static bool reduce(D& dev, const Args& a, Epoch epoch, std::size_t slot, const Elements& mine, const Reducer<T>& reducer,
+                                  Elements& result) {
+    auto sum = reducer.start(mine);  // replaced below unless this is rank 0
+    for (int first = 0; first < a.ranks; first += batch) {
+      const Packet* packets[batch];
+      Waiting who[batch];
+      PacketData data[batch];
+      PLAIT_UNROLL
+      for (int j = 0; j < batch; ++j) {
+        // A rank sends itself nothing; it polls a neighbour's packet twice instead, which keeps the batch without a gap.
+        const int writer = first + j == a.rank ? (a.rank + 1) % a.ranks : first + j;
+        packets[j] = packet_at(a, a.rank, dev.block(), epoch, writer < a.ranks ? writer : 0, slot);
+        who[j] = {writer, epoch.value};
+      }
+      const int size = a.ranks - first < batch ? a.ranks - first : batch;
+      if (a.ranks > 1 && !dev.get(packets, data, size, epoch.value, who)) return false;
+      PLAIT_UNROLL
+      for (int j = 0; j < batch; ++j) {
+        if (j >= size) break;
+        const Elements term = first + j == a.rank ? mine : from_packet<T>(data[j]);
+        if (first + j == 0) sum = reducer.start(term);
+        else reducer.add(sum, term);
+      }
+    }
+    result = reducer.template finish<packet_bytes>(sum);
+    return true;
+  }
+
+  PLAIT_DEVICE static Packet* packet_at(const Args& a, int owner, unsigned block, Epoch epoch, int writer, std::size_t slot) {
+    return reinterpret_cast<Packet*>(a.scratch.peer_ptr(owner)) + a.layout.packet(block, epoch.half(), writer, slot);
+  }
+};
+
+}  // namespace plait::oneshot_ll

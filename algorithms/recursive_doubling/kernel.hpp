@@ -1,0 +1,113 @@
+// Recursive-doubling all-reduce with flagged packets: log2(n) hops, for small messages on many ranks.
+//
+// The message is cut into one stripe a block, and a stripe into rounds of at most `slots` packets. In each round, all packets of a thread
+//   1. fold: a guest (rank p or above, p the largest power of two up to n) sends its input to its host, rank - p, which adds it to its own;
+//   2. double: for s = 0, 1, ... the first p ranks exchange their partial results with rank XOR 2^s and add, the lower rank's term first,
+//   so that
+//      both partners, and in the end all ranks, hold the same bits;
+//   3. unfold: hosts send the result to their guests.
+// Partial results travel in the type of the data (`Reducer::enter`, `add_partial`, `leave`) and wait for their next stage in `recv`.
+//
+// Cost: log2(p) hops and log2(p) * 2 * bytes out of each rank; two hops and twice 2 * bytes more where n is no power of two.
+// Resources: blocks * 2 halves * (log2(p) + 1) slots * packets of scratch, one epoch a block.
+//
+// Why no barrier is needed. As in oneshot_ll a packet's flag says that its data is there, and a slot (one a step, so that a fast partner's
+// later step never meets an earlier one) has one writer and one reader thread. Two halves serve odd and even epochs. The writer of a slot
+// reuses a half in round e only after it has finished round e - 1, and in that round it received a packet from the slot's reader: the
+// partners of a doubling step exchange packets in both directions, and host and guest do so by steps 1 and 3. The reader sent that packet
+// after it had finished round e - 2, the last that read this half. For step 3 the order is the other way round within a round: the host
+// writes the guest's slot in round e after it has received the guest's packet of round e, sent after the guest finished round e - 1. Blocks
+// don't share slots or epochs.
+#pragma once
+#include "algorithms/recursive_doubling/schedule.hpp"
+#include "backends/device.hpp"
+#include "backends/kernel_table.hpp"
+
+namespace plait::recursive_doubling {
+
+using Types = AllTypes;
+
+/// Where packets lie in a rank's scratch: [block][half][step][slot].
+struct Layout {
+  std::uint32_t slots;  // packets a step, half and block
+  int steps;
+
+  PLAIT_DEVICE std::size_t packet(unsigned block, unsigned half, int step, std::size_t slot) const {
+    return ((std::size_t{block} * 2 + half) * static_cast<unsigned>(steps) + static_cast<unsigned>(step)) * slots + slot;
+  }
+  constexpr std::size_t packets(unsigned blocks) const { return std::size_t{blocks} * 2 * static_cast<unsigned>(steps) * slots; }
+};
+
+struct Args {
+  WindowView scratch;
+  Layout layout;
+  Schedule schedule;
+  const void* send;
+  void* recv;  // may equal send
+  std::size_t count;
+  std::uint32_t* epochs;  // one a block
+  Reduction reduction;
+};
+
+template <class T>
+struct Kernel {
+  using Elements = PacketElements<T>;
+
+  template <Device D>
+  PLAIT_DEVICE static void run(D& dev, const Args& a) {
+    const Packs<const T, packet_bytes> send(static_cast<const T*>(a.send), a.count);
+    const Packs<T, packet_bytes> recv(static_cast<T*>(a.recv), a.count);
+    const Reducer<T> reducer(a.reduction);
+    const Range stripe = part_of(send.size(), dev.blocks(), dev.block(), dev.threads());
+    Epoch epoch{a.epochs[dev.block()]};
+
+    for (std::size_t begin = stripe.begin; begin < stripe.end; begin += a.layout.slots) {
+      epoch = epoch.next();
+      const std::size_t size = stripe.end - begin < a.layout.slots ? stripe.end - begin : a.layout.slots;
+      for (int stage = 0; stage < a.schedule.stages(); ++stage)
+        for (std::size_t i = dev.thread(); i < size; i += dev.threads()) {
+          const Elements own =
+              stage == 0 ? reducer.template rounded<packet_bytes>(reducer.enter(send.load(dev, begin + i))) : recv.load(dev, begin + i);
+          Elements partial;
+          if (!advance(dev, a, epoch, stage, i, reducer, own, partial)) return;
+          recv.store(dev, begin + i, partial);
+        }
+    }
+
+    dev.sync();  // all threads of the block have read the epoch
+    if (dev.thread() == 0) a.epochs[dev.block()] = epoch.value;
+  }
+
+ private:
+  /// Takes one packet through a stage.
+  template <Device D>
+  PLAIT_DEVICE static bool advance(D& dev, const Args& a, Epoch epoch, int stage, std::size_t slot, const Reducer<T>& reducer,
+                                   const Elements& own, Elements& partial) {
+    const auto packet = [&](int owner, int step) {
+      return reinterpret_cast<Packet*>(a.scratch.peer_ptr(owner)) + a.layout.packet(dev.block(), epoch.half(), step, slot);
+    };
+    const Schedule& schedule = a.schedule;
+    partial = own;
+    if (const auto message = schedule.incoming(stage); message.exists()) {
+      const Packet* const packets[1] = {packet(schedule.rank, message.step)};
+      const Waiting who[1] = {{message.peer, static_cast<std::uint32_t>(message.step)}};
+      PacketData data[1];
+      if (!dev.get(packets, data, 1, epoch.value, who)) return false;
+      const Elements other = from_packet<T>(data[0]);
+      if (schedule.is_guest()) partial = other;  // the result
+      else partial = schedule.rank < message.peer ? add(reducer, own, other) : add(reducer, other, own);
+    }
+    if (const auto message = schedule.outgoing(stage); message.exists())
+      dev.put(packet(message.peer, message.step), to_packet<T>(partial), epoch.value);
+    if (stage + 1 == schedule.stages()) partial = reducer.leave(partial);
+    return true;
+  }
+
+  PLAIT_DEVICE static Elements add(const Reducer<T>& reducer, const Elements& first, const Elements& second) {
+    auto sum = reducer.widened(first);
+    reducer.add_partial(sum, second);
+    return reducer.template rounded<packet_bytes>(sum);
+  }
+};
+
+}  // namespace plait::recursive_doubling

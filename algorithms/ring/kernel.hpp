@@ -1,0 +1,57 @@
+// Ring all-reduce: large messages on any memory, each rank talking to its two neighbours only.
+//
+// Each block is a channel of its own: even channels go round the ring forwards, odd ones backwards, so that both directions of every link
+// are used by every rank. The message is cut into one stripe a channel, and a stripe into rounds of n chunks that fit a slot each. In each
+// round:
+//   1. Reduce-scatter: chunks travel round the ring and gather every rank's term, n - 1 steps.
+//   2. All-gather: the finished chunks travel round once more, n - 1 steps.
+// (schedule.hpp has the order of the steps, primitives.hpp what a step is, and the proof that slots and counters are safe.)
+// Partial results travel in the type of the data (`Reducer::enter`, `add_partial`, `leave`).
+//
+// Cost: 2 (n - 1) hops for the first round, pipelined after it; 2 * bytes * (n - 1) / n out of each rank.
+// Resources: channels * slots of scratch, two words a channel that peers write and two of the rank's own.
+// All ranks get the same bits because a chunk is summed along one path and then only copied.
+//
+// In place is safe: a rank stores a chunk only after it has sent its own input for it (the last reduce step and the all-gather
+// come after), and nobody reads another's user buffers. A channel waits only for the same channel of its neighbours.
+#pragma once
+#include "algorithms/ring/primitives.hpp"
+
+namespace plait::ring {
+
+using Types = AllTypes;
+
+struct Args {
+  WindowView scratch, signals;
+  Layout layout;
+  const void* send;
+  void* recv;  // may equal send
+  std::size_t count;
+  ChannelState* states;  // one a channel, in device memory
+  Reduction reduction;
+  int rank, ranks;
+};
+
+template <class T>
+struct Kernel {
+  template <Device D>
+  PLAIT_DEVICE static void run(D& dev, const Args& a) {
+    const Packs<const T, D::pack_bytes> in(static_cast<const T*>(a.send), a.count);
+    const Packs<T, D::pack_bytes> out(static_cast<T*>(a.recv), a.count);
+    const Reducer<T> reducer(a.reduction);
+    const Place place = Place::of(a.rank, a.ranks, dev.block() % 2 == 1);
+    Primitives<T, D> ring(dev, in, out, reducer, place, a.layout, a.scratch, a.signals, a.states[dev.block()]);
+
+    const Range stripe = part_of(in.size(), dev.blocks(), dev.block(), dev.threads());
+    const std::size_t round = a.layout.slot_bytes / D::pack_bytes * static_cast<unsigned>(a.ranks);
+    for (std::size_t begin = stripe.begin; begin < stripe.end; begin += round) {
+      ring.set_chunks({begin, stripe.end - begin < round ? stripe.end : begin + round, a.ranks});
+      if (!all_reduce(ring, place)) return;
+    }
+
+    dev.sync();  // all threads have read the state
+    if (dev.thread() == 0) a.states[dev.block()] = ring.state();
+  }
+};
+
+}  // namespace plait::ring

@@ -1,0 +1,65 @@
+#include "algorithms/ring/kernel.hpp"
+#include "core/all_reduce_algorithm.hpp"
+#include "core/budget.hpp"
+
+namespace plait::ring {
+namespace {
+
+constexpr unsigned max_channels = 64;
+constexpr std::uint32_t slots = 4;
+
+class Ring final : public AllReduceAlgorithm {
+ public:
+  std::string_view name() const override { return "ring"; }
+  std::string_view summary() const override {
+    return "chunks travel round the ring through slots with credits, half of the channels each way";
+  }
+
+  Resources resources(const Topology& topology) const override {
+    return {.scratch_bytes = layout(topology).bytes(max_channels),
+            .signals = max_channels * sizeof(ChannelSignals) / sizeof(std::uint32_t),
+            .counters = max_channels * sizeof(ChannelState) / sizeof(std::uint32_t)};
+  }
+
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
+    if (topology.backend == BackendKind::host) return {{.blocks = topology.units, .threads = topology.block_threads}};
+    const unsigned threads = topology.block_threads;
+    const std::size_t share = std::size_t{threads} * 16 * static_cast<unsigned>(topology.ranks);  // a pack a thread and chunk
+    std::vector<LaunchShape> shapes;
+    for (const unsigned most : {64u, 32u, 16u}) shapes.push_back({blocks_for(call.bytes(), share, most), threads});
+    return shapes;
+  }
+
+  double estimate(const Call& call, const Topology& topology) const override {
+    const int n = topology.ranks;
+    const double moved = 2.0 * (n - 1) / n * static_cast<double>(call.bytes());
+    return topology.launch_us + 2 * (n - 1) * 1.5 * topology.hop_us + moved / topology.bandwidth;
+  }
+
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
+    const Args args{.scratch = context.grant().scratch,
+                    .signals = context.grant().signals,
+                    .layout = layout(context.topology()),
+                    .send = buffers.send,
+                    .recv = buffers.recv,
+                    .count = call.count,
+                    .states = reinterpret_cast<ChannelState*>(context.grant().counters),
+                    .reduction = reduction_of(call, context.topology()),
+                    .rank = context.rank(),
+                    .ranks = context.ranks()};
+    shape.blocks = std::min(shape.blocks, max_channels);
+    context.launch(name(), call.type, shape, args);
+  }
+
+ private:
+  static Layout layout(const Topology& topology) {
+    // A quarter of the scratch memory; slots of 4 KB to 128 KB.
+    const Layout line{.slot_bytes = 64, .slots = slots};
+    return {.slot_bytes = 64 * std::size_t{slots_within(topology.scratch_limit / 2, line.bytes(max_channels), 64, 2048)}, .slots = slots};
+  }
+};
+
+const AlgorithmRegistration<Ring> registration;
+
+}  // namespace
+}  // namespace plait::ring

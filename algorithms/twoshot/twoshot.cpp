@@ -1,0 +1,58 @@
+#include "algorithms/twoshot/kernel.hpp"
+#include "core/all_reduce_algorithm.hpp"
+#include "core/budget.hpp"
+
+namespace plait::twoshot {
+namespace {
+
+constexpr unsigned max_blocks = 256;
+
+class Twoshot final : public AllReduceAlgorithm {
+ public:
+  std::string_view name() const override { return "twoshot"; }
+  std::string_view summary() const override {
+    return "pull and reduce the own slice, push the result: symmetric memory, no scratch, two barriers";
+  }
+
+  Resources resources(const Topology& topology) const override {
+    return {.scratch_bytes = 0, .signals = block_barrier_signals(max_blocks, topology.ranks), .counters = max_blocks};
+  }
+
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
+    if (topology.backend == BackendKind::host) return {{.blocks = topology.units, .threads = topology.block_threads}};
+    const std::size_t slice = call.bytes() / static_cast<unsigned>(topology.ranks);
+    const unsigned threads = topology.block_threads;
+    std::vector<LaunchShape> shapes;
+    for (const unsigned most : {topology.units, topology.units / 2, topology.units / 4, 16u})
+      shapes.push_back({blocks_for(slice, std::size_t{threads} * 16, std::clamp(most, 1u, max_blocks)), threads});
+    return shapes;
+  }
+
+  double estimate(const Call& call, const Topology& topology) const override {
+    const double moved = 2.0 * (topology.ranks - 1) / topology.ranks * static_cast<double>(call.bytes());
+    return topology.launch_us + 2 * topology.hop_us + moved / topology.bandwidth;
+  }
+
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
+    const Args args{.signals = context.grant().signals,
+                    .send = buffers.send_window,
+                    .recv = buffers.recv_window,
+                    .count = call.count,
+                    .epochs = context.grant().counters,
+                    .reduction = reduction_of(call, context.topology()),
+                    .rank = context.rank(),
+                    .ranks = context.ranks()};
+    shape.blocks = std::min(shape.blocks, max_blocks);
+    context.launch(name(), call.type, shape, args);
+  }
+
+ protected:
+  Support supports_all_reduce(const Call& call, const Topology&) const override {
+    return call.symmetric ? Support() : Support::no("both buffers must be in symmetric memory (Communicator::allocate)");
+  }
+};
+
+const AlgorithmRegistration<Twoshot> registration;
+
+}  // namespace
+}  // namespace plait::twoshot

@@ -1,0 +1,271 @@
+// The host target: ranks are processes or threads, memory is shared through nameless files, kernels run on CPU threads.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "backends/backend.hpp"
+#include "backends/host/host_kernels.hpp"
+#include "backends/host/host_pool.hpp"
+#include "backends/host/host_stream.hpp"
+#include "plait/error.hpp"
+
+namespace plait {
+template <>
+KernelTable<host::HostKernel>& KernelTable<host::HostKernel>::instance() {
+  static KernelTable table;
+  return table;
+}
+}  // namespace plait
+
+namespace plait::host {
+namespace {
+
+[[noreturn]] void fail(const char* call, std::size_t bytes) {
+  const int error = errno;
+  throw Error(error == ENOMEM || error == ENOSPC ? ErrorCode::out_of_memory : ErrorCode::backend,
+              fmt::format("{} of {} bytes of shared memory: {}", call, bytes, std::strerror(error)));
+}
+
+/// One range of a process for one symmetric allocation. Ranks of the same process share it.
+class HostRange final : public SymmetricRange {
+ public:
+  HostRange(int ranks, std::size_t bytes) : stride_(bytes), mapped_(static_cast<std::size_t>(ranks)) {
+    void* base = mmap(nullptr, size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED) fail("reserving addresses", size());
+    base_ = static_cast<std::byte*>(base);
+  }
+  ~HostRange() override { munmap(base_, size()); }
+  HostRange(const HostRange&) = delete;
+  HostRange& operator=(const HostRange&) = delete;
+
+  WindowView view() const noexcept override { return {base_, stride_}; }
+
+  UniqueFd create_local(int rank) override {
+    UniqueFd file(memfd_create("plait", MFD_CLOEXEC));
+    if (!file.valid()) fail("memfd_create", stride_);
+    // Reserve the pages now: running out later would be a SIGBUS in the middle of a kernel.
+    int status = 0;
+    do status = fallocate(file.get(), 0, 0, static_cast<off_t>(stride_));
+    while (status != 0 && errno == EINTR);
+    if (status != 0) fail("fallocate", stride_);
+    map(rank, file.get());
+    return file;
+  }
+
+  void import_peer(int rank, UniqueFd descriptor) override { map(rank, descriptor.get()); }
+
+ private:
+  std::size_t size() const { return stride_ * mapped_.size(); }
+
+  void map(int rank, int file) {
+    const std::lock_guard lock(mutex_);
+    const auto slot = static_cast<std::size_t>(rank);
+    if (mapped_[slot]) return;  // another rank of this process has done it
+    if (mmap(base_ + slot * stride_, stride_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED) fail("mmap", stride_);
+    mapped_[slot] = true;
+  }
+
+  std::mutex mutex_;
+  std::size_t stride_;
+  std::byte* base_ = nullptr;
+  std::vector<bool> mapped_;
+};
+
+HostStream& resolve(NativeStream stream, HostStream& fallback) { return stream == nullptr ? fallback : *static_cast<HostStream*>(stream); }
+
+class HostGraph final : public Graph {
+ public:
+  HostGraph(HostStream& default_stream, std::shared_ptr<TaskList> list) : default_stream_(default_stream), list_(std::move(list)) {}
+  void launch(NativeStream stream) override {
+    resolve(stream, default_stream_).push([list = list_] {
+      for (const Task& task : *list) task();
+    });
+  }
+
+ private:
+  HostStream& default_stream_;
+  std::shared_ptr<TaskList> list_;
+};
+
+/// A point in a stream. A record captured into a graph is recorded anew at every replay.
+class HostEvent final : public Event {
+ public:
+  explicit HostEvent(HostStream& default_stream) : default_stream_(default_stream) {}
+  void record(NativeStream stream) override {
+    const auto number = ++recorded_;
+    resolve(stream, default_stream_).push([state = state_, number] { state->reach(number); });
+  }
+  bool done() override {
+    const std::lock_guard lock(state_->mutex);
+    return state_->reached >= recorded_;
+  }
+  void synchronize() override { state_->wait_for(recorded_); }
+  void wait_in(NativeStream stream) override {
+    resolve(stream, default_stream_).push([state = state_, number = recorded_] { state->wait_for(number); });
+  }
+  double milliseconds_since(const Event& earlier) const override {
+    const auto& other = dynamic_cast<const HostEvent&>(earlier);
+    const std::scoped_lock lock(state_->mutex, other.state_->mutex);
+    return std::chrono::duration<double, std::milli>(state_->time - other.state_->time).count();
+  }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::uint64_t reached = 0;
+    std::chrono::steady_clock::time_point time;
+
+    void reach(std::uint64_t number) {
+      const std::lock_guard lock(mutex);
+      reached = std::max(reached, number);
+      time = std::chrono::steady_clock::now();
+      changed.notify_all();
+    }
+    void wait_for(std::uint64_t number) {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return reached >= number; });
+    }
+  };
+
+  HostStream& default_stream_;
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+  std::uint64_t recorded_ = 0;
+};
+
+/// Ranges of this process by token, so that ranks that are threads find the one that another made.
+std::shared_ptr<SymmetricRange> shared_range(int ranks, std::size_t bytes, std::uint64_t token) {
+  static std::mutex mutex;
+  static std::map<std::uint64_t, std::weak_ptr<HostRange>> ranges;
+  const std::lock_guard lock(mutex);
+  std::erase_if(ranges, [](const auto& entry) { return entry.second.expired(); });
+  if (auto range = ranges[token].lock()) return range;
+  auto range = std::make_shared<HostRange>(ranks, bytes);
+  ranges[token] = range;
+  return range;
+}
+
+constexpr std::size_t page = 4096;
+constexpr std::size_t line = 64;
+
+class HostBackend final : public Backend {
+ public:
+  explicit HostBackend(int ordinal) {
+    struct sysinfo system {};
+    sysinfo(&system);
+    info_ = {
+      .backend = BackendKind::host,
+      .ordinal = ordinal,
+      .name = "CPU",
+      .architecture =
+#if defined(__x86_64__)
+          "x86_64",
+#elif defined(__aarch64__)
+          "aarch64",
+#else
+          "cpu",
+#endif
+      .id = "host",
+      .units = settings().workers,
+      .block_threads = settings().block_threads,
+      .memory = std::size_t{system.totalram} * system.mem_unit,
+      .launch_us = 0.1,
+      .hop_us = 0.2,
+      .link_bandwidth = 5e3
+    };
+  }
+
+  const DeviceInfo& info() const noexcept override { return info_; }
+  void bind() override {}
+
+  void* allocate(std::size_t bytes) override {
+    void* pointer = std::aligned_alloc(line, (bytes + line - 1) / line * line + line);
+    if (pointer == nullptr) throw Error(ErrorCode::out_of_memory, fmt::format("out of memory: {} bytes", bytes));
+    return pointer;
+  }
+  void deallocate(void* pointer) noexcept override { std::free(pointer); }
+  void* allocate_pinned(std::size_t bytes) override {
+    void* pointer = allocate(bytes);
+    std::memset(pointer, 0, bytes);
+    return pointer;
+  }
+  void deallocate_pinned(void* pointer) noexcept override { std::free(pointer); }
+  void copy(void* to, const void* from, std::size_t bytes, NativeStream stream) override {
+    if (bytes != 0) at(stream).push([=] { std::memmove(to, from, bytes); });
+  }
+  void fill(void* to, unsigned char value, std::size_t bytes, NativeStream stream) override {
+    if (bytes != 0) at(stream).push([=] { std::memset(to, value, bytes); });
+  }
+  std::size_t granularity() const noexcept override { return page; }
+  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token) override {
+    return shared_range(ranks, (bytes + page - 1) / page * page, token);
+  }
+
+  NativeStream create_stream() override {
+    auto stream = std::make_unique<HostStream>();
+    const std::lock_guard lock(mutex_);
+    return streams_.emplace_back(std::move(stream)).get();
+  }
+  void destroy_stream(NativeStream stream) noexcept override {
+    std::unique_ptr<HostStream> gone;  // destroyed after the lock is: it finishes its work first
+    const std::lock_guard lock(mutex_);
+    for (auto& owned : streams_)
+      if (owned.get() == stream) std::swap(gone, owned);
+    std::erase(streams_, nullptr);
+  }
+  void synchronize(NativeStream stream) override { at(stream).synchronize(); }
+  void synchronize_device() override {
+    default_stream_.synchronize();
+    const std::lock_guard lock(mutex_);
+    for (const auto& stream : streams_)
+      if (!stream->is_capturing()) stream->synchronize();
+  }
+  bool is_capturing(NativeStream stream) override { return at(stream).is_capturing(); }
+  std::unique_ptr<Event> create_event() override { return std::make_unique<HostEvent>(default_stream_); }
+  void begin_capture(NativeStream stream) override { at(stream).begin_capture(); }
+  std::unique_ptr<Graph> end_capture(NativeStream stream) override {
+    return std::make_unique<HostGraph>(default_stream_, at(stream).end_capture());
+  }
+  void host_call(NativeStream stream, std::function<void()> function) override { at(stream).push(std::move(function)); }
+
+  KernelHandle find_kernel(std::string_view family, DataType type) const override {
+    return KernelTable<HostKernel>::instance().find(family, type);
+  }
+  void launch(KernelHandle kernel, LaunchShape shape, const void* args, std::size_t bytes, const Watch& watch,
+              NativeStream stream) override {
+    HostStream& host_stream = at(stream);
+    auto launch = std::make_shared<Launch>();
+    launch->kernel = *static_cast<const HostKernel*>(kernel);
+    launch->shape = shape;
+    launch->watch = watch;
+    std::memcpy(launch->args, args, bytes);
+    host_stream.push([launch = std::move(launch), &pool = host_stream.pool()] { pool.run(*launch); });
+  }
+  void load_kernels() override {}
+
+ private:
+  HostStream& at(NativeStream stream) { return resolve(stream, default_stream_); }
+
+  DeviceInfo info_;
+  HostStream default_stream_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<HostStream>> streams_;
+};
+
+const BackendRegistration registration({.kind = BackendKind::host,
+                                        .device_count = [] { return 1; },
+                                        .why_no_device = [] { return std::string(); },
+                                        .open = [](int ordinal) -> std::unique_ptr<Backend> {
+                                          return std::make_unique<HostBackend>(ordinal);
+                                        }});
+
+}  // namespace
+}  // namespace plait::host

@@ -1,0 +1,15 @@
+// What a kernel is on the host target: a function that runs one thread of one block.
+#pragma once
+#include "backends/kernel_table.hpp"
+
+namespace plait::host {
+
+class Words;
+using HostKernel = void (*)(Words&, const void* args);
+
+}  // namespace plait::host
+
+namespace plait {
+template <>
+KernelTable<host::HostKernel>& KernelTable<host::HostKernel>::instance();
+}

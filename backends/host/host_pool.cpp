@@ -1,0 +1,82 @@
+#include "backends/host/host_pool.hpp"
+
+#include <algorithm>
+#include <deque>
+
+#include "backends/host/host_words.hpp"
+#include "core/environment.hpp"
+
+namespace plait::host {
+
+const Settings& settings() {
+  static const Settings values{static_cast<unsigned>(environment_integer("PLAIT_HOST_WORKERS", 1, 1, 64)),
+                               static_cast<unsigned>(environment_integer("PLAIT_HOST_BLOCK_THREADS", 1, 1, 64))};
+  return values;
+}
+
+Pool::~Pool() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Pool::run(const Launch& launch) {
+  const auto [blocks, threads] = launch.shape;
+  const unsigned workers = std::min(settings().workers, blocks);
+  if (workers * threads == 1) {
+    for (unsigned block = 0; block < blocks; ++block) {
+      Team team(1);
+      Words words(block, blocks, 0, team, launch.watch);
+      launch.kernel(words, launch.args);
+    }
+    return;
+  }
+  std::deque<Team> teams;  // one a block: a broken team must not let a later block's threads through
+  for (unsigned block = 0; block < blocks; ++block) teams.emplace_back(threads);
+  run_parallel(workers * threads, [&](unsigned index) {
+    for (unsigned block = index / threads; block < blocks; block += workers) {
+      Words words(block, blocks, index % threads, teams[block], launch.watch);
+      launch.kernel(words, launch.args);
+    }
+  });
+}
+
+/// Runs body(0 .. count-1) at once, body(0) on this thread.
+void Pool::run_parallel(unsigned count, const std::function<void(unsigned)>& body) {
+  {
+    const std::lock_guard lock(mutex_);
+    while (threads_.size() + 1 < count) {
+      const auto index = static_cast<unsigned>(threads_.size()) + 1;
+      threads_.emplace_back([this, index] { work(index); });
+    }
+    body_ = &body;
+    wanted_ = count;
+    unfinished_ = count - 1;
+    ++generation_;
+  }
+  wake_.notify_all();
+  body(0);
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [this] { return unfinished_ == 0; });
+}
+
+void Pool::work(unsigned index) {
+  unsigned seen = 0;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [&] { return stop_ || generation_ != seen; });
+    if (stop_) return;
+    seen = generation_;
+    if (index >= wanted_) continue;
+    const auto* body = body_;
+    lock.unlock();
+    (*body)(index);
+    lock.lock();
+    if (--unfinished_ == 0) done_.notify_one();
+  }
+}
+
+}  // namespace plait::host

@@ -1,0 +1,56 @@
+// Runs the blocks of a launch on a few threads.
+#pragma once
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "backends/host/host_kernels.hpp"
+#include "backends/launch_types.hpp"
+
+namespace plait::host {
+
+/// Settings of the host target, from the environment, read once.
+struct Settings {
+  unsigned workers;        // PLAIT_HOST_WORKERS: blocks that run at once in a launch, default 1
+  unsigned block_threads;  // PLAIT_HOST_BLOCK_THREADS: threads a block that kernels are launched with by default, default 1
+};
+const Settings& settings();
+
+/// A launch ready to run: the kernel and a copy of its arguments.
+struct Launch {
+  HostKernel kernel;
+  LaunchShape shape;
+  Watch watch;
+  alignas(16) std::byte args[max_kernel_args];
+};
+
+/// Worker w of W runs blocks w, w + W, w + 2W ... in this order, each with a team of `shape.threads` threads. So the lowest block that is
+/// not finished on some rank is always being run there, and a launch whose block b waits only for its peers' block b never deadlocks,
+/// however many workers each rank has.
+class Pool {
+ public:
+  Pool() = default;
+  ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  /// Runs the launch to its end. One caller at a time.
+  void run(const Launch& launch);
+
+ private:
+  void run_parallel(unsigned count, const std::function<void(unsigned)>& body);
+  void work(unsigned index);
+
+  std::mutex mutex_;
+  std::condition_variable wake_, done_;
+  std::vector<std::thread> threads_;
+  const std::function<void(unsigned)>* body_ = nullptr;
+  unsigned generation_ = 0, wanted_ = 0, unfinished_ = 0;
+  bool stop_ = false;
+};
+
+}  // namespace plait::host

@@ -1,0 +1,54 @@
+// Streams of the host target: tasks run in order, on a thread of the stream's own or on the thread that waits for it.
+#pragma once
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "backends/host/host_pool.hpp"
+
+namespace plait::host {
+
+using Task = std::function<void()>;
+
+/// Tasks in the order they were captured.
+using TaskList = std::vector<Task>;
+
+class HostStream {
+ public:
+  HostStream() = default;
+  ~HostStream();
+  HostStream(const HostStream&) = delete;
+  HostStream& operator=(const HostStream&) = delete;
+
+  /// Appends a task; returns at once. While capturing, the task is recorded instead.
+  void push(Task task);
+  /// Returns when all tasks pushed so far have run. Runs them itself when the stream's thread is not already at it: that saves a
+  /// wake-up, a third of the time of a small call.
+  void synchronize();
+
+  bool is_capturing();
+  void begin_capture();
+  std::shared_ptr<TaskList> end_capture();
+
+  Pool& pool() { return pool_; }
+
+ private:
+  void work();
+  void run_front(std::unique_lock<std::mutex>& lock);
+
+  std::mutex mutex_;
+  std::condition_variable wake_, idle_;
+  std::deque<Task> queue_;
+  bool running_ = false;  // somebody is inside a task
+  bool stop_ = false;
+  bool asleep_ = false;  // the worker waits for work
+  std::shared_ptr<TaskList> capture_;
+  Pool pool_;
+  std::thread worker_;  // started with the first task
+};
+
+}  // namespace plait::host

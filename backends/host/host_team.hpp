@@ -1,0 +1,46 @@
+// The threads of one block on the host target.
+#pragma once
+#include <atomic>
+#include <thread>
+
+namespace plait::host {
+
+/// Barrier and vote of the threads of a block. A broken team (a wait has failed) lets everybody through, so that no thread is left waiting
+/// for one that has returned.
+class Team {
+ public:
+  explicit Team(unsigned threads) : threads_(threads) {}
+
+  void sync() {
+    if (threads_ == 1) return;
+    const unsigned generation = generation_.load(std::memory_order_acquire);
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
+      arrived_.store(0, std::memory_order_relaxed);
+      generation_.store(generation + 1, std::memory_order_release);
+      return;
+    }
+    while (generation_.load(std::memory_order_acquire) == generation && !broken()) std::this_thread::yield();
+  }
+
+  /// `round` counts the votes of a thread. Three ballots in turn: the one after next is wiped while nobody can be writing or reading it.
+  bool all(bool flag, unsigned thread, unsigned round) {
+    if (threads_ == 1) return flag;
+    if (!flag) no_[round % 3].store(true, std::memory_order_relaxed);
+    sync();
+    const bool result = !no_[round % 3].load(std::memory_order_relaxed) && !broken();
+    if (thread == 0) no_[(round + 2) % 3].store(false, std::memory_order_relaxed);
+    return result;
+  }
+
+  void break_up() { broken_.store(true, std::memory_order_release); }
+  bool broken() const { return broken_.load(std::memory_order_acquire); }
+  unsigned threads() const { return threads_; }
+
+ private:
+  unsigned threads_;
+  std::atomic<unsigned> arrived_{0}, generation_{0};
+  std::atomic<bool> no_[3] = {};
+  std::atomic<bool> broken_{false};
+};
+
+}  // namespace plait::host

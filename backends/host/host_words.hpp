@@ -1,0 +1,157 @@
+// The words of backends/device.hpp on the host target: a block is one thread, or a team of several; memory is shared between processes.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+
+#include "backends/device.hpp"
+#include "backends/host/host_team.hpp"
+
+#ifdef PLAIT_HOST_JITTER
+#include "backends/host/jitter.hpp"
+#endif
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace plait::host {
+
+class Words {
+ public:
+  static constexpr std::size_t pack_bytes = 64;  // a cache line: the operation's branch is taken once for it
+
+  Words(unsigned block, unsigned blocks, unsigned thread, Team& team, const Watch& watch)
+      : block_(block), blocks_(blocks), thread_(thread), team_(team), watch_(watch) {}
+
+  unsigned block() const { return block_; }
+  unsigned blocks() const { return blocks_; }
+  unsigned thread() const { return thread_; }
+  unsigned threads() const { return team_.threads(); }
+
+  void sync() { team_.sync(); }
+  bool all(bool flag) { return team_.all(flag, thread_, vote_++); }
+
+  template <class T, std::size_t Bytes>
+  Pack<T, Bytes> load(const Pack<T, Bytes>* p) const {
+    return *p;
+  }
+  template <class T, std::size_t Bytes>
+  void store(Pack<T, Bytes>* p, const Pack<T, Bytes>& value) const {
+    *p = value;
+  }
+
+  void signal(std::uint32_t* slot, std::uint32_t value) {
+    jitter();
+    std::atomic_ref(*slot).store(value, std::memory_order_release);
+  }
+
+  bool wait(const std::uint32_t* slot, std::uint32_t at_least, Waiting who) {
+    jitter();
+    std::atomic_ref flag(*const_cast<std::uint32_t*>(slot));  // atomic_ref of const comes with C++26
+    std::uint32_t seen = 0;
+    return spin(
+        [&] {
+          seen = flag.load(std::memory_order_acquire);
+          return static_cast<std::int32_t>(seen - at_least) >= 0;
+        },
+        who, at_least, seen);
+  }
+
+  void put(Packet* packet, PacketData data, std::uint32_t flag) {
+    jitter();
+    half(packet, 0).store(combine(data.word[0], flag), std::memory_order_relaxed);
+    half(packet, 1).store(combine(data.word[1], flag), std::memory_order_relaxed);
+  }
+
+  template <int Max>
+  bool get(const Packet* const (&packets)[Max], PacketData (&data)[Max], int count, std::uint32_t flag, const Waiting (&who)[Max]) {
+    for (int i = 0; i < count; ++i) {
+      std::uint32_t seen = 0;
+      const auto arrived = [&](int h) {
+        const std::uint64_t word = half(const_cast<Packet*>(packets[i]), h).load(std::memory_order_relaxed);
+        data[i].word[h] = static_cast<std::uint32_t>(word);
+        seen = static_cast<std::uint32_t>(word >> 32);
+        return seen == flag;
+      };
+      if (!spin([&] { return arrived(0) && arrived(1); }, who[i], flag, seen)) return false;
+    }
+    return true;
+  }
+
+ private:
+  static std::uint64_t combine(std::uint32_t data, std::uint32_t flag) { return data | (std::uint64_t{flag} << 32); }
+  static std::atomic_ref<std::uint64_t> half(Packet* packet, int index) {
+    return std::atomic_ref(reinterpret_cast<std::uint64_t*>(packet)[index]);  // scratch is only ever accessed so
+  }
+
+  template <class Ready>
+  bool spin(Ready ready, Waiting who, std::uint32_t expected, const std::uint32_t& seen) {
+    for (int i = 0; i < 64; ++i) {
+      if (ready()) return true;
+      pause();
+    }
+    return spin_yielding(ready, who, expected, seen);
+  }
+
+  template <class Ready>
+  bool spin_yielding(Ready ready, Waiting who, std::uint32_t expected, const std::uint32_t& seen) {
+    using Clock = std::chrono::steady_clock;
+    const auto start = Clock::now();
+    auto looked = start;
+    for (;;) {
+      for (int i = 0; i < 4; ++i) {
+        if (ready()) return true;
+        std::this_thread::yield();
+      }
+      const auto now = Clock::now();
+      if (now - looked < std::chrono::microseconds(10)) continue;
+      looked = now;
+      const bool expired = watch_.timeout_ns != 0 && now - start > std::chrono::nanoseconds(watch_.timeout_ns);
+      if (expired) report(who, expected, seen);
+      if (expired || team_.broken() || is_set(watch_.claimed) || is_set(watch_.abort)) {
+        team_.break_up();
+        return false;
+      }
+    }
+  }
+
+  static bool is_set(const std::uint32_t* word) {
+    return std::atomic_ref(*const_cast<std::uint32_t*>(word)).load(std::memory_order_acquire) != 0;
+  }
+
+  void report(Waiting who, std::uint32_t expected, std::uint32_t seen) {
+    std::uint32_t free = 0;
+    if (!std::atomic_ref(*watch_.claimed).compare_exchange_strong(free, 1)) return;
+    DiagnosticRecord& record = *watch_.record;
+    record.rank = watch_.rank;
+    record.peer = who.peer;
+    record.algorithm = watch_.algorithm;
+    record.block = block_;
+    record.step = who.step;
+    record.expected = expected;
+    record.seen = seen;
+    record.call = watch_.call;
+    std::atomic_ref(record.state).store(1, std::memory_order_release);
+  }
+
+  static void pause() {
+#if defined(__x86_64__)
+    _mm_pause();
+#endif
+  }
+  static void jitter() {
+#ifdef PLAIT_HOST_JITTER
+    random_delay();
+#endif
+  }
+
+  unsigned block_, blocks_, thread_;
+  unsigned vote_ = 0;
+  Team& team_;
+  const Watch& watch_;
+};
+
+static_assert(Device<Words>);
+
+}  // namespace plait::host

@@ -1,0 +1,18 @@
+// Random delays at the words that talk to peers, so that race tests see orders that an idle machine never shows.
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <thread>
+
+namespace plait::host {
+
+inline void random_delay() {
+  static thread_local std::uint64_t state = std::hash<std::thread::id>{}(std::this_thread::get_id()) | 1u;
+  state ^= state << 13;  // xorshift64 (Marsaglia 2003)
+  state ^= state >> 7;
+  state ^= state << 17;
+  if (state % 64 == 0) std::this_thread::yield();
+  if (state % 4096 == 0) std::this_thread::sleep_for(std::chrono::microseconds(state / 4096 % 50));
+}
+
+}  // namespace plait::host

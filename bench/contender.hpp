@@ -1,0 +1,57 @@
+// Who is measured: Plait's algorithms and their peers, all behind one interface, so that one piece of code times and checks them.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/backend.hpp"
+#include "bench/memory.hpp"
+#include "bench/options.hpp"
+#include "plait/communicator.hpp"
+
+namespace plait::bench {
+
+/// One all-reduce of this rank.
+struct Task {
+  DataType type = DataType::f32;
+  ReduceOp op = ReduceOp::sum;
+  std::size_t count = 0;
+  double scale = 1;  // premul_sum
+  const void* send = nullptr;
+  void* recv = nullptr;  // equal to `send`: in place
+
+  bool in_place() const { return send == recv; }
+  std::size_t bytes() const { return count * size_of(type); }
+};
+
+class Contender {
+ public:
+  Contender(std::string name, Memory memory, const Arena& arena) : name_(std::move(name)), memory_(memory), arena_(arena) {}
+  virtual ~Contender() = default;
+  Contender(const Contender&) = delete;
+  Contender& operator=(const Contender&) = delete;
+
+  const std::string& name() const noexcept { return name_; }  // as in the results
+  Memory memory() const noexcept { return memory_; }
+  const Arena& arena() const noexcept { return arena_; }
+  bool is_peer() const { return name_.starts_with("peer:"); }
+
+  /// Enqueues one call. Throws Error(unsupported), on all ranks and before anything is enqueued, if it is not for this one.
+  virtual void enqueue(const Task& task, NativeStream stream) = 0;
+  /// The algorithm that serves the call, where that is a choice; else empty.
+  virtual std::string chosen(const Task&) const { return {}; }
+
+ private:
+  std::string name_;
+  Memory memory_;
+  const Arena& arena_;
+};
+
+using Contenders = std::vector<std::unique_ptr<Contender>>;
+
+/// `algorithm` is a name of the registry, or "default" for what the selection takes.
+std::unique_ptr<Contender> make_plait(Communicator& comm, const std::string& algorithm, Memory memory, const Arena& arena,
+                                      const Options& options);
+
+}  // namespace plait::bench

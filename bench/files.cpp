@@ -1,0 +1,100 @@
+#include "bench/files.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "plait/error.hpp"
+
+namespace plait::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::ofstream open(const std::string& path, std::ios::openmode mode) {
+  std::ofstream file(path, mode);
+  if (!file) throw Error(ErrorCode::invalid_argument, fmt::format("can't write \"{}\": {}", path, std::strerror(errno)));
+  return file;
+}
+
+Json to_json(const Machine& machine) {
+  Json json;
+  json["date"] = machine.date;
+  json["hostname"] = machine.hostname;
+  json["backend"] = machine.backend;
+  json["devices"] = machine.devices;
+  json["ranks"] = machine.ranks.size();
+  json["plait_version"] = machine.version;
+  json["nccl_version"] = machine.nccl_version.empty() ? Json(nullptr) : Json(machine.nccl_version);
+  json["mpi_version"] = machine.mpi_version;
+  json["link_gbs"] = machine.link.gb_per_s > 0 ? Json(machine.link.gb_per_s) : Json(nullptr);
+  json["link_measured"] = machine.link.how;
+  json["command_line"] = machine.command_line;
+  return json;
+}
+
+Json to_json(const Result& result) {
+  Json json;
+  json["name"] = result.name;
+  json["collective"] = name_of(Collective::all_reduce);
+  json["type"] = name_of(result.type);
+  json["op"] = name_of(result.op);
+  json["ranks"] = result.ranks;
+  json["bytes"] = result.bytes();
+  json["in_place"] = result.in_place;
+  json["memory"] = name_of(result.memory);
+  json["timing"] = name_of(result.timing);
+  json["time_us"] = result.time_us();
+  json["algbw"] = result.algbw();
+  json["busbw"] = result.busbw();
+  json["wrong"] = result.wrong ? Json(*result.wrong) : Json(nullptr);
+  if (!result.chosen.empty()) json["chosen"] = result.chosen;
+  json["time_us_min"] = result.times.least();
+  json["time_us_max"] = result.times.most();
+  json["time_us_p50"] = result.times.quantile(0.5);
+  json["time_us_p95"] = result.times.quantile(0.95);
+  json["repeats"] = result.times.size();
+  json["calls"] = result.calls;
+  return json;
+}
+
+/// A value as CSV: the JSON text, strings without quotes (names hold no comma), null as nothing.
+std::string cell(const Json& value) { return value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.dump(); }
+
+}  // namespace
+
+void write_json(const std::string& path, const Machine& machine, const std::vector<Result>& results) {
+  Json list = Json::array();
+  for (const Result& result : results) list.push_back(to_json(result));
+  Json json;
+  json["machine"] = to_json(machine);
+  json["results"] = std::move(list);
+  std::ofstream file = open(path, std::ios::out);
+  file << json.dump(1) << '\n';
+}
+
+void write_csv(const std::string& path, const std::vector<Result>& results) {
+  std::ofstream file = open(path, std::ios::out);
+  file << "name,collective,type,op,ranks,bytes,in_place,memory,timing,time_us,algbw,busbw,wrong,chosen,time_us_min,time_us_max,time_us_p50,"
+          "time_us_p95,repeats,calls\n";
+  for (const Result& result : results) {
+    Json json = to_json(result);
+    Json row;  // with a cell for "chosen" always
+    for (const auto& [key, value] : json.items()) {
+      if (key == "time_us_min" && !json.contains("chosen")) row["chosen"] = "";
+      row[key] = value;
+    }
+    std::string line;
+    for (const auto& [key, value] : row.items()) line += (line.empty() ? "" : ",") + cell(value);
+    file << line << '\n';
+  }
+}
+
+void check_writable(const std::string& path) {
+  if (!path.empty()) open(path, std::ios::app);
+}
+
+}  // namespace plait::bench

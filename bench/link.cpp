@@ -1,0 +1,59 @@
+#include "bench/link.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "bench/memory.hpp"
+#include "core/environment.hpp"
+#include "symm_mem/window.hpp"
+
+namespace plait::bench {
+namespace {
+
+constexpr int copies = 4, repeats = 7;
+
+/// Milliseconds for `copies` copies on this rank; 0 on a rank that takes no part.
+double time_copies(Communicator& comm, NativeStream stream, Event& begin, Event& end, void* to, const void* from, std::size_t bytes) {
+  Backend& backend = comm.backend();
+  comm.barrier(stream_ref(stream));
+  begin.record(stream);
+  for (int i = 0; to != nullptr && i < copies; ++i) backend.copy(to, from, bytes, stream);
+  end.record(stream);
+  comm.synchronize(stream_ref(stream));
+  return to == nullptr ? 0 : end.milliseconds_since(begin);
+}
+
+}  // namespace
+
+Link measure_link(Communicator& comm, NativeStream stream) {
+  if (comm.size() == 1) return {0, "none: a single rank has no link"};
+  const bool host = comm.backend_kind() == BackendKind::host;
+  const std::size_t bytes = std::size_t{host ? 64u : 256u} << 20;
+  const auto window = comm.allocate_bytes(bytes);
+  const Allocation local = ordinary_memory(comm)(bytes);
+  Backend& backend = comm.backend();
+  backend.fill(local.data, 1, bytes, stream);    // the first touch of host memory is not a copy
+  const int next = comm.rank() + 1;
+  const bool takes_part = comm.rank() % 2 == 0 && next < comm.size();
+  void* to = nullptr;
+  const void* from = nullptr;
+  if (takes_part) {
+    to = host ? local.data : window->peer(next);
+    from = host ? window->peer(next) : local.data;
+  }
+  const auto begin = backend.create_event(), end = backend.create_event();
+  std::vector<double> times;
+  for (int repeat = 0; repeat <= repeats; ++repeat) {
+    const auto all = comm.bootstrap().all_gather(time_copies(comm, stream, *begin, *end, to, from, bytes));
+    if (repeat != 0) times.push_back(*std::max_element(all.begin(), all.end()));  // the first one warms up
+  }
+  std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
+  const double gb_per_s = static_cast<double>(bytes) * copies / (times[repeats / 2] * 1e6);
+  return {gb_per_s, fmt::format("{} of {}, ranks 0->1, 2->3, ... one way at a time; median of {} repeats of {} copies, slowest pair",
+                                host ? "memcpy from the neighbour's window" : "copy engine into the neighbour's symmetric memory",
+                                format_bytes(bytes), repeats, copies)};
+}
+
+}  // namespace plait::bench

@@ -1,0 +1,61 @@
+#include <mpi.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+
+#include "bench/results.hpp"
+#include "plait/version.hpp"
+
+namespace plait::bench {
+namespace {
+
+std::vector<std::string> gather(Bootstrap& bootstrap, const std::string& text) {
+  std::array<char, 256> mine{};
+  std::copy_n(text.begin(), std::min(text.size(), mine.size() - 1), mine.begin());
+  std::vector<std::string> all;
+  for (const auto& other : bootstrap.all_gather(mine)) all.emplace_back(other.data());
+  return all;
+}
+
+std::string now() {
+  const std::time_t time = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&time, &utc);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text.data();
+}
+
+std::string hostname() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+/// The first line or item of what the MPI library says of itself.
+std::string mpi_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  const std::string version = text.data();
+  return version.substr(0, version.find_first_of(",\n"));
+}
+
+}  // namespace
+
+Machine describe_machine(Communicator& comm, const Link& link, const std::string& nccl_version, const std::string& command_line) {
+  return {.date = now(),
+          .hostname = hostname(),
+          .backend = std::string(name_of(comm.backend_kind())),
+          .ranks = gather(comm.bootstrap(), comm.describe()),
+          .devices = gather(comm.bootstrap(), comm.backend().info().name),
+          .version = PLAIT_VERSION,
+          .mpi_version = mpi_version(),
+          .nccl_version = nccl_version,
+          .link = link,
+          .command_line = command_line};
+}
+
+}  // namespace plait::bench

@@ -1,0 +1,63 @@
+// plait-bench: times all-reduce. One rank a process; all ranks run this, rank 0 speaks.
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <cstdio>
+
+#include "bench/options.hpp"
+#include "bench/session.hpp"
+#include "plait/error.hpp"
+
+namespace {
+
+using plait::Error;
+using plait::ErrorCode;
+
+constexpr int ok = 0, wrong_results = 1, bad_request = 2, broke = 3;
+
+/// Errors that every rank has met alike. Others concern one rank, and the rest may be waiting for it.
+bool is_everywhere(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::invalid_argument:
+    case ErrorCode::unsupported:
+    case ErrorCode::mismatch:
+    case ErrorCode::no_peer_access:
+    case ErrorCode::out_of_memory: return true;
+    default: return false;
+  }
+}
+
+int run(int argc, char** argv, int rank) {
+  try {
+    const auto options = plait::bench::parse_options(argc, argv);
+    if (!options.help.empty()) {
+      if (rank == 0) std::fputs(options.help.c_str(), stdout);
+      return ok;
+    }
+    plait::bench::Session session(options);
+    return session.run() == 0 ? ok : wrong_results;
+  } catch (const Error& error) {
+    const bool everywhere = is_everywhere(error.code());
+    if (!everywhere) fmt::print(stderr, "plait-bench: rank {}: {}\n", rank, error.what());
+    else if (rank == 0) fmt::print(stderr, "plait-bench: {}\n", error.what());
+    if (!everywhere) MPI_Abort(MPI_COMM_WORLD, broke);
+    return bad_request;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "plait-bench: rank {}: {}\n", rank, error.what());
+    MPI_Abort(MPI_COMM_WORLD, broke);
+    return broke;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A stream's thread calls MPI for the peer, while this one waits for it: calls never overlap.
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const int status = run(argc, argv, rank);
+  MPI_Finalize();
+  return status;
+}

@@ -1,0 +1,40 @@
+// Buffers of the benchmark: one pair a kind of memory, as large as the largest message, with guard bands around.
+#pragma once
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include "backends/backend.hpp"
+#include "plait/communicator.hpp"
+
+namespace plait::bench {
+
+/// Bytes before and after a buffer that nobody may write. A multiple of every alignment that matters.
+inline constexpr std::size_t guard_bytes = 4096;
+
+/// Memory and what keeps it alive.
+struct Allocation {
+  std::byte* data = nullptr;
+  std::shared_ptr<void> owner;
+};
+using Allocate = std::function<Allocation(std::size_t bytes)>;
+
+class Arena {
+ public:
+  /// Two buffers for messages of up to `bytes` bytes.
+  Arena(const Allocate& allocate, std::size_t bytes) : send_(allocate(bytes + 2 * guard_bytes)), recv_(allocate(bytes + 2 * guard_bytes)) {}
+  std::byte* send() const noexcept { return send_.data + guard_bytes; }
+  std::byte* recv() const noexcept { return recv_.data + guard_bytes; }
+
+ private:
+  Allocation send_, recv_;
+};
+
+/// Symmetric memory. Collective.
+Allocate symmetric_memory(Communicator& comm);
+/// Memory of this rank's device alone. Collective: all ranks throw if one runs out.
+Allocate ordinary_memory(Communicator& comm);
+
+inline StreamRef stream_ref(NativeStream stream) { return {static_cast<CUstream_st*>(stream)}; }
+
+}  // namespace plait::bench

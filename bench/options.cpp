@@ -1,0 +1,179 @@
+#include "bench/options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/algorithm.hpp"
+#include "core/environment.hpp"
+#include "plait/error.hpp"
+
+namespace plait::bench {
+namespace {
+
+constexpr std::array<std::string_view, 4> timing_names = {"graph", "events", "throughput", "latency"};
+constexpr std::array<std::string_view, 2> memory_names = {"symmetric", "ordinary"};
+
+/// The command line as words, before they are understood.
+struct Words {
+  std::string min_bytes, max_bytes, types = "f32", ops = "sum", algorithms = "all", backend, peers, timing = "graph";
+  std::string in_place = "0", memory = "symmetric";
+  int check = 1;
+};
+
+[[noreturn]] void refuse(const std::string& sentence) { throw Error(ErrorCode::invalid_argument, sentence); }
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    words.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
+std::optional<std::size_t> bytes(const char* flag, const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  const auto value = parse_bytes(text);
+  if (!value || *value == 0) refuse(fmt::format("{} \"{}\": expected a number of bytes such as 65536, 64K, 16M or 1G", flag, text));
+  return value;
+}
+
+template <class Value, class Parse>
+std::vector<Value> list_of(const std::string& text, int all, Parse parse) {
+  std::vector<Value> values;
+  if (text == "all") {
+    for (int i = 0; i < all; ++i) values.push_back(static_cast<Value>(i));
+    return values;
+  }
+  for (const std::string& word : split(text)) values.push_back(parse(word));
+  return values;
+}
+
+template <class Value>
+std::vector<Value> one_or_both(const char* flag, const std::string& text, std::pair<std::string_view, Value> first,
+                               std::pair<std::string_view, Value> second) {
+  if (text == "both") return {first.second, second.second};
+  if (text == first.first) return {first.second};
+  if (text == second.first) return {second.second};
+  refuse(fmt::format("{} \"{}\": expected {}, {} or both", flag, text, first.first, second.first));
+}
+
+/// "all" is every algorithm for this collective, and what the selection takes.
+std::vector<std::string> algorithms(const std::string& text) {
+  std::vector<std::string> known;
+  for (const auto& algorithm : Registry::instance().all())
+    if (algorithm->collective() == Collective::all_reduce) known.emplace_back(algorithm->name());
+  known.emplace_back("default");
+  if (text == "all") return known;
+  auto names = split(text);
+  for (const std::string& name : names)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      refuse(fmt::format("--algorithms: unknown algorithm \"{}\"; known: all, {}", name, fmt::join(known, ", ")));
+  return names;
+}
+
+std::vector<std::string> peers(const std::string& text) {
+  if (text == "none") return {};
+  auto names = split(text.empty() ? "nccl,mpi" : text);
+  for (const std::string& name : names)
+    if (name != "nccl" && name != "mpi") refuse(fmt::format("--peers: unknown peer \"{}\"; known: none, nccl, mpi", name));
+  return names;
+}
+
+Timing timing(const std::string& text) {
+  const auto found = std::find(timing_names.begin(), timing_names.end(), text);
+  if (found == timing_names.end()) refuse(fmt::format("--timing \"{}\": expected {}", text, fmt::join(timing_names, ", ")));
+  return static_cast<Timing>(found - timing_names.begin());
+}
+
+void add_flags(CLI::App& app, Options& options, Words& words) {
+  app.add_option("-b,--min-bytes", words.min_bytes, "Smallest message, bytes with suffix K, M, G (default 1K)");
+  app.add_option("-e,--max-bytes", words.max_bytes, "Largest message (default 64M on the host target, 1G on a GPU)");
+  app.add_option("-f,--factor", options.factor, "From one size to the next (default 4)")->check(CLI::Range(2, 1 << 20));
+  app.add_option("-d,--type", words.types, "Element type, a list of them, or all (default f32)");
+  app.add_option("-o,--op", words.ops, "Reduction, a list of them, or all (default sum)");
+  app.add_option("-n,--iterations", options.iterations, "Timed calls a repeat (default: at least 200 for small messages, else about 50 ms)")
+      ->check(CLI::Range(1, 1000000));
+  app.add_option("-w,--warm-up", options.warm_up, "Calls before the timed ones (default 5)")->check(CLI::Range(0, 1000000));
+  app.add_option("-c,--check", words.check, "1: check every configuration's result (default), 0: do not")->check(CLI::Range(0, 1));
+  app.add_option("--in-place", words.in_place, "0 (default), 1 or both");
+  app.add_option("--memory", words.memory, "Buffers: symmetric (default), ordinary or both");
+  app.add_option("--algorithms", words.algorithms, "all (default), default (what the selection takes), or a list of names");
+  app.add_option("--backend", words.backend, "host, cuda or hip (default: PLAIT_BACKEND, else a GPU where every rank has one)");
+  app.add_option("--peers", words.peers, "Who else is measured: nccl, mpi, both with a comma, or none (default: what fits the backend)");
+  app.add_option("--timing", words.timing, "graph (default), events, throughput or latency");
+  app.add_option("--repeats", options.repeats, "Measurements of which the median counts (default and least 7)")->check(CLI::Range(7, 100000));
+  app.add_option("--json", options.json, "Write the results to this file");
+  app.add_option("--csv", options.csv, "Write the results to this file");
+  app.add_option("--blocks", options.blocks, "Blocks of Plait's kernels (default: the algorithm's choice)")->check(CLI::Range(1, 65535));
+  app.add_option("--threads", options.threads, "Threads a block (default: the algorithm's choice)")->check(CLI::Range(1, 1024));
+}
+
+void understand(const Words& words, Options& options) {
+  options.min_bytes = bytes("-b", words.min_bytes);
+  options.max_bytes = bytes("-e", words.max_bytes);
+  options.types = list_of<DataType>(words.types, data_type_count, parse_data_type);
+  options.ops = list_of<ReduceOp>(words.ops, reduce_op_count, parse_reduce_op);
+  options.check = words.check == 1;
+  options.in_place = one_or_both<bool>("--in-place", words.in_place, {"0", false}, {"1", true});
+  options.memories = one_or_both<Memory>("--memory", words.memory, {"symmetric", Memory::symmetric}, {"ordinary", Memory::ordinary});
+  options.algorithms = algorithms(words.algorithms);
+  if (!words.backend.empty()) options.backend = parse_backend(words.backend);
+  options.peers = peers(words.peers);
+  options.peers_asked = !words.peers.empty();
+  options.timing = timing(words.timing);
+}
+
+}  // namespace
+
+std::string_view name_of(Timing timing) { return timing_names[static_cast<std::size_t>(timing)]; }
+std::string_view name_of(Memory memory) { return memory_names[static_cast<std::size_t>(memory)]; }
+
+Options parse_options(int argc, char** argv) {
+  Options options;
+  Words words;
+  CLI::App app("Times all-reduce: Plait's algorithms, and NCCL or MPI beside them. Start one rank per GPU: mpirun -n 4 plait-bench ...",
+               "plait-bench");
+  add_flags(app, options, words);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    options.help = app.help();
+    return options;
+  } catch (const CLI::ParseError& error) {
+    std::string sentence = error.what();
+    std::replace(sentence.begin(), sentence.end(), '\n', ' ');
+    refuse(sentence);
+  }
+  understand(words, options);
+  options.command_line = fmt::format("{}", fmt::join(argv, argv + argc, " "));
+  return options;
+}
+
+std::vector<std::size_t> sizes(const Options& options, BackendKind backend) {
+  const std::size_t largest = backend == BackendKind::host ? std::size_t{64} << 20 : std::size_t{1} << 30;
+  const std::size_t from = options.min_bytes.value_or(std::min<std::size_t>(1024, options.max_bytes.value_or(1024)));
+  const std::size_t to = options.max_bytes.value_or(std::max(from, largest));
+  if (from > to) refuse(fmt::format("-b {} is more than -e {}", format_bytes(from), format_bytes(to)));
+  std::vector<std::size_t> result;
+  for (std::size_t size = from;; size *= options.factor) {
+    result.push_back(size);
+    if (size > to / options.factor) return result;
+  }
+}
+
+std::vector<std::pair<DataType, ReduceOp>> operations(const Options& options) {
+  std::vector<std::pair<DataType, ReduceOp>> result;
+  for (const DataType type : options.types)
+    for (const ReduceOp op : options.ops)
+      if (op != ReduceOp::premul_sum || is_float(type)) result.emplace_back(type, op);
+  if (result.empty()) refuse(fmt::format("-o premul_sum: is for floats only, not for {}", name_of(options.types.front())));
+  return result;
+}
+
+}  // namespace plait::bench

@@ -1,0 +1,52 @@
+// What the command line asks for.
+#pragma once
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plait/types.hpp"
+
+namespace plait::bench {
+
+/// How a call is timed; see timing.hpp.
+enum class Timing { graph, events, throughput, latency };
+/// Where the buffers lie: in symmetric memory (for NCCL: in a registered window), or anywhere.
+enum class Memory { symmetric, ordinary };
+
+std::string_view name_of(Timing timing);
+std::string_view name_of(Memory memory);
+
+struct Options {
+  std::optional<std::size_t> min_bytes, max_bytes;  // none: 1K to 64M on the host target, to 1G on a GPU
+  std::size_t factor = 4;
+  std::vector<DataType> types = {DataType::f32};
+  std::vector<ReduceOp> ops = {ReduceOp::sum};
+  int iterations = 0;  // timed calls a repeat; 0: enough for a good clock, see Timer
+  int warm_up = 5;
+  int repeats = 7;
+  bool check = true;
+  std::vector<bool> in_place = {false};
+  std::vector<Memory> memories = {Memory::symmetric};
+  std::vector<std::string> algorithms;  // names of the registry, and "default"
+  std::optional<BackendKind> backend;
+  std::vector<std::string> peers;
+  bool peers_asked = false;  // the user named them: say why one is missing
+  Timing timing = Timing::graph;
+  std::string json, csv;  // files; empty: none
+  unsigned blocks = 0, threads = 0;
+  std::string command_line;
+  std::string help;  // not empty: print this and stop
+};
+
+/// Throws Error(invalid_argument) with one sentence for a wrong flag or value.
+Options parse_options(int argc, char** argv);
+
+/// Message sizes from the smallest to the largest, for this target.
+std::vector<std::size_t> sizes(const Options& options, BackendKind backend);
+
+/// The pairs of type and operation that exist. Throws Error(invalid_argument) if there are none.
+std::vector<std::pair<DataType, ReduceOp>> operations(const Options& options);
+
+}  // namespace plait::bench

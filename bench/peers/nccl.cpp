@@ -1,0 +1,124 @@
+#include "bench/peers/nccl.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "plait/error.hpp"
+#include "symm_mem/agreement.hpp"
+
+namespace plait::bench {
+namespace {
+
+/// ncclDataType_t.
+int nccl_type(DataType type) {
+  switch (type) {
+    case DataType::i8: return 0;
+    case DataType::u8: return 1;
+    case DataType::i32: return 2;
+    case DataType::u32: return 3;
+    case DataType::i64: return 4;
+    case DataType::u64: return 5;
+    case DataType::f16: return 6;
+    case DataType::f32: return 7;
+    case DataType::f64: return 8;
+    case DataType::bf16: return 9;
+    case DataType::f8e4m3: return 10;
+    case DataType::f8e5m2: return 11;
+  }
+  return -1;
+}
+
+/// ncclRedOp_t. A pre-multiplied sum needs an operator object, which isn't worth having here.
+std::optional<int> nccl_op(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum: return 0;
+    case ReduceOp::prod: return 1;
+    case ReduceOp::max: return 2;
+    case ReduceOp::min: return 3;
+    case ReduceOp::avg: return 4;
+    case ReduceOp::premul_sum: break;
+  }
+  return std::nullopt;
+}
+
+bool is_small_float(DataType type) { return type == DataType::f8e4m3 || type == DataType::f8e5m2; }
+
+class NcclPeer final : public Contender {
+ public:
+  NcclPeer(std::shared_ptr<NcclGroup> group, Memory memory, const Arena& arena)
+      : Contender(memory == Memory::symmetric ? "peer:nccl-symmetric" : "peer:nccl", memory, arena), group_(std::move(group)) {}
+
+  void enqueue(const Task& task, NativeStream stream) override {
+    const NcclLibrary& nccl = group_->library();
+    const auto op = nccl_op(task.op);
+    if (!op || (is_small_float(task.type) && !nccl.has_small_floats()))
+      throw Error(ErrorCode::unsupported, fmt::format("{}: no {} of {}", name(), name_of(task.op), name_of(task.type)));
+    nccl.check(nccl.all_reduce(task.send, task.recv, task.count, nccl_type(task.type), *op, group_->native(),
+                               static_cast<CUstream_st*>(stream)),
+               "ncclAllReduce");
+  }
+
+ private:
+  std::shared_ptr<NcclGroup> group_;
+};
+
+}  // namespace
+
+std::shared_ptr<NcclGroup> NcclGroup::create(Communicator& comm, std::string& why_not) {
+  if (comm.backend_kind() != BackendKind::cuda) {
+    why_not = "NCCL needs the cuda backend";
+    return nullptr;
+  }
+  auto library = NcclLibrary::load(why_not);
+  const auto versions = comm.bootstrap().all_gather(library ? library->version() : 0);
+  const auto [least, most] = std::minmax_element(versions.begin(), versions.end());
+  if (*least != *most) why_not = fmt::format("ranks found NCCL {} and {}", *least, *most);
+  if (*least == 0 || *least != *most) return nullptr;
+
+  comm.backend().bind();
+  std::shared_ptr<NcclGroup> group(new NcclGroup(comm, std::move(library)));
+  NcclLibrary::UniqueId id{};
+  agree(comm.bootstrap(), "NCCL", [&] {
+    if (comm.rank() == 0) group->library_->check(group->library_->get_unique_id(&id), "ncclGetUniqueId");
+  });
+  id = comm.bootstrap().broadcast(id, 0);
+  agree(comm.bootstrap(), "NCCL", [&] {
+    group->library_->check(group->library_->comm_init_rank(&group->nccl_, comm.size(), id, comm.rank()), "ncclCommInitRank");
+  });
+  return group;
+}
+
+NcclGroup::~NcclGroup() {
+  if (nccl_) library_->comm_destroy(nccl_);
+}
+
+Allocate NcclGroup::window_memory() {
+  return [self = shared_from_this()](std::size_t bytes) {
+    constexpr std::size_t page = std::size_t{2} << 20;  // what NCCL maps
+    const NcclLibrary& nccl = *self->library_;
+    std::shared_ptr<void> memory, window_owner;
+    agree(self->comm_.bootstrap(), "NCCL", [&] {
+      void* pointer = nullptr;
+      nccl.check(nccl.mem_alloc(&pointer, (bytes + page - 1) / page * page), "ncclMemAlloc");
+      memory = std::shared_ptr<void>(pointer, [self](void* p) { self->library_->mem_free(p); });
+    });
+    agree(self->comm_.bootstrap(), "NCCL", [&] {
+      NcclLibrary::Window window = nullptr;
+      nccl.check(nccl.window_register(self->nccl_, memory.get(), (bytes + page - 1) / page * page, &window, NcclLibrary::window_symmetric),
+                 "ncclCommWindowRegister");
+      if (!window) throw Error(ErrorCode::unsupported, "ncclCommWindowRegister: NCCL made no window");
+      window_owner = std::shared_ptr<void>(window, [self, memory](void* w) {
+        self->library_->window_deregister(self->nccl_, static_cast<NcclLibrary::Window>(w));
+      });
+    });
+    return Allocation{static_cast<std::byte*>(memory.get()), window_owner};
+  };
+}
+
+std::unique_ptr<Contender> NcclGroup::contender(Memory memory, const Arena& arena) {
+  return std::make_unique<NcclPeer>(shared_from_this(), memory, arena);
+}
+
+}  // namespace plait::bench

@@ -1,0 +1,57 @@
+// NCCL as far as the benchmark needs it, found at run time. These declarations are our own; the values are NCCL's stable binary interface.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <string>
+
+struct CUstream_st;
+
+namespace plait::bench {
+
+class NcclLibrary {
+ public:
+  using Comm = struct NcclCommOpaque*;
+  using Window = struct NcclWindowOpaque*;
+  using Result = int;  // 0: success
+  struct UniqueId {
+    char bytes[128];
+  };
+  static constexpr int window_symmetric = 1;  // NCCL_WIN_COLL_SYMMETRIC
+
+  /// Loads PLAIT_NCCL_LIB, or libnccl.so.2. Null, and the reason in `why_not`, if that fails. The first load in a process sets
+  /// NCCL_NVLS_ENABLE=0 unless it is set: NVLink multicast is out of bounds for everybody here (docs: numbers are without it).
+  static std::shared_ptr<const NcclLibrary> load(std::string& why_not);
+  ~NcclLibrary();
+  NcclLibrary(const NcclLibrary&) = delete;
+  NcclLibrary& operator=(const NcclLibrary&) = delete;
+
+  /// 22809 for 2.28.9.
+  int version() const noexcept { return version_; }
+  std::string version_text() const;
+  bool has_windows() const noexcept { return version_ >= 22700 && window_register && window_deregister && mem_alloc && mem_free; }
+  bool has_small_floats() const noexcept { return version_ >= 22400; }
+
+  /// Throws Error(backend) that names the call unless `result` is success.
+  void check(Result result, const char* call) const;
+
+  Result (*get_unique_id)(UniqueId*) = nullptr;
+  Result (*comm_init_rank)(Comm*, int ranks, UniqueId, int rank) = nullptr;
+  Result (*comm_destroy)(Comm) = nullptr;
+  Result (*all_reduce)(const void* send, void* recv, std::size_t count, int type, int op, Comm, CUstream_st*) = nullptr;
+  Result (*mem_alloc)(void**, std::size_t) = nullptr;
+  Result (*mem_free)(void*) = nullptr;
+  Result (*window_register)(Comm, void*, std::size_t, Window*, int flags) = nullptr;
+  Result (*window_deregister)(Comm, Window) = nullptr;
+
+ private:
+  NcclLibrary() = default;
+  template <class Function>
+  bool find(Function& function, const char* symbol, bool required);
+
+  void* handle_ = nullptr;
+  const char* (*get_error_string)(Result) = nullptr;
+  Result (*get_version)(int*) = nullptr;
+  int version_ = 0;
+};
+
+}  // namespace plait::bench

@@ -1,0 +1,160 @@
+#include "bench/session.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "bench/files.hpp"
+#include "bench/peers/mpi.hpp"
+#include "bench/table.hpp"
+#include "bench/verify.hpp"
+#include "plait/error.hpp"
+#include "symm_mem/agreement.hpp"
+
+namespace plait::bench {
+namespace {
+
+constexpr double premul_scale = 0.5;  // exact in every type
+
+CommunicatorOptions communicator_options(const Options& options) {
+  CommunicatorOptions result;
+  result.backend = options.backend;
+  return result;
+}
+
+std::size_t elements(DataType type, std::size_t bytes) { return std::max<std::size_t>(1, bytes / size_of(type)); }
+
+}  // namespace
+
+Session::Session(const Options& options)
+    : options_(options),
+      comm_(Communicator::from_mpi(MPI_COMM_WORLD, communicator_options(options))),
+      stream_(comm_.create_stream()),
+      sizes_(sizes(options, comm_.backend_kind())),
+      operations_(operations(options)),
+      link_(measure_link(comm_, stream_.native())),
+      timer_(comm_, stream_.native(), options) {
+  agree(comm_.bootstrap(), "plait-bench", [&] {
+    if (!speaks()) return;
+    check_writable(options_.json);
+    check_writable(options_.csv);
+  });
+  add_plait();
+  for (const std::string& peer : options_.peers) peer == "nccl" ? add_nccl() : add_mpi();
+  warm_up_peers();
+}
+
+/// The buffers in this kind of memory. Collective at its first use.
+const Arena& Session::arena(Memory memory) {
+  auto& arena = arenas_[memory];
+  const std::size_t bytes = std::max(sizes_.back(), sizeof(double));
+  if (!arena) arena = std::make_unique<Arena>(memory == Memory::symmetric ? symmetric_memory(comm_) : ordinary_memory(comm_), bytes);
+  return *arena;
+}
+
+void Session::add_plait() {
+  for (const Memory memory : options_.memories)
+    for (const std::string& algorithm : options_.algorithms)
+      contenders_.push_back(make_plait(comm_, algorithm, memory, arena(memory), options_));
+}
+
+void Session::add_nccl() {
+  std::string why_not;
+  nccl_ = NcclGroup::create(comm_, why_not);
+  if (!nccl_) return note_missing("nccl", why_not);
+  contenders_.push_back(nccl_->contender(Memory::ordinary, arena(Memory::ordinary)));
+  if (!nccl_->has_windows()) return note_missing("nccl-symmetric", "this NCCL has no symmetric windows (2.27 is the first)");
+  try {
+    nccl_windows_ = std::make_unique<Arena>(nccl_->window_memory(), std::max(sizes_.back(), sizeof(double)));
+    contenders_.push_back(nccl_->contender(Memory::symmetric, *nccl_windows_));
+  } catch (const Error& error) {
+    note_missing("nccl-symmetric", error.what());
+  }
+}
+
+void Session::add_mpi() {
+  std::string why_not;
+  if (auto peer = make_mpi_peer(comm_, arena(Memory::ordinary), why_not)) contenders_.push_back(std::move(peer));
+  else note_missing("mpi", why_not);
+}
+
+void Session::note_missing(const std::string& peer, const std::string& why_not) const {
+  const bool fits = (comm_.backend_kind() == BackendKind::host) == (peer == "mpi");
+  if (speaks() && (options_.peers_asked || fits)) fmt::print("# peer {} is not measured: {}\n", peer, why_not);
+}
+
+Task Session::task_for(const Contender& contender, DataType type, ReduceOp op, std::size_t bytes, bool in_place) const {
+  const Arena& buffers = contender.arena();
+  return {.type = type,
+          .op = op,
+          .count = elements(type, bytes),
+          .scale = op == ReduceOp::premul_sum ? premul_scale : 1,
+          .send = in_place ? buffers.recv() : buffers.send(),
+          .recv = buffers.recv()};
+}
+
+/// Peers allocate and load kernels at the first call of a kind: that must not happen while anything is timed, or while a kernel spins.
+void Session::warm_up_peers() {
+  for (const auto& contender : contenders_) {
+    if (!contender->is_peer()) continue;
+    for (const auto& [type, op] : operations_)
+      for (const std::size_t bytes : sizes_)
+        for (const bool in_place : options_.in_place) {
+          try {
+            contender->enqueue(task_for(*contender, type, op, bytes, in_place), stream_.native());
+          } catch (const Error& error) {
+            if (error.code() != ErrorCode::unsupported) throw;
+          }
+        }
+    comm_.synchronize(stream_);
+  }
+}
+
+/// False if the contender can't serve this call.
+bool Session::measure(Contender& contender, const Task& task) {
+  Result result;
+  result.name = contender.name();
+  result.type = task.type;
+  result.op = task.op;
+  result.ranks = comm_.size();
+  result.count = task.count;
+  result.in_place = task.in_place();
+  result.memory = contender.memory();
+  result.timing = options_.timing;
+  fill_input(comm_, stream_.native(), task, ++seed_);
+  try {
+    result.chosen = contender.chosen(task);
+    result.times = timer_.measure([&](NativeStream stream) { contender.enqueue(task, stream); }, task.bytes());
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::unsupported) throw;
+    return false;
+  }
+  result.calls = timer_.calls();
+  if (options_.check) result.wrong = count_wrong(comm_, stream_.native(), contender, task, ++seed_);
+  if (speaks()) print_result(stdout, result, link_);
+  results_.push_back(std::move(result));
+  return true;
+}
+
+void Session::measure_size(DataType type, ReduceOp op, std::size_t bytes) {
+  bool any = false;
+  for (const bool in_place : options_.in_place)
+    for (const auto& contender : contenders_) any |= measure(*contender, task_for(*contender, type, op, bytes, in_place));
+  if (any && speaks()) print_gap(stdout);
+}
+
+std::size_t Session::run() {
+  const Machine machine = describe_machine(comm_, link_, nccl_ ? nccl_->library().version_text() : "", options_.command_line);
+  if (speaks()) print_header(stdout, machine, options_);
+  for (const auto& [type, op] : operations_)
+    for (const std::size_t bytes : sizes_) measure_size(type, op, bytes);
+  if (speaks()) {
+    print_summary(stdout, results_);
+    if (!options_.json.empty()) write_json(options_.json, machine, results_);
+    if (!options_.csv.empty()) write_csv(options_.csv, results_);
+  }
+  return total_wrong(results_);
+}
+
+}  // namespace plait::bench

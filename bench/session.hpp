@@ -1,0 +1,53 @@
+// One run of the benchmark: who competes, in which memory, over which sizes.
+#pragma once
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/contender.hpp"
+#include "bench/options.hpp"
+#include "bench/peers/nccl.hpp"
+#include "bench/results.hpp"
+#include "bench/timing.hpp"
+#include "plait/communicator.hpp"
+
+namespace plait::bench {
+
+class Session {
+ public:
+  /// Creates the communicator, the buffers and the contenders. Collective.
+  explicit Session(const Options& options);
+  /// Measures and reports; returns the number of wrong elements. Collective.
+  std::size_t run();
+
+ private:
+  void add_plait();
+  void add_nccl();
+  void add_mpi();
+  void note_missing(const std::string& peer, const std::string& why_not) const;
+  const Arena& arena(Memory memory);
+  void warm_up_peers();
+  void measure_size(DataType type, ReduceOp op, std::size_t bytes);
+  bool measure(Contender& contender, const Task& task);
+  Task task_for(const Contender& contender, DataType type, ReduceOp op, std::size_t bytes, bool in_place) const;
+  bool speaks() const { return comm_.rank() == 0; }
+
+  const Options options_;
+  Communicator comm_;
+  Stream stream_;
+  std::vector<std::size_t> sizes_;
+  std::vector<std::pair<DataType, ReduceOp>> operations_;
+  Link link_;
+  std::shared_ptr<NcclGroup> nccl_;
+  std::map<Memory, std::unique_ptr<Arena>> arenas_;
+  std::unique_ptr<Arena> nccl_windows_;
+  Contenders contenders_;
+  Timer timer_;
+  std::vector<Result> results_;
+  std::uint32_t seed_ = 0;
+};
+
+}  // namespace plait::bench

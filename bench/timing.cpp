@@ -1,0 +1,122 @@
+#include "bench/timing.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "bench/memory.hpp"
+
+namespace plait::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double microseconds_since(Clock::time_point start) { return std::chrono::duration<double, std::micro>(Clock::now() - start).count(); }
+
+// Small messages need many calls, so that the start and the end of a repeat don't count; large ones need time.
+constexpr std::size_t small_bytes = 256 << 10;
+constexpr int small_calls = 200, most_calls = 400, least_calls = 3;
+constexpr double repeat_us = 50e3;
+// A call that takes milliseconds whatever its size (more ranks than processors) isn't worth 200 of them.
+constexpr double longest_repeat_us = 1e6;
+constexpr int least_small_calls = 20;
+
+}  // namespace
+
+Times::Times(std::vector<double> microseconds) : sorted_(std::move(microseconds)) { std::sort(sorted_.begin(), sorted_.end()); }
+
+double Times::quantile(double q) const {
+  const double position = q * static_cast<double>(sorted_.size() - 1);
+  const auto below = static_cast<std::size_t>(position);
+  const auto above = std::min(below + 1, sorted_.size() - 1);
+  return sorted_[below] + (position - static_cast<double>(below)) * (sorted_[above] - sorted_[below]);
+}
+
+Timer::Timer(Communicator& comm, NativeStream stream, const Options& options)
+    : comm_(comm),
+      stream_(stream),
+      timing_(options.timing),
+      iterations_(options.iterations),
+      warm_up_(options.warm_up),
+      repeats_(options.repeats),
+      begin_(comm.backend().create_event()),
+      end_(comm.backend().create_event()) {}
+
+Times Timer::measure(const Enqueue& enqueue, std::size_t bytes) {
+  warm_up(enqueue);
+  calls_ = iterations_ ? iterations_ : choose_calls(enqueue, bytes);
+  Enqueue work = [&](NativeStream stream) {
+    for (int i = 0; i < calls_; ++i) enqueue(stream);
+  };
+  std::unique_ptr<Graph> graph;
+  if (timing_ == Timing::graph) {
+    comm_.backend().begin_capture(stream_);
+    work(stream_);
+    graph = comm_.backend().end_capture(stream_);
+    work = [&](NativeStream stream) { graph->launch(stream); };
+    work(stream_);  // the first launch uploads the graph
+    comm_.synchronize(stream_ref(stream_));
+  }
+  std::vector<double> times;
+  for (int repeat = 0; repeat < repeats_; ++repeat) {
+    const bool on_device = timing_ == Timing::graph || timing_ == Timing::events;
+    times.push_back(slowest((on_device ? repeat_on_device(work) : repeat_wall_clock(enqueue)) / calls_));
+  }
+  return Times(std::move(times));
+}
+
+/// At least one call: a capture must not be the first to find out that a call isn't served.
+void Timer::warm_up(const Enqueue& enqueue) {
+  for (int i = 0; i < std::max(warm_up_, 1); ++i) enqueue(stream_);
+  comm_.synchronize(stream_ref(stream_));
+}
+
+/// The same on all ranks.
+int Timer::choose_calls(const Enqueue& enqueue, std::size_t bytes) {
+  constexpr int tries = 3;
+  line_up();
+  const auto start = Clock::now();
+  for (int i = 0; i < tries; ++i) enqueue(stream_);
+  comm_.synchronize(stream_ref(stream_));
+  const double call_us = std::max(slowest(microseconds_since(start)) / tries, 0.01);
+  const auto calls_in = [&](double budget, int least) {
+    return static_cast<int>(std::clamp(std::floor(budget / call_us), double{1} * least, double{1} * most_calls));
+  };
+  const int calls = calls_in(repeat_us, least_calls);
+  return bytes > small_bytes ? calls : std::max(calls, std::min(small_calls, calls_in(longest_repeat_us, least_small_calls)));
+}
+
+/// Microseconds between the events around `work`.
+double Timer::repeat_on_device(const Enqueue& work) {
+  comm_.bootstrap().barrier();
+  comm_.barrier(stream_ref(stream_));
+  begin_->record(stream_);
+  work(stream_);
+  end_->record(stream_);
+  comm_.synchronize(stream_ref(stream_));
+  return end_->milliseconds_since(*begin_) * 1e3;
+}
+
+double Timer::repeat_wall_clock(const Enqueue& enqueue) {
+  line_up();
+  const auto start = Clock::now();
+  for (int i = 0; i < calls_; ++i) {
+    enqueue(stream_);
+    if (timing_ == Timing::latency) comm_.synchronize(stream_ref(stream_));
+  }
+  if (timing_ == Timing::throughput) comm_.synchronize(stream_ref(stream_));
+  return microseconds_since(start);
+}
+
+double Timer::slowest(double microseconds) {
+  const auto all = comm_.bootstrap().all_gather(microseconds);
+  return *std::max_element(all.begin(), all.end());
+}
+
+/// All ranks leave with an empty stream, at about the same time.
+void Timer::line_up() {
+  comm_.bootstrap().barrier();
+  comm_.barrier(stream_ref(stream_));
+  comm_.synchronize(stream_ref(stream_));
+}
+
+}  // namespace plait::bench

@@ -1,0 +1,64 @@
+// The one clock for Plait and its peers.
+#pragma once
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "backends/backend.hpp"
+#include "bench/options.hpp"
+#include "plait/communicator.hpp"
+
+namespace plait::bench {
+
+/// Enqueues one call on a stream.
+using Enqueue = std::function<void(NativeStream)>;
+
+/// Microseconds a call, of the slowest rank, one value a repeat, in ascending order. The same on all ranks.
+class Times {
+ public:
+  Times() = default;
+  explicit Times(std::vector<double> microseconds);
+  std::size_t size() const { return sorted_.size(); }
+  double least() const { return sorted_.front(); }
+  double most() const { return sorted_.back(); }
+  double median() const { return quantile(0.5); }
+  /// Between the two values around q * (size - 1), linear.
+  double quantile(double q) const;
+
+ private:
+  std::vector<double> sorted_;
+};
+
+/// Times calls, in one of four ways:
+/// - graph: the calls are captured once; a repeat is a barrier on the device, an event, the graph, an event. What a call costs where
+///   a program replays its work, without the host.
+/// - events: the same, but every call is enqueued by the host.
+/// - throughput: wall clock over all calls and one synchronisation at their end.
+/// - latency: wall clock over calls that are each waited for.
+/// Ranks start each repeat together. Construction and use are collective.
+class Timer {
+ public:
+  Timer(Communicator& comm, NativeStream stream, const Options& options);
+
+  /// Warms up, settles on the number of calls a repeat, and measures. `bytes` is the size of the message.
+  Times measure(const Enqueue& enqueue, std::size_t bytes);
+  /// Calls a repeat of the last measurement.
+  int calls() const noexcept { return calls_; }
+
+ private:
+  void warm_up(const Enqueue& enqueue);
+  int choose_calls(const Enqueue& enqueue, std::size_t bytes);
+  double repeat_on_device(const Enqueue& work);
+  double repeat_wall_clock(const Enqueue& enqueue);
+  double slowest(double microseconds);
+  void line_up();
+
+  Communicator& comm_;
+  NativeStream stream_;
+  Timing timing_;
+  int iterations_, warm_up_, repeats_;
+  int calls_ = 0;
+  std::unique_ptr<Event> begin_, end_;
+};
+
+}  // namespace plait::bench

@@ -1,0 +1,76 @@
+#include "core/board.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstring>
+
+#include "symm_mem/window.hpp"
+
+namespace plait {
+
+/// Written by its rank only. A sequence lock would be more than a diagnosis needs: every field is atomic, and the number is stored last.
+struct Board::Page {
+  std::atomic<std::int32_t> process;
+  std::atomic<std::uint64_t> sequence;
+  std::atomic<std::uint64_t> count;
+  std::atomic<std::uint8_t> collective, type, op;
+  std::atomic<char> algorithm[32];
+};
+
+Board::Board(Bootstrap& bootstrap) : rank_(bootstrap.rank()) {
+  // Host memory on every backend, so the host target's shared memory serves all.
+  SymmetricHeap heap(open_backend(BackendKind::host, 0), bootstrap);
+  range_ = heap.allocate_range(sizeof(Page), "creating the board");
+  page(rank_).process = static_cast<std::int32_t>(getpid());
+  bootstrap.barrier();
+  for (int rank = 0; rank < bootstrap.size(); ++rank) {
+    const pid_t process = page(rank).process;
+    processes_.emplace_back(process == getpid() ? -1 : static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
+  }
+}
+
+Board::Page& Board::page(int rank) const { return *reinterpret_cast<Page*>(range_->view().peer_ptr(rank)); }
+
+void Board::publish(std::uint64_t sequence, const Call& call, std::string_view algorithm) {
+  Page& mine = page(rank_);
+  const auto relaxed = std::memory_order_relaxed;
+  mine.count.store(call.count, relaxed);
+  mine.collective.store(static_cast<std::uint8_t>(call.collective), relaxed);
+  mine.type.store(static_cast<std::uint8_t>(call.type), relaxed);
+  mine.op.store(static_cast<std::uint8_t>(call.op), relaxed);
+  const std::size_t length = std::min(algorithm.size(), sizeof(mine.algorithm) - 1);
+  for (std::size_t i = 0; i <= length; ++i) mine.algorithm[i].store(i < length ? algorithm[i] : '\0', relaxed);
+  mine.sequence.store(sequence, std::memory_order_release);
+}
+
+bool Board::is_alive(int rank) const {
+  const UniqueFd& process = processes_[static_cast<std::size_t>(rank)];
+  const pid_t id = page(rank).process;
+  if (id == getpid()) return true;
+  if (!process.valid()) return kill(id, 0) == 0;  // no pidfd: an old kernel, or the process was gone already
+  pollfd ended{.fd = process.get(), .events = POLLIN, .revents = 0};
+  return poll(&ended, 1, 0) == 0;
+}
+
+std::string Board::describe(int rank) const {
+  const Page& other = page(rank);
+  const std::uint64_t sequence = other.sequence.load(std::memory_order_acquire);
+  std::string name;
+  for (const auto& c : other.algorithm) {
+    if (c.load() == '\0') break;
+    name += c.load();
+  }
+  const std::string who = fmt::format("rank {} (process {}{})", rank, other.process.load(), is_alive(rank) ? "" : ", which has ended");
+  if (sequence == 0) return who + ": no call yet";
+  return fmt::format("{}: last call {}, {} of {} {} elements, {}, by {}", who, sequence,
+                     name_of(static_cast<Collective>(other.collective.load())), other.count.load(),
+                     name_of(static_cast<DataType>(other.type.load())), name_of(static_cast<ReduceOp>(other.op.load())), name);
+}
+
+}  // namespace plait

@@ -1,0 +1,39 @@
+// A page of host memory for each rank, which all ranks of the node can read: who is alive, and in which call. When a call breaks, the
+// others read here whom they are missing.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/backend.hpp"
+#include "plait/bootstrap.hpp"
+#include "plait/call.hpp"
+
+namespace plait {
+
+class Board {
+ public:
+  /// Collective.
+  explicit Board(Bootstrap& bootstrap);
+
+  /// Notes that this rank has enqueued call number `sequence`. A few stores; peers may read at any moment.
+  void publish(std::uint64_t sequence, const Call& call, std::string_view algorithm);
+
+  /// False once the rank's process has ended.
+  bool is_alive(int rank) const;
+  /// "rank 2 (process 4711, ended): last call 17, all_reduce of 1024 f32, sum, by ring".
+  std::string describe(int rank) const;
+  int ranks() const noexcept { return static_cast<int>(processes_.size()); }
+
+ private:
+  struct Page;
+  Page& page(int rank) const;
+
+  std::shared_ptr<SymmetricRange> range_;
+  int rank_;
+  std::vector<UniqueFd> processes_;  // pidfds; invalid for this process itself
+};
+
+}  // namespace plait

@@ -1,0 +1,22 @@
+// Sizing of scratch memory.
+#pragma once
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace plait {
+
+/// The largest power of two of slots, from `least` to `most`, so that `slots * bytes_a_slot` stays within `budget`. `least` if none does:
+/// the communicator then reports that the limit is too small.
+constexpr std::uint32_t slots_within(std::size_t budget, std::size_t bytes_a_slot, std::uint32_t least, std::uint32_t most) {
+  const std::size_t fitting = std::bit_floor(budget / bytes_a_slot);
+  return static_cast<std::uint32_t>(std::clamp<std::size_t>(fitting, least, most));
+}
+
+/// Blocks for `items` when each should get about `grain` of them.
+constexpr unsigned blocks_for(std::size_t items, std::size_t grain, unsigned most) {
+  return static_cast<unsigned>(std::clamp<std::size_t>((items + grain - 1) / grain, 1, most));
+}
+
+}  // namespace plait

@@ -1,0 +1,57 @@
+#include "core/check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+
+#include "plait/error.hpp"
+
+namespace plait {
+namespace {
+
+[[noreturn]] void refuse(const Call& call, int rank, const std::string& why, ErrorCode code = ErrorCode::invalid_argument) {
+  throw Error(code, fmt::format("{}: rank {}: {}", name_of(call.collective), rank, why));
+}
+
+void check_pointer(const Call& call, const void* pointer, const char* name, int rank) {
+  if (pointer == nullptr) refuse(call, rank, fmt::format("{} is null, with count {}", name, call.count));
+  if (reinterpret_cast<std::uintptr_t>(pointer) % size_of(call.type) != 0)
+    refuse(call, rank, fmt::format("{} = {} is not aligned to the {} bytes of {}", name, pointer, size_of(call.type), name_of(call.type)));
+}
+
+}  // namespace
+
+void check_call(const Call& call, const Buffers& buffers, int rank) {
+  if (!is_valid(call.type)) refuse(call, rank, fmt::format("{} is no data type", static_cast<int>(call.type)));
+  if (!is_valid(call.op)) refuse(call, rank, fmt::format("{} is no operation", static_cast<int>(call.op)));
+  if (call.op == ReduceOp::premul_sum && !is_float(call.type))
+    refuse(call, rank, fmt::format("premul_sum needs a floating-point type, not {}", name_of(call.type)), ErrorCode::unsupported);
+  if (call.count == 0) return;
+  // Kernels compute with byte offsets of twice the message; a quarter of the address space is beyond any memory.
+  if (call.count > std::numeric_limits<std::size_t>::max() / 4 / size_of(call.type))
+    refuse(call, rank, fmt::format("count {} of {} overflows", call.count, name_of(call.type)));
+  check_pointer(call, buffers.send, "send", rank);
+  check_pointer(call, buffers.recv, "recv", rank);
+  const auto send = reinterpret_cast<std::uintptr_t>(buffers.send), recv = reinterpret_cast<std::uintptr_t>(buffers.recv);
+  if (send != recv && send < recv + call.bytes() && recv < send + call.bytes())
+    refuse(call, rank,
+           fmt::format("send = {} and recv = {} overlap over {} bytes: pass equal or disjoint buffers", buffers.send, buffers.recv,
+                       call.bytes()));
+}
+
+void check_agreement(Bootstrap& bootstrap, const Call& call, const CallOptions& options) {
+  std::array<char, 256> text{};
+  fmt::format_to_n(text.data(), text.size() - 1, "{} of {} {} elements, {} (scale {}), {} memory, algorithm \"{}\", {} x {} threads",
+                   name_of(call.collective), call.count, name_of(call.type), name_of(call.op), call.scale,
+                   call.symmetric ? "symmetric" : "ordinary", options.algorithm, options.blocks, options.threads);
+  const auto all = bootstrap.all_gather(text);
+  for (std::size_t rank = 1; rank < all.size(); ++rank)
+    if (all[rank] != all[0])
+      throw Error(ErrorCode::mismatch,
+                  fmt::format("ranks disagree: rank {} calls {}; rank 0 calls {}", rank, all[rank].data(), all[0].data()));
+}
+
+}  // namespace plait

@@ -1,0 +1,211 @@
+#include "plait/communicator.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/board.hpp"
+#include "core/check.hpp"
+#include "core/log.hpp"
+#include "core/selection.hpp"
+#include "core/setup.hpp"
+#include "core/stream_order.hpp"
+#include "core/watchdog.hpp"
+#include "core/workspace.hpp"
+#include "symm_mem/agreement.hpp"
+#include "symm_mem/window.hpp"
+
+namespace plait {
+
+/// Everything a communicator owns. Members are destroyed in reverse: memory before the device it lies on, that before the bootstrap.
+class CommunicatorState {
+ public:
+  CommunicatorState(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorOptions& options);
+
+  void enqueue(const Call& call, const void* send, void* recv, StreamRef stream, const CallOptions& options);
+  std::optional<Error> error() const { return watchdog_->error(board_, names_); }
+  void throw_if_broken() const {
+    if (auto broken = error()) throw *std::move(broken);
+  }
+
+  std::unique_ptr<Bootstrap> bootstrap;
+  Settings settings;
+  std::shared_ptr<Backend> backend;
+  SymmetricHeap heap;
+
+ private:
+  static std::vector<const Algorithm*> registered();
+  static std::vector<std::string> names(const std::vector<const Algorithm*>& algorithms);
+  void locate(Call& call, Buffers& buffers) const;
+  const Choice& chosen(const Call& call);
+
+  std::vector<const Algorithm*> algorithms_ = registered();  // a plug-in that is loaded later serves later communicators
+  std::vector<std::string> names_ = names(algorithms_);
+
+ public:
+  Selector selector;
+
+ private:
+  Board board_;
+  std::unique_ptr<AlgorithmMemory> memory_;
+  std::unique_ptr<Watchdog> watchdog_;
+  StreamOrder order_;
+  std::uint64_t calls_ = 0;
+
+  struct CallHash {
+    std::size_t operator()(const Call& call) const noexcept {
+      const auto facts = (static_cast<std::size_t>(call.collective) << 16) | (static_cast<std::size_t>(call.type) << 8) |
+                         (static_cast<std::size_t>(call.op) << 1) | std::size_t{call.symmetric};
+      return (call.count * 0x9e3779b97f4a7c15u) ^ facts;
+    }
+  };
+  std::unordered_map<Call, Choice, CallHash> choices_;  // of calls without options
+};
+
+std::vector<const Algorithm*> CommunicatorState::registered() {
+  std::vector<const Algorithm*> algorithms;
+  for (const auto& algorithm : Registry::instance().all()) algorithms.push_back(algorithm.get());
+  return algorithms;
+}
+
+std::vector<std::string> CommunicatorState::names(const std::vector<const Algorithm*>& algorithms) {
+  std::vector<std::string> names;
+  for (const Algorithm* algorithm : algorithms) names.emplace_back(algorithm->name());
+  return names;
+}
+
+CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const CommunicatorOptions& options)
+    : bootstrap(std::move(b)),
+      settings(agree_on_settings(*bootstrap, options)),
+      backend(open_device(*bootstrap, options)),
+      heap(backend, *bootstrap),
+      selector(discover_topology(*bootstrap, *backend, settings), algorithms_),
+      board_(*bootstrap),
+      order_(backend) {
+  bootstrap->set_timeout(settings.timeout);
+  agree(*bootstrap, "loading kernels", [&] {
+    backend->bind();
+    backend->load_kernels();
+  });
+  memory_ = std::make_unique<AlgorithmMemory>(backend, *bootstrap, heap, selector.topology(), algorithms_);
+  agree(*bootstrap, "creating the watchdog",
+        [&] { watchdog_ = std::make_unique<Watchdog>(backend, memory_->claimed(), settings.timeout, bootstrap->rank()); });
+}
+
+/// Finds out whether both buffers are symmetric memory.
+void CommunicatorState::locate(Call& call, Buffers& buffers) const {
+  const auto send = heap.find(buffers.send, call.bytes()), recv = heap.find(buffers.recv, call.bytes());
+  if (!send || !recv) return;
+  call.symmetric = true;
+  buffers.send_window = send->view().at(static_cast<std::size_t>(static_cast<const std::byte*>(buffers.send) - send->local()));
+  buffers.recv_window = recv->view().at(static_cast<std::size_t>(static_cast<std::byte*>(buffers.recv) - recv->local()));
+}
+
+const Choice& CommunicatorState::chosen(const Call& call) {
+  const auto known = choices_.find(call);
+  if (known != choices_.end()) return known->second;
+  if (choices_.size() >= 4096) choices_.clear();
+  return choices_.emplace(call, selector.choose(call, {})).first->second;
+}
+
+void CommunicatorState::enqueue(const Call& described, const void* send, void* recv, StreamRef stream, const CallOptions& options) {
+  Call call = described;
+  Buffers buffers{.send = send, .recv = recv, .send_window = {}, .recv_window = {}};
+  check_call(call, buffers, bootstrap->rank());
+  throw_if_broken();
+  if (call.count != 0) locate(call, buffers);
+  if (settings.check_calls) check_agreement(*bootstrap, call, options);
+  const bool plain = options.algorithm.empty() && options.blocks == 0 && options.threads == 0;
+  const Choice choice = plain ? chosen(call) : selector.choose(call, options);
+  if (call.count == 0 && call.collective != Collective::barrier) return;
+
+  const auto index = static_cast<std::size_t>(std::find(algorithms_.begin(), algorithms_.end(), choice.algorithm) - algorithms_.begin());
+  const Watch watch = watchdog_->watch(++calls_, static_cast<std::uint32_t>(index));
+  board_.publish(calls_, call, choice.algorithm->name());
+  backend->bind();
+  const auto ordered = order_.enter(stream.native());
+  LaunchContext context(*backend, stream.native(), selector.topology(), bootstrap->rank(), memory_->of(index), watch);
+  choice.algorithm->enqueue(call, buffers, choice.shape, context);
+}
+
+Communicator::Communicator(std::unique_ptr<CommunicatorState> state) : state_(std::move(state)) {}
+Communicator::~Communicator() = default;
+Communicator::Communicator(Communicator&&) noexcept = default;
+Communicator& Communicator::operator=(Communicator&&) noexcept = default;
+
+Communicator Communicator::from_mpi(MPI_Comm comm, const CommunicatorOptions& options) { return create(make_mpi_bootstrap(comm), options); }
+
+Communicator Communicator::create(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorOptions& options) {
+  Communicator comm(std::make_unique<CommunicatorState>(std::move(bootstrap), options));
+  log::info("{}", comm.describe());
+  return comm;
+}
+
+int Communicator::rank() const noexcept { return state_->bootstrap->rank(); }
+int Communicator::size() const noexcept { return state_->bootstrap->size(); }
+BackendKind Communicator::backend_kind() const noexcept { return state_->backend->info().backend; }
+Backend& Communicator::backend() const noexcept { return *state_->backend; }
+Bootstrap& Communicator::bootstrap() const noexcept { return *state_->bootstrap; }
+
+std::string Communicator::describe() const {
+  const DeviceInfo& info = state_->backend->info();
+  return fmt::format("rank {} of {}: {} device {}, {} ({})", rank(), size(), name_of(info.backend), info.ordinal, info.name,
+                     info.architecture);
+}
+
+std::shared_ptr<Window> Communicator::allocate_bytes(std::size_t bytes) {
+  state_->throw_if_broken();
+  state_->backend->bind();
+  return state_->heap.allocate(bytes);
+}
+
+void Communicator::check_extents(std::size_t send, std::size_t recv) {
+  if (send != recv) throw Error(ErrorCode::invalid_argument, fmt::format("all_reduce: send has {} elements, recv {}", send, recv));
+}
+
+void Communicator::all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op, StreamRef stream,
+                              const CallOptions& options) {
+  const Call call{.collective = Collective::all_reduce, .type = type, .op = op, .count = count, .symmetric = false, .scale = options.scale};
+  state_->enqueue(call, send, recv, stream, options);
+}
+
+void Communicator::barrier(StreamRef stream) {
+  const Call call{.collective = Collective::barrier, .type = DataType::u8, .op = ReduceOp::sum, .count = 0, .symmetric = false, .scale = 1};
+  state_->enqueue(call, nullptr, nullptr, stream, {});
+}
+
+void Communicator::synchronize(StreamRef stream) {
+  state_->backend->bind();
+  state_->backend->synchronize(stream.native());
+  state_->throw_if_broken();
+}
+
+std::optional<Error> Communicator::async_error() const { return state_->error(); }
+
+Stream Communicator::create_stream() {
+  state_->backend->bind();
+  return Stream(state_->backend);
+}
+
+std::string Communicator::explain(const Call& call, const CallOptions& options) const { return state_->selector.explain(call, options); }
+std::string Communicator::chosen(const Call& call, const CallOptions& options) const {
+  return std::string(state_->selector.choose(call, options).algorithm->name());
+}
+bool Communicator::is_symmetric(const void* pointer, std::size_t bytes) const { return state_->heap.find(pointer, bytes) != nullptr; }
+
+namespace detail {
+
+void* local_pointer(const Window& window) { return window.local(); }
+
+std::size_t checked_bytes(std::size_t count, std::size_t size, const char* call) {
+  if (count > std::numeric_limits<std::size_t>::max() / size)
+    throw Error(ErrorCode::invalid_argument, fmt::format("{}: {} elements of {} bytes overflow", call, count, size));
+  return count * size;
+}
+
+}  // namespace detail
+}  // namespace plait

@@ -1,0 +1,78 @@
+#include "core/environment.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+#include "plait/error.hpp"
+
+namespace plait {
+namespace {
+
+[[noreturn]] void refuse(const char* name, const std::string& value, const std::string& expected) {
+  throw Error(ErrorCode::invalid_argument, fmt::format("{}=\"{}\": expected {}", name, value, expected));
+}
+
+}  // namespace
+
+std::optional<std::string> environment(const char* name) {
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody writes the environment
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return std::string(value);
+}
+
+long environment_integer(const char* name, long fallback, long least, long most) {
+  const auto value = environment(name);
+  if (!value) return fallback;
+  long number = 0;
+  const auto [end, status] = std::from_chars(value->data(), value->data() + value->size(), number);
+  if (status != std::errc{} || end != value->data() + value->size() || number < least || number > most)
+    refuse(name, *value, fmt::format("an integer from {} to {}", least, most));
+  return number;
+}
+
+std::size_t environment_bytes(const char* name, std::size_t fallback) {
+  const auto value = environment(name);
+  if (!value) return fallback;
+  const auto bytes = parse_bytes(*value);
+  if (!bytes) refuse(name, *value, "a number of bytes such as 65536, 64K, 16M or 1G");
+  return *bytes;
+}
+
+double environment_seconds(const char* name, double fallback) {
+  const auto value = environment(name);
+  if (!value) return fallback;
+  char* end = nullptr;
+  const double seconds = std::strtod(value->c_str(), &end);
+  if (*end != '\0' || !std::isfinite(seconds) || seconds < 0 || seconds > 1e9) refuse(name, *value, "seconds, 0 or more");
+  return seconds;
+}
+
+std::optional<std::size_t> parse_bytes(std::string_view text) {
+  std::size_t number = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (status != std::errc{}) return std::nullopt;
+  std::string_view suffix(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  if (suffix.ends_with("iB")) suffix.remove_suffix(2);
+  else if (suffix.ends_with('B')) suffix.remove_suffix(1);
+  int shift = 0;
+  if (suffix == "K" || suffix == "k") shift = 10;
+  else if (suffix == "M" || suffix == "m") shift = 20;
+  else if (suffix == "G" || suffix == "g") shift = 30;
+  else if (!suffix.empty()) return std::nullopt;
+  if (number > std::numeric_limits<std::size_t>::max() >> shift) return std::nullopt;
+  return number << shift;
+}
+
+std::string format_bytes(std::size_t bytes) {
+  for (const auto& [shift, suffix] : {std::pair{30, 'G'}, {20, 'M'}, {10, 'K'}}) {
+    const std::size_t unit = std::size_t{1} << shift;
+    if (bytes >= unit && bytes % unit == 0) return fmt::format("{}{}", bytes >> shift, suffix);
+  }
+  return std::to_string(bytes);
+}
+
+}  // namespace plait

@@ -1,0 +1,24 @@
+// Environment variables, read in one way: a value that can't be understood is an error, never ignored.
+#pragma once
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace plait {
+
+/// The variable's value; none if it is unset or empty.
+std::optional<std::string> environment(const char* name);
+/// An integer in [least, most]. Throws Error(invalid_argument) that names the variable and its value otherwise.
+long environment_integer(const char* name, long fallback, long least, long most);
+/// Bytes, with an optional suffix K, M or G (powers of 1024).
+std::size_t environment_bytes(const char* name, std::size_t fallback);
+/// Seconds, fractions allowed.
+double environment_seconds(const char* name, double fallback);
+
+/// "64K" -> 65536. None if malformed or too large.
+std::optional<std::size_t> parse_bytes(std::string_view text);
+/// 65536 -> "64K"; numbers that are no multiple stay as they are.
+std::string format_bytes(std::size_t bytes);
+
+}  // namespace plait

@@ -1,0 +1,37 @@
+// The log: lines on standard error, with a level that PLAIT_LOG sets (off, error, warn, info, debug; default warn).
+#pragma once
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace plait::log {
+
+enum class Level { off, error, warn, info, debug };
+
+/// The level of this process; read once. Throws Error(invalid_argument) for an unknown name.
+Level level();
+/// Writes one line "plait warn: ..." in one system call, so that the lines of ranks don't mix.
+void write(Level level, std::string_view text);
+
+template <class... Args>
+void at(Level wanted, fmt::format_string<Args...> format, Args&&... args) {
+  if (wanted <= level()) write(wanted, fmt::format(format, std::forward<Args>(args)...));
+}
+template <class... Args>
+void error(fmt::format_string<Args...> format, Args&&... args) {
+  at(Level::error, format, std::forward<Args>(args)...);
+}
+template <class... Args>
+void warn(fmt::format_string<Args...> format, Args&&... args) {
+  at(Level::warn, format, std::forward<Args>(args)...);
+}
+template <class... Args>
+void info(fmt::format_string<Args...> format, Args&&... args) {
+  at(Level::info, format, std::forward<Args>(args)...);
+}
+template <class... Args>
+void debug(fmt::format_string<Args...> format, Args&&... args) {
+  at(Level::debug, format, std::forward<Args>(args)...);
+}
+
+}  // namespace plait::log

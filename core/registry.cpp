@@ -1,0 +1,42 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/algorithm.hpp"
+#include "plait/error.hpp"
+
+namespace plait {
+
+Registry& Registry::instance() {
+  static Registry registry;
+  return registry;
+}
+
+void Registry::add(std::unique_ptr<Algorithm> algorithm) {
+  if (find(algorithm->name()) != nullptr)
+    throw Error(ErrorCode::invalid_argument, fmt::format("an algorithm named {} is registered already", algorithm->name()));
+  const auto position =
+      std::find_if(algorithms_.begin(), algorithms_.end(), [&](const auto& other) { return algorithm->name() < other->name(); });
+  algorithms_.insert(position, std::move(algorithm));
+}
+
+const Algorithm* Registry::find(std::string_view name) const {
+  const auto found = std::find_if(algorithms_.begin(), algorithms_.end(), [&](const auto& algorithm) { return algorithm->name() == name; });
+  return found == algorithms_.end() ? nullptr : found->get();
+}
+
+std::string Registry::names(Collective collective) const {
+  std::string text;
+  for (const auto& algorithm : algorithms_)
+    if (algorithm->collective() == collective) text += fmt::format("{}{}", text.empty() ? "" : ", ", algorithm->name());
+  return text;
+}
+
+void LaunchContext::launch_bytes(std::string_view family, DataType type, LaunchShape shape, const void* args, std::size_t bytes) {
+  const KernelHandle kernel = backend_.find_kernel(family, type);
+  if (kernel == nullptr)
+    throw Error(ErrorCode::unsupported, fmt::format("{}: no kernel for {} on {}", family, name_of(type), name_of(backend_.info().backend)));
+  backend_.launch(kernel, shape, args, bytes, watch_, stream_);
+}
+
+}  // namespace plait

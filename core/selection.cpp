@@ -1,0 +1,179 @@
+#include "core/selection.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "core/environment.hpp"
+#include "core/log.hpp"
+#include "plait/error.hpp"
+
+namespace plait {
+namespace {
+
+constexpr const char* override_variable = "PLAIT_ALGO";
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const auto end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::string_view trim(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\n");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\n") - first + 1);
+}
+
+/// Reads one rule; `collective` is carried from rule to rule.
+class RuleParser {
+ public:
+  RuleParser(std::string_view text, std::string_view source) : rule_(text), source_(source) {}
+
+  Rule parse(Collective& collective) {
+    std::string_view rest = rule_;
+    if (const auto colon = rest.find(':'); colon != std::string_view::npos) {
+      try {
+        collective = parse_collective(trim(rest.substr(0, colon)));
+      } catch (const Error& error) {
+        refuse(error.what());
+      }
+      rest.remove_prefix(colon + 1);
+    }
+    Rule rule{collective, 0, std::numeric_limits<std::size_t>::max(), {}};
+    if (const auto equals = rest.find('='); equals != std::string_view::npos) {
+      parse_range(trim(rest.substr(0, equals)), rule);
+      rest.remove_prefix(equals + 1);
+    }
+    rule.algorithm = trim(rest);
+    if (Registry::instance().find(rule.algorithm) == nullptr)
+      refuse(fmt::format("unknown algorithm \"{}\"; known: {}", rule.algorithm, Registry::instance().names(collective)));
+    return rule;
+  }
+
+ private:
+  void parse_range(std::string_view range, Rule& rule) {
+    const auto dash = range.find('-');
+    if (dash == std::string_view::npos) refuse(fmt::format("\"{}\" is not a range such as 0-64K or 8M-", range));
+    const auto from = parse_bytes(trim(range.substr(0, dash)));
+    const auto end = trim(range.substr(dash + 1));
+    const auto to = end.empty() ? std::optional(rule.to) : parse_bytes(end);
+    if (!from || !to) refuse(fmt::format("\"{}\" is not a range such as 0-64K or 8M-", range));
+    if (*from >= *to) refuse(fmt::format("the range \"{}\" is empty", range));
+    rule.from = *from;
+    rule.to = *to;
+  }
+  [[noreturn]] void refuse(std::string_view why) {
+    throw Error(ErrorCode::invalid_argument, fmt::format("{}: in \"{}\": {}", source_, rule_, why));
+  }
+
+  std::string_view rule_, source_;
+};
+
+}  // namespace
+
+RuleList::RuleList(std::string_view text, std::string_view source) {
+  Collective collective = Collective::all_reduce;
+  for (const std::string_view part : split(text, ';'))
+    if (!trim(part).empty()) rules_.push_back(RuleParser(trim(part), source).parse(collective));
+}
+
+const Rule* RuleList::match(const Call& call) const {
+  const auto rule = std::find_if(rules_.begin(), rules_.end(), [&](const Rule& r) {
+    return r.collective == call.collective && call.bytes() >= r.from && call.bytes() < r.to;
+  });
+  return rule == rules_.end() ? nullptr : &*rule;
+}
+
+Selector::Selector(Topology topology, std::vector<const Algorithm*> algorithms)
+    : topology_(std::move(topology)),
+      algorithms_(std::move(algorithms)),
+      override_text_(environment(override_variable).value_or("")),
+      overrides_(override_text_, override_variable),
+      builtin_(builtin_rules(topology_), "built-in table") {}
+
+const Algorithm* Selector::by_option(const Call& call, const std::string& name) const {
+  const auto found = std::find_if(algorithms_.begin(), algorithms_.end(), [&](const Algorithm* a) { return a->name() == name; });
+  if (found == algorithms_.end())
+    throw Error(ErrorCode::invalid_argument, fmt::format("{}: unknown algorithm \"{}\"; known: {}", name_of(call.collective), name,
+                                                         Registry::instance().names(call.collective)));
+  if (const Support support = (*found)->supports(call, topology_); !support)
+    throw Error(ErrorCode::unsupported, fmt::format("{}: algorithm {}: {}", name_of(call.collective), name, support.reason()));
+  return *found;
+}
+
+const Algorithm* Selector::by_rules(const RuleList& rules, const Call& call) const {
+  const Rule* rule = rules.match(call);
+  if (rule == nullptr) return nullptr;
+  const auto found = std::find_if(algorithms_.begin(), algorithms_.end(), [&](const Algorithm* a) { return a->name() == rule->algorithm; });
+  if (found == algorithms_.end()) return nullptr;
+  if ((*found)->supports(call, topology_)) return *found;
+  return nullptr;
+}
+
+const Algorithm* Selector::by_estimate(const Call& call) const {
+  const Algorithm* best = nullptr;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Algorithm* algorithm : algorithms_) {
+    if (!algorithm->supports(call, topology_)) continue;
+    const double estimate = algorithm->estimate(call, topology_);
+    if (estimate >= least) continue;  // a tie goes to the first in order of name
+    least = estimate;
+    best = algorithm;
+  }
+  return best;
+}
+
+Choice Selector::choose_algorithm(const Call& call, const CallOptions& options) const {
+  if (!options.algorithm.empty()) return {by_option(call, options.algorithm), {}, "call option"};
+  if (const Algorithm* algorithm = by_rules(overrides_, call)) return {algorithm, {}, override_variable};
+  if (overrides_.match(call) != nullptr) {
+    static const bool once = [&] {
+      log::warn("{} names {} for {} of {} bytes, which can't serve it; see explain()", override_variable, overrides_.match(call)->algorithm,
+                name_of(call.collective), call.bytes());
+      return true;
+    }();
+    static_cast<void>(once);
+  }
+  if (const Algorithm* algorithm = by_rules(builtin_, call)) return {algorithm, {}, "built-in table"};
+  if (const Algorithm* algorithm = by_estimate(call)) return {algorithm, {}, "estimate"};
+  throw Error(ErrorCode::unsupported,
+              fmt::format("{} of {} {} elements with {}: no algorithm serves this call\n{}", name_of(call.collective), call.count,
+                          name_of(call.type), name_of(call.op), candidates(call)));
+}
+
+Choice Selector::choose(const Call& call, const CallOptions& options) const {
+  Choice choice = choose_algorithm(call, options);
+  choice.shape = choice.algorithm->shapes(call, topology_).front();
+  if (options.blocks != 0) choice.shape.blocks = options.blocks;
+  if (options.threads != 0) choice.shape.threads = options.threads;
+  if (choice.shape.threads > topology_.max_block_threads)
+    throw Error(ErrorCode::invalid_argument, fmt::format("{}: {} threads a block; at most {} on {}", name_of(call.collective),
+                                                         choice.shape.threads, topology_.max_block_threads, name_of(topology_.backend)));
+  return choice;
+}
+
+std::string Selector::candidates(const Call& call) const {
+  std::string text;
+  for (const Algorithm* algorithm : algorithms_) {
+    const Support support = algorithm->supports(call, topology_);
+    text += support ? fmt::format("  {:<20} estimated {:.1f} us\n", algorithm->name(), algorithm->estimate(call, topology_))
+                    : fmt::format("  {:<20} no: {}\n", algorithm->name(), support.reason());
+  }
+  return text;
+}
+
+std::string Selector::explain(const Call& call, const CallOptions& options) const {
+  const Choice choice = choose(call, options);
+  return fmt::format("{} of {} x {} ({} bytes), {}, {} memory, {} ranks on {} {}\n  takes {} with {} blocks of {} threads, by {}\n{}",
+                     name_of(call.collective), call.count, name_of(call.type), call.bytes(), name_of(call.op),
+                     call.symmetric ? "symmetric" : "ordinary", topology_.ranks, name_of(topology_.backend), topology_.architecture,
+                     choice.algorithm->name(), choice.shape.blocks, choice.shape.threads, choice.rule, candidates(call));
+}
+
+}  // namespace plait

@@ -1,0 +1,70 @@
+// Which algorithm serves a call. Deterministic, and equal on all ranks: it sees nothing that may differ between them.
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/algorithm.hpp"
+
+namespace plait {
+
+/// "Calls of `collective` with a message of `from` bytes or more and less than `to` take `algorithm`."
+struct Rule {
+  Collective collective;
+  std::size_t from, to;
+  std::string algorithm;
+};
+
+/// An ordered list of rules; the first that matches counts.
+///
+/// Grammar: rules separated by `;`. A rule is `[collective:][range=]algorithm`. A collective holds for the rules after it too, until
+/// another is named; before the first it is all_reduce. A range is `from-to` in bytes with suffixes K M G, `to` excluded; without `to` it
+/// has no end; without a range it is every size. Example: `all_reduce:0-64K=oneshot_ll;64K-8M=twoshot;8M-=ring`.
+class RuleList {
+ public:
+  RuleList() = default;
+  /// Throws Error(invalid_argument) that names `source` (an environment variable, a file) for anything malformed or unknown.
+  RuleList(std::string_view text, std::string_view source);
+  const Rule* match(const Call& call) const;
+  bool empty() const { return rules_.empty(); }
+
+ private:
+  std::vector<Rule> rules_;
+};
+
+/// What was chosen and why.
+struct Choice {
+  const Algorithm* algorithm = nullptr;
+  LaunchShape shape;
+  std::string rule;  // "call option", "PLAIT_ALGO", "built-in table", "estimate"
+};
+
+/// Precedence: call option, PLAIT_ALGO, built-in table, estimate. A rule whose algorithm can't serve the call is passed over, with a
+/// warning once if the user wrote it; a call option that can't be served is Error(unsupported), an unknown name Error(invalid_argument).
+class Selector {
+ public:
+  Selector(Topology topology, std::vector<const Algorithm*> algorithms);
+  Choice choose(const Call& call, const CallOptions& options) const;
+  /// Several lines: the choice, its rule, and every algorithm with its estimate or the reason why not.
+  std::string explain(const Call& call, const CallOptions& options) const;
+  const Topology& topology() const noexcept { return topology_; }
+  const std::string& override_text() const noexcept { return override_text_; }
+
+ private:
+  std::string candidates(const Call& call) const;
+  Choice choose_algorithm(const Call& call, const CallOptions& options) const;
+  const Algorithm* by_option(const Call& call, const std::string& name) const;
+  const Algorithm* by_estimate(const Call& call) const;
+  const Algorithm* by_rules(const RuleList& rules, const Call& call) const;
+
+  Topology topology_;
+  std::vector<const Algorithm*> algorithms_;
+  std::string override_text_;
+  RuleList overrides_, builtin_;
+};
+
+/// The measured rules for a kind of machine; empty if there are none. See docs/tuning.md for where each comes from.
+std::string_view builtin_rules(const Topology& topology);
+
+}  // namespace plait

@@ -1,0 +1,135 @@
+#include "core/setup.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "core/environment.hpp"
+#include "core/log.hpp"
+#include "plait/error.hpp"
+#include "plait/version.hpp"
+#include "symm_mem/agreement.hpp"
+
+namespace plait {
+namespace {
+
+constexpr std::size_t default_scratch = std::size_t{64} << 20;
+
+/// Short text in a form that `all_gather` takes.
+using Text = std::array<char, 512>;
+Text as_text(std::string_view view) {
+  Text text{};
+  std::copy_n(view.begin(), std::min(view.size(), text.size() - 1), text.begin());
+  return text;
+}
+
+void require_equal_texts(Bootstrap& bootstrap, std::string_view what, std::string_view mine) {
+  const auto all = bootstrap.all_gather(as_text(mine));
+  for (std::size_t rank = 1; rank < all.size(); ++rank)
+    if (all[rank] != all[0])
+      throw Error(ErrorCode::mismatch, fmt::format("creating a communicator: ranks differ in {}: rank {} has {}, rank 0 has {}", what, rank,
+                                                   all[rank].data(), all[0].data()));
+}
+
+/// The two lowest ranks that name the same device, if any.
+std::optional<std::pair<std::size_t, std::size_t>> sharing(const std::vector<Text>& ids) {
+  for (std::size_t b = 1; b < ids.size(); ++b)
+    for (std::size_t a = 0; a < b; ++a)
+      if (ids[a] == ids[b]) return std::pair{a, b};
+  return std::nullopt;
+}
+
+int default_ordinal(const Bootstrap& bootstrap, int devices) { return bootstrap.local_rank() % std::max(devices, 1); }
+
+/// A GPU target of which every rank has a device of its own, if there is one.
+std::shared_ptr<Backend> find_gpu(Bootstrap& bootstrap, int device) {
+  for (const BackendKind kind : {BackendKind::cuda, BackendKind::hip}) {
+    const int mine = device_count(kind);
+    const auto counts = bootstrap.all_gather(mine);
+    if (*std::min_element(counts.begin(), counts.end()) == 0) continue;
+    std::shared_ptr<Backend> backend;
+    agree(bootstrap, "opening the devices", [&] { backend = open_backend(kind, device >= 0 ? device : default_ordinal(bootstrap, mine)); });
+    const auto shared = sharing(bootstrap.all_gather(as_text(backend->info().id)));
+    if (!shared) return backend;
+    if (bootstrap.rank() == 0)
+      log::warn("ranks {} and {} would share one {} device, so all ranks run on the host target; start one rank per GPU", shared->first,
+                shared->second, name_of(kind));
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& options) {
+  Settings settings{};
+  agree(bootstrap, "creating a communicator", [&] {
+    const std::chrono::duration<double> timeout(environment_seconds("PLAIT_TIMEOUT", 600));
+    settings = {.scratch_bytes = environment_bytes("PLAIT_SCRATCH_BYTES", default_scratch),
+                .timeout = options.timeout.value_or(std::chrono::duration_cast<std::chrono::nanoseconds>(timeout)),
+                .check_calls = environment_integer("PLAIT_CHECK", 0, 0, 1) == 1};
+    static_cast<void>(log::level());  // an unknown level is an error here and not in the middle of something
+  });
+  require_equal_texts(bootstrap, "version", PLAIT_VERSION);
+  require_equal_texts(
+      bootstrap, "settings",
+      fmt::format("PLAIT_SCRATCH_BYTES={} PLAIT_TIMEOUT={} PLAIT_CHECK={} PLAIT_ALGO=\"{}\"", settings.scratch_bytes,
+                  std::chrono::duration<double>(settings.timeout).count(), settings.check_calls, environment("PLAIT_ALGO").value_or("")));
+  return settings;
+}
+
+std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOptions& options) {
+  std::optional<BackendKind> wanted = options.backend;
+  agree(bootstrap, "choosing a backend", [&] {
+    if (const auto name = environment("PLAIT_BACKEND"); name && !wanted) wanted = parse_backend(*name);
+  });
+  require_equal_texts(bootstrap, "backend", wanted ? name_of(*wanted) : "no preference");
+  if (!wanted) {
+    if (auto gpu = find_gpu(bootstrap, options.device)) return gpu;
+    wanted = BackendKind::host;
+  }
+  std::shared_ptr<Backend> backend;
+  agree(bootstrap, "opening the devices",
+        [&] { backend = open_backend(*wanted, options.device >= 0 ? options.device : default_ordinal(bootstrap, device_count(*wanted))); });
+  if (*wanted == BackendKind::host) return backend;
+  if (const auto shared = sharing(bootstrap.all_gather(as_text(backend->info().id))))
+    throw Error(ErrorCode::unsupported,
+                fmt::format("ranks {} and {} share {} device {}: start at most one rank per GPU, or set PLAIT_BACKEND=host", shared->first,
+                            shared->second, name_of(*wanted), backend->info().id));
+  return backend;
+}
+
+Topology discover_topology(Bootstrap& bootstrap, const Backend& backend, const Settings& settings) {
+  if (bootstrap.nodes() != 1)
+    throw Error(ErrorCode::unsupported,
+                fmt::format("creating a communicator: {} ranks span {} nodes; all ranks of a communicator must be on one "
+                            "node (Bootstrap::split_by_node gives each node's)",
+                            bootstrap.size(), bootstrap.nodes()));
+  struct Facts {
+    unsigned units, block_threads, max_block_threads;
+    double launch, hop, bandwidth;
+  };
+  const DeviceInfo& info = backend.info();
+  const auto facts =
+      bootstrap.all_gather(Facts{info.units, info.block_threads, info.max_block_threads, info.launch_us, info.hop_us, info.link_bandwidth});
+  const auto architectures = bootstrap.all_gather(as_text(info.architecture));
+  Topology topology{.backend = info.backend, .ranks = bootstrap.size(), .architecture = info.architecture};
+  if (std::any_of(architectures.begin(), architectures.end(), [&](const Text& other) { return other != architectures[0]; }))
+    topology.architecture = "mixed";
+  const auto by = [](auto member) { return [member](const Facts& a, const Facts& b) { return a.*member < b.*member; }; };
+  const auto least = [&](auto member) { return (*std::min_element(facts.begin(), facts.end(), by(member))).*member; };
+  const auto most = [&](auto member) { return (*std::max_element(facts.begin(), facts.end(), by(member))).*member; };
+  topology.units = least(&Facts::units);
+  topology.block_threads = least(&Facts::block_threads);
+  topology.max_block_threads = least(&Facts::max_block_threads);
+  topology.launch_us = most(&Facts::launch);
+  topology.hop_us = most(&Facts::hop);
+  topology.bandwidth = least(&Facts::bandwidth);
+  topology.scratch_limit = settings.scratch_bytes;
+  return topology;
+}
+
+}  // namespace plait

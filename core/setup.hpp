@@ -1,0 +1,33 @@
+// The choices that ranks make together when a communicator is created.
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "backends/backend.hpp"
+#include "core/algorithm.hpp"
+#include "plait/bootstrap.hpp"
+#include "plait/communicator.hpp"
+
+namespace plait {
+
+/// Settings from options and environment; equal on all ranks once `agree_on_settings` has returned.
+struct Settings {
+  std::size_t scratch_bytes;         // PLAIT_SCRATCH_BYTES, default 64 MB
+  std::chrono::nanoseconds timeout;  // PLAIT_TIMEOUT seconds, default 10 minutes, 0: none
+  bool check_calls;                  // PLAIT_CHECK=1: compare every call on the host before it is enqueued
+};
+
+/// Reads the settings. Collective: throws Error(mismatch) on all ranks, naming a rank and both texts, if ranks differ in them, in
+/// PLAIT_ALGO or in the version of the library.
+Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& options);
+
+/// Opens this rank's device. Collective. The backend is `options.backend`, else PLAIT_BACKEND, else a GPU target if every rank has a device
+/// of its own, else the host. Throws the same Error on all ranks if they ask for different backends, share a device, or lack one.
+std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOptions& options);
+
+/// Collective.
+Topology discover_topology(Bootstrap& bootstrap, const Backend& backend, const Settings& settings);
+
+}  // namespace plait

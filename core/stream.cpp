@@ -1,0 +1,23 @@
+#include "plait/stream.hpp"
+
+#include <utility>
+
+#include "backends/backend.hpp"
+
+namespace plait {
+
+Stream::Stream(std::shared_ptr<Backend> backend) : backend_(std::move(backend)), native_(backend_->create_stream()) {}
+
+Stream::~Stream() {
+  if (backend_) backend_->destroy_stream(native_);
+}
+
+Stream::Stream(Stream&& other) noexcept : backend_(std::move(other.backend_)), native_(std::exchange(other.native_, nullptr)) {}
+
+Stream& Stream::operator=(Stream&& other) noexcept {
+  std::swap(backend_, other.backend_);
+  std::swap(native_, other.native_);
+  return *this;
+}
+
+}  // namespace plait

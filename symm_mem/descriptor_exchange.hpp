@@ -1,0 +1,15 @@
+// Memory is shared between processes as file descriptors, which only a Unix socket can hand over.
+#pragma once
+#include <vector>
+
+#include "backends/unique_fd.hpp"
+#include "plait/bootstrap.hpp"
+
+namespace plait {
+
+/// Gives a duplicate of `mine` to every other rank. Entry r of the result is rank r's descriptor; this rank's own entry is invalid.
+/// Collective; all ranks must be on one machine, in one network namespace. Leaves nothing in the file system. Throws the same
+/// `Error(bootstrap)` on all ranks, which names the rank it went wrong on.
+std::vector<UniqueFd> exchange_descriptors(Bootstrap& bootstrap, const UniqueFd& mine);
+
+}  // namespace plait

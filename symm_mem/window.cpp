@@ -1,0 +1,81 @@
+#include "symm_mem/window.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "plait/error.hpp"
+#include "symm_mem/agreement.hpp"
+#include "symm_mem/descriptor_exchange.hpp"
+
+namespace plait {
+
+Window::Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange> range, int rank, int ranks, std::size_t bytes)
+    : backend_(std::move(backend)), range_(std::move(range)), rank_(rank), ranks_(ranks), bytes_(bytes) {}
+
+Window::~Window() {
+  try {
+    backend_->bind();
+    backend_->synchronize_device();  // no kernel of this rank uses the mappings any more
+  } catch (const std::exception&) {  // a device that is lost has no kernels either
+  }
+}
+
+void SymmetricHeap::check_equal(std::size_t bytes, const char* what) {
+  const auto all = bootstrap_.all_gather(bytes);
+  const auto differs = std::find_if(all.begin(), all.end(), [&](std::size_t other) { return other != all[0]; });
+  if (differs == all.end()) return;
+  throw Error(ErrorCode::mismatch,
+              fmt::format("{}: rank {} passed {} bytes, rank 0 passed {}", what, differs - all.begin(), *differs, all[0]));
+}
+
+std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes, const char* what) {
+  check_equal(bytes, what);
+  const int rank = bootstrap_.rank(), ranks = bootstrap_.size();
+  const auto token = bootstrap_.broadcast((std::uint64_t{std::random_device{}()} << 32) | std::random_device{}(), 0);
+
+  std::shared_ptr<SymmetricRange> range;
+  UniqueFd mine;
+  agree(bootstrap_, what, [&] {
+    range = backend_->reserve(ranks, std::max<std::size_t>(bytes, 1), token);
+    mine = range->create_local(rank);
+  });
+  auto descriptors = exchange_descriptors(bootstrap_, mine);
+  agree(bootstrap_, what, [&] {
+    for (int peer = 0; peer < ranks; ++peer)
+      if (peer != rank) range->import_peer(peer, std::move(descriptors[static_cast<std::size_t>(peer)]));
+  });
+
+  return range;
+}
+
+std::shared_ptr<Window> SymmetricHeap::allocate(std::size_t bytes, const char* what) {
+  auto range = allocate_range(bytes, what);
+  auto window = std::make_shared<Window>(backend_, std::move(range), bootstrap_.rank(), bootstrap_.size(), bytes);
+  std::erase_if(windows_, [](const auto& entry) { return entry.second.expired(); });
+  windows_[window->local()] = window;
+  return window;
+}
+
+std::shared_ptr<Window> SymmetricHeap::find(const void* pointer, std::size_t bytes) const {
+  const auto* address = static_cast<const std::byte*>(pointer);
+  auto next = windows_.upper_bound(address);
+  if (next == windows_.begin()) return nullptr;
+  auto window = std::prev(next)->second.lock();
+  if (!window) return nullptr;
+  const auto offset = static_cast<std::size_t>(address - window->local());
+  return offset <= window->bytes() && bytes <= window->bytes() - offset ? window : nullptr;
+}
+
+const std::shared_ptr<Window>& Workspace::ensure(std::size_t bytes) {
+  if (window_ && window_->bytes() >= bytes) return window_;
+  window_.reset();
+  window_ = heap_.allocate(bytes, "workspace");
+  ++growths_;
+  return window_;
+}
+
+}  // namespace plait

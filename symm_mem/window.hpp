@@ -1,0 +1,76 @@
+// Symmetric memory: allocations of equal size on every rank, in which every rank can reach every other's copy.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "backends/backend.hpp"
+#include "plait/bootstrap.hpp"
+
+namespace plait {
+
+/// One symmetric allocation, as one rank holds it.
+class Window {
+ public:
+  Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange> range, int rank, int ranks, std::size_t bytes);
+  /// Waits for this rank's device, then unmaps. The peers' mappings keep this rank's memory alive until they let go of it too, so nobody
+  /// has to wait for anybody.
+  ~Window();
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+
+  std::size_t bytes() const noexcept { return bytes_; }
+  int ranks() const noexcept { return ranks_; }
+  /// What kernels get: `view().peer_ptr(rank, offset)`.
+  WindowView view() const noexcept { return range_->view(); }
+  std::byte* local() const noexcept { return view().peer_ptr(rank_); }
+  /// Rank `peer`'s copy in this rank's address space; for `peer == rank` the local pointer.
+  std::byte* peer(int peer, std::size_t offset = 0) const noexcept { return view().peer_ptr(peer, offset); }
+
+ private:
+  std::shared_ptr<Backend> backend_;
+  std::shared_ptr<SymmetricRange> range_;
+  int rank_, ranks_;
+  std::size_t bytes_;
+};
+
+/// The windows of one communicator.
+class SymmetricHeap {
+ public:
+  SymmetricHeap(std::shared_ptr<Backend> backend, Bootstrap& bootstrap) : backend_(std::move(backend)), bootstrap_(bootstrap) {}
+
+  /// Collective. Zeroed memory. All ranks throw the same `Error`: `mismatch` if sizes differ (naming the ranks), `out_of_memory` if a rank
+  /// runs out, `no_peer_access` if a rank can't map a peer's. `what` names the caller in messages. Zero bytes give a window without memory.
+  std::shared_ptr<Window> allocate(std::size_t bytes, const char* what = "allocate");
+
+  /// The mapping alone, for memory that `find` need not know.
+  std::shared_ptr<SymmetricRange> allocate_range(std::size_t bytes, const char* what);
+
+  /// The window that holds [pointer, pointer + bytes) in this rank's copy, or null. Local, never communicates.
+  std::shared_ptr<Window> find(const void* pointer, std::size_t bytes) const;
+
+ private:
+  void check_equal(std::size_t bytes, const char* what);
+
+  std::shared_ptr<Backend> backend_;
+  Bootstrap& bootstrap_;
+  mutable std::map<const std::byte*, std::weak_ptr<Window>> windows_;  // by local address; expired entries go with the next allocation
+};
+
+/// A window that is reused while it is large enough and grows otherwise: for the scratch memory of calls whose need isn't known beforehand.
+class Workspace {
+ public:
+  explicit Workspace(SymmetricHeap& heap) : heap_(heap) {}
+  /// At least `bytes` bytes. Collective: all ranks pass the same size in the same order. Growing drops the old window, mappings of peers
+  /// first; its contents are lost.
+  const std::shared_ptr<Window>& ensure(std::size_t bytes);
+  std::size_t growths() const noexcept { return growths_; }
+
+ private:
+  SymmetricHeap& heap_;
+  std::shared_ptr<Window> window_;
+  std::size_t growths_ = 0;
+};
+
+}  // namespace plait

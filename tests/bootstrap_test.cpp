@@ -1,0 +1,333 @@
+// The threads bootstrap, and the exchange of descriptors over it.
+#include "plait/bootstrap.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "plait/error.hpp"
+#include "symm_mem/descriptor_exchange.hpp"
+
+namespace plait {
+namespace {
+
+using namespace std::chrono_literals;
+using Body = std::function<void(std::unique_ptr<Bootstrap>&)>;
+
+/// Runs `body` on a thread per rank. The pointer is the thread's own: the body may destroy its bootstrap.
+void run_ranks(int size, const Body& body, std::chrono::nanoseconds timeout = 60s) {
+  auto bootstraps = make_thread_bootstraps(size);
+  std::vector<std::thread> threads;
+  for (auto& bootstrap : bootstraps) {
+    bootstrap->set_timeout(timeout);
+    threads.emplace_back([&bootstrap, &body] { body(bootstrap); });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+/// The error that `call` throws, which is expected to have this code.
+std::string message_of(ErrorCode code, const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(code)) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no error was thrown";
+  return {};
+}
+
+void expect_contains(const std::string& text, const std::string& part) { EXPECT_NE(text.find(part), std::string::npos) << text; }
+
+class ThreadRanks : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Sizes, ThreadRanks, testing::Range(1, 9));
+
+TEST_P(ThreadRanks, KnowTheirPlace) {
+  const int size = GetParam();
+  auto bootstraps = make_thread_bootstraps(size);
+  ASSERT_EQ(static_cast<int>(bootstraps.size()), size);
+  for (int rank = 0; rank < size; ++rank) {
+    const Bootstrap& bootstrap = *bootstraps[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(bootstrap.rank(), rank);
+    EXPECT_EQ(bootstrap.size(), size);
+    EXPECT_EQ(bootstrap.local_rank(), rank);
+    EXPECT_EQ(bootstrap.local_size(), size);
+    EXPECT_EQ(bootstrap.nodes(), 1);
+    EXPECT_EQ(bootstrap.node(), 0);
+  }
+}
+
+TEST_P(ThreadRanks, GatherManyTimesInRankOrder) {
+  run_ranks(GetParam(), [](auto& bootstrap) {
+    for (int round = 0; round < 300; ++round) {
+      const std::vector<int> all = bootstrap->template all_gather<int>(round * 100 + bootstrap->rank());
+      for (int peer = 0; peer < bootstrap->size(); ++peer) ASSERT_EQ(all[static_cast<std::size_t>(peer)], round * 100 + peer);
+    }
+    bootstrap->all_gather(nullptr, nullptr, 0);
+  });
+}
+
+TEST_P(ThreadRanks, GatherInPlace) {
+  run_ranks(GetParam(), [](auto& bootstrap) {
+    std::vector<int> all(static_cast<std::size_t>(bootstrap->size()), -1);
+    int& mine = all[static_cast<std::size_t>(bootstrap->rank())];
+    mine = 7 * bootstrap->rank();
+    bootstrap->all_gather(&mine, all.data(), sizeof mine);
+    for (int peer = 0; peer < bootstrap->size(); ++peer) EXPECT_EQ(all[static_cast<std::size_t>(peer)], 7 * peer);
+  });
+}
+
+TEST_P(ThreadRanks, BroadcastFromEveryRoot) {
+  run_ranks(GetParam(), [](auto& bootstrap) {
+    for (int root = 0; root < bootstrap->size(); ++root) {
+      std::vector<int> data(1000, bootstrap->rank() == root ? root + 5 : -1);
+      bootstrap->broadcast(data.data(), data.size() * sizeof(int), root);
+      EXPECT_EQ(data, std::vector<int>(1000, root + 5));
+    }
+  });
+}
+
+TEST_P(ThreadRanks, BarrierHoldsEveryRank) {
+  std::atomic<int> arrived{0};
+  run_ranks(GetParam(), [&](auto& bootstrap) {
+    for (int round = 1; round <= 100; ++round) {
+      ++arrived;
+      bootstrap->barrier();
+      EXPECT_EQ(arrived.load(), round * bootstrap->size());
+      bootstrap->barrier();
+    }
+  });
+}
+
+TEST_P(ThreadRanks, SplitByColorInOrderOfKey) {
+  run_ranks(GetParam(), [](auto& bootstrap) {
+    const int rank = bootstrap->rank(), size = bootstrap->size();
+    for (int round = 0; round < 5; ++round) {
+      const int color = rank % 2 == 0 ? -3 : 4;  // any color will do
+      auto half = bootstrap->split(color, -rank);
+      const int members = rank % 2 == 0 ? (size + 1) / 2 : size / 2;
+      ASSERT_EQ(half->size(), members);
+      EXPECT_EQ(half->rank(), members - 1 - rank / 2);
+      EXPECT_EQ(half->timeout(), bootstrap->timeout());
+      const std::vector<int> ranks = half->template all_gather<int>(rank);
+      for (int place = 0; place < members; ++place) {
+        EXPECT_EQ(ranks[static_cast<std::size_t>(place)], 2 * (members - 1 - place) + rank % 2);
+      }
+    }
+    auto node = bootstrap->split_by_node();
+    EXPECT_EQ(node->rank(), rank);
+    EXPECT_EQ(node->size(), size);
+    bootstrap.reset();  // a part does not need the whole
+    node->barrier();
+  });
+}
+
+TEST(ThreadBootstrap, RefusesBadArguments) {
+  expect_contains(message_of(ErrorCode::invalid_argument, [] { make_thread_bootstraps(0); }), "0 ranks");
+  auto one = std::move(make_thread_bootstraps(1).front());
+  int value = 0;
+  expect_contains(message_of(ErrorCode::invalid_argument, [&] { one->broadcast(&value, sizeof value, 1); }), "root 1");
+  expect_contains(message_of(ErrorCode::invalid_argument, [&] { one->broadcast(nullptr, 4, 0); }), "null pointer");
+  expect_contains(message_of(ErrorCode::invalid_argument, [&] { one->all_gather(&value, nullptr, 4); }), "null pointer");
+}
+
+TEST(ThreadBootstrap, TimeoutNamesTheMissingRanks) {
+  run_ranks(
+      5,
+      [](auto& bootstrap) {
+        bootstrap->barrier();
+        if (bootstrap->rank() == 1 || bootstrap->rank() == 4) return;  // present, but never comes
+        const std::string text = message_of(ErrorCode::bootstrap, [&] { bootstrap->template all_gather<int>(1); });
+        expect_contains(text, "all_gather: rank " + std::to_string(bootstrap->rank()));
+        expect_contains(text, "ranks 1, 4 did not arrive");
+        expect_contains(text, "0.2 s");
+        message_of(ErrorCode::bootstrap, [&] { bootstrap->barrier(); });  // stays broken
+      },
+      200ms);
+}
+
+TEST(ThreadBootstrap, DestroyedRankFailsTheWaiters) {
+  run_ranks(4, [](auto& bootstrap) {
+    bootstrap->barrier();
+    if (bootstrap->rank() == 2) return bootstrap.reset();
+    const std::string text = message_of(ErrorCode::bootstrap, [&] { bootstrap->barrier(); });
+    expect_contains(text, "barrier: rank " + std::to_string(bootstrap->rank()));
+    expect_contains(text, "rank 2 left");
+  });
+}
+
+TEST(ThreadBootstrap, LeavingAfterTheLastCallHarmsNobody) {
+  for (int round = 0; round < 200; ++round) {
+    run_ranks(3, [](auto& bootstrap) {
+      bootstrap->barrier();
+      bootstrap.reset();
+    });
+  }
+}
+
+TEST(ThreadBootstrap, MismatchIsSeenByAllRanks) {
+  run_ranks(3, [](auto& bootstrap) {
+    std::array<int, 2> in{};
+    std::array<int, 6> out{};
+    const std::size_t bytes = bootstrap->rank() == 1 ? 8 : 4;
+    const std::string text = message_of(ErrorCode::mismatch, [&] { bootstrap->all_gather(in.data(), out.data(), bytes); });
+    expect_contains(text, "8 bytes");
+    expect_contains(text, "4 bytes");
+  });
+}
+
+/// A memory file that says whose it is.
+UniqueFd make_memfd(int content) {
+  UniqueFd fd(::memfd_create("plait-test", MFD_CLOEXEC));
+  EXPECT_EQ(::write(fd.get(), &content, sizeof content), static_cast<ssize_t>(sizeof content));
+  return fd;
+}
+
+int content_of(const UniqueFd& fd) {
+  int content = -1;
+  EXPECT_EQ(::pread(fd.get(), &content, sizeof content, 0), static_cast<ssize_t>(sizeof content));
+  return content;
+}
+
+void exchange_and_check(Bootstrap& bootstrap, int salt) {
+  const std::vector<UniqueFd> fds = exchange_descriptors(bootstrap, make_memfd(salt + bootstrap.rank()));
+  ASSERT_EQ(static_cast<int>(fds.size()), bootstrap.size());
+  for (int peer = 0; peer < bootstrap.size(); ++peer) {
+    const UniqueFd& fd = fds[static_cast<std::size_t>(peer)];
+    ASSERT_EQ(fd.valid(), peer != bootstrap.rank());
+    if (!fd.valid()) continue;
+    EXPECT_EQ(content_of(fd), salt + peer);
+    EXPECT_NE(::fcntl(fd.get(), F_GETFD) & FD_CLOEXEC, 0);
+  }
+}
+
+int open_descriptors() {
+  int count = 0;
+  for (int fd = 0; fd < 1024; ++fd) count += ::fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
+  return count;
+}
+
+class DescriptorRanks : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Sizes, DescriptorRanks, testing::Values(1, 2, 3, 4, 5, 8, 16));
+
+TEST_P(DescriptorRanks, EveryRankGetsEveryOther) {
+  const int before = open_descriptors();
+  run_ranks(GetParam(), [](auto& bootstrap) {
+    for (int round = 0; round < 10; ++round) exchange_and_check(*bootstrap, 1000 * round);
+  });
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST(DescriptorExchange, TwoGroupsAtOnce) {
+  run_ranks(6, [](auto& bootstrap) {
+    auto half = bootstrap->split(bootstrap->rank() % 2, 0);
+    for (int round = 0; round < 10; ++round) exchange_and_check(*half, 100 * (bootstrap->rank() % 2) + 1000 * round);
+  });
+}
+
+TEST(DescriptorExchange, BadDescriptorFailsOnAllRanks) {
+  run_ranks(3, [](auto& bootstrap) {
+    const UniqueFd mine = bootstrap->rank() == 1 ? UniqueFd{} : make_memfd(0);
+    const std::string text = message_of(ErrorCode::bootstrap, [&] { exchange_descriptors(*bootstrap, mine); });
+    expect_contains(text, "rank 1 passed descriptor -1");
+    bootstrap->barrier();  // the group is still in order
+    exchange_and_check(*bootstrap, 5);
+  });
+}
+
+/// Calls `interfere` before the all-gather by which ranks wait for each other's sockets, so when this rank's own is bound.
+class InterferingBootstrap final : public Bootstrap {
+ public:
+  InterferingBootstrap(Bootstrap& inner, std::function<void()> interfere) : inner_(inner), interfere_(std::move(interfere)) {
+    set_timeout(inner.timeout());
+  }
+  int rank() const noexcept override { return inner_.rank(); }
+  int size() const noexcept override { return inner_.size(); }
+  void all_gather(const void* in, void* out, std::size_t bytes) override {
+    if (interfere_) interfere_();
+    interfere_ = nullptr;
+    inner_.all_gather(in, out, bytes);
+  }
+  void broadcast(void* data, std::size_t bytes, int root) override { inner_.broadcast(data, bytes, root); }
+  void barrier() override { inner_.barrier(); }
+  std::unique_ptr<Bootstrap> split(int color, int key) override { return inner_.split(color, key); }
+
+ private:
+  Bootstrap& inner_;
+  std::function<void()> interfere_;
+};
+
+/// Sends datagrams to the sockets of exchanges in this network namespace, each with a descriptor to make it worse.
+void send_strays() {
+  std::ifstream sockets("/proc/net/unix");
+  for (std::string line; std::getline(sockets, line);) {
+    const std::size_t at = line.find("@plait-");
+    if (at == std::string::npos) continue;
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const std::string name = line.substr(at + 1);
+    name.copy(address.sun_path + 1, sizeof address.sun_path - 1);
+    std::array<std::uint64_t, 2> junk{1, 0};
+    iovec data{junk.data(), sizeof junk};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> control{};
+    msghdr message{};
+    message.msg_name = &address;
+    message.msg_namelen = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* part = CMSG_FIRSTHDR(&message);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(2 * sizeof(int));  // of descriptors 0 and 0
+    const UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    ::sendmsg(socket.get(), &message, MSG_DONTWAIT);
+    ::sendto(socket.get(), "x", 1, MSG_DONTWAIT, reinterpret_cast<sockaddr*>(&address), message.msg_namelen);
+  }
+}
+
+TEST(DescriptorExchange, StraysAreDropped) {
+  const int before = open_descriptors();
+  run_ranks(4, [](auto& bootstrap) {
+    InterferingBootstrap interfering(*bootstrap, send_strays);
+    exchange_and_check(interfering, 50);
+  });
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST(DescriptorExchange, MissingRankIsNamed) {
+  run_ranks(
+      3,
+      [](auto& bootstrap) {
+        const bool lost = bootstrap->rank() == 2;
+        InterferingBootstrap interfering(*bootstrap, [&] {
+          if (lost) throw std::runtime_error("lost");
+        });
+        if (lost) {
+          EXPECT_THROW(exchange_descriptors(interfering, make_memfd(0)), std::runtime_error);
+        } else {
+          expect_contains(message_of(ErrorCode::bootstrap, [&] { exchange_descriptors(interfering, make_memfd(0)); }), "rank 2");
+        }
+      },
+      300ms);
+}
+
+}  // namespace
+}  // namespace plait

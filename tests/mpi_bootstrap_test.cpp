@@ -1,0 +1,286 @@
+// The MPI bootstrap. To be run by mpirun with 1 to 5 processes, once as it is (the library initialises MPI and finalises it when the
+// process ends) and once with the argument --caller-initializes-mpi.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <mpi.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plait/bootstrap.hpp"
+#include "plait/error.hpp"
+#include "symm_mem/descriptor_exchange.hpp"
+
+namespace plait {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::unique_ptr<Bootstrap> make_world(MPI_Comm comm = MPI_COMM_WORLD) {
+  auto bootstrap = make_mpi_bootstrap(comm);
+  bootstrap->set_timeout(30s);  // a failed test ends in time
+  return bootstrap;
+}
+
+int mpi_rank() {
+  int rank = -1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+
+int mpi_size() {
+  int size = -1;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  return size;
+}
+
+std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+
+std::string message_of(ErrorCode code, const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(code)) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no error was thrown";
+  return {};
+}
+
+void expect_contains(const std::string& text, const std::string& part) { EXPECT_NE(text.find(part), std::string::npos) << text; }
+
+void expect_collectives_work(Bootstrap& bootstrap) {
+  const int rank = bootstrap.rank(), size = bootstrap.size();
+  for (int round = 0; round < 50; ++round) {
+    const std::vector<int> all = bootstrap.all_gather<int>(round * 100 + rank);
+    for (int peer = 0; peer < size; ++peer) ASSERT_EQ(all[index(peer)], round * 100 + peer);
+  }
+  for (int root = 0; root < size; ++root) {
+    std::vector<int> data(100000, rank == root ? root + 5 : -1);
+    bootstrap.broadcast(data.data(), data.size() * sizeof(int), root);
+    ASSERT_EQ(data, std::vector<int>(100000, root + 5));
+  }
+  bootstrap.barrier();
+}
+
+TEST(MpiBootstrap, KnowsItsPlace) {
+  auto world = make_world();
+  EXPECT_EQ(world->rank(), mpi_rank());
+  EXPECT_EQ(world->size(), mpi_size());
+  EXPECT_EQ(world->local_rank(), mpi_rank());
+  EXPECT_EQ(world->local_size(), mpi_size());
+  EXPECT_EQ(world->nodes(), 1);
+  EXPECT_EQ(world->node(), 0);
+}
+
+TEST(MpiBootstrap, Collectives) { expect_collectives_work(*make_world()); }
+
+TEST(MpiBootstrap, GathersInPlaceAndInSeveralParts) {
+  auto world = make_world();
+  const std::size_t bytes = (std::size_t{64} << 20) / index(world->size()) + 12345;  // more than a part
+  std::vector<unsigned char> all(bytes * index(world->size()), 255);
+  unsigned char* mine = all.data() + bytes * index(world->rank());
+  for (std::size_t at = 0; at < bytes; ++at) mine[at] = static_cast<unsigned char>((at * 7 + index(world->rank())) % 251);
+  world->all_gather(mine, all.data(), bytes);
+  for (int peer = 0; peer < world->size(); ++peer) {
+    std::size_t wrong = 0;
+    for (std::size_t at = 0; at < bytes; ++at) wrong += all[bytes * index(peer) + at] != (at * 7 + index(peer)) % 251 ? 1U : 0U;
+    EXPECT_EQ(wrong, 0U) << "from rank " << peer;
+  }
+}
+
+TEST(MpiBootstrap, BarrierHoldsEveryRank) {
+  auto world = make_world();
+  const auto now = [] { return std::chrono::steady_clock::now().time_since_epoch().count(); };  // one clock for the machine
+  if (world->rank() == world->size() - 1) ::usleep(100000);
+  const auto before = now();
+  world->barrier();
+  const auto after = now();
+  const auto arrived = world->all_gather(before), left = world->all_gather(after);
+  EXPECT_LE(*std::max_element(arrived.begin(), arrived.end()), *std::min_element(left.begin(), left.end()));
+}
+
+TEST(MpiBootstrap, SplitByColorInOrderOfKey) {
+  auto world = make_world();
+  const int rank = world->rank(), size = world->size();
+  auto half = world->split(rank % 2 == 0 ? -3 : 4, -rank);
+  const int members = rank % 2 == 0 ? (size + 1) / 2 : size / 2;
+  ASSERT_EQ(half->size(), members);
+  EXPECT_EQ(half->rank(), members - 1 - rank / 2);
+  EXPECT_EQ(half->timeout(), world->timeout());
+  const std::vector<int> ranks = half->all_gather<int>(rank);
+  for (int place = 0; place < members; ++place) EXPECT_EQ(ranks[index(place)], 2 * (members - 1 - place) + rank % 2);
+}
+
+TEST(MpiBootstrap, WorksOnAnyCommunicator) {
+  make_world();  // initialises MPI
+  const int rank = mpi_rank(), size = mpi_size();
+  MPI_Comm reversed = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, rank == 0 ? 1 : 0, -rank, &reversed);
+  auto bootstrap = make_world(reversed);
+  MPI_Comm_free(&reversed);  // it was duplicated
+  EXPECT_EQ(bootstrap->size(), rank == 0 ? 1 : size - 1);
+  EXPECT_EQ(bootstrap->rank(), rank == 0 ? 0 : size - 1 - rank);
+  expect_collectives_work(*bootstrap);
+}
+
+TEST(MpiBootstrap, TwoAtOnce) {
+  auto first = make_world();
+  auto second = make_world();
+  expect_collectives_work(*first);
+  expect_collectives_work(*second);
+  first.reset();
+  expect_collectives_work(*second);
+}
+
+TEST(MpiBootstrap, EmulatesNodes) {
+  make_world();
+  const int rank = mpi_rank(), size = mpi_size();
+  ::setenv("PLAIT_NODE", rank % 4 < 2 ? "zulu" : "alpha", 1);  // two and two; numbered by appearance, not by name
+  auto world = make_world();
+  EXPECT_EQ(world->nodes(), size > 2 ? 2 : 1);
+  EXPECT_EQ(world->node(), rank % 4 < 2 ? 0 : 1);
+  EXPECT_EQ(world->local_rank(), rank < 4 ? rank % 2 : 2);
+  auto node = world->split_by_node();
+  EXPECT_EQ(node->size(), world->local_size());
+  EXPECT_EQ(node->rank(), world->local_rank());
+  EXPECT_EQ(node->nodes(), 1);
+  ::unsetenv("PLAIT_NODE");
+}
+
+TEST(MpiBootstrap, RefusesBadArguments) {
+  auto world = make_world();
+  int value = 0;
+  message_of(ErrorCode::invalid_argument, [] { make_mpi_bootstrap(MPI_COMM_NULL); });
+  expect_contains(message_of(ErrorCode::invalid_argument, [&] { world->broadcast(&value, 4, world->size()); }), "root");
+  expect_contains(message_of(ErrorCode::invalid_argument, [&] { world->all_gather(nullptr, &value, 4); }), "null pointer");
+  if (world->size() == 1) return;
+  MPI_Comm half = MPI_COMM_NULL, inter = MPI_COMM_NULL;
+  const int color = world->rank() == 0 ? 0 : 1;
+  MPI_Comm_split(MPI_COMM_WORLD, color, 0, &half);
+  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - color, 1, &inter);
+  expect_contains(message_of(ErrorCode::invalid_argument, [&] { make_mpi_bootstrap(inter); }), "inter-communicator");
+  MPI_Comm_free(&inter);
+  MPI_Comm_free(&half);
+}
+
+TEST(MpiBootstrap, TimeoutNamesTheMissingRank) {
+  auto world = make_world();
+  const int last = world->size() - 1;
+  if (last == 0) GTEST_SKIP() << "needs two ranks";
+  auto victim = world->split(0, 0);
+  if (world->rank() != last) {
+    victim->set_timeout(300ms);
+    const std::string text = message_of(ErrorCode::bootstrap, [&] { victim->all_gather<int>(1); });
+    expect_contains(text, "all_gather: rank " + std::to_string(world->rank()));
+    expect_contains(text, "rank " + std::to_string(last));
+    expect_contains(text, "0.3 s");
+    expect_contains(message_of(ErrorCode::bootstrap, [&] { victim->barrier(); }), "earlier call");
+  }
+  world->barrier();
+  if (world->rank() == last) victim->all_gather<int>(1);  // too late; the others' messages are there
+}
+
+TEST(MpiBootstrap, MismatchIsSeenByAllRanks) {
+  auto world = make_world();
+  if (world->size() == 1) GTEST_SKIP() << "needs two ranks";
+  auto victim = world->split(0, 0);
+  std::vector<char> in(8), out(8 * index(world->size()));
+  message_of(ErrorCode::mismatch, [&] { victim->all_gather(in.data(), out.data(), world->rank() == 0 ? 8 : 4); });
+  world->barrier();
+}
+
+UniqueFd make_memfd(int content) {
+  UniqueFd fd(::memfd_create("plait-test", MFD_CLOEXEC));
+  EXPECT_EQ(::write(fd.get(), &content, sizeof content), static_cast<ssize_t>(sizeof content));
+  return fd;
+}
+
+void exchange_and_check(Bootstrap& bootstrap) {
+  const std::vector<UniqueFd> fds = exchange_descriptors(bootstrap, make_memfd(10 + bootstrap.rank()));
+  ASSERT_EQ(fds.size(), index(bootstrap.size()));
+  for (int peer = 0; peer < bootstrap.size(); ++peer) {
+    ASSERT_EQ(fds[index(peer)].valid(), peer != bootstrap.rank());
+    if (peer == bootstrap.rank()) continue;
+    int content = -1;
+    EXPECT_EQ(::pread(fds[index(peer)].get(), &content, sizeof content, 0), static_cast<ssize_t>(sizeof content));
+    EXPECT_EQ(content, 10 + peer);
+  }
+}
+
+TEST(MpiBootstrap, DescriptorsReachEveryProcess) {
+  auto world = make_world();
+  for (int round = 0; round < 10; ++round) exchange_and_check(*world);
+}
+
+TEST(MpiBootstrap, DescriptorLimitOfOneRankFailsOnAll) {
+  auto world = make_world();
+  if (world->size() == 1) GTEST_SKIP() << "needs two ranks";
+  exchange_and_check(*world);
+  const UniqueFd mine = make_memfd(1);
+  rlimit saved{};
+  ::getrlimit(RLIMIT_NOFILE, &saved);
+  if (world->rank() == 1) {
+    const int next = ::dup(mine.get());  // the lowest free descriptor: left for the socket, and none beyond it
+    ::close(next);
+    const rlimit tight{static_cast<rlim_t>(next) + 1, saved.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &tight);
+  }
+  const std::string text = message_of(ErrorCode::bootstrap, [&] { exchange_descriptors(*world, mine); });
+  ::setrlimit(RLIMIT_NOFILE, &saved);
+  expect_contains(text, "rank 1 can't take the descriptor of rank");
+  exchange_and_check(*world);  // the group is still in order
+}
+
+bool library_owns_mpi = true;
+
+/// Registered before the library's own exit handler, so it runs after it.
+void check_finalized_at_exit() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized != 0) return;
+  std::fputs("FAILED: the library did not finalise the MPI that it had initialised\n", stderr);
+  std::_Exit(3);
+}
+
+/// What the library must leave to its caller. Returns the exit status.
+int finalize_as_caller() {
+  auto survivor = make_world();
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized != 0) return 3;
+  MPI_Finalize();
+  survivor.reset();  // must not call MPI any more
+  try {
+    make_mpi_bootstrap(MPI_COMM_WORLD);
+  } catch (const Error& error) {
+    return error.code() == ErrorCode::bootstrap ? 0 : 4;
+  }
+  return 5;
+}
+
+}  // namespace
+}  // namespace plait
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (argc > 1 && std::string_view(argv[1]) == "--caller-initializes-mpi") {
+    MPI_Init(&argc, &argv);
+    plait::library_owns_mpi = false;
+  } else {
+    std::atexit(plait::check_finalized_at_exit);
+    plait::make_world();
+  }
+  const int status = RUN_ALL_TESTS();
+  if (status != 0 || plait::library_owns_mpi) return status;
+  return plait::finalize_as_caller();
+}

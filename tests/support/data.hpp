@@ -1,0 +1,131 @@
+// Test data: hashed small integers that every type holds exactly, and what a reduction of them must give, computed on the host.
+#pragma once
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "backends/numeric.hpp"
+#include "plait/types.hpp"
+
+namespace plait::test {
+
+/// splitmix64 (Steele et al. 2014) of several words.
+inline std::uint64_t hash(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+inline std::uint64_t hash(std::uint64_t seed, std::uint64_t rank, std::uint64_t i) { return hash(hash(hash(seed) + rank) + i); }
+
+/// Largest magnitude of one rank's element, such that a sum over 8 ranks and all its parts are exact, also after a division by 8 or a multiplication
+/// by 0.5 or 2.
+template <class T>
+constexpr int span_of() {
+  if constexpr (std::is_same_v<T, f8e5m2>) return 1;       // integers to 8
+  else if constexpr (std::is_same_v<T, f8e4m3>) return 2;  // to 16
+  else if constexpr (std::is_same_v<T, bf16>) return 32;   // to 256
+  else if constexpr (std::is_same_v<T, f16>) return 256;   // to 2048
+  else return 100000;
+}
+
+/// Distance from 1 to the next number, for error bounds.
+template <class T>
+constexpr double epsilon_of() {
+  if constexpr (std::is_same_v<T, f8e5m2>) return 0.25;
+  else if constexpr (std::is_same_v<T, f8e4m3>) return 0.125;
+  else if constexpr (std::is_same_v<T, bf16>) return 0x1p-7;
+  else if constexpr (std::is_same_v<T, f16>) return 0x1p-10;
+  else return static_cast<double>(std::numeric_limits<T>::epsilon());
+}
+
+/// Rounds to T: what the library does when a value leaves an accumulator.
+template <class T>
+T to(double x) {
+  return narrow<T>(static_cast<Accumulated<T>>(x));
+}
+
+/// Element `i` of rank `rank`. Integers use all their bits: results wrap.
+template <class T>
+T element(std::uint64_t seed, int rank, std::size_t i, ReduceOp op) {
+  const std::uint64_t h = hash(seed, static_cast<std::uint64_t>(rank), i);
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(h);
+  } else {
+    if (op == ReduceOp::prod) return to<T>(h % 4 == 0 ? 2 : h % 4 == 1 ? -1 : h % 4 == 2 ? -2 : 1);
+    const int span = span_of<T>();
+    return to<T>(static_cast<double>(h % static_cast<unsigned>(2 * span + 1)) - span);
+  }
+}
+
+/// A reduction over the elements that `at(rank)` gives: integers as types.hpp says, floats in f64.
+template <class T, class At>
+auto reduce_reference(ReduceOp op, int ranks, double scale, At at) {
+  using Value = std::conditional_t<std::is_integral_v<T>, T, double>;
+  const auto value = [&](int rank) {
+    const double factor = op == ReduceOp::premul_sum ? scale : 1;
+    if constexpr (std::is_integral_v<T>) return at(rank);
+    else return static_cast<double>(widen(at(rank))) * factor;
+  };
+  const auto wrap = [](auto x) { return static_cast<Value>(x); };
+  Value acc = value(0);
+  for (int rank = 1; rank < ranks; ++rank) {
+    const Value x = value(rank);
+    if (op == ReduceOp::min) acc = x < acc ? x : acc;
+    else if (op == ReduceOp::max) acc = acc < x ? x : acc;
+    else if constexpr (std::is_integral_v<T>) {
+      const auto a = static_cast<std::uint64_t>(acc), b = static_cast<std::uint64_t>(x);
+      acc = wrap(op == ReduceOp::prod ? a * b : a + b);
+    } else {
+      acc = op == ReduceOp::prod ? acc * x : acc + x;
+    }
+  }
+  if (op != ReduceOp::avg) return acc;
+  if constexpr (std::is_signed_v<T>) return wrap(static_cast<std::int64_t>(acc) / ranks);
+  else if constexpr (std::is_integral_v<T>) return wrap(static_cast<std::uint64_t>(acc) / static_cast<unsigned>(ranks));
+  else return acc / ranks;
+}
+
+/// What element `i` must be. See `tolerance`.
+template <class T>
+auto expected(std::uint64_t seed, int ranks, std::size_t i, ReduceOp op, double scale) {
+  return reduce_reference<T>(op, ranks, scale, [&](int rank) { return element<T>(seed, rank, i, op); });
+}
+
+/// How far from `expected` a result may be: nothing, but for averages over a number of ranks that is no power of two.
+template <class T>
+double tolerance(ReduceOp op, int ranks) {
+  if (std::is_integral_v<T> || op != ReduceOp::avg || (ranks & (ranks - 1)) == 0) return 0;
+  return ranks * epsilon_of<T>() * span_of<T>();
+}
+
+/// A float of either sign whose exponent varies over `spread` powers of two, from the hash `h`.
+template <class T>
+T wide(std::uint64_t h, int spread) {
+  const double mantissa = 1 + static_cast<double>(h >> 12) * 0x1p-52;
+  const int exponent = static_cast<int>(h % static_cast<unsigned>(2 * spread + 1)) - spread;
+  return to<T>(((h >> 8) & 1 ? -1 : 1) * std::ldexp(mantissa, exponent));
+}
+
+/// Calls `f.template operator()<T>()` for the element type.
+template <class F>
+auto dispatch(DataType type, F f) {
+  switch (type) {
+    case DataType::i8: return f.template operator()<std::int8_t>();
+    case DataType::u8: return f.template operator()<std::uint8_t>();
+    case DataType::i32: return f.template operator()<std::int32_t>();
+    case DataType::u32: return f.template operator()<std::uint32_t>();
+    case DataType::i64: return f.template operator()<std::int64_t>();
+    case DataType::u64: return f.template operator()<std::uint64_t>();
+    case DataType::f16: return f.template operator()<f16>();
+    case DataType::bf16: return f.template operator()<bf16>();
+    case DataType::f8e4m3: return f.template operator()<f8e4m3>();
+    case DataType::f8e5m2: return f.template operator()<f8e5m2>();
+    case DataType::f32: return f.template operator()<float>();
+    default: return f.template operator()<double>();
+  }
+}
+
+}  // namespace plait::test

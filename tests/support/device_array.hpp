@@ -1,0 +1,94 @@
+// Device memory with guard bands, and a host image of it. Everything goes through the backend, so the same tests run on every target.
+#pragma once
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "backends/backend.hpp"
+#include "plait/communicator.hpp"
+
+namespace plait::test {
+
+/// [guard][offset][data][guard] in device memory of one rank, mirrored in pinned host memory. Data may start at any byte offset.
+class DeviceArray {
+ public:
+  static constexpr std::size_t guard = 512;
+
+  /// Ordinary device memory for at most `capacity` bytes of data and offset.
+  DeviceArray(Backend& backend, std::size_t capacity) : DeviceArray(backend, capacity, nullptr) {
+    device_ = static_cast<std::byte*>(backend_.allocate(size_));
+    owned_ = device_;
+  }
+  /// Symmetric memory. Collective.
+  DeviceArray(Communicator& comm, std::size_t capacity)
+      : DeviceArray(comm.backend(), capacity, comm.allocate<std::byte>(capacity + 2 * guard)) {}
+  ~DeviceArray() {
+    if (owned_ != nullptr) backend_.deallocate(owned_);
+    backend_.deallocate_pinned(image_);
+  }
+  DeviceArray(const DeviceArray&) = delete;
+  DeviceArray& operator=(const DeviceArray&) = delete;
+
+  /// Chooses where the data lie, and poisons the image.
+  void place(std::size_t offset, std::size_t bytes) {
+    if (guard + offset + bytes + guard > size_) throw std::logic_error("DeviceArray: too small for the test");
+    offset_ = offset;
+    bytes_ = bytes;
+    for (std::size_t i = 0; i < used(); ++i) image_[i] = poison(i);
+  }
+  /// The data on the device, and in the image.
+  void* device() const { return device_ + guard + offset_; }
+  std::byte* image() const { return image_ + guard + offset_; }
+
+  void upload(StreamRef stream) { backend_.copy(device_, image_, used(), stream.native()); }
+  void download(StreamRef stream) { backend_.copy(image_, device_, used(), stream.native()); }
+
+  /// After a download: empty, or which byte beside the data has changed.
+  std::string damage() const {
+    for (std::size_t i = 0; i < used(); ++i) {
+      const bool inside = i >= guard + offset_ && i < guard + offset_ + bytes_;
+      if (!inside && image_[i] != poison(i))
+        return "byte " + std::to_string(static_cast<long>(i) - static_cast<long>(guard + offset_)) + " of " + std::to_string(bytes_) +
+               " was overwritten";
+    }
+    return {};
+  }
+  /// After a download: whether the data are still poison.
+  bool untouched() const {
+    for (std::size_t i = 0; i < used(); ++i)
+      if (image_[i] != poison(i)) return false;
+    return true;
+  }
+
+ private:
+  DeviceArray(Backend& backend, std::size_t capacity, Buffer<std::byte> buffer)
+      : backend_(backend), buffer_(std::move(buffer)), size_(capacity + 2 * guard), device_(buffer_.data()) {
+    image_ = static_cast<std::byte*>(backend_.allocate_pinned(size_));
+  }
+  DeviceArray(Backend& backend, std::size_t capacity, std::nullptr_t) : DeviceArray(backend, capacity, Buffer<std::byte>()) {}
+
+  std::size_t used() const { return guard + offset_ + bytes_ + guard; }
+  static std::byte poison(std::size_t i) { return static_cast<std::byte>((0xa5u ^ (i * 31)) & 0xffu); }
+
+  Backend& backend_;
+  Buffer<std::byte> buffer_;
+  std::size_t size_;
+  std::size_t offset_ = 0, bytes_ = 0;
+  std::byte* device_ = nullptr;
+  void* owned_ = nullptr;
+  std::byte* image_ = nullptr;
+};
+
+/// The memory of one rank that all tests of a communicator use: allocated before the first kernel spins, freed after the last.
+struct Arena {
+  static constexpr std::size_t capacity = std::size_t{5} << 18;  // 1.25 MB
+
+  explicit Arena(Communicator& comm)
+      : send(comm.backend(), capacity), recv(comm.backend(), capacity), symmetric_send(comm, capacity), symmetric_recv(comm, capacity) {}
+
+  DeviceArray send, recv, symmetric_send, symmetric_recv;
+};
+
+}  // namespace plait::test

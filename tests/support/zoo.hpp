@@ -1,0 +1,60 @@
+// One all-reduce with everything checked that can be checked. Works for ranks that are threads and for ranks that are processes.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/algorithm.hpp"
+#include "plait/plait.hpp"
+#include "support/data.hpp"
+#include "support/device_array.hpp"
+
+namespace plait::test {
+
+struct Case {
+  std::string algorithm;  // empty: chosen
+  DataType type = DataType::f32;
+  ReduceOp op = ReduceOp::sum;
+  std::size_t count = 1;
+  bool in_place = false;
+  bool symmetric = false;
+  std::size_t send_offset = 0, recv_offset = 0;  // elements from an aligned address; of ordinary memory, ranks differ on top of it
+  double scale = 1;
+  unsigned blocks = 0, threads = 0;
+  std::uint64_t seed = 1;
+
+  std::string describe() const;
+  CallOptions options() const { return {.algorithm = algorithm, .scale = scale, .blocks = blocks, .threads = threads}; }
+};
+
+/// Runs the case and checks the result, the guard bands, the input (unless in place) and that all ranks have the same bits. If the algorithm
+/// refuses the case, checks that the refusal is Error(unsupported), the same on all ranks, and that nothing was written. Collective. Reports
+/// through GoogleTest; false if anything was wrong.
+bool check(Communicator& comm, Arena& arena, const Case& c, StreamRef stream = {});
+
+/// Whether the named algorithm serves the case; true for a chosen one.
+bool is_served(const Communicator& comm, const Case& c);
+
+/// Counts that are interesting: around packets, packs and stripes.
+std::vector<std::size_t> odd_counts();
+
+/// Names of the registered all-reduce algorithms.
+std::vector<std::string> all_reduce_algorithms();
+
+/// FNV-1a.
+std::uint64_t digest(const void* data, std::size_t bytes);
+
+/// Whether all ranks have the same bits. Collective.
+bool same_on_all_ranks(Communicator& comm, const void* data, std::size_t bytes);
+
+/// GoogleTest failure of a rank. After many the test gives up by an exception: they all say the same.
+void report(const Communicator& comm, const std::string& what);
+
+// The parts of the zoo that run with every algorithm, for threads and for mpirun.
+void check_all_types_and_operations(Communicator& comm, Arena& arena, const std::string& algorithm, const std::vector<std::size_t>& counts);
+void check_all_counts(Communicator& comm, Arena& arena, const std::string& algorithm, const std::vector<DataType>& types);
+void check_large(Communicator& comm, Arena& arena, const std::string& algorithm, std::size_t bytes);
+void check_launch_shapes(Communicator& comm, Arena& arena, const std::string& algorithm);
+
+}  // namespace plait::test

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""bench-table.py FILE.json...: one markdown table per ranks, type and placement from what `plait-bench --json` wrote.
+
+A row is a size, a column an algorithm or a peer; a cell is the time in microseconds and, from 1 MB, the bus bandwidth in GB/s. Results with
+wrong elements are marked. Exit code 1 if there are any, or no results at all."""
+import collections
+import json
+import sys
+
+
+def size(count):
+    for suffix, unit in (("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)):
+        if count >= unit and count % unit == 0:
+            return f"{count // unit}{suffix}"
+    return str(count)
+
+
+def cell(result):
+    text = f"{result['time_us']:.1f}"
+    if result["bytes"] >= 1 << 20:
+        text += f" ({result['busbw']:.0f})"
+    if result["name"] == "default":
+        text += f" {result.get('chosen', '')}".rstrip()
+    if (result.get("wrong") or 0) != 0:
+        text += f" WRONG {result['wrong']}"
+    return text
+
+
+def main(paths):
+    tables = collections.defaultdict(lambda: collections.defaultdict(dict))
+    wrong = results = 0
+    for path in paths:
+        try:
+            with open(path, encoding="utf-8") as file:
+                found = json.load(file)["results"]
+        except (OSError, ValueError, KeyError) as error:
+            print(f"{path}: {error!r}", file=sys.stderr)
+            wrong += 1
+            continue
+        for result in found:
+            results += 1
+            wrong += (result.get("wrong") or 0) != 0
+            key = (result["ranks"], result["type"], result.get("op", "sum"), bool(result["in_place"]), result.get("memory", ""))
+            tables[key][result["bytes"]][result["name"]] = result
+    for (ranks, kind, op, in_place, memory), rows in sorted(tables.items()):
+        names = sorted({name for row in rows.values() for name in row}, key=lambda name: (name.startswith("peer:"), name != "default", name))
+        print(f"\n{ranks} ranks, {kind} {op}, {'in place' if in_place else 'out of place'}, {memory} memory: us (busbw GB/s)")
+        print("| bytes | " + " | ".join(names) + " |")
+        print("| --- |" + " --- |" * len(names))
+        for count in sorted(rows):
+            cells = [cell(rows[count][name]) if name in rows[count] else "-" for name in names]
+            print(f"| {size(count)} | " + " | ".join(cells) + " |")
+    return 1 if wrong or not results else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    sys.exit(main(sys.argv[1:]))

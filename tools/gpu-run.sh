@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# tools/gpu-run.sh [RANKS...]: on a GPU machine, with the folder that tools/gpu-bundle.sh made beside tools/: first whether everything is
+# right, then how fast it is. RANKS: how many GPUs to measure with, one run each; without: all. Every step has a time limit, a failing step does
+# not end the run, and the exit code says whether any failed. Installs nothing and changes no setting of the GPUs.
+#
+#   OUT=out          where results go, at most eight files: machine.txt, tests.log, bench.log, summary.txt and the benchmark's JSON
+#                    (and CSV, for one number of ranks)
+#   TIME_LIMIT=570   seconds for everything          TEST_LIMIT=240  for all tests         TESTS  names of test programs (all)
+#   TYPES="f32 bf16" SIZES="-b 1K -e 1G -f 4"        GTEST_FILTER    for every test program
+#   BENCH_FLAGS      further flags for plait-bench   DEPS            where Open MPI is unpacked to
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
+out=${OUT:-out}
+bundle=$PWD/gpu-bundle
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+: >"$out/summary.txt"
+failed=0
+
+fail() { printf 'gpu-run: %s\n' "$*" | tee -a "$out/summary.txt" >&2; exit 1; }
+
+left() { echo $((${TIME_LIMIT:-570} - SECONDS)); }
+
+# step NAME SECONDS LOG COMMAND...: runs with a time limit, appends its output to the log, notes how it went.
+step() {
+  local name=$1 limit=$2 log=$out/$3 start=$SECONDS status=0 verdict=ok
+  shift 3
+  if [ "$limit" -gt "$(left)" ]; then limit=$(left); fi
+  if [ "$limit" -lt 5 ]; then
+    status=124 verdict="SKIPPED, no time left"
+  else
+    printf '\n#### %s: %s\n' "$name" "$*" >>"$log"
+    timeout -k 10 "$limit" "$@" >>"$log" 2>&1 </dev/null || status=$?
+    case $status in
+      0) ;;
+      124 | 137) verdict="FAILED: over its $limit s" ;;
+      *) verdict="FAILED: exit $status" ;;
+    esac
+  fi
+  printf '%-44s %4d s  %s\n' "$name" $((SECONDS - start)) "$verdict" | tee -a "$out/summary.txt"
+  if [ "$status" != 0 ]; then
+    failed=$((failed + 1))
+    if [ -f "$log" ]; then tail -n 12 "$log" | sed 's/^/    | /'; fi
+  fi
+  return 0
+}
+
+# --- environment -----------------------------------------------------------------------------------------------------------------------
+[ -d "$bundle/bin" ] || fail "there is no gpu-bundle/bin; make it with tools/gpu-bundle.sh where the CUDA target was built."
+gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')
+[ "$gpus" -gt 0 ] || fail "nvidia-smi lists no GPU."
+
+export DEPS=${DEPS:-/tmp/plait-deps}
+if [ ! -f "$DEPS/env.sh" ]; then
+  mkdir -p "$DEPS"
+  # Without xz, Python unpacks it as well.
+  tar xJf "$bundle/deps.tar.xz" -C "$DEPS" 2>/dev/null ||
+    python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$bundle/deps.tar.xz" "$DEPS" ||
+    fail "could not unpack deps.tar.xz"
+fi
+# shellcheck disable=SC1091
+. "$DEPS/env.sh"
+# MPI only brings the ranks together here, it is not measured: take what works in every container.
+export OMPI_MCA_plm_rsh_agent=false OMPI_MCA_btl_vader_single_copy_mechanism=none
+export CUDA_MODULE_LOADING=EAGER NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVLS=1  # no NVLink multicast
+export PLAIT_NCCL_LIB=${PLAIT_NCCL_LIB:-$(tools/find-nccl.sh)} PLAIT_BACKEND=cuda
+[ -n "$PLAIT_NCCL_LIB" ] || unset PLAIT_NCCL_LIB
+mpi=(mpirun --oversubscribe --bind-to none)
+{
+  date -u +%FT%TZ
+  uname -srm
+  nvidia-smi --query-gpu=index,name,driver_version,memory.total --format=csv
+  nvidia-smi topo -m
+  nvcc --version 2>/dev/null | tail -n 2
+  echo "NCCL: ${PLAIT_NCCL_LIB:-libnccl.so.2 of the system}"
+  ls -l "$bundle/bin" "$bundle/lib"
+} >"$out/machine.txt" 2>&1
+
+# --- right? ----------------------------------------------------------------------------------------------------------------------------
+step "plait-info" 60 machine.txt "$bundle/bin/plait-info"
+
+# A program whose name says mpi wants mpirun, once for every number of GPUs; the others make their ranks themselves.
+test_until=$((SECONDS + ${TEST_LIMIT:-240}))
+test_step() {  # test_step NAME COMMAND...
+  local name=$1 limit=$((test_until - SECONDS))
+  shift
+  step "$name" $((limit < 120 ? limit : 120)) tests.log "$@" --gtest_brief=1 ${GTEST_FILTER:+"--gtest_filter=$GTEST_FILTER"}
+}
+for program in "$bundle"/bin/*; do
+  name=${program##*/}
+  case $name in plait-*) continue ;; esac
+  if [ -n "${TESTS-}" ] && [[ " $TESTS " != *" $name "* ]]; then continue; fi
+  if ! grep -q -- '--gtest_' "$program"; then  # an example
+    step "$name, $gpus GPUs" 60 tests.log "${mpi[@]}" -n "$gpus" "$program"
+  elif [[ $name == *mpi* ]]; then
+    for ((n = 1; n <= gpus; n++)); do test_step "$name, $n GPUs" "${mpi[@]}" -n "$n" "$program"; done
+  else
+    test_step "$name" "$program"
+  fi
+done
+
+# --- fast? -----------------------------------------------------------------------------------------------------------------------------
+read -ra sizes <<<"${SIZES:--b 1K -e 1G -f 4}"
+read -ra bench_flags <<<"${BENCH_FLAGS-}"
+[ $# -gt 0 ] || set -- "$gpus"
+tables=()
+for n in "$@"; do
+  for type in ${TYPES:-f32 bf16}; do
+    file=$out/bench-$n-$type
+    written=(--json "$file.json")
+    if [ $# = 1 ]; then written+=(--csv "$file.csv"); fi
+    step "plait-bench, $n GPUs, $type" 240 bench.log "${mpi[@]}" -n "$n" "$bundle/bin/plait-bench" --backend cuda "${sizes[@]}" -d "$type" \
+      -o sum -c 1 --in-place both --algorithms all --peers nccl --timing graph "${written[@]}" "${bench_flags[@]}"
+    if [ -f "$file.json" ]; then tables+=("$file.json"); fi
+  done
+done
+
+if [ ${#tables[@]} -gt 0 ]; then
+  python3 tools/bench-table.py "${tables[@]}" >"$out/table.md" || failed=$((failed + 1))
+  cat "$out/table.md" >>"$out/summary.txt"
+  rm -f "$out/table.md"
+else
+  tail -n 40 "$out/bench.log" 2>/dev/null
+fi
+if [ "$(find "$out" -maxdepth 1 -type f | wc -l)" -gt 8 ]; then
+  (cd "$out" && tar czf results.tar.gz bench-*-*.* && rm -f bench-*-*.*)
+fi
+for file in "$out"/*.log; do  # logs stay small enough to carry
+  if [ "$(stat -c %s "$file")" -gt 8000000 ]; then tail -c 8000000 "$file" >"$file.tail" && mv "$file.tail" "$file"; fi
+done
+echo "failed steps: $failed" >>"$out/summary.txt"
+printf '\n'
+cat "$out/summary.txt"
+[ "$failed" = 0 ]
