@@ -5,5 +5,5 @@
 #define PLAIT_UNROLL _Pragma("unroll")
 #else
 #define PLAIT_DEVICE inline
-#define PLAIT_UNROLL _Pragma("GCC unroll 64")
+#define PLAIT_UNROLL  // the loops over lanes are left to the vectoriser
 #endif

@@ -1,0 +1,108 @@
+#include "backends/cuda/cuda_range.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "backends/cuda/driver.hpp"
+#include "plait/error.hpp"
+
+namespace plait::cuda {
+namespace {
+
+constexpr auto handle_type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+
+CUmemAllocationProp properties_of(int ordinal) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal};
+  properties.requestedHandleTypes = handle_type;
+  return properties;
+}
+
+/// Physical memory, mapped into a range. The mapping keeps the memory alive, so the handle is let go at once.
+class CudaRange final : public SymmetricRange {
+ public:
+  CudaRange(int ranks, std::size_t stride, int ordinal) : ordinal_(ordinal), stride_(stride), mapped_(static_cast<std::size_t>(ranks)) {
+    check(driver().address_reserve(&base_, size(), 0, 0, 0), "cuMemAddressReserve");
+  }
+  ~CudaRange() override {
+    for (std::size_t rank = 0; rank < mapped_.size(); ++rank)
+      if (mapped_[rank]) driver().unmap(base_ + rank * stride_, stride_);
+    driver().address_free(base_, size());
+  }
+  CudaRange(const CudaRange&) = delete;
+  CudaRange& operator=(const CudaRange&) = delete;
+
+  WindowView view() const noexcept override { return {reinterpret_cast<std::byte*>(base_), stride_}; }
+
+  UniqueFd create_local(int rank) override {
+    const CUmemAllocationProp properties = properties_of(ordinal_);
+    Handle memory;
+    check(driver().create(&memory.value, stride_, &properties, 0), "cuMemCreate");
+    int descriptor = -1;
+    check(driver().export_handle(&descriptor, memory.value, handle_type, 0), "cuMemExportToShareableHandle");
+    UniqueFd owned(descriptor);
+    map(rank, memory.value);
+    check(cudaMemset(reinterpret_cast<void*>(address_of(rank)), 0, stride_), "cudaMemset");
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    return owned;
+  }
+
+  void import_peer(int rank, UniqueFd descriptor) override {
+    Handle memory;
+    void* handle = reinterpret_cast<void*>(static_cast<std::uintptr_t>(descriptor.get()));
+    check(driver().import_handle(&memory.value, handle, handle_type), "cuMemImportFromShareableHandle");
+    try {
+      map(rank, memory.value);
+    } catch (const Error& error) {
+      throw Error(ErrorCode::no_peer_access,
+                  fmt::format("device {} can't reach the memory of rank {}'s device: {}", ordinal_, rank, error.what()));
+    }
+  }
+
+ private:
+  struct Handle {
+    CUmemGenericAllocationHandle value = 0;
+    Handle() = default;
+    ~Handle() {
+      if (value != 0) driver().release(value);
+    }
+    Handle(const Handle&) = delete;
+    Handle& operator=(const Handle&) = delete;
+  };
+
+  std::size_t size() const { return stride_ * mapped_.size(); }
+  CUdeviceptr address_of(int rank) const { return base_ + static_cast<std::size_t>(rank) * stride_; }
+
+  void map(int rank, CUmemGenericAllocationHandle memory) {
+    check(driver().map(address_of(rank), stride_, 0, memory, 0), "cuMemMap");
+    mapped_[static_cast<std::size_t>(rank)] = true;
+    CUmemAccessDesc access{};
+    access.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal_};
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    check(driver().set_access(address_of(rank), stride_, &access, 1), "cuMemSetAccess");
+  }
+
+  int ordinal_;
+  CUdeviceptr base_ = 0;
+  std::size_t stride_;
+  std::vector<bool> mapped_;
+};
+
+}  // namespace
+
+std::size_t range_granularity(int ordinal) {
+  const CUmemAllocationProp properties = properties_of(ordinal);
+  std::size_t granularity = 0;
+  check(driver().granularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED), "cuMemGetAllocationGranularity");
+  return granularity;
+}
+
+std::shared_ptr<SymmetricRange> make_range(int ranks, std::size_t bytes, int ordinal) {
+  const std::size_t granularity = range_granularity(ordinal);
+  return std::make_shared<CudaRange>(ranks, (bytes + granularity - 1) / granularity * granularity, ordinal);
+}
+
+}  // namespace plait::cuda

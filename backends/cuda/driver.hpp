@@ -1,0 +1,29 @@
+// The part of the CUDA driver API that the runtime lacks, found at run time: libplait.so loads on a machine without a driver.
+#pragma once
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+namespace plait::cuda {
+
+struct Driver {
+  decltype(&cuMemAddressReserve) address_reserve;
+  decltype(&cuMemAddressFree) address_free;
+  decltype(&cuMemCreate) create;
+  decltype(&cuMemRelease) release;
+  decltype(&cuMemMap) map;
+  decltype(&cuMemUnmap) unmap;
+  decltype(&cuMemSetAccess) set_access;
+  decltype(&cuMemExportToShareableHandle) export_handle;
+  decltype(&cuMemImportFromShareableHandle) import_handle;
+  decltype(&cuMemGetAllocationGranularity) granularity;
+  decltype(&cuGetErrorString) error_string;
+};
+
+/// Looks the functions up at the first call. Throws Error(backend) if the driver lacks one.
+const Driver& driver();
+
+/// Throw Error that names the call: out_of_memory for that, backend for all else.
+void check(cudaError_t status, const char* call);
+void check(CUresult status, const char* call);
+
+}  // namespace plait::cuda
