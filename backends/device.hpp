@@ -4,6 +4,9 @@
 // A kernel is `template <class T> struct Kernel { template <Device D> PLAIT_DEVICE static void run(D& dev, const Args& a); };` with a
 // trivially copyable Args. It is run by every thread of `dev.blocks()` blocks of `dev.threads()` threads.
 //
+// Write `if constexpr (...) { ... }` with braces in kernels: nvcc 13.0 drops the loop that follows a discarded one without, if a
+// pragma stands between them (seen as a sum that lost all terms but one).
+//
 // Rules that make waiting safe (docs/invariants.md): block b waits only for block b of a peer; every flag has one writer; a rank polls
 // its own memory only; a wait that returns false means that the communicator is broken, and the kernel returns at once.
 #pragma once

@@ -141,9 +141,13 @@ class Reducer {
     }
   }
   PLAIT_DEVICE A divide(A x) const {
-    if constexpr (floating) return x;
-    else if constexpr (std::is_signed_v<A>) return static_cast<A>(x / static_cast<std::int64_t>(ranks_));
-    else return static_cast<A>(x / static_cast<std::uint64_t>(ranks_));
+    if constexpr (floating) {
+      return x;
+    } else if constexpr (std::is_signed_v<A>) {
+      return static_cast<A>(x / static_cast<std::int64_t>(ranks_));
+    } else {
+      return static_cast<A>(x / static_cast<std::uint64_t>(ranks_));
+    }
   }
   template <std::size_t Lanes>
   PLAIT_DEVICE void combine(Accumulator<Lanes>& acc, const Accumulator<Lanes>& term) const {

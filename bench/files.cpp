@@ -87,9 +87,9 @@ void write_csv(const std::string& path, const std::vector<Result>& results) {
       if (key == "time_us_min" && !json.contains("chosen")) row["chosen"] = "";
       row[key] = value;
     }
-    std::string line;
-    for (const auto& [key, value] : row.items()) line += (line.empty() ? "" : ",") + cell(value);
-    file << line << '\n';
+    std::vector<std::string> cells;
+    for (const auto& [key, value] : row.items()) cells.push_back(cell(value));
+    file << fmt::format("{}\n", fmt::join(cells, ","));
   }
 }
 

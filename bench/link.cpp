@@ -34,7 +34,7 @@ Link measure_link(Communicator& comm, NativeStream stream) {
   const auto window = comm.allocate_bytes(bytes);
   const Allocation local = ordinary_memory(comm)(bytes);
   Backend& backend = comm.backend();
-  backend.fill(local.data, 1, bytes, stream);    // the first touch of host memory is not a copy
+  backend.fill(local.data, 1, bytes, stream);  // the first touch of host memory is not a copy
   const int next = comm.rank() + 1;
   const bool takes_part = comm.rank() % 2 == 0 && next < comm.size();
   void* to = nullptr;

@@ -22,8 +22,10 @@ bool is_everywhere(ErrorCode code) {
     case ErrorCode::unsupported:
     case ErrorCode::mismatch:
     case ErrorCode::no_peer_access:
-    case ErrorCode::out_of_memory: return true;
-    default: return false;
+    case ErrorCode::out_of_memory:
+      return true;
+    default:
+      return false;
   }
 }
 

@@ -107,7 +107,8 @@ void add_flags(CLI::App& app, Options& options, Words& words) {
   app.add_option("--backend", words.backend, "host, cuda or hip (default: PLAIT_BACKEND, else a GPU where every rank has one)");
   app.add_option("--peers", words.peers, "Who else is measured: nccl, mpi, both with a comma, or none (default: what fits the backend)");
   app.add_option("--timing", words.timing, "graph (default), events, throughput or latency");
-  app.add_option("--repeats", options.repeats, "Measurements of which the median counts (default and least 7)")->check(CLI::Range(7, 100000));
+  app.add_option("--repeats", options.repeats, "Measurements of which the median counts (default and least 7)")
+      ->check(CLI::Range(7, 100000));
   app.add_option("--json", options.json, "Write the results to this file");
   app.add_option("--csv", options.csv, "Write the results to this file");
   app.add_option("--blocks", options.blocks, "Blocks of Plait's kernels (default: the algorithm's choice)")->check(CLI::Range(1, 65535));

@@ -35,7 +35,7 @@ Session::Session(const Options& options)
       operations_(operations(options)),
       link_(measure_link(comm_, stream_.native())),
       timer_(comm_, stream_.native(), options) {
-  agree(comm_.bootstrap(), "plait-bench", [&] {
+  agree(comm_.bootstrap(), "output files", [&] {
     if (!speaks()) return;
     check_writable(options_.json);
     check_writable(options_.csv);
@@ -128,6 +128,7 @@ bool Session::measure(Contender& contender, const Task& task) {
     result.times = timer_.measure([&](NativeStream stream) { contender.enqueue(task, stream); }, task.bytes());
   } catch (const Error& error) {
     if (error.code() != ErrorCode::unsupported) throw;
+    refusal_ = error.what();
     return false;
   }
   result.calls = timer_.calls();
@@ -149,6 +150,7 @@ std::size_t Session::run() {
   if (speaks()) print_header(stdout, machine, options_);
   for (const auto& [type, op] : operations_)
     for (const std::size_t bytes : sizes_) measure_size(type, op, bytes);
+  if (results_.empty()) throw Error(ErrorCode::unsupported, fmt::format("nothing can be measured: {}", refusal_));
   if (speaks()) {
     print_summary(stdout, results_);
     if (!options_.json.empty()) write_json(options_.json, machine, results_);

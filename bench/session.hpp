@@ -47,6 +47,7 @@ class Session {
   Contenders contenders_;
   Timer timer_;
   std::vector<Result> results_;
+  std::string refusal_;  // why the last contender that can't serve a call can't
   std::uint32_t seed_ = 0;
 };
 

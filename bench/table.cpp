@@ -11,10 +11,12 @@ namespace {
 
 /// Four significant digits, but no fraction of what is large.
 std::string microseconds(double us) { return fmt::format("{:.{}f}", us, us < 10 ? 3 : us < 100 ? 2 : us < 1000 ? 1 : 0); }
-std::string bandwidth(double gb_per_s) { return fmt::format("{:.{}f}", gb_per_s, gb_per_s < 100 ? 2 : 1); }
+std::string bandwidth(double gb_per_s) { return fmt::format("{:.{}f}", gb_per_s, gb_per_s < 1 ? 3 : gb_per_s < 100 ? 2 : 1); }
 std::string place(const Result& result) { return result.in_place ? "in" : "out"; }
 
-std::string percent_of(double busbw, const Link& link) { return link.gb_per_s > 0 ? fmt::format("{:.1f}", 100 * busbw / link.gb_per_s) : "-"; }
+std::string percent_of(double busbw, const Link& link) {
+  return link.gb_per_s > 0 ? fmt::format("{:.1f}", 100 * busbw / link.gb_per_s) : "-";
+}
 std::string wrong(const Result& result) { return result.wrong ? std::to_string(*result.wrong) : "N/A"; }
 std::string full_name(const Result& result) {
   return result.chosen.empty() ? result.name : fmt::format("{} ({})", result.name, result.chosen);
@@ -33,7 +35,7 @@ struct Race {
 Race race_of(const Result& result) { return {result.type, result.op, result.bytes(), result.in_place}; }
 
 struct Winners {
-  const Result* algorithm = nullptr;  // of Plait's named ones
+  const Result* algorithm = nullptr;  // of Plait's
   const Result* selected = nullptr;   // default
   const Result* peer = nullptr;
 };
@@ -44,17 +46,21 @@ void improve(const Result*& best, const Result& result) {
 
 Winners winners(const std::vector<Result>& results, const Race& race) {
   Winners best;
+  std::vector<std::string> named;
   for (const Result& result : results) {
     if (race_of(result) != race) continue;
     improve(result.name.starts_with("peer:") ? best.peer : result.name == "default" ? best.selected : best.algorithm, result);
+    named.push_back(result.name);
   }
+  // What the selection took counts as an algorithm where it was not measured under its own name.
+  if (best.selected && std::find(named.begin(), named.end(), best.selected->chosen) == named.end()) improve(best.algorithm, *best.selected);
   return best;
 }
 
 constexpr const char* summary_columns = "{:>12} {:>7} {:>10} {:>6}  {:<24} {:<10} {:>10} {:>8}  {:>10}  {:<22} {:>10} {:>8}\n";
 
 void print_race(std::FILE* out, const Race& race, const Winners& best) {
-  const Result* fastest = best.algorithm ? best.algorithm : best.selected;
+  const Result* fastest = best.algorithm;
   const auto time_of = [](const Result* result) { return result ? microseconds(result->time_us()) : "-"; };
   const std::string ratio = best.peer && fastest ? fmt::format("{:.2f}x", best.peer->time_us() / fastest->time_us()) : "-";
   fmt::print(out, summary_columns, race.bytes, name_of(race.type), name_of(race.op), race.in_place ? "in" : "out",
@@ -71,15 +77,17 @@ void print_header(std::FILE* out, const Machine& machine, const Options& options
   fmt::print(out, "# MPI: {}{}\n", machine.mpi_version, machine.nccl_version.empty() ? "" : "; NCCL: " + machine.nccl_version);
   if (machine.link.gb_per_s > 0) fmt::print(out, "# link: {} GB/s: {}\n", bandwidth(machine.link.gb_per_s), machine.link.how);
   else fmt::print(out, "# link: {}\n", machine.link.how);
-  fmt::print(out, "# all_reduce, timing {}, median of {} repeats of the slowest rank; GB = 1e9 bytes, busbw = algbw * 2(n-1)/n, %link of busbw\n#\n",
-             name_of(options.timing), options.repeats);
+  fmt::print(
+      out,
+      "# all_reduce, timing {}, median of {} repeats of the slowest rank; GB = 1e9 bytes, busbw = algbw * 2(n-1)/n, %link of busbw\n#\n",
+      name_of(options.timing), options.repeats);
   fmt::print(out, columns, "size", "count", "type", "redop", "algorithm", "memory", "in/out", "time", "algbw", "busbw", "%link", "#wrong");
   fmt::print(out, columns, "(B)", "(elements)", "", "", "", "", "place", "(us)", "(GB/s)", "(GB/s)", "", "");
 }
 
 void print_result(std::FILE* out, const Result& result, const Link& link) {
-  fmt::print(out, columns, result.bytes(), result.count, name_of(result.type), name_of(result.op), full_name(result), name_of(result.memory),
-             place(result), microseconds(result.time_us()), bandwidth(result.algbw()), bandwidth(result.busbw()),
+  fmt::print(out, columns, result.bytes(), result.count, name_of(result.type), name_of(result.op), full_name(result),
+             name_of(result.memory), place(result), microseconds(result.time_us()), bandwidth(result.algbw()), bandwidth(result.busbw()),
              percent_of(result.busbw(), link), wrong(result));
   std::fflush(out);
 }
@@ -87,11 +95,8 @@ void print_result(std::FILE* out, const Result& result, const Link& link) {
 void print_gap(std::FILE* out) { fmt::print(out, "\n"); }
 
 void print_summary(std::FILE* out, const std::vector<Result>& results) {
-  if (results.empty()) {
-    fmt::print(out, "# nothing was measured: no algorithm serves these calls\n");
-    return;
-  }
-  fmt::print(out, "# Fastest algorithm for each size; \"default\" is what the selection takes; \"peer/us\" above 1 means that Plait is faster\n");
+  fmt::print(
+      out, "# Fastest algorithm for each size; \"default\" is what the selection takes; \"peer/us\" above 1 means that Plait is faster\n");
   fmt::print(out, summary_columns, "size(B)", "type", "redop", "in/out", "fastest", "memory", "time(us)", "busbw", "default", "best peer",
              "time(us)", "peer/us");
   std::vector<Race> done;

@@ -191,6 +191,11 @@ Stream Communicator::create_stream() {
   return Stream(state_->backend);
 }
 
+void Communicator::copy(void* to, const void* from, std::size_t bytes, StreamRef stream) {
+  state_->backend->bind();
+  state_->backend->copy(to, from, bytes, stream.native());
+}
+
 std::string Communicator::explain(const Call& call, const CallOptions& options) const { return state_->selector.explain(call, options); }
 std::string Communicator::chosen(const Call& call, const CallOptions& options) const {
   return std::string(state_->selector.choose(call, options).algorithm->name());

@@ -108,21 +108,31 @@ class Primitives {
     P received[Count], own[Count];
     PLAIT_UNROLL
     for (int u = 0; u < Count; ++u) {
-      if constexpr (Recv) received[u] = dev_.load(from + i + u * dev_.threads());
-      if constexpr (Reduce || !Recv) own[u] = in_.load(dev_, base + i + u * dev_.threads());
+      if constexpr (Recv) {
+        received[u] = dev_.load(from + i + u * dev_.threads());
+      }
+      if constexpr (Reduce || !Recv) {
+        own[u] = in_.load(dev_, base + i + u * dev_.threads());
+      }
     }
     PLAIT_UNROLL
     for (int u = 0; u < Count; ++u) {
       P partial;
       if constexpr (Reduce || !Recv) {
         auto sum = reducer_.enter(own[u]);
-        if constexpr (Reduce) reducer_.add_partial(sum, received[u]);
+        if constexpr (Reduce) {
+          reducer_.add_partial(sum, received[u]);
+        }
         partial = reducer_.template rounded<sizeof(P)>(sum);
       } else {
         partial = received[u];
       }
-      if constexpr (Send) dev_.store(to + i + u * dev_.threads(), partial);
-      if constexpr (Copy) out_.store(dev_, base + i + u * dev_.threads(), reducer_.leave(partial));
+      if constexpr (Send) {
+        dev_.store(to + i + u * dev_.threads(), partial);
+      }
+      if constexpr (Copy) {
+        out_.store(dev_, base + i + u * dev_.threads(), reducer_.leave(partial));
+      }
     }
   }
 

@@ -98,11 +98,12 @@ struct Kernel {
     for (int u = 0; u < Unroll; ++u) sum[u] = reducer.start(packs[0][u]);
     PLAIT_UNROLL
     for (int s = 1; s < known; ++s) reducer.add_each(sum, packs[s]);
-    if constexpr (Ranks == 0)
+    if constexpr (Ranks == 0) {
       for (int s = 1; s < a.ranks; ++s) {
         load(dev, reinterpret_cast<const P*>(input(a, peer_at(a, s))) + i, packs[0]);
         reducer.add_each(sum, packs[0]);
       }
+    }
 
     PLAIT_UNROLL
     for (int u = 0; u < Unroll; ++u) packs[0][u] = reducer.template finish<sizeof(P)>(sum[u]);

@@ -144,10 +144,12 @@ class Words {
   /// About forty microseconds of plain polling, then with patience.
   template <class Ready>
   __device__ bool spin(Ready ready, const Waiting& who, std::uint32_t expected, const std::uint32_t& seen) {
+#pragma unroll 1
     for (int i = 0; i < 64; ++i)
       if (ready()) return true;
     Patience patience(watch_);
     for (;;) {
+#pragma unroll 1
       for (int i = 0; i < 8; ++i)
         if (ready()) return true;
       if (patience.over(blockIdx.x, who, expected, seen)) return false;

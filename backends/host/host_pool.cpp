@@ -24,7 +24,7 @@ Pool::~Pool() {
 }
 
 void Pool::run(const Launch& launch) {
-  const auto [blocks, threads] = launch.shape;
+  const unsigned blocks = launch.shape.blocks, threads = launch.shape.threads;
   const unsigned workers = std::min(settings().workers, blocks);
   if (workers * threads == 1) {
     for (unsigned block = 0; block < blocks; ++block) {

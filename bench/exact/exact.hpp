@@ -20,8 +20,9 @@ struct Case {
 /// Enqueues the input of rank `data.rank`: `count` elements at `pointer`, which the device can write.
 void fill(Backend& backend, NativeStream stream, const Case& data, void* pointer, std::size_t count);
 
-/// How many of the `count` elements at `pointer` are not the all-reduce of all ranks' inputs: bit for bit, but for `avg` of floats over
-/// a number of ranks that is no power of two, where the error may be ranks * epsilon * (largest term). Waits for `stream`; allocates.
+/// How many of the `count` elements at `pointer` are not the all-reduce of all ranks' inputs, bit for bit. Not bit for bit, but within
+/// ranks * epsilon * (largest term), is `avg` over a number of ranks that is no power of two, of f32 and f64 (and of fp8 over more than 8
+/// ranks). Waits for `stream`; allocates.
 std::size_t count_wrong(Backend& backend, NativeStream stream, const Case& data, const void* pointer, std::size_t count);
 
 /// How many elements are no longer as `fill` left them. Waits for `stream`; allocates.

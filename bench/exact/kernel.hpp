@@ -2,7 +2,8 @@
 //
 // Rank r's element i is a small integer made of hash(seed, r, i). The integers are so small that every partial result, in any order, is
 // exact in the type (8 ranks at least, more by leaving some ranks' terms zero), so that there is one right answer, bit for bit.
-// The one exception is `avg` of floats over a number of ranks that is no power of two: there an error bound holds.
+// `avg` over a number of ranks that is no power of two gets multiples of that number, whose average is an integer again: f32 is precise
+// enough for any way of computing it to round to that integer in a smaller type. For f32 and f64 themselves an error bound holds.
 //
 // This file computes the answer in f64 or in wrapping integers, on its own: it does not use the reduction that it checks.
 #pragma once
@@ -104,7 +105,10 @@ requires(is_float(data_type_of<T>)) class Rule<T> {
     const std::int64_t limit = exact_limit<T>();
     largest_ = sums ? limit / args.ranks : limit;
     if (largest_ == 0) largest_ = 1, terms_ = static_cast<int>(limit);
-    exact_ = args.op != ReduceOp::avg || (args.ranks & (args.ranks - 1)) == 0;
+    if (args.op == ReduceOp::avg && (args.ranks & (args.ranks - 1)) != 0) {
+      exact_ = sizeof(T) < 4 && terms_ == 0;  // with terms left out, the number of ranks itself isn't exact in the type
+      if (exact_) unit_ = args.ranks;
+    }
   }
 
   PLAIT_DEVICE T input(int rank, std::size_t i) const { return to_type(value(rank, i)); }
@@ -133,9 +137,10 @@ requires(is_float(data_type_of<T>)) class Rule<T> {
       const std::uint32_t choice = h & 3u;
       return choice == 0 ? -1.0 : choice == 1 && rank < 8 ? 2.0 : 1.0;
     }
-    if (terms_ && (i + static_cast<std::size_t>(rank)) % static_cast<std::size_t>(args_.ranks) >= static_cast<std::size_t>(terms_)) return 0;
+    if (terms_ && (i + static_cast<std::size_t>(rank)) % static_cast<std::size_t>(args_.ranks) >= static_cast<std::size_t>(terms_))
+      return 0;
     const auto span = static_cast<std::uint64_t>(2 * largest_ + 1);
-    return static_cast<double>(static_cast<std::int64_t>((h * span) >> 32) - largest_);
+    return static_cast<double>((static_cast<std::int64_t>((h * span) >> 32) - largest_) * unit_);
   }
   PLAIT_DEVICE double combine(double a, double b) const {
     if (args_.op == ReduceOp::prod) return a * b;
@@ -151,8 +156,9 @@ requires(is_float(data_type_of<T>)) class Rule<T> {
   }
 
   const Args args_;
-  std::int64_t largest_ = 0;  // magnitude of a term
-  int terms_ = 0;             // ranks with a term that isn't zero, where not all may have one; 0: all
+  std::int64_t largest_ = 0;  // magnitude of a term, in units
+  int unit_ = 1;
+  int terms_ = 0;  // ranks with a term that isn't zero, where not all may have one; 0: all
   bool exact_ = true;
 };
 

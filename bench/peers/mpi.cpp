@@ -13,27 +13,44 @@ namespace {
 
 std::optional<MPI_Datatype> mpi_type(DataType type) {
   switch (type) {
-    case DataType::i8: return MPI_INT8_T;
-    case DataType::u8: return MPI_UINT8_T;
-    case DataType::i32: return MPI_INT32_T;
-    case DataType::u32: return MPI_UINT32_T;
-    case DataType::i64: return MPI_INT64_T;
-    case DataType::u64: return MPI_UINT64_T;
-    case DataType::f32: return MPI_FLOAT;
-    case DataType::f64: return MPI_DOUBLE;
-    default: return std::nullopt;  // MPI 3 has no small floats
+    case DataType::i8:
+      return MPI_INT8_T;
+    case DataType::u8:
+      return MPI_UINT8_T;
+    case DataType::i32:
+      return MPI_INT32_T;
+    case DataType::u32:
+      return MPI_UINT32_T;
+    case DataType::i64:
+      return MPI_INT64_T;
+    case DataType::u64:
+      return MPI_UINT64_T;
+    case DataType::f32:
+      return MPI_FLOAT;
+    case DataType::f64:
+      return MPI_DOUBLE;
+    default:
+      return std::nullopt;  // MPI 3 has no small floats
   }
 }
 
 std::optional<MPI_Op> mpi_op(ReduceOp op) {
   switch (op) {
-    case ReduceOp::sum: return MPI_SUM;
-    case ReduceOp::prod: return MPI_PROD;
-    case ReduceOp::min: return MPI_MIN;
-    case ReduceOp::max: return MPI_MAX;
-    default: return std::nullopt;
+    case ReduceOp::sum:
+      return MPI_SUM;
+    case ReduceOp::prod:
+      return MPI_PROD;
+    case ReduceOp::min:
+      return MPI_MIN;
+    case ReduceOp::max:
+      return MPI_MAX;
+    default:
+      return std::nullopt;
   }
 }
+
+/// Overflow is undefined for MPI's integers; Open MPI 4.1 saturates 8-bit sums (its vector code), where others and Plait wrap.
+bool wraps(DataType type, ReduceOp op) { return op != ReduceOp::sum || size_of(type) > 1; }
 
 class MpiPeer final : public Contender {
  public:
@@ -45,7 +62,7 @@ class MpiPeer final : public Contender {
   void enqueue(const Task& task, NativeStream stream) override {
     const auto type = mpi_type(task.type);
     const auto op = mpi_op(task.op);
-    if (!type || !op || task.count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+    if (!type || !op || !wraps(task.type, task.op) || task.count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
       throw Error(ErrorCode::unsupported,
                   fmt::format("peer:mpi: no {} of {} elements of {}", name_of(task.op), task.count, name_of(task.type)));
     const void* send = task.in_place() ? MPI_IN_PLACE : task.send;

@@ -14,18 +14,30 @@ namespace {
 /// ncclDataType_t.
 int nccl_type(DataType type) {
   switch (type) {
-    case DataType::i8: return 0;
-    case DataType::u8: return 1;
-    case DataType::i32: return 2;
-    case DataType::u32: return 3;
-    case DataType::i64: return 4;
-    case DataType::u64: return 5;
-    case DataType::f16: return 6;
-    case DataType::f32: return 7;
-    case DataType::f64: return 8;
-    case DataType::bf16: return 9;
-    case DataType::f8e4m3: return 10;
-    case DataType::f8e5m2: return 11;
+    case DataType::i8:
+      return 0;
+    case DataType::u8:
+      return 1;
+    case DataType::i32:
+      return 2;
+    case DataType::u32:
+      return 3;
+    case DataType::i64:
+      return 4;
+    case DataType::u64:
+      return 5;
+    case DataType::f16:
+      return 6;
+    case DataType::f32:
+      return 7;
+    case DataType::f64:
+      return 8;
+    case DataType::bf16:
+      return 9;
+    case DataType::f8e4m3:
+      return 10;
+    case DataType::f8e5m2:
+      return 11;
   }
   return -1;
 }
@@ -33,12 +45,18 @@ int nccl_type(DataType type) {
 /// ncclRedOp_t. A pre-multiplied sum needs an operator object, which isn't worth having here.
 std::optional<int> nccl_op(ReduceOp op) {
   switch (op) {
-    case ReduceOp::sum: return 0;
-    case ReduceOp::prod: return 1;
-    case ReduceOp::max: return 2;
-    case ReduceOp::min: return 3;
-    case ReduceOp::avg: return 4;
-    case ReduceOp::premul_sum: break;
+    case ReduceOp::sum:
+      return 0;
+    case ReduceOp::prod:
+      return 1;
+    case ReduceOp::max:
+      return 2;
+    case ReduceOp::min:
+      return 3;
+    case ReduceOp::avg:
+      return 4;
+    case ReduceOp::premul_sum:
+      break;
   }
   return std::nullopt;
 }
@@ -55,9 +73,9 @@ class NcclPeer final : public Contender {
     const auto op = nccl_op(task.op);
     if (!op || (is_small_float(task.type) && !nccl.has_small_floats()))
       throw Error(ErrorCode::unsupported, fmt::format("{}: no {} of {}", name(), name_of(task.op), name_of(task.type)));
-    nccl.check(nccl.all_reduce(task.send, task.recv, task.count, nccl_type(task.type), *op, group_->native(),
-                               static_cast<CUstream_st*>(stream)),
-               "ncclAllReduce");
+    nccl.check(
+        nccl.all_reduce(task.send, task.recv, task.count, nccl_type(task.type), *op, group_->native(), static_cast<CUstream_st*>(stream)),
+        "ncclAllReduce");
   }
 
  private:
@@ -84,9 +102,8 @@ std::shared_ptr<NcclGroup> NcclGroup::create(Communicator& comm, std::string& wh
     if (comm.rank() == 0) group->library_->check(group->library_->get_unique_id(&id), "ncclGetUniqueId");
   });
   id = comm.bootstrap().broadcast(id, 0);
-  agree(comm.bootstrap(), "NCCL", [&] {
-    group->library_->check(group->library_->comm_init_rank(&group->nccl_, comm.size(), id, comm.rank()), "ncclCommInitRank");
-  });
+  agree(comm.bootstrap(), "NCCL",
+        [&] { group->library_->check(group->library_->comm_init_rank(&group->nccl_, comm.size(), id, comm.rank()), "ncclCommInitRank"); });
   return group;
 }
 
@@ -109,9 +126,8 @@ Allocate NcclGroup::window_memory() {
       nccl.check(nccl.window_register(self->nccl_, memory.get(), (bytes + page - 1) / page * page, &window, NcclLibrary::window_symmetric),
                  "ncclCommWindowRegister");
       if (!window) throw Error(ErrorCode::unsupported, "ncclCommWindowRegister: NCCL made no window");
-      window_owner = std::shared_ptr<void>(window, [self, memory](void* w) {
-        self->library_->window_deregister(self->nccl_, static_cast<NcclLibrary::Window>(w));
-      });
+      window_owner = std::shared_ptr<void>(
+          window, [self, memory](void* w) { self->library_->window_deregister(self->nccl_, static_cast<NcclLibrary::Window>(w)); });
     });
     return Allocation{static_cast<std::byte*>(memory.get()), window_owner};
   };

@@ -34,8 +34,6 @@ std::shared_ptr<const NcclLibrary> NcclLibrary::load(std::string& why_not) {
   return library;
 }
 
-NcclLibrary::~NcclLibrary() = default;  // NCCL's threads and exit handlers may outlive us: never unload it
-
 template <class Function>
 bool NcclLibrary::find(Function& function, const char* symbol, bool required) {
   function = reinterpret_cast<Function>(dlsym(handle_, symbol));

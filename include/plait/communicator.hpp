@@ -80,6 +80,8 @@ class Communicator {
   std::optional<Error> async_error() const;
 
   Stream create_stream();
+  /// Copies `bytes` bytes between any two of this rank's device memory and host memory. Asynchronous, ordered on `stream`.
+  void copy(void* to, const void* from, std::size_t bytes, StreamRef stream = {});
 
   /// Which algorithm a call would take, in which launch shape, by which rule, and why not the others: several lines.
   std::string explain(const Call& call, const CallOptions& options = {}) const;

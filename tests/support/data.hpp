@@ -83,9 +83,9 @@ auto reduce_reference(ReduceOp op, int ranks, double scale, At at) {
     }
   }
   if (op != ReduceOp::avg) return acc;
-  if constexpr (std::is_signed_v<T>) return wrap(static_cast<std::int64_t>(acc) / ranks);
-  else if constexpr (std::is_integral_v<T>) return wrap(static_cast<std::uint64_t>(acc) / static_cast<unsigned>(ranks));
-  else return acc / ranks;
+  if constexpr (!std::is_integral_v<T>) return acc / ranks;
+  else if constexpr (std::is_signed_v<T>) return wrap(static_cast<std::int64_t>(acc) / ranks);
+  else return wrap(static_cast<std::uint64_t>(acc) / static_cast<unsigned>(ranks));
 }
 
 /// What element `i` must be. See `tolerance`.

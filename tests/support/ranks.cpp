@@ -18,11 +18,20 @@ std::unique_ptr<RankGroup>& cache() {
 
 }  // namespace
 
-BackendKind target() {
+namespace {
+
+BackendKind find_target() {
   if (const char* name = std::getenv("PLAIT_BACKEND"); name != nullptr && *name != '\0') return parse_backend(name);
   for (const BackendKind kind : {BackendKind::cuda, BackendKind::hip})
     if (device_count(kind) > 0) return kind;
   return BackendKind::host;
+}
+
+}  // namespace
+
+BackendKind target() {
+  static const BackendKind kind = find_target();  // a test may change the environment later
+  return kind;
 }
 
 std::string why_not(int ranks) {

@@ -211,8 +211,12 @@ void check_all_counts(Communicator& comm, Arena& arena, const std::string& algor
 }
 
 void check_large(Communicator& comm, Arena& arena, const std::string& algorithm, std::size_t bytes) {
-  for (const DataType type : {DataType::f32, DataType::bf16, DataType::u8})
-    for (const Case& c : variants({.algorithm = algorithm, .type = type, .count = bytes / size_of(type) + 1, .seed = 99})) check(comm, arena, c);
+  check(comm, arena, {.algorithm = algorithm, .type = DataType::u8, .count = bytes / 5, .symmetric = true, .send_offset = 1, .seed = 98});
+  for (const DataType type : {DataType::f32, DataType::bf16}) {
+    const auto cases = variants({.algorithm = algorithm, .type = type, .count = bytes / size_of(type) + 1, .seed = 99});
+    check(comm, arena, cases[1]);  // ordinary, in place
+    check(comm, arena, cases[2]);  // symmetric, out of place
+  }
 }
 
 void check_launch_shapes(Communicator& comm, Arena& arena, const std::string& algorithm) {

@@ -1,0 +1,82 @@
+#include "bench/info/catalog.hpp"
+
+#include <fmt/format.h>
+
+#include "core/environment.hpp"
+#include "plait/error.hpp"
+
+namespace plait::info {
+namespace {
+
+constexpr std::size_t default_scratch = std::size_t{64} << 20;  // of PLAIT_SCRATCH_BYTES
+constexpr std::size_t example_bytes = std::size_t{1} << 20;
+
+Coverage coverage(const Algorithm& algorithm, const Topology& topology, bool symmetric) {
+  Coverage result;
+  const auto ask = [&](DataType type, ReduceOp op) {
+    Call call;
+    call.collective = algorithm.collective();
+    call.type = type;
+    call.op = op;
+    call.count = example_bytes / size_of(type);
+    call.symmetric = symmetric;
+    if (const Support support = algorithm.supports(call, topology)) result.served[type].push_back(op);
+    else result.refused[support.reason()].push_back(fmt::format("{} {}", name_of(type), name_of(op)));
+  };
+  for (int type = 0; type < data_type_count; ++type)
+    for (int op = 0; op < reduce_op_count; ++op)
+      if (static_cast<ReduceOp>(op) != ReduceOp::premul_sum || is_float(static_cast<DataType>(type)))
+        ask(static_cast<DataType>(type), static_cast<ReduceOp>(op));
+  return result;
+}
+
+}  // namespace
+
+std::vector<BackendFacts> list_backends() {
+  std::vector<BackendFacts> result;
+  for (const BackendKind kind : {BackendKind::host, BackendKind::cuda, BackendKind::hip}) {
+    BackendFacts facts{.kind = kind, .built = is_built(kind), .devices = {}, .why_none = {}};
+    for (int ordinal = 0; ordinal < device_count(kind); ++ordinal) {
+      try {
+        facts.devices.push_back(open_backend(kind, ordinal)->info());
+      } catch (const Error& error) {
+        facts.why_none = fmt::format("device {}: {}", ordinal, error.what());
+      }
+    }
+    if (facts.devices.empty() && facts.why_none.empty()) facts.why_none = why_no_device(kind);
+    result.push_back(std::move(facts));
+  }
+  return result;
+}
+
+Topology topology_of(const std::vector<BackendFacts>& backends, int ranks) {
+  const BackendFacts* best = &backends.front();  // the host
+  for (const BackendFacts& facts : backends)
+    if (facts.kind != BackendKind::host && !facts.devices.empty()) best = &facts;
+  const DeviceInfo device = best->devices.empty() ? DeviceInfo{} : best->devices.front();
+  Topology topology;
+  topology.backend = best->kind;
+  topology.ranks = ranks;
+  topology.architecture = device.architecture;
+  topology.units = device.units;
+  topology.block_threads = device.block_threads;
+  topology.max_block_threads = device.max_block_threads;
+  topology.scratch_limit = environment_bytes("PLAIT_SCRATCH_BYTES", default_scratch);
+  topology.launch_us = device.launch_us;
+  topology.hop_us = device.hop_us;
+  topology.bandwidth = device.link_bandwidth;
+  return topology;
+}
+
+std::vector<AlgorithmFacts> list_algorithms(const Topology& topology) {
+  std::vector<AlgorithmFacts> result;
+  for (const auto& algorithm : Registry::instance().all())
+    result.push_back({.name = std::string(algorithm->name()),
+                      .summary = std::string(algorithm->summary()),
+                      .collective = algorithm->collective(),
+                      .symmetric = coverage(*algorithm, topology, true),
+                      .ordinary = coverage(*algorithm, topology, false)});
+  return result;
+}
+
+}  // namespace plait::info

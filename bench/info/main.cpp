@@ -1,0 +1,143 @@
+// plait-info: what this build and this machine offer. Needs neither MPI's launcher nor a GPU.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "bench/info/catalog.hpp"
+#include "core/environment.hpp"
+#include "plait/error.hpp"
+#include "plait/version.hpp"
+
+namespace {
+
+using namespace plait;
+using namespace plait::info;
+using Json = nlohmann::ordered_json;
+
+Json to_json(const BackendFacts& facts) {
+  Json devices = Json::array();
+  for (const DeviceInfo& device : facts.devices)
+    devices.push_back({{"ordinal", device.ordinal},
+                       {"name", device.name},
+                       {"architecture", device.architecture},
+                       {"id", device.id},
+                       {"units", device.units},
+                       {"memory_bytes", device.memory},
+                       {"model", {{"launch_us", device.launch_us}, {"hop_us", device.hop_us}, {"link_gbs", device.link_bandwidth / 1e3}}}});
+  return {{"name", name_of(facts.kind)}, {"built", facts.built}, {"devices", devices}, {"why_no_device", facts.why_none}};
+}
+
+Json to_json(const Coverage& coverage) {
+  Json served = Json::object(), refused = Json::object();
+  for (const auto& [type, ops] : coverage.served)
+    for (const ReduceOp op : ops) served[std::string(name_of(type))].push_back(name_of(op));
+  for (const auto& [reason, calls] : coverage.refused) refused[reason] = calls;
+  return {{"serves", served}, {"refuses", refused}};
+}
+
+Json to_json(const AlgorithmFacts& facts) {
+  return {{"name", facts.name},
+          {"collective", name_of(facts.collective)},
+          {"summary", facts.summary},
+          {"symmetric", to_json(facts.symmetric)},
+          {"ordinary", to_json(facts.ordinary)}};
+}
+
+void print_backend(const BackendFacts& facts) {
+  fmt::print("  {:<5} {}\n", name_of(facts.kind), facts.built ? "built in" : "not built in");
+  for (const DeviceInfo& device : facts.devices) {
+    fmt::print("        device {}: {} ({}), {} units, {:.1f} GiB, id {}\n", device.ordinal, device.name, device.architecture, device.units,
+               static_cast<double>(device.memory) / (1 << 30), device.id);
+    fmt::print(
+        "          links as estimates assume them: {:.0f} GB/s out of the device, a flag {:.2f} us, next kernel in a graph {:.2f} us\n",
+        device.link_bandwidth / 1e3, device.hop_us, device.launch_us);
+  }
+  if (!facts.why_none.empty()) fmt::print("        {}\n", facts.why_none);
+}
+
+std::string in_words(const Coverage& coverage) {
+  if (coverage.everything()) return "all types and ops";
+  if (coverage.nothing()) return coverage.refused.size() == 1 ? "no" : "no (reasons below)";
+  std::size_t served = 0;
+  for (const auto& [type, ops] : coverage.served) served += ops.size();
+  return fmt::format("{} types, {} calls", coverage.served.size(), served);
+}
+
+void print_refusals(const AlgorithmFacts& facts, const char* memory, const Coverage& coverage) {
+  for (const auto& [reason, calls] : coverage.refused)
+    fmt::print("  {} in {} memory: {}: {}\n", facts.name, memory,
+               coverage.nothing() && coverage.refused.size() == 1 ? std::string("nothing") : fmt::format("not {}", fmt::join(calls, ", ")),
+               reason);
+}
+
+void print_algorithms(const std::vector<AlgorithmFacts>& algorithms) {
+  constexpr const char* columns = "  {:<20} {:<11} {:<18} {:<18} {}\n";
+  fmt::print(columns, "name", "collective", "symmetric memory", "ordinary memory", "what moves");
+  for (const AlgorithmFacts& facts : algorithms) {
+    const bool reduces = facts.collective != Collective::barrier;
+    fmt::print(columns, facts.name, name_of(facts.collective), reduces ? in_words(facts.symmetric) : "-",
+               reduces ? in_words(facts.ordinary) : "-", facts.summary);
+  }
+  for (const AlgorithmFacts& facts : algorithms) {
+    if (facts.collective == Collective::barrier) continue;
+    print_refusals(facts, "symmetric", facts.symmetric);
+    print_refusals(facts, "ordinary", facts.ordinary);
+  }
+}
+
+template <class Enum>
+std::string names(int count) {
+  std::string list;
+  for (int i = 0; i < count; ++i) list += fmt::format("{}{}", i ? " " : "", name_of(static_cast<Enum>(i)));
+  return list;
+}
+
+void print(const std::vector<BackendFacts>& backends, const Topology& topology, const std::vector<AlgorithmFacts>& algorithms) {
+  fmt::print("plait {}\n\nbackends\n", PLAIT_VERSION);
+  for (const BackendFacts& facts : backends) print_backend(facts);
+  fmt::print("\ntypes       {}\noperations  {} (premul_sum: floats only)\n\n", names<DataType>(data_type_count),
+             names<ReduceOp>(reduce_op_count));
+  fmt::print("algorithms, for {} ranks on {}{}{}, scratch {}\n", topology.ranks, name_of(topology.backend),
+             topology.architecture.empty() ? "" : ", ", topology.architecture, format_bytes(topology.scratch_limit));
+  print_algorithms(algorithms);
+}
+
+void run(int ranks, bool json) {
+  const auto backends = list_backends();
+  if (ranks == 0) {
+    ranks = 2;
+    for (const BackendFacts& facts : backends)
+      if (facts.kind != BackendKind::host) ranks = std::max(ranks, static_cast<int>(facts.devices.size()));
+  }
+  const Topology topology = topology_of(backends, ranks);
+  const auto algorithms = list_algorithms(topology);
+  if (!json) return print(backends, topology, algorithms);
+  Json document = {{"version", PLAIT_VERSION}, {"ranks", ranks}, {"backends", Json::array()}, {"algorithms", Json::array()}};
+  for (const BackendFacts& facts : backends) document["backends"].push_back(to_json(facts));
+  for (const AlgorithmFacts& facts : algorithms) document["algorithms"].push_back(to_json(facts));
+  fmt::print("{}\n", document.dump(1));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Lists Plait's backends, devices and algorithms", "plait-info");
+  bool json = false;
+  int ranks = 0;
+  app.add_flag("--json", json, "Print JSON");
+  app.add_option("--ranks", ranks, "Number of ranks to ask the algorithms about (default: the number of GPUs, at least 2)")
+      ->check(CLI::Range(1, 1024));
+  try {
+    app.parse(argc, argv);
+    run(ranks, json);
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(app.help().c_str(), stdout);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "plait-info: {}\n", error.what());
+    return 2;
+  }
+  return 0;
+}

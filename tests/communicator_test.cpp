@@ -1,0 +1,263 @@
+// Communicators, their memory and their life.
+#include "plait/communicator.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/environment.hpp"
+#include "support/ranks.hpp"
+#include "support/zoo.hpp"
+#include "symm_mem/window.hpp"
+
+namespace plait::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+class Communicators : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(All, Communicators, testing::Values(1, 2, 3, 4), [](const auto& test) { return fmt::format("n{}", test.param); });
+
+TEST_P(Communicators, KnowWhoTheyAre) {
+  run_ranks(GetParam(), [&](Communicator& comm, int rank) {
+    EXPECT_EQ(comm.rank(), rank);
+    EXPECT_EQ(comm.size(), GetParam());
+    EXPECT_EQ(comm.backend_kind(), target());
+    EXPECT_THAT(comm.describe(), HasSubstr(fmt::format("rank {} of {}", rank, GetParam())));
+    EXPECT_THAT(comm.describe(), HasSubstr(std::string(name_of(target()))));
+    EXPECT_FALSE(comm.async_error().has_value());
+  });
+}
+
+TEST_P(Communicators, SymmetricMemoryIsZeroedAndReachable) {
+  run_ranks(GetParam(), [](Communicator& comm, int rank) {
+    constexpr std::size_t count = 5000;
+    const Buffer<int> buffer = comm.allocate<int>(count);
+    DeviceArray staging(comm.backend(), count * sizeof(int));
+    staging.place(0, count * sizeof(int));
+    Backend& backend = comm.backend();
+    const auto fetch = [&](const void* from) {
+      backend.copy(staging.image(), from, count * sizeof(int), nullptr);
+      backend.synchronize(nullptr);
+      std::vector<int> values(count);
+      std::memcpy(values.data(), staging.image(), count * sizeof(int));
+      return values;
+    };
+    EXPECT_EQ(fetch(buffer.data()), std::vector<int>(count, 0));
+    comm.bootstrap().barrier();
+    // Writes its own number into its place in every peer's copy.
+    for (int peer = 0; peer < comm.size(); ++peer) {
+      std::memcpy(staging.image(), &rank, sizeof rank);
+      backend.copy(buffer.window()->peer(peer, static_cast<std::size_t>(rank) * sizeof(int)), staging.image(), sizeof(int), nullptr);
+      backend.synchronize(nullptr);
+    }
+    comm.bootstrap().barrier();
+    const std::vector<int> mine = fetch(buffer.data());
+    for (int peer = 0; peer < comm.size(); ++peer) EXPECT_EQ(mine[static_cast<std::size_t>(peer)], peer);
+    EXPECT_EQ(static_cast<void*>(buffer.window()->peer(rank)), static_cast<void*>(buffer.data()));
+    comm.bootstrap().barrier();
+  });
+}
+
+TEST_P(Communicators, FindSymmetricMemory) {
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    const Buffer<std::byte> buffer = comm.allocate<std::byte>(1000);
+    const std::byte* data = buffer.data();
+    EXPECT_TRUE(comm.is_symmetric(data, 1000));
+    EXPECT_TRUE(comm.is_symmetric(data + 999, 1));
+    EXPECT_FALSE(comm.is_symmetric(data + 999, 2));
+    EXPECT_FALSE(comm.is_symmetric(data - 1, 1));
+    int local = 0;
+    EXPECT_FALSE(comm.is_symmetric(&local, sizeof local));
+    EXPECT_FALSE(comm.is_symmetric(nullptr, 0));
+    const Buffer<std::byte> nothing = comm.allocate<std::byte>(0);
+    EXPECT_EQ(nothing.size(), 0u);
+  });
+}
+
+TEST_P(Communicators, MemoryIsGivenBack) {
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    for (int i = 0; i < 100; ++i) {
+      Buffer<float> buffer = comm.allocate<float>(1000 + static_cast<std::size_t>(i));
+      ASSERT_TRUE(comm.is_symmetric(buffer.data(), buffer.size() * sizeof(float)));
+      const float* gone = buffer.data();
+      buffer = {};
+      EXPECT_FALSE(comm.is_symmetric(gone, 1)) << "found after it was freed";
+    }
+  });
+}
+
+TEST_P(Communicators, SeveralAtOnceDoNotDisturbEachOther) {
+  auto first = make_thread_bootstraps(GetParam()), second = make_thread_bootstraps(GetParam());
+  on_threads(GetParam(), [&](int rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    Communicator a = Communicator::create(std::move(first[index]), test_options());
+    Communicator b = Communicator::create(std::move(second[index]), test_options());
+    Arena in_a(a), in_b(b);
+    for (const std::string& algorithm : all_reduce_algorithms())
+      for (std::uint64_t i = 0; i < 10; ++i) {
+        check(a, in_a, {.algorithm = algorithm, .count = 100 + i, .symmetric = true, .seed = i});
+        check(b, in_b, {.algorithm = algorithm, .type = DataType::i64, .count = 90 + i, .in_place = true, .symmetric = true, .seed = i});
+        // Memory of one is ordinary memory to the other.
+        EXPECT_FALSE(a.is_symmetric(in_b.symmetric_send.device(), 1));
+      }
+    a.bootstrap().barrier();
+  });
+}
+
+TEST_P(Communicators, PartsOfAGroup) {
+  run_ranks(GetParam(), [](Communicator& comm, int rank) {
+    Communicator half = Communicator::create(comm.bootstrap().split(rank % 2, -rank), test_options());
+    EXPECT_EQ(half.size(), (comm.size() + (rank % 2 == 0 ? 1 : 0)) / 2);
+    Arena whole_arena(comm), half_arena(half);
+    for (std::uint64_t i = 0; i < 5; ++i) {
+      check(half, half_arena, {.algorithm = {}, .count = 1000, .seed = i});
+      check(comm, whole_arena, {.algorithm = {}, .count = 77, .symmetric = true, .seed = i});
+    }
+    comm.bootstrap().barrier();
+  });
+}
+
+TEST_P(Communicators, CanBeMadeAgainAndAgain) {
+  for (int i = 0; i < 10; ++i)
+    run_ranks(GetParam(), [&](Communicator& comm, int) {
+      Arena arena(comm);
+      check(comm, arena, {.algorithm = {}, .count = 50, .seed = static_cast<std::uint64_t>(i)});
+    });
+}
+
+TEST_P(Communicators, MoveKeepsThemWorking) {
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    Communicator moved = std::move(comm);
+    Arena arena(moved);
+    check(moved, arena, {.algorithm = {}, .count = 50});
+    comm = std::move(moved);
+  });
+}
+
+/// Calls return at once, also while the stream can't move on.
+TEST_P(Communicators, CallsAreAsynchronous) {
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    Arena arena(comm);
+    const Stream stream = comm.create_stream();
+    arena.send.place(0, 4000);
+    arena.recv.place(0, 4000);
+    arena.send.upload(stream);
+    std::promise<void> open;
+    comm.backend().host_call(stream.native(), [&] { open.get_future().wait(); });
+    for (int i = 0; i < 20; ++i) comm.all_reduce(arena.send.device(), arena.recv.device(), 1000, DataType::i32, ReduceOp::max, stream);
+    comm.barrier(stream);
+    EXPECT_FALSE(comm.async_error().has_value());
+    open.set_value();
+    comm.synchronize(stream);
+  });
+}
+
+/// A call on a second stream doesn't wait for what the caller has put into a third: only the caller can let that one go.
+TEST_P(Communicators, CallsOnAnotherStreamAreAsynchronous) {
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    Arena arena(comm);
+    const Stream a = comm.create_stream(), b = comm.create_stream(), held = comm.create_stream();
+    arena.send.place(0, 400);
+    arena.send.upload(a);
+    comm.all_reduce(arena.send.device(), arena.send.device(), 100, DataType::i32, ReduceOp::max, a);
+    std::promise<void> open;
+    std::atomic<bool> rescued = false, returned = false;
+    comm.backend().host_call(held.native(), [&] {
+      if (open.get_future().wait_for(1s) == std::future_status::timeout) rescued = true;
+    });
+    comm.all_reduce(arena.send.device(), arena.send.device(), 100, DataType::i32, ReduceOp::max, b);
+    EXPECT_FALSE(rescued) << "all_reduce on a second stream waited for an unrelated stream";
+    open.set_value();
+    comm.synchronize(a);
+    comm.synchronize(b);
+    comm.synchronize(held);
+  });
+}
+
+TEST_P(Communicators, MayBeDestroyedWithWorkInFlight) {
+  for (int round = 0; round < 5; ++round) {
+    auto bootstraps = make_thread_bootstraps(GetParam());
+    on_threads(GetParam(), [&](int rank) {
+      const auto kind = target();
+      auto backend = open_backend(kind, kind == BackendKind::host ? 0 : rank);
+      DeviceArray data(*backend, 400000);  // outlives the communicator
+      {
+        Communicator comm = Communicator::create(std::move(bootstraps[static_cast<std::size_t>(rank)]), test_options());
+        data.place(0, 400000);
+        comm.bootstrap().barrier();
+        if (rank == 0) std::this_thread::sleep_for(20ms);  // so that the others' calls wait
+        for (int i = 0; i < 5; ++i)
+          comm.all_reduce(data.device(), data.device(), 100000, DataType::i32, ReduceOp::max, {}, {.algorithm = round % 2 == 0 ? "ring" : "oneshot_ll"});
+      }
+    });
+  }
+}
+
+/// No rank's stream passes a barrier before all ranks' streams have reached it.
+TEST_P(Communicators, BarrierHoldsStreams) {
+  std::vector<std::atomic<int>> arrived(3);
+  run_ranks(GetParam(), [&](Communicator& comm, int rank) {
+    for (auto& count : arrived) {
+      comm.backend().host_call(nullptr, [&, rank] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10 * rank));
+        ++count;
+      });
+      comm.barrier();
+      comm.backend().host_call(nullptr, [&] { EXPECT_EQ(count, comm.size()); });
+    }
+    comm.synchronize();
+    comm.bootstrap().barrier();
+  });
+}
+
+/// Little scratch memory: slots and halves are used over and over within a message.
+TEST_P(Communicators, MessagesMuchLargerThanScratch) {
+  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "3M");
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    Arena arena(comm);
+    for (const std::string& algorithm : all_reduce_algorithms())
+      for (const unsigned blocks : {1u, 3u})
+        for (const DataType type : {DataType::u8, DataType::f32})
+          check(comm, arena, {.algorithm = algorithm, .type = type, .count = (under_tsan ? 100000 : 1200000) / size_of(type), .symmetric = true, .blocks = blocks});
+  });
+}
+
+TEST(CommunicatorSettings, TooLittleScratchIsAnErrorOnAllRanks) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
+  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "4K");
+  std::atomic<int> refused = 0;
+  auto bootstraps = make_thread_bootstraps(2);
+  on_threads(2, [&](int rank) {
+    try {
+      Communicator::create(std::move(bootstraps[static_cast<std::size_t>(rank)]), test_options());
+    } catch (const Error& error) {
+      EXPECT_EQ(name_of(error.code()), "invalid_argument");
+      EXPECT_THAT(error.what(), HasSubstr("PLAIT_SCRATCH_BYTES=4K"));
+      ++refused;
+    }
+  });
+  EXPECT_EQ(refused, 2);
+}
+
+TEST(CommunicatorSettings, MemoryStaysWithinTheLimit) {
+  for (const char* limit : {"4M", "16M", "64M"}) {
+    const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", limit);
+    run_ranks(why_not(8).empty() ? 8 : 1, [](Communicator&, int) {});  // throws if the algorithms ask for more
+  }
+}
+
+}  // namespace
+}  // namespace plait::test

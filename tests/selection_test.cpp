@@ -1,0 +1,207 @@
+// The registry, the grammar of PLAIT_ALGO, and the precedence of rules.
+#include "core/selection.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "core/environment.hpp"
+#include "plait/error.hpp"
+#include "support/environment.hpp"
+
+namespace plait {
+namespace {
+
+using test::ScopedEnvironment;
+using testing::HasSubstr;
+
+/// An algorithm that is never run: it serves calls up to a size, at a price.
+class Fake final : public Algorithm {
+ public:
+  Fake(std::string name, std::size_t most, double price) : name_(std::move(name)), most_(most), price_(price) {}
+  std::string_view name() const override { return name_; }
+  Collective collective() const override { return Collective::all_reduce; }
+  std::string_view summary() const override { return "a test"; }
+  Support supports(const Call& call, const Topology&) const override {
+    if (call.collective != Collective::all_reduce) return Support::no("only all_reduce");
+    return call.bytes() <= most_ ? Support() : Support::no("too large for " + name_);
+  }
+  Resources resources(const Topology&) const override { return {}; }
+  std::vector<LaunchShape> shapes(const Call&, const Topology&) const override { return {{.blocks = 2, .threads = 1}, {.blocks = 9, .threads = 1}}; }
+  double estimate(const Call&, const Topology&) const override { return price_; }
+  void enqueue(const Call&, const Buffers&, LaunchShape, LaunchContext&) const override {}
+
+ private:
+  std::string name_;
+  std::size_t most_;
+  double price_;
+};
+
+const Algorithm& registered(const std::string& name, std::size_t most, double price) {
+  auto& registry = Registry::instance();
+  if (registry.find(name) == nullptr) registry.add(std::make_unique<Fake>(name, most, price));
+  return *registry.find(name);
+}
+
+class Selection : public testing::Test {
+ protected:
+  const Algorithm& small_ = registered("fake_small", 1024, 1);
+  const Algorithm& large_ = registered("fake_large", ~std::size_t{0}, 5);
+  const Algorithm& twin_ = registered("fake_twin", ~std::size_t{0}, 5);
+
+  Selector selector() const {
+    Topology topology;
+    topology.ranks = 4;
+    topology.max_block_threads = 64;
+    return {topology, {&large_, &small_, &twin_}};
+  }
+  static Call call(std::size_t bytes) { return {.type = DataType::u8, .count = bytes}; }
+  std::string chosen(std::size_t bytes, const std::string& option = {}) const {
+    return std::string(selector().choose(call(bytes), {.algorithm = option}).algorithm->name());
+  }
+};
+
+std::string message_of(ErrorCode code, const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(name_of(error.code()), name_of(code)) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no error was thrown";
+  return {};
+}
+
+std::string matched(const RuleList& rules, std::size_t bytes) {
+  const Rule* rule = rules.match({.type = DataType::u8, .count = bytes});
+  return rule == nullptr ? "" : rule->algorithm;
+}
+
+TEST_F(Selection, RegistryIsSortedAndRefusesTwins) {
+  const auto all = Registry::instance().all();
+  EXPECT_TRUE(std::is_sorted(all.begin(), all.end(), [](const auto& a, const auto& b) { return a->name() < b->name(); }));
+  EXPECT_EQ(Registry::instance().find("fake_small"), &small_);
+  EXPECT_EQ(Registry::instance().find("no such"), nullptr);
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument, [] { Registry::instance().add(std::make_unique<Fake>("fake_small", 1, 1)); }),
+              HasSubstr("fake_small"));
+  EXPECT_THAT(Registry::instance().names(Collective::all_reduce), HasSubstr("fake_large, fake_small, fake_twin"));
+  for (const char* name : {"oneshot_ll", "recursive_doubling", "ring", "twoshot"}) EXPECT_NE(Registry::instance().find(name), nullptr) << name;
+}
+
+TEST_F(Selection, RangesAreHalfOpenAndTheFirstMatchCounts) {
+  const RuleList rules("0-64K=fake_small;64K-8M=fake_large;0-1G=fake_twin", "a test");
+  EXPECT_EQ(matched(rules, 0), "fake_small");
+  EXPECT_EQ(matched(rules, 65535), "fake_small");
+  EXPECT_EQ(matched(rules, 65536), "fake_large");
+  EXPECT_EQ(matched(rules, (8u << 20) - 1), "fake_large");
+  EXPECT_EQ(matched(rules, 8u << 20), "fake_twin");
+  EXPECT_EQ(matched(rules, (1u << 30) - 1), "fake_twin");
+  EXPECT_EQ(matched(rules, 1u << 30), "");
+}
+
+TEST_F(Selection, OpenRangesAndNoRange) {
+  EXPECT_EQ(matched(RuleList("fake_large", "a test"), std::size_t{1} << 50), "fake_large");
+  const RuleList open("8M-=fake_large", "a test");
+  EXPECT_EQ(matched(open, (8u << 20) - 1), "");
+  EXPECT_EQ(matched(open, std::size_t{1} << 50), "fake_large");
+  EXPECT_TRUE(RuleList("", "a test").empty());
+  EXPECT_EQ(matched(RuleList(" all_reduce : 0 - 1K = fake_small ; fake_large ;", "a test"), 1024), "fake_large");
+}
+
+TEST_F(Selection, ACollectiveHoldsForTheRulesAfterIt) {
+  const RuleList rules("barrier:barrier;all_reduce:0-1K=fake_small;fake_large", "a test");
+  EXPECT_EQ(matched(rules, 5), "fake_small");
+  EXPECT_EQ(matched(rules, 5000), "fake_large");
+  const Rule* barrier = rules.match({.collective = Collective::barrier});
+  ASSERT_NE(barrier, nullptr);
+  EXPECT_EQ(barrier->algorithm, "barrier");
+}
+
+TEST_F(Selection, MalformedRulesAreErrors) {
+  for (const char* text : {"nonsense", "0-64K=nonsense", "64K=fake_small", "0-64Q=fake_small", "-=fake_small", "x-64K=fake_small", "64K-0=fake_small",
+                           "5-5=fake_small", "0-64K=", "all_gather:fake_small", "0-64K=fake_small;nonsense", "=fake_small",
+                           "0-99999999999999999999=fake_small", "0-99999999999999G=fake_small", "1-2-3=fake_small"}) {
+    const std::string message = message_of(ErrorCode::invalid_argument, [&] { RuleList(text, "PLAIT_ALGO"); });
+    EXPECT_THAT(message, HasSubstr("PLAIT_ALGO")) << text;
+  }
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument, [] { RuleList("nonsense", "x"); }), HasSubstr("oneshot_ll"));  // lists the known
+}
+
+TEST_F(Selection, ARuleMustNameAnAlgorithmOfItsCollective) {
+  message_of(ErrorCode::invalid_argument, [] { RuleList("all_reduce:barrier", "PLAIT_ALGO"); });
+  message_of(ErrorCode::invalid_argument, [] { RuleList("barrier:fake_small", "PLAIT_ALGO"); });
+}
+
+TEST_F(Selection, EstimatesDecideAndTiesGoToTheFirstName) {
+  EXPECT_EQ(chosen(1024), "fake_small");
+  EXPECT_EQ(chosen(1025), "fake_large");
+}
+
+TEST_F(Selection, CallOptionBeforeEnvironmentBeforeEstimate) {
+  const ScopedEnvironment environment("PLAIT_ALGO", "0-100=fake_twin");
+  EXPECT_EQ(chosen(99), "fake_twin");
+  EXPECT_EQ(chosen(100), "fake_small");
+  EXPECT_EQ(chosen(99, "fake_large"), "fake_large");
+  EXPECT_EQ(selector().choose(call(99), {}).rule, "PLAIT_ALGO");
+  EXPECT_EQ(selector().choose(call(99), {.algorithm = "fake_large"}).rule, "call option");
+}
+
+TEST_F(Selection, ARuleThatCantServeIsPassedOver) {
+  const ScopedEnvironment environment("PLAIT_ALGO", "fake_small");
+  EXPECT_EQ(chosen(10), "fake_small");
+  EXPECT_EQ(chosen(5000), "fake_large");
+}
+
+TEST_F(Selection, OptionsThatCantBeServedAreErrors) {
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { chosen(1, "nonsense"); }), HasSubstr("\"nonsense\""));
+  EXPECT_THAT(message_of(ErrorCode::unsupported, [&] { chosen(5000, "fake_small"); }), HasSubstr("too large for fake_small"));
+}
+
+TEST_F(Selection, UnknownNameInTheEnvironmentIsAnError) {
+  const ScopedEnvironment environment("PLAIT_ALGO", "0-1K=onesot_ll");
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { selector(); }), HasSubstr("onesot_ll"));
+}
+
+TEST_F(Selection, ShapesComeFromTheAlgorithmOrTheCaller) {
+  EXPECT_EQ(selector().choose(call(1), {}).shape, (LaunchShape{2, 1}));
+  EXPECT_EQ(selector().choose(call(1), {.algorithm = {}, .blocks = 7}).shape, (LaunchShape{7, 1}));
+  EXPECT_EQ(selector().choose(call(1), {.algorithm = {}, .threads = 64}).shape, (LaunchShape{2, 64}));
+  message_of(ErrorCode::invalid_argument, [&] { selector().choose(call(1), {.algorithm = {}, .threads = 65}); });
+}
+
+TEST_F(Selection, ExplainNamesTheChoiceAndTheOthers) {
+  const std::string text = selector().explain(call(5000), {});
+  EXPECT_THAT(text, HasSubstr("takes fake_large"));
+  EXPECT_THAT(text, HasSubstr("estimate"));
+  EXPECT_THAT(text, HasSubstr("fake_twin"));
+  EXPECT_THAT(text, HasSubstr("too large for fake_small"));
+}
+
+TEST(Environment, Bytes) {
+  EXPECT_EQ(parse_bytes("0"), 0u);
+  EXPECT_EQ(parse_bytes("64K"), 65536u);
+  EXPECT_EQ(parse_bytes("8MiB"), std::size_t{8} << 20);
+  EXPECT_EQ(parse_bytes("2GB"), std::size_t{2} << 30);
+  for (const char* wrong : {"", "K", "-1", "1.5K", "64KK", "1T", " 1", "18446744073709551616", "99999999999G"})
+    EXPECT_FALSE(parse_bytes(wrong).has_value()) << wrong;
+  EXPECT_EQ(format_bytes(65536), "64K");
+  EXPECT_EQ(format_bytes(65537), "65537");
+}
+
+TEST(Environment, MalformedValuesAreErrorsThatNameTheVariable) {
+  const ScopedEnvironment variable("PLAIT_TEST_NUMBER", "12x");
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument, [] { environment_integer("PLAIT_TEST_NUMBER", 0, 0, 100); }), HasSubstr("PLAIT_TEST_NUMBER"));
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument, [] { environment_bytes("PLAIT_TEST_NUMBER", 0); }), HasSubstr("12x"));
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument, [] { environment_seconds("PLAIT_TEST_NUMBER", 0); }), HasSubstr("12x"));
+  const ScopedEnvironment large("PLAIT_TEST_NUMBER", "101");
+  message_of(ErrorCode::invalid_argument, [] { environment_integer("PLAIT_TEST_NUMBER", 0, 0, 100); });
+  const ScopedEnvironment empty("PLAIT_TEST_NUMBER", "");
+  EXPECT_EQ(environment_integer("PLAIT_TEST_NUMBER", 7, 0, 100), 7);
+}
+
+}  // namespace
+}  // namespace plait

@@ -1,0 +1,240 @@
+// Streams, events and graphs of the target the tests run on.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "backends/backend.hpp"
+#include "plait/error.hpp"
+#include "support/ranks.hpp"
+
+namespace plait {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Holds a stream until it is opened.
+class Gate {
+ public:
+  void hold(Backend& backend, NativeStream stream) {
+    backend.host_call(stream, [this] {
+      reached_.set_value();
+      open_.get_future().wait();
+    });
+  }
+  void wait_until_reached() { reached_.get_future().wait(); }
+  void open() { open_.set_value(); }
+
+ private:
+  std::promise<void> reached_, open_;
+};
+
+class Streams : public testing::Test {
+ protected:
+  static constexpr std::size_t count = 1000;
+  static constexpr std::size_t bytes = count * sizeof(int);
+
+  Streams() {
+    backend().bind();
+    host_ = pinned();
+    result_ = pinned();
+    device_ = backend().allocate(bytes);
+  }
+  ~Streams() override {
+    backend().synchronize_device();
+    for (int* memory : all_) backend().deallocate_pinned(memory);
+    backend().deallocate(device_);
+    for (NativeStream stream : streams_) backend().destroy_stream(stream);
+  }
+  Backend& backend() { return *backend_; }
+  NativeStream stream() { return streams_.emplace_back(backend().create_stream()); }
+  int* pinned() { return all_.emplace_back(static_cast<int*>(backend().allocate_pinned(bytes))); }
+
+  std::unique_ptr<Backend> backend_ = open_backend(test::target(), 0);
+  std::vector<NativeStream> streams_;
+  std::vector<int*> all_;
+  int *host_ = nullptr, *result_ = nullptr;
+  void* device_ = nullptr;
+};
+
+TEST_F(Streams, WorkRunsInOrder) {
+  const NativeStream s = stream();
+  std::vector<int> order;
+  for (int i = 0; i < 100; ++i) backend().host_call(s, [&order, i] { order.push_back(i); });
+  backend().synchronize(s);
+  ASSERT_EQ(order.size(), 100u);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+}
+
+TEST_F(Streams, CallsReturnWhileTheStreamIsHeld) {
+  const NativeStream s = stream();
+  for (std::size_t i = 0; i < count; ++i) host_[i] = static_cast<int>(i);
+  Gate gate;
+  gate.hold(backend(), s);
+  gate.wait_until_reached();
+  std::atomic<bool> after = false;
+  backend().copy(device_, host_, bytes, s);
+  backend().copy(result_, device_, bytes, s);
+  backend().host_call(s, [&] { after = true; });
+  EXPECT_FALSE(after);
+  EXPECT_EQ(result_[count - 1], 0);
+  gate.open();
+  backend().synchronize(s);
+  EXPECT_TRUE(after);
+  EXPECT_EQ(result_[count - 1], static_cast<int>(count - 1));
+}
+
+TEST_F(Streams, TwoStreamsRunAtOnce) {
+  const NativeStream a = stream(), b = stream();
+  Gate gate;
+  gate.hold(backend(), a);
+  std::atomic<bool> ran = false;
+  backend().host_call(b, [&] { ran = true; });
+  backend().synchronize(b);
+  EXPECT_TRUE(ran);
+  gate.open();
+  backend().synchronize(a);
+}
+
+TEST_F(Streams, EventsTellAndOrder) {
+  const NativeStream a = stream(), b = stream();
+  auto event = backend().create_event();
+  Gate gate;
+  gate.hold(backend(), a);
+  event->record(a);
+  EXPECT_FALSE(event->done());
+  std::atomic<bool> after = false;
+  event->wait_in(b);
+  backend().host_call(b, [&] { after = true; });
+  std::this_thread::sleep_for(20ms);
+  EXPECT_FALSE(after);
+  EXPECT_FALSE(event->done());
+  gate.open();
+  event->synchronize();
+  EXPECT_TRUE(event->done());
+  backend().synchronize(b);
+  EXPECT_TRUE(after);
+}
+
+TEST_F(Streams, EventsMeasureTime) {
+  const NativeStream s = stream();
+  auto start = backend().create_event(), stop = backend().create_event();
+  start->record(s);
+  backend().host_call(s, [] { std::this_thread::sleep_for(30ms); });
+  stop->record(s);
+  stop->synchronize();
+  EXPECT_GE(stop->milliseconds_since(*start), 25.0);
+  EXPECT_LT(stop->milliseconds_since(*start), 5000.0);
+}
+
+TEST_F(Streams, FillAndCopy) {
+  const NativeStream s = stream();
+  backend().fill(device_, 0x5a, bytes, s);
+  backend().copy(result_, device_, bytes, s);
+  backend().synchronize(s);
+  for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(result_[i], 0x5a5a5a5a);
+}
+
+TEST_F(Streams, PinnedMemoryIsZeroed) {
+  for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(host_[i], 0);
+}
+
+TEST_F(Streams, GraphsReplayWithWhatMemoryHoldsThen) {
+  const NativeStream s = stream();
+  EXPECT_FALSE(backend().is_capturing(s));
+  backend().begin_capture(s);
+  EXPECT_TRUE(backend().is_capturing(s));
+  backend().copy(device_, host_, bytes, s);
+  backend().copy(result_, device_, bytes, s);
+  const auto graph = backend().end_capture(s);
+  EXPECT_FALSE(backend().is_capturing(s));
+  backend().synchronize(s);
+  EXPECT_EQ(result_[5], 0) << "a captured copy ran";
+  for (int replay = 1; replay <= 50; ++replay) {
+    for (std::size_t i = 0; i < count; ++i) host_[i] = replay * static_cast<int>(i);
+    graph->launch(s);
+    backend().synchronize(s);
+    ASSERT_EQ(result_[7], replay * 7);
+  }
+  const NativeStream other = stream();
+  host_[7] = -1;
+  graph->launch(other);
+  backend().synchronize(other);
+  EXPECT_EQ(result_[7], -1);
+}
+
+TEST_F(Streams, AGraphOutlivesItsLaunch) {
+  const NativeStream s = stream();
+  host_[3] = 33;
+  backend().begin_capture(s);
+  backend().copy(result_, host_, bytes, s);
+  auto graph = backend().end_capture(s);
+  graph->launch(s);
+  backend().synchronize(s);
+  graph.reset();
+  EXPECT_EQ(result_[3], 33);
+}
+
+TEST_F(Streams, TheDefaultStreamIsNull) {
+  host_[9] = 99;
+  backend().copy(device_, host_, bytes, nullptr);
+  backend().copy(result_, device_, bytes, nullptr);
+  backend().synchronize(nullptr);
+  EXPECT_EQ(result_[9], 99);
+}
+
+TEST_F(Streams, SynchronizeDeviceWaitsForAllStreams) {
+  std::atomic<int> finished = 0;
+  for (int i = 0; i < 4; ++i) {
+    const NativeStream s = stream();
+    backend().host_call(s, [&] {
+      std::this_thread::sleep_for(10ms);
+      ++finished;
+    });
+  }
+  backend().synchronize_device();
+  EXPECT_EQ(finished, 4);
+}
+
+TEST_F(Streams, DestroyingAStreamFinishesItsWork) {
+  std::atomic<bool> finished = false;
+  const NativeStream s = backend().create_stream();
+  backend().host_call(s, [&] {
+    std::this_thread::sleep_for(20ms);
+    finished = true;
+  });
+  backend().synchronize(s);
+  backend().destroy_stream(s);
+  EXPECT_TRUE(finished);
+}
+
+TEST(Backends, SayWhyTheyHaveNoDevice) {
+  for (const BackendKind kind : {BackendKind::host, BackendKind::cuda, BackendKind::hip}) {
+    if (device_count(kind) > 0) {
+      EXPECT_TRUE(is_built(kind));
+      EXPECT_EQ(why_no_device(kind), "");
+    } else {
+      EXPECT_NE(why_no_device(kind), "");
+      EXPECT_THROW(open_backend(kind, 0), Error);
+    }
+  }
+  if (test::target() == BackendKind::host) return;  // every rank of the host has a device of its own
+  EXPECT_THROW(open_backend(test::target(), 1000), Error);
+  EXPECT_THROW(open_backend(test::target(), -1), Error);
+}
+
+TEST(Backends, HaveAKernelForEveryTypeOfEveryAlgorithm) {
+  const auto backend = open_backend(test::target(), 0);
+  for (const char* family : {"oneshot_ll", "recursive_doubling", "ring", "twoshot"})
+    for (int type = 0; type < data_type_count; ++type)
+      EXPECT_NE(backend->find_kernel(family, static_cast<DataType>(type)), nullptr) << family << " " << name_of(static_cast<DataType>(type));
+  EXPECT_EQ(backend->find_kernel("no such family", DataType::f32), nullptr);
+}
+
+}  // namespace
+}  // namespace plait
