@@ -14,6 +14,10 @@ constexpr std::uint32_t slots_within(std::size_t budget, std::size_t bytes_a_slo
   return static_cast<std::uint32_t>(std::clamp<std::size_t>(fitting, least, most));
 }
 
+/// Bytes that stripes of a message are multiples of: 16 a thread, so that a block's threads have one pack each, and whole packs on every
+/// target.
+constexpr std::size_t stripe_grain(unsigned threads) { return std::max<std::size_t>(64, std::size_t{threads} * 16 / 64 * 64); }
+
 /// Blocks for `items` when each should get about `grain` of them.
 constexpr unsigned blocks_for(std::size_t items, std::size_t grain, unsigned most) {
   return static_cast<unsigned>(std::clamp<std::size_t>((items + grain - 1) / grain, 1, most));

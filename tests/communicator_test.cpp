@@ -200,7 +200,8 @@ TEST_P(Communicators, MayBeDestroyedWithWorkInFlight) {
         comm.bootstrap().barrier();
         if (rank == 0) std::this_thread::sleep_for(20ms);  // so that the others' calls wait
         for (int i = 0; i < 5; ++i)
-          comm.all_reduce(data.device(), data.device(), 100000, DataType::i32, ReduceOp::max, {}, {.algorithm = round % 2 == 0 ? "ring" : "oneshot_ll"});
+          comm.all_reduce(data.device(), data.device(), 100000, DataType::i32, ReduceOp::max, {},
+                          {.algorithm = round % 2 == 0 ? "ring" : "oneshot_ll"});
       }
     });
   }
@@ -231,7 +232,12 @@ TEST_P(Communicators, MessagesMuchLargerThanScratch) {
     for (const std::string& algorithm : all_reduce_algorithms())
       for (const unsigned blocks : {1u, 3u})
         for (const DataType type : {DataType::u8, DataType::f32})
-          check(comm, arena, {.algorithm = algorithm, .type = type, .count = (under_tsan ? 100000 : 1200000) / size_of(type), .symmetric = true, .blocks = blocks});
+          check(comm, arena,
+                {.algorithm = algorithm,
+                 .type = type,
+                 .count = (under_tsan ? 100000 : 1200000) / size_of(type),
+                 .symmetric = true,
+                 .blocks = blocks});
   });
 }
 

@@ -73,10 +73,12 @@ INSTANTIATE_TEST_SUITE_P(All, Errors, testing::Values(1, 2, 3), [](const auto& t
 Matcher<std::string> names_a_rank() { return testing::ContainsRegex("rank [0-9]"); }
 
 TEST_P(Errors, NullPointers) {
-  expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("all_reduce"), HasSubstr("send"), HasSubstr("null"), HasSubstr("100"), names_a_rank()),
-                 [](Communicator& comm, Arena& arena) { comm.all_reduce(nullptr, arena.recv.device(), count, DataType::f32, ReduceOp::sum); });
-  expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("recv"), HasSubstr("null"), names_a_rank()),
-                 [](Communicator& comm, Arena& arena) { comm.all_reduce(arena.send.device(), nullptr, count, DataType::f32, ReduceOp::sum); });
+  expect_refused(
+      ErrorCode::invalid_argument, AllOf(HasSubstr("all_reduce"), HasSubstr("send"), HasSubstr("null"), HasSubstr("100"), names_a_rank()),
+      [](Communicator& comm, Arena& arena) { comm.all_reduce(nullptr, arena.recv.device(), count, DataType::f32, ReduceOp::sum); });
+  expect_refused(
+      ErrorCode::invalid_argument, AllOf(HasSubstr("recv"), HasSubstr("null"), names_a_rank()),
+      [](Communicator& comm, Arena& arena) { comm.all_reduce(arena.send.device(), nullptr, count, DataType::f32, ReduceOp::sum); });
 }
 
 TEST_P(Errors, NullPointersWithoutElementsAreFine) {
@@ -92,7 +94,8 @@ TEST_P(Errors, NullPointersWithoutElementsAreFine) {
 }
 
 TEST_P(Errors, CountOverflow) {
-  for (const std::size_t large : {std::numeric_limits<std::size_t>::max(), std::numeric_limits<std::size_t>::max() / 4, std::size_t{1} << 61})
+  for (const std::size_t large :
+       {std::numeric_limits<std::size_t>::max(), std::numeric_limits<std::size_t>::max() / 4, std::size_t{1} << 61})
     expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr(std::to_string(large)), HasSubstr("overflow"), names_a_rank()),
                    [large](Communicator& comm, Arena& arena) {
                      comm.all_reduce(arena.send.device(), arena.send.device(), large, DataType::f64, ReduceOp::sum);
@@ -104,7 +107,8 @@ TEST_P(Errors, CountOverflow) {
 TEST_P(Errors, UnknownAlgorithm) {
   expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("\"rign\""), HasSubstr("oneshot_ll"), HasSubstr("ring")),
                  [](Communicator& comm, Arena& arena) {
-                   comm.all_reduce(arena.send.device(), arena.recv.device(), count, DataType::f32, ReduceOp::sum, {}, {.algorithm = "rign"});
+                   comm.all_reduce(arena.send.device(), arena.recv.device(), count, DataType::f32, ReduceOp::sum, {},
+                                   {.algorithm = "rign"});
                  });
   expect_refused(ErrorCode::unsupported, HasSubstr("barrier"), [](Communicator& comm, Arena& arena) {
     comm.all_reduce(arena.send.device(), arena.recv.device(), count, DataType::f32, ReduceOp::sum, {}, {.algorithm = "barrier"});
@@ -156,32 +160,35 @@ TEST_P(Errors, OverlappingBuffers) {
 TEST_P(Errors, MisalignedPointers) {
   expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("send"), HasSubstr("aligned"), HasSubstr("8"), names_a_rank()),
                  [](Communicator& comm, Arena& arena) {
-                   comm.all_reduce(static_cast<std::byte*>(arena.send.device()) + 4, arena.recv.device(), count - 1, DataType::f64, ReduceOp::sum);
+                   comm.all_reduce(static_cast<std::byte*>(arena.send.device()) + 4, arena.recv.device(), count - 1, DataType::f64,
+                                   ReduceOp::sum);
                  });
-  expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("recv"), HasSubstr("aligned"), names_a_rank()),
-                 [](Communicator& comm, Arena& arena) {
-                   comm.all_reduce(arena.send.device(), static_cast<std::byte*>(arena.recv.device()) + 1, count - 1, DataType::bf16, ReduceOp::sum);
-                 });
+  expect_refused(
+      ErrorCode::invalid_argument, AllOf(HasSubstr("recv"), HasSubstr("aligned"), names_a_rank()), [](Communicator& comm, Arena& arena) {
+        comm.all_reduce(arena.send.device(), static_cast<std::byte*>(arena.recv.device()) + 1, count - 1, DataType::bf16, ReduceOp::sum);
+      });
 }
 
 TEST_P(Errors, OrdinaryMemoryForAnAlgorithmThatNeedsSymmetric) {
   for (const bool half : {false, true})  // one of two is not enough
     expect_refused(ErrorCode::unsupported, AllOf(HasSubstr("twoshot"), HasSubstr("symmetric")), [half](Communicator& comm, Arena& arena) {
-      comm.all_reduce(half ? arena.symmetric_send.device() : arena.send.device(), arena.recv.device(), count, DataType::f32, ReduceOp::sum, {},
-                      {.algorithm = "twoshot"});
+      comm.all_reduce(half ? arena.symmetric_send.device() : arena.send.device(), arena.recv.device(), count, DataType::f32, ReduceOp::sum,
+                      {}, {.algorithm = "twoshot"});
     });
 }
 
 TEST_P(Errors, SpansOfDifferentExtents) {
-  expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("all_reduce"), HasSubstr("100"), HasSubstr("99")), [](Communicator& comm, Arena& arena) {
-    comm.all_reduce(std::span(static_cast<const float*>(arena.send.device()), count), std::span(static_cast<float*>(arena.recv.device()), count - 1),
-                    ReduceOp::sum);
-  });
+  expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("all_reduce"), HasSubstr("100"), HasSubstr("99")),
+                 [](Communicator& comm, Arena& arena) {
+                   comm.all_reduce(std::span(static_cast<const float*>(arena.send.device()), count),
+                                   std::span(static_cast<float*>(arena.recv.device()), count - 1), ReduceOp::sum);
+                 });
 }
 
 TEST_P(Errors, LaunchShapesBeyondTheTarget) {
   expect_refused(ErrorCode::invalid_argument, HasSubstr("100000"), [](Communicator& comm, Arena& arena) {
-    comm.all_reduce(arena.send.device(), arena.recv.device(), count, DataType::f32, ReduceOp::sum, {}, {.algorithm = {}, .threads = 100000});
+    comm.all_reduce(arena.send.device(), arena.recv.device(), count, DataType::f32, ReduceOp::sum, {},
+                    {.algorithm = {}, .threads = 100000});
   });
 }
 
@@ -192,12 +199,14 @@ TEST_P(Errors, UnequalSizesOfSymmetricMemory) {
 }
 
 TEST_P(Errors, MoreMemoryThanThereIs) {
-  expect_refused(ErrorCode::out_of_memory, names_a_rank(), [](Communicator& comm, Arena&) { comm.allocate<std::byte>(std::size_t{1} << 50); });
+  expect_refused(ErrorCode::out_of_memory, names_a_rank(),
+                 [](Communicator& comm, Arena&) { comm.allocate<std::byte>(std::size_t{1} << 50); });
 }
 
 /// Every rank tries to make a communicator; all must get this error.
-void expect_no_communicator(int ranks, ErrorCode code, const Matcher<std::string>& message,
-                            const std::function<CommunicatorOptions(int)>& options = [](int) { return test_options(); }) {
+void expect_no_communicator(
+    int ranks, ErrorCode code, const Matcher<std::string>& message,
+    const std::function<CommunicatorOptions(int)>& options = [](int) { return test_options(); }) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(ranks);
   auto bootstraps = make_thread_bootstraps(ranks);
   on_threads(ranks, [&](int rank) {
@@ -233,7 +242,8 @@ TEST(Settings, MalformedValues) {
 TEST(Settings, UnknownBackend) {
   static_cast<void>(target());  // reads the variable
   const ScopedEnvironment variable("PLAIT_BACKEND", "abacus");
-  expect_no_communicator(1, ErrorCode::invalid_argument, AllOf(HasSubstr("abacus"), HasSubstr("host")), [](int) { return CommunicatorOptions{}; });
+  expect_no_communicator(1, ErrorCode::invalid_argument, AllOf(HasSubstr("abacus"), HasSubstr("host")),
+                         [](int) { return CommunicatorOptions{}; });
 }
 
 TEST(Settings, ABackendWithoutDevice) {

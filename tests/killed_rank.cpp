@@ -12,7 +12,9 @@ int main(int argc, char** argv) {
   options.timeout = std::chrono::seconds(2);
   plait::Communicator comm = plait::Communicator::from_mpi(MPI_COMM_WORLD, options);
   const plait::Buffer<float> x = comm.allocate<float>(1000);
-  const auto reduce = [&] { comm.all_reduce(x.data(), x.data(), x.size(), plait::DataType::f32, plait::ReduceOp::sum, {}, {.algorithm = algorithm}); };
+  const auto reduce = [&] {
+    comm.all_reduce(x.data(), x.data(), x.size(), plait::DataType::f32, plait::ReduceOp::sum, {}, {.algorithm = algorithm});
+  };
   try {
     for (int i = 0; i < 10; ++i) reduce();
     comm.synchronize();

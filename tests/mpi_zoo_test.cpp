@@ -1,5 +1,5 @@
-// The zoo with ranks that are processes. To be run by mpirun with any number of them, once as it is (the library initialises MPI) and once with
-// the argument --caller-initializes-mpi.
+// The zoo with ranks that are processes. To be run by mpirun with any number of them, once as it is (the library initialises MPI) and once
+// with the argument --caller-initializes-mpi.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -111,7 +111,8 @@ int main(int argc, char** argv) {
     auto& listeners = testing::UnitTest::GetInstance()->listeners();
     class Failures final : public testing::EmptyTestEventListener {
       void OnTestPartResult(const testing::TestPartResult& result) override {
-        if (result.failed()) fmt::print(stderr, "{}:{}: {}\n", result.file_name() ? result.file_name() : "", result.line_number(), result.message());
+        if (result.failed())
+          fmt::print(stderr, "{}:{}: {}\n", result.file_name() ? result.file_name() : "", result.line_number(), result.message());
       }
     };
     delete listeners.Release(listeners.default_result_printer());

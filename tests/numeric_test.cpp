@@ -113,7 +113,8 @@ TYPED_TEST(SmallFloats, RoundsToNearestEvenAroundEveryMidpoint) {
   for (unsigned code = 0; code + 1 < TestFixture::special; ++code) {
     const auto low = static_cast<float>(TestFixture::value(code)), high = static_cast<float>(TestFixture::value(code + 1));
     const auto middle = static_cast<float>((static_cast<double>(low) + static_cast<double>(high)) / 2);
-    for (const float x : {middle, std::nextafter(middle, low), std::nextafter(middle, high), std::nextafter(low, high), std::nextafter(high, low)}) {
+    for (const float x :
+         {middle, std::nextafter(middle, low), std::nextafter(middle, high), std::nextafter(low, high), std::nextafter(high, low)}) {
       TestFixture::expect_rounded(x);
       TestFixture::expect_rounded(-x);
     }

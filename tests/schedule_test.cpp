@@ -1,4 +1,6 @@
 // Who sends what to whom, simulated on the host without memory or threads: rings and recursive doubling of 1 to 16 ranks.
+#include "algorithms/recursive_doubling/schedule.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,7 +9,6 @@
 #include <set>
 #include <vector>
 
-#include "algorithms/recursive_doubling/schedule.hpp"
 #include "algorithms/ring/schedule.hpp"
 
 namespace plait {

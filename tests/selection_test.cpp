@@ -31,7 +31,9 @@ class Fake final : public Algorithm {
     return call.bytes() <= most_ ? Support() : Support::no("too large for " + name_);
   }
   Resources resources(const Topology&) const override { return {}; }
-  std::vector<LaunchShape> shapes(const Call&, const Topology&) const override { return {{.blocks = 2, .threads = 1}, {.blocks = 9, .threads = 1}}; }
+  std::vector<LaunchShape> shapes(const Call&, const Topology&) const override {
+    return {{.blocks = 2, .threads = 1}, {.blocks = 9, .threads = 1}};
+  }
   double estimate(const Call&, const Topology&) const override { return price_; }
   void enqueue(const Call&, const Buffers&, LaunchShape, LaunchContext&) const override {}
 
@@ -89,7 +91,8 @@ TEST_F(Selection, RegistryIsSortedAndRefusesTwins) {
   EXPECT_THAT(message_of(ErrorCode::invalid_argument, [] { Registry::instance().add(std::make_unique<Fake>("fake_small", 1, 1)); }),
               HasSubstr("fake_small"));
   EXPECT_THAT(Registry::instance().names(Collective::all_reduce), HasSubstr("fake_large, fake_small, fake_twin"));
-  for (const char* name : {"oneshot_ll", "recursive_doubling", "ring", "twoshot"}) EXPECT_NE(Registry::instance().find(name), nullptr) << name;
+  for (const char* name : {"oneshot_ll", "recursive_doubling", "ring", "twoshot"})
+    EXPECT_NE(Registry::instance().find(name), nullptr) << name;
 }
 
 TEST_F(Selection, RangesAreHalfOpenAndTheFirstMatchCounts) {
@@ -122,9 +125,9 @@ TEST_F(Selection, ACollectiveHoldsForTheRulesAfterIt) {
 }
 
 TEST_F(Selection, MalformedRulesAreErrors) {
-  for (const char* text : {"nonsense", "0-64K=nonsense", "64K=fake_small", "0-64Q=fake_small", "-=fake_small", "x-64K=fake_small", "64K-0=fake_small",
-                           "5-5=fake_small", "0-64K=", "all_gather:fake_small", "0-64K=fake_small;nonsense", "=fake_small",
-                           "0-99999999999999999999=fake_small", "0-99999999999999G=fake_small", "1-2-3=fake_small"}) {
+  for (const char* text : {"nonsense", "0-64K=nonsense", "64K=fake_small", "0-64Q=fake_small", "-=fake_small", "x-64K=fake_small",
+                           "64K-0=fake_small", "5-5=fake_small", "0-64K=", "all_gather:fake_small", "0-64K=fake_small;nonsense",
+                           "=fake_small", "0-99999999999999999999=fake_small", "0-99999999999999G=fake_small", "1-2-3=fake_small"}) {
     const std::string message = message_of(ErrorCode::invalid_argument, [&] { RuleList(text, "PLAIT_ALGO"); });
     EXPECT_THAT(message, HasSubstr("PLAIT_ALGO")) << text;
   }
@@ -194,7 +197,8 @@ TEST(Environment, Bytes) {
 
 TEST(Environment, MalformedValuesAreErrorsThatNameTheVariable) {
   const ScopedEnvironment variable("PLAIT_TEST_NUMBER", "12x");
-  EXPECT_THAT(message_of(ErrorCode::invalid_argument, [] { environment_integer("PLAIT_TEST_NUMBER", 0, 0, 100); }), HasSubstr("PLAIT_TEST_NUMBER"));
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument, [] { environment_integer("PLAIT_TEST_NUMBER", 0, 0, 100); }),
+              HasSubstr("PLAIT_TEST_NUMBER"));
   EXPECT_THAT(message_of(ErrorCode::invalid_argument, [] { environment_bytes("PLAIT_TEST_NUMBER", 0); }), HasSubstr("12x"));
   EXPECT_THAT(message_of(ErrorCode::invalid_argument, [] { environment_seconds("PLAIT_TEST_NUMBER", 0); }), HasSubstr("12x"));
   const ScopedEnvironment large("PLAIT_TEST_NUMBER", "101");

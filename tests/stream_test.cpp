@@ -232,7 +232,8 @@ TEST(Backends, HaveAKernelForEveryTypeOfEveryAlgorithm) {
   const auto backend = open_backend(test::target(), 0);
   for (const char* family : {"oneshot_ll", "recursive_doubling", "ring", "twoshot"})
     for (int type = 0; type < data_type_count; ++type)
-      EXPECT_NE(backend->find_kernel(family, static_cast<DataType>(type)), nullptr) << family << " " << name_of(static_cast<DataType>(type));
+      EXPECT_NE(backend->find_kernel(family, static_cast<DataType>(type)), nullptr)
+          << family << " " << name_of(static_cast<DataType>(type));
   EXPECT_EQ(backend->find_kernel("no such family", DataType::f32), nullptr);
 }
 

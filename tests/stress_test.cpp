@@ -20,7 +20,8 @@ constexpr std::uint64_t seed = 4711;
 template <class T>
 class Series {
  public:
-  Series(Communicator& comm, DeviceArray& memory, std::size_t calls, std::size_t count) : comm_(comm), memory_(memory), calls_(calls), count_(count) {
+  Series(Communicator& comm, DeviceArray& memory, std::size_t calls, std::size_t count)
+      : comm_(comm), memory_(memory), calls_(calls), count_(count) {
     memory_.place(0, calls * count * sizeof(T));
     for (std::size_t i = 0; i < calls * count; ++i) put(i, element<T>(seed, comm.rank(), i, ReduceOp::sum));
   }
@@ -36,8 +37,8 @@ class Series {
       std::memcpy(&got, memory_.image() + i * sizeof(T), sizeof(T));
       const auto wanted = expected<T>(seed, comm_.size(), i, ReduceOp::sum, 1);
       if (static_cast<double>(widen(got)) == static_cast<double>(wanted)) continue;
-      return report(comm_, fmt::format("{}: call {}, element {} is {} instead of {}", what, i / count_, i % count_, static_cast<double>(widen(got)),
-                                       static_cast<double>(wanted)));
+      return report(comm_, fmt::format("{}: call {}, element {} is {} instead of {}", what, i / count_, i % count_,
+                                       static_cast<double>(widen(got)), static_cast<double>(wanted)));
     }
   }
 

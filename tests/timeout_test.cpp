@@ -72,8 +72,8 @@ void miss_a_call(const std::string& algorithm, int ranks, int before) {
         comm.bootstrap().barrier();
         if (rank == ranks - 1) return;
         for (int i = 0; i < 30; ++i) call(1000);  // those behind must not wait for a deadline each
-        const std::string missing =
-            before == 0 ? fmt::format("rank {} .*no call yet", ranks - 1) : fmt::format("rank {} .*last call {}, all_reduce", ranks - 1, before);
+        const std::string missing = before == 0 ? fmt::format("rank {} .*no call yet", ranks - 1)
+                                                : fmt::format("rank {} .*last call {}, all_reduce", ranks - 1, before);
         const auto error = error_of([&] { comm.synchronize(); });
         expect_error(error, ErrorCode::timeout, AllOf(ContainsRegex(missing), HasSubstr(algorithm), HasSubstr("1000"), HasSubstr("0.3")));
         EXPECT_TRUE(comm.async_error().has_value());
@@ -179,7 +179,8 @@ class CheckMode : public testing::Test {
       arena.send.place(0, 4000);
       arena.recv.place(0, 4000);
       arena.recv.upload({});
-      expect_error(error_of([&] { call(comm, arena, rank == 1); }), ErrorCode::mismatch, AllOf(message, HasSubstr("rank 0"), HasSubstr("rank 1")));
+      expect_error(error_of([&] { call(comm, arena, rank == 1); }), ErrorCode::mismatch,
+                   AllOf(message, HasSubstr("rank 0"), HasSubstr("rank 1")));
       arena.recv.download({});
       comm.synchronize();
       EXPECT_TRUE(arena.recv.untouched());
@@ -212,7 +213,8 @@ TEST_F(CheckMode, TypesOperationsAndScales) {
 
 TEST_F(CheckMode, AlgorithmsMemoryAndCollectives) {
   expect_mismatch(AllOf(HasSubstr("ring"), HasSubstr("oneshot_ll")), [](Communicator& comm, Arena& arena, bool odd) {
-    comm.all_reduce(arena.send.device(), arena.recv.device(), 10, DataType::f32, ReduceOp::sum, {}, {.algorithm = odd ? "ring" : "oneshot_ll"});
+    comm.all_reduce(arena.send.device(), arena.recv.device(), 10, DataType::f32, ReduceOp::sum, {},
+                    {.algorithm = odd ? "ring" : "oneshot_ll"});
   });
   expect_mismatch(AllOf(HasSubstr("symmetric"), HasSubstr("ordinary")), [](Communicator& comm, Arena& arena, bool odd) {
     DeviceArray& memory = odd ? arena.symmetric_send : arena.send;
@@ -244,9 +246,8 @@ TEST_F(CheckMode, ABadArgumentOnOneRankFailsOnAll) {
       [&](Communicator& comm, int rank) {
         Arena arena(comm);
         const auto start = Clock::now();
-        const auto error = error_of([&] {
-          comm.all_reduce(rank == 1 ? nullptr : arena.send.device(), arena.recv.device(), 10, DataType::f32, ReduceOp::sum);
-        });
+        const auto error = error_of(
+            [&] { comm.all_reduce(rank == 1 ? nullptr : arena.send.device(), arena.recv.device(), 10, DataType::f32, ReduceOp::sum); });
         const std::string text = error ? error->what() : "no error was thrown";
         EXPECT_THAT(text, HasSubstr("rank 1"));
         EXPECT_LT(Clock::now() - start, *options.timeout / 2) << "rank " << rank << " waited: " << text;

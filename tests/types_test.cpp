@@ -57,7 +57,8 @@ TEST(Types, SpellingsOfNcclAreUnderstood) {
 
 TEST(Types, UnknownNamesAreErrorsThatListTheKnown) {
   for (const char* wrong : {"", "f31", "F32", "f32 "})
-    EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { parse_data_type(wrong); }), HasSubstr("i8, u8, i32, u32, i64, u64, f16, bf16"));
+    EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { parse_data_type(wrong); }),
+                HasSubstr("i8, u8, i32, u32, i64, u64, f16, bf16"));
   const std::string op = message_of(ErrorCode::invalid_argument, [] { parse_reduce_op("mean"); });
   EXPECT_THAT(op, HasSubstr("mean"));
   EXPECT_THAT(op, HasSubstr("sum, prod, min, max, avg, premul_sum"));

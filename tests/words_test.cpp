@@ -63,8 +63,8 @@ TEST(PartOf, CoversEverythingOnceInOrder) {
 
 template <class T>
 class ElementTypes : public testing::Test {};
-using AllElements = testing::Types<std::int8_t, std::uint8_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t, f16, bf16, f8e4m3, f8e5m2,
-                                   float, double>;
+using AllElements = testing::Types<std::int8_t, std::uint8_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t, f16, bf16, f8e4m3,
+                                   f8e5m2, float, double>;
 TYPED_TEST_SUITE(ElementTypes, AllElements);
 
 /// Copies `count` elements from one offset to another through packs, and looks at what lies around.

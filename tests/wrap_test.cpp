@@ -84,8 +84,14 @@ TEST_P(Wrap, NothingHappensAtTwoToThe32) {
   group.run([&](Communicator& comm, Arena& arena) {
     make_old(comm, arena, name, 0u - 64u);
     for (std::uint64_t i = 0; i < 120; ++i)
-      check(comm, arena, {.algorithm = name, .type = DataType::i32, .count = 50 + 31 * i, .in_place = i % 2 == 0, .symmetric = true,
-                          .blocks = static_cast<unsigned>(1 + i % 2), .seed = i});
+      check(comm, arena,
+            {.algorithm = name,
+             .type = DataType::i32,
+             .count = 50 + 31 * i,
+             .in_place = i % 2 == 0,
+             .symmetric = true,
+             .blocks = static_cast<unsigned>(1 + i % 2),
+             .seed = i});
   });
 }
 

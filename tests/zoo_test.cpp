@@ -1,4 +1,6 @@
 // Every registered all-reduce on 1 to 8 ranks that are threads: types, operations, counts, memory, alignment, launch shapes.
+#include "support/zoo.hpp"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +12,6 @@
 #include <vector>
 
 #include "support/ranks.hpp"
-#include "support/zoo.hpp"
 
 namespace plait::test {
 namespace {
@@ -33,12 +34,16 @@ TEST_P(Zoo, AllTypesAndOperations) {
 
 TEST_P(Zoo, AllCounts) {
   using enum DataType;
-  const std::vector<DataType> types = under_tsan ? std::vector{bf16} : ranks() <= 4 ? std::vector{i8, bf16, f32, f64} : std::vector{i8, bf16};
+  const std::vector<DataType> types = under_tsan     ? std::vector{bf16}
+                                      : ranks() <= 4 ? std::vector{i8, bf16, f32, f64}
+                                                     : std::vector{i8, bf16};
   run([&](Communicator& comm, Arena& arena) { check_all_counts(comm, arena, algorithm(), types); });
 }
 
 TEST_P(Zoo, Large) {
-  run([&](Communicator& comm, Arena& arena) { check_large(comm, arena, algorithm(), under_tsan ? 20000 : ranks() <= 4 ? 1200000 : 500000); });
+  run([&](Communicator& comm, Arena& arena) {
+    check_large(comm, arena, algorithm(), under_tsan ? 20000 : ranks() <= 4 ? 1200000 : 500000);
+  });
 }
 
 TEST_P(Zoo, LaunchShapes) {
@@ -50,7 +55,8 @@ TEST_P(Zoo, TooManyBlocksDoNoHarm) {
   run([&](Communicator& comm, Arena& arena) {
     for (const unsigned blocks : {64u, 65u, 300u, 100000u})
       for (const bool symmetric : {false, true})
-        check(comm, arena, {.algorithm = algorithm(), .type = DataType::f32, .count = 9999, .symmetric = symmetric, .blocks = blocks, .seed = blocks});
+        check(comm, arena,
+              {.algorithm = algorithm(), .type = DataType::f32, .count = 9999, .symmetric = symmetric, .blocks = blocks, .seed = blocks});
   });
 }
 
@@ -73,7 +79,8 @@ void check_wide(Communicator& comm, Arena& arena, const std::string& algorithm, 
     comm.all_reduce(send.device(), recv.device(), count, data_type_of<T>, op, {}, {.algorithm = algorithm, .scale = 1.25});
     recv.download({});
     comm.synchronize();
-    if (round == 1 && std::memcmp(first.data(), recv.image(), first.size()) != 0) report(comm, algorithm + ": a second call gives other bits");
+    if (round == 1 && std::memcmp(first.data(), recv.image(), first.size()) != 0)
+      report(comm, algorithm + ": a second call gives other bits");
     first.assign(recv.image(), recv.image() + count * sizeof(T));
   }
   if (!same_on_all_ranks(comm, first.data(), first.size())) report(comm, algorithm + ": ranks have different bits");
@@ -156,7 +163,8 @@ class Chosen : public testing::TestWithParam<int> {
  protected:
   void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
 };
-INSTANTIATE_TEST_SUITE_P(All, Chosen, testing::Range(1, under_tsan ? 6 : 9), [](const auto& test) { return fmt::format("n{}", test.param); });
+INSTANTIATE_TEST_SUITE_P(All, Chosen, testing::Range(1, under_tsan ? 6 : 9),
+                         [](const auto& test) { return fmt::format("n{}", test.param); });
 
 /// What users get who name no algorithm.
 TEST_P(Chosen, ServesEveryCall) {

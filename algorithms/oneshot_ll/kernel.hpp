@@ -39,6 +39,7 @@ struct Args {
   const void* send;
   void* recv;  // may equal send
   std::size_t count;
+  Parts stripes;          // of the message's packets
   std::uint32_t* epochs;  // one a block, in device memory: a captured launch advances them at every replay
   Reduction reduction;
   int rank, ranks;
@@ -47,14 +48,22 @@ struct Args {
 template <class T>
 struct Kernel {
   using Elements = PacketElements<T>;
-  static constexpr int batch = 8;  // peers whose packets are polled at once
 
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
+    if (a.ranks <= 2) run_batched<2>(dev, a);
+    else if (a.ranks <= 4) run_batched<4>(dev, a);
+    else run_batched<8>(dev, a);
+  }
+
+ private:
+  /// `Batch`: ranks whose packets are polled at once.
+  template <int Batch, Device D>
+  PLAIT_DEVICE static void run_batched(D& dev, const Args& a) {
     const Packs<const T, packet_bytes> send(static_cast<const T*>(a.send), a.count);
     const Packs<T, packet_bytes> recv(static_cast<T*>(a.recv), a.count);
     const Reducer<T> reducer(a.reduction);
-    const Range stripe = part_of(send.size(), dev.blocks(), dev.block(), dev.threads());
+    const Range stripe = a.stripes.at(dev.block());
     Epoch epoch{a.epochs[dev.block()]};
 
     for (std::size_t begin = stripe.begin; begin < stripe.end; begin += a.layout.slots) {
@@ -65,7 +74,7 @@ struct Kernel {
 
       for (std::size_t i = dev.thread(); i < size; i += dev.threads()) {
         Elements result;
-        if (!reduce(dev, a, epoch, i, send.load(dev, begin + i), reducer, result)) return;
+        if (!reduce<Batch>(dev, a, epoch, i, send.load(dev, begin + i), reducer, result)) return;
         recv.store(dev, begin + i, result);
       }
     }
@@ -74,37 +83,36 @@ struct Kernel {
     if (dev.thread() == 0) a.epochs[dev.block()] = epoch.value;
   }
 
- private:
   /// Starts at the next rank, so that no two ranks write to the same peer first.
   template <Device D>
   PLAIT_DEVICE static void push(D& dev, const Args& a, Epoch epoch, std::size_t slot, PacketData mine) {
-    for (int step = 1; step < a.ranks; ++step) {
-      const int peer = (a.rank + step) % a.ranks;
-      dev.put(packet_at(a, peer, dev.block(), epoch, a.rank, slot), mine, epoch.value);
-    }
+    for (int step = 1; step < a.ranks; ++step)
+      dev.put(packet_at(a, rank_after(a.rank, step, a.ranks), dev.block(), epoch, a.rank, slot), mine, epoch.value);
   }
 
-  template <Device D>
+  template <int Batch, Device D>
   PLAIT_DEVICE static bool reduce(D& dev, const Args& a, Epoch epoch, std::size_t slot, const Elements& mine, const Reducer<T>& reducer,
                                   Elements& result) {
     auto sum = reducer.start(mine);  // replaced below unless this is rank 0
-    for (int first = 0; first < a.ranks; first += batch) {
-      const Packet* packets[batch];
-      Waiting who[batch];
-      PacketData data[batch];
+    for (int first = 0; first < a.ranks; first += Batch) {
+      // Ranks first .. first + size - 1, without this one, which sends itself nothing.
+      const int size = a.ranks - first < Batch ? a.ranks - first : Batch;
+      const int own = a.rank - first >= 0 && a.rank - first < size ? a.rank - first : size;
+      const int others = own < size ? size - 1 : size;
+      const Packet* packets[Batch];
+      Waiting who[Batch];
+      PacketData data[Batch];
       PLAIT_UNROLL
-      for (int j = 0; j < batch; ++j) {
-        // A rank sends itself nothing; it polls a neighbour's packet twice instead, which keeps the batch without a gap.
-        const int writer = first + j == a.rank ? (a.rank + 1) % a.ranks : first + j;
-        packets[j] = packet_at(a, a.rank, dev.block(), epoch, writer < a.ranks ? writer : 0, slot);
+      for (int j = 0; j < Batch; ++j) {
+        const int writer = j >= others ? 0 : j < own ? first + j : first + j + 1;
+        packets[j] = packet_at(a, a.rank, dev.block(), epoch, writer, slot);
         who[j] = {writer, epoch.value};
       }
-      const int size = a.ranks - first < batch ? a.ranks - first : batch;
-      if (a.ranks > 1 && !dev.get(packets, data, size, epoch.value, who)) return false;
+      if (!dev.get(packets, data, others, epoch.value, who)) return false;
       PLAIT_UNROLL
-      for (int j = 0; j < batch; ++j) {
+      for (int j = 0; j < Batch; ++j) {
         if (j >= size) break;
-        const Elements term = first + j == a.rank ? mine : from_packet<T>(data[j]);
+        const Elements term = j == own ? mine : from_packet<T>(data[j > own ? j - 1 : j]);
         if (first + j == 0) sum = reducer.start(term);
         else reducer.add(sum, term);
       }

@@ -18,9 +18,8 @@ class OneshotLL final : public AllReduceAlgorithm {
 
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
     if (topology.backend == BackendKind::host) return {{.blocks = topology.units, .threads = topology.block_threads}};
-    const std::size_t packets = (call.bytes() + packet_bytes - 1) / packet_bytes;
     std::vector<LaunchShape> shapes;
-    for (const unsigned threads : {128u, 256u, 512u}) shapes.push_back({blocks_for(packets, threads, max_blocks), threads});
+    for (const unsigned threads : {128u, 256u, 512u}) shapes.push_back({blocks_for(packets_of(call), threads, max_blocks), threads});
     return shapes;
   }
 
@@ -30,20 +29,22 @@ class OneshotLL final : public AllReduceAlgorithm {
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
+    shape.blocks = std::min(shape.blocks, max_blocks);
     const Args args{.scratch = context.grant().scratch,
                     .layout = layout(context.topology()),
                     .send = buffers.send,
                     .recv = buffers.recv,
                     .count = call.count,
+                    .stripes = Parts::of(packets_of(call), shape.blocks, shape.threads),
                     .epochs = context.grant().counters,
                     .reduction = reduction_of(call, context.topology()),
                     .rank = context.rank(),
                     .ranks = context.ranks()};
-    shape.blocks = std::min(shape.blocks, max_blocks);
     context.launch(name(), call.type, shape, args);
   }
 
  private:
+  static std::size_t packets_of(const Call& call) { return (call.bytes() + packet_bytes - 1) / packet_bytes; }
   static Layout layout(const Topology& topology) {
     Layout one{.slots = 1, .ranks = topology.ranks};
     one.slots = slots_within(topology.scratch_limit / 8, one.packets(max_blocks) * sizeof(Packet), 16, 512);

@@ -45,6 +45,7 @@ struct Args {
   const void* send;
   void* recv;  // may equal send
   std::size_t count;
+  Parts stripes;          // of the message's packets
   std::uint32_t* epochs;  // one a block
   Reduction reduction;
 };
@@ -58,7 +59,7 @@ struct Kernel {
     const Packs<const T, packet_bytes> send(static_cast<const T*>(a.send), a.count);
     const Packs<T, packet_bytes> recv(static_cast<T*>(a.recv), a.count);
     const Reducer<T> reducer(a.reduction);
-    const Range stripe = part_of(send.size(), dev.blocks(), dev.block(), dev.threads());
+    const Range stripe = a.stripes.at(dev.block());
     Epoch epoch{a.epochs[dev.block()]};
 
     for (std::size_t begin = stripe.begin; begin < stripe.end; begin += a.layout.slots) {

@@ -27,6 +27,7 @@ struct Args {
   const void* send;
   void* recv;  // may equal send
   std::size_t count;
+  Parts stripes;         // of the message, in bytes, one a channel
   ChannelState* states;  // one a channel, in device memory
   Reduction reduction;
   int rank, ranks;
@@ -42,10 +43,12 @@ struct Kernel {
     const Place place = Place::of(a.rank, a.ranks, dev.block() % 2 == 1);
     Primitives<T, D> ring(dev, in, out, reducer, place, a.layout, a.scratch, a.signals, a.states[dev.block()]);
 
-    const Range stripe = part_of(in.size(), dev.blocks(), dev.block(), dev.threads());
-    const std::size_t round = a.layout.slot_bytes / D::pack_bytes * static_cast<unsigned>(a.ranks);
+    const Range stripe = in_packs<D::pack_bytes>(a.stripes.at(dev.block()));
+    const auto slot_packs = static_cast<std::uint32_t>(a.layout.slot_bytes / D::pack_bytes);
+    const std::size_t round = std::size_t{slot_packs} * static_cast<unsigned>(a.ranks);
     for (std::size_t begin = stripe.begin; begin < stripe.end; begin += round) {
-      ring.set_chunks({begin, stripe.end - begin < round ? stripe.end : begin + round, a.ranks});
+      const std::size_t size = stripe.end - begin < round ? stripe.end - begin : round;
+      ring.set_chunks(Chunks::of(begin, size, slot_packs, a.ranks));
       if (!all_reduce(ring, place)) return;
     }
 

@@ -45,12 +45,19 @@ struct ChannelState {
   std::uint32_t sent, received;
 };
 
-/// A chunk of the message, in packs.
+/// The n chunks of a round, in packs. A slot's worth each, but for the last round.
 struct Chunks {
-  std::size_t begin, end;  // of all n chunks of this round
-  int ranks;
+  std::size_t begin;
+  Parts parts;
+
+  /// Of at most `slot_packs * ranks` packs, from `begin`.
+  PLAIT_DEVICE static Chunks of(std::size_t begin, std::size_t size, std::uint32_t slot_packs, int ranks) {
+    const auto n = static_cast<std::uint32_t>(ranks);
+    if (size == std::size_t{slot_packs} * n) return {begin, {size, slot_packs}};
+    return {begin, {size, (static_cast<std::uint32_t>(size) + n - 1) / n}};
+  }
   PLAIT_DEVICE Range at(int chunk) const {
-    const Range part = part_of(end - begin, static_cast<unsigned>(ranks), static_cast<unsigned>(chunk));
+    const Range part = parts.at(static_cast<unsigned>(chunk));
     return {begin + part.begin, begin + part.end};
   }
 };

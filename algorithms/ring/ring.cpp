@@ -37,17 +37,18 @@ class Ring final : public AllReduceAlgorithm {
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
+    shape.blocks = std::min(shape.blocks, max_channels);
     const Args args{.scratch = context.grant().scratch,
                     .signals = context.grant().signals,
                     .layout = layout(context.topology()),
                     .send = buffers.send,
                     .recv = buffers.recv,
                     .count = call.count,
+                    .stripes = Parts::of(call.bytes(), shape.blocks, stripe_grain(shape.threads)),
                     .states = reinterpret_cast<ChannelState*>(context.grant().counters),
                     .reduction = reduction_of(call, context.topology()),
                     .rank = context.rank(),
                     .ranks = context.ranks()};
-    shape.blocks = std::min(shape.blocks, max_channels);
     context.launch(name(), call.type, shape, args);
   }
 

@@ -26,6 +26,8 @@ struct Args {
   WindowView signals;
   WindowView send, recv;  // peer_ptr(r) is rank r's input and output; they may be equal
   std::size_t count;
+  Parts slices;           // of the message, in bytes, one a rank
+  Parts stripes;          // of a slice, in bytes, one a block
   std::uint32_t* epochs;  // one a block
   Reduction reduction;
   int rank, ranks;
@@ -63,24 +65,24 @@ struct Kernel {
 
   PLAIT_DEVICE static const T* input(const Args& a, int rank) { return reinterpret_cast<const T*>(a.send.peer_ptr(rank)); }
   PLAIT_DEVICE static T* output(const Args& a, int rank) { return reinterpret_cast<T*>(a.recv.peer_ptr(rank)); }
-  PLAIT_DEVICE static int peer_at(const Args& a, int step) { return a.rank + step < a.ranks ? a.rank + step : a.rank + step - a.ranks; }
+  PLAIT_DEVICE static int peer_at(const Args& a, int step) { return rank_after(a.rank, step, a.ranks); }
 
   /// `Ranks` is the number of ranks, or 0 for any; `Unroll` packs of each are in flight at once.
   template <int Ranks, int Unroll, Device D>
   PLAIT_DEVICE static void reduce_stripe(D& dev, const Args& a) {
-    using P = PackOf<D>;
-    const Packs<const T, D::pack_bytes> own(input(a, a.rank), a.count);
-    const Range slice = part_of(own.size(), static_cast<unsigned>(a.ranks), static_cast<unsigned>(a.rank));
-    const std::size_t step = std::size_t{dev.threads()} * Unroll;
-    const Range stripe = part_of(slice.size(), dev.blocks(), dev.block(), step);
+    const Range slice = a.slices.at(static_cast<unsigned>(a.rank));
+    const Range stripe = a.stripes.at(dev.block());
+    const auto clipped = [&](std::size_t offset) { return slice.begin + offset < slice.end ? slice.begin + offset : slice.end; };
+    const Range packs = in_packs<D::pack_bytes>({clipped(stripe.begin), clipped(stripe.end)});
+    const std::size_t whole =
+        all_aligned<D>(a) ? (packs.end < a.count / PackOf<D>::lanes ? packs.end : a.count / PackOf<D>::lanes) : packs.begin;  // up to here
     const Reducer<T> reducer(a.reduction);
 
-    std::size_t i = slice.begin + stripe.begin + dev.thread();
-    const std::size_t end = slice.begin + stripe.end;
-    if (all_aligned<D>(a))
-      for (; i + (Unroll - 1) * dev.threads() < end && (i + (Unroll - 1) * dev.threads() + 1) * P::lanes <= a.count; i += step)
-        reduce_whole<Ranks, Unroll>(dev, a, i, reducer);
-    for (; i < end; i += dev.threads()) reduce_one(dev, a, i, reducer);
+    std::size_t i = packs.begin + dev.thread();
+    const std::size_t step = dev.threads();
+    for (; i + (Unroll - 1) * step < whole; i += Unroll * step) reduce_whole<Ranks, Unroll>(dev, a, i, reducer);
+    for (; i < whole; i += step) reduce_whole<Ranks, 1>(dev, a, i, reducer);
+    for (; i < packs.end; i += step) reduce_one(dev, a, i, reducer);
   }
 
   /// `Unroll` complete, aligned packs a thread apart.

@@ -34,15 +34,18 @@ class Twoshot final : public AllReduceAlgorithm {
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
+    shape.blocks = std::min(shape.blocks, max_blocks);
+    const Parts slices = Parts::of(call.bytes(), static_cast<unsigned>(context.ranks()), stripe_grain(1));
     const Args args{.signals = context.grant().signals,
                     .send = buffers.send_window,
                     .recv = buffers.recv_window,
                     .count = call.count,
+                    .slices = slices,
+                    .stripes = Parts::of(slices.each, shape.blocks, stripe_grain(shape.threads)),
                     .epochs = context.grant().counters,
                     .reduction = reduction_of(call, context.topology()),
                     .rank = context.rank(),
                     .ranks = context.ranks()};
-    shape.blocks = std::min(shape.blocks, max_blocks);
     context.launch(name(), call.type, shape, args);
   }
 

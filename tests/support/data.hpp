@@ -20,8 +20,8 @@ inline std::uint64_t hash(std::uint64_t x) {
 }
 inline std::uint64_t hash(std::uint64_t seed, std::uint64_t rank, std::uint64_t i) { return hash(hash(hash(seed) + rank) + i); }
 
-/// Largest magnitude of one rank's element, such that a sum over 8 ranks and all its parts are exact, also after a division by 8 or a multiplication
-/// by 0.5 or 2.
+/// Largest magnitude of one rank's element, such that a sum over 8 ranks and all its parts are exact, also after a division by 8 or a
+/// multiplication by 0.5 or 2.
 template <class T>
 constexpr int span_of() {
   if constexpr (std::is_same_v<T, f8e5m2>) return 1;       // integers to 8
@@ -113,18 +113,30 @@ T wide(std::uint64_t h, int spread) {
 template <class F>
 auto dispatch(DataType type, F f) {
   switch (type) {
-    case DataType::i8: return f.template operator()<std::int8_t>();
-    case DataType::u8: return f.template operator()<std::uint8_t>();
-    case DataType::i32: return f.template operator()<std::int32_t>();
-    case DataType::u32: return f.template operator()<std::uint32_t>();
-    case DataType::i64: return f.template operator()<std::int64_t>();
-    case DataType::u64: return f.template operator()<std::uint64_t>();
-    case DataType::f16: return f.template operator()<f16>();
-    case DataType::bf16: return f.template operator()<bf16>();
-    case DataType::f8e4m3: return f.template operator()<f8e4m3>();
-    case DataType::f8e5m2: return f.template operator()<f8e5m2>();
-    case DataType::f32: return f.template operator()<float>();
-    default: return f.template operator()<double>();
+    case DataType::i8:
+      return f.template operator()<std::int8_t>();
+    case DataType::u8:
+      return f.template operator()<std::uint8_t>();
+    case DataType::i32:
+      return f.template operator()<std::int32_t>();
+    case DataType::u32:
+      return f.template operator()<std::uint32_t>();
+    case DataType::i64:
+      return f.template operator()<std::int64_t>();
+    case DataType::u64:
+      return f.template operator()<std::uint64_t>();
+    case DataType::f16:
+      return f.template operator()<f16>();
+    case DataType::bf16:
+      return f.template operator()<bf16>();
+    case DataType::f8e4m3:
+      return f.template operator()<f8e4m3>();
+    case DataType::f8e5m2:
+      return f.template operator()<f8e5m2>();
+    case DataType::f32:
+      return f.template operator()<float>();
+    default:
+      return f.template operator()<double>();
   }
 }
 

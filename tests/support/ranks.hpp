@@ -28,8 +28,8 @@ std::string why_not(int ranks);
 #define PLAIT_SKIP_UNLESS_RANKS_FIT(ranks) \
   if (const std::string reason = plait::test::why_not(ranks); !reason.empty()) GTEST_SKIP() << reason
 
-/// Runs `body(rank)` on a thread each and waits for all. Rethrows what was thrown first. The others must not wait for ever for the one that threw:
-/// every wait in Plait has a deadline.
+/// Runs `body(rank)` on a thread each and waits for all. Rethrows what was thrown first. The others must not wait for ever for the one that
+/// threw: every wait in Plait has a deadline.
 void on_threads(int ranks, const std::function<void(int)>& body);
 
 /// One communicator a rank, created and destroyed together; memory for tests with each.

@@ -33,7 +33,9 @@ class Run {
       : comm_(comm),
         case_(c),
         send_(c.symmetric ? arena.symmetric_send : arena.send),
-        recv_(c.in_place ? send_ : c.symmetric ? arena.symmetric_recv : arena.recv) {}
+        recv_(c.in_place    ? send_
+              : c.symmetric ? arena.symmetric_recv
+                            : arena.recv) {}
 
   bool operator()(StreamRef stream) {
     prepare();
@@ -121,9 +123,9 @@ class Run {
 }  // namespace
 
 std::string Case::describe() const {
-  return fmt::format("{}: {} x {}, {}{}, {}, {} memory, offsets {} and {}, seed {}{}", algorithm.empty() ? "chosen" : algorithm, count, name_of(type),
-                     name_of(op), scale == 1 ? "" : fmt::format(" (scale {})", scale), in_place ? "in place" : "out of place",
-                     symmetric ? "symmetric" : "ordinary", send_offset, recv_offset, seed,
+  return fmt::format("{}: {} x {}, {}{}, {}, {} memory, offsets {} and {}, seed {}{}", algorithm.empty() ? "chosen" : algorithm, count,
+                     name_of(type), name_of(op), scale == 1 ? "" : fmt::format(" (scale {})", scale),
+                     in_place ? "in place" : "out of place", symmetric ? "symmetric" : "ordinary", send_offset, recv_offset, seed,
                      blocks + threads == 0 ? "" : fmt::format(", {} blocks of {} threads", blocks, threads));
 }
 
@@ -179,7 +181,7 @@ std::vector<Case> variants(const Case& base) {
       c.symmetric = symmetric;
       c.in_place = in_place;
       c.seed = hash(base.seed, cases.size(), base.count);
-      c.send_offset = c.seed % 3;         // aligned, and off by one or two elements
+      c.send_offset = c.seed % 3;  // aligned, and off by one or two elements
       c.recv_offset = (c.seed >> 8) % 3;
       cases.push_back(c);
     }
@@ -188,7 +190,8 @@ std::vector<Case> variants(const Case& base) {
 
 }  // namespace
 
-void check_all_types_and_operations(Communicator& comm, Arena& arena, const std::string& algorithm, const std::vector<std::size_t>& counts) {
+void check_all_types_and_operations(Communicator& comm, Arena& arena, const std::string& algorithm,
+                                    const std::vector<std::size_t>& counts) {
   for (int type = 0; type < data_type_count; ++type)
     for (int op = 0; op < reduce_op_count; ++op) {
       Case base{.algorithm = algorithm, .type = static_cast<DataType>(type), .op = static_cast<ReduceOp>(op)};
@@ -223,7 +226,8 @@ void check_launch_shapes(Communicator& comm, Arena& arena, const std::string& al
   for (const unsigned blocks : {1u, 2u, 3u, 5u})
     for (const unsigned threads : {1u, 2u, 3u, 4u})
       for (const std::size_t count : {1u, 33u, 4099u})
-        for (const Case& c : variants({.algorithm = algorithm, .type = DataType::i32, .count = count, .blocks = blocks, .threads = threads, .seed = 5}))
+        for (const Case& c :
+             variants({.algorithm = algorithm, .type = DataType::i32, .count = count, .blocks = blocks, .threads = threads, .seed = 5}))
           check(comm, arena, c);
 }
 

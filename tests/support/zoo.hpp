@@ -28,9 +28,9 @@ struct Case {
   CallOptions options() const { return {.algorithm = algorithm, .scale = scale, .blocks = blocks, .threads = threads}; }
 };
 
-/// Runs the case and checks the result, the guard bands, the input (unless in place) and that all ranks have the same bits. If the algorithm
-/// refuses the case, checks that the refusal is Error(unsupported), the same on all ranks, and that nothing was written. Collective. Reports
-/// through GoogleTest; false if anything was wrong.
+/// Runs the case and checks the result, the guard bands, the input (unless in place) and that all ranks have the same bits. If the
+/// algorithm refuses the case, checks that the refusal is Error(unsupported), the same on all ranks, and that nothing was written.
+/// Collective. Reports through GoogleTest; false if anything was wrong.
 bool check(Communicator& comm, Arena& arena, const Case& c, StreamRef stream = {});
 
 /// Whether the named algorithm serves the case; true for a chosen one.
