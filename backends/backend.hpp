@@ -26,9 +26,10 @@ struct DeviceInfo {
   unsigned max_block_threads = 64;
   std::size_t memory = 0;  // bytes
   // Model of the links, for estimates; measured on the machines that docs/tuning.md names.
-  double launch_us = 0;       // from one kernel to the next in a graph
-  double hop_us = 0;          // a flag, one way
-  double link_bandwidth = 0;  // bytes a microsecond out of one device, all peers together
+  double launch_us = 0;         // from one kernel to the next in a graph
+  double hop_us = 0;            // a flag, one way
+  double link_bandwidth = 0;    // bytes a microsecond out of one device, all peers together
+  double packet_bandwidth = 0;  // the same for flagged packets, flags included
 };
 
 /// A stream of the target (cudaStream_t, hipStream_t, HostStream*), not owned. Null is the target's default stream.

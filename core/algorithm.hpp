@@ -28,6 +28,7 @@ struct Topology {
   double launch_us = 0;           // from one kernel to the next in a graph
   double hop_us = 0;              // a flag, one way
   double bandwidth = 0;           // bytes a microsecond out of one rank, all peers together
+  double packet_bandwidth = 0;    // the same for flagged packets, flags included
 };
 
 /// Yes, or a printable reason why not.

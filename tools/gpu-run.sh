@@ -46,26 +46,11 @@ step() {
 }
 
 # --- environment -----------------------------------------------------------------------------------------------------------------------
-[ -d "$bundle/bin" ] || fail "there is no gpu-bundle/bin; make it with tools/gpu-bundle.sh where the CUDA target was built."
 gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')
 [ "$gpus" -gt 0 ] || fail "nvidia-smi lists no GPU."
 
-export DEPS=${DEPS:-/tmp/plait-deps}
-if [ ! -f "$DEPS/env.sh" ]; then
-  mkdir -p "$DEPS"
-  # Without xz, Python unpacks it as well.
-  tar xJf "$bundle/deps.tar.xz" -C "$DEPS" 2>/dev/null ||
-    python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$bundle/deps.tar.xz" "$DEPS" ||
-    fail "could not unpack deps.tar.xz"
-fi
-# shellcheck disable=SC1091
-. "$DEPS/env.sh"
-# MPI only brings the ranks together here, it is not measured: take what works in every container.
-export OMPI_MCA_plm_rsh_agent=false OMPI_MCA_btl_vader_single_copy_mechanism=none
-export CUDA_MODULE_LOADING=EAGER NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVLS=1  # no NVLink multicast
-export PLAIT_NCCL_LIB=${PLAIT_NCCL_LIB:-$(tools/find-nccl.sh)} PLAIT_BACKEND=cuda
-[ -n "$PLAIT_NCCL_LIB" ] || unset PLAIT_NCCL_LIB
-mpi=(mpirun --oversubscribe --bind-to none)
+# shellcheck source=tools/gpu-env.sh
+. tools/gpu-env.sh
 {
   date -u +%FT%TZ
   uname -srm

@@ -24,8 +24,8 @@ class OneshotLL final : public AllReduceAlgorithm {
   }
 
   double estimate(const Call& call, const Topology& topology) const override {
-    const double pushed = 2.0 * (topology.ranks - 1) * static_cast<double>(call.bytes());
-    return topology.launch_us + topology.hop_us + pushed / topology.bandwidth;
+    const double pushed = 2.0 * std::max(topology.ranks - 1, 1) * static_cast<double>(call.bytes());
+    return topology.launch_us + topology.hop_us + pushed / topology.packet_bandwidth;
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {

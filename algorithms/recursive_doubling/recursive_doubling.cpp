@@ -27,8 +27,8 @@ class RecursiveDoubling final : public AllReduceAlgorithm {
 
   double estimate(const Call& call, const Topology& topology) const override {
     const Schedule schedule{0, topology.ranks};
-    const int hops = schedule.rounds() + (schedule.has_guest() ? 2 : 0);
-    return topology.launch_us + hops * (topology.hop_us + 2.0 * static_cast<double>(call.bytes()) / topology.bandwidth);
+    const int hops = std::max(schedule.rounds() + (schedule.has_guest() ? 2 : 0), 1);
+    return topology.launch_us + hops * (topology.hop_us + 2.0 * static_cast<double>(call.bytes()) / topology.packet_bandwidth);
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {

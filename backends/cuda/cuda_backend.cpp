@@ -84,7 +84,8 @@ DeviceInfo describe(int ordinal) {
           .memory = properties.totalGlobalMem,
           .launch_us = 0.5,
           .hop_us = 1.2,
-          .link_bandwidth = bandwidth};
+          .link_bandwidth = bandwidth,
+          .packet_bandwidth = bandwidth * 0.6};
 }
 
 class CudaBackend final : public Backend {
