@@ -137,10 +137,11 @@ struct Parts {
   }
 };
 
-/// A range of bytes in packs of `Bytes`; it begins at a pack's boundary, and a partial last pack counts.
+/// A range of bytes in packs of `Bytes`. It begins at a pack's boundary or, if it is empty, at the end of everything; a partial last pack
+/// counts.
 template <std::size_t Bytes>
 PLAIT_DEVICE constexpr Range in_packs(Range bytes) {
-  return {bytes.begin / Bytes, (bytes.end + Bytes - 1) / Bytes};
+  return {(bytes.begin + Bytes - 1) / Bytes, (bytes.end + Bytes - 1) / Bytes};
 }
 
 /// The rank `step` places after `rank`, for steps from 0 to the number of ranks.

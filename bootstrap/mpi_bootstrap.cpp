@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -63,9 +64,12 @@ class Abandoned {
     const std::scoped_lock lock(mutex_);
     flights_.emplace_back(flight);
   }
+  /// A rank will never come.
+  void lose_rank() { rank_lost_ = true; }
   /// Whether the ranks that were given up have arrived after all.
   bool finished() {
     const std::scoped_lock lock(mutex_);
+    if (rank_lost_) return false;
     for (const auto& flight : flights_) {
       for (Message& message : flight->messages) {
         int done = 0;
@@ -78,6 +82,7 @@ class Abandoned {
  private:
   std::mutex mutex_;
   std::vector<std::unique_ptr<Flight>> flights_;
+  std::atomic<bool> rank_lost_ = false;
 };
 
 struct Land {
@@ -129,6 +134,10 @@ class MpiBootstrap final : public Bootstrap {
     gather_part("barrier", nullptr, nullptr, 0, 0);
   }
   std::unique_ptr<Bootstrap> split(int color, int key) override;
+  void abandon(const std::string& why) noexcept override {
+    failure_ = why;
+    Abandoned::instance().lose_rank();
+  }
 
  private:
   void require_usable(const char* call) const;

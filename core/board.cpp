@@ -58,6 +58,15 @@ bool Board::is_alive(int rank) const {
   return poll(&ended, 1, 0) == 0;
 }
 
+int Board::missing_rank(int suspect) const {
+  for (int rank = 0; rank < ranks(); ++rank)
+    if (!is_alive(rank)) return rank;
+  int last = suspect;
+  for (int rank = 0; rank < ranks(); ++rank)
+    if (page(rank).sequence.load() < page(last).sequence.load()) last = rank;
+  return last;
+}
+
 std::string Board::describe(int rank) const {
   const Page& other = page(rank);
   const std::uint64_t sequence = other.sequence.load(std::memory_order_acquire);

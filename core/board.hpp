@@ -25,6 +25,9 @@ class Board {
   bool is_alive(int rank) const;
   /// "rank 2 (process 4711, ended): last call 17, all_reduce of 1024 f32, sum, by ring".
   std::string describe(int rank) const;
+  /// The rank to blame when somebody waits in vain for `suspect`, who may only be waiting for another: one whose process has ended, else
+  /// the one that has enqueued the fewest calls, else `suspect`.
+  int missing_rank(int suspect) const;
   int ranks() const noexcept { return static_cast<int>(processes_.size()); }
 
  private:

@@ -27,7 +27,11 @@ class CommunicatorState {
   CommunicatorState(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorOptions& options);
 
   void enqueue(const Call& call, const void* send, void* recv, StreamRef stream, const CallOptions& options);
-  std::optional<Error> error() const { return watchdog_->error(board_, names_); }
+  std::optional<Error> error() const {
+    auto found = watchdog_->error(board_, names_);
+    if (found) bootstrap->abandon(found->what());
+    return found;
+  }
   void throw_if_broken() const {
     if (auto broken = error()) throw *std::move(broken);
   }
@@ -119,9 +123,12 @@ void CommunicatorState::enqueue(const Call& described, const void* send, void* r
   throw_if_broken();
   if (call.count != 0) locate(call, buffers);
   if (settings.check_calls) check_agreement(*bootstrap, call, options);
+  if (call.count == 0 && call.collective != Collective::barrier) {
+    selector.check_known(call.collective, options);
+    return;
+  }
   const bool plain = options.algorithm.empty() && options.blocks == 0 && options.threads == 0;
   const Choice choice = plain ? chosen(call) : selector.choose(call, options);
-  if (call.count == 0 && call.collective != Collective::barrier) return;
 
   const auto index = static_cast<std::size_t>(std::find(algorithms_.begin(), algorithms_.end(), choice.algorithm) - algorithms_.begin());
   const Watch watch = watchdog_->watch(++calls_, static_cast<std::uint32_t>(index));
@@ -130,6 +137,7 @@ void CommunicatorState::enqueue(const Call& described, const void* send, void* r
   const auto ordered = order_.enter(stream.native());
   LaunchContext context(*backend, stream.native(), selector.topology(), bootstrap->rank(), memory_->of(index), watch);
   choice.algorithm->enqueue(call, buffers, choice.shape, context);
+  if (ordered) order_.leave(stream.native());
 }
 
 Communicator::Communicator(std::unique_ptr<CommunicatorState> state) : state_(std::move(state)) {}
@@ -163,8 +171,9 @@ std::shared_ptr<Window> Communicator::allocate_bytes(std::size_t bytes) {
   return state_->heap.allocate(bytes);
 }
 
-void Communicator::check_extents(std::size_t send, std::size_t recv) {
-  if (send != recv) throw Error(ErrorCode::invalid_argument, fmt::format("all_reduce: send has {} elements, recv {}", send, recv));
+void Communicator::check_extents(std::size_t send, std::size_t recv) const {
+  if (send != recv)
+    throw Error(ErrorCode::invalid_argument, fmt::format("all_reduce: rank {}: send has {} elements, recv {}", rank(), send, recv));
 }
 
 void Communicator::all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op, StreamRef stream,

@@ -51,7 +51,8 @@ class RuleParser {
       rest.remove_prefix(equals + 1);
     }
     rule.algorithm = trim(rest);
-    if (Registry::instance().find(rule.algorithm) == nullptr)
+    const Algorithm* named = Registry::instance().find(rule.algorithm);
+    if (named == nullptr || named->collective() != collective)
       refuse(fmt::format("unknown algorithm \"{}\"; known: {}", rule.algorithm, Registry::instance().names(collective)));
     return rule;
   }
@@ -97,23 +98,28 @@ Selector::Selector(Topology topology, std::vector<const Algorithm*> algorithms)
       overrides_(override_text_, override_variable),
       builtin_(builtin_rules(topology_), "built-in table") {}
 
-const Algorithm* Selector::by_option(const Call& call, const std::string& name) const {
+const Algorithm* Selector::find(std::string_view name) const {
   const auto found = std::find_if(algorithms_.begin(), algorithms_.end(), [&](const Algorithm* a) { return a->name() == name; });
-  if (found == algorithms_.end())
-    throw Error(ErrorCode::invalid_argument, fmt::format("{}: unknown algorithm \"{}\"; known: {}", name_of(call.collective), name,
-                                                         Registry::instance().names(call.collective)));
-  if (const Support support = (*found)->supports(call, topology_); !support)
+  return found == algorithms_.end() ? nullptr : *found;
+}
+
+void Selector::check_known(Collective collective, const CallOptions& options) const {
+  if (!options.algorithm.empty() && find(options.algorithm) == nullptr)
+    throw Error(ErrorCode::invalid_argument, fmt::format("{}: unknown algorithm \"{}\"; known: {}", name_of(collective), options.algorithm,
+                                                         Registry::instance().names(collective)));
+}
+
+const Algorithm* Selector::by_option(const Call& call, const std::string& name) const {
+  const Algorithm* algorithm = find(name);
+  if (const Support support = algorithm->supports(call, topology_); !support)
     throw Error(ErrorCode::unsupported, fmt::format("{}: algorithm {}: {}", name_of(call.collective), name, support.reason()));
-  return *found;
+  return algorithm;
 }
 
 const Algorithm* Selector::by_rules(const RuleList& rules, const Call& call) const {
   const Rule* rule = rules.match(call);
-  if (rule == nullptr) return nullptr;
-  const auto found = std::find_if(algorithms_.begin(), algorithms_.end(), [&](const Algorithm* a) { return a->name() == rule->algorithm; });
-  if (found == algorithms_.end()) return nullptr;
-  if ((*found)->supports(call, topology_)) return *found;
-  return nullptr;
+  const Algorithm* algorithm = rule == nullptr ? nullptr : find(rule->algorithm);
+  return algorithm != nullptr && algorithm->supports(call, topology_) ? algorithm : nullptr;
 }
 
 const Algorithm* Selector::by_estimate(const Call& call) const {
@@ -130,6 +136,7 @@ const Algorithm* Selector::by_estimate(const Call& call) const {
 }
 
 Choice Selector::choose_algorithm(const Call& call, const CallOptions& options) const {
+  check_known(call.collective, options);
   if (!options.algorithm.empty()) return {by_option(call, options.algorithm), {}, "call option"};
   if (const Algorithm* algorithm = by_rules(overrides_, call)) return {algorithm, {}, override_variable};
   if (overrides_.match(call) != nullptr) {

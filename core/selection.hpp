@@ -46,6 +46,8 @@ class Selector {
  public:
   Selector(Topology topology, std::vector<const Algorithm*> algorithms);
   Choice choose(const Call& call, const CallOptions& options) const;
+  /// Throws Error(invalid_argument) if the options name an algorithm that does not exist.
+  void check_known(Collective collective, const CallOptions& options) const;
   /// Several lines: the choice, its rule, and every algorithm with its estimate or the reason why not.
   std::string explain(const Call& call, const CallOptions& options) const;
   const Topology& topology() const noexcept { return topology_; }
@@ -54,6 +56,7 @@ class Selector {
  private:
   std::string candidates(const Call& call) const;
   Choice choose_algorithm(const Call& call, const CallOptions& options) const;
+  const Algorithm* find(std::string_view name) const;
   const Algorithm* by_option(const Call& call, const std::string& name) const;
   const Algorithm* by_estimate(const Call& call) const;
   const Algorithm* by_rules(const RuleList& rules, const Call& call) const;

@@ -43,7 +43,19 @@ std::optional<std::pair<std::size_t, std::size_t>> sharing(const std::vector<Tex
   return std::nullopt;
 }
 
-int default_ordinal(const Bootstrap& bootstrap, int devices) { return bootstrap.local_rank() % std::max(devices, 1); }
+/// The device of this thread's last communicator on each target, none: -1. A communicator over a part of the ranks is then made on the
+/// device that the rank already has, not on that of its new number.
+thread_local std::array<int, 3> thread_device = {-1, -1, -1};
+int& device_of_thread(BackendKind kind) { return thread_device[static_cast<std::size_t>(kind)]; }
+
+std::shared_ptr<Backend> open_for(const Bootstrap& bootstrap, BackendKind kind, int wanted) {
+  int ordinal = wanted;
+  if (ordinal < 0) ordinal = device_of_thread(kind);
+  if (ordinal < 0) ordinal = bootstrap.local_rank() % std::max(device_count(kind), 1);
+  auto backend = open_backend(kind, ordinal);
+  device_of_thread(kind) = ordinal;
+  return backend;
+}
 
 /// A GPU target of which every rank has a device of its own, if there is one.
 std::shared_ptr<Backend> find_gpu(Bootstrap& bootstrap, int device) {
@@ -52,7 +64,7 @@ std::shared_ptr<Backend> find_gpu(Bootstrap& bootstrap, int device) {
     const auto counts = bootstrap.all_gather(mine);
     if (*std::min_element(counts.begin(), counts.end()) == 0) continue;
     std::shared_ptr<Backend> backend;
-    agree(bootstrap, "opening the devices", [&] { backend = open_backend(kind, device >= 0 ? device : default_ordinal(bootstrap, mine)); });
+    agree(bootstrap, "opening the devices", [&] { backend = open_for(bootstrap, kind, device); });
     const auto shared = sharing(bootstrap.all_gather(as_text(backend->info().id)));
     if (!shared) return backend;
     if (bootstrap.rank() == 0)
@@ -92,8 +104,7 @@ std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOpt
     wanted = BackendKind::host;
   }
   std::shared_ptr<Backend> backend;
-  agree(bootstrap, "opening the devices",
-        [&] { backend = open_backend(*wanted, options.device >= 0 ? options.device : default_ordinal(bootstrap, device_count(*wanted))); });
+  agree(bootstrap, "opening the devices", [&] { backend = open_for(bootstrap, *wanted, options.device); });
   if (*wanted == BackendKind::host) return backend;
   if (const auto shared = sharing(bootstrap.all_gather(as_text(backend->info().id))))
     throw Error(ErrorCode::unsupported,

@@ -6,32 +6,20 @@
 
 namespace plait {
 
-/// Orders each call after the one before. Costs nothing while a single stream is used; from the second stream on, every call leaves an
-/// event. Captured calls are not ordered with others here: a graph runs when it is launched, and launching it after the communicator's
-/// other work is the caller's business, as for any buffer that two streams share.
+/// Orders each call after the one before: every call leaves an event, and one on another stream waits for it there. Captured calls are not
+/// ordered with others here: a graph runs when it is launched, and launching it after the communicator's other work is the caller's
+/// business, as for any memory that two streams share.
 class StreamOrder {
  public:
-  explicit StreamOrder(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}
+  explicit StreamOrder(std::shared_ptr<Backend> backend) : backend_(std::move(backend)), last_call_(backend_->create_event()) {}
 
-  /// Marks the end of the call when destroyed.
-  class Scope {
-   public:
-    Scope(StreamOrder* order, NativeStream stream) : order_(order), stream_(stream) {}
-    ~Scope();
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-
-   private:
-    StreamOrder* order_;
-    NativeStream stream_;
-  };
-
-  /// To be held while a call on `stream` is enqueued.
-  Scope enter(NativeStream stream);
+  /// Before a call on `stream` is enqueued. True: `leave` must follow.
+  bool enter(NativeStream stream);
+  void leave(NativeStream stream);
 
  private:
   std::shared_ptr<Backend> backend_;
-  std::unique_ptr<Event> last_call_;  // made when a second stream appears
+  std::unique_ptr<Event> last_call_;
   NativeStream last_stream_ = nullptr;
   bool used_ = false;
 };

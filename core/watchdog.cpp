@@ -13,7 +13,14 @@ Watchdog::Watchdog(std::shared_ptr<Backend> backend, std::uint32_t* claimed, std
       timeout_(timeout),
       rank_(rank) {}
 
-Watchdog::~Watchdog() { backend_->deallocate_pinned(shared_); }
+Watchdog::~Watchdog() {
+  try {
+    backend_->bind();
+    backend_->synchronize_device();  // kernels look at the words until they end
+  } catch (const std::exception&) {  // a device that is lost runs none
+  }
+  backend_->deallocate_pinned(shared_);
+}
 
 Watch Watchdog::watch(std::uint64_t call, std::uint32_t algorithm) const {
   return {.abort = &shared_->abort,
@@ -30,10 +37,12 @@ std::optional<Error> Watchdog::error(const Board& board, const std::vector<std::
   const std::lock_guard lock(mutex_);
   if (error_) return error_;
   const DiagnosticRecord& record = shared_->record;
+  const int missing = board.missing_rank(record.peer);
   std::string text = fmt::format(
-      "call {} ({}): rank {} waited {:.3g} s for rank {}, in block {} at step {} (expected {}, saw {}); the communicator is broken",
-      record.call, algorithms.at(record.algorithm), record.rank, std::chrono::duration<double>(timeout_).count(), record.peer, record.block,
-      record.step, record.expected, record.seen);
+      "rank {} is missing: in call {} ({}) rank {} waited {:.3g} s for rank {}, in block {} at step {} (expected {}, saw {}); the "
+      "communicator is broken",
+      missing, record.call, algorithms.at(record.algorithm), record.rank, std::chrono::duration<double>(timeout_).count(), record.peer,
+      record.block, record.step, record.expected, record.seen);
   for (int rank = 0; rank < board.ranks(); ++rank) text += "\n  " + board.describe(rank);
   log::error("{}", text);
   error_.emplace(ErrorCode::timeout, text);

@@ -61,6 +61,26 @@ TEST(Parts, CoverEverythingOnceInOrder) {
       }
 }
 
+/// Whatever the size: parts of a message, cut at pack boundaries, have no pack in common, and empty parts have none.
+TEST(Parts, InPacksAreDisjointAndCoverEverything) {
+  constexpr std::size_t bytes = 64;
+  for (std::size_t size = 0; size < 700; ++size)
+    for (const std::size_t parts : {1u, 2u, 3u, 5u, 8u}) {
+      const Parts division = Parts::of(size, parts, bytes);
+      std::size_t reached = 0;
+      for (std::size_t i = 0; i < parts; ++i) {
+        const Range part = division.at(i), packs = in_packs<bytes>(part);
+        if (part.size() == 0) {
+          ASSERT_EQ(packs.begin, packs.end) << "an empty part [" << part.begin << ", " << part.end << ") has a pack";
+        } else {
+          ASSERT_EQ(packs.begin, reached);
+          reached = packs.end;
+        }
+      }
+      ASSERT_EQ(reached, (size + bytes - 1) / bytes);
+    }
+}
+
 template <class T>
 class ElementTypes : public testing::Test {};
 using AllElements = testing::Types<std::int8_t, std::uint8_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t, f16, bf16, f8e4m3,

@@ -24,6 +24,7 @@ Pool::~Pool() {
 }
 
 void Pool::run(const Launch& launch) {
+  if (std::atomic_ref(*launch.watch.claimed).load(std::memory_order_acquire) != 0) return;  // the communicator is broken
   const unsigned blocks = launch.shape.blocks, threads = launch.shape.threads;
   const unsigned workers = std::min(settings().workers, blocks);
   if (workers * threads == 1) {

@@ -32,6 +32,10 @@ class Bootstrap {
   /// The ranks that pass the same `color` form a new group, ordered by `key`, then by rank. Collective.
   virtual std::unique_ptr<Bootstrap> split(int color, int key) = 0;
 
+  /// A rank is lost, as the caller found out by other means: nothing waits for the others any more, neither the destructor nor, if this
+  /// library initialised MPI, the end of the process. Local.
+  virtual void abandon(const std::string& why) noexcept { static_cast<void>(why); }
+
   /// Index among, and number of, the ranks on this node (computed once at construction, no communication).
   int local_rank() const noexcept { return local_rank_; }
   int local_size() const noexcept { return local_size_; }
