@@ -74,8 +74,9 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual const DeviceInfo& info() const noexcept = 0;
-  /// Makes this device the calling thread's current one. Called at every public entry.
-  virtual void bind() = 0;
+  /// Makes this device the calling thread's current one, and returns which was; `restore` makes that current again. See DeviceScope.
+  virtual int bind() = 0;
+  virtual void restore(int previous) noexcept = 0;
 
   // Memory. Addresses are valid on this device; pinned memory also on the host, at the same address.
   virtual void* allocate(std::size_t bytes) = 0;
@@ -95,7 +96,8 @@ class Backend {
   virtual void synchronize(NativeStream stream) = 0;
   virtual void synchronize_device() = 0;
   virtual bool is_capturing(NativeStream stream) = 0;
-  virtual std::unique_ptr<Event> create_event() = 0;
+  /// `timed`: whether `milliseconds_since` will be asked of it.
+  virtual std::unique_ptr<Event> create_event(bool timed = true) = 0;
   virtual void begin_capture(NativeStream stream) = 0;
   virtual std::unique_ptr<Graph> end_capture(NativeStream stream) = 0;
   /// Runs `function` on a host thread when the stream reaches it; it must not call this interface.
@@ -109,6 +111,19 @@ class Backend {
                       NativeStream stream) = 0;
   /// Loads every kernel onto the device, so that no launch allocates while another kernel spins.
   virtual void load_kernels() = 0;
+};
+
+/// Held at every public entry: a caller's current device is not ours to change.
+class DeviceScope {
+ public:
+  explicit DeviceScope(Backend& backend) : backend_(backend), previous_(backend.bind()) {}
+  ~DeviceScope() { backend_.restore(previous_); }
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  Backend& backend_;
+  int previous_;
 };
 
 /// Devices of a target in this process; 0 if the target is not built in or has no device or driver.

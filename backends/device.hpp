@@ -21,7 +21,7 @@
 namespace plait {
 
 /// 8 bytes of data, each half with a flag beside it. A store of a half is atomic on every target, so data and flag arrive together
-/// without any barrier; CUDA moves the whole packet at once. A flag is an epoch: never 0, never the same in two calls that use a slot.
+/// without any barrier; CUDA moves the whole packet at once. A flag is an epoch: never 0, and not repeated before 2^32 - 2 others.
 struct alignas(16) Packet {
   std::uint32_t data0, flag0, data1, flag1;
 };

@@ -21,7 +21,7 @@ namespace {
 using NodeName = std::array<char, 256>;
 
 std::string name_this_node() {
-  if (const char* name = std::getenv("PLAIT_NODE")) return fmt::format("PLAIT_NODE={}", name);
+  if (const char* name = std::getenv("PLAIT_NODE"); name != nullptr && *name != '\0') return fmt::format("PLAIT_NODE={}", name);
   std::array<char, 128> host{};
   ::gethostname(host.data(), host.size() - 1);
   std::string boot;

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "symm_mem/agreement.hpp"
 #include "symm_mem/window.hpp"
 
 namespace plait {
@@ -25,7 +26,9 @@ struct Board::Page {
 
 Board::Board(Bootstrap& bootstrap) : rank_(bootstrap.rank()) {
   // Host memory on every backend, so the host target's shared memory serves all.
-  SymmetricHeap heap(open_backend(BackendKind::host, 0), bootstrap);
+  std::shared_ptr<Backend> host;
+  agree(bootstrap, "creating the board", [&] { host = open_backend(BackendKind::host, 0); });
+  SymmetricHeap heap(host, bootstrap);
   range_ = heap.allocate_range(sizeof(Page), "creating the board");
   page(rank_).process = static_cast<std::int32_t>(getpid());
   bootstrap.barrier();

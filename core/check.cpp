@@ -42,11 +42,11 @@ void check_call(const Call& call, const Buffers& buffers, int rank) {
                        call.bytes()));
 }
 
-void check_agreement(Bootstrap& bootstrap, const Call& call, const CallOptions& options) {
+void check_agreement(Bootstrap& bootstrap, const Call& call, const CallOptions& options, const std::string& places) {
   std::array<char, 256> text{};
-  fmt::format_to_n(text.data(), text.size() - 1, "{} of {} {} elements, {} (scale {}), {} memory, algorithm \"{}\", {} x {} threads",
-                   name_of(call.collective), call.count, name_of(call.type), name_of(call.op), call.scale,
-                   call.symmetric ? "symmetric" : "ordinary", options.algorithm, options.blocks, options.threads);
+  fmt::format_to_n(text.data(), text.size() - 1, "{} of {} {} elements, {} (scale {}), {}, algorithm \"{}\", {} x {} threads",
+                   name_of(call.collective), call.count, name_of(call.type), name_of(call.op), call.scale, places, options.algorithm,
+                   options.blocks, options.threads);
   const auto all = bootstrap.all_gather(text);
   for (std::size_t rank = 1; rank < all.size(); ++rank)
     if (all[rank] != all[0])

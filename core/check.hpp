@@ -1,5 +1,7 @@
 // Bad arguments are found here, before anything is enqueued.
 #pragma once
+#include <string>
+
 #include "core/algorithm.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/call.hpp"
@@ -10,6 +12,7 @@ namespace plait {
 void check_call(const Call& call, const Buffers& buffers, int rank);
 
 /// PLAIT_CHECK=1: compares the call with those of all ranks. Collective; throws Error(mismatch) with both sides on all ranks.
-void check_agreement(Bootstrap& bootstrap, const Call& call, const CallOptions& options);
+/// `places` says where the buffers lie.
+void check_agreement(Bootstrap& bootstrap, const Call& call, const CallOptions& options, const std::string& places);
 
 }  // namespace plait

@@ -90,11 +90,7 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const Communi
       selector(discover_topology(*bootstrap, *backend, settings), algorithms_),
       board_(*bootstrap),
       order_(backend) {
-  bootstrap->set_timeout(settings.timeout);
-  agree(*bootstrap, "loading kernels", [&] {
-    backend->bind();
-    backend->load_kernels();
-  });
+  agree(*bootstrap, "loading kernels", [&] { backend->load_kernels(); });
   memory_ = std::make_unique<AlgorithmMemory>(backend, *bootstrap, heap, selector.topology(), algorithms_);
   agree(*bootstrap, "creating the watchdog",
         [&] { watchdog_ = std::make_unique<Watchdog>(backend, memory_->claimed(), settings.timeout, bootstrap->rank()); });
@@ -119,10 +115,19 @@ const Choice& CommunicatorState::chosen(const Call& call) {
 void CommunicatorState::enqueue(const Call& described, const void* send, void* recv, StreamRef stream, const CallOptions& options) {
   Call call = described;
   Buffers buffers{.send = send, .recv = recv, .send_window = {}, .recv_window = {}};
-  check_call(call, buffers, bootstrap->rank());
-  throw_if_broken();
+  if (settings.check_calls) {
+    agree(*bootstrap, "PLAIT_CHECK", [&] {
+      throw_if_broken();
+      check_call(call, buffers, bootstrap->rank());
+    });
+    remember_device(*backend);
+  } else {
+    check_call(call, buffers, bootstrap->rank());
+    throw_if_broken();
+  }
   if (call.count != 0) locate(call, buffers);
-  if (settings.check_calls) check_agreement(*bootstrap, call, options);
+  if (settings.check_calls)
+    check_agreement(*bootstrap, call, options, call.symmetric ? heap.describe(send) + ", " + heap.describe(recv) : "ordinary memory");
   if (call.count == 0 && call.collective != Collective::barrier) {
     selector.check_known(call.collective, options);
     return;
@@ -133,7 +138,7 @@ void CommunicatorState::enqueue(const Call& described, const void* send, void* r
   const auto index = static_cast<std::size_t>(std::find(algorithms_.begin(), algorithms_.end(), choice.algorithm) - algorithms_.begin());
   const Watch watch = watchdog_->watch(++calls_, static_cast<std::uint32_t>(index));
   board_.publish(calls_, call, choice.algorithm->name());
-  backend->bind();
+  const DeviceScope device(*backend);
   const auto ordered = order_.enter(stream.native());
   LaunchContext context(*backend, stream.native(), selector.topology(), bootstrap->rank(), memory_->of(index), watch);
   choice.algorithm->enqueue(call, buffers, choice.shape, context);
@@ -167,7 +172,7 @@ std::string Communicator::describe() const {
 
 std::shared_ptr<Window> Communicator::allocate_bytes(std::size_t bytes) {
   state_->throw_if_broken();
-  state_->backend->bind();
+  const DeviceScope device(*state_->backend);
   return state_->heap.allocate(bytes);
 }
 
@@ -188,7 +193,7 @@ void Communicator::barrier(StreamRef stream) {
 }
 
 void Communicator::synchronize(StreamRef stream) {
-  state_->backend->bind();
+  const DeviceScope device(*state_->backend);
   state_->backend->synchronize(stream.native());
   state_->throw_if_broken();
 }
@@ -196,12 +201,12 @@ void Communicator::synchronize(StreamRef stream) {
 std::optional<Error> Communicator::async_error() const { return state_->error(); }
 
 Stream Communicator::create_stream() {
-  state_->backend->bind();
+  const DeviceScope device(*state_->backend);
   return Stream(state_->backend);
 }
 
 void Communicator::copy(void* to, const void* from, std::size_t bytes, StreamRef stream) {
-  state_->backend->bind();
+  const DeviceScope device(*state_->backend);
   state_->backend->copy(to, from, bytes, stream.native());
 }
 

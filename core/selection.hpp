@@ -67,7 +67,7 @@ class Selector {
   RuleList overrides_, builtin_;
 };
 
-/// The measured rules for a kind of machine; empty if there are none. See docs/tuning.md for where each comes from.
+/// Measured rules for a kind of machine, in the grammar of RuleList; empty where the estimates serve (so far everywhere).
 std::string_view builtin_rules(const Topology& topology);
 
 }  // namespace plait

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -29,8 +30,9 @@ Text as_text(std::string_view view) {
 
 void require_equal_texts(Bootstrap& bootstrap, std::string_view what, std::string_view mine) {
   const auto all = bootstrap.all_gather(as_text(mine));
+  const auto hashes = bootstrap.all_gather(std::hash<std::string_view>{}(mine));  // of what may not fit the text
   for (std::size_t rank = 1; rank < all.size(); ++rank)
-    if (all[rank] != all[0])
+    if (all[rank] != all[0] || hashes[rank] != hashes[0])
       throw Error(ErrorCode::mismatch, fmt::format("creating a communicator: ranks differ in {}: rank {} has {}, rank 0 has {}", what, rank,
                                                    all[rank].data(), all[0].data()));
 }
@@ -52,9 +54,7 @@ std::shared_ptr<Backend> open_for(const Bootstrap& bootstrap, BackendKind kind, 
   int ordinal = wanted;
   if (ordinal < 0) ordinal = device_of_thread(kind);
   if (ordinal < 0) ordinal = bootstrap.local_rank() % std::max(device_count(kind), 1);
-  auto backend = open_backend(kind, ordinal);
-  device_of_thread(kind) = ordinal;
-  return backend;
+  return open_backend(kind, ordinal);
 }
 
 /// A GPU target of which every rank has a device of its own, if there is one.
@@ -76,13 +76,17 @@ std::shared_ptr<Backend> find_gpu(Bootstrap& bootstrap, int device) {
 
 }  // namespace
 
+void remember_device(const Backend& backend) { device_of_thread(backend.info().backend) = backend.info().ordinal; }
+
 Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& options) {
+  if (options.timeout) bootstrap.set_timeout(*options.timeout);
   Settings settings{};
   agree(bootstrap, "creating a communicator", [&] {
     const std::chrono::duration<double> timeout(environment_seconds("PLAIT_TIMEOUT", 600));
     settings = {.scratch_bytes = environment_bytes("PLAIT_SCRATCH_BYTES", default_scratch),
                 .timeout = options.timeout.value_or(std::chrono::duration_cast<std::chrono::nanoseconds>(timeout)),
                 .check_calls = environment_integer("PLAIT_CHECK", 0, 0, 1) == 1};
+    if (settings.timeout.count() < 0) throw Error(ErrorCode::invalid_argument, "the timeout is negative");
     static_cast<void>(log::level());  // an unknown level is an error here and not in the middle of something
   });
   require_equal_texts(bootstrap, "version", PLAIT_VERSION);
@@ -90,6 +94,7 @@ Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& opti
       bootstrap, "settings",
       fmt::format("PLAIT_SCRATCH_BYTES={} PLAIT_TIMEOUT={} PLAIT_CHECK={} PLAIT_ALGO=\"{}\"", settings.scratch_bytes,
                   std::chrono::duration<double>(settings.timeout).count(), settings.check_calls, environment("PLAIT_ALGO").value_or("")));
+  bootstrap.set_timeout(settings.timeout);
   return settings;
 }
 

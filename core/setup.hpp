@@ -27,6 +27,10 @@ Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& opti
 /// of its own, else the host. Throws the same Error on all ranks if they ask for different backends, share a device, or lack one.
 std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOptions& options);
 
+/// Later communicators of this thread take the same device by default: one over a part of the ranks numbers them anew. To be called once a
+/// communicator stands.
+void remember_device(const Backend& backend);
+
 /// Collective.
 Topology discover_topology(Bootstrap& bootstrap, const Backend& backend, const Settings& settings);
 

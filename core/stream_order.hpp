@@ -11,7 +11,7 @@ namespace plait {
 /// business, as for any memory that two streams share.
 class StreamOrder {
  public:
-  explicit StreamOrder(std::shared_ptr<Backend> backend) : backend_(std::move(backend)), last_call_(backend_->create_event()) {}
+  explicit StreamOrder(std::shared_ptr<Backend> backend) : backend_(std::move(backend)), last_call_(backend_->create_event(false)) {}
 
   /// Before a call on `stream` is enqueued. True: `leave` must follow.
   bool enter(NativeStream stream);

@@ -15,7 +15,7 @@ Watchdog::Watchdog(std::shared_ptr<Backend> backend, std::uint32_t* claimed, std
 
 Watchdog::~Watchdog() {
   try {
-    backend_->bind();
+    const DeviceScope device(*backend_);
     backend_->synchronize_device();  // kernels look at the words until they end
   } catch (const std::exception&) {  // a device that is lost runs none
   }

@@ -15,9 +15,8 @@ std::size_t lines(std::size_t bytes) { return (bytes + line - 1) / line * line; 
 
 }  // namespace
 
-AlgorithmMemory::AlgorithmMemory(std::shared_ptr<Backend> backend, Bootstrap& bootstrap, SymmetricHeap& heap, const Topology& topology,
-                                 const std::vector<const Algorithm*>& algorithms)
-    : backend_(std::move(backend)) {
+AlgorithmMemory::AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootstrap& bootstrap, SymmetricHeap& heap,
+                                 const Topology& topology, const std::vector<const Algorithm*>& algorithms) {
   std::size_t symmetric = 0, local = line;
   struct Offsets {
     std::size_t scratch, signals, counters;
@@ -35,19 +34,14 @@ AlgorithmMemory::AlgorithmMemory(std::shared_ptr<Backend> backend, Bootstrap& bo
                                                          format_bytes(topology.scratch_limit), bytes_, topology.ranks));
   window_ = heap.allocate(symmetric, "allocating scratch memory");
   agree(bootstrap, "allocating counters", [&] {
-    counters_ = static_cast<std::uint32_t*>(backend_->allocate(local));
-    backend_->fill(counters_, 0, local, nullptr);
-    backend_->synchronize(nullptr);
+    counters_ = {static_cast<std::uint32_t*>(backend->allocate(local)), Deallocate{backend}};
+    backend->fill(counters_.get(), 0, local, nullptr);
+    backend->synchronize(nullptr);
   });
   const WindowView view = window_->view();
   for (const Offsets& offset : offsets)
     grants_.push_back(
-        {.scratch = view.at(offset.scratch), .signals = view.at(offset.signals), .counters = counters_ + offset.counters / word});
-}
-
-AlgorithmMemory::~AlgorithmMemory() {
-  window_.reset();  // waits for the device
-  backend_->deallocate(counters_);
+        {.scratch = view.at(offset.scratch), .signals = view.at(offset.signals), .counters = counters_.get() + offset.counters / word});
 }
 
 }  // namespace plait

@@ -13,21 +13,21 @@ namespace plait {
 class AlgorithmMemory {
  public:
   /// Collective. Throws Error(invalid_argument) if the algorithms need more than the topology's `scratch_limit`.
-  AlgorithmMemory(std::shared_ptr<Backend> backend, Bootstrap& bootstrap, SymmetricHeap& heap, const Topology& topology,
+  AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootstrap& bootstrap, SymmetricHeap& heap, const Topology& topology,
                   const std::vector<const Algorithm*>& algorithms);
-  ~AlgorithmMemory();
-  AlgorithmMemory(const AlgorithmMemory&) = delete;
-  AlgorithmMemory& operator=(const AlgorithmMemory&) = delete;
 
   const Grant& of(std::size_t algorithm) const { return grants_[algorithm]; }
   /// Set by the first spin of a kernel that expires.
-  std::uint32_t* claimed() const { return counters_; }
+  std::uint32_t* claimed() const { return counters_.get(); }
   std::size_t bytes() const { return bytes_; }
 
  private:
-  std::shared_ptr<Backend> backend_;
+  struct Deallocate {
+    std::shared_ptr<Backend> backend;
+    void operator()(std::uint32_t* pointer) const noexcept { backend->deallocate(pointer); }
+  };
+  std::unique_ptr<std::uint32_t, Deallocate> counters_;  // the first one is `claimed`; outlives the window, whose end waits for the device
   std::shared_ptr<Window> window_;
-  std::uint32_t* counters_ = nullptr;  // the first one is `claimed`
   std::vector<Grant> grants_;
   std::size_t bytes_ = 0;
 };

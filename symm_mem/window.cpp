@@ -18,9 +18,11 @@ Window::Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange>
 
 Window::~Window() {
   try {
-    backend_->bind();
+    const DeviceScope device(*backend_);
     backend_->synchronize_device();  // no kernel of this rank uses the mappings any more
-  } catch (const std::exception&) {  // a device that is lost has no kernels either
+  } catch (const std::exception&) {
+    // A stream is being captured, or the device is lost: whether a kernel still uses the mapping can't be known, so it stays for good.
+    static_cast<void>(new std::shared_ptr<SymmetricRange>(std::move(range_)));
   }
 }
 
@@ -55,8 +57,8 @@ std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes,
 std::shared_ptr<Window> SymmetricHeap::allocate(std::size_t bytes, const char* what) {
   auto range = allocate_range(bytes, what);
   auto window = std::make_shared<Window>(backend_, std::move(range), bootstrap_.rank(), bootstrap_.size(), bytes);
-  std::erase_if(windows_, [](const auto& entry) { return entry.second.expired(); });
-  windows_[window->local()] = window;
+  std::erase_if(windows_, [](const auto& entry) { return entry.second.window.expired(); });
+  windows_[window->local()] = {window, ++allocations_};
   return window;
 }
 
@@ -64,10 +66,17 @@ std::shared_ptr<Window> SymmetricHeap::find(const void* pointer, std::size_t byt
   const auto* address = static_cast<const std::byte*>(pointer);
   auto next = windows_.upper_bound(address);
   if (next == windows_.begin()) return nullptr;
-  auto window = std::prev(next)->second.lock();
+  auto window = std::prev(next)->second.window.lock();
   if (!window) return nullptr;
   const auto offset = static_cast<std::size_t>(address - window->local());
   return offset <= window->bytes() && bytes <= window->bytes() - offset ? window : nullptr;
+}
+
+std::string SymmetricHeap::describe(const void* pointer) const {
+  if (!find(pointer, 0)) return "ordinary memory";
+  const auto* address = static_cast<const std::byte*>(pointer);
+  const auto& [local, entry] = *std::prev(windows_.upper_bound(address));
+  return fmt::format("symmetric memory {} + {} bytes", entry.number, address - local);
 }
 
 const std::shared_ptr<Window>& Workspace::ensure(std::size_t bytes) {

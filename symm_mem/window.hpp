@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 
 #include "backends/backend.hpp"
 #include "plait/bootstrap.hpp"
@@ -41,7 +42,7 @@ class SymmetricHeap {
   SymmetricHeap(std::shared_ptr<Backend> backend, Bootstrap& bootstrap) : backend_(std::move(backend)), bootstrap_(bootstrap) {}
 
   /// Collective. Zeroed memory. All ranks throw the same `Error`: `mismatch` if sizes differ (naming the ranks), `out_of_memory` if a rank
-  /// runs out, `no_peer_access` if a rank can't map a peer's. `what` names the caller in messages. Zero bytes give a window without memory.
+  /// runs out, `no_peer_access` if a rank can't map a peer's. `what` names the caller in messages.
   std::shared_ptr<Window> allocate(std::size_t bytes, const char* what = "allocate");
 
   /// The mapping alone, for memory that `find` need not know.
@@ -49,13 +50,21 @@ class SymmetricHeap {
 
   /// The window that holds [pointer, pointer + bytes) in this rank's copy, or null. Local, never communicates.
   std::shared_ptr<Window> find(const void* pointer, std::size_t bytes) const;
+  /// "symmetric memory 3 + 512 bytes": which allocation of this heap, in the order of the calls, and where in it. Equal on all ranks for
+  /// equal places.
+  std::string describe(const void* pointer) const;
 
  private:
   void check_equal(std::size_t bytes, const char* what);
 
   std::shared_ptr<Backend> backend_;
   Bootstrap& bootstrap_;
-  mutable std::map<const std::byte*, std::weak_ptr<Window>> windows_;  // by local address; expired entries go with the next allocation
+  std::size_t allocations_ = 0;
+  struct Entry {
+    std::weak_ptr<Window> window;
+    std::size_t number;
+  };
+  std::map<const std::byte*, Entry> windows_;  // by local address; expired entries go with the next allocation
 };
 
 /// A window that is reused while it is large enough and grows otherwise: for the scratch memory of calls whose need isn't known beforehand.

@@ -9,11 +9,12 @@
 // block.
 //
 // Why no barrier is needed. Data and flag of a packet arrive together, so polling the flag is enough to read the data. The scratch of a
-// block has two halves, used by odd and even epochs, and within them every packet slot has one writer (a thread of a peer) and one reader
-// (the thread of the same number here). A thread writes half e & 1 of a peer in round e only after it has finished round e - 1, for which
-// it needed that peer's packets of round e - 1, which the peer's thread sent after it had finished round e - 2, the last one that read this
-// half. Which thread owns a slot may change from call to call, with the number of threads; between calls, the end of the kernel orders all
-// threads of a rank. A block uses only its own part of scratch and its own epoch, so this holds for each block whatever the others do.
+// block has two halves, used by odd and even epochs, and within them every slot has one writing rank. A block writes half e & 1 of a peer
+// in round e only after one of its threads has finished round e - 1 and the block has synchronised (within a call by `sync`, between calls
+// by the end of the kernel). That thread needed the peer's packets of round e - 1, which the peer's block sent after it had synchronised in
+// the same way, so after all of its threads had finished round e - 2, the last one that read this half. Without the `sync`, a short last
+// round, in which most threads have no packet, would let a block overtake a peer's thread by two rounds. A block uses only its own part of
+// scratch and its own epoch, so this holds for each block whatever the others do.
 #pragma once
 #include "backends/device.hpp"
 #include "backends/kernel_table.hpp"
@@ -67,6 +68,7 @@ struct Kernel {
     Epoch epoch{a.epochs[dev.block()]};
 
     for (std::size_t begin = stripe.begin; begin < stripe.end; begin += a.layout.slots) {
+      if (begin != stripe.begin) dev.sync();  // the whole block has finished the last round before anybody sends in this one
       epoch = epoch.next();
       const std::size_t size = stripe.end - begin < a.layout.slots ? stripe.end - begin : a.layout.slots;
 

@@ -12,12 +12,12 @@
 // Resources: blocks * 2 halves * (log2(p) + 1) slots * packets of scratch, one epoch a block.
 //
 // Why no barrier is needed. As in oneshot_ll a packet's flag says that its data is there, and a slot (one a step, so that a fast partner's
-// later step never meets an earlier one) has one writer and one reader thread. Two halves serve odd and even epochs. The writer of a slot
-// reuses a half in round e only after it has finished round e - 1, and in that round it received a packet from the slot's reader: the
-// partners of a doubling step exchange packets in both directions, and host and guest do so by steps 1 and 3. The reader sent that packet
-// after it had finished round e - 2, the last that read this half. For step 3 the order is the other way round within a round: the host
-// writes the guest's slot in round e after it has received the guest's packet of round e, sent after the guest finished round e - 1. Blocks
-// don't share slots or epochs.
+// later step never meets an earlier one) has one writing and one reading rank. Two halves serve odd and even epochs. The block that writes
+// a slot reuses a half in round e only after one of its threads has finished round e - 1 and the block has synchronised, and in that round
+// it received a packet from the slot's reader: the partners of a doubling step exchange packets in both directions, and host and guest do
+// so by steps 1 and 3. The reader's block sent that packet after it had synchronised, so after all of its threads had finished round e - 2,
+// the last that read this half. For step 3 the order is the other way round within a round: the host writes the guest's slot in round e
+// after it has received the guest's packet of round e, sent after the guest finished round e - 1. Blocks don't share slots or epochs.
 #pragma once
 #include "algorithms/recursive_doubling/schedule.hpp"
 #include "backends/device.hpp"
@@ -63,6 +63,7 @@ struct Kernel {
     Epoch epoch{a.epochs[dev.block()]};
 
     for (std::size_t begin = stripe.begin; begin < stripe.end; begin += a.layout.slots) {
+      if (begin != stripe.begin) dev.sync();  // the whole block has finished the last round before anybody sends in this one
       epoch = epoch.next();
       const std::size_t size = stripe.end - begin < a.layout.slots ? stripe.end - begin : a.layout.slots;
       for (int stage = 0; stage < a.schedule.stages(); ++stage)

@@ -54,7 +54,7 @@ class Ring final : public AllReduceAlgorithm {
 
  private:
   static Layout layout(const Topology& topology) {
-    // A quarter of the scratch memory; slots of 4 KB to 128 KB.
+    // Half of the scratch memory; slots of 4 KB to 128 KB.
     const Layout line{.slot_bytes = 64, .slots = slots};
     return {.slot_bytes = 64 * std::size_t{slots_within(topology.scratch_limit / 2, line.bytes(max_channels), 64, 2048)}, .slots = slots};
   }

@@ -27,7 +27,9 @@ cudaStream_t at(NativeStream stream) { return static_cast<cudaStream_t>(stream);
 
 class CudaEvent final : public Event {
  public:
-  CudaEvent() { check(cudaEventCreate(&event_), "cudaEventCreate"); }
+  explicit CudaEvent(bool timed) {
+    check(cudaEventCreateWithFlags(&event_, timed ? cudaEventDefault : cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  }
   ~CudaEvent() override { cudaEventDestroy(event_); }
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
@@ -90,10 +92,18 @@ DeviceInfo describe(int ordinal) {
 
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(int ordinal) : info_(describe(ordinal)) { CudaBackend::bind(); }
+  explicit CudaBackend(int ordinal) : info_(describe(ordinal)) { check(cudaSetDevice(ordinal), "cudaSetDevice"); }
 
   const DeviceInfo& info() const noexcept override { return info_; }
-  void bind() override { check(cudaSetDevice(info_.ordinal), "cudaSetDevice"); }
+  int bind() override {
+    int current = 0;
+    check(cudaGetDevice(&current), "cudaGetDevice");
+    if (current != info_.ordinal) check(cudaSetDevice(info_.ordinal), "cudaSetDevice");
+    return current;
+  }
+  void restore(int previous) noexcept override {
+    if (previous != info_.ordinal) cudaSetDevice(previous);
+  }
 
   void* allocate(std::size_t bytes) override {
     void* pointer = nullptr;
@@ -132,7 +142,7 @@ class CudaBackend final : public Backend {
     check(cudaStreamIsCapturing(at(stream), &status), "cudaStreamIsCapturing");
     return status != cudaStreamCaptureStatusNone;
   }
-  std::unique_ptr<Event> create_event() override { return std::make_unique<CudaEvent>(); }
+  std::unique_ptr<Event> create_event(bool timed) override { return std::make_unique<CudaEvent>(timed); }
   void begin_capture(NativeStream stream) override {
     check(cudaStreamBeginCapture(at(stream), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
   }

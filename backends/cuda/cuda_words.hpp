@@ -56,7 +56,9 @@ class Words {
  public:
   static constexpr std::size_t pack_bytes = 16;
 
-  __device__ explicit Words(const Watch& watch) : watch_(watch) {}
+  /// Asks whether an earlier call has given up: then this one must send nothing that its peers take for that call's. The answer is on its
+  /// way while the kernel loads its epoch, so it costs no time.
+  __device__ explicit Words(const Watch& watch) : watch_(watch), broken_(watch.claimed == nullptr ? 0 : load_relaxed(watch.claimed)) {}
 
   __device__ unsigned block() const { return blockIdx.x; }
   __device__ unsigned blocks() const { return gridDim.x; }
@@ -93,6 +95,7 @@ class Words {
   }
 
   __device__ void signal(std::uint32_t* slot, std::uint32_t value) {
+    if (broken_ != 0) return;
     asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(slot), "r"(value) : "memory");
   }
 
@@ -108,6 +111,7 @@ class Words {
 
   /// One 16-byte store. Each of its 8-byte halves is a single-copy atomic access and carries its own flag.
   __device__ void put(Packet* packet, PacketData data, std::uint32_t flag) {
+    if (broken_ != 0) return;
     const std::uint64_t low = data.word[0] | (std::uint64_t{flag} << 32), high = data.word[1] | (std::uint64_t{flag} << 32);
     asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};" ::"l"(packet), "l"(low), "l"(high) : "memory");
   }
@@ -144,6 +148,7 @@ class Words {
   /// About forty microseconds of plain polling, then with patience.
   template <class Ready>
   __device__ bool spin(Ready ready, const Waiting& who, std::uint32_t expected, const std::uint32_t& seen) {
+    if (broken_ != 0) return false;
 #pragma unroll 1
     for (int i = 0; i < 64; ++i)
       if (ready()) return true;
@@ -157,6 +162,7 @@ class Words {
   }
 
   const Watch& watch_;
+  std::uint32_t broken_;
 };
 
 }  // namespace plait::cuda

@@ -85,8 +85,8 @@ class HostGraph final : public Graph {
  public:
   HostGraph(HostStream& default_stream, std::shared_ptr<TaskList> list) : default_stream_(default_stream), list_(std::move(list)) {}
   void launch(NativeStream stream) override {
-    resolve(stream, default_stream_).push([list = list_] {
-      for (const Task& task : *list) task();
+    resolve(stream, default_stream_).push([list = list_](HostStream& running) {
+      for (const Task& task : *list) task(running);
     });
   }
 
@@ -101,7 +101,7 @@ class HostEvent final : public Event {
   explicit HostEvent(HostStream& default_stream) : default_stream_(default_stream) {}
   void record(NativeStream stream) override {
     const auto number = ++recorded_;
-    resolve(stream, default_stream_).push([state = state_, number] { state->reach(number); });
+    resolve(stream, default_stream_).push([state = state_, number](HostStream&) { state->reach(number); });
   }
   bool done() override {
     const std::lock_guard lock(state_->mutex);
@@ -109,7 +109,7 @@ class HostEvent final : public Event {
   }
   void synchronize() override { state_->wait_for(recorded_); }
   void wait_in(NativeStream stream) override {
-    resolve(stream, default_stream_).push([state = state_, number = recorded_] { state->wait_for(number); });
+    resolve(stream, default_stream_).push([state = state_, number = recorded_](HostStream&) { state->wait_for(number); });
   }
   double milliseconds_since(const Event& earlier) const override {
     const auto& other = dynamic_cast<const HostEvent&>(earlier);
@@ -184,7 +184,8 @@ class HostBackend final : public Backend {
   }
 
   const DeviceInfo& info() const noexcept override { return info_; }
-  void bind() override {}
+  int bind() override { return 0; }
+  void restore(int) noexcept override {}
 
   void* allocate(std::size_t bytes) override {
     void* pointer = std::aligned_alloc(line, (bytes + line - 1) / line * line + line);
@@ -199,10 +200,10 @@ class HostBackend final : public Backend {
   }
   void deallocate_pinned(void* pointer) noexcept override { std::free(pointer); }
   void copy(void* to, const void* from, std::size_t bytes, NativeStream stream) override {
-    if (bytes != 0) at(stream).push([=] { std::memmove(to, from, bytes); });
+    if (bytes != 0) at(stream).push([=](HostStream&) { std::memmove(to, from, bytes); });
   }
   void fill(void* to, unsigned char value, std::size_t bytes, NativeStream stream) override {
-    if (bytes != 0) at(stream).push([=] { std::memset(to, value, bytes); });
+    if (bytes != 0) at(stream).push([=](HostStream&) { std::memset(to, value, bytes); });
   }
   std::size_t granularity() const noexcept override { return page; }
   std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token) override {
@@ -223,18 +224,20 @@ class HostBackend final : public Backend {
   }
   void synchronize(NativeStream stream) override { at(stream).synchronize(); }
   void synchronize_device() override {
-    default_stream_.synchronize();
+    if (!default_stream_.is_capturing()) default_stream_.synchronize();
     const std::lock_guard lock(mutex_);
     for (const auto& stream : streams_)
       if (!stream->is_capturing()) stream->synchronize();
   }
   bool is_capturing(NativeStream stream) override { return at(stream).is_capturing(); }
-  std::unique_ptr<Event> create_event() override { return std::make_unique<HostEvent>(default_stream_); }
+  std::unique_ptr<Event> create_event(bool) override { return std::make_unique<HostEvent>(default_stream_); }
   void begin_capture(NativeStream stream) override { at(stream).begin_capture(); }
   std::unique_ptr<Graph> end_capture(NativeStream stream) override {
     return std::make_unique<HostGraph>(default_stream_, at(stream).end_capture());
   }
-  void host_call(NativeStream stream, std::function<void()> function) override { at(stream).push(std::move(function)); }
+  void host_call(NativeStream stream, std::function<void()> function) override {
+    at(stream).push([function = std::move(function)](HostStream&) { function(); });
+  }
 
   KernelHandle find_kernel(std::string_view family, DataType type) const override {
     return KernelTable<HostKernel>::instance().find(family, type);
@@ -247,7 +250,7 @@ class HostBackend final : public Backend {
     launch->shape = shape;
     launch->watch = watch;
     std::memcpy(launch->args, args, bytes);
-    host_stream.push([launch = std::move(launch), &pool = host_stream.pool()] { pool.run(*launch); });
+    host_stream.push([launch = std::move(launch)](HostStream& running) { running.pool().run(*launch); });
   }
   void load_kernels() override {}
 

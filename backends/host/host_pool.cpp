@@ -24,7 +24,8 @@ Pool::~Pool() {
 }
 
 void Pool::run(const Launch& launch) {
-  if (std::atomic_ref(*launch.watch.claimed).load(std::memory_order_acquire) != 0) return;  // the communicator is broken
+  // After a call that gave up, the next ones would send packets that its peers still wait for.
+  if (launch.watch.claimed != nullptr && std::atomic_ref(*launch.watch.claimed).load(std::memory_order_acquire) != 0) return;
   const unsigned blocks = launch.shape.blocks, threads = launch.shape.threads;
   const unsigned workers = std::min(settings().workers, blocks);
   if (workers * threads == 1) {

@@ -5,9 +5,10 @@
 namespace plait::host {
 
 HostStream::~HostStream() {
-  synchronize();
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    capture_.reset();  // what was captured and never ended is forgotten
+    drain(lock);
     stop_ = true;
   }
   wake_.notify_one();
@@ -32,9 +33,15 @@ void HostStream::run_front(std::unique_lock<std::mutex>& lock) {
   queue_.pop_front();
   running_ = true;
   lock.unlock();
-  task();
+  std::exception_ptr failure;
+  try {
+    task(*this);
+  } catch (...) {
+    failure = std::current_exception();
+  }
   task = nullptr;  // what it owns is released before the stream counts as idle
   lock.lock();
+  if (!failure_) failure_ = failure;
   running_ = false;
 }
 
@@ -50,9 +57,7 @@ void HostStream::work() {
   }
 }
 
-void HostStream::synchronize() {
-  std::unique_lock lock(mutex_);
-  if (capture_) throw Error(ErrorCode::invalid_argument, "synchronize: the stream is being captured");
+void HostStream::drain(std::unique_lock<std::mutex>& lock) {
   while (!queue_.empty() || running_) {
     if (running_) {
       idle_.wait(lock, [this] { return !running_; });
@@ -61,6 +66,13 @@ void HostStream::synchronize() {
       idle_.notify_all();
     }
   }
+}
+
+void HostStream::synchronize() {
+  std::unique_lock lock(mutex_);
+  if (capture_) throw Error(ErrorCode::invalid_argument, "synchronize: the stream is being captured");
+  drain(lock);
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
 bool HostStream::is_capturing() {

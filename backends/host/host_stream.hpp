@@ -2,6 +2,7 @@
 #pragma once
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -12,7 +13,9 @@
 
 namespace plait::host {
 
-using Task = std::function<void()>;
+class HostStream;
+/// Gets the stream that runs it: a captured task may run on another than the one it was captured on.
+using Task = std::function<void(HostStream&)>;
 
 /// Tasks in the order they were captured.
 using TaskList = std::vector<Task>;
@@ -27,7 +30,7 @@ class HostStream {
   /// Appends a task; returns at once. While capturing, the task is recorded instead.
   void push(Task task);
   /// Returns when all tasks pushed so far have run. Runs them itself when the stream's thread is not already at it: that saves a
-  /// wake-up, a third of the time of a small call.
+  /// wake-up, a third of the time of a small call. Rethrows the first exception of a task since the last call.
   void synchronize();
 
   bool is_capturing();
@@ -39,11 +42,13 @@ class HostStream {
  private:
   void work();
   void run_front(std::unique_lock<std::mutex>& lock);
+  void drain(std::unique_lock<std::mutex>& lock);
 
   std::mutex mutex_;
   std::condition_variable wake_, idle_;
   std::deque<Task> queue_;
-  bool running_ = false;  // somebody is inside a task
+  std::exception_ptr failure_;  // the first of a task
+  bool running_ = false;        // somebody is inside a task
   bool stop_ = false;
   bool asleep_ = false;  // the worker waits for work
   std::shared_ptr<TaskList> capture_;

@@ -36,7 +36,8 @@ class Communicator {
  public:
   /// One rank per process of `comm`, which is duplicated. Collective. See `make_mpi_bootstrap`, `CommunicatorOptions`.
   static Communicator from_mpi(MPI_Comm comm, const CommunicatorOptions& options = {});
-  /// Over any bootstrap. Collective. Throws the same `Error` on all ranks if they disagree on settings, span several nodes, share a GPU
+  /// Over any bootstrap. Collective. The rank's device is the thread's current one afterwards; no other call changes that.
+  /// Throws the same `Error` on all ranks if they disagree on settings, span several nodes, share a GPU
   /// or can't reach each other's memory.
   static Communicator create(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorOptions& options = {});
 
