@@ -70,6 +70,7 @@ class SymmetricRange {
 /// A kernel that is compiled into this process for one target, ready to launch. Opaque; never freed.
 using KernelHandle = const void*;
 
+/// All methods but `info`, `bind` and `restore` want this device to be the thread's current one: see DeviceScope.
 class Backend {
  public:
   virtual ~Backend() = default;

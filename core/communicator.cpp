@@ -94,6 +94,7 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const Communi
   memory_ = std::make_unique<AlgorithmMemory>(backend, *bootstrap, heap, selector.topology(), algorithms_);
   agree(*bootstrap, "creating the watchdog",
         [&] { watchdog_ = std::make_unique<Watchdog>(backend, memory_->claimed(), settings.timeout, bootstrap->rank()); });
+  remember_device(*backend);
 }
 
 /// Finds out whether both buffers are symmetric memory.
@@ -120,7 +121,6 @@ void CommunicatorState::enqueue(const Call& described, const void* send, void* r
       throw_if_broken();
       check_call(call, buffers, bootstrap->rank());
     });
-    remember_device(*backend);
   } else {
     check_call(call, buffers, bootstrap->rank());
     throw_if_broken();
