@@ -31,7 +31,8 @@ std::unique_ptr<Backend> open_backend(BackendKind kind, int ordinal) {
   const int count = device_count(kind);
   if (count == 0) throw Error(ErrorCode::unsupported, fmt::format("backend {}: {}", name_of(kind), why_no_device(kind)));
   if (kind != BackendKind::host && (ordinal < 0 || ordinal >= count))
-    throw Error(ErrorCode::invalid_argument, fmt::format("backend {}: device {} does not exist, there are {}", name_of(kind), ordinal, count));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("backend {}: device {} does not exist, there are {}", name_of(kind), ordinal, count));
   return entries()[kind].open(ordinal);
 }
 
