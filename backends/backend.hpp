@@ -27,7 +27,8 @@ struct DeviceInfo {
   std::size_t memory = 0;  // bytes
   // Model of the links, for estimates; measured on the machines that docs/tuning.md names.
   double launch_us = 0;         // from one kernel to the next in a graph
-  double hop_us = 0;            // a flag, one way
+  double hop_us = 0;            // a packet, one way, until it has been read
+  double signal_us = 0;         // a block's signal, one way: release, flight, acquire, and the threads of both blocks brought together
   double link_bandwidth = 0;    // bytes a microsecond out of one device, all peers together
   double packet_bandwidth = 0;  // the same for flagged packets, flags included
 };

@@ -26,7 +26,8 @@ struct Topology {
   unsigned max_block_threads = 1;
   std::size_t scratch_limit = 0;  // bytes a rank, PLAIT_SCRATCH_BYTES
   double launch_us = 0;           // from one kernel to the next in a graph
-  double hop_us = 0;              // a flag, one way
+  double hop_us = 0;              // a packet, one way, until it has been read
+  double signal_us = 0;           // a block's signal, one way
   double bandwidth = 0;           // bytes a microsecond out of one rank, all peers together
   double packet_bandwidth = 0;    // the same for flagged packets, flags included
 };

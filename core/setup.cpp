@@ -126,11 +126,11 @@ Topology discover_topology(Bootstrap& bootstrap, const Backend& backend, const S
                             bootstrap.size(), bootstrap.nodes()));
   struct Facts {
     unsigned units, block_threads, max_block_threads;
-    double launch, hop, bandwidth, packet_bandwidth;
+    double launch, hop, signal, bandwidth, packet_bandwidth;
   };
   const DeviceInfo& info = backend.info();
   const auto facts = bootstrap.all_gather(Facts{info.units, info.block_threads, info.max_block_threads, info.launch_us, info.hop_us,
-                                                info.link_bandwidth, info.packet_bandwidth});
+                                                info.signal_us, info.link_bandwidth, info.packet_bandwidth});
   const auto architectures = bootstrap.all_gather(as_text(info.architecture));
   Topology topology{.backend = info.backend, .ranks = bootstrap.size(), .architecture = info.architecture};
   if (std::any_of(architectures.begin(), architectures.end(), [&](const Text& other) { return other != architectures[0]; }))
@@ -143,6 +143,7 @@ Topology discover_topology(Bootstrap& bootstrap, const Backend& backend, const S
   topology.max_block_threads = least(&Facts::max_block_threads);
   topology.launch_us = most(&Facts::launch);
   topology.hop_us = most(&Facts::hop);
+  topology.signal_us = most(&Facts::signal);
   topology.bandwidth = least(&Facts::bandwidth);
   topology.packet_bandwidth = least(&Facts::packet_bandwidth);
   topology.scratch_limit = settings.scratch_bytes;

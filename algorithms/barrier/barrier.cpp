@@ -19,7 +19,7 @@ class Barrier final : public Algorithm {
   std::vector<LaunchShape> shapes(const Call&, const Topology& topology) const override {
     return {{.blocks = 1, .threads = std::min(32u, topology.block_threads)}};
   }
-  double estimate(const Call&, const Topology& topology) const override { return topology.launch_us + topology.hop_us; }
+  double estimate(const Call&, const Topology& topology) const override { return topology.launch_us + topology.signal_us; }
 
   void enqueue(const Call&, const Buffers&, LaunchShape shape, LaunchContext& context) const override {
     const Args args{

@@ -86,6 +86,7 @@ DeviceInfo describe(int ordinal) {
           .memory = properties.totalGlobalMem,
           .launch_us = 0.5,
           .hop_us = 1.2,
+          .signal_us = 2.5,
           .link_bandwidth = bandwidth,
           .packet_bandwidth = bandwidth * 0.6};
 }

@@ -179,7 +179,9 @@ class HostBackend final : public Backend {
       .memory = std::size_t{system.totalram} * system.mem_unit,
       .launch_us = 0.1,
       .hop_us = 0.2,
-      .link_bandwidth = 5e3
+      .signal_us = 0.1,
+      .link_bandwidth = 10e3,
+      .packet_bandwidth = 0.9e3,
     };
   }
 

@@ -64,6 +64,8 @@ Topology topology_of(const std::vector<BackendFacts>& backends, int ranks) {
   topology.scratch_limit = environment_bytes("PLAIT_SCRATCH_BYTES", default_scratch);
   topology.launch_us = device.launch_us;
   topology.hop_us = device.hop_us;
+  topology.signal_us = device.signal_us;
+  topology.packet_bandwidth = device.packet_bandwidth;
   topology.bandwidth = device.link_bandwidth;
   return topology;
 }
