@@ -42,7 +42,7 @@ class Aged final : public Algorithm {
 /// The names of the originals; registers their twins first.
 std::vector<std::string> aged() {
   static const std::vector<std::string> names = [] {
-    const auto originals = all_reduce_algorithms();
+    auto originals = all_reduce_algorithms();
     for (const std::string& name : originals) Registry::instance().add(std::make_unique<Aged>(*Registry::instance().find(name)));
     return originals;
   }();
