@@ -54,6 +54,19 @@ struct Watch {
   std::int32_t rank = 0;
 };
 
+/// Everything in the record but its state, which the target stores after it.
+PLAIT_DEVICE void describe(DiagnosticRecord& record, const Watch& watch, std::uint32_t block, Waiting who, std::uint32_t expected,
+                           std::uint32_t seen) {
+  record.rank = watch.rank;
+  record.peer = who.peer;
+  record.algorithm = watch.algorithm;
+  record.block = block;
+  record.step = who.step;
+  record.expected = expected;
+  record.seen = seen;
+  record.call = watch.call;
+}
+
 /// Bytes of kernel arguments that every target accepts.
 inline constexpr std::size_t max_kernel_args = 1024;
 

@@ -36,16 +36,8 @@ class Patience {
  private:
   __device__ void report(unsigned block, Waiting who, std::uint32_t expected, std::uint32_t seen) {
     if (atomicCAS(watch_.claimed, 0u, 1u) != 0u) return;
-    DiagnosticRecord& record = *watch_.record;
-    record.rank = watch_.rank;
-    record.peer = who.peer;
-    record.algorithm = watch_.algorithm;
-    record.block = block;
-    record.step = who.step;
-    record.expected = expected;
-    record.seen = seen;
-    record.call = watch_.call;
-    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(&record.state), "r"(1u) : "memory");
+    describe(*watch_.record, watch_, block, who, expected, seen);
+    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(&watch_.record->state), "r"(1u) : "memory");
   }
 
   const Watch& watch_;

@@ -123,16 +123,8 @@ class Words {
   void report(Waiting who, std::uint32_t expected, std::uint32_t seen) {
     std::uint32_t free = 0;
     if (!std::atomic_ref(*watch_.claimed).compare_exchange_strong(free, 1)) return;
-    DiagnosticRecord& record = *watch_.record;
-    record.rank = watch_.rank;
-    record.peer = who.peer;
-    record.algorithm = watch_.algorithm;
-    record.block = block_;
-    record.step = who.step;
-    record.expected = expected;
-    record.seen = seen;
-    record.call = watch_.call;
-    std::atomic_ref(record.state).store(1, std::memory_order_release);
+    describe(*watch_.record, watch_, block_, who, expected, seen);
+    std::atomic_ref(watch_.record->state).store(1, std::memory_order_release);
   }
 
   static void pause() {
