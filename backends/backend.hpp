@@ -56,13 +56,16 @@ class Graph {
   virtual void launch(NativeStream stream) = 0;
 };
 
-/// One virtual range in which rank r's memory of a symmetric allocation lies at `base + r * stride`.
+/// A symmetric allocation: the memory of every rank, mapped into this process.
 /// Unmaps everything when destroyed; the memory itself lives until the last rank has unmapped it.
 class SymmetricRange {
  public:
   virtual ~SymmetricRange() = default;
-  virtual WindowView view() const noexcept = 0;
-  /// Creates the memory of this rank, zeroed, and returns the descriptor that peers import.
+  /// Where rank `rank`'s copy lies, once it was created or imported.
+  virtual std::byte* address(int rank) const noexcept = 0;
+  /// What kernels of rank `rank` of this process get.
+  virtual WindowView view(int rank) const noexcept = 0;
+  /// Creates the memory of this rank, zeroed, and returns the descriptor that peers import: theirs keeps the memory alive.
   virtual UniqueFd create_local(int rank) = 0;
   /// Maps a peer's memory. Throws `Error(no_peer_access)` if this device can't reach it.
   virtual void import_peer(int rank, UniqueFd descriptor) = 0;

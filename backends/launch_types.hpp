@@ -14,15 +14,17 @@ struct LaunchShape {
   friend constexpr bool operator==(const LaunchShape&, const LaunchShape&) = default;
 };
 
-/// A symmetric allocation as a kernel sees it: rank r's copy lies at `base + r * stride`, in every rank's own address space.
+/// A symmetric allocation as a kernel of one rank sees it: where every rank's copy lies in this rank's address space.
 struct WindowView {
-  std::byte* base = nullptr;
-  std::size_t stride = 0;
+  std::byte* own = nullptr;                   // this rank's copy
+  std::ptrdiff_t stride = 0;                  // from a rank's copy to the next one's, where the target can lay them out so
+  const std::ptrdiff_t* distances = nullptr;  // else, in device memory: from the own copy to rank r's
+  int rank = 0;                               // this rank
 
-  PLAIT_DEVICE std::byte* peer_ptr(int rank, std::size_t offset = 0) const {
-    return base + static_cast<std::size_t>(rank) * stride + offset;
+  PLAIT_DEVICE std::byte* peer_ptr(int peer, std::size_t offset = 0) const {
+    return own + (distances != nullptr ? distances[peer] : (peer - rank) * stride) + offset;
   }
-  PLAIT_DEVICE WindowView at(std::size_t offset) const { return {base + offset, stride}; }
+  PLAIT_DEVICE WindowView at(std::size_t offset) const { return {own + offset, stride, distances, rank}; }
 };
 
 /// Whom a spin waits for, for the record that is written if it never ends.

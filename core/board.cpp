@@ -38,7 +38,7 @@ Board::Board(Bootstrap& bootstrap) : rank_(bootstrap.rank()) {
   }
 }
 
-Board::Page& Board::page(int rank) const { return *reinterpret_cast<Page*>(range_->view().peer_ptr(rank)); }
+Board::Page& Board::page(int rank) const { return *reinterpret_cast<Page*>(range_->address(rank)); }
 
 void Board::publish(std::uint64_t sequence, const Call& call, std::string_view algorithm) {
   Page& mine = page(rank_);

@@ -24,10 +24,10 @@ class Window {
   std::size_t bytes() const noexcept { return bytes_; }
   int ranks() const noexcept { return ranks_; }
   /// What kernels get: `view().peer_ptr(rank, offset)`.
-  WindowView view() const noexcept { return range_->view(); }
-  std::byte* local() const noexcept { return view().peer_ptr(rank_); }
+  WindowView view() const noexcept { return range_->view(rank_); }
+  std::byte* local() const noexcept { return range_->address(rank_); }
   /// Rank `peer`'s copy in this rank's address space; for `peer == rank` the local pointer.
-  std::byte* peer(int peer, std::size_t offset = 0) const noexcept { return view().peer_ptr(peer, offset); }
+  std::byte* peer(int peer, std::size_t offset = 0) const noexcept { return range_->address(peer) + offset; }
 
  private:
   std::shared_ptr<Backend> backend_;

@@ -69,7 +69,7 @@ void make_old(Communicator& comm, Arena& arena, const std::string& name, std::ui
   auto* old = static_cast<std::uint32_t*>(backend.allocate_pinned(words * sizeof(std::uint32_t) + 1));
   std::fill_n(old, words, age);
   if (resources.counters != 0) backend.copy(seen.counters, old, resources.counters * sizeof(std::uint32_t), nullptr);
-  if (resources.signals != 0) backend.copy(seen.signals.peer_ptr(comm.rank()), old, resources.signals * sizeof(std::uint32_t), nullptr);
+  if (resources.signals != 0) backend.copy(seen.signals.own, old, resources.signals * sizeof(std::uint32_t), nullptr);
   backend.synchronize(nullptr);
   comm.bootstrap().barrier();
   backend.deallocate_pinned(old);

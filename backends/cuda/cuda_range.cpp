@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/cuda/driver.hpp"
+#include "backends/cuda/runtime.hpp"
 #include "plait/error.hpp"
 
 namespace plait::cuda {
@@ -35,7 +36,10 @@ class CudaRange final : public SymmetricRange {
   CudaRange(const CudaRange&) = delete;
   CudaRange& operator=(const CudaRange&) = delete;
 
-  WindowView view() const noexcept override { return {reinterpret_cast<std::byte*>(base_), stride_}; }
+  std::byte* address(int rank) const noexcept override { return reinterpret_cast<std::byte*>(address_of(rank)); }
+  WindowView view(int rank) const noexcept override {
+    return {.own = address(rank), .stride = static_cast<std::ptrdiff_t>(stride_), .distances = nullptr, .rank = rank};
+  }
 
   UniqueFd create_local(int rank) override {
     const CUmemAllocationProp properties = properties_of(ordinal_);
@@ -45,8 +49,8 @@ class CudaRange final : public SymmetricRange {
     check(driver().export_handle(&descriptor, memory.value, handle_type, 0), "cuMemExportToShareableHandle");
     UniqueFd owned(descriptor);
     map(rank, memory.value);
-    check(cudaMemset(reinterpret_cast<void*>(address_of(rank)), 0, stride_), "cudaMemset");
-    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    Runtime::fill(address(rank), 0, stride_, nullptr);
+    Runtime::device_synchronize();
     return owned;
   }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/cuda/runtime.hpp"
 #include "plait/error.hpp"
 
 namespace plait::cuda {
@@ -11,7 +12,7 @@ template <class Function>
 void find(Function& function, const char* name) {
   void* pointer = nullptr;
   cudaDriverEntryPointQueryResult found{};
-  check(cudaGetDriverEntryPointByVersion(name, &pointer, 12000, cudaEnableDefault, &found), "cudaGetDriverEntryPointByVersion");
+  gpu::check(cudaGetDriverEntryPointByVersion(name, &pointer, 12000, cudaEnableDefault, &found), "cudaGetDriverEntryPointByVersion");
   if (found != cudaDriverEntryPointSuccess || pointer == nullptr)
     throw Error(ErrorCode::backend, fmt::format("the CUDA driver has no {}: Plait needs a driver for CUDA 12 or newer", name));
   function = reinterpret_cast<Function>(pointer);
@@ -36,13 +37,6 @@ const Driver& driver() {
     return d;
   }();
   return functions;
-}
-
-void check(cudaError_t status, const char* call) {
-  if (status == cudaSuccess) return;
-  static_cast<void>(cudaGetLastError());  // not sticky errors must not show up in somebody else's check
-  throw Error(status == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::backend,
-              fmt::format("{}: {} ({})", call, cudaGetErrorString(status), cudaGetErrorName(status)));
 }
 
 void check(CUresult status, const char* call) {

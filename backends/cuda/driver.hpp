@@ -22,8 +22,7 @@ struct Driver {
 /// Looks the functions up at the first call. Throws Error(backend) if the driver lacks one.
 const Driver& driver();
 
-/// Throw Error that names the call: out_of_memory for that, backend for all else.
-void check(cudaError_t status, const char* call);
+/// Throws Error that names the call: out_of_memory for that, backend for all else.
 void check(CUresult status, const char* call);
 
 }  // namespace plait::cuda

@@ -46,7 +46,10 @@ class HostRange final : public SymmetricRange {
   HostRange(const HostRange&) = delete;
   HostRange& operator=(const HostRange&) = delete;
 
-  WindowView view() const noexcept override { return {base_, stride_}; }
+  std::byte* address(int rank) const noexcept override { return base_ + static_cast<std::size_t>(rank) * stride_; }
+  WindowView view(int rank) const noexcept override {
+    return {.own = address(rank), .stride = static_cast<std::ptrdiff_t>(stride_), .distances = nullptr, .rank = rank};
+  }
 
   UniqueFd create_local(int rank) override {
     UniqueFd file(memfd_create("plait", MFD_CLOEXEC));

@@ -1,111 +1,93 @@
-// The words of backends/device.hpp on NVIDIA GPUs, sm_80 and newer: PTX for what crosses the link, the compiler for the rest.
+// The words of backends/device.hpp on GPUs. What an instruction set has of its own is in `Isa` (cuda/ptx.hpp, hip/gcn.hpp):
+//
+//   nanoseconds()                          a clock that runs evenly
+//   load(pack), store(pack, value)         8 or 16 bytes of global memory, in one instruction each
+//   load_relaxed(word)                     system scope
+//   store_release(word, value)             system scope: what was written before is visible to whoever sees the value
+//   poll(word), acquire()                  a load at system scope; `acquire` after the one that saw the awaited value makes the pair
+//                                          an acquire
+//   store_packet, load_packet              two 8-byte words, each of them single-copy atomic at system scope
+//   sync(), all(flag)                      the block; after it, one thread's release covers what all its threads wrote
+//   pause()                                in a spin
 #pragma once
 #include <cstdint>
 
 #include "backends/device.hpp"
 
-namespace plait::cuda {
-
-__device__ inline std::uint64_t nanoseconds() {
-  std::uint64_t now;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
-  return now;
-}
-
-__device__ inline std::uint32_t load_relaxed(const std::uint32_t* p) {
-  std::uint32_t value;
-  asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(p) : "memory");
-  return value;
-}
+namespace plait::gpu {
 
 /// Keeps watch over a spin that has lasted for some tens of microseconds.
+template <class Isa>
 class Patience {
  public:
-  __device__ explicit Patience(const Watch& watch) : watch_(watch), start_(nanoseconds()), looked_(start_) {}
+  __device__ explicit Patience(const Watch& watch) : watch_(watch), start_(Isa::nanoseconds()), looked_(start_) {}
 
   /// True when it is time to give up. Looks every ten microseconds: the abort word lies in host memory, a microsecond away.
-  __device__ __noinline__ bool over(unsigned block, Waiting who, std::uint32_t expected, std::uint32_t seen) {
-    const std::uint64_t now = nanoseconds();
+  __device__ PLAIT_COLD bool over(unsigned block, Waiting who, std::uint32_t expected, std::uint32_t seen) {
+    const std::uint64_t now = Isa::nanoseconds();
     if (now - looked_ < 10'000) return false;
     looked_ = now;
     const bool expired = watch_.timeout_ns != 0 && now - start_ > watch_.timeout_ns;
     if (expired) report(block, who, expected, seen);
-    return expired || load_relaxed(watch_.claimed) != 0 || load_relaxed(watch_.abort) != 0;
+    return expired || Isa::load_relaxed(watch_.claimed) != 0 || Isa::load_relaxed(watch_.abort) != 0;
   }
 
  private:
   __device__ void report(unsigned block, Waiting who, std::uint32_t expected, std::uint32_t seen) {
     if (atomicCAS(watch_.claimed, 0u, 1u) != 0u) return;
     describe(*watch_.record, watch_, block, who, expected, seen);
-    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(&watch_.record->state), "r"(1u) : "memory");
+    Isa::store_release(&watch_.record->state, 1u);
   }
 
   const Watch& watch_;
   std::uint64_t start_, looked_;
 };
 
+template <class Isa>
 class Words {
  public:
   static constexpr std::size_t pack_bytes = 16;
 
   /// Asks whether an earlier call has given up: then this one must send nothing that its peers take for that call's. The answer is on its
   /// way while the kernel loads its epoch, so it costs no time.
-  __device__ explicit Words(const Watch& watch) : watch_(watch), broken_(watch.claimed == nullptr ? 0 : load_relaxed(watch.claimed)) {}
+  __device__ explicit Words(const Watch& watch) : watch_(watch), broken_(watch.claimed == nullptr ? 0 : Isa::load_relaxed(watch.claimed)) {}
 
   __device__ unsigned block() const { return blockIdx.x; }
   __device__ unsigned blocks() const { return gridDim.x; }
   __device__ unsigned thread() const { return threadIdx.x; }
   __device__ unsigned threads() const { return blockDim.x; }
 
-  __device__ void sync() { __syncthreads(); }
-  __device__ bool all(bool flag) { return __syncthreads_and(flag) != 0; }
+  __device__ void sync() { Isa::sync(); }
+  __device__ bool all(bool flag) { return Isa::all(flag); }
 
   template <class T, std::size_t Bytes>
   __device__ Pack<T, Bytes> load(const Pack<T, Bytes>* p) const {
-    if constexpr (Bytes == 16) {
-      uint4 word;
-      asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w) : "l"(p) : "memory");
-      return bits_as<Pack<T, Bytes>>(word);
-    } else {
-      static_assert(Bytes == 8);
-      uint2 word;
-      asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(word.x), "=r"(word.y) : "l"(p) : "memory");
-      return bits_as<Pack<T, Bytes>>(word);
-    }
+    return Isa::load(p);
   }
-
   template <class T, std::size_t Bytes>
   __device__ void store(Pack<T, Bytes>* p, const Pack<T, Bytes>& value) const {
-    if constexpr (Bytes == 16) {
-      const uint4 word = bits_as<uint4>(value);
-      asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(word.x), "r"(word.y), "r"(word.z), "r"(word.w) : "memory");
-    } else {
-      static_assert(Bytes == 8);
-      const uint2 word = bits_as<uint2>(value);
-      asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(word.x), "r"(word.y) : "memory");
-    }
+    Isa::store(p, value);
   }
 
   __device__ void signal(std::uint32_t* slot, std::uint32_t value) {
-    if (broken_ != 0) return;
-    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(slot), "r"(value) : "memory");
+    if (broken_ == 0) Isa::store_release(slot, value);
   }
 
   __device__ bool wait(const std::uint32_t* slot, std::uint32_t at_least, Waiting who) {
     std::uint32_t seen = 0;
-    return spin(
+    const bool reached = spin(
         [&] {
-          asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(seen) : "l"(slot) : "memory");
+          seen = Isa::poll(slot);
           return static_cast<std::int32_t>(seen - at_least) >= 0;
         },
         who, at_least, seen);
+    Isa::acquire();
+    return reached;
   }
 
-  /// One 16-byte store. Each of its 8-byte halves is a single-copy atomic access and carries its own flag.
   __device__ void put(Packet* packet, PacketData data, std::uint32_t flag) {
     if (broken_ != 0) return;
-    const std::uint64_t low = data.word[0] | (std::uint64_t{flag} << 32), high = data.word[1] | (std::uint64_t{flag} << 32);
-    asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};" ::"l"(packet), "l"(low), "l"(high) : "memory");
+    Isa::store_packet(packet, data.word[0] | (std::uint64_t{flag} << 32), data.word[1] | (std::uint64_t{flag} << 32));
   }
 
   template <int Max>
@@ -118,8 +100,7 @@ class Words {
           std::uint64_t low[Max], high[Max];
           PLAIT_UNROLL
           for (int i = 0; i < Max; ++i)
-            if (i < count)
-              asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];" : "=l"(low[i]), "=l"(high[i]) : "l"(packets[i]) : "memory");
+            if (i < count) Isa::load_packet(packets[i], low[i], high[i]);
           bool complete = true;
           PLAIT_UNROLL
           for (int i = 0; i < Max; ++i)
@@ -141,14 +122,18 @@ class Words {
   template <class Ready>
   __device__ bool spin(Ready ready, const Waiting& who, std::uint32_t expected, const std::uint32_t& seen) {
     if (broken_ != 0) return false;
-#pragma unroll 1
-    for (int i = 0; i < 64; ++i)
+    PLAIT_NO_UNROLL
+    for (int i = 0; i < 64; ++i) {
       if (ready()) return true;
-    Patience patience(watch_);
+      Isa::pause();
+    }
+    Patience<Isa> patience(watch_);
     for (;;) {
-#pragma unroll 1
-      for (int i = 0; i < 8; ++i)
+      PLAIT_NO_UNROLL
+      for (int i = 0; i < 8; ++i) {
         if (ready()) return true;
+        Isa::pause();
+      }
       if (patience.over(blockIdx.x, who, expected, seen)) return false;
     }
   }
@@ -157,4 +142,4 @@ class Words {
   std::uint32_t broken_;
 };
 
-}  // namespace plait::cuda
+}  // namespace plait::gpu

@@ -1,0 +1,70 @@
+// What the words of backends/gpu/gpu_words.hpp are made of on NVIDIA GPUs, sm_80 and newer: PTX for all accesses that cross the link.
+#pragma once
+#include <cstdint>
+
+#include "backends/device.hpp"
+
+namespace plait::cuda {
+
+struct Ptx {
+  __device__ static std::uint64_t nanoseconds() {
+    std::uint64_t now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+    return now;
+  }
+
+  template <class P>
+  __device__ static P load(const P* p) {
+    if constexpr (sizeof(P) == 16) {
+      uint4 word;
+      asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w) : "l"(p) : "memory");
+      return bits_as<P>(word);
+    } else {
+      static_assert(sizeof(P) == 8);
+      uint2 word;
+      asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(word.x), "=r"(word.y) : "l"(p) : "memory");
+      return bits_as<P>(word);
+    }
+  }
+  template <class P>
+  __device__ static void store(P* p, const P& value) {
+    if constexpr (sizeof(P) == 16) {
+      const uint4 word = bits_as<uint4>(value);
+      asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(word.x), "r"(word.y), "r"(word.z), "r"(word.w) : "memory");
+    } else {
+      static_assert(sizeof(P) == 8);
+      const uint2 word = bits_as<uint2>(value);
+      asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(word.x), "r"(word.y) : "memory");
+    }
+  }
+
+  __device__ static std::uint32_t load_relaxed(const std::uint32_t* p) {
+    std::uint32_t value;
+    asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(p) : "memory");
+    return value;
+  }
+  __device__ static void store_release(std::uint32_t* p, std::uint32_t value) {
+    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(value) : "memory");
+  }
+  /// An acquire in itself.
+  __device__ static std::uint32_t poll(const std::uint32_t* p) {
+    std::uint32_t value;
+    asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(p) : "memory");
+    return value;
+  }
+  __device__ static void acquire() {}
+
+  /// One 16-byte access. Each of its 8-byte halves is a single-copy atomic access.
+  __device__ static void store_packet(Packet* packet, std::uint64_t low, std::uint64_t high) {
+    asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};" ::"l"(packet), "l"(low), "l"(high) : "memory");
+  }
+  __device__ static void load_packet(const Packet* packet, std::uint64_t& low, std::uint64_t& high) {
+    asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];" : "=l"(low), "=l"(high) : "l"(packet) : "memory");
+  }
+
+  __device__ static void sync() { __syncthreads(); }
+  __device__ static bool all(bool flag) { return __syncthreads_and(flag) != 0; }
+  __device__ static void pause() {}
+};
+
+}  // namespace plait::cuda

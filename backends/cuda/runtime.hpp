@@ -1,0 +1,64 @@
+// The CUDA runtime, as backends/gpu wants it.
+#pragma once
+#include "backends/cuda/target.hpp"
+#include "backends/gpu/runtime_call.hpp"
+#include "plait/types.hpp"
+
+namespace plait::gpu {
+template <>
+struct StatusTraits<cudaError_t> {
+  static constexpr cudaError_t success = cudaSuccess, not_ready = cudaErrorNotReady, out_of_memory = cudaErrorMemoryAllocation;
+  static const char* name(cudaError_t status) { return cudaGetErrorName(status); }
+  static const char* text(cudaError_t status) { return cudaGetErrorString(status); }
+  static void forget() { static_cast<void>(cudaGetLastError()); }
+};
+}  // namespace plait::gpu
+
+namespace plait::cuda {
+
+struct Runtime : Target {
+  static constexpr BackendKind kind = BackendKind::cuda;
+  static constexpr const char* label = "CUDA";
+
+  using Event = cudaEvent_t;
+  using Graph = cudaGraph_t;
+  using GraphExec = cudaGraphExec_t;
+
+  static constexpr unsigned event_default = cudaEventDefault, event_disable_timing = cudaEventDisableTiming;
+  static constexpr unsigned host_portable_and_mapped = cudaHostAllocPortable | cudaHostAllocMapped;
+  static constexpr unsigned stream_non_blocking = cudaStreamNonBlocking;
+  static constexpr auto copy_any = cudaMemcpyDefault;
+  static constexpr auto not_capturing = cudaStreamCaptureStatusNone;
+  static constexpr auto capture_thread_local = cudaStreamCaptureModeThreadLocal;
+
+  static constexpr gpu::RuntimeCall get_device_count{"cudaGetDeviceCount", cudaGetDeviceCount};
+  static constexpr gpu::RuntimeCall get_device{"cudaGetDevice", cudaGetDevice};
+  static constexpr gpu::RuntimeCall set_device{"cudaSetDevice", cudaSetDevice};
+  static constexpr gpu::RuntimeCall device_synchronize{"cudaDeviceSynchronize", cudaDeviceSynchronize};
+  static constexpr gpu::RuntimeCall allocate{"cudaMalloc", cudaMalloc};
+  static constexpr gpu::RuntimeCall free{"cudaFree", cudaFree};
+  static constexpr gpu::RuntimeCall host_allocate{"cudaHostAlloc", cudaHostAlloc};
+  static constexpr gpu::RuntimeCall host_free{"cudaFreeHost", cudaFreeHost};
+  static constexpr gpu::RuntimeCall copy{"cudaMemcpyAsync", cudaMemcpyAsync};
+  static constexpr gpu::RuntimeCall fill{"cudaMemsetAsync", cudaMemsetAsync};
+  static constexpr gpu::RuntimeCall stream_create{"cudaStreamCreateWithFlags", cudaStreamCreateWithFlags};
+  static constexpr gpu::RuntimeCall stream_destroy{"cudaStreamDestroy", cudaStreamDestroy};
+  static constexpr gpu::RuntimeCall stream_synchronize{"cudaStreamSynchronize", cudaStreamSynchronize};
+  static constexpr gpu::RuntimeCall stream_wait_event{"cudaStreamWaitEvent", cudaStreamWaitEvent};
+  static constexpr gpu::RuntimeCall stream_is_capturing{"cudaStreamIsCapturing", cudaStreamIsCapturing};
+  static constexpr gpu::RuntimeCall stream_begin_capture{"cudaStreamBeginCapture", cudaStreamBeginCapture};
+  static constexpr gpu::RuntimeCall stream_end_capture{"cudaStreamEndCapture", cudaStreamEndCapture};
+  static constexpr gpu::RuntimeCall launch_host_function{"cudaLaunchHostFunc", cudaLaunchHostFunc};
+  static constexpr gpu::RuntimeCall graph_instantiate{"cudaGraphInstantiate", cudaGraphInstantiate};
+  static constexpr gpu::RuntimeCall graph_destroy{"cudaGraphDestroy", cudaGraphDestroy};
+  static constexpr gpu::RuntimeCall graph_exec_destroy{"cudaGraphExecDestroy", cudaGraphExecDestroy};
+  static constexpr gpu::RuntimeCall graph_launch{"cudaGraphLaunch", cudaGraphLaunch};
+  static constexpr gpu::RuntimeCall event_create{"cudaEventCreateWithFlags", cudaEventCreateWithFlags};
+  static constexpr gpu::RuntimeCall event_destroy{"cudaEventDestroy", cudaEventDestroy};
+  static constexpr gpu::RuntimeCall event_record{"cudaEventRecord", cudaEventRecord};
+  static constexpr gpu::RuntimeCall event_query{"cudaEventQuery", cudaEventQuery};
+  static constexpr gpu::RuntimeCall event_synchronize{"cudaEventSynchronize", cudaEventSynchronize};
+  static constexpr gpu::RuntimeCall event_elapsed_time{"cudaEventElapsedTime", cudaEventElapsedTime};
+};
+
+}  // namespace plait::cuda

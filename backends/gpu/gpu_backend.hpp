@@ -1,0 +1,189 @@
+// A device of this process, through the runtime that `Runtime` lists (cuda/runtime.hpp, hip/runtime.hpp). What differs beyond names is left
+// to the target's own class: symmetric memory, and what there is to know about a device.
+#pragma once
+#include <fmt/format.h>
+
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "backends/backend.hpp"
+#include "backends/gpu/gpu_kernels.hpp"
+#include "backends/gpu/runtime_call.hpp"
+#include "backends/kernel_table.hpp"
+
+namespace plait::gpu {
+
+template <class Runtime>
+class GpuEvent final : public Event {
+ public:
+  using Stream = typename Runtime::Stream;
+
+  explicit GpuEvent(bool timed) { Runtime::event_create(&event_, timed ? Runtime::event_default : Runtime::event_disable_timing); }
+  ~GpuEvent() override { static_cast<void>(Runtime::event_destroy.status(event_)); }
+  GpuEvent(const GpuEvent&) = delete;
+  GpuEvent& operator=(const GpuEvent&) = delete;
+
+  void record(NativeStream stream) override { Runtime::event_record(event_, static_cast<Stream>(stream)); }
+  bool done() override {
+    const auto status = Runtime::event_query.status(event_);
+    if (status == StatusTraits<typename Runtime::Status>::not_ready) return false;
+    Runtime::event_query.check_status(status);
+    return true;
+  }
+  void synchronize() override { Runtime::event_synchronize(event_); }
+  void wait_in(NativeStream stream) override { Runtime::stream_wait_event(static_cast<Stream>(stream), event_, 0); }
+  double milliseconds_since(const Event& earlier) const override {
+    float milliseconds = 0;
+    Runtime::event_elapsed_time(&milliseconds, dynamic_cast<const GpuEvent&>(earlier).event_, event_);
+    return milliseconds;
+  }
+
+ private:
+  typename Runtime::Event event_ = nullptr;
+};
+
+template <class Runtime>
+class GpuGraph final : public Graph {
+ public:
+  explicit GpuGraph(typename Runtime::Graph graph) {
+    const auto status = Runtime::graph_instantiate.status(&executable_, graph, 0);
+    static_cast<void>(Runtime::graph_destroy.status(graph));
+    Runtime::graph_instantiate.check_status(status);
+  }
+  ~GpuGraph() override { static_cast<void>(Runtime::graph_exec_destroy.status(executable_)); }
+  GpuGraph(const GpuGraph&) = delete;
+  GpuGraph& operator=(const GpuGraph&) = delete;
+  void launch(NativeStream stream) override { Runtime::graph_launch(executable_, static_cast<typename Runtime::Stream>(stream)); }
+
+ private:
+  typename Runtime::GraphExec executable_ = nullptr;
+};
+
+template <class Runtime>
+class GpuBackend : public Backend {
+ public:
+  using Stream = typename Runtime::Stream;
+  using Kernel = typename Runtime::Kernel;
+
+  /// Makes the device current.
+  explicit GpuBackend(DeviceInfo info) : info_(std::move(info)) { Runtime::set_device(info_.ordinal); }
+
+  const DeviceInfo& info() const noexcept override { return info_; }
+  int bind() override {
+    int current = 0;
+    Runtime::get_device(&current);
+    if (current != info_.ordinal) Runtime::set_device(info_.ordinal);
+    return current;
+  }
+  void restore(int previous) noexcept override {
+    if (previous != info_.ordinal) static_cast<void>(Runtime::set_device.status(previous));
+  }
+
+  void* allocate(std::size_t bytes) override {
+    void* pointer = nullptr;
+    Runtime::allocate(&pointer, bytes);
+    return pointer;
+  }
+  void deallocate(void* pointer) noexcept override { static_cast<void>(Runtime::free.status(pointer)); }
+  void* allocate_pinned(std::size_t bytes) override {
+    void* pointer = nullptr;
+    Runtime::host_allocate(&pointer, bytes, Runtime::host_portable_and_mapped);
+    std::memset(pointer, 0, bytes);
+    return pointer;
+  }
+  void deallocate_pinned(void* pointer) noexcept override { static_cast<void>(Runtime::host_free.status(pointer)); }
+  void copy(void* to, const void* from, std::size_t bytes, NativeStream stream) override {
+    Runtime::copy(to, from, bytes, Runtime::copy_any, at(stream));
+  }
+  void fill(void* to, unsigned char value, std::size_t bytes, NativeStream stream) override { Runtime::fill(to, value, bytes, at(stream)); }
+
+  NativeStream create_stream() override {
+    Stream stream = nullptr;
+    Runtime::stream_create(&stream, Runtime::stream_non_blocking);
+    return stream;
+  }
+  void destroy_stream(NativeStream stream) noexcept override { static_cast<void>(Runtime::stream_destroy.status(at(stream))); }
+  void synchronize(NativeStream stream) override { Runtime::stream_synchronize(at(stream)); }
+  void synchronize_device() override { Runtime::device_synchronize(); }
+  bool is_capturing(NativeStream stream) override {
+    auto status = Runtime::not_capturing;
+    Runtime::stream_is_capturing(at(stream), &status);
+    return status != Runtime::not_capturing;
+  }
+  std::unique_ptr<Event> create_event(bool timed) override { return std::make_unique<GpuEvent<Runtime>>(timed); }
+  void begin_capture(NativeStream stream) override { Runtime::stream_begin_capture(at(stream), Runtime::capture_thread_local); }
+  std::unique_ptr<Graph> end_capture(NativeStream stream) override {
+    typename Runtime::Graph graph = nullptr;
+    Runtime::stream_end_capture(at(stream), &graph);
+    return std::make_unique<GpuGraph<Runtime>>(graph);
+  }
+  void host_call(NativeStream stream, std::function<void()> function) override {
+    const auto run = [](void* pointer) { (*static_cast<std::function<void()>*>(pointer))(); };
+    const std::lock_guard lock(mutex_);
+    // Kept for ever: a captured call may run at any time.
+    auto* kept = host_calls_.emplace_back(std::make_unique<std::function<void()>>(std::move(function))).get();
+    Runtime::launch_host_function(at(stream), run, kept);
+  }
+
+  KernelHandle find_kernel(std::string_view family, DataType type) const override {
+    return KernelTable<Kernel>::instance().find(family, type);
+  }
+  void launch(KernelHandle kernel, LaunchShape shape, const void* args, std::size_t, const Watch& watch, NativeStream stream) override {
+    check(static_cast<const Kernel*>(kernel)->launch(shape, args, watch, at(stream)), "kernel launch");
+  }
+  void load_kernels() override {
+    KernelTable<Kernel>::instance().for_each([](const auto& key, const Kernel& kernel) {
+      check(kernel.load(), fmt::format("loading kernel {} for {}", key.first, name_of(key.second)).c_str());
+    });
+  }
+
+ private:
+  static Stream at(NativeStream stream) { return static_cast<Stream>(stream); }
+
+  DeviceInfo info_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<std::function<void()>>> host_calls_;
+};
+
+/// What this process can use, found out at the first question. `Runtime::label` names the target in messages.
+template <class Runtime>
+class Devices {
+ public:
+  static int count() { return found().count; }
+  static std::string why_none() { return found().reason; }
+
+ private:
+  struct Found {
+    int count = 0;
+    std::string reason;
+  };
+  static const Found& found() {
+    static const Found result = [] {
+      using Traits = StatusTraits<typename Runtime::Status>;
+      Found f;
+      const auto status = Runtime::get_device_count.status(&f.count);
+      if (status != Traits::success) {
+        Traits::forget();
+        f = {0, fmt::format("no {} device: {}", Runtime::label, Traits::text(status))};
+      } else if (f.count == 0) {
+        f.reason = fmt::format("no {} device", Runtime::label);
+      }
+      return f;
+    }();
+    return result;
+  }
+};
+
+/// `TheBackend(ordinal)` is the target's class.
+template <class Runtime, class TheBackend>
+BackendEntry backend_entry() {
+  return {.kind = Runtime::kind,
+          .device_count = Devices<Runtime>::count,
+          .why_no_device = Devices<Runtime>::why_none,
+          .open = [](int ordinal) -> std::unique_ptr<Backend> { return std::make_unique<TheBackend>(ordinal); }};
+}
+
+}  // namespace plait::gpu

@@ -1,0 +1,20 @@
+// What a kernel is on a GPU: functions of the file it was compiled in, because a kernel can only be launched from its own module.
+#pragma once
+#include "backends/kernel_table.hpp"
+#include "backends/launch_types.hpp"
+
+namespace plait::gpu {
+
+/// The largest block that kernels are compiled for.
+inline constexpr unsigned max_threads = 512;
+
+/// `Status` and `Stream`: the runtime's types.
+template <class Status, class Stream>
+struct GpuKernel {
+  /// Launches on the current device.
+  Status (*launch)(LaunchShape shape, const void* args, const Watch& watch, Stream stream);
+  /// Loads the kernel onto the current device.
+  Status (*load)();
+};
+
+}  // namespace plait::gpu
