@@ -66,9 +66,10 @@ concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint
   dev.signal(slot, 1u);
   { dev.wait(mine, 1u, who) } -> std::same_as<bool>;
 
-  // Packets. `get` is true once all the packets carry `flag`; their loads are in flight together. Neither orders anything else.
+  // Packets. `get` is true once those of the packets whose bit is set carry `flag`; their loads are in flight together. Neither orders
+  // anything else.
   dev.put(packet, data, 1u);
-  { dev.get(packets, received, 2, 1u, peers) } -> std::same_as<bool>;
+  { dev.get(packets, received, 3u, 1u, peers) } -> std::same_as<bool>;
 };
 
 /// Call counter of a block, kept in device memory so that a captured launch advances it at every replay. Zeroed memory means "no call yet".

@@ -99,22 +99,22 @@ struct Kernel {
     for (int first = 0; first < a.ranks; first += Batch) {
       // Ranks first .. first + size - 1, without this one, which sends itself nothing.
       const int size = a.ranks - first < Batch ? a.ranks - first : Batch;
-      const int own = a.rank - first >= 0 && a.rank - first < size ? a.rank - first : size;
-      const int others = own < size ? size - 1 : size;
+      const int own = a.rank - first;
       const Packet* packets[Batch];
       Waiting who[Batch];
       PacketData data[Batch];
+      unsigned others = 0;
       PLAIT_UNROLL
       for (int j = 0; j < Batch; ++j) {
-        const int writer = j >= others ? 0 : j < own ? first + j : first + j + 1;
-        packets[j] = packet_at(a, a.rank, dev.block(), epoch, writer, slot);
-        who[j] = {writer, epoch.value};
+        if (j < size && j != own) others |= 1u << j;
+        packets[j] = packet_at(a, a.rank, dev.block(), epoch, first + j, slot);
+        who[j] = {first + j, epoch.value};
       }
       if (!dev.get(packets, data, others, epoch.value, who)) return false;
       PLAIT_UNROLL
       for (int j = 0; j < Batch; ++j) {
         if (j >= size) break;
-        const Elements term = j == own ? mine : from_packet<T>(data[j > own ? j - 1 : j]);
+        const Elements term = j == own ? mine : from_packet<T>(data[j]);
         if (first + j == 0) sum = reducer.start(term);
         else reducer.add(sum, term);
       }

@@ -94,7 +94,7 @@ struct Kernel {
       const Packet* const packets[1] = {packet(schedule.rank, message.step)};
       const Waiting who[1] = {{message.peer, static_cast<std::uint32_t>(message.step)}};
       PacketData data[1];
-      if (!dev.get(packets, data, 1, epoch.value, who)) return false;
+      if (!dev.get(packets, data, 1u, epoch.value, who)) return false;
       const Elements other = from_packet<T>(data[0]);
       if (schedule.is_guest()) partial = other;  // the result
       else partial = schedule.rank < message.peer ? add(reducer, own, other) : add(reducer, other, own);

@@ -93,7 +93,7 @@ class Primitives {
   PLAIT_DEVICE bool copy(int chunk) { return step<false, true, false>(chunk); }
 
  private:
-  static constexpr int unroll = D::pack_bytes >= 64 ? 1 : 4;
+  static constexpr int unroll = D::pack_bytes >= 64 ? 1 : sizeof(T) == 1 ? 2 : 4;  // sums of 8-bit elements take four times their room
 
   /// Receive a chunk, add the own input to it, store it, send it on: in this order, and each of them optional.
   template <bool Recv, bool Copy, bool Send, bool Reduce = false>

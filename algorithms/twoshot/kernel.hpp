@@ -40,19 +40,20 @@ struct Kernel {
     const std::uint32_t epoch = a.epochs[dev.block()];
     if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 1)) return;
 
-    // Pulls in flight a thread: about 16 packs, whatever the number of ranks.
+    // Pulls in flight a thread, whatever the number of ranks; half as many of 8-bit elements, whose sums take four times their room.
+    constexpr int in_flight = sizeof(T) == 1 ? 8 : 16;
     switch (a.ranks) {
       case 2:
-        reduce_stripe<2, 8>(dev, a);
+        reduce_stripe<2, in_flight / 2>(dev, a);
         break;
       case 4:
-        reduce_stripe<4, 4>(dev, a);
+        reduce_stripe<4, in_flight / 4>(dev, a);
         break;
       case 8:
-        reduce_stripe<8, 2>(dev, a);
+        reduce_stripe<8, in_flight / 8>(dev, a);
         break;
       default:
-        reduce_stripe<0, 4>(dev, a);
+        reduce_stripe<0, in_flight / 4>(dev, a);
     }
 
     if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 2)) return;

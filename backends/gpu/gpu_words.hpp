@@ -20,11 +20,13 @@ namespace plait::gpu {
 template <class Isa>
 class Patience {
  public:
-  __device__ explicit Patience(const Watch& watch) : watch_(watch), start_(Isa::nanoseconds()), looked_(start_) {}
+  __device__ explicit Patience(const Watch& watch) : watch_(watch) {}
 
-  /// True when it is time to give up. Looks every ten microseconds: the abort word lies in host memory, a microsecond away.
+  /// True when it is time to give up; the first call starts the clock. Looks every ten microseconds: the abort word lies in host memory, a
+  /// microsecond away.
   __device__ PLAIT_COLD bool over(unsigned block, Waiting who, std::uint32_t expected, std::uint32_t seen) {
     const std::uint64_t now = Isa::nanoseconds();
+    if (start_ == 0) start_ = looked_ = now;
     if (now - looked_ < 10'000) return false;
     looked_ = now;
     const bool expired = watch_.timeout_ns != 0 && now - start_ > watch_.timeout_ns;
@@ -40,7 +42,7 @@ class Patience {
   }
 
   const Watch& watch_;
-  std::uint64_t start_, looked_;
+  std::uint64_t start_ = 0, looked_ = 0;
 };
 
 template <class Isa>
@@ -91,7 +93,7 @@ class Words {
   }
 
   template <int Max>
-  __device__ bool get(const Packet* const (&packets)[Max], PacketData (&data)[Max], int count, std::uint32_t flag,
+  __device__ bool get(const Packet* const (&packets)[Max], PacketData (&data)[Max], unsigned wanted, std::uint32_t flag,
                       const Waiting (&who)[Max]) {
     std::uint32_t seen = 0;
     Waiting missing = who[0];
@@ -100,11 +102,11 @@ class Words {
           std::uint64_t low[Max], high[Max];
           PLAIT_UNROLL
           for (int i = 0; i < Max; ++i)
-            if (i < count) Isa::load_packet(packets[i], low[i], high[i]);
+            if ((wanted >> i & 1u) != 0) Isa::load_packet(packets[i], low[i], high[i]);
           bool complete = true;
           PLAIT_UNROLL
           for (int i = 0; i < Max; ++i)
-            if (i < count) {
+            if ((wanted >> i & 1u) != 0) {
               data[i] = {{static_cast<std::uint32_t>(low[i]), static_cast<std::uint32_t>(high[i])}};
               const auto flag0 = static_cast<std::uint32_t>(low[i] >> 32), flag1 = static_cast<std::uint32_t>(high[i] >> 32);
               if (flag0 == flag && flag1 == flag) continue;
@@ -122,19 +124,12 @@ class Words {
   template <class Ready>
   __device__ bool spin(Ready ready, const Waiting& who, std::uint32_t expected, const std::uint32_t& seen) {
     if (broken_ != 0) return false;
+    Patience<Isa> patience(watch_);
     PLAIT_NO_UNROLL
-    for (int i = 0; i < 64; ++i) {
+    for (unsigned polls = 1;; ++polls) {
       if (ready()) return true;
       Isa::pause();
-    }
-    Patience<Isa> patience(watch_);
-    for (;;) {
-      PLAIT_NO_UNROLL
-      for (int i = 0; i < 8; ++i) {
-        if (ready()) return true;
-        Isa::pause();
-      }
-      if (patience.over(blockIdx.x, who, expected, seen)) return false;
+      if (polls >= 64 && polls % 8 == 0 && patience.over(blockIdx.x, who, expected, seen)) return false;
     }
   }
 

@@ -65,8 +65,9 @@ class Words {
   }
 
   template <int Max>
-  bool get(const Packet* const (&packets)[Max], PacketData (&data)[Max], int count, std::uint32_t flag, const Waiting (&who)[Max]) {
-    for (int i = 0; i < count; ++i) {
+  bool get(const Packet* const (&packets)[Max], PacketData (&data)[Max], unsigned wanted, std::uint32_t flag, const Waiting (&who)[Max]) {
+    for (int i = 0; i < Max; ++i) {
+      if ((wanted >> i & 1u) == 0) continue;
       std::uint32_t seen = 0;
       const auto arrived = [&](int h) {
         const std::uint64_t word = half(const_cast<Packet*>(packets[i]), h).load(std::memory_order_relaxed);

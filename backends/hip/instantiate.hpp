@@ -1,0 +1,26 @@
+// Compiles a kernel family for HIP: on AMD GPUs, or on NVIDIA GPUs through HIP's NVIDIA platform.
+#pragma once
+#include <hip/hip_runtime.h>
+
+#include "backends/gpu/instantiate.hpp"
+#include "backends/hip/target.hpp"
+
+#if defined(__HIP_PLATFORM_NVIDIA__)
+#include "backends/cuda/ptx.hpp"
+#else
+#include "backends/hip/gcn.hpp"
+#endif
+
+namespace plait::hip {
+struct KernelTarget : Target {
+#if defined(__HIP_PLATFORM_NVIDIA__)
+  using Isa = cuda::Ptx;
+#else
+  using Isa = Gcn;
+#endif
+};
+}  // namespace plait::hip
+
+#define PLAIT_INSTANTIATE(family)    \
+  static const bool family##_added = \
+      plait::gpu::add_kernels<plait::hip::KernelTarget, plait::family::Kernel, plait::family::Args>(#family, plait::family::Types{});
