@@ -1,4 +1,4 @@
-# The CUDA backend: nvcc for the kernels, the static runtime, no link against the driver.
+# The CUDA compiler: nvcc for the kernels, the static runtime, no link against the driver.
 include(CheckLanguage)
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES "80-real;90")  # machine code for A100 and H100/H200, PTX for what comes after
@@ -21,9 +21,8 @@ if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.5)
 endif()
 find_package(CUDAToolkit REQUIRED)
 
-function(plait_cuda_backend target)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backends/cuda/*.cpp)
-  target_sources(${target} PRIVATE ${sources})
-  target_link_libraries(${target} PRIVATE CUDA::cudart_static)
+# What compiling kernels needs.
+function(plait_cuda_kernels target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
+  plait_link_runtime(${target} CUDA::cudart_static)
 endfunction()

@@ -25,8 +25,8 @@ struct Gcn {
   __device__ static std::uint32_t load_relaxed(const std::uint32_t* p) {
     return __hip_atomic_load(global<std::uint32_t>(p), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
   }
-  /// Not __hip_atomic_store(..., __ATOMIC_RELEASE, ...): clang 16 to 19 write the caches back for that, but don't wait until it is done before
-  /// they store the flag.
+  /// Not __hip_atomic_store(..., __ATOMIC_RELEASE, ...): clang 16 to 19 write the caches back for that, but don't wait until it is done
+  /// before they store the flag.
   __device__ static void store_release(std::uint32_t* p, std::uint32_t value) {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "");  // "": system scope
     wait_for_memory();

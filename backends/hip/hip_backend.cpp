@@ -1,0 +1,84 @@
+// The HIP target: one device of this process.
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+
+#include "backends/gpu/gpu_backend.hpp"
+#include "backends/hip/hip_range.hpp"
+#include "backends/hip/runtime.hpp"
+
+namespace plait {
+template <>
+KernelTable<hip::Target::Kernel>& KernelTable<hip::Target::Kernel>::instance() {
+  static KernelTable table;
+  return table;
+}
+}  // namespace plait
+
+namespace plait::hip {
+namespace {
+
+#if defined(__HIP_PLATFORM_NVIDIA__)
+
+std::string architecture_of(const hipDeviceProp_t& properties) { return fmt::format("sm_{}{}", properties.major, properties.minor); }
+void check_clock(int) {}
+constexpr double link_bandwidth = 330e3, packet_bandwidth = link_bandwidth * 0.6;  // H200, as on the CUDA target
+
+#else
+
+/// "gfx942:sramecc+:xnack-" without its features.
+std::string architecture_of(const hipDeviceProp_t& properties) {
+  const std::string name = properties.gcnArchName;
+  return name.substr(0, name.find(':'));
+}
+
+/// Deadlines in kernels count on it (gcn.hpp).
+void check_clock(int ordinal) {
+  int kilohertz = 0;
+  if (hipDeviceGetAttribute(&kilohertz, hipDeviceAttributeWallClockRate, ordinal) != hipSuccess || kilohertz == 100'000) return;
+  throw Error(ErrorCode::unsupported,
+              fmt::format("HIP device {}: its clock runs at {} kHz; Plait knows devices with 100000 kHz", ordinal, kilohertz));
+}
+
+// Not measured. MI300X: 7 links of 64 GB/s a direction, of which two thirds arrive (docs/amd.md has the sources).
+constexpr double link_bandwidth = 310e3, packet_bandwidth = link_bandwidth * 0.5;
+
+#endif
+
+DeviceInfo describe(int ordinal) {
+  hipDeviceProp_t properties{};
+  gpu::check(hipGetDeviceProperties(&properties, ordinal), "hipGetDeviceProperties");
+  char id[32] = {};
+  gpu::check(hipDeviceGetPCIBusId(id, sizeof(id), ordinal), "hipDeviceGetPCIBusId");
+  check_clock(ordinal);
+  return {.backend = BackendKind::hip,
+          .ordinal = ordinal,
+          .name = properties.name,
+          .architecture = architecture_of(properties),
+          .id = id,
+          .units = static_cast<unsigned>(properties.multiProcessorCount),
+          .block_threads = gpu::max_threads,
+          .max_block_threads = gpu::max_threads,
+          .memory = properties.totalGlobalMem,
+          .launch_us = 0.5,
+          .hop_us = 1.2,
+          .signal_us = 2.5,
+          .link_bandwidth = link_bandwidth,
+          .packet_bandwidth = packet_bandwidth};
+}
+
+class HipBackend final : public gpu::GpuBackend<Runtime> {
+ public:
+  explicit HipBackend(int ordinal) : GpuBackend(describe(ordinal)) {}
+
+  std::size_t granularity() const noexcept override { return hip::granularity; }
+  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t) override {
+    return make_range(ranks, bytes, info().ordinal);
+  }
+};
+
+const BackendRegistration registration(gpu::backend_entry<Runtime, HipBackend>());
+
+}  // namespace
+}  // namespace plait::hip

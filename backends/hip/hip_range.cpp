@@ -1,0 +1,195 @@
+#include "backends/hip/hip_range.hpp"
+
+#include <fmt/format.h>
+
+#include <list>
+#include <mutex>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "backends/hip/ipc.hpp"
+#include "backends/hip/lease.hpp"
+#include "backends/hip/runtime.hpp"
+#include "plait/error.hpp"
+
+namespace plait::hip {
+namespace {
+
+/// Device memory that peers may write while kernels read it: no cache of this device keeps what a peer has changed since. AMD GPUs have
+/// that as uncached memory, older drivers and devices at least as fine-grained memory.
+void* allocate_shared(std::size_t bytes) {
+  void* pointer = nullptr;
+#if defined(__HIP_PLATFORM_NVIDIA__)
+  Runtime::allocate(&pointer, bytes);  // all device memory is like that
+#else
+  const hipError_t status = hipExtMallocWithFlags(&pointer, bytes, hipDeviceMallocUncached);
+  if (status == hipErrorInvalidValue || status == hipErrorNotSupported) {
+    gpu::StatusTraits<hipError_t>::forget();
+    gpu::check(hipExtMallocWithFlags(&pointer, bytes, hipDeviceMallocFinegrained), "hipExtMallocWithFlags (fine-grained)");
+  } else {
+    gpu::check(status, "hipExtMallocWithFlags (uncached)");
+  }
+#endif
+  return pointer;
+}
+
+/// Device memory with its owner.
+class DeviceMemory {
+ public:
+  DeviceMemory(void* pointer, int ordinal) : pointer_(pointer), ordinal_(ordinal) {}
+  DeviceMemory(DeviceMemory&& other) noexcept : pointer_(std::exchange(other.pointer_, nullptr)), ordinal_(other.ordinal_) {}
+  DeviceMemory& operator=(DeviceMemory&&) = delete;
+  ~DeviceMemory() {
+    if (pointer_ == nullptr) return;
+    const CurrentDevice device(ordinal_);
+    static_cast<void>(Runtime::free.status(pointer_));
+  }
+  std::byte* get() const { return static_cast<std::byte*>(pointer_); }
+
+ private:
+  void* pointer_;
+  int ordinal_;
+};
+
+/// Memory that its owner is done with, but a peer has still open. Looked through whenever memory is shared or let go of, so a later owner
+/// may free it; what is left when the process ends goes with it.
+class Retired {
+ public:
+  static void add(DeviceMemory memory, Lease lease) {
+    const std::lock_guard lock(mutex());
+    list().push_back({std::move(memory), std::move(lease)});
+  }
+  static void sweep() {
+    std::list<Item> free;  // outside the lock: freeing waits for the device
+    const std::lock_guard lock(mutex());
+    for (auto it = list().begin(); it != list().end();) {
+      const auto next = std::next(it);
+      if (it->lease.ended()) free.splice(free.end(), list(), it);
+      it = next;
+    }
+  }
+
+ private:
+  struct Item {
+    DeviceMemory memory;
+    Lease lease;
+  };
+  static std::mutex& mutex() {
+    static std::mutex m;
+    return m;
+  }
+  static std::list<Item>& list() {
+    static auto* items = new std::list<Item>;  // never destroyed: the runtime may be gone by then
+    return *items;
+  }
+};
+
+/// Tells this process from all others, also from one with the same number in another container.
+std::uint64_t this_process() {
+  static const std::uint64_t number = (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
+  return number;
+}
+
+/// What peers learn through the lease.
+struct Offer {
+  std::uint64_t process;
+  std::byte* pointer;  // in that process
+  int ordinal;         // in that process
+  IpcAddress address;
+};
+
+/// Peers' memory lies where the runtime mapped it, so kernels get a table of distances.
+class HipRange final : public SymmetricRange {
+ public:
+  HipRange(int ranks, std::size_t bytes, int ordinal)
+      : ordinal_(ordinal), bytes_(bytes), addresses_(static_cast<std::size_t>(ranks)), peers_(static_cast<std::size_t>(ranks)) {
+    void* table = nullptr;
+    Runtime::allocate(&table, sizeof(std::ptrdiff_t) * static_cast<std::size_t>(ranks));
+    distances_ = std::make_unique<DeviceMemory>(table, ordinal);
+  }
+  ~HipRange() override {
+    peers_.clear();  // closes, then tells the owners
+    if (memory_) Retired::add(std::move(*memory_), std::move(*lease_));
+    Retired::sweep();
+  }
+  HipRange(const HipRange&) = delete;
+  HipRange& operator=(const HipRange&) = delete;
+
+  std::byte* address(int rank) const noexcept override { return addresses_[static_cast<std::size_t>(rank)]; }
+  WindowView view(int rank) const noexcept override {
+    return {.own = address(rank), .stride = 0, .distances = reinterpret_cast<const std::ptrdiff_t*>(distances_->get()), .rank = rank};
+  }
+
+  UniqueFd create_local(int rank) override {
+    Retired::sweep();
+    memory_ = std::make_unique<DeviceMemory>(allocate_shared(bytes_), ordinal_);
+    Runtime::fill(memory_->get(), 0, bytes_, nullptr);
+    Runtime::device_synchronize();
+    const Offer offer{this_process(), memory_->get(), ordinal_, IpcAddress::of(memory_->get())};
+    lease_ = std::make_unique<Lease>(std::as_bytes(std::span(&offer, 1)));
+    own_ = rank;
+    place(rank, memory_->get());
+    return lease_->take();
+  }
+
+  void import_peer(int rank, UniqueFd descriptor) override {
+    Offer offer{};
+    Lease::read(descriptor, std::as_writable_bytes(std::span(&offer, 1)));
+    Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    if (offer.process == this_process()) {
+      enable_peer_access(rank, offer.ordinal);
+      place(rank, offer.pointer);
+    } else {
+      try {
+        peer.mapping = open_ipc(offer.address, ordinal_);
+      } catch (const Error& error) {
+        throw Error(error.code(), fmt::format("rank {}: {}", rank, error.what()));
+      }
+      place(rank, peer.mapping.get());
+    }
+    peer.lease = std::move(descriptor);
+  }
+
+ private:
+  /// Another rank's memory: the lease goes after the mapping.
+  struct Peer {
+    UniqueFd lease;
+    std::shared_ptr<std::byte> mapping;  // none for memory of this process
+  };
+
+  void enable_peer_access(int rank, int peer_ordinal) const {
+    if (peer_ordinal == ordinal_) return;
+    int possible = 0;
+    Runtime::can_access_peer(&possible, ordinal_, peer_ordinal);
+    if (possible == 0)
+      throw Error(ErrorCode::no_peer_access,
+                  fmt::format("device {} can't reach the memory of rank {}'s device {}", ordinal_, rank, peer_ordinal));
+    const hipError_t status = Runtime::enable_peer_access.status(peer_ordinal, 0);
+    if (status == hipErrorPeerAccessAlreadyEnabled) gpu::StatusTraits<hipError_t>::forget();
+    else Runtime::enable_peer_access.check_status(status);
+  }
+
+  void place(int rank, std::byte* pointer) {
+    addresses_[static_cast<std::size_t>(rank)] = pointer;
+    const std::ptrdiff_t distance = pointer - address(own_);
+    gpu::check(
+        hipMemcpy(distances_->get() + sizeof distance * static_cast<std::size_t>(rank), &distance, sizeof distance, hipMemcpyHostToDevice),
+        "hipMemcpy");
+  }
+
+  int ordinal_, own_ = 0;
+  std::size_t bytes_;
+  std::unique_ptr<DeviceMemory> distances_, memory_;
+  std::unique_ptr<Lease> lease_;
+  std::vector<std::byte*> addresses_;
+  std::vector<Peer> peers_;
+};
+
+}  // namespace
+
+std::shared_ptr<SymmetricRange> make_range(int ranks, std::size_t bytes, int ordinal) {
+  return std::make_shared<HipRange>(ranks, (bytes + granularity - 1) / granularity * granularity, ordinal);
+}
+
+}  // namespace plait::hip

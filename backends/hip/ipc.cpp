@@ -1,0 +1,109 @@
+#include "backends/hip/ipc.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "backends/hip/runtime.hpp"
+#include "plait/error.hpp"
+
+namespace plait::hip {
+namespace {
+
+using HandleBytes = std::array<unsigned char, sizeof(hipIpcMemHandle_t)>;
+
+/// What this process has open. Never destroyed: windows may outlive other statics.
+class Cache {
+ public:
+  static Cache& instance() {
+    static auto* cache = new Cache;
+    return *cache;
+  }
+
+  std::byte* acquire(const hipIpcMemHandle_t& handle, int ordinal) {
+    const std::lock_guard lock(mutex_);
+    auto& entry = entries_[key(handle, ordinal)];
+    if (entry.users == 0) {
+      const CurrentDevice device(ordinal);
+      void* base = nullptr;
+      try {
+        Runtime::open_ipc_handle(&base, handle, hipIpcMemLazyEnablePeerAccess);
+      } catch (...) {
+        entries_.erase(key(handle, ordinal));
+        throw;
+      }
+      entry.base = static_cast<std::byte*>(base);
+    }
+    ++entry.users;
+    return entry.base;
+  }
+
+  void release(const hipIpcMemHandle_t& handle, int ordinal) noexcept {
+    const std::lock_guard lock(mutex_);
+    const auto it = entries_.find(key(handle, ordinal));
+    if (--it->second.users != 0) return;
+    const CurrentDevice device(ordinal);
+    static_cast<void>(Runtime::close_ipc_handle.status(it->second.base));
+    entries_.erase(it);
+  }
+
+  std::size_t size() {
+    const std::lock_guard lock(mutex_);
+    return entries_.size();
+  }
+
+ private:
+  struct Entry {
+    std::byte* base = nullptr;
+    std::size_t users = 0;
+  };
+  using Key = std::pair<int, HandleBytes>;
+
+  static Key key(const hipIpcMemHandle_t& handle, int ordinal) {
+    HandleBytes bytes;
+    std::memcpy(bytes.data(), &handle, sizeof handle);
+    return {ordinal, bytes};
+  }
+
+  std::mutex mutex_;
+  std::map<Key, Entry> entries_;
+};
+
+}  // namespace
+
+CurrentDevice::CurrentDevice(int ordinal) noexcept : ordinal_(ordinal) {
+  static_cast<void>(Runtime::get_device.status(&previous_));
+  if (previous_ != ordinal_) static_cast<void>(Runtime::set_device.status(ordinal_));
+}
+CurrentDevice::~CurrentDevice() {
+  if (previous_ != ordinal_) static_cast<void>(Runtime::set_device.status(previous_));
+}
+
+IpcAddress IpcAddress::of(const void* pointer) {
+  IpcAddress address{};
+  hipDeviceptr_t base{};
+  std::size_t size = 0;
+  // hipDeviceptr_t is a pointer on AMD and a number on NVIDIA.
+  Runtime::get_address_range(&base, &size, (hipDeviceptr_t)pointer);
+  Runtime::get_ipc_handle(&address.handle, (void*)base);
+  address.offset = static_cast<std::size_t>(static_cast<const std::byte*>(pointer) - (const std::byte*)base);
+  return address;
+}
+
+std::shared_ptr<std::byte> open_ipc(const IpcAddress& address, int ordinal) {
+  std::byte* base = nullptr;
+  try {
+    base = Cache::instance().acquire(address.handle, ordinal);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::no_peer_access, fmt::format("device {} can't reach another process's memory: {}", ordinal, error.what()));
+  }
+  return {base + address.offset, [handle = address.handle, ordinal](std::byte*) { Cache::instance().release(handle, ordinal); }};
+}
+
+std::size_t open_ipc_count() { return Cache::instance().size(); }
+
+}  // namespace plait::hip

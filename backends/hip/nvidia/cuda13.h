@@ -1,0 +1,28 @@
+// Pre-included (-include) where HIP's NVIDIA platform is compiled: its headers were written for CUDA 12 and older, and use a few things whose
+// CUDA 13 form differs. The functions among them answer "not supported"; Plait's HIP backend calls none of them.
+#pragma once
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+// Fields that CUDA 13 dropped, which the headers copy.
+struct PlaitCuda12DeviceProp : cudaDeviceProp {
+  int clockRate, computeMode, deviceOverlap, kernelExecTimeoutEnabled, memoryClockRate, singleToDoublePrecisionPerfRatio,
+      cooperativeMultiDeviceLaunch;
+};
+#define cudaDeviceProp PlaitCuda12DeviceProp
+#define cudaDevAttrCooperativeMultiDeviceLaunch cudaDevAttrCooperativeLaunch
+
+// Functions whose parameters changed.
+#undef cuCtxCreate
+#define cuCtxCreate(...) CUDA_ERROR_NOT_SUPPORTED
+#define cudaMemAdvise(...) cudaErrorNotSupported
+#define cudaMemPrefetchAsync(...) cudaErrorNotSupported
+#define cudaLaunchCooperativeKernelMultiDevice(...) cudaErrorNotSupported
+#define cudaGraphAddDependencies(...) cudaErrorNotSupported
+#define cudaGraphRemoveDependencies(...) cudaErrorNotSupported
+#define cudaGraphGetEdges(...) cudaErrorNotSupported
+#define cudaGraphNodeGetDependencies(...) cudaErrorNotSupported
+#define cudaGraphNodeGetDependentNodes(...) cudaErrorNotSupported
+#define cudaStreamUpdateCaptureDependencies(...) cudaErrorNotSupported
+#define cudaStreamGetCaptureInfo_v2(...) cudaErrorNotSupported
+#define cuStreamGetCaptureInfo_v2(...) CUDA_ERROR_NOT_SUPPORTED
