@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/gpu-bundle.sh [BUILD FOLDER]: makes gpu-bundle/, which runs on a GPU machine that has a driver and nothing else (no MPI, no network):
+# tools/gpu-bundle.sh [BUILD FOLDER [BUNDLE]]: makes gpu-bundle/, which runs on a GPU machine that has a driver and nothing else (no MPI, no network):
 #   bin/ lib/      the programs and libplait.so of the build folder (build-cuda), stripped
 #   deps.tar.xz    Open MPI and the headers and libraries to build Plait with, as one relocatable folder, from Debian 12 packages (amd64);
 #                  kept from one call to the next: delete it to make it anew
@@ -7,7 +7,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${1:-build-cuda}
-bundle=gpu-bundle
+bundle=${2:-gpu-bundle}
+deps=gpu-bundle/deps.tar.xz  # one for all bundles
 
 # Open MPI with what it loads, without the plug-ins for networks and OpenSHMEM, whose libraries it would miss.
 make_deps() {  # make_deps ARCHIVE
@@ -60,5 +61,5 @@ done
 for file in "$build"/lib/libplait.so*; do
   if [ -L "$file" ]; then cp -P "$file" "$bundle/lib/"; else strip --strip-unneeded -o "$bundle/lib/${file##*/}" "$file"; fi
 done
-[ -f "$bundle/deps.tar.xz" ] || make_deps "$bundle/deps.tar.xz"
+[ -f "$deps" ] || { mkdir -p gpu-bundle; make_deps "$deps"; }
 du -sh "$bundle" "$bundle"/*

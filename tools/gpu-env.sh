@@ -1,15 +1,15 @@
 # . tools/gpu-env.sh : on a GPU machine, Open MPI from gpu-bundle/deps.tar.xz, NCCL from wherever it is, and safe settings. Needs $PWD at the
-# top of the tree; defines `bundle` and the array `mpi`.
+# top of the tree; defines `bundle` (the folder BUNDLE, gpu-bundle) and the array `mpi`. PLAIT_BACKEND: cuda.
 # shellcheck shell=bash
-bundle=$PWD/gpu-bundle
+bundle=$PWD/${BUNDLE:-gpu-bundle}
 fail() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
-[ -d "$bundle/bin" ] || fail "there is no gpu-bundle/bin; make it with tools/gpu-bundle.sh where the CUDA target was built."
+[ -d "$bundle/bin" ] || fail "there is no $bundle/bin; make it with tools/gpu-bundle.sh where the target was built."
 export DEPS=${DEPS:-/tmp/plait-deps}
 if [ ! -f "$DEPS/env.sh" ]; then
   mkdir -p "$DEPS"
   # Without xz, Python unpacks it as well.
-  tar xJf "$bundle/deps.tar.xz" -C "$DEPS" 2>/dev/null ||
-    python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$bundle/deps.tar.xz" "$DEPS" ||
+  tar xJf "$PWD/gpu-bundle/deps.tar.xz" -C "$DEPS" 2>/dev/null ||
+    python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$PWD/gpu-bundle/deps.tar.xz" "$DEPS" ||
     fail "could not unpack deps.tar.xz"
 fi
 # shellcheck disable=SC1091
@@ -17,6 +17,6 @@ fi
 # MPI only brings the ranks together here, it is not measured: take what works in every container.
 export OMPI_MCA_plm_rsh_agent=false OMPI_MCA_btl_vader_single_copy_mechanism=none
 export CUDA_MODULE_LOADING=EAGER NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVLS=1  # no NVLink multicast
-export PLAIT_NCCL_LIB=${PLAIT_NCCL_LIB:-$(tools/find-nccl.sh)} PLAIT_BACKEND=cuda
+export PLAIT_NCCL_LIB=${PLAIT_NCCL_LIB:-$(tools/find-nccl.sh)} PLAIT_BACKEND=${PLAIT_BACKEND:-cuda}
 [ -n "$PLAIT_NCCL_LIB" ] || unset PLAIT_NCCL_LIB
 mpi=(mpirun --oversubscribe --bind-to none)

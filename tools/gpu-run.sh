@@ -8,10 +8,10 @@
 #   TIME_LIMIT=570   seconds for everything          TEST_LIMIT=240  for all tests         TESTS  names of test programs (all)
 #   TYPES="f32 bf16" SIZES="-b 1K -e 1G -f 4"        GTEST_FILTER    for every test program
 #   BENCH_FLAGS      further flags for plait-bench   DEPS            where Open MPI is unpacked to
+#   BUNDLE=gpu-bundle-hip PLAIT_BACKEND=hip          another bundle beside gpu-bundle, and its target
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 out=${OUT:-out}
-bundle=$PWD/gpu-bundle
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 : >"$out/summary.txt"
@@ -94,7 +94,7 @@ for n in "$@"; do
     file=$out/bench-$n-$type
     written=(--json "$file.json")
     if [ $# = 1 ]; then written+=(--csv "$file.csv"); fi
-    step "plait-bench, $n GPUs, $type" 240 bench.log "${mpi[@]}" -n "$n" "$bundle/bin/plait-bench" --backend cuda "${sizes[@]}" -d "$type" \
+    step "plait-bench, $n GPUs, $type" 240 bench.log "${mpi[@]}" -n "$n" "$bundle/bin/plait-bench" --backend "$PLAIT_BACKEND" "${sizes[@]}" -d "$type" \
       -o sum -c 1 --in-place both --algorithms all --peers nccl --timing graph "${written[@]}" "${bench_flags[@]}"
     if [ -f "$file.json" ]; then tables+=("$file.json"); fi
   done

@@ -10,7 +10,7 @@ shift 4
 csv=$(mktemp)
 for t in $threads; do
   for b in $blocks; do
-    timeout 60 "${mpi[@]}" -n "$ranks" "$bundle/bin/plait-bench" --backend cuda --algorithms "$algorithm" --peers none -c 0 --blocks "$b" --threads "$t" \
+    timeout 60 "${mpi[@]}" -n "$ranks" "$bundle/bin/plait-bench" --backend "$PLAIT_BACKEND" --algorithms "$algorithm" --peers none -c 0 --blocks "$b" --threads "$t" \
       --csv "$csv" "$@" >/dev/null 2>&1 || { echo "$algorithm $b x $t failed"; continue; }
     python3 - "$csv" "$ranks ranks $algorithm $b x $t" <<'PY'
 import csv, sys

@@ -1,5 +1,7 @@
 // Compiles a kernel family for HIP: on AMD GPUs, or on NVIDIA GPUs through HIP's NVIDIA platform.
 #pragma once
+#include "backends/hip/api.hpp"
+//
 #include <hip/hip_runtime.h>
 
 #include "backends/gpu/instantiate.hpp"

@@ -73,6 +73,30 @@ class Cache {
   std::map<Key, Entry> entries_;
 };
 
+/// Where the allocation that holds `pointer` begins.
+void* allocation_of(const void* pointer) {
+  hipDeviceptr_t base{};
+  std::size_t size = 0;
+#if defined(__HIP_PLATFORM_NVIDIA__)
+  // HIP's function would link this library to the driver.
+  using Function = decltype(&cuMemGetAddressRange);
+  static const Function get_address_range = [] {
+    void* entry = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    if (cudaGetDriverEntryPointByVersion("cuMemGetAddressRange", &entry, 12000, cudaEnableDefault, &found) != cudaSuccess ||
+        entry == nullptr)
+      throw Error(ErrorCode::backend, "the CUDA driver has no cuMemGetAddressRange");
+    return reinterpret_cast<Function>(entry);
+  }();
+  if (get_address_range(&base, &size, reinterpret_cast<hipDeviceptr_t>(pointer)) != CUDA_SUCCESS)
+    throw Error(ErrorCode::backend, "cuMemGetAddressRange: not device memory of this process");
+  return reinterpret_cast<void*>(base);
+#else
+  gpu::check(hipMemGetAddressRange(&base, &size, const_cast<void*>(pointer)), "hipMemGetAddressRange");
+  return base;
+#endif
+}
+
 }  // namespace
 
 CurrentDevice::CurrentDevice(int ordinal) noexcept : ordinal_(ordinal) {
@@ -84,13 +108,10 @@ CurrentDevice::~CurrentDevice() {
 }
 
 IpcAddress IpcAddress::of(const void* pointer) {
+  void* base = allocation_of(pointer);
   IpcAddress address{};
-  hipDeviceptr_t base{};
-  std::size_t size = 0;
-  // hipDeviceptr_t is a pointer on AMD and a number on NVIDIA.
-  Runtime::get_address_range(&base, &size, (hipDeviceptr_t)pointer);
-  Runtime::get_ipc_handle(&address.handle, (void*)base);
-  address.offset = static_cast<std::size_t>(static_cast<const std::byte*>(pointer) - (const std::byte*)base);
+  Runtime::get_ipc_handle(&address.handle, base);
+  address.offset = static_cast<std::size_t>(static_cast<const std::byte*>(pointer) - static_cast<const std::byte*>(base));
   return address;
 }
 

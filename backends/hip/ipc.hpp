@@ -1,9 +1,9 @@
 // Memory of other processes, opened by their IPC handles.
 #pragma once
-#include <hip/hip_runtime_api.h>
-
 #include <cstddef>
 #include <memory>
+
+#include "backends/hip/api.hpp"
 
 namespace plait::hip {
 

@@ -65,7 +65,6 @@ struct Runtime : Target {
   static constexpr gpu::RuntimeCall get_ipc_handle{"hipIpcGetMemHandle", hipIpcGetMemHandle};
   static constexpr gpu::RuntimeCall open_ipc_handle{"hipIpcOpenMemHandle", hipIpcOpenMemHandle};
   static constexpr gpu::RuntimeCall close_ipc_handle{"hipIpcCloseMemHandle", hipIpcCloseMemHandle};
-  static constexpr gpu::RuntimeCall get_address_range{"hipMemGetAddressRange", hipMemGetAddressRange};
 };
 
 }  // namespace plait::hip

@@ -1,8 +1,7 @@
 // What kernels and their launches need to know of HIP.
 #pragma once
-#include <hip/hip_runtime_api.h>
-
 #include "backends/gpu/gpu_kernels.hpp"
+#include "backends/hip/api.hpp"
 
 namespace plait::hip {
 

@@ -47,7 +47,7 @@ Json to_json(const AlgorithmFacts& facts) {
 }
 
 void print_backend(const BackendFacts& facts) {
-  fmt::print("  {:<5} {}\n", name_of(facts.kind), facts.built ? "built in" : "not built in");
+  fmt::print("  {:<5} {}\n", name_of(facts.kind), !facts.built ? "not built" : facts.devices.empty() ? "built, no device" : "built");
   for (const DeviceInfo& device : facts.devices) {
     fmt::print("        device {}: {} ({}), {} units, {:.1f} GiB, id {}\n", device.ordinal, device.name, device.architecture, device.units,
                static_cast<double>(device.memory) / (1 << 30), device.id);

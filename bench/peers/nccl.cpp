@@ -85,11 +85,11 @@ class NcclPeer final : public Contender {
 }  // namespace
 
 std::shared_ptr<NcclGroup> NcclGroup::create(Communicator& comm, std::string& why_not) {
-  if (comm.backend_kind() != BackendKind::cuda) {
-    why_not = "NCCL needs the cuda backend";
+  if (comm.backend_kind() == BackendKind::host) {
+    why_not = "NCCL and RCCL need GPUs";
     return nullptr;
   }
-  auto library = NcclLibrary::load(why_not);
+  auto library = NcclLibrary::load(comm.backend_kind() == BackendKind::hip ? "librccl.so.1" : "libnccl.so.2", why_not);
   const auto versions = comm.bootstrap().all_gather(library ? library->version() : 0);
   const auto [least, most] = std::minmax_element(versions.begin(), versions.end());
   if (*least != *most) why_not = fmt::format("ranks found NCCL {} and {}", *least, *most);

@@ -1,7 +1,9 @@
-// Pre-included (-include) where HIP's NVIDIA platform is compiled: its headers were written for CUDA 12 and older, and use a few things whose
-// CUDA 13 form differs. The functions among them answer "not supported"; Plait's HIP backend calls none of them.
+// HIP's interface on NVIDIA GPUs. Its headers were written for CUDA 12 and older, and use a few things whose CUDA 13 form differs. The
+// functions among them answer "not supported" here; Plait calls none of them.
 #pragma once
 #include <cuda.h>
+#include <cuda_fp16.h>
+#include <cuda_profiler_api.h>
 #include <cuda_runtime.h>
 
 // Fields that CUDA 13 dropped, which the headers copy.
@@ -18,6 +20,7 @@ struct PlaitCuda12DeviceProp : cudaDeviceProp {
 #define cudaMemAdvise(...) cudaErrorNotSupported
 #define cudaMemPrefetchAsync(...) cudaErrorNotSupported
 #define cudaLaunchCooperativeKernelMultiDevice(...) cudaErrorNotSupported
+#define cudaGraphExecUpdate(...) cudaErrorNotSupported
 #define cudaGraphAddDependencies(...) cudaErrorNotSupported
 #define cudaGraphRemoveDependencies(...) cudaErrorNotSupported
 #define cudaGraphGetEdges(...) cudaErrorNotSupported
@@ -26,3 +29,12 @@ struct PlaitCuda12DeviceProp : cudaDeviceProp {
 #define cudaStreamUpdateCaptureDependencies(...) cudaErrorNotSupported
 #define cudaStreamGetCaptureInfo_v2(...) cudaErrorNotSupported
 #define cuStreamGetCaptureInfo_v2(...) CUDA_ERROR_NOT_SUPPORTED
+
+// The headers declare half of the runtime's functions only where nvcc compiles. Host code needs them too.
+#if defined(__CUDACC__)
+#include <hip/hip_runtime_api.h>
+#else
+#define __CUDACC__ 1
+#include <hip/hip_runtime_api.h>
+#undef __CUDACC__
+#endif

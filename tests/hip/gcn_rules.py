@@ -1,0 +1,276 @@
+"""What holds for every kernel on gfx90a and gfx942. The words of backends/gpu/gpu_words.hpp, seen from the machine code:
+
+  signal   write the caches back at system scope, wait until that is done, store the flag
+  wait     spin on loads at system scope, then invalidate the caches at system scope, then load the data
+  sync     wait for the own stores, then the barrier
+
+Scopes: gfx942 writes them into each access as sc0 and sc1 (neither: wavefront, sc0: workgroup, sc1: agent, both: system). gfx90a has a bit for loads
+only, glc, which agent and system scope share; there, only what stands around an access tells more."""
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Callable, Iterator, Optional
+
+from machine_code import Function, Instruction
+
+ARCHITECTURES = ("gfx90a", "gfx942")
+SYSTEM = {"sc0", "sc1"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    rule: str
+    arch: str
+    kernel: str
+    why: str
+    where: Optional[Instruction] = None
+
+    def __str__(self) -> str:
+        at = f"\n    {self.where}" if self.where else ""
+        return f"{self.arch} {self.kernel}: {self.rule}: {self.why}{at}"
+
+
+Problem = tuple[Optional[int], str]  # place in the function, and why it is wrong
+Rule = Callable[[Function], Iterator[Problem]]
+
+
+# What instructions are.
+
+
+def has_scope(function: Function, access: Instruction) -> bool:
+    """A load of more than wavefront scope; of a store, gfx942 alone can tell."""
+    return bool(access.bits & ({"glc"} if function.arch == "gfx90a" else SYSTEM))
+
+
+def is_plain_load(function: Function, instruction: Instruction) -> bool:
+    return instruction.name.startswith("global_load") and not has_scope(function, instruction)
+
+
+def is_scoped_load(function: Function, instruction: Instruction, *names: str) -> bool:
+    return instruction.named(*names) and has_scope(function, instruction)
+
+
+def is_write_back(instruction: Instruction) -> bool:
+    return instruction.named("buffer_wbl2")
+
+
+def is_invalidation(function: Function, i: int) -> bool:
+    """The whole of it, at system scope."""
+    instruction = function.instructions[i]
+    if function.arch == "gfx90a":
+        return instruction.named("buffer_wbinvl1_vol") and any(function.instructions[j].named("buffer_invl2") for j in list(function.before(i))[:1])
+    return instruction.named("buffer_inv") and SYSTEM <= instruction.bits
+
+
+def is_part_of_invalidation(instruction: Instruction) -> bool:
+    return instruction.named("buffer_inv", "buffer_invl2", "buffer_wbinvl1", "buffer_wbinvl1_vol")
+
+
+# Spins.
+
+
+def is_cut(function: Function, i: int) -> bool:
+    """No spin goes past this."""
+    return function.instructions[i].named("s_barrier") or is_invalidation(function, i)
+
+
+@functools.lru_cache(maxsize=1)
+def spins(function: Function) -> list[set[int]]:
+    """Loops that poll: they sleep, and meet no barrier and no invalidation on their way round."""
+    loops = function.loops(lambda i: is_cut(function, i))
+    return [loop for loop in loops if any(function.instructions[i].named("s_sleep") for i in loop)]
+
+
+def polls_packets(function: Function, spin: set[int]) -> bool:
+    return any(is_scoped_load(function, function.instructions[i], "global_load_dwordx2") for i in spin)
+
+
+def waits(function: Function) -> list[set[int]]:
+    """Spins for a flag. Those for packets need no invalidation: what they polled is the data."""
+    return [spin for spin in spins(function) if not polls_packets(function, spin)]
+
+
+def polls(function: Function, wait: set[int]) -> list[int]:
+    """Looks at the flag: in the spin, and the first look, which the compiler likes to take out of it. Looks at `claimed` and the abort word come
+    after a look at the clock, and that at `claimed` when the kernel starts is not at the flag's address."""
+
+    def looks(among: set[int]) -> set[int]:
+        return {i for i in among if is_scoped_load(function, function.instructions[i], "global_load_dword")}
+
+    def address(i: int) -> str:
+        return function.instructions[i].operands.split(", ", 1)[1]
+
+    sleeps = [i for i in wait if function.instructions[i].named("s_sleep")]
+    unclocked = function.reach(sleeps, lambda i: i not in wait or function.instructions[i].named("s_memrealtime", "s_memtime"))
+    inside = looks(wait & unclocked)
+    flags = {address(i) for i in inside} - {address(i) for i in looks(wait) - inside}
+    first = [
+        i
+        for i in looks(set(range(len(function.instructions)))) - wait
+        if address(i) in flags and wait & function.reach([i], lambda j: j in wait or is_cut(function, j))
+    ]
+    return sorted(inside) + sorted(first)
+
+
+# The rules. Each yields what is wrong with a function.
+
+
+def scratch(function: Function) -> Iterator[Problem]:
+    if function.is_kernel:
+        for key in ("private_segment_fixed_size", "vgpr_spill_count"):
+            if function.metadata.get(key) != "0":
+                yield None, f".{key} is {function.metadata.get(key, 'missing')}, not 0: the kernel needs a stack, which lies in memory"
+    for i, instruction in enumerate(function.instructions):
+        if instruction.name.startswith("scratch_") or (instruction.name.startswith("buffer_") and (instruction.is_load or instruction.is_store)):
+            yield i, "an access to scratch memory: something is spilled, or an array is indexed at run time"
+        if instruction.is_call:
+            yield i, "a call, which needs a stack: a device function was not inlined"
+
+
+def flat(function: Function) -> Iterator[Problem]:
+    for i in function.all(lambda instruction: instruction.name.startswith("flat_")):
+        yield i, "the compiler doesn't know that this is global memory: it waits for LDS too, and may be out of order with global accesses"
+
+
+def release(function: Function) -> Iterator[Problem]:
+    if function.arch != "gfx90a":  # where a flag looks like any store
+        for i in function.all(lambda x: x.named("global_store_dword") and SYSTEM <= x.bits):
+            yield from unreleased(function, i)
+    for i in function.all(is_write_back):
+        yield from unfinished_write_back(function, i)
+
+
+def unreleased(function: Function, flag: int) -> Iterator[Problem]:
+    """Looks back from a flag."""
+    waited = False
+    for i in function.before(flag):
+        instruction = function.instructions[i]
+        if instruction.is_store:
+            yield flag, f"{instruction} stands between the flag and its write-back, which leaves it out"
+            return
+        waited = waited or instruction.waits_for_memory
+        if is_write_back(instruction):
+            if function.arch != "gfx90a" and not SYSTEM <= instruction.bits:
+                yield flag, "the write-back before this flag has less than system scope: a peer may see the flag and old data"
+            elif not waited:
+                yield flag, "no s_waitcnt vmcnt(0) between the write-back and this flag: a peer may see the flag and old data"
+            return
+    yield flag, "no write-back (buffer_wbl2) on every way to this flag: a peer may see the flag and old data"
+
+
+def unfinished_write_back(function: Function, write_back: int) -> Iterator[Problem]:
+    """Looks forward from a write-back."""
+    waited = False
+    for i in function.after(write_back):
+        instruction = function.instructions[i]
+        waited = waited or instruction.waits_for_memory
+        if not instruction.is_vector_memory:
+            continue
+        if not waited:
+            yield write_back, f"no s_waitcnt vmcnt(0) between this write-back and {instruction}: it may overtake what is written back"
+        elif not instruction.named("global_store_dword") or (function.arch != "gfx90a" and not SYSTEM & instruction.bits):
+            yield write_back, f"after this write-back comes {instruction}, and not the flag that it was made for"
+        return
+    yield write_back, "no flag is stored after this write-back, on every way: a release without its store, or a fence that is not needed"
+
+
+def acquire(function: Function) -> Iterator[Problem]:
+    for i in function.all(is_part_of_invalidation):
+        if function.instructions[i].named("buffer_invl2"):
+            if not any(function.instructions[j].named("buffer_wbinvl1_vol") for j in list(function.after(i))[:1]):
+                yield i, "the L2 is invalidated, but not the L1 with it: loads may still find old data"
+        elif not is_invalidation(function, i):
+            yield i, "an invalidation of less than system scope: loads may find data from before a peer's release"
+    for wait in waits(function):
+        looks = polls(function, wait)
+        reached = function.reach(looks, lambda i: is_invalidation(function, i))
+        early = sorted(i for i in reached - wait if is_plain_load(function, function.instructions[i]))
+        if early:
+            yield early[0], (
+                f"a way leads here from a look at a flag, {function.instructions[looks[0]]}, that invalidates no cache at system scope: the load "
+                f"may find data from before the peer's release"
+            )
+
+
+def signals_unheard(function: Function) -> Iterator[Problem]:
+    """Not for probes, some of which do nothing but signal."""
+    is_claim = lambda i: function.instructions[i].named("global_atomic_cmpswap")  # noqa: E731
+    unclaimed = {0} | function.reach([0], is_claim)  # a flag after the claim is a diagnostic record's, for the host
+    signals = [i for i in sorted(unclaimed) if is_write_back(function.instructions[i])]
+    inlined = function.is_kernel and not function.all(lambda x: x.is_call)
+    if inlined and signals and not any(is_invalidation(function, i) for i in range(len(function.instructions))):
+        yield signals[0], "the kernel signals, but nowhere invalidates its caches: it can't have waited for a signal of its peers"
+
+
+def scope(function: Function) -> Iterator[Problem]:
+    for i, instruction in enumerate(function.instructions):
+        if instruction.is_atomic:
+            if "_atomic_cmpswap" not in instruction.name and not (function.arch == "gfx942" and "sc1" in instruction.bits):
+                yield i, "an atomic operation of agent scope or less; only the rank's own `claimed` word may have one, a compare-and-swap"
+        elif (instruction.is_load or instruction.is_store) and len(SYSTEM & instruction.bits) == 1:
+            yield i, "an access of workgroup or agent scope: a cache of this GPU may answer it or keep it, where a peer is involved"
+    for wait in waits(function):
+        if not polls(function, wait):
+            yield min(wait), "this spin does not look at a flag with a load of system scope"
+        for i in sorted(wait):
+            if is_plain_load(function, function.instructions[i]):
+                yield i, "a spin looks with a plain load: a cache may answer it for ever"
+
+
+def barrier(function: Function) -> Iterator[Problem]:
+    is_waited = lambda i: function.instructions[i].waits_for_memory  # noqa: E731
+    stores = function.all(lambda x: x.is_store or x.is_call)
+    unwaited = function.reach(stores, is_waited) | function.reach([0], is_waited) | {0}
+    for i in sorted(unwaited):
+        if function.instructions[i].named("s_barrier"):
+            yield i, (
+                "a way leads here without an s_waitcnt vmcnt(0) after the last store: another wave's release after the barrier does not wait "
+                "for this wave's stores"
+            )
+
+
+EVERYWHERE: list[tuple[str, Rule]] = [
+    ("scratch", scratch),
+    ("flat", flat),
+    ("release", release),
+    ("acquire", acquire),
+    ("scope", scope),
+    ("barrier", barrier),
+]
+
+
+# How wide data move, by kernel family.
+
+
+def moves_packs(function: Function) -> Iterator[Problem]:
+    loops = function.loops(lambda i: function.instructions[i].named("s_barrier"))
+    wide = ("global_load_dwordx4", "global_store_dwordx4")
+    if not any(all(any(function.instructions[i].named(name) for i in loop) for name in wide) for loop in loops):
+        yield None, "no loop has both global_load_dwordx4 and global_store_dwordx4: packs don't move by 16 bytes"
+
+
+def moves_packets(function: Function) -> Iterator[Problem]:
+    if not function.all(lambda x: is_packet_store(function, x)):
+        yield None, "no global_store_dwordx2 at system scope: packets are not stored by 8 bytes"
+    if not spins(function):
+        yield None, "nothing is polled: no loop has an s_sleep"
+    for spin in spins(function):
+        if sum(is_scoped_load(function, function.instructions[i], "global_load_dwordx2") for i in spin) < 2:
+            yield min(spin), "this spin does not poll both halves of a packet with global_load_dwordx2"
+
+
+def is_packet_store(function: Function, instruction: Instruction) -> bool:
+    return instruction.named("global_store_dwordx2") and (function.arch == "gfx90a" or SYSTEM <= instruction.bits)
+
+
+def findings_of(function: Function, rules: list[tuple[str, Rule]]) -> Iterator[Finding]:
+    """One for each way to be wrong; it names the first place and counts the others."""
+    kernel = function.name if function.is_kernel else f"function {function.name}"
+    for name, rule in rules:
+        places: dict[str, list[Optional[int]]] = {}
+        for place, why in rule(function):
+            places.setdefault(why, []).append(place)
+        for why, at in places.items():
+            more = f" (and {len(at) - 1} more)" if len(at) > 1 else ""
+            yield Finding(name, function.arch, kernel, why + more, None if at[0] is None else function.instructions[at[0]])

@@ -1,0 +1,323 @@
+"""AMD GPU code as check_isa.py sees it: the code objects in a file, their functions, and where control can go from each instruction.
+
+Of a function, only the instructions are kept that touch memory, wait or steer; the others break no rule. An instruction is known by its place in
+the function's list, and a branch to one that is not kept leads to the next one that is."""
+from __future__ import annotations
+
+import bisect
+import os
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from typing import Callable, Iterable, Iterator, Optional
+
+BUNDLE = b"__CLANG_OFFLOAD_BUNDLE__"
+COMPRESSED_BUNDLE = re.compile(rb"CCOB[\x01-\x03]\x00[\x00-\x03]\x00")
+ELF_MACHINE_AMDGPU = 224
+
+INSTRUCTION = re.compile(r"^\t(?P<name>[a-z]\w*) ?(?P<operands>.*?)\s*// (?P<address>[0-9A-F]{8,}):")
+SYMBOL = re.compile(r"^(?P<address>[0-9a-f]{8,}) <(?P<name>.+)>:$")
+KEPT = re.compile(
+    r"(global|flat|scratch|buffer|tbuffer|image|ds)_|s_(load|buffer_load|store|waitcnt|barrier|sleep|memrealtime|memtime|branch|cbranch|setpc|swappc|call|endpgm)"
+)
+BRANCH = re.compile(r"s_c?branch")
+
+
+class ToolTrouble(Exception):
+    """The file or a tool is not what it should be: nothing was checked."""
+
+
+@dataclass(frozen=True)
+class Instruction:
+    address: int
+    name: str
+    operands: str
+    bits: frozenset[str] = field(default=frozenset())  # sc0, sc1, glc, nt, ...
+
+    def __str__(self) -> str:
+        return f"{self.address:#x}: {self.name} {self.operands}".rstrip()
+
+    def named(self, *names: str) -> bool:
+        return self.name in names
+
+    @property
+    def is_vector_memory(self) -> bool:
+        return self.name.startswith(("global_", "flat_", "scratch_", "buffer_", "tbuffer_", "image_"))
+
+    @property
+    def is_load(self) -> bool:
+        return self.is_vector_memory and "_load" in self.name
+
+    @property
+    def is_atomic(self) -> bool:
+        return self.is_vector_memory and "_atomic" in self.name
+
+    @property
+    def is_store(self) -> bool:
+        return self.is_vector_memory and ("_store" in self.name or "_atomic" in self.name)
+
+    @property
+    def is_call(self) -> bool:
+        return self.name.startswith(("s_swappc", "s_call"))
+
+    @property
+    def waits_for_memory(self) -> bool:
+        return self.name == "s_waitcnt" and "vmcnt(0)" in self.operands
+
+
+@dataclass(eq=False)  # hashed by identity
+class Function:
+    """A kernel, or what a kernel calls."""
+
+    arch: str
+    symbol: str
+    start: int
+    name: str = ""
+    metadata: Optional[dict[str, str]] = None  # of a kernel
+    instructions: list[Instruction] = field(default_factory=list)
+    successors: list[list[int]] = field(default_factory=list)
+    jumped_to: set[int] = field(default_factory=set)
+
+    @property
+    def is_kernel(self) -> bool:
+        return self.metadata is not None
+
+    @property
+    def family(self) -> Optional[str]:
+        """ring of plait::ring::Kernel<float>."""
+        found = re.search(r"\d+([a-z][a-z_0-9]*?)6KernelI", self.symbol)
+        return found[1] if found else None
+
+    def all(self, wanted: Callable[[Instruction], bool]) -> list[int]:
+        return [i for i, instruction in enumerate(self.instructions) if wanted(instruction)]
+
+    def before(self, i: int) -> Iterator[int]:
+        """Instructions that have run when `i` runs, last one first, back to where another way joins."""
+        while i > 0 and i not in self.jumped_to and i in self.successors[i - 1]:
+            i -= 1
+            yield i
+
+    def after(self, i: int) -> Iterator[int]:
+        """Instructions that run next, up to the first branch or place that is jumped to."""
+        while self.successors[i] == [i + 1] and i + 1 not in self.jumped_to:
+            i += 1
+            yield i
+
+    def reach(self, starts: Iterable[int], stop: Callable[[int], bool]) -> set[int]:
+        """What can run after `starts` on a way without a `stop` in between; stops that are met are among it."""
+        reached: set[int] = set()
+        waiting = [next_one for start in starts for next_one in self.successors[start]]
+        while waiting:
+            i = waiting.pop()
+            if i in reached:
+                continue
+            reached.add(i)
+            if not stop(i):
+                waiting.extend(self.successors[i])
+        return reached
+
+    def loops(self, without: Callable[[int], bool]) -> list[set[int]]:
+        """The largest sets of instructions each of which can lead to every other on a way that meets no `without`."""
+        entered = [i for i in range(len(self.instructions)) if not without(i)]
+        inside = lambda i: [j for j in self.successors[i] if not without(j)]  # noqa: E731
+        return [part for part in strongly_connected(entered, inside) if len(part) > 1 or any(i in inside(i) for i in part)]
+
+
+def strongly_connected(nodes: Iterable[int], successors: Callable[[int], list[int]]) -> Iterator[set[int]]:
+    """Tarjan's algorithm, without recursion."""
+    index: dict[int, int] = {}
+    low: dict[int, int] = {}
+    path: list[int] = []
+    on_path: set[int] = set()
+    for root in nodes:
+        work = [] if root in index else [(root, iter(successors(root)))]
+        if work:
+            index[root] = low[root] = len(index)
+            path.append(root)
+            on_path.add(root)
+        while work:
+            node, rest = work[-1]
+            for following in rest:
+                if following not in index:
+                    index[following] = low[following] = len(index)
+                    path.append(following)
+                    on_path.add(following)
+                    work.append((following, iter(successors(following))))
+                    break
+                if following in on_path:
+                    low[node] = min(low[node], index[following])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    at = path.index(node)
+                    part = set(path[at:])
+                    del path[at:]
+                    on_path -= part
+                    yield part
+
+
+class Tools:
+    def __init__(self, objdump: str, readelf: str):
+        self.objdump, self.readelf = objdump, readelf
+        beside = os.path.join(os.path.dirname(objdump), "llvm-cxxfilt")
+        self.cxxfilt = beside if os.path.dirname(objdump) and os.path.exists(beside) else shutil.which("c++filt")
+
+    def run(self, *command: str, text: str = "") -> str:
+        try:
+            done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise ToolTrouble(f"{command[0]}: {error.strerror}") from error
+        if done.returncode != 0:
+            raise ToolTrouble(f"{' '.join(command)} failed: {done.stderr.strip()}")
+        return done.stdout
+
+    def demangled(self, symbols: list[str]) -> list[str]:
+        if self.cxxfilt is None or not symbols:
+            return symbols
+        names = self.run(self.cxxfilt, text="\n".join(symbols) + "\n").splitlines()
+        return [re.sub(r"^void |\(.*$", "", name) for name in names]
+
+
+def code_objects(path: str) -> list[bytes]:
+    """All AMD GPU code objects in a host file with fat binaries, or the file itself if it is one."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise ToolTrouble(f"{path}: {error.strerror}") from error
+    if data[:4] == b"\x7fELF" and struct.unpack_from("<H", data, 18)[0] == ELF_MACHINE_AMDGPU:
+        return [data]
+    if COMPRESSED_BUNDLE.search(data):
+        raise ToolTrouble(f"{path} holds compressed fat binaries, which this script can't read: build with --no-offload-compress")
+    found = [code for at in re.finditer(BUNDLE, data) for code in bundled(data, at.start())]
+    if not found:
+        raise ToolTrouble(f"{path} holds no AMD GPU code object")
+    return found
+
+
+def bundled(data: bytes, start: int) -> Iterator[bytes]:
+    """The amdgcn entries of a fat binary: the magic word, a count, and (offset, size, length of the name, name) of each."""
+    at = start + len(BUNDLE)
+    if at + 8 > len(data):
+        return
+    (count,) = struct.unpack_from("<Q", data, at)
+    at += 8
+    if not 0 < count < 256:
+        return  # the magic word alone, as text in some program
+    for _ in range(count):
+        if at + 24 > len(data):
+            return
+        offset, size, length = struct.unpack_from("<QQQ", data, at)
+        name = data[at + 24 : at + 24 + length]
+        at += 24 + length
+        if b"amdgcn" in name and size != 0:
+            yield data[start + offset : start + offset + size]
+
+
+def functions_of(code: bytes, tools: Tools) -> list[Function]:
+    with tempfile.NamedTemporaryFile(suffix=".co") as file:
+        file.write(code)
+        file.flush()
+        notes = tools.run(tools.readelf, "--notes", file.name)
+        listing = tools.run(tools.objdump, "-d", "--no-show-raw-insn", file.name)
+    arch, metadata = kernel_metadata(notes)
+    functions = disassembled(listing, arch)
+    missing = metadata.keys() - {function.symbol for function in functions}
+    if missing:
+        raise ToolTrouble(f"{arch}: no code was disassembled for {', '.join(sorted(missing))}")
+    names = tools.demangled([function.symbol for function in functions])
+    for function, name in zip(functions, names):
+        function.name, function.metadata = name, metadata.get(function.symbol)
+        for i in function.all(lambda instruction: instruction.named("s_setpc_b64")):
+            if function.is_kernel and not function.successors[i]:
+                raise ToolTrouble(f"{name}: can't tell where this leads: {function.instructions[i]}")
+    return functions
+
+
+def kernel_metadata(notes: str) -> tuple[str, dict[str, dict[str, str]]]:
+    """Architecture, and by symbol what the compiler says of each kernel. Reads the YAML that llvm-readelf prints by its indentation."""
+    target = re.search(r"^amdhsa\.target: +'?amdgcn-amd-amdhsa-[^-]*-(gfx\w+)", notes, re.MULTILINE)
+    if not target:
+        raise ToolTrouble("a code object has no amdhsa.target note")
+    kernels: list[dict[str, str]] = []
+    for line in notes.splitlines():
+        key = re.match(r"^  (- |  )\.(\w+): *(.*)$", line)
+        if key:
+            if key[1] == "- ":
+                kernels.append({})
+            if kernels:
+                kernels[-1][key[2]] = key[3].strip("'")
+    return target[1], {kernel["name"]: kernel for kernel in kernels if "name" in kernel}
+
+
+def disassembled(listing: str, arch: str) -> list[Function]:
+    functions: list[Function] = []
+    far: dict[str, int] = {}  # register pair: the address in it, as the compiler computes it for far branches
+    ways: list[tuple[int, Optional[int]]] = []  # of the last function: a branch's place and where it leads
+    pair = ""
+    for line in listing.splitlines():
+        symbol = SYMBOL.match(line)
+        if symbol:
+            connect(functions, ways)
+            functions.append(Function(arch, symbol["name"], int(symbol["address"], 16)))
+            far, ways = {}, []
+            continue
+        found = INSTRUCTION.match(line)
+        if not found or not functions:
+            continue
+        address, name, operands = int(found["address"], 16), found["name"], found["operands"]
+        if name == "s_getpc_b64":
+            pair = operands
+            far[pair] = address + 4
+        elif name == "s_add_u32" and pair and operands.split(", ")[0] == "s" + pair[2:].split(":")[0]:
+            far[pair] += signed(operands.split(", ")[2], 32)
+            pair = ""
+        if not KEPT.match(name):
+            continue
+        here = len(functions[-1].instructions)
+        functions[-1].instructions.append(Instruction(address, name, operands, modifiers(operands)))
+        if BRANCH.match(name):
+            ways.append((here, address + 4 + 4 * signed(operands.split()[0], 16)))
+        elif name == "s_setpc_b64":
+            ways.append((here, far.get(operands)))  # None: back to the caller
+    connect(functions, ways)
+    return [function for function in functions if function.instructions]
+
+
+def signed(text: str, bits: int) -> int:
+    value = int(text, 0)
+    return value - (1 << bits) if value >= 1 << (bits - 1) else value
+
+
+def modifiers(operands: str) -> frozenset[str]:
+    return frozenset(word for word in re.split(r"[ ,]+", operands) if word in ("sc0", "sc1", "glc", "slc", "nt", "scc"))
+
+
+def connect(functions: list[Function], ways: list[tuple[int, Optional[int]]]) -> None:
+    """Gives the last function its successors."""
+    if not functions:
+        return
+    function = functions[-1]
+    addresses = [instruction.address for instruction in function.instructions]
+    count = len(addresses)
+    function.successors = [[i + 1] if i + 1 < count else [] for i in range(count)]
+    for i, target in ways:
+        instruction = function.instructions[i]
+        if instruction.named("s_branch", "s_setpc_b64"):
+            function.successors[i] = []
+        if target is None:
+            continue
+        at = bisect.bisect_left(addresses, target)
+        if target < function.start or at == count:
+            raise ToolTrouble(f"{function.symbol}: can't tell where this leads: {instruction}")
+        if at not in function.successors[i] or at == i + 1:
+            function.jumped_to.add(at)
+        function.successors[i] = sorted({*function.successors[i], at})
+    for i, instruction in enumerate(function.instructions):
+        if instruction.named("s_endpgm"):
+            function.successors[i] = []
