@@ -1,8 +1,8 @@
 # The HIP backend. PLAIT_HIP_PLATFORM=amd: ROCm's clang for the kernels. PLAIT_HIP_PLATFORM=nvidia: the same host code through HIP's headers
 # for CUDA, with nvcc, so that it can be run where there are NVIDIA GPUs only; a test configuration.
 #
-# ROCm is looked for in CMAKE_HIP_COMPILER_ROCM_ROOT, the environment's ROCM_PATH, /opt/rocm and build-rocm (tools/rocm-root.sh); its clang in
-# CMAKE_HIP_COMPILER, the environment's HIPCXX, and there.
+# ROCm is PLAIT_ROCM_ROOT, else looked for in the environment's ROCM_PATH, /opt/rocm and build-rocm (tools/rocm-root.sh) (or the folders in
+# PLAIT_ROCM_SEARCH instead of these three); its clang is CMAKE_HIP_COMPILER, the environment's HIPCXX, or the one found there.
 set(PLAIT_HIP_PLATFORM amd CACHE STRING "What the HIP backend runs on: amd or nvidia")
 set_property(CACHE PLAIT_HIP_PLATFORM PROPERTY STRINGS amd nvidia)
 set(plait_hip_oldest 5.7)
@@ -15,9 +15,11 @@ if(NOT PLAIT_HIP_PLATFORM MATCHES "^(amd|nvidia)$")
 endif()
 
 # Headers: of any ROCm, for both platforms.
+if(NOT DEFINED PLAIT_ROCM_SEARCH)
+  set(PLAIT_ROCM_SEARCH $ENV{ROCM_PATH} /opt/rocm ${PROJECT_SOURCE_DIR}/build-rocm)
+endif()
 find_path(PLAIT_ROCM_ROOT include/hip/hip_version.h NO_DEFAULT_PATH
-  HINTS ${CMAKE_HIP_COMPILER_ROCM_ROOT} $ENV{ROCM_PATH} /opt/rocm ${PROJECT_SOURCE_DIR}/build-rocm
-  DOC "ROCm's root, with include/hip")
+  HINTS ${CMAKE_HIP_COMPILER_ROCM_ROOT} ${PLAIT_ROCM_SEARCH} DOC "ROCm's root, with include/hip")
 if(NOT PLAIT_ROCM_ROOT)
   message(FATAL_ERROR "PLAIT_HIP=ON, but no ROCm was found: install ROCm 6 or newer, set ROCM_PATH, or make a root to compile with by tools/rocm-root.sh.")
 endif()

@@ -44,7 +44,7 @@ def has_scope(function: Function, access: Instruction) -> bool:
 
 
 def is_plain_load(function: Function, instruction: Instruction) -> bool:
-    return instruction.name.startswith("global_load") and not has_scope(function, instruction)
+    return instruction.name.startswith(("global_load", "flat_load")) and not has_scope(function, instruction)
 
 
 def is_scoped_load(function: Function, instruction: Instruction, *names: str) -> bool:
@@ -214,7 +214,7 @@ def scope(function: Function) -> Iterator[Problem]:
         if not polls(function, wait):
             yield min(wait), "this spin does not look at a flag with a load of system scope"
         for i in sorted(wait):
-            if is_plain_load(function, function.instructions[i]):
+            if is_plain_load(function, function.instructions[i]) and not function.instructions[i].name.startswith("flat"):
                 yield i, "a spin looks with a plain load: a cache may answer it for ever"
 
 
@@ -243,11 +243,13 @@ EVERYWHERE: list[tuple[str, Rule]] = [
 # How wide data move, by kernel family.
 
 
+WIDE = ("_load_dwordx4", "_store_dwordx4")
+
+
 def moves_packs(function: Function) -> Iterator[Problem]:
     loops = function.loops(lambda i: function.instructions[i].named("s_barrier"))
-    wide = ("global_load_dwordx4", "global_store_dwordx4")
-    if not any(all(any(function.instructions[i].named(name) for i in loop) for name in wide) for loop in loops):
-        yield None, "no loop has both global_load_dwordx4 and global_store_dwordx4: packs don't move by 16 bytes"
+    if not any(all(any(function.instructions[i].name.endswith(wide) for i in loop) for wide in WIDE) for loop in loops):
+        yield None, "no loop loads and stores by dwordx4: packs don't move by 16 bytes"
 
 
 def moves_packets(function: Function) -> Iterator[Problem]:

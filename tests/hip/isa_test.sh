@@ -20,7 +20,6 @@ readonly wrong_words='
   poll_workgroup     scope      scope
   pause_missing      spin       spin
   sync_unwaited      barrier    barrier
-  all_unwaited       barrier    barrier
   narrow_copy        width      width
   packet_words       width      release,width
   packet_whole       width      width

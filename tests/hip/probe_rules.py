@@ -6,6 +6,7 @@ from typing import Iterator
 
 from gcn_rules import (
     Finding,
+    WIDE,
     Problem,
     Rule,
     has_scope,
@@ -85,8 +86,8 @@ def get_polls_halves(function: Function) -> Iterator[Problem]:
 def packs_move_whole(function: Function) -> Iterator[Problem]:
     yield from moves_packs(function)
     for i, instruction in enumerate(function.instructions):
-        moves_data = is_plain_load(function, instruction) or instruction.is_store
-        if moves_data and not instruction.named("global_load_dwordx4", "global_store_dwordx4"):
+        moves_data = is_plain_load(function, instruction) or instruction.name.startswith("global_store")
+        if moves_data and not instruction.name.endswith(WIDE):
             yield i, "packs move by something else than 16 bytes"
 
 

@@ -10,6 +10,7 @@ namespace plait::wrong {
 using hip::Gcn;
 
 using GlobalWord = __attribute__((address_space(1))) std::uint32_t;
+using StackWord = __attribute__((address_space(5))) std::uint32_t;
 using GlobalHalf = __attribute__((address_space(1))) std::uint64_t;
 
 __device__ inline GlobalWord* global_words(const void* p) { return (GlobalWord*)p; }
@@ -79,13 +80,10 @@ struct pause_missing : Gcn {
 
 // Barriers.
 
+/// (`all` without its wait comes out right: what __syncthreads_and looks up for itself makes the wave wait.)
 struct sync_unwaited : Gcn {
   __device__ static void sync() { __syncthreads(); }
 };
-struct all_unwaited : Gcn {
-  __device__ static bool all(bool flag) { return __syncthreads_and(flag) != 0; }
-};
-
 // Packs and packets.
 
 /// Word by word. The compiler would join them, but for the statements between.
@@ -136,13 +134,15 @@ struct packet_poll_words : Gcn {
 
 // What costs memory traffic or order without anybody asking for it.
 
-/// A stack: an array that the compiler may not keep in registers.
+/// A stack, which the compiler may not replace by registers.
 struct spilled : Gcn {
   template <class P>
   __device__ static P load(const P* p) {
-    volatile P on_stack = Gcn::load(p);
-    P pack;
-    for (std::size_t i = 0; i < P::lanes; ++i) pack.lane[i] = on_stack.lane[i];
+    P pack = Gcn::load(p);
+    std::uint32_t stack[sizeof(P) / 4];
+    auto* words = (volatile StackWord*)stack;
+    for (unsigned i = 0; i < sizeof(P) / 4; ++i) words[i] = bits_as<std::uint32_t>(pack.lane[i]);
+    for (unsigned i = 0; i < sizeof(P) / 4; ++i) pack.lane[i] = bits_as<float>(std::uint32_t{words[i]});
     return pack;
   }
 };
