@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Reads the AMD machine code of kernels and checks that it is what backends/hip/gcn.hpp means.
 
-FILE is a library, program or object with HIP kernels in it, or a bare code object. A missing wait or a cache left alone shows rarely even where
-there are AMD GPUs to run on: so every kernel is disassembled and held against the rules in gcn_rules.py, which follow the memory models of gfx90a
-and gfx942 in LLVM's "User Guide for AMDGPU Backend". They are about instructions, not about what a kernel computes.
+FILE is a library, program or object with HIP kernels in it, or a bare code object. A missing wait or a cache left alone shows rarely
+even where there are AMD GPUs to run on: so every kernel is disassembled and held against the rules in gcn_rules.py, which follow the
+memory models of gfx90a and gfx942 in LLVM's "User Guide for AMDGPU Backend". They are about instructions, not about what a kernel
+computes.
 
 Exit code: 0 all rules hold (with --expect: exactly the expected ones do not), 1 otherwise, 2 nothing was checked."""
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+
+sys.dont_write_bytecode = True  # the source folder stays clean
 
 from gcn_rules import ARCHITECTURES, EVERYWHERE, Finding, Rule, findings_of, moves_packets, moves_packs, signals_unheard
 from machine_code import Function, ToolTrouble, Tools, code_objects, functions_of
@@ -35,7 +38,8 @@ def parsed_arguments() -> argparse.Namespace:
     parser.add_argument("--expect", type=names, metavar="RULE,...", help="succeed if these rules are broken, each of them, and no other")
     arguments = parser.parse_args()
     if arguments.readelf is None:
-        arguments.readelf = arguments.objdump.replace("llvm-objdump", "llvm-readelf")
+        folder, name = os.path.split(arguments.objdump)
+        arguments.readelf = os.path.join(folder, name.replace("objdump", "readelf"))
     return arguments
 
 

@@ -4,11 +4,13 @@
   wait     spin on loads at system scope, then invalidate the caches at system scope, then load the data
   sync     wait for the own stores, then the barrier
 
-Scopes: gfx942 writes them into each access as sc0 and sc1 (neither: wavefront, sc0: workgroup, sc1: agent, both: system). gfx90a has a bit for loads
-only, glc, which agent and system scope share; there, only what stands around an access tells more."""
+Scopes: gfx942 writes them into each access as sc0 and sc1 (neither: wavefront, sc0: workgroup, sc1: agent, both: system). gfx90a has a
+bit for loads only, glc, which agent and system scope share; there, what stands around an access must tell the rest: a flag that is stored
+with no write-back at all looks like any store, and only the probes and the same kernel on gfx942 show it."""
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import dataclass
 from typing import Callable, Iterator, Optional
 
@@ -59,7 +61,8 @@ def is_invalidation(function: Function, i: int) -> bool:
     """The whole of it, at system scope."""
     instruction = function.instructions[i]
     if function.arch == "gfx90a":
-        return instruction.named("buffer_wbinvl1_vol") and any(function.instructions[j].named("buffer_invl2") for j in list(function.before(i))[:1])
+        before = next(function.before(i), None)
+        return instruction.named("buffer_wbinvl1_vol") and before is not None and function.instructions[before].named("buffer_invl2")
     return instruction.named("buffer_inv") and SYSTEM <= instruction.bits
 
 
@@ -92,25 +95,19 @@ def waits(function: Function) -> list[set[int]]:
 
 
 def polls(function: Function, wait: set[int]) -> list[int]:
-    """Looks at the flag: in the spin, and the first look, which the compiler likes to take out of it. Looks at `claimed` and the abort word come
-    after a look at the clock, and that at `claimed` when the kernel starts is not at the flag's address."""
-
-    def looks(among: set[int]) -> set[int]:
-        return {i for i in among if is_scoped_load(function, function.instructions[i], "global_load_dword")}
+    """Looks at the flag: in the spin, and the first look, which the compiler likes to take out of it. Looks at `claimed` and the abort word
+    come after a look at the clock, and that at `claimed` when the kernel starts is not at the flag's address."""
 
     def address(i: int) -> str:
-        return function.instructions[i].operands.split(", ", 1)[1]
+        return re.sub(r" (glc|sc0|sc1)\b", "", function.instructions[i].operands.split(", ", 1)[1])
 
+    words = set(function.all(lambda x: x.named("global_load_dword")))
+    looks = {i for i in words & wait if has_scope(function, function.instructions[i])}
     sleeps = [i for i in wait if function.instructions[i].named("s_sleep")]
     unclocked = function.reach(sleeps, lambda i: i not in wait or function.instructions[i].named("s_memrealtime", "s_memtime"))
-    inside = looks(wait & unclocked)
-    flags = {address(i) for i in inside} - {address(i) for i in looks(wait) - inside}
-    first = [
-        i
-        for i in looks(set(range(len(function.instructions)))) - wait
-        if address(i) in flags and wait & function.reach([i], lambda j: j in wait or is_cut(function, j))
-    ]
-    return sorted(inside) + sorted(first)
+    flags = {address(i) for i in looks & unclocked} - {address(i) for i in looks - unclocked}
+    first = {i for i in words - wait if address(i) in flags and wait & function.reach([i], lambda j: j in wait or is_cut(function, j))}
+    return sorted(looks & unclocked) + sorted(first)
 
 
 # The rules. Each yields what is wrong with a function.
@@ -122,7 +119,8 @@ def scratch(function: Function) -> Iterator[Problem]:
             if function.metadata.get(key) != "0":
                 yield None, f".{key} is {function.metadata.get(key, 'missing')}, not 0: the kernel needs a stack, which lies in memory"
     for i, instruction in enumerate(function.instructions):
-        if instruction.name.startswith("scratch_") or (instruction.name.startswith("buffer_") and (instruction.is_load or instruction.is_store)):
+        moves_data = instruction.is_load or instruction.is_store
+        if moves_data and instruction.name.startswith(("scratch_", "buffer_")):  # no kernel has a buffer of its own
             yield i, "an access to scratch memory: something is spilled, or an array is indexed at run time"
         if instruction.is_call:
             yield i, "a call, which needs a stack: a device function was not inlined"
@@ -178,7 +176,8 @@ def unfinished_write_back(function: Function, write_back: int) -> Iterator[Probl
 def acquire(function: Function) -> Iterator[Problem]:
     for i in function.all(is_part_of_invalidation):
         if function.instructions[i].named("buffer_invl2"):
-            if not any(function.instructions[j].named("buffer_wbinvl1_vol") for j in list(function.after(i))[:1]):
+            after = next(function.after(i), None)
+            if after is None or not function.instructions[after].named("buffer_wbinvl1_vol"):
                 yield i, "the L2 is invalidated, but not the L1 with it: loads may still find old data"
         elif not is_invalidation(function, i):
             yield i, "an invalidation of less than system scope: loads may find data from before a peer's release"
@@ -206,14 +205,15 @@ def signals_unheard(function: Function) -> Iterator[Problem]:
 def scope(function: Function) -> Iterator[Problem]:
     for i, instruction in enumerate(function.instructions):
         if instruction.is_atomic:
-            if "_atomic_cmpswap" not in instruction.name and not (function.arch == "gfx942" and "sc1" in instruction.bits):
+            if "_atomic_cmpswap" not in instruction.name and "sc1" not in instruction.bits:
                 yield i, "an atomic operation of agent scope or less; only the rank's own `claimed` word may have one, a compare-and-swap"
         elif (instruction.is_load or instruction.is_store) and len(SYSTEM & instruction.bits) == 1:
             yield i, "an access of workgroup or agent scope: a cache of this GPU may answer it or keep it, where a peer is involved"
     for wait in waits(function):
-        if not polls(function, wait):
+        looks = polls(function, wait)
+        if not looks:
             yield min(wait), "this spin does not look at a flag with a load of system scope"
-        for i in sorted(wait):
+        for i in sorted(wait | set(looks)):
             if is_plain_load(function, function.instructions[i]) and not function.instructions[i].name.startswith("flat"):
                 yield i, "a spin looks with a plain load: a cache may answer it for ever"
 

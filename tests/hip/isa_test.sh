@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Checks AMD machine code by check_isa.py. ARCHITECTURES are gfx90a, gfx942 or both, with a comma between.
-#   isa_test.sh library CLANG ARCHITECTURES FILE [check_isa.py's options...]     what was built
-#   isa_test.sh probes CLANG ARCHITECTURES ROCM_ROOT SOURCE_DIR                  each word of backends/device.hpp, instruction by instruction
-#   isa_test.sh wrong CLANG ARCHITECTURES ROCM_ROOT SOURCE_DIR [NAME...]         that each of wrong_words.hpp is found, and by the right rule
+#   isa_test.sh library CLANG ARCHITECTURES FILE [check_isa.py's options...]   what was built
+#   isa_test.sh probes CLANG ARCHITECTURES ROCM_ROOT SOURCE_DIR                each word of backends/device.hpp, by itself
+#   isa_test.sh wrong CLANG ARCHITECTURES ROCM_ROOT SOURCE_DIR [NAME...]       each of wrong_words.hpp is found, by the right rule
 set -euo pipefail
 fail() { printf 'isa_test: %s\n' "$*" >&2; exit 1; }
 
-# The rules that must find each of wrong_words.hpp, on gfx90a and on gfx942. -: there, this one compiles to the right code. gfx90a has no scopes but for
-# loads, and one bit for both agent and system.
+# The rules that must find each of wrong_words.hpp, on gfx90a and on gfx942. -: there, this one compiles to the right code, because
+# stores have no scope on gfx90a, and loads one bit for both agent and system.
 readonly wrong_words='
   release_unwaited   release    release
   release_agent      release    release
@@ -42,7 +42,7 @@ find_objdump() {
     command -v "$candidate"
     return
   done
-  fail "no llvm-objdump of LLVM ${version%%.*} or newer beside $real nor on PATH: install it (Debian's package llvm-${version%%.*}, or ROCm's LLVM)"
+  fail "no llvm-objdump of LLVM ${version%%.*} or newer beside $real nor on PATH: install it (Debian: llvm-${version%%.*}; ROCm: rocm-llvm)"
 }
 major_version() { "$1" --version | sed -nE 's/.*LLVM version ([0-9]+).*/\1/p'; }
 

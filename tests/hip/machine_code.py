@@ -1,7 +1,7 @@
 """AMD GPU code as check_isa.py sees it: the code objects in a file, their functions, and where control can go from each instruction.
 
-Of a function, only the instructions are kept that touch memory, wait or steer; the others break no rule. An instruction is known by its place in
-the function's list, and a branch to one that is not kept leads to the next one that is."""
+Of a function, only the instructions are kept that touch memory, wait or steer; the others break no rule. An instruction is known by its
+place in the function's list, and a branch to one that is not kept leads to the next one that is."""
 from __future__ import annotations
 
 import bisect

@@ -30,9 +30,10 @@ PLAIT_PROBE probe_signal(const Watch watch, Pack* data, Pack value, std::uint32_
   if (words.thread() == 0) words.signal(flag, epoch);
 }
 
-/// Each thread waits, and then reads its own pack, and a word that is the same for all threads: that one tempts the compiler to use a scalar
-/// load, whose cache no acquire empties.
-PLAIT_PROBE probe_wait(const Watch watch, const std::uint32_t* flag, std::uint32_t epoch, const Pack* data, const float* word, Pack* result) {
+/// Each thread waits, and then reads its own pack, and a word that is the same for all threads: that one tempts the compiler to use a
+/// scalar load, whose cache no acquire empties.
+PLAIT_PROBE probe_wait(const Watch watch, const std::uint32_t* flag, std::uint32_t epoch, const Pack* data, const float* word,
+                       Pack* result) {
   Words words(watch);
   if (!words.wait(flag, epoch, {1, epoch})) return;
   Pack pack = words.load(data + words.thread());
@@ -69,7 +70,8 @@ PLAIT_PROBE probe_copy(const Watch watch, const Pack* from, Pack* to, std::size_
   for (std::size_t i = words.thread(); i < count; i += words.threads()) words.store(to + i, words.load(from + i));
 }
 
-PLAIT_PROBE probe_reduce(const Watch watch, const Pack* first, const Pack* second, Pack* to, std::size_t count, plait::Reduction reduction) {
+PLAIT_PROBE probe_reduce(const Watch watch, const Pack* first, const Pack* second, Pack* to, std::size_t count,
+                         plait::Reduction reduction) {
   Words words(watch);
   const plait::Reducer<float> reducer(reduction);
   for (std::size_t i = words.thread(); i < count; i += words.threads()) {
