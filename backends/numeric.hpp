@@ -69,6 +69,8 @@ struct SmallFloat {
 PLAIT_DEVICE float widen(f16 x) {
 #if defined(__CUDA_ARCH__)
   return __half2float(__ushort_as_half(x.bits));
+#elif defined(__AMDGCN__)
+  return static_cast<float>(bits_as<_Float16>(x.bits));
 #else
   return SmallFloat<std::uint16_t, 5, 10, false>::widen(x.bits);
 #endif
@@ -84,6 +86,8 @@ PLAIT_DEVICE T narrow(std::type_identity_t<decltype(widen(T{}))> x) {
   if constexpr (std::is_same_v<T, f16>) {
 #if defined(__CUDA_ARCH__)
     return {__half_as_ushort(__float2half_rn(x))};
+#elif defined(__AMDGCN__)
+    return {bits_as<std::uint16_t>(static_cast<_Float16>(x))};  // rounds to nearest even, the mode that kernels start in
 #else
     return {SmallFloat<std::uint16_t, 5, 10, false>::narrow(x)};
 #endif

@@ -187,8 +187,8 @@ def acquire(function: Function) -> Iterator[Problem]:
         early = sorted(i for i in reached - wait if is_plain_load(function, function.instructions[i]))
         if early:
             yield early[0], (
-                f"a way leads here from a look at a flag, {function.instructions[looks[0]]}, that invalidates no cache at system scope: the load "
-                f"may find data from before the peer's release"
+                f"a way leads here from a look at a flag, {function.instructions[looks[0]]}, that invalidates no cache at system "
+                f"scope: the load may find data from before the peer's release"
             )
 
 
@@ -219,14 +219,15 @@ def scope(function: Function) -> Iterator[Problem]:
 
 
 def barrier(function: Function) -> Iterator[Problem]:
+    """The wait also covers an invalidation before the barrier: the other waves' loads after it must not be faster."""
     is_waited = lambda i: function.instructions[i].waits_for_memory  # noqa: E731
-    stores = function.all(lambda x: x.is_store or x.is_call)
-    unwaited = function.reach(stores, is_waited) | function.reach([0], is_waited) | {0}
+    started = function.all(lambda x: x.is_store or x.is_call or is_part_of_invalidation(x))
+    unwaited = function.reach(started, is_waited) | function.reach([0], is_waited) | {0}
     for i in sorted(unwaited):
         if function.instructions[i].named("s_barrier"):
             yield i, (
-                "a way leads here without an s_waitcnt vmcnt(0) after the last store: another wave's release after the barrier does not wait "
-                "for this wave's stores"
+                "a way leads here without an s_waitcnt vmcnt(0) after the last store or invalidation: what other waves do after the "
+                "barrier, as a release or a load, does not wait for it"
             )
 
 

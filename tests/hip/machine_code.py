@@ -21,7 +21,8 @@ ELF_MACHINE_AMDGPU = 224
 INSTRUCTION = re.compile(r"^\t(?P<name>[a-z]\w*) ?(?P<operands>.*?)\s*// (?P<address>[0-9A-F]{8,}):")
 SYMBOL = re.compile(r"^(?P<address>[0-9a-f]{8,}) <(?P<name>.+)>:$")
 KEPT = re.compile(
-    r"(global|flat|scratch|buffer|tbuffer|image|ds)_|s_(load|buffer_load|store|waitcnt|barrier|sleep|memrealtime|memtime|branch|cbranch|setpc|swappc|call|endpgm)"
+    r"(global|flat|scratch|buffer|tbuffer|image)_"
+    r"|s_(waitcnt|barrier|sleep|memrealtime|memtime|branch|cbranch|setpc|swappc|call|endpgm)"
 )
 BRANCH = re.compile(r"s_c?branch")
 
@@ -268,6 +269,8 @@ def disassembled(listing: str, arch: str) -> list[Function]:
             far, ways = {}, []
             continue
         found = INSTRUCTION.match(line)
+        if not found and line.startswith("\t") and line.strip() != "...":  # dots: padding
+            raise ToolTrouble(f"{arch}: not understood, perhaps because llvm-objdump is too old: {line.strip()}")
         if not found or not functions:
             continue
         address, name, operands = int(found["address"], 16), found["name"], found["operands"]
