@@ -20,11 +20,11 @@ namespace plait::gpu {
 template <class Isa>
 class Patience {
  public:
-  __device__ explicit Patience(const Watch& watch) : watch_(watch) {}
+  PLAIT_WORD explicit Patience(const Watch& watch) : watch_(watch) {}
 
   /// True when it is time to give up; the first call starts the clock. Looks every ten microseconds: the abort word lies in host memory, a
   /// microsecond away.
-  __device__ PLAIT_COLD bool over(unsigned block, Waiting who, std::uint32_t expected, std::uint32_t seen) {
+  PLAIT_WORD PLAIT_COLD bool over(unsigned block, Waiting who, std::uint32_t expected, std::uint32_t seen) {
     const std::uint64_t now = Isa::nanoseconds();
     if (start_ == 0) start_ = looked_ = now;
     if (now - looked_ < 10'000) return false;
@@ -35,7 +35,7 @@ class Patience {
   }
 
  private:
-  __device__ void report(unsigned block, Waiting who, std::uint32_t expected, std::uint32_t seen) {
+  PLAIT_WORD void report(unsigned block, Waiting who, std::uint32_t expected, std::uint32_t seen) {
     if (atomicCAS(watch_.claimed, 0u, 1u) != 0u) return;
     describe(*watch_.record, watch_, block, who, expected, seen);
     Isa::store_release(&watch_.record->state, 1u);
@@ -52,30 +52,30 @@ class Words {
 
   /// Asks whether an earlier call has given up: then this one must send nothing that its peers take for that call's. The answer is on its
   /// way while the kernel loads its epoch, so it costs no time.
-  __device__ explicit Words(const Watch& watch) : watch_(watch), broken_(watch.claimed == nullptr ? 0 : Isa::load_relaxed(watch.claimed)) {}
+  PLAIT_WORD explicit Words(const Watch& watch) : watch_(watch), broken_(watch.claimed == nullptr ? 0 : Isa::load_relaxed(watch.claimed)) {}
 
-  __device__ unsigned block() const { return blockIdx.x; }
-  __device__ unsigned blocks() const { return gridDim.x; }
-  __device__ unsigned thread() const { return threadIdx.x; }
-  __device__ unsigned threads() const { return blockDim.x; }
+  PLAIT_WORD unsigned block() const { return blockIdx.x; }
+  PLAIT_WORD unsigned blocks() const { return gridDim.x; }
+  PLAIT_WORD unsigned thread() const { return threadIdx.x; }
+  PLAIT_WORD unsigned threads() const { return blockDim.x; }
 
-  __device__ void sync() { Isa::sync(); }
-  __device__ bool all(bool flag) { return Isa::all(flag); }
+  PLAIT_WORD void sync() { Isa::sync(); }
+  PLAIT_WORD bool all(bool flag) { return Isa::all(flag); }
 
   template <class T, std::size_t Bytes>
-  __device__ Pack<T, Bytes> load(const Pack<T, Bytes>* p) const {
+  PLAIT_WORD Pack<T, Bytes> load(const Pack<T, Bytes>* p) const {
     return Isa::load(p);
   }
   template <class T, std::size_t Bytes>
-  __device__ void store(Pack<T, Bytes>* p, const Pack<T, Bytes>& value) const {
+  PLAIT_WORD void store(Pack<T, Bytes>* p, const Pack<T, Bytes>& value) const {
     Isa::store(p, value);
   }
 
-  __device__ void signal(std::uint32_t* slot, std::uint32_t value) {
+  PLAIT_WORD void signal(std::uint32_t* slot, std::uint32_t value) {
     if (broken_ == 0) Isa::store_release(slot, value);
   }
 
-  __device__ bool wait(const std::uint32_t* slot, std::uint32_t at_least, Waiting who) {
+  PLAIT_WORD bool wait(const std::uint32_t* slot, std::uint32_t at_least, Waiting who) {
     std::uint32_t seen = 0;
     const bool reached = spin(
         [&] {
@@ -87,13 +87,13 @@ class Words {
     return reached;
   }
 
-  __device__ void put(Packet* packet, PacketData data, std::uint32_t flag) {
+  PLAIT_WORD void put(Packet* packet, PacketData data, std::uint32_t flag) {
     if (broken_ != 0) return;
     Isa::store_packet(packet, data.word[0] | (std::uint64_t{flag} << 32), data.word[1] | (std::uint64_t{flag} << 32));
   }
 
   template <int Max>
-  __device__ bool get(const Packet* const (&packets)[Max], PacketData (&data)[Max], unsigned wanted, std::uint32_t flag,
+  PLAIT_WORD bool get(const Packet* const (&packets)[Max], PacketData (&data)[Max], unsigned wanted, std::uint32_t flag,
                       const Waiting (&who)[Max]) {
     std::uint32_t seen = 0;
     Waiting missing = who[0];
@@ -122,7 +122,7 @@ class Words {
  private:
   /// About forty microseconds of plain polling, then with patience.
   template <class Ready>
-  __device__ bool spin(Ready ready, const Waiting& who, std::uint32_t expected, const std::uint32_t& seen) {
+  PLAIT_WORD bool spin(Ready ready, const Waiting& who, std::uint32_t expected, const std::uint32_t& seen) {
     if (broken_ != 0) return false;
     Patience<Isa> patience(watch_);
     PLAIT_NO_UNROLL

@@ -11,38 +11,38 @@ namespace plait::hip {
 
 struct Gcn {
   /// The constant clock of both architectures runs at 100 MHz (hip_backend.cpp checks it).
-  __device__ static std::uint64_t nanoseconds() { return __builtin_amdgcn_s_memrealtime() * 10; }
+  PLAIT_WORD static std::uint64_t nanoseconds() { return __builtin_amdgcn_s_memrealtime() * 10; }
 
   template <class P>
-  __device__ static P load(const P* p) {
+  PLAIT_WORD static P load(const P* p) {
     return bits_as<P>(*global<const Vector<sizeof(P)>>(p));
   }
   template <class P>
-  __device__ static void store(P* p, const P& value) {
+  PLAIT_WORD static void store(P* p, const P& value) {
     *global<Vector<sizeof(P)>>(p) = bits_as<Vector<sizeof(P)>>(value);
   }
 
-  __device__ static std::uint32_t load_relaxed(const std::uint32_t* p) {
+  PLAIT_WORD static std::uint32_t load_relaxed(const std::uint32_t* p) {
     return __hip_atomic_load(global<std::uint32_t>(p), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
   }
   /// Not __hip_atomic_store(..., __ATOMIC_RELEASE, ...): clang 16 to 19 write the caches back for that, but don't wait until it is done
-  /// before they store the flag.
-  __device__ static void store_release(std::uint32_t* p, std::uint32_t value) {
+  /// before they store the flag, where no store of this wave is on its way (llvm/llvm-project#178316).
+  PLAIT_WORD static void store_release(std::uint32_t* p, std::uint32_t value) {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "");  // "": system scope
     wait_for_memory();
     __hip_atomic_store(global<std::uint32_t>(p), value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
   }
   /// Relaxed, so that a spin does not empty the caches at every look.
-  __device__ static std::uint32_t poll(const std::uint32_t* p) { return load_relaxed(p); }
-  __device__ static void acquire() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, ""); }
+  PLAIT_WORD static std::uint32_t poll(const std::uint32_t* p) { return load_relaxed(p); }
+  PLAIT_WORD static void acquire() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, ""); }
 
   /// Two 8-byte stores: on these GPUs no larger access is atomic.
-  __device__ static void store_packet(Packet* packet, std::uint64_t low, std::uint64_t high) {
+  PLAIT_WORD static void store_packet(Packet* packet, std::uint64_t low, std::uint64_t high) {
     auto* halves = global<std::uint64_t>(packet);
     __hip_atomic_store(halves, low, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
     __hip_atomic_store(halves + 1, high, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
   }
-  __device__ static void load_packet(const Packet* packet, std::uint64_t& low, std::uint64_t& high) {
+  PLAIT_WORD static void load_packet(const Packet* packet, std::uint64_t& low, std::uint64_t& high) {
     auto* halves = global<std::uint64_t>(packet);
     low = __hip_atomic_load(halves, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
     high = __hip_atomic_load(halves + 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
@@ -50,15 +50,15 @@ struct Gcn {
 
   /// Every wave waits until its own stores are done: a release by one thread after the barrier waits for that thread's wave alone, and
   /// requests of one workgroup to different channels of the cache may overtake each other.
-  __device__ static void sync() {
+  PLAIT_WORD static void sync() {
     wait_for_memory();
     __syncthreads();
   }
-  __device__ static bool all(bool flag) {
+  PLAIT_WORD static bool all(bool flag) {
     wait_for_memory();
     return __syncthreads_and(flag) != 0;
   }
-  __device__ static void pause() { __builtin_amdgcn_s_sleep(1); }  // 64 cycles: leaves issue slots to the other waves
+  PLAIT_WORD static void pause() { __builtin_amdgcn_s_sleep(1); }  // 64 cycles: leaves issue slots to the other waves
 
  private:
   template <std::size_t Bytes>
@@ -68,11 +68,11 @@ struct Gcn {
   template <class T>
   using Global = __attribute__((address_space(1))) T;
   template <class T, class U>
-  __device__ static Global<T>* global(U* p) {
+  PLAIT_WORD static Global<T>* global(U* p) {
     return (Global<T>*)p;
   }
 
-  __device__ static void wait_for_memory() { __builtin_amdgcn_s_waitcnt(0); }
+  PLAIT_WORD static void wait_for_memory() { __builtin_amdgcn_s_waitcnt(0); }
 };
 
 }  // namespace plait::hip

@@ -18,8 +18,8 @@ class NcclLibrary {
   };
   static constexpr int window_symmetric = 1;  // NCCL_WIN_COLL_SYMMETRIC
 
-  /// Loads PLAIT_NCCL_LIB, or the library `name` (NCCL or RCCL). Null, and the reason in `why_not`, if that fails. The first load in a process sets
-  /// NCCL_NVLS_ENABLE=0 unless it is set: NVLink multicast is out of bounds for everybody here (docs: numbers are without it).
+  /// Loads PLAIT_NCCL_LIB, or the library `name` (NCCL or RCCL). Null, and the reason in `why_not`, if that fails. The first load in a
+  /// process sets NCCL_NVLS_ENABLE=0 unless it is set: NVLink multicast is out of bounds for everybody here (docs: numbers are without it).
   static std::shared_ptr<const NcclLibrary> load(const char* name, std::string& why_not);
   ~NcclLibrary() = default;  // NCCL's threads and exit handlers may outlive us: it is never unloaded
   NcclLibrary(const NcclLibrary&) = delete;

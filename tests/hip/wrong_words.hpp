@@ -1,5 +1,5 @@
-// Accesses for AMD GPUs that are wrong, each in one way. isa_test.sh compiles probes.hip with each of them and says which rule must find
-// it.
+// Accesses for AMD GPUs that are wrong, each in one way: isa_test.sh compiles probes.hip with each, and says which rule must find it.
+// PLAIT_WRITE_BACK is the instruction that writes the caches back at system scope.
 #pragma once
 #include <cstdint>
 
@@ -21,8 +21,16 @@ __device__ inline void wait_for_all() { __builtin_amdgcn_s_waitcnt(0); }
 
 // Release.
 
-/// What clang 16 to 19 make of this: caches are written back, and the flag is stored before that is done.
+/// Caches are written back, and the flag is stored before that is done.
 struct release_unwaited : Gcn {
+  __device__ static void store_release(std::uint32_t* p, std::uint32_t value) {
+    asm volatile(PLAIT_WRITE_BACK ::: "memory");
+    store_relaxed(p, value);
+  }
+};
+/// The same, from compilers before https://github.com/llvm/llvm-project/pull/178316 (2026): where no store is on its way, they drop the
+/// wait.
+struct release_of_compiler : Gcn {
   __device__ static void store_release(std::uint32_t* p, std::uint32_t value) {
     __hip_atomic_store(global_words(p), value, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_SYSTEM);
   }
