@@ -1,5 +1,5 @@
 // The words that kernels are written in. Each target models the concept `Device` in a file of its own (host/host_words.hpp,
-// cuda/cuda_words.hpp); a kernel sees nothing else, and has no #ifdef and no vendor builtin in it.
+// gpu/gpu_words.hpp); a kernel sees nothing else, and has no #ifdef and no vendor builtin in it.
 //
 // A kernel is `template <class T> struct Kernel { template <Device D> PLAIT_DEVICE static void run(D& dev, const Args& a); };` with a
 // trivially copyable Args. It is run by every thread of `dev.blocks()` blocks of `dev.threads()` threads.

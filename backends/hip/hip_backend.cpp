@@ -41,7 +41,7 @@ void check_clock(int ordinal) {
               fmt::format("HIP device {}: its clock runs at {} kHz; Plait knows devices with 100000 kHz", ordinal, kilohertz));
 }
 
-// Not measured. MI300X: 7 links of 64 GB/s a direction, of which two thirds arrive (docs/amd.md has the sources).
+// Not measured. MI300X: 7 links of 64 GB/s a direction, of which 70 percent arrive (docs/amd.md has the sources).
 constexpr double link_bandwidth = 310e3, packet_bandwidth = link_bandwidth * 0.5;
 
 #endif

@@ -16,7 +16,7 @@
 namespace plait::hip {
 namespace {
 
-/// Device memory that peers may write while kernels read it: no cache of this device keeps what a peer has changed since. AMD GPUs have
+/// Device memory that peers may write while kernels read it: a cache keeps none of it, or is told what peers change. AMD GPUs have
 /// that as uncached memory, older drivers and devices at least as fine-grained memory.
 void* allocate_shared(std::size_t bytes) {
   void* pointer = nullptr;
