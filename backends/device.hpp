@@ -43,6 +43,17 @@ PLAIT_DEVICE PacketElements<T> from_packet(PacketData data) {
   return bits_as<PacketElements<T>>(data);
 }
 
+/// 120 bytes of data and their flag in one access of 128 bytes, where the target can do that: a packet with little overhead ("LL128" of
+/// NCCL). `D::line_threads` consecutive threads of a block, the first a multiple of their number, write or read a line together; each has
+/// an equal share of its 16 words, and the last one's last word is the flag. 0 where the target has no lines.
+struct alignas(128) Line {
+  std::uint64_t word[16];
+};
+template <int Words>
+struct LineShare {
+  PacketData word[Words];
+};
+
 template <class D>
 concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint32_t* mine, Packet* packet, PacketData data,
                           const Packet* const (&packets)[2], PacketData (&received)[2], const Waiting (&peers)[2], Waiting who,
@@ -70,6 +81,7 @@ concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint
   // anything else.
   dev.put(packet, data, 1u);
   { dev.get(packets, received, 3u, 1u, peers) } -> std::same_as<bool>;
+  { D::line_threads } -> std::convertible_to<int>;  // with lines, also put(Line*, LineShare<16 / line_threads>, flag) and its get
 };
 
 /// Call counter of a block, kept in device memory so that a captured launch advances it at every replay. Zeroed memory means "no call yet".

@@ -19,6 +19,7 @@
 // the last that read this half. For step 3 the order is the other way round within a round: the host writes the guest's slot in round e
 // after it has received the guest's packet of round e, sent after the guest finished round e - 1. Blocks don't share slots or epochs.
 #pragma once
+#include "algorithms/building_blocks/flagged.hpp"
 #include "algorithms/recursive_doubling/schedule.hpp"
 #include "backends/device.hpp"
 #include "backends/kernel_table.hpp"
@@ -27,20 +28,9 @@ namespace plait::recursive_doubling {
 
 using Types = AllTypes;
 
-/// Where packets lie in a rank's scratch: [block][half][step][slot].
-struct Layout {
-  std::uint32_t slots;  // packets a step, half and block
-  int steps;
-
-  PLAIT_DEVICE std::size_t packet(unsigned block, unsigned half, int step, std::size_t slot) const {
-    return ((std::size_t{block} * 2 + half) * static_cast<unsigned>(steps) + static_cast<unsigned>(step)) * slots + slot;
-  }
-  constexpr std::size_t packets(unsigned blocks) const { return std::size_t{blocks} * 2 * static_cast<unsigned>(steps) * slots; }
-};
-
 struct Args {
   WindowView scratch;
-  Layout layout;
+  FlaggedLayout layout;  // a lane a step
   Schedule schedule;
   const void* send;
   void* recv;  // may equal send
@@ -86,7 +76,7 @@ struct Kernel {
   PLAIT_DEVICE static bool advance(D& dev, const Args& a, Epoch epoch, int stage, std::size_t slot, const Reducer<T>& reducer,
                                    const Elements& own, Elements& partial) {
     const auto packet = [&](int owner, int step) {
-      return reinterpret_cast<Packet*>(a.scratch.peer_ptr(owner)) + a.layout.packet(dev.block(), epoch.half(), step, slot);
+      return reinterpret_cast<Packet*>(a.scratch.peer_ptr(owner)) + a.layout.at(dev.block(), epoch, step, slot);
     };
     const Schedule& schedule = a.schedule;
     partial = own;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <thread>
 
 #include "backends/device.hpp"
@@ -20,6 +21,7 @@ namespace plait::host {
 class Words {
  public:
   static constexpr std::size_t pack_bytes = 64;  // a cache line: the operation's branch is taken once for it
+  static constexpr int line_threads = 1;
 
   Words(unsigned block, unsigned blocks, unsigned thread, Team& team, const Watch& watch)
       : block_(block), blocks_(blocks), thread_(thread), team_(team), watch_(watch) {}
@@ -76,6 +78,28 @@ class Words {
         return seen == flag;
       };
       if (!spin([&] { return arrived(0) && arrived(1); }, who[i], flag, seen)) return false;
+    }
+    return true;
+  }
+
+  void put(Line* line, const LineShare<16>& share, std::uint32_t flag) {
+    jitter();
+    std::memcpy(line->word, share.word, 15 * sizeof(PacketData));
+    std::atomic_ref(line->word[15]).store(combine(0, flag), std::memory_order_release);
+  }
+
+  template <int Max>
+  bool get(const Line* const (&lines)[Max], LineShare<16> (&shares)[Max], unsigned wanted, std::uint32_t flag, const Waiting (&who)[Max]) {
+    for (int i = 0; i < Max; ++i) {
+      if ((wanted >> i & 1u) == 0) continue;
+      std::uint32_t seen = 0;
+      std::atomic_ref last(const_cast<std::uint64_t&>(lines[i]->word[15]));
+      const auto arrived = [&] {
+        seen = static_cast<std::uint32_t>(last.load(std::memory_order_acquire) >> 32);
+        return seen == flag;
+      };
+      if (!spin(arrived, who[i], flag, seen)) return false;
+      std::memcpy(shares[i].word, lines[i]->word, 15 * sizeof(PacketData));
     }
     return true;
   }

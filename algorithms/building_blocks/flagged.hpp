@@ -1,0 +1,117 @@
+// What algorithms share that exchange flagged data: how much of a message travels in one piece, and where pieces lie in scratch memory.
+//
+// A unit is that piece: a packet (8 bytes of data in 16, a thread's own) or a line (120 bytes in 128, where the target has lines: several
+// threads move it together). Kernels are templates over it. Data is counted in words of 8 bytes; the last one of a message may be partial.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/device.hpp"
+
+namespace plait {
+
+/// One packet.
+struct PacketUnit {
+  using Slot = Packet;
+  using Share = PacketData;               // what a thread holds of a unit
+  static constexpr unsigned threads = 1;  // that move a unit
+  static constexpr unsigned words = 1;    // of data in a unit
+  static constexpr int share_words = 1;   // words a thread holds, flag included
+
+  PLAIT_DEVICE static PacketData& word(Share& share, int) { return share; }
+};
+
+/// One line of device D.
+template <class D>
+struct LineUnit {
+  using Slot = Line;
+  static constexpr unsigned threads = D::line_threads;
+  static constexpr unsigned words = 15;
+  static constexpr int share_words = 16 / static_cast<int>(threads);
+  using Share = LineShare<share_words>;
+
+  PLAIT_DEVICE static PacketData& word(Share& share, int i) { return share.word[i]; }
+};
+
+/// A unit's data as it is in a message: this thread's words of it.
+template <class Unit, class T>
+class Units {
+ public:
+  using Elements = PacketElements<T>;
+
+  PLAIT_DEVICE explicit Units(unsigned thread) : lane_(Unit::threads == 1 ? 0 : thread % Unit::threads) {}
+
+  /// Which unit of every `threads / Unit::threads` this thread works on first.
+  PLAIT_DEVICE static unsigned first(unsigned thread) { return thread / Unit::threads; }
+  PLAIT_DEVICE static unsigned step(unsigned threads) { return threads / Unit::threads; }
+
+  template <class D>
+  PLAIT_DEVICE typename Unit::Share load(D& dev, const Packs<const T, packet_bytes>& message, std::size_t unit) const {
+    typename Unit::Share share{};
+    PLAIT_UNROLL
+    for (int i = 0; i < Unit::share_words; ++i)
+      if (is_data(i)) Unit::word(share, i) = to_packet<T>(message.load(dev, index(unit, i)));
+    return share;
+  }
+  template <class D>
+  PLAIT_DEVICE void store(D& dev, const Packs<T, packet_bytes>& message, std::size_t unit, typename Unit::Share& share) const {
+    PLAIT_UNROLL
+    for (int i = 0; i < Unit::share_words; ++i)
+      if (is_data(i)) message.store(dev, index(unit, i), from_packet<T>(Unit::word(share, i)));
+  }
+
+ private:
+  PLAIT_DEVICE bool is_data(int i) const {
+    return Unit::threads == 1 ? i < int{Unit::words} : lane_ * Unit::share_words + static_cast<unsigned>(i) < Unit::words;
+  }
+  PLAIT_DEVICE std::size_t index(std::size_t unit, int i) const {
+    return unit * Unit::words + lane_ * Unit::share_words + static_cast<unsigned>(i);
+  }
+
+  unsigned lane_;  // of the threads that move a unit
+};
+
+/// The sum of a unit over the ranks, in the order of ranks.
+template <class Unit, class T>
+class UnitSum {
+ public:
+  using Share = typename Unit::Share;
+
+  /// `term` is rank 0's, or any until rank 0's comes.
+  PLAIT_DEVICE UnitSum(const Reducer<T>& reducer, Share term) : reducer_(reducer) { start(term); }
+
+  PLAIT_DEVICE void add(int rank, Share term) {
+    if (rank == 0) return start(term);
+    PLAIT_UNROLL
+    for (int i = 0; i < Unit::share_words; ++i) reducer_.add(sum_[i], from_packet<T>(Unit::word(term, i)));
+  }
+  PLAIT_DEVICE Share result() const {
+    Share share;
+    PLAIT_UNROLL
+    for (int i = 0; i < Unit::share_words; ++i) Unit::word(share, i) = to_packet<T>(reducer_.template finish<packet_bytes>(sum_[i]));
+    return share;
+  }
+
+ private:
+  PLAIT_DEVICE void start(Share& term) {
+    PLAIT_UNROLL
+    for (int i = 0; i < Unit::share_words; ++i) sum_[i] = reducer_.start(from_packet<T>(Unit::word(term, i)));
+  }
+
+  const Reducer<T>& reducer_;
+  decltype(reducer_.start(PacketElements<T>{})) sum_[Unit::share_words];
+};
+
+/// Where units lie in a rank's scratch: [block][half][lane][slot]. A lane has one writing rank and one reader, this rank. Two halves, for
+/// odd and even epochs.
+struct FlaggedLayout {
+  std::uint32_t slots;  // units a lane, half and block: what a round can hold
+  std::uint32_t lanes;
+
+  PLAIT_DEVICE std::size_t at(unsigned block, Epoch epoch, int lane, std::size_t slot) const {
+    return ((std::size_t{block} * 2 + epoch.half()) * lanes + static_cast<unsigned>(lane)) * slots + slot;
+  }
+  constexpr std::size_t units(unsigned blocks) const { return std::size_t{blocks} * 2 * lanes * slots; }
+};
+
+}  // namespace plait

@@ -1,0 +1,16 @@
+#include "algorithms/oneshot_ll/descriptor.hpp"
+
+namespace plait::oneshot_ll128 {
+namespace {
+
+class OneshotLL128 final : public oneshot_ll::OneshotAlgorithm {
+ public:
+  OneshotLL128() : OneshotAlgorithm(UnitKind::lines()) {}
+  std::string_view name() const override { return "oneshot_ll128"; }
+  std::string_view summary() const override { return "the same in lines of 128 bytes: half the traffic, NVLink only"; }
+};
+
+const AlgorithmRegistration<OneshotLL128> registration;
+
+}  // namespace
+}  // namespace plait::oneshot_ll128

@@ -1,0 +1,16 @@
+#include "algorithms/twoshot_ll/descriptor.hpp"
+
+namespace plait::twoshot_ll {
+namespace {
+
+class TwoshotLL final : public twoshot_ll::TwoshotAlgorithm {
+ public:
+  TwoshotLL() : TwoshotAlgorithm(UnitKind::packet()) {}
+  std::string_view name() const override { return "twoshot_ll"; }
+  std::string_view summary() const override { return "push slice packets, reduce, push result packets: two hops, no barrier, any memory"; }
+};
+
+const AlgorithmRegistration<TwoshotLL> registration;
+
+}  // namespace
+}  // namespace plait::twoshot_ll

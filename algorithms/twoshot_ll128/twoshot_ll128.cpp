@@ -1,0 +1,16 @@
+#include "algorithms/twoshot_ll/descriptor.hpp"
+
+namespace plait::twoshot_ll128 {
+namespace {
+
+class TwoshotLL128 final : public twoshot_ll::TwoshotAlgorithm {
+ public:
+  TwoshotLL128() : TwoshotAlgorithm(UnitKind::lines()) {}
+  std::string_view name() const override { return "twoshot_ll128"; }
+  std::string_view summary() const override { return "the same in lines of 128 bytes: half the traffic, NVLink only"; }
+};
+
+const AlgorithmRegistration<TwoshotLL128> registration;
+
+}  // namespace
+}  // namespace plait::twoshot_ll128
