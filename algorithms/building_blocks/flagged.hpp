@@ -77,13 +77,25 @@ class UnitSum {
  public:
   using Share = typename Unit::Share;
 
-  /// `term` is rank 0's, or any until rank 0's comes.
-  PLAIT_DEVICE UnitSum(const Reducer<T>& reducer, Share term) : reducer_(reducer) { start(term); }
+  PLAIT_DEVICE explicit UnitSum(const Reducer<T>& reducer) : reducer_(reducer) {}
 
-  PLAIT_DEVICE void add(int rank, Share term) {
-    if (rank == 0) return start(term);
+  /// The next `size` ranks' shares, up to Max of them; `first`: they begin with rank 0.
+  template <int Max>
+  PLAIT_DEVICE void add(bool first, Share (&shares)[Max], int size) {
     PLAIT_UNROLL
-    for (int i = 0; i < Unit::share_words; ++i) reducer_.add(sum_[i], from_packet<T>(Unit::word(term, i)));
+    for (int i = 0; i < Unit::share_words; ++i) {
+      const PacketElements<T> head = from_packet<T>(Unit::word(shares[0], i));
+      if (first) sum_[i] = reducer_.start(head);
+      else reducer_.add(sum_[i], head);
+    }
+    PLAIT_UNROLL
+    for (int j = 1; j < Max; ++j) {
+      if (j >= size) break;
+      PacketElements<T> terms[Unit::share_words];
+      PLAIT_UNROLL
+      for (int i = 0; i < Unit::share_words; ++i) terms[i] = from_packet<T>(Unit::word(shares[j], i));
+      reducer_.add_each(sum_, terms);
+    }
   }
   PLAIT_DEVICE Share result() const {
     Share share;
@@ -93,13 +105,8 @@ class UnitSum {
   }
 
  private:
-  PLAIT_DEVICE void start(Share& term) {
-    PLAIT_UNROLL
-    for (int i = 0; i < Unit::share_words; ++i) sum_[i] = reducer_.start(from_packet<T>(Unit::word(term, i)));
-  }
-
   const Reducer<T>& reducer_;
-  decltype(reducer_.start(PacketElements<T>{})) sum_[Unit::share_words];
+  typename Reducer<T>::template Accumulator<PacketElements<T>::lanes> sum_[Unit::share_words] = {};
 };
 
 /// Where units lie in a rank's scratch: [block][half][lane][slot]. A lane has one writing rank and one reader, this rank. Two halves, for
@@ -108,8 +115,9 @@ struct FlaggedLayout {
   std::uint32_t slots;  // units a lane, half and block: what a round can hold
   std::uint32_t lanes;
 
-  PLAIT_DEVICE std::size_t at(unsigned block, Epoch epoch, int lane, std::size_t slot) const {
-    return ((std::size_t{block} * 2 + epoch.half()) * lanes + static_cast<unsigned>(lane)) * slots + slot;
+  /// In units from the scratch memory's start; the next lane's is `slots` further.
+  PLAIT_DEVICE std::uint32_t at(unsigned block, Epoch epoch, int lane, std::uint32_t slot) const {
+    return ((block * 2 + epoch.half()) * lanes + static_cast<unsigned>(lane)) * slots + slot;
   }
   constexpr std::size_t units(unsigned blocks) const { return std::size_t{blocks} * 2 * lanes * slots; }
 };

@@ -1,8 +1,10 @@
 // One-shot all-reduce with flagged units: the lowest latency for small messages. oneshot_ll sends packets, oneshot_ll128 lines.
 //
 // The message is cut into one stripe a block, and a stripe into rounds of at most `slots` units. In each round, a thread
-//   1. pushes its units, with the round's epoch as flag, into every peer's scratch, and then
-//   2. polls the units of all peers at its own scratch and reduces them with its input in rank order, so that all ranks get the same bits.
+//   1. pushes its units, with the round's epoch as flag, into every rank's scratch, and then
+//   2. polls the units of all ranks at its own scratch and reduces them in rank order, so that all ranks get the same bits.
+//
+// In place is safe: a thread has sent its input of a round before it stores anything of it, and no other thread has its units.
 //
 // Cost: one hop; (n - 1) * bytes leave each rank, twice that as packets and 16/15 of it as lines. Resources: 2 halves * blocks * n writers
 // * slots units of scratch, one epoch a block.
@@ -35,21 +37,31 @@ struct Args {
   int rank, ranks;
 };
 
+/// Instructions count here: a small message is over before a kernel has run each of its own twice. So a rank also sends to itself, and no
+/// step asks which peer is the own rank.
 template <class T, class Unit>
 struct Oneshot {
   using Share = typename Unit::Share;
+  using Slot = typename Unit::Slot;
 
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    if (a.ranks <= 2) run_batched<2>(dev, a);
-    else if (a.ranks <= 4) run_batched<4>(dev, a);
-    else run_batched<8>(dev, a);
+    switch (a.ranks) {
+      case 2:
+        return run_ranks<2, true>(dev, a);
+      case 4:
+        return run_ranks<4, true>(dev, a);
+      case 8:
+        return run_ranks<8, true>(dev, a);
+      default:
+        run_ranks<8, false>(dev, a);
+    }
   }
 
  private:
-  /// `Batch`: ranks whose units are polled at once.
-  template <int Batch, Device D>
-  PLAIT_DEVICE static void run_batched(D& dev, const Args& a) {
+  /// `Batch`: ranks whose units are polled at once; `All`: that is all of them.
+  template <int Batch, bool All, Device D>
+  PLAIT_DEVICE static void run_ranks(D& dev, const Args& a) {
     const Packs<const T, packet_bytes> send(static_cast<const T*>(a.send), a.count);
     const Packs<T, packet_bytes> recv(static_cast<T*>(a.recv), a.count);
     const Units<Unit, T> units(dev.thread());
@@ -61,13 +73,14 @@ struct Oneshot {
     for (std::size_t begin = stripe.begin; begin < stripe.end; begin += a.layout.slots) {
       if (begin != stripe.begin) dev.sync();  // the whole block has finished the last round before anybody sends in this one
       epoch = epoch.next();
-      const std::size_t size = stripe.end - begin < a.layout.slots ? stripe.end - begin : a.layout.slots;
+      const auto size = static_cast<unsigned>(stripe.end - begin < a.layout.slots ? stripe.end - begin : a.layout.slots);
 
-      for (std::size_t i = first; i < size; i += step) push(dev, a, epoch, i, units.load(dev, send, begin + i));
+      for (unsigned i = first; i < size; i += step)
+        push<All ? Batch : 0>(dev, a, epoch, a.layout.at(dev.block(), epoch, a.rank, i), units.load(dev, send, begin + i));
 
-      for (std::size_t i = first; i < size; i += step) {
-        Share result = units.load(dev, send, begin + i);
-        if (!reduce<Batch>(dev, a, epoch, i, reducer, result)) return;
+      for (unsigned i = first; i < size; i += step) {
+        Share result;
+        if (!reduce<Batch, All>(dev, a, epoch, a.layout.at(dev.block(), epoch, 0, i), reducer, result)) return;
         units.store(dev, recv, begin + i, result);
       }
     }
@@ -76,45 +89,37 @@ struct Oneshot {
     if (dev.thread() == 0) a.epochs[dev.block()] = epoch.value;
   }
 
-  /// Starts at the next rank, so that no two ranks write to the same peer first.
-  template <Device D>
-  PLAIT_DEVICE static void push(D& dev, const Args& a, Epoch epoch, std::size_t slot, const Share& mine) {
-    for (int step = 1; step < a.ranks; ++step)
-      dev.put(slot_at(a, rank_after(a.rank, step, a.ranks), dev.block(), epoch, a.rank, slot), mine, epoch.value);
+  /// Starts at the next rank, so that no two ranks write to the same peer first, and ends with the own one. `Ranks`: how many; 0: any.
+  template <int Ranks, Device D>
+  PLAIT_DEVICE static void push(D& dev, const Args& a, Epoch epoch, std::uint32_t at, const Share& mine) {
+    const int ranks = Ranks == 0 ? a.ranks : Ranks;
+    PLAIT_UNROLL
+    for (int s = 1; s <= ranks; ++s) {
+      const int peer = Ranks == 0 ? rank_after(a.rank, s, ranks) : (a.rank + s) & (Ranks - 1);
+      dev.put(reinterpret_cast<Slot*>(a.scratch.peer_ptr(peer)) + at, mine, epoch.value);
+    }
   }
 
-  /// `result`: this rank's input, and then the reduction.
-  template <int Batch, Device D>
-  PLAIT_DEVICE static bool reduce(D& dev, const Args& a, Epoch epoch, std::size_t slot, const Reducer<T>& reducer, Share& result) {
-    const Share mine = result;
-    UnitSum<Unit, T> sum(reducer, mine);
-    for (int first = 0; first < a.ranks; first += Batch) {
-      // Ranks first .. first + size - 1, without this one, which sends itself nothing.
-      const int size = a.ranks - first < Batch ? a.ranks - first : Batch;
-      const int own = a.rank - first;
-      const typename Unit::Slot* slots[Batch];
+  /// `at`: the unit in rank 0's lane.
+  template <int Batch, bool All, Device D>
+  PLAIT_DEVICE static bool reduce(D& dev, const Args& a, Epoch epoch, std::uint32_t at, const Reducer<T>& reducer, Share& result) {
+    UnitSum<Unit, T> sum(reducer);
+    const Slot* lane = reinterpret_cast<const Slot*>(a.scratch.own) + at;
+    for (int begin = 0; begin < (All ? Batch : a.ranks); begin += Batch) {
+      const int size = All || a.ranks - begin > Batch ? Batch : a.ranks - begin;
+      const Slot* slots[Batch];
       Waiting who[Batch];
       Share shares[Batch];
-      unsigned others = 0;
       PLAIT_UNROLL
       for (int j = 0; j < Batch; ++j) {
-        if (j < size && j != own) others |= 1u << j;
-        slots[j] = slot_at(a, a.rank, dev.block(), epoch, first + j, slot);
-        who[j] = {first + j, epoch.value};
+        slots[j] = lane + static_cast<unsigned>(begin + j) * a.layout.slots;
+        who[j] = {begin + j, epoch.value};
       }
-      if (!dev.get(slots, shares, others, epoch.value, who)) return false;
-      PLAIT_UNROLL
-      for (int j = 0; j < Batch; ++j) {
-        if (j >= size) break;
-        sum.add(first + j, j == own ? mine : shares[j]);
-      }
+      if (!dev.get(slots, shares, All ? (1u << Batch) - 1 : (1u << size) - 1, epoch.value, who)) return false;
+      sum.add(begin == 0, shares, size);
     }
     result = sum.result();
     return true;
-  }
-
-  PLAIT_DEVICE static typename Unit::Slot* slot_at(const Args& a, int owner, unsigned block, Epoch epoch, int writer, std::size_t slot) {
-    return reinterpret_cast<typename Unit::Slot*>(a.scratch.peer_ptr(owner)) + a.layout.at(block, epoch, writer, slot);
   }
 };
 

@@ -76,7 +76,7 @@ struct Kernel {
   PLAIT_DEVICE static bool advance(D& dev, const Args& a, Epoch epoch, int stage, std::size_t slot, const Reducer<T>& reducer,
                                    const Elements& own, Elements& partial) {
     const auto packet = [&](int owner, int step) {
-      return reinterpret_cast<Packet*>(a.scratch.peer_ptr(owner)) + a.layout.at(dev.block(), epoch, step, slot);
+      return reinterpret_cast<Packet*>(a.scratch.peer_ptr(owner)) + a.layout.at(dev.block(), epoch, step, static_cast<std::uint32_t>(slot));
     };
     const Schedule& schedule = a.schedule;
     partial = own;

@@ -16,8 +16,8 @@
 // epochs. A block writes half e & 1 of a peer p in round e only after it has finished round e - 1 and has synchronised. In that round one
 // of its threads received a result, or reduced one itself; either was made of units that every rank, p among them, had sent in round e - 1,
 // and p's block sent those after all of its threads had finished round e - 2, the last that read this half. (A round has a unit at least,
-// so somebody reduces in it.) In place is safe: a thread reads all its inputs of a round, except those of its own slice, before it stores
-// anything, reads those of its own slice before it stores them, and no other thread has its units.
+// so somebody reduces in it.) In place is safe: a thread has sent all its inputs of a round before it stores anything of
+// it, and no other thread has its units.
 #pragma once
 #include "algorithms/building_blocks/flagged.hpp"
 #include "backends/device.hpp"
@@ -39,6 +39,7 @@ struct Args {
   int rank, ranks;
 };
 
+/// As in oneshot_ll, a rank also sends to itself: that is fewer instructions than to ask which peer is the own rank.
 template <class T, class Unit, class D>
 class Twoshot {
  public:
@@ -49,14 +50,19 @@ class Twoshot {
         recv_(static_cast<T*>(a.recv), a.count),
         units_(dev.thread()),
         reducer_(a.reduction),
-        first_(units_.first(dev.thread())),
-        step_(units_.step(dev.threads())),
         epoch_{a.epochs[dev.block()]} {}
 
   PLAIT_DEVICE void run() {
-    if (a_.ranks <= 2) run_batched<2>();
-    else if (a_.ranks <= 4) run_batched<4>();
-    else run_batched<8>();
+    switch (a_.ranks) {
+      case 2:
+        return run_ranks<2, true>();
+      case 4:
+        return run_ranks<4, true>();
+      case 8:
+        return run_ranks<8, true>();
+      default:
+        run_ranks<8, false>();
+    }
   }
 
  private:
@@ -65,105 +71,96 @@ class Twoshot {
 
   /// A round's slices: units of the message.
   struct Round {
-    std::size_t begin, end;
-    std::uint32_t each;
+    std::size_t begin;
+    std::uint32_t size, each;
 
-    PLAIT_DEVICE std::size_t unit(int slice, std::size_t i) const { return begin + static_cast<unsigned>(slice) * std::size_t{each} + i; }
-    PLAIT_DEVICE bool has(int slice, std::size_t i) const { return unit(slice, i) < end; }  // for i < each
+    PLAIT_DEVICE std::uint32_t offset(int slice, std::uint32_t i) const { return static_cast<unsigned>(slice) * each + i; }
+    PLAIT_DEVICE bool has(int slice, std::uint32_t i) const { return offset(slice, i) < size; }  // for i < each
+    PLAIT_DEVICE std::size_t unit(int slice, std::uint32_t i) const { return begin + offset(slice, i); }
   };
 
-  /// `Batch`: ranks whose units are polled at once.
-  template <int Batch>
-  PLAIT_DEVICE void run_batched() {
+  /// `Batch`: ranks whose units are polled at once; `All`: that is all of them.
+  template <int Batch, bool All>
+  PLAIT_DEVICE void run_ranks() {
     const Range stripe = a_.stripes.at(dev_.block());
-    const auto n = static_cast<std::uint32_t>(a_.ranks);
-    const std::size_t most = std::size_t{a_.layout.slots} * n;
+    const auto n = static_cast<std::uint32_t>(All ? Batch : a_.ranks);
+    const std::uint32_t most = a_.layout.slots * n;
+    const unsigned first = units_.first(dev_.thread()), step = units_.step(dev_.threads());
     for (std::size_t begin = stripe.begin; begin < stripe.end; begin += most) {
       if (begin != stripe.begin) dev_.sync();  // the whole block has finished the last round before anybody sends in this one
       epoch_ = epoch_.next();
-      const bool whole = stripe.end - begin >= most;
-      const Round round{begin, whole ? begin + most : stripe.end,
-                        whole ? a_.layout.slots : (static_cast<std::uint32_t>(stripe.end - begin) + n - 1) / n};
-      scatter(round);
-      if (!reduce<Batch>(round) || !gather<Batch>(round)) return;
+      const auto size = static_cast<std::uint32_t>(stripe.end - begin < most ? stripe.end - begin : most);
+      const Round round{begin, size, (size + n - 1) / n};
+      for (std::uint32_t i = first; i < round.each; i += step) scatter<All ? Batch : 0>(round, i);
+      for (std::uint32_t i = first; i < round.each && round.has(a_.rank, i); i += step)
+        if (!reduce<Batch, All>(i)) return;
+      for (std::uint32_t i = first; i < round.each; i += step)
+        if (!gather<Batch, All>(round, i)) return;
     }
     dev_.sync();  // all threads of the block have read the epoch
     if (dev_.thread() == 0) a_.epochs[dev_.block()] = epoch_.value;
   }
 
-  PLAIT_DEVICE void scatter(const Round& round) {
-    for (std::size_t i = first_; i < round.each; i += step_)
-      for (int s = 1; s < a_.ranks; ++s) {  // starts at the next rank, so that no two ranks write to the same peer first
-        const int peer = rank_after(a_.rank, s, a_.ranks);
-        if (round.has(peer, i)) dev_.put(slot(peer, a_.rank, i), units_.load(dev_, send_, round.unit(peer, i)), epoch_.value);
-      }
+  /// Calls `body` with every rank, the next one first, so that no two ranks write to the same peer first.
+  template <int Ranks, class Body>
+  PLAIT_DEVICE void for_each_rank(Body body) const {
+    const int ranks = Ranks == 0 ? a_.ranks : Ranks;
+    PLAIT_UNROLL
+    for (int s = 1; s <= ranks; ++s) body(Ranks == 0 ? rank_after(a_.rank, s, ranks) : (a_.rank + s) & (Ranks - 1));
   }
 
-  template <int Batch>
-  PLAIT_DEVICE bool reduce(const Round& round) {
-    for (std::size_t i = first_; i < round.each && round.has(a_.rank, i); i += step_) {
-      const std::size_t unit = round.unit(a_.rank, i);
-      Share result = units_.load(dev_, send_, unit);
-      if (!sum<Batch>(i, result)) return false;
-      for (int s = 1; s < a_.ranks; ++s) {
-        const int peer = rank_after(a_.rank, s, a_.ranks);
-        dev_.put(slot(peer, a_.ranks + a_.rank, i), result, epoch_.value);
-      }
-      units_.store(dev_, recv_, unit, result);
+  template <int Ranks>
+  PLAIT_DEVICE void scatter(const Round& round, std::uint32_t i) {
+    for_each_rank<Ranks>([&](int peer) {
+      if (round.has(peer, i)) dev_.put(slot(peer, a_.rank, i), units_.load(dev_, send_, round.unit(peer, i)), epoch_.value);
+    });
+  }
+
+  template <int Batch, bool All>
+  PLAIT_DEVICE bool reduce(std::uint32_t i) {
+    UnitSum<Unit, T> sum(reducer_);
+    for (int begin = 0; begin < (All ? Batch : a_.ranks); begin += Batch) {
+      const int size = All || a_.ranks - begin > Batch ? Batch : a_.ranks - begin;
+      Share shares[Batch];
+      if (!receive(begin, 0, i, (1u << size) - 1, shares)) return false;
+      sum.add(begin == 0, shares, size);
     }
+    const Share result = sum.result();
+    for_each_rank<All ? Batch : 0>([&](int peer) { dev_.put(slot(peer, a_.ranks + a_.rank, i), result, epoch_.value); });
     return true;
   }
 
-  /// `result`: this rank's input of its slice's slot i, and then the reduction.
-  template <int Batch>
-  PLAIT_DEVICE bool sum(std::size_t i, Share& result) {
-    const Share mine = result;
-    Share shares[Batch];
-    UnitSum<Unit, T> total(reducer_, mine);
-    for (int first = 0; first < a_.ranks; first += Batch) {
-      if (!receive<Batch>(
-              first, 0, i, [&](int peer) { return peer != a_.rank; }, shares))
-        return false;
+  template <int Batch, bool All>
+  PLAIT_DEVICE bool gather(const Round& round, std::uint32_t i) {
+    for (int begin = 0; begin < (All ? Batch : a_.ranks); begin += Batch) {
+      unsigned wanted = 0;
       PLAIT_UNROLL
-      for (int j = 0; j < Batch; ++j) {
-        if (first + j >= a_.ranks) break;
-        total.add(first + j, first + j == a_.rank ? mine : shares[j]);
-      }
+      for (int j = 0; j < Batch; ++j)
+        if ((All || begin + j < a_.ranks) && round.has(begin + j, i)) wanted |= 1u << j;
+      Share shares[Batch];
+      if (!receive(begin, a_.ranks, i, wanted, shares)) return false;
+      PLAIT_UNROLL
+      for (int j = 0; j < Batch; ++j)
+        if ((wanted >> j & 1u) != 0) units_.store(dev_, recv_, round.unit(begin + j, i), shares[j]);
     }
-    result = total.result();
     return true;
   }
 
+  /// Slot i of this rank's lanes from `lane + begin` on, which ranks from `begin` on write.
   template <int Batch>
-  PLAIT_DEVICE bool gather(const Round& round) {
-    for (std::size_t i = first_; i < round.each; i += step_)
-      for (int first = 0; first < a_.ranks; first += Batch) {
-        const auto expected = [&](int peer) { return peer != a_.rank && round.has(peer, i); };
-        Share shares[Batch];
-        if (!receive<Batch>(first, a_.ranks, i, expected, shares)) return false;
-        PLAIT_UNROLL
-        for (int j = 0; j < Batch; ++j)
-          if (first + j < a_.ranks && expected(first + j)) units_.store(dev_, recv_, round.unit(first + j, i), shares[j]);
-      }
-    return true;
-  }
-
-  /// Slot i of the lanes `lane + first ...` of ranks `first` to `first + Batch - 1`, as far as they are there and expected.
-  template <int Batch, class Expected>
-  PLAIT_DEVICE bool receive(int first, int lane, std::size_t i, Expected expected, Share (&shares)[Batch]) {
+  PLAIT_DEVICE bool receive(int begin, int lane, std::uint32_t i, unsigned wanted, Share (&shares)[Batch]) {
+    const Slot* const first = reinterpret_cast<const Slot*>(a_.scratch.own) + a_.layout.at(dev_.block(), epoch_, lane + begin, i);
     const Slot* slots[Batch];
     Waiting who[Batch];
-    unsigned wanted = 0;
     PLAIT_UNROLL
     for (int j = 0; j < Batch; ++j) {
-      if (first + j < a_.ranks && expected(first + j)) wanted |= 1u << j;
-      slots[j] = slot(a_.rank, lane + first + j, i);
-      who[j] = {first + j, epoch_.value};
+      slots[j] = first + static_cast<unsigned>(j) * a_.layout.slots;
+      who[j] = {begin + j, epoch_.value};
     }
     return dev_.get(slots, shares, wanted, epoch_.value, who);
   }
 
-  PLAIT_DEVICE Slot* slot(int owner, int lane, std::size_t i) const {
+  PLAIT_DEVICE Slot* slot(int owner, int lane, std::uint32_t i) const {
     return reinterpret_cast<Slot*>(a_.scratch.peer_ptr(owner)) + a_.layout.at(dev_.block(), epoch_, lane, i);
   }
 
@@ -173,7 +170,6 @@ class Twoshot {
   Packs<T, packet_bytes> recv_;
   Units<Unit, T> units_;
   Reducer<T> reducer_;
-  unsigned first_, step_;
   Epoch epoch_;
 };
 
