@@ -62,7 +62,7 @@ void make_old(Communicator& comm, Arena& arena, const std::string& name, std::ui
   Topology topology;
   topology.backend = comm.backend_kind();
   topology.ranks = comm.size();
-  topology.scratch_limit = std::size_t{128} << 20;
+  topology.scratch_limit = std::size_t{256} << 20;
   const Resources resources = Registry::instance().find(name)->resources(topology);
   Backend& backend = comm.backend();
   const std::size_t words = std::max(resources.counters, resources.signals);
@@ -79,7 +79,7 @@ TEST_P(Wrap, NothingHappensAtTwoToThe32) {
   const auto& [original, ranks] = GetParam();
   PLAIT_SKIP_UNLESS_RANKS_FIT(ranks);
   const std::string name = "aged_" + original;
-  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "128M");
+  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "256M");
   RankGroup group(ranks);
   group.run([&](Communicator& comm, Arena& arena) {
     make_old(comm, arena, name, 0u - 64u);
@@ -99,7 +99,7 @@ TEST_P(Wrap, NothingHappensAtTwoToThe31) {
   const auto& [original, ranks] = GetParam();
   PLAIT_SKIP_UNLESS_RANKS_FIT(ranks);
   const std::string name = "aged_" + original;
-  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "128M");
+  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "256M");
   RankGroup group(ranks);
   group.run([&](Communicator& comm, Arena& arena) {
     make_old(comm, arena, name, 0x80000000u - 64u);

@@ -1,5 +1,7 @@
 // What descriptors of algorithms that exchange flagged units have in common (algorithms/building_blocks/flagged.hpp).
 #pragma once
+#include <cmath>
+
 #include "algorithms/building_blocks/flagged.hpp"
 #include "core/all_reduce_algorithm.hpp"
 #include "core/budget.hpp"
@@ -24,7 +26,7 @@ class FlaggedAlgorithm : public AllReduceAlgorithm {
   }
 
  protected:
-  static constexpr unsigned max_blocks = 64;
+  static constexpr unsigned max_blocks = 128;
 
   /// Lanes of a rank's scratch.
   virtual std::uint32_t lanes(const Topology& topology) const = 0;
@@ -42,26 +44,36 @@ class FlaggedAlgorithm : public AllReduceAlgorithm {
     return (threads + each - 1) / each * each;
   }
 
-  /// A sixteenth of the scratch memory for each algorithm of this kind.
+  /// An eighth of the scratch memory for each algorithm of this kind.
   FlaggedLayout layout(const Topology& topology) const {
     FlaggedLayout one{.slots = 1, .lanes = lanes(topology)};
     const std::uint32_t most = unit_.line ? 64 : 512;
-    one.slots = slots_within(topology.scratch_limit / 16, one.units(max_blocks) * unit_.slot_bytes, most / 32, most);
+    one.slots = slots_within(topology.scratch_limit / 8, one.units(max_blocks) * unit_.slot_bytes, most / 64, most);
     return one;
+  }
+
+  /// Microseconds until a unit has arrived. A line takes longer: its threads agree on what they saw (4 H200, 1 KB, oneshot_ll 2.7 us,
+  /// oneshot_ll128 3.5; 2026-11-21).
+  double hop_us(const Topology& topology) const { return topology.hop_us * (unit_.line ? 1.6 : 1.0); }
+
+  /// Rounds for `bytes` in a lane, each of which costs its hops again.
+  double rounds(double bytes, const Topology& topology) const {
+    return std::ceil(std::max(bytes, 1.0) / static_cast<double>(max_blocks * layout(topology).slots * unit_.data_bytes));
   }
 
   /// Microseconds for `bytes` of data as units.
   double sending(double bytes, const Topology& topology) const {
-    const double slots = bytes * static_cast<double>(unit_.slot_bytes) / static_cast<double>(unit_.data_bytes);
-    return slots / (unit_.line ? topology.bandwidth : topology.packet_bandwidth);
+    return bytes * static_cast<double>(unit_.slot_bytes) / static_cast<double>(unit_.data_bytes) / topology.packet_bandwidth;
   }
 
-  /// Small blocks, a unit a thread (or its threads) while there are blocks left: measured, small blocks beat large ones.
+  /// Small blocks, a unit a thread (or its threads) while there are blocks left: small blocks beat large ones (4 H200, 1 KB: 2.5 us with
+  /// 128 threads or less, 2.6 with 256; 1 MB: 15.5 and 14.1 with 64 blocks of lines; 2026-11-21, tools/gpu-sweep.sh).
   std::vector<LaunchShape> shapes_for(std::size_t units, const Topology& topology) const {
     if (topology.backend == BackendKind::host) return {{.blocks = topology.units, .threads = topology.block_threads}};
+    const std::size_t threads = units * threads_a_unit(topology);
     std::vector<LaunchShape> shapes;
-    for (const unsigned threads : {128u, 256u, 512u})
-      shapes.push_back({blocks_for(units * threads_a_unit(topology), threads, max_blocks), threads});
+    for (const unsigned each : {threads > std::size_t{128} * max_blocks ? 256u : 128u, 128u, 256u, 512u})
+      shapes.push_back({blocks_for(threads, each, max_blocks), each});
     return shapes;
   }
 

@@ -15,7 +15,7 @@ class OneshotAlgorithm : public FlaggedAlgorithm {
 
   double estimate(const Call& call, const Topology& topology) const override {
     const double pushed = std::max(topology.ranks - 1, 1) * static_cast<double>(call.bytes());
-    return topology.launch_us + topology.hop_us + sending(pushed, topology);
+    return topology.launch_us + rounds(static_cast<double>(call.bytes()), topology) * hop_us(topology) + sending(pushed, topology);
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {

@@ -54,9 +54,9 @@ class Ring final : public AllReduceAlgorithm {
 
  private:
   static Layout layout(const Topology& topology) {
-    // Half of the scratch memory; slots of 4 KB to 128 KB.
+    // A quarter of the scratch memory; slots of 4 KB to 128 KB.
     const Layout line{.slot_bytes = 64, .slots = slots};
-    return {.slot_bytes = 64 * std::size_t{slots_within(topology.scratch_limit / 2, line.bytes(max_channels), 64, 2048)}, .slots = slots};
+    return {.slot_bytes = 64 * std::size_t{slots_within(topology.scratch_limit / 4, line.bytes(max_channels), 64, 2048)}, .slots = slots};
   }
 };
 

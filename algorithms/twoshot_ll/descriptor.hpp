@@ -16,7 +16,8 @@ class TwoshotAlgorithm : public FlaggedAlgorithm {
 
   double estimate(const Call& call, const Topology& topology) const override {
     const double moved = 2.0 * (topology.ranks - 1) / topology.ranks * static_cast<double>(call.bytes());
-    return topology.launch_us + 2 * topology.hop_us + sending(moved, topology);
+    const double slice = static_cast<double>(call.bytes()) / topology.ranks;
+    return topology.launch_us + 2 * rounds(slice, topology) * hop_us(topology) + sending(moved, topology);
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {

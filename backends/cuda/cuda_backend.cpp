@@ -66,7 +66,7 @@ DeviceInfo describe(int ordinal) {
           .hop_us = 1.2,
           .signal_us = 2.5,
           .link_bandwidth = bandwidth,
-          .packet_bandwidth = bandwidth * 0.6};
+          .packet_bandwidth = bandwidth * 0.75};
 }
 
 class CudaBackend final : public gpu::GpuBackend<Runtime> {

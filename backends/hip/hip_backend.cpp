@@ -23,8 +23,8 @@ namespace {
 
 std::string architecture_of(const hipDeviceProp_t& properties) { return fmt::format("sm_{}{}", properties.major, properties.minor); }
 void check_clock(int) {}
-constexpr double link_bandwidth = 330e3, packet_bandwidth = link_bandwidth * 0.6;  // H200, as on the CUDA target
-constexpr int line_threads = 8;                                                    // a test configuration: NVLink is taken for granted
+constexpr double link_bandwidth = 330e3, packet_bandwidth = link_bandwidth * 0.75;  // H200, as on the CUDA target
+constexpr int line_threads = 8;                                                     // a test configuration: NVLink is taken for granted
 
 #else
 
