@@ -10,6 +10,18 @@
 
 namespace plait {
 
+/// Calls `body` with every rank, the next one first, so that no two ranks write to the same peer first; the own one last. `Ranks`: how
+/// many, a power of two, or 0 for any.
+template <int Ranks, class Body>
+PLAIT_DEVICE void for_each_rank(int rank, int ranks, Body body) {
+  if constexpr (Ranks == 0) {
+    for (int s = 1; s <= ranks; ++s) body(rank_after(rank, s, ranks));
+  } else {
+    PLAIT_UNROLL
+    for (int s = 1; s <= Ranks; ++s) body((rank + s) & (Ranks - 1));
+  }
+}
+
 /// One packet.
 struct PacketUnit {
   using Slot = Packet;

@@ -89,15 +89,11 @@ struct Oneshot {
     if (dev.thread() == 0) a.epochs[dev.block()] = epoch.value;
   }
 
-  /// Starts at the next rank, so that no two ranks write to the same peer first, and ends with the own one. `Ranks`: how many; 0: any.
+  /// `at`: the unit in this rank's lane of every scratch.
   template <int Ranks, Device D>
   PLAIT_DEVICE static void push(D& dev, const Args& a, Epoch epoch, std::uint32_t at, const Share& mine) {
-    const int ranks = Ranks == 0 ? a.ranks : Ranks;
-    PLAIT_UNROLL
-    for (int s = 1; s <= ranks; ++s) {
-      const int peer = Ranks == 0 ? rank_after(a.rank, s, ranks) : (a.rank + s) & (Ranks - 1);
-      dev.put(reinterpret_cast<Slot*>(a.scratch.peer_ptr(peer)) + at, mine, epoch.value);
-    }
+    for_each_rank<Ranks>(a.rank, a.ranks,
+                         [&](int peer) { dev.put(reinterpret_cast<Slot*>(a.scratch.peer_ptr(peer)) + at, mine, epoch.value); });
   }
 
   /// `at`: the unit in rank 0's lane.

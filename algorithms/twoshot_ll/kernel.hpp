@@ -101,17 +101,9 @@ class Twoshot {
     if (dev_.thread() == 0) a_.epochs[dev_.block()] = epoch_.value;
   }
 
-  /// Calls `body` with every rank, the next one first, so that no two ranks write to the same peer first.
-  template <int Ranks, class Body>
-  PLAIT_DEVICE void for_each_rank(Body body) const {
-    const int ranks = Ranks == 0 ? a_.ranks : Ranks;
-    PLAIT_UNROLL
-    for (int s = 1; s <= ranks; ++s) body(Ranks == 0 ? rank_after(a_.rank, s, ranks) : (a_.rank + s) & (Ranks - 1));
-  }
-
   template <int Ranks>
   PLAIT_DEVICE void scatter(const Round& round, std::uint32_t i) {
-    for_each_rank<Ranks>([&](int peer) {
+    for_each_rank<Ranks>(a_.rank, a_.ranks, [&](int peer) {
       if (round.has(peer, i)) dev_.put(slot(peer, a_.rank, i), units_.load(dev_, send_, round.unit(peer, i)), epoch_.value);
     });
   }
@@ -126,7 +118,7 @@ class Twoshot {
       sum.add(begin == 0, shares, size);
     }
     const Share result = sum.result();
-    for_each_rank<All ? Batch : 0>([&](int peer) { dev_.put(slot(peer, a_.ranks + a_.rank, i), result, epoch_.value); });
+    for_each_rank<All ? Batch : 0>(a_.rank, a_.ranks, [&](int peer) { dev_.put(slot(peer, a_.ranks + a_.rank, i), result, epoch_.value); });
     return true;
   }
 
