@@ -32,7 +32,7 @@ class FlaggedAlgorithm : public AllReduceAlgorithm {
   virtual std::uint32_t lanes(const Topology& topology) const = 0;
 
   Support supports_all_reduce(const Call&, const Topology& topology) const final {
-    return serves(topology) ? Support() : Support::no("128-byte lines need NVLink between all ranks");
+    return serves(topology) ? Support() : Support::no("the target has no lines of 128 bytes");
   }
 
   std::size_t units_of(std::size_t bytes) const { return (bytes + unit_.data_bytes - 1) / unit_.data_bytes; }

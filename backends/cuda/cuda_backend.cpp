@@ -1,5 +1,4 @@
 // The CUDA target: one device of this process.
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <memory>
@@ -19,32 +18,6 @@ KernelTable<cuda::Target::Kernel>& KernelTable<cuda::Target::Kernel>::instance()
 namespace plait::cuda {
 namespace {
 
-/// Whether a GPU has NVLink, which keeps 128-byte writes in one piece; PCIe does not. Asked of the driver's management library, as the
-/// runtime knows only pairs of GPUs that this process sees. No, if there is no such library.
-bool has_nvlink(const char* pci_id) {
-  void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return false;
-  using Device = void*;
-  constexpr int success = 0;
-  const auto init = reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"));
-  const auto shutdown = reinterpret_cast<int (*)()>(dlsym(library, "nvmlShutdown"));
-  const auto find = reinterpret_cast<int (*)(const char*, Device*)>(dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2"));
-  const auto link_state = reinterpret_cast<int (*)(Device, unsigned, unsigned*)>(dlsym(library, "nvmlDeviceGetNvLinkState"));
-  bool found = false;
-  if (init != nullptr && shutdown != nullptr && find != nullptr && link_state != nullptr && init() == success) {
-    Device device = nullptr;
-    constexpr unsigned links = 18;  // NVML_NVLINK_MAX_LINKS
-    if (find(pci_id, &device) == success)
-      for (unsigned link = 0; link < links && !found; ++link) {
-        unsigned active = 0;
-        found = link_state(device, link, &active) == success && active != 0;
-      }
-    shutdown();
-  }
-  dlclose(library);
-  return found;
-}
-
 DeviceInfo describe(int ordinal) {
   cudaDeviceProp properties{};
   gpu::check(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties");
@@ -61,7 +34,6 @@ DeviceInfo describe(int ordinal) {
           .block_threads = gpu::max_threads,
           .max_block_threads = gpu::max_threads,
           .memory = properties.totalGlobalMem,
-          .line_threads = has_nvlink(id) ? 8 : 0,
           .launch_us = 0.5,
           .hop_us = 1.2,
           .signal_us = 2.5,

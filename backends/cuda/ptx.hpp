@@ -62,13 +62,6 @@ struct Ptx {
     asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];" : "=l"(low), "=l"(high) : "l"(packet) : "memory");
   }
 
-  /// Over NVLink, eight threads' adjacent 16-byte stores in one instruction arrive as one write of 128 bytes.
-  static constexpr int line_threads = 8;
-  __device__ static bool any_of_line(bool flag) {
-    const unsigned mask = 0xffu << (threadIdx.x & 24u);
-    return __any_sync(mask, flag) != 0;
-  }
-
   __device__ static void sync() { __syncthreads(); }
   __device__ static bool all(bool flag) { return __syncthreads_and(flag) != 0; }
   __device__ static void pause() {}

@@ -48,8 +48,6 @@ struct Gcn {
     high = __hip_atomic_load(halves + 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
   }
 
-  static constexpr int line_threads = 0;  // nothing larger than 8 bytes is atomic
-
   /// Every wave waits until its own stores are done: a release by one thread after the barrier waits for that thread's wave alone, and
   /// requests of one workgroup to different channels of the cache may overtake each other.
   PLAIT_WORD static void sync() {

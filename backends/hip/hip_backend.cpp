@@ -24,7 +24,6 @@ namespace {
 std::string architecture_of(const hipDeviceProp_t& properties) { return fmt::format("sm_{}{}", properties.major, properties.minor); }
 void check_clock(int) {}
 constexpr double link_bandwidth = 330e3, packet_bandwidth = link_bandwidth * 0.75;  // H200, as on the CUDA target
-constexpr int line_threads = 8;                                                     // a test configuration: NVLink is taken for granted
 
 #else
 
@@ -44,7 +43,6 @@ void check_clock(int ordinal) {
 
 // Not measured. MI300X: 7 links of 64 GB/s a direction, of which 70 percent arrive (docs/amd.md has the sources).
 constexpr double link_bandwidth = 310e3, packet_bandwidth = link_bandwidth * 0.5;
-constexpr int line_threads = 0;
 
 #endif
 
@@ -63,7 +61,6 @@ DeviceInfo describe(int ordinal) {
           .block_threads = gpu::max_threads,
           .max_block_threads = gpu::max_threads,
           .memory = properties.totalGlobalMem,
-          .line_threads = line_threads,
           .launch_us = 0.5,
           .hop_us = 1.2,
           .signal_us = 2.5,
