@@ -52,8 +52,7 @@ class FlaggedAlgorithm : public AllReduceAlgorithm {
     return one;
   }
 
-  /// Microseconds until a unit has arrived. A line takes longer: its threads agree on what they saw (4 H200, 1 KB, oneshot_ll 2.7 us,
-  /// oneshot_ll128 3.5; 2026-11-21).
+  /// Microseconds until a unit has arrived. A line takes longer where several threads must agree on what they saw.
   double hop_us(const Topology& topology) const { return topology.hop_us * (unit_.line ? 1.6 : 1.0); }
 
   /// Rounds for `bytes` in a lane, each of which costs its hops again.
@@ -67,7 +66,7 @@ class FlaggedAlgorithm : public AllReduceAlgorithm {
   }
 
   /// Small blocks, a unit a thread (or its threads) while there are blocks left: small blocks beat large ones (4 H200, 1 KB: 2.5 us with
-  /// 128 threads or less, 2.6 with 256; 1 MB: 15.5 and 14.1 with 64 blocks of lines; 2026-11-21, tools/gpu-sweep.sh).
+  /// 128 threads or less, 2.6 with 256; twoshot_ll, 1 MB: 15.2 and 13.7 with 128 blocks; 2026-11-21, tools/gpu-sweep.sh).
   std::vector<LaunchShape> shapes_for(std::size_t units, const Topology& topology) const {
     if (topology.backend == BackendKind::host) return {{.blocks = topology.units, .threads = topology.block_threads}};
     const std::size_t threads = units * threads_a_unit(topology);

@@ -7,7 +7,7 @@ class OneshotLL128 final : public oneshot_ll::OneshotAlgorithm {
  public:
   OneshotLL128() : OneshotAlgorithm(UnitKind::lines()) {}
   std::string_view name() const override { return "oneshot_ll128"; }
-  std::string_view summary() const override { return "the same in lines of 128 bytes: half the traffic, NVLink only"; }
+  std::string_view summary() const override { return "as oneshot_ll, in lines of 128 bytes: half the traffic, where the target has lines"; }
 };
 
 const AlgorithmRegistration<OneshotLL128> registration;

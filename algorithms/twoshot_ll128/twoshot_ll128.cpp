@@ -7,7 +7,7 @@ class TwoshotLL128 final : public twoshot_ll::TwoshotAlgorithm {
  public:
   TwoshotLL128() : TwoshotAlgorithm(UnitKind::lines()) {}
   std::string_view name() const override { return "twoshot_ll128"; }
-  std::string_view summary() const override { return "the same in lines of 128 bytes: half the traffic, NVLink only"; }
+  std::string_view summary() const override { return "as twoshot_ll, in lines of 128 bytes: half the traffic, where the target has lines"; }
 };
 
 const AlgorithmRegistration<TwoshotLL128> registration;

@@ -7,9 +7,8 @@
 //   poll(word), acquire()                  a load at system scope; `acquire` after the one that saw the awaited value makes the pair
 //                                          an acquire
 //   store_packet, load_packet              two 8-byte words, each of them single-copy atomic at system scope
-//   line_threads                           8 if eight threads' adjacent `store_packet`s and `load_packet`s are one access over the links,
-//   else 0; any_of_line(flag)                      then: whether any of the eight says so, and they go on together sync(), all(flag) the
-//   block; after it, one thread's release covers what all its threads wrote pause()                                in a spin
+//   sync(), all(flag)                      the block; after it, one thread's release covers what all its threads wrote
+//   pause()                                in a spin
 #pragma once
 #include <cstdint>
 
