@@ -9,6 +9,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "support/ranks.hpp"
+
 namespace plait::test {
 namespace {
 
@@ -147,9 +149,16 @@ bool check(Communicator& comm, Arena& arena, const Case& c, StreamRef stream) {
 std::vector<std::size_t> odd_counts() { return {0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 127, 1000, 1024, 4099}; }
 
 std::vector<std::string> all_reduce_algorithms() {
+  Topology topology;
+  topology.backend = target();
+  topology.ranks = 2;
+  topology.line_threads = open_backend(target(), 0)->info().line_threads;
+  Call easiest;
+  easiest.count = 1;
+  easiest.symmetric = true;
   std::vector<std::string> names;
   for (const auto& algorithm : Registry::instance().all())
-    if (algorithm->collective() == Collective::all_reduce) names.emplace_back(algorithm->name());
+    if (algorithm->collective() == Collective::all_reduce && algorithm->supports(easiest, topology)) names.emplace_back(algorithm->name());
   return names;
 }
 

@@ -39,7 +39,7 @@ bool is_served(const Communicator& comm, const Case& c);
 /// Counts that are interesting: around packets, packs and stripes.
 std::vector<std::size_t> odd_counts();
 
-/// Names of the registered all-reduce algorithms.
+/// Names of the registered all-reduce algorithms that the target can run.
 std::vector<std::string> all_reduce_algorithms();
 
 /// FNV-1a.
