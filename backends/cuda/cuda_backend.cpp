@@ -34,7 +34,7 @@ DeviceInfo describe(int ordinal) {
           .block_threads = gpu::max_threads,
           .max_block_threads = gpu::max_threads,
           .memory = properties.totalGlobalMem,
-          .launch_us = 0.5,
+          .launch_us = 0.2,
           .hop_us = 1.2,
           .signal_us = 2.5,
           .link_bandwidth = bandwidth,

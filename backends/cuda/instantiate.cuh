@@ -7,6 +7,22 @@
 namespace plait::cuda {
 struct KernelTarget : Target {
   using Isa = Ptx;
+
+  /// From sm_90 on, a kernel may be started while the one before it in the stream still runs: it then waits for its end itself
+  /// (Ptx::begin), so that its start costs less time. Older GPUs know nothing of it.
+  template <class Args>
+  static Status launch(void (*kernel)(Args, Watch), LaunchShape shape, Stream stream, const Args& args, const Watch& watch) {
+    cudaLaunchAttribute early{};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(shape.blocks);
+    config.blockDim = dim3(shape.threads);
+    config.stream = stream;
+    config.attrs = &early;
+    config.numAttrs = 1;
+    return cudaLaunchKernelEx(&config, kernel, args, watch);
+  }
 };
 }  // namespace plait::cuda
 

@@ -7,6 +7,14 @@
 namespace plait::cuda {
 
 struct Ptx {
+  /// The first thing that a kernel does. It may have been started early: so wait until the stream's work before it is done and its writes
+  /// are visible, then let the next kernel be started early. (All of this one's blocks run by then, so it takes no place from them.)
+  __device__ static void begin() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");
+#endif
+  }
+
   __device__ static std::uint64_t nanoseconds() {
     std::uint64_t now;
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));

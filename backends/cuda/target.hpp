@@ -11,7 +11,6 @@ struct Target {
   using Stream = cudaStream_t;
   using Kernel = gpu::GpuKernel<Status, Stream>;
 
-  static Status last_error() { return cudaGetLastError(); }
   /// Asking for a function's attributes loads it, also under lazy loading.
   static Status load(const void* function) {
     cudaFuncAttributes attributes;

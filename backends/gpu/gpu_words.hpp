@@ -1,5 +1,6 @@
 // The words of backends/device.hpp on GPUs. What an instruction set has of its own is in `Isa` (cuda/ptx.hpp, hip/gcn.hpp):
 //
+//   begin()                                the first thing in a kernel
 //   nanoseconds()                          a clock that runs evenly
 //   load(pack), store(pack, value)         8 or 16 bytes of global memory, in one instruction each
 //   load_relaxed(word)                     system scope

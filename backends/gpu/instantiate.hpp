@@ -7,15 +7,16 @@ namespace plait::gpu {
 
 template <class Isa, class Kernel, class Args>
 __global__ void __launch_bounds__(max_threads) entry(const PLAIT_KERNEL_PARAMETER Args args, const PLAIT_KERNEL_PARAMETER Watch watch) {
+  Isa::begin();
   Words<Isa> words(watch);
   Kernel::run(words, args);
 }
 
-/// `Target` names the runtime: Status, Stream, Isa, Kernel (a GpuKernel), last_error(), load(function).
+/// `Target` names the runtime: Status, Stream, Isa, Kernel (a GpuKernel), load(function), and
+/// launch(kernel, shape, stream, args, watch).
 template <class Target, class Kernel, class Args>
 typename Target::Status launch(LaunchShape shape, const void* args, const Watch& watch, typename Target::Stream stream) {
-  entry<typename Target::Isa, Kernel, Args><<<shape.blocks, shape.threads, 0, stream>>>(*static_cast<const Args*>(args), watch);
-  return Target::last_error();
+  return Target::launch(entry<typename Target::Isa, Kernel, Args>, shape, stream, *static_cast<const Args*>(args), watch);
 }
 
 template <class Target, class Kernel, class Args>

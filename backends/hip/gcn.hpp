@@ -10,6 +10,8 @@
 namespace plait::hip {
 
 struct Gcn {
+  PLAIT_WORD static void begin() {}
+
   /// The constant clock of both architectures runs at 100 MHz (hip_backend.cpp checks it).
   PLAIT_WORD static std::uint64_t nanoseconds() { return __builtin_amdgcn_s_memrealtime() * 10; }
 

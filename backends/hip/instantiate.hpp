@@ -20,6 +20,12 @@ struct KernelTarget : Target {
 #else
   using Isa = Gcn;
 #endif
+
+  template <class Args>
+  static Status launch(void (*kernel)(Args, Watch), LaunchShape shape, Stream stream, const Args& args, const Watch& watch) {
+    kernel<<<shape.blocks, shape.threads, 0, stream>>>(args, watch);
+    return hipGetLastError();
+  }
 };
 }  // namespace plait::hip
 

@@ -10,7 +10,6 @@ struct Target {
   using Stream = hipStream_t;
   using Kernel = gpu::GpuKernel<Status, Stream>;
 
-  static Status last_error() { return hipGetLastError(); }
   /// Asking for a function's attributes loads it.
   static Status load(const void* function) {
     hipFuncAttributes attributes;
