@@ -31,6 +31,7 @@ struct DeviceInfo {
   double hop_us = 0;            // a packet, one way, until it has been read
   double signal_us = 0;         // a block's signal, one way: release, flight, acquire, and the threads of both blocks brought together
   double link_bandwidth = 0;    // bytes a microsecond out of one device, all peers together
+  double push_bandwidth = 0;    // the same for stores alone; loads are slower on most links
   double packet_bandwidth = 0;  // the same for flagged packets, flags included
 };
 

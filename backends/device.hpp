@@ -13,6 +13,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "backends/launch_types.hpp"
 #include "backends/pack.hpp"
@@ -103,6 +104,9 @@ class Packs {  // of T or const T
   PLAIT_DEVICE Packs(T* base, std::size_t count) : base_(base), count_(count), whole_(is_aligned(base) ? count / lanes : 0) {}
 
   PLAIT_DEVICE std::size_t size() const { return (count_ + lanes - 1) / lanes; }
+  /// Packs before this one are aligned and complete; 0 if the base is not aligned. They may be accessed through `packs()`.
+  PLAIT_DEVICE std::size_t whole() const { return whole_; }
+  PLAIT_DEVICE auto packs() const { return reinterpret_cast<std::conditional_t<std::is_const_v<T>, const P, P>*>(base_); }
 
   template <class D>
   PLAIT_DEVICE P load(D& dev, std::size_t i) const {
@@ -126,7 +130,7 @@ class Packs {  // of T or const T
 
   T* base_;
   std::size_t count_;
-  std::size_t whole_;  // packs before this one are aligned and complete
+  std::size_t whole_;
 };
 
 /// A contiguous range [begin, end) of packs, elements or bytes.

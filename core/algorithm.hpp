@@ -30,6 +30,7 @@ struct Topology {
   double hop_us = 0;              // a packet, one way, until it has been read
   double signal_us = 0;           // a block's signal, one way
   double bandwidth = 0;           // bytes a microsecond out of one rank, all peers together
+  double push_bandwidth = 0;      // the same for stores alone; loads are slower on most links
   double packet_bandwidth = 0;    // the same for flagged packets, flags included
 };
 
@@ -54,6 +55,14 @@ struct Resources {
   std::size_t scratch_bytes = 0;  // symmetric: peers write here
   std::size_t signals = 0;        // symmetric 32-bit words: flags and counters that peers write
   std::size_t counters = 0;       // 32-bit words of this rank alone: epochs, private copies of counters
+  friend bool operator==(const Resources&, const Resources&) = default;
+};
+
+/// Memory that several algorithms use one after the other: all that give the same name are granted the same. They keep it in one form, and
+/// ask for the same amount.
+struct SharedResources {
+  std::string_view name;  // empty: none
+  Resources resources;
 };
 
 /// The memory that was asked for.
@@ -61,6 +70,11 @@ struct Grant {
   WindowView scratch;
   WindowView signals;
   std::uint32_t* counters = nullptr;
+};
+
+/// An algorithm's own memory, and what it shares.
+struct AlgorithmGrant {
+  Grant own, shared;
 };
 
 /// The pointers of one rank's call. Deliberately apart from `Call`: what may differ between ranks can't influence a choice.
@@ -73,13 +87,14 @@ struct Buffers {
 /// Everything an algorithm needs to launch on one rank.
 class LaunchContext {
  public:
-  LaunchContext(Backend& backend, NativeStream stream, const Topology& topology, int rank, const Grant& grant, const Watch& watch)
+  LaunchContext(Backend& backend, NativeStream stream, const Topology& topology, int rank, const AlgorithmGrant& grant, const Watch& watch)
       : backend_(backend), stream_(stream), topology_(topology), rank_(rank), grant_(grant), watch_(watch) {}
 
   int rank() const noexcept { return rank_; }
   int ranks() const noexcept { return topology_.ranks; }
   const Topology& topology() const noexcept { return topology_; }
-  const Grant& grant() const noexcept { return grant_; }
+  const Grant& grant() const noexcept { return grant_.own; }
+  const Grant& shared() const noexcept { return grant_.shared; }
 
   /// Launches the kernel of `family` (an algorithm's folder) for `type` on the call's stream.
   template <class Args>
@@ -95,7 +110,7 @@ class LaunchContext {
   NativeStream stream_;
   const Topology& topology_;
   int rank_;
-  const Grant& grant_;
+  const AlgorithmGrant& grant_;
   const Watch& watch_;
 };
 
@@ -108,6 +123,7 @@ class Algorithm {
   virtual std::string_view summary() const = 0;
   virtual Support supports(const Call& call, const Topology& topology) const = 0;
   virtual Resources resources(const Topology& topology) const = 0;
+  virtual SharedResources shared(const Topology&) const { return {}; }
   /// Launch shapes worth trying for this call, the best guess first; never empty for a call that is supported.
   virtual std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const = 0;
   /// Latency-bandwidth prior, microseconds.

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <map>
+#include <utility>
+
 #include "core/environment.hpp"
 #include "plait/error.hpp"
 #include "symm_mem/agreement.hpp"
@@ -21,12 +24,25 @@ AlgorithmMemory::AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootst
   struct Offsets {
     std::size_t scratch, signals, counters;
   };
-  std::vector<Offsets> offsets;
-  for (const Algorithm* algorithm : algorithms) {
-    const Resources need = algorithm->resources(topology);
-    offsets.push_back({symmetric, symmetric + lines(need.scratch_bytes), local});
+  const auto place = [&](const Resources& need) {
+    const Offsets offsets{symmetric, symmetric + lines(need.scratch_bytes), local};
     symmetric += lines(need.scratch_bytes) + lines(need.signals * word);
     local += lines(need.counters * word);
+    return offsets;
+  };
+  std::vector<std::pair<Offsets, Offsets>> offsets;  // own, shared
+  std::map<std::string_view, std::pair<Resources, Offsets>> shared;
+  for (const Algorithm* algorithm : algorithms) {
+    offsets.emplace_back(place(algorithm->resources(topology)), Offsets{});
+    const SharedResources need = algorithm->shared(topology);
+    if (need.name.empty()) continue;
+    if (!shared.contains(need.name)) shared.emplace(need.name, std::pair(need.resources, place(need.resources)));
+    const auto& [resources, place_of_all] = shared.at(need.name);
+    if (resources != need.resources)
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("{} asks for another amount of the shared memory \"{}\" than an algorithm before it", algorithm->name(), need.name));
+    offsets.back().second = place_of_all;
   }
   bytes_ = symmetric + local;
   if (bytes_ > topology.scratch_limit)
@@ -39,9 +55,10 @@ AlgorithmMemory::AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootst
     backend->synchronize(nullptr);
   });
   const WindowView view = window_->view();
-  for (const Offsets& offset : offsets)
-    grants_.push_back(
-        {.scratch = view.at(offset.scratch), .signals = view.at(offset.signals), .counters = counters_.get() + offset.counters / word});
+  const auto grant = [&](const Offsets& at) {
+    return Grant{.scratch = view.at(at.scratch), .signals = view.at(at.signals), .counters = counters_.get() + at.counters / word};
+  };
+  for (const auto& [own, common] : offsets) grants_.push_back({.own = grant(own), .shared = grant(common)});
 }
 
 }  // namespace plait

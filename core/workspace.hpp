@@ -16,7 +16,7 @@ class AlgorithmMemory {
   AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootstrap& bootstrap, SymmetricHeap& heap, const Topology& topology,
                   const std::vector<const Algorithm*>& algorithms);
 
-  const Grant& of(std::size_t algorithm) const { return grants_[algorithm]; }
+  const AlgorithmGrant& of(std::size_t algorithm) const { return grants_[algorithm]; }
   /// Set by the first spin of a kernel that expires.
   std::uint32_t* claimed() const { return counters_.get(); }
   std::size_t bytes() const { return bytes_; }
@@ -28,7 +28,7 @@ class AlgorithmMemory {
   };
   std::unique_ptr<std::uint32_t, Deallocate> counters_;  // the first one is `claimed`; outlives the window, whose end waits for the device
   std::shared_ptr<Window> window_;
-  std::vector<Grant> grants_;
+  std::vector<AlgorithmGrant> grants_;
   std::size_t bytes_ = 0;
 };
 

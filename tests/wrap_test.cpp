@@ -15,7 +15,7 @@ namespace plait::test {
 namespace {
 
 /// What a rank's call was granted, for the thread that asked for it.
-thread_local Grant seen;
+thread_local Grant seen, seen_shared;
 thread_local bool only_look = false;
 
 /// Another algorithm's twin with memory of its own. Also a user's algorithm, registered by its application.
@@ -27,10 +27,12 @@ class Aged final : public Algorithm {
   std::string_view summary() const override { return original_.summary(); }
   Support supports(const Call& call, const Topology& topology) const override { return original_.supports(call, topology); }
   Resources resources(const Topology& topology) const override { return original_.resources(topology); }
+  SharedResources shared(const Topology& topology) const override { return original_.shared(topology); }
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override { return original_.shapes(call, topology); }
   double estimate(const Call&, const Topology&) const override { return 1e9; }
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
     seen = context.grant();
+    seen_shared = context.shared();
     if (!only_look) original_.enqueue(call, buffers, shape, context);
   }
 
@@ -63,13 +65,18 @@ void make_old(Communicator& comm, Arena& arena, const std::string& name, std::ui
   topology.backend = comm.backend_kind();
   topology.ranks = comm.size();
   topology.scratch_limit = std::size_t{256} << 20;
-  const Resources resources = Registry::instance().find(name)->resources(topology);
+  const Algorithm& algorithm = *Registry::instance().find(name);
+  const Resources own = algorithm.resources(topology), shared = algorithm.shared(topology).resources;
   Backend& backend = comm.backend();
-  const std::size_t words = std::max(resources.counters, resources.signals);
+  const std::size_t words = std::max({own.counters, own.signals, shared.counters, shared.signals});
   auto* old = static_cast<std::uint32_t*>(backend.allocate_pinned(words * sizeof(std::uint32_t) + 1));
   std::fill_n(old, words, age);
-  if (resources.counters != 0) backend.copy(seen.counters, old, resources.counters * sizeof(std::uint32_t), nullptr);
-  if (resources.signals != 0) backend.copy(seen.signals.own, old, resources.signals * sizeof(std::uint32_t), nullptr);
+  const auto set = [&](const Resources& resources, const Grant& grant) {
+    if (resources.counters != 0) backend.copy(grant.counters, old, resources.counters * sizeof(std::uint32_t), nullptr);
+    if (resources.signals != 0) backend.copy(grant.signals.own, old, resources.signals * sizeof(std::uint32_t), nullptr);
+  };
+  set(own, seen);
+  set(shared, seen_shared);
   backend.synchronize(nullptr);
   comm.bootstrap().barrier();
   backend.deallocate_pinned(old);

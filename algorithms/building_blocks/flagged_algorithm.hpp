@@ -44,11 +44,11 @@ class FlaggedAlgorithm : public AllReduceAlgorithm {
     return (threads + each - 1) / each * each;
   }
 
-  /// An eighth of the scratch memory for each algorithm of this kind.
+  /// A sixteenth of the scratch memory for each algorithm of this kind.
   FlaggedLayout layout(const Topology& topology) const {
     FlaggedLayout one{.slots = 1, .lanes = lanes(topology)};
     const std::uint32_t most = unit_.line ? 64 : 512;
-    one.slots = slots_within(topology.scratch_limit / 8, one.units(max_blocks) * unit_.slot_bytes, most / 64, most);
+    one.slots = slots_within(topology.scratch_limit / 16, one.units(max_blocks) * unit_.slot_bytes, most / 64, most);
     return one;
   }
 

@@ -5,11 +5,11 @@
 // round:
 //   1. Reduce-scatter: chunks travel round the ring and gather every rank's term, n - 1 steps.
 //   2. All-gather: the finished chunks travel round once more, n - 1 steps.
-// (schedule.hpp has the order of the steps, primitives.hpp what a step is, and the proof that slots and counters are safe.)
+// (schedule.hpp has the order of the steps, primitives.hpp what a step is.)
 // Partial results travel in the type of the data (`Reducer::enter`, `add_partial`, `leave`).
 //
 // Cost: 2 (n - 1) hops for the first round, pipelined after it; 2 * bytes * (n - 1) / n out of each rank.
-// Resources: channels * slots of scratch, two words a channel that peers write and two of the rank's own.
+// Resources: way 0 of the channels (algorithms/building_blocks/channel.hpp) to and from two neighbours.
 // All ranks get the same bits because a chunk is summed along one path and then only copied.
 //
 // In place is safe: a rank stores a chunk only after it has sent its own input for it (the last reduce step and the all-gather
@@ -22,13 +22,11 @@ namespace plait::ring {
 using Types = AllTypes;
 
 struct Args {
-  WindowView scratch, signals;
-  Layout layout;
+  Channels channels;
   const void* send;
   void* recv;  // may equal send
   std::size_t count;
-  Parts stripes;         // of the message, in bytes, one a channel
-  ChannelState* states;  // one a channel, in device memory
+  Parts stripes;  // of the message, in bytes, one a channel
   Reduction reduction;
   int rank, ranks;
 };
@@ -41,10 +39,10 @@ struct Kernel {
     const Packs<T, D::pack_bytes> out(static_cast<T*>(a.recv), a.count);
     const Reducer<T> reducer(a.reduction);
     const Place place = Place::of(a.rank, a.ranks, dev.block() % 2 == 1);
-    Primitives<T, D> ring(dev, in, out, reducer, place, a.layout, a.scratch, a.signals, a.states[dev.block()]);
+    Primitives<T, D> ring(dev, in, out, reducer, place, a.channels);
 
     const Range stripe = in_packs<D::pack_bytes>(a.stripes.at(dev.block()));
-    const auto slot_packs = static_cast<std::uint32_t>(a.layout.slot_bytes / D::pack_bytes);
+    const auto slot_packs = static_cast<std::uint32_t>(a.channels.slot_bytes / D::pack_bytes);
     const std::size_t round = std::size_t{slot_packs} * static_cast<unsigned>(a.ranks);
     for (std::size_t begin = stripe.begin; begin < stripe.end; begin += round) {
       const std::size_t size = stripe.end - begin < round ? stripe.end - begin : round;
@@ -52,8 +50,7 @@ struct Kernel {
       if (!all_reduce(ring, place)) return;
     }
 
-    dev.sync();  // all threads have read the state
-    if (dev.thread() == 0) a.states[dev.block()] = ring.state();
+    ring.advance();
   }
 };
 

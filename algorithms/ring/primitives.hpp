@@ -1,49 +1,18 @@
 // The five primitives of a ring: all that its kernels know of their neighbours.
 //
-// A channel is one block a rank. Between a rank and the next lies a ring of slots in the next rank's scratch, with two counters that only
-// grow:
-//   published  written by the sender into the receiver's memory, after it has filled a slot;
-//   consumed   written by the receiver into the sender's memory, after it has emptied one.
-// A slot may be filled iff published - consumed < slots, and emptied iff published > the number emptied so far. Each side polls its own
-// memory.
-//
-// Why this is enough. A counter has one writer. The sender's stores to a slot come before its release of `published` (the block's `sync`
-// makes one thread's release speak for all), and the receiver's `wait` is the acquire; the receiver's loads come before its release of
-// `consumed` in the same way, and the sender acquires that before it fills the slot again. Counters persist from call to call in device
-// memory, so a call begins where the last one ended, no end handshake is needed and a captured launch can be replayed. Chunks that are sent
-// are always the size that the neighbour expects, because both compute it from the same arguments.
+// A step receives a chunk from the previous rank, sends one to the next, or both, through this block's channels
+// (algorithms/building_blocks/channel.hpp, with the proof that slots and counters are safe).
 //
 // Why it can't deadlock. With two slots or more, a rank that waits to send has a slot's worth of data on the way to the next; going round
 // the ring, some rank always has data to receive and a free slot to send to (with one slot, all could hold a full slot and wait for each
 // other).
 #pragma once
+#include "algorithms/building_blocks/channel.hpp"
 #include "algorithms/ring/schedule.hpp"
 #include "backends/device.hpp"
 #include "backends/kernel_table.hpp"
 
 namespace plait::ring {
-
-/// Slots and counters of a rank's channels in its scratch and signal memory.
-struct Layout {
-  std::size_t slot_bytes;
-  std::uint32_t slots;  // a channel; 2 or more
-
-  PLAIT_DEVICE std::size_t slot_offset(unsigned channel, std::uint32_t index) const {
-    return (std::size_t{channel} * slots + index % slots) * slot_bytes;  // slots is a power of two: the index may wrap
-  }
-  constexpr std::size_t bytes(unsigned channels) const { return std::size_t{channels} * slots * slot_bytes; }
-};
-
-/// A channel's counters that peers write; one cache line, so that the two writers don't disturb each other's polling much.
-struct alignas(64) ChannelSignals {
-  std::uint32_t published;  // by the previous rank: slots filled here
-  std::uint32_t consumed;   // by the next rank: slots emptied there
-};
-
-/// A channel's private counters between calls.
-struct ChannelState {
-  std::uint32_t sent, received;
-};
 
 /// The n chunks of a round, in packs. A slot's worth each, but for the last round.
 struct Chunks {
@@ -69,20 +38,20 @@ class Primitives {
   using Input = Packs<const T, D::pack_bytes>;
   using Output = Packs<T, D::pack_bytes>;
 
-  PLAIT_DEVICE Primitives(D& dev, const Input& in, const Output& out, const Reducer<T>& reducer, const Place& place, const Layout& layout,
-                          WindowView scratch, WindowView signals, ChannelState state)
-      : dev_(dev),
-        in_(in),
-        out_(out),
-        reducer_(reducer),
-        place_(place),
-        layout_(layout),
-        scratch_(scratch),
-        signals_(signals),
-        state_(state) {}
+  PLAIT_DEVICE Primitives(D& dev, const Input& in, const Output& out, const Reducer<T>& reducer, const Place& place,
+                          const Channels& channels)
+      : dev_(dev), in_(in), out_(out), reducer_(reducer), place_(place), channels_(channels, dev.block()) {}
 
   PLAIT_DEVICE void set_chunks(const Chunks& chunks) { chunks_ = chunks; }
-  PLAIT_DEVICE ChannelState state() const { return state_; }
+
+  /// Ends the call. Each thread has finished its last step.
+  PLAIT_DEVICE void advance() {
+    if (place_.ranks == 1) return;
+    dev_.sync();  // all threads have read the counters
+    if (dev_.thread() != 0) return;
+    channels_.advance(way, place_.next(), sent_, 0);
+    channels_.advance(way, place_.previous(), 0, received_);
+  }
 
   PLAIT_DEVICE bool send(int chunk) { return step<false, false, true>(chunk); }
   PLAIT_DEVICE bool recv_reduce_send(int chunk) { return step<true, false, true, true>(chunk); }
@@ -100,8 +69,8 @@ class Primitives {
   PLAIT_DEVICE bool step(int chunk) {
     if (!ready<Recv, Send>(chunk)) return false;
     const Range range = chunks_.at(chunk);
-    const P* from = Recv ? slot(place_.rank_at(place_.position), state_.received) : nullptr;
-    P* to = Send ? slot(place_.next(), state_.sent) : nullptr;
+    const P* from = Recv ? channels_.template incoming<P>(way, place_.previous(), received_) : nullptr;
+    P* to = Send ? channels_.template outgoing<P>(way, place_.next(), sent_) : nullptr;
     const std::size_t stride = dev_.threads();
     std::size_t i = dev_.thread();
     for (; i + (unroll - 1) * stride < range.size(); i += unroll * stride) move<Recv, Copy, Send, Reduce, unroll>(range.begin, i, from, to);
@@ -148,37 +117,31 @@ class Primitives {
   PLAIT_DEVICE bool ready(int chunk) {
     const auto step = static_cast<std::uint32_t>(chunk);
     bool ok = true;
-    if (Recv && dev_.thread() == 0) ok = dev_.wait(&channel(own_rank())->published, state_.received + 1, {place_.previous(), step});
-    if (Send && ok && dev_.thread() == 1 % dev_.threads())
-      ok = dev_.wait(&channel(own_rank())->consumed, state_.sent + 1 - layout_.slots, {place_.next(), step});
+    if (Recv && dev_.thread() == 0) ok = wait(channels_.has_arrived(way, place_.previous(), received_), {place_.previous(), step});
+    if (Send && ok && dev_.thread() == 1 % dev_.threads()) ok = wait(channels_.may_send(way, place_.next(), sent_), {place_.next(), step});
     return dev_.all(ok);
   }
+  PLAIT_DEVICE bool wait(ChannelWait wait, Waiting who) { return dev_.wait(wait.word, wait.at_least, who); }
 
   template <bool Recv, bool Send>
   PLAIT_DEVICE void finish() {
     dev_.sync();  // all threads have read the one slot and written the other
-    if (Send) ++state_.sent;
-    if (Recv) ++state_.received;
-    if (Send && dev_.thread() == 0) dev_.signal(&channel(place_.next())->published, state_.sent);
-    if (Recv && dev_.thread() == 1 % dev_.threads()) dev_.signal(&channel(place_.previous())->consumed, state_.received);
+    if (Send && dev_.thread() == 0) signal(channels_.publish(way, place_.next(), sent_));
+    if (Recv && dev_.thread() == 1 % dev_.threads()) signal(channels_.consume(way, place_.previous(), received_));
+    if (Send) ++sent_;
+    if (Recv) ++received_;
   }
+  PLAIT_DEVICE void signal(ChannelSignal signal) { dev_.signal(signal.word, signal.value); }
 
-  PLAIT_DEVICE int own_rank() const { return place_.rank_at(place_.position); }
-  PLAIT_DEVICE P* slot(int owner, std::uint32_t index) const {
-    return reinterpret_cast<P*>(scratch_.peer_ptr(owner, layout_.slot_offset(dev_.block(), index)));
-  }
-  PLAIT_DEVICE ChannelSignals* channel(int owner) const {
-    return reinterpret_cast<ChannelSignals*>(signals_.peer_ptr(owner)) + dev_.block();
-  }
+  static constexpr unsigned way = 0;
 
   D& dev_;
   const Input& in_;
   const Output& out_;
   const Reducer<T>& reducer_;
   Place place_;
-  Layout layout_;
-  WindowView scratch_, signals_;
-  ChannelState state_;
+  BlockChannels channels_;
+  std::uint32_t sent_ = 0, received_ = 0;  // pieces of this call
   Chunks chunks_{};
 };
 

@@ -1,25 +1,17 @@
+#include "algorithms/building_blocks/channel_algorithm.hpp"
 #include "algorithms/ring/kernel.hpp"
-#include "core/all_reduce_algorithm.hpp"
-#include "core/budget.hpp"
 
 namespace plait::ring {
 namespace {
 
-constexpr unsigned max_channels = 64;
-constexpr std::uint32_t slots = 4;
-
-class Ring final : public AllReduceAlgorithm {
+class Ring final : public ChannelAlgorithm {
  public:
   std::string_view name() const override { return "ring"; }
   std::string_view summary() const override {
     return "chunks travel round the ring through slots with credits, half of the channels each way";
   }
 
-  Resources resources(const Topology& topology) const override {
-    return {.scratch_bytes = layout(topology).bytes(max_channels),
-            .signals = max_channels * sizeof(ChannelSignals) / sizeof(std::uint32_t),
-            .counters = max_channels * sizeof(ChannelState) / sizeof(std::uint32_t)};
-  }
+  Resources resources(const Topology&) const override { return {}; }
 
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
     if (topology.backend == BackendKind::host) return {{.blocks = topology.units, .threads = topology.block_threads}};
@@ -37,26 +29,16 @@ class Ring final : public AllReduceAlgorithm {
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
-    shape.blocks = std::min(shape.blocks, max_channels);
-    const Args args{.scratch = context.grant().scratch,
-                    .signals = context.grant().signals,
-                    .layout = layout(context.topology()),
+    shape.blocks = std::min(shape.blocks, max_blocks);
+    const Args args{.channels = channels(context),
                     .send = buffers.send,
                     .recv = buffers.recv,
                     .count = call.count,
                     .stripes = Parts::of(call.bytes(), shape.blocks, stripe_grain(shape.threads)),
-                    .states = reinterpret_cast<ChannelState*>(context.grant().counters),
                     .reduction = reduction_of(call, context.topology()),
                     .rank = context.rank(),
                     .ranks = context.ranks()};
     context.launch(name(), call.type, shape, args);
-  }
-
- private:
-  static Layout layout(const Topology& topology) {
-    // A quarter of the scratch memory; slots of 4 KB to 128 KB.
-    const Layout line{.slot_bytes = 64, .slots = slots};
-    return {.slot_bytes = 64 * std::size_t{slots_within(topology.scratch_limit / 4, line.bytes(max_channels), 64, 2048)}, .slots = slots};
   }
 };
 

@@ -38,6 +38,7 @@ DeviceInfo describe(int ordinal) {
           .hop_us = 1.2,
           .signal_us = 2.5,
           .link_bandwidth = bandwidth,
+          .push_bandwidth = bandwidth * 1.07,
           .packet_bandwidth = bandwidth * 0.75};
 }
 

@@ -23,7 +23,8 @@ namespace {
 
 std::string architecture_of(const hipDeviceProp_t& properties) { return fmt::format("sm_{}{}", properties.major, properties.minor); }
 void check_clock(int) {}
-constexpr double link_bandwidth = 330e3, packet_bandwidth = link_bandwidth * 0.75;  // H200, as on the CUDA target
+constexpr double link_bandwidth = 330e3, push_bandwidth = link_bandwidth * 1.07,
+                 packet_bandwidth = link_bandwidth * 0.75;  // H200, as on the CUDA target
 
 #else
 
@@ -42,7 +43,7 @@ void check_clock(int ordinal) {
 }
 
 // Not measured. MI300X: 7 links of 64 GB/s a direction, of which 70 percent arrive (docs/amd.md has the sources).
-constexpr double link_bandwidth = 310e3, packet_bandwidth = link_bandwidth * 0.5;
+constexpr double link_bandwidth = 310e3, push_bandwidth = link_bandwidth, packet_bandwidth = link_bandwidth * 0.5;
 
 #endif
 
@@ -65,6 +66,7 @@ DeviceInfo describe(int ordinal) {
           .hop_us = 1.2,
           .signal_us = 2.5,
           .link_bandwidth = link_bandwidth,
+          .push_bandwidth = push_bandwidth,
           .packet_bandwidth = packet_bandwidth};
 }
 

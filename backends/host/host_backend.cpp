@@ -185,6 +185,7 @@ class HostBackend final : public Backend {
       .hop_us = 0.2,
       .signal_us = 0.1,
       .link_bandwidth = 10e3,
+      .push_bandwidth = 10e3,
       .packet_bandwidth = 0.9e3,
     };
   }

@@ -1,0 +1,117 @@
+// Channels: how data travel in pieces between blocks of the same number, through slots in the receiver's scratch memory. Every algorithm
+// that sends pieces uses the same channels, one call after the other.
+//
+// A channel leads from one rank to another, for one block and one of two ways (so that two streams of pieces need not keep one order). It
+// has `slots` slots in the receiver's memory, and two counters that only grow:
+//   published  written by the sender into the receiver's memory, after it has filled a slot;
+//   consumed   written by the receiver into the sender's memory, after it has emptied one.
+// Each side polls its own memory. A call numbers its pieces of a channel from 0, and piece k lies in slot k % slots.
+//
+// Why this is enough. A counter has one writer. The sender's stores to a slot come before its release of `published` (the block's `sync`
+// makes one thread's release speak for all), and the receiver's `wait` is the acquire; the receiver's loads come before its release of
+// `consumed` in the same way, and the sender acquires that before it fills the slot again: piece k waits until piece k - slots of this call
+// has been consumed, or, if there is none, until everything of earlier calls has been. All pieces that a call sends are received in that
+// call, so both sides know where the counters stand when the next one begins: no handshake at the end, and a captured launch can be
+// replayed. Counters are compared as signed differences: they may wrap.
+//
+// Sender and receiver compute the size of a piece from the same arguments.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/device.hpp"
+
+namespace plait {
+
+/// What a peer writes into this rank's signal memory, for one channel in each direction; a cache line of its own.
+struct alignas(64) ChannelSignals {
+  std::uint32_t published;  // pieces that the peer has sent here
+  std::uint32_t consumed;   // of the pieces that were sent to the peer
+};
+
+/// This rank's own counters of the channels from and to one peer, up to the last call.
+struct ChannelState {
+  std::uint32_t sent, received;
+};
+
+/// A word to wait for, and a word to signal.
+struct ChannelWait {
+  const std::uint32_t* word;
+  std::uint32_t at_least;
+};
+struct ChannelSignal {
+  std::uint32_t* word;
+  std::uint32_t value;
+};
+
+/// All channels of a rank; a kernel's argument.
+struct Channels {
+  static constexpr std::uint32_t slots = 4;  // of a channel; a power of two, as piece numbers may wrap
+  static constexpr unsigned ways = 2, max_blocks = 128;
+
+  WindowView slot_memory, signal_memory;
+  ChannelState* states;  // in device memory
+  std::uint32_t slot_bytes;
+  int rank, ranks;
+
+  /// In the memory of `owner`: what it shares with `peer`.
+  PLAIT_DEVICE constexpr std::uint32_t index(unsigned block, unsigned way, int owner, int peer) const {
+    const int lane = peer - owner - 1 + (peer < owner ? ranks : 0);
+    return (block * ways + way) * static_cast<unsigned>(ranks - 1) + static_cast<unsigned>(lane);
+  }
+  static constexpr std::size_t count(int ranks) { return std::size_t{max_blocks} * ways * static_cast<unsigned>(ranks - 1); }
+};
+
+/// One block's ends of its channels; `k` numbers the call's pieces of the channel.
+class BlockChannels {
+ public:
+  PLAIT_DEVICE BlockChannels(const Channels& channels, unsigned block) : c_(channels), block_(block) {}
+
+  /// Where piece k to, or from, a peer lies.
+  template <class P>
+  PLAIT_DEVICE P* outgoing(unsigned way, int peer, std::uint32_t k) const {
+    return reinterpret_cast<P*>(c_.slot_memory.peer_ptr(peer, offset(way, peer, c_.rank, k)));
+  }
+  template <class P>
+  PLAIT_DEVICE const P* incoming(unsigned way, int peer, std::uint32_t k) const {
+    return reinterpret_cast<const P*>(c_.slot_memory.own + offset(way, c_.rank, peer, k));
+  }
+
+  /// The slot of piece k may be filled; piece k has arrived.
+  PLAIT_DEVICE ChannelWait may_send(unsigned way, int peer, std::uint32_t k) const {
+    const std::uint32_t earlier = k < Channels::slots ? 0 : k + 1 - Channels::slots;
+    return {&signals(c_.rank, way, peer)->consumed, state(way, peer).sent + earlier};
+  }
+  PLAIT_DEVICE ChannelWait has_arrived(unsigned way, int peer, std::uint32_t k) const {
+    return {&signals(c_.rank, way, peer)->published, state(way, peer).received + k + 1};
+  }
+
+  /// Says that piece k has been sent; that piece k has been used.
+  PLAIT_DEVICE ChannelSignal publish(unsigned way, int peer, std::uint32_t k) const {
+    return {&signals(peer, way, c_.rank)->published, state(way, peer).sent + k + 1};
+  }
+  PLAIT_DEVICE ChannelSignal consume(unsigned way, int peer, std::uint32_t k) const {
+    return {&signals(peer, way, c_.rank)->consumed, state(way, peer).received + k + 1};
+  }
+
+  /// At the end of a call, by one thread a way and peer, after all threads have made their last use of the channel.
+  PLAIT_DEVICE void advance(unsigned way, int peer, std::uint32_t sent, std::uint32_t received) const {
+    ChannelState& counters = state(way, peer);
+    counters.sent += sent;
+    counters.received += received;
+  }
+
+ private:
+  PLAIT_DEVICE std::size_t offset(unsigned way, int owner, int writer, std::uint32_t k) const {
+    return (std::size_t{c_.index(block_, way, owner, writer)} * Channels::slots + k % Channels::slots) * c_.slot_bytes;
+  }
+  PLAIT_DEVICE ChannelSignals* signals(int owner, unsigned way, int peer) const {
+    return reinterpret_cast<ChannelSignals*>(c_.signal_memory.peer_ptr(owner)) + c_.index(block_, way, owner, peer);
+  }
+  PLAIT_DEVICE ChannelState& state(unsigned way, int peer) const { return c_.states[c_.index(block_, way, c_.rank, peer)]; }
+
+  const Channels& c_;
+  unsigned block_;
+};
+
+}  // namespace plait

@@ -1,0 +1,52 @@
+// The descriptor of stream and twoshot_push.
+#pragma once
+#include "algorithms/building_blocks/channel_algorithm.hpp"
+#include "algorithms/stream/kernel.hpp"
+
+namespace plait::stream {
+
+class PushAlgorithm : public ChannelAlgorithm {
+ public:
+  explicit PushAlgorithm(Results results) : results_(results) {}
+
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
+    if (topology.backend == BackendKind::host) return {{.blocks = topology.units, .threads = topology.block_threads}};
+    const std::size_t slice = everywhere(topology) ? call.bytes() : call.bytes() / static_cast<unsigned>(topology.ranks);
+    std::vector<LaunchShape> shapes;
+    for (const unsigned limit : {max_blocks, topology.units / 2, topology.units / 4}) {
+      const unsigned most = std::clamp(limit, 1u, max_blocks);
+      shapes.push_back({blocks_for(slice, std::size_t{topology.block_threads} * 16, most), topology.block_threads});
+    }
+    return shapes;
+  }
+
+  double estimate(const Call& call, const Topology& topology) const override {
+    const double moved = 2.0 * (topology.ranks - 1) / topology.ranks * static_cast<double>(call.bytes());
+    const int hops = results_ == Results::slots && !everywhere(topology) ? 3 : 2;  // each of them a signal
+    return topology.launch_us + hops * topology.signal_us + moved / topology.push_bandwidth;
+  }
+
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
+    shape.blocks = std::min(shape.blocks, max_blocks);
+    const Channels own = channels(context);
+    const Args args{.channels = own,
+                    .send = buffers.send,
+                    .recv = buffers.recv,
+                    .outputs = buffers.recv_window,
+                    .signals = context.grant().signals,
+                    .epochs = context.grant().counters,
+                    .count = call.count,
+                    .plan = Plan::of(call.bytes(), context.ranks(), shape.blocks, stripe_grain(shape.threads), own.slot_bytes,
+                                     everywhere(context.topology())),
+                    .reduction = reduction_of(call, context.topology())};
+    context.launch(name(), call.type, shape, args);
+  }
+
+ private:
+  /// Two ranks need not send results: each link direction carries the message once either way.
+  bool everywhere(const Topology& topology) const { return results_ == Results::slots && topology.ranks <= 2; }
+
+  Results results_;
+};
+
+}  // namespace plait::stream
