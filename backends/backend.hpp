@@ -32,6 +32,8 @@ struct DeviceInfo {
   double signal_us = 0;         // a block's signal, one way: release, flight, acquire, and the threads of both blocks brought together
   double link_bandwidth = 0;    // bytes a microsecond out of one device, all peers together
   double packet_bandwidth = 0;  // the same for flagged packets, flags included
+  double copy_us = 0;           // what a large copy to a peer takes beyond its bytes, in a row of them on one stream
+  double copy_bandwidth = 0;    // of such copies, to one peer at a time while all devices copy
 };
 
 /// A stream of the target (cudaStream_t, hipStream_t, HostStream*), not owned. Null is the target's default stream.
@@ -102,6 +104,8 @@ class Backend {
   virtual void synchronize(NativeStream stream) = 0;
   virtual void synchronize_device() = 0;
   virtual bool is_capturing(NativeStream stream) = 0;
+  /// Whether a stream that waits for an event of a captured one is captured with it, until the capture ends.
+  virtual bool captures_spread() const noexcept = 0;
   /// `timed`: whether `milliseconds_since` will be asked of it.
   virtual std::unique_ptr<Event> create_event(bool timed = true) = 0;
   virtual void begin_capture(NativeStream stream) = 0;
