@@ -26,17 +26,15 @@
 // * Visible: a kernel that follows a copy in a stream, or that waits for it by an event, starts when the copy is complete. Its signal is a
 //   release at system scope, after the copy; the peer's wait is an acquire; what follows in the peer's stream comes after its wait. So "the
 //   barrier after X" means: X has happened on all ranks, and is visible. One block is enough, because nothing is tied to blocks.
-// * Landing (2, 3): rank p's term of slice r goes to rank r's output at slice p. Barrier 1 came after whatever used that output before.
-// Each
-//   (p, r) has a place of its own, as slices are equal, and none is at slice r, where rank r writes its sum.
+// * Landing (2, 3): rank p's term of slice r goes to rank r's output at slice p. Barrier 1 came after whatever used that output before. As
+//   slices are equal, each (p, r) has a place of its own, and none is at slice r, where rank r writes its sum.
 // * Sum of piece x reads own input and what landed at piece x: the barrier before it came after the copies of all ranks. It writes piece x
 //   of slice r of its own output, where nothing lands.
 // * Gather of piece x by rank r overwrites, on rank p, slice r's piece x: there lay rank r's own term for rank p. The barrier after the
-// sums
-//   of piece x says that rank p has read it. Nobody else writes there. Piece a goes while pieces b are still being summed: other bytes.
+//   sums of piece x says that rank p has read it. Nobody else writes there. Piece a goes while pieces b are still summed: other bytes.
 // * Inputs are read by copies and sums of their own rank, and by the peers' sums of the tail, which come before barrier 6 on all ranks. So
 //   the input is free when the call ends, and barrier 6 comes after all copies into this output.
-// * In place: rank r alone reads slice r of all buffers (sum) and writes it (sum, gather), one after the other in its streams. Barrier 1
+// * In place: rank r alone reads slice r of all buffers (sum) and writes it (sum, gather), each piece in this order. Barrier 1
 //   comes after the inputs, barrier 5 after all pulls and copies. Nothing else is shared.
 // * Deadlock: a rank's barriers follow one another in its streams, in the same order on all ranks, and nothing but its own earlier work
 //   comes before one. So the earliest barrier that is not through on some rank will be reached by all, even if a target runs the two

@@ -26,7 +26,8 @@ DeviceInfo describe(int ordinal) {
   // Measured: H200 through NVSwitch, docs/tuning.md. A100 is scaled by its links, 12 of 25 GB/s against 18.
   const bool a100 = properties.major == 8 && properties.minor == 0;
   const double bandwidth = properties.major >= 9 ? 330e3 : a100 ? 220e3 : 20e3;
-  const double copy_bandwidth = properties.major >= 9 ? 392e3 : a100 ? 261e3 : 20e3;
+  // Copies to one peer at a time, through a switch, while all devices copy. Where that was not measured, they gain nothing.
+  const double copy_bandwidth = properties.major >= 9 ? 392e3 : bandwidth;
   return {.backend = BackendKind::cuda,
           .ordinal = ordinal,
           .name = properties.name,
