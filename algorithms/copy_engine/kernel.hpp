@@ -23,9 +23,10 @@
 // is that of the ranks, but begins at the slice's own rank where terms are pulled: if all began at rank 0, all would wait for its link.
 //
 // Why this is right.
-// * Visible: a kernel that follows a copy in a stream, or that waits for it by an event, starts when the copy is complete. Its signal is a
-//   release at system scope, after the copy; the peer's wait is an acquire; what follows in the peer's stream comes after its wait. So "the
-//   barrier after X" means: X has happened on all ranks, and is visible. One block is enough, because nothing is tied to blocks.
+// * Visible: a kernel that follows a copy in a stream, or that waits for it by an event, does nothing before the copy is complete (those
+//   that start early wait first). Its signal is a release at system scope, after the copy; the peer's wait is an acquire; what follows in
+//   the peer's stream comes after its wait. So "the barrier after X" means: X has happened on all ranks, and is visible. One block is
+//   enough, because nothing is tied to blocks.
 // * Landing (2, 3): rank p's term of slice r goes to rank r's output at slice p. Barrier 1 came after whatever used that output before. As
 //   slices are equal, each (p, r) has a place of its own, and none is at slice r, where rank r writes its sum.
 // * Sum of piece x reads own input and what landed at piece x: the barrier before it came after the copies of all ranks. It writes piece x
