@@ -33,6 +33,8 @@ struct DeviceInfo {
   double link_bandwidth = 0;    // bytes a microsecond out of one device, all peers together
   double push_bandwidth = 0;    // the same for stores alone; loads are slower on most links
   double packet_bandwidth = 0;  // the same for flagged packets, flags included
+  double copy_us = 0;           // what a large copy to a peer takes beyond its bytes, in a row of them on one stream
+  double copy_bandwidth = 0;    // of such copies, to one peer at a time while all devices copy
 };
 
 /// A stream of the target (cudaStream_t, hipStream_t, HostStream*), not owned. Null is the target's default stream.
@@ -103,6 +105,8 @@ class Backend {
   virtual void synchronize(NativeStream stream) = 0;
   virtual void synchronize_device() = 0;
   virtual bool is_capturing(NativeStream stream) = 0;
+  /// Whether a stream that waits for an event of a captured one is captured with it, until the capture ends.
+  virtual bool captures_spread() const noexcept = 0;
   /// `timed`: whether `milliseconds_since` will be asked of it.
   virtual std::unique_ptr<Event> create_event(bool timed = true) = 0;
   virtual void begin_capture(NativeStream stream) = 0;

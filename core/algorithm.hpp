@@ -6,11 +6,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "backends/backend.hpp"
 #include "backends/launch_types.hpp"
 #include "backends/pack.hpp"
+#include "core/side_stream.hpp"
 #include "plait/call.hpp"
 #include "plait/types.hpp"
 
@@ -32,6 +34,8 @@ struct Topology {
   double bandwidth = 0;           // bytes a microsecond out of one rank, all peers together
   double push_bandwidth = 0;      // the same for stores alone; loads are slower on most links
   double packet_bandwidth = 0;    // the same for flagged packets, flags included
+  double copy_us = 0;             // what a large copy to a peer takes beyond its bytes
+  double copy_bandwidth = 0;      // of such copies, to one peer at a time
 };
 
 /// Yes, or a printable reason why not.
@@ -81,14 +85,20 @@ struct AlgorithmGrant {
 struct Buffers {
   const void* send = nullptr;
   void* recv = nullptr;
-  WindowView send_window, recv_window;  // of symmetric buffers: peer_ptr(r) is rank r's send and recv
+  WindowView send_window, recv_window;  // of symmetric buffers: peer_ptr(r) is rank r's send and recv, in kernels
+  const SymmetricRange* recv_range = nullptr;
+  std::size_t recv_offset = 0;  // in the range
+
+  /// Rank r's recv of a symmetric call, for copies: `peer_ptr` may look into device memory.
+  std::byte* peer_recv(int rank, std::size_t offset) const { return recv_range->address(rank) + recv_offset + offset; }
 };
 
 /// Everything an algorithm needs to launch on one rank.
 class LaunchContext {
  public:
-  LaunchContext(Backend& backend, NativeStream stream, const Topology& topology, int rank, const AlgorithmGrant& grant, const Watch& watch)
-      : backend_(backend), stream_(stream), topology_(topology), rank_(rank), grant_(grant), watch_(watch) {}
+  LaunchContext(Backend& backend, NativeStream stream, SideStream& side, const Topology& topology, int rank, const AlgorithmGrant& grant,
+                const Watch& watch)
+      : backend_(backend), stream_(stream), side_(side), topology_(topology), rank_(rank), grant_(grant), watch_(watch) {}
 
   int rank() const noexcept { return rank_; }
   int ranks() const noexcept { return topology_.ranks; }
@@ -103,11 +113,30 @@ class LaunchContext {
     launch_bytes(family, type, shape, &args, sizeof(Args));
   }
 
+  /// Copies between own and peers' memory on the call's stream, by the copy engines where the target has them. A copy does not look whether
+  /// the communicator is broken: it runs also after a wait before it has given up.
+  void copy(void* to, const void* from, std::size_t bytes) {
+    if (bytes != 0) backend_.copy(to, from, bytes, stream_);
+  }
+
+  /// Both functions launch and copy through this context: what `beside` enqueues runs beside what `main` enqueues, after everything
+  /// before, and the call goes on when both are done. Targets may run them one after the other, `beside` first, so nothing in `beside` may
+  /// wait, on any rank, for what `main` enqueues.
+  template <class Beside, class Main>
+  void at_once(Beside beside, Main main) {
+    const NativeStream stream = std::exchange(stream_, side_.fork(stream_));
+    beside();
+    stream_ = stream;
+    main();
+    side_.join(stream_);
+  }
+
  private:
   void launch_bytes(std::string_view family, DataType type, LaunchShape shape, const void* args, std::size_t bytes);
 
   Backend& backend_;
   NativeStream stream_;
+  SideStream& side_;
   const Topology& topology_;
   int rank_;
   const AlgorithmGrant& grant_;

@@ -13,6 +13,7 @@
 #include "core/log.hpp"
 #include "core/selection.hpp"
 #include "core/setup.hpp"
+#include "core/side_stream.hpp"
 #include "core/stream_order.hpp"
 #include "core/watchdog.hpp"
 #include "core/workspace.hpp"
@@ -58,6 +59,7 @@ class CommunicatorState {
   std::unique_ptr<AlgorithmMemory> memory_;
   std::unique_ptr<Watchdog> watchdog_;
   StreamOrder order_;
+  std::unique_ptr<SideStreams> sides_;
   std::uint64_t calls_ = 0;
 
   struct CallHash {
@@ -92,8 +94,10 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const Communi
       order_(backend) {
   agree(*bootstrap, "loading kernels", [&] { backend->load_kernels(); });
   memory_ = std::make_unique<AlgorithmMemory>(backend, *bootstrap, heap, selector.topology(), algorithms_);
-  agree(*bootstrap, "creating the watchdog",
-        [&] { watchdog_ = std::make_unique<Watchdog>(backend, memory_->claimed(), settings.timeout, bootstrap->rank()); });
+  agree(*bootstrap, "creating the watchdog and streams", [&] {
+    watchdog_ = std::make_unique<Watchdog>(backend, memory_->claimed(), settings.timeout, bootstrap->rank());
+    sides_ = std::make_unique<SideStreams>(backend);
+  });
   remember_device(*backend);
 }
 
@@ -103,7 +107,9 @@ void CommunicatorState::locate(Call& call, Buffers& buffers) const {
   if (!send || !recv) return;
   call.symmetric = true;
   buffers.send_window = send->view().at(static_cast<std::size_t>(static_cast<const std::byte*>(buffers.send) - send->local()));
-  buffers.recv_window = recv->view().at(static_cast<std::size_t>(static_cast<std::byte*>(buffers.recv) - recv->local()));
+  buffers.recv_range = &recv->range();
+  buffers.recv_offset = static_cast<std::size_t>(static_cast<std::byte*>(buffers.recv) - recv->local());
+  buffers.recv_window = recv->view().at(buffers.recv_offset);
 }
 
 const Choice& CommunicatorState::chosen(const Call& call) {
@@ -115,7 +121,9 @@ const Choice& CommunicatorState::chosen(const Call& call) {
 
 void CommunicatorState::enqueue(const Call& described, const void* send, void* recv, StreamRef stream, const CallOptions& options) {
   Call call = described;
-  Buffers buffers{.send = send, .recv = recv, .send_window = {}, .recv_window = {}};
+  Buffers buffers;
+  buffers.send = send;
+  buffers.recv = recv;
   if (settings.check_calls) {
     agree(*bootstrap, "PLAIT_CHECK", [&] {
       throw_if_broken();
@@ -139,8 +147,8 @@ void CommunicatorState::enqueue(const Call& described, const void* send, void* r
   const Watch watch = watchdog_->watch(++calls_, static_cast<std::uint32_t>(index));
   board_.publish(calls_, call, choice.algorithm->name());
   const DeviceScope device(*backend);
-  const auto ordered = order_.enter(stream.native());
-  LaunchContext context(*backend, stream.native(), selector.topology(), bootstrap->rank(), memory_->of(index), watch);
+  const bool ordered = order_.enter(stream.native());
+  LaunchContext context(*backend, stream.native(), sides_->of(!ordered), selector.topology(), bootstrap->rank(), memory_->of(index), watch);
   choice.algorithm->enqueue(call, buffers, choice.shape, context);
   if (ordered) order_.leave(stream.native());
 }

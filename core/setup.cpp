@@ -127,12 +127,12 @@ Topology discover_topology(Bootstrap& bootstrap, const Backend& backend, const S
   struct Facts {
     unsigned units, block_threads, max_block_threads;
     int line_threads;
-    double launch, hop, signal, bandwidth, push_bandwidth, packet_bandwidth;
+    double launch, hop, signal, bandwidth, push_bandwidth, packet_bandwidth, copy, copy_bandwidth;
   };
   const DeviceInfo& info = backend.info();
-  const auto facts =
-      bootstrap.all_gather(Facts{info.units, info.block_threads, info.max_block_threads, info.line_threads, info.launch_us, info.hop_us,
-                                 info.signal_us, info.link_bandwidth, info.push_bandwidth, info.packet_bandwidth});
+  const auto facts = bootstrap.all_gather(Facts{info.units, info.block_threads, info.max_block_threads, info.line_threads, info.launch_us,
+                                                info.hop_us, info.signal_us, info.link_bandwidth, info.push_bandwidth,
+                                                info.packet_bandwidth, info.copy_us, info.copy_bandwidth});
   const auto architectures = bootstrap.all_gather(as_text(info.architecture));
   Topology topology{.backend = info.backend, .ranks = bootstrap.size(), .architecture = info.architecture};
   if (std::any_of(architectures.begin(), architectures.end(), [&](const Text& other) { return other != architectures[0]; }))
@@ -150,6 +150,8 @@ Topology discover_topology(Bootstrap& bootstrap, const Backend& backend, const S
   topology.bandwidth = least(&Facts::bandwidth);
   topology.push_bandwidth = least(&Facts::push_bandwidth);
   topology.packet_bandwidth = least(&Facts::packet_bandwidth);
+  topology.copy_us = most(&Facts::copy);
+  topology.copy_bandwidth = least(&Facts::copy_bandwidth);
   topology.scratch_limit = settings.scratch_bytes;
   return topology;
 }

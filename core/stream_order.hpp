@@ -13,7 +13,7 @@ class StreamOrder {
  public:
   explicit StreamOrder(std::shared_ptr<Backend> backend) : backend_(std::move(backend)), last_call_(backend_->create_event(false)) {}
 
-  /// Before a call on `stream` is enqueued. True: `leave` must follow.
+  /// Before a call on `stream` is enqueued. True: `leave` must follow. False: the stream is being captured.
   bool enter(NativeStream stream);
   void leave(NativeStream stream);
 

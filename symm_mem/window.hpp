@@ -25,6 +25,7 @@ class Window {
   int ranks() const noexcept { return ranks_; }
   /// What kernels get: `view().peer_ptr(rank, offset)`.
   WindowView view() const noexcept { return range_->view(rank_); }
+  const SymmetricRange& range() const noexcept { return *range_; }
   std::byte* local() const noexcept { return range_->address(rank_); }
   /// Rank `peer`'s copy in this rank's address space; for `peer == rank` the local pointer.
   std::byte* peer(int peer, std::size_t offset = 0) const noexcept { return range_->address(peer) + offset; }

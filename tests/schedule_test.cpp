@@ -1,4 +1,4 @@
-// Who sends what to whom, simulated on the host without memory or threads: rings and recursive doubling of 1 to 16 ranks.
+// Who sends what to whom, simulated on the host without memory or threads: rings, recursive doubling and slices of 1 to 16 ranks.
 #include "algorithms/recursive_doubling/schedule.hpp"
 
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "algorithms/copy_engine/layout.hpp"
 #include "algorithms/ring/schedule.hpp"
 
 namespace plait {
@@ -181,6 +182,55 @@ TEST_P(Doubling, EveryRankEndsWithEveryTermOnce) {
   for (int rank = 0; rank < n; ++rank) {
     EXPECT_EQ(stage[at(rank)], (Schedule{rank, n}.stages())) << "rank " << rank;
     EXPECT_EQ(partial[at(rank)], everybody) << "rank " << rank;
+  }
+}
+
+/// Sizes around slices, pieces and their grain.
+std::vector<std::size_t> sizes_around(int ranks) {
+  std::vector<std::size_t> sizes = {1, 63, 1000, 123457};
+  for (const std::size_t slice : {64, 128, 192, 6400})
+    for (const int off : {0, 1, 2, 64}) sizes.push_back(slice * at(ranks) + at(off) - 1);
+  return sizes;
+}
+
+class Slices : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Sizes, Slices, testing::Range(1, 17));
+
+TEST_P(Slices, LandingPlacesCoverAllButTheTail) {
+  const int ranks = GetParam();
+  for (const std::size_t bytes : sizes_around(ranks)) {
+    const auto landing = copy_engine::Landing::of(bytes, ranks);
+    std::size_t end = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      EXPECT_EQ(landing.at(rank).begin, end);
+      EXPECT_EQ(landing.at(rank).size(), landing.slice) << "a term of any slice must fit into any place";
+      end = landing.at(rank).end;
+    }
+    EXPECT_EQ(landing.slice % copy_engine::grain, 0u);
+    EXPECT_EQ(landing.tail.begin, end);
+    EXPECT_EQ(landing.tail.end, bytes);
+    EXPECT_LT(landing.tail.size(), copy_engine::grain * at(ranks));
+    EXPECT_EQ(landing.pieces.at(0).end, landing.pieces.at(1).begin);
+    EXPECT_EQ(landing.pieces.at(1).end, landing.slice);
+    EXPECT_EQ(landing.pieces.at(1).begin % copy_engine::grain, 0u);
+  }
+}
+
+TEST_P(Slices, InPlaceTheyCoverTheMessage) {
+  const int ranks = GetParam();
+  for (const std::size_t bytes : sizes_around(ranks)) {
+    std::size_t end = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto layout = copy_engine::InPlace::of(bytes, rank, ranks);
+      for (std::size_t piece = 0; piece < copy_engine::InPlace::piece_count; ++piece) {
+        const Range range = layout.pieces.at(piece);
+        if (range.size() == 0) continue;
+        EXPECT_EQ(layout.slice.begin + range.begin, end);
+        EXPECT_EQ(end % copy_engine::grain, 0u);
+        end = layout.slice.begin + range.end;
+      }
+    }
+    EXPECT_EQ(end, bytes);
   }
 }
 

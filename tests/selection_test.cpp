@@ -91,7 +91,7 @@ TEST_F(Selection, RegistryIsSortedAndRefusesTwins) {
   EXPECT_THAT(message_of(ErrorCode::invalid_argument, [] { Registry::instance().add(std::make_unique<Fake>("fake_small", 1, 1)); }),
               HasSubstr("fake_small"));
   EXPECT_THAT(Registry::instance().names(Collective::all_reduce), HasSubstr("fake_large, fake_small, fake_twin"));
-  for (const char* name : {"oneshot_ll", "recursive_doubling", "ring", "twoshot"})
+  for (const char* name : {"copy_engine", "oneshot_ll", "recursive_doubling", "ring", "twoshot"})
     EXPECT_NE(Registry::instance().find(name), nullptr) << name;
 }
 

@@ -1,6 +1,7 @@
 // Streams, events and graphs of the target the tests run on.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "backends/backend.hpp"
+#include "core/side_stream.hpp"
 #include "plait/error.hpp"
 #include "support/ranks.hpp"
 
@@ -55,7 +57,7 @@ class Streams : public testing::Test {
   NativeStream stream() { return streams_.emplace_back(backend().create_stream()); }
   int* pinned() { return all_.emplace_back(static_cast<int*>(backend().allocate_pinned(bytes))); }
 
-  std::unique_ptr<Backend> backend_ = open_backend(test::target(), 0);
+  std::shared_ptr<Backend> backend_ = open_backend(test::target(), 0);
   std::vector<NativeStream> streams_;
   std::vector<int*> all_;
   int *host_ = nullptr, *result_ = nullptr;
@@ -181,6 +183,58 @@ TEST_F(Streams, AGraphOutlivesItsLaunch) {
   EXPECT_EQ(result_[3], 33);
 }
 
+/// What a call does with a side stream: `beside` and `main` in between, both before what follows.
+void run_beside(Backend& backend, SideStreams& sides, NativeStream s, const std::function<void(NativeStream)>& beside,
+                const std::function<void()>& main) {
+  SideStream& side = sides.of(backend.is_capturing(s));
+  beside(side.fork(s));
+  main();
+  side.join(s);
+}
+
+TEST_F(Streams, ASideStreamRunsBetweenForkAndJoin) {
+  SideStreams sides(backend_);
+  const NativeStream a = stream(), b = stream();
+  int* other = pinned();
+  void* second = backend().allocate(bytes);
+  const auto enqueue = [&](NativeStream s) {
+    backend().copy(device_, host_, bytes, s);
+    for (int round = 0; round < 2; ++round)
+      run_beside(
+          backend(), sides, s, [&](NativeStream side) { backend().copy(second, device_, bytes, side); },
+          [&] { backend().copy(result_, device_, bytes, s); });
+    backend().copy(other, second, bytes, s);
+  };
+  const auto expect = [&](int value, const char* what) {
+    EXPECT_EQ(result_[count - 1], value) << what;
+    EXPECT_EQ(other[count - 1], value) << what;
+  };
+  const auto run = [&](int value, const char* what, const std::function<void()>& work, NativeStream s) {
+    std::fill_n(host_, count, value);
+    work();
+    backend().synchronize(s);
+    expect(value, what);
+  };
+  run(
+      1, "on a stream", [&] { enqueue(a); }, a);
+  run(
+      2, "on another", [&] { enqueue(b); }, b);
+
+  backend().begin_capture(a);
+  enqueue(a);
+  run(
+      3, "while another is captured", [&] { enqueue(b); }, b);
+  enqueue(a);
+  const auto graph = backend().end_capture(a);
+  for (int replay = 4; replay < 20; ++replay) {
+    run(
+        replay, "replayed", [&] { graph->launch(a); }, a);
+    run(
+        -replay, "after a replay", [&] { enqueue(a); }, a);
+  }
+  backend().deallocate(second);
+}
+
 TEST_F(Streams, TheDefaultStreamIsNull) {
   host_[9] = 99;
   backend().copy(device_, host_, bytes, nullptr);
@@ -231,7 +285,7 @@ TEST(Backends, SayWhyTheyHaveNoDevice) {
 
 TEST(Backends, HaveAKernelForEveryTypeOfEveryAlgorithm) {
   const auto backend = open_backend(test::target(), 0);
-  for (const char* family : {"oneshot_ll", "recursive_doubling", "ring", "twoshot"})
+  for (const char* family : {"copy_engine", "oneshot_ll", "recursive_doubling", "ring", "twoshot"})
     for (int type = 0; type < data_type_count; ++type)
       EXPECT_NE(backend->find_kernel(family, static_cast<DataType>(type)), nullptr)
           << family << " " << name_of(static_cast<DataType>(type));

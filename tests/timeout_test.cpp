@@ -226,6 +226,14 @@ TEST_F(CheckMode, AlgorithmsMemoryAndCollectives) {
   });
 }
 
+/// Algorithms may take a call in symmetric memory as in place on all ranks if it is on theirs.
+TEST_F(CheckMode, InPlaceOnOneRankOnly) {
+  expect_mismatch(HasSubstr("symmetric memory"), [](Communicator& comm, Arena& arena, bool odd) {
+    DeviceArray& recv = odd ? arena.symmetric_send : arena.symmetric_recv;
+    comm.all_reduce(arena.symmetric_send.device(), recv.device(), 10, DataType::f32, ReduceOp::sum);
+  });
+}
+
 TEST_F(CheckMode, EqualCallsPass) {
   const ScopedEnvironment variable("PLAIT_CHECK", "1");
   run_ranks(3, [&](Communicator& comm, int) {

@@ -24,7 +24,10 @@ DeviceInfo describe(int ordinal) {
   char id[32] = {};
   gpu::check(cudaDeviceGetPCIBusId(id, sizeof(id), ordinal), "cudaDeviceGetPCIBusId");
   // Measured: H200 through NVSwitch, docs/tuning.md. A100 is scaled by its links, 12 of 25 GB/s against 18.
-  const double bandwidth = properties.major >= 9 ? 330e3 : properties.major == 8 && properties.minor == 0 ? 220e3 : 20e3;
+  const bool a100 = properties.major == 8 && properties.minor == 0;
+  const double bandwidth = properties.major >= 9 ? 330e3 : a100 ? 220e3 : 20e3;
+  // Copies to one peer at a time, through a switch, while all devices copy. Where that was not measured, they gain nothing.
+  const double copy_bandwidth = properties.major >= 9 ? 392e3 : bandwidth;
   return {.backend = BackendKind::cuda,
           .ordinal = ordinal,
           .name = properties.name,
@@ -39,7 +42,9 @@ DeviceInfo describe(int ordinal) {
           .signal_us = 2.5,
           .link_bandwidth = bandwidth,
           .push_bandwidth = bandwidth * 1.07,
-          .packet_bandwidth = bandwidth * 0.75};
+          .packet_bandwidth = bandwidth * 0.75,
+          .copy_us = 7.5,
+          .copy_bandwidth = copy_bandwidth};
 }
 
 class CudaBackend final : public gpu::GpuBackend<Runtime> {

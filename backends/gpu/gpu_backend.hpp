@@ -113,6 +113,7 @@ class GpuBackend : public Backend {
     Runtime::stream_is_capturing(at(stream), &status);
     return status != Runtime::not_capturing;
   }
+  bool captures_spread() const noexcept override { return true; }
   std::unique_ptr<Event> create_event(bool timed) override { return std::make_unique<GpuEvent<Runtime>>(timed); }
   void begin_capture(NativeStream stream) override { Runtime::stream_begin_capture(at(stream), Runtime::capture_thread_local); }
   std::unique_ptr<Graph> end_capture(NativeStream stream) override {

@@ -23,8 +23,8 @@ namespace {
 
 std::string architecture_of(const hipDeviceProp_t& properties) { return fmt::format("sm_{}{}", properties.major, properties.minor); }
 void check_clock(int) {}
-constexpr double link_bandwidth = 330e3, push_bandwidth = link_bandwidth * 1.07,
-                 packet_bandwidth = link_bandwidth * 0.75;  // H200, as on the CUDA target
+constexpr double link_bandwidth = 330e3, push_bandwidth = link_bandwidth * 1.07, packet_bandwidth = link_bandwidth * 0.75,
+                 copy_bandwidth = 392e3;  // H200, as on the CUDA target
 
 #else
 
@@ -42,8 +42,10 @@ void check_clock(int ordinal) {
               fmt::format("HIP device {}: its clock runs at {} kHz; Plait knows devices with 100000 kHz", ordinal, kilohertz));
 }
 
-// Not measured. MI300X: 7 links of 64 GB/s a direction, of which 70 percent arrive (docs/amd.md has the sources).
-constexpr double link_bandwidth = 310e3, push_bandwidth = link_bandwidth, packet_bandwidth = link_bandwidth * 0.5;
+// Not measured. MI300X: 7 links of 64 GB/s a direction, of which 70 percent arrive (docs/amd.md has the sources). A copy to one peer at a
+// time has one of the links.
+constexpr double link_bandwidth = 310e3, push_bandwidth = link_bandwidth, packet_bandwidth = link_bandwidth * 0.5,
+                 copy_bandwidth = link_bandwidth / 7;
 
 #endif
 
@@ -67,7 +69,9 @@ DeviceInfo describe(int ordinal) {
           .signal_us = 2.5,
           .link_bandwidth = link_bandwidth,
           .push_bandwidth = push_bandwidth,
-          .packet_bandwidth = packet_bandwidth};
+          .packet_bandwidth = packet_bandwidth,
+          .copy_us = 7.5,
+          .copy_bandwidth = copy_bandwidth};
 }
 
 class HipBackend final : public gpu::GpuBackend<Runtime> {

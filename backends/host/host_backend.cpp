@@ -187,6 +187,8 @@ class HostBackend final : public Backend {
       .link_bandwidth = 10e3,
       .push_bandwidth = 10e3,
       .packet_bandwidth = 0.9e3,
+      .copy_us = 0.2,
+      .copy_bandwidth = 10e3,
     };
   }
 
@@ -237,6 +239,7 @@ class HostBackend final : public Backend {
       if (!stream->is_capturing()) stream->synchronize();
   }
   bool is_capturing(NativeStream stream) override { return at(stream).is_capturing(); }
+  bool captures_spread() const noexcept override { return false; }  // a capture is the list of one stream's tasks
   std::unique_ptr<Event> create_event(bool) override { return std::make_unique<HostEvent>(default_stream_); }
   void begin_capture(NativeStream stream) override { at(stream).begin_capture(); }
   std::unique_ptr<Graph> end_capture(NativeStream stream) override {

@@ -67,6 +67,8 @@ Topology topology_of(const std::vector<BackendFacts>& backends, int ranks) {
   topology.signal_us = device.signal_us;
   topology.packet_bandwidth = device.packet_bandwidth;
   topology.bandwidth = device.link_bandwidth;
+  topology.copy_us = device.copy_us;
+  topology.copy_bandwidth = device.copy_bandwidth;
   return topology;
 }
 
