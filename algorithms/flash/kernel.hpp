@@ -21,10 +21,9 @@
 //   - Sliced: elements of slice r and stripe b are read, on all ranks, and written, on all ranks, by block b of rank r alone, and a pack of
 //     them by one thread. In place, that thread has all ranks' terms of a pack before it stores the result anywhere; what it has started to
 //     copy before that and not used yet are later packs, which it stores later.
-//   - Whole (two ranks): inputs are read by both ranks and written by nobody, an output is written by its own rank alone. In place this
-//   would
-//     be wrong: a rank would store over what its peer still reads. Whether a call is in place is equal on both ranks, because buffers lie
-//     at the same offset of the same window on all (plait/call.hpp; PLAIT_CHECK compares both buffers), and other overlaps are refused.
+//   - Whole (two ranks): inputs are read by both and written by nobody, an output is written by its own rank alone. In place this would be
+//     wrong: a rank would store over what its peer still reads. Whether a call is in place is equal on both, because buffers lie at the
+//     same offset of the same window on all ranks (plait/call.hpp; PLAIT_CHECK compares both buffers), and other overlaps are refused.
 // Inside the pipeline a thread reads only what it copied itself. The barriers are per block: block b of a rank waits for block b of the
 // others only. A kernel ends when its last block has left.
 #pragma once
