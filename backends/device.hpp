@@ -55,10 +55,32 @@ struct LineShare {
   PacketData word[Words];
 };
 
+/// A thread's staging memory for asynchronous copies: places for packs that nobody but this thread fills or reads, so that no barrier of
+/// the block is needed. A copy is ordered after what the thread did before it, as a load is. A place holds what was copied to it once a
+/// `wait_pending` has seen the end of its group, and may be filled anew after it was loaded. Number places by constants, after unrolling:
+/// they are registers where copies are plain loads.
+///
+/// A kernel has at most one, and tells the launch for how many packs: `static constexpr int staged_packs`.
+template <class S, class P>
+concept StagingMemory = std::default_initializable<S> && requires(S staging, const P* from) {
+  staging.copy_async(0, from);         // starts a copy of own or a peer's memory to place 0
+  staging.commit();                    // closes a group, perhaps an empty one, of all copies started since the last
+  staging.template wait_pending<1>();  // until all groups but the latest one are complete
+  { staging.load(0) } -> std::same_as<P>;
+};
+
+template <class D, class P, int Count>
+using Staging = typename D::template Staging<P, Count>;
+
+template <class D>
+using FloatPack = Pack<float, D::pack_bytes>;
+template <class D>
+using TwoFloatPacks = Staging<D, FloatPack<D>, 2>;
+
 template <class D>
 concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint32_t* mine, Packet* packet, PacketData data,
                           const Packet* const (&packets)[2], PacketData (&received)[2], const Waiting (&peers)[2], Waiting who,
-                          Pack<float, D::pack_bytes>* pack) {
+                          FloatPack<D>* pack) {
   // Where this thread is.
   { dev.block() } -> std::same_as<unsigned>;
   { dev.blocks() } -> std::same_as<unsigned>;
@@ -70,8 +92,11 @@ concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint
   { dev.all(flag) } -> std::same_as<bool>;
 
   // Packs: aligned loads and stores of `pack_bytes` bytes, of own or of a peer's memory.
-  { dev.load(pack) } -> std::same_as<Pack<float, D::pack_bytes>>;
+  { dev.load(pack) } -> std::same_as<FloatPack<D>>;
   dev.store(pack, *pack);
+
+  // Asynchronous copies of packs, of own or of a peer's memory.
+  requires StagingMemory<TwoFloatPacks<D>, FloatPack<D>>;
 
   // Signals. `signal` is a release at system scope: what this thread wrote, and what its block wrote before the last `sync`, is visible
   // to whoever sees the value. `wait` is an acquire at system scope: true once `*mine` has reached `at_least` (as a signed difference).

@@ -144,9 +144,11 @@ class Reducer {
     if constexpr (floating) {
       return x;
     } else if constexpr (std::is_signed_v<A>) {
-      return static_cast<A>(x / static_cast<std::int64_t>(ranks_));
+      using Wide = std::conditional_t<(sizeof(A) < 8), std::int32_t, std::int64_t>;  // GPUs divide by a function, and 64 bits by a long one
+      return static_cast<A>(x / static_cast<Wide>(ranks_));
     } else {
-      return static_cast<A>(x / static_cast<std::uint64_t>(ranks_));
+      using Wide = std::conditional_t<(sizeof(A) < 8), std::uint32_t, std::uint64_t>;
+      return static_cast<A>(x / static_cast<Wide>(ranks_));
     }
   }
   template <std::size_t Lanes>

@@ -18,7 +18,7 @@
 namespace plait {
 namespace {
 
-constexpr std::size_t default_scratch = std::size_t{64} << 20;
+constexpr std::size_t default_scratch = std::size_t{128} << 20;
 
 /// Short text in a form that `all_gather` takes.
 using Text = std::array<char, 512>;

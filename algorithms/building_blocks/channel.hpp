@@ -2,10 +2,10 @@
 // that sends pieces uses the same channels, one call after the other.
 //
 // A channel leads from one rank to another, for one block and one of two ways (so that two streams of pieces need not keep one order). It
-// has `slots` slots in the receiver's memory, and two counters that only grow:
+// has some memory at the receiver, which a call divides into `slots` slots as it likes, and two counters that only grow:
 //   published  written by the sender into the receiver's memory, after it has filled a slot;
 //   consumed   written by the receiver into the sender's memory, after it has emptied one.
-// Each side polls its own memory. A call numbers its pieces of a channel from 0, and piece k lies in slot k % slots.
+// Each side polls its own memory. A call numbers its pieces of a channel from 0, and piece k lies in slot k modulo slots.
 //
 // Why this is enough. A counter has one writer. The sender's stores to a slot come before its release of `published` (the block's `sync`
 // makes one thread's release speak for all), and the receiver's `wait` is the acquire; the receiver's loads come before its release of
@@ -46,11 +46,11 @@ struct ChannelSignal {
 
 /// All channels of a rank; a kernel's argument.
 struct Channels {
-  static constexpr std::uint32_t slots = 4;  // of a channel; a power of two, as piece numbers may wrap
-  static constexpr unsigned ways = 2, max_blocks = 128;
+  static constexpr unsigned ways = 2, max_blocks = 256;
 
   WindowView slot_memory, signal_memory;
   ChannelState* states;  // in device memory
+  std::uint32_t slots;  // of a channel: a power of two, the same on all ranks
   std::uint32_t slot_bytes;
   int rank, ranks;
 
@@ -79,7 +79,7 @@ class BlockChannels {
 
   /// The slot of piece k may be filled; piece k has arrived.
   PLAIT_DEVICE ChannelWait may_send(unsigned way, int peer, std::uint32_t k) const {
-    const std::uint32_t earlier = k < Channels::slots ? 0 : k + 1 - Channels::slots;
+    const std::uint32_t earlier = k < c_.slots ? 0 : k + 1 - c_.slots;
     return {&signals(c_.rank, way, peer)->consumed, state(way, peer).sent + earlier};
   }
   PLAIT_DEVICE ChannelWait has_arrived(unsigned way, int peer, std::uint32_t k) const {
@@ -103,7 +103,7 @@ class BlockChannels {
 
  private:
   PLAIT_DEVICE std::size_t offset(unsigned way, int owner, int writer, std::uint32_t k) const {
-    return (std::size_t{c_.index(block_, way, owner, writer)} * Channels::slots + k % Channels::slots) * c_.slot_bytes;
+    return (std::size_t{c_.index(block_, way, owner, writer)} * c_.slots + (k & (c_.slots - 1))) * c_.slot_bytes;
   }
   PLAIT_DEVICE ChannelSignals* signals(int owner, unsigned way, int peer) const {
     return reinterpret_cast<ChannelSignals*>(c_.signal_memory.peer_ptr(owner)) + c_.index(block_, way, owner, peer);

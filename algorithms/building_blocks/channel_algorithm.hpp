@@ -13,7 +13,7 @@ class ChannelAlgorithm : public AllReduceAlgorithm {
   SharedResources shared(const Topology& topology) const final {
     const std::size_t channels = Channels::count(topology.ranks);
     return {.name = "channels",
-            .resources = {.scratch_bytes = channels * Channels::slots * slot_bytes(topology),
+            .resources = {.scratch_bytes = channels * channel_bytes(topology),
                           .signals = channels * sizeof(ChannelSignals) / sizeof(std::uint32_t),
                           .counters = channels * sizeof(ChannelState) / sizeof(std::uint32_t)}};
   }
@@ -21,20 +21,23 @@ class ChannelAlgorithm : public AllReduceAlgorithm {
  protected:
   static constexpr unsigned max_blocks = Channels::max_blocks;
 
-  /// Half of the scratch memory for all channels; slots of 1 KB to 64 KB, and of whole KB.
-  static std::uint32_t slot_bytes(const Topology& topology) {
-    constexpr std::size_t grain = 1024, most = 64;
-    const std::size_t slots = std::max<std::size_t>(Channels::count(topology.ranks), 1) * Channels::slots;
-    return static_cast<std::uint32_t>(grain * std::clamp<std::size_t>(topology.scratch_limit / 2 / slots / grain, 1, most));
-  }
-
-  static Channels channels(const LaunchContext& context) {
+  /// A rank's channels, each cut into `slots` slots.
+  static Channels channels(const LaunchContext& context, std::uint32_t slots) {
     return {.slot_memory = context.shared().scratch,
             .signal_memory = context.shared().signals,
             .states = reinterpret_cast<ChannelState*>(context.shared().counters),
-            .slot_bytes = slot_bytes(context.topology()),
+            .slots = slots,
+            .slot_bytes = channel_bytes(context.topology()) / slots,
             .rank = context.rank(),
             .ranks = context.ranks()};
+  }
+
+ private:
+  /// Half of the scratch memory for all channels; 4 KB to 256 KB each, so that up to 16 slots are whole packs.
+  static std::uint32_t channel_bytes(const Topology& topology) {
+    constexpr std::size_t grain = 4096, most = 64;
+    const std::size_t each = topology.scratch_limit / 2 / std::max<std::size_t>(Channels::count(topology.ranks), 1);
+    return static_cast<std::uint32_t>(grain * std::clamp<std::size_t>(each / grain, 1, most));
   }
 };
 

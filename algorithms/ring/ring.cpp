@@ -4,6 +4,8 @@
 namespace plait::ring {
 namespace {
 
+constexpr std::uint32_t slots = 2;  // the least: large slots hide a step's latency
+
 class Ring final : public ChannelAlgorithm {
  public:
   std::string_view name() const override { return "ring"; }
@@ -18,7 +20,7 @@ class Ring final : public ChannelAlgorithm {
     const unsigned threads = topology.block_threads;
     const std::size_t share = std::size_t{threads} * 16 * static_cast<unsigned>(topology.ranks);  // a pack a thread and chunk
     std::vector<LaunchShape> shapes;
-    for (const unsigned most : {64u, 32u, 16u}) shapes.push_back({blocks_for(call.bytes(), share, most), threads});
+    for (const unsigned most : {128u, 64u, 32u, 256u}) shapes.push_back({blocks_for(call.bytes(), share, most), threads});
     return shapes;
   }
 
@@ -30,7 +32,7 @@ class Ring final : public ChannelAlgorithm {
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
     shape.blocks = std::min(shape.blocks, max_blocks);
-    const Args args{.channels = channels(context),
+    const Args args{.channels = channels(context, slots),
                     .send = buffers.send,
                     .recv = buffers.recv,
                     .count = call.count,

@@ -8,10 +8,12 @@
 namespace plait::stream {
 
 struct Plan {
+  static constexpr std::uint32_t slots = 4;  // of a channel
+
   Parts slices;               // of the message, in bytes: one a rank that reduces
   Parts stripes;              // of a slice, in bytes: one a block
   std::uint32_t piece_bytes;  // of a stripe: what a slot gets
-  std::uint32_t lag;          // steps from a piece's scatter to its reduction, and from there to its gather; less than Channels::slots
+  std::uint32_t lag;          // steps from a piece's scatter to its reduction, and from there to its gather; less than `slots`
   bool has_results;           // results go to peers. If not, every rank reduces everything: one slice
 
   /// `slot_bytes` and `grain` are multiples of a pack. With `everywhere`, every rank reduces the whole message.

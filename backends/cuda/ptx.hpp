@@ -70,6 +70,40 @@ struct Ptx {
     asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];" : "=l"(low), "=l"(high) : "l"(packet) : "memory");
   }
 
+  /// In shared memory, thread beside thread, so that a warp's accesses are contiguous. `cg`: past the L1, as befits a peer's memory.
+  static constexpr bool staging_is_shared = true;
+  template <class P, int Count>
+  class Staging {
+    static_assert(sizeof(P) == 16);
+
+   public:
+    __device__ Staging() {
+      extern __shared__ uint4 plait_staging[];
+      first_ = static_cast<std::uint32_t>(__cvta_generic_to_shared(plait_staging)) + threadIdx.x * 16;
+    }
+    __device__ void copy_async(int place, const P* from) {
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address(place)), "l"(from) : "memory");
+    }
+    __device__ void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+    template <int Pending>
+    __device__ void wait_pending() {
+      asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+    }
+    __device__ P load(int place) const {
+      uint4 word;
+      asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
+                   : "r"(address(place))
+                   : "memory");
+      return bits_as<P>(word);
+    }
+
+   private:
+    __device__ std::uint32_t address(int place) const { return first_ + static_cast<unsigned>(place) * blockDim.x * 16; }
+
+    std::uint32_t first_;
+  };
+
   __device__ static void sync() { __syncthreads(); }
   __device__ static bool all(bool flag) { return __syncthreads_and(flag) != 0; }
   __device__ static void pause() {}

@@ -11,10 +11,12 @@ struct Target {
   using Stream = cudaStream_t;
   using Kernel = gpu::GpuKernel<Status, Stream>;
 
-  /// Asking for a function's attributes loads it, also under lazy loading.
-  static Status load(const void* function) {
+  /// Asking for a function's attributes loads it, also under lazy loading. `shared_bytes`: the most that a launch will ask for.
+  static Status load(const void* function, std::size_t shared_bytes) {
     cudaFuncAttributes attributes;
-    return cudaFuncGetAttributes(&attributes, function);
+    const Status status = cudaFuncGetAttributes(&attributes, function);
+    if (status != cudaSuccess || shared_bytes <= gpu::default_shared_bytes) return status;
+    return cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
   }
 };
 

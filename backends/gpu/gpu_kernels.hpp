@@ -8,6 +8,9 @@ namespace plait::gpu {
 /// The largest block that kernels are compiled for.
 inline constexpr unsigned max_threads = 512;
 
+/// Dynamic shared memory that a launch may ask for without leave.
+inline constexpr std::size_t default_shared_bytes = 48 * 1024;
+
 /// `Status` and `Stream`: the runtime's types.
 template <class Status, class Stream>
 struct GpuKernel {

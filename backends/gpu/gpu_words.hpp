@@ -8,6 +8,8 @@
 //   poll(word), acquire()                  a load at system scope; `acquire` after the one that saw the awaited value makes the pair
 //                                          an acquire
 //   store_packet, load_packet              two 8-byte words, each of them single-copy atomic at system scope
+//   Staging<P, count>                      a thread's places for asynchronous copies; `staging_is_shared`: they lie in the dynamic shared
+//                                          memory of the launch
 //   sync(), all(flag)                      the block; after it, one thread's release covers what all its threads wrote
 //   pause()                                in a spin
 #pragma once
@@ -72,6 +74,9 @@ class Words {
   PLAIT_WORD void store(Pack<T, Bytes>* p, const Pack<T, Bytes>& value) const {
     Isa::store(p, value);
   }
+
+  template <class P, int Count>
+  using Staging = typename Isa::template Staging<P, Count>;
 
   PLAIT_WORD void signal(std::uint32_t* slot, std::uint32_t value) {
     if (broken_ == 0) Isa::store_release(slot, value);

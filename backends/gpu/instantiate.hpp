@@ -12,16 +12,29 @@ __global__ void __launch_bounds__(max_threads) entry(const PLAIT_KERNEL_PARAMETE
   Kernel::run(words, args);
 }
 
-/// `Target` names the runtime: Status, Stream, Isa, Kernel (a GpuKernel), load(function), and
-/// launch(kernel, shape, stream, args, watch).
+/// Dynamic shared memory that a kernel needs for each of its threads: for the packs that it stages.
+template <class Isa, class Kernel>
+constexpr std::size_t shared_bytes_a_thread() {
+  if constexpr (Isa::staging_is_shared && requires { Kernel::staged_packs; }) {
+    return Kernel::staged_packs * Words<Isa>::pack_bytes;
+  } else {
+    return 0;
+  }
+}
+
+/// `Target` names the runtime: Status, Stream, Isa, Kernel (a GpuKernel), load(function, shared bytes), and
+/// launch(kernel, shape, shared bytes, stream, args, watch).
 template <class Target, class Kernel, class Args>
 typename Target::Status launch(LaunchShape shape, const void* args, const Watch& watch, typename Target::Stream stream) {
-  return Target::launch(entry<typename Target::Isa, Kernel, Args>, shape, stream, *static_cast<const Args*>(args), watch);
+  using Isa = typename Target::Isa;
+  return Target::launch(entry<Isa, Kernel, Args>, shape, shape.threads * shared_bytes_a_thread<Isa, Kernel>(), stream,
+                        *static_cast<const Args*>(args), watch);
 }
 
 template <class Target, class Kernel, class Args>
 typename Target::Status load() {
-  return Target::load(reinterpret_cast<const void*>(&entry<typename Target::Isa, Kernel, Args>));
+  using Isa = typename Target::Isa;
+  return Target::load(reinterpret_cast<const void*>(&entry<Isa, Kernel, Args>), max_threads * shared_bytes_a_thread<Isa, Kernel>());
 }
 
 template <class Target, template <class> class Kernel, class Args, class... T>

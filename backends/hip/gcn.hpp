@@ -10,6 +10,9 @@
 namespace plait::hip {
 
 struct Gcn {
+  template <std::size_t Bytes>
+  using Vector = std::uint32_t __attribute__((ext_vector_type(Bytes / 4)));
+
   PLAIT_WORD static void begin() {}
 
   /// The constant clock of both architectures runs at 100 MHz (hip_backend.cpp checks it).
@@ -50,6 +53,22 @@ struct Gcn {
     high = __hip_atomic_load(halves + 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
   }
 
+  /// In registers, filled by plain loads: loads are asynchronous here until their value is used, and the compiler counts them
+  /// (s_waitcnt vmcnt). What gfx90a and gfx942 can load straight into LDS is 4 bytes a thread.
+  static constexpr bool staging_is_shared = false;
+  template <class P, int Count>
+  class Staging {
+   public:
+    PLAIT_WORD void copy_async(int place, const P* from) { words_[place] = *global<const Vector<sizeof(P)>>(from); }
+    PLAIT_WORD void commit() {}
+    template <int Pending>
+    PLAIT_WORD void wait_pending() {}
+    PLAIT_WORD P load(int place) const { return bits_as<P>(words_[place]); }
+
+   private:
+    Vector<sizeof(P)> words_[Count] = {};
+  };
+
   /// Every wave waits until its own stores are done: a release by one thread after the barrier waits for that thread's wave alone, and
   /// requests of one workgroup to different channels of the cache may overtake each other.
   PLAIT_WORD static void sync() {
@@ -63,9 +82,6 @@ struct Gcn {
   PLAIT_WORD static void pause() { __builtin_amdgcn_s_sleep(1); }  // 64 cycles: leaves issue slots to the other waves
 
  private:
-  template <std::size_t Bytes>
-  using Vector = std::uint32_t __attribute__((ext_vector_type(Bytes / 4)));
-
   /// Says that a pointer is to global memory, for which there are instructions of their own.
   template <class T>
   using Global = __attribute__((address_space(1))) T;

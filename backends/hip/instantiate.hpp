@@ -22,8 +22,9 @@ struct KernelTarget : Target {
 #endif
 
   template <class Args>
-  static Status launch(void (*kernel)(Args, Watch), LaunchShape shape, Stream stream, const Args& args, const Watch& watch) {
-    kernel<<<shape.blocks, shape.threads, 0, stream>>>(args, watch);
+  static Status launch(void (*kernel)(Args, Watch), LaunchShape shape, std::size_t shared_bytes, Stream stream, const Args& args,
+                       const Watch& watch) {
+    kernel<<<shape.blocks, shape.threads, shared_bytes, stream>>>(args, watch);
     return hipGetLastError();
   }
 };

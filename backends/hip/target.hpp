@@ -10,10 +10,12 @@ struct Target {
   using Stream = hipStream_t;
   using Kernel = gpu::GpuKernel<Status, Stream>;
 
-  /// Asking for a function's attributes loads it.
-  static Status load(const void* function) {
+  /// Asking for a function's attributes loads it. `shared_bytes`: the most that a launch will ask for.
+  static Status load(const void* function, std::size_t shared_bytes) {
     hipFuncAttributes attributes;
-    return hipFuncGetAttributes(&attributes, function);
+    const Status status = hipFuncGetAttributes(&attributes, function);
+    if (status != hipSuccess || shared_bytes <= gpu::default_shared_bytes) return status;
+    return hipFuncSetAttribute(function, hipFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
   }
 };
 

@@ -43,6 +43,20 @@ class Words {
     *p = value;
   }
 
+  /// Copies are made when they are started.
+  template <class P, int Count>
+  class Staging {
+   public:
+    void copy_async(int place, const P* from) { packs_[place] = *from; }
+    void commit() {}
+    template <int Pending>
+    void wait_pending() {}
+    P load(int place) const { return packs_[place]; }
+
+   private:
+    P packs_[Count] = {};
+  };
+
   void signal(std::uint32_t* slot, std::uint32_t value) {
     jitter();
     std::atomic_ref(*slot).store(value, std::memory_order_release);

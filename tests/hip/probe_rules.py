@@ -99,6 +99,7 @@ PROBES: dict[str, list[tuple[str, Rule]]] = {
     "probe_get": [("spin", spins_sleep), ("width", get_polls_halves)],
     "probe_copy": [("width", packs_move_whole)],
     "probe_reduce": [("width", packs_move_whole)],
+    "probe_stage": [("width", packs_move_whole)],
 }
 
 

@@ -80,3 +80,21 @@ PLAIT_PROBE probe_reduce(const Watch watch, const Pack* first, const Pack* secon
     words.store(to + i, reducer.finish<Words::pack_bytes>(sum));
   }
 }
+
+/// Copies of the next round are started before those of this one are used.
+PLAIT_PROBE probe_stage(const Watch watch, const Pack* from, Pack* to, std::size_t count) {
+  Words words(watch);
+  Words::Staging<Pack, 2> staging;
+  staging.copy_async(0, from + words.thread());
+  staging.commit();
+  for (std::size_t i = words.thread(); i < count; i += 2 * words.threads()) {
+    staging.copy_async(1, from + i + words.threads());
+    staging.commit();
+    staging.wait_pending<1>();
+    words.store(to + i, staging.load(0));
+    staging.copy_async(0, from + i + 2 * words.threads());
+    staging.commit();
+    staging.wait_pending<1>();
+    words.store(to + i + words.threads(), staging.load(1));
+  }
+}

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Reads the PTX of flash: copies are asynchronous, by 16 bytes and past the L1, two stages stay on their way, and signals are releases and
+# acquires at system scope. Needs no GPU.
+#   flash_ptx_test.sh NVCC SOURCE_DIR
+set -euo pipefail
+nvcc=$1 source=$2
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+"$nvcc" -ptx -arch=sm_80 -std=c++20 -O3 --fmad=false --expt-relaxed-constexpr -I"$source" -I"$source/include" \
+  -o "$folder/flash.ptx" "$source/tests/cuda/flash_probe.cu"
+
+status=0
+expect() {  # expect PATTERN: at least one instruction
+  local count
+  count=$(grep -cE "$1" "$folder/flash.ptx" || true)
+  printf '%4d  %s\n' "$count" "$1"
+  [ "$count" -gt 0 ] || status=1
+}
+expect '^\s*cp\.async\.cg\.shared\.global \[%r[0-9]+\], \[%rd[0-9]+\], 16;'
+expect '^\s*cp\.async\.commit_group;'
+expect '^\s*cp\.async\.wait_group 2;'
+expect '^\s*ld\.shared\.v4\.u32'
+expect '^\s*ld\.global\.v4\.u32'
+expect '^\s*st\.global\.v4\.u32'
+expect '^\s*st\.release\.sys\.global\.u32'
+expect '^\s*ld\.acquire\.sys\.global\.u32'
+[ $status = 0 ] || echo "flash_ptx_test: an instruction is missing"
+exit $status
