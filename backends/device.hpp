@@ -44,6 +44,14 @@ PLAIT_DEVICE PacketElements<T> from_packet(PacketData data) {
   return bits_as<PacketElements<T>>(data);
 }
 
+/// 24 bytes of data in two accesses of 16 bytes, each atomic and with a flag of its own, where the target has such: three quarters are data.
+struct alignas(32) WidePacket {
+  std::uint32_t word[8];  // data, data, data, flag, data, data, data, flag
+};
+struct WidePacketData {
+  PacketData word[3];
+};
+
 /// 120 bytes of data and their flag in one access of 128 bytes, where the target can do that: a packet with little overhead ("LL128" of
 /// NCCL). `D::line_threads` consecutive threads of a block, the first a multiple of their number, write or read a line together; each has
 /// an equal share of its 16 words, and the last one's last word is the flag. 0 where the target has no lines.
@@ -107,6 +115,7 @@ concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint
   // anything else.
   dev.put(packet, data, 1u);
   { dev.get(packets, received, 3u, 1u, peers) } -> std::same_as<bool>;
+  { D::has_wide_packets } -> std::convertible_to<bool>;  // with them, also put(WidePacket*, WidePacketData, flag) and its get
   { D::line_threads } -> std::convertible_to<int>;  // with lines, also put(Line*, LineShare<16 / line_threads>, flag) and its get
 };
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/algorithm.hpp"
+
 namespace plait::bench {
 namespace {
 
@@ -20,7 +22,7 @@ class PlaitContender final : public Contender {
   }
 
   std::string chosen(const Task& task) const override {
-    if (!call_options_.algorithm.empty()) return {};
+    if (Registry::instance().find(call_options_.algorithm) != nullptr) return {};
     Call call;
     call.type = task.type;
     call.op = task.op;

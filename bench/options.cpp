@@ -9,6 +9,7 @@
 
 #include "core/algorithm.hpp"
 #include "core/environment.hpp"
+#include "core/selection.hpp"
 #include "plait/error.hpp"
 
 namespace plait::bench {
@@ -70,6 +71,7 @@ std::vector<std::string> algorithms(const std::string& text) {
     if (algorithm->collective() == Collective::all_reduce) known.emplace_back(algorithm->name());
   known.emplace_back("default");
   if (text == "all") return known;
+  for (const Policy& policy : policies()) known.emplace_back(policy.name);
   auto names = split(text);
   for (const std::string& name : names)
     if (std::find(known.begin(), known.end(), name) == known.end())

@@ -27,6 +27,7 @@ struct Topology {
   unsigned block_threads = 1;  // threads a block that kernels should use unless they know better
   unsigned max_block_threads = 1;
   std::size_t scratch_limit = 0;  // bytes a rank, PLAIT_SCRATCH_BYTES
+  bool wide_packets = false;      // whether there are WidePackets (backends/device.hpp)
   int line_threads = 0;           // that move a Line together; 0 where there are none
   double launch_us = 0;           // from one kernel to the next in a graph
   double hop_us = 0;              // a packet, one way, until it has been read

@@ -1,7 +1,17 @@
+#include <array>
+
 #include "core/selection.hpp"
 
 namespace plait {
 
 std::string_view builtin_rules(const Topology&) { return {}; }
+
+std::span<const Policy> policies() {
+  static constexpr std::array<Policy, 2> all = {{
+      {"yali", "0-67108865=flash;0-=stream", "YALI: Flash up to and with 64 MiB, Stream above (and where memory is not symmetric)"},
+      {"p2p", "0-32769=recursive_doubling;32769-=ring", "the peer-to-peer design: recursive doubling up to and with 32 KiB, ring above"},
+  }};
+  return all;
+}
 
 }  // namespace plait

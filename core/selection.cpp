@@ -80,13 +80,23 @@ class RuleParser {
 
 RuleList::RuleList(std::string_view text, std::string_view source) {
   Collective collective = Collective::all_reduce;
-  for (const std::string_view part : split(text, ';'))
-    if (!trim(part).empty()) rules_.push_back(RuleParser(trim(part), source).parse(collective));
+  for (const std::string_view part : split(text, ';')) {
+    const std::string_view rule = trim(part);
+    if (rule.empty()) continue;
+    const auto known = policies();
+    const auto policy = std::find_if(known.begin(), known.end(), [&](const Policy& p) { return p.name == rule; });
+    if (policy == known.end() || Registry::instance().find(rule) != nullptr) {
+      rules_.push_back(RuleParser(rule, source).parse(collective));
+    } else {
+      const RuleList named(policy->rules, policy->name);
+      rules_.insert(rules_.end(), named.rules_.begin(), named.rules_.end());
+    }
+  }
 }
 
-const Rule* RuleList::match(const Call& call) const {
+const Rule* RuleList::match(const Call& call, const std::function<bool(const Rule&)>& serves) const {
   const auto rule = std::find_if(rules_.begin(), rules_.end(), [&](const Rule& r) {
-    return r.collective == call.collective && call.bytes() >= r.from && call.bytes() < r.to;
+    return r.collective == call.collective && call.bytes() >= r.from && call.bytes() < r.to && serves(r);
   });
   return rule == rules_.end() ? nullptr : &*rule;
 }
@@ -96,7 +106,9 @@ Selector::Selector(Topology topology, std::vector<const Algorithm*> algorithms)
       algorithms_(std::move(algorithms)),
       override_text_(environment(override_variable).value_or("")),
       overrides_(override_text_, override_variable),
-      builtin_(builtin_rules(topology_), "built-in table") {}
+      builtin_(builtin_rules(topology_), "built-in table") {
+  for (const Policy& policy : policies()) policies_.emplace(policy.name, RuleList(policy.rules, policy.name));
+}
 
 const Algorithm* Selector::find(std::string_view name) const {
   const auto found = std::find_if(algorithms_.begin(), algorithms_.end(), [&](const Algorithm* a) { return a->name() == name; });
@@ -104,22 +116,31 @@ const Algorithm* Selector::find(std::string_view name) const {
 }
 
 void Selector::check_known(Collective collective, const CallOptions& options) const {
-  if (!options.algorithm.empty() && find(options.algorithm) == nullptr)
+  if (!options.algorithm.empty() && find(options.algorithm) == nullptr && !policies_.contains(options.algorithm))
     throw Error(ErrorCode::invalid_argument, fmt::format("{}: unknown algorithm \"{}\"; known: {}", name_of(collective), options.algorithm,
                                                          Registry::instance().names(collective)));
 }
 
-const Algorithm* Selector::by_option(const Call& call, const std::string& name) const {
+Choice Selector::by_option(const Call& call, const std::string& name) const {
   const Algorithm* algorithm = find(name);
+  if (algorithm == nullptr) {
+    algorithm = by_rules(policies_.find(name)->second, call);
+    if (algorithm == nullptr)
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("{}: policy {}: none of its algorithms serves this call", name_of(call.collective), name));
+    return {algorithm, {}, "policy " + name};
+  }
   if (const Support support = algorithm->supports(call, topology_); !support)
     throw Error(ErrorCode::unsupported, fmt::format("{}: algorithm {}: {}", name_of(call.collective), name, support.reason()));
-  return algorithm;
+  return {algorithm, {}, "call option"};
 }
 
 const Algorithm* Selector::by_rules(const RuleList& rules, const Call& call) const {
-  const Rule* rule = rules.match(call);
-  const Algorithm* algorithm = rule == nullptr ? nullptr : find(rule->algorithm);
-  return algorithm != nullptr && algorithm->supports(call, topology_) ? algorithm : nullptr;
+  const Rule* rule = rules.match(call, [&](const Rule& r) {
+    const Algorithm* algorithm = find(r.algorithm);
+    return algorithm != nullptr && algorithm->supports(call, topology_);
+  });
+  return rule == nullptr ? nullptr : find(rule->algorithm);
 }
 
 const Algorithm* Selector::by_estimate(const Call& call) const {
@@ -137,11 +158,11 @@ const Algorithm* Selector::by_estimate(const Call& call) const {
 
 Choice Selector::choose_algorithm(const Call& call, const CallOptions& options) const {
   check_known(call.collective, options);
-  if (!options.algorithm.empty()) return {by_option(call, options.algorithm), {}, "call option"};
+  if (!options.algorithm.empty()) return by_option(call, options.algorithm);
   if (const Algorithm* algorithm = by_rules(overrides_, call)) return {algorithm, {}, override_variable};
-  if (overrides_.match(call) != nullptr) {
+  if (const Rule* wanted = overrides_.match(call)) {
     static const bool once = [&] {
-      log::warn("{} names {} for {} of {} bytes, which can't serve it; see explain()", override_variable, overrides_.match(call)->algorithm,
+      log::warn("{} names {} for {} of {} bytes, which can't serve it; see explain()", override_variable, wanted->algorithm,
                 name_of(call.collective), call.bytes());
       return true;
     }();

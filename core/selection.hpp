@@ -1,5 +1,7 @@
 // Which algorithm serves a call. Deterministic, and equal on all ranks: it sees nothing that may differ between them.
 #pragma once
+#include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,32 +18,42 @@ struct Rule {
   std::string algorithm;
 };
 
-/// An ordered list of rules; the first that matches counts.
+/// An ordered list of rules; of those that match a call, the first counts whose algorithm can serve it.
 ///
 /// Grammar: rules separated by `;`. A rule is `[collective:][range=]algorithm`. A collective holds for the rules after it too, until
 /// another is named; before the first it is all_reduce. A range is `from-to` in bytes with suffixes K M G, `to` excluded; without `to` it
-/// has no end; without a range it is every size. Example: `all_reduce:0-64K=oneshot_ll;64K-8M=twoshot;8M-=ring`.
+/// has no end; without a range it is every size. The name of a policy stands for its rules. Example:
+/// `all_reduce:0-64K=oneshot_ll;64K-8M=twoshot;8M-=ring`.
 class RuleList {
  public:
   RuleList() = default;
   /// Throws Error(invalid_argument) that names `source` (an environment variable, a file) for anything malformed or unknown.
   RuleList(std::string_view text, std::string_view source);
-  const Rule* match(const Call& call) const;
+  /// The first rule that matches and that `serves` likes; null if there is none.
+  const Rule* match(
+      const Call& call, const std::function<bool(const Rule&)>& serves = [](const Rule&) { return true; }) const;
   bool empty() const { return rules_.empty(); }
 
  private:
   std::vector<Rule> rules_;
 };
 
+/// Rules with a name, to be named where an algorithm can be: what other libraries' authors chose.
+struct Policy {
+  std::string_view name, rules, source;
+};
+std::span<const Policy> policies();
+
 /// What was chosen and why.
 struct Choice {
   const Algorithm* algorithm = nullptr;
   LaunchShape shape;
-  std::string rule;  // "call option", "PLAIT_ALGO", "built-in table", "estimate"
+  std::string rule;  // "call option", "policy yali", "PLAIT_ALGO", "built-in table", "estimate"
 };
 
-/// Precedence: call option, PLAIT_ALGO, built-in table, estimate. A rule whose algorithm can't serve the call is passed over, with a
-/// warning once if the user wrote it; a call option that can't be served is Error(unsupported), an unknown name Error(invalid_argument).
+/// Precedence: call option (an algorithm or a policy), PLAIT_ALGO, built-in table, estimate. A rule whose algorithm can't serve the call is
+/// passed over, with a warning once if the user wrote it and no other rule of his serves it; a call option that can't be served is
+/// Error(unsupported), an unknown name Error(invalid_argument).
 class Selector {
  public:
   Selector(Topology topology, std::vector<const Algorithm*> algorithms);
@@ -57,7 +69,7 @@ class Selector {
   std::string candidates(const Call& call) const;
   Choice choose_algorithm(const Call& call, const CallOptions& options) const;
   const Algorithm* find(std::string_view name) const;
-  const Algorithm* by_option(const Call& call, const std::string& name) const;
+  Choice by_option(const Call& call, const std::string& name) const;
   const Algorithm* by_estimate(const Call& call) const;
   const Algorithm* by_rules(const RuleList& rules, const Call& call) const;
 
@@ -65,9 +77,10 @@ class Selector {
   std::vector<const Algorithm*> algorithms_;
   std::string override_text_;
   RuleList overrides_, builtin_;
+  std::map<std::string, RuleList, std::less<>> policies_;
 };
 
-/// Measured rules for a kind of machine, in the grammar of RuleList; empty where the estimates serve (so far everywhere).
+/// Measured rules for a kind of machine, in the grammar of RuleList; empty where the estimates serve.
 std::string_view builtin_rules(const Topology& topology);
 
 }  // namespace plait

@@ -126,13 +126,14 @@ Topology discover_topology(Bootstrap& bootstrap, const Backend& backend, const S
                             bootstrap.size(), bootstrap.nodes()));
   struct Facts {
     unsigned units, block_threads, max_block_threads;
+    bool wide_packets;
     int line_threads;
     double launch, hop, signal, bandwidth, push_bandwidth, packet_bandwidth, copy, copy_bandwidth;
   };
   const DeviceInfo& info = backend.info();
-  const auto facts = bootstrap.all_gather(Facts{info.units, info.block_threads, info.max_block_threads, info.line_threads, info.launch_us,
-                                                info.hop_us, info.signal_us, info.link_bandwidth, info.push_bandwidth,
-                                                info.packet_bandwidth, info.copy_us, info.copy_bandwidth});
+  const auto facts = bootstrap.all_gather(Facts{info.units, info.block_threads, info.max_block_threads, info.wide_packets,
+                                                info.line_threads, info.launch_us, info.hop_us, info.signal_us, info.link_bandwidth,
+                                                info.push_bandwidth, info.packet_bandwidth, info.copy_us, info.copy_bandwidth});
   const auto architectures = bootstrap.all_gather(as_text(info.architecture));
   Topology topology{.backend = info.backend, .ranks = bootstrap.size(), .architecture = info.architecture};
   if (std::any_of(architectures.begin(), architectures.end(), [&](const Text& other) { return other != architectures[0]; }))
@@ -143,6 +144,7 @@ Topology discover_topology(Bootstrap& bootstrap, const Backend& backend, const S
   topology.units = least(&Facts::units);
   topology.block_threads = least(&Facts::block_threads);
   topology.max_block_threads = least(&Facts::max_block_threads);
+  topology.wide_packets = least(&Facts::wide_packets);
   topology.line_threads = least(&Facts::line_threads);
   topology.launch_us = most(&Facts::launch);
   topology.hop_us = most(&Facts::hop);

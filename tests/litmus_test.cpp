@@ -81,15 +81,18 @@ class Litmus : public testing::TestWithParam<std::tuple<Mode, std::uint32_t>> {
 };
 
 std::string name_of_case(const testing::TestParamInfo<std::tuple<Mode, std::uint32_t>>& info) {
-  const char* const names[] = {"packets", "lines", "messages"};
+  const char* const names[] = {"packets", "wide_packets", "lines", "messages"};
   return fmt::format("{}_delay{}", names[static_cast<std::size_t>(std::get<0>(info.param))], std::get<1>(info.param));
 }
 INSTANTIATE_TEST_SUITE_P(All, Litmus,
-                         testing::Combine(testing::Values(Mode::packets, Mode::lines, Mode::messages), testing::Values(0u, 40u)),
+                         testing::Combine(testing::Values(Mode::packets, Mode::wide_packets, Mode::lines, Mode::messages),
+                                          testing::Values(0u, 40u)),
                          name_of_case);
 
 TEST_P(Litmus, NothingIsTornEarlyOrStale) {
-  if (mode() == Mode::lines && open_backend(target(), 0)->info().line_threads == 0) GTEST_SKIP() << "the target has no lines";
+  const DeviceInfo info = open_backend(target(), 0)->info();
+  if (mode() == Mode::lines && info.line_threads == 0) GTEST_SKIP() << "the target has no lines";
+  if (mode() == Mode::wide_packets && !info.wide_packets) GTEST_SKIP() << "the target has no wide packets";
   int ranks = 4;
   while (ranks > 2 && !why_not(ranks).empty()) --ranks;
   PLAIT_SKIP_UNLESS_RANKS_FIT(ranks);

@@ -159,6 +159,50 @@ TEST_F(Selection, ARuleThatCantServeIsPassedOver) {
   EXPECT_EQ(chosen(5000), "fake_large");
 }
 
+TEST_F(Selection, TheFirstRuleThatServesCounts) {
+  const ScopedEnvironment environment("PLAIT_ALGO", "fake_small;fake_twin");
+  EXPECT_EQ(chosen(10), "fake_small");
+  EXPECT_EQ(chosen(5000), "fake_twin");
+}
+
+/// The thresholds of the sources, with the real algorithms.
+class Policies : public testing::Test {
+ protected:
+  static std::string chosen(const char* policy, std::size_t bytes, bool symmetric) {
+    Topology topology;
+    topology.ranks = 2;
+    topology.max_block_threads = 64;
+    std::vector<const Algorithm*> all;
+    for (const auto& algorithm : Registry::instance().all()) all.push_back(algorithm.get());
+    Call call{.type = DataType::u8, .count = bytes};
+    call.symmetric = symmetric;
+    return std::string(Selector(topology, all).choose(call, {.algorithm = policy}).algorithm->name());
+  }
+};
+
+TEST_F(Policies, YaliChangesAbove64MiB) {
+  constexpr std::size_t edge = std::size_t{64} << 20;
+  EXPECT_EQ(chosen("yali", edge - 1, true), "flash");
+  EXPECT_EQ(chosen("yali", edge, true), "flash");
+  EXPECT_EQ(chosen("yali", edge + 1, true), "stream");
+  EXPECT_EQ(chosen("yali", 1000, false), "stream") << "flash needs symmetric memory";
+}
+
+TEST_F(Policies, PeerToPeerChangesAbove32KiB) {
+  for (const bool symmetric : {false, true}) {
+    EXPECT_EQ(chosen("p2p", 32767, symmetric), "recursive_doubling");
+    EXPECT_EQ(chosen("p2p", 32768, symmetric), "recursive_doubling");
+    EXPECT_EQ(chosen("p2p", 32769, symmetric), "ring");
+  }
+}
+
+TEST_F(Policies, AreNamedWhereAlgorithmsAre) {
+  const ScopedEnvironment environment("PLAIT_ALGO", "0-1K=oneshot_ll;p2p");
+  EXPECT_EQ(chosen("", 1023, false), "oneshot_ll");
+  EXPECT_EQ(chosen("", 1024, false), "recursive_doubling");
+  EXPECT_EQ(chosen("", std::size_t{1} << 20, false), "ring");
+}
+
 TEST_F(Selection, OptionsThatCantBeServedAreErrors) {
   EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { chosen(1, "nonsense"); }), HasSubstr("\"nonsense\""));
   EXPECT_THAT(message_of(ErrorCode::unsupported, [&] { chosen(5000, "fake_small"); }), HasSubstr("too large for fake_small"));

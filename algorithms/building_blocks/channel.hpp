@@ -50,7 +50,7 @@ struct Channels {
 
   WindowView slot_memory, signal_memory;
   ChannelState* states;  // in device memory
-  std::uint32_t slots;  // of a channel: a power of two, the same on all ranks
+  std::uint32_t slots;   // of a channel: a power of two, the same on all ranks
   std::uint32_t slot_bytes;
   int rank, ranks;
 

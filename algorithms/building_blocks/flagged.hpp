@@ -1,7 +1,8 @@
 // What algorithms share that exchange flagged data: how much of a message travels in one piece, and where pieces lie in scratch memory.
 //
-// A unit is that piece: a packet (8 bytes of data in 16, a thread's own) or a line (120 bytes in 128, where the target has lines: several
-// threads move it together). Kernels are templates over it. Data is counted in words of 8 bytes; the last one of a message may be partial.
+// A unit is that piece: a packet (8 bytes of data in 16, a thread's own), a wide packet (24 in 32, where the target has them) or a line
+// (120 bytes in 128, where the target has lines: several threads move it together). Kernels are templates over it. Data is counted in words
+// of 8 bytes; the last one of a message may be partial.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -31,6 +32,17 @@ struct PacketUnit {
   static constexpr int share_words = 1;   // words a thread holds, flag included
 
   PLAIT_DEVICE static PacketData& word(Share& share, int) { return share; }
+};
+
+/// One wide packet.
+struct WideUnit {
+  using Slot = WidePacket;
+  using Share = WidePacketData;
+  static constexpr unsigned threads = 1;
+  static constexpr unsigned words = 3;
+  static constexpr int share_words = 3;
+
+  PLAIT_DEVICE static PacketData& word(Share& share, int i) { return share.word[i]; }
 };
 
 /// One line of device D.

@@ -8,12 +8,13 @@
 
 namespace plait {
 
-/// The two kinds of units.
+/// The kinds of units.
 struct UnitKind {
-  bool line;
+  enum Name { packet, wide_packet, line } name;
   std::size_t data_bytes, slot_bytes;
-  static constexpr UnitKind packet() { return {false, packet_bytes, sizeof(Packet)}; }
-  static constexpr UnitKind lines() { return {true, 15 * packet_bytes, sizeof(Line)}; }
+  static constexpr UnitKind packets() { return {packet, packet_bytes, sizeof(Packet)}; }
+  static constexpr UnitKind wide_packets() { return {wide_packet, sizeof(WidePacketData), sizeof(WidePacket)}; }
+  static constexpr UnitKind lines() { return {line, 15 * packet_bytes, sizeof(Line)}; }
 };
 
 class FlaggedAlgorithm : public AllReduceAlgorithm {
@@ -32,11 +33,13 @@ class FlaggedAlgorithm : public AllReduceAlgorithm {
   virtual std::uint32_t lanes(const Topology& topology) const = 0;
 
   Support supports_all_reduce(const Call&, const Topology& topology) const final {
-    return serves(topology) ? Support() : Support::no("the target has no lines of 128 bytes");
+    return serves(topology) ? Support() : Support::no("the target has no packets of that size");
   }
 
   std::size_t units_of(std::size_t bytes) const { return (bytes + unit_.data_bytes - 1) / unit_.data_bytes; }
-  unsigned threads_a_unit(const Topology& topology) const { return unit_.line ? static_cast<unsigned>(topology.line_threads) : 1; }
+  unsigned threads_a_unit(const Topology& topology) const {
+    return unit_.name == UnitKind::line ? static_cast<unsigned>(topology.line_threads) : 1;
+  }
 
   /// Of a whole warp's worth, so that the threads of a line are there.
   unsigned whole_units(unsigned threads, const Topology& topology) const {
@@ -47,13 +50,13 @@ class FlaggedAlgorithm : public AllReduceAlgorithm {
   /// A sixteenth of the scratch memory for each algorithm of this kind.
   FlaggedLayout layout(const Topology& topology) const {
     FlaggedLayout one{.slots = 1, .lanes = lanes(topology)};
-    const std::uint32_t most = unit_.line ? 64 : 512;
+    const std::uint32_t most = unit_.name == UnitKind::line ? 64 : 512;
     one.slots = slots_within(topology.scratch_limit / 16, one.units(max_blocks) * unit_.slot_bytes, most / 64, most);
     return one;
   }
 
   /// Microseconds until a unit has arrived. A line takes longer where several threads must agree on what they saw.
-  double hop_us(const Topology& topology) const { return topology.hop_us * (unit_.line ? 1.6 : 1.0); }
+  double hop_us(const Topology& topology) const { return topology.hop_us * (unit_.name == UnitKind::line ? 1.6 : 1.0); }
 
   /// Rounds for `bytes` in a lane, each of which costs its hops again.
   double rounds(double bytes, const Topology& topology) const {
@@ -77,7 +80,9 @@ class FlaggedAlgorithm : public AllReduceAlgorithm {
   }
 
  private:
-  bool serves(const Topology& topology) const { return !unit_.line || topology.line_threads != 0; }
+  bool serves(const Topology& topology) const {
+    return unit_.name == UnitKind::packet || (unit_.name == UnitKind::wide_packet ? topology.wide_packets : topology.line_threads != 0);
+  }
 
   UnitKind unit_;
 };

@@ -5,7 +5,7 @@ namespace {
 
 class OneshotLL final : public oneshot_ll::OneshotAlgorithm {
  public:
-  OneshotLL() : OneshotAlgorithm(UnitKind::packet()) {}
+  OneshotLL() : OneshotAlgorithm(UnitKind::packets()) {}
   std::string_view name() const override { return "oneshot_ll"; }
   std::string_view summary() const override { return "push packets to every peer, reduce in rank order: one hop, no barrier"; }
 };

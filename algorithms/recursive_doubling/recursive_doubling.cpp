@@ -6,7 +6,7 @@ namespace {
 
 class RecursiveDoubling final : public FlaggedAlgorithm {
  public:
-  RecursiveDoubling() : FlaggedAlgorithm(UnitKind::packet()) {}
+  RecursiveDoubling() : FlaggedAlgorithm(UnitKind::packets()) {}
   std::string_view name() const override { return "recursive_doubling"; }
   std::string_view summary() const override {
     return "exchange partial results with rank XOR 2^s; extra ranks fold in before and out after";

@@ -5,7 +5,7 @@ namespace {
 
 class TwoshotLL final : public twoshot_ll::TwoshotAlgorithm {
  public:
-  TwoshotLL() : TwoshotAlgorithm(UnitKind::packet()) {}
+  TwoshotLL() : TwoshotAlgorithm(UnitKind::packets()) {}
   std::string_view name() const override { return "twoshot_ll"; }
   std::string_view summary() const override { return "push slice packets, reduce, push result packets: two hops, no barrier, any memory"; }
 };

@@ -37,6 +37,7 @@ DeviceInfo describe(int ordinal) {
           .block_threads = gpu::max_threads,
           .max_block_threads = gpu::max_threads,
           .memory = properties.totalGlobalMem,
+          .wide_packets = true,
           .launch_us = 0.2,
           .hop_us = 1.2,
           .signal_us = 2.5,

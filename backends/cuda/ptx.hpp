@@ -104,6 +104,19 @@ struct Ptx {
     std::uint32_t first_;
   };
 
+  static constexpr bool has_wide_packets = true;
+  __device__ static void store_whole(std::uint32_t* p, std::uint64_t low, std::uint64_t high) {
+    asm volatile("{\n\t.reg .b128 whole;\n\tmov.b128 whole, {%1, %2};\n\tst.relaxed.sys.global.b128 [%0], whole;\n\t}" ::"l"(p), "l"(low),
+                 "l"(high)
+                 : "memory");
+  }
+  __device__ static void load_whole(const std::uint32_t* p, std::uint64_t& low, std::uint64_t& high) {
+    asm volatile("{\n\t.reg .b128 whole;\n\tld.relaxed.sys.global.b128 whole, [%2];\n\tmov.b128 {%0, %1}, whole;\n\t}"
+                 : "=l"(low), "=l"(high)
+                 : "l"(p)
+                 : "memory");
+  }
+
   __device__ static void sync() { __syncthreads(); }
   __device__ static bool all(bool flag) { return __syncthreads_and(flag) != 0; }
   __device__ static void pause() {}

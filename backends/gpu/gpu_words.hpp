@@ -10,6 +10,7 @@
 //   store_packet, load_packet              two 8-byte words, each of them single-copy atomic at system scope
 //   Staging<P, count>                      a thread's places for asynchronous copies; `staging_is_shared`: they lie in the dynamic shared
 //                                          memory of the launch
+//   has_wide_packets                       whether store_whole and load_whole are there: 16 bytes, single-copy atomic at system scope
 //   sync(), all(flag)                      the block; after it, one thread's release covers what all its threads wrote
 //   pause()                                in a spin
 #pragma once
@@ -52,6 +53,7 @@ template <class Isa>
 class Words {
  public:
   static constexpr std::size_t pack_bytes = 16;
+  static constexpr bool has_wide_packets = Isa::has_wide_packets;
   static constexpr int line_threads = 0;  // not yet: a line of eight threads was seen torn (docs/algorithms/twoshot_ll.md)
 
   /// Asks whether an earlier call has given up: then this one must send nothing that its peers take for that call's. The answer is on its
@@ -119,6 +121,45 @@ class Words {
               if (flag0 == flag && flag1 == flag) continue;
               complete = false;
               seen = flag0 == flag ? flag1 : flag0;
+              missing = who[i];
+            }
+          return complete;
+        },
+        missing, flag, seen);
+  }
+
+  PLAIT_WORD void put(WidePacket* packet, const WidePacketData& data, std::uint32_t flag) {
+    if (broken_ != 0) return;
+    const PacketData(&word)[3] = data.word;
+    Isa::store_whole(packet->word, bits_as<std::uint64_t>(word[0]), word[1].word[0] | (std::uint64_t{flag} << 32));
+    Isa::store_whole(packet->word + 4, word[1].word[1] | (std::uint64_t{word[2].word[0]} << 32),
+                     word[2].word[1] | (std::uint64_t{flag} << 32));
+  }
+
+  template <int Max>
+  PLAIT_WORD bool get(const WidePacket* const (&packets)[Max], WidePacketData (&data)[Max], unsigned wanted, std::uint32_t flag,
+                      const Waiting (&who)[Max]) {
+    std::uint32_t seen = 0;
+    Waiting missing = who[0];
+    return spin(
+        [&] {
+          std::uint64_t half[Max][4];
+          PLAIT_UNROLL
+          for (int i = 0; i < Max; ++i)
+            if ((wanted >> i & 1u) != 0) {
+              Isa::load_whole(packets[i]->word, half[i][0], half[i][1]);
+              Isa::load_whole(packets[i]->word + 4, half[i][2], half[i][3]);
+            }
+          bool complete = true;
+          PLAIT_UNROLL
+          for (int i = 0; i < Max; ++i)
+            if ((wanted >> i & 1u) != 0) {
+              const auto low = [&](int h) { return static_cast<std::uint32_t>(half[i][h]); };
+              const auto high = [&](int h) { return static_cast<std::uint32_t>(half[i][h] >> 32); };
+              data[i] = {{{{low(0), high(0)}}, {{low(1), low(2)}}, {{high(2), low(3)}}}};
+              if (high(1) == flag && high(3) == flag) continue;
+              complete = false;
+              seen = high(1) == flag ? high(3) : high(1);
               missing = who[i];
             }
           return complete;

@@ -13,6 +13,8 @@ struct Gcn {
   template <std::size_t Bytes>
   using Vector = std::uint32_t __attribute__((ext_vector_type(Bytes / 4)));
 
+  static constexpr bool has_wide_packets = false;  // nothing larger than 8 bytes is atomic
+
   PLAIT_WORD static void begin() {}
 
   /// The constant clock of both architectures runs at 100 MHz (hip_backend.cpp checks it).

@@ -180,6 +180,7 @@ class HostBackend final : public Backend {
       .units = settings().workers,
       .block_threads = settings().block_threads,
       .memory = std::size_t{system.totalram} * system.mem_unit,
+      .wide_packets = true,
       .line_threads = 1,
       .launch_us = 0.1,
       .hop_us = 0.2,

@@ -21,6 +21,7 @@ namespace plait::host {
 class Words {
  public:
   static constexpr std::size_t pack_bytes = 64;  // a cache line: the operation's branch is taken once for it
+  static constexpr bool has_wide_packets = true;
   static constexpr int line_threads = 1;
 
   Words(unsigned block, unsigned blocks, unsigned thread, Team& team, const Watch& watch)
@@ -92,6 +93,34 @@ class Words {
         return seen == flag;
       };
       if (!spin([&] { return arrived(0) && arrived(1); }, who[i], flag, seen)) return false;
+    }
+    return true;
+  }
+
+  void put(WidePacket* packet, const WidePacketData& data, std::uint32_t flag) {
+    jitter();
+    std::uint32_t words[6];
+    std::memcpy(words, data.word, sizeof(words));
+    for (int h = 0; h < 2; ++h) {
+      std::memcpy(packet->word + 4 * h, words + 3 * h, 3 * sizeof(std::uint32_t));
+      std::atomic_ref(packet->word[4 * h + 3]).store(flag, std::memory_order_release);
+    }
+  }
+
+  template <int Max>
+  bool get(const WidePacket* const (&packets)[Max], WidePacketData (&data)[Max], unsigned wanted, std::uint32_t flag,
+           const Waiting (&who)[Max]) {
+    for (int i = 0; i < Max; ++i) {
+      if ((wanted >> i & 1u) == 0) continue;
+      std::uint32_t seen = 0;
+      const auto arrived = [&](int h) {
+        seen = std::atomic_ref(const_cast<std::uint32_t&>(packets[i]->word[4 * h + 3])).load(std::memory_order_acquire);
+        return seen == flag;
+      };
+      if (!spin([&] { return arrived(0) && arrived(1); }, who[i], flag, seen)) return false;
+      std::uint32_t words[6];
+      for (int h = 0; h < 2; ++h) std::memcpy(words + 3 * h, packets[i]->word + 4 * h, 3 * sizeof(std::uint32_t));
+      std::memcpy(data[i].word, words, sizeof(words));
     }
     return true;
   }

@@ -152,7 +152,9 @@ std::vector<std::string> all_reduce_algorithms() {
   Topology topology;
   topology.backend = target();
   topology.ranks = 2;
-  topology.line_threads = open_backend(target(), 0)->info().line_threads;
+  const DeviceInfo info = open_backend(target(), 0)->info();
+  topology.wide_packets = info.wide_packets;
+  topology.line_threads = info.line_threads;
   Call easiest;
   easiest.count = 1;
   easiest.symmetric = true;
