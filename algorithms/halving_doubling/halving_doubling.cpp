@@ -24,12 +24,12 @@ class HalvingDoubling final : public ChannelAlgorithm {
     return shapes;
   }
 
-  /// Each round a hop; halves of halves both ways, and two whole messages for guests, who have their host's link for themselves meanwhile.
+  /// A hop each round, of the signal and the first loads of a slot; halves of halves both ways, and two whole messages for guests.
   double estimate(const Call& call, const Topology& topology) const override {
     const Schedule schedule{{0, topology.ranks}};
     const int hops = 2 * schedule.rounds() + (schedule.has_guest() ? 2 : 0), p = schedule.core();
     const double messages = 2.0 * (p - 1) / p + (schedule.has_guest() ? 2 : 0);
-    return topology.launch_us + hops * topology.signal_us + messages * static_cast<double>(call.bytes()) / topology.push_bandwidth;
+    return topology.launch_us + hops * 1.5 * topology.signal_us + messages * static_cast<double>(call.bytes()) / topology.push_bandwidth;
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {

@@ -25,15 +25,15 @@ class DoubleTree final : public ChannelAlgorithm {
     return shapes;
   }
 
-  /// The first piece pays for each hop a signal and a step's share (a quarter of what a rank sends in a step goes up, a half comes down);
-  /// then a rank sends twice the message (kernel.hpp).
+  /// A rank sends twice the message (kernel.hpp). Before that, the first piece pays for each level a hop up and one down: each a signal and
+  /// the first loads of a slot, and together three quarters of what a rank sends in a step (up once, down twice, out of four).
   double estimate(const Call& call, const Topology& topology) const override {
     const int depth = Place::height(topology.ranks);
-    const Parts stripes = stripes_of(call, shapes(call, topology).front());
-    const double pieces =
-        static_cast<double>(std::max(pieces_of(stripes, shapes(call, topology).front(), topology).count(stripes.at(0)), 1u));
-    const double sending = 2.0 * static_cast<double>(call.bytes()) / topology.push_bandwidth;
-    return topology.launch_us + 2 * depth * topology.signal_us + sending * (1 + 0.75 * depth / pieces);
+    const LaunchShape shape = shapes(call, topology).front();
+    const Parts stripes = stripes_of(call, shape);
+    const double pieces = std::max(pieces_of(stripes, shape, topology).count(stripes.at(0)), 1u);
+    const double sending = topology.ranks == 1 ? 0 : 2.0 * static_cast<double>(call.bytes()) / topology.push_bandwidth;
+    return topology.launch_us + 2 * depth * 1.5 * topology.signal_us + sending * (1 + 0.75 * depth / pieces);
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
