@@ -17,7 +17,7 @@ class HalvingDoubling final : public ChannelAlgorithm {
     if (topology.backend == BackendKind::host) return {{.blocks = topology.units, .threads = topology.block_threads}};
     const std::size_t share = std::size_t{topology.block_threads} * 16 * 2;  // a pack a thread in the first round
     std::vector<LaunchShape> shapes;
-    for (const unsigned limit : {max_blocks, topology.units / 2, topology.units / 4}) {
+    for (const unsigned limit : {topology.units, topology.units / 2, topology.units / 4}) {  // registers allow one a unit
       const unsigned most = std::clamp(limit, 1u, max_blocks);
       shapes.push_back({blocks_for(call.bytes(), share, most), topology.block_threads});
     }
@@ -34,7 +34,7 @@ class HalvingDoubling final : public ChannelAlgorithm {
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
     shape.blocks = std::min(shape.blocks, max_blocks);
-    const Channels own = channels(context);
+    const Channels own = channels(context, Schedule::slots);
     const std::size_t grain = stripe_grain(shape.threads);
     const Parts stripes = Parts::of(call.bytes(), shape.blocks, grain);
     const Args args{.channels = own,

@@ -64,7 +64,7 @@ class HalvingDoubling {
  private:
   using P = typename PieceMover<T, D>::P;
   static constexpr std::uint32_t lag = 2;
-  static_assert(1 <= lag && lag < Channels::slots);
+  static_assert(1 <= lag && lag < Schedule::slots);
 
   /// `own`: where that is which is sent, or which is added to.
   PLAIT_DEVICE bool run(const Exchange& x, Own own) {

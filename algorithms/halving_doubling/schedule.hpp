@@ -1,6 +1,7 @@
 // Who exchanges which part of a stripe with whom in halving_doubling. Plain arithmetic, checked by simulation in the unit tests.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 
 #include "algorithms/building_blocks/hypercube.hpp"
 #include "backends/device.hpp"
@@ -21,6 +22,7 @@ struct Exchange {
 struct Schedule : Hypercube {
   static constexpr unsigned reducing = 0, gathering = 1;  // ways
   static constexpr std::size_t grain = 64;                // of segments, in bytes: whole packs on all targets
+  static constexpr std::uint32_t slots = 4;               // of a channel
 
   PLAIT_DEVICE constexpr int exchanges() const { return is_guest() ? 2 : 2 * rounds() + (has_guest() ? 2 : 0); }
 

@@ -41,8 +41,6 @@ namespace plait::tree {
 
 using Types = AllTypes;
 
-static_assert(Steps::lag_per_hop < Channels::slots);
-
 struct Args {
   Channels channels;
   const void* send;

@@ -69,8 +69,10 @@ struct Relatives {
 struct Steps {
   std::uint32_t pieces, lag;
 
-  /// Steps from a piece's way up to its way down, for each hop from the root: less than the slots of a channel.
+  static constexpr std::uint32_t slots = 4;  // of a channel
+  /// Steps from a piece's way up to its way down, for each hop from the root.
   static constexpr std::uint32_t lag_per_hop = 3;
+  static_assert(1 <= lag_per_hop && lag_per_hop < slots);
 
   PLAIT_DEVICE static constexpr Steps of(std::uint32_t pieces, int depth) {
     return {pieces, static_cast<std::uint32_t>(depth) * lag_per_hop};

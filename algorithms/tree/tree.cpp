@@ -17,7 +17,7 @@ class DoubleTree final : public ChannelAlgorithm {
     if (topology.backend == BackendKind::host) return {{.blocks = topology.units, .threads = topology.block_threads}};
     const unsigned threads = topology.block_threads;
     std::vector<LaunchShape> shapes;
-    for (const unsigned limit : {max_blocks, topology.units / 2, topology.units / 4}) {
+    for (const unsigned limit : {topology.units, topology.units / 2, topology.units / 4}) {  // registers allow one a unit
       const unsigned most = std::clamp(limit, 2u, max_blocks);
       const unsigned blocks = blocks_for(call.bytes(), std::size_t{threads} * 16 * 2, most);
       shapes.push_back({(blocks + 1) / 2 * 2, threads});  // as many in each tree
@@ -39,7 +39,7 @@ class DoubleTree final : public ChannelAlgorithm {
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
     shape.blocks = std::min(shape.blocks, max_blocks);
     const Parts stripes = stripes_of(call, shape);
-    const Args args{.channels = channels(context),
+    const Args args{.channels = channels(context, Steps::slots),
                     .send = buffers.send,
                     .recv = buffers.recv,
                     .count = call.count,
@@ -55,7 +55,7 @@ class DoubleTree final : public ChannelAlgorithm {
     return Parts::of(call.bytes(), shape.blocks, stripe_grain(shape.threads));
   }
   static Pieces pieces_of(const Parts& stripes, const LaunchShape& shape, const Topology& topology) {
-    return Pieces::of(stripes.each, 8, stripe_grain(shape.threads), slot_bytes(topology));
+    return Pieces::of(stripes.each, 8, stripe_grain(shape.threads), channel_bytes(topology) / Steps::slots);
   }
 };
 
