@@ -64,7 +64,7 @@ void make_old(Communicator& comm, Arena& arena, const std::string& name, std::ui
   Topology topology;
   topology.backend = comm.backend_kind();
   topology.ranks = comm.size();
-  topology.scratch_limit = std::size_t{256} << 20;
+  topology.scratch_limit = std::size_t{512} << 20;
   const Algorithm& algorithm = *Registry::instance().find(name);
   const Resources own = algorithm.resources(topology), shared = algorithm.shared(topology).resources;
   Backend& backend = comm.backend();
@@ -86,7 +86,7 @@ TEST_P(Wrap, NothingHappensAtTwoToThe32) {
   const auto& [original, ranks] = GetParam();
   PLAIT_SKIP_UNLESS_RANKS_FIT(ranks);
   const std::string name = "aged_" + original;
-  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "256M");
+  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "512M");
   RankGroup group(ranks);
   group.run([&](Communicator& comm, Arena& arena) {
     make_old(comm, arena, name, 0u - 64u);
@@ -106,7 +106,7 @@ TEST_P(Wrap, NothingHappensAtTwoToThe31) {
   const auto& [original, ranks] = GetParam();
   PLAIT_SKIP_UNLESS_RANKS_FIT(ranks);
   const std::string name = "aged_" + original;
-  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "256M");
+  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "512M");
   RankGroup group(ranks);
   group.run([&](Communicator& comm, Arena& arena) {
     make_old(comm, arena, name, 0x80000000u - 64u);
