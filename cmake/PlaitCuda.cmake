@@ -23,6 +23,6 @@ find_package(CUDAToolkit REQUIRED)
 
 # What compiling kernels needs.
 function(plait_cuda_kernels target)
-  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xfatbin=-compress-all>)
   plait_link_runtime(${target} CUDA::cudart_static)
 endfunction()

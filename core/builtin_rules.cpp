@@ -4,7 +4,33 @@
 
 namespace plait {
 
-std::string_view builtin_rules(const Topology&) { return {}; }
+namespace {
+
+// Measured on H200 behind NVSwitch, graphs, bf16, 2026-11-21 (docs/benchmarks): the fastest at each size. Of several rules for a size the
+// first counts that serves the call: those for symmetric memory stand before those for any.
+struct Table {
+  int ranks;
+  std::string_view rules;
+};
+constexpr std::array<Table, 2> h200 = {{
+    {2,
+     "0-512K=oneshot_ll;"
+     "512K-40M=twoshot;40M-160M=twoshot_push;160M-=copy_engine;"
+     "512K-6M=twoshot_ll16;6M-=ring"},
+    {4,
+     "0-112K=oneshot_ll;112K-640K=twoshot_ll16;"
+     "640K-40M=flash;40M-80M=twoshot_push;80M-=copy_engine;"
+     "640K-3M=twoshot_ll16;3M-=stream"},
+}};
+
+}  // namespace
+
+std::string_view builtin_rules(const Topology& topology) {
+  if (topology.architecture != "sm_90") return {};
+  for (const Table& table : h200)
+    if (table.ranks == topology.ranks) return table.rules;
+  return {};
+}
 
 std::span<const Policy> policies() {
   static constexpr std::array<Policy, 2> all = {{

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "core/environment.hpp"
 #include "plait/error.hpp"
@@ -193,6 +195,36 @@ TEST_F(Policies, PeerToPeerChangesAbove32KiB) {
     EXPECT_EQ(chosen("p2p", 32767, symmetric), "recursive_doubling");
     EXPECT_EQ(chosen("p2p", 32768, symmetric), "recursive_doubling");
     EXPECT_EQ(chosen("p2p", 32769, symmetric), "ring");
+  }
+}
+
+/// Every call is served by a rule, whatever its memory, and no rule is dead.
+TEST_F(Policies, BuiltInTablesServeEverything) {
+  for (const int ranks : {2, 4}) {
+    Topology topology;
+    topology.backend = BackendKind::cuda;
+    topology.architecture = "sm_90";
+    topology.ranks = ranks;
+    topology.wide_packets = true;
+    topology.max_block_threads = 512;
+    topology.block_threads = 512;
+    topology.units = 132;
+    topology.scratch_limit = std::size_t{128} << 20;
+    std::vector<const Algorithm*> all;
+    for (const auto& algorithm : Registry::instance().all()) all.push_back(algorithm.get());
+    const Selector selector(topology, all);
+    std::set<std::string> used;
+    for (std::size_t bytes = 1; bytes <= std::size_t{8} << 30; bytes *= 2)
+      for (const bool symmetric : {false, true}) {
+        Call call{.type = DataType::u8, .count = bytes};
+        call.symmetric = symmetric;
+        const Choice choice = selector.choose(call, {});
+        EXPECT_EQ(choice.rule, "built-in table") << bytes;
+        used.insert(std::string(choice.algorithm->name()));
+      }
+    EXPECT_GE(used.size(), 6u) << ranks;
+    topology.architecture = "sm_80";
+    EXPECT_TRUE(builtin_rules(topology).empty());
   }
 }
 

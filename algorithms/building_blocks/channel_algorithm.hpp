@@ -32,7 +32,6 @@ class ChannelAlgorithm : public AllReduceAlgorithm {
             .ranks = context.ranks()};
   }
 
- private:
   /// Half of the scratch memory for all channels; 4 KB to 256 KB each, so that up to 16 slots are whole packs.
   static std::uint32_t channel_bytes(const Topology& topology) {
     constexpr std::size_t grain = 4096, most = 64;

@@ -1,30 +1,11 @@
 // Who talks to whom in recursive doubling, for any number of ranks. Plain arithmetic, checked by unit tests.
 #pragma once
-#include "backends/target.hpp"
+#include "algorithms/building_blocks/hypercube.hpp"
 
 namespace plait::recursive_doubling {
 
-/// With p the largest power of two up to n: ranks p .. n-1 are guests of rank - p, which folds their input in before the doubling among the
-/// first p ranks and hands them the result after it.
-struct Schedule {
-  int rank, ranks;
-
-  PLAIT_DEVICE constexpr int core() const {  // p
-    int p = 1;
-    while (p * 2 <= ranks) p *= 2;
-    return p;
-  }
-  PLAIT_DEVICE constexpr bool is_guest() const { return rank >= core(); }
-  PLAIT_DEVICE constexpr int host() const { return rank - core(); }
-  PLAIT_DEVICE constexpr int guest() const { return rank + core(); }
-  PLAIT_DEVICE constexpr bool has_guest() const { return !is_guest() && guest() < ranks; }
-  PLAIT_DEVICE constexpr int rounds() const {  // of the doubling
-    int s = 0;
-    while ((2 << s) <= ranks) ++s;
-    return s;
-  }
-  PLAIT_DEVICE constexpr int partner(int round) const { return rank ^ (1 << round); }
-
+/// Among the corners of a hypercube; guests send first and receive last.
+struct Schedule : Hypercube {
   /// A packet to or from a peer, in one of the receiver's steps; no peer: nothing moves.
   struct Message {
     int peer = -1;

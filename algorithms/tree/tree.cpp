@@ -1,0 +1,65 @@
+#include "algorithms/building_blocks/channel_algorithm.hpp"
+#include "algorithms/tree/kernel.hpp"
+
+namespace plait::tree {
+namespace {
+
+class DoubleTree final : public ChannelAlgorithm {
+ public:
+  std::string_view name() const override { return "tree"; }
+  std::string_view summary() const override {
+    return "partial sums go up a binary tree and results come down, in pieces; half of the blocks use a second tree";
+  }
+
+  Resources resources(const Topology&) const override { return {}; }
+
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
+    if (topology.backend == BackendKind::host) return {{.blocks = topology.units, .threads = topology.block_threads}};
+    const unsigned threads = topology.block_threads;
+    std::vector<LaunchShape> shapes;
+    for (const unsigned limit : {topology.units, topology.units / 2, topology.units / 4}) {  // registers allow one a unit
+      const unsigned most = std::clamp(limit, 2u, max_blocks);
+      const unsigned blocks = blocks_for(call.bytes(), std::size_t{threads} * 16 * 2, most);
+      shapes.push_back({(blocks + 1) / 2 * 2, threads});  // as many in each tree
+    }
+    return shapes;
+  }
+
+  /// A rank sends twice the message (kernel.hpp). Before that, the first piece pays for each level a hop up and one down: each a signal and
+  /// the first loads of a slot, and together three quarters of what a rank sends in a step (up once, down twice, out of four).
+  double estimate(const Call& call, const Topology& topology) const override {
+    const int depth = Place::height(topology.ranks);
+    const LaunchShape shape = shapes(call, topology).front();
+    const Parts stripes = stripes_of(call, shape);
+    const double pieces = std::max(pieces_of(stripes, shape, topology).count(stripes.at(0)), 1u);
+    const double sending = topology.ranks == 1 ? 0 : 2.0 * static_cast<double>(call.bytes()) / topology.push_bandwidth;
+    return topology.launch_us + 2 * depth * 1.5 * topology.signal_us + sending * (1 + 0.75 * depth / pieces);
+  }
+
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
+    shape.blocks = std::min(shape.blocks, max_blocks);
+    const Parts stripes = stripes_of(call, shape);
+    const Args args{.channels = channels(context, Steps::slots),
+                    .send = buffers.send,
+                    .recv = buffers.recv,
+                    .count = call.count,
+                    .stripes = stripes,
+                    .pieces = pieces_of(stripes, shape, context.topology()),
+                    .relatives = {Relatives::of({context.rank(), context.ranks(), 0}), Relatives::of({context.rank(), context.ranks(), 1})},
+                    .reduction = reduction_of(call, context.topology())};
+    context.launch(name(), call.type, shape, args);
+  }
+
+ private:
+  static Parts stripes_of(const Call& call, const LaunchShape& shape) {
+    return Parts::of(call.bytes(), shape.blocks, stripe_grain(shape.threads));
+  }
+  static Pieces pieces_of(const Parts& stripes, const LaunchShape& shape, const Topology& topology) {
+    return Pieces::of(stripes.each, 8, stripe_grain(shape.threads), channel_bytes(topology) / Steps::slots);
+  }
+};
+
+const AlgorithmRegistration<DoubleTree> registration;
+
+}  // namespace
+}  // namespace plait::tree
