@@ -28,6 +28,7 @@ class PlaitContender final : public Contender {
     call.op = task.op;
     call.count = task.count;
     call.symmetric = memory() == Memory::symmetric;
+    call.in_place = call.symmetric && task.in_place();
     call.scale = task.scale;
     return comm_.chosen(call, call_options_);
   }

@@ -15,12 +15,12 @@ struct Table {
 constexpr std::array<Table, 2> h200 = {{
     {2,
      "0-512K=oneshot_ll;"
-     "512K-40M=twoshot;40M-160M=twoshot_push;160M-=copy_engine;"
+     "512K-40M=twoshot;160M- out=copy_engine;40M-=twoshot_push;"
      "512K-6M=twoshot_ll16;6M-=ring"},
     {4,
-     "0-112K=oneshot_ll;112K-640K=twoshot_ll16;"
-     "640K-40M=flash;40M-80M=twoshot_push;80M-=copy_engine;"
-     "640K-3M=twoshot_ll16;3M-=stream"},
+     "0-112K=oneshot_ll;112K-512K=twoshot_ll;"
+     "512K-40M=flash;80M- out=copy_engine;40M-=twoshot_push;"
+     "512K-3M=twoshot_ll16;3M-=stream"},
 }};
 
 }  // namespace

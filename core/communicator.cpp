@@ -65,7 +65,7 @@ class CommunicatorState {
   struct CallHash {
     std::size_t operator()(const Call& call) const noexcept {
       const auto facts = (static_cast<std::size_t>(call.collective) << 16) | (static_cast<std::size_t>(call.type) << 8) |
-                         (static_cast<std::size_t>(call.op) << 1) | std::size_t{call.symmetric};
+                         (static_cast<std::size_t>(call.op) << 2) | (std::size_t{call.in_place} << 1) | std::size_t{call.symmetric};
       return (call.count * 0x9e3779b97f4a7c15u) ^ facts;
     }
   };
@@ -106,6 +106,7 @@ void CommunicatorState::locate(Call& call, Buffers& buffers) const {
   const auto send = heap.find(buffers.send, call.bytes()), recv = heap.find(buffers.recv, call.bytes());
   if (!send || !recv) return;
   call.symmetric = true;
+  call.in_place = buffers.send == buffers.recv;
   buffers.send_window = send->view().at(static_cast<std::size_t>(static_cast<const std::byte*>(buffers.send) - send->local()));
   buffers.recv_range = &recv->range();
   buffers.recv_offset = static_cast<std::size_t>(static_cast<std::byte*>(buffers.recv) - recv->local());

@@ -45,9 +45,10 @@ class RuleParser {
       }
       rest.remove_prefix(colon + 1);
     }
-    Rule rule{collective, 0, std::numeric_limits<std::size_t>::max(), {}};
+    Rule rule{collective, 0, std::numeric_limits<std::size_t>::max(), {}, {}};
     if (const auto equals = rest.find('='); equals != std::string_view::npos) {
-      parse_range(trim(rest.substr(0, equals)), rule);
+      const std::string_view range = parse_place(trim(rest.substr(0, equals)), rule);
+      if (!range.empty() || !rule.in_place) parse_range(range, rule);
       rest.remove_prefix(equals + 1);
     }
     rule.algorithm = trim(rest);
@@ -58,6 +59,14 @@ class RuleParser {
   }
 
  private:
+  /// What is left of the range.
+  static std::string_view parse_place(std::string_view range, Rule& rule) {
+    const auto space = range.find_last_of(" \t");
+    const std::string_view last = space == std::string_view::npos ? range : range.substr(space + 1);
+    if (last != "in" && last != "out") return range;
+    rule.in_place = last == "in";
+    return trim(range.substr(0, range.size() - last.size()));
+  }
   void parse_range(std::string_view range, Rule& rule) {
     const auto dash = range.find('-');
     if (dash == std::string_view::npos) refuse(fmt::format("\"{}\" is not a range such as 0-64K or 8M-", range));
@@ -96,7 +105,8 @@ RuleList::RuleList(std::string_view text, std::string_view source) {
 
 const Rule* RuleList::match(const Call& call, const std::function<bool(const Rule&)>& serves) const {
   const auto rule = std::find_if(rules_.begin(), rules_.end(), [&](const Rule& r) {
-    return r.collective == call.collective && call.bytes() >= r.from && call.bytes() < r.to && serves(r);
+    return r.collective == call.collective && call.bytes() >= r.from && call.bytes() < r.to &&
+           r.in_place.value_or(call.in_place) == call.in_place && serves(r);
   });
   return rule == rules_.end() ? nullptr : &*rule;
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,15 +16,16 @@ namespace plait {
 struct Rule {
   Collective collective;
   std::size_t from, to;
+  std::optional<bool> in_place;  // of symmetric memory; none: either
   std::string algorithm;
 };
 
 /// An ordered list of rules; of those that match a call, the first counts whose algorithm can serve it.
 ///
-/// Grammar: rules separated by `;`. A rule is `[collective:][range=]algorithm`. A collective holds for the rules after it too, until
-/// another is named; before the first it is all_reduce. A range is `from-to` in bytes with suffixes K M G, `to` excluded; without `to` it
-/// has no end; without a range it is every size. The name of a policy stands for its rules. Example:
-/// `all_reduce:0-64K=oneshot_ll;64K-8M=twoshot;8M-=ring`.
+/// Grammar: rules separated by `;`. A rule is `[collective:][[range] [in|out]=]algorithm`. A collective holds for the rules after it too,
+/// until another is named; before the first it is all_reduce. A range is `from-to` in bytes with suffixes K M G, `to` excluded; without
+/// `to` it has no end; without a range it is every size. `in` is for calls in place in symmetric memory only, `out` for all others only.
+/// The name of a policy stands for its rules. Example: `all_reduce:0-64K=oneshot_ll;64K-8M=twoshot;8M-=ring`.
 class RuleList {
  public:
   RuleList() = default;

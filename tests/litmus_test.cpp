@@ -26,7 +26,7 @@ class Litmus : public testing::TestWithParam<std::tuple<Mode, std::uint32_t>> {
   static std::uint32_t rounds() {
     if (const char* wanted = std::getenv("PLAIT_LITMUS_ROUNDS"); wanted != nullptr)
       return static_cast<std::uint32_t>(std::strtoul(wanted, nullptr, 10));
-    return target() != BackendKind::host ? 50'000 : under_tsan ? 100 : 2'000;
+    return target() != BackendKind::host ? 5'000 : under_tsan ? 100 : 2'000;
   }
 
   /// A GPU's blocks all run at once; the host's may run one after the other.

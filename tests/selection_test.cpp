@@ -167,6 +167,15 @@ TEST_F(Selection, TheFirstRuleThatServesCounts) {
   EXPECT_EQ(chosen(5000), "fake_twin");
 }
 
+TEST_F(Selection, RulesForCallsInPlaceOrOut) {
+  const ScopedEnvironment environment("PLAIT_ALGO", "0-1K out=fake_small;in=fake_twin;fake_large");
+  Call inside = call(1000);
+  inside.symmetric = inside.in_place = true;
+  EXPECT_EQ(selector().choose(inside, {}).algorithm->name(), "fake_twin");
+  EXPECT_EQ(chosen(1000), "fake_small");
+  EXPECT_EQ(chosen(2000), "fake_large");
+}
+
 /// The thresholds of the sources, with the real algorithms.
 class Policies : public testing::Test {
  protected:

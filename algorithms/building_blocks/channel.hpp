@@ -59,7 +59,7 @@ struct Channels {
     const int lane = peer - owner - 1 + (peer < owner ? ranks : 0);
     return (block * ways + way) * static_cast<unsigned>(ranks - 1) + static_cast<unsigned>(lane);
   }
-  static constexpr std::size_t count(int ranks) { return std::size_t{max_blocks} * ways * static_cast<unsigned>(ranks - 1); }
+  static constexpr std::size_t count(int ranks, unsigned blocks) { return std::size_t{blocks} * ways * static_cast<unsigned>(ranks - 1); }
 };
 
 /// One block's ends of its channels; `k` numbers the call's pieces of the channel.

@@ -11,7 +11,7 @@ namespace plait {
 class ChannelAlgorithm : public AllReduceAlgorithm {
  public:
   SharedResources shared(const Topology& topology) const final {
-    const std::size_t channels = Channels::count(topology.ranks);
+    const std::size_t channels = Channels::count(topology.ranks, blocks(topology));
     return {.name = "channels",
             .resources = {.scratch_bytes = channels * channel_bytes(topology),
                           .signals = channels * sizeof(ChannelSignals) / sizeof(std::uint32_t),
@@ -20,6 +20,12 @@ class ChannelAlgorithm : public AllReduceAlgorithm {
 
  protected:
   static constexpr unsigned max_blocks = Channels::max_blocks;
+
+  /// Blocks that have channels: fewer where scratch memory is small.
+  static unsigned blocks(const Topology& topology) {
+    return slots_within(topology.scratch_limit / 2, std::max<std::size_t>(Channels::count(topology.ranks, 1), 1) * least_bytes, 8,
+                        max_blocks);
+  }
 
   /// A rank's channels, each cut into `slots` slots.
   static Channels channels(const LaunchContext& context, std::uint32_t slots) {
@@ -34,10 +40,13 @@ class ChannelAlgorithm : public AllReduceAlgorithm {
 
   /// Half of the scratch memory for all channels; 4 KB to 256 KB each, so that up to 16 slots are whole packs.
   static std::uint32_t channel_bytes(const Topology& topology) {
-    constexpr std::size_t grain = 4096, most = 64;
-    const std::size_t each = topology.scratch_limit / 2 / std::max<std::size_t>(Channels::count(topology.ranks), 1);
-    return static_cast<std::uint32_t>(grain * std::clamp<std::size_t>(each / grain, 1, most));
+    constexpr std::size_t most = 64;
+    const std::size_t each = topology.scratch_limit / 2 / std::max<std::size_t>(Channels::count(topology.ranks, blocks(topology)), 1);
+    return static_cast<std::uint32_t>(least_bytes * std::clamp<std::size_t>(each / least_bytes, 1, most));
   }
+
+ private:
+  static constexpr std::size_t least_bytes = 4096;  // of a channel
 };
 
 }  // namespace plait

@@ -33,7 +33,7 @@ class HalvingDoubling final : public ChannelAlgorithm {
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
-    shape.blocks = std::min(shape.blocks, max_blocks);
+    shape.blocks = std::min(shape.blocks, blocks(context.topology()));
     const Channels own = channels(context, Schedule::slots);
     const std::size_t grain = stripe_grain(shape.threads);
     const Parts stripes = Parts::of(call.bytes(), shape.blocks, grain);

@@ -27,7 +27,7 @@ class PushAlgorithm : public ChannelAlgorithm {
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
-    shape.blocks = std::min(shape.blocks, max_blocks);
+    shape.blocks = std::min(shape.blocks, blocks(context.topology()));
     const Channels own = channels(context, Plan::slots);
     const Args args{.channels = own,
                     .send = buffers.send,

@@ -38,7 +38,7 @@ DeviceInfo describe(int ordinal) {
           .max_block_threads = gpu::max_threads,
           .memory = properties.totalGlobalMem,
           .wide_packets = true,
-          .launch_us = 0.2,
+          .launch_us = properties.major >= 9 ? 0.2 : 0.5,  // early starts (instantiate.cuh) are for sm_90 and newer
           .hop_us = 1.2,
           .signal_us = 2.5,
           .link_bandwidth = bandwidth,

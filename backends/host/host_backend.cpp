@@ -186,7 +186,7 @@ class HostBackend final : public Backend {
       .hop_us = 0.2,
       .signal_us = 0.1,
       .link_bandwidth = 10e3,
-      .push_bandwidth = 10e3,
+      .push_bandwidth = 8e3,  // through slots: once more through memory
       .packet_bandwidth = 0.9e3,
       .copy_us = 0.2,
       .copy_bandwidth = 10e3,

@@ -8,7 +8,7 @@
 namespace plait::info {
 namespace {
 
-constexpr std::size_t default_scratch = std::size_t{64} << 20;  // of PLAIT_SCRATCH_BYTES
+constexpr std::size_t default_scratch = std::size_t{128} << 20;  // of PLAIT_SCRATCH_BYTES
 constexpr std::size_t example_bytes = std::size_t{1} << 20;
 
 Coverage coverage(const Algorithm& algorithm, const Topology& topology, bool symmetric) {
@@ -61,12 +61,15 @@ Topology topology_of(const std::vector<BackendFacts>& backends, int ranks) {
   topology.units = device.units;
   topology.block_threads = device.block_threads;
   topology.max_block_threads = device.max_block_threads;
+  topology.wide_packets = device.wide_packets;
+  topology.line_threads = device.line_threads;
   topology.scratch_limit = environment_bytes("PLAIT_SCRATCH_BYTES", default_scratch);
   topology.launch_us = device.launch_us;
   topology.hop_us = device.hop_us;
   topology.signal_us = device.signal_us;
   topology.packet_bandwidth = device.packet_bandwidth;
   topology.bandwidth = device.link_bandwidth;
+  topology.push_bandwidth = device.push_bandwidth;
   topology.copy_us = device.copy_us;
   topology.copy_bandwidth = device.copy_bandwidth;
   return topology;

@@ -133,7 +133,8 @@ std::string Case::describe() const {
 
 bool is_served(const Communicator& comm, const Case& c) {
   if (c.algorithm.empty() || c.count == 0) return true;
-  const Call call{.type = c.type, .op = c.op, .count = c.count, .symmetric = c.symmetric, .scale = c.scale};
+  const Call call{
+      .type = c.type, .op = c.op, .count = c.count, .symmetric = c.symmetric, .in_place = c.symmetric && c.in_place, .scale = c.scale};
   const std::string line = "  " + c.algorithm + " ";
   const std::string text = comm.explain(call);  // lists all algorithms, each with an estimate or the reason why not
   const auto start = text.find('\n' + line);
