@@ -50,8 +50,8 @@ class FlaggedAlgorithm : public AllReduceAlgorithm {
   /// A sixteenth of the scratch memory for each algorithm of this kind.
   FlaggedLayout layout(const Topology& topology) const {
     FlaggedLayout one{.slots = 1, .lanes = lanes(topology)};
-    const std::uint32_t most = unit_.name == UnitKind::line ? 64 : 512;
-    one.slots = slots_within(topology.scratch_limit / 16, one.units(max_blocks) * unit_.slot_bytes, most / 64, most);
+    const std::uint32_t most = unit_.name == UnitKind::line ? 64 : unit_.name == UnitKind::wide_packet ? 256 : 512;
+    one.slots = slots_within(topology.scratch_limit / 16, one.units(max_blocks) * unit_.slot_bytes, std::max(most / 128, 1u), most);
     return one;
   }
 
