@@ -24,9 +24,9 @@ struct DeviceInfo {
   unsigned units = 1;          // multiprocessors; blocks that run at once on the host
   unsigned block_threads = 1;  // threads a block that kernels should use unless they know better
   unsigned max_block_threads = 64;
-  std::size_t memory = 0;  // bytes
+  std::size_t memory = 0;     // bytes
   bool wide_packets = false;  // whether it has WidePackets (backends/device.hpp)
-  int line_threads = 0;    // that move a Line to a peer and back in one access (backends/device.hpp); 0 if none can
+  int line_threads = 0;       // that move a Line to a peer and back in one access (backends/device.hpp); 0 if none can
   // Model of the links, for estimates; measured on the machines that docs/tuning.md names.
   double launch_us = 0;         // from one kernel to the next in a graph
   double hop_us = 0;            // a packet, one way, until it has been read

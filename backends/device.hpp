@@ -44,7 +44,8 @@ PLAIT_DEVICE PacketElements<T> from_packet(PacketData data) {
   return bits_as<PacketElements<T>>(data);
 }
 
-/// 24 bytes of data in two accesses of 16 bytes, each atomic and with a flag of its own, where the target has such: three quarters are data.
+/// 24 bytes of data in two accesses of 16 bytes, each atomic and with a flag of its own, where the target has such: three quarters are
+/// data.
 struct alignas(32) WidePacket {
   std::uint32_t word[8];  // data, data, data, flag, data, data, data, flag
 };
@@ -116,7 +117,7 @@ concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint
   dev.put(packet, data, 1u);
   { dev.get(packets, received, 3u, 1u, peers) } -> std::same_as<bool>;
   { D::has_wide_packets } -> std::convertible_to<bool>;  // with them, also put(WidePacket*, WidePacketData, flag) and its get
-  { D::line_threads } -> std::convertible_to<int>;  // with lines, also put(Line*, LineShare<16 / line_threads>, flag) and its get
+  { D::line_threads } -> std::convertible_to<int>;       // with lines, also put(Line*, LineShare<16 / line_threads>, flag) and its get
 };
 
 /// Call counter of a block, kept in device memory so that a captured launch advances it at every replay. Zeroed memory means "no call yet".

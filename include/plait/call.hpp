@@ -25,9 +25,9 @@ struct Call {
 struct CallOptions {
   std::string algorithm{};  // a name of the registry or of a policy; empty: chosen. Error(invalid_argument) if unknown, Error(unsupported)
                             // if it can't serve the call
-  double scale = 1;      // factor of premul_sum
-  unsigned blocks = 0;   // of the launch; 0: the algorithm's own choice
-  unsigned threads = 0;  // a block; 0: the algorithm's own choice
+  double scale = 1;         // factor of premul_sum
+  unsigned blocks = 0;      // of the launch; 0: the algorithm's own choice
+  unsigned threads = 0;     // a block; 0: the algorithm's own choice
 };
 
 }  // namespace plait
