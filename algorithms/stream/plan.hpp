@@ -23,7 +23,8 @@ struct Plan {
     plan.stripes = Parts::of(plan.slices.each, blocks, grain);
     // A few pieces a stripe, so that their ways overlap; but not so small that a step's fixed cost shows.
     const std::size_t quarter = Parts::of(plan.stripes.each, 4, grain).each;
-    plan.piece_bytes = static_cast<std::uint32_t>(quarter < grain ? grain : quarter < slot_bytes ? quarter : slot_bytes);
+    const std::size_t wanted = quarter < grain ? grain : quarter;
+    plan.piece_bytes = wanted < slot_bytes ? static_cast<std::uint32_t>(wanted) : slot_bytes;
     plan.lag = plan.stripes.each > 3 * std::size_t{plan.piece_bytes} ? 2 : 1;
     plan.has_results = !everywhere;
     return plan;
