@@ -54,7 +54,7 @@ class Words {
  public:
   static constexpr std::size_t pack_bytes = 16;
   static constexpr bool has_wide_packets = Isa::has_wide_packets;
-  static constexpr int line_threads = 0;  // not yet: a line of eight threads was seen torn (docs/algorithms/twoshot_ll.md)
+  static constexpr int line_threads = 0;  // not yet: eight threads of a warp do not stay in step (docs/algorithms/twoshot_ll.md)
 
   /// Asks whether an earlier call has given up: then this one must send nothing that its peers take for that call's. The answer is on its
   /// way while the kernel loads its epoch, so it costs no time.
