@@ -108,21 +108,22 @@ class Stream {
   PLAIT_DEVICE int slice_for(int peer) const { return a_.plan.has_results ? peer : 0; }
   PLAIT_DEVICE int peer_at(unsigned i) const { return rank_after(rank_, static_cast<int>(i) + 1, ranks_); }
 
-  /// Calls body(what, peer) for the four counters of each peer, spread over the block's threads.
+  /// Calls body(way, peer, sending, k) for both ends of the channels that are used in step j, with their piece; spread over the threads.
   template <class Body>
-  PLAIT_DEVICE void for_each_counter(bool gathers, Body body) {
+  PLAIT_DEVICE void for_each_end(std::uint32_t j, bool gathers, Body body) {
     const auto peers = static_cast<unsigned>(ranks_ - 1);
-    for (unsigned i = dev_.thread(); i < (gathers ? 4 : 2) * peers; i += dev_.threads()) body(i / peers, peer_at(i % peers));
+    for (unsigned i = dev_.thread(); i < (gathers ? 4 : 2) * peers; i += dev_.threads()) {
+      const unsigned way = i / peers / 2;
+      const bool sending = i / peers % 2 == 0;
+      const std::uint32_t k = j - (way + (sending ? 0 : 1)) * a_.plan.lag;
+      if (k < pieces_) body(way, peer_at(i % peers), sending, k);
+    }
   }
 
   PLAIT_DEVICE bool ready(std::uint32_t j, bool gathers) {
-    const std::uint32_t lag = a_.plan.lag;
     bool ok = true;
-    for_each_counter(gathers, [&](unsigned what, int peer) {
-      const unsigned way = what / 2;
-      const bool sending = what % 2 == 0;
-      const std::uint32_t k = j - (way + (sending ? 0 : 1)) * lag;
-      if (k >= pieces_ || !ok) return;
+    for_each_end(j, gathers, [&](unsigned way, int peer, bool sending, std::uint32_t k) {
+      if (!ok) return;
       const ChannelWait wait = sending ? channels_.may_send(way, peer, k) : channels_.has_arrived(way, peer, k);
       ok = dev_.wait(wait.word, wait.at_least, {peer, j});
     });
@@ -130,13 +131,8 @@ class Stream {
   }
 
   PLAIT_DEVICE void announce(std::uint32_t j, bool gathers) {
-    const std::uint32_t lag = a_.plan.lag;
     dev_.sync();  // all threads have written what is published, and read what is consumed
-    for_each_counter(gathers, [&](unsigned what, int peer) {
-      const unsigned way = what / 2;
-      const bool sending = what % 2 == 0;
-      const std::uint32_t k = j - (way + (sending ? 0 : 1)) * lag;
-      if (k >= pieces_) return;
+    for_each_end(j, gathers, [&](unsigned way, int peer, bool sending, std::uint32_t k) {
       const ChannelSignal signal = sending ? channels_.publish(way, peer, k) : channels_.consume(way, peer, k);
       dev_.signal(signal.word, signal.value);
     });
@@ -144,9 +140,9 @@ class Stream {
 
   PLAIT_DEVICE void finish(bool gathers) {
     dev_.sync();  // all threads have read the counters
-    for_each_counter(gathers, [&](unsigned what, int peer) {
-      if (what % 2 == 0) channels_.advance(what / 2, peer, pieces_, pieces_);
-    });
+    const auto peers = static_cast<unsigned>(ranks_ - 1);
+    for (unsigned i = dev_.thread(); i < (gathers ? 2 : 1) * peers; i += dev_.threads())
+      channels_.advance(i / peers, peer_at(i % peers), pieces_, pieces_);
     if constexpr (R == Results::outputs) {
       const std::uint32_t epoch = a_.epochs[dev_.block()] + 1;
       if (!block_barrier(dev_, a_.signals, rank_, ranks_, epoch)) return;
@@ -156,6 +152,16 @@ class Stream {
 
   template <int Ranks>
   PLAIT_DEVICE void scatter(std::uint32_t k) {
+    exchange<Ranks, true>(k);
+  }
+  template <int Ranks>
+  PLAIT_DEVICE void gather(std::uint32_t k) {
+    exchange<Ranks, false>(k);
+  }
+
+  /// Piece k of all peers' slices: from the input to slots, or from slots to the output.
+  template <int Ranks, bool ToSlots>
+  PLAIT_DEVICE void exchange(std::uint32_t k) {
     for_peers<Ranks>([&]<int Peers>(unsigned first) {
       const P* from[Peers];
       P* to[Peers];
@@ -165,43 +171,26 @@ class Stream {
       for (int s = 0; s < Peers; ++s) {
         const int peer = peer_at(first + static_cast<unsigned>(s));
         range[s] = piece(slice_for(peer), k);
-        from[s] = in_.packs() + range[s].begin;
-        to[s] = channels_.template outgoing<P>(scattering, peer, k);
-        whole = whole && range[s].end <= in_.whole();
+        if constexpr (ToSlots) {
+          from[s] = in_.packs() + range[s].begin;
+          to[s] = channels_.template outgoing<P>(scattering, peer, k);
+          whole = whole && range[s].end <= in_.whole();
+        } else {
+          from[s] = channels_.template incoming<P>(gathering, peer, k);
+          to[s] = out_.packs() + range[s].begin;
+          whole = whole && range[s].end <= out_.whole();
+        }
       }
-      if (whole) {
-        copy_whole(from, to, range);
-      } else {
-        PLAIT_UNROLL
-        for (int s = 0; s < Peers; ++s)
-          for (std::size_t i = range[s].begin + dev_.thread(); i < range[s].end; i += dev_.threads())
-            dev_.store(to[s] + (i - range[s].begin), in_.load(dev_, i));
-      }
-    });
-  }
-
-  template <int Ranks>
-  PLAIT_DEVICE void gather(std::uint32_t k) {
-    for_peers<Ranks>([&]<int Peers>(unsigned first) {
-      const P* from[Peers];
-      P* to[Peers];
-      Range range[Peers];
-      bool whole = true;
+      if (whole) return copy_whole(from, to, range);
       PLAIT_UNROLL
       for (int s = 0; s < Peers; ++s) {
-        const int peer = peer_at(first + static_cast<unsigned>(s));
-        range[s] = piece(peer, k);
-        from[s] = channels_.template incoming<P>(gathering, peer, k);
-        to[s] = out_.packs() + range[s].begin;
-        whole = whole && range[s].end <= out_.whole();
-      }
-      if (whole) {
-        copy_whole(from, to, range);
-      } else {
-        PLAIT_UNROLL
-        for (int s = 0; s < Peers; ++s)
-          for (std::size_t i = range[s].begin + dev_.thread(); i < range[s].end; i += dev_.threads())
+        for (std::size_t i = range[s].begin + dev_.thread(); i < range[s].end; i += dev_.threads()) {
+          if constexpr (ToSlots) {
+            dev_.store(to[s] + (i - range[s].begin), in_.load(dev_, i));
+          } else {
             out_.store(dev_, i, dev_.load(from[s] + (i - range[s].begin)));
+          }
+        }
       }
     });
   }
@@ -227,13 +216,17 @@ class Stream {
     for (std::uint32_t i = dev_.thread(); i < most; i += unroll * dev_.threads()) {
       P packs[Peers][unroll];
       PLAIT_UNROLL
-      for (int s = 0; s < Peers; ++s) PLAIT_UNROLL
-      for (int u = 0; u < unroll; ++u)
-        if (i + u * dev_.threads() < range[s].size()) packs[s][u] = dev_.load(from[s] + i + u * dev_.threads());
+      for (int s = 0; s < Peers; ++s) {
+        PLAIT_UNROLL
+        for (int u = 0; u < unroll; ++u)
+          if (i + u * dev_.threads() < range[s].size()) packs[s][u] = dev_.load(from[s] + i + u * dev_.threads());
+      }
       PLAIT_UNROLL
-      for (int s = 0; s < Peers; ++s) PLAIT_UNROLL
-      for (int u = 0; u < unroll; ++u)
-        if (i + u * dev_.threads() < range[s].size()) dev_.store(to[s] + i + u * dev_.threads(), packs[s][u]);
+      for (int s = 0; s < Peers; ++s) {
+        PLAIT_UNROLL
+        for (int u = 0; u < unroll; ++u)
+          if (i + u * dev_.threads() < range[s].size()) dev_.store(to[s] + i + u * dev_.threads(), packs[s][u]);
+      }
     }
   }
 
@@ -277,8 +270,10 @@ class Stream {
   PLAIT_DEVICE void reduce_whole(const P* const (&from)[Ranks], P* const (&to)[Ranks], std::uint32_t i) {
     P packs[Ranks][Unroll];
     PLAIT_UNROLL
-    for (int r = 0; r < Ranks; ++r) PLAIT_UNROLL
-    for (int u = 0; u < Unroll; ++u) packs[r][u] = dev_.load(from[r] + i + u * dev_.threads());
+    for (int r = 0; r < Ranks; ++r) {
+      PLAIT_UNROLL
+      for (int u = 0; u < Unroll; ++u) packs[r][u] = dev_.load(from[r] + i + u * dev_.threads());
+    }
     using Sum = decltype(reducer_.start(packs[0][0]));
     Sum sum[Unroll];
     PLAIT_UNROLL
