@@ -56,6 +56,10 @@ struct WidePacketData {
 /// 120 bytes of data and their flag in one access of 128 bytes, where the target can do that: a packet with little overhead ("LL128" of
 /// NCCL). `D::line_threads` consecutive threads of a block, the first a multiple of their number, write or read a line together; each has
 /// an equal share of its 16 words, and the last one's last word is the flag. 0 where the target has no lines.
+///
+/// `D::line_group` threads, a multiple of that, stay together: all of them call `put` and `get` in the same order, each for its line, so a
+/// group must not part at a condition that differs between its lines. Who has no line says so (`live`, `wanted`), and nothing is accessed
+/// for it. A block of threads is a multiple of the group.
 struct alignas(128) Line {
   std::uint64_t word[16];
 };
@@ -117,7 +121,8 @@ concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint
   dev.put(packet, data, 1u);
   { dev.get(packets, received, 3u, 1u, peers) } -> std::same_as<bool>;
   { D::has_wide_packets } -> std::convertible_to<bool>;  // with them, also put(WidePacket*, WidePacketData, flag) and its get
-  { D::line_threads } -> std::convertible_to<int>;       // with lines, also put(Line*, LineShare<16 / line_threads>, flag) and its get
+  { D::line_threads } -> std::convertible_to<int>;  // with lines, also put(Line*, LineShare<16 / line_threads>, flag, live) and its get
+  { D::line_group } -> std::convertible_to<int>;
 };
 
 /// Call counter of a block, kept in device memory so that a captured launch advances it at every replay. Zeroed memory means "no call yet".

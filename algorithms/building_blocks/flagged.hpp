@@ -3,9 +3,14 @@
 // A unit is that piece: a packet (8 bytes of data in 16, a thread's own), a wide packet (24 in 32, where the target has them) or a line
 // (120 bytes in 128, where the target has lines: several threads move it together). Kernels are templates over it. Data is counted in words
 // of 8 bytes; the last one of a message may be partial.
+//
+// Threads that move lines stay together in groups: each of a group's threads takes part in every access of the group, also for a unit that
+// the message does not have (backends/device.hpp says why). So loops over units go on as long as one of the group has a unit, and what they
+// call is told whether this thread's unit is `live`. With packets a group is one thread, and always live.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "backends/device.hpp"
 
@@ -28,6 +33,7 @@ struct PacketUnit {
   using Slot = Packet;
   using Share = PacketData;               // what a thread holds of a unit
   static constexpr unsigned threads = 1;  // that move a unit
+  static constexpr unsigned group = 1;    // threads that stay together
   static constexpr unsigned words = 1;    // of data in a unit
   static constexpr int share_words = 1;   // words a thread holds, flag included
 
@@ -39,6 +45,7 @@ struct WideUnit {
   using Slot = WidePacket;
   using Share = WidePacketData;
   static constexpr unsigned threads = 1;
+  static constexpr unsigned group = 1;
   static constexpr unsigned words = 3;
   static constexpr int share_words = 3;
 
@@ -50,6 +57,7 @@ template <class D>
 struct LineUnit {
   using Slot = Line;
   static constexpr unsigned threads = D::line_threads;
+  static constexpr unsigned group = D::line_group;
   static constexpr unsigned words = 15;
   static constexpr int share_words = 16 / static_cast<int>(threads);
   using Share = LineShare<share_words>;
@@ -57,31 +65,46 @@ struct LineUnit {
   PLAIT_DEVICE static PacketData& word(Share& share, int i) { return share.word[i]; }
 };
 
-/// A unit's data as it is in a message: this thread's words of it.
+/// This thread's way through units, and its words of each.
 template <class Unit, class T>
 class Units {
  public:
   using Elements = PacketElements<T>;
+  using Share = typename Unit::Share;
+  using Slot = typename Unit::Slot;
 
-  PLAIT_DEVICE explicit Units(unsigned thread) : lane_(Unit::threads == 1 ? 0 : thread % Unit::threads) {}
+  PLAIT_DEVICE explicit Units(unsigned thread)
+      : lane_(Unit::threads == 1 ? 0 : thread % Unit::threads), in_group_(Unit::group == 1 ? 0 : thread % Unit::group / Unit::threads) {}
 
   /// Which unit of every `threads / Unit::threads` this thread works on first.
   PLAIT_DEVICE static unsigned first(unsigned thread) { return thread / Unit::threads; }
   PLAIT_DEVICE static unsigned step(unsigned threads) { return threads / Unit::threads; }
 
+  /// Of the units below `end`: whether one of this thread's group has one yet when this thread is at i, and whether i is one.
+  PLAIT_DEVICE bool group_has(std::uint32_t i, std::uint32_t end) const { return i - in_group_ < end; }
+  PLAIT_DEVICE static bool live(std::uint32_t i, std::uint32_t end) { return Unit::group == 1 || i < end; }
+
   template <class D>
-  PLAIT_DEVICE typename Unit::Share load(D& dev, const Packs<const T, packet_bytes>& message, std::size_t unit) const {
-    typename Unit::Share share{};
+  PLAIT_DEVICE Share load(D& dev, const Packs<const T, packet_bytes>& message, std::size_t unit, bool live) const {
+    Share share{};
     PLAIT_UNROLL
     for (int i = 0; i < Unit::share_words; ++i)
-      if (is_data(i)) Unit::word(share, i) = to_packet<T>(message.load(dev, index(unit, i)));
+      if (live && is_data(i)) Unit::word(share, i) = to_packet<T>(message.load(dev, index(unit, i)));
     return share;
   }
   template <class D>
-  PLAIT_DEVICE void store(D& dev, const Packs<T, packet_bytes>& message, std::size_t unit, typename Unit::Share& share) const {
+  PLAIT_DEVICE void store(D& dev, const Packs<T, packet_bytes>& message, std::size_t unit, Share& share, bool live) const {
     PLAIT_UNROLL
     for (int i = 0; i < Unit::share_words; ++i)
-      if (is_data(i)) message.store(dev, index(unit, i), from_packet<T>(Unit::word(share, i)));
+      if (live && is_data(i)) message.store(dev, index(unit, i), from_packet<T>(Unit::word(share, i)));
+  }
+  template <class D>
+  PLAIT_DEVICE static void put(D& dev, Slot* slot, const Share& share, std::uint32_t flag, bool live) {
+    if constexpr (std::is_same_v<Slot, Line>) {
+      dev.put(slot, share, flag, live);
+    } else {
+      if (live) dev.put(slot, share, flag);
+    }
   }
 
  private:
@@ -92,7 +115,8 @@ class Units {
     return unit * Unit::words + lane_ * Unit::share_words + static_cast<unsigned>(i);
   }
 
-  unsigned lane_;  // of the threads that move a unit
+  unsigned lane_;      // of the threads that move a unit
+  unsigned in_group_;  // this thread's unit, of those of the group
 };
 
 /// The sum of a unit over the ranks, in the order of ranks.

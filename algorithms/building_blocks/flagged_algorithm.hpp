@@ -41,16 +41,17 @@ class FlaggedAlgorithm : public AllReduceAlgorithm {
     return unit_.name == UnitKind::line ? static_cast<unsigned>(topology.line_threads) : 1;
   }
 
-  /// Of a whole warp's worth, so that the threads of a line are there.
-  unsigned whole_units(unsigned threads, const Topology& topology) const {
-    const unsigned each = threads_a_unit(topology);
-    return (threads + each - 1) / each * each;
+  /// Where several threads move a unit, a whole number of groups (`D::line_group`), and not more than the target can keep together.
+  unsigned whole_groups(unsigned threads, const Topology& topology) const {
+    if (threads_a_unit(topology) == 1) return threads;
+    constexpr unsigned warp = 32, most = 15;
+    return std::min((threads + warp - 1) / warp, most) * warp;
   }
 
   /// A sixteenth of the scratch memory for each algorithm of this kind.
   FlaggedLayout layout(const Topology& topology) const {
     FlaggedLayout one{.slots = 1, .lanes = lanes(topology)};
-    const std::uint32_t most = unit_.name == UnitKind::line ? 64 : unit_.name == UnitKind::wide_packet ? 256 : 512;
+    const std::uint32_t most = unit_.name == UnitKind::packet ? 512 : 256;
     one.slots = slots_within(topology.scratch_limit / 16, one.units(max_blocks) * unit_.slot_bytes, std::max(most / 128, 1u), most);
     return one;
   }

@@ -20,7 +20,7 @@ class OneshotAlgorithm : public FlaggedAlgorithm {
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
     const Topology& topology = context.topology();
-    shape = {std::min(shape.blocks, max_blocks), whole_units(shape.threads, topology)};
+    shape = {std::min(shape.blocks, max_blocks), whole_groups(shape.threads, topology)};
     const Args args{.scratch = context.grant().scratch,
                     .layout = layout(topology),
                     .send = buffers.send,

@@ -75,13 +75,15 @@ struct Oneshot {
       epoch = epoch.next();
       const auto size = static_cast<unsigned>(stripe.end - begin < a.layout.slots ? stripe.end - begin : a.layout.slots);
 
-      for (unsigned i = first; i < size; i += step)
-        push<All ? Batch : 0>(dev, a, epoch, a.layout.at(dev.block(), epoch, a.rank, i), units.load(dev, send, begin + i));
-
-      for (unsigned i = first; i < size; i += step) {
+      for (unsigned i = first; units.group_has(i, size); i += step) {
+        const bool live = units.live(i, size);
+        push<All ? Batch : 0>(dev, a, epoch, a.layout.at(dev.block(), epoch, a.rank, i), units.load(dev, send, begin + i, live), live);
+      }
+      for (unsigned i = first; units.group_has(i, size); i += step) {
+        const bool live = units.live(i, size);
         Share result;
-        if (!reduce<Batch, All>(dev, a, epoch, a.layout.at(dev.block(), epoch, 0, i), reducer, result)) return;
-        units.store(dev, recv, begin + i, result);
+        if (!reduce<Batch, All>(dev, a, epoch, a.layout.at(dev.block(), epoch, 0, i), live, reducer, result)) return;
+        units.store(dev, recv, begin + i, result, live);
       }
     }
 
@@ -91,14 +93,16 @@ struct Oneshot {
 
   /// `at`: the unit in this rank's lane of every scratch.
   template <int Ranks, Device D>
-  PLAIT_DEVICE static void push(D& dev, const Args& a, Epoch epoch, std::uint32_t at, const Share& mine) {
-    for_each_rank<Ranks>(a.rank, a.ranks,
-                         [&](int peer) { dev.put(reinterpret_cast<Slot*>(a.scratch.peer_ptr(peer)) + at, mine, epoch.value); });
+  PLAIT_DEVICE static void push(D& dev, const Args& a, Epoch epoch, std::uint32_t at, const Share& mine, bool live) {
+    for_each_rank<Ranks>(a.rank, a.ranks, [&](int peer) {
+      Units<Unit, T>::put(dev, reinterpret_cast<Slot*>(a.scratch.peer_ptr(peer)) + at, mine, epoch.value, live);
+    });
   }
 
   /// `at`: the unit in rank 0's lane.
   template <int Batch, bool All, Device D>
-  PLAIT_DEVICE static bool reduce(D& dev, const Args& a, Epoch epoch, std::uint32_t at, const Reducer<T>& reducer, Share& result) {
+  PLAIT_DEVICE static bool reduce(D& dev, const Args& a, Epoch epoch, std::uint32_t at, bool live, const Reducer<T>& reducer,
+                                  Share& result) {
     UnitSum<Unit, T> sum(reducer);
     const Slot* lane = reinterpret_cast<const Slot*>(a.scratch.own) + at;
     for (int begin = 0; begin < (All ? Batch : a.ranks); begin += Batch) {
@@ -111,7 +115,8 @@ struct Oneshot {
         slots[j] = lane + static_cast<unsigned>(begin + j) * a.layout.slots;
         who[j] = {begin + j, epoch.value};
       }
-      if (!dev.get(slots, shares, All ? (1u << Batch) - 1 : (1u << size) - 1, epoch.value, who)) return false;
+      const unsigned wanted = !live ? 0 : All ? (1u << Batch) - 1 : (1u << size) - 1;
+      if (!dev.get(slots, shares, wanted, epoch.value, who)) return false;
       sum.add(begin == 0, shares, size);
     }
     result = sum.result();

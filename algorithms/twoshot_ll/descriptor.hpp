@@ -22,7 +22,7 @@ class TwoshotAlgorithm : public FlaggedAlgorithm {
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
     const Topology& topology = context.topology();
-    shape = {std::min(shape.blocks, max_blocks), whole_units(shape.threads, topology)};
+    shape = {std::min(shape.blocks, max_blocks), whole_groups(shape.threads, topology)};
     const Args args{.scratch = context.grant().scratch,
                     .layout = layout(topology),
                     .send = buffers.send,

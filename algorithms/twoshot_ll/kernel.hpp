@@ -75,7 +75,11 @@ class Twoshot {
     std::uint32_t size, each;
 
     PLAIT_DEVICE std::uint32_t offset(int slice, std::uint32_t i) const { return static_cast<unsigned>(slice) * each + i; }
-    PLAIT_DEVICE bool has(int slice, std::uint32_t i) const { return offset(slice, i) < size; }  // for i < each
+    PLAIT_DEVICE bool has(int slice, std::uint32_t i) const { return i < each && offset(slice, i) < size; }
+    PLAIT_DEVICE std::uint32_t units(int slice) const {
+      const std::uint32_t before = offset(slice, 0);
+      return before >= size ? 0 : size - before < each ? size - before : each;
+    }
     PLAIT_DEVICE std::size_t unit(int slice, std::uint32_t i) const { return begin + offset(slice, i); }
   };
 
@@ -91,10 +95,11 @@ class Twoshot {
       epoch_ = epoch_.next();
       const auto size = static_cast<std::uint32_t>(stripe.end - begin < most ? stripe.end - begin : most);
       const Round round{begin, size, (size + n - 1) / n};
-      for (std::uint32_t i = first; i < round.each; i += step) scatter<All ? Batch : 0>(round, i);
-      for (std::uint32_t i = first; i < round.each && round.has(a_.rank, i); i += step)
-        if (!reduce<Batch, All>(i)) return;
-      for (std::uint32_t i = first; i < round.each; i += step)
+      const std::uint32_t own = round.units(a_.rank);
+      for (std::uint32_t i = first; units_.group_has(i, round.each); i += step) scatter<All ? Batch : 0>(round, i);
+      for (std::uint32_t i = first; units_.group_has(i, own); i += step)
+        if (!reduce<Batch, All>(i, units_.live(i, own))) return;
+      for (std::uint32_t i = first; units_.group_has(i, round.each); i += step)
         if (!gather<Batch, All>(round, i)) return;
     }
     dev_.sync();  // all threads of the block have read the epoch
@@ -104,21 +109,23 @@ class Twoshot {
   template <int Ranks>
   PLAIT_DEVICE void scatter(const Round& round, std::uint32_t i) {
     for_each_rank<Ranks>(a_.rank, a_.ranks, [&](int peer) {
-      if (round.has(peer, i)) dev_.put(slot(peer, a_.rank, i), units_.load(dev_, send_, round.unit(peer, i)), epoch_.value);
+      const bool live = round.has(peer, i);
+      units_.put(dev_, slot(peer, a_.rank, i), units_.load(dev_, send_, round.unit(peer, i), live), epoch_.value, live);
     });
   }
 
   template <int Batch, bool All>
-  PLAIT_DEVICE bool reduce(std::uint32_t i) {
+  PLAIT_DEVICE bool reduce(std::uint32_t i, bool live) {
     UnitSum<Unit, T> sum(reducer_);
     for (int begin = 0; begin < (All ? Batch : a_.ranks); begin += Batch) {
       const int size = All || a_.ranks - begin > Batch ? Batch : a_.ranks - begin;
       Share shares[Batch];
-      if (!receive(begin, 0, i, (1u << size) - 1, shares)) return false;
+      if (!receive(begin, 0, i, live ? (1u << size) - 1 : 0, shares)) return false;
       sum.add(begin == 0, shares, size);
     }
     const Share result = sum.result();
-    for_each_rank<All ? Batch : 0>(a_.rank, a_.ranks, [&](int peer) { dev_.put(slot(peer, a_.ranks + a_.rank, i), result, epoch_.value); });
+    for_each_rank<All ? Batch : 0>(a_.rank, a_.ranks,
+                                   [&](int peer) { units_.put(dev_, slot(peer, a_.ranks + a_.rank, i), result, epoch_.value, live); });
     return true;
   }
 
@@ -132,8 +139,7 @@ class Twoshot {
       Share shares[Batch];
       if (!receive(begin, a_.ranks, i, wanted, shares)) return false;
       PLAIT_UNROLL
-      for (int j = 0; j < Batch; ++j)
-        if ((wanted >> j & 1u) != 0) units_.store(dev_, recv_, round.unit(begin + j, i), shares[j]);
+      for (int j = 0; j < Batch; ++j) units_.store(dev_, recv_, round.unit(begin + j, i), shares[j], (wanted >> j & 1u) != 0);
     }
     return true;
   }

@@ -1,4 +1,5 @@
 // The CUDA target: one device of this process.
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <memory>
@@ -17,6 +18,36 @@ KernelTable<cuda::Target::Kernel>& KernelTable<cuda::Target::Kernel>::instance()
 
 namespace plait::cuda {
 namespace {
+
+/// Whether a GPU reaches its peers through an NVLink switch, which keeps 128-byte writes in one piece; PCIe does not. Where GPUs are linked
+/// to one another directly, some pairs may have PCIe between them: those count as without. Asked of the driver's management library, as
+/// the runtime knows only pairs of GPUs that this process sees. No, if there is no such library.
+bool behind_nvswitch(const char* pci_id) {
+  void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return false;
+  using Device = void*;
+  constexpr int success = 0, a_switch = 2;  // NVML_SUCCESS, NVML_NVLINK_DEVICE_TYPE_SWITCH
+  constexpr unsigned links = 18;            // NVML_NVLINK_MAX_LINKS
+  const auto init = reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"));
+  const auto shutdown = reinterpret_cast<int (*)()>(dlsym(library, "nvmlShutdown"));
+  const auto find = reinterpret_cast<int (*)(const char*, Device*)>(dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2"));
+  const auto link_state = reinterpret_cast<int (*)(Device, unsigned, unsigned*)>(dlsym(library, "nvmlDeviceGetNvLinkState"));
+  const auto other_end = reinterpret_cast<int (*)(Device, unsigned, int*)>(dlsym(library, "nvmlDeviceGetNvLinkRemoteDeviceType"));
+  bool found = false;
+  if (init != nullptr && shutdown != nullptr && find != nullptr && link_state != nullptr && other_end != nullptr && init() == success) {
+    Device device = nullptr;
+    if (find(pci_id, &device) == success)
+      for (unsigned link = 0; link < links && !found; ++link) {
+        unsigned active = 0;
+        int type = -1;
+        found =
+            link_state(device, link, &active) == success && active != 0 && other_end(device, link, &type) == success && type == a_switch;
+      }
+    shutdown();
+  }
+  dlclose(library);
+  return found;
+}
 
 DeviceInfo describe(int ordinal) {
   cudaDeviceProp properties{};
@@ -38,6 +69,7 @@ DeviceInfo describe(int ordinal) {
           .max_block_threads = gpu::max_threads,
           .memory = properties.totalGlobalMem,
           .wide_packets = true,
+          .line_threads = behind_nvswitch(id) ? 8 : 0,
           .launch_us = properties.major >= 9 ? 0.2 : 0.5,  // early starts (instantiate.cuh) are for sm_90 and newer
           .hop_us = 1.2,
           .signal_us = 2.5,

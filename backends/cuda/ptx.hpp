@@ -117,6 +117,38 @@ struct Ptx {
                  : "memory");
   }
 
+  /// Over NVLink, eight threads' adjacent 16-byte stores in one instruction arrive as one write of 128 bytes, and a load sees all or
+  /// nothing of it. So eight threads that came apart must be one again. Neither `vote.sync` nor `bar.warp.sync` does that: threads that
+  /// were apart before them are apart again after them (docs/algorithms/twoshot_ll.md). A barrier of the block does, and so does a named
+  /// one with the warp alone in it, which also votes. It takes the place of a vote, so that accesses need no barrier of their own. Number 0
+  /// is
+  /// __syncthreads; there are 16, so a block has at most 15 warps.
+  static constexpr int line_threads = 8, line_group = 32;
+  __device__ static bool any_of_group(bool flag) {
+    std::uint32_t any;
+    asm volatile(
+        "{\n\t.reg .pred mine, any;\n\tsetp.ne.u32 mine, %1, 0;\n\tbar.red.or.pred any, %2, 32, mine;\n\tselp.u32 %0, 1, 0, any;\n\t}"
+        : "=r"(any)
+        : "r"(static_cast<std::uint32_t>(flag)), "r"(1 + threadIdx.x / 32)
+        : "memory");
+    return any != 0;
+  }
+  /// Predicated, so that there is no branch at which threads could come apart.
+  __device__ static void store_share(Packet* share, std::uint64_t low, std::uint64_t high, bool live) {
+    asm volatile(
+        "{\n\t.reg .pred live;\n\tsetp.ne.u32 live, %3, 0;\n\t@live st.relaxed.sys.global.v2.b64 [%0], {%1, %2};\n\t}" ::"l"(share),
+        "l"(low), "l"(high), "r"(static_cast<std::uint32_t>(live))
+        : "memory");
+  }
+  /// 0 where it is not live.
+  __device__ static void load_share(const Packet* share, std::uint64_t& low, std::uint64_t& high, bool live) {
+    low = high = 0;
+    asm volatile("{\n\t.reg .pred live;\n\tsetp.ne.u32 live, %3, 0;\n\t@live ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];\n\t}"
+                 : "+l"(low), "+l"(high)
+                 : "l"(share), "r"(static_cast<std::uint32_t>(live))
+                 : "memory");
+  }
+
   __device__ static void sync() { __syncthreads(); }
   __device__ static bool all(bool flag) { return __syncthreads_and(flag) != 0; }
   __device__ static void pause() {}

@@ -11,6 +11,9 @@
 //   Staging<P, count>                      a thread's places for asynchronous copies; `staging_is_shared`: they lie in the dynamic shared
 //                                          memory of the launch
 //   has_wide_packets                       whether store_whole and load_whole are there: 16 bytes, single-copy atomic at system scope
+//   line_threads, line_group               of backends/device.hpp. With lines: store_share and load_share, which access a thread's 16 bytes
+//                                          if it says so, in one instruction for all threads that have been together since the last
+//                                          any_of_group(flag), a vote and barrier of the group
 //   sync(), all(flag)                      the block; after it, one thread's release covers what all its threads wrote
 //   pause()                                in a spin
 #pragma once
@@ -54,7 +57,7 @@ class Words {
  public:
   static constexpr std::size_t pack_bytes = 16;
   static constexpr bool has_wide_packets = Isa::has_wide_packets;
-  static constexpr int line_threads = 0;  // not yet: eight threads of a warp do not stay in step (docs/algorithms/twoshot_ll.md)
+  static constexpr int line_threads = Isa::line_threads, line_group = Isa::line_group;
 
   /// Asks whether an earlier call has given up: then this one must send nothing that its peers take for that call's. The answer is on its
   /// way while the kernel loads its epoch, so it costs no time.
@@ -167,19 +170,66 @@ class Words {
         missing, flag, seen);
   }
 
+  /// The flag of a line is the upper half of its last word. Between a vote and the access that it brings together there are only branches
+  /// that the whole group takes. Each thread has asked by itself whether the call is broken, so the group agrees: a line of which
+  /// some threads sent nothing would be taken for whole.
+  PLAIT_WORD void put(Line* line, const LineShare<2>& share, std::uint32_t flag, bool live) {
+    if (Isa::any_of_group(broken_ != 0)) return;
+    Isa::store_share(share_of(line), bits_as<std::uint64_t>(share.word[0]),
+                     has_flag() ? std::uint64_t{flag} << 32 : bits_as<std::uint64_t>(share.word[1]), live);
+  }
+
+  template <int Max>
+  PLAIT_WORD bool get(const Line* const (&lines)[Max], LineShare<2> (&shares)[Max], unsigned wanted, std::uint32_t flag,
+                      const Waiting (&who)[Max]) {
+    std::uint32_t seen = 0;
+    Waiting missing = who[0];
+    if (Isa::any_of_group(broken_ != 0)) return false;
+    return spin(
+        [&] {
+          std::uint64_t low[Max], high[Max];
+          PLAIT_UNROLL
+          for (int i = 0; i < Max; ++i) Isa::load_share(share_of(lines[i]), low[i], high[i], (wanted >> i & 1u) != 0);
+          bool complete = true;
+          PLAIT_UNROLL
+          for (int i = 0; i < Max; ++i) {
+            shares[i] = {{bits_as<PacketData>(low[i]), bits_as<PacketData>(high[i])}};
+            const auto found = static_cast<std::uint32_t>(high[i] >> 32);
+            if ((wanted >> i & 1u) == 0 || !has_flag() || found == flag) continue;
+            complete = false;
+            seen = found;
+            missing = who[i];
+          }
+          return !Isa::any_of_group(!complete);
+        },
+        missing, flag, seen, [](bool over) { return Isa::any_of_group(over); });
+  }
+
  private:
-  /// About forty microseconds of plain polling, then with patience.
-  template <class Ready>
-  PLAIT_WORD bool spin(Ready ready, const Waiting& who, std::uint32_t expected, const std::uint32_t& seen) {
+  struct Alone {
+    PLAIT_WORD bool operator()(bool over) const { return over; }
+  };
+
+  /// About forty microseconds of plain polling, then with patience. `agree`: threads that spin together also give up together.
+  template <class Ready, class Agree = Alone>
+  PLAIT_WORD bool spin(Ready ready, const Waiting& who, std::uint32_t expected, const std::uint32_t& seen, Agree agree = {}) {
     if (broken_ != 0) return false;
     Patience<Isa> patience(watch_);
     PLAIT_NO_UNROLL
     for (unsigned polls = 1;; ++polls) {
       if (ready()) return true;
       Isa::pause();
-      if (polls >= 64 && polls % 8 == 0 && patience.over(blockIdx.x, who, expected, seen)) return false;
+      if (polls >= 64 && polls % 8 == 0 && agree(patience.over(blockIdx.x, who, expected, seen))) return false;
     }
   }
+
+  /// This thread's 16 bytes of a line.
+  template <class L>
+  PLAIT_WORD static auto share_of(L* line) {
+    using Half = std::conditional_t<std::is_const_v<L>, const Packet, Packet>;
+    return reinterpret_cast<Half*>(line) + threadIdx.x % line_threads;
+  }
+  PLAIT_WORD static bool has_flag() { return threadIdx.x % line_threads == line_threads - 1; }
 
   const Watch& watch_;
   std::uint32_t broken_;

@@ -22,7 +22,7 @@ class Words {
  public:
   static constexpr std::size_t pack_bytes = 64;  // a cache line: the operation's branch is taken once for it
   static constexpr bool has_wide_packets = true;
-  static constexpr int line_threads = 1;
+  static constexpr int line_threads = 1, line_group = 1;
 
   Words(unsigned block, unsigned blocks, unsigned thread, Team& team, const Watch& watch)
       : block_(block), blocks_(blocks), thread_(thread), team_(team), watch_(watch) {}
@@ -125,7 +125,8 @@ class Words {
     return true;
   }
 
-  void put(Line* line, const LineShare<16>& share, std::uint32_t flag) {
+  void put(Line* line, const LineShare<16>& share, std::uint32_t flag, bool live) {
+    if (!live) return;
     jitter();
     std::memcpy(line->word, share.word, 15 * sizeof(PacketData));
     std::atomic_ref(line->word[15]).store(combine(0, flag), std::memory_order_release);
