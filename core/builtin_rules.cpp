@@ -14,13 +14,13 @@ struct Table {
 };
 constexpr std::array<Table, 2> h200 = {{
     {2,
-     "0-512K=oneshot_ll;"
-     "512K-40M=twoshot;160M- out=copy_engine;40M-=twoshot_push;"
-     "512K-6M=twoshot_ll16;6M-=ring"},
+     "0-112K=oneshot_ll;112K-640K=oneshot_ll128;640K-1536K=twoshot_ll128;1536K-6M=oneshot_ll128;"
+     "6M-40M=twoshot;160M- out=copy_engine;40M-=twoshot_push;"
+     "6M-24M=twoshot_ll128;24M-=ring"},
     {4,
-     "0-112K=oneshot_ll;112K-512K=twoshot_ll;"
-     "512K-40M=flash;80M- out=copy_engine;40M-=twoshot_push;"
-     "512K-3M=twoshot_ll16;3M-=stream"},
+     "0-48K=oneshot_ll;48K-320K=oneshot_ll128;320K-5M=twoshot_ll128;"
+     "5M-40M=flash;80M- out=copy_engine;40M-=twoshot_push;"
+     "5M-32M=twoshot_ll128;32M-=stream"},
 }};
 
 }  // namespace

@@ -19,7 +19,8 @@ struct UnitKind {
 
 class FlaggedAlgorithm : public AllReduceAlgorithm {
  public:
-  explicit FlaggedAlgorithm(UnitKind unit) : unit_(unit) {}
+  /// `share`: the algorithm's part of the scratch memory is one by that number.
+  explicit FlaggedAlgorithm(UnitKind unit, std::size_t share = 16) : unit_(unit), share_(share) {}
 
   Resources resources(const Topology& topology) const final {
     if (!serves(topology)) return {};
@@ -28,6 +29,7 @@ class FlaggedAlgorithm : public AllReduceAlgorithm {
 
  protected:
   static constexpr unsigned max_blocks = 128;
+  static constexpr unsigned max_group_threads = 480;  // of a block whose threads stay together in groups (cuda/ptx.hpp)
 
   /// Lanes of a rank's scratch.
   virtual std::uint32_t lanes(const Topology& topology) const = 0;
@@ -44,20 +46,20 @@ class FlaggedAlgorithm : public AllReduceAlgorithm {
   /// Where several threads move a unit, a whole number of groups (`D::line_group`), and not more than the target can keep together.
   unsigned whole_groups(unsigned threads, const Topology& topology) const {
     if (threads_a_unit(topology) == 1) return threads;
-    constexpr unsigned warp = 32, most = 15;
-    return std::min((threads + warp - 1) / warp, most) * warp;
+    constexpr unsigned warp = 32;
+    return std::min((threads + warp - 1) / warp * warp, max_group_threads);
   }
 
-  /// A sixteenth of the scratch memory for each algorithm of this kind.
   FlaggedLayout layout(const Topology& topology) const {
     FlaggedLayout one{.slots = 1, .lanes = lanes(topology)};
-    const std::uint32_t most = unit_.name == UnitKind::packet ? 512 : 256;
-    one.slots = slots_within(topology.scratch_limit / 16, one.units(max_blocks) * unit_.slot_bytes, std::max(most / 128, 1u), most);
+    const std::size_t most = unit_.name == UnitKind::packet ? 512 : 256, least = unit_.name == UnitKind::line ? 1 : most / 128;
+    const std::size_t fitting = topology.scratch_limit / share_ / (one.units(max_blocks) * unit_.slot_bytes);
+    one.slots = static_cast<std::uint32_t>(std::clamp(fitting, least, most));
     return one;
   }
 
   /// Microseconds until a unit has arrived. A line takes longer where several threads must agree on what they saw.
-  double hop_us(const Topology& topology) const { return topology.hop_us * (unit_.name == UnitKind::line ? 1.6 : 1.0); }
+  double hop_us(const Topology& topology) const { return topology.hop_us * (unit_.name == UnitKind::line ? 1.3 : 1.0); }
 
   /// Rounds for `bytes` in a lane, each of which costs its hops again.
   double rounds(double bytes, const Topology& topology) const {
@@ -74,9 +76,15 @@ class FlaggedAlgorithm : public AllReduceAlgorithm {
   std::vector<LaunchShape> shapes_for(std::size_t units, const Topology& topology) const {
     if (topology.backend == BackendKind::host) return {{.blocks = topology.units, .threads = topology.block_threads}};
     const std::size_t threads = units * threads_a_unit(topology);
+    unsigned best = threads > std::size_t{128} * max_blocks ? 256 : 128;
+    if (unit_.name == UnitKind::line) {
+      // As many threads as make a block's work a whole number of passes.
+      const std::size_t a_block = (threads + max_blocks - 1) / max_blocks;
+      const std::size_t passes = (a_block + max_group_threads - 1) / max_group_threads;
+      best = std::max(128u, whole_groups(static_cast<unsigned>((a_block + passes - 1) / passes), topology));
+    }
     std::vector<LaunchShape> shapes;
-    for (const unsigned each : {threads > std::size_t{128} * max_blocks ? 256u : 128u, 128u, 256u, 512u})
-      shapes.push_back({blocks_for(threads, each, max_blocks), each});
+    for (const unsigned each : {best, 128u, 256u, 512u}) shapes.push_back({blocks_for(threads, each, max_blocks), each});
     return shapes;
   }
 
@@ -86,6 +94,7 @@ class FlaggedAlgorithm : public AllReduceAlgorithm {
   }
 
   UnitKind unit_;
+  std::size_t share_;
 };
 
 }  // namespace plait
