@@ -5,7 +5,8 @@
 // trivially copyable Args. It is run by every thread of `dev.blocks()` blocks of `dev.threads()` threads.
 //
 // Write `if constexpr (...) { ... }` with braces in kernels: nvcc 13.0 drops the loop that follows a discarded one without, if a
-// pragma stands between them (seen as a sum that lost all terms but one).
+// pragma stands between them (seen as a sum that lost all terms but one). Don't index an array in Args by what is known at run time only:
+// clang for AMD GPUs then keeps all of Args in memory and no longer knows that the pointers in it are to global memory.
 //
 // Rules that make waiting safe (docs/invariants.md): block b waits only for block b of a peer; every flag has one writer; a rank polls
 // its own memory only; a wait that returns false means that the communicator is broken, and the kernel returns at once.

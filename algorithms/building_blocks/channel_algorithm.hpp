@@ -45,11 +45,6 @@ class ChannelAlgorithm : public AllReduceAlgorithm {
     return static_cast<std::uint32_t>(least_bytes * std::clamp<std::size_t>(each / least_bytes, 1, most));
   }
 
-  /// For algorithms whose kernels are not compiled for HIP (cmake/PlaitHip.cmake).
-  static Support not_on_hip(const Topology& topology) {
-    return topology.backend == BackendKind::hip ? Support::no("not yet on HIP: its machine code breaks rules (docs/amd.md)") : Support();
-  }
-
  private:
   static constexpr std::size_t least_bytes = 4096;  // of a channel
 };

@@ -43,9 +43,6 @@ class PushAlgorithm : public ChannelAlgorithm {
     context.launch(name(), call.type, shape, args);
   }
 
- protected:
-  Support supports_all_reduce(const Call&, const Topology& topology) const override { return not_on_hip(topology); }
-
  private:
   /// Two ranks need not send results: each link direction carries the message once either way.
   bool everywhere(const Topology& topology) const { return results_ == Results::slots && topology.ranks <= 2; }

@@ -61,7 +61,7 @@ class Tree {
         channels_(a.channels, dev.block()),
         mover_(dev, a.send, a.recv, a.count, a.reduction),
         stripe_(a.stripes.at(dev.block())),
-        family_(a.relatives[dev.block() % 2]),
+        family_(dev.block() % 2 == 0 ? a.relatives[0] : a.relatives[1]),  // no index (backends/device.hpp)
         steps_(Steps::of(pieces_.count(stripe_), family_.depth)) {}
 
   PLAIT_DEVICE void run() {

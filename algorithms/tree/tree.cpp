@@ -50,9 +50,6 @@ class DoubleTree final : public ChannelAlgorithm {
     context.launch(name(), call.type, shape, args);
   }
 
- protected:
-  Support supports_all_reduce(const Call&, const Topology& topology) const override { return not_on_hip(topology); }
-
  private:
   static Parts stripes_of(const Call& call, const LaunchShape& shape) {
     return Parts::of(call.bytes(), shape.blocks, stripe_grain(shape.threads));

@@ -15,8 +15,7 @@ class TwoshotPush final : public stream::PushAlgorithm {
   }
 
  protected:
-  Support supports_all_reduce(const Call& call, const Topology& topology) const override {
-    if (Support here = not_on_hip(topology); !here) return here;
+  Support supports_all_reduce(const Call& call, const Topology&) const override {
     return call.symmetric ? Support() : Support::no("both buffers must be in symmetric memory (Communicator::allocate)");
   }
 };

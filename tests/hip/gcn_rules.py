@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import Callable, Iterator, Optional
 
-from machine_code import Function, Instruction
+from machine_code import Function, Instruction, registers
 
 ARCHITECTURES = ("gfx90a", "gfx942")
 SYSTEM = {"sc0", "sc1"}
@@ -97,17 +97,25 @@ def waits(function: Function) -> list[set[int]]:
 def polls(function: Function, wait: set[int]) -> list[int]:
     """Looks at the flag: in the spin, and the first look, which the compiler likes to take out of it. Looks at `claimed` and the abort word
     come after a look at the clock, and that at `claimed` when the kernel starts is not at the flag's address."""
-
-    def address(i: int) -> str:
-        return re.sub(r" (glc|sc0|sc1)\b", "", function.instructions[i].operands.split(", ", 1)[1])
-
     words = set(function.all(lambda x: x.named("global_load_dword")))
     looks = {i for i in words & wait if has_scope(function, function.instructions[i])}
     sleeps = [i for i in wait if function.instructions[i].named("s_sleep")]
     unclocked = function.reach(sleeps, lambda i: i not in wait or function.instructions[i].named("s_memrealtime", "s_memtime"))
-    flags = {address(i) for i in looks & unclocked} - {address(i) for i in looks - unclocked}
-    first = {i for i in words - wait if address(i) in flags and wait & function.reach([i], lambda j: j in wait or is_cut(function, j))}
+    flags = {address(function, i) for i in looks & unclocked} - {address(function, i) for i in looks - unclocked}
+    first = {i for i in words - wait if address(function, i) in flags and brings_address(function, i, wait)}
     return sorted(looks & unclocked) + sorted(first)
+
+
+def address(function: Function, access: int) -> str:
+    return re.sub(r" (glc|sc0|sc1)\b", "", function.instructions[access].operands.split(", ", 1)[1])
+
+
+def brings_address(function: Function, access: int, wait: set[int]) -> bool:
+    """A way leads from this access to the spin that overwrites none of its address registers, and signals nobody."""
+    held = registers(address(function, access))
+    is_lost = lambda i: not held.isdisjoint(function.instructions[i].overwritten)  # noqa: E731
+    ends = lambda i: is_lost(i) or is_write_back(function.instructions[i]) or is_cut(function, i)  # noqa: E731
+    return not is_lost(access) and not wait.isdisjoint(function.reach([access], lambda i: i in wait or ends(i)))
 
 
 # The rules. Each yields what is wrong with a function.

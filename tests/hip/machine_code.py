@@ -1,7 +1,7 @@
 """AMD GPU code as check_isa.py sees it: the code objects in a file, their functions, and where control can go from each instruction.
 
-Of a function, only the instructions are kept that touch memory, wait or steer; the others break no rule. An instruction is known by its
-place in the function's list, and a branch to one that is not kept leads to the next one that is."""
+Of a function, only the instructions are kept that touch memory, wait or steer, and those that begin a block; the others break no rule, but
+an instruction knows which registers they overwrite. An instruction is known by its place in the function's list."""
 from __future__ import annotations
 
 import bisect
@@ -25,6 +25,8 @@ KEPT = re.compile(
     r"|s_(waitcnt|barrier|sleep|memrealtime|memtime|branch|cbranch|setpc|swappc|call|endpgm)"
 )
 BRANCH = re.compile(r"s_c?branch")
+JUMP = re.compile(r"^\ts_c?branch\w* (?P<distance>\d+) .*?// (?P<address>[0-9A-F]{8,}):", re.MULTILINE)
+REGISTERS = re.compile(r"\b(?P<file>[vsa])(?:(?P<one>\d+)\b|\[(?P<first>\d+):(?P<last>\d+)\])")
 
 
 class ToolTrouble(Exception):
@@ -37,6 +39,7 @@ class Instruction:
     name: str
     operands: str
     bits: frozenset[str] = field(default=frozenset())  # sc0, sc1, glc, nt, ...
+    overwritten: set[str] = field(default_factory=set, compare=False)  # registers: by it, and by what follows up to the next one
 
     def __str__(self) -> str:
         return f"{self.address:#x}: {self.name} {self.operands}".rstrip()
@@ -258,6 +261,7 @@ def kernel_metadata(notes: str) -> tuple[str, dict[str, dict[str, str]]]:
 
 def disassembled(listing: str, arch: str) -> list[Function]:
     functions: list[Function] = []
+    jumped_to = {int(jump["address"], 16) + 4 + 4 * signed(jump["distance"], 16) for jump in JUMP.finditer(listing)}
     far: dict[str, int] = {}  # register pair: the address in it, as the compiler computes it for far branches
     ways: list[tuple[int, Optional[int]]] = []  # of the last function: a branch's place and where it leads
     pair = ""
@@ -280,10 +284,14 @@ def disassembled(listing: str, arch: str) -> list[Function]:
         elif name == "s_add_u32" and pair and operands.split(", ")[0] == "s" + pair[2:].split(":")[0]:
             far[pair] += signed(operands.split(", ")[2], 32)
             pair = ""
+        instructions = functions[-1].instructions
+        begins_block = not instructions or address in jumped_to or BRANCH.match(instructions[-1].name)
+        if begins_block or KEPT.match(name):
+            instructions.append(Instruction(address, name, operands, modifiers(operands)))
+        instructions[-1].overwritten.update(result(name, operands))
         if not KEPT.match(name):
             continue
-        here = len(functions[-1].instructions)
-        functions[-1].instructions.append(Instruction(address, name, operands, modifiers(operands)))
+        here = len(instructions) - 1
         if BRANCH.match(name):
             ways.append((here, address + 4 + 4 * signed(operands.split()[0], 16)))
         elif name == "s_setpc_b64":
@@ -295,6 +303,19 @@ def disassembled(listing: str, arch: str) -> list[Function]:
 def signed(text: str, bits: int) -> int:
     value = int(text, 0)
     return value - (1 << bits) if value >= 1 << (bits - 1) else value
+
+
+def result(name: str, operands: str) -> set[str]:
+    """Registers that an instruction writes."""
+    return set() if "_store" in name or name.startswith("s_cmp") else registers(operands.split(", ")[0])
+
+
+def registers(operands: str) -> set[str]:
+    return {
+        f"{found['file']}{number}"
+        for found in REGISTERS.finditer(operands)
+        for number in ([found["one"]] if found["one"] else range(int(found["first"]), int(found["last"]) + 1))
+    }
 
 
 def modifiers(operands: str) -> frozenset[str]:
