@@ -14,6 +14,8 @@
 
 namespace plait::ring {
 
+inline constexpr std::uint32_t slots = 2;  // of a channel; the least: large slots hide a step's latency
+
 /// The n chunks of a round, in packs. A slot's worth each, but for the last round.
 struct Chunks {
   std::size_t begin;

@@ -4,8 +4,6 @@
 namespace plait::ring {
 namespace {
 
-constexpr std::uint32_t slots = 2;  // the least: large slots hide a step's latency
-
 class Ring final : public ChannelAlgorithm {
  public:
   std::string_view name() const override { return "ring"; }
