@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "plait/error.hpp"
@@ -25,6 +26,25 @@ int device_count(BackendKind kind) { return is_built(kind) ? entries()[kind].dev
 std::string why_no_device(BackendKind kind) {
   if (!is_built(kind)) return fmt::format("{} is not built into this library", name_of(kind));
   return entries()[kind].why_no_device();
+}
+
+DeviceFacts weaker(const DeviceFacts& a, const DeviceFacts& b) {
+  // All members by name: a fact that is added does not compile before somebody has come by here, and said which of two is the weaker one.
+  const auto& [units, block_threads, max_block_threads, wide_packets, line_threads, launch_us, hop_us, signal_us, link_bandwidth,
+               push_bandwidth, packet_bandwidth, copy_us, copy_bandwidth] = a;
+  return {.units = std::min(units, b.units),
+          .block_threads = std::min(block_threads, b.block_threads),
+          .max_block_threads = std::min(max_block_threads, b.max_block_threads),
+          .wide_packets = wide_packets && b.wide_packets,
+          .line_threads = std::min(line_threads, b.line_threads),
+          .launch_us = std::max(launch_us, b.launch_us),
+          .hop_us = std::max(hop_us, b.hop_us),
+          .signal_us = std::max(signal_us, b.signal_us),
+          .link_bandwidth = std::min(link_bandwidth, b.link_bandwidth),
+          .push_bandwidth = std::min(push_bandwidth, b.push_bandwidth),
+          .packet_bandwidth = std::min(packet_bandwidth, b.packet_bandwidth),
+          .copy_us = std::max(copy_us, b.copy_us),
+          .copy_bandwidth = std::min(copy_bandwidth, b.copy_bandwidth)};
 }
 
 std::unique_ptr<Backend> open_backend(BackendKind kind, int ordinal) {

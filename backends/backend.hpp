@@ -14,17 +14,11 @@
 
 namespace plait {
 
-/// What a device is, as far as choices depend on it.
-struct DeviceInfo {
-  BackendKind backend = BackendKind::host;
-  int ordinal = 0;
-  std::string name;            // "NVIDIA H200"
-  std::string architecture;    // "sm_90", "x86_64"
-  std::string id;              // unique in the node: PCI address, or "host"
+/// What choices depend on. A target fills it in for a device; what a communicator may rely on is the weakest of its ranks' (`weaker`).
+struct DeviceFacts {
   unsigned units = 1;          // multiprocessors; blocks that run at once on the host
   unsigned block_threads = 1;  // threads a block that kernels should use unless they know better
-  unsigned max_block_threads = 64;
-  std::size_t memory = 0;     // bytes
+  unsigned max_block_threads = 1;
   bool wide_packets = false;  // whether it has WidePackets (backends/device.hpp)
   int line_threads = 0;       // that move a Line to a peer and back in one access (backends/device.hpp); 0 if none can
   // Model of the links, for estimates; measured on the machines that docs/tuning.md names.
@@ -36,6 +30,21 @@ struct DeviceInfo {
   double packet_bandwidth = 0;  // the same for flagged packets, flags included
   double copy_us = 0;           // what a large copy to a peer takes beyond its bytes, in a row of them on one stream
   double copy_bandwidth = 0;    // of such copies, to one peer at a time while all devices copy
+  friend bool operator==(const DeviceFacts&, const DeviceFacts&) = default;
+};
+
+/// What two devices have in common: of each fact the weaker.
+DeviceFacts weaker(const DeviceFacts& a, const DeviceFacts& b);
+
+/// Which device it is, and what.
+struct DeviceInfo {
+  BackendKind backend = BackendKind::host;
+  int ordinal = 0;
+  std::string name;          // "NVIDIA H200"
+  std::string architecture;  // "sm_90", "x86_64"
+  std::string id;            // unique in the node: PCI address, or "host"
+  std::size_t memory = 0;    // bytes
+  DeviceFacts facts{};
 };
 
 /// A stream of the target (cudaStream_t, hipStream_t, HostStream*), not owned. Null is the target's default stream.

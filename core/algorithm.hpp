@@ -18,25 +18,12 @@
 
 namespace plait {
 
-/// What all ranks know of the group and its links. Equal on every rank, so that choices made from it are.
-struct Topology {
+/// What all ranks know of the group and its links: the weakest of its devices. Equal on every rank, so that choices made from it are.
+struct Topology : DeviceFacts {
   BackendKind backend = BackendKind::host;
   int ranks = 1;
-  std::string architecture;    // of every device, "mixed" if they differ
-  unsigned units = 1;          // least number of multiprocessors (host: concurrent blocks) of any rank
-  unsigned block_threads = 1;  // threads a block that kernels should use unless they know better
-  unsigned max_block_threads = 1;
+  std::string architecture{};     // of every device, "mixed" if they differ
   std::size_t scratch_limit = 0;  // bytes a rank, PLAIT_SCRATCH_BYTES
-  bool wide_packets = false;      // whether there are WidePackets (backends/device.hpp)
-  int line_threads = 0;           // that move a Line together; 0 where there are none
-  double launch_us = 0;           // from one kernel to the next in a graph
-  double hop_us = 0;              // a packet, one way, until it has been read
-  double signal_us = 0;           // a block's signal, one way
-  double bandwidth = 0;           // bytes a microsecond out of one rank, all peers together
-  double push_bandwidth = 0;      // the same for stores alone; loads are slower on most links
-  double packet_bandwidth = 0;    // the same for flagged packets, flags included
-  double copy_us = 0;             // what a large copy to a peer takes beyond its bytes
-  double copy_bandwidth = 0;      // of such copies, to one peer at a time
 };
 
 /// Yes, or a printable reason why not.

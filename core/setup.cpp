@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <functional>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -124,36 +125,14 @@ Topology discover_topology(Bootstrap& bootstrap, const Backend& backend, const S
                 fmt::format("creating a communicator: {} ranks span {} nodes; all ranks of a communicator must be on one "
                             "node (Bootstrap::split_by_node gives each node's)",
                             bootstrap.size(), bootstrap.nodes()));
-  struct Facts {
-    unsigned units, block_threads, max_block_threads;
-    bool wide_packets;
-    int line_threads;
-    double launch, hop, signal, bandwidth, push_bandwidth, packet_bandwidth, copy, copy_bandwidth;
-  };
   const DeviceInfo& info = backend.info();
-  const auto facts = bootstrap.all_gather(Facts{info.units, info.block_threads, info.max_block_threads, info.wide_packets,
-                                                info.line_threads, info.launch_us, info.hop_us, info.signal_us, info.link_bandwidth,
-                                                info.push_bandwidth, info.packet_bandwidth, info.copy_us, info.copy_bandwidth});
+  const auto facts = bootstrap.all_gather(info.facts);
   const auto architectures = bootstrap.all_gather(as_text(info.architecture));
-  Topology topology{.backend = info.backend, .ranks = bootstrap.size(), .architecture = info.architecture};
-  if (std::any_of(architectures.begin(), architectures.end(), [&](const Text& other) { return other != architectures[0]; }))
-    topology.architecture = "mixed";
-  const auto by = [](auto member) { return [member](const Facts& a, const Facts& b) { return a.*member < b.*member; }; };
-  const auto least = [&](auto member) { return (*std::min_element(facts.begin(), facts.end(), by(member))).*member; };
-  const auto most = [&](auto member) { return (*std::max_element(facts.begin(), facts.end(), by(member))).*member; };
-  topology.units = least(&Facts::units);
-  topology.block_threads = least(&Facts::block_threads);
-  topology.max_block_threads = least(&Facts::max_block_threads);
-  topology.wide_packets = least(&Facts::wide_packets);
-  topology.line_threads = least(&Facts::line_threads);
-  topology.launch_us = most(&Facts::launch);
-  topology.hop_us = most(&Facts::hop);
-  topology.signal_us = most(&Facts::signal);
-  topology.bandwidth = least(&Facts::bandwidth);
-  topology.push_bandwidth = least(&Facts::push_bandwidth);
-  topology.packet_bandwidth = least(&Facts::packet_bandwidth);
-  topology.copy_us = most(&Facts::copy);
-  topology.copy_bandwidth = least(&Facts::copy_bandwidth);
+  Topology topology{std::accumulate(facts.begin(), facts.end(), info.facts, weaker)};
+  topology.backend = info.backend;
+  topology.ranks = bootstrap.size();
+  const bool mixed = std::any_of(architectures.begin(), architectures.end(), [&](const Text& other) { return other != architectures[0]; });
+  topology.architecture = mixed ? "mixed" : info.architecture;
   topology.scratch_limit = settings.scratch_bytes;
   return topology;
 }

@@ -90,9 +90,9 @@ INSTANTIATE_TEST_SUITE_P(All, Litmus,
                          name_of_case);
 
 TEST_P(Litmus, NothingIsTornEarlyOrStale) {
-  const DeviceInfo info = open_backend(target(), 0)->info();
-  if (mode() == Mode::lines && info.line_threads == 0) GTEST_SKIP() << "the target has no lines";
-  if (mode() == Mode::wide_packets && !info.wide_packets) GTEST_SKIP() << "the target has no wide packets";
+  const DeviceFacts facts = open_backend(target(), 0)->info().facts;
+  if (mode() == Mode::lines && facts.line_threads == 0) GTEST_SKIP() << "the target has no lines";
+  if (mode() == Mode::wide_packets && !facts.wide_packets) GTEST_SKIP() << "the target has no wide packets";
   int ranks = 4;
   while (ranks > 2 && !why_not(ranks).empty()) --ranks;
   PLAIT_SKIP_UNLESS_RANKS_FIT(ranks);

@@ -46,11 +46,11 @@ struct ChannelSignal {
 
 /// All channels of a rank; a kernel's argument.
 struct Channels {
-  static constexpr unsigned ways = 2, max_blocks = 256;
+  static constexpr unsigned ways = 2, max_blocks = 256, max_slots = 16;
 
   WindowView slot_memory, signal_memory;
   ChannelState* states;  // in device memory
-  std::uint32_t slots;   // of a channel: a power of two, the same on all ranks
+  std::uint32_t slots;   // of a channel: see `can_have`; the same on all ranks
   std::uint32_t slot_bytes;
   int rank, ranks;
 
@@ -59,6 +59,8 @@ struct Channels {
     const int lane = peer - owner - 1 + (peer < owner ? ranks : 0);
     return (block * ways + way) * static_cast<unsigned>(ranks - 1) + static_cast<unsigned>(lane);
   }
+  /// Powers of two: piece k's slot is found by a mask.
+  static constexpr bool can_have(std::uint32_t slots) { return slots != 0 && slots <= max_slots && (slots & (slots - 1)) == 0; }
   static constexpr std::size_t count(int ranks, unsigned blocks) { return std::size_t{blocks} * ways * static_cast<unsigned>(ranks - 1); }
 };
 

@@ -1,10 +1,12 @@
 // What descriptors of algorithms that send through channels have in common (algorithms/building_blocks/channel.hpp).
 #pragma once
 #include <algorithm>
+#include <string>
 
 #include "algorithms/building_blocks/channel.hpp"
 #include "core/all_reduce_algorithm.hpp"
 #include "core/budget.hpp"
+#include "plait/error.hpp"
 
 namespace plait {
 
@@ -27,8 +29,11 @@ class ChannelAlgorithm : public AllReduceAlgorithm {
                         max_blocks);
   }
 
-  /// A rank's channels, each cut into `slots` slots.
+  /// A rank's channels, each cut into `slots` slots. Throws Error(invalid_argument) if they can't be.
   static Channels channels(const LaunchContext& context, std::uint32_t slots) {
+    if (!Channels::can_have(slots))
+      throw Error(ErrorCode::invalid_argument,
+                  "a channel can't have " + std::to_string(slots) + " slots: a power of two up to " + std::to_string(Channels::max_slots));
     return {.slot_memory = context.shared().scratch,
             .signal_memory = context.shared().signals,
             .states = reinterpret_cast<ChannelState*>(context.shared().counters),
@@ -38,9 +43,10 @@ class ChannelAlgorithm : public AllReduceAlgorithm {
             .ranks = context.ranks()};
   }
 
-  /// Half of the scratch memory for all channels; 4 KB to 256 KB each, so that up to 16 slots are whole packs.
+  /// Half of the scratch memory for all channels; 4 KB to 256 KB each.
   static std::uint32_t channel_bytes(const Topology& topology) {
     constexpr std::size_t most = 64;
+    static_assert(least_bytes % (std::size_t{Channels::max_slots} * 64) == 0, "slots are whole packs on every target");
     const std::size_t each = topology.scratch_limit / 2 / std::max<std::size_t>(Channels::count(topology.ranks, blocks(topology)), 1);
     return static_cast<std::uint32_t>(least_bytes * std::clamp<std::size_t>(each / least_bytes, 1, most));
   }

@@ -37,7 +37,7 @@ class Flash final : public AllReduceAlgorithm {
     const double moved = 2.0 * (topology.ranks - 1) / topology.ranks * static_cast<double>(call.bytes());
     // A guess, until flash was measured: the way through shared memory. It leaves twoshot, which moves as much, the default.
     const double staging_us = 0.5;
-    return topology.launch_us + 2 * topology.signal_us + staging_us + moved / topology.bandwidth;
+    return topology.launch_us + 2 * topology.signal_us + staging_us + moved / topology.link_bandwidth;
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {

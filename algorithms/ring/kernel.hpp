@@ -35,18 +35,16 @@ template <class T>
 struct Kernel {
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    const Packs<const T, D::pack_bytes> in(static_cast<const T*>(a.send), a.count);
-    const Packs<T, D::pack_bytes> out(static_cast<T*>(a.recv), a.count);
-    const Reducer<T> reducer(a.reduction);
+    PieceMover<T, D> mover(dev, a.send, a.recv, a.count, a.reduction);
     const Place place = Place::of(a.rank, a.ranks, dev.block() % 2 == 1);
-    Primitives<T, D> ring(dev, in, out, reducer, place, a.channels);
+    Primitives<T, D> ring(dev, mover, place, a.channels);
 
-    const Range stripe = in_packs<D::pack_bytes>(a.stripes.at(dev.block()));
-    const auto slot_packs = static_cast<std::uint32_t>(a.channels.slot_bytes / D::pack_bytes);
-    const std::size_t round = std::size_t{slot_packs} * static_cast<unsigned>(a.ranks);
+    const Range stripe = a.stripes.at(dev.block());
+    const std::uint32_t slot_bytes = a.channels.slot_bytes;
+    const std::size_t round = std::size_t{slot_bytes} * static_cast<unsigned>(a.ranks);
     for (std::size_t begin = stripe.begin; begin < stripe.end; begin += round) {
       const std::size_t size = stripe.end - begin < round ? stripe.end - begin : round;
-      ring.set_chunks(Chunks::of(begin, size, slot_packs, a.ranks));
+      ring.set_chunks(Chunks::of(begin, size, slot_bytes, a.ranks, D::pack_bytes));
       if (!all_reduce(ring, place)) return;
     }
 

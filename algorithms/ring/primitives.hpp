@@ -8,22 +8,26 @@
 // other).
 #pragma once
 #include "algorithms/building_blocks/channel.hpp"
+#include "algorithms/building_blocks/pieces.hpp"
 #include "algorithms/ring/schedule.hpp"
 #include "backends/device.hpp"
 #include "backends/kernel_table.hpp"
 
 namespace plait::ring {
 
-/// The n chunks of a round, in packs. A slot's worth each, but for the last round.
+inline constexpr std::uint32_t slots = 2;  // of a channel; the least: large slots hide a step's latency
+
+/// The n chunks of a round, in bytes. A slot's worth each, but for the last round.
 struct Chunks {
   std::size_t begin;
   Parts parts;
 
-  /// Of at most `slot_packs * ranks` packs, from `begin`.
-  PLAIT_DEVICE static Chunks of(std::size_t begin, std::size_t size, std::uint32_t slot_packs, int ranks) {
+  /// Of at most `slot_bytes * ranks` bytes, from `begin`; whole packs of `pack_bytes`, but for the last.
+  PLAIT_DEVICE static Chunks of(std::size_t begin, std::size_t size, std::uint32_t slot_bytes, int ranks, std::uint32_t pack_bytes) {
     const auto n = static_cast<std::uint32_t>(ranks);
-    if (size == std::size_t{slot_packs} * n) return {begin, {size, slot_packs}};
-    return {begin, {size, (static_cast<std::uint32_t>(size) + n - 1) / n}};
+    if (size == std::size_t{slot_bytes} * n) return {begin, {size, slot_bytes}};
+    const std::uint32_t packs = (static_cast<std::uint32_t>(size) + pack_bytes - 1) / pack_bytes;
+    return {begin, {size, std::size_t{(packs + n - 1) / n} * pack_bytes}};
   }
   PLAIT_DEVICE Range at(int chunk) const {
     const Range part = parts.at(static_cast<unsigned>(chunk));
@@ -34,13 +38,8 @@ struct Chunks {
 template <class T, Device D>
 class Primitives {
  public:
-  using P = Pack<T, D::pack_bytes>;
-  using Input = Packs<const T, D::pack_bytes>;
-  using Output = Packs<T, D::pack_bytes>;
-
-  PLAIT_DEVICE Primitives(D& dev, const Input& in, const Output& out, const Reducer<T>& reducer, const Place& place,
-                          const Channels& channels)
-      : dev_(dev), in_(in), out_(out), reducer_(reducer), place_(place), channels_(channels, dev.block()) {}
+  PLAIT_DEVICE Primitives(D& dev, PieceMover<T, D>& mover, const Place& place, const Channels& channels)
+      : dev_(dev), mover_(mover), place_(place), channels_(channels, dev.block()) {}
 
   PLAIT_DEVICE void set_chunks(const Chunks& chunks) { chunks_ = chunks; }
 
@@ -62,54 +61,22 @@ class Primitives {
   PLAIT_DEVICE bool copy(int chunk) { return step<false, true, false>(chunk); }
 
  private:
-  static constexpr int unroll = D::pack_bytes >= 64 ? 1 : sizeof(T) == 1 ? 2 : 4;  // sums of 8-bit elements take four times their room
+  using P = Pack<T, D::pack_bytes>;
 
   /// Receive a chunk, add the own input to it, store it, send it on: in this order, and each of them optional.
   template <bool Recv, bool Copy, bool Send, bool Reduce = false>
   PLAIT_DEVICE bool step(int chunk) {
     if (!ready<Recv, Send>(chunk)) return false;
-    const Range range = chunks_.at(chunk);
     const P* from = Recv ? channels_.template incoming<P>(way, place_.previous(), received_) : nullptr;
     P* to = Send ? channels_.template outgoing<P>(way, place_.next(), sent_) : nullptr;
-    const std::size_t stride = dev_.threads();
-    std::size_t i = dev_.thread();
-    for (; i + (unroll - 1) * stride < range.size(); i += unroll * stride) move<Recv, Copy, Send, Reduce, unroll>(range.begin, i, from, to);
-    for (; i < range.size(); i += stride) move<Recv, Copy, Send, Reduce, 1>(range.begin, i, from, to);
+    if constexpr (Reduce || !Recv) {
+      constexpr bool finished = Copy;  // the first to store a sum is the last to add to it
+      mover_.template add<Recv ? 1 : 0, Send ? 1 : 0, Copy>(Own::input, chunks_.at(chunk), {{from}, {to}}, finished);
+    } else {
+      mover_.template copy<Send ? 1 : 0, Copy>(chunks_.at(chunk), {{from}, {to}});
+    }
     finish<Recv, Send>();
     return true;
-  }
-
-  template <bool Recv, bool Copy, bool Send, bool Reduce, int Count>
-  PLAIT_DEVICE void move(std::size_t base, std::size_t i, const P* from, P* to) {
-    P received[Count], own[Count];
-    PLAIT_UNROLL
-    for (int u = 0; u < Count; ++u) {
-      if constexpr (Recv) {
-        received[u] = dev_.load(from + i + u * dev_.threads());
-      }
-      if constexpr (Reduce || !Recv) {
-        own[u] = in_.load(dev_, base + i + u * dev_.threads());
-      }
-    }
-    PLAIT_UNROLL
-    for (int u = 0; u < Count; ++u) {
-      P partial;
-      if constexpr (Reduce || !Recv) {
-        auto sum = reducer_.enter(own[u]);
-        if constexpr (Reduce) {
-          reducer_.add_partial(sum, received[u]);
-        }
-        partial = reducer_.template rounded<sizeof(P)>(sum);
-      } else {
-        partial = received[u];
-      }
-      if constexpr (Send) {
-        dev_.store(to + i + u * dev_.threads(), partial);
-      }
-      if constexpr (Copy) {
-        out_.store(dev_, base + i + u * dev_.threads(), reducer_.leave(partial));
-      }
-    }
   }
 
   /// Waits for a slot to read and for a slot to write: two threads wait at the same time where there are two.
@@ -136,9 +103,7 @@ class Primitives {
   static constexpr unsigned way = 0;
 
   D& dev_;
-  const Input& in_;
-  const Output& out_;
-  const Reducer<T>& reducer_;
+  PieceMover<T, D>& mover_;
   Place place_;
   BlockChannels channels_;
   std::uint32_t sent_ = 0, received_ = 0;  // pieces of this call

@@ -4,8 +4,6 @@
 namespace plait::ring {
 namespace {
 
-constexpr std::uint32_t slots = 2;  // the least: large slots hide a step's latency
-
 class Ring final : public ChannelAlgorithm {
  public:
   std::string_view name() const override { return "ring"; }
@@ -29,7 +27,7 @@ class Ring final : public ChannelAlgorithm {
   double estimate(const Call& call, const Topology& topology) const override {
     const int n = topology.ranks;
     const double moved = 2.0 * (n - 1) / n * static_cast<double>(call.bytes());
-    return topology.launch_us + 2 * (n - 1) * 1.5 * topology.signal_us + moved / topology.bandwidth;
+    return topology.launch_us + 2 * (n - 1) * 1.5 * topology.signal_us + moved / topology.link_bandwidth;
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {

@@ -33,7 +33,7 @@ class Twoshot final : public AllReduceAlgorithm {
 
   double estimate(const Call& call, const Topology& topology) const override {
     const double moved = 2.0 * (topology.ranks - 1) / topology.ranks * static_cast<double>(call.bytes());
-    return topology.launch_us + 2 * topology.signal_us + moved / topology.bandwidth;
+    return topology.launch_us + 2 * topology.signal_us + moved / topology.link_bandwidth;
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {

@@ -64,20 +64,20 @@ DeviceInfo describe(int ordinal) {
           .name = properties.name,
           .architecture = fmt::format("sm_{}{}", properties.major, properties.minor),
           .id = id,
-          .units = static_cast<unsigned>(properties.multiProcessorCount),
-          .block_threads = gpu::max_threads,
-          .max_block_threads = gpu::max_threads,
           .memory = properties.totalGlobalMem,
-          .wide_packets = true,
-          .line_threads = behind_nvswitch(id) ? 8 : 0,
-          .launch_us = properties.major >= 9 ? 0.2 : 0.5,  // early starts (instantiate.cuh) are for sm_90 and newer
-          .hop_us = 1.2,
-          .signal_us = 2.5,
-          .link_bandwidth = bandwidth,
-          .push_bandwidth = bandwidth * 1.07,
-          .packet_bandwidth = bandwidth * 0.75,
-          .copy_us = 7.5,
-          .copy_bandwidth = copy_bandwidth};
+          .facts = {.units = static_cast<unsigned>(properties.multiProcessorCount),
+                    .block_threads = gpu::max_threads,
+                    .max_block_threads = gpu::max_threads,
+                    .wide_packets = true,
+                    .line_threads = behind_nvswitch(id) ? 8 : 0,
+                    .launch_us = properties.major >= 9 ? 0.2 : 0.5,  // early starts (instantiate.cuh) are for sm_90 and newer
+                    .hop_us = 1.2,
+                    .signal_us = 2.5,
+                    .link_bandwidth = bandwidth,
+                    .push_bandwidth = bandwidth * 1.07,
+                    .packet_bandwidth = bandwidth * 0.75,
+                    .copy_us = 7.5,
+                    .copy_bandwidth = copy_bandwidth}};
 }
 
 class CudaBackend final : public gpu::GpuBackend<Runtime> {

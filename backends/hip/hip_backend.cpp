@@ -60,18 +60,18 @@ DeviceInfo describe(int ordinal) {
           .name = properties.name,
           .architecture = architecture_of(properties),
           .id = id,
-          .units = static_cast<unsigned>(properties.multiProcessorCount),
-          .block_threads = gpu::max_threads,
-          .max_block_threads = gpu::max_threads,
           .memory = properties.totalGlobalMem,
-          .launch_us = 0.5,
-          .hop_us = 1.2,
-          .signal_us = 2.5,
-          .link_bandwidth = link_bandwidth,
-          .push_bandwidth = push_bandwidth,
-          .packet_bandwidth = packet_bandwidth,
-          .copy_us = 7.5,
-          .copy_bandwidth = copy_bandwidth};
+          .facts = {.units = static_cast<unsigned>(properties.multiProcessorCount),
+                    .block_threads = gpu::max_threads,
+                    .max_block_threads = gpu::max_threads,
+                    .launch_us = 0.5,
+                    .hop_us = 1.2,
+                    .signal_us = 2.5,
+                    .link_bandwidth = link_bandwidth,
+                    .push_bandwidth = push_bandwidth,
+                    .packet_bandwidth = packet_bandwidth,
+                    .copy_us = 7.5,
+                    .copy_bandwidth = copy_bandwidth}};
 }
 
 class HipBackend final : public gpu::GpuBackend<Runtime> {

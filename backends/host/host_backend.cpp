@@ -177,19 +177,20 @@ class HostBackend final : public Backend {
           "cpu",
 #endif
       .id = "host",
-      .units = settings().workers,
-      .block_threads = settings().block_threads,
       .memory = std::size_t{system.totalram} * system.mem_unit,
-      .wide_packets = true,
-      .line_threads = 1,
-      .launch_us = 0.1,
-      .hop_us = 0.2,
-      .signal_us = 0.1,
-      .link_bandwidth = 10e3,
-      .push_bandwidth = 8e3,  // through slots: once more through memory
-      .packet_bandwidth = 0.9e3,
-      .copy_us = 0.2,
-      .copy_bandwidth = 10e3,
+      .facts = {.units = settings().workers,
+                .block_threads = settings().block_threads,
+                .max_block_threads = 64,
+                .wide_packets = true,
+                .line_threads = 1,
+                .launch_us = 0.1,
+                .hop_us = 0.2,
+                .signal_us = 0.1,
+                .link_bandwidth = 10e3,
+                .push_bandwidth = 8e3,  // through slots: once more through memory
+                .packet_bandwidth = 0.9e3,
+                .copy_us = 0.2,
+                .copy_bandwidth = 10e3},
     };
   }
 

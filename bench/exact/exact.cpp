@@ -29,7 +29,7 @@ class Words {
 /// Enough threads to fill a GPU (4 blocks of 256 a multiprocessor); on the host one.
 LaunchShape shape_for(const Backend& backend) {
   const DeviceInfo& info = backend.info();
-  return info.backend == BackendKind::host ? LaunchShape{1, 1} : LaunchShape{4 * info.units, 256};
+  return info.backend == BackendKind::host ? LaunchShape{1, 1} : LaunchShape{4 * info.facts.units, 256};
 }
 
 void launch(Backend& backend, NativeStream stream, const Case& data, Mode mode, void* pointer, std::size_t count, std::uint32_t* wrong) {

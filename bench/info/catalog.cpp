@@ -54,24 +54,11 @@ Topology topology_of(const std::vector<BackendFacts>& backends, int ranks) {
   for (const BackendFacts& facts : backends)
     if (facts.kind != BackendKind::host && !facts.devices.empty()) best = &facts;
   const DeviceInfo device = best->devices.empty() ? DeviceInfo{} : best->devices.front();
-  Topology topology;
+  Topology topology{device.facts};
   topology.backend = best->kind;
   topology.ranks = ranks;
   topology.architecture = device.architecture;
-  topology.units = device.units;
-  topology.block_threads = device.block_threads;
-  topology.max_block_threads = device.max_block_threads;
-  topology.wide_packets = device.wide_packets;
-  topology.line_threads = device.line_threads;
   topology.scratch_limit = environment_bytes("PLAIT_SCRATCH_BYTES", default_scratch);
-  topology.launch_us = device.launch_us;
-  topology.hop_us = device.hop_us;
-  topology.signal_us = device.signal_us;
-  topology.packet_bandwidth = device.packet_bandwidth;
-  topology.bandwidth = device.link_bandwidth;
-  topology.push_bandwidth = device.push_bandwidth;
-  topology.copy_us = device.copy_us;
-  topology.copy_bandwidth = device.copy_bandwidth;
   return topology;
 }
 

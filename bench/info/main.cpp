@@ -20,13 +20,15 @@ using Json = nlohmann::ordered_json;
 Json to_json(const BackendFacts& facts) {
   Json devices = Json::array();
   for (const DeviceInfo& device : facts.devices)
-    devices.push_back({{"ordinal", device.ordinal},
-                       {"name", device.name},
-                       {"architecture", device.architecture},
-                       {"id", device.id},
-                       {"units", device.units},
-                       {"memory_bytes", device.memory},
-                       {"model", {{"launch_us", device.launch_us}, {"hop_us", device.hop_us}, {"link_gbs", device.link_bandwidth / 1e3}}}});
+    devices.push_back(
+        {{"ordinal", device.ordinal},
+         {"name", device.name},
+         {"architecture", device.architecture},
+         {"id", device.id},
+         {"units", device.facts.units},
+         {"memory_bytes", device.memory},
+         {"model",
+          {{"launch_us", device.facts.launch_us}, {"hop_us", device.facts.hop_us}, {"link_gbs", device.facts.link_bandwidth / 1e3}}}});
   return {{"name", name_of(facts.kind)}, {"built", facts.built}, {"devices", devices}, {"why_no_device", facts.why_none}};
 }
 
@@ -49,11 +51,11 @@ Json to_json(const AlgorithmFacts& facts) {
 void print_backend(const BackendFacts& facts) {
   fmt::print("  {:<5} {}\n", name_of(facts.kind), !facts.built ? "not built" : facts.devices.empty() ? "built, no device" : "built");
   for (const DeviceInfo& device : facts.devices) {
-    fmt::print("        device {}: {} ({}), {} units, {:.1f} GiB, id {}\n", device.ordinal, device.name, device.architecture, device.units,
-               static_cast<double>(device.memory) / (1 << 30), device.id);
+    fmt::print("        device {}: {} ({}), {} units, {:.1f} GiB, id {}\n", device.ordinal, device.name, device.architecture,
+               device.facts.units, static_cast<double>(device.memory) / (1 << 30), device.id);
     fmt::print(
         "          links as estimates assume them: {:.0f} GB/s out of the device, a flag {:.2f} us, next kernel in a graph {:.2f} us\n",
-        device.link_bandwidth / 1e3, device.hop_us, device.launch_us);
+        device.facts.link_bandwidth / 1e3, device.facts.hop_us, device.facts.launch_us);
   }
   if (!facts.why_none.empty()) fmt::print("        {}\n", facts.why_none);
 }

@@ -150,12 +150,9 @@ bool check(Communicator& comm, Arena& arena, const Case& c, StreamRef stream) {
 std::vector<std::size_t> odd_counts() { return {0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 127, 1000, 1024, 4099}; }
 
 std::vector<std::string> all_reduce_algorithms() {
-  Topology topology;
+  Topology topology{open_backend(target(), 0)->info().facts};
   topology.backend = target();
   topology.ranks = 2;
-  const DeviceInfo info = open_backend(target(), 0)->info();
-  topology.wide_packets = info.wide_packets;
-  topology.line_threads = info.line_threads;
   Call easiest;
   easiest.count = 1;
   easiest.symmetric = true;
