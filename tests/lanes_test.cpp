@@ -209,7 +209,9 @@ TEST_P(Lanes, AnyNumberOfThemGivesTheSameBits) {
         }
         const unsigned lanes = odometer.look(carrier().slots).lanes;
         EXPECT_LE(lanes, blocks);
-        EXPECT_GE(4 * lanes, count > 100'000 ? 3 * blocks : 4) << "lanes were to be used; the last ones may get nothing";
+        // The last lanes may get nothing. (A GPU's blocks have many threads, and a lane at least a pack for each.)
+        const bool all_used = count > 100'000 && target() == BackendKind::host;
+        EXPECT_GE(4 * lanes, all_used ? 3 * blocks : 4);
       }
   });
 }

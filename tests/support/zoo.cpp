@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <future>
 #include <stdexcept>
 
 #include "support/ranks.hpp"
@@ -150,7 +151,9 @@ bool check(Communicator& comm, Arena& arena, const Case& c, StreamRef stream) {
 std::vector<std::size_t> odd_counts() { return {0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 127, 1000, 1024, 4099}; }
 
 std::vector<std::string> all_reduce_algorithms() {
-  Topology topology{open_backend(target(), 0)->info().facts};
+  // On a thread of its own: opening a device makes it the thread's current one, and this may be asked in the middle of a rank's work.
+  static const DeviceFacts facts = std::async(std::launch::async, [] { return open_backend(target(), 0)->info().facts; }).get();
+  Topology topology{facts};
   topology.backend = target();
   topology.ranks = 2;
   Call easiest;
