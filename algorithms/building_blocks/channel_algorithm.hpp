@@ -29,6 +29,13 @@ class ChannelAlgorithm : public AllReduceAlgorithm {
                         max_blocks);
   }
 
+  /// Whether 256 blocks of 256 threads beat blocks of full size for algorithms that meet one peer at a time: with 2 H200 they reach 318 and
+  /// 334 GB/s (halving_doubling and tree, 64 MB) against 286 and 301; with 4 they may fall to a tenth (docs/algorithms/tree.md;
+  /// 2026-11-21).
+  static bool small_blocks(const Call& call, const Topology& topology) {
+    return topology.ranks == 2 && call.bytes() >= std::size_t{16} << 20 && topology.block_threads >= 256;
+  }
+
   /// A rank's channels, each cut into `slots` slots. Throws Error(invalid_argument) if they can't be.
   static Channels channels(const LaunchContext& context, std::uint32_t slots) {
     if (!Channels::can_have(slots))

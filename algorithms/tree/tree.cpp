@@ -17,6 +17,7 @@ class DoubleTree final : public ChannelAlgorithm {
     if (topology.backend == BackendKind::host) return {{.blocks = topology.units, .threads = topology.block_threads}};
     const unsigned threads = topology.block_threads;
     std::vector<LaunchShape> shapes;
+    if (small_blocks(call, topology)) shapes.push_back({max_blocks, 256});
     for (const unsigned limit : {topology.units, topology.units / 2, topology.units / 4}) {  // registers allow one a unit
       const unsigned most = std::clamp(limit, 2u, max_blocks);
       const unsigned blocks = blocks_for(call.bytes(), std::size_t{threads} * 16 * 2, most);
