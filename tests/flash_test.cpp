@@ -273,7 +273,7 @@ void check_counts() {
     }
 }
 
-template <int Depth, class D, template <class, class, int, int> class Copies>
+template <int Depth, class D, class Copies>
 struct With {
   static constexpr int depth = Depth;
   using Words = D;

@@ -61,7 +61,7 @@ struct Ranks {
 
 /// What one thread does with its part of a stripe of complete, aligned packs: the `Work` of the pipeline. All of a team have the same
 /// items, in which a thread may have no pack. `Copies`: OwnCopies or BulkCopies. `Whole`: see Args.
-template <class T, Device D, template <class, class, int, int> class Copies, int Depth, bool Whole>
+template <class T, Device D, class Copies, int Depth, bool Whole>
 class Stripe {
  public:
   static constexpr int width = stage_packs(sizeof(T));
@@ -120,7 +120,7 @@ class Stripe {
 
  private:
   using P = Pack<T, D::pack_bytes>;
-  using Stages = Copies<D, P, Depth, width>;
+  using Stages = typename Copies::template Stages<D, P, Depth, width>;
   using Sum = typename Reducer<T>::template Accumulator<P::lanes>;
 
   /// A team's place in the sequence of items.
@@ -173,18 +173,20 @@ class Stripe {
   Stages stages_;
 };
 
-/// A kernel whose packs are copied in one way or the other, in a pipeline of any depth.
-template <class T, template <class, class, int, int> class Copies, int Depth = depth>
+/// The kernel, for one way to copy packs and one depth of the pipeline. Empty for a target that has no such copies.
+template <class T, class Copies, int Depth = depth>
 struct AllReduce {
   static constexpr int staged_packs = Depth * stage_packs(sizeof(T));
 
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    const std::uint32_t epoch = a.epochs[dev.block()];
-    if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 1)) return;
-    reduce(dev, a);
-    if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 2)) return;
-    if (dev.thread() == 0) a.epochs[dev.block()] = epoch + 2;
+    if constexpr (Copies::template served<D>) {
+      const std::uint32_t epoch = a.epochs[dev.block()];
+      if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 1)) return;
+      reduce(dev, a);
+      if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 2)) return;
+      if (dev.thread() == 0) a.epochs[dev.block()] = epoch + 2;
+    }
   }
 
   /// What a block does between the barriers.
