@@ -2,7 +2,5 @@
 #include "algorithms/flash_bulk/kernel.hpp"
 #include "backends/cuda/instantiate.cuh"
 
-template cudaError_t plait::gpu::launch<plait::cuda::KernelTarget, plait::flash_bulk::Kernel<float>, plait::flash::Args>(plait::LaunchShape,
-                                                                                                                    const void*,
-                                                                                                                    const plait::Watch&,
-                                                                                                                    cudaStream_t);
+template cudaError_t plait::gpu::launch<plait::cuda::KernelTarget, plait::flash_bulk::Kernel<float>, plait::flash::Args>(
+    plait::LaunchShape, const void*, const plait::Watch&, cudaStream_t);
