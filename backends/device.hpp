@@ -86,10 +86,36 @@ concept StagingMemory = std::default_initializable<S> && requires(S staging, con
 template <class D, class P, int Count>
 using Staging = typename D::template Staging<P, Count>;
 
+/// Staging memory of `D::bulk_threads` consecutive threads of a block, a team, the first a multiple of their number: `Slots` slots of
+/// `Packs` packs for each of them. One copy fills a slot with packs that lie side by side, and a thread reads every team-th of them. A copy
+/// is ordered after what the block did before it made its staging memory, so make it after the wait for the data. A slot may be filled anew
+/// after all of the team have loaded what they want of it and `wait` was called once for each `copy`: all of a team call both, in the same
+/// order. A block of threads is a whole number of teams. A kernel that has this tells the launch `staged_packs`, as above.
+///
+/// `D::bulk_threads` is 0 where the target has no copies of this kind, and then it has no BulkStaging either.
+template <class S, class P>
+concept BulkStagingMemory = std::default_initializable<S> && requires(S staging, const P* from) {
+  staging.copy(0, from, 1u);                  // all of a team with the same arguments: starts a copy of own or a peer's packs to slot 0
+  staging.wait(0);                            // until the slot's copy is complete
+  { staging.load(0, 0) } -> std::same_as<P>;  // of the slot, this thread's first pack: the next one lies a team of packs further on
+};
+
+template <class D, class P, int Slots, int Packs>
+using BulkStaging = typename D::template BulkStaging<P, Slots, Packs>;
+
 template <class D>
 using FloatPack = Pack<float, D::pack_bytes>;
 template <class D>
 using TwoFloatPacks = Staging<D, FloatPack<D>, 2>;
+
+template <class D>
+constexpr bool has_bulk_staging() {
+  if constexpr (D::bulk_threads != 0) {
+    return BulkStagingMemory<BulkStaging<D, FloatPack<D>, 2, 1>, FloatPack<D>>;
+  } else {
+    return false;
+  }
+}
 
 template <class D>
 concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint32_t* mine, Packet* packet, PacketData data,
@@ -111,6 +137,7 @@ concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint
 
   // Asynchronous copies of packs, of own or of a peer's memory.
   requires StagingMemory<TwoFloatPacks<D>, FloatPack<D>>;
+  requires(D::bulk_threads == 0 || has_bulk_staging<D>());
 
   // Signals. `signal` is a release at system scope: what this thread wrote, and what its block wrote before the last `sync`, is visible
   // to whoever sees the value. `wait` is an acquire at system scope: true once `*mine` has reached `at_least` (as a signed difference).

@@ -1,20 +1,30 @@
 # plait_add_kernels(target path/to/NAME/kernel.hpp ...): compiles `plait::NAME::Kernel<T>` for all of `plait::NAME::Types` and every target
-# that is built, and links the result into `target`. The generated files hold two lines each; the kernel's text is the same for all.
+# that is built, and links the result into `target`. The generated files hold three lines each; the kernel's text is the same for all.
 #
 # All are compiled without fused multiply-adds where the text has two operations: the same bits on every rank and target.
 function(plait_add_kernels target)
   foreach(header IN LISTS ARGN)
     cmake_path(GET header PARENT_PATH folder)
     cmake_path(GET folder FILENAME family)
-    plait_kernel_source(${target} ${header} ${family} host.cpp backends/host/instantiate.hpp "-O3;-ffp-contract=off")
-    if(PLAIT_CUDA)
-      plait_kernel_source(${target} ${header} ${family} cuda.cu backends/cuda/instantiate.cuh --fmad=false)
-    elseif(PLAIT_HIP AND PLAIT_HIP_PLATFORM STREQUAL nvidia)
-      plait_kernel_source(${target} ${header} ${family} hip.cu backends/hip/instantiate.hpp --fmad=false)
-    elseif(PLAIT_HIP)
-      plait_kernel_source(${target} ${header} ${family} hip backends/hip/instantiate.hpp "${plait_amd_options}")
-    endif()
+    plait_add_kernel_families(${target} ${header} ${family})
   endforeach()
+endfunction()
+
+# plait_add_kernel_families(target header FAMILY...): several families `plait::FAMILY::Kernel<T>` of one header, compiled as one file.
+function(plait_add_kernel_families target header)
+  plait_kernel_source(${target} ${header} "${ARGN}" host.cpp backends/host/instantiate.hpp "-O3;-ffp-contract=off")
+  if(PLAIT_CUDA)
+    plait_kernel_source(${target} ${header} "${ARGN}" cuda.cu backends/cuda/instantiate.cuh --fmad=false)
+  elseif(PLAIT_HIP AND PLAIT_HIP_PLATFORM STREQUAL nvidia)
+    plait_kernel_source(${target} ${header} "${ARGN}" hip.cu backends/hip/instantiate.hpp --fmad=false)
+  elseif(PLAIT_HIP)
+    plait_kernel_source(${target} ${header} "${ARGN}" hip backends/hip/instantiate.hpp "${plait_amd_options}")
+  endif()
+  get_target_property(ready ${target} PLAIT_COMPILES_KERNELS)
+  if(ready)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES PLAIT_COMPILES_KERNELS ON)
   if(PLAIT_CUDA)
     plait_cuda_kernels(${target})
   elseif(PLAIT_HIP)
@@ -22,9 +32,12 @@ function(plait_add_kernels target)
   endif()
 endfunction()
 
-# One generated file: SUFFIX names its language, INSTANTIATE the header with the target's PLAIT_INSTANTIATE.
-function(plait_kernel_source target kernel_header kernel_family suffix instantiate options)
-  set(generated ${CMAKE_CURRENT_BINARY_DIR}/kernels/${kernel_family}.${suffix})
+# One generated file, named after the first family: SUFFIX names its language, INSTANTIATE the header with the target's PLAIT_INSTANTIATE.
+function(plait_kernel_source target kernel_header families suffix instantiate options)
+  list(GET families 0 file)
+  set(generated ${CMAKE_CURRENT_BINARY_DIR}/kernels/${file}.${suffix})
+  list(TRANSFORM families REPLACE "(.+)" "PLAIT_INSTANTIATE(\\1)")
+  list(JOIN families "\n" instantiations)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/kernel.in ${generated} @ONLY)
   target_sources(${target} PRIVATE ${generated})
   set_source_files_properties(${generated} PROPERTIES COMPILE_OPTIONS "${options}")

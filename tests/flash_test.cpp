@@ -44,6 +44,21 @@ TEST(FlashPlan, BlocksCoverTheMessageOnceAndEvenly) {
     }
 }
 
+/// The host has teams of one thread only.
+TEST(FlashPlan, TeamsShareAStage) {
+  for (const unsigned team : {1u, 8u, 32u})
+    for (const unsigned width : {1u, 2u, 4u})
+      for (const unsigned teams : {1u, 3u, 16u}) {
+        std::vector<unsigned> seen(team * teams * width);
+        for (unsigned thread = 0; thread < team * teams; ++thread) {
+          const Deal deal = Deal::among_teams(thread, team, width);
+          EXPECT_EQ(deal.base, thread / team * team * width) << "a team's packs lie side by side";
+          for (unsigned u = 0; u < width; ++u) ++seen.at(deal.base + deal.lane + u * deal.stride);
+        }
+        EXPECT_EQ(seen, std::vector<unsigned>(seen.size(), 1));
+      }
+}
+
 TEST(FlashPlan, BothRanksReduceTheSameWhole) {
   for (const std::size_t bytes : sizes) {
     const EvenParts first = stripes(bytes, true, 0, 2, 33), second = stripes(bytes, true, 1, 2, 33);
@@ -125,6 +140,41 @@ class LateWords : public host::Words {
     std::vector<Copy> copies_;
     int committed_ = 0;
   };
+
+  template <class P, int Slots, int Packs>
+  class BulkStaging {
+   public:
+    BulkStaging() = default;
+    BulkStaging(const BulkStaging&) = delete;
+    BulkStaging& operator=(const BulkStaging&) = delete;
+    ~BulkStaging() {
+      for (const Copy& copy : copies_) EXPECT_EQ(copy.packs, 0u) << "a copy is on its way after the pipeline's end";
+    }
+
+    void copy(int slot, const P* from, unsigned packs) {
+      EXPECT_EQ(copies_[slot].packs, 0u) << "the slot's last copy was not waited for";
+      EXPECT_TRUE(0 < packs && packs <= Packs);
+      std::memset(packs_[slot], 0xa5, sizeof(packs_[slot]));
+      copies_[slot] = {from, packs};
+    }
+    void wait(int slot) {
+      EXPECT_NE(copies_[slot].packs, 0u) << "nothing to wait for";
+      std::copy_n(copies_[slot].from, copies_[slot].packs, packs_[slot]);
+      copies_[slot] = {};
+    }
+    P load(int slot, int pack) const {
+      EXPECT_EQ(copies_[slot].packs, 0u) << "not there yet";
+      return packs_[slot][pack];
+    }
+
+   private:
+    struct Copy {
+      const P* from = nullptr;
+      unsigned packs = 0;
+    };
+    P packs_[Slots][Packs] = {};
+    Copy copies_[Slots];
+  };
 };
 static_assert(Device<LateWords>);
 
@@ -144,7 +194,7 @@ class Pretence {
       for (std::size_t i = 0; i < count; ++i) at(send_, rank)[i] = test::element<T>(7, rank, i, ReduceOp::sum);
   }
 
-  template <int Depth, class D>
+  template <class Case>
   void run(unsigned blocks, unsigned threads) {
     const bool whole = ranks_ == 2 && !in_place_;
     for (int rank = 0; rank < ranks_; ++rank) {
@@ -162,8 +212,8 @@ class Pretence {
       const Watch watch{};
       for (unsigned block = 0; block < blocks; ++block)
         for (unsigned thread = 0; thread < threads; ++thread) {
-          D words(block, blocks, thread, team, watch);
-          Kernel<T>::template reduce<Depth>(words, args);
+          typename Case::Words words(block, blocks, thread, team, watch);
+          Case::template Kernel<T>::reduce(words, args);
         }
     }
   }
@@ -195,16 +245,16 @@ class Pretence {
   std::vector<Line> send_, recv_;
 };
 
-template <int Depth, class D, class T>
+template <class Case, class T>
 void check(int ranks, std::size_t count, bool in_place, std::size_t offset, unsigned blocks, unsigned threads) {
   Pretence<T> pretence(ranks, count, in_place, offset);
-  pretence.template run<Depth, D>(blocks, threads);
-  ASSERT_EQ(pretence.first_wrong(), count) << ranks << " ranks, depth " << Depth << ", " << blocks << " blocks of " << threads
+  pretence.template run<Case>(blocks, threads);
+  ASSERT_EQ(pretence.first_wrong(), count) << ranks << " ranks, depth " << Case::depth << ", " << blocks << " blocks of " << threads
                                            << ", offset " << offset << (in_place ? ", in place" : "");
 }
 
 /// Less than a stage; exactly k stages of every thread of every block of every rank; an element more; 15 bytes more.
-template <int Depth, class D, class T>
+template <class Case, class T>
 void check_counts() {
   for (const int ranks : {1, 2, 3, 4, 8})
     for (const auto& [blocks, threads] : {std::pair(1u, 1u), std::pair(3u, 2u)}) {
@@ -216,28 +266,32 @@ void check_counts() {
       }
       for (const std::size_t count : counts)
         for (const bool in_place : {false, true}) {
-          check<Depth, D, T>(ranks, count, in_place, 0, blocks, threads);
+          check<Case, T>(ranks, count, in_place, 0, blocks, threads);
           if (testing::Test::HasFatalFailure()) return;
         }
-      check<Depth, D, T>(ranks, counts.back(), false, 1, blocks, threads);  // not aligned
+      check<Case, T>(ranks, counts.back(), false, 1, blocks, threads);  // not aligned
     }
 }
 
-template <class DepthAndWords>
-class FlashPipeline : public testing::Test {};
-template <int Depth, class D>
+template <int Depth, class D, class Copies>
 struct With {
   static constexpr int depth = Depth;
   using Words = D;
+  template <class T>
+  using Kernel = AllReduce<T, Copies, Depth>;
 };
-using Pipelines = testing::Types<With<1, host::Words>, With<2, host::Words>, With<3, host::Words>, With<4, host::Words>, With<1, LateWords>,
-                                 With<2, LateWords>, With<3, LateWords>, With<4, LateWords>>;
+template <class Case>
+class FlashPipeline : public testing::Test {};
+using Pipelines = testing::Types<With<1, host::Words, OwnCopies>, With<2, host::Words, OwnCopies>, With<3, host::Words, OwnCopies>,
+                                 With<4, host::Words, OwnCopies>, With<1, LateWords, OwnCopies>, With<2, LateWords, OwnCopies>,
+                                 With<3, LateWords, OwnCopies>, With<4, LateWords, OwnCopies>, With<1, LateWords, BulkCopies>,
+                                 With<2, LateWords, BulkCopies>, With<3, LateWords, BulkCopies>, With<4, LateWords, BulkCopies>>;
 TYPED_TEST_SUITE(FlashPipeline, Pipelines);
 
 TYPED_TEST(FlashPipeline, SumsAtEveryCount) {
-  check_counts<TypeParam::depth, typename TypeParam::Words, std::int32_t>();
-  check_counts<TypeParam::depth, typename TypeParam::Words, std::uint8_t>();
-  check_counts<TypeParam::depth, typename TypeParam::Words, bf16>();
+  check_counts<TypeParam, std::int32_t>();
+  check_counts<TypeParam, std::uint8_t>();
+  check_counts<TypeParam, bf16>();
 }
 
 }  // namespace

@@ -1,64 +1,14 @@
-#include "algorithms/flash/kernel.hpp"
-#include "core/all_reduce_algorithm.hpp"
+#include "algorithms/flash/descriptor.hpp"
 
 namespace plait::flash {
 namespace {
 
-constexpr unsigned max_blocks = 256;
-
-class Flash final : public AllReduceAlgorithm {
+class Flash final : public FlashAlgorithm {
  public:
+  Flash() : FlashAlgorithm(false) {}
   std::string_view name() const override { return "flash"; }
   std::string_view summary() const override {
     return "pull through a pipeline of asynchronous copies; two ranks the whole input, more a slice, pushed: symmetric memory, no scratch";
-  }
-
-  Resources resources(const Topology& topology) const override {
-    return {.scratch_bytes = 0, .signals = block_barrier_signals(max_blocks, topology.ranks), .counters = max_blocks};
-  }
-
-  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
-    if (topology.backend == BackendKind::host) return {{.blocks = topology.units, .threads = topology.block_threads}};
-    const auto n = static_cast<unsigned>(topology.ranks);
-    const std::size_t bytes = n == 2 ? call.bytes() : call.bytes() / n;
-    // A block a multiprocessor, but half as many for the largest messages: 4 H200, 16 MB: 301 GB/s with 32 blocks, 315 with 132; 256 MB:
-    // 319 with 64 and 307 with 132 (2026-11-21, tools/gpu-sweep.sh).
-    const unsigned most = call.bytes() < (std::size_t{128} << 20) ? topology.units : topology.units / 2;
-    std::vector<LaunchShape> shapes;
-    for (const unsigned threads : {topology.block_threads, topology.block_threads / 2})
-      for (const unsigned limit : {most, topology.units, topology.units / 2, topology.units / 4, 16u})
-        shapes.push_back(
-            {blocks_for_stages(bytes, topology.ranks - 1, Stage::of(size_of(call.type), threads), std::clamp(limit, 1u, max_blocks)),
-             threads});
-    return shapes;
-  }
-
-  double estimate(const Call& call, const Topology& topology) const override {
-    const double moved = 2.0 * (topology.ranks - 1) / topology.ranks * static_cast<double>(call.bytes());
-    // A guess, until flash was measured: the way through shared memory. It leaves twoshot, which moves as much, the default.
-    const double staging_us = 0.5;
-    return topology.launch_us + 2 * topology.signal_us + staging_us + moved / topology.link_bandwidth;
-  }
-
-  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
-    shape.blocks = std::min(shape.blocks, max_blocks);
-    const bool whole = context.ranks() == 2 && buffers.send != buffers.recv;
-    const Args args{.signals = context.grant().signals,
-                    .send = buffers.send_window,
-                    .recv = buffers.recv_window,
-                    .count = call.count,
-                    .stripes = stripes(call.bytes(), whole, context.rank(), context.ranks(), shape.blocks),
-                    .epochs = context.grant().counters,
-                    .reduction = reduction_of(call, context.topology()),
-                    .rank = context.rank(),
-                    .ranks = context.ranks(),
-                    .whole = whole};
-    context.launch(name(), call.type, shape, args);
-  }
-
- protected:
-  Support supports_all_reduce(const Call& call, const Topology&) const override {
-    return call.symmetric ? Support() : Support::no("both buffers must be in symmetric memory (Communicator::allocate)");
   }
 };
 

@@ -24,12 +24,13 @@
 //   - Whole (two ranks): inputs are read by both and written by nobody, an output is written by its own rank alone. In place this would be
 //     wrong: a rank would store over what its peer still reads. Whether a call is in place is equal on both, because buffers lie at the
 //     same offset of the same window on all ranks (plait/call.hpp; PLAIT_CHECK compares both buffers), and other overlaps are refused.
-// Inside the pipeline a thread reads only what it copied itself. The barriers are per block: block b of a rank waits for block b of the
-// others only. A kernel ends when its last block has left.
+// Inside the pipeline a thread reads only what it or its team copied (stages.hpp). The barriers are per block: block b of a rank waits for
+// block b of the others only. A kernel ends when its last block has left.
 #pragma once
 #include "algorithms/building_blocks/block_barrier.hpp"
 #include "algorithms/flash/pipeline.hpp"
 #include "algorithms/flash/plan.hpp"
+#include "algorithms/flash/stages.hpp"
 #include "backends/kernel_table.hpp"
 
 namespace plait::flash {
@@ -58,16 +59,21 @@ struct Ranks {
   PLAIT_DEVICE int at(int step) const { return rank_after(a.rank, step, a.ranks); }
 };
 
-/// What one thread does with its part of a stripe of complete, aligned packs: the `Work` of the pipeline. A peer's packs of an item lie a
-/// block of threads apart. `Whole`: see Args.
-template <class T, Device D, int Depth, bool Whole>
+/// What one thread does with its part of a stripe of complete, aligned packs: the `Work` of the pipeline. All of a team have the same
+/// items, in which a thread may have no pack. `Copies`: OwnCopies or BulkCopies. `Whole`: see Args.
+template <class T, Device D, class Copies, int Depth, bool Whole>
 class Stripe {
  public:
   static constexpr int width = stage_packs(sizeof(T));
-  static constexpr int places = Depth * width;
 
   PLAIT_DEVICE Stripe(D& dev, const Args& a, Range packs, const Reducer<T>& reducer)
-      : dev_(dev), ranks_{a}, end_(packs.end), reducer_(reducer), started_{packs.begin + dev.thread(), 1}, used_(started_) {}
+      : dev_(dev),
+        ranks_{a},
+        end_(packs.end),
+        reducer_(reducer),
+        deal_(Stages::deal(dev)),
+        started_{packs.begin + deal_.base, 1},
+        used_(started_) {}
 
   PLAIT_DEVICE bool more() const { return used_.pack < end_; }
 
@@ -75,12 +81,10 @@ class Stripe {
   PLAIT_DEVICE void start() {
     if (started_.pack < end_) {
       const P* from = reinterpret_cast<const P*>(ranks_.input(started_.step)) + started_.pack;
-      PLAIT_UNROLL
-      for (int u = 0; u < width; ++u)
-        if (offset(u) < end_ - started_.pack) staging_.copy_async(Slot * width + u, from + offset(u));
+      stages_.template copy<Slot>(from, end_ - started_.pack, deal_.stride);
       advance(started_);
     }
-    staging_.commit();
+    stages_.commit();
   }
 
   /// The own packs need no pipeline: they are near, and asked for before the wait for the first peer's.
@@ -94,9 +98,9 @@ class Stripe {
     }
   }
 
-  template <int Pending>
+  template <int Slot>
   PLAIT_DEVICE void wait() {
-    staging_.template wait_pending<Pending>();
+    stages_.template wait<Slot>();
   }
 
   /// Adds up what lies in the slot. Packs beyond the end are old ones, whose sums are not stored.
@@ -104,7 +108,7 @@ class Stripe {
   PLAIT_DEVICE void use() {
     P packs[width];
     PLAIT_UNROLL
-    for (int u = 0; u < width; ++u) packs[u] = staging_.load(Slot * width + u);
+    for (int u = 0; u < width; ++u) packs[u] = stages_.template load<Slot>(u);
     if constexpr (Whole) {
       if (ranks_.a.rank == 1) exchange(own_, packs);
       start_sums();
@@ -116,20 +120,22 @@ class Stripe {
 
  private:
   using P = Pack<T, D::pack_bytes>;
+  using Stages = typename Copies::template Stages<D, P, Depth, width>;
   using Sum = typename Reducer<T>::template Accumulator<P::lanes>;
 
-  /// A thread's place in the sequence of items.
+  /// A team's place in the sequence of items.
   struct Item {
     std::size_t pack;  // the first one
     int step;          // of the peer, from this rank
   };
 
   PLAIT_DEVICE int ranks() const { return Whole ? 2 : ranks_.a.ranks; }
-  PLAIT_DEVICE std::size_t offset(int u) const { return static_cast<unsigned>(u) * dev_.threads(); }
+  /// Of the thread's packs, from the item's first.
+  PLAIT_DEVICE std::size_t offset(int u) const { return static_cast<unsigned>(u) * deal_.stride + deal_.lane; }
   PLAIT_DEVICE void advance(Item& item) const {
     if (++item.step < ranks()) return;
     item.step = 1;
-    item.pack += offset(width);
+    item.pack += static_cast<unsigned>(width) * dev_.threads();
   }
 
   PLAIT_DEVICE static void exchange(P (&a)[width], P (&b)[width]) {
@@ -160,37 +166,41 @@ class Stripe {
   Ranks<T> ranks_;
   std::size_t end_;
   const Reducer<T>& reducer_;
+  Deal deal_;
   Item started_, used_;
   P own_[width] = {};
   Sum sums_[width];
-  Staging<D, P, places> staging_;
+  Stages stages_;
 };
 
-template <class T>
-struct Kernel {
-  static constexpr int staged_packs = depth * stage_packs(sizeof(T));
+/// The kernel, for one way to copy packs and one depth of the pipeline. Empty for a target that has no such copies.
+template <class T, class Copies, int Depth = depth>
+struct AllReduce {
+  static constexpr int staged_packs = Depth * stage_packs(sizeof(T));
 
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    const std::uint32_t epoch = a.epochs[dev.block()];
-    if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 1)) return;
-    reduce<depth>(dev, a);
-    if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 2)) return;
-    if (dev.thread() == 0) a.epochs[dev.block()] = epoch + 2;
+    if constexpr (Copies::template served<D>) {
+      const std::uint32_t epoch = a.epochs[dev.block()];
+      if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 1)) return;
+      reduce(dev, a);
+      if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 2)) return;
+      if (dev.thread() == 0) a.epochs[dev.block()] = epoch + 2;
+    }
   }
 
   /// What a block does between the barriers.
-  template <int Depth, Device D>
+  template <Device D>
   PLAIT_DEVICE static void reduce(D& dev, const Args& a) {
     if (a.whole) {
-      reduce_stripe<Depth, true>(dev, a);
+      reduce_stripe<true>(dev, a);
     } else {
-      reduce_stripe<Depth, false>(dev, a);
+      reduce_stripe<false>(dev, a);
     }
   }
 
  private:
-  template <int Depth, bool Whole, Device D>
+  template <bool Whole, Device D>
   PLAIT_DEVICE static void reduce_stripe(D& dev, const Args& a) {
     const Range packs = in_packs<D::pack_bytes>(a.stripes.at(dev.block()));
     const Reducer<T> reducer(a.reduction);
@@ -200,8 +210,9 @@ struct Kernel {
       const std::size_t end = packs.end < complete ? packs.end : complete;
       if (end > whole) whole = end;
     }
-    Stripe<T, D, Depth, Whole> stripe(dev, a, {packs.begin, whole}, reducer);
-    Pipeline<Depth, Stripe<T, D, Depth, Whole>>(stripe).run();
+    using Work = Stripe<T, D, Copies, Depth, Whole>;
+    Work work(dev, a, {packs.begin, whole}, reducer);
+    Pipeline<Depth, Work>(work).run();
     for (std::size_t i = whole + dev.thread(); i < packs.end; i += dev.threads()) reduce_one<Whole>(dev, a, i, reducer);
   }
 
@@ -226,5 +237,8 @@ struct Kernel {
            0;
   }
 };
+
+template <class T>
+struct Kernel : AllReduce<T, OwnCopies> {};
 
 }  // namespace plait::flash

@@ -2,15 +2,17 @@
 //
 //   step      0           1           2           3
 //   starts    item 2      item 3      item 4      item 5       (depth 3; items 0 and 1 before the first step)
-//   waits for item 0      item 1      item 2      item 3       all but the latest depth - 1 groups
+//   waits for item 0      item 1      item 2      item 3       depth - 1 items have been started after it
 //   uses      item 0      item 1      item 2      item 3
 //   slot      0           1           2           0            item i lies in slot i % depth
 //
-// Every item is a group of copies of its own, and a step that has no item left to start commits an empty group. So exactly depth - 1 groups
-// are younger than the awaited one at every step, in the steady state and at the end, and nothing is on its way when the pipeline is done.
+// Every step calls `start`, also one that has no item left to start. So exactly depth - 1 calls are younger than the awaited item's at
+// every step, in the steady state and at the end, and each item that was started is awaited: nothing is on its way when the pipeline is
+// done.
 //
-// A slot is filled anew by the step after the one that used it: the same thread loaded its packs and then starts the copy, in this order.
-// No thread touches another's places. So a block needs no barrier, and its threads may be at different steps.
+// A slot is filled anew by the step after the one that used it: the thread, or the team of threads that copy together, loaded its packs and
+// then starts the copy, in this order. No team touches another's places. So a block needs no barrier, and its teams may be at different
+// steps.
 #pragma once
 #include <utility>
 
@@ -20,10 +22,10 @@ namespace plait::flash {
 
 /// `Work` is what a thread does:
 ///   more()           whether there is an item to use
-///   start<Slot>()    starts the copies of the next item, if there is one left to start, and commits
+///   start<Slot>()    starts the copies of the next item, if there is one left to start
 ///   meanwhile()      while the copies of the next item to be used are on their way
-///   wait<Pending>()  until all but the latest `Pending` groups are complete
-///   use<Slot>()      uses the next item
+///   wait<Slot>()     until the item in the slot is there; Depth - 1 calls of `start` came after its own
+///   use<Slot>()      uses it
 template <int Depth, class Work>
 class Pipeline {
   static_assert(Depth >= 1);
@@ -52,7 +54,7 @@ class Pipeline {
     if (!work_.more()) return false;
     work_.template start<(Slot + Depth - 1) % Depth>();
     work_.meanwhile();
-    work_.template wait<Depth - 1>();
+    work_.template wait<Slot>();
     work_.template use<Slot>();
     return true;
   }

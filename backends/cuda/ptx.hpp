@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "backends/device.hpp"
+#include "backends/gpu/gpu_kernels.hpp"
 
 namespace plait::cuda {
 
@@ -102,6 +103,83 @@ struct Ptx {
     __device__ std::uint32_t address(int place) const { return first_ + static_cast<unsigned>(place) * blockDim.x * 16; }
 
     std::uint32_t first_;
+  };
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+  static constexpr int bulk_threads = 0;
+#else
+  static constexpr int bulk_threads = 32;
+#endif
+  /// A warp's slots in shared memory, which the bulk copy engine of sm_90 fills: lane 0 starts a copy, and an mbarrier for each slot counts
+  /// its bytes. A phase of an mbarrier is a copy: lane 0 arrives, the only one to do so, with the number of bytes to come, and the phase
+  /// is over when they have come. So `wait` ends as surely as a load does, and needs no deadline.
+  ///
+  /// The engine does not see memory as threads do (it is the "async proxy" of PTX), so a fence stands on each way from a thread's access to
+  /// one of the engine:
+  /// - A peer wrote the data, with stores; release, acquire and the block's barrier hand them on to lane 0, which then makes its staging
+  ///   memory: the fence in there orders the engine's reads of global memory after all that. One fence is enough for all copies, because a
+  ///   kernel does not wait for more data after it.
+  /// - Lane 0 initialised the mbarriers: the same fence orders the engine's arrivals after that, and __syncwarp the other lanes' waits.
+  /// - All lanes have read what lies in the slot: __syncwarp hands that on to lane 0, whose fence for shared memory orders the engine's
+  ///   writes after it. Nobody stores into slots.
+  /// - The engine has written the slot: whoever has seen the end of the phase sees the bytes. That is part of how the engine completes.
+  /// - A peer writes over the data, after this rank's signal: all copies were waited for before, and their bytes have been read by then.
+  /// A phase is told from the one before it by its parity alone. That is enough, as no lane can be two phases behind: a slot's next copy is
+  /// started after all lanes have come to __syncwarp, and so have waited for the last one.
+  template <class P, int Slots, int Packs>
+  class BulkStaging {
+    static_assert(sizeof(P) == 16);
+    static constexpr std::uint32_t row_bytes = bulk_threads * 16, slot_bytes = Packs * row_bytes;
+
+   public:
+    __device__ BulkStaging() {
+      extern __shared__ __align__(128) uint4 plait_bulk_staging[];
+      __shared__ std::uint64_t barriers[gpu::max_threads / 32][Slots];
+      const unsigned warp = threadIdx.x / 32;
+      slots_ = static_cast<std::uint32_t>(__cvta_generic_to_shared(plait_bulk_staging)) + warp * Slots * slot_bytes;
+      barriers_ = static_cast<std::uint32_t>(__cvta_generic_to_shared(barriers[warp]));
+      if (threadIdx.x % 32 == 0) {
+        PLAIT_UNROLL
+        for (int slot = 0; slot < Slots; ++slot) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier(slot)) : "memory");
+        asm volatile("fence.proxy.async;" ::: "memory");  // of all memory
+      }
+      __syncwarp();
+    }
+    __device__ void copy(int slot, const P* from, unsigned packs) {
+      __syncwarp();
+      if (threadIdx.x % 32 != 0) return;
+      asm volatile(
+          "fence.proxy.async.shared::cta;\n\t"
+          "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n\t"
+          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%2], [%3], %1, [%0];" ::"r"(barrier(slot)),
+          "r"(packs * 16), "r"(slots_ + static_cast<unsigned>(slot) * slot_bytes), "l"(from)
+          : "memory");
+    }
+    __device__ void wait(int slot) {
+      std::uint32_t over;
+      do {
+        asm volatile("{\n\t.reg .pred over;\n\tmbarrier.try_wait.parity.shared::cta.b64 over, [%1], %2;\n\tselp.u32 %0, 1, 0, over;\n\t}"
+                     : "=r"(over)
+                     : "r"(barrier(slot)), "r"(parities_ >> slot & 1u)
+                     : "memory");
+      } while (over == 0);
+      parities_ ^= 1u << slot;
+    }
+    __device__ P load(int slot, int pack) const {
+      uint4 word;
+      asm volatile(
+          "ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+          : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
+          : "r"(slots_ + static_cast<unsigned>(slot) * slot_bytes + static_cast<unsigned>(pack) * row_bytes + threadIdx.x % 32 * 16)
+          : "memory");
+      return bits_as<P>(word);
+    }
+
+   private:
+    __device__ std::uint32_t barrier(int slot) const { return barriers_ + static_cast<unsigned>(slot) * 8; }
+
+    std::uint32_t slots_, barriers_;
+    std::uint32_t parities_ = 0;  // a bit for each slot: of the phase to wait for next
   };
 
   static constexpr bool has_wide_packets = true;

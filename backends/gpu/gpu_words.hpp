@@ -10,6 +10,7 @@
 //   store_packet, load_packet              two 8-byte words, each of them single-copy atomic at system scope
 //   Staging<P, count>                      a thread's places for asynchronous copies; `staging_is_shared`: they lie in the dynamic shared
 //                                          memory of the launch
+//   bulk_threads, BulkStaging<P, s, p>     of backends/device.hpp, in the same memory; none where bulk_threads is 0
 //   has_wide_packets                       whether store_whole and load_whole are there: 16 bytes, single-copy atomic at system scope
 //   line_threads, line_group               of backends/device.hpp. With lines: store_share and load_share, which access a thread's 16 bytes
 //                                          if it says so, in one instruction for all threads that have been together since the last
@@ -82,6 +83,9 @@ class Words {
 
   template <class P, int Count>
   using Staging = typename Isa::template Staging<P, Count>;
+  static constexpr int bulk_threads = Isa::bulk_threads;
+  template <class P, int Slots, int Packs>
+  using BulkStaging = typename Isa::template BulkStaging<P, Slots, Packs>;
 
   PLAIT_WORD void signal(std::uint32_t* slot, std::uint32_t value) {
     if (broken_ == 0) Isa::store_release(slot, value);

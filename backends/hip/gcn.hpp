@@ -71,6 +71,9 @@ struct Gcn {
    private:
     Vector<sizeof(P)> words_[Count] = {};
   };
+  static constexpr int bulk_threads = 0;
+  template <class P, int Slots, int Packs>
+  class BulkStaging;  // there is none
 
   /// Every wave waits until its own stores are done: a release by one thread after the barrier waits for that thread's wave alone, and
   /// requests of one workgroup to different channels of the cache may overtake each other.

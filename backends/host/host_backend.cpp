@@ -183,6 +183,7 @@ class HostBackend final : public Backend {
                 .max_block_threads = 64,
                 .wide_packets = true,
                 .line_threads = 1,
+                .bulk_threads = 1,
                 .launch_us = 0.1,
                 .hop_us = 0.2,
                 .signal_us = 0.1,

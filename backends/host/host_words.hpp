@@ -1,5 +1,6 @@
 // The words of backends/device.hpp on the host target: a block is one thread, or a team of several; memory is shared between processes.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -56,6 +57,18 @@ class Words {
 
    private:
     P packs_[Count] = {};
+  };
+
+  static constexpr int bulk_threads = 1;
+  template <class P, int Slots, int Packs>
+  class BulkStaging {
+   public:
+    void copy(int slot, const P* from, unsigned packs) { std::copy_n(from, packs, packs_[slot]); }
+    void wait(int) {}
+    P load(int slot, int pack) const { return packs_[slot][pack]; }
+
+   private:
+    P packs_[Slots][Packs] = {};
   };
 
   void signal(std::uint32_t* slot, std::uint32_t value) {
