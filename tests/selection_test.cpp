@@ -250,6 +250,7 @@ TEST_F(Policies, BuiltInTablesServeEverything) {
     topology.architecture = "sm_90";
     topology.ranks = ranks;
     topology.wide_packets = true;
+    topology.line_threads = 8;
     topology.max_block_threads = 512;
     topology.block_threads = 512;
     topology.units = 132;
