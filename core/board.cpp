@@ -22,7 +22,33 @@ struct Board::Page {
   std::atomic<std::uint64_t> count;
   std::atomic<std::uint8_t> collective, type, op;
   std::atomic<char> algorithm[32];
+  std::atomic<Board::State> state;
+  std::atomic<char> reason[200];
+  std::atomic<bool> has_record;
+  static constexpr std::size_t record_words = sizeof(DiagnosticRecord) / sizeof(std::uint32_t);
+  std::atomic<std::uint32_t> record[record_words];
 };
+
+namespace {
+
+/// Texts in pages are short arrays of atomic characters, ended by a zero.
+template <std::size_t Size>
+void write(std::atomic<char> (&to)[Size], std::string_view text) {
+  const std::size_t length = std::min(text.size(), Size - 1);
+  for (std::size_t i = 0; i <= length; ++i) to[i].store(i < length ? text[i] : '\0', std::memory_order_relaxed);
+}
+template <std::size_t Size>
+std::string read(const std::atomic<char> (&from)[Size]) {
+  std::string text;
+  for (const auto& c : from) {
+    const char character = c.load(std::memory_order_relaxed);
+    if (character == '\0') break;
+    text += character;
+  }
+  return text;
+}
+
+}  // namespace
 
 Board::Board(Bootstrap& bootstrap) : rank_(bootstrap.rank()) {
   // Host memory on every backend, so the host target's shared memory serves all.
@@ -47,9 +73,38 @@ void Board::publish(std::uint64_t sequence, const Call& call, std::string_view a
   mine.collective.store(static_cast<std::uint8_t>(call.collective), relaxed);
   mine.type.store(static_cast<std::uint8_t>(call.type), relaxed);
   mine.op.store(static_cast<std::uint8_t>(call.op), relaxed);
-  const std::size_t length = std::min(algorithm.size(), sizeof(mine.algorithm) - 1);
-  for (std::size_t i = 0; i <= length; ++i) mine.algorithm[i].store(i < length ? algorithm[i] : '\0', relaxed);
+  write(mine.algorithm, algorithm);
   mine.sequence.store(sequence, std::memory_order_release);
+}
+
+void Board::announce(State state, std::string_view reason) noexcept {
+  Page& mine = page(rank_);
+  if (mine.state.load() != State::working) return;
+  write(mine.reason, reason);
+  mine.state.store(state, std::memory_order_release);
+}
+
+Board::State Board::state(int rank) const noexcept { return page(rank).state.load(std::memory_order_acquire); }
+std::string Board::reason(int rank) const { return read(page(rank).reason); }
+
+void Board::show(const DiagnosticRecord& record) noexcept {
+  Page& mine = page(rank_);
+  if (mine.has_record.load()) return;
+  std::uint32_t words[Page::record_words];
+  std::memcpy(words, &record, sizeof(words));
+  for (std::size_t i = 0; i < Page::record_words; ++i) mine.record[i].store(words[i], std::memory_order_relaxed);
+  mine.has_record.store(true, std::memory_order_release);
+}
+
+std::optional<DiagnosticRecord> Board::record(int rank) const noexcept {
+  const Page& other = page(rank);
+  if (!other.has_record.load(std::memory_order_acquire)) return std::nullopt;
+  std::uint32_t words[Page::record_words];
+  for (std::size_t i = 0; i < Page::record_words; ++i) words[i] = other.record[i].load(std::memory_order_relaxed);
+  DiagnosticRecord record;
+  static_assert(sizeof(record) == sizeof(words));
+  std::memcpy(&record, words, sizeof(record));
+  return record;
 }
 
 bool Board::is_alive(int rank) const {
@@ -73,11 +128,7 @@ int Board::missing_rank(int suspect) const {
 std::string Board::describe(int rank) const {
   const Page& other = page(rank);
   const std::uint64_t sequence = other.sequence.load(std::memory_order_acquire);
-  std::string name;
-  for (const auto& c : other.algorithm) {
-    if (c.load() == '\0') break;
-    name += c.load();
-  }
+  const std::string name = read(other.algorithm);
   const std::string who = fmt::format("rank {} (process {}{})", rank, other.process.load(), is_alive(rank) ? "" : ", which has ended");
   if (sequence == 0) return who + ": no call yet";
   return fmt::format("{}: last call {}, {} of {} {} elements, {}, by {}", who, sequence,

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/backend.hpp"
@@ -20,6 +22,17 @@ class Board {
 
   /// Notes that this rank has enqueued call number `sequence`. A few stores; peers may read at any moment.
   void publish(std::uint64_t sequence, const Call& call, std::string_view algorithm);
+
+  /// What a rank has said of itself. `gave_up`: a spin of it ran out of time.
+  enum class State : std::uint32_t { working, left, aborted, gave_up };
+  /// This rank's; only the first other than `working` is kept. `reason`: at most 200 characters of it are.
+  void announce(State state, std::string_view reason = {}) noexcept;
+  State state(int rank) const noexcept;
+  std::string reason(int rank) const;
+
+  /// Where a kernel of this rank was waiting when it gave up, for the others' reports; once.
+  void show(const DiagnosticRecord& record) noexcept;
+  std::optional<DiagnosticRecord> record(int rank) const noexcept;
 
   /// False once the rank's process has ended.
   bool is_alive(int rank) const;
