@@ -32,6 +32,8 @@ class CommunicatorState {
   ~CommunicatorState();
 
   std::optional<Error> error() const { return watchdog_->error(); }
+  /// Looks also whether the ranks' calls agree.
+  void compare() const { watchdog_->compare(); }
   /// By the thread that uses the communicator.
   void throw_if_broken() const {
     auto broken = error();
@@ -166,7 +168,7 @@ void CommunicatorState::enqueue(const Call& described, const void* send, void* r
 
   const auto index = static_cast<std::size_t>(std::find(algorithms_.begin(), algorithms_.end(), choice.algorithm) - algorithms_.begin());
   const Watch watch = watchdog_->watch(++calls_, static_cast<std::uint32_t>(index));
-  board_->publish(calls_, call, choice.algorithm->name());
+  board_->publish(calls_, Signature::of(call, index, choice.shape));
   const DeviceScope device(*backend);
   const bool ordered = order_.enter(stream.native());
   LaunchContext context(*backend, stream.native(), sides_->of(!ordered), selector.topology(), bootstrap->rank(), memory_->of(index), watch);
@@ -239,10 +241,14 @@ void Communicator::barrier(StreamRef stream) {
 void Communicator::synchronize(StreamRef stream) {
   const DeviceScope device(*state_->backend);
   state_->backend->synchronize(stream.native());
+  state_->compare();
   state_->throw_if_broken();
 }
 
-std::optional<Error> Communicator::async_error() const { return state_->error(); }
+std::optional<Error> Communicator::async_error() const {
+  state_->compare();
+  return state_->error();
+}
 void Communicator::abort(std::string_view reason) { state_->abort(reason); }
 
 Stream Communicator::create_stream() {

@@ -9,8 +9,8 @@
 
 namespace plait {
 
-Watchdog::Watchdog(std::shared_ptr<Backend> backend, std::shared_ptr<Board> board, std::vector<std::string> algorithms, std::uint32_t* claimed,
-                   std::chrono::nanoseconds timeout, int rank)
+Watchdog::Watchdog(std::shared_ptr<Backend> backend, std::shared_ptr<Board> board, std::vector<std::string> algorithms,
+                   std::uint32_t* claimed, std::chrono::nanoseconds timeout, int rank)
     : backend_(std::move(backend)),
       owned_board_(std::move(board)),
       board_(*owned_board_),
@@ -81,6 +81,7 @@ std::optional<Error> Watchdog::error() {
 void Watchdog::look() {
   const std::lock_guard lock(mutex_);
   if (std::atomic_ref(shared_->record.state).load(std::memory_order_acquire) != 0) board_.show(shared_->record);
+  if (!error_) compare_calls();
   if (error_) return;
   if (timeout_of_) return finish_timeout();
   if (kernel_gave_up(out_of_time)) return begin_timeout(rank_);
@@ -93,13 +94,32 @@ void Watchdog::look() {
         return begin_timeout(rank);
       case Board::State::working:
         if (!board_.is_alive(rank))
-          return break_with(ErrorCode::rank_lost, fmt::format("{}; the communicator is broken", board_.describe(rank)),
+          return break_with(ErrorCode::rank_lost, fmt::format("{}; the communicator is broken", board_.describe(rank, algorithms_)),
                             Board::State::aborted);
         break;
       case Board::State::left:
         break;
     }
   }
+}
+
+void Watchdog::compare() {
+  if (broken_) return;
+  const std::lock_guard lock(mutex_);
+  if (!error_) compare_calls();
+}
+
+void Watchdog::compare_calls() {
+  const auto found = board_.compare();
+  if (!found) return;
+  break_with(ErrorCode::mismatch,
+             fmt::format("ranks disagree {}call {}: rank {} calls {}; rank {} calls {}{}; the communicator is broken",
+                         found->exact ? "in " : "before ", found->call, rank_, found->mine.describe(algorithms_), found->rank,
+                         found->theirs.describe(algorithms_),
+                         found->mine.count == found->theirs.count && found->mine.facts == found->theirs.facts && found->exact
+                             ? ", with another scale or launch shape"
+                             : ""),
+             Board::State::aborted);
 }
 
 /// Ends the kernels of this rank and, through their watchdogs, of its peers, so that they show where they wait.
@@ -123,7 +143,7 @@ void Watchdog::finish_timeout() {
       board_.missing_rank(record.peer), record.call, algorithms_.at(record.algorithm), record.rank,
       std::chrono::duration<double>(timeout_).count(), record.peer, record.block, record.step, record.expected, record.seen);
   for (int rank = 0; rank < board_.ranks(); ++rank) {
-    text += "\n  " + board_.describe(rank);
+    text += "\n  " + board_.describe(rank, algorithms_);
     if (const auto its = board_.record(rank)) text += "; " + waiting(*its);
   }
   break_with(ErrorCode::timeout, text, Board::State::gave_up);

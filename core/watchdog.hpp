@@ -38,8 +38,11 @@ class Watchdog {
   /// The error that broke the communicator, if any. After a deadline it takes up to some tenths of a second to hear where the peers were.
   std::optional<Error> error();
 
-  /// Whether a peer has ended, aborted or given up: then this rank does, too. Called by the monitor every now and then.
+  /// Whether a peer has ended, aborted or given up, or has made another call than this rank: then this rank's ends, too. Called by the
+  /// monitor every now and then.
   void look();
+  /// Only whether the calls are the same. Where a call has ended, all ranks that took part in it have published theirs.
+  void compare();
 
  private:
   struct Shared {  // host memory that kernels reach
@@ -49,6 +52,7 @@ class Watchdog {
 
   bool kernel_gave_up(GaveUp why) const;
   void break_with(ErrorCode code, const std::string& why, Board::State state);
+  void compare_calls();
   void begin_timeout(int rank);
   void finish_timeout();
   std::string waiting(const DiagnosticRecord& record) const;

@@ -42,9 +42,9 @@ class Communicator {
   /// or can't reach each other's memory.
   static Communicator create(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorOptions& options = {});
 
-  /// The ranks that pass the same `color` form a new communicator, ordered by `key`, then by rank, on the devices that they have here and with
-  /// the same deadline. None for a negative colour. Collective. The parts live on their own and may be destroyed in any order, before or
-  /// after this one; but an abort of this one, as long as it lives, aborts them as well.
+  /// The ranks that pass the same `color` form a new communicator, ordered by `key`, then by rank, on the devices that they have here and
+  /// with the same deadline. None for a negative colour. Collective. The parts live on their own and may be destroyed in any order, before
+  /// or after this one; but an abort of this one, as long as it lives, aborts them as well.
   std::optional<Communicator> split(int color, int key);
   /// The same ranks again: calls of the two do not wait for each other. Collective, otherwise as `split`.
   Communicator duplicate();
