@@ -104,20 +104,20 @@ void Board::publish(std::uint64_t sequence, const Signature& signature) {
   const auto relaxed = std::memory_order_relaxed;
   Page::Entry& entry = mine.of(sequence);
   const std::uint64_t before = mine.of(sequence - 1).history.load(relaxed);
-  // What an entry held before is gone from here on: a reader that finds it half written sees then that `sequence` has come round.
+  const auto release = std::memory_order_release;
+  // What the entry held before is gone from here on: who sees something new in it then also sees this.
   mine.writing.store(sequence, relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
-  entry.count.store(signature.count, relaxed);
-  entry.facts.store(signature.facts, relaxed);
-  entry.options.store(signature.options, relaxed);
-  entry.history.store(mix(mix(mix(before, signature.count), signature.facts), signature.options), relaxed);
-  mine.sequence.store(sequence, std::memory_order_release);
+  entry.count.store(signature.count, release);
+  entry.facts.store(signature.facts, release);
+  entry.options.store(signature.options, release);
+  entry.history.store(mix(mix(mix(before, signature.count), signature.facts), signature.options), release);
+  mine.sequence.store(sequence, release);
 }
 
 std::optional<Board::Disagreement> Board::compare() {
-  const auto relaxed = std::memory_order_relaxed;
+  const auto acquire = std::memory_order_acquire;
   const Page& mine = page(rank_);
-  const std::uint64_t last = mine.sequence.load(std::memory_order_acquire);
+  const std::uint64_t last = mine.sequence.load(acquire);
   struct Copy {
     Signature signature;
     std::uint64_t history = 0;
@@ -125,16 +125,15 @@ std::optional<Board::Disagreement> Board::compare() {
   };
   const auto copy_of = [&](const Page& page, std::uint64_t call) {
     const Page::Entry& entry = page.of(call);
-    Copy copy{{entry.count.load(relaxed), entry.facts.load(relaxed), entry.options.load(relaxed)}, entry.history.load(relaxed), false};
-    std::atomic_thread_fence(std::memory_order_acquire);
-    copy.whole = page.writing.load(relaxed) < call + Page::remembered;
+    Copy copy{{entry.count.load(acquire), entry.facts.load(acquire), entry.options.load(acquire)}, entry.history.load(acquire), false};
+    copy.whole = page.writing.load(std::memory_order_relaxed) < call + Page::remembered;
     return copy;
   };
   for (int rank = 0; rank < ranks(); ++rank) {
     if (rank == rank_) continue;
     const Page& other = page(rank);
     std::uint64_t& compared = compared_[static_cast<std::size_t>(rank)];
-    const std::uint64_t common = std::min(last, other.sequence.load(std::memory_order_acquire));
+    const std::uint64_t common = std::min(last, other.sequence.load(acquire));
     if (compared >= common) continue;
     const auto differ = [&](std::uint64_t call, auto member) -> std::optional<Disagreement> {
       const Copy a = copy_of(mine, call), b = copy_of(other, call);
