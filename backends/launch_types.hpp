@@ -33,9 +33,12 @@ struct Waiting {
   std::uint32_t step;
 };
 
-/// What a kernel leaves in host memory when a spin ran out of time: who waited where for whom.
+/// Why a kernel left a spin before its end: its time was over, or it was told to.
+enum GaveUp : std::uint32_t { out_of_time = 1, told_to = 2 };
+
+/// What a kernel leaves in host memory when it left a spin before its end: who waited where for whom.
 struct DiagnosticRecord {
-  std::uint32_t state;      // 0: nothing happened, 1: the fields below are written (stored last, with release)
+  std::uint32_t state;      // 0: nothing happened; else the fields below are written (stored last, with release): a GaveUp
   std::int32_t rank;        // the rank that gave up
   std::int32_t peer;        // the rank it waited for
   std::uint32_t algorithm;  // index among the communicator's algorithms

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/backend.hpp"
@@ -13,18 +15,56 @@
 
 namespace plait {
 
+/// What ranks must have the same in a call.
+struct Signature {
+  std::uint64_t count = 0;
+  std::uint64_t facts = 0;    // collective, type, operation, algorithm, memory
+  std::uint64_t options = 0;  // a hash of the launch shape and the scale
+
+  static Signature of(const Call& call, std::size_t algorithm, LaunchShape shape);
+  Collective collective() const { return static_cast<Collective>(facts & 0xff); }
+  DataType type() const { return static_cast<DataType>(facts >> 8 & 0xff); }
+  ReduceOp op() const { return static_cast<ReduceOp>(facts >> 16 & 0xff); }
+  std::size_t algorithm() const { return facts >> 24 & 0xffff; }
+  /// "all_reduce of 100 f32 elements, sum, in symmetric memory, by ring".
+  std::string describe(const std::vector<std::string>& algorithms) const;
+  friend bool operator==(const Signature&, const Signature&) = default;
+};
+
 class Board {
  public:
   /// Collective.
   explicit Board(Bootstrap& bootstrap);
 
-  /// Notes that this rank has enqueued call number `sequence`. A few stores; peers may read at any moment.
-  void publish(std::uint64_t sequence, const Call& call, std::string_view algorithm);
+  /// Notes that this rank has enqueued call number `sequence`, one after the last. A few stores; peers may read at any moment.
+  void publish(std::uint64_t sequence, const Signature& signature);
+
+  /// Where two ranks' calls of one number differ. `exact`: in `call` itself; else it is in an earlier call, which nobody remembers any
+  /// more.
+  struct Disagreement {
+    int rank;
+    std::uint64_t call;
+    bool exact;
+    Signature mine, theirs;
+  };
+  /// Compares what this rank and its peers have published since the last time: a few loads a peer. By one thread at a time.
+  std::optional<Disagreement> compare();
+
+  /// What a rank has said of itself. `gave_up`: a spin of it ran out of time.
+  enum class State : std::uint32_t { working, left, aborted, gave_up };
+  /// This rank's; only the first other than `working` is kept. `reason`: at most 200 characters of it are.
+  void announce(State state, std::string_view reason = {}) noexcept;
+  State state(int rank) const noexcept;
+  std::string reason(int rank) const;
+
+  /// Where a kernel of this rank was waiting when it gave up, for the others' reports; once.
+  void show(const DiagnosticRecord& record) noexcept;
+  std::optional<DiagnosticRecord> record(int rank) const noexcept;
 
   /// False once the rank's process has ended.
   bool is_alive(int rank) const;
-  /// "rank 2 (process 4711, ended): last call 17, all_reduce of 1024 f32, sum, by ring".
-  std::string describe(int rank) const;
+  /// "rank 2 (process 4711, which has ended): last call 17, all_reduce of 1024 f32 elements, sum, by ring".
+  std::string describe(int rank, const std::vector<std::string>& algorithms) const;
   /// The rank to blame when somebody waits in vain for `suspect`, who may only be waiting for another: one whose process has ended, else
   /// the one that has enqueued the fewest calls, else `suspect`.
   int missing_rank(int suspect) const;
@@ -36,7 +76,8 @@ class Board {
 
   std::shared_ptr<SymmetricRange> range_;
   int rank_;
-  std::vector<UniqueFd> processes_;  // pidfds; invalid for this process itself
+  std::vector<UniqueFd> processes_;      // pidfds; invalid for this process itself
+  std::vector<std::uint64_t> compared_;  // with each rank: the last call
 };
 
 }  // namespace plait

@@ -11,6 +11,7 @@
 #include "core/board.hpp"
 #include "core/check.hpp"
 #include "core/log.hpp"
+#include "core/monitor.hpp"
 #include "core/selection.hpp"
 #include "core/setup.hpp"
 #include "core/side_stream.hpp"
@@ -28,16 +29,23 @@ class CommunicatorState {
   CommunicatorState(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorOptions& options);
 
   void enqueue(const Call& call, const void* send, void* recv, StreamRef stream, const CallOptions& options);
-  std::optional<Error> error() const {
-    auto found = watchdog_->error(board_, names_);
-    if (found) bootstrap->abandon(found->what());
-    return found;
-  }
+  ~CommunicatorState();
+
+  std::optional<Error> error() const { return watchdog_->error(); }
+  /// Looks also whether the ranks' calls agree.
+  void compare() const { watchdog_->compare(); }
+  /// By the thread that uses the communicator.
   void throw_if_broken() const {
-    if (auto broken = error()) throw *std::move(broken);
+    auto broken = error();
+    if (!broken) return;
+    bootstrap->abandon(broken->what());
+    throw *std::move(broken);
   }
+  void abort(std::string_view reason);
+  void adopt(const CommunicatorState& child) { watchdog_->add_child(child.watchdog_); }
 
   std::unique_ptr<Bootstrap> bootstrap;
+  CommunicatorOptions made_with;
   Settings settings;
   std::shared_ptr<Backend> backend;
   SymmetricHeap heap;
@@ -49,18 +57,18 @@ class CommunicatorState {
   const Choice& chosen(const Call& call);
 
   std::vector<const Algorithm*> algorithms_ = registered();  // a plug-in that is loaded later serves later communicators
-  std::vector<std::string> names_ = names(algorithms_);
 
  public:
   Selector selector;
 
  private:
-  Board board_;
+  std::shared_ptr<Board> board_;
   std::unique_ptr<AlgorithmMemory> memory_;
-  std::unique_ptr<Watchdog> watchdog_;
+  std::shared_ptr<Watchdog> watchdog_;
   StreamOrder order_;
   std::unique_ptr<SideStreams> sides_;
   std::uint64_t calls_ = 0;
+  std::optional<Monitored> monitored_;
 
   struct CallHash {
     std::size_t operator()(const Call& call) const noexcept {
@@ -86,19 +94,33 @@ std::vector<std::string> CommunicatorState::names(const std::vector<const Algori
 
 CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const CommunicatorOptions& options)
     : bootstrap(std::move(b)),
+      made_with(options),
       settings(agree_on_settings(*bootstrap, options)),
       backend(open_device(*bootstrap, options)),
       heap(backend, *bootstrap),
       selector(discover_topology(*bootstrap, *backend, settings), algorithms_),
-      board_(*bootstrap),
+      board_(std::make_shared<Board>(*bootstrap)),
       order_(backend) {
   agree(*bootstrap, "loading kernels", [&] { backend->load_kernels(); });
   memory_ = std::make_unique<AlgorithmMemory>(backend, *bootstrap, heap, selector.topology(), algorithms_);
   agree(*bootstrap, "creating the watchdog and streams", [&] {
-    watchdog_ = std::make_unique<Watchdog>(backend, memory_->claimed(), settings.timeout, bootstrap->rank());
+    watchdog_ = std::make_shared<Watchdog>(backend, board_, names(algorithms_), memory_->claimed(), settings.timeout, bootstrap->rank());
     sides_ = std::make_unique<SideStreams>(backend);
   });
   remember_device(*backend);
+  if (bootstrap->size() > 1) monitored_.emplace([this] { watchdog_->look(); });
+}
+
+CommunicatorState::~CommunicatorState() {
+  monitored_.reset();
+  board_->announce(Board::State::left);
+  if (const auto broken = error()) bootstrap->abandon(broken->what());
+}
+
+void CommunicatorState::abort(std::string_view reason) {
+  const int rank = bootstrap->rank();
+  watchdog_->abort(ErrorCode::aborted, reason.empty() ? fmt::format("rank {} has aborted the communicator", rank)
+                                                      : fmt::format("rank {} has aborted the communicator: {}", rank, reason));
 }
 
 /// Finds out whether both buffers are symmetric memory.
@@ -146,7 +168,7 @@ void CommunicatorState::enqueue(const Call& described, const void* send, void* r
 
   const auto index = static_cast<std::size_t>(std::find(algorithms_.begin(), algorithms_.end(), choice.algorithm) - algorithms_.begin());
   const Watch watch = watchdog_->watch(++calls_, static_cast<std::uint32_t>(index));
-  board_.publish(calls_, call, choice.algorithm->name());
+  board_->publish(calls_, Signature::of(call, index, choice.shape));
   const DeviceScope device(*backend);
   const bool ordered = order_.enter(stream.native());
   LaunchContext context(*backend, stream.native(), sides_->of(!ordered), selector.topology(), bootstrap->rank(), memory_->of(index), watch);
@@ -166,6 +188,21 @@ Communicator Communicator::create(std::unique_ptr<Bootstrap> bootstrap, const Co
   log::info("{}", comm.describe());
   return comm;
 }
+
+std::optional<Communicator> Communicator::split(int color, int key) {
+  state_->throw_if_broken();
+  auto group = state_->bootstrap->split(color, key);
+  if (color < 0) return std::nullopt;
+  CommunicatorOptions options = state_->made_with;
+  options.backend = backend_kind();
+  options.device = state_->backend->info().ordinal;
+  options.timeout = state_->settings.timeout;
+  Communicator part = create(std::move(group), options);
+  state_->adopt(*part.state_);
+  return part;
+}
+
+Communicator Communicator::duplicate() { return *split(0, rank()); }
 
 int Communicator::rank() const noexcept { return state_->bootstrap->rank(); }
 int Communicator::size() const noexcept { return state_->bootstrap->size(); }
@@ -204,10 +241,15 @@ void Communicator::barrier(StreamRef stream) {
 void Communicator::synchronize(StreamRef stream) {
   const DeviceScope device(*state_->backend);
   state_->backend->synchronize(stream.native());
+  state_->compare();
   state_->throw_if_broken();
 }
 
-std::optional<Error> Communicator::async_error() const { return state_->error(); }
+std::optional<Error> Communicator::async_error() const {
+  state_->compare();
+  return state_->error();
+}
+void Communicator::abort(std::string_view reason) { state_->abort(reason); }
 
 Stream Communicator::create_stream() {
   const DeviceScope device(*state_->backend);

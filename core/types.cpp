@@ -16,8 +16,8 @@ constexpr std::array<std::string_view, data_type_count> type_names = {"i8",  "u8
 constexpr std::array<std::string_view, reduce_op_count> op_names = {"sum", "prod", "min", "max", "avg", "premul_sum"};
 constexpr std::array<std::string_view, 2> collective_names = {"all_reduce", "barrier"};
 constexpr std::array<std::string_view, 3> backend_names = {"host", "cuda", "hip"};
-constexpr std::array<std::string_view, 9> error_names = {"invalid_argument", "unsupported", "mismatch", "no_peer_access", "out_of_memory",
-                                                         "timeout",          "aborted",     "backend",  "bootstrap"};
+constexpr std::array<std::string_view, 10> error_names = {"invalid_argument", "unsupported", "mismatch",  "no_peer_access", "out_of_memory",
+                                                          "timeout",          "aborted",     "rank_lost", "backend",        "bootstrap"};
 
 constexpr std::pair<std::string_view, DataType> type_aliases[] = {
     {"int8", DataType::i8},         {"char", DataType::i8},        {"uint8", DataType::u8},      {"int32", DataType::i32},

@@ -2,12 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <thread>
+
 #include "core/log.hpp"
+#include "core/monitor.hpp"
 
 namespace plait {
 
-Watchdog::Watchdog(std::shared_ptr<Backend> backend, std::uint32_t* claimed, std::chrono::nanoseconds timeout, int rank)
+Watchdog::Watchdog(std::shared_ptr<Backend> backend, std::shared_ptr<Board> board, std::vector<std::string> algorithms,
+                   std::uint32_t* claimed, std::chrono::nanoseconds timeout, int rank)
     : backend_(std::move(backend)),
+      owned_board_(std::move(board)),
+      board_(*owned_board_),
+      algorithms_(std::move(algorithms)),
       shared_(static_cast<Shared*>(backend_->allocate_pinned(sizeof(Shared)))),
       claimed_(claimed),
       timeout_(timeout),
@@ -32,21 +39,119 @@ Watch Watchdog::watch(std::uint64_t call, std::uint32_t algorithm) const {
           .rank = rank_};
 }
 
-std::optional<Error> Watchdog::error(const Board& board, const std::vector<std::string>& algorithms) const {
-  if (std::atomic_ref(shared_->record.state).load(std::memory_order_acquire) == 0) return std::nullopt;
+bool Watchdog::kernel_gave_up(GaveUp why) const { return std::atomic_ref(shared_->record.state).load(std::memory_order_acquire) == why; }
+
+void Watchdog::break_with(ErrorCode code, const std::string& why, Board::State state) {
+  std::atomic_ref(shared_->abort).store(1, std::memory_order_release);
+  board_.announce(state, why);
+  if (error_) return;
+  log::error("{}", why);
+  error_.emplace(code, why);
+  broken_ = true;
+  if (code == ErrorCode::aborted)
+    for (const auto& child : children_)
+      if (const auto alive = child.lock()) alive->abort(code, why);
+}
+
+void Watchdog::add_child(const std::shared_ptr<Watchdog>& child) {
   const std::lock_guard lock(mutex_);
-  if (error_) return error_;
-  const DiagnosticRecord& record = shared_->record;
-  const int missing = board.missing_rank(record.peer);
+  std::erase_if(children_, [](const auto& other) { return other.expired(); });
+  children_.push_back(child);
+  if (error_ && error_->code() == ErrorCode::aborted) child->abort(error_->code(), error_->what());
+}
+
+void Watchdog::abort(ErrorCode code, const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  break_with(code, why, Board::State::aborted);
+}
+
+std::optional<Error> Watchdog::error() {
+  if (!broken_ && !kernel_gave_up(out_of_time)) return std::nullopt;
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!error_ && !timeout_of_) begin_timeout(rank_);
+      if (!error_) finish_timeout();
+      if (error_) return error_;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+void Watchdog::look() {
+  const std::lock_guard lock(mutex_);
+  if (std::atomic_ref(shared_->record.state).load(std::memory_order_acquire) != 0) board_.show(shared_->record);
+  if (!error_) compare_calls();
+  if (error_) return;
+  if (timeout_of_) return finish_timeout();
+  if (kernel_gave_up(out_of_time)) return begin_timeout(rank_);
+  for (int rank = 0; rank < board_.ranks(); ++rank) {
+    if (rank == rank_) continue;
+    switch (board_.state(rank)) {
+      case Board::State::aborted:
+        return break_with(ErrorCode::aborted, board_.reason(rank), Board::State::aborted);
+      case Board::State::gave_up:
+        return begin_timeout(rank);
+      case Board::State::working:
+        if (!board_.is_alive(rank))
+          return break_with(ErrorCode::rank_lost, fmt::format("{}; the communicator is broken", board_.describe(rank, algorithms_)),
+                            Board::State::aborted);
+        break;
+      case Board::State::left:
+        break;
+    }
+  }
+}
+
+void Watchdog::compare() {
+  if (broken_) return;
+  const std::lock_guard lock(mutex_);
+  if (!error_) compare_calls();
+}
+
+void Watchdog::compare_calls() {
+  const auto found = board_.compare();
+  if (!found) return;
+  break_with(ErrorCode::mismatch,
+             fmt::format("ranks disagree {}call {}: rank {} calls {}; rank {} calls {}{}; the communicator is broken",
+                         found->exact ? "in " : "before ", found->call, rank_, found->mine.describe(algorithms_), found->rank,
+                         found->theirs.describe(algorithms_),
+                         found->mine.count == found->theirs.count && found->mine.facts == found->theirs.facts && found->exact
+                             ? ", with another scale or launch shape"
+                             : ""),
+             Board::State::aborted);
+}
+
+/// Ends the kernels of this rank and, through their watchdogs, of its peers, so that they show where they wait.
+void Watchdog::begin_timeout(int rank) {
+  std::atomic_ref(shared_->abort).store(1, std::memory_order_release);
+  if (rank == rank_) board_.show(shared_->record);
+  board_.announce(Board::State::gave_up);
+  timeout_of_ = rank;
+  report_by_ = std::chrono::steady_clock::now() + 4 * monitor_period;
+}
+
+/// Once all ranks have shown where they wait. One that is in no call shows nothing, so at last without it.
+void Watchdog::finish_timeout() {
+  if (std::chrono::steady_clock::now() < report_by_)
+    for (int rank = 0; rank < board_.ranks(); ++rank)
+      if (!board_.record(rank) && board_.state(rank) != Board::State::left && board_.is_alive(rank)) return;
+  const DiagnosticRecord record = board_.record(*timeout_of_).value_or(shared_->record);
   std::string text = fmt::format(
       "rank {} is missing: in call {} ({}) rank {} waited {:.3g} s for rank {}, in block {} at step {} (expected {}, saw {}); the "
       "communicator is broken",
-      missing, record.call, algorithms.at(record.algorithm), record.rank, std::chrono::duration<double>(timeout_).count(), record.peer,
-      record.block, record.step, record.expected, record.seen);
-  for (int rank = 0; rank < board.ranks(); ++rank) text += "\n  " + board.describe(rank);
-  log::error("{}", text);
-  error_.emplace(ErrorCode::timeout, text);
-  return error_;
+      board_.missing_rank(record.peer), record.call, algorithms_.at(record.algorithm), record.rank,
+      std::chrono::duration<double>(timeout_).count(), record.peer, record.block, record.step, record.expected, record.seen);
+  for (int rank = 0; rank < board_.ranks(); ++rank) {
+    text += "\n  " + board_.describe(rank, algorithms_);
+    if (const auto its = board_.record(rank)) text += "; " + waiting(*its);
+  }
+  break_with(ErrorCode::timeout, text, Board::State::gave_up);
+}
+
+std::string Watchdog::waiting(const DiagnosticRecord& record) const {
+  return fmt::format("in call {} ({}) block {} waits at step {} for rank {} (expected {}, saw {})", record.call,
+                     algorithms_.at(record.algorithm), record.block, record.step, record.peer, record.expected, record.seen);
 }
 
 }  // namespace plait

@@ -1,4 +1,4 @@
-// Finds out why a kernel gave up, and says so.
+// What breaks a communicator, and what it then says: a deadline, a peer that has ended, an abort.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -15,10 +15,13 @@
 
 namespace plait {
 
-/// The words that kernels and host share to end a spin, and the report that follows.
+/// The words that kernels and host share to end a spin, and the error that follows. Once there is one it stays: the first counts. All
+/// methods may be called from any thread.
 class Watchdog {
  public:
-  Watchdog(std::shared_ptr<Backend> backend, std::uint32_t* claimed, std::chrono::nanoseconds timeout, int rank);
+  /// `algorithms`: their names, by the numbers that launches carry. `claimed`: a word of device memory, zero.
+  Watchdog(std::shared_ptr<Backend> backend, std::shared_ptr<Board> board, std::vector<std::string> algorithms, std::uint32_t* claimed,
+           std::chrono::nanoseconds timeout, int rank);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -26,9 +29,20 @@ class Watchdog {
   /// What a launch of call `call` by algorithm number `algorithm` gets.
   Watch watch(std::uint64_t call, std::uint32_t algorithm) const;
 
-  /// The error that a kernel has recorded, if any: who waited for whom and in which call every rank is. The first call that sees it logs
-  /// it.
-  std::optional<Error> error(const Board& board, const std::vector<std::string>& algorithms) const;
+  /// Breaks the communicator: kernels of this rank end, later calls throw `Error(code, why)`, and the peers' watchdogs hear of it.
+  void abort(ErrorCode code, const std::string& why);
+
+  /// An abort reaches it as well, also one that was before.
+  void add_child(const std::shared_ptr<Watchdog>& child);
+
+  /// The error that broke the communicator, if any. After a deadline it takes up to some tenths of a second to hear where the peers were.
+  std::optional<Error> error();
+
+  /// Whether a peer has ended, aborted or given up, or has made another call than this rank: then this rank's ends, too. Called by the
+  /// monitor every now and then.
+  void look();
+  /// Only whether the calls are the same. Where a call has ended, all ranks that took part in it have published theirs.
+  void compare();
 
  private:
   struct Shared {  // host memory that kernels reach
@@ -36,13 +50,27 @@ class Watchdog {
     DiagnosticRecord record;
   };
 
+  bool kernel_gave_up(GaveUp why) const;
+  void break_with(ErrorCode code, const std::string& why, Board::State state);
+  void compare_calls();
+  void begin_timeout(int rank);
+  void finish_timeout();
+  std::string waiting(const DiagnosticRecord& record) const;
+
   std::shared_ptr<Backend> backend_;
+  std::shared_ptr<Board> owned_board_;
+  Board& board_;
+  std::vector<std::string> algorithms_;
   Shared* shared_;
   std::uint32_t* claimed_;
   std::chrono::nanoseconds timeout_;
   int rank_;
-  mutable std::mutex mutex_;
-  mutable std::optional<Error> error_;
+  std::mutex mutex_;
+  std::optional<int> timeout_of_;  // the rank whose kernel ran out of time; its report is under way
+  std::chrono::steady_clock::time_point report_by_;
+  std::optional<Error> error_;
+  std::atomic<bool> broken_ = false;  // there is an error
+  std::vector<std::weak_ptr<Watchdog>> children_;
 };
 
 }  // namespace plait

@@ -11,6 +11,6 @@ status=$?
 cat "$log"
 [ $status != 124 ] && [ $status != 137 ] || { echo "FAILED: the survivors did not end"; exit 1; }
 for rank in 0 2; do
-  grep -q "^rank $rank: timeout: .*($algorithm)" "$log" || { echo "FAILED: rank $rank reported no timeout of $algorithm"; exit 1; }
+  grep -q "^rank $rank: rank_lost: rank 1 (process [0-9]*, which has ended): last call 10, .* by $algorithm" "$log" ||
+    { echo "FAILED: rank $rank did not report the loss of rank 1 in $algorithm"; exit 1; }
 done
-[ "$(grep -c 'rank 1 (process [0-9]*, which has ended)' "$log")" -ge 2 ] || { echo "FAILED: not both survivors say that rank 1 has ended"; exit 1; }

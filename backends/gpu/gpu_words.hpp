@@ -38,15 +38,17 @@ class Patience {
     if (now - looked_ < 10'000) return false;
     looked_ = now;
     const bool expired = watch_.timeout_ns != 0 && now - start_ > watch_.timeout_ns;
-    if (expired) report(block, who, expected, seen);
-    return expired || Isa::load_relaxed(watch_.claimed) != 0 || Isa::load_relaxed(watch_.abort) != 0;
+    const bool aborted = Isa::load_relaxed(watch_.abort) != 0;
+    if (expired || aborted) report(expired ? out_of_time : told_to, block, who, expected, seen);
+    return expired || aborted || Isa::load_relaxed(watch_.claimed) != 0;
   }
 
  private:
-  PLAIT_WORD void report(unsigned block, Waiting who, std::uint32_t expected, std::uint32_t seen) {
+  /// Claims the record, also so that the calls behind send nothing.
+  PLAIT_WORD void report(GaveUp why, unsigned block, Waiting who, std::uint32_t expected, std::uint32_t seen) {
     if (atomicCAS(watch_.claimed, 0u, 1u) != 0u) return;
     describe(*watch_.record, watch_, block, who, expected, seen);
-    Isa::store_release(&watch_.record->state, 1u);
+    Isa::store_release(&watch_.record->state, why);
   }
 
   const Watch& watch_;

@@ -190,8 +190,9 @@ class Words {
       if (now - looked < std::chrono::microseconds(10)) continue;
       looked = now;
       const bool expired = watch_.timeout_ns != 0 && now - start > std::chrono::nanoseconds(watch_.timeout_ns);
-      if (expired) report(who, expected, seen);
-      if (expired || team_.broken() || is_set(watch_.claimed) || is_set(watch_.abort)) {
+      const bool aborted = is_set(watch_.abort);
+      if (expired || aborted) report(expired ? out_of_time : told_to, who, expected, seen);
+      if (expired || aborted || team_.broken() || is_set(watch_.claimed)) {
         team_.break_up();
         return false;
       }
@@ -202,11 +203,11 @@ class Words {
     return std::atomic_ref(*const_cast<std::uint32_t*>(word)).load(std::memory_order_acquire) != 0;
   }
 
-  void report(Waiting who, std::uint32_t expected, std::uint32_t seen) {
+  void report(GaveUp why, Waiting who, std::uint32_t expected, std::uint32_t seen) {
     std::uint32_t free = 0;
     if (!std::atomic_ref(*watch_.claimed).compare_exchange_strong(free, 1)) return;
     describe(*watch_.record, watch_, block_, who, expected, seen);
-    std::atomic_ref(watch_.record->state).store(1, std::memory_order_release);
+    std::atomic_ref(watch_.record->state).store(why, std::memory_order_release);
   }
 
   static void pause() {

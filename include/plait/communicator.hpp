@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "plait/bootstrap.hpp"
@@ -40,6 +41,13 @@ class Communicator {
   /// Throws the same `Error` on all ranks if they disagree on settings, span several nodes, share a GPU
   /// or can't reach each other's memory.
   static Communicator create(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorOptions& options = {});
+
+  /// The ranks that pass the same `color` form a new communicator, ordered by `key`, then by rank, on the devices that they have here and
+  /// with the same deadline. None for a negative colour. Collective. The parts live on their own and may be destroyed in any order, before
+  /// or after this one; but an abort of this one, as long as it lives, aborts them as well.
+  std::optional<Communicator> split(int color, int key);
+  /// The same ranks again: calls of the two do not wait for each other. Collective, otherwise as `split`.
+  Communicator duplicate();
 
   ~Communicator();
   Communicator(Communicator&&) noexcept;
@@ -77,8 +85,13 @@ class Communicator {
 
   /// Waits until `stream` is empty. Throws `Error(timeout)` that names the missing rank if a call on it ran out of time.
   void synchronize(StreamRef stream = {});
-  /// The error that broke this communicator, if any; does not wait. After it every call throws it.
+  /// The error that broke this communicator, if any; does not wait, but for some tenths of a second after a deadline. After it every call
+  /// throws it. May be called from any thread.
   std::optional<Error> async_error() const;
+  /// Ends all calls under way, on all ranks, within a second: their results are undefined, `synchronize` and later calls throw
+  /// `Error(aborted)` that names this rank and the reason. Local, and may be called from any thread, also while another is in a call; not
+  /// from a signal handler, which had better set a flag for a thread. The device stays usable, also for a new communicator.
+  void abort(std::string_view reason = {});
 
   Stream create_stream();
   /// Copies `bytes` bytes between any two of this rank's device memory and host memory. Asynchronous, ordered on `stream`.

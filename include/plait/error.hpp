@@ -13,8 +13,9 @@ enum class ErrorCode : std::uint8_t {
   mismatch,          // ranks disagree; thrown on all of them
   no_peer_access,    // two devices can't reach each other's memory; thrown on all ranks
   out_of_memory,     // thrown on all ranks of a collective call, also where only one rank ran out
-  timeout,           // a peer did not arrive within the deadline; the communicator is broken
-  aborted,           // the communicator was aborted or broke in an earlier call
+  timeout,           // a peer did not arrive within the deadline; the communicator is broken, on all ranks
+  aborted,           // a rank has aborted the communicator
+  rank_lost,         // a rank's process has ended; the communicator is broken
   backend,           // a CUDA, HIP or system call failed
   bootstrap,         // MPI or the exchange between processes failed
 };

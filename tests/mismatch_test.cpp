@@ -1,0 +1,161 @@
+// Ranks that call different things: an error with both sides, soon, on all ranks; never a hang, and no wrong result that passes as right.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "support/ranks.hpp"
+#include "support/zoo.hpp"
+
+namespace plait::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto promised = under_tsan ? 20s : 1s;
+
+CommunicatorOptions patient() {
+  CommunicatorOptions options;
+  options.timeout = 0s;
+  return test_options(options);
+}
+
+std::optional<Error> error_after(Communicator& comm) {
+  const auto until = Clock::now() + 2 * promised;
+  try {
+    comm.synchronize();
+  } catch (const Error&) {  // asked for below, and for ranks that saw nothing yet, too
+  }
+  while (!comm.async_error() && Clock::now() < until) std::this_thread::sleep_for(1ms);
+  return comm.async_error();
+}
+
+/// What one rank calls instead of what all others do.
+struct Odd {
+  std::string name;
+  std::function<void(Communicator&, Arena&)> usual, odd;
+  std::string says_usual, says_odd;
+};
+
+void reduce(Communicator& comm, Arena& arena, std::size_t count, DataType type, ReduceOp op, const CallOptions& options = {}) {
+  void* data = arena.symmetric_send.device();
+  comm.all_reduce(data, data, count, type, op, {}, options);
+}
+
+std::vector<Odd> odds() {
+  const auto all_reduce = [](std::size_t count, DataType type, ReduceOp op, CallOptions options = {}) {
+    return [=](Communicator& comm, Arena& arena) { reduce(comm, arena, count, type, op, options); };
+  };
+  const auto usual = all_reduce(100, DataType::f32, ReduceOp::sum);
+  const std::string sum = "all_reduce of 100 f32 elements, sum";
+  return {
+      {"count", usual, all_reduce(60, DataType::f32, ReduceOp::sum), sum, "all_reduce of 60 f32 elements"},
+      {"large_count", all_reduce(300'000, DataType::f32, ReduceOp::sum), usual, "all_reduce of 300000 f32", sum},
+      {"type", usual, all_reduce(100, DataType::i32, ReduceOp::sum), sum, "all_reduce of 100 i32 elements"},
+      {"operation", usual, all_reduce(100, DataType::f32, ReduceOp::max), sum, "all_reduce of 100 f32 elements, max"},
+      {"algorithm", usual, all_reduce(100, DataType::f32, ReduceOp::sum, {.algorithm = "ring"}), sum, "by ring"},
+      {"shape", all_reduce(1000, DataType::f32, ReduceOp::sum, {.algorithm = "ring", .blocks = 1}),
+       all_reduce(1000, DataType::f32, ReduceOp::sum, {.algorithm = "ring", .blocks = 2}), "by ring", "with another scale or launch shape"},
+      {"collective", usual, [](Communicator& comm, Arena&) { comm.barrier(); }, sum, "barrier"},
+      {"memory", usual,
+       [](Communicator& comm, Arena& arena) {
+         comm.all_reduce(arena.send.device(), arena.recv.device(), 100, DataType::f32, ReduceOp::sum);
+       },
+       "in place in symmetric memory", sum},
+      {"order",
+       [](Communicator& comm, Arena& arena) {
+         reduce(comm, arena, 100, DataType::f32, ReduceOp::sum);
+         reduce(comm, arena, 70, DataType::i32, ReduceOp::sum);
+       },
+       [](Communicator& comm, Arena& arena) {
+         reduce(comm, arena, 70, DataType::i32, ReduceOp::sum);
+         reduce(comm, arena, 100, DataType::f32, ReduceOp::sum);
+       },
+       sum, "all_reduce of 70 i32 elements"},
+  };
+}
+
+class Mismatch : public testing::TestWithParam<std::tuple<std::size_t, int>> {};
+INSTANTIATE_TEST_SUITE_P(All, Mismatch, testing::Combine(testing::Range<std::size_t>(0, odds().size()), testing::Values(2, 3, 4)),
+                         [](const auto& test) {
+                           return fmt::format("{}_n{}", odds()[std::get<0>(test.param)].name, std::get<1>(test.param));
+                         });
+
+TEST_P(Mismatch, IsAnErrorWithBothSides) {
+  const auto& [index, ranks] = GetParam();
+  PLAIT_SKIP_UNLESS_RANKS_FIT(ranks);
+  const Odd odd = odds()[index];
+  run_ranks(
+      ranks,
+      [&, odd_one = ranks - 1](Communicator& comm, int rank) {
+        Arena arena(comm);
+        for (int i = 0; i < 3; ++i) odd.usual(comm, arena);
+        comm.synchronize();
+        comm.bootstrap().barrier();
+        const auto start = Clock::now();
+        try {
+          (rank == odd_one ? odd.odd : odd.usual)(comm, arena);
+        } catch (const Error&) {  // the second of two calls, when a peer has found out already
+        }
+        const auto error = error_after(comm);
+        ASSERT_TRUE(error.has_value());
+        EXPECT_LT(Clock::now() - start, promised);
+        const std::string text = error->what();
+        EXPECT_THAT(text, AllOf(StartsWith("ranks disagree in call"), HasSubstr(odd.says_usual), HasSubstr(odd.says_odd),
+                                HasSubstr(fmt::format("rank {}", odd_one))));
+        // A rank that has not come so far hears it from one that has.
+        EXPECT_TRUE(error->code() == ErrorCode::mismatch || error->code() == ErrorCode::aborted) << name_of(error->code());
+      },
+      patient());
+}
+
+/// A difference that lies further back than calls are remembered, and that hangs nobody.
+TEST(MismatchLongAgo, IsStillFound) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
+  run_ranks(
+      2,
+      [](Communicator& comm, int rank) {
+        Arena arena(comm);
+        std::optional<Error> error;
+        try {
+          for (int i = 0; i < 5000; ++i) reduce(comm, arena, 1, DataType::i32, i == 3 && rank == 1 ? ReduceOp::max : ReduceOp::min);
+        } catch (const Error& found) {
+          error = found;
+        }
+        if (!error) error = error_after(comm);
+        ASSERT_TRUE(error.has_value());
+        EXPECT_THAT(error->what(), StartsWith("ranks disagree"));
+        comm.bootstrap().abandon("");
+      },
+      patient());
+}
+
+/// Calls that agree are never taken for others, however fast they come and whoever is ahead.
+TEST(Agreement, OfManyCalls) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(3);
+  run_ranks(3, [](Communicator& comm, int rank) {
+    Arena arena(comm);
+    for (int round = 0; round < 3; ++round) {
+      for (std::size_t i = 0; i < 1500; ++i) {
+        reduce(comm, arena, 1 + i % 7, DataType::i32, i % 2 == 0 ? ReduceOp::sum : ReduceOp::max);
+        if (i % 500 == static_cast<std::size_t>(rank) * 100) std::this_thread::sleep_for(60ms);
+      }
+      comm.synchronize();
+      EXPECT_FALSE(comm.async_error().has_value());
+    }
+    comm.bootstrap().barrier();
+  });
+}
+
+}  // namespace
+}  // namespace plait::test
