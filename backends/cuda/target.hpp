@@ -15,7 +15,8 @@ struct Target {
   static Status load(const void* function, std::size_t shared_bytes) {
     cudaFuncAttributes attributes;
     const Status status = cudaFuncGetAttributes(&attributes, function);
-    if (status != cudaSuccess || shared_bytes <= gpu::default_shared_bytes) return status;
+    const std::size_t all_shared = shared_bytes + attributes.sharedSizeBytes;  // what is declared in the kernel counts, too
+    if (status != cudaSuccess || all_shared <= gpu::default_shared_bytes) return status;
     return cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
   }
 };

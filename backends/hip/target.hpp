@@ -14,7 +14,8 @@ struct Target {
   static Status load(const void* function, std::size_t shared_bytes) {
     hipFuncAttributes attributes;
     const Status status = hipFuncGetAttributes(&attributes, function);
-    if (status != hipSuccess || shared_bytes <= gpu::default_shared_bytes) return status;
+    const std::size_t all_shared = shared_bytes + attributes.sharedSizeBytes;  // what is declared in the kernel counts, too
+    if (status != hipSuccess || all_shared <= gpu::default_shared_bytes) return status;
     return hipFuncSetAttribute(function, hipFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
   }
 };
