@@ -12,11 +12,15 @@ struct Table {
   int ranks;
   std::string_view rules;
 };
-constexpr std::array<Table, 2> h200 = {{
+constexpr std::array<Table, 3> h200 = {{
     {2,
      "0-112K=oneshot_ll;112K-640K=oneshot_ll128;640K-1536K=twoshot_ll128;1536K-6M=oneshot_ll128;"
      "6M-40M=twoshot;160M- out=copy_engine;40M-=twoshot_push;"
      "6M-24M=twoshot_ll128;24M-=ring"},
+    {3,  // up to 1 MB and from 64 MB on; between, as flash and lines compare on 4
+     "0-48K=oneshot_ll;48K-320K=oneshot_ll128;320K-5M=twoshot_ll128;"
+     "5M-40M=flash;80M- out=copy_engine;40M-=twoshot_push;"
+     "5M-32M=twoshot_ll128;32M-=stream"},
     {4,
      "0-48K=oneshot_ll;48K-320K=oneshot_ll128;320K-5M=twoshot_ll128;"
      "5M-40M=flash;80M- out=copy_engine;40M-=twoshot_push;"

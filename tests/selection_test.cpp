@@ -244,7 +244,7 @@ TEST_F(Policies, PeerToPeerChangesAbove32KiB) {
 
 /// Every call is served by a rule, whatever its memory, and no rule is dead.
 TEST_F(Policies, BuiltInTablesServeEverything) {
-  for (const int ranks : {2, 4}) {
+  for (const int ranks : {2, 3, 4}) {
     Topology topology;
     topology.backend = BackendKind::cuda;
     topology.architecture = "sm_90";
