@@ -19,9 +19,10 @@ class FlashAlgorithm : public AllReduceAlgorithm {
     if (topology.backend == BackendKind::host) return {{.blocks = topology.units, .threads = topology.block_threads}};
     const auto n = static_cast<unsigned>(topology.ranks);
     const std::size_t bytes = n == 2 ? call.bytes() : call.bytes() / n;
-    // A block a multiprocessor, but half as many for the largest messages: 4 H200, 16 MB: 301 GB/s with 32 blocks, 315 with 132; 256 MB:
-    // 319 with 64 and 307 with 132 (2026-11-21, tools/gpu-sweep.sh).
-    const unsigned most = call.bytes() < (std::size_t{128} << 20) ? topology.units : topology.units / 2;
+    // A block a multiprocessor, but half as many for large messages: 4 H200, 256 MB: 319 GB/s with 64 blocks and 307 with 132; 64 MB: 310
+    // to 325 and 187 to 260, for reasons unknown; 16 MB: the same (2026-11-21, tools/gpu-sweep.sh).
+    const std::size_t large = std::size_t{n == 2 ? 128u : 16u} << 20;
+    const unsigned most = call.bytes() < large ? topology.units : topology.units / 2;
     std::vector<LaunchShape> shapes;
     for (const unsigned threads : {topology.block_threads, topology.block_threads / 2})
       for (const unsigned limit : {most, topology.units, topology.units / 2, topology.units / 4, 16u})
