@@ -32,7 +32,8 @@ struct Board::Page {
   std::atomic<std::uint64_t> writing;  // the call whose entry is being written, or was last
 
   std::atomic<Board::State> state;
-  std::atomic<char> reason[200];
+  std::atomic<ErrorCode> code;
+  std::atomic<char> reason[501];
   std::atomic<bool> has_record;
   static constexpr std::size_t record_words = sizeof(DiagnosticRecord) / sizeof(std::uint32_t);
   std::atomic<std::uint32_t> record[record_words];
@@ -153,15 +154,16 @@ std::optional<Board::Disagreement> Board::compare() {
   return std::nullopt;
 }
 
-void Board::announce(State state, std::string_view reason) noexcept {
+void Board::announce(State state, ErrorCode code, std::string_view reason) noexcept {
   Page& mine = page(rank_);
   if (mine.state.load() != State::working) return;
+  mine.code.store(code, std::memory_order_relaxed);
   write(mine.reason, reason);
   mine.state.store(state, std::memory_order_release);
 }
 
 Board::State Board::state(int rank) const noexcept { return page(rank).state.load(std::memory_order_acquire); }
-std::string Board::reason(int rank) const { return read(page(rank).reason); }
+Error Board::reason(int rank) const { return {page(rank).code.load(std::memory_order_relaxed), read(page(rank).reason)}; }
 
 void Board::show(const DiagnosticRecord& record) noexcept {
   Page& mine = page(rank_);

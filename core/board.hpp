@@ -12,6 +12,7 @@
 #include "backends/backend.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/call.hpp"
+#include "plait/error.hpp"
 
 namespace plait {
 
@@ -50,12 +51,12 @@ class Board {
   /// Compares what this rank and its peers have published since the last time: a few loads a peer. By one thread at a time.
   std::optional<Disagreement> compare();
 
-  /// What a rank has said of itself. `gave_up`: a spin of it ran out of time.
+  /// What a rank has said of itself. `aborted`: for whatever reason; `gave_up`: a spin of it ran out of time.
   enum class State : std::uint32_t { working, left, aborted, gave_up };
-  /// This rank's; only the first other than `working` is kept. `reason`: at most 200 characters of it are.
-  void announce(State state, std::string_view reason = {}) noexcept;
+  /// This rank's; only the first other than `working` is kept. `code` and `reason` (at most 500 characters of it): of `aborted`.
+  void announce(State state, ErrorCode code = {}, std::string_view reason = {}) noexcept;
   State state(int rank) const noexcept;
-  std::string reason(int rank) const;
+  Error reason(int rank) const;
 
   /// Where a kernel of this rank was waiting when it gave up, for the others' reports; once.
   void show(const DiagnosticRecord& record) noexcept;

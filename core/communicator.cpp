@@ -113,6 +113,7 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const Communi
 
 CommunicatorState::~CommunicatorState() {
   monitored_.reset();
+  watchdog_->look();  // also what the monitor has not seen yet: the bootstrap must not wait for a rank that is lost
   board_->announce(Board::State::left);
   if (const auto broken = error()) bootstrap->abandon(broken->what());
 }

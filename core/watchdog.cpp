@@ -43,7 +43,7 @@ bool Watchdog::kernel_gave_up(GaveUp why) const { return std::atomic_ref(shared_
 
 void Watchdog::break_with(ErrorCode code, const std::string& why, Board::State state) {
   std::atomic_ref(shared_->abort).store(1, std::memory_order_release);
-  board_.announce(state, why);
+  board_.announce(state, code, why);
   if (error_) return;
   log::error("{}", why);
   error_.emplace(code, why);
@@ -89,7 +89,7 @@ void Watchdog::look() {
     if (rank == rank_) continue;
     switch (board_.state(rank)) {
       case Board::State::aborted:
-        return break_with(ErrorCode::aborted, board_.reason(rank), Board::State::aborted);
+        return break_with(board_.reason(rank).code(), board_.reason(rank).what(), Board::State::aborted);
       case Board::State::gave_up:
         return begin_timeout(rank);
       case Board::State::working:

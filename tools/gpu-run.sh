@@ -73,7 +73,7 @@ test_step() {  # test_step NAME COMMAND...
 }
 for program in "$bundle"/bin/*; do
   name=${program##*/}
-  case $name in plait-* | killed_rank) continue ;; esac  # the latter kills itself, and has a script that wants it to
+  case $name in plait-* | fault_ranks) continue ;; esac  # the latter kills itself, and has a script that wants it to
   if [ -n "${TESTS-}" ] && [[ " $TESTS " != *" $name "* ]]; then continue; fi
   if ! grep -q -- '--gtest_' "$program"; then  # an example
     step "$name, $gpus GPUs" 60 tests.log "${mpi[@]}" -n "$gpus" "$program"

@@ -1,0 +1,165 @@
+// Three ranks, of which rank 1 meets with a fault; every rank prints what became of it. Run by fault_test.sh, which knows what to expect.
+//
+//   fault_ranks killed ALGORITHM   SIGKILL in the middle of calls
+//   fault_ranks all_killed         the same for all ranks
+//   fault_ranks stopped ALGORITHM  SIGSTOP for longer than the deadline, then SIGCONT
+//   fault_ranks gone               the process ends without a word; the others only destroy the communicator
+//   fault_ranks descriptors        its limit of open files is reached
+//   fault_ranks memory             its limit of memory is reached, in an allocation and while a communicator is made
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
+
+#include "plait/plait.hpp"
+
+namespace {
+
+constexpr int victim = 1;
+
+void say(int rank, const std::string& what) {
+  std::printf("rank %d: %s\n", rank, what.c_str());
+  std::fflush(stdout);
+}
+
+/// What a call came to: "no error", or the code and the text.
+template <class Call>
+std::string outcome(Call call) {
+  try {
+    call();
+  } catch (const plait::Error& error) {
+    return std::string(name_of(error.code())) + ": " + error.what();
+  }
+  return "no error";
+}
+
+class Member {
+ public:
+  Member(std::chrono::nanoseconds timeout, std::string algorithm)
+      : comm_(plait::Communicator::from_mpi(MPI_COMM_WORLD, {.backend = {}, .timeout = timeout})),
+        x_(comm_.allocate<float>(1000)),
+        algorithm_(std::move(algorithm)) {}
+
+  plait::Communicator& comm() { return comm_; }
+  int rank() const { return comm_.rank(); }
+  bool is_victim() const { return rank() == victim; }
+  void reduce() {
+    comm_.all_reduce(x_.data(), x_.data(), x_.size(), plait::DataType::f32, plait::ReduceOp::sum, {}, {.algorithm = algorithm_});
+  }
+  /// Ten calls that work, and everybody has made them.
+  void begin() {
+    for (int i = 0; i < 10; ++i) reduce();
+    comm_.synchronize();
+    comm_.bootstrap().barrier();
+  }
+  void report(const std::string& what) const { say(rank(), what); }
+
+ private:
+  plait::Communicator comm_;
+  plait::Buffer<float> x_;
+  std::string algorithm_;
+};
+
+void killed(const std::string& algorithm, bool all) {
+  Member member(std::chrono::seconds(0), algorithm);  // no deadline
+  member.begin();
+  if (!all && member.is_victim()) std::raise(SIGKILL);
+  const std::string what = outcome([&] {
+    member.reduce();
+    if (all) std::raise(SIGKILL);
+    member.comm().synchronize();
+  });
+  member.report(what);
+}
+
+void stopped(const std::string& algorithm) {
+  Member member(std::chrono::seconds(1), algorithm);
+  member.begin();
+  const auto processes = member.comm().bootstrap().all_gather(getpid());
+  if (member.is_victim()) std::raise(SIGSTOP);
+  const std::string what = outcome([&] {
+    member.reduce();
+    member.comm().synchronize();
+  });
+  member.report(what);
+  if (member.rank() == 0) kill(processes[victim], SIGCONT);
+  // The stopped rank may find all it needs for that call, but then it hears of it.
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  member.report("then " + outcome([&] { member.reduce(); }));
+}
+
+void gone() {
+  std::string what = outcome([] {
+    Member member(std::chrono::seconds(0), {});
+    member.begin();
+    if (member.is_victim()) std::_Exit(0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  });
+  say(-1, what);
+}
+
+class Limit {
+ public:
+  Limit(__rlimit_resource what, rlim_t value) : what_(what) {
+    getrlimit(what_, &old_);
+    const rlimit limit{value, old_.rlim_max};
+    setrlimit(what_, &limit);
+  }
+  ~Limit() { setrlimit(what_, &old_); }
+  Limit(const Limit&) = delete;
+  Limit& operator=(const Limit&) = delete;
+
+ private:
+  __rlimit_resource what_;
+  rlimit old_{};
+};
+
+/// A call that fails on one rank fails on all, and is as if it had not been made.
+template <class Call>
+void try_with(Member& member, __rlimit_resource what, rlim_t value, const char* name, Call call) {
+  member.begin();
+  {
+    const Limit limit(what, member.is_victim() ? value : RLIM_INFINITY);
+    member.report(std::string(name) + ": " + outcome(call));
+  }
+  member.report(std::string(name) + " again: " + outcome(call));
+  member.report(std::string("calls after ") + name + ": " + outcome([&] { member.begin(); }));
+}
+
+void descriptors() {
+  Member member(std::chrono::seconds(20), {});
+  const auto open = static_cast<rlim_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
+  try_with(member, RLIMIT_NOFILE, member.is_victim() ? open - 1 : open + 1000, "allocate",
+           [&] { static_cast<void>(member.comm().allocate<float>(1000)); });
+}
+
+void memory() {
+  Member member(std::chrono::seconds(20), {});
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlim_t little = pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) + (4u << 20);
+  try_with(member, RLIMIT_AS, little, "allocate", [&] { static_cast<void>(member.comm().allocate<float>(8u << 20)); });
+  try_with(member, RLIMIT_AS, little, "create", [&] { static_cast<void>(member.comm().duplicate()); });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "", algorithm = argc > 2 ? argv[2] : "";
+  if (mode == "killed") killed(algorithm, false);
+  else if (mode == "all_killed") killed(algorithm, true);
+  else if (mode == "stopped") stopped(algorithm);
+  else if (mode == "gone") gone();
+  else if (mode == "descriptors") descriptors();
+  else if (mode == "memory") memory();
+  else return 2;
+  return 0;
+}

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# fault_test.sh MPIRUN PROGRAM MODE [ALGORITHM]: starts three ranks of PROGRAM (fault_ranks), of which rank 1 meets with a fault. The others must end on
+# their own, in time, and say what the fault deserves; and nothing may be left in /dev/shm or as a socket.
+set -uo pipefail
+mpirun=$1 program=$2 mode=$3 algorithm=${4-}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+fail() { echo "FAILED: $*"; exit 1; }
+expect() { grep -Eq "$1" "$log" || fail "nothing matches: $1"; }  # expect REGEX
+left_behind() { { ls /dev/shm; grep -o '@plait.*' /proc/net/unix; } 2>/dev/null | grep -i plait | sort; }
+
+before=$(left_behind)
+# --enable-recovery: mpirun itself leaves the others alone.
+timeout --kill-after=5 40 "$mpirun" --allow-run-as-root --oversubscribe --enable-recovery -n 3 "$program" "$mode" "$algorithm" >"$log" 2>&1 </dev/null
+status=$?
+cat "$log"
+[ $status != 124 ] && [ $status != 137 ] || fail "the ranks did not end"
+
+case $mode in
+  killed)
+    for rank in 0 2; do expect "^rank $rank: rank_lost: rank 1 \(process [0-9]+, which has ended\): last call 10, .* by $algorithm"; done
+    ;;
+  all_killed) ! grep -q '^rank' "$log" || fail "a rank came through" ;;
+  stopped)
+    for rank in 0 2; do expect "^rank $rank: timeout: rank 1 is missing: in call 11 \($algorithm\)"; done
+    expect "^  rank 1 \(process [0-9]+\): last call 10, "
+    for rank in 0 1 2; do expect "^rank $rank: then timeout: rank 1 is missing: in call 11"; done
+    ;;
+  gone) [ "$(grep -c '^rank -1: no error' "$log")" = 2 ] || fail "not both ranks could destroy the communicator" ;;
+  descriptors)
+    for rank in 0 1 2; do
+      expect "^rank $rank: allocate: [a-z_]+: .*rank 1.*(descriptor|open files)"
+      expect "^rank $rank: allocate again: no error"
+      expect "^rank $rank: calls after allocate: no error"
+    done
+    ;;
+  memory)
+    for rank in 0 1 2; do
+      for call in allocate create; do
+        expect "^rank $rank: $call: out_of_memory: .*rank 1"
+        expect "^rank $rank: $call again: no error"
+        expect "^rank $rank: calls after $call: no error"
+      done
+    done
+    ;;
+  *) fail "there is no mode $mode" ;;
+esac
+after=$(left_behind)
+[ "$before" = "$after" ] || fail "left behind: $after"
