@@ -52,7 +52,8 @@ class FlaggedAlgorithm : public AllReduceAlgorithm {
 
   FlaggedLayout layout(const Topology& topology) const {
     FlaggedLayout one{.slots = 1, .lanes = lanes(topology)};
-    const std::size_t most = unit_.name == UnitKind::packet ? 512 : 256, least = unit_.name == UnitKind::line ? 1 : most / 128;
+    const std::size_t most = unit_.name == UnitKind::packet ? 512 : unit_.name == UnitKind::wide_packet ? 256 : 128;
+    const std::size_t least = unit_.name == UnitKind::line ? 1 : most / 128;
     const std::size_t fitting = topology.scratch_limit / share_ / (one.units(max_blocks) * unit_.slot_bytes);
     one.slots = static_cast<std::uint32_t>(std::clamp(fitting, least, most));
     return one;
