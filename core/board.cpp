@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 
@@ -19,6 +21,7 @@ namespace plait {
 /// Written by its rank only. A sequence lock would be more than a diagnosis needs: every field is atomic, and the number is stored last.
 struct Board::Page {
   std::atomic<std::int32_t> process;
+  std::atomic<std::uint64_t> process_space;         // in which the number is valid
   alignas(64) std::atomic<std::uint64_t> sequence;  // of the last call
   /// The last calls. `history` is a hash of all calls up to this one, so that a difference shows also after its call was overwritten.
   struct Entry {
@@ -45,6 +48,12 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
   return hash ^ hash >> 29;
 }
+
+std::uint64_t process_space() {
+  struct stat space {};
+  return stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0;
+}
+bool exists(pid_t process) { return kill(process, 0) == 0 || errno == EPERM; }
 
 constexpr int symmetric_bit = 40, in_place_bit = 41;
 
@@ -74,11 +83,14 @@ Board::Board(Bootstrap& bootstrap) : rank_(bootstrap.rank()) {
   SymmetricHeap heap(host, bootstrap);
   range_ = heap.allocate_range(sizeof(Page), "creating the board");
   page(rank_).process = static_cast<std::int32_t>(getpid());
+  page(rank_).process_space = process_space();
   bootstrap.barrier();
   for (int rank = 0; rank < bootstrap.size(); ++rank) {
     const pid_t process = page(rank).process;
     compared_.push_back(0);
-    processes_.emplace_back(process == getpid() ? -1 : static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
+    // Ranks in containers of their own may have numbers that mean nothing here, or somebody else.
+    const bool visible = page(rank).process_space == process_space() && process != getpid();
+    processes_.push_back({UniqueFd(visible ? static_cast<int>(syscall(SYS_pidfd_open, process, 0)) : -1), visible && exists(process)});
   }
 }
 
@@ -186,11 +198,9 @@ std::optional<DiagnosticRecord> Board::record(int rank) const noexcept {
 }
 
 bool Board::is_alive(int rank) const {
-  const UniqueFd& process = processes_[static_cast<std::size_t>(rank)];
-  const pid_t id = page(rank).process;
-  if (id == getpid()) return true;
-  if (!process.valid()) return kill(id, 0) == 0;  // no pidfd: an old kernel, or the process was gone already
-  pollfd ended{.fd = process.get(), .events = POLLIN, .revents = 0};
+  const Process& process = processes_[static_cast<std::size_t>(rank)];
+  if (!process.handle.valid()) return !process.visible || exists(page(rank).process);  // an old kernel, or no descriptor was left
+  pollfd ended{.fd = process.handle.get(), .events = POLLIN, .revents = 0};
   return poll(&ended, 1, 0) == 0;
 }
 

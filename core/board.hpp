@@ -62,7 +62,7 @@ class Board {
   void show(const DiagnosticRecord& record) noexcept;
   std::optional<DiagnosticRecord> record(int rank) const noexcept;
 
-  /// False once the rank's process has ended.
+  /// False once the rank's process has ended. Always true where that can't be seen: in another container's space of process numbers.
   bool is_alive(int rank) const;
   /// "rank 2 (process 4711, which has ended): last call 17, all_reduce of 1024 f32 elements, sum, by ring".
   std::string describe(int rank, const std::vector<std::string>& algorithms) const;
@@ -77,7 +77,11 @@ class Board {
 
   std::shared_ptr<SymmetricRange> range_;
   int rank_;
-  std::vector<UniqueFd> processes_;      // pidfds; invalid for this process itself
+  struct Process {
+    UniqueFd handle;  // a pidfd; invalid for this process itself, and where there is none
+    bool visible;     // whether its number says here whether it lives
+  };
+  std::vector<Process> processes_;
   std::vector<std::uint64_t> compared_;  // with each rank: the last call
 };
 
