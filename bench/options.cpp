@@ -15,7 +15,7 @@
 namespace plait::bench {
 namespace {
 
-constexpr std::array<std::string_view, 4> timing_names = {"graph", "events", "throughput", "latency"};
+constexpr std::array<std::string_view, 5> timing_names = {"graph", "events", "throughput", "latency", "enqueue"};
 constexpr std::array<std::string_view, 2> memory_names = {"symmetric", "ordinary"};
 
 /// The command line as words, before they are understood.
@@ -108,7 +108,7 @@ void add_flags(CLI::App& app, Options& options, Words& words) {
   app.add_option("--algorithms", words.algorithms, "all (default), default (what the selection takes), or a list of names");
   app.add_option("--backend", words.backend, "host, cuda or hip (default: PLAIT_BACKEND, else a GPU where every rank has one)");
   app.add_option("--peers", words.peers, "Who else is measured: nccl, mpi, both with a comma, or none (default: what fits the backend)");
-  app.add_option("--timing", words.timing, "graph (default), events, throughput or latency");
+  app.add_option("--timing", words.timing, "graph (default), events, throughput, latency or enqueue (host time of a call)");
   app.add_option("--repeats", options.repeats, "Measurements of which the median counts (default and least 7)")
       ->check(CLI::Range(7, 100000));
   app.add_option("--json", options.json, "Write the results to this file");

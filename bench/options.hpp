@@ -11,7 +11,7 @@
 namespace plait::bench {
 
 /// How a call is timed; see timing.hpp.
-enum class Timing { graph, events, throughput, latency };
+enum class Timing { graph, events, throughput, latency, enqueue };
 /// Where the buffers lie: in symmetric memory (for NCCL: in a registered window), or anywhere.
 enum class Memory { symmetric, ordinary };
 

@@ -104,7 +104,9 @@ double Timer::repeat_wall_clock(const Enqueue& enqueue) {
     if (timing_ == Timing::latency) comm_.synchronize(stream_ref(stream_));
   }
   if (timing_ == Timing::throughput) comm_.synchronize(stream_ref(stream_));
-  return microseconds_since(start);
+  const double microseconds = microseconds_since(start);
+  if (timing_ == Timing::enqueue) comm_.synchronize(stream_ref(stream_));
+  return microseconds;
 }
 
 double Timer::slowest(double microseconds) {

@@ -29,12 +29,13 @@ class Times {
   std::vector<double> sorted_;
 };
 
-/// Times calls, in one of four ways:
+/// Times calls, in one of five ways:
 /// - graph: the calls are captured once; a repeat is a barrier on the device, an event, the graph, an event. What a call costs where
 ///   a program replays its work, without the host.
 /// - events: the same, but every call is enqueued by the host.
 /// - throughput: wall clock over all calls and one synchronisation at their end.
 /// - latency: wall clock over calls that are each waited for.
+/// - enqueue: wall clock until the last call has returned to its caller, which is before it is done: what the host pays.
 /// Ranks start each repeat together. Construction and use are collective.
 class Timer {
  public:
