@@ -16,7 +16,6 @@ namespace plait::test {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::AllOf;
 using testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 

@@ -17,7 +17,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::AllOf;
-using testing::AnyOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 using Clock = std::chrono::steady_clock;
@@ -53,7 +52,7 @@ void reduce(Communicator& comm, Arena& arena, std::size_t count, DataType type, 
 }
 
 std::vector<Odd> odds() {
-  const auto all_reduce = [](std::size_t count, DataType type, ReduceOp op, CallOptions options = {}) {
+  const auto all_reduce = [](std::size_t count, DataType type, ReduceOp op, const CallOptions& options = {}) {
     return [=](Communicator& comm, Arena& arena) { reduce(comm, arena, count, type, op, options); };
   };
   const auto usual = all_reduce(100, DataType::f32, ReduceOp::sum);
