@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "support/errors.hpp"
 #include "support/ranks.hpp"
 #include "support/zoo.hpp"
 
@@ -19,36 +20,7 @@ using namespace std::chrono_literals;
 using testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto promised = under_tsan ? 20s : 1s;
-
-/// No deadline that could be taken for the abort.
-CommunicatorOptions patient() {
-  CommunicatorOptions options;
-  options.timeout = 0s;
-  return test_options(options);
-}
-
-std::optional<Error> error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  return std::nullopt;
-}
-
-void expect_aborted(const std::optional<Error>& error, const std::string& by) {
-  ASSERT_TRUE(error.has_value()) << "no error was thrown";
-  EXPECT_EQ(name_of(error->code()), name_of(ErrorCode::aborted)) << error->what();
-  EXPECT_THAT(std::string(error->what()), HasSubstr(by));
-}
-
-/// Until a rank in no call has heard of it.
-std::optional<Error> heard(const Communicator& comm) {
-  const auto until = Clock::now() + 2 * promised;
-  while (!comm.async_error() && Clock::now() < until) std::this_thread::sleep_for(1ms);
-  return comm.async_error();
-}
+void expect_aborted(const std::optional<Error>& error, const std::string& by) { expect_error(error, ErrorCode::aborted, HasSubstr(by)); }
 
 class Abort : public testing::TestWithParam<std::tuple<std::string, int>> {
  protected:

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "support/environment.hpp"
+#include "support/errors.hpp"
 #include "support/ranks.hpp"
 #include "support/zoo.hpp"
 
@@ -26,16 +27,6 @@ using testing::HasSubstr;
 using testing::Matcher;
 
 constexpr std::size_t count = 100;
-
-/// What a rank got from a call.
-std::optional<Error> error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  return std::nullopt;
-}
 
 class Errors : public testing::TestWithParam<int> {
  protected:

@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "support/errors.hpp"
 #include "support/ranks.hpp"
 #include "support/zoo.hpp"
 
@@ -21,22 +22,9 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto promised = under_tsan ? 20s : 1s;
-
-CommunicatorOptions patient() {
-  CommunicatorOptions options;
-  options.timeout = 0s;
-  return test_options(options);
-}
-
 std::optional<Error> error_after(Communicator& comm) {
-  const auto until = Clock::now() + 2 * promised;
-  try {
-    comm.synchronize();
-  } catch (const Error&) {  // asked for below, and for ranks that saw nothing yet, too
-  }
-  while (!comm.async_error() && Clock::now() < until) std::this_thread::sleep_for(1ms);
-  return comm.async_error();
+  static_cast<void>(error_of([&] { comm.synchronize(); }));  // this rank may have seen nothing yet
+  return heard(comm);
 }
 
 /// What one rank calls instead of what all others do.

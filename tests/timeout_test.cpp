@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "support/environment.hpp"
+#include "support/errors.hpp"
 #include "support/ranks.hpp"
 #include "support/zoo.hpp"
 
@@ -26,25 +27,10 @@ using Clock = std::chrono::steady_clock;
 constexpr auto deadline = 300ms;
 constexpr auto soon = under_tsan ? 30s : 5s;
 
-std::optional<Error> error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  return std::nullopt;
-}
-
 CommunicatorOptions impatient() {
   CommunicatorOptions options;
   options.timeout = deadline;
   return test_options(options);
-}
-
-void expect_error(const std::optional<Error>& error, ErrorCode code, const testing::Matcher<std::string>& message) {
-  ASSERT_TRUE(error.has_value()) << "no error was thrown";
-  EXPECT_EQ(name_of(error->code()), name_of(code)) << error->what();
-  EXPECT_THAT(std::string(error->what()), message);
 }
 
 class Missing : public testing::TestWithParam<std::tuple<std::string, int>> {

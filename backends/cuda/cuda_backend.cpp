@@ -2,7 +2,10 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <map>
 #include <memory>
+#include <mutex>
+#include <string>
 
 #include "backends/cuda/cuda_range.hpp"
 #include "backends/cuda/runtime.hpp"
@@ -49,6 +52,15 @@ bool behind_nvswitch(const char* pci_id) {
   return found;
 }
 
+/// Asked once a process and device: it takes milliseconds, and a device is opened for every communicator.
+bool is_behind_nvswitch(const std::string& pci_id) {
+  static std::mutex mutex;
+  static std::map<std::string, bool> known;
+  const std::lock_guard lock(mutex);
+  const auto found = known.find(pci_id);
+  return found != known.end() ? found->second : known.emplace(pci_id, behind_nvswitch(pci_id.c_str())).first->second;
+}
+
 DeviceInfo describe(int ordinal) {
   cudaDeviceProp properties{};
   gpu::check(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties");
@@ -69,7 +81,7 @@ DeviceInfo describe(int ordinal) {
                     .block_threads = gpu::max_threads,
                     .max_block_threads = gpu::max_threads,
                     .wide_packets = true,
-                    .line_threads = behind_nvswitch(id) ? 8 : 0,
+                    .line_threads = is_behind_nvswitch(id) ? 8 : 0,
                     .bulk_threads = properties.major >= 9 ? 32 : 0,
                     .launch_us = properties.major >= 9 ? 0.2 : 0.5,  // early starts (instantiate.cuh) are for sm_90 and newer
                     .hop_us = 1.2,

@@ -1,0 +1,49 @@
+// What tests of errors share: catching them, comparing them, and waiting until a rank in no call has heard of one.
+#pragma once
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "support/ranks.hpp"
+
+namespace plait::test {
+
+/// What a rank got from a call.
+inline std::optional<Error> error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+inline void expect_error(const std::optional<Error>& error, ErrorCode code, const testing::Matcher<std::string>& message) {
+  ASSERT_TRUE(error.has_value()) << "no error was thrown";
+  EXPECT_EQ(name_of(error->code()), name_of(code)) << error->what();
+  EXPECT_THAT(std::string(error->what()), message);
+}
+
+/// In which an abort, a lost rank or calls that differ must have reached all ranks.
+inline constexpr std::chrono::seconds promised{under_tsan ? 20 : 1};
+
+/// No deadline that could be taken for what the test is about.
+inline CommunicatorOptions patient() {
+  CommunicatorOptions options;
+  options.timeout = std::chrono::seconds(0);
+  return test_options(options);
+}
+
+/// Until this rank, in no call, has heard of an error.
+inline std::optional<Error> heard(const Communicator& comm) {
+  const auto until = std::chrono::steady_clock::now() + 2 * promised;
+  while (!comm.async_error() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return comm.async_error();
+}
+
+}  // namespace plait::test
