@@ -30,6 +30,9 @@ class KernelTable {
   std::map<Key, Code> table_;
 };
 
+/// The name of the kernel that takes many messages in one launch. A family has one if its `Kernel<T>` names the arguments, `BatchArgs`.
+inline std::string batch_family(std::string_view family) { return std::string(family) + "_batch"; }
+
 /// A list of element types; every kernel.hpp names the types it is compiled for: `using Types = AllTypes;`.
 template <class... T>
 struct TypeList {};

@@ -72,7 +72,8 @@ PLAIT_DEVICE void describe(DiagnosticRecord& record, const Watch& watch, std::ui
   record.call = watch.call;
 }
 
-/// Bytes of kernel arguments that every target accepts.
-inline constexpr std::size_t max_kernel_args = 1024;
+/// Bytes of kernel arguments that every target accepts beside a `Watch`: 4 KB together.
+inline constexpr std::size_t max_kernel_args = 3968;
+static_assert(max_kernel_args + sizeof(Watch) <= 4096);
 
 }  // namespace plait

@@ -41,12 +41,19 @@ class Contender {
   virtual void enqueue(const Task& task, NativeStream stream) = 0;
   /// The algorithm that serves the call, where that is a choice; else empty.
   virtual std::string chosen(const Task&) const { return {}; }
+  /// Around calls that are to be enqueued together. Throws Error(unsupported) where there is no such thing.
+  virtual void begin_group();
+  virtual void end_group() {}
 
  private:
   std::string name_;
   Memory memory_;
   const Arena& arena_;
 };
+
+/// `contender` with its message cut into `messages` of equal length, a call for each: named "NAME x64", or "NAME x64 grouped" if the calls
+/// are one group.
+std::unique_ptr<Contender> cut(std::unique_ptr<Contender> contender, int messages, bool grouped);
 
 using Contenders = std::vector<std::unique_ptr<Contender>>;
 

@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 2> memory_names = {"symmetric", "ordinary
 /// The command line as words, before they are understood.
 struct Words {
   std::string min_bytes, max_bytes, types = "f32", ops = "sum", algorithms = "all", backend, peers, timing = "graph";
-  std::string in_place = "0", memory = "symmetric";
+  std::string in_place = "0", memory = "symmetric", group = "0";
   int check = 1;
 };
 
@@ -105,6 +105,9 @@ void add_flags(CLI::App& app, Options& options, Words& words) {
   app.add_option("-c,--check", words.check, "1: check every configuration's result (default), 0: do not")->check(CLI::Range(0, 1));
   app.add_option("--in-place", words.in_place, "0 (default), 1 or both");
   app.add_option("--memory", words.memory, "Buffers: symmetric (default), ordinary or both");
+  app.add_option("--messages", options.messages, "Cut every message into so many, a call for each; sizes and times are of all together")
+      ->check(CLI::Range(1, 100000));
+  app.add_option("--group", words.group, "Whether these calls are one group: 0 (default), 1 or both");
   app.add_option("--algorithms", words.algorithms, "all (default), default (what the selection takes), or a list of names");
   app.add_option("--backend", words.backend, "host, cuda or hip (default: PLAIT_BACKEND, else a GPU where every rank has one)");
   app.add_option("--peers", words.peers, "Who else is measured: nccl, mpi, both with a comma, or none (default: what fits the backend)");
@@ -125,6 +128,7 @@ void understand(const Words& words, Options& options) {
   options.check = words.check == 1;
   options.in_place = one_or_both<bool>("--in-place", words.in_place, {"0", false}, {"1", true});
   options.memories = one_or_both<Memory>("--memory", words.memory, {"symmetric", Memory::symmetric}, {"ordinary", Memory::ordinary});
+  options.grouped = one_or_both<bool>("--group", words.group, {"0", false}, {"1", true});
   options.algorithms = algorithms(words.algorithms);
   if (!words.backend.empty()) options.backend = parse_backend(words.backend);
   options.peers = peers(words.peers);

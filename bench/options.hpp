@@ -28,6 +28,8 @@ struct Options {
   int repeats = 7;
   bool check = true;
   std::vector<bool> in_place = {false};
+  int messages = 1;                     // that a contender's message is cut into, a call for each
+  std::vector<bool> grouped = {false};  // whether these calls are a group
   std::vector<Memory> memories = {Memory::symmetric};
   std::vector<std::string> algorithms;  // names of the registry, and "default"
   std::optional<BackendKind> backend;

@@ -53,21 +53,31 @@ const Arena& Session::arena(Memory memory) {
   return *arena;
 }
 
+/// As the options cut and group its message. False if there is none.
+bool Session::add(const std::function<std::unique_ptr<Contender>()>& make) {
+  for (const bool grouped : options_.grouped) {
+    auto contender = make();
+    if (!contender) return false;
+    contenders_.push_back(options_.messages > 1 || grouped ? cut(std::move(contender), options_.messages, grouped) : std::move(contender));
+  }
+  return true;
+}
+
 void Session::add_plait() {
   for (const Memory memory : options_.memories)
     for (const std::string& algorithm : options_.algorithms)
-      contenders_.push_back(make_plait(comm_, algorithm, memory, arena(memory), options_));
+      add([&] { return make_plait(comm_, algorithm, memory, arena(memory), options_); });
 }
 
 void Session::add_nccl() {
   std::string why_not;
   nccl_ = NcclGroup::create(comm_, why_not);
   if (!nccl_) return note_missing("nccl", why_not);
-  contenders_.push_back(nccl_->contender(Memory::ordinary, arena(Memory::ordinary)));
+  add([&] { return nccl_->contender(Memory::ordinary, arena(Memory::ordinary)); });
   if (!nccl_->has_windows()) return note_missing("nccl-symmetric", "this NCCL has no symmetric windows (2.27 is the first)");
   try {
     nccl_windows_ = std::make_unique<Arena>(nccl_->window_memory(), std::max(sizes_.back(), sizeof(double)));
-    contenders_.push_back(nccl_->contender(Memory::symmetric, *nccl_windows_));
+    add([&] { return nccl_->contender(Memory::symmetric, *nccl_windows_); });
   } catch (const Error& error) {
     note_missing("nccl-symmetric", error.what());
   }
@@ -75,8 +85,7 @@ void Session::add_nccl() {
 
 void Session::add_mpi() {
   std::string why_not;
-  if (auto peer = make_mpi_peer(comm_, arena(Memory::ordinary), why_not)) contenders_.push_back(std::move(peer));
-  else note_missing("mpi", why_not);
+  if (!add([&] { return make_mpi_peer(comm_, arena(Memory::ordinary), why_not); })) note_missing("mpi", why_not);
 }
 
 void Session::note_missing(const std::string& peer, const std::string& why_not) const {

@@ -1,6 +1,7 @@
 // One run of the benchmark: who competes, in which memory, over which sizes.
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -24,6 +25,7 @@ class Session {
   std::size_t run();
 
  private:
+  bool add(const std::function<std::unique_ptr<Contender>()>& make);
   void add_plait();
   void add_nccl();
   void add_mpi();

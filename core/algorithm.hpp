@@ -13,6 +13,7 @@
 #include "backends/launch_types.hpp"
 #include "backends/pack.hpp"
 #include "core/side_stream.hpp"
+#include "core/work_memory.hpp"
 #include "plait/call.hpp"
 #include "plait/types.hpp"
 
@@ -81,16 +82,25 @@ struct Buffers {
   std::byte* peer_recv(int rank, std::size_t offset) const { return recv_range->address(rank) + recv_offset + offset; }
 };
 
+/// What launches of a communicator have in common.
+struct LaunchSetting {
+  Backend& backend;
+  const Topology& topology;
+  int rank;
+  WorkMemory& work;
+  Statistics& statistics;
+};
+
 /// Everything an algorithm needs to launch on one rank.
 class LaunchContext {
  public:
-  LaunchContext(Backend& backend, NativeStream stream, SideStream& side, const Topology& topology, int rank, const AlgorithmGrant& grant,
+  LaunchContext(const LaunchSetting& setting, NativeStream stream, bool captured, SideStream& side, const AlgorithmGrant& grant,
                 const Watch& watch)
-      : backend_(backend), stream_(stream), side_(side), topology_(topology), rank_(rank), grant_(grant), watch_(watch) {}
+      : setting_(setting), stream_(stream), captured_(captured), side_(side), grant_(grant), watch_(watch) {}
 
-  int rank() const noexcept { return rank_; }
-  int ranks() const noexcept { return topology_.ranks; }
-  const Topology& topology() const noexcept { return topology_; }
+  int rank() const noexcept { return setting_.rank; }
+  int ranks() const noexcept { return setting_.topology.ranks; }
+  const Topology& topology() const noexcept { return setting_.topology; }
   const Grant& grant() const noexcept { return grant_.own; }
   const Grant& shared() const noexcept { return grant_.shared; }
 
@@ -101,10 +111,24 @@ class LaunchContext {
     launch_bytes(family, type, shape, &args, sizeof(Args));
   }
 
+  /// The most items that one launch can have.
+  template <class Item>
+  std::size_t most_items() const noexcept {
+    return setting_.work.most_bytes() / sizeof(Item);
+  }
+  /// Where the kernel of the next launch finds a copy of `items`: null if they fit `few`, which is a part of its arguments, and were copied
+  /// there. `messages`: how many they are for.
+  template <class Item, std::size_t Few>
+  const Item* place(std::span<const Item> items, Item (&few)[Few], std::size_t messages) {
+    static_assert(std::is_trivially_copyable_v<Item>);
+    const auto* placed = setting_.work.place(std::as_bytes(items), std::as_writable_bytes(std::span(few)), messages, captured_);
+    return reinterpret_cast<const Item*>(placed);
+  }
+
   /// Copies between own and peers' memory on the call's stream, by the copy engines where the target has them. A copy does not look whether
   /// the communicator is broken: it runs also after a wait before it has given up.
   void copy(void* to, const void* from, std::size_t bytes) {
-    if (bytes != 0) backend_.copy(to, from, bytes, stream_);
+    if (bytes != 0) setting_.backend.copy(to, from, bytes, stream_);
   }
 
   /// Both functions launch and copy through this context: what `beside` enqueues runs beside what `main` enqueues, after everything
@@ -122,13 +146,18 @@ class LaunchContext {
  private:
   void launch_bytes(std::string_view family, DataType type, LaunchShape shape, const void* args, std::size_t bytes);
 
-  Backend& backend_;
+  const LaunchSetting& setting_;
   NativeStream stream_;
+  bool captured_;
   SideStream& side_;
-  const Topology& topology_;
-  int rank_;
   const AlgorithmGrant& grant_;
   const Watch& watch_;
+};
+
+/// A call that shares launches with others.
+struct BatchedCall {
+  const Call* call;
+  const Buffers* buffers;
 };
 
 class Algorithm {
@@ -147,6 +176,12 @@ class Algorithm {
   virtual double estimate(const Call& call, const Topology& topology) const = 0;
   /// Enqueues the call. No allocation on the device, no communication on the host, no synchronisation: safe in a graph.
   virtual void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const = 0;
+
+  /// Whether `enqueue_batch` is there. Then it serves all calls that `supports` likes.
+  virtual bool batches(const Topology&) const { return false; }
+  /// Enqueues several calls of one type, operation and scale, in as few launches as possible. They are disjoint: the order doesn't matter,
+  /// but must be the same on all ranks. As `enqueue` otherwise.
+  virtual void enqueue_batch(std::span<const BatchedCall> calls, LaunchContext& context) const;
 };
 
 /// The algorithms of this process, in order of name. Registration happens before `main` or when a plug-in loads.

@@ -10,6 +10,8 @@
 
 #include "core/board.hpp"
 #include "core/check.hpp"
+#include "core/event_queue.hpp"
+#include "core/group.hpp"
 #include "core/log.hpp"
 #include "core/monitor.hpp"
 #include "core/selection.hpp"
@@ -17,6 +19,7 @@
 #include "core/side_stream.hpp"
 #include "core/stream_order.hpp"
 #include "core/watchdog.hpp"
+#include "core/work_memory.hpp"
 #include "core/workspace.hpp"
 #include "symm_mem/agreement.hpp"
 #include "symm_mem/window.hpp"
@@ -24,12 +27,22 @@
 namespace plait {
 
 /// Everything a communicator owns. Members are destroyed in reverse: memory before the device it lies on, that before the bootstrap.
-class CommunicatorState {
+class CommunicatorState final : public GroupMember {
  public:
   CommunicatorState(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorOptions& options);
-
-  void enqueue(const Call& call, const void* send, void* recv, StreamRef stream, const CallOptions& options);
   ~CommunicatorState();
+  CommunicatorState(const CommunicatorState&) = delete;
+  CommunicatorState& operator=(const CommunicatorState&) = delete;
+
+  /// Enqueues the call, or adds it to this thread's group.
+  void call(const Call& call, const void* send, void* recv, StreamRef stream, const CallOptions& options);
+  /// Throws, or lets the group throw at its end.
+  void refuse(const Error& error);
+  void synchronize(StreamRef stream);
+  Statistics statistics() const;
+
+  bool is_capturing(NativeStream stream) override;
+  std::function<void()> plan(std::vector<GroupedCall> calls) override;
 
   std::optional<Error> error() const { return watchdog_->error(); }
   /// Looks also whether the ranks' calls agree.
@@ -54,7 +67,17 @@ class CommunicatorState {
   static std::vector<const Algorithm*> registered();
   static std::vector<std::string> names(const std::vector<const Algorithm*>& algorithms);
   void locate(Call& call, Buffers& buffers) const;
-  const Choice& chosen(const Call& call);
+  /// What is worth to be remembered of a call without options.
+  struct Known {
+    Choice choice;
+    bool shares;
+    const Algorithm* in_batch;  // for calls that are as long together
+  };
+  const Known& known(const Call& call);
+  std::optional<PreparedCall> prepare(const Call& call, const void* send, void* recv, const CallOptions& options);
+  std::size_t number_of(const Algorithm& algorithm) const;
+  void enqueue(const PreparedCall& call, NativeStream stream);
+  void enqueue(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps);
 
   std::vector<const Algorithm*> algorithms_ = registered();  // a plug-in that is loaded later serves later communicators
 
@@ -67,7 +90,11 @@ class CommunicatorState {
   std::shared_ptr<Watchdog> watchdog_;
   StreamOrder order_;
   std::unique_ptr<SideStreams> sides_;
-  std::uint64_t calls_ = 0;
+  EventQueue events_;
+  std::unique_ptr<WorkMemory> work_;
+  std::unique_ptr<Event> joined_;  // of the streams of a group
+  Statistics statistics_;
+  std::vector<Signature> signatures_;  // of a group's calls
   std::optional<Monitored> monitored_;
 
   struct CallHash {
@@ -77,7 +104,7 @@ class CommunicatorState {
       return (call.count * 0x9e3779b97f4a7c15u) ^ facts;
     }
   };
-  std::unordered_map<Call, Choice, CallHash> choices_;  // of calls without options
+  std::unordered_map<Call, Known, CallHash> known_;
 };
 
 std::vector<const Algorithm*> CommunicatorState::registered() {
@@ -100,18 +127,22 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const Communi
       heap(backend, *bootstrap),
       selector(discover_topology(*bootstrap, *backend, settings), algorithms_),
       board_(std::make_shared<Board>(*bootstrap)),
-      order_(backend) {
+      order_(backend),
+      events_(backend) {
   agree(*bootstrap, "loading kernels", [&] { backend->load_kernels(); });
   memory_ = std::make_unique<AlgorithmMemory>(backend, *bootstrap, heap, selector.topology(), algorithms_);
-  agree(*bootstrap, "creating the watchdog and streams", [&] {
+  agree(*bootstrap, "creating the watchdog, work memory and streams", [&] {
     watchdog_ = std::make_shared<Watchdog>(backend, board_, names(algorithms_), memory_->claimed(), settings.timeout, bootstrap->rank());
     sides_ = std::make_unique<SideStreams>(backend);
+    work_ = std::make_unique<WorkMemory>(backend, events_, settings.work_fifo_bytes, [this] { throw_if_broken(); });
+    joined_ = backend->create_event(false);
   });
   remember_device(*backend);
   if (bootstrap->size() > 1) monitored_.emplace([this] { watchdog_->look(); });
 }
 
 CommunicatorState::~CommunicatorState() {
+  OpenGroup::of_thread().forget(*this);
   monitored_.reset();
   watchdog_->look();  // also what the monitor has not seen yet: the bootstrap must not wait for a rank that is lost
   board_->announce(Board::State::left);
@@ -136,16 +167,21 @@ void CommunicatorState::locate(Call& call, Buffers& buffers) const {
   buffers.recv_window = recv->view().at(buffers.recv_offset);
 }
 
-const Choice& CommunicatorState::chosen(const Call& call) {
-  const auto known = choices_.find(call);
-  if (known != choices_.end()) return known->second;
-  if (choices_.size() >= 4096) choices_.clear();
-  return choices_.emplace(call, selector.choose(call, {})).first->second;
+const CommunicatorState::Known& CommunicatorState::known(const Call& call) {
+  const auto found = known_.find(call);
+  if (found != known_.end()) return found->second;
+  if (known_.size() >= 4096) known_.clear();
+  Choice choice = selector.choose(call, {});
+  const bool shares = selector.gains_in_batch(call, choice);
+  return known_.emplace(call, Known{std::move(choice), shares, selector.choose_batch(call)}).first->second;
 }
 
-void CommunicatorState::enqueue(const Call& described, const void* send, void* recv, StreamRef stream, const CallOptions& options) {
-  Call call = described;
-  Buffers buffers;
+/// Everything before the first word to the device. None: the call has nothing to do.
+std::optional<PreparedCall> CommunicatorState::prepare(const Call& described, const void* send, void* recv, const CallOptions& options) {
+  PreparedCall prepared;
+  Call& call = prepared.call;
+  Buffers& buffers = prepared.buffers;
+  call = described;
   buffers.send = send;
   buffers.recv = recv;
   if (settings.check_calls) {
@@ -162,19 +198,137 @@ void CommunicatorState::enqueue(const Call& described, const void* send, void* r
     check_agreement(*bootstrap, call, options, call.symmetric ? heap.describe(send) + ", " + heap.describe(recv) : "ordinary memory");
   if (call.count == 0 && call.collective != Collective::barrier) {
     selector.check_known(call.collective, options);
-    return;
+    return std::nullopt;
   }
-  const bool plain = options.algorithm.empty() && options.blocks == 0 && options.threads == 0;
-  const Choice choice = plain ? chosen(call) : selector.choose(call, options);
+  const auto take = [&](const Choice& choice) {
+    prepared.algorithm = choice.algorithm;
+    prepared.shape = choice.shape;
+    prepared.wished = choice.wished;
+  };
+  const bool shaped = options.blocks != 0 || options.threads != 0;
+  if (shaped || !options.algorithm.empty()) {
+    take(selector.choose(call, options));
+    prepared.shares = !shaped && prepared.algorithm->batches(selector.topology());
+  } else {
+    const Known& remembered = known(call);
+    take(remembered.choice);
+    prepared.shares = remembered.shares;
+  }
+  return prepared;
+}
 
-  const auto index = static_cast<std::size_t>(std::find(algorithms_.begin(), algorithms_.end(), choice.algorithm) - algorithms_.begin());
-  const Watch watch = watchdog_->watch(++calls_, static_cast<std::uint32_t>(index));
-  board_->publish(calls_, Signature::of(call, index, choice.shape));
+std::size_t CommunicatorState::number_of(const Algorithm& algorithm) const {
+  return static_cast<std::size_t>(std::find(algorithms_.begin(), algorithms_.end(), &algorithm) - algorithms_.begin());
+}
+
+void CommunicatorState::call(const Call& call, const void* send, void* recv, StreamRef stream, const CallOptions& options) {
+  if (OpenGroup& group = OpenGroup::of_thread(); group.is_open())
+    return group.add(*this, stream.native(), [&] { return prepare(call, send, recv, options); });
+  if (const auto prepared = prepare(call, send, recv, options)) enqueue(*prepared, stream.native());
+}
+
+void CommunicatorState::refuse(const Error& error) {
+  OpenGroup& group = OpenGroup::of_thread();
+  if (!group.is_open()) throw error;
+  group.add(*this, nullptr, [&]() -> std::optional<PreparedCall> { throw error; });
+}
+
+void CommunicatorState::enqueue(const PreparedCall& prepared, NativeStream stream) {
+  const Call& call = prepared.call;
+  const std::size_t number = number_of(*prepared.algorithm);
+  const Watch watch = watchdog_->watch(++statistics_.calls, static_cast<std::uint32_t>(number));
+  board_->publish(statistics_.calls, Signature::of(call, number, prepared.shape));
   const DeviceScope device(*backend);
-  const bool ordered = order_.enter(stream.native());
-  LaunchContext context(*backend, stream.native(), sides_->of(!ordered), selector.topology(), bootstrap->rank(), memory_->of(index), watch);
-  choice.algorithm->enqueue(call, buffers, choice.shape, context);
-  if (ordered) order_.leave(stream.native());
+  const bool ordered = order_.enter(stream);
+  const LaunchSetting setting{*backend, selector.topology(), bootstrap->rank(), *work_, statistics_};
+  LaunchContext context(setting, stream, !ordered, sides_->of(!ordered), memory_->of(number), watch);
+  prepared.algorithm->enqueue(call, prepared.buffers, prepared.shape, context);
+  if (ordered) order_.leave(stream);
+}
+
+bool CommunicatorState::is_capturing(NativeStream stream) {
+  const DeviceScope device(*backend);
+  return backend->is_capturing(stream);
+}
+
+std::function<void()> CommunicatorState::plan(std::vector<GroupedCall> calls) {
+  throw_if_broken();
+  check_disjoint(calls, bootstrap->rank());
+  const bool one_stream =
+      std::all_of(calls.begin(), calls.end(), [&](const GroupedCall& call) { return call.stream == calls.front().stream; });
+  if (!one_stream && !backend->captures_spread() && is_capturing(calls.front().stream))
+    throw Error(ErrorCode::unsupported, fmt::format("group: calls of one communicator are captured on several streams, which {} can't join",
+                                                    name_of(backend->info().backend)));
+  auto steps = plan_group(calls, [this](const Call& all) { return known(all).in_batch; });
+  return [this, calls = std::move(calls), steps = std::move(steps)] { enqueue(calls, steps); };
+}
+
+/// All on the stream of the first call, which waits for the others; they wait for all.
+void CommunicatorState::enqueue(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps) {
+  // Numbered as they were made. That a call shares launches, and with how many, must be the same on all ranks, too.
+  const std::uint64_t first = statistics_.calls + 1;
+  signatures_.resize(calls.size());
+  for (const GroupStep& step : steps)
+    for (const std::size_t i : step.calls) {
+      const std::size_t company = step.calls.size();
+      Signature signature = Signature::of(calls[i].call.call, number_of(*step.algorithm), company > 1 ? LaunchShape{} : step.shape);
+      signature.options += company - 1;
+      signatures_[i] = signature;
+    }
+  for (const Signature& signature : signatures_) board_->publish(++statistics_.calls, signature);
+  ++statistics_.groups;
+
+  const DeviceScope device(*backend);
+  const NativeStream stream = calls.front().stream;
+  std::vector<NativeStream> others;
+  for (const GroupedCall& call : calls)
+    if (call.stream != stream && std::find(others.begin(), others.end(), call.stream) == others.end()) others.push_back(call.stream);
+  const bool ordered = order_.enter(stream);
+  for (const NativeStream other : others) {
+    joined_->record(other);
+    joined_->wait_in(stream);
+  }
+  const LaunchSetting setting{*backend, selector.topology(), bootstrap->rank(), *work_, statistics_};
+  std::vector<BatchedCall> batch;
+  for (const GroupStep& step : steps) {
+    const std::size_t number = number_of(*step.algorithm);
+    const Watch watch = watchdog_->watch(first + step.calls.front(), static_cast<std::uint32_t>(number));
+    LaunchContext context(setting, stream, !ordered, sides_->of(!ordered), memory_->of(number), watch);
+    const PreparedCall& call = calls[step.calls.front()].call;
+    if (step.calls.size() == 1) {
+      step.algorithm->enqueue(call.call, call.buffers, step.shape, context);
+      continue;
+    }
+    batch.clear();
+    for (const std::size_t i : step.calls) batch.push_back({&calls[i].call.call, &calls[i].call.buffers});
+    step.algorithm->enqueue_batch(batch, context);
+    statistics_.batched += step.calls.size();
+  }
+  for (const NativeStream other : others) {
+    joined_->record(stream);
+    joined_->wait_in(other);
+  }
+  if (ordered) order_.leave(stream);
+}
+
+void CommunicatorState::synchronize(StreamRef stream) {
+  if (OpenGroup::of_thread().has_calls_of(*this))
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("synchronize: rank {}: this communicator has calls in a group that has not ended: nothing would wait for them",
+                            bootstrap->rank()));
+  const DeviceScope device(*backend);
+  backend->synchronize(stream.native());
+  compare();
+  throw_if_broken();
+}
+
+Statistics CommunicatorState::statistics() const {
+  Statistics statistics = work_->statistics();
+  statistics.calls = statistics_.calls;
+  statistics.launches = statistics_.launches;
+  statistics.groups = statistics_.groups;
+  statistics.batched = statistics_.batched;
+  return statistics;
 }
 
 Communicator::Communicator(std::unique_ptr<CommunicatorState> state) : state_(std::move(state)) {}
@@ -225,26 +379,23 @@ std::shared_ptr<Window> Communicator::allocate_bytes(std::size_t bytes) {
 
 void Communicator::check_extents(std::size_t send, std::size_t recv) const {
   if (send != recv)
-    throw Error(ErrorCode::invalid_argument, fmt::format("all_reduce: rank {}: send has {} elements, recv {}", rank(), send, recv));
+    state_->refuse(
+        Error(ErrorCode::invalid_argument, fmt::format("all_reduce: rank {}: send has {} elements, recv {}", rank(), send, recv)));
 }
 
 void Communicator::all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op, StreamRef stream,
                               const CallOptions& options) {
   const Call call{.collective = Collective::all_reduce, .type = type, .op = op, .count = count, .symmetric = false, .scale = options.scale};
-  state_->enqueue(call, send, recv, stream, options);
+  state_->call(call, send, recv, stream, options);
 }
 
 void Communicator::barrier(StreamRef stream) {
   const Call call{.collective = Collective::barrier, .type = DataType::u8, .op = ReduceOp::sum, .count = 0, .symmetric = false, .scale = 1};
-  state_->enqueue(call, nullptr, nullptr, stream, {});
+  state_->call(call, nullptr, nullptr, stream, {});
 }
 
-void Communicator::synchronize(StreamRef stream) {
-  const DeviceScope device(*state_->backend);
-  state_->backend->synchronize(stream.native());
-  state_->compare();
-  state_->throw_if_broken();
-}
+void Communicator::synchronize(StreamRef stream) { state_->synchronize(stream); }
+Statistics Communicator::statistics() const { return state_->statistics(); }
 
 std::optional<Error> Communicator::async_error() const {
   state_->compare();

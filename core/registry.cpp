@@ -33,10 +33,17 @@ std::string Registry::names(Collective collective) const {
 }
 
 void LaunchContext::launch_bytes(std::string_view family, DataType type, LaunchShape shape, const void* args, std::size_t bytes) {
-  const KernelHandle kernel = backend_.find_kernel(family, type);
+  Backend& backend = setting_.backend;
+  const KernelHandle kernel = backend.find_kernel(family, type);
   if (kernel == nullptr)
-    throw Error(ErrorCode::unsupported, fmt::format("{}: no kernel for {} on {}", family, name_of(type), name_of(backend_.info().backend)));
-  backend_.launch(kernel, shape, args, bytes, watch_, stream_);
+    throw Error(ErrorCode::unsupported, fmt::format("{}: no kernel for {} on {}", family, name_of(type), name_of(backend.info().backend)));
+  backend.launch(kernel, shape, args, bytes, watch_, stream_);
+  ++setting_.statistics.launches;
+  setting_.work.launched(stream_);
+}
+
+void Algorithm::enqueue_batch(std::span<const BatchedCall>, LaunchContext&) const {
+  throw Error(ErrorCode::unsupported, fmt::format("{} does not take batches", name()));
 }
 
 }  // namespace plait

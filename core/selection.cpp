@@ -138,11 +138,11 @@ Choice Selector::by_option(const Call& call, const std::string& name) const {
     if (algorithm == nullptr)
       throw Error(ErrorCode::unsupported,
                   fmt::format("{}: policy {}: none of its algorithms serves this call", name_of(call.collective), name));
-    return {algorithm, {}, "policy " + name};
+    return {algorithm, {}, "policy " + name, true};
   }
   if (const Support support = algorithm->supports(call, topology_); !support)
     throw Error(ErrorCode::unsupported, fmt::format("{}: algorithm {}: {}", name_of(call.collective), name, support.reason()));
-  return {algorithm, {}, "call option"};
+  return {algorithm, {}, "call option", true};
 }
 
 const Algorithm* Selector::by_rules(const RuleList& rules, const Call& call) const {
@@ -153,11 +153,12 @@ const Algorithm* Selector::by_rules(const RuleList& rules, const Call& call) con
   return rule == nullptr ? nullptr : find(rule->algorithm);
 }
 
-const Algorithm* Selector::by_estimate(const Call& call) const {
+/// `batches`: only those that take batches.
+const Algorithm* Selector::by_estimate(const Call& call, bool batches) const {
   const Algorithm* best = nullptr;
   double least = std::numeric_limits<double>::infinity();
   for (const Algorithm* algorithm : algorithms_) {
-    if (!algorithm->supports(call, topology_)) continue;
+    if ((batches && !algorithm->batches(topology_)) || !algorithm->supports(call, topology_)) continue;
     const double estimate = algorithm->estimate(call, topology_);
     if (estimate >= least) continue;  // a tie goes to the first in order of name
     least = estimate;
@@ -169,7 +170,7 @@ const Algorithm* Selector::by_estimate(const Call& call) const {
 Choice Selector::choose_algorithm(const Call& call, const CallOptions& options) const {
   check_known(call.collective, options);
   if (!options.algorithm.empty()) return by_option(call, options.algorithm);
-  if (const Algorithm* algorithm = by_rules(overrides_, call)) return {algorithm, {}, override_variable};
+  if (const Algorithm* algorithm = by_rules(overrides_, call)) return {algorithm, {}, override_variable, true};
   if (const Rule* wanted = overrides_.match(call)) {
     static const bool once = [&] {
       log::warn("{} names {} for {} of {} bytes, which can't serve it; see explain()", override_variable, wanted->algorithm,
@@ -194,6 +195,21 @@ Choice Selector::choose(const Call& call, const CallOptions& options) const {
     throw Error(ErrorCode::invalid_argument, fmt::format("{}: {} threads a block; at most {} on {}", name_of(call.collective),
                                                          choice.shape.threads, topology_.max_block_threads, name_of(topology_.backend)));
   return choice;
+}
+
+const Algorithm* Selector::choose_batch(const Call& all) const {
+  const Algorithm* algorithm = choose_algorithm(all, {}).algorithm;
+  return algorithm->batches(topology_) ? algorithm : by_estimate(all, true);
+}
+
+bool Selector::gains_in_batch(const Call& call, const Choice& choice) const {
+  if (choice.algorithm->batches(topology_)) return true;
+  const Algorithm* batching = choice.wished ? nullptr : by_estimate(call, true);
+  if (batching == nullptr) return false;
+  Call least = call;
+  least.count = 1;
+  const double added = batching->estimate(call, topology_) - batching->estimate(least, topology_);
+  return added < choice.algorithm->estimate(call, topology_);
 }
 
 std::string Selector::candidates(const Call& call) const {

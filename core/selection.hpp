@@ -50,7 +50,8 @@ std::span<const Policy> policies();
 struct Choice {
   const Algorithm* algorithm = nullptr;
   LaunchShape shape;
-  std::string rule;  // "call option", "policy yali", "PLAIT_ALGO", "built-in table", "estimate"
+  std::string rule;     // "call option", "policy yali", "PLAIT_ALGO", "built-in table", "estimate"
+  bool wished = false;  // by the user: one of the first three
 };
 
 /// Precedence: call option (an algorithm or a policy), PLAIT_ALGO, built-in table, estimate. A rule whose algorithm can't serve the call is
@@ -60,6 +61,11 @@ class Selector {
  public:
   Selector(Topology topology, std::vector<const Algorithm*> algorithms);
   Choice choose(const Call& call, const CallOptions& options) const;
+  /// The algorithm for a batch of calls of one type, operation and scale that are as long as `all` together: what a single call of that
+  /// length takes if it takes batches, else the one of those that do with the least estimate. Null if none serves it.
+  const Algorithm* choose_batch(const Call& all) const;
+  /// Whether a call that would take `choice` alone gains by sharing a launch with others: when what it adds to a batch takes less time.
+  bool gains_in_batch(const Call& call, const Choice& choice) const;
   /// Throws Error(invalid_argument) if the options name an algorithm that does not exist.
   void check_known(Collective collective, const CallOptions& options) const;
   /// Several lines: the choice, its rule, and every algorithm with its estimate or the reason why not.
@@ -72,7 +78,7 @@ class Selector {
   Choice choose_algorithm(const Call& call, const CallOptions& options) const;
   const Algorithm* find(std::string_view name) const;
   Choice by_option(const Call& call, const std::string& name) const;
-  const Algorithm* by_estimate(const Call& call) const;
+  const Algorithm* by_estimate(const Call& call, bool batches = false) const;
   const Algorithm* by_rules(const RuleList& rules, const Call& call) const;
 
   Topology topology_;

@@ -12,6 +12,7 @@
 
 #include "core/environment.hpp"
 #include "core/log.hpp"
+#include "core/work_ring.hpp"
 #include "plait/error.hpp"
 #include "plait/version.hpp"
 #include "symm_mem/agreement.hpp"
@@ -20,6 +21,7 @@ namespace plait {
 namespace {
 
 constexpr std::size_t default_scratch = std::size_t{128} << 20;
+constexpr std::size_t default_work_fifo = std::size_t{256} << 10;
 
 /// Short text in a form that `all_gather` takes.
 using Text = std::array<char, 512>;
@@ -85,16 +87,21 @@ Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& opti
   agree(bootstrap, "creating a communicator", [&] {
     const std::chrono::duration<double> timeout(environment_seconds("PLAIT_TIMEOUT", 600));
     settings = {.scratch_bytes = environment_bytes("PLAIT_SCRATCH_BYTES", default_scratch),
+                .work_fifo_bytes = environment_bytes("PLAIT_WORK_FIFO_BYTES", default_work_fifo),
                 .timeout = options.timeout.value_or(std::chrono::duration_cast<std::chrono::nanoseconds>(timeout)),
                 .check_calls = environment_integer("PLAIT_CHECK", 0, 0, 1) == 1};
     if (settings.timeout.count() < 0) throw Error(ErrorCode::invalid_argument, "the timeout is negative");
+    if (!WorkRing::is_valid(settings.work_fifo_bytes))
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("PLAIT_WORK_FIFO_BYTES={}: not a power of two from {} to {}", format_bytes(settings.work_fifo_bytes),
+                              format_bytes(WorkRing::least_bytes), format_bytes(WorkRing::most_bytes)));
     static_cast<void>(log::level());  // an unknown level is an error here and not in the middle of something
   });
   require_equal_texts(bootstrap, "version", PLAIT_VERSION);
-  require_equal_texts(
-      bootstrap, "settings",
-      fmt::format("PLAIT_SCRATCH_BYTES={} PLAIT_TIMEOUT={} PLAIT_CHECK={} PLAIT_ALGO=\"{}\"", settings.scratch_bytes,
-                  std::chrono::duration<double>(settings.timeout).count(), settings.check_calls, environment("PLAIT_ALGO").value_or("")));
+  require_equal_texts(bootstrap, "settings",
+                      fmt::format("PLAIT_SCRATCH_BYTES={} PLAIT_WORK_FIFO_BYTES={} PLAIT_TIMEOUT={} PLAIT_CHECK={} PLAIT_ALGO=\"{}\"",
+                                  settings.scratch_bytes, settings.work_fifo_bytes, std::chrono::duration<double>(settings.timeout).count(),
+                                  settings.check_calls, environment("PLAIT_ALGO").value_or("")));
   bootstrap.set_timeout(settings.timeout);
   return settings;
 }

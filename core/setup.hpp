@@ -15,6 +15,7 @@ namespace plait {
 /// Settings from options and environment; equal on all ranks once `agree_on_settings` has returned.
 struct Settings {
   std::size_t scratch_bytes;         // PLAIT_SCRATCH_BYTES, default 128 MB
+  std::size_t work_fifo_bytes;       // PLAIT_WORK_FIFO_BYTES, default 256 KB, a power of two
   std::chrono::nanoseconds timeout;  // PLAIT_TIMEOUT seconds, default 10 minutes, 0: none
   bool check_calls;                  // PLAIT_CHECK=1: compare every call on the host before it is enqueued
 };

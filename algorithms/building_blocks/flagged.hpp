@@ -170,4 +170,73 @@ struct FlaggedLayout {
   constexpr std::size_t units(unsigned blocks) const { return std::size_t{blocks} * 2 * lanes * slots; }
 };
 
+/// A message as its blocks see it.
+struct FlaggedMessage {
+  const void* send;
+  void* recv;  // may equal send
+  std::size_t count;
+  Parts stripes;  // of the message's units, one a block
+};
+
+/// What all messages of a launch share.
+struct FlaggedExchange {
+  WindowView scratch;
+  FlaggedLayout layout;
+  std::uint32_t* epochs;  // one a block, in device memory: a captured launch advances them at every replay
+  Reduction reduction;
+  int rank, ranks;
+};
+
+/// A launch for one message.
+struct FlaggedArgs {
+  FlaggedExchange exchange;
+  FlaggedMessage message;
+};
+
+/// One of many messages: a work item. Blocks `first_block` and after have its stripes.
+struct alignas(16) FlaggedItem {
+  FlaggedMessage message;
+  std::uint32_t first_block;
+};
+static_assert(sizeof(FlaggedItem) == 48 && alignof(FlaggedItem) == 16, "work items are copied in units of 16 bytes");
+
+/// A launch for many. A block has one stripe of a long message or several short messages, which it takes one after another. Items are in
+/// the order of their first blocks; one more ends the list, whose first block is none.
+struct FlaggedBatch {
+  static constexpr unsigned most_blocks = 128;
+  static constexpr std::size_t few_items = 72;
+
+  FlaggedExchange exchange;
+  const FlaggedItem* items;          // null: they are in `few`
+  std::uint16_t first[most_blocks];  // each block's first item
+  FlaggedItem few[few_items];
+};
+
+/// Works on a launch's message, and keeps its block's epoch. `Messages::run(dev, exchange, message, stripe, epoch)` works on one stripe and
+/// says whether it came to its end.
+template <class Messages, class D>
+PLAIT_DEVICE void exchange_messages(D& dev, const FlaggedArgs& a) {
+  Epoch epoch{a.exchange.epochs[dev.block()]};
+  if (!Messages::run(dev, a.exchange, a.message, dev.block(), epoch)) return;
+  dev.sync();  // all threads of the block have read the epoch
+  if (dev.thread() == 0) a.exchange.epochs[dev.block()] = epoch.value;
+}
+
+/// The same for many messages: a message begins as a round does within one.
+template <class Messages, class D>
+PLAIT_DEVICE void exchange_messages(D& dev, const FlaggedBatch& a) {
+  const unsigned block = dev.block();
+  Epoch epoch{a.exchange.epochs[block]};
+  const FlaggedItem* next = (a.items != nullptr ? a.items : a.few) + a.first[block];
+  FlaggedItem item = *next;
+  for (;;) {
+    const FlaggedItem following = *++next;  // on its way, perhaps from host memory, while the block works
+    if (!Messages::run(dev, a.exchange, item.message, block - item.first_block, epoch)) return;
+    dev.sync();  // the whole block has finished this message before anybody sends of the next one
+    if (following.first_block > block) break;
+    item = following;
+  }
+  if (dev.thread() == 0) a.exchange.epochs[block] = epoch.value;
+}
+
 }  // namespace plait

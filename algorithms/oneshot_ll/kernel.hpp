@@ -25,17 +25,7 @@ namespace plait::oneshot_ll {
 
 using Types = AllTypes;
 
-struct Args {
-  WindowView scratch;
-  FlaggedLayout layout;  // a lane a writing rank
-  const void* send;
-  void* recv;  // may equal send
-  std::size_t count;
-  Parts stripes;          // of the message's units
-  std::uint32_t* epochs;  // one a block, in device memory: a captured launch advances them at every replay
-  Reduction reduction;
-  int rank, ranks;
-};
+using Args = FlaggedArgs;  // lanes of the layout: one a writing rank
 
 /// Instructions count here: a small message is over before a kernel has run each of its own twice. So a rank also sends to itself, and no
 /// step asks which peer is the own rank.
@@ -45,30 +35,29 @@ struct Oneshot {
   using Slot = typename Unit::Slot;
 
   template <Device D>
-  PLAIT_DEVICE static void run(D& dev, const Args& a) {
+  PLAIT_DEVICE static bool run(D& dev, const FlaggedExchange& a, const FlaggedMessage& message, unsigned stripe, Epoch& epoch) {
     switch (a.ranks) {
       case 2:
-        return run_ranks<2, true>(dev, a);
+        return run_ranks<2, true>(dev, a, message, stripe, epoch);
       case 4:
-        return run_ranks<4, true>(dev, a);
+        return run_ranks<4, true>(dev, a, message, stripe, epoch);
       case 8:
-        return run_ranks<8, true>(dev, a);
+        return run_ranks<8, true>(dev, a, message, stripe, epoch);
       default:
-        run_ranks<8, false>(dev, a);
+        return run_ranks<8, false>(dev, a, message, stripe, epoch);
     }
   }
 
  private:
   /// `Batch`: ranks whose units are polled at once; `All`: that is all of them.
   template <int Batch, bool All, Device D>
-  PLAIT_DEVICE static void run_ranks(D& dev, const Args& a) {
-    const Packs<const T, packet_bytes> send(static_cast<const T*>(a.send), a.count);
-    const Packs<T, packet_bytes> recv(static_cast<T*>(a.recv), a.count);
+  PLAIT_DEVICE static bool run_ranks(D& dev, const FlaggedExchange& a, const FlaggedMessage& message, unsigned index, Epoch& epoch) {
+    const Packs<const T, packet_bytes> send(static_cast<const T*>(message.send), message.count);
+    const Packs<T, packet_bytes> recv(static_cast<T*>(message.recv), message.count);
     const Units<Unit, T> units(dev.thread());
     const Reducer<T> reducer(a.reduction);
-    const Range stripe = a.stripes.at(dev.block());
+    const Range stripe = message.stripes.at(index);
     const unsigned first = units.first(dev.thread()), step = units.step(dev.threads());
-    Epoch epoch{a.epochs[dev.block()]};
 
     for (std::size_t begin = stripe.begin; begin < stripe.end; begin += a.layout.slots) {
       if (begin != stripe.begin) dev.sync();  // the whole block has finished the last round before anybody sends in this one
@@ -82,18 +71,16 @@ struct Oneshot {
       for (unsigned i = first; units.group_has(i, size); i += step) {
         const bool live = units.live(i, size);
         Share result;
-        if (!reduce<Batch, All>(dev, a, epoch, a.layout.at(dev.block(), epoch, 0, i), live, reducer, result)) return;
+        if (!reduce<Batch, All>(dev, a, epoch, a.layout.at(dev.block(), epoch, 0, i), live, reducer, result)) return false;
         units.store(dev, recv, begin + i, result, live);
       }
     }
-
-    dev.sync();  // all threads of the block have read the epoch
-    if (dev.thread() == 0) a.epochs[dev.block()] = epoch.value;
+    return true;
   }
 
   /// `at`: the unit in this rank's lane of every scratch.
   template <int Ranks, Device D>
-  PLAIT_DEVICE static void push(D& dev, const Args& a, Epoch epoch, std::uint32_t at, const Share& mine, bool live) {
+  PLAIT_DEVICE static void push(D& dev, const FlaggedExchange& a, Epoch epoch, std::uint32_t at, const Share& mine, bool live) {
     for_each_rank<Ranks>(a.rank, a.ranks, [&](int peer) {
       Units<Unit, T>::put(dev, reinterpret_cast<Slot*>(a.scratch.peer_ptr(peer)) + at, mine, epoch.value, live);
     });
@@ -101,7 +88,7 @@ struct Oneshot {
 
   /// `at`: the unit in rank 0's lane.
   template <int Batch, bool All, Device D>
-  PLAIT_DEVICE static bool reduce(D& dev, const Args& a, Epoch epoch, std::uint32_t at, bool live, const Reducer<T>& reducer,
+  PLAIT_DEVICE static bool reduce(D& dev, const FlaggedExchange& a, Epoch epoch, std::uint32_t at, bool live, const Reducer<T>& reducer,
                                   Share& result) {
     UnitSum<Unit, T> sum(reducer);
     const Slot* lane = reinterpret_cast<const Slot*>(a.scratch.own) + at;
@@ -126,9 +113,11 @@ struct Oneshot {
 
 template <class T>
 struct Kernel {
-  template <Device D>
-  PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    Oneshot<T, PacketUnit>::run(dev, a);
+  using BatchArgs = FlaggedBatch;
+
+  template <Device D, class A>
+  PLAIT_DEVICE static void run(D& dev, const A& a) {
+    exchange_messages<Oneshot<T, PacketUnit>>(dev, a);
   }
 };
 

@@ -9,10 +9,12 @@ using oneshot_ll::Args;
 
 template <class T>
 struct Kernel {
-  template <Device D>
-  PLAIT_DEVICE static void run(D& dev, const Args& a) {
+  using BatchArgs = FlaggedBatch;
+
+  template <Device D, class A>
+  PLAIT_DEVICE static void run(D& dev, const A& a) {
     if constexpr (D::line_threads != 0) {
-      oneshot_ll::Oneshot<T, LineUnit<D>>::run(dev, a);
+      exchange_messages<oneshot_ll::Oneshot<T, LineUnit<D>>>(dev, a);
     }
   }
 };

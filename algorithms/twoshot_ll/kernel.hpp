@@ -27,45 +27,39 @@ namespace plait::twoshot_ll {
 
 using Types = AllTypes;
 
-struct Args {
-  WindowView scratch;
-  FlaggedLayout layout;  // lanes 0 .. n - 1: units to reduce, by writer; n .. 2n - 1: results, by writer
-  const void* send;
-  void* recv;  // may equal send
-  std::size_t count;
-  Parts stripes;          // of the message's units
-  std::uint32_t* epochs;  // one a block
-  Reduction reduction;
-  int rank, ranks;
-};
+using Args = FlaggedArgs;  // lanes 0 .. n - 1 of the layout: units to reduce, by writer; n .. 2n - 1: results, by writer
 
 /// As in oneshot_ll, a rank also sends to itself: that is fewer instructions than to ask which peer is the own rank.
 template <class T, class Unit, class D>
 class Twoshot {
  public:
-  PLAIT_DEVICE Twoshot(D& dev, const Args& a)
-      : dev_(dev),
-        a_(a),
-        send_(static_cast<const T*>(a.send), a.count),
-        recv_(static_cast<T*>(a.recv), a.count),
-        units_(dev.thread()),
-        reducer_(a.reduction),
-        epoch_{a.epochs[dev.block()]} {}
-
-  PLAIT_DEVICE void run() {
-    switch (a_.ranks) {
-      case 2:
-        return run_ranks<2, true>();
-      case 4:
-        return run_ranks<4, true>();
-      case 8:
-        return run_ranks<8, true>();
-      default:
-        run_ranks<8, false>();
-    }
+  PLAIT_DEVICE static bool run(D& dev, const FlaggedExchange& a, const FlaggedMessage& message, unsigned stripe, Epoch& epoch) {
+    return Twoshot(dev, a, message, epoch).run(message.stripes.at(stripe));
   }
 
  private:
+  PLAIT_DEVICE Twoshot(D& dev, const FlaggedExchange& a, const FlaggedMessage& message, Epoch& epoch)
+      : dev_(dev),
+        a_(a),
+        send_(static_cast<const T*>(message.send), message.count),
+        recv_(static_cast<T*>(message.recv), message.count),
+        units_(dev.thread()),
+        reducer_(a.reduction),
+        epoch_(epoch) {}
+
+  PLAIT_DEVICE bool run(Range stripe) {
+    switch (a_.ranks) {
+      case 2:
+        return run_ranks<2, true>(stripe);
+      case 4:
+        return run_ranks<4, true>(stripe);
+      case 8:
+        return run_ranks<8, true>(stripe);
+      default:
+        return run_ranks<8, false>(stripe);
+    }
+  }
+
   using Share = typename Unit::Share;
   using Slot = typename Unit::Slot;
 
@@ -85,8 +79,7 @@ class Twoshot {
 
   /// `Batch`: ranks whose units are polled at once; `All`: that is all of them.
   template <int Batch, bool All>
-  PLAIT_DEVICE void run_ranks() {
-    const Range stripe = a_.stripes.at(dev_.block());
+  PLAIT_DEVICE bool run_ranks(Range stripe) {
     const auto n = static_cast<std::uint32_t>(All ? Batch : a_.ranks);
     const std::uint32_t most = a_.layout.slots * n;
     const unsigned first = units_.first(dev_.thread()), step = units_.step(dev_.threads());
@@ -98,12 +91,11 @@ class Twoshot {
       const std::uint32_t own = round.units(a_.rank);
       for (std::uint32_t i = first; units_.group_has(i, round.each); i += step) scatter<All ? Batch : 0>(round, i);
       for (std::uint32_t i = first; units_.group_has(i, own); i += step)
-        if (!reduce<Batch, All>(i, units_.live(i, own))) return;
+        if (!reduce<Batch, All>(i, units_.live(i, own))) return false;
       for (std::uint32_t i = first; units_.group_has(i, round.each); i += step)
-        if (!gather<Batch, All>(round, i)) return;
+        if (!gather<Batch, All>(round, i)) return false;
     }
-    dev_.sync();  // all threads of the block have read the epoch
-    if (dev_.thread() == 0) a_.epochs[dev_.block()] = epoch_.value;
+    return true;
   }
 
   template <int Ranks>
@@ -163,19 +155,21 @@ class Twoshot {
   }
 
   D& dev_;
-  const Args& a_;
+  const FlaggedExchange& a_;
   Packs<const T, packet_bytes> send_;
   Packs<T, packet_bytes> recv_;
   Units<Unit, T> units_;
   Reducer<T> reducer_;
-  Epoch epoch_;
+  Epoch& epoch_;
 };
 
 template <class T>
 struct Kernel {
-  template <Device D>
-  PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    Twoshot<T, PacketUnit, D>(dev, a).run();
+  using BatchArgs = FlaggedBatch;
+
+  template <Device D, class A>
+  PLAIT_DEVICE static void run(D& dev, const A& a) {
+    exchange_messages<Twoshot<T, PacketUnit, D>>(dev, a);
   }
 };
 

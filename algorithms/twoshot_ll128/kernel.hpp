@@ -9,10 +9,12 @@ using twoshot_ll::Args;
 
 template <class T>
 struct Kernel {
-  template <Device D>
-  PLAIT_DEVICE static void run(D& dev, const Args& a) {
+  using BatchArgs = FlaggedBatch;
+
+  template <Device D, class A>
+  PLAIT_DEVICE static void run(D& dev, const A& a) {
     if constexpr (D::line_threads != 0) {
-      twoshot_ll::Twoshot<T, LineUnit<D>, D>(dev, a).run();
+      exchange_messages<twoshot_ll::Twoshot<T, LineUnit<D>, D>>(dev, a);
     }
   }
 };

@@ -12,7 +12,7 @@ struct Kernel {
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
     if constexpr (D::has_wide_packets) {
-      twoshot_ll::Twoshot<T, WideUnit, D>(dev, a).run();
+      exchange_messages<twoshot_ll::Twoshot<T, WideUnit, D>>(dev, a);
     }
   }
 };

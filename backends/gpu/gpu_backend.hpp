@@ -16,6 +16,20 @@
 
 namespace plait::gpu {
 
+/// While a thread captures a stream, the runtime refuses it calls that have nothing to do with that stream, and ends the capture:
+/// allocations, and questions about events. As long as one of these lives, it may make them.
+template <class Runtime>
+class BesideCaptures {
+ public:
+  BesideCaptures() { Runtime::exchange_capture_mode(&mode_); }
+  ~BesideCaptures() { static_cast<void>(Runtime::exchange_capture_mode.status(&mode_)); }
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
+
+ private:
+  std::remove_const_t<decltype(Runtime::capture_relaxed)> mode_ = Runtime::capture_relaxed;
+};
+
 template <class Runtime>
 class GpuEvent final : public Event {
  public:
@@ -28,6 +42,7 @@ class GpuEvent final : public Event {
 
   void record(NativeStream stream) override { Runtime::event_record(event_, static_cast<Stream>(stream)); }
   bool done() override {
+    const BesideCaptures<Runtime> beside;
     const auto status = Runtime::event_query.status(event_);
     if (status == StatusTraits<typename Runtime::Status>::not_ready) return false;
     Runtime::event_query.check_status(status);
@@ -89,6 +104,7 @@ class GpuBackend : public Backend {
   }
   void deallocate(void* pointer) noexcept override { static_cast<void>(Runtime::free.status(pointer)); }
   void* allocate_pinned(std::size_t bytes) override {
+    const BesideCaptures<Runtime> beside;
     void* pointer = nullptr;
     Runtime::host_allocate(&pointer, bytes, Runtime::host_portable_and_mapped);
     std::memset(pointer, 0, bytes);

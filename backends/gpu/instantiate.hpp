@@ -37,10 +37,22 @@ typename Target::Status load() {
   return Target::load(reinterpret_cast<const void*>(&entry<Isa, Kernel, Args>), max_threads * shared_bytes_a_thread<Isa, Kernel>());
 }
 
+template <class Target, class Kernel, class Args>
+void add_kernel(std::string_view family, DataType type) {
+  KernelTable<typename Target::Kernel>::instance().add(family, type, {launch<Target, Kernel, Args>, load<Target, Kernel, Args>});
+}
+
+template <class Target, class Kernel, class Args>
+void add_with_batch(const char* family, DataType type) {
+  add_kernel<Target, Kernel, Args>(family, type);
+  if constexpr (requires { typename Kernel::BatchArgs; }) {
+    add_kernel<Target, Kernel, typename Kernel::BatchArgs>(batch_family(family), type);
+  }
+}
+
 template <class Target, template <class> class Kernel, class Args, class... T>
 bool add_kernels(const char* family, TypeList<T...>) {
-  auto& table = KernelTable<typename Target::Kernel>::instance();
-  (table.add(family, data_type_of<T>, {launch<Target, Kernel<T>, Args>, load<Target, Kernel<T>, Args>}), ...);
+  (add_with_batch<Target, Kernel<T>, Args>(family, data_type_of<T>), ...);
   return true;
 }
 

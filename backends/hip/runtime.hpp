@@ -30,7 +30,7 @@ struct Runtime : Target {
   static constexpr unsigned stream_non_blocking = hipStreamNonBlocking;
   static constexpr auto copy_any = hipMemcpyDefault;
   static constexpr auto not_capturing = hipStreamCaptureStatusNone;
-  static constexpr auto capture_thread_local = hipStreamCaptureModeThreadLocal;
+  static constexpr auto capture_thread_local = hipStreamCaptureModeThreadLocal, capture_relaxed = hipStreamCaptureModeRelaxed;
 
   static constexpr gpu::RuntimeCall get_device_count{"hipGetDeviceCount", hipGetDeviceCount};
   static constexpr gpu::RuntimeCall get_device{"hipGetDevice", hipGetDevice};
@@ -47,6 +47,7 @@ struct Runtime : Target {
   static constexpr gpu::RuntimeCall stream_synchronize{"hipStreamSynchronize", hipStreamSynchronize};
   static constexpr gpu::RuntimeCall stream_wait_event{"hipStreamWaitEvent", hipStreamWaitEvent};
   static constexpr gpu::RuntimeCall stream_is_capturing{"hipStreamIsCapturing", hipStreamIsCapturing};
+  static constexpr gpu::RuntimeCall exchange_capture_mode{"hipThreadExchangeStreamCaptureMode", hipThreadExchangeStreamCaptureMode};
   static constexpr gpu::RuntimeCall stream_begin_capture{"hipStreamBeginCapture", hipStreamBeginCapture};
   static constexpr gpu::RuntimeCall stream_end_capture{"hipStreamEndCapture", hipStreamEndCapture};
   static constexpr gpu::RuntimeCall launch_host_function{"hipLaunchHostFunc", hipLaunchHostFunc};

@@ -258,7 +258,7 @@ class HostBackend final : public Backend {
   void launch(KernelHandle kernel, LaunchShape shape, const void* args, std::size_t bytes, const Watch& watch,
               NativeStream stream) override {
     HostStream& host_stream = at(stream);
-    auto launch = std::make_shared<Launch>();
+    auto launch = std::make_shared_for_overwrite<Launch>();  // the arguments are seldom that long
     launch->kernel = *static_cast<const HostKernel*>(kernel);
     launch->shape = shape;
     launch->watch = watch;

@@ -5,11 +5,23 @@
 
 namespace plait::host {
 
+template <class Kernel, class Args>
+void add_kernel(std::string_view family, DataType type) {
+  KernelTable<HostKernel>::instance().add(family, type,
+                                          [](Words& words, const void* args) { Kernel::run(words, *static_cast<const Args*>(args)); });
+}
+
+template <class Kernel, class Args>
+void add_with_batch(const char* family, DataType type) {
+  add_kernel<Kernel, Args>(family, type);
+  if constexpr (requires { typename Kernel::BatchArgs; }) {
+    add_kernel<Kernel, typename Kernel::BatchArgs>(batch_family(family), type);
+  }
+}
+
 template <template <class> class Kernel, class Args, class... T>
 bool add_kernels(const char* family, TypeList<T...>) {
-  (KernelTable<HostKernel>::instance().add(family, data_type_of<T>,
-                                           [](Words& words, const void* args) { Kernel<T>::run(words, *static_cast<const Args*>(args)); }),
-   ...);
+  (add_with_batch<Kernel<T>, Args>(family, data_type_of<T>), ...);
   return true;
 }
 

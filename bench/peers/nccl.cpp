@@ -77,6 +77,8 @@ class NcclPeer final : public Contender {
         nccl.all_reduce(task.send, task.recv, task.count, nccl_type(task.type), *op, group_->native(), static_cast<CUstream_st*>(stream)),
         "ncclAllReduce");
   }
+  void begin_group() override { group_->library().check(group_->library().group_start(), "ncclGroupStart"); }
+  void end_group() override { group_->library().check(group_->library().group_end(), "ncclGroupEnd"); }
 
  private:
   std::shared_ptr<NcclGroup> group_;

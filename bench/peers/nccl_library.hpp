@@ -38,6 +38,8 @@ class NcclLibrary {
   Result (*comm_init_rank)(Comm*, int ranks, UniqueId, int rank) = nullptr;
   Result (*comm_destroy)(Comm) = nullptr;
   Result (*all_reduce)(const void* send, void* recv, std::size_t count, int type, int op, Comm, CUstream_st*) = nullptr;
+  Result (*group_start)() = nullptr;
+  Result (*group_end)() = nullptr;
   Result (*mem_alloc)(void**, std::size_t) = nullptr;
   Result (*mem_free)(void*) = nullptr;
   Result (*window_register)(Comm, void*, std::size_t, Window*, int flags) = nullptr;

@@ -12,6 +12,7 @@
 #include "plait/bootstrap.hpp"
 #include "plait/call.hpp"
 #include "plait/error.hpp"
+#include "plait/statistics.hpp"
 #include "plait/stream.hpp"
 #include "plait/types.hpp"
 
@@ -92,6 +93,9 @@ class Communicator {
   /// `Error(aborted)` that names this rank and the reason. Local, and may be called from any thread, also while another is in a call; not
   /// from a signal handler, which had better set a flag for a thread. The device stays usable, also for a new communicator.
   void abort(std::string_view reason = {});
+
+  /// What this rank has done so far.
+  Statistics statistics() const;
 
   Stream create_stream();
   /// Copies `bytes` bytes between any two of this rank's device memory and host memory. Asynchronous, ordered on `stream`.

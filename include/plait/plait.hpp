@@ -4,6 +4,8 @@
 #include "plait/call.hpp"
 #include "plait/communicator.hpp"
 #include "plait/error.hpp"
+#include "plait/group.hpp"
+#include "plait/statistics.hpp"
 #include "plait/stream.hpp"
 #include "plait/types.hpp"
 #include "plait/version.hpp"

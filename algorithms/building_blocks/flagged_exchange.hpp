@@ -1,0 +1,84 @@
+// What oneshot_ll, twoshot_ll and their like have in common on the host: launches of `FlaggedArgs` and `FlaggedBatch`.
+#pragma once
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "algorithms/building_blocks/batch_plan.hpp"
+#include "algorithms/building_blocks/flagged_algorithm.hpp"
+#include "backends/kernel_table.hpp"
+
+namespace plait {
+
+class FlaggedExchangeAlgorithm : public FlaggedAlgorithm {
+ public:
+  using FlaggedAlgorithm::FlaggedAlgorithm;
+
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const final {
+    return shapes_for(parallel_units(units_of(call.bytes()), topology), topology);
+  }
+
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const final {
+    const Topology& topology = context.topology();
+    shape = {std::min(shape.blocks, max_blocks), whole_groups(shape.threads, topology)};
+    const FlaggedArgs args{.exchange = exchange(call, context), .message = message(call, buffers, shape.blocks, grain(shape, topology))};
+    context.launch(name(), call.type, shape, args);
+  }
+
+  void enqueue_batch(std::span<const BatchedCall> calls, LaunchContext& context) const final {
+    const std::size_t most = std::min<std::size_t>(context.most_items<FlaggedItem>(), std::numeric_limits<std::uint16_t>::max()) - 1;
+    for (; calls.size() > most; calls = calls.subspan(most)) launch_batch(calls.first(most), context);
+    launch_batch(calls, context);
+  }
+
+ protected:
+  /// How many of a message's units threads work on at once.
+  virtual std::size_t parallel_units(std::size_t units, const Topology& topology) const = 0;
+  /// Units by which stripes are cut.
+  virtual std::size_t grain(LaunchShape shape, const Topology& topology) const = 0;
+
+ private:
+  FlaggedExchange exchange(const Call& call, const LaunchContext& context) const {
+    return {.scratch = context.grant().scratch,
+            .layout = layout(context.topology()),
+            .epochs = context.grant().counters,
+            .reduction = reduction_of(call, context.topology()),
+            .rank = context.rank(),
+            .ranks = context.ranks()};
+  }
+  FlaggedMessage message(const Call& call, const Buffers& buffers, unsigned blocks, std::size_t grain) const {
+    return {.send = buffers.send, .recv = buffers.recv, .count = call.count, .stripes = Parts::of(units_of(call.bytes()), blocks, grain)};
+  }
+
+  /// A block works on a message with all its threads, so a message costs it one pass of them at least: that is the plan's overhead.
+  void launch_batch(std::span<const BatchedCall> calls, LaunchContext& context) const {
+    const Topology& topology = context.topology();
+    std::vector<std::size_t> sizes;
+    sizes.reserve(calls.size());
+    std::size_t all = 0;
+    for (const BatchedCall& call : calls) all += sizes.emplace_back(units_of(call.call->bytes()));
+    LaunchShape shape = shapes_for(parallel_units(all, topology), topology).front();
+    // As many blocks as there are: messages of their own need them, also where one message of all their units would not.
+    const bool many_blocks = topology.backend != BackendKind::host;
+    const unsigned blocks = many_blocks ? max_blocks : std::min(shape.blocks, max_blocks);
+    shape.threads = whole_groups(shape.threads, topology);
+    const BatchPlan plan = plan_batch(sizes, blocks, grain(shape, topology));
+    shape.blocks = plan.blocks;
+
+    FlaggedBatch args;
+    args.exchange = exchange(*calls.front().call, context);
+    std::vector<FlaggedItem> items;
+    items.reserve(calls.size() + 1);
+    for (const BatchPlan::Place& place : plan.places) {
+      for (unsigned block = place.first_block; block < place.first_block + place.blocks; ++block)
+        if (items.empty() || items.back().first_block != block) args.first[block] = static_cast<std::uint16_t>(items.size());
+      const BatchedCall& call = calls[place.message];
+      items.push_back({message(*call.call, *call.buffers, place.blocks, grain(shape, topology)), place.first_block});
+    }
+    items.push_back({{}, std::numeric_limits<std::uint32_t>::max()});
+    args.items = context.place(std::span<const FlaggedItem>(items), args.few, calls.size());
+    context.launch(batch_family(name()), calls.front().call->type, shape, args);
+  }
+};
+
+}  // namespace plait

@@ -1,0 +1,177 @@
+#include "core/group.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <utility>
+
+#include "plait/group.hpp"
+
+namespace plait {
+
+OpenGroup& OpenGroup::of_thread() {
+  thread_local OpenGroup group;
+  return group;
+}
+
+OpenGroup::Part& OpenGroup::part_of(GroupMember& member) {
+  const auto found = std::find_if(parts_.begin(), parts_.end(), [&](const Part& part) { return part.member == &member; });
+  return found != parts_.end() ? *found : parts_.emplace_back(Part{&member, {}});
+}
+
+void OpenGroup::add(GroupMember& member, NativeStream stream, const std::function<std::optional<PreparedCall>()>& prepare) {
+  ++made_;
+  if (error_) return;
+  try {
+    if (auto call = prepare()) part_of(member).calls.push_back({*std::move(call), stream});
+  } catch (const Error& error) {
+    error_.emplace(error.code(), fmt::format("group: call {}: {}; nothing of the group was enqueued", made_, error.what()));
+  }
+}
+
+bool OpenGroup::has_calls_of(const GroupMember& member) const {
+  return std::any_of(parts_.begin(), parts_.end(), [&](const Part& part) { return part.member == &member; });
+}
+
+void OpenGroup::forget(const GroupMember& member) {
+  if (std::erase_if(parts_, [&](const Part& part) { return part.member == &member; }) != 0 && !error_)
+    error_.emplace(ErrorCode::invalid_argument, "group: a communicator with calls in it was destroyed; nothing of the group was enqueued");
+}
+
+void OpenGroup::check_captures(const std::vector<Part>& parts) {
+  const GroupedCall* captured = nullptr;
+  const GroupedCall* plain = nullptr;
+  for (const Part& part : parts)
+    for (const GroupedCall& call : part.calls) (part.member->is_capturing(call.stream) ? captured : plain) = &call;
+  if (captured != nullptr && plain != nullptr)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("group: stream {} is being captured and stream {} is not: a group is captured wholly or not at all; nothing of "
+                            "it was enqueued",
+                            captured->stream, plain->stream));
+}
+
+void OpenGroup::end() {
+  if (depth_ == 0) throw Error(ErrorCode::invalid_argument, "group_end: no group was started on this thread");
+  if (--depth_ != 0) return;
+  made_ = 0;
+  const std::vector<Part> parts = std::exchange(parts_, {});
+  if (error_) throw *std::exchange(error_, std::nullopt);
+  check_captures(parts);
+  std::vector<std::function<void()>> launches;
+  for (const Part& part : parts) launches.push_back(part.member->plan(part.calls));
+  for (const auto& launch : launches) launch();
+}
+
+void OpenGroup::discard(const char* why) {
+  if (--depth_ != 0) {
+    if (!error_) error_.emplace(ErrorCode::invalid_argument, why);
+    return;
+  }
+  made_ = 0;
+  parts_.clear();
+  error_.reset();
+}
+
+namespace {
+
+/// Runs `body(begin, end)` for the stretches between barriers, and each barrier.
+template <class Body>
+void for_each_stretch(std::span<const GroupedCall> calls, Body body) {
+  const auto is_barrier = [&](std::size_t i) { return calls[i].call.call.collective == Collective::barrier; };
+  for (std::size_t begin = 0; begin < calls.size();) {
+    std::size_t end = begin + 1;
+    if (!is_barrier(begin))
+      while (end < calls.size() && !is_barrier(end)) ++end;
+    body(begin, end);
+    begin = end;
+  }
+}
+
+bool may_share(const PreparedCall& a, const PreparedCall& b) {
+  return a.shares && b.shares && a.call.collective == b.call.collective && a.call.type == b.call.type && a.call.op == b.call.op &&
+         a.call.scale == b.call.scale && a.wished == b.wished && (!a.wished || a.algorithm == b.algorithm);
+}
+
+}  // namespace
+
+std::vector<GroupStep> plan_group(std::span<const GroupedCall> calls, const std::function<const Algorithm*(const Call&)>& choose_batch) {
+  std::vector<GroupStep> steps;
+  for_each_stretch(calls, [&](std::size_t begin, std::size_t end) {
+    const auto first = static_cast<std::ptrdiff_t>(steps.size());
+    for (std::size_t i = begin; i < end; ++i) {
+      const PreparedCall& call = calls[i].call;
+      const auto step = std::find_if(steps.begin() + first, steps.end(),
+                                     [&](const GroupStep& other) { return may_share(calls[other.calls.front()].call, call); });
+      if (step == steps.end()) steps.push_back({call.algorithm, call.shape, {i}});
+      else step->calls.push_back(i);
+    }
+    for (auto step = steps.begin() + first; step != steps.end(); ++step) {
+      const PreparedCall& one = calls[step->calls.front()].call;
+      if (step->calls.size() == 1 || one.wished) continue;
+      Call all = one.call;
+      all.count = 0;
+      all.symmetric = all.in_place = false;
+      for (const std::size_t i : step->calls) all.count += calls[i].call.call.count;
+      step->algorithm = choose_batch(all);
+    }
+  });
+  return steps;
+}
+
+void check_disjoint(std::span<const GroupedCall> calls, int rank) {
+  struct Use {
+    std::uintptr_t begin, end;
+    std::size_t call;
+    bool writes;
+  };
+  const auto conflict = [&](const Use& a, const Use& b) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("group: rank {}: calls {} and {} use the same memory, and one writes it, at {}: calls of a group have no order; "
+                    "nothing of the group was enqueued",
+                    rank, std::min(a.call, b.call) + 1, std::max(a.call, b.call) + 1, reinterpret_cast<const void*>(b.begin)));
+  };
+  std::vector<Use> uses;
+  for_each_stretch(calls, [&](std::size_t begin, std::size_t end) {
+    uses.clear();
+    for (std::size_t i = begin; i < end; ++i) {
+      const PreparedCall& call = calls[i].call;
+      const auto add = [&](const void* pointer, bool writes) {
+        const auto at = reinterpret_cast<std::uintptr_t>(pointer);
+        uses.push_back({at, at + call.call.bytes(), i, writes});
+      };
+      add(call.buffers.recv, true);
+      if (call.buffers.send != call.buffers.recv) add(call.buffers.send, false);
+    }
+    std::sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) { return a.begin < b.begin; });
+    // What reaches farthest of all before, and of all writes before. A call's own two buffers don't overlap.
+    Use any{}, write{};
+    for (const Use& use : uses) {
+      if (use.begin < write.end && use.call != write.call) conflict(write, use);
+      if (use.writes && use.begin < any.end && use.call != any.call) conflict(any, use);
+      if (use.end > any.end) any = use;
+      if (use.writes && use.end > write.end) write = use;
+    }
+  });
+}
+
+void group_start() { OpenGroup::of_thread().start(); }
+void group_end() { OpenGroup::of_thread().end(); }
+
+Group::Group() : exceptions_(std::uncaught_exceptions()) { group_start(); }
+
+Group::~Group() noexcept(false) {
+  if (!open_) return;
+  if (std::uncaught_exceptions() > exceptions_)
+    OpenGroup::of_thread().discard("group: one within it was left by an exception; nothing of it was enqueued");
+  else group_end();
+}
+
+void Group::end() {
+  open_ = false;
+  group_end();
+}
+
+}  // namespace plait

@@ -1,0 +1,40 @@
+// Groups: several calls, planned together and enqueued at once.
+#pragma once
+
+namespace plait {
+
+/// Between `group_start` and `group_end` this thread's calls, of any communicators and on any streams, are only collected. The end plans
+/// and enqueues them together, which costs less than one by one: messages of one type and operation that are not large share launches.
+///
+/// - Groups nest; only the outermost end enqueues.
+/// - All ranks make the same calls in the same groups. Calls of a group may run in any order and at once: what one writes, no other may
+/// read
+///   or write. A barrier keeps its place among the calls of its communicator.
+/// - Calls of one communicator on several streams wait for what was on any of those streams before, and what comes later on any of them
+///   waits for all of those calls.
+/// - Either all streams of a group are captured in a graph or none.
+/// - A call that would throw does not: the end does, and then nothing of the group is enqueued. The same holds for calls that overlap and
+/// for
+///   streams of which only some are captured. What fails later, at a launch, breaks what it breaks outside of groups, too.
+/// - `synchronize` of a communicator that has calls in the group is refused, as it would wait for nothing; so is destroying it.
+void group_start();
+/// Throws `Error(invalid_argument)` without a `group_start` before.
+void group_end();
+
+/// A group that ends with a scope. If an exception leaves the scope, nothing of the group is enqueued, nor of those around it.
+class Group {
+ public:
+  Group();
+  /// Ends the group, if `end` has not been called. May throw what `group_end` throws.
+  ~Group() noexcept(false);
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  void end();
+
+ private:
+  int exceptions_;
+  bool open_ = true;
+};
+
+}  // namespace plait

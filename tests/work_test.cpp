@@ -1,0 +1,242 @@
+// Units behind groups: the ring of work items, the queue of events, the plan of a batch.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <numeric>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "algorithms/building_blocks/batch_plan.hpp"
+#include "core/event_queue.hpp"
+#include "core/work_ring.hpp"
+#include "support/ranks.hpp"
+
+namespace plait::test {
+namespace {
+
+TEST(WorkRing, TakesPowersOfTwoOnly) {
+  for (const std::size_t good : {4096u, 8192u, 1u << 30}) EXPECT_TRUE(WorkRing::is_valid(good)) << good;
+  for (const std::size_t bad : {0u, 1u, 2048u, 4097u, 6000u, 12288u}) EXPECT_FALSE(WorkRing::is_valid(bad)) << bad;
+}
+
+TEST(WorkRing, IsFullWhenItIs) {
+  WorkRing ring(4096);
+  const auto first = ring.take(2048), second = ring.take(2048);
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->offset, 0u);
+  EXPECT_EQ(second->offset, 2048u);
+  EXPECT_EQ(ring.bytes_in_use(), 4096u);
+  EXPECT_FALSE(ring.take(1));
+  ring.give_back(first->produced);
+  const auto third = ring.take(100);
+  ASSERT_TRUE(third);
+  EXPECT_EQ(third->offset, 0u);
+  EXPECT_FALSE(ring.take(2048));
+}
+
+TEST(WorkRing, TheWholeRingOnceItIsEmptyWhereverItStands) {
+  WorkRing ring(4096);
+  for (const std::size_t before : {16u, 1000u, 4080u}) {
+    ring.give_back(ring.take(before)->produced);
+    const auto all = ring.take(4096);
+    ASSERT_TRUE(all) << before;
+    EXPECT_EQ(all->offset, 0u);
+    ring.give_back(all->produced);
+  }
+}
+
+/// Random places, given back in order, with the counters on their way past 2^32: no two places that are in use overlap, contents stay.
+TEST(WorkRing, CountersWrap) {
+  constexpr std::size_t bytes = 4096;
+  WorkRing ring(bytes, ~std::uint32_t{0} - 15);
+  std::vector<std::uint8_t> memory(bytes);
+  struct Use {
+    WorkRing::Place place;
+    std::size_t bytes;
+    std::uint8_t value;
+  };
+  std::deque<Use> uses;
+  std::mt19937 random(7);
+  std::size_t refused = 0, wrapped = 0, last = 0;
+  for (int i = 0; i < 100000; ++i) {
+    const std::size_t size = 1 + random() % 900;
+    const auto place = ring.take(size);
+    if (!place) {
+      ++refused;
+      ASSERT_FALSE(uses.empty()) << "an empty ring refuses " << size;
+    } else {
+      ASSERT_LE(place->offset + size, bytes);
+      ASSERT_EQ(place->offset % WorkRing::unit, 0u);
+      if (place->offset < last) ++wrapped;
+      last = place->offset;
+      const auto value = static_cast<std::uint8_t>(random());
+      std::memset(memory.data() + place->offset, value, size);
+      uses.push_back({*place, size, value});
+    }
+    if (!place || random() % 3 == 0) {
+      const Use use = uses.front();
+      uses.pop_front();
+      const auto* begin = memory.data() + use.place.offset;
+      ASSERT_TRUE(std::all_of(begin, begin + use.bytes, [&](std::uint8_t byte) { return byte == use.value; })) << "overwritten";
+      ring.give_back(use.place.produced);
+    }
+  }
+  EXPECT_GT(refused, 100u);
+  EXPECT_GT(wrapped, 1000u);
+}
+
+class Events : public testing::Test {
+ protected:
+  Events() : backend(open_backend(target(), 0)), stream(backend->create_stream()) {}
+  ~Events() override { backend->destroy_stream(stream); }
+  /// The stream stops here until `open` is true.
+  void block(NativeStream where) {
+    backend->host_call(where, [this] {
+      while (!open) std::this_thread::yield();
+    });
+  }
+
+  std::shared_ptr<Backend> backend;
+  NativeStream stream;
+  std::atomic<bool> open = false;
+  std::vector<int> ran;
+};
+
+TEST_F(Events, FunctionsRunOnceInOrderAndNotBeforeTheirEvents) {
+  EventQueue queue(backend);
+  block(stream);
+  for (int i = 0; i < 5; ++i) queue.push(stream, [this, i] { ran.push_back(i); });
+  EXPECT_EQ(queue.poll(), 0u);
+  EXPECT_EQ(queue.size(), 5u);
+  open = true;
+  backend->synchronize(stream);
+  EXPECT_EQ(queue.poll(), 5u);
+  EXPECT_EQ(queue.poll(), 0u);
+  EXPECT_THAT(ran, testing::ElementsAre(0, 1, 2, 3, 4));
+}
+
+TEST_F(Events, AnEarlierOneHoldsBackALaterOne) {
+  EventQueue queue(backend);
+  const NativeStream other = backend->create_stream();
+  block(stream);
+  queue.push(stream, [this] { ran.push_back(0); });
+  queue.push(other, [this] { ran.push_back(1); });
+  backend->synchronize(other);
+  EXPECT_EQ(queue.poll(), 0u);
+  open = true;
+  queue.drain();
+  EXPECT_THAT(ran, testing::ElementsAre(0, 1));
+  backend->destroy_stream(other);
+}
+
+TEST_F(Events, AFunctionMayPush) {
+  EventQueue queue(backend);
+  open = true;
+  queue.push(stream, [&] {
+    ran.push_back(0);
+    queue.push(stream, [this] { ran.push_back(1); });
+  });
+  queue.drain();
+  EXPECT_THAT(ran, testing::ElementsAre(0, 1));
+}
+
+TEST_F(Events, DestructionWaitsAndRunsAll) {
+  std::thread later([this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    open = true;
+  });
+  {
+    EventQueue queue(backend);
+    block(stream);
+    for (int i = 0; i < 3; ++i) queue.push(stream, [this, i] { ran.push_back(i); });
+    EXPECT_TRUE(ran.empty());
+  }
+  EXPECT_THAT(ran, testing::ElementsAre(0, 1, 2));
+  later.join();
+}
+
+/// What a plan promises, whatever the sizes.
+void expect_sound(const BatchPlan& plan, const std::vector<std::size_t>& sizes, unsigned blocks) {
+  ASSERT_EQ(plan.places.size(), sizes.size());
+  ASSERT_GE(plan.blocks, 1u);
+  ASSERT_LE(plan.blocks, blocks);
+  std::vector<int> seen(sizes.size());
+  std::vector<int> messages(plan.blocks);
+  unsigned last = 0;
+  for (const BatchPlan::Place& place : plan.places) {
+    ++seen[place.message];
+    ASSERT_GE(place.first_block, last) << "not in order";
+    last = place.first_block;
+    ASSERT_LE(place.first_block + place.blocks, plan.blocks);
+    for (unsigned block = place.first_block; block < place.first_block + place.blocks; ++block) {
+      ++messages[block];
+      if (place.blocks > 1) {
+        ASSERT_EQ(messages[block], 1) << "a long message shares block " << block;
+      }
+    }
+  }
+  EXPECT_THAT(seen, testing::Each(1));
+  EXPECT_THAT(messages, testing::Each(testing::Ge(1))) << "a block without work";
+}
+
+std::size_t fullest(const BatchPlan& plan, const std::vector<std::size_t>& sizes, std::size_t overhead) {
+  std::vector<std::size_t> load(plan.blocks);
+  for (const BatchPlan::Place& place : plan.places)
+    for (unsigned block = place.first_block; block < place.first_block + place.blocks; ++block)
+      load[block] += (sizes[place.message] + place.blocks - 1) / place.blocks + overhead;
+  return *std::max_element(load.begin(), load.end());
+}
+
+TEST(BatchPlan, EqualMessages) {
+  const std::vector<std::size_t> sizes(64, 2048);
+  const BatchPlan plan = plan_batch(sizes, 128, 256);
+  expect_sound(plan, sizes, 128);
+  EXPECT_EQ(plan.blocks, 128u);
+  for (const auto& place : plan.places) EXPECT_EQ(place.blocks, 2u);
+}
+
+TEST(BatchPlan, ManyShortOnesShareBlocks) {
+  const std::vector<std::size_t> sizes(1000, 3);
+  const BatchPlan plan = plan_batch(sizes, 128, 10);
+  expect_sound(plan, sizes, 128);
+  EXPECT_LE(fullest(plan, sizes, 10), 8u * 13);
+}
+
+TEST(BatchPlan, OneLongAndManyShort) {
+  std::vector<std::size_t> sizes(50, 10);
+  sizes[17] = 100000;
+  const BatchPlan plan = plan_batch(sizes, 64, 20);
+  expect_sound(plan, sizes, 64);
+  EXPECT_EQ(plan.places.front().message, 17u);
+  EXPECT_GT(plan.places.front().blocks, 55u);
+}
+
+TEST(BatchPlan, RandomSizesAreSpreadWell) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<std::size_t> sizes(1 + random() % 300);
+    for (std::size_t& size : sizes) size = 1 + random() % (round % 3 == 0 ? 20 : round % 3 == 1 ? 5000 : 300);
+    const unsigned blocks = 1 + random() % 128;
+    const std::size_t overhead = random() % 300;
+    const BatchPlan plan = plan_batch(sizes, blocks, overhead);
+    expect_sound(plan, sizes, blocks);
+    // No plan has less than the mean in its fullest block. This one is not far from it: a message more, or twice the overhead.
+    const std::size_t all = std::accumulate(sizes.begin(), sizes.end(), overhead * sizes.size());
+    const std::size_t longest = *std::max_element(sizes.begin(), sizes.end()) + overhead;
+    EXPECT_LE(fullest(plan, sizes, overhead), 2 * (all / blocks) + std::min(longest, all) + 2 * overhead + 2);
+  }
+}
+
+TEST(BatchPlan, OneBlockTakesAll) {
+  const std::vector<std::size_t> sizes{5, 1, 100, 7};
+  const BatchPlan plan = plan_batch(sizes, 1, 4);
+  expect_sound(plan, sizes, 1);
+}
+
+}  // namespace
+}  // namespace plait::test
