@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
+#include <utility>
 
 #include "plait/error.hpp"
 
@@ -26,6 +28,16 @@ int device_count(BackendKind kind) { return is_built(kind) ? entries()[kind].dev
 std::string why_no_device(BackendKind kind) {
   if (!is_built(kind)) return fmt::format("{} is not built into this library", name_of(kind));
   return entries()[kind].why_no_device();
+}
+
+std::shared_ptr<DeviceUse> device_use(BackendKind kind, int ordinal) {
+  static std::mutex mutex;
+  static std::map<std::pair<BackendKind, int>, std::weak_ptr<DeviceUse>> known;
+  const std::lock_guard lock(mutex);
+  auto& entry = known[{kind, ordinal}];
+  auto use = entry.lock();
+  if (use == nullptr) entry = use = std::make_shared<DeviceUse>();
+  return use;
 }
 
 DeviceFacts weaker(const DeviceFacts& a, const DeviceFacts& b) {

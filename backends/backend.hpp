@@ -1,5 +1,6 @@
 // The host-side interface of a target: memory, streams, events, graphs, launches. One object per rank and device.
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -86,14 +87,22 @@ class SymmetricRange {
   virtual void import_peer(int rank, UniqueFd descriptor) = 0;
 };
 
+/// What all objects of this process for one device know of each other.
+struct DeviceUse {
+  std::atomic<int> communicators = 0;  // that live on the device
+};
+/// The same for the same device, as long as somebody holds it.
+std::shared_ptr<DeviceUse> device_use(BackendKind kind, int ordinal);
+
 /// A kernel that is compiled into this process for one target, ready to launch. Opaque; never freed.
 using KernelHandle = const void*;
 
-/// All methods but `info`, `bind` and `restore` want this device to be the thread's current one: see DeviceScope.
+/// All methods but `info`, `use`, `bind` and `restore` want this device to be the thread's current one: see DeviceScope.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual const DeviceInfo& info() const noexcept = 0;
+  virtual DeviceUse& use() noexcept = 0;
   /// Makes this device the calling thread's current one, and returns which was; `restore` makes that current again. See DeviceScope.
   virtual int bind() = 0;
   virtual void restore(int previous) noexcept = 0;
@@ -131,8 +140,23 @@ class Backend {
   /// `args` is copied; at most `max_kernel_args` bytes.
   virtual void launch(KernelHandle kernel, LaunchShape shape, const void* args, std::size_t bytes, const Watch& watch,
                       NativeStream stream) = 0;
+  /// The part of the device that a launch takes while all of its blocks run: more than 1, and they don't run all at once. 0 where launches
+  /// do not take places from each other.
+  virtual double share(KernelHandle kernel, LaunchShape shape) = 0;
   /// Loads every kernel onto the device, so that no launch allocates while another kernel spins.
   virtual void load_kernels() = 0;
+};
+
+/// Held by a communicator for its life.
+class CommunicatorOnDevice {
+ public:
+  explicit CommunicatorOnDevice(Backend& backend) : use_(backend.use()) { ++use_.communicators; }
+  ~CommunicatorOnDevice() { --use_.communicators; }
+  CommunicatorOnDevice(const CommunicatorOnDevice&) = delete;
+  CommunicatorOnDevice& operator=(const CommunicatorOnDevice&) = delete;
+
+ private:
+  DeviceUse& use_;
 };
 
 /// Held at every public entry: a caller's current device is not ours to change.

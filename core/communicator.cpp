@@ -61,6 +61,7 @@ class CommunicatorState final : public GroupMember {
   CommunicatorOptions made_with;
   Settings settings;
   std::shared_ptr<Backend> backend;
+  CommunicatorOnDevice counted;
   SymmetricHeap heap;
 
  private:
@@ -124,6 +125,7 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const Communi
       made_with(options),
       settings(agree_on_settings(*bootstrap, options)),
       backend(open_device(*bootstrap, options)),
+      counted(*backend),
       heap(backend, *bootstrap),
       selector(discover_topology(*bootstrap, *backend, settings), algorithms_),
       board_(std::make_shared<Board>(*bootstrap)),

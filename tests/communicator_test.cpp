@@ -8,7 +8,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <future>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,7 +20,6 @@
 namespace plait::test {
 namespace {
 
-using namespace std::chrono_literals;
 using testing::HasSubstr;
 
 class Communicators : public testing::TestWithParam<int> {
@@ -145,66 +143,6 @@ TEST_P(Communicators, MoveKeepsThemWorking) {
     check(moved, arena, {.algorithm = {}, .count = 50});
     comm = std::move(moved);
   });
-}
-
-/// Calls return at once, also while the stream can't move on.
-TEST_P(Communicators, CallsAreAsynchronous) {
-  run_ranks(GetParam(), [](Communicator& comm, int) {
-    Arena arena(comm);
-    const Stream stream = comm.create_stream();
-    arena.send.place(0, 4000);
-    arena.recv.place(0, 4000);
-    arena.send.upload(stream);
-    std::promise<void> open;
-    comm.backend().host_call(stream.native(), [&] { open.get_future().wait(); });
-    for (int i = 0; i < 20; ++i) comm.all_reduce(arena.send.device(), arena.recv.device(), 1000, DataType::i32, ReduceOp::max, stream);
-    comm.barrier(stream);
-    EXPECT_FALSE(comm.async_error().has_value());
-    open.set_value();
-    comm.synchronize(stream);
-  });
-}
-
-/// A call on a second stream doesn't wait for what the caller has put into a third: only the caller can let that one go.
-TEST_P(Communicators, CallsOnAnotherStreamAreAsynchronous) {
-  run_ranks(GetParam(), [](Communicator& comm, int) {
-    Arena arena(comm);
-    const Stream a = comm.create_stream(), b = comm.create_stream(), held = comm.create_stream();
-    arena.send.place(0, 400);
-    arena.send.upload(a);
-    comm.all_reduce(arena.send.device(), arena.send.device(), 100, DataType::i32, ReduceOp::max, a);
-    std::promise<void> open;
-    std::atomic<bool> rescued = false, returned = false;
-    comm.backend().host_call(held.native(), [&] {
-      if (open.get_future().wait_for(1s) == std::future_status::timeout) rescued = true;
-    });
-    comm.all_reduce(arena.send.device(), arena.send.device(), 100, DataType::i32, ReduceOp::max, b);
-    EXPECT_FALSE(rescued) << "all_reduce on a second stream waited for an unrelated stream";
-    open.set_value();
-    comm.synchronize(a);
-    comm.synchronize(b);
-    comm.synchronize(held);
-  });
-}
-
-TEST_P(Communicators, MayBeDestroyedWithWorkInFlight) {
-  for (int round = 0; round < 5; ++round) {
-    auto bootstraps = make_thread_bootstraps(GetParam());
-    on_threads(GetParam(), [&](int rank) {
-      const auto kind = target();
-      auto backend = open_backend(kind, kind == BackendKind::host ? 0 : rank);
-      DeviceArray data(*backend, 400000);  // outlives the communicator
-      {
-        Communicator comm = Communicator::create(std::move(bootstraps[static_cast<std::size_t>(rank)]), test_options());
-        data.place(0, 400000);
-        comm.bootstrap().barrier();
-        if (rank == 0) std::this_thread::sleep_for(20ms);  // so that the others' calls wait
-        for (int i = 0; i < 5; ++i)
-          comm.all_reduce(data.device(), data.device(), 100000, DataType::i32, ReduceOp::max, {},
-                          {.algorithm = round % 2 == 0 ? "ring" : "oneshot_ll"});
-      }
-    });
-  }
 }
 
 /// No rank's stream passes a barrier before all ranks' streams have reached it.

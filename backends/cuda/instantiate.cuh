@@ -8,21 +8,21 @@ namespace plait::cuda {
 struct KernelTarget : Target {
   using Isa = Ptx;
 
-  /// From sm_90 on, a kernel may be started while the one before it in the stream still runs: it then waits for its end itself
-  /// (Ptx::begin), so that its start costs less time. Older GPUs know nothing of it.
+  /// From sm_90 on, a kernel that is launched `early` may be started while the one before it in the stream still runs: it then waits for
+  /// its end itself (Ptx::begin), so that its start costs less time. Older GPUs know nothing of it.
   template <class Args>
-  static Status launch(void (*kernel)(Args, Watch), LaunchShape shape, std::size_t shared_bytes, Stream stream, const Args& args,
-                       const Watch& watch) {
-    cudaLaunchAttribute early{};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
+  static Status launch(void (*kernel)(Args, Watch), LaunchShape shape, std::size_t shared_bytes, bool early, Stream stream,
+                       const Args& args, const Watch& watch) {
+    cudaLaunchAttribute start_early{};
+    start_early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    start_early.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config{};
     config.gridDim = dim3(shape.blocks);
     config.blockDim = dim3(shape.threads);
     config.dynamicSmemBytes = shared_bytes;
     config.stream = stream;
-    config.attrs = &early;
-    config.numAttrs = 1;
+    config.attrs = &start_early;
+    config.numAttrs = early ? 1 : 0;
     return cudaLaunchKernelEx(&config, kernel, args, watch);
   }
 };

@@ -19,6 +19,10 @@ struct Target {
     if (status != cudaSuccess || all_shared <= gpu::default_shared_bytes) return status;
     return cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
   }
+
+  static Status blocks_a_unit(int* blocks, const void* function, int threads, std::size_t shared_bytes) {
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, shared_bytes);
+  }
 };
 
 }  // namespace plait::cuda

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -84,9 +85,12 @@ class GpuBackend : public Backend {
   using Kernel = typename Runtime::Kernel;
 
   /// Makes the device current.
-  explicit GpuBackend(DeviceInfo info) : info_(std::move(info)) { Runtime::set_device(info_.ordinal); }
+  explicit GpuBackend(DeviceInfo info) : info_(std::move(info)), use_(device_use(info_.backend, info_.ordinal)) {
+    Runtime::set_device(info_.ordinal);
+  }
 
   const DeviceInfo& info() const noexcept override { return info_; }
+  DeviceUse& use() noexcept override { return *use_; }
   int bind() override {
     int current = 0;
     Runtime::get_device(&current);
@@ -149,7 +153,13 @@ class GpuBackend : public Backend {
     return KernelTable<Kernel>::instance().find(family, type);
   }
   void launch(KernelHandle kernel, LaunchShape shape, const void* args, std::size_t, const Watch& watch, NativeStream stream) override {
-    check(static_cast<const Kernel*>(kernel)->launch(shape, args, watch, at(stream)), "kernel launch");
+    check(static_cast<const Kernel*>(kernel)->launch(shape, may_start_early(), args, watch, at(stream)), "kernel launch");
+  }
+  double share(KernelHandle kernel, LaunchShape shape) override {
+    int a_unit = 0;
+    check(static_cast<const Kernel*>(kernel)->blocks_a_unit(&a_unit, shape.threads), "blocks of a kernel that fit on a multiprocessor");
+    if (a_unit == 0) return std::numeric_limits<double>::infinity();
+    return static_cast<double>(shape.blocks) / (static_cast<double>(a_unit) * info_.facts.units);
   }
   void load_kernels() override {
     KernelTable<Kernel>::instance().for_each([](const auto& key, const Kernel& kernel) {
@@ -159,8 +169,12 @@ class GpuBackend : public Backend {
 
  private:
   static Stream at(NativeStream stream) { return static_cast<Stream>(stream); }
+  /// A kernel that waits for the one ahead of it takes places that the kernel of another communicator may need, on whose end, by way of
+  /// other ranks, that one waits (docs/invariants.md, 1).
+  bool may_start_early() const noexcept { return use_->communicators.load(std::memory_order_relaxed) <= 1; }
 
   DeviceInfo info_;
+  std::shared_ptr<DeviceUse> use_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<std::function<void()>>> host_calls_;
 };

@@ -14,10 +14,13 @@ inline constexpr std::size_t default_shared_bytes = 48 * 1024;
 /// `Status` and `Stream`: the runtime's types.
 template <class Status, class Stream>
 struct GpuKernel {
-  /// Launches on the current device.
-  Status (*launch)(LaunchShape shape, const void* args, const Watch& watch, Stream stream);
+  /// Launches on the current device. `early`: the kernel may be started before the one ahead of it in the stream has ended, where the
+  /// target can.
+  Status (*launch)(LaunchShape shape, bool early, const void* args, const Watch& watch, Stream stream);
   /// Loads the kernel onto the current device.
   Status (*load)();
+  /// How many blocks of so many threads a multiprocessor of the current device runs at once.
+  Status (*blocks_a_unit)(int* blocks, unsigned threads);
 };
 
 }  // namespace plait::gpu

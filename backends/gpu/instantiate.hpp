@@ -22,12 +22,12 @@ constexpr std::size_t shared_bytes_a_thread() {
   }
 }
 
-/// `Target` names the runtime: Status, Stream, Isa, Kernel (a GpuKernel), load(function, shared bytes), and
-/// launch(kernel, shape, shared bytes, stream, args, watch).
+/// `Target` names the runtime: Status, Stream, Isa, Kernel (a GpuKernel), load(function, shared bytes),
+/// blocks_a_unit(blocks, function, threads, shared bytes), and launch(kernel, shape, shared bytes, early, stream, args, watch).
 template <class Target, class Kernel, class Args>
-typename Target::Status launch(LaunchShape shape, const void* args, const Watch& watch, typename Target::Stream stream) {
+typename Target::Status launch(LaunchShape shape, bool early, const void* args, const Watch& watch, typename Target::Stream stream) {
   using Isa = typename Target::Isa;
-  return Target::launch(entry<Isa, Kernel, Args>, shape, shape.threads * shared_bytes_a_thread<Isa, Kernel>(), stream,
+  return Target::launch(entry<Isa, Kernel, Args>, shape, shape.threads * shared_bytes_a_thread<Isa, Kernel>(), early, stream,
                         *static_cast<const Args*>(args), watch);
 }
 
@@ -38,8 +38,16 @@ typename Target::Status load() {
 }
 
 template <class Target, class Kernel, class Args>
+typename Target::Status blocks_a_unit(int* blocks, unsigned threads) {
+  using Isa = typename Target::Isa;
+  return Target::blocks_a_unit(blocks, reinterpret_cast<const void*>(&entry<Isa, Kernel, Args>), static_cast<int>(threads),
+                               threads * shared_bytes_a_thread<Isa, Kernel>());
+}
+
+template <class Target, class Kernel, class Args>
 void add_kernel(std::string_view family, DataType type) {
-  KernelTable<typename Target::Kernel>::instance().add(family, type, {launch<Target, Kernel, Args>, load<Target, Kernel, Args>});
+  KernelTable<typename Target::Kernel>::instance().add(
+      family, type, {launch<Target, Kernel, Args>, load<Target, Kernel, Args>, blocks_a_unit<Target, Kernel, Args>});
 }
 
 template <class Target, class Kernel, class Args>

@@ -21,8 +21,9 @@ struct KernelTarget : Target {
   using Isa = Gcn;
 #endif
 
+  /// HIP knows no early starts.
   template <class Args>
-  static Status launch(void (*kernel)(Args, Watch), LaunchShape shape, std::size_t shared_bytes, Stream stream, const Args& args,
+  static Status launch(void (*kernel)(Args, Watch), LaunchShape shape, std::size_t shared_bytes, bool, Stream stream, const Args& args,
                        const Watch& watch) {
     kernel<<<shape.blocks, shape.threads, shared_bytes, stream>>>(args, watch);
     return hipGetLastError();

@@ -18,6 +18,10 @@ struct Target {
     if (status != hipSuccess || all_shared <= gpu::default_shared_bytes) return status;
     return hipFuncSetAttribute(function, hipFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
   }
+
+  static Status blocks_a_unit(int* blocks, const void* function, int threads, std::size_t shared_bytes) {
+    return hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, shared_bytes);
+  }
 };
 
 }  // namespace plait::hip

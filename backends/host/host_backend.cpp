@@ -161,7 +161,7 @@ constexpr std::size_t line = 64;
 
 class HostBackend final : public Backend {
  public:
-  explicit HostBackend(int ordinal) {
+  explicit HostBackend(int ordinal) : use_(device_use(BackendKind::host, ordinal)) {
     struct sysinfo system {};
     sysinfo(&system);
     info_ = {
@@ -196,6 +196,7 @@ class HostBackend final : public Backend {
   }
 
   const DeviceInfo& info() const noexcept override { return info_; }
+  DeviceUse& use() noexcept override { return *use_; }
   int bind() override { return 0; }
   void restore(int) noexcept override {}
 
@@ -265,12 +266,14 @@ class HostBackend final : public Backend {
     std::memcpy(launch->args, args, bytes);
     host_stream.push([launch = std::move(launch)](HostStream& running) { running.pool().run(*launch); });
   }
+  double share(KernelHandle, LaunchShape) override { return 0; }  // a stream brings threads of its own
   void load_kernels() override {}
 
  private:
   HostStream& at(NativeStream stream) { return resolve(stream, default_stream_); }
 
   DeviceInfo info_;
+  std::shared_ptr<DeviceUse> use_;
   HostStream default_stream_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<HostStream>> streams_;

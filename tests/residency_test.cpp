@@ -1,0 +1,239 @@
+// How much of a GPU the launches take: kernels of communicators that nobody orders must fit beside each other (docs/invariants.md, 1).
+// Prints a table. Needs one GPU for what it asserts; the host's launches take no places from each other.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/algorithm.hpp"
+#include "core/selection.hpp"
+#include "plait/error.hpp"
+#include "support/ranks.hpp"
+
+namespace plait::test {
+namespace {
+
+struct Launched {
+  KernelHandle kernel;
+  LaunchShape shape;
+};
+
+/// Notes what an algorithm launches, and runs nothing.
+class Recorder final : public Backend {
+ public:
+  explicit Recorder(std::shared_ptr<Backend> device) : device_(std::move(device)) {}
+  std::vector<Launched> take() { return std::exchange(launched_, {}); }
+
+  const DeviceInfo& info() const noexcept override { return device_->info(); }
+  DeviceUse& use() noexcept override { return device_->use(); }
+  KernelHandle find_kernel(std::string_view family, DataType type) const override { return device_->find_kernel(family, type); }
+  void launch(KernelHandle kernel, LaunchShape shape, const void*, std::size_t, const Watch&, NativeStream) override {
+    launched_.push_back({kernel, shape});
+  }
+  void copy(void*, const void*, std::size_t, NativeStream) override {}
+  bool captures_spread() const noexcept override { return false; }  // so that nobody asks for a second stream
+
+  int bind() override { return 0; }
+  void restore(int) noexcept override {}
+  void* allocate(std::size_t) override { unexpected(); }
+  void deallocate(void*) noexcept override {}
+  void* allocate_pinned(std::size_t) override { unexpected(); }
+  void deallocate_pinned(void*) noexcept override {}
+  void fill(void*, unsigned char, std::size_t, NativeStream) override { unexpected(); }
+  std::size_t granularity() const noexcept override { return 1; }
+  std::shared_ptr<SymmetricRange> reserve(int, std::size_t, std::uint64_t) override { unexpected(); }
+  NativeStream create_stream() override { unexpected(); }
+  void destroy_stream(NativeStream) noexcept override {}
+  void synchronize(NativeStream) override { unexpected(); }
+  void synchronize_device() override { unexpected(); }
+  bool is_capturing(NativeStream) override { return false; }
+  std::unique_ptr<Event> create_event(bool) override { unexpected(); }
+  void begin_capture(NativeStream) override { unexpected(); }
+  std::unique_ptr<Graph> end_capture(NativeStream) override { unexpected(); }
+  void host_call(NativeStream, std::function<void()>) override { unexpected(); }
+  double share(KernelHandle kernel, LaunchShape shape) override { return device_->share(kernel, shape); }
+  void load_kernels() override { unexpected(); }
+
+ private:
+  [[noreturn]] static void unexpected() { throw Error(ErrorCode::backend, "an algorithm does more than launch and copy"); }
+
+  std::shared_ptr<Backend> device_;
+  std::vector<Launched> launched_;
+};
+
+/// Memory that nobody looks at.
+class NoRange final : public SymmetricRange {
+ public:
+  std::byte* address(int) const noexcept override { return nullptr; }
+  WindowView view(int) const noexcept override { return {}; }
+  UniqueFd create_local(int) override { return {}; }
+  void import_peer(int, UniqueFd) override {}
+};
+
+enum class Place { ordinary, out_of_place, in_place };
+constexpr std::string_view name_of_place(Place place) {
+  return place == Place::ordinary ? "ordinary" : place == Place::out_of_place ? "symmetric" : "in place";
+}
+
+struct Case {
+  int ranks;
+  DataType type;
+  std::size_t bytes;
+  Place place;
+  Call call() const {
+    return {.collective = Collective::all_reduce,
+            .type = type,
+            .op = ReduceOp::sum,
+            .count = std::max<std::size_t>(1, bytes / size_of(type)),
+            .symmetric = place != Place::ordinary,
+            .in_place = place == Place::in_place,
+            .scale = 1};
+  }
+};
+
+/// One rank's launches.
+class Launches {
+ public:
+  explicit Launches(const std::shared_ptr<Backend>& device)
+      : device_(device), recorder_(std::make_shared<Recorder>(device)), side_(recorder_) {}
+
+  Topology topology(int ranks) const {
+    Topology topology{device_->info().facts};
+    topology.backend = device_->info().backend;
+    topology.ranks = ranks;
+    topology.architecture = device_->info().architecture;
+    topology.scratch_limit = std::size_t{128} << 20;
+    return topology;
+  }
+
+  std::vector<Launched> of(const Algorithm& algorithm, const Case& c, LaunchShape shape, const Topology& topology) {
+    const Call call = c.call();
+    const NoRange range;
+    std::byte memory[2];
+    Buffers buffers;
+    buffers.send = &memory[0];
+    buffers.recv = c.place == Place::in_place ? &memory[0] : &memory[1];
+    buffers.recv_range = &range;
+    const AlgorithmGrant grant{};
+    const Watch watch{};
+    LaunchContext context(*recorder_, nullptr, side_, topology, 0, grant, watch);
+    algorithm.enqueue(call, buffers, shape, context);
+    return recorder_->take();
+  }
+
+  double share(const Launched& launched) {
+    const auto key = std::pair{launched.kernel, launched.shape.threads};
+    auto known = one_block_.find(key);
+    if (known == one_block_.end()) known = one_block_.emplace(key, device_->share(launched.kernel, {1, launched.shape.threads})).first;
+    return launched.shape.blocks * known->second;
+  }
+  /// Blocks that fit on a multiprocessor.
+  double blocks_a_unit(const Launched& launched) {
+    return 1 / (device_->share(launched.kernel, {1, launched.shape.threads}) * device_->info().facts.units);
+  }
+
+ private:
+  std::shared_ptr<Backend> device_;
+  std::shared_ptr<Recorder> recorder_;
+  SideStream side_;
+  std::map<std::pair<KernelHandle, unsigned>, double> one_block_;
+};
+
+/// Of several launches the one that takes most.
+struct Largest {
+  double share = -1;
+  Case of{};
+  Launched launched{};
+  std::string rule;
+
+  void consider(double other, const Case& c, const Launched& candidate, const std::string& why = {}) {
+    if (other > share) *this = {other, c, candidate, why};
+  }
+};
+
+void for_each_case(const std::function<void(const Case&)>& body) {
+  for (const int ranks : {2, 3, 4, 5, 8})
+    for (int type = 0; type < data_type_count; ++type)
+      for (std::size_t bytes = 1; bytes <= std::size_t{4} << 30; bytes *= 4)
+        for (const Place place : {Place::ordinary, Place::out_of_place, Place::in_place})
+          body({ranks, static_cast<DataType>(type), bytes, place});
+}
+
+void print(const char* title, const std::map<std::string, Largest>& rows, Launches& launches) {
+  fmt::print("{}\n{:<20} {:>6} {:>7} {:>8} {:>7}  for\n", title, "algorithm", "share", "blocks", "threads", "a unit");
+  for (const auto& [name, row] : rows)
+    fmt::print("{:<20} {:>6.3f} {:>7} {:>8} {:>7.0f}  {} bytes of {}, {} ranks, {}{}\n", name, row.share, row.launched.shape.blocks,
+               row.launched.shape.threads, launches.blocks_a_unit(row.launched), row.of.bytes, name_of(row.of.type), row.of.ranks,
+               name_of_place(row.of.place), row.rule.empty() ? "" : ", by " + row.rule);
+}
+
+/// Also where the launches take no places.
+TEST(Launches, AreSeenAsTheyAreMade) {
+  Launches launches(open_backend(target(), 0));
+  const Topology topology = launches.topology(4);
+  const Case c{4, DataType::f32, std::size_t{1} << 20, Place::ordinary};
+  const auto launched = launches.of(*Registry::instance().find("oneshot_ll"), c, {1000, 32}, topology);
+  ASSERT_EQ(launched.size(), 1u);
+  EXPECT_EQ(launched[0].shape, (LaunchShape{128, 32})) << "cut to what there is memory for";
+  const Case large{4, DataType::f32, std::size_t{1} << 28, Place::out_of_place};
+  EXPECT_GT(launches.of(*Registry::instance().find("copy_engine"), large, {16, 32}, topology).size(), 3u);
+}
+
+class Residency : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (target() == BackendKind::host) GTEST_SKIP() << "launches of the host take no places from each other";
+    device_ = open_backend(target(), 0);
+    device_->load_kernels();
+    launches_ = std::make_unique<Launches>(device_);
+  }
+  std::shared_ptr<Backend> device_;
+  std::unique_ptr<Launches> launches_;
+};
+
+/// Three communicators may be used without any order between them, if all calls take what is chosen for them.
+TEST_F(Residency, WhatIsChosenTakesAThirdOfTheDevice) {
+  std::vector<const Algorithm*> algorithms;
+  for (const auto& algorithm : Registry::instance().all()) algorithms.push_back(algorithm.get());
+  std::map<std::string, Largest> largest;
+  for (const bool measured : {true, false}) {  // by the table of the architecture, if there is one; by the estimates
+    std::map<int, Selector> selectors;
+    for_each_case([&](const Case& c) {
+      if (!selectors.contains(c.ranks)) {
+        Topology topology = launches_->topology(c.ranks);
+        if (!measured) topology.architecture = "another";
+        selectors.emplace(c.ranks, Selector(topology, algorithms));
+      }
+      const Selector& selector = selectors.at(c.ranks);
+      const Choice choice = selector.choose(c.call(), {});
+      for (const Launched& launched : launches_->of(*choice.algorithm, c, choice.shape, selector.topology()))
+        largest[std::string(choice.algorithm->name())].consider(launches_->share(launched), c, launched, choice.rule);
+    });
+  }
+  print("What is chosen, at its largest:", largest, *launches_);
+  for (const auto& [name, row] : largest) EXPECT_LE(row.share, 1.0 / 3) << name;
+}
+
+/// Whichever algorithm the caller names, its own shape fits at once.
+TEST_F(Residency, EveryAlgorithmsFirstShapeFits) {
+  std::map<std::string, Largest> largest;
+  for_each_case([&](const Case& c) {
+    const Topology topology = launches_->topology(c.ranks);
+    for (const auto& algorithm : Registry::instance().all()) {
+      if (!algorithm->supports(c.call(), topology)) continue;
+      for (const Launched& launched : launches_->of(*algorithm, c, algorithm->shapes(c.call(), topology).front(), topology))
+        largest[std::string(algorithm->name())].consider(launches_->share(launched), c, launched);
+    }
+  });
+  print("First shapes, at their largest:", largest, *launches_);
+  for (const auto& [name, row] : largest) EXPECT_LE(row.share, 1) << name;
+}
+
+}  // namespace
+}  // namespace plait::test
