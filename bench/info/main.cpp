@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "bench/info/catalog.hpp"
+#include "bench/info/sample.hpp"
 #include "core/environment.hpp"
 #include "plait/error.hpp"
 #include "plait/version.hpp"
@@ -107,7 +109,37 @@ void print(const std::vector<BackendFacts>& backends, const Topology& topology, 
   print_algorithms(algorithms);
 }
 
-void run(int ranks, bool json) {
+Json to_json(const Statistics& statistics) {
+  const auto work = [](const Statistics::Work& kind) { return Json{{"launches", kind.launches}, {"items", kind.items}}; };
+  return {{"calls", statistics.calls},
+          {"launches", statistics.launches},
+          {"groups", statistics.groups},
+          {"batched", statistics.batched},
+          {"work_in_arguments", work(statistics.in_arguments)},
+          {"work_in_fifo", work(statistics.in_fifo)},
+          {"work_persistent", work(statistics.persistent)},
+          {"fifo_bytes", statistics.fifo_bytes},
+          {"fifo_bytes_in_use", statistics.fifo_bytes_in_use},
+          {"fifo_waits", statistics.fifo_waits}};
+}
+
+void print_statistics(BackendKind backend, int ranks, const Statistics& statistics) {
+  const auto work = [](const char* name, const Statistics::Work& kind, const char* where) {
+    fmt::print("  {:<14} {:>6} launches {:>6} messages  {}\n", name, kind.launches, kind.items, where);
+  };
+  fmt::print("\nstatistics of rank 0 of {} on {}, after 10 calls alone, groups of 20 and 500, and a captured group of 500\n", ranks,
+             name_of(backend));
+  fmt::print("  {:<14} {:>6}, {} of them in {} groups shared {}\n", "calls", statistics.calls, statistics.batched, statistics.groups,
+             "launches with others");
+  fmt::print("  {:<14} {:>6}\n", "launches", statistics.launches);
+  work("in arguments", statistics.in_arguments, "few messages: in the kernel's arguments");
+  work("in the FIFO", statistics.in_fifo, "many messages");
+  work("persistent", statistics.persistent, "many messages, captured: kept for replays");
+  fmt::print("  {:<14} {:>6}, of which {} bytes were in use; {} launches had to wait\n", "FIFO", format_bytes(statistics.fifo_bytes),
+             statistics.fifo_bytes_in_use, statistics.fifo_waits);
+}
+
+void run(int ranks, bool json, bool statistics) {
   const auto backends = list_backends();
   if (ranks == 0) {
     ranks = 2;
@@ -116,10 +148,17 @@ void run(int ranks, bool json) {
   }
   const Topology topology = topology_of(backends, ranks);
   const auto algorithms = list_algorithms(topology);
-  if (!json) return print(backends, topology, algorithms);
+  std::optional<Statistics> counted;
+  if (statistics) counted = run_sample(topology.backend, ranks);
+  if (!json) {
+    print(backends, topology, algorithms);
+    if (counted) print_statistics(topology.backend, ranks, *counted);
+    return;
+  }
   Json document = {{"version", PLAIT_VERSION}, {"ranks", ranks}, {"backends", Json::array()}, {"algorithms", Json::array()}};
   for (const BackendFacts& facts : backends) document["backends"].push_back(to_json(facts));
   for (const AlgorithmFacts& facts : algorithms) document["algorithms"].push_back(to_json(facts));
+  if (counted) document["statistics"] = to_json(*counted);
   fmt::print("{}\n", document.dump(1));
 }
 
@@ -127,14 +166,15 @@ void run(int ranks, bool json) {
 
 int main(int argc, char** argv) {
   CLI::App app("Lists Plait's backends, devices and algorithms", "plait-info");
-  bool json = false;
+  bool json = false, statistics = false;
   int ranks = 0;
   app.add_flag("--json", json, "Print JSON");
+  app.add_flag("--statistics", statistics, "Run a small job with as many ranks, and print what its communicator has counted");
   app.add_option("--ranks", ranks, "Number of ranks to ask the algorithms about (default: the number of GPUs, at least 2)")
       ->check(CLI::Range(1, 1024));
   try {
     app.parse(argc, argv);
-    run(ranks, json);
+    run(ranks, json, statistics);
   } catch (const CLI::CallForHelp&) {
     std::fputs(app.help().c_str(), stdout);
   } catch (const std::exception& error) {

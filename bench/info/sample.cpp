@@ -1,0 +1,66 @@
+#include "bench/info/sample.hpp"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "plait/plait.hpp"
+
+namespace plait::info {
+namespace {
+
+constexpr std::size_t few = 20, many = 500, most_alone = 10;
+
+Statistics run_rank(Communicator& comm) {
+  const Buffer<float> data = comm.allocate<float>(many);
+  const Stream stream = comm.create_stream();
+  const auto call = [&](std::size_t i) { comm.all_reduce(data.data() + i, data.data() + i, 1, DataType::f32, ReduceOp::max, stream); };
+  const auto in_group = [&](std::size_t calls) {
+    const Group group;
+    for (std::size_t i = 0; i < calls; ++i) call(i);
+  };
+  for (std::size_t i = 0; i < most_alone; ++i) call(i);
+  in_group(few);
+  in_group(many);
+  comm.synchronize(stream);
+  comm.backend().begin_capture(stream.native());
+  in_group(many);
+  comm.backend().end_capture(stream.native())->launch(stream.native());
+  comm.synchronize(stream);
+  return comm.statistics();
+}
+
+}  // namespace
+
+Statistics run_sample(BackendKind backend, int ranks) {
+  if (backend != BackendKind::host && device_count(backend) < ranks)
+    throw Error(ErrorCode::unsupported,
+                fmt::format("{} ranks on {}: there are {} devices", ranks, name_of(backend), device_count(backend)));
+  auto bootstraps = make_thread_bootstraps(ranks);
+  Statistics result;
+  std::exception_ptr failure;
+  std::mutex mutex;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        CommunicatorOptions options;
+        options.backend = backend;
+        options.timeout = std::chrono::seconds(30);
+        Communicator comm = Communicator::create(std::move(bootstraps[static_cast<std::size_t>(rank)]), options);
+        const Statistics statistics = run_rank(comm);
+        if (rank == 0) result = statistics;
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+  return result;
+}
+
+}  // namespace plait::info
