@@ -23,13 +23,14 @@ struct Runtime : Target {
   using Event = cudaEvent_t;
   using Graph = cudaGraph_t;
   using GraphExec = cudaGraphExec_t;
+  using CaptureMode = cudaStreamCaptureMode;
 
   static constexpr unsigned event_default = cudaEventDefault, event_disable_timing = cudaEventDisableTiming;
   static constexpr unsigned host_portable_and_mapped = cudaHostAllocPortable | cudaHostAllocMapped;
   static constexpr unsigned stream_non_blocking = cudaStreamNonBlocking;
   static constexpr auto copy_any = cudaMemcpyDefault;
   static constexpr auto not_capturing = cudaStreamCaptureStatusNone;
-  static constexpr auto capture_thread_local = cudaStreamCaptureModeThreadLocal;
+  static constexpr auto capture_thread_local = cudaStreamCaptureModeThreadLocal, capture_relaxed = cudaStreamCaptureModeRelaxed;
 
   static constexpr gpu::RuntimeCall get_device_count{"cudaGetDeviceCount", cudaGetDeviceCount};
   static constexpr gpu::RuntimeCall get_device{"cudaGetDevice", cudaGetDevice};
@@ -47,6 +48,7 @@ struct Runtime : Target {
   static constexpr gpu::RuntimeCall stream_wait_event{"cudaStreamWaitEvent", cudaStreamWaitEvent};
   static constexpr gpu::RuntimeCall stream_is_capturing{"cudaStreamIsCapturing", cudaStreamIsCapturing};
   static constexpr gpu::RuntimeCall stream_begin_capture{"cudaStreamBeginCapture", cudaStreamBeginCapture};
+  static constexpr gpu::RuntimeCall exchange_capture_mode{"cudaThreadExchangeStreamCaptureMode", cudaThreadExchangeStreamCaptureMode};
   static constexpr gpu::RuntimeCall stream_end_capture{"cudaStreamEndCapture", cudaStreamEndCapture};
   static constexpr gpu::RuntimeCall launch_host_function{"cudaLaunchHostFunc", cudaLaunchHostFunc};
   static constexpr gpu::RuntimeCall graph_instantiate{"cudaGraphInstantiate", cudaGraphInstantiate};

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -99,6 +100,11 @@ class GpuBackend : public Backend {
     Runtime::copy(to, from, bytes, Runtime::copy_any, at(stream));
   }
   void fill(void* to, unsigned char value, std::size_t bytes, NativeStream stream) override { Runtime::fill(to, value, bytes, at(stream)); }
+  void peek(std::span<const Piece> pieces, NativeStream stream) override {
+    const Relaxed relaxed;
+    for (const Piece& piece : pieces) copy(piece.to, piece.from, piece.bytes, stream);
+    synchronize(stream);
+  }
 
   NativeStream create_stream() override {
     Stream stream = nullptr;
@@ -142,6 +148,18 @@ class GpuBackend : public Backend {
   }
 
  private:
+  /// As long as it lives, captures don't refuse this thread's calls, and its calls don't end captures.
+  class Relaxed {
+   public:
+    Relaxed() { Runtime::exchange_capture_mode(&mode_); }
+    ~Relaxed() { static_cast<void>(Runtime::exchange_capture_mode.status(&mode_)); }
+    Relaxed(const Relaxed&) = delete;
+    Relaxed& operator=(const Relaxed&) = delete;
+
+   private:
+    typename Runtime::CaptureMode mode_ = Runtime::capture_relaxed;
+  };
+
   static Stream at(NativeStream stream) { return static_cast<Stream>(stream); }
 
   DeviceInfo info_;

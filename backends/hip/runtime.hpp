@@ -23,6 +23,7 @@ struct Runtime : Target {
   using Event = hipEvent_t;
   using Graph = hipGraph_t;
   using GraphExec = hipGraphExec_t;
+  using CaptureMode = hipStreamCaptureMode;
 
   static constexpr unsigned event_default = hipEventDefault, event_disable_timing = hipEventDisableTiming;
   // Coherent whatever HIP_HOST_COHERENT says: kernels write diagnostics that the host reads while they run.
@@ -30,7 +31,7 @@ struct Runtime : Target {
   static constexpr unsigned stream_non_blocking = hipStreamNonBlocking;
   static constexpr auto copy_any = hipMemcpyDefault;
   static constexpr auto not_capturing = hipStreamCaptureStatusNone;
-  static constexpr auto capture_thread_local = hipStreamCaptureModeThreadLocal;
+  static constexpr auto capture_thread_local = hipStreamCaptureModeThreadLocal, capture_relaxed = hipStreamCaptureModeRelaxed;
 
   static constexpr gpu::RuntimeCall get_device_count{"hipGetDeviceCount", hipGetDeviceCount};
   static constexpr gpu::RuntimeCall get_device{"hipGetDevice", hipGetDevice};
@@ -48,6 +49,7 @@ struct Runtime : Target {
   static constexpr gpu::RuntimeCall stream_wait_event{"hipStreamWaitEvent", hipStreamWaitEvent};
   static constexpr gpu::RuntimeCall stream_is_capturing{"hipStreamIsCapturing", hipStreamIsCapturing};
   static constexpr gpu::RuntimeCall stream_begin_capture{"hipStreamBeginCapture", hipStreamBeginCapture};
+  static constexpr gpu::RuntimeCall exchange_capture_mode{"hipThreadExchangeStreamCaptureMode", hipThreadExchangeStreamCaptureMode};
   static constexpr gpu::RuntimeCall stream_end_capture{"hipStreamEndCapture", hipStreamEndCapture};
   static constexpr gpu::RuntimeCall launch_host_function{"hipLaunchHostFunc", hipLaunchHostFunc};
   static constexpr gpu::RuntimeCall graph_instantiate{"hipGraphInstantiateWithFlags", hipGraphInstantiateWithFlags};
