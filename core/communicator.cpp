@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <unordered_map>
 #include <utility>
@@ -12,10 +13,12 @@
 #include "core/check.hpp"
 #include "core/log.hpp"
 #include "core/monitor.hpp"
+#include "core/progress.hpp"
 #include "core/selection.hpp"
 #include "core/setup.hpp"
 #include "core/side_stream.hpp"
 #include "core/stream_order.hpp"
+#include "core/trace.hpp"
 #include "core/watchdog.hpp"
 #include "core/workspace.hpp"
 #include "symm_mem/agreement.hpp"
@@ -26,7 +29,8 @@ namespace plait {
 /// Everything a communicator owns. Members are destroyed in reverse: memory before the device it lies on, that before the bootstrap.
 class CommunicatorState {
  public:
-  CommunicatorState(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorOptions& options);
+  /// `trace`: the file of the communicator that this one is a part of, if it has one.
+  CommunicatorState(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorOptions& options, std::shared_ptr<TraceFile> trace = nullptr);
 
   void enqueue(const Call& call, const void* send, void* recv, StreamRef stream, const CallOptions& options);
   ~CommunicatorState();
@@ -42,6 +46,8 @@ class CommunicatorState {
     throw *std::move(broken);
   }
   void abort(std::string_view reason);
+  Progress progress() const { return log_ ? log_->read() : Progress{}; }
+  std::shared_ptr<TraceFile> trace_file() const { return trace_ ? trace_->file() : nullptr; }
   void adopt(const CommunicatorState& child) { watchdog_->add_child(child.watchdog_); }
 
   std::unique_ptr<Bootstrap> bootstrap;
@@ -55,6 +61,7 @@ class CommunicatorState {
   static std::vector<std::string> names(const std::vector<const Algorithm*>& algorithms);
   void locate(Call& call, Buffers& buffers) const;
   const Choice& chosen(const Call& call);
+  void start_log(std::shared_ptr<TraceFile> trace);
 
   std::vector<const Algorithm*> algorithms_ = registered();  // a plug-in that is loaded later serves later communicators
 
@@ -64,7 +71,9 @@ class CommunicatorState {
  private:
   std::shared_ptr<Board> board_;
   std::unique_ptr<AlgorithmMemory> memory_;
-  std::shared_ptr<Watchdog> watchdog_;
+  std::unique_ptr<BlockLog> log_;       // null: PLAIT_PROGRESS=0
+  std::unique_ptr<Trace> trace_;        // null: no PLAIT_TRACE
+  std::shared_ptr<Watchdog> watchdog_;  // its end waits for the kernels, which write the log
   StreamOrder order_;
   std::unique_ptr<SideStreams> sides_;
   std::uint64_t calls_ = 0;
@@ -92,7 +101,7 @@ std::vector<std::string> CommunicatorState::names(const std::vector<const Algori
   return names;
 }
 
-CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const CommunicatorOptions& options)
+CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const CommunicatorOptions& options, std::shared_ptr<TraceFile> trace)
     : bootstrap(std::move(b)),
       made_with(options),
       settings(agree_on_settings(*bootstrap, options)),
@@ -106,9 +115,21 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const Communi
   agree(*bootstrap, "creating the watchdog and streams", [&] {
     watchdog_ = std::make_shared<Watchdog>(backend, board_, names(algorithms_), memory_->claimed(), settings.timeout, bootstrap->rank());
     sides_ = std::make_unique<SideStreams>(backend);
+    start_log(std::move(trace));
   });
   remember_device(*backend);
   if (bootstrap->size() > 1) monitored_.emplace([this] { watchdog_->look(); });
+}
+
+void CommunicatorState::start_log(std::shared_ptr<TraceFile> trace) {
+  if (settings.trace && !trace) trace = TraceFile::open(*settings.trace, bootstrap->rank(), bootstrap->size());
+  if (settings.progress) log_ = std::make_unique<BlockLog>(backend, trace != nullptr);
+  if (!trace) return;
+  const DeviceInfo& device = backend->info();
+  trace_ = std::make_unique<Trace>(
+      std::move(trace), *log_,
+      fmt::format("rank {} of {}, {} device {}", bootstrap->rank(), bootstrap->size(), name_of(device.backend), device.ordinal),
+      names(algorithms_), device.backend == BackendKind::host);
 }
 
 CommunicatorState::~CommunicatorState() {
@@ -144,6 +165,7 @@ const Choice& CommunicatorState::chosen(const Call& call) {
 }
 
 void CommunicatorState::enqueue(const Call& described, const void* send, void* recv, StreamRef stream, const CallOptions& options) {
+  const auto begin = trace_ ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
   Call call = described;
   Buffers buffers;
   buffers.send = send;
@@ -168,13 +190,22 @@ void CommunicatorState::enqueue(const Call& described, const void* send, void* r
   const Choice choice = plain ? chosen(call) : selector.choose(call, options);
 
   const auto index = static_cast<std::size_t>(std::find(algorithms_.begin(), algorithms_.end(), choice.algorithm) - algorithms_.begin());
-  const Watch watch = watchdog_->watch(++calls_, static_cast<std::uint32_t>(index));
+  Watch watch = watchdog_->watch(++calls_, static_cast<std::uint32_t>(index));
+  if (log_) log_->put_into(watch);
   board_->publish(calls_, Signature::of(call, index, choice.shape));
   const DeviceScope device(*backend);
   const bool ordered = order_.enter(stream.native());
   LaunchContext context(*backend, stream.native(), sides_->of(!ordered), selector.topology(), bootstrap->rank(), memory_->of(index), watch);
   choice.algorithm->enqueue(call, buffers, choice.shape, context);
   if (ordered) order_.leave(stream.native());
+  if (trace_)
+    trace_->add({.number = calls_,
+                 .begin = begin,
+                 .end = std::chrono::steady_clock::now(),
+                 .call = call,
+                 .algorithm = static_cast<std::uint32_t>(index),
+                 .shape = choice.shape,
+                 .captured = !ordered});
 }
 
 Communicator::Communicator(std::unique_ptr<CommunicatorState> state) : state_(std::move(state)) {}
@@ -198,7 +229,8 @@ std::optional<Communicator> Communicator::split(int color, int key) {
   options.backend = backend_kind();
   options.device = state_->backend->info().ordinal;
   options.timeout = state_->settings.timeout;
-  Communicator part = create(std::move(group), options);
+  Communicator part(std::make_unique<CommunicatorState>(std::move(group), options, state_->trace_file()));
+  log::info("{}", part.describe());
   state_->adopt(*part.state_);
   return part;
 }
@@ -251,6 +283,7 @@ std::optional<Error> Communicator::async_error() const {
   return state_->error();
 }
 void Communicator::abort(std::string_view reason) { state_->abort(reason); }
+Progress Communicator::progress() const { return state_->progress(); }
 
 Stream Communicator::create_stream() {
   const DeviceScope device(*state_->backend);

@@ -4,6 +4,7 @@
 #include "plait/call.hpp"
 #include "plait/communicator.hpp"
 #include "plait/error.hpp"
+#include "plait/progress.hpp"
 #include "plait/stream.hpp"
 #include "plait/types.hpp"
 #include "plait/version.hpp"
