@@ -1,26 +1,14 @@
 #include "backends/host/host_pool.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <deque>
 
-#include "backends/block_log.hpp"
+#include "backends/host/host_log.hpp"
 #include "backends/host/host_words.hpp"
 #include "core/environment.hpp"
 
 namespace plait::host {
 namespace {
-
-/// Of backends/block_log.hpp.
-struct LogOps {
-  static void count(std::uint64_t* word) { std::atomic_ref(*word).fetch_add(1, std::memory_order_relaxed); }
-  static std::uint64_t load_relaxed(std::uint64_t* word) { return std::atomic_ref(*word).load(std::memory_order_relaxed); }
-  static void store_relaxed(std::uint64_t* word, std::uint64_t value) { std::atomic_ref(*word).store(value, std::memory_order_relaxed); }
-  static std::uint64_t nanoseconds() {
-    return static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
-  }
-};
 
 /// What one thread does in one block.
 void run_block(const Launch& launch, unsigned block, unsigned thread, Team& team) {
