@@ -6,7 +6,7 @@
 //
 // `Ops`, the target's:
 //
-//   count(word)                      adds 1 to an 8-byte word, without returning it
+//   count(word)                      adds 1 to an 8-byte word, without returning it; for thread 0 of a block
 //   load_relaxed(word), store_relaxed(word, value)
 //   nanoseconds()                    a clock that runs evenly
 #pragma once
