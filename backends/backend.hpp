@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -97,6 +98,13 @@ std::shared_ptr<DeviceUse> device_use(BackendKind kind, int ordinal);
 /// A kernel that is compiled into this process for one target, ready to launch. Opaque; never freed.
 using KernelHandle = const void*;
 
+/// One copy of several.
+struct Piece {
+  void* to;
+  const void* from;
+  std::size_t bytes;
+};
+
 /// All methods but `info`, `use`, `bind` and `restore` want this device to be the thread's current one: see DeviceScope.
 class Backend {
  public:
@@ -114,6 +122,10 @@ class Backend {
   virtual void deallocate_pinned(void* pointer) noexcept = 0;
   virtual void copy(void* to, const void* from, std::size_t bytes, NativeStream stream) = 0;  // any mix of host and device
   virtual void fill(void* to, unsigned char value, std::size_t bytes, NativeStream stream) = 0;
+  /// Copies 8-byte words of device memory that kernels may be writing just now to pinned memory, each word as it was at some moment, and
+  /// waits for that. `stream` is kept for this alone, so kernels that spin on other streams don't matter; nor do captures, also by this
+  /// thread.
+  virtual void peek(std::span<const Piece> pieces, NativeStream stream) = 0;
   virtual std::size_t granularity() const noexcept = 0;  // of symmetric memory, bytes
   /// A range for `ranks` ranks and `bytes` bytes each (rounded up to the granularity). `token` is the same on all ranks and never used
   /// twice: ranks that are threads of one process share one range on the host target, so that race checkers see one address for one byte.

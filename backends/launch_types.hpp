@@ -48,7 +48,36 @@ struct DiagnosticRecord {
   std::uint64_t call;            // sequence number of the call
 };
 
-/// Limits a kernel's spins. Every launch gets a copy.
+/// How far a block has come, in device memory that the host reads while kernels run. One launch after another writes it, each word by
+/// itself.
+struct alignas(32) BlockProgress {
+  std::uint64_t started, completed;        // launches of the communicator that had this block
+  std::uint64_t started_ns, completed_ns;  // when the latest of them did, on the device's clock
+};
+
+/// One launch of a block, for traces. Its words may reach the reader one by one, and a later launch may be writing over them: who reads a
+/// span knows by the seal whether it is whole.
+struct alignas(32) BlockSpan {
+  std::uint64_t seal;
+  std::uint64_t call;  // see `span_call`
+  std::uint64_t started_ns, completed_ns;
+
+  /// Of launch `number` of this block, counted from 0.
+  PLAIT_DEVICE static std::uint64_t sealed(std::uint64_t number, std::uint64_t call, std::uint64_t started, std::uint64_t completed) {
+    return number + call + started + completed;
+  }
+};
+
+inline constexpr unsigned counted_blocks = 1024;  // of a launch; those beyond are not counted
+inline constexpr unsigned span_ring = 1024;       // spans of a block that are kept until the host has read them
+
+/// A call and the blocks of its launch in one word. Calls of one number may have several launches: copies between them, or replays.
+inline constexpr unsigned span_call_bits = 48;
+PLAIT_DEVICE std::uint64_t span_call(std::uint64_t call, unsigned blocks) {
+  return (call & ((std::uint64_t{1} << span_call_bits) - 1)) | (std::uint64_t{blocks < 0xffffu ? blocks : 0xffffu} << span_call_bits);
+}
+
+/// Limits a kernel's spins, and says where it counts. Every launch gets a copy.
 struct Watch {
   const std::uint32_t* abort = nullptr;  // host memory; non-zero: give up now
   DiagnosticRecord* record = nullptr;    // host memory
@@ -57,6 +86,8 @@ struct Watch {
   std::uint64_t call = 0;
   std::uint32_t algorithm = 0;
   std::int32_t rank = 0;
+  BlockProgress* progress = nullptr;  // device memory, one for each of the first `counted_blocks` blocks; null: nothing is counted
+  BlockSpan* spans = nullptr;         // device memory, a ring of `span_ring` for each of these blocks; null: no trace
 };
 
 /// Everything in the record but its state, which the target stores after it.

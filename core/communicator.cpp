@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <unordered_map>
 #include <utility>
@@ -14,10 +15,12 @@
 #include "core/group.hpp"
 #include "core/log.hpp"
 #include "core/monitor.hpp"
+#include "core/progress.hpp"
 #include "core/selection.hpp"
 #include "core/setup.hpp"
 #include "core/side_stream.hpp"
 #include "core/stream_order.hpp"
+#include "core/trace.hpp"
 #include "core/watchdog.hpp"
 #include "core/work_memory.hpp"
 #include "core/workspace.hpp"
@@ -29,7 +32,8 @@ namespace plait {
 /// Everything a communicator owns. Members are destroyed in reverse: memory before the device it lies on, that before the bootstrap.
 class CommunicatorState final : public GroupMember {
  public:
-  CommunicatorState(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorOptions& options);
+  /// `trace`: the file of the communicator that this one is a part of, if it has one.
+  CommunicatorState(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorOptions& options, std::shared_ptr<TraceFile> trace = nullptr);
   ~CommunicatorState();
   CommunicatorState(const CommunicatorState&) = delete;
   CommunicatorState& operator=(const CommunicatorState&) = delete;
@@ -55,6 +59,8 @@ class CommunicatorState final : public GroupMember {
     throw *std::move(broken);
   }
   void abort(std::string_view reason);
+  Progress progress() const { return log_ ? log_->read() : Progress{}; }
+  std::shared_ptr<TraceFile> trace_file() const { return trace_ ? trace_->file() : nullptr; }
   void adopt(const CommunicatorState& child) { watchdog_->add_child(child.watchdog_); }
 
   std::unique_ptr<Bootstrap> bootstrap;
@@ -79,6 +85,9 @@ class CommunicatorState final : public GroupMember {
   std::size_t number_of(const Algorithm& algorithm) const;
   void enqueue(const PreparedCall& call, NativeStream stream);
   void enqueue(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps);
+  Watch watch(std::uint64_t call, std::size_t algorithm) const;
+  void start_log(std::shared_ptr<TraceFile> trace);
+  void trace(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps, std::uint64_t first, bool captured);
 
   std::vector<const Algorithm*> algorithms_ = registered();  // a plug-in that is loaded later serves later communicators
 
@@ -88,7 +97,9 @@ class CommunicatorState final : public GroupMember {
  private:
   std::shared_ptr<Board> board_;
   std::unique_ptr<AlgorithmMemory> memory_;
-  std::shared_ptr<Watchdog> watchdog_;
+  std::unique_ptr<BlockLog> log_;       // null: PLAIT_PROGRESS=0
+  std::unique_ptr<Trace> trace_;        // null: no PLAIT_TRACE
+  std::shared_ptr<Watchdog> watchdog_;  // its end waits for the kernels, which write the log
   StreamOrder order_;
   std::unique_ptr<SideStreams> sides_;
   EventQueue events_;
@@ -120,7 +131,7 @@ std::vector<std::string> CommunicatorState::names(const std::vector<const Algori
   return names;
 }
 
-CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const CommunicatorOptions& options)
+CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const CommunicatorOptions& options, std::shared_ptr<TraceFile> trace)
     : bootstrap(std::move(b)),
       made_with(options),
       settings(agree_on_settings(*bootstrap, options)),
@@ -138,9 +149,21 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const Communi
     sides_ = std::make_unique<SideStreams>(backend);
     work_ = std::make_unique<WorkMemory>(backend, events_, settings.work_fifo_bytes, [this] { throw_if_broken(); });
     joined_ = backend->create_event(false);
+    start_log(std::move(trace));
   });
   remember_device(*backend);
   if (bootstrap->size() > 1) monitored_.emplace([this] { watchdog_->look(); });
+}
+
+void CommunicatorState::start_log(std::shared_ptr<TraceFile> trace) {
+  if (settings.trace && !trace) trace = TraceFile::open(*settings.trace, bootstrap->rank(), bootstrap->size());
+  if (settings.progress) log_ = std::make_unique<BlockLog>(backend, trace != nullptr);
+  if (!trace) return;
+  const DeviceInfo& device = backend->info();
+  trace_ = std::make_unique<Trace>(
+      std::move(trace), *log_,
+      fmt::format("rank {} of {}, {} device {}", bootstrap->rank(), bootstrap->size(), name_of(device.backend), device.ordinal),
+      names(algorithms_), device.backend == BackendKind::host);
 }
 
 CommunicatorState::~CommunicatorState() {
@@ -181,6 +204,7 @@ const CommunicatorState::Known& CommunicatorState::known(const Call& call) {
 /// Everything before the first word to the device. None: the call has nothing to do.
 std::optional<PreparedCall> CommunicatorState::prepare(const Call& described, const void* send, void* recv, const CallOptions& options) {
   PreparedCall prepared;
+  if (trace_) prepared.begin = std::chrono::steady_clock::now();
   Call& call = prepared.call;
   Buffers& buffers = prepared.buffers;
   call = described;
@@ -216,7 +240,14 @@ std::optional<PreparedCall> CommunicatorState::prepare(const Call& described, co
     take(remembered.choice);
     prepared.shares = remembered.shares;
   }
+  if (trace_) prepared.end = std::chrono::steady_clock::now();
   return prepared;
+}
+
+Watch CommunicatorState::watch(std::uint64_t call, std::size_t algorithm) const {
+  Watch watch = watchdog_->watch(call, static_cast<std::uint32_t>(algorithm));
+  if (log_) log_->put_into(watch);
+  return watch;
 }
 
 std::size_t CommunicatorState::number_of(const Algorithm& algorithm) const {
@@ -238,7 +269,7 @@ void CommunicatorState::refuse(const Error& error) {
 void CommunicatorState::enqueue(const PreparedCall& prepared, NativeStream stream) {
   const Call& call = prepared.call;
   const std::size_t number = number_of(*prepared.algorithm);
-  const Watch watch = watchdog_->watch(++statistics_.calls, static_cast<std::uint32_t>(number));
+  const Watch watch = this->watch(++statistics_.calls, number);
   board_->publish(statistics_.calls, Signature::of(call, number, prepared.shape));
   const DeviceScope device(*backend);
   const bool ordered = order_.enter(stream);
@@ -246,6 +277,14 @@ void CommunicatorState::enqueue(const PreparedCall& prepared, NativeStream strea
   LaunchContext context(setting, stream, !ordered, sides_->of(!ordered), memory_->of(number), watch);
   prepared.algorithm->enqueue(call, prepared.buffers, prepared.shape, context);
   if (ordered) order_.leave(stream);
+  if (trace_)
+    trace_->add({.number = statistics_.calls,
+                 .begin = prepared.begin,
+                 .end = std::chrono::steady_clock::now(),
+                 .call = call,
+                 .algorithm = static_cast<std::uint32_t>(number),
+                 .shape = prepared.shape,
+                 .captured = !ordered});
 }
 
 bool CommunicatorState::is_capturing(NativeStream stream) {
@@ -294,7 +333,7 @@ void CommunicatorState::enqueue(const std::vector<GroupedCall>& calls, const std
   std::vector<BatchedCall> batch;
   for (const GroupStep& step : steps) {
     const std::size_t number = number_of(*step.algorithm);
-    const Watch watch = watchdog_->watch(first + step.calls.front(), static_cast<std::uint32_t>(number));
+    const Watch watch = this->watch(first + step.calls.front(), number);
     LaunchContext context(setting, stream, !ordered, sides_->of(!ordered), memory_->of(number), watch);
     const PreparedCall& call = calls[step.calls.front()].call;
     if (step.calls.size() == 1) {
@@ -311,6 +350,23 @@ void CommunicatorState::enqueue(const std::vector<GroupedCall>& calls, const std
     joined_->wait_in(other);
   }
   if (ordered) order_.leave(stream);
+  if (trace_) trace(calls, steps, first, !ordered);
+}
+
+/// Of a group's calls, the time in which each was prepared; in the order of their numbers.
+void CommunicatorState::trace(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps, std::uint64_t first,
+                              bool captured) {
+  std::vector<const GroupStep*> step_of(calls.size());
+  for (const GroupStep& step : steps)
+    for (const std::size_t i : step.calls) step_of[i] = &step;
+  for (std::size_t i = 0; i < calls.size(); ++i)
+    trace_->add({.number = first + i,
+                 .begin = calls[i].call.begin,
+                 .end = calls[i].call.end,
+                 .call = calls[i].call.call,
+                 .algorithm = static_cast<std::uint32_t>(number_of(*step_of[i]->algorithm)),
+                 .shape = step_of[i]->shape,
+                 .captured = captured});
 }
 
 void CommunicatorState::synchronize(StreamRef stream) {
@@ -354,7 +410,8 @@ std::optional<Communicator> Communicator::split(int color, int key) {
   options.backend = backend_kind();
   options.device = state_->backend->info().ordinal;
   options.timeout = state_->settings.timeout;
-  Communicator part = create(std::move(group), options);
+  Communicator part(std::make_unique<CommunicatorState>(std::move(group), options, state_->trace_file()));
+  log::info("{}", part.describe());
   state_->adopt(*part.state_);
   return part;
 }
@@ -404,6 +461,7 @@ std::optional<Error> Communicator::async_error() const {
   return state_->error();
 }
 void Communicator::abort(std::string_view reason) { state_->abort(reason); }
+Progress Communicator::progress() const { return state_->progress(); }
 
 Stream Communicator::create_stream() {
   const DeviceScope device(*state_->backend);

@@ -1,5 +1,6 @@
 // The calls that a thread has made since `group_start`, and how those of one communicator become launches.
 #pragma once
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <optional>
@@ -17,8 +18,9 @@ struct PreparedCall {
   Buffers buffers;
   const Algorithm* algorithm = nullptr;
   LaunchShape shape;
-  bool wished = false;  // the algorithm, by the user
-  bool shares = false;  // whether it gains by sharing a launch
+  bool wished = false;                                   // the algorithm, by the user
+  bool shares = false;                                   // whether it gains by sharing a launch
+  std::chrono::steady_clock::time_point begin{}, end{};  // of the preparation, for traces
 };
 
 struct GroupedCall {

@@ -89,7 +89,11 @@ Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& opti
     settings = {.scratch_bytes = environment_bytes("PLAIT_SCRATCH_BYTES", default_scratch),
                 .work_fifo_bytes = environment_bytes("PLAIT_WORK_FIFO_BYTES", default_work_fifo),
                 .timeout = options.timeout.value_or(std::chrono::duration_cast<std::chrono::nanoseconds>(timeout)),
-                .check_calls = environment_integer("PLAIT_CHECK", 0, 0, 1) == 1};
+                .check_calls = environment_integer("PLAIT_CHECK", 0, 0, 1) == 1,
+                .progress = environment_integer("PLAIT_PROGRESS", 1, 0, 1) == 1,
+                .trace = environment("PLAIT_TRACE")};
+    if (settings.trace && !settings.progress)
+      throw Error(ErrorCode::invalid_argument, "PLAIT_TRACE is set, and PLAIT_PROGRESS=0: a trace needs the counters");
     if (settings.timeout.count() < 0) throw Error(ErrorCode::invalid_argument, "the timeout is negative");
     if (!WorkRing::is_valid(settings.work_fifo_bytes))
       throw Error(ErrorCode::invalid_argument,

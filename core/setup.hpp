@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "backends/backend.hpp"
@@ -12,12 +13,14 @@
 
 namespace plait {
 
-/// Settings from options and environment; equal on all ranks once `agree_on_settings` has returned.
+/// Settings from options and environment; but for the last two equal on all ranks once `agree_on_settings` has returned.
 struct Settings {
   std::size_t scratch_bytes;         // PLAIT_SCRATCH_BYTES, default 128 MB
   std::size_t work_fifo_bytes;       // PLAIT_WORK_FIFO_BYTES, default 256 KB, a power of two
   std::chrono::nanoseconds timeout;  // PLAIT_TIMEOUT seconds, default 10 minutes, 0: none
   bool check_calls;                  // PLAIT_CHECK=1: compare every call on the host before it is enqueued
+  bool progress;                     // PLAIT_PROGRESS, default 1: blocks count what they start and complete
+  std::optional<std::string> trace;  // PLAIT_TRACE: the file to write a trace to
 };
 
 /// Reads the settings. Collective: throws Error(mismatch) on all ranks, naming a rank and both texts, if ranks differ in them, in

@@ -52,6 +52,22 @@ struct Ptx {
     asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(p) : "memory");
     return value;
   }
+  __device__ static std::uint64_t load_relaxed(const std::uint64_t* p) {
+    std::uint64_t value;
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(p) : "memory");
+    return value;
+  }
+  __device__ static void store_relaxed(std::uint64_t* p, std::uint64_t value) {
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
+  }
+  /// The addend is made of %tid.x, which is 0. Of a constant ptxas would first make one sum for the warp, and that takes a dozen
+  /// instructions.
+  __device__ static void count(std::uint64_t* p) {
+    asm volatile(
+        "{\n\t.reg .u32 thread;\n\t.reg .u64 one;\n\tmov.u32 thread, %tid.x;\n\tcvt.u64.u32 one, thread;\n\tadd.u64 one, one, 1;\n\t"
+        "red.relaxed.sys.global.add.u64 [%0], one;\n\t}" ::"l"(p)
+        : "memory");
+  }
   __device__ static void store_release(std::uint32_t* p, std::uint32_t value) {
     asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(value) : "memory");
   }

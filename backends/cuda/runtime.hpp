@@ -23,6 +23,7 @@ struct Runtime : Target {
   using Event = cudaEvent_t;
   using Graph = cudaGraph_t;
   using GraphExec = cudaGraphExec_t;
+  using CaptureMode = cudaStreamCaptureMode;
 
   static constexpr unsigned event_default = cudaEventDefault, event_disable_timing = cudaEventDisableTiming;
   static constexpr unsigned host_portable_and_mapped = cudaHostAllocPortable | cudaHostAllocMapped;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -28,7 +29,7 @@ class BesideCaptures {
   BesideCaptures& operator=(const BesideCaptures&) = delete;
 
  private:
-  std::remove_const_t<decltype(Runtime::capture_relaxed)> mode_ = Runtime::capture_relaxed;
+  typename Runtime::CaptureMode mode_ = Runtime::capture_relaxed;
 };
 
 template <class Runtime>
@@ -119,6 +120,11 @@ class GpuBackend : public Backend {
     Runtime::copy(to, from, bytes, Runtime::copy_any, at(stream));
   }
   void fill(void* to, unsigned char value, std::size_t bytes, NativeStream stream) override { Runtime::fill(to, value, bytes, at(stream)); }
+  void peek(std::span<const Piece> pieces, NativeStream stream) override {
+    const BesideCaptures<Runtime> beside;
+    for (const Piece& piece : pieces) copy(piece.to, piece.from, piece.bytes, stream);
+    synchronize(stream);
+  }
 
   NativeStream create_stream() override {
     Stream stream = nullptr;

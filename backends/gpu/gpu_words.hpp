@@ -2,6 +2,7 @@
 //
 //   begin()                                the first thing in a kernel
 //   nanoseconds()                          a clock that runs evenly
+//   count, load_relaxed, store_relaxed     of backends/block_log.hpp, on 8-byte words, system scope
 //   load(pack), store(pack, value)         8 or 16 bytes of global memory, in one instruction each
 //   load_relaxed(word)                     system scope
 //   store_release(word, value)             system scope: what was written before is visible to whoever sees the value

@@ -1,5 +1,6 @@
 // Compiles a kernel family for a GPU and adds it to the target's table. For the compiler of kernels: nvcc, or clang for HIP.
 #pragma once
+#include "backends/block_log.hpp"
 #include "backends/gpu/gpu_kernels.hpp"
 #include "backends/gpu/gpu_words.hpp"
 
@@ -9,7 +10,9 @@ template <class Isa, class Kernel, class Args>
 __global__ void __launch_bounds__(max_threads) entry(const PLAIT_KERNEL_PARAMETER Args args, const PLAIT_KERNEL_PARAMETER Watch watch) {
   Isa::begin();
   Words<Isa> words(watch);
+  log_start<Isa>(watch, words.block(), words.thread());
   Kernel::run(words, args);
+  log_end<Isa>(watch, words.block(), words.blocks(), words.thread());
 }
 
 /// Dynamic shared memory that a kernel needs for each of its threads: for the packs that it stages.

@@ -33,6 +33,15 @@ struct Gcn {
   PLAIT_WORD static std::uint32_t load_relaxed(const std::uint32_t* p) {
     return __hip_atomic_load(global<std::uint32_t>(p), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
   }
+  PLAIT_WORD static std::uint64_t load_relaxed(const std::uint64_t* p) {
+    return __hip_atomic_load(global<std::uint64_t>(p), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+  }
+  PLAIT_WORD static void store_relaxed(std::uint64_t* p, std::uint64_t value) {
+    __hip_atomic_store(global<std::uint64_t>(p), value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+  }
+  PLAIT_WORD static void count(std::uint64_t* p) {
+    __hip_atomic_fetch_add(global<std::uint64_t>(p), std::uint64_t{1}, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+  }
   /// Not __hip_atomic_store(..., __ATOMIC_RELEASE, ...): clang 16 to 19 write the caches back for that, but don't wait until it is done
   /// before they store the flag, where no store of this wave is on its way (llvm/llvm-project#178316).
   PLAIT_WORD static void store_release(std::uint32_t* p, std::uint32_t value) {

@@ -23,6 +23,7 @@ struct Runtime : Target {
   using Event = hipEvent_t;
   using Graph = hipGraph_t;
   using GraphExec = hipGraphExec_t;
+  using CaptureMode = hipStreamCaptureMode;
 
   static constexpr unsigned event_default = hipEventDefault, event_disable_timing = hipEventDisableTiming;
   // Coherent whatever HIP_HOST_COHERENT says: kernels write diagnostics that the host reads while they run.

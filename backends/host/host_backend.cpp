@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -217,6 +218,12 @@ class HostBackend final : public Backend {
   }
   void fill(void* to, unsigned char value, std::size_t bytes, NativeStream stream) override {
     if (bytes != 0) at(stream).push([=](HostStream&) { std::memset(to, value, bytes); });
+  }
+  void peek(std::span<const Piece> pieces, NativeStream) override {
+    for (const Piece& piece : pieces)
+      for (std::size_t i = 0; i < piece.bytes / sizeof(std::uint64_t); ++i)
+        static_cast<std::uint64_t*>(piece.to)[i] =
+            std::atomic_ref(const_cast<std::uint64_t*>(static_cast<const std::uint64_t*>(piece.from))[i]).load(std::memory_order_relaxed);
   }
   std::size_t granularity() const noexcept override { return page; }
   std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token) override {

@@ -3,10 +3,23 @@
 #include <algorithm>
 #include <deque>
 
+#include "backends/host/host_log.hpp"
 #include "backends/host/host_words.hpp"
 #include "core/environment.hpp"
 
 namespace plait::host {
+namespace {
+
+/// What one thread does in one block.
+void run_block(const Launch& launch, unsigned block, unsigned thread, Team& team) {
+  const unsigned blocks = launch.shape.blocks;
+  Words words(block, blocks, thread, team, launch.watch);
+  log_start<LogOps>(launch.watch, block, thread);
+  launch.kernel(words, launch.args);
+  log_end<LogOps>(launch.watch, block, blocks, thread);
+}
+
+}  // namespace
 
 const Settings& settings() {
   static const Settings values{static_cast<unsigned>(environment_integer("PLAIT_HOST_WORKERS", 1, 1, 64)),
@@ -31,18 +44,14 @@ void Pool::run(const Launch& launch) {
   if (workers * threads == 1) {
     for (unsigned block = 0; block < blocks; ++block) {
       Team team(1);
-      Words words(block, blocks, 0, team, launch.watch);
-      launch.kernel(words, launch.args);
+      run_block(launch, block, 0, team);
     }
     return;
   }
   std::deque<Team> teams;  // one a block: a broken team must not let a later block's threads through
   for (unsigned block = 0; block < blocks; ++block) teams.emplace_back(threads);
   run_parallel(workers * threads, [&](unsigned index) {
-    for (unsigned block = index / threads; block < blocks; block += workers) {
-      Words words(block, blocks, index % threads, teams[block], launch.watch);
-      launch.kernel(words, launch.args);
-    }
+    for (unsigned block = index / threads; block < blocks; block += workers) run_block(launch, block, index % threads, teams[block]);
   });
 }
 

@@ -5,6 +5,7 @@
 #include "plait/communicator.hpp"
 #include "plait/error.hpp"
 #include "plait/group.hpp"
+#include "plait/progress.hpp"
 #include "plait/statistics.hpp"
 #include "plait/stream.hpp"
 #include "plait/types.hpp"

@@ -213,8 +213,12 @@ def signals_unheard(function: Function) -> Iterator[Problem]:
 def scope(function: Function) -> Iterator[Problem]:
     for i, instruction in enumerate(function.instructions):
         if instruction.is_atomic:
-            if "_atomic_cmpswap" not in instruction.name and "sc1" not in instruction.bits:
-                yield i, "an atomic operation of agent scope or less; only the rank's own `claimed` word may have one, a compare-and-swap"
+            own = "_atomic_cmpswap" in instruction.name or is_count(instruction)
+            if not own and "sc1" not in instruction.bits:
+                yield i, (
+                    "an atomic operation of agent scope or less; only the rank's own `claimed` word, a compare-and-swap, and the counts "
+                    "of its blocks may have one"
+                )
         elif (instruction.is_load or instruction.is_store) and len(SYSTEM & instruction.bits) == 1:
             yield i, "an access of workgroup or agent scope: a cache of this GPU may answer it or keep it, where a peer is involved"
     for wait in waits(function):
@@ -224,6 +228,11 @@ def scope(function: Function) -> Iterator[Problem]:
         for i in sorted(wait | set(looks)):
             if is_plain_load(function, function.instructions[i]) and not function.instructions[i].name.startswith("flat"):
                 yield i, "a spin looks with a plain load: a cache may answer it for ever"
+
+
+def is_count(instruction: Instruction) -> bool:
+    """Of the blocks' log (backends/block_log.hpp): an addition that nobody waits for. gfx90a has no scope for those."""
+    return instruction.named("global_atomic_add_x2") and "glc" not in instruction.bits and "sc0" not in instruction.bits
 
 
 def barrier(function: Function) -> Iterator[Problem]:
@@ -261,8 +270,11 @@ def moves_packs(function: Function) -> Iterator[Problem]:
         yield None, "no loop loads and stores by dwordx4: packs don't move by 16 bytes"
 
 
+LOG_STORES = 6  # of the blocks' log, which stores by 8 bytes as well: two times, and a span
+
+
 def moves_packets(function: Function) -> Iterator[Problem]:
-    if not function.all(lambda x: is_packet_store(function, x)):
+    if len(function.all(lambda x: is_packet_store(function, x))) <= LOG_STORES:
         yield None, "no global_store_dwordx2 at system scope: packets are not stored by 8 bytes"
     if not spins(function):
         yield None, "nothing is polled: no loop has an s_sleep"
