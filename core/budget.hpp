@@ -23,4 +23,8 @@ constexpr unsigned blocks_for(std::size_t items, std::size_t grain, unsigned mos
   return static_cast<unsigned>(std::clamp<std::size_t>((items + grain - 1) / grain, 1, most));
 }
 
+/// The most blocks that a launch should have by itself where perhaps one of them fits on a multiprocessor: one multiprocessor is left to
+/// the kernels of another communicator (docs/invariants.md, 1).
+constexpr unsigned most_units(unsigned units) { return units > 1 ? units - 1 : 1; }
+
 }  // namespace plait

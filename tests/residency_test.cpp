@@ -133,7 +133,7 @@ class Launches {
     if (known == one_block_.end()) known = one_block_.emplace(key, device_->share(launched.kernel, {1, launched.shape.threads})).first;
     return launched.shape.blocks * known->second;
   }
-  /// Blocks that fit on a multiprocessor.
+  /// Of its kind, that fit on a multiprocessor.
   double blocks_a_unit(const Launched& launched) {
     return 1 / (device_->share(launched.kernel, {1, launched.shape.threads}) * device_->info().facts.units);
   }
@@ -197,8 +197,14 @@ class Residency : public testing::Test {
   std::unique_ptr<Launches> launches_;
 };
 
-/// Three communicators may be used without any order between them, if all calls take what is chosen for them.
-TEST_F(Residency, WhatIsChosenTakesAThirdOfTheDevice) {
+/// Of a launch beside that of another communicator, whatever that one is (docs/invariants.md, 1).
+bool leaves_a_place(double share, double blocks_a_unit) { return share < 1 && (blocks_a_unit < 2.5 || share <= 0.5); }
+
+/// Whose large kernels wait for no other rank, so that they end whatever they are beside.
+bool ends_by_itself(std::string_view algorithm) { return algorithm == "copy_engine"; }
+
+/// Two communicators may be used without any order between them, if all calls take what is chosen for them.
+TEST_F(Residency, WhatIsChosenLeavesAPlaceForAnother) {
   std::vector<const Algorithm*> algorithms;
   for (const auto& algorithm : Registry::instance().all()) algorithms.push_back(algorithm.get());
   std::map<std::string, Largest> largest;
@@ -217,7 +223,8 @@ TEST_F(Residency, WhatIsChosenTakesAThirdOfTheDevice) {
     });
   }
   print("What is chosen, at its largest:", largest, *launches_);
-  for (const auto& [name, row] : largest) EXPECT_LE(row.share, 1.0 / 3) << name;
+  for (const auto& [name, row] : largest)
+    EXPECT_TRUE(ends_by_itself(name) || leaves_a_place(row.share, launches_->blocks_a_unit(row.launched))) << name;
 }
 
 /// Whichever algorithm the caller names, its own shape fits at once.

@@ -2,6 +2,7 @@
 #pragma once
 #include "algorithms/flash/kernel.hpp"
 #include "core/all_reduce_algorithm.hpp"
+#include "core/budget.hpp"
 
 namespace plait::flash {
 
@@ -22,7 +23,7 @@ class FlashAlgorithm : public AllReduceAlgorithm {
     // A block a multiprocessor, but half as many for large messages: 4 H200, 256 MB: 319 GB/s with 64 blocks and 307 with 132; 64 MB: 310
     // to 325 and 187 to 260, for reasons unknown; 16 MB: the same (2026-11-21, tools/gpu-sweep.sh).
     const std::size_t large = std::size_t{n == 2 ? 128u : 16u} << 20;
-    const unsigned most = call.bytes() < large ? topology.units : topology.units / 2;
+    const unsigned most = call.bytes() < large ? most_units(topology.units) : topology.units / 2;
     std::vector<LaunchShape> shapes;
     for (const unsigned threads : {topology.block_threads, topology.block_threads / 2})
       for (const unsigned limit : {most, topology.units, topology.units / 2, topology.units / 4, 16u})

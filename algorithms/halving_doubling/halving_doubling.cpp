@@ -18,7 +18,7 @@ class HalvingDoubling final : public ChannelAlgorithm {
     const std::size_t share = std::size_t{topology.block_threads} * 16 * 2;  // a pack a thread in the first round
     std::vector<LaunchShape> shapes;
     if (small_blocks(call, topology)) shapes.push_back({max_blocks, 256});
-    for (const unsigned limit : {topology.units, topology.units / 2, topology.units / 4}) {  // registers allow one a unit
+    for (const unsigned limit : {most_units(topology.units), topology.units / 2, topology.units / 4}) {  // registers allow one a unit
       const unsigned most = std::clamp(limit, 1u, max_blocks);
       shapes.push_back({blocks_for(call.bytes(), share, most), topology.block_threads});
     }

@@ -18,8 +18,8 @@ class DoubleTree final : public ChannelAlgorithm {
     const unsigned threads = topology.block_threads;
     std::vector<LaunchShape> shapes;
     if (small_blocks(call, topology)) shapes.push_back({max_blocks, 256});
-    for (const unsigned limit : {topology.units, topology.units / 2, topology.units / 4}) {  // registers allow one a unit
-      const unsigned most = std::clamp(limit, 2u, max_blocks);
+    for (const unsigned limit : {most_units(topology.units), topology.units / 2, topology.units / 4}) {  // registers allow one a unit
+      const unsigned most = std::clamp(limit / 2 * 2, 2u, max_blocks);
       const unsigned blocks = blocks_for(call.bytes(), std::size_t{threads} * 16 * 2, most);
       shapes.push_back({(blocks + 1) / 2 * 2, threads});  // as many in each tree
     }

@@ -24,7 +24,7 @@ class Twoshot final : public AllReduceAlgorithm {
     const unsigned threads = topology.block_threads;
     // More than two ranks collide in the switch when many blocks pull at once: 4 H200, 256 MB, 318 GB/s with 24 blocks, 297 with 132, 279
     // with 256; 2 H200: 333 with 32 and 341 with 132 (2026-11-21, tools/gpu-sweep.sh).
-    const unsigned most = topology.ranks <= 2 ? topology.units : topology.units / 4;
+    const unsigned most = topology.ranks <= 2 ? most_units(topology.units) : topology.units / 4;
     std::vector<LaunchShape> shapes;
     for (const unsigned limit : {most, topology.units, topology.units / 2, topology.units / 4, 16u})
       shapes.push_back({blocks_for(slice, std::size_t{threads} * 16, std::clamp(limit, 1u, max_blocks)), threads});
