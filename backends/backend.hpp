@@ -21,9 +21,10 @@ struct DeviceFacts {
   unsigned units = 1;          // multiprocessors; blocks that run at once on the host
   unsigned block_threads = 1;  // threads a block that kernels should use unless they know better
   unsigned max_block_threads = 1;
-  bool wide_packets = false;  // whether it has WidePackets (backends/device.hpp)
-  int line_threads = 0;       // that move a Line to a peer and back in one access (backends/device.hpp); 0 if none can
-  int bulk_threads = 0;       // that start a bulk copy together (BulkStaging of backends/device.hpp); 0 if there are none
+  bool wide_packets = false;       // whether it has WidePackets (backends/device.hpp)
+  int line_threads = 0;            // that move a Line to a peer and back in one access (backends/device.hpp); 0 if none can
+  int bulk_threads = 0;            // that start a bulk copy together (BulkStaging of backends/device.hpp); 0 if there are none
+  bool indexed_arguments = false;  // whether kernels may index their arguments (backends/device.hpp)
   // Model of the links, for estimates; measured on the machines that docs/tuning.md names.
   double launch_us = 0;         // from one kernel to the next in a graph
   double hop_us = 0;            // a packet, one way, until it has been read

@@ -5,8 +5,9 @@
 // trivially copyable Args. It is run by every thread of `dev.blocks()` blocks of `dev.threads()` threads.
 //
 // Write `if constexpr (...) { ... }` with braces in kernels: nvcc 13.0 drops the loop that follows a discarded one without, if a
-// pragma stands between them (seen as a sum that lost all terms but one). Don't index an array in Args by what is known at run time only:
-// clang for AMD GPUs then keeps all of Args in memory and no longer knows that the pointers in it are to global memory.
+// pragma stands between them (seen as a sum that lost all terms but one). Index an array in Args by what is known at run time only
+// where `D::indexed_arguments` says so: clang for AMD GPUs would keep all of Args on a stack, in memory, and no longer know that the
+// pointers in it are to global memory.
 //
 // Rules that make waiting safe (docs/invariants.md): block b waits only for block b of a peer; every flag has one writer; a rank polls
 // its own memory only; a wait that returns false means that the communicator is broken, and the kernel returns at once.
@@ -138,6 +139,11 @@ concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint
   // Asynchronous copies of packs, of own or of a peer's memory.
   requires StagingMemory<TwoFloatPacks<D>, FloatPack<D>>;
   requires(D::bulk_threads == 0 || has_bulk_staging<D>());
+
+  // Arguments: whether an array in them may be indexed by what is known at run time only; see above. `to_global`: a pointer to global
+  // memory that was loaded from memory itself; clang for AMD GPUs knows that only of those in arguments.
+  { D::indexed_arguments } -> std::convertible_to<bool>;
+  { dev.to_global(slot) } -> std::same_as<std::uint32_t*>;
 
   // Signals. `signal` is a release at system scope: what this thread wrote, and what its block wrote before the last `sync`, is visible
   // to whoever sees the value. `wait` is an acquire at system scope: true once `*mine` has reached `at_least` (as a signed difference).

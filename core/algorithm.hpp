@@ -111,18 +111,13 @@ class LaunchContext {
     launch_bytes(family, type, shape, &args, sizeof(Args));
   }
 
-  /// The most items that one launch can have.
-  template <class Item>
-  std::size_t most_items() const noexcept {
-    return setting_.work.most_bytes() / sizeof(Item);
-  }
-  /// Where the kernel of the next launch finds a copy of `items`: null if they fit `few`, which is a part of its arguments, and were copied
-  /// there. `messages`: how many they are for.
-  template <class Item, std::size_t Few>
-  const Item* place(std::span<const Item> items, Item (&few)[Few], std::size_t messages) {
-    static_assert(std::is_trivially_copyable_v<Item>);
-    const auto* placed = setting_.work.place(std::as_bytes(items), std::as_writable_bytes(std::span(few)), messages, captured_);
-    return reinterpret_cast<const Item*>(placed);
+  /// The most bytes of work that one launch can have.
+  std::size_t most_work() const noexcept { return setting_.work.most_bytes(); }
+  /// Where the kernel of the next launch finds a copy of `work`, at a multiple of 16 bytes: null if it was copied to `few`, a part of the
+  /// launch's arguments, because it fits there and kernels can index that. `messages`: how many it is for.
+  const std::byte* place(std::span<const std::byte> work, std::span<std::byte> few, std::size_t messages) {
+    if (!setting_.topology.indexed_arguments) few = {};
+    return setting_.work.place(work, few, messages, captured_);
   }
 
   /// Copies between own and peers' memory on the call's stream, by the copy engines where the target has them. A copy does not look whether

@@ -468,11 +468,11 @@ TEST_P(Groups, WorkGoesWhereItFits) {
   });
 }
 
-/// A FIFO of 85 items, while the stream stands still: a caller waits once it is full, goes on when there is room, and nothing is lost.
+/// A FIFO for two groups, while the stream stands still: a caller waits once it is full, goes on when there is room, and nothing is lost.
 TEST(SmallFifo, HoldsBackItsCallers) {
   const ScopedEnvironment setting("PLAIT_WORK_FIFO_BYTES", "8K");
   PLAIT_SKIP_UNLESS_RANKS_FIT(2);
-  constexpr std::size_t size = 80;
+  constexpr std::size_t size = 75;
   constexpr Messages::Value rounds = 40;
   run_ranks(2, [&](Communicator& comm, int) {
     EXPECT_EQ(comm.statistics().fifo_bytes, 8192u);

@@ -200,16 +200,22 @@ struct alignas(16) FlaggedItem {
 };
 static_assert(sizeof(FlaggedItem) == 48 && alignof(FlaggedItem) == 16, "work items are copied in units of 16 bytes");
 
-/// A launch for many. A block has one stripe of a long message or several short messages, which it takes one after another. Items are in
-/// the order of their first blocks; one more ends the list, whose first block is none.
-struct FlaggedBatch {
+/// What the blocks of a launch have to do, of which `Items` items are here; more follow. A block has one stripe of a long message or
+/// several short messages, which it takes one after another. Items are in the order of their first blocks; one more ends the list, whose
+/// first block is none.
+template <std::size_t Items>
+struct FlaggedWork {
   static constexpr unsigned most_blocks = 128;
-  static constexpr std::size_t few_items = 72;
 
-  FlaggedExchange exchange;
-  const FlaggedItem* items;          // null: they are in `few`
   std::uint16_t first[most_blocks];  // each block's first item
-  FlaggedItem few[few_items];
+  FlaggedItem items[Items];
+};
+
+/// A launch for many messages.
+struct FlaggedBatch {
+  FlaggedExchange exchange;
+  const FlaggedWork<1>* work;  // null: it is `few`
+  FlaggedWork<72> few;
 };
 
 /// Works on a launch's message, and keeps its block's epoch. `Messages::run(dev, exchange, message, stripe, epoch)` works on one stripe and
@@ -227,10 +233,17 @@ template <class Messages, class D>
 PLAIT_DEVICE void exchange_messages(D& dev, const FlaggedBatch& a) {
   const unsigned block = dev.block();
   Epoch epoch{a.exchange.epochs[block]};
-  const FlaggedItem* next = (a.items != nullptr ? a.items : a.few) + a.first[block];
+  const FlaggedItem* next;
+  if constexpr (D::indexed_arguments) {
+    next = a.work != nullptr ? a.work->items + a.work->first[block] : a.few.items + a.few.first[block];
+  } else {
+    next = a.work->items + a.work->first[block];
+  }
   FlaggedItem item = *next;
   for (;;) {
     const FlaggedItem following = *++next;  // on its way, perhaps from host memory, while the block works
+    item.message.send = dev.to_global(item.message.send);
+    item.message.recv = dev.to_global(item.message.recv);
     if (!Messages::run(dev, a.exchange, item.message, block - item.first_block, epoch)) return;
     dev.sync();  // the whole block has finished this message before anybody sends of the next one
     if (following.first_block > block) break;

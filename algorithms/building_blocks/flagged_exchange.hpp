@@ -26,7 +26,8 @@ class FlaggedExchangeAlgorithm : public FlaggedAlgorithm {
   }
 
   void enqueue_batch(std::span<const BatchedCall> calls, LaunchContext& context) const final {
-    const std::size_t most = std::min<std::size_t>(context.most_items<FlaggedItem>(), std::numeric_limits<std::uint16_t>::max()) - 1;
+    const std::size_t fitting = (context.most_work() - sizeof(FlaggedWork<1>)) / sizeof(FlaggedItem);
+    const std::size_t most = std::min<std::size_t>(fitting, std::numeric_limits<std::uint16_t>::max());
     for (; calls.size() > most; calls = calls.subspan(most)) launch_batch(calls.first(most), context);
     launch_batch(calls, context);
   }
@@ -65,18 +66,23 @@ class FlaggedExchangeAlgorithm : public FlaggedAlgorithm {
     const BatchPlan plan = plan_batch(sizes, blocks, grain(shape, topology));
     shape.blocks = plan.blocks;
 
+    // As the kernel finds it: FlaggedWork with as many items as there are.
+    std::vector<std::byte> bytes(sizeof(FlaggedWork<1>) + calls.size() * sizeof(FlaggedItem));
+    auto* work = reinterpret_cast<FlaggedWork<1>*>(bytes.data());
+    FlaggedItem* item = work->items;
+    unsigned blocks_begun = 0;
+    for (const BatchPlan::Place& place : plan.places) {
+      for (; blocks_begun < place.first_block + place.blocks; ++blocks_begun)
+        work->first[blocks_begun] = static_cast<std::uint16_t>(item - work->items);
+      const BatchedCall& call = calls[place.message];
+      *item++ = {message(*call.call, *call.buffers, place.blocks, grain(shape, topology)), place.first_block};
+    }
+    item->first_block = std::numeric_limits<std::uint32_t>::max();
+
     FlaggedBatch args;
     args.exchange = exchange(*calls.front().call, context);
-    std::vector<FlaggedItem> items;
-    items.reserve(calls.size() + 1);
-    for (const BatchPlan::Place& place : plan.places) {
-      for (unsigned block = place.first_block; block < place.first_block + place.blocks; ++block)
-        if (items.empty() || items.back().first_block != block) args.first[block] = static_cast<std::uint16_t>(items.size());
-      const BatchedCall& call = calls[place.message];
-      items.push_back({message(*call.call, *call.buffers, place.blocks, grain(shape, topology)), place.first_block});
-    }
-    items.push_back({{}, std::numeric_limits<std::uint32_t>::max()});
-    args.items = context.place(std::span<const FlaggedItem>(items), args.few, calls.size());
+    args.work =
+        reinterpret_cast<const FlaggedWork<1>*>(context.place(bytes, std::as_writable_bytes(std::span(&args.few, 1)), calls.size()));
     context.launch(batch_family(name()), calls.front().call->type, shape, args);
   }
 };

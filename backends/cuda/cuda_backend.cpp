@@ -83,6 +83,7 @@ DeviceInfo describe(int ordinal) {
                     .wide_packets = true,
                     .line_threads = is_behind_nvswitch(id) ? 8 : 0,
                     .bulk_threads = properties.major >= 9 ? 32 : 0,
+                    .indexed_arguments = true,
                     .launch_us = properties.major >= 9 ? 0.2 : 0.5,  // early starts (instantiate.cuh) are for sm_90 and newer
                     .hop_us = 1.2,
                     .signal_us = 2.5,

@@ -121,6 +121,12 @@ struct Ptx {
     std::uint32_t first_;
   };
 
+  static constexpr bool indexed_arguments = true;
+  template <class T>
+  __device__ static T* to_global(T* pointer) {
+    return pointer;
+  }
+
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
   static constexpr int bulk_threads = 0;
 #else

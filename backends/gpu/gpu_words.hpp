@@ -12,6 +12,7 @@
 //   Staging<P, count>                      a thread's places for asynchronous copies; `staging_is_shared`: they lie in the dynamic shared
 //                                          memory of the launch
 //   bulk_threads, BulkStaging<P, s, p>     of backends/device.hpp, in the same memory; none where bulk_threads is 0
+//   indexed_arguments, to_global(pointer)  of backends/device.hpp
 //   has_wide_packets                       whether store_whole and load_whole are there: 16 bytes, single-copy atomic at system scope
 //   line_threads, line_group               of backends/device.hpp. With lines: store_share and load_share, which access a thread's 16 bytes
 //                                          if it says so, in one instruction for all threads that have been together since the last
@@ -60,7 +61,7 @@ template <class Isa>
 class Words {
  public:
   static constexpr std::size_t pack_bytes = 16;
-  static constexpr bool has_wide_packets = Isa::has_wide_packets;
+  static constexpr bool has_wide_packets = Isa::has_wide_packets, indexed_arguments = Isa::indexed_arguments;
   static constexpr int line_threads = Isa::line_threads, line_group = Isa::line_group;
 
   /// Asks whether an earlier call has given up: then this one must send nothing that its peers take for that call's. The answer is on its
@@ -82,6 +83,11 @@ class Words {
   template <class T, std::size_t Bytes>
   PLAIT_WORD void store(Pack<T, Bytes>* p, const Pack<T, Bytes>& value) const {
     Isa::store(p, value);
+  }
+
+  template <class T>
+  PLAIT_WORD T* to_global(T* pointer) const {
+    return Isa::to_global(pointer);
   }
 
   template <class P, int Count>

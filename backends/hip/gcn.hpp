@@ -81,6 +81,12 @@ struct Gcn {
     Vector<sizeof(P)> words_[Count] = {};
   };
   static constexpr int bulk_threads = 0;
+  static constexpr bool indexed_arguments = false;
+  template <class T>
+  PLAIT_WORD static T* to_global(T* pointer) {
+    return (T*)(Global<T>*)reinterpret_cast<std::uintptr_t>(pointer);  // casts alone, there and back, would fold
+  }
+
   template <class P, int Slots, int Packs>
   class BulkStaging;  // there is none
 

@@ -185,6 +185,7 @@ class HostBackend final : public Backend {
                 .wide_packets = true,
                 .line_threads = 1,
                 .bulk_threads = 1,
+                .indexed_arguments = true,
                 .launch_us = 0.1,
                 .hop_us = 0.2,
                 .signal_us = 0.1,

@@ -22,7 +22,7 @@ namespace plait::host {
 class Words {
  public:
   static constexpr std::size_t pack_bytes = 64;  // a cache line: the operation's branch is taken once for it
-  static constexpr bool has_wide_packets = true;
+  static constexpr bool has_wide_packets = true, indexed_arguments = true;
   static constexpr int line_threads = 1, line_group = 1;
 
   Words(unsigned block, unsigned blocks, unsigned thread, Team& team, const Watch& watch)
@@ -43,6 +43,11 @@ class Words {
   template <class T, std::size_t Bytes>
   void store(Pack<T, Bytes>* p, const Pack<T, Bytes>& value) const {
     *p = value;
+  }
+
+  template <class T>
+  T* to_global(T* pointer) const {
+    return pointer;
   }
 
   /// Copies are made when they are started.
