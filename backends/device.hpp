@@ -142,8 +142,10 @@ concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint
 
   // Arguments: whether an array in them may be indexed by what is known at run time only; see above. `to_global`: a pointer to global
   // memory that was loaded from memory itself; clang for AMD GPUs knows that only of those in arguments.
+  // `uniform`: a value, of whole 32-bit words, that is the same in all threads of the block and was loaded from memory.
   { D::indexed_arguments } -> std::convertible_to<bool>;
   { dev.to_global(slot) } -> std::same_as<std::uint32_t*>;
+  { dev.uniform(1u) } -> std::same_as<unsigned>;
 
   // Signals. `signal` is a release at system scope: what this thread wrote, and what its block wrote before the last `sync`, is visible
   // to whoever sees the value. `wait` is an acquire at system scope: true once `*mine` has reached `at_least` (as a signed difference).

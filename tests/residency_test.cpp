@@ -4,15 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/algorithm.hpp"
+#include "core/event_queue.hpp"
 #include "core/selection.hpp"
+#include "core/work_memory.hpp"
 #include "plait/error.hpp"
 #include "support/ranks.hpp"
 
@@ -43,8 +48,9 @@ class Recorder final : public Backend {
   void restore(int) noexcept override {}
   void* allocate(std::size_t) override { unexpected(); }
   void deallocate(void*) noexcept override {}
-  void* allocate_pinned(std::size_t) override { unexpected(); }
-  void deallocate_pinned(void*) noexcept override {}
+  void* allocate_pinned(std::size_t bytes) override { return std::calloc(1, bytes); }  // for work
+  void deallocate_pinned(void* pointer) noexcept override { std::free(pointer); }
+  void peek(std::span<const Piece>, NativeStream) override { unexpected(); }
   void fill(void*, unsigned char, std::size_t, NativeStream) override { unexpected(); }
   std::size_t granularity() const noexcept override { return 1; }
   std::shared_ptr<SymmetricRange> reserve(int, std::size_t, std::uint64_t) override { unexpected(); }
@@ -53,7 +59,7 @@ class Recorder final : public Backend {
   void synchronize(NativeStream) override { unexpected(); }
   void synchronize_device() override { unexpected(); }
   bool is_capturing(NativeStream) override { return false; }
-  std::unique_ptr<Event> create_event(bool) override { unexpected(); }
+  std::unique_ptr<Event> create_event(bool timed) override { return device_->create_event(timed); }
   void begin_capture(NativeStream) override { unexpected(); }
   std::unique_ptr<Graph> end_capture(NativeStream) override { unexpected(); }
   void host_call(NativeStream, std::function<void()>) override { unexpected(); }
@@ -101,7 +107,11 @@ struct Case {
 class Launches {
  public:
   explicit Launches(const std::shared_ptr<Backend>& device)
-      : device_(device), recorder_(std::make_shared<Recorder>(device)), side_(recorder_) {}
+      : device_(device),
+        recorder_(std::make_shared<Recorder>(device)),
+        side_(recorder_),
+        events_(recorder_),
+        work_(recorder_, events_, std::size_t{1} << 20, [] {}) {}
 
   Topology topology(int ranks) const {
     Topology topology{device_->info().facts};
@@ -120,10 +130,15 @@ class Launches {
     buffers.send = &memory[0];
     buffers.recv = c.place == Place::in_place ? &memory[0] : &memory[1];
     buffers.recv_range = &range;
-    const AlgorithmGrant grant{};
-    const Watch watch{};
-    LaunchContext context(*recorder_, nullptr, side_, topology, 0, grant, watch);
-    algorithm.enqueue(call, buffers, shape, context);
+    run(topology, [&](LaunchContext& context) { algorithm.enqueue(call, buffers, shape, context); });
+    return recorder_->take();
+  }
+  /// `messages` of the case at once.
+  std::vector<Launched> of_batch(const Algorithm& algorithm, const Case& c, std::size_t messages, const Topology& topology) {
+    const Call call = c.call();
+    const Buffers buffers;
+    const std::vector<BatchedCall> calls(messages, BatchedCall{&call, &buffers});
+    run(topology, [&](LaunchContext& context) { algorithm.enqueue_batch(calls, context); });
     return recorder_->take();
   }
 
@@ -139,9 +154,20 @@ class Launches {
   }
 
  private:
+  void run(const Topology& topology, const std::function<void(LaunchContext&)>& enqueue) {
+    const AlgorithmGrant grant{};
+    const Watch watch{};
+    const LaunchSetting setting{*recorder_, topology, 0, work_, statistics_};
+    LaunchContext context(setting, nullptr, false, side_, grant, watch);
+    enqueue(context);
+  }
+
   std::shared_ptr<Backend> device_;
   std::shared_ptr<Recorder> recorder_;
   SideStream side_;
+  EventQueue events_;
+  WorkMemory work_;
+  Statistics statistics_;
   std::map<std::pair<KernelHandle, unsigned>, double> one_block_;
 };
 
@@ -225,6 +251,24 @@ TEST_F(Residency, WhatIsChosenLeavesAPlaceForAnother) {
   print("What is chosen, at its largest:", largest, *launches_);
   for (const auto& [name, row] : largest)
     EXPECT_TRUE(ends_by_itself(name) || leaves_a_place(row.share, launches_->blocks_a_unit(row.launched))) << name;
+}
+
+/// The same of groups.
+TEST_F(Residency, BatchesLeaveAPlaceForAnother) {
+  std::map<std::string, Largest> largest;
+  for_each_case([&](const Case& c) {
+    const Topology topology = launches_->topology(c.ranks);
+    if (c.bytes > std::size_t{1} << 20) return;
+    for (const auto& algorithm : Registry::instance().all()) {
+      if (!algorithm->batches(topology) || !algorithm->supports(c.call(), topology)) continue;
+      for (const std::size_t messages : {2u, 50u, 1000u})
+        for (const Launched& launched : launches_->of_batch(*algorithm, c, messages, topology))
+          largest[std::string(algorithm->name())].consider(launches_->share(launched), c, launched);
+    }
+  });
+  print("Batches, at their largest:", largest, *launches_);
+  EXPECT_FALSE(largest.empty());
+  for (const auto& [name, row] : largest) EXPECT_TRUE(leaves_a_place(row.share, launches_->blocks_a_unit(row.launched))) << name;
 }
 
 /// Whichever algorithm the caller names, its own shape fits at once.

@@ -239,13 +239,22 @@ PLAIT_DEVICE void exchange_messages(D& dev, const FlaggedBatch& a) {
   } else {
     next = a.work->items + a.work->first[block];
   }
-  FlaggedItem item = *next;
+  FlaggedItem item = dev.uniform(*next);
   for (;;) {
-    const FlaggedItem following = *++next;  // on its way, perhaps from host memory, while the block works
+    // On its way, perhaps from host memory, while the block works; not on AMD GPUs, whose registers it would take too many of.
+    FlaggedItem following;
+    if constexpr (D::indexed_arguments) {
+      following = *++next;
+    }
     item.message.send = dev.to_global(item.message.send);
     item.message.recv = dev.to_global(item.message.recv);
-    if (!Messages::run(dev, a.exchange, item.message, block - item.first_block, epoch)) return;
-    dev.sync();  // the whole block has finished this message before anybody sends of the next one
+    const bool complete = Messages::run(dev, a.exchange, item.message, block - item.first_block, epoch);
+    // The whole block has finished this message before anybody sends of the next one.
+    if (!dev.uniform(dev.all(complete) ? 1u : 0u)) return;
+    if constexpr (!D::indexed_arguments) {
+      following = *++next;
+    }
+    following = dev.uniform(following);
     if (following.first_block > block) break;
     item = following;
   }

@@ -126,6 +126,10 @@ struct Ptx {
   __device__ static T* to_global(T* pointer) {
     return pointer;
   }
+  template <class T>
+  __device__ static T uniform(const T& value) {
+    return value;
+  }
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
   static constexpr int bulk_threads = 0;

@@ -12,7 +12,7 @@
 //   Staging<P, count>                      a thread's places for asynchronous copies; `staging_is_shared`: they lie in the dynamic shared
 //                                          memory of the launch
 //   bulk_threads, BulkStaging<P, s, p>     of backends/device.hpp, in the same memory; none where bulk_threads is 0
-//   indexed_arguments, to_global(pointer)  of backends/device.hpp
+//   indexed_arguments, to_global(pointer), uniform(value)  of backends/device.hpp
 //   has_wide_packets                       whether store_whole and load_whole are there: 16 bytes, single-copy atomic at system scope
 //   line_threads, line_group               of backends/device.hpp. With lines: store_share and load_share, which access a thread's 16 bytes
 //                                          if it says so, in one instruction for all threads that have been together since the last
@@ -88,6 +88,11 @@ class Words {
   template <class T>
   PLAIT_WORD T* to_global(T* pointer) const {
     return Isa::to_global(pointer);
+  }
+
+  template <class T>
+  PLAIT_WORD T uniform(const T& value) const {
+    return Isa::uniform(value);
   }
 
   template <class P, int Count>

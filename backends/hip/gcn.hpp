@@ -82,6 +82,17 @@ struct Gcn {
   };
   static constexpr int bulk_threads = 0;
   static constexpr bool indexed_arguments = false;
+  /// Into scalar registers: there are more of them than a thread has vector registers to spare.
+  template <class T>
+  PLAIT_WORD static T uniform(const T& value) {
+    struct Words {
+      std::uint32_t word[sizeof(T) / sizeof(std::uint32_t)];
+    };
+    auto words = bits_as<Words>(value);
+    PLAIT_UNROLL
+    for (auto& word : words.word) word = __builtin_amdgcn_readfirstlane(word);
+    return bits_as<T>(words);
+  }
   template <class T>
   PLAIT_WORD static T* to_global(T* pointer) {
     return (T*)(Global<T>*)reinterpret_cast<std::uintptr_t>(pointer);  // casts alone, there and back, would fold

@@ -50,6 +50,11 @@ class Words {
     return pointer;
   }
 
+  template <class T>
+  T uniform(const T& value) const {
+    return value;
+  }
+
   /// Copies are made when they are started.
   template <class P, int Count>
   class Staging {
