@@ -123,6 +123,8 @@ class Backend {
   virtual void deallocate_pinned(void* pointer) noexcept = 0;
   virtual void copy(void* to, const void* from, std::size_t bytes, NativeStream stream) = 0;  // any mix of host and device
   virtual void fill(void* to, unsigned char value, std::size_t bytes, NativeStream stream) = 0;
+  /// Fills device memory with zeros and waits for that alone: not for kernels, and also while a stream is captured.
+  virtual void zero(void* to, std::size_t bytes) = 0;
   /// Copies 8-byte words of device memory that kernels may be writing just now to pinned memory, each word as it was at some moment, and
   /// waits for that. `stream` is kept for this alone, so kernels that spin on other streams don't matter; nor do captures, also by this
   /// thread.

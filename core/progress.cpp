@@ -13,7 +13,7 @@ constexpr std::size_t spans_a_peek = std::size_t{8} * span_ring;
 template <class T>
 BlockLog::DeviceMemory<T> BlockLog::zeroed(std::size_t count) {
   DeviceMemory<T> memory(static_cast<T*>(backend_->allocate(count * sizeof(T))), Deallocate{backend_.get()});
-  backend_->fill(memory.get(), 0, count * sizeof(T), nullptr);
+  backend_->zero(memory.get(), count * sizeof(T));
   return memory;
 }
 
@@ -33,7 +33,6 @@ BlockLog::BlockLog(std::shared_ptr<Backend> backend, bool with_spans)
     spans_ = zeroed<BlockSpan>(std::size_t{counted_blocks} * span_ring);
     spans_seen_ = pinned<BlockSpan>(spans_a_peek);
   }
-  backend_->synchronize(nullptr);
   stream_ = backend_->create_stream();
 }
 

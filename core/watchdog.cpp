@@ -117,7 +117,7 @@ void Watchdog::compare_calls() {
                          found->exact ? "in " : "before ", found->call, rank_, found->mine.describe(algorithms_), found->rank,
                          found->theirs.describe(algorithms_),
                          found->mine.count == found->theirs.count && found->mine.facts == found->theirs.facts && found->exact
-                             ? ", with another scale or launch shape"
+                             ? ", with another scale, launch shape or company in a group"
                              : ""),
              Board::State::aborted);
 }

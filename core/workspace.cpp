@@ -51,8 +51,7 @@ AlgorithmMemory::AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootst
   window_ = heap.allocate(symmetric, "allocating scratch memory");
   agree(bootstrap, "allocating counters", [&] {
     counters_ = {static_cast<std::uint32_t*>(backend->allocate(local)), Deallocate{backend}};
-    backend->fill(counters_.get(), 0, local, nullptr);
-    backend->synchronize(nullptr);
+    backend->zero(counters_.get(), local);
   });
   const WindowView view = window_->view();
   const auto grant = [&](const Offsets& at) {

@@ -44,6 +44,11 @@ std::vector<Odd> odds() {
     return [=](Communicator& comm, Arena& arena) { reduce(comm, arena, count, type, op, options); };
   };
   const auto usual = all_reduce(100, DataType::f32, ReduceOp::sum);
+  const auto two = [](Communicator& comm, Arena& arena) {
+    comm.all_reduce(arena.send.device(), arena.recv.device(), 2, DataType::i32, ReduceOp::sum, {}, {.algorithm = "oneshot_ll"});
+    comm.all_reduce(arena.symmetric_send.device(), arena.symmetric_recv.device(), 2, DataType::i32, ReduceOp::sum, {},
+                    {.algorithm = "oneshot_ll"});
+  };
   const std::string sum = "all_reduce of 100 f32 elements, sum";
   return {
       {"count", usual, all_reduce(60, DataType::f32, ReduceOp::sum), sum, "all_reduce of 60 f32 elements"},
@@ -52,13 +57,19 @@ std::vector<Odd> odds() {
       {"operation", usual, all_reduce(100, DataType::f32, ReduceOp::max), sum, "all_reduce of 100 f32 elements, max"},
       {"algorithm", usual, all_reduce(100, DataType::f32, ReduceOp::sum, {.algorithm = "ring"}), sum, "by ring"},
       {"shape", all_reduce(1000, DataType::f32, ReduceOp::sum, {.algorithm = "ring", .blocks = 1}),
-       all_reduce(1000, DataType::f32, ReduceOp::sum, {.algorithm = "ring", .blocks = 2}), "by ring", "with another scale or launch shape"},
+       all_reduce(1000, DataType::f32, ReduceOp::sum, {.algorithm = "ring", .blocks = 2}), "by ring", "with another scale, launch shape"},
       {"collective", usual, [](Communicator& comm, Arena&) { comm.barrier(); }, sum, "barrier"},
       {"memory", usual,
        [](Communicator& comm, Arena& arena) {
          comm.all_reduce(arena.send.device(), arena.recv.device(), 100, DataType::f32, ReduceOp::sum);
        },
        "in place in symmetric memory", sum},
+      {"group",
+       [two](Communicator& comm, Arena& arena) {
+         const Group group;
+         two(comm, arena);
+       },
+       two, "all_reduce of 2 i32 elements", "company in a group"},
       {"order",
        [](Communicator& comm, Arena& arena) {
          reduce(comm, arena, 100, DataType::f32, ReduceOp::sum);

@@ -50,6 +50,7 @@ class Recorder final : public Backend {
   void deallocate(void*) noexcept override {}
   void* allocate_pinned(std::size_t bytes) override { return std::calloc(1, bytes); }  // for work
   void deallocate_pinned(void* pointer) noexcept override { std::free(pointer); }
+  void zero(void*, std::size_t) override { unexpected(); }
   void peek(std::span<const Piece>, NativeStream) override { unexpected(); }
   void fill(void*, unsigned char, std::size_t, NativeStream) override { unexpected(); }
   std::size_t granularity() const noexcept override { return 1; }

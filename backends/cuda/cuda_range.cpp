@@ -7,6 +7,7 @@
 
 #include "backends/cuda/driver.hpp"
 #include "backends/cuda/runtime.hpp"
+#include "backends/gpu/beside.hpp"
 #include "plait/error.hpp"
 
 namespace plait::cuda {
@@ -49,8 +50,7 @@ class CudaRange final : public SymmetricRange {
     check(driver().export_handle(&descriptor, memory.value, handle_type, 0), "cuMemExportToShareableHandle");
     UniqueFd owned(descriptor);
     map(rank, memory.value);
-    Runtime::fill(address(rank), 0, stride_, nullptr);
-    Runtime::device_synchronize();
+    gpu::zero<Runtime>(address(rank), stride_);
     return owned;
   }
 

@@ -12,25 +12,12 @@
 #include <vector>
 
 #include "backends/backend.hpp"
+#include "backends/gpu/beside.hpp"
 #include "backends/gpu/gpu_kernels.hpp"
 #include "backends/gpu/runtime_call.hpp"
 #include "backends/kernel_table.hpp"
 
 namespace plait::gpu {
-
-/// While a thread captures a stream, the runtime refuses it calls that have nothing to do with that stream, and ends the capture:
-/// allocations, and questions about events. As long as one of these lives, it may make them.
-template <class Runtime>
-class BesideCaptures {
- public:
-  BesideCaptures() { Runtime::exchange_capture_mode(&mode_); }
-  ~BesideCaptures() { static_cast<void>(Runtime::exchange_capture_mode.status(&mode_)); }
-  BesideCaptures(const BesideCaptures&) = delete;
-  BesideCaptures& operator=(const BesideCaptures&) = delete;
-
- private:
-  typename Runtime::CaptureMode mode_ = Runtime::capture_relaxed;
-};
 
 template <class Runtime>
 class GpuEvent final : public Event {
@@ -120,6 +107,7 @@ class GpuBackend : public Backend {
     Runtime::copy(to, from, bytes, Runtime::copy_any, at(stream));
   }
   void fill(void* to, unsigned char value, std::size_t bytes, NativeStream stream) override { Runtime::fill(to, value, bytes, at(stream)); }
+  void zero(void* to, std::size_t bytes) override { gpu::zero<Runtime>(to, bytes); }
   void peek(std::span<const Piece> pieces, NativeStream stream) override {
     const BesideCaptures<Runtime> beside;
     for (const Piece& piece : pieces) copy(piece.to, piece.from, piece.bytes, stream);

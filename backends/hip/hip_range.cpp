@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "backends/gpu/beside.hpp"
 #include "backends/hip/ipc.hpp"
 #include "backends/hip/lease.hpp"
 #include "backends/hip/runtime.hpp"
@@ -124,8 +125,7 @@ class HipRange final : public SymmetricRange {
   UniqueFd create_local(int rank) override {
     Retired::sweep();
     memory_ = std::make_unique<DeviceMemory>(allocate_shared(bytes_), ordinal_);
-    Runtime::fill(memory_->get(), 0, bytes_, nullptr);
-    Runtime::device_synchronize();
+    gpu::zero<Runtime>(memory_->get(), bytes_);
     const Offer offer{this_process(), memory_->get(), ordinal_, IpcAddress::of(memory_->get())};
     lease_ = std::make_unique<Lease>(std::as_bytes(std::span(&offer, 1)));
     own_ = rank;

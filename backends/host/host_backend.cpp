@@ -220,6 +220,7 @@ class HostBackend final : public Backend {
   void fill(void* to, unsigned char value, std::size_t bytes, NativeStream stream) override {
     if (bytes != 0) at(stream).push([=](HostStream&) { std::memset(to, value, bytes); });
   }
+  void zero(void* to, std::size_t bytes) override { std::memset(to, 0, bytes); }
   void peek(std::span<const Piece> pieces, NativeStream) override {
     for (const Piece& piece : pieces)
       for (std::size_t i = 0; i < piece.bytes / sizeof(std::uint64_t); ++i)

@@ -1,0 +1,35 @@
+// Work beside what the caller's streams are doing: while they are being captured, or spin.
+#pragma once
+#include <cstddef>
+
+namespace plait::gpu {
+
+/// While a thread captures a stream, the runtime refuses it calls that have nothing to do with that stream, and ends the capture:
+/// allocations, and questions about events. As long as one of these lives, it may make them.
+template <class Runtime>
+class BesideCaptures {
+ public:
+  BesideCaptures() { Runtime::exchange_capture_mode(&mode_); }
+  ~BesideCaptures() { static_cast<void>(Runtime::exchange_capture_mode.status(&mode_)); }
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
+
+ private:
+  typename Runtime::CaptureMode mode_ = Runtime::capture_relaxed;
+};
+
+/// Fills device memory with zeros and waits for that alone: waiting for the device is refused while a stream is captured, and takes as long
+/// as any kernel.
+template <class Runtime>
+void zero(void* to, std::size_t bytes) {
+  const BesideCaptures<Runtime> beside;
+  struct Owned {
+    typename Runtime::Stream stream = nullptr;
+    Owned() { Runtime::stream_create(&stream, Runtime::stream_non_blocking); }
+    ~Owned() { static_cast<void>(Runtime::stream_destroy.status(stream)); }
+  } own;
+  Runtime::fill(to, 0, bytes, own.stream);
+  Runtime::stream_synchronize(own.stream);
+}
+
+}  // namespace plait::gpu
