@@ -25,7 +25,7 @@ void OpenGroup::add(GroupMember& member, NativeStream stream, const std::functio
   ++made_;
   if (error_) return;
   try {
-    if (auto call = prepare()) part_of(member).calls.push_back({*std::move(call), stream});
+    if (const auto call = prepare()) part_of(member).calls.push_back({*call, stream});
   } catch (const Error& error) {
     error_.emplace(error.code(), fmt::format("group: call {}: {}; nothing of the group was enqueued", made_, error.what()));
   }
@@ -129,9 +129,9 @@ void check_disjoint(std::span<const GroupedCall> calls, int rank) {
   const auto conflict = [&](const Use& a, const Use& b) {
     throw Error(
         ErrorCode::invalid_argument,
-        fmt::format("group: rank {}: calls {} and {} use the same memory, and one writes it, at {}: calls of a group have no order; "
+        fmt::format("group: rank {}: calls {} and {} use the same memory, and one writes it, at {:#x}: calls of a group have no order; "
                     "nothing of the group was enqueued",
-                    rank, std::min(a.call, b.call) + 1, std::max(a.call, b.call) + 1, reinterpret_cast<const void*>(b.begin)));
+                    rank, std::min(a.call, b.call) + 1, std::max(a.call, b.call) + 1, b.begin));
   };
   std::vector<Use> uses;
   for_each_stretch(calls, [&](std::size_t begin, std::size_t end) {
