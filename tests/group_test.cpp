@@ -42,6 +42,8 @@ class Messages {
   }
 
   void fill(Value round, StreamRef stream = {}) {
+    comm_.synchronize(filled_on_);  // the last upload reads what is written here
+    filled_on_ = stream;
     round_ = round;
     auto* values = reinterpret_cast<Value*>(send_.image());
     for (std::size_t m = 0; m < counts_.size(); ++m)
@@ -91,6 +93,7 @@ class Messages {
   std::vector<std::size_t> counts_, starts_;
   std::size_t total_ = 0;
   Value round_ = 0;
+  StreamRef filled_on_{};
 };
 
 std::vector<std::size_t> mixed(std::size_t messages, std::size_t most) {
