@@ -166,6 +166,7 @@ class Twoshot {
 template <class T>
 struct Kernel {
   using BatchArgs = FlaggedBatch;
+  static constexpr bool batch_indexes_arguments = true;  // on AMD GPUs a batch would take more registers than a thread has
 
   template <Device D, class A>
   PLAIT_DEVICE static void run(D& dev, const A& a) {

@@ -8,7 +8,7 @@ class TwoshotLL final : public twoshot_ll::TwoshotAlgorithm {
   TwoshotLL() : TwoshotAlgorithm(UnitKind::packets()) {}
   std::string_view name() const override { return "twoshot_ll"; }
   std::string_view summary() const override { return "push slice packets, reduce, push result packets: two hops, no barrier, any memory"; }
-  bool batches(const Topology&) const override { return true; }
+  bool batches(const Topology& topology) const override { return topology.indexed_arguments; }
 };
 
 const AlgorithmRegistration<TwoshotLL> registration;

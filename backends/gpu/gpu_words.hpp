@@ -36,17 +36,19 @@ class Patience {
   ///
   /// Whether the others have given up stands in memory that all threads of the launch would read at once: 32768 threads that look every ten
   /// microseconds keep each other waiting for a millisecond (2 H200, batches of 64 messages of 16 KB: 1650 us instead of 30 where one rank
-  /// was late). So they take turns, three looks a microsecond all together: the last thread of the largest launch looks after 50 ms.
+  /// was late). So they take turns, three looks a microsecond of all threads that there may be, whether there are so many or not: the size
+  /// of a launch is a load on AMD GPUs, which a spin should not have.
   PLAIT_WORD PLAIT_COLD bool over(unsigned block, Waiting who, std::uint32_t expected, std::uint32_t seen) {
+    constexpr unsigned most_threads_a_block = 512, turns = 128 * most_threads_a_block;
     constexpr std::uint64_t first_look_ns = 10'000, turn_ns = 300;
     const std::uint64_t now = Isa::nanoseconds();
     if (start_ == 0) {
       start_ = now;
-      next_look_ = now + first_look_ns + (std::uint64_t{block} * blockDim.x + threadIdx.x) * turn_ns;
+      next_look_ = now + first_look_ns + (block * most_threads_a_block + threadIdx.x) % turns * turn_ns;
     }
     const bool expired = watch_.timeout_ns != 0 && now - start_ > watch_.timeout_ns;
     if (!expired && now < next_look_) return false;
-    next_look_ = now + first_look_ns + std::uint64_t{gridDim.x} * blockDim.x * turn_ns;
+    next_look_ = now + turns * turn_ns;
     const bool aborted = Isa::load_relaxed(watch_.abort) != 0;
     if (expired || aborted) report(expired ? out_of_time : told_to, block, who, expected, seen);
     return expired || aborted || Isa::load_relaxed(watch_.claimed) != 0;

@@ -57,7 +57,9 @@ template <class Target, class Kernel, class Args>
 void add_with_batch(const char* family, DataType type) {
   add_kernel<Target, Kernel, Args>(family, type);
   if constexpr (requires { typename Kernel::BatchArgs; }) {
-    add_kernel<Target, Kernel, typename Kernel::BatchArgs>(batch_family(family), type);
+    if constexpr (Target::Isa::indexed_arguments || !requires { Kernel::batch_indexes_arguments; }) {
+      add_kernel<Target, Kernel, typename Kernel::BatchArgs>(batch_family(family), type);
+    }
   }
 }
 
