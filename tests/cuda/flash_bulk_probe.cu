@@ -3,4 +3,4 @@
 #include "backends/cuda/instantiate.cuh"
 
 template cudaError_t plait::gpu::launch<plait::cuda::KernelTarget, plait::flash_bulk::Kernel<float>, plait::flash::Args>(
-    plait::LaunchShape, const void*, const plait::Watch&, cudaStream_t);
+    plait::LaunchShape, bool, const void*, const plait::Watch&, cudaStream_t);

@@ -3,6 +3,6 @@
 #include "backends/cuda/instantiate.cuh"
 
 template cudaError_t plait::gpu::launch<plait::cuda::KernelTarget, plait::flash::Kernel<float>, plait::flash::Args>(plait::LaunchShape,
-                                                                                                                    const void*,
+                                                                                                                    bool, const void*,
                                                                                                                     const plait::Watch&,
                                                                                                                     cudaStream_t);

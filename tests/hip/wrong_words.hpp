@@ -14,7 +14,7 @@ using StackWord = __attribute__((address_space(5))) std::uint32_t;
 using GlobalHalf = __attribute__((address_space(1))) std::uint64_t;
 
 __device__ inline GlobalWord* global_words(const void* p) { return (GlobalWord*)p; }
-__device__ inline void store_relaxed(std::uint32_t* p, std::uint32_t value) {
+__device__ inline void store_word(std::uint32_t* p, std::uint32_t value) {
   __hip_atomic_store(global_words(p), value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
 }
 __device__ inline void wait_for_all() { __builtin_amdgcn_s_waitcnt(0); }
@@ -25,7 +25,7 @@ __device__ inline void wait_for_all() { __builtin_amdgcn_s_waitcnt(0); }
 struct release_unwaited : Gcn {
   __device__ static void store_release(std::uint32_t* p, std::uint32_t value) {
     asm volatile(PLAIT_WRITE_BACK ::: "memory");
-    store_relaxed(p, value);
+    store_word(p, value);
   }
 };
 /// The same, from compilers before https://github.com/llvm/llvm-project/pull/178316 (2026): where no store is on its way, they drop the
@@ -39,20 +39,20 @@ struct release_agent : Gcn {
   __device__ static void store_release(std::uint32_t* p, std::uint32_t value) {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
     wait_for_all();
-    store_relaxed(p, value);
+    store_word(p, value);
   }
 };
 struct release_workgroup : Gcn {
   __device__ static void store_release(std::uint32_t* p, std::uint32_t value) {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
     wait_for_all();
-    store_relaxed(p, value);
+    store_word(p, value);
   }
 };
 /// The flag first.
 struct release_late : Gcn {
   __device__ static void store_release(std::uint32_t* p, std::uint32_t value) {
-    store_relaxed(p, value);
+    store_word(p, value);
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "");
     wait_for_all();
   }
@@ -112,10 +112,10 @@ struct narrow_copy : Gcn {
 /// Flags may arrive before the data beside them.
 struct packet_words : Gcn {
   __device__ static void store_packet(Packet* packet, std::uint64_t low, std::uint64_t high) {
-    store_relaxed(&packet->data0, static_cast<std::uint32_t>(low));
-    store_relaxed(&packet->flag0, static_cast<std::uint32_t>(low >> 32));
-    store_relaxed(&packet->data1, static_cast<std::uint32_t>(high));
-    store_relaxed(&packet->flag1, static_cast<std::uint32_t>(high >> 32));
+    store_word(&packet->data0, static_cast<std::uint32_t>(low));
+    store_word(&packet->flag0, static_cast<std::uint32_t>(low >> 32));
+    store_word(&packet->data1, static_cast<std::uint32_t>(high));
+    store_word(&packet->flag1, static_cast<std::uint32_t>(high >> 32));
   }
 };
 /// One access of 16 bytes, which nobody promises to be atomic.
