@@ -309,13 +309,14 @@ void CommunicatorState::enqueue(const std::vector<GroupedCall>& calls, const std
   // Numbered as they were made. That a call shares launches, and with how many, must be the same on all ranks, too.
   const std::uint64_t first = statistics_.calls + 1;
   signatures_.resize(calls.size());
-  for (const GroupStep& step : steps)
+  for (const GroupStep& step : steps) {
+    const std::size_t number = number_of(*step.algorithm), company = step.calls.size();
     for (const std::size_t i : step.calls) {
-      const std::size_t company = step.calls.size();
-      Signature signature = Signature::of(calls[i].call.call, number_of(*step.algorithm), company > 1 ? LaunchShape{} : step.shape);
+      Signature signature = Signature::of(calls[i].call.call, number, company > 1 ? LaunchShape{} : step.shape);
       signature.options += company - 1;
       signatures_[i] = signature;
     }
+  }
   for (const Signature& signature : signatures_) board_->publish(++statistics_.calls, signature);
   ++statistics_.groups;
 

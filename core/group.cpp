@@ -43,8 +43,14 @@ void OpenGroup::forget(const GroupMember& member) {
 void OpenGroup::check_captures(const std::vector<Part>& parts) {
   const GroupedCall* captured = nullptr;
   const GroupedCall* plain = nullptr;
-  for (const Part& part : parts)
-    for (const GroupedCall& call : part.calls) (part.member->is_capturing(call.stream) ? captured : plain) = &call;
+  for (const Part& part : parts) {
+    const GroupedCall* asked = nullptr;  // most groups have one stream: it is asked about once
+    for (const GroupedCall& call : part.calls) {
+      if (asked != nullptr && asked->stream == call.stream) continue;
+      asked = &call;
+      (part.member->is_capturing(call.stream) ? captured : plain) = &call;
+    }
+  }
   if (captured != nullptr && plain != nullptr)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("group: stream {} is being captured and stream {} is not: a group is captured wholly or not at all; nothing of "
@@ -56,11 +62,11 @@ void OpenGroup::end() {
   if (depth_ == 0) throw Error(ErrorCode::invalid_argument, "group_end: no group was started on this thread");
   if (--depth_ != 0) return;
   made_ = 0;
-  const std::vector<Part> parts = std::exchange(parts_, {});
+  std::vector<Part> parts = std::exchange(parts_, {});
   if (error_) throw *std::exchange(error_, std::nullopt);
   check_captures(parts);
   std::vector<std::function<void()>> launches;
-  for (const Part& part : parts) launches.push_back(part.member->plan(part.calls));
+  for (Part& part : parts) launches.push_back(part.member->plan(std::move(part.calls)));
   for (const auto& launch : launches) launch();
 }
 
