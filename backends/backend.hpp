@@ -24,6 +24,7 @@ struct DeviceFacts {
   bool wide_packets = false;       // whether it has WidePackets (backends/device.hpp)
   int line_threads = 0;            // that move a Line to a peer and back in one access (backends/device.hpp); 0 if none can
   int bulk_threads = 0;            // that start a bulk copy together (BulkStaging of backends/device.hpp); 0 if there are none
+  bool peer_access = true;         // whether it reaches the memory of other devices; if not, symmetric memory lies in host memory
   bool indexed_arguments = false;  // whether kernels may index their arguments (backends/device.hpp)
   // Model of the links, for estimates; measured on the machines that docs/tuning.md names.
   double launch_us = 0;         // from one kernel to the next in a graph
@@ -133,6 +134,9 @@ class Backend {
   /// A range for `ranks` ranks and `bytes` bytes each (rounded up to the granularity). `token` is the same on all ranks and never used
   /// twice: ranks that are threads of one process share one range on the host target, so that race checkers see one address for one byte.
   virtual std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token) = 0;
+  /// From now on `reserve` gives host memory, which all devices reach, and `info().facts` are those of such memory. What was reserved
+  /// before stays as it is. Nothing changes on the host target, where all memory is like that.
+  virtual void use_host_memory() = 0;
 
   // Streams and graphs.
   virtual NativeStream create_stream() = 0;

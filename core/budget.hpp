@@ -20,7 +20,7 @@ constexpr std::size_t stripe_grain(unsigned threads) { return std::max<std::size
 
 /// Blocks for `items` when each should get about `grain` of them.
 constexpr unsigned blocks_for(std::size_t items, std::size_t grain, unsigned most) {
-  return static_cast<unsigned>(std::clamp<std::size_t>((items + grain - 1) / grain, 1, most));
+  return static_cast<unsigned>(std::clamp<std::size_t>((items + grain - 1) / grain, 1, std::max(most, 1u)));
 }
 
 /// The most blocks that a launch should have by itself where perhaps one of them fits on a multiprocessor: one multiprocessor is left to

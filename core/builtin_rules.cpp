@@ -30,7 +30,7 @@ constexpr std::array<Table, 3> h200 = {{
 }  // namespace
 
 std::string_view builtin_rules(const Topology& topology) {
-  if (topology.architecture != "sm_90") return {};
+  if (topology.architecture != "sm_90" || !topology.peer_access) return {};
   for (const Table& table : h200)
     if (table.ranks == topology.ranks) return table.rules;
   return {};

@@ -135,7 +135,7 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const Communi
     : bootstrap(std::move(b)),
       made_with(options),
       settings(agree_on_settings(*bootstrap, options)),
-      backend(open_device(*bootstrap, options)),
+      backend(open_device(*bootstrap, options, settings)),
       counted(*backend),
       heap(backend, *bootstrap),
       selector(discover_topology(*bootstrap, *backend, settings), algorithms_),
@@ -427,8 +427,8 @@ Bootstrap& Communicator::bootstrap() const noexcept { return *state_->bootstrap;
 
 std::string Communicator::describe() const {
   const DeviceInfo& info = state_->backend->info();
-  return fmt::format("rank {} of {}: {} device {}, {} ({})", rank(), size(), name_of(info.backend), info.ordinal, info.name,
-                     info.architecture);
+  return fmt::format("rank {} of {}: {} device {}, {} ({}){}", rank(), size(), name_of(info.backend), info.ordinal, info.name,
+                     info.architecture, info.facts.peer_access ? "" : ", peers through host memory");
 }
 
 std::shared_ptr<Window> Communicator::allocate_bytes(std::size_t bytes) {

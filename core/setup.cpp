@@ -16,6 +16,7 @@
 #include "plait/error.hpp"
 #include "plait/version.hpp"
 #include "symm_mem/agreement.hpp"
+#include "symm_mem/window.hpp"
 
 namespace plait {
 namespace {
@@ -77,40 +78,24 @@ std::shared_ptr<Backend> find_gpu(Bootstrap& bootstrap, int device) {
   return nullptr;
 }
 
-}  // namespace
-
-void remember_device(const Backend& backend) { device_of_thread(backend.info().backend) = backend.info().ordinal; }
-
-Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& options) {
-  if (options.timeout) bootstrap.set_timeout(*options.timeout);
-  Settings settings{};
-  agree(bootstrap, "creating a communicator", [&] {
-    const std::chrono::duration<double> timeout(environment_seconds("PLAIT_TIMEOUT", 600));
-    settings = {.scratch_bytes = environment_bytes("PLAIT_SCRATCH_BYTES", default_scratch),
-                .work_fifo_bytes = environment_bytes("PLAIT_WORK_FIFO_BYTES", default_work_fifo),
-                .timeout = options.timeout.value_or(std::chrono::duration_cast<std::chrono::nanoseconds>(timeout)),
-                .check_calls = environment_integer("PLAIT_CHECK", 0, 0, 1) == 1,
-                .progress = environment_integer("PLAIT_PROGRESS", 1, 0, 1) == 1,
-                .trace = environment("PLAIT_TRACE")};
-    if (settings.trace && !settings.progress)
-      throw Error(ErrorCode::invalid_argument, "PLAIT_TRACE is set, and PLAIT_PROGRESS=0: a trace needs the counters");
-    if (settings.timeout.count() < 0) throw Error(ErrorCode::invalid_argument, "the timeout is negative");
-    if (!WorkRing::is_valid(settings.work_fifo_bytes))
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("PLAIT_WORK_FIFO_BYTES={}: not a power of two from {} to {}", format_bytes(settings.work_fifo_bytes),
-                              format_bytes(WorkRing::least_bytes), format_bytes(WorkRing::most_bytes)));
-    static_cast<void>(log::level());  // an unknown level is an error here and not in the middle of something
-  });
-  require_equal_texts(bootstrap, "version", PLAIT_VERSION);
-  require_equal_texts(bootstrap, "settings",
-                      fmt::format("PLAIT_SCRATCH_BYTES={} PLAIT_WORK_FIFO_BYTES={} PLAIT_TIMEOUT={} PLAIT_CHECK={} PLAIT_ALGO=\"{}\"",
-                                  settings.scratch_bytes, settings.work_fifo_bytes, std::chrono::duration<double>(settings.timeout).count(),
-                                  settings.check_calls, environment("PLAIT_ALGO").value_or("")));
-  bootstrap.set_timeout(settings.timeout);
-  return settings;
+/// All ranks' devices but those of the host target, once they are open. What a driver says of its devices does not cover those that another
+/// process sees alone, so this tries.
+void choose_memory(Bootstrap& bootstrap, const std::shared_ptr<Backend>& backend, bool peer_access) {
+  if (bootstrap.size() == 1) return;
+  if (!peer_access) {
+    log::info("PLAIT_DISABLE_P2P=1: symmetric memory lies in host memory");
+    return backend->use_host_memory();
+  }
+  try {
+    SymmetricHeap(backend, bootstrap).allocate_range(1, "trying whether devices reach each other's memory");
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::no_peer_access) throw;
+    if (bootstrap.rank() == 0) log::warn("{}; symmetric memory lies in host memory, which is slower", error.what());
+    backend->use_host_memory();
+  }
 }
 
-std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOptions& options) {
+std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOptions& options) {
   std::optional<BackendKind> wanted = options.backend;
   agree(bootstrap, "choosing a backend", [&] {
     if (const auto name = environment("PLAIT_BACKEND"); name && !wanted) wanted = parse_backend(*name);
@@ -127,6 +112,47 @@ std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOpt
     throw Error(ErrorCode::unsupported,
                 fmt::format("ranks {} and {} share {} device {}: start at most one rank per GPU, or set PLAIT_BACKEND=host", shared->first,
                             shared->second, name_of(*wanted), backend->info().id));
+  return backend;
+}
+
+}  // namespace
+
+void remember_device(const Backend& backend) { device_of_thread(backend.info().backend) = backend.info().ordinal; }
+
+Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& options) {
+  if (options.timeout) bootstrap.set_timeout(*options.timeout);
+  Settings settings{};
+  agree(bootstrap, "creating a communicator", [&] {
+    const std::chrono::duration<double> timeout(environment_seconds("PLAIT_TIMEOUT", 600));
+    settings = {.scratch_bytes = environment_bytes("PLAIT_SCRATCH_BYTES", default_scratch),
+                .work_fifo_bytes = environment_bytes("PLAIT_WORK_FIFO_BYTES", default_work_fifo),
+                .timeout = options.timeout.value_or(std::chrono::duration_cast<std::chrono::nanoseconds>(timeout)),
+                .check_calls = environment_integer("PLAIT_CHECK", 0, 0, 1) == 1,
+                .progress = environment_integer("PLAIT_PROGRESS", 1, 0, 1) == 1,
+                .peer_access = environment_integer("PLAIT_DISABLE_P2P", 0, 0, 1) == 0,
+                .trace = environment("PLAIT_TRACE")};
+    if (settings.trace && !settings.progress)
+      throw Error(ErrorCode::invalid_argument, "PLAIT_TRACE is set, and PLAIT_PROGRESS=0: a trace needs the counters");
+    if (settings.timeout.count() < 0) throw Error(ErrorCode::invalid_argument, "the timeout is negative");
+    if (!WorkRing::is_valid(settings.work_fifo_bytes))
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("PLAIT_WORK_FIFO_BYTES={}: not a power of two from {} to {}", format_bytes(settings.work_fifo_bytes),
+                              format_bytes(WorkRing::least_bytes), format_bytes(WorkRing::most_bytes)));
+    static_cast<void>(log::level());  // an unknown level is an error here and not in the middle of something
+  });
+  require_equal_texts(bootstrap, "version", PLAIT_VERSION);
+  require_equal_texts(bootstrap, "settings",
+                      fmt::format("PLAIT_SCRATCH_BYTES={} PLAIT_WORK_FIFO_BYTES={} PLAIT_TIMEOUT={} PLAIT_CHECK={} PLAIT_DISABLE_P2P={} "
+                                  "PLAIT_ALGO=\"{}\"",
+                                  settings.scratch_bytes, settings.work_fifo_bytes, std::chrono::duration<double>(settings.timeout).count(),
+                                  settings.check_calls, !settings.peer_access, environment("PLAIT_ALGO").value_or("")));
+  bootstrap.set_timeout(settings.timeout);
+  return settings;
+}
+
+std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOptions& options, const Settings& settings) {
+  auto backend = open_chosen(bootstrap, options);
+  if (backend->info().backend != BackendKind::host) choose_memory(bootstrap, backend, settings.peer_access);
   return backend;
 }
 

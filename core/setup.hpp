@@ -13,13 +13,14 @@
 
 namespace plait {
 
-/// Settings from options and environment; but for the last two equal on all ranks once `agree_on_settings` has returned.
+/// Settings from options and environment; but for `progress` and `trace` equal on all ranks once `agree_on_settings` has returned.
 struct Settings {
   std::size_t scratch_bytes;         // PLAIT_SCRATCH_BYTES, default 128 MB
   std::size_t work_fifo_bytes;       // PLAIT_WORK_FIFO_BYTES, default 256 KB, a power of two
   std::chrono::nanoseconds timeout;  // PLAIT_TIMEOUT seconds, default 10 minutes, 0: none
   bool check_calls;                  // PLAIT_CHECK=1: compare every call on the host before it is enqueued
   bool progress;                     // PLAIT_PROGRESS, default 1: blocks count what they start and complete
+  bool peer_access;                  // unless PLAIT_DISABLE_P2P=1: devices use each other's memory, where they reach it
   std::optional<std::string> trace;  // PLAIT_TRACE: the file to write a trace to
 };
 
@@ -28,8 +29,9 @@ struct Settings {
 Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& options);
 
 /// Opens this rank's device. Collective. The backend is `options.backend`, else PLAIT_BACKEND, else a GPU target if every rank has a device
-/// of its own, else the host. Throws the same Error on all ranks if they ask for different backends, share a device, or lack one.
-std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOptions& options);
+/// of its own, else the host. If the devices don't reach each other's memory, or are told not to, symmetric memory lies in host memory.
+/// Throws the same Error on all ranks if they ask for different backends, share a device, or lack one.
+std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOptions& options, const Settings& settings);
 
 /// Later communicators of this thread take the same device by default: one over a part of the ranks numbers them anew. To be called once a
 /// communicator stands.

@@ -4,11 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +17,7 @@
 #include "core/selection.hpp"
 #include "core/work_memory.hpp"
 #include "plait/error.hpp"
+#include "support/forwarding_backend.hpp"
 #include "support/ranks.hpp"
 
 namespace plait::test {
@@ -30,47 +29,27 @@ struct Launched {
 };
 
 /// Notes what an algorithm launches, and runs nothing.
-class Recorder final : public Backend {
+class Recorder final : public ForwardingBackend {
  public:
-  explicit Recorder(std::shared_ptr<Backend> device) : device_(std::move(device)) {}
+  using ForwardingBackend::ForwardingBackend;
   std::vector<Launched> take() { return std::exchange(launched_, {}); }
 
-  const DeviceInfo& info() const noexcept override { return device_->info(); }
-  DeviceUse& use() noexcept override { return device_->use(); }
-  KernelHandle find_kernel(std::string_view family, DataType type) const override { return device_->find_kernel(family, type); }
   void launch(KernelHandle kernel, LaunchShape shape, const void*, std::size_t, const Watch&, NativeStream) override {
     launched_.push_back({kernel, shape});
   }
   void copy(void*, const void*, std::size_t, NativeStream) override {}
   bool captures_spread() const noexcept override { return false; }  // so that nobody asks for a second stream
+  bool is_capturing(NativeStream) override { return false; }
 
-  int bind() override { return 0; }
-  void restore(int) noexcept override {}
-  void* allocate(std::size_t) override { unexpected(); }
-  void deallocate(void*) noexcept override {}
-  void* allocate_pinned(std::size_t bytes) override { return std::calloc(1, bytes); }  // for work
-  void deallocate_pinned(void* pointer) noexcept override { std::free(pointer); }
-  void zero(void*, std::size_t) override { unexpected(); }
-  void peek(std::span<const Piece>, NativeStream) override { unexpected(); }
-  void fill(void*, unsigned char, std::size_t, NativeStream) override { unexpected(); }
-  std::size_t granularity() const noexcept override { return 1; }
-  std::shared_ptr<SymmetricRange> reserve(int, std::size_t, std::uint64_t) override { unexpected(); }
   NativeStream create_stream() override { unexpected(); }
-  void destroy_stream(NativeStream) noexcept override {}
+  void fill(void*, unsigned char, std::size_t, NativeStream) override { unexpected(); }
   void synchronize(NativeStream) override { unexpected(); }
   void synchronize_device() override { unexpected(); }
-  bool is_capturing(NativeStream) override { return false; }
-  std::unique_ptr<Event> create_event(bool timed) override { return device_->create_event(timed); }
-  void begin_capture(NativeStream) override { unexpected(); }
-  std::unique_ptr<Graph> end_capture(NativeStream) override { unexpected(); }
   void host_call(NativeStream, std::function<void()>) override { unexpected(); }
-  double share(KernelHandle kernel, LaunchShape shape) override { return device_->share(kernel, shape); }
-  void load_kernels() override { unexpected(); }
 
  private:
   [[noreturn]] static void unexpected() { throw Error(ErrorCode::backend, "an algorithm does more than launch and copy"); }
 
-  std::shared_ptr<Backend> device_;
   std::vector<Launched> launched_;
 };
 

@@ -218,14 +218,40 @@ struct FlaggedBatch {
   FlaggedWork<72> few;
 };
 
-/// Works on a launch's message, and keeps its block's epoch. `Messages::run(dev, exchange, message, stripe, epoch)` works on one stripe and
-/// says whether it came to its end.
+/// `Body::run<Batch, All>(args...)`, in code for this number of ranks. `Batch`: ranks whose units are polled at once; `All`: that is all of
+/// them.
+template <class Body, class... Args>
+PLAIT_DEVICE auto for_ranks(int ranks, Args&&... args) {
+  switch (ranks) {
+    case 2:
+      return Body::template run<2, true>(args...);
+    case 4:
+      return Body::template run<4, true>(args...);
+    case 8:
+      return Body::template run<8, true>(args...);
+    default:
+      return Body::template run<8, false>(args...);
+  }
+}
+
+/// Works on a launch's message, and keeps its block's epoch.
+template <class Messages>
+struct OneMessage {
+  template <int Batch, bool All, class D>
+  PLAIT_DEVICE static void run(D& dev, const FlaggedArgs& a) {
+    Epoch epoch{a.exchange.epochs[dev.block()]};
+    if (!Messages::template run<Batch, All>(dev, a.exchange, a.message, dev.block(), epoch)) return;
+    dev.sync();  // all threads of the block have read the epoch
+    if (dev.thread() == 0) a.exchange.epochs[dev.block()] = epoch.value;
+  }
+};
+
+/// The work of a launch. `Messages::run<Batch, All>(dev, exchange, message, stripe, epoch)` works on one stripe and says whether it came to
+/// its end. All code of a call is for its number of ranks: where the ways of several numbers meet again to keep the epoch, a call takes
+/// 0.1 us longer (2 H200, 1 MB, 2026-11-21).
 template <class Messages, class D>
 PLAIT_DEVICE void exchange_messages(D& dev, const FlaggedArgs& a) {
-  Epoch epoch{a.exchange.epochs[dev.block()]};
-  if (!Messages::run(dev, a.exchange, a.message, dev.block(), epoch)) return;
-  dev.sync();  // all threads of the block have read the epoch
-  if (dev.thread() == 0) a.exchange.epochs[dev.block()] = epoch.value;
+  for_ranks<OneMessage<Messages>>(a.exchange.ranks, dev, a);
 }
 
 /// The same for many messages: a message begins as a round does within one.
@@ -248,7 +274,7 @@ PLAIT_DEVICE void exchange_messages(D& dev, const FlaggedBatch& a) {
     }
     item.message.send = dev.to_global(item.message.send);
     item.message.recv = dev.to_global(item.message.recv);
-    const bool complete = Messages::run(dev, a.exchange, item.message, block - item.first_block, epoch);
+    const bool complete = for_ranks<Messages>(a.exchange.ranks, dev, a.exchange, item.message, block - item.first_block, epoch);
     // The whole block has finished this message before anybody sends of the next one.
     if (!dev.uniform(dev.all(complete) ? 1u : 0u)) return;
     if constexpr (!D::indexed_arguments) {

@@ -171,7 +171,9 @@ class CopyEngine final : public AllReduceAlgorithm {
   }
 
  protected:
-  Support supports_all_reduce(const Call& call, const Topology&) const override {
+  Support supports_all_reduce(const Call& call, const Topology& topology) const override {
+    // Copies within host memory hold up the thread that asks for them, until the peers have come.
+    if (!topology.peer_access) return Support::no("devices must reach each other's memory");
     return call.symmetric ? Support() : Support::no("both buffers must be in symmetric memory (Communicator::allocate)");
   }
 };

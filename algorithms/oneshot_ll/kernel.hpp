@@ -34,24 +34,8 @@ struct Oneshot {
   using Share = typename Unit::Share;
   using Slot = typename Unit::Slot;
 
-  template <Device D>
-  PLAIT_DEVICE static bool run(D& dev, const FlaggedExchange& a, const FlaggedMessage& message, unsigned stripe, Epoch& epoch) {
-    switch (a.ranks) {
-      case 2:
-        return run_ranks<2, true>(dev, a, message, stripe, epoch);
-      case 4:
-        return run_ranks<4, true>(dev, a, message, stripe, epoch);
-      case 8:
-        return run_ranks<8, true>(dev, a, message, stripe, epoch);
-      default:
-        return run_ranks<8, false>(dev, a, message, stripe, epoch);
-    }
-  }
-
- private:
-  /// `Batch`: ranks whose units are polled at once; `All`: that is all of them.
   template <int Batch, bool All, Device D>
-  PLAIT_DEVICE static bool run_ranks(D& dev, const FlaggedExchange& a, const FlaggedMessage& message, unsigned index, Epoch& epoch) {
+  PLAIT_DEVICE static bool run(D& dev, const FlaggedExchange& a, const FlaggedMessage& message, unsigned index, Epoch& epoch) {
     const Packs<const T, packet_bytes> send(static_cast<const T*>(message.send), message.count);
     const Packs<T, packet_bytes> recv(static_cast<T*>(message.recv), message.count);
     const Units<Unit, T> units(dev.thread());
@@ -78,6 +62,7 @@ struct Oneshot {
     return true;
   }
 
+ private:
   /// `at`: the unit in this rank's lane of every scratch.
   template <int Ranks, Device D>
   PLAIT_DEVICE static void push(D& dev, const FlaggedExchange& a, Epoch epoch, std::uint32_t at, const Share& mine, bool live) {

@@ -33,8 +33,9 @@ using Args = FlaggedArgs;  // lanes 0 .. n - 1 of the layout: units to reduce, b
 template <class T, class Unit, class D>
 class Twoshot {
  public:
+  template <int Batch, bool All>
   PLAIT_DEVICE static bool run(D& dev, const FlaggedExchange& a, const FlaggedMessage& message, unsigned stripe, Epoch& epoch) {
-    return Twoshot(dev, a, message, epoch).run(message.stripes.at(stripe));
+    return Twoshot(dev, a, message, epoch).template exchange<Batch, All>(message.stripes.at(stripe));
   }
 
  private:
@@ -46,19 +47,6 @@ class Twoshot {
         units_(dev.thread()),
         reducer_(a.reduction),
         epoch_(epoch) {}
-
-  PLAIT_DEVICE bool run(Range stripe) {
-    switch (a_.ranks) {
-      case 2:
-        return run_ranks<2, true>(stripe);
-      case 4:
-        return run_ranks<4, true>(stripe);
-      case 8:
-        return run_ranks<8, true>(stripe);
-      default:
-        return run_ranks<8, false>(stripe);
-    }
-  }
 
   using Share = typename Unit::Share;
   using Slot = typename Unit::Slot;
@@ -77,9 +65,8 @@ class Twoshot {
     PLAIT_DEVICE std::size_t unit(int slice, std::uint32_t i) const { return begin + offset(slice, i); }
   };
 
-  /// `Batch`: ranks whose units are polled at once; `All`: that is all of them.
   template <int Batch, bool All>
-  PLAIT_DEVICE bool run_ranks(Range stripe) {
+  PLAIT_DEVICE bool exchange(Range stripe) {
     const auto n = static_cast<std::uint32_t>(All ? Batch : a_.ranks);
     const std::uint32_t most = a_.layout.slots * n;
     const unsigned first = units_.first(dev_.thread()), step = units_.step(dev_.threads());

@@ -98,8 +98,9 @@ class CudaBackend final : public gpu::GpuBackend<Runtime> {
  public:
   explicit CudaBackend(int ordinal) : GpuBackend(describe(ordinal)) {}
 
-  std::size_t granularity() const noexcept override { return range_granularity(info().ordinal); }
-  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t) override {
+ private:
+  std::size_t device_granularity() const noexcept override { return range_granularity(info().ordinal); }
+  std::shared_ptr<SymmetricRange> reserve_on_device(int ranks, std::size_t bytes) override {
     return make_range(ranks, bytes, info().ordinal);
   }
 };

@@ -27,6 +27,7 @@ struct Runtime : Target {
 
   static constexpr unsigned event_default = cudaEventDefault, event_disable_timing = cudaEventDisableTiming;
   static constexpr unsigned host_portable_and_mapped = cudaHostAllocPortable | cudaHostAllocMapped;
+  static constexpr unsigned register_portable_and_mapped = cudaHostRegisterPortable | cudaHostRegisterMapped;
   static constexpr unsigned stream_non_blocking = cudaStreamNonBlocking;
   static constexpr auto copy_any = cudaMemcpyDefault;
   static constexpr auto not_capturing = cudaStreamCaptureStatusNone;
@@ -40,6 +41,10 @@ struct Runtime : Target {
   static constexpr gpu::RuntimeCall free{"cudaFree", cudaFree};
   static constexpr gpu::RuntimeCall host_allocate{"cudaHostAlloc", cudaHostAlloc};
   static constexpr gpu::RuntimeCall host_free{"cudaFreeHost", cudaFreeHost};
+  static constexpr gpu::RuntimeCall host_register{"cudaHostRegister", cudaHostRegister};
+  static constexpr gpu::RuntimeCall host_unregister{"cudaHostUnregister", cudaHostUnregister};
+  static constexpr gpu::RuntimeCall<Status, void**, void*, unsigned> host_device_pointer{"cudaHostGetDevicePointer",
+                                                                                         cudaHostGetDevicePointer};
   static constexpr gpu::RuntimeCall copy{"cudaMemcpyAsync", cudaMemcpyAsync};
   static constexpr gpu::RuntimeCall fill{"cudaMemsetAsync", cudaMemsetAsync};
   static constexpr gpu::RuntimeCall stream_create{"cudaStreamCreateWithFlags", cudaStreamCreateWithFlags};

@@ -14,6 +14,7 @@
 #include "backends/backend.hpp"
 #include "backends/gpu/beside.hpp"
 #include "backends/gpu/gpu_kernels.hpp"
+#include "backends/gpu/registered_range.hpp"
 #include "backends/gpu/runtime_call.hpp"
 #include "backends/kernel_table.hpp"
 
@@ -114,6 +115,24 @@ class GpuBackend : public Backend {
     synchronize(stream);
   }
 
+  std::size_t granularity() const noexcept override { return info_.facts.peer_access ? device_granularity() : host::HostRange::page; }
+  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token) override {
+    return info_.facts.peer_access ? reserve_on_device(ranks, bytes) : host::shared_range<RegisteredRange<Runtime>>(ranks, bytes, token);
+  }
+  void use_host_memory() override {
+    DeviceFacts& facts = info_.facts;
+    facts.peer_access = false;
+    // A bus may take wide accesses apart.
+    facts.wide_packets = false;
+    facts.line_threads = facts.bulk_threads = 0;
+    // PCIe of the fifth generation, docs/tuning.md.
+    facts.hop_us = 2;
+    facts.signal_us = 4;
+    facts.link_bandwidth = facts.push_bandwidth = 40e3;
+    facts.packet_bandwidth = 20e3;
+    facts.copy_bandwidth = 20e3;
+  }
+
   NativeStream create_stream() override {
     Stream stream = nullptr;
     Runtime::stream_create(&stream, Runtime::stream_non_blocking);
@@ -160,6 +179,11 @@ class GpuBackend : public Backend {
       check(kernel.load(), fmt::format("loading kernel {} for {}", key.first, name_of(key.second)).c_str());
     });
   }
+
+ protected:
+  // Symmetric memory on the device: what the target has for that.
+  virtual std::size_t device_granularity() const noexcept = 0;
+  virtual std::shared_ptr<SymmetricRange> reserve_on_device(int ranks, std::size_t bytes) = 0;
 
  private:
   static Stream at(NativeStream stream) { return static_cast<Stream>(stream); }

@@ -78,8 +78,9 @@ class HipBackend final : public gpu::GpuBackend<Runtime> {
  public:
   explicit HipBackend(int ordinal) : GpuBackend(describe(ordinal)) {}
 
-  std::size_t granularity() const noexcept override { return hip::granularity; }
-  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t) override {
+ private:
+  std::size_t device_granularity() const noexcept override { return hip::granularity; }
+  std::shared_ptr<SymmetricRange> reserve_on_device(int ranks, std::size_t bytes) override {
     return make_range(ranks, bytes, info().ordinal);
   }
 };

@@ -28,6 +28,7 @@ struct Runtime : Target {
   static constexpr unsigned event_default = hipEventDefault, event_disable_timing = hipEventDisableTiming;
   // Coherent whatever HIP_HOST_COHERENT says: kernels write diagnostics that the host reads while they run.
   static constexpr unsigned host_portable_and_mapped = hipHostMallocPortable | hipHostMallocMapped | hipHostMallocCoherent;
+  static constexpr unsigned register_portable_and_mapped = hipHostRegisterPortable | hipHostRegisterMapped;  // coherent, too
   static constexpr unsigned stream_non_blocking = hipStreamNonBlocking;
   static constexpr auto copy_any = hipMemcpyDefault;
   static constexpr auto not_capturing = hipStreamCaptureStatusNone;
@@ -41,6 +42,10 @@ struct Runtime : Target {
   static constexpr gpu::RuntimeCall free{"hipFree", hipFree};
   static constexpr gpu::RuntimeCall<Status, void**, std::size_t, unsigned> host_allocate{"hipHostMalloc", hipHostMalloc};
   static constexpr gpu::RuntimeCall host_free{"hipHostFree", hipHostFree};
+  static constexpr gpu::RuntimeCall host_register{"hipHostRegister", hipHostRegister};
+  static constexpr gpu::RuntimeCall host_unregister{"hipHostUnregister", hipHostUnregister};
+  static constexpr gpu::RuntimeCall<Status, void**, void*, unsigned> host_device_pointer{"hipHostGetDevicePointer",
+                                                                                         hipHostGetDevicePointer};
   static constexpr gpu::RuntimeCall copy{"hipMemcpyAsync", hipMemcpyAsync};
   static constexpr gpu::RuntimeCall fill{"hipMemsetAsync", hipMemsetAsync};
   static constexpr gpu::RuntimeCall stream_create{"hipStreamCreateWithFlags", hipStreamCreateWithFlags};

@@ -1,11 +1,8 @@
 // The host target: ranks are processes or threads, memory is shared through nameless files, kernels run on CPU threads.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/sysinfo.h>
 
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +12,7 @@
 #include "backends/backend.hpp"
 #include "backends/host/host_kernels.hpp"
 #include "backends/host/host_pool.hpp"
+#include "backends/host/host_range.hpp"
 #include "backends/host/host_stream.hpp"
 #include "plait/error.hpp"
 
@@ -28,60 +26,6 @@ KernelTable<host::HostKernel>& KernelTable<host::HostKernel>::instance() {
 
 namespace plait::host {
 namespace {
-
-[[noreturn]] void fail(const char* call, std::size_t bytes) {
-  const int error = errno;
-  throw Error(error == ENOMEM || error == ENOSPC ? ErrorCode::out_of_memory : ErrorCode::backend,
-              fmt::format("{} of {} bytes of shared memory: {}", call, bytes, std::strerror(error)));
-}
-
-/// One range of a process for one symmetric allocation. Ranks of the same process share it.
-class HostRange final : public SymmetricRange {
- public:
-  HostRange(int ranks, std::size_t bytes) : stride_(bytes), mapped_(static_cast<std::size_t>(ranks)) {
-    void* base = mmap(nullptr, size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (base == MAP_FAILED) fail("reserving addresses", size());
-    base_ = static_cast<std::byte*>(base);
-  }
-  ~HostRange() override { munmap(base_, size()); }
-  HostRange(const HostRange&) = delete;
-  HostRange& operator=(const HostRange&) = delete;
-
-  std::byte* address(int rank) const noexcept override { return base_ + static_cast<std::size_t>(rank) * stride_; }
-  WindowView view(int rank) const noexcept override {
-    return {.own = address(rank), .stride = static_cast<std::ptrdiff_t>(stride_), .distances = nullptr, .rank = rank};
-  }
-
-  UniqueFd create_local(int rank) override {
-    UniqueFd file(memfd_create("plait", MFD_CLOEXEC));
-    if (!file.valid()) fail("memfd_create", stride_);
-    // Reserve the pages now: running out later would be a SIGBUS in the middle of a kernel.
-    int status = 0;
-    do status = fallocate(file.get(), 0, 0, static_cast<off_t>(stride_));
-    while (status != 0 && errno == EINTR);
-    if (status != 0) fail("fallocate", stride_);
-    map(rank, file.get());
-    return file;
-  }
-
-  void import_peer(int rank, UniqueFd descriptor) override { map(rank, descriptor.get()); }
-
- private:
-  std::size_t size() const { return stride_ * mapped_.size(); }
-
-  void map(int rank, int file) {
-    const std::lock_guard lock(mutex_);
-    const auto slot = static_cast<std::size_t>(rank);
-    if (mapped_[slot]) return;  // another rank of this process has done it
-    if (mmap(base_ + slot * stride_, stride_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED) fail("mmap", stride_);
-    mapped_[slot] = true;
-  }
-
-  std::mutex mutex_;
-  std::size_t stride_;
-  std::byte* base_ = nullptr;
-  std::vector<bool> mapped_;
-};
 
 HostStream& resolve(NativeStream stream, HostStream& fallback) { return stream == nullptr ? fallback : *static_cast<HostStream*>(stream); }
 
@@ -145,19 +89,6 @@ class HostEvent final : public Event {
   std::uint64_t recorded_ = 0;
 };
 
-/// Ranges of this process by token, so that ranks that are threads find the one that another made.
-std::shared_ptr<SymmetricRange> shared_range(int ranks, std::size_t bytes, std::uint64_t token) {
-  static std::mutex mutex;
-  static std::map<std::uint64_t, std::weak_ptr<HostRange>> ranges;
-  const std::lock_guard lock(mutex);
-  std::erase_if(ranges, [](const auto& entry) { return entry.second.expired(); });
-  if (auto range = ranges[token].lock()) return range;
-  auto range = std::make_shared<HostRange>(ranks, bytes);
-  ranges[token] = range;
-  return range;
-}
-
-constexpr std::size_t page = 4096;
 constexpr std::size_t line = 64;
 
 class HostBackend final : public Backend {
@@ -227,10 +158,11 @@ class HostBackend final : public Backend {
         static_cast<std::uint64_t*>(piece.to)[i] =
             std::atomic_ref(const_cast<std::uint64_t*>(static_cast<const std::uint64_t*>(piece.from))[i]).load(std::memory_order_relaxed);
   }
-  std::size_t granularity() const noexcept override { return page; }
+  std::size_t granularity() const noexcept override { return HostRange::page; }
   std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token) override {
-    return shared_range(ranks, (bytes + page - 1) / page * page, token);
+    return shared_range<HostRange>(ranks, bytes, token);
   }
+  void use_host_memory() noexcept override {}
 
   NativeStream create_stream() override {
     auto stream = std::make_unique<HostStream>();

@@ -40,8 +40,8 @@ class Communicator {
   /// One rank per process of `comm`, which is duplicated. Collective. See `make_mpi_bootstrap`, `CommunicatorOptions`.
   static Communicator from_mpi(MPI_Comm comm, const CommunicatorOptions& options = {});
   /// Over any bootstrap. Collective. The rank's device is the thread's current one afterwards; no other call changes that.
-  /// Throws the same `Error` on all ranks if they disagree on settings, span several nodes, share a GPU
-  /// or can't reach each other's memory.
+  /// Throws the same `Error` on all ranks if they disagree on settings, span several nodes or share a GPU. GPUs
+  /// that can't reach each other's memory work by way of host memory, slower.
   static Communicator create(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorOptions& options = {});
 
   /// The ranks that pass the same `color` form a new communicator, ordered by `key`, then by rank, on the devices that they have here and

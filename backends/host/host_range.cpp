@@ -1,0 +1,53 @@
+#include "backends/host/host_range.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "plait/error.hpp"
+
+namespace plait::host {
+namespace {
+
+[[noreturn]] void fail(const char* call, std::size_t bytes) {
+  const int error = errno;
+  throw Error(error == ENOMEM || error == ENOSPC ? ErrorCode::out_of_memory : ErrorCode::backend,
+              fmt::format("{} of {} bytes of shared memory: {}", call, bytes, std::strerror(error)));
+}
+
+}  // namespace
+
+HostRange::HostRange(int ranks, std::size_t bytes)
+    : stride_((bytes + page - 1) / page * page), is_mapped_(static_cast<std::size_t>(ranks)) {
+  void* base = mmap(nullptr, size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) fail("reserving addresses", size());
+  base_ = static_cast<std::byte*>(base);
+}
+
+HostRange::~HostRange() { munmap(base_, size()); }
+
+UniqueFd HostRange::create_local(int rank) {
+  UniqueFd file(memfd_create("plait", MFD_CLOEXEC));
+  if (!file.valid()) fail("memfd_create", stride_);
+  // Reserve the pages now: running out later would be a SIGBUS in the middle of a kernel.
+  int status = 0;
+  do status = fallocate(file.get(), 0, 0, static_cast<off_t>(stride_));
+  while (status != 0 && errno == EINTR);
+  if (status != 0) fail("fallocate", stride_);
+  map(rank, file.get());
+  return file;
+}
+
+void HostRange::map(int rank, int file) {
+  const std::lock_guard lock(mutex_);
+  const auto slot = static_cast<std::size_t>(rank);
+  if (is_mapped_[slot]) return;  // another rank of this process has done it
+  if (mmap(address(rank), stride_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED) fail("mmap", stride_);
+  is_mapped_[slot] = true;
+  mapped(rank);
+}
+
+}  // namespace plait::host

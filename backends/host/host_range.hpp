@@ -1,0 +1,61 @@
+// Symmetric memory that lies in host memory: what ranks on CPUs use, and GPUs that can't reach each other's memory.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "backends/backend.hpp"
+
+namespace plait::host {
+
+/// One range of a process for one symmetric allocation. Ranks of the same process share it. Each rank's part is a nameless file, so nothing
+/// is left behind by a process that is killed.
+class HostRange : public SymmetricRange {
+ public:
+  static constexpr std::size_t page = 4096;
+
+  /// `bytes` are rounded up to whole pages.
+  HostRange(int ranks, std::size_t bytes);
+  ~HostRange() override;
+  HostRange(const HostRange&) = delete;
+  HostRange& operator=(const HostRange&) = delete;
+
+  std::byte* address(int rank) const noexcept override { return base_ + static_cast<std::size_t>(rank) * stride_; }
+  WindowView view(int rank) const noexcept override {
+    return {.own = address(rank), .stride = static_cast<std::ptrdiff_t>(stride_), .distances = nullptr, .rank = rank};
+  }
+  UniqueFd create_local(int rank) override;
+  void import_peer(int rank, UniqueFd descriptor) override { map(rank, descriptor.get()); }
+
+ protected:
+  std::size_t stride() const noexcept { return stride_; }
+  /// Called once for every rank's part, when it has been mapped; one call at a time.
+  virtual void mapped(int) {}
+
+ private:
+  std::size_t size() const noexcept { return stride_ * is_mapped_.size(); }
+  void map(int rank, int file);
+
+  std::mutex mutex_;
+  std::size_t stride_;
+  std::byte* base_ = nullptr;
+  std::vector<bool> is_mapped_;
+};
+
+/// The range of this process for `token`: ranks that are threads find the one that another made.
+template <class Range>
+std::shared_ptr<SymmetricRange> shared_range(int ranks, std::size_t bytes, std::uint64_t token) {
+  static std::mutex mutex;
+  static std::map<std::uint64_t, std::weak_ptr<Range>> ranges;
+  const std::lock_guard lock(mutex);
+  std::erase_if(ranges, [](const auto& entry) { return entry.second.expired(); });
+  if (auto range = ranges[token].lock()) return range;
+  auto range = std::make_shared<Range>(ranks, bytes);
+  ranges[token] = range;
+  return range;
+}
+
+}  // namespace plait::host

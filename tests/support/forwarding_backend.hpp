@@ -1,0 +1,57 @@
+// A target in front of another one, for tests that want it to differ in something.
+#pragma once
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "backends/backend.hpp"
+
+namespace plait::test {
+
+/// Does everything as `target` does.
+class ForwardingBackend : public Backend {
+ public:
+  explicit ForwardingBackend(std::shared_ptr<Backend> target) : target_(std::move(target)) {}
+
+  const DeviceInfo& info() const noexcept override { return target_->info(); }
+  DeviceUse& use() noexcept override { return target_->use(); }
+  int bind() override { return target_->bind(); }
+  void restore(int previous) noexcept override { target_->restore(previous); }
+  void* allocate(std::size_t bytes) override { return target_->allocate(bytes); }
+  void deallocate(void* pointer) noexcept override { target_->deallocate(pointer); }
+  void* allocate_pinned(std::size_t bytes) override { return target_->allocate_pinned(bytes); }
+  void deallocate_pinned(void* pointer) noexcept override { target_->deallocate_pinned(pointer); }
+  void copy(void* to, const void* from, std::size_t bytes, NativeStream stream) override { target_->copy(to, from, bytes, stream); }
+  void fill(void* to, unsigned char value, std::size_t bytes, NativeStream stream) override { target_->fill(to, value, bytes, stream); }
+  void zero(void* to, std::size_t bytes) override { target_->zero(to, bytes); }
+  void peek(std::span<const Piece> pieces, NativeStream stream) override { target_->peek(pieces, stream); }
+  std::size_t granularity() const noexcept override { return target_->granularity(); }
+  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token) override {
+    return target_->reserve(ranks, bytes, token);
+  }
+  void use_host_memory() override { target_->use_host_memory(); }
+  NativeStream create_stream() override { return target_->create_stream(); }
+  void destroy_stream(NativeStream stream) noexcept override { target_->destroy_stream(stream); }
+  void synchronize(NativeStream stream) override { target_->synchronize(stream); }
+  void synchronize_device() override { target_->synchronize_device(); }
+  bool is_capturing(NativeStream stream) override { return target_->is_capturing(stream); }
+  bool captures_spread() const noexcept override { return target_->captures_spread(); }
+  std::unique_ptr<Event> create_event(bool timed) override { return target_->create_event(timed); }
+  void begin_capture(NativeStream stream) override { target_->begin_capture(stream); }
+  std::unique_ptr<Graph> end_capture(NativeStream stream) override { return target_->end_capture(stream); }
+  void host_call(NativeStream stream, std::function<void()> function) override { target_->host_call(stream, std::move(function)); }
+  KernelHandle find_kernel(std::string_view family, DataType type) const override { return target_->find_kernel(family, type); }
+  void launch(KernelHandle kernel, LaunchShape shape, const void* args, std::size_t bytes, const Watch& watch,
+              NativeStream stream) override {
+    target_->launch(kernel, shape, args, bytes, watch, stream);
+  }
+  double share(KernelHandle kernel, LaunchShape shape) override { return target_->share(kernel, shape); }
+  void load_kernels() override { target_->load_kernels(); }
+
+ private:
+  std::shared_ptr<Backend> target_;
+};
+
+}  // namespace plait::test
