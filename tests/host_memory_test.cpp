@@ -91,7 +91,8 @@ void expect_sums(Communicator& comm, const std::string& algorithm, bool symmetri
   }
   for (std::size_t i = 0; i < count; ++i) from[i] = static_cast<float>(i % 100 + static_cast<std::size_t>(comm.rank()));
   CallOptions options;
-  if (!algorithm.empty()) options.algorithm = algorithm;
+  options.algorithm = algorithm;
+  options.threads = 8;  // on CPUs after all
   const Stream stream = comm.create_stream();
   comm.all_reduce(from, to, count, DataType::f32, ReduceOp::sum, stream, options);
   comm.synchronize(stream);
