@@ -27,7 +27,7 @@ struct Runtime : Target {
 
   static constexpr unsigned event_default = cudaEventDefault, event_disable_timing = cudaEventDisableTiming;
   static constexpr unsigned host_portable_and_mapped = cudaHostAllocPortable | cudaHostAllocMapped;
-  static constexpr unsigned register_portable_and_mapped = cudaHostRegisterPortable | cudaHostRegisterMapped;
+  static constexpr unsigned register_mapped = cudaHostRegisterMapped;
   static constexpr unsigned stream_non_blocking = cudaStreamNonBlocking;
   static constexpr auto copy_any = cudaMemcpyDefault;
   static constexpr auto not_capturing = cudaStreamCaptureStatusNone;

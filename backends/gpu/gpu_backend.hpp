@@ -116,8 +116,9 @@ class GpuBackend : public Backend {
   }
 
   std::size_t granularity() const noexcept override { return info_.facts.peer_access ? device_granularity() : host::HostRange::page; }
-  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token) override {
-    return info_.facts.peer_access ? reserve_on_device(ranks, bytes) : host::shared_range<RegisteredRange<Runtime>>(ranks, bytes, token);
+  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t) override {
+    if (info_.facts.peer_access) return reserve_on_device(ranks, bytes);
+    return std::make_shared<RegisteredRange<Runtime>>(ranks, bytes);
   }
   void use_host_memory() override {
     DeviceFacts& facts = info_.facts;
@@ -125,12 +126,13 @@ class GpuBackend : public Backend {
     // A bus may take wide accesses apart.
     facts.wide_packets = false;
     facts.line_threads = facts.bulk_threads = 0;
-    // PCIe of the fifth generation, docs/tuning.md.
+    // H200, PCIe of the fifth generation: docs/tuning.md.
     facts.hop_us = 2;
     facts.signal_us = 4;
-    facts.link_bandwidth = facts.push_bandwidth = 40e3;
-    facts.packet_bandwidth = 20e3;
-    facts.copy_bandwidth = 20e3;
+    facts.link_bandwidth = 40e3;
+    facts.push_bandwidth = 28e3;
+    facts.packet_bandwidth = 16e3;
+    facts.copy_bandwidth = 16e3;  // not used: copy_engine wants peer access
   }
 
   NativeStream create_stream() override {

@@ -11,9 +11,10 @@
 
 namespace plait::gpu {
 
-/// Every rank's part is pinned by every process, and has the address that the host knows it by on all its devices. Signals and packets work
-/// in it as they do between devices: neither needs more of memory than that loads and stores of 8 aligned bytes are whole, and that what
-/// was released at system scope is seen by who acquires it.
+/// Every rank has a mapping of its own, pinned for its device alone, also where ranks are threads of one process: letting go of it waits
+/// for that device, and must not wait for one whose kernel may be waiting for this rank. The device knows it by the host's addresses.
+/// Signals and packets work in it as they do between devices: neither needs more of memory than that loads and stores of 8 aligned bytes
+/// are whole, and that what was released at system scope is seen by who acquires it.
 template <class Runtime>
 class RegisteredRange final : public host::HostRange {
  public:
@@ -25,7 +26,7 @@ class RegisteredRange final : public host::HostRange {
  private:
   void mapped(int rank) override {
     const BesideCaptures<Runtime> beside;
-    Runtime::host_register(address(rank), stride(), Runtime::register_portable_and_mapped);
+    Runtime::host_register(address(rank), stride(), Runtime::register_mapped);
     registered_.push_back(rank);
     void* device = nullptr;
     Runtime::host_device_pointer(&device, address(rank), 0);

@@ -28,7 +28,7 @@ struct Runtime : Target {
   static constexpr unsigned event_default = hipEventDefault, event_disable_timing = hipEventDisableTiming;
   // Coherent whatever HIP_HOST_COHERENT says: kernels write diagnostics that the host reads while they run.
   static constexpr unsigned host_portable_and_mapped = hipHostMallocPortable | hipHostMallocMapped | hipHostMallocCoherent;
-  static constexpr unsigned register_portable_and_mapped = hipHostRegisterPortable | hipHostRegisterMapped;  // coherent, too
+  static constexpr unsigned register_mapped = hipHostRegisterMapped;  // coherent, too
   static constexpr unsigned stream_non_blocking = hipStreamNonBlocking;
   static constexpr auto copy_any = hipMemcpyDefault;
   static constexpr auto not_capturing = hipStreamCaptureStatusNone;

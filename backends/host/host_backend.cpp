@@ -160,7 +160,7 @@ class HostBackend final : public Backend {
   }
   std::size_t granularity() const noexcept override { return HostRange::page; }
   std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token) override {
-    return shared_range<HostRange>(ranks, bytes, token);
+    return shared_range(ranks, bytes, token);
   }
   void use_host_memory() noexcept override {}
 

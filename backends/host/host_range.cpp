@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <map>
 
 #include "plait/error.hpp"
 
@@ -48,6 +49,17 @@ void HostRange::map(int rank, int file) {
   if (mmap(address(rank), stride_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED) fail("mmap", stride_);
   is_mapped_[slot] = true;
   mapped(rank);
+}
+
+std::shared_ptr<SymmetricRange> shared_range(int ranks, std::size_t bytes, std::uint64_t token) {
+  static std::mutex mutex;
+  static std::map<std::uint64_t, std::weak_ptr<SymmetricRange>> ranges;
+  const std::lock_guard lock(mutex);
+  std::erase_if(ranges, [](const auto& entry) { return entry.second.expired(); });
+  if (auto range = ranges[token].lock()) return range;
+  auto range = std::make_shared<HostRange>(ranks, bytes);
+  ranges[token] = range;
+  return range;
 }
 
 }  // namespace plait::host

@@ -2,7 +2,6 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -11,8 +10,8 @@
 
 namespace plait::host {
 
-/// One range of a process for one symmetric allocation. Ranks of the same process share it. Each rank's part is a nameless file, so nothing
-/// is left behind by a process that is killed.
+/// All ranks' parts of one symmetric allocation, one behind the other. Ranks of a process may share one. Each part is a nameless file, so
+/// nothing is left behind by a process that is killed.
 class HostRange : public SymmetricRange {
  public:
   static constexpr std::size_t page = 4096;
@@ -46,16 +45,6 @@ class HostRange : public SymmetricRange {
 };
 
 /// The range of this process for `token`: ranks that are threads find the one that another made.
-template <class Range>
-std::shared_ptr<SymmetricRange> shared_range(int ranks, std::size_t bytes, std::uint64_t token) {
-  static std::mutex mutex;
-  static std::map<std::uint64_t, std::weak_ptr<Range>> ranges;
-  const std::lock_guard lock(mutex);
-  std::erase_if(ranges, [](const auto& entry) { return entry.second.expired(); });
-  if (auto range = ranges[token].lock()) return range;
-  auto range = std::make_shared<Range>(ranks, bytes);
-  ranges[token] = range;
-  return range;
-}
+std::shared_ptr<SymmetricRange> shared_range(int ranks, std::size_t bytes, std::uint64_t token);
 
 }  // namespace plait::host

@@ -10,6 +10,7 @@
 #include <future>
 #include <stdexcept>
 
+#include "core/environment.hpp"
 #include "support/ranks.hpp"
 
 namespace plait::test {
@@ -152,7 +153,11 @@ std::vector<std::size_t> odd_counts() { return {0, 1, 2, 3, 7, 8, 15, 16, 17, 31
 
 std::vector<std::string> all_reduce_algorithms() {
   // On a thread of its own: opening a device makes it the thread's current one, and this may be asked in the middle of a rank's work.
-  static const DeviceFacts facts = std::async(std::launch::async, [] { return open_backend(target(), 0)->info().facts; }).get();
+  static const DeviceFacts facts = std::async(std::launch::async, [] {
+                                     const auto backend = open_backend(target(), 0);
+                                     if (environment_integer("PLAIT_DISABLE_P2P", 0, 0, 1) == 1) backend->use_host_memory();
+                                     return backend->info().facts;
+                                   }).get();
   Topology topology{facts};
   topology.backend = target();
   topology.ranks = 2;
