@@ -96,9 +96,9 @@ void expect_sums(Communicator& comm, const std::string& algorithm, bool symmetri
   const Stream stream = comm.create_stream();
   comm.all_reduce(from, to, count, DataType::f32, ReduceOp::sum, stream, options);
   comm.synchronize(stream);
-  const auto n = static_cast<std::size_t>(comm.size());
+  const auto n = static_cast<std::size_t>(comm.size()), ranks = n * (n - 1) / 2;  // the sum of their numbers
   std::size_t wrong = 0;
-  for (std::size_t i = 0; i < count; ++i) wrong += to[i] != static_cast<float>(n * (i % 100) + n * (n - 1) / 2);
+  for (std::size_t i = 0; i < count; ++i) wrong += to[i] != static_cast<float>(n * (i % 100) + ranks);
   EXPECT_EQ(wrong, 0u) << algorithm << (symmetric ? ", symmetric" : ", ordinary");
 }
 
