@@ -179,12 +179,13 @@ class Algorithm {
   virtual void enqueue_batch(std::span<const BatchedCall> calls, LaunchContext& context) const;
 };
 
-/// The algorithms of this process, in order of name. Registration happens before `main` or when a plug-in loads.
+/// The algorithms of this process, in order of name, then of collective. Registration happens before `main` or when a plug-in loads.
 class Registry {
  public:
   static Registry& instance();
-  void add(std::unique_ptr<Algorithm> algorithm);  // throws Error(invalid_argument) if the name is taken
-  const Algorithm* find(std::string_view name) const;
+  /// Throws Error(invalid_argument) if the collective has an algorithm of that name. Algorithms of several collectives may share one.
+  void add(std::unique_ptr<Algorithm> algorithm);
+  const Algorithm* find(std::string_view name, Collective collective = Collective::all_reduce) const;
   std::span<const std::unique_ptr<Algorithm>> all() const { return algorithms_; }
   /// "oneshot_ll, ring, ...", for messages.
   std::string names(Collective collective) const;

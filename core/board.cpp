@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "core/collectives.hpp"
 #include "symm_mem/agreement.hpp"
 #include "symm_mem/window.hpp"
 
@@ -55,7 +56,7 @@ std::uint64_t process_space() {
 }
 bool exists(pid_t process) { return kill(process, 0) == 0 || errno == EPERM; }
 
-constexpr int symmetric_bit = 40, in_place_bit = 41;
+constexpr int symmetric_bit = 40, in_place_bit = 41, root_bit = 44;
 
 /// Texts in pages are short arrays of atomic characters, ended by a zero.
 template <std::size_t Size>
@@ -95,7 +96,8 @@ Board::Board(Bootstrap& bootstrap) : rank_(bootstrap.rank()) {
 }
 
 Signature Signature::of(const Call& call, std::size_t algorithm, LaunchShape shape) {
-  const auto place = std::uint64_t{call.symmetric} << symmetric_bit | std::uint64_t{call.in_place} << in_place_bit;
+  const auto place = std::uint64_t{call.symmetric} << symmetric_bit | std::uint64_t{call.in_place} << in_place_bit |
+                     static_cast<std::uint64_t>(call.root) << root_bit;
   return {.count = call.count,
           .facts = static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.type) << 8 |
                    static_cast<std::uint64_t>(call.op) << 16 | static_cast<std::uint64_t>(algorithm) << 24 | place,
@@ -106,8 +108,10 @@ std::string Signature::describe(const std::vector<std::string>& algorithms) cons
   const char* const memory = (facts >> symmetric_bit & 1) == 0  ? ""
                              : (facts >> in_place_bit & 1) == 0 ? ", in symmetric memory"
                                                                 : ", in place in symmetric memory";
-  return fmt::format("{} of {} {} elements, {}{}, by {}", name_of(collective()), count, name_of(type()), name_of(op()), memory,
-                     algorithm() < algorithms.size() ? algorithms[algorithm()] : "an unknown algorithm");
+  const CollectiveFacts what = facts_of(collective());
+  return fmt::format("{} of {} {} elements{}{}{}, by {}", name_of(collective()), count, name_of(type()),
+                     what.reduces ? fmt::format(", {}", name_of(op())) : "", what.rooted ? fmt::format(", root {}", facts >> root_bit) : "",
+                     memory, algorithm() < algorithms.size() ? algorithms[algorithm()] : "an unknown algorithm");
 }
 
 Board::Page& Board::page(int rank) const { return *reinterpret_cast<Page*>(range_->address(rank)); }

@@ -6,7 +6,9 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <string>
 
+#include "core/collectives.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
@@ -24,29 +26,39 @@ void check_pointer(const Call& call, const void* pointer, const char* name, int 
 
 }  // namespace
 
-void check_call(const Call& call, const Buffers& buffers, int rank) {
+void check_call(const Call& call, const Buffers& buffers, int rank, int ranks) {
   if (!is_valid(call.type)) refuse(call, rank, fmt::format("{} is no data type", static_cast<int>(call.type)));
   if (!is_valid(call.op)) refuse(call, rank, fmt::format("{} is no operation", static_cast<int>(call.op)));
   if (call.op == ReduceOp::premul_sum && !is_float(call.type))
     refuse(call, rank, fmt::format("premul_sum needs a floating-point type, not {}", name_of(call.type)), ErrorCode::unsupported);
+  const CollectiveFacts facts = facts_of(call.collective);
+  if (facts.rooted && (call.root < 0 || call.root >= ranks))
+    refuse(call, rank, fmt::format("root {} is none of the ranks 0 to {}", call.root, ranks - 1));
   if (call.count == 0) return;
   // Kernels compute with byte offsets of twice the message; a quarter of the address space is beyond any memory.
-  if (call.count > std::numeric_limits<std::size_t>::max() / 4 / size_of(call.type))
+  if (call.count > std::numeric_limits<std::size_t>::max() / 4 / size_of(call.type) / static_cast<unsigned>(call.parts))
     refuse(call, rank, fmt::format("count {} of {} overflows", call.count, name_of(call.type)));
-  check_pointer(call, buffers.send, "send", rank);
-  check_pointer(call, buffers.recv, "recv", rank);
+  const bool sends = has(facts.send, call, rank), receives = has(facts.recv, call, rank);
+  if (sends) check_pointer(call, buffers.send, "send", rank);
+  if (receives) check_pointer(call, buffers.recv, "recv", rank);
+  if (!sends || !receives) return;
   const auto send = reinterpret_cast<std::uintptr_t>(buffers.send), recv = reinterpret_cast<std::uintptr_t>(buffers.recv);
-  if (send != recv && send < recv + call.bytes() && recv < send + call.bytes())
-    refuse(call, rank,
-           fmt::format("send = {} and recv = {} overlap over {} bytes: pass equal or disjoint buffers", buffers.send, buffers.recv,
-                       call.bytes()));
+  const bool overlap = send < recv + recv_bytes(call) && recv < send + send_bytes(call);
+  const std::ptrdiff_t in_place = in_place_distance(call, rank);
+  if (!overlap || recv - send == static_cast<std::uintptr_t>(in_place)) return;
+  refuse(call, rank,
+         fmt::format("send = {}, {} bytes, and recv = {}, {} bytes, overlap: pass disjoint buffers, or in place {}", buffers.send,
+                     send_bytes(call), buffers.recv, recv_bytes(call),
+                     in_place == 0  ? "the same"
+                     : in_place > 0 ? "recv as block " + std::to_string(rank) + " of send"
+                                    : "send as block " + std::to_string(rank) + " of recv"));
 }
 
 void check_agreement(Bootstrap& bootstrap, const Call& call, const CallOptions& options, const std::string& places) {
   std::array<char, 256> text{};
-  fmt::format_to_n(text.data(), text.size() - 1, "{} of {} {} elements, {} (scale {}), {}, algorithm \"{}\", {} x {} threads",
-                   name_of(call.collective), call.count, name_of(call.type), name_of(call.op), call.scale, places, options.algorithm,
-                   options.blocks, options.threads);
+  fmt::format_to_n(text.data(), text.size() - 1, "{} of {} {} elements, {} (scale {}), root {}, {}, algorithm \"{}\", {} x {} threads",
+                   name_of(call.collective), call.count, name_of(call.type), name_of(call.op), call.scale, call.root, places,
+                   options.algorithm, options.blocks, options.threads);
   const auto all = bootstrap.all_gather(text);
   for (std::size_t rank = 1; rank < all.size(); ++rank)
     if (all[rank] != all[0])

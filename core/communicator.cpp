@@ -11,6 +11,7 @@
 
 #include "core/board.hpp"
 #include "core/check.hpp"
+#include "core/collectives.hpp"
 #include "core/event_queue.hpp"
 #include "core/group.hpp"
 #include "core/log.hpp"
@@ -74,6 +75,7 @@ class CommunicatorState final : public GroupMember {
   static std::vector<const Algorithm*> registered();
   static std::vector<std::string> names(const std::vector<const Algorithm*>& algorithms);
   void locate(Call& call, Buffers& buffers) const;
+  std::string places(const Call& call, const Buffers& buffers) const;
   /// What is worth to be remembered of a call without options.
   struct Known {
     Choice choice;
@@ -113,7 +115,7 @@ class CommunicatorState final : public GroupMember {
     std::size_t operator()(const Call& call) const noexcept {
       const auto facts = (static_cast<std::size_t>(call.collective) << 16) | (static_cast<std::size_t>(call.type) << 8) |
                          (static_cast<std::size_t>(call.op) << 2) | (std::size_t{call.in_place} << 1) | std::size_t{call.symmetric};
-      return (call.count * 0x9e3779b97f4a7c15u) ^ facts;
+      return (call.count * 0x9e3779b97f4a7c15u) ^ facts ^ (static_cast<std::size_t>(call.root) << 32);
     }
   };
   std::unordered_map<Call, Known, CallHash> known_;
@@ -180,16 +182,31 @@ void CommunicatorState::abort(std::string_view reason) {
                                                       : fmt::format("rank {} has aborted the communicator: {}", rank, reason));
 }
 
-/// Finds out whether both buffers are symmetric memory.
+/// Finds out whether the buffers that every rank has are symmetric memory.
 void CommunicatorState::locate(Call& call, Buffers& buffers) const {
-  const auto send = heap.find(buffers.send, call.bytes()), recv = heap.find(buffers.recv, call.bytes());
-  if (!send || !recv) return;
+  const CollectiveFacts facts = facts_of(call.collective);
+  std::shared_ptr<Window> send, recv;
+  if (!facts.send.root_only && (send = heap.find(buffers.send, send_bytes(call))) == nullptr) return;
+  if (!facts.recv.root_only && (recv = heap.find(buffers.recv, recv_bytes(call))) == nullptr) return;
   call.symmetric = true;
-  call.in_place = buffers.send == buffers.recv;
-  buffers.send_window = send->view().at(static_cast<std::size_t>(static_cast<const std::byte*>(buffers.send) - send->local()));
-  buffers.recv_range = &recv->range();
-  buffers.recv_offset = static_cast<std::size_t>(static_cast<std::byte*>(buffers.recv) - recv->local());
-  buffers.recv_window = recv->view().at(buffers.recv_offset);
+  const auto* from = static_cast<const std::byte*>(buffers.send);
+  auto* to = static_cast<std::byte*>(buffers.recv);
+  if (send) buffers.send_window = send->view().at(static_cast<std::size_t>(from - send->local()));
+  if (recv) {
+    buffers.recv_range = &recv->range();
+    buffers.recv_offset = static_cast<std::size_t>(to - recv->local());
+    buffers.recv_window = recv->view().at(buffers.recv_offset);
+  }
+  call.in_place = !facts.rooted && to == from + in_place_distance(call, bootstrap->rank());
+}
+
+/// Which symmetric memory a call is in, in words that are the same on all ranks.
+std::string CommunicatorState::places(const Call& call, const Buffers& buffers) const {
+  if (!call.symmetric) return "ordinary memory";
+  const CollectiveFacts facts = facts_of(call.collective);
+  if (facts.send.root_only) return heap.describe(buffers.recv);
+  if (facts.recv.root_only) return heap.describe(buffers.send);
+  return heap.describe(buffers.send) + ", " + heap.describe(buffers.recv);
 }
 
 const CommunicatorState::Known& CommunicatorState::known(const Call& call) {
@@ -208,20 +225,22 @@ std::optional<PreparedCall> CommunicatorState::prepare(const Call& described, co
   Call& call = prepared.call;
   Buffers& buffers = prepared.buffers;
   call = described;
-  buffers.send = send;
-  buffers.recv = recv;
+  const int rank = bootstrap->rank();
+  call.parts = parts_of(call.collective, bootstrap->size());
+  // What a rank need not have is not looked at.
+  buffers.send = has(facts_of(call.collective).send, call, rank) ? send : nullptr;
+  buffers.recv = has(facts_of(call.collective).recv, call, rank) ? recv : nullptr;
   if (settings.check_calls) {
     agree(*bootstrap, "PLAIT_CHECK", [&] {
       throw_if_broken();
-      check_call(call, buffers, bootstrap->rank());
+      check_call(call, buffers, rank, bootstrap->size());
     });
   } else {
-    check_call(call, buffers, bootstrap->rank());
+    check_call(call, buffers, rank, bootstrap->size());
     throw_if_broken();
   }
   if (call.count != 0) locate(call, buffers);
-  if (settings.check_calls)
-    check_agreement(*bootstrap, call, options, call.symmetric ? heap.describe(send) + ", " + heap.describe(recv) : "ordinary memory");
+  if (settings.check_calls) check_agreement(*bootstrap, call, options, places(call, buffers));
   if (call.count == 0 && call.collective != Collective::barrier) {
     selector.check_known(call.collective, options);
     return std::nullopt;
@@ -437,21 +456,56 @@ std::shared_ptr<Window> Communicator::allocate_bytes(std::size_t bytes) {
   return state_->heap.allocate(bytes);
 }
 
-void Communicator::check_extents(std::size_t send, std::size_t recv) const {
-  if (send != recv)
-    state_->refuse(
-        Error(ErrorCode::invalid_argument, fmt::format("all_reduce: rank {}: send has {} elements, recv {}", rank(), send, recv)));
+void Communicator::check_extents(Collective collective, std::size_t send, std::size_t recv, std::size_t count) const {
+  const CollectiveFacts facts = facts_of(collective);
+  const auto wanted = [&](const BufferFacts& buffer) {
+    return buffer.size == BufferFacts::Size::one_a_rank ? count * static_cast<std::size_t>(size()) : count;
+  };
+  const bool send_fits = send == wanted(facts.send) || (facts.send.root_only && send == 0);
+  const bool recv_fits = recv == wanted(facts.recv) || (facts.recv.root_only && recv == 0);
+  if (send_fits && recv_fits) return;
+  state_->refuse(Error(ErrorCode::invalid_argument,
+                       fmt::format("{}: rank {}: send has {} elements, recv {}: with blocks of {} they must be {} and {}",
+                                   name_of(collective), rank(), send, recv, count, wanted(facts.send), wanted(facts.recv))));
 }
 
 void Communicator::all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op, StreamRef stream,
                               const CallOptions& options) {
-  const Call call{.collective = Collective::all_reduce, .type = type, .op = op, .count = count, .symmetric = false, .scale = options.scale};
+  const Call call{.collective = Collective::all_reduce, .type = type, .op = op, .count = count, .scale = options.scale};
   state_->call(call, send, recv, stream, options);
 }
-
+void Communicator::reduce_scatter(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op, StreamRef stream,
+                                  const CallOptions& options) {
+  const Call call{.collective = Collective::reduce_scatter, .type = type, .op = op, .count = count, .scale = options.scale};
+  state_->call(call, send, recv, stream, options);
+}
+void Communicator::all_gather(const void* send, void* recv, std::size_t count, DataType type, StreamRef stream,
+                              const CallOptions& options) {
+  state_->call({.collective = Collective::all_gather, .type = type, .count = count}, send, recv, stream, options);
+}
+void Communicator::broadcast(const void* send, void* recv, std::size_t count, DataType type, int root, StreamRef stream,
+                             const CallOptions& options) {
+  state_->call({.collective = Collective::broadcast, .type = type, .count = count, .root = root}, send, recv, stream, options);
+}
+void Communicator::reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op, int root, StreamRef stream,
+                          const CallOptions& options) {
+  const Call call{.collective = Collective::reduce, .type = type, .op = op, .count = count, .scale = options.scale, .root = root};
+  state_->call(call, send, recv, stream, options);
+}
+void Communicator::all_to_all(const void* send, void* recv, std::size_t count, DataType type, StreamRef stream,
+                              const CallOptions& options) {
+  state_->call({.collective = Collective::all_to_all, .type = type, .count = count}, send, recv, stream, options);
+}
+void Communicator::gather(const void* send, void* recv, std::size_t count, DataType type, int root, StreamRef stream,
+                          const CallOptions& options) {
+  state_->call({.collective = Collective::gather, .type = type, .count = count, .root = root}, send, recv, stream, options);
+}
+void Communicator::scatter(const void* send, void* recv, std::size_t count, DataType type, int root, StreamRef stream,
+                           const CallOptions& options) {
+  state_->call({.collective = Collective::scatter, .type = type, .count = count, .root = root}, send, recv, stream, options);
+}
 void Communicator::barrier(StreamRef stream) {
-  const Call call{.collective = Collective::barrier, .type = DataType::u8, .op = ReduceOp::sum, .count = 0, .symmetric = false, .scale = 1};
-  state_->call(call, nullptr, nullptr, stream, {});
+  state_->call({.collective = Collective::barrier, .type = DataType::u8}, nullptr, nullptr, stream, {});
 }
 
 void Communicator::synchronize(StreamRef stream) { state_->synchronize(stream); }
@@ -474,9 +528,15 @@ void Communicator::copy(void* to, const void* from, std::size_t bytes, StreamRef
   state_->backend->copy(to, from, bytes, stream.native());
 }
 
-std::string Communicator::explain(const Call& call, const CallOptions& options) const { return state_->selector.explain(call, options); }
+std::string Communicator::explain(const Call& call, const CallOptions& options) const {
+  return state_->selector.explain(completed(call), options);
+}
 std::string Communicator::chosen(const Call& call, const CallOptions& options) const {
-  return std::string(state_->selector.choose(call, options).algorithm->name());
+  return std::string(state_->selector.choose(completed(call), options).algorithm->name());
+}
+Call Communicator::completed(Call call) const {
+  call.parts = parts_of(call.collective, size());
+  return call;
 }
 bool Communicator::is_symmetric(const void* pointer, std::size_t bytes) const { return state_->heap.find(pointer, bytes) != nullptr; }
 

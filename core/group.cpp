@@ -7,6 +7,7 @@
 #include <exception>
 #include <utility>
 
+#include "core/collectives.hpp"
 #include "plait/group.hpp"
 
 namespace plait {
@@ -97,7 +98,7 @@ void for_each_stretch(std::span<const GroupedCall> calls, Body body) {
 
 bool may_share(const PreparedCall& a, const PreparedCall& b) {
   return a.shares && b.shares && a.call.collective == b.call.collective && a.call.type == b.call.type && a.call.op == b.call.op &&
-         a.call.scale == b.call.scale && a.wished == b.wished && (!a.wished || a.algorithm == b.algorithm);
+         a.call.root == b.call.root && a.call.scale == b.call.scale && a.wished == b.wished && (!a.wished || a.algorithm == b.algorithm);
 }
 
 }  // namespace
@@ -144,15 +145,15 @@ void check_disjoint(std::span<const GroupedCall> calls, int rank) {
     uses.clear();
     for (std::size_t i = begin; i < end; ++i) {
       const PreparedCall& call = calls[i].call;
-      const auto add = [&](const void* pointer, bool writes) {
+      const auto add = [&](const void* pointer, std::size_t bytes, bool writes) {
         const auto at = reinterpret_cast<std::uintptr_t>(pointer);
-        uses.push_back({at, at + call.call.bytes(), i, writes});
+        if (pointer != nullptr) uses.push_back({at, at + bytes, i, writes});
       };
-      add(call.buffers.recv, true);
-      if (call.buffers.send != call.buffers.recv) add(call.buffers.send, false);
+      add(call.buffers.recv, recv_bytes(call.call), true);
+      add(call.buffers.send, send_bytes(call.call), false);
     }
     std::sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) { return a.begin < b.begin; });
-    // What reaches farthest of all before, and of all writes before. A call's own two buffers don't overlap.
+    // What reaches farthest of all before, and of all writes before. A call's own two buffers may overlap: check_call has seen to that.
     Use any{}, write{};
     for (const Use& use : uses) {
       if (use.begin < write.end && use.call != write.call) conflict(write, use);

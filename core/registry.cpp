@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/algorithm.hpp"
 #include "plait/error.hpp"
@@ -13,15 +14,19 @@ Registry& Registry::instance() {
 }
 
 void Registry::add(std::unique_ptr<Algorithm> algorithm) {
-  if (find(algorithm->name()) != nullptr)
-    throw Error(ErrorCode::invalid_argument, fmt::format("an algorithm named {} is registered already", algorithm->name()));
+  if (find(algorithm->name(), algorithm->collective()) != nullptr)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("an algorithm named {} is registered already for {}", algorithm->name(), name_of(algorithm->collective())));
+  const auto key = [](const Algorithm& a) { return std::pair(a.name(), a.collective()); };
   const auto position =
-      std::find_if(algorithms_.begin(), algorithms_.end(), [&](const auto& other) { return algorithm->name() < other->name(); });
+      std::find_if(algorithms_.begin(), algorithms_.end(), [&](const auto& other) { return key(*algorithm) < key(*other); });
   algorithms_.insert(position, std::move(algorithm));
 }
 
-const Algorithm* Registry::find(std::string_view name) const {
-  const auto found = std::find_if(algorithms_.begin(), algorithms_.end(), [&](const auto& algorithm) { return algorithm->name() == name; });
+const Algorithm* Registry::find(std::string_view name, Collective collective) const {
+  const auto found = std::find_if(algorithms_.begin(), algorithms_.end(), [&](const auto& algorithm) {
+    return algorithm->name() == name && algorithm->collective() == collective;
+  });
   return found == algorithms_.end() ? nullptr : found->get();
 }
 

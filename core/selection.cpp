@@ -52,8 +52,7 @@ class RuleParser {
       rest.remove_prefix(equals + 1);
     }
     rule.algorithm = trim(rest);
-    const Algorithm* named = Registry::instance().find(rule.algorithm);
-    if (named == nullptr || named->collective() != collective)
+    if (Registry::instance().find(rule.algorithm, collective) == nullptr)
       refuse(fmt::format("unknown algorithm \"{}\"; known: {}", rule.algorithm, Registry::instance().names(collective)));
     return rule;
   }
@@ -94,7 +93,7 @@ RuleList::RuleList(std::string_view text, std::string_view source) {
     if (rule.empty()) continue;
     const auto known = policies();
     const auto policy = std::find_if(known.begin(), known.end(), [&](const Policy& p) { return p.name == rule; });
-    if (policy == known.end() || Registry::instance().find(rule) != nullptr) {
+    if (policy == known.end() || Registry::instance().find(rule, collective) != nullptr) {
       rules_.push_back(RuleParser(rule, source).parse(collective));
     } else {
       const RuleList named(policy->rules, policy->name);
@@ -120,19 +119,20 @@ Selector::Selector(Topology topology, std::vector<const Algorithm*> algorithms)
   for (const Policy& policy : policies()) policies_.emplace(policy.name, RuleList(policy.rules, policy.name));
 }
 
-const Algorithm* Selector::find(std::string_view name) const {
-  const auto found = std::find_if(algorithms_.begin(), algorithms_.end(), [&](const Algorithm* a) { return a->name() == name; });
+const Algorithm* Selector::find(std::string_view name, Collective collective) const {
+  const auto found = std::find_if(algorithms_.begin(), algorithms_.end(),
+                                  [&](const Algorithm* a) { return a->name() == name && a->collective() == collective; });
   return found == algorithms_.end() ? nullptr : *found;
 }
 
 void Selector::check_known(Collective collective, const CallOptions& options) const {
-  if (!options.algorithm.empty() && find(options.algorithm) == nullptr && !policies_.contains(options.algorithm))
+  if (!options.algorithm.empty() && find(options.algorithm, collective) == nullptr && !policies_.contains(options.algorithm))
     throw Error(ErrorCode::invalid_argument, fmt::format("{}: unknown algorithm \"{}\"; known: {}", name_of(collective), options.algorithm,
                                                          Registry::instance().names(collective)));
 }
 
 Choice Selector::by_option(const Call& call, const std::string& name) const {
-  const Algorithm* algorithm = find(name);
+  const Algorithm* algorithm = find(name, call.collective);
   if (algorithm == nullptr) {
     algorithm = by_rules(policies_.find(name)->second, call);
     if (algorithm == nullptr)
@@ -147,10 +147,10 @@ Choice Selector::by_option(const Call& call, const std::string& name) const {
 
 const Algorithm* Selector::by_rules(const RuleList& rules, const Call& call) const {
   const Rule* rule = rules.match(call, [&](const Rule& r) {
-    const Algorithm* algorithm = find(r.algorithm);
+    const Algorithm* algorithm = find(r.algorithm, r.collective);
     return algorithm != nullptr && algorithm->supports(call, topology_);
   });
-  return rule == nullptr ? nullptr : find(rule->algorithm);
+  return rule == nullptr ? nullptr : find(rule->algorithm, rule->collective);
 }
 
 /// `batches`: only those that take batches.
@@ -158,7 +158,8 @@ const Algorithm* Selector::by_estimate(const Call& call, bool batches) const {
   const Algorithm* best = nullptr;
   double least = std::numeric_limits<double>::infinity();
   for (const Algorithm* algorithm : algorithms_) {
-    if ((batches && !algorithm->batches(topology_)) || !algorithm->supports(call, topology_)) continue;
+    if (algorithm->collective() != call.collective || (batches && !algorithm->batches(topology_)) || !algorithm->supports(call, topology_))
+      continue;
     const double estimate = algorithm->estimate(call, topology_);
     if (estimate >= least) continue;  // a tie goes to the first in order of name
     least = estimate;
@@ -215,6 +216,7 @@ bool Selector::gains_in_batch(const Call& call, const Choice& choice) const {
 std::string Selector::candidates(const Call& call) const {
   std::string text;
   for (const Algorithm* algorithm : algorithms_) {
+    if (algorithm->collective() != call.collective) continue;
     const Support support = algorithm->supports(call, topology_);
     text += support ? fmt::format("  {:<20} estimated {:.1f} us\n", algorithm->name(), algorithm->estimate(call, topology_))
                     : fmt::format("  {:<20} no: {}\n", algorithm->name(), support.reason());

@@ -76,7 +76,7 @@ class Selector {
  private:
   std::string candidates(const Call& call) const;
   Choice choose_algorithm(const Call& call, const CallOptions& options) const;
-  const Algorithm* find(std::string_view name) const;
+  const Algorithm* find(std::string_view name, Collective collective) const;
   Choice by_option(const Call& call, const std::string& name) const;
   const Algorithm* by_estimate(const Call& call, bool batches = false) const;
   const Algorithm* by_rules(const RuleList& rules, const Call& call) const;

@@ -4,13 +4,13 @@
 #include <string>
 
 #include "algorithms/building_blocks/channel.hpp"
-#include "core/all_reduce_algorithm.hpp"
+#include "core/collective_algorithm.hpp"
 #include "core/budget.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
 
-class ChannelAlgorithm : public AllReduceAlgorithm {
+class ChannelAlgorithm : public CollectiveAlgorithm {
  public:
   SharedResources shared(const Topology& topology) const final {
     const std::size_t channels = Channels::count(topology.ranks, blocks(topology));

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "algorithms/building_blocks/flagged.hpp"
-#include "core/all_reduce_algorithm.hpp"
 #include "core/budget.hpp"
+#include "core/collective_algorithm.hpp"
 
 namespace plait {
 
@@ -17,24 +17,27 @@ struct UnitKind {
   static constexpr UnitKind lines() { return {line, 15 * packet_bytes, sizeof(Line)}; }
 };
 
-class FlaggedAlgorithm : public AllReduceAlgorithm {
+class FlaggedAlgorithm : public CollectiveAlgorithm {
  public:
   /// `share`: the algorithm's part of the scratch memory is one by that number.
-  explicit FlaggedAlgorithm(UnitKind unit, std::size_t share = 16) : unit_(unit), share_(share) {}
+  explicit FlaggedAlgorithm(UnitKind unit, std::size_t share = 16, Collective collective = Collective::all_reduce)
+      : CollectiveAlgorithm(collective), unit_(unit), share_(share) {}
 
-  Resources resources(const Topology& topology) const final {
-    if (!serves(topology)) return {};
-    return {.scratch_bytes = layout(topology).units(max_blocks) * unit_.slot_bytes, .signals = 0, .counters = max_blocks};
-  }
+  Resources resources(const Topology& topology) const override { return memory(topology); }
 
  protected:
   static constexpr unsigned max_blocks = 128;
   static constexpr unsigned max_group_threads = 480;  // of a block whose threads stay together in groups (cuda/ptx.hpp)
 
+  /// Lanes of all blocks, and a counter each.
+  Resources memory(const Topology& topology) const {
+    if (!serves(topology)) return {};
+    return {.scratch_bytes = layout(topology).units(max_blocks) * unit_.slot_bytes, .signals = 0, .counters = max_blocks};
+  }
   /// Lanes of a rank's scratch.
   virtual std::uint32_t lanes(const Topology& topology) const = 0;
 
-  Support supports_all_reduce(const Call&, const Topology& topology) const final {
+  Support supports_call(const Call&, const Topology& topology) const final {
     return serves(topology) ? Support() : Support::no("the target has no packets of that size");
   }
 

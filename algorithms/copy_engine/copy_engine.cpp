@@ -1,6 +1,6 @@
 #include "algorithms/copy_engine/kernel.hpp"
 #include "algorithms/copy_engine/layout.hpp"
-#include "core/all_reduce_algorithm.hpp"
+#include "core/collective_algorithm.hpp"
 #include "core/budget.hpp"
 
 namespace plait::copy_engine {
@@ -136,7 +136,7 @@ class Steps {
   LaunchContext& context_;
 };
 
-class CopyEngine final : public AllReduceAlgorithm {
+class CopyEngine final : public CollectiveAlgorithm {
  public:
   std::string_view name() const override { return "copy_engine"; }
   std::string_view summary() const override {
@@ -171,7 +171,7 @@ class CopyEngine final : public AllReduceAlgorithm {
   }
 
  protected:
-  Support supports_all_reduce(const Call& call, const Topology& topology) const override {
+  Support supports_call(const Call& call, const Topology& topology) const override {
     // Copies within host memory hold up the thread that asks for them, until the peers have come.
     if (!topology.peer_access) return Support::no("devices must reach each other's memory");
     return call.symmetric ? Support() : Support::no("both buffers must be in symmetric memory (Communicator::allocate)");

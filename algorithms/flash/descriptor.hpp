@@ -1,12 +1,12 @@
 // The descriptor of flash and flash_bulk.
 #pragma once
 #include "algorithms/flash/kernel.hpp"
-#include "core/all_reduce_algorithm.hpp"
+#include "core/collective_algorithm.hpp"
 #include "core/budget.hpp"
 
 namespace plait::flash {
 
-class FlashAlgorithm : public AllReduceAlgorithm {
+class FlashAlgorithm : public CollectiveAlgorithm {
  public:
   /// `bulk`: whether its kernel has BulkCopies. A block is then a whole number of teams.
   explicit FlashAlgorithm(bool bulk) : bulk_(bulk) {}
@@ -58,7 +58,7 @@ class FlashAlgorithm : public AllReduceAlgorithm {
   }
 
  protected:
-  Support supports_all_reduce(const Call& call, const Topology& topology) const override {
+  Support supports_call(const Call& call, const Topology& topology) const override {
     if (!serves(topology)) return Support::no("the target has no bulk copies");
     return call.symmetric ? Support() : Support::no("both buffers must be in symmetric memory (Communicator::allocate)");
   }

@@ -1,5 +1,5 @@
 #include "algorithms/twoshot/kernel.hpp"
-#include "core/all_reduce_algorithm.hpp"
+#include "core/collective_algorithm.hpp"
 #include "core/budget.hpp"
 
 namespace plait::twoshot {
@@ -7,7 +7,7 @@ namespace {
 
 constexpr unsigned max_blocks = 256;
 
-class Twoshot final : public AllReduceAlgorithm {
+class Twoshot final : public CollectiveAlgorithm {
  public:
   std::string_view name() const override { return "twoshot"; }
   std::string_view summary() const override {
@@ -53,7 +53,7 @@ class Twoshot final : public AllReduceAlgorithm {
   }
 
  protected:
-  Support supports_all_reduce(const Call& call, const Topology&) const override {
+  Support supports_call(const Call& call, const Topology&) const override {
     return call.symmetric ? Support() : Support::no("both buffers must be in symmetric memory (Communicator::allocate)");
   }
 };

@@ -15,7 +15,7 @@ class TwoshotPush final : public stream::PushAlgorithm {
   }
 
  protected:
-  Support supports_all_reduce(const Call& call, const Topology&) const override {
+  Support supports_call(const Call& call, const Topology&) const override {
     return call.symmetric ? Support() : Support::no("both buffers must be in symmetric memory (Communicator::allocate)");
   }
 };

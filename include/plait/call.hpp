@@ -12,12 +12,16 @@ struct Call {
   Collective collective = Collective::all_reduce;
   DataType type = DataType::f32;
   ReduceOp op = ReduceOp::sum;
-  std::size_t count = 0;   // elements of the result a rank
-  bool symmetric = false;  // both buffers lie in symmetric memory of the communicator, at the same offset on every rank
-  bool in_place = false;   // symmetric, and send and recv are the same (of ordinary memory, ranks may differ in that)
+  std::size_t count = 0;   // elements of a block: what one rank has of its own, or receives
+  bool symmetric = false;  // the buffers that every rank has lie in symmetric memory of the communicator, at the same offset on every rank
+  bool in_place = false;   // symmetric, and one buffer lies within the other (of ordinary memory, or with a root, ranks may differ in that)
   double scale = 1;        // premul_sum
+  int root = 0;
+  int parts = 1;  // blocks in the larger buffer: the number of ranks, or 1. Filled in by the communicator
 
-  std::size_t bytes() const { return count * size_of(type); }
+  constexpr std::size_t block_bytes() const { return count * size_of(type); }
+  /// Of the larger buffer: what tables, rules and benchmarks call the size of a message.
+  constexpr std::size_t bytes() const { return block_bytes() * static_cast<std::size_t>(parts); }
   friend bool operator==(const Call&, const Call&) = default;
 };
 

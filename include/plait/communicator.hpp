@@ -79,8 +79,82 @@ class Communicator {
   template <class T>
   void all_reduce(std::span<T> send, std::span<std::remove_const_t<T>> recv, ReduceOp op, StreamRef stream = {},
                   const CallOptions& options = {}) {
-    check_extents(send.size(), recv.size());
+    check_extents(Collective::all_reduce, send.size(), recv.size(), recv.size());
     all_reduce(send.data(), recv.data(), recv.size(), data_type_of<std::remove_const_t<T>>, op, stream, options);
+  }
+
+  // The other collectives. What is said of `all_reduce` holds for them: all ranks pass the same count, type, operation, root and options;
+  // asynchronous, ordered on `stream`, may be captured; `Error` before anything is enqueued. A *block* is `count` elements, and n the
+  // number of ranks. Where only the root has a buffer, the other ranks may pass anything for it. Buffers are disjoint or in place, as said
+  // with each. Symmetric memory helps where every rank has the buffer: ranks pass the same offset, all of them or none.
+
+  /// Reduces n blocks of every rank element by element; rank r receives block r of the result. `send`: n blocks; `recv`: one. In place:
+  /// `recv` is block r of `send`; the rest of `send` stays as it is.
+  void reduce_scatter(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op, StreamRef stream = {},
+                      const CallOptions& options = {});
+  template <class T>
+  void reduce_scatter(std::span<T> send, std::span<std::remove_const_t<T>> recv, ReduceOp op, StreamRef stream = {},
+                      const CallOptions& options = {}) {
+    check_extents(Collective::reduce_scatter, send.size(), recv.size(), recv.size());
+    reduce_scatter(send.data(), recv.data(), recv.size(), data_type_of<std::remove_const_t<T>>, op, stream, options);
+  }
+
+  /// Every rank receives the blocks of all ranks, in their order. `send`: one block; `recv`: n. In place: `send` is block r of `recv`.
+  void all_gather(const void* send, void* recv, std::size_t count, DataType type, StreamRef stream = {}, const CallOptions& options = {});
+  template <class T>
+  void all_gather(std::span<T> send, std::span<std::remove_const_t<T>> recv, StreamRef stream = {}, const CallOptions& options = {}) {
+    check_extents(Collective::all_gather, send.size(), recv.size(), send.size());
+    all_gather(send.data(), recv.data(), send.size(), data_type_of<std::remove_const_t<T>>, stream, options);
+  }
+
+  /// Every rank, the root too, receives the root's block. `send`: one block, of the root alone; `recv`: one. In place: the same.
+  void broadcast(const void* send, void* recv, std::size_t count, DataType type, int root, StreamRef stream = {},
+                 const CallOptions& options = {});
+  template <class T>
+  void broadcast(std::span<T> send, std::span<std::remove_const_t<T>> recv, int root, StreamRef stream = {},
+                 const CallOptions& options = {}) {
+    check_extents(Collective::broadcast, send.size(), recv.size(), recv.size());
+    broadcast(send.data(), recv.data(), recv.size(), data_type_of<std::remove_const_t<T>>, root, stream, options);
+  }
+
+  /// Reduces a block of every rank element by element, for the root. `send`: one block; `recv`: one, of the root alone. In place: the same.
+  void reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op, int root, StreamRef stream = {},
+              const CallOptions& options = {});
+  template <class T>
+  void reduce(std::span<T> send, std::span<std::remove_const_t<T>> recv, ReduceOp op, int root, StreamRef stream = {},
+              const CallOptions& options = {}) {
+    check_extents(Collective::reduce, send.size(), recv.size(), send.size());
+    reduce(send.data(), recv.data(), send.size(), data_type_of<std::remove_const_t<T>>, op, root, stream, options);
+  }
+
+  /// Rank r receives block r of every rank, in the order of ranks. `send` and `recv`: n blocks each. In place: the same.
+  void all_to_all(const void* send, void* recv, std::size_t count, DataType type, StreamRef stream = {}, const CallOptions& options = {});
+  template <class T>
+  void all_to_all(std::span<T> send, std::span<std::remove_const_t<T>> recv, StreamRef stream = {}, const CallOptions& options = {}) {
+    const std::size_t count = send.size() / static_cast<std::size_t>(size());
+    check_extents(Collective::all_to_all, send.size(), recv.size(), count);
+    all_to_all(send.data(), recv.data(), count, data_type_of<std::remove_const_t<T>>, stream, options);
+  }
+
+  /// The root receives the blocks of all ranks, in their order. `send`: one block; `recv`: n, of the root alone. In place: the root's
+  /// `send` is its block of `recv`.
+  void gather(const void* send, void* recv, std::size_t count, DataType type, int root, StreamRef stream = {},
+              const CallOptions& options = {});
+  template <class T>
+  void gather(std::span<T> send, std::span<std::remove_const_t<T>> recv, int root, StreamRef stream = {}, const CallOptions& options = {}) {
+    check_extents(Collective::gather, send.size(), recv.size(), send.size());
+    gather(send.data(), recv.data(), send.size(), data_type_of<std::remove_const_t<T>>, root, stream, options);
+  }
+
+  /// Rank r receives block r of the root. `send`: n blocks, of the root alone; `recv`: one. In place: the root's `recv` is its block of
+  /// `send`.
+  void scatter(const void* send, void* recv, std::size_t count, DataType type, int root, StreamRef stream = {},
+               const CallOptions& options = {});
+  template <class T>
+  void scatter(std::span<T> send, std::span<std::remove_const_t<T>> recv, int root, StreamRef stream = {},
+               const CallOptions& options = {}) {
+    check_extents(Collective::scatter, send.size(), recv.size(), recv.size());
+    scatter(send.data(), recv.data(), recv.size(), data_type_of<std::remove_const_t<T>>, root, stream, options);
   }
 
   /// No rank's stream passes this point before all ranks' streams have reached it. Asynchronous like every call.
@@ -117,7 +191,8 @@ class Communicator {
 
  private:
   explicit Communicator(std::unique_ptr<CommunicatorState> state);
-  void check_extents(std::size_t send, std::size_t recv) const;
+  void check_extents(Collective collective, std::size_t send, std::size_t recv, std::size_t count) const;
+  Call completed(Call call) const;
 
   std::unique_ptr<CommunicatorState> state_;
 };

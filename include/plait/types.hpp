@@ -20,7 +20,19 @@ inline constexpr int data_type_count = 12;
 enum class ReduceOp : std::uint8_t { sum, prod, min, max, avg, premul_sum };
 inline constexpr int reduce_op_count = 6;
 
-enum class Collective : std::uint8_t { all_reduce, barrier };
+/// What ranks do together. `Communicator` says what each of them means.
+enum class Collective : std::uint8_t {
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  reduce,
+  all_to_all,
+  gather,
+  scatter,
+  barrier,
+};
+inline constexpr int collective_count = 9;
 
 /// Which target a communicator runs on.
 enum class BackendKind : std::uint8_t { host, cuda, hip };
@@ -65,6 +77,7 @@ inline constexpr DataType data_type_of = DataTypeOf<T>::value;
 
 constexpr bool is_valid(DataType type) { return static_cast<int>(type) < data_type_count; }
 constexpr bool is_valid(ReduceOp op) { return static_cast<int>(op) < reduce_op_count; }
+constexpr bool is_valid(Collective collective) { return static_cast<int>(collective) < collective_count; }
 constexpr bool is_float(DataType type) { return type >= DataType::f16; }
 
 /// Bytes of one element.

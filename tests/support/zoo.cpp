@@ -10,6 +10,7 @@
 #include <future>
 #include <stdexcept>
 
+#include "core/collectives.hpp"
 #include "core/environment.hpp"
 #include "support/ranks.hpp"
 
@@ -29,25 +30,30 @@ auto printable(T x) {
   else return static_cast<double>(widen(x));
 }
 
-/// Runs one case on one rank.
+/// Runs one case on one rank. Out of place it has two arrays; in place one, of which the smaller buffer is a block.
 template <class T>
 class Run {
  public:
   Run(Communicator& comm, Arena& arena, const Case& c)
       : comm_(comm),
         case_(c),
+        facts_(facts_of(c.collective)),
+        call_{c.call(comm.size())},
+        sends_(has(facts_.send, call_, comm.rank())),
+        receives_(has(facts_.recv, call_, comm.rank())),
+        in_place_(c.in_place && sends_ && receives_),
         send_(c.symmetric ? arena.symmetric_send : arena.send),
-        recv_(c.in_place    ? send_
+        recv_(in_place_     ? send_
               : c.symmetric ? arena.symmetric_recv
                             : arena.recv) {}
 
   bool operator()(StreamRef stream) {
     prepare();
     send_.upload(stream);
-    if (!case_.in_place) recv_.upload(stream);
+    if (!in_place_) recv_.upload(stream);
     const std::string refusal = call(stream);
     send_.download(stream);
-    if (!case_.in_place) recv_.download(stream);
+    if (!in_place_) recv_.download(stream);
     comm_.synchronize(stream);
     check_input(refusal.empty());
     if (refusal.empty()) check_result();
@@ -56,22 +62,81 @@ class Run {
   }
 
  private:
-  std::size_t bytes() const { return case_.count * sizeof(T); }
+  std::size_t send_count() const { return sends_ ? plait::send_bytes(call_) / sizeof(T) : 0; }
+  std::size_t recv_count() const { return receives_ ? plait::recv_bytes(call_) / sizeof(T) : 0; }
+  // Elements from the start of the arrays' data; in place, the smaller buffer begins somewhere in the larger one.
+  std::ptrdiff_t distance() const {
+    return in_place_ ? in_place_distance(call_, comm_.rank()) / static_cast<std::ptrdiff_t>(sizeof(T)) : 0;
+  }
+  std::size_t send_begin() const { return static_cast<std::size_t>(std::max<std::ptrdiff_t>(-distance(), 0)); }
+  std::size_t recv_begin() const { return static_cast<std::size_t>(std::max<std::ptrdiff_t>(distance(), 0)); }
+
   T input(int rank, std::size_t i) const { return element<T>(case_.seed, rank, i, case_.op); }
+  /// Element i of what this rank receives.
+  auto wanted(std::size_t i) const {
+    using Reduced = decltype(expected<T>(case_.seed, 1, i, case_.op, case_.scale));
+    const auto own = static_cast<std::size_t>(comm_.rank()), count = case_.count;
+    const auto reduced = [&](std::size_t at) { return expected<T>(case_.seed, comm_.size(), at, case_.op, case_.scale); };
+    const auto moved = [&](std::size_t rank, std::size_t at) { return static_cast<Reduced>(widen(input(static_cast<int>(rank), at))); };
+    switch (case_.collective) {
+      case Collective::reduce_scatter:
+        return reduced(own * count + i);
+      case Collective::all_gather:
+      case Collective::gather:
+        return moved(i / count, i % count);
+      case Collective::broadcast:
+        return moved(static_cast<std::size_t>(case_.root), i);
+      case Collective::all_to_all:
+        return moved(i / count, own * count + i % count);
+      case Collective::scatter:
+        return moved(static_cast<std::size_t>(case_.root), own * count + i);
+      default:
+        return reduced(i);
+    }
+  }
 
   void prepare() {
     const std::size_t shift = case_.symmetric ? 0 : static_cast<std::size_t>(comm_.rank()) % 3;
-    if (!case_.in_place) recv_.place((case_.recv_offset + 2 * shift) * sizeof(T), bytes());
-    send_.place((case_.send_offset + shift) * sizeof(T), bytes());
-    for (std::size_t i = 0; i < case_.count; ++i) {
+    if (!in_place_) recv_.place((case_.recv_offset + 2 * shift) * sizeof(T), recv_count() * sizeof(T));
+    send_.place((case_.send_offset + shift) * sizeof(T), (in_place_ ? std::max(send_count(), recv_count()) : send_count()) * sizeof(T));
+    for (std::size_t i = 0; i < send_count(); ++i) {
       const T x = input(comm_.rank(), i);
-      std::memcpy(send_.image() + i * sizeof(T), &x, sizeof(T));
+      std::memcpy(send_.image() + (send_begin() + i) * sizeof(T), &x, sizeof(T));
     }
   }
 
   std::string call(StreamRef stream) {
+    // Where a rank has no buffer, no address is looked at.
+    const void* from = sends_ ? static_cast<T*>(send_.device()) + send_begin() : nullptr;
+    void* to = receives_ ? static_cast<T*>(recv_.device()) + recv_begin() : nullptr;
+    const Case& c = case_;
+    const CallOptions options = c.options();
     try {
-      comm_.all_reduce(send_.device(), recv_.device(), case_.count, case_.type, case_.op, stream, case_.options());
+      switch (c.collective) {
+        case Collective::reduce_scatter:
+          comm_.reduce_scatter(from, to, c.count, c.type, c.op, stream, options);
+          break;
+        case Collective::all_gather:
+          comm_.all_gather(from, to, c.count, c.type, stream, options);
+          break;
+        case Collective::broadcast:
+          comm_.broadcast(from, to, c.count, c.type, c.root, stream, options);
+          break;
+        case Collective::reduce:
+          comm_.reduce(from, to, c.count, c.type, c.op, c.root, stream, options);
+          break;
+        case Collective::all_to_all:
+          comm_.all_to_all(from, to, c.count, c.type, stream, options);
+          break;
+        case Collective::gather:
+          comm_.gather(from, to, c.count, c.type, c.root, stream, options);
+          break;
+        case Collective::scatter:
+          comm_.scatter(from, to, c.count, c.type, c.root, stream, options);
+          break;
+        default:
+          comm_.all_reduce(from, to, c.count, c.type, c.op, stream, options);
+      }
       if (!is_served(comm_, case_)) fail("was enqueued, though supports() refuses it");
     } catch (const Error& error) {
       if (error.code() != ErrorCode::unsupported || is_served(comm_, case_))
@@ -81,36 +146,41 @@ class Run {
     return {};
   }
 
+  /// What was not received is as it was.
   void check_input(bool called) {
     if (const std::string damage = send_.damage(); !damage.empty()) fail("send: " + damage);
-    if (case_.in_place && called) return;
-    for (std::size_t i = 0; i < case_.count; ++i) {
-      const T x = load<T>(send_.image(), i), wanted = input(comm_.rank(), i);
+    for (std::size_t i = 0; i < send_count(); ++i) {
+      const std::size_t at = send_begin() + i;
+      if (in_place_ && called && at >= recv_begin() && at < recv_begin() + recv_count()) continue;
+      const T x = load<T>(send_.image(), at), wanted = input(comm_.rank(), i);
       if (std::memcmp(&x, &wanted, sizeof(T)) != 0) return fail(fmt::format("the input was changed at {}", i));
     }
   }
 
   void check_refusal(const std::string& refusal) {
-    if (!case_.in_place && !recv_.untouched()) fail("was refused, but wrote");
+    if (!in_place_ && !recv_.untouched()) fail("was refused, but wrote");
     if (refusal.find(case_.algorithm) == std::string::npos) fail("the refusal does not name the algorithm: " + refusal);
     if (!same_on_all_ranks(comm_, refusal.data(), refusal.size())) fail("ranks refuse with different messages: " + refusal);
   }
 
   void check_result() {
     if (const std::string damage = recv_.damage(); !damage.empty()) fail("recv: " + damage);
-    const double allowed = tolerance<T>(case_.op, comm_.size());
-    for (std::size_t i = 0; i < case_.count; ++i) {
-      const T got = load<T>(recv_.image(), i);
-      const auto wanted = expected<T>(case_.seed, comm_.size(), i, case_.op, case_.scale);
+    const double allowed = facts_.reduces ? tolerance<T>(case_.op, comm_.size()) : 0;
+    for (std::size_t i = 0; i < recv_count(); ++i) {
+      const T got = load<T>(recv_.image(), recv_begin() + i);
+      const auto right_one = wanted(i);
       bool right = false;
-      if constexpr (std::is_integral_v<T>) right = got == wanted;
-      else right = std::abs(static_cast<double>(widen(got)) - wanted) <= allowed;
+      if constexpr (std::is_integral_v<T>) right = got == right_one;
+      else right = std::abs(static_cast<double>(widen(got)) - right_one) <= allowed;
       if (!right) {
-        fail(fmt::format("element {} is {} instead of {}", i, printable(got), wanted));
+        fail(fmt::format("element {} is {} instead of {}", i, printable(got), right_one));
         break;
       }
     }
-    if (!same_on_all_ranks(comm_, recv_.image(), bytes())) fail("ranks have different bits");
+    const bool all_the_same = case_.collective == Collective::all_reduce || case_.collective == Collective::broadcast ||
+                              case_.collective == Collective::all_gather;
+    if (all_the_same && !same_on_all_ranks(comm_, recv_.image() + recv_begin() * sizeof(T), recv_count() * sizeof(T)))
+      fail("ranks have different bits");
   }
 
   void fail(const std::string& what) {
@@ -120,6 +190,9 @@ class Run {
 
   Communicator& comm_;
   const Case& case_;
+  const CollectiveFacts facts_;
+  const Call call_;
+  const bool sends_, receives_, in_place_;
   DeviceArray &send_, &recv_;
   bool good_ = true;
 };
@@ -127,18 +200,32 @@ class Run {
 }  // namespace
 
 std::string Case::describe() const {
-  return fmt::format("{}: {} x {}, {}{}, {}, {} memory, offsets {} and {}, seed {}{}", algorithm.empty() ? "chosen" : algorithm, count,
-                     name_of(type), name_of(op), scale == 1 ? "" : fmt::format(" (scale {})", scale),
-                     in_place ? "in place" : "out of place", symmetric ? "symmetric" : "ordinary", send_offset, recv_offset, seed,
+  const CollectiveFacts facts = facts_of(collective);
+  return fmt::format("{} by {}: {} x {}{}{}{}, {}, {} memory, offsets {} and {}, seed {}{}", name_of(collective),
+                     algorithm.empty() ? "what is chosen" : algorithm, count, name_of(type),
+                     facts.reduces ? fmt::format(", {}", name_of(op)) : "", scale == 1 ? "" : fmt::format(" (scale {})", scale),
+                     facts.rooted ? fmt::format(", root {}", root) : "", in_place ? "in place" : "out of place",
+                     symmetric ? "symmetric" : "ordinary", send_offset, recv_offset, seed,
                      blocks + threads == 0 ? "" : fmt::format(", {} blocks of {} threads", blocks, threads));
+}
+
+Call Case::call(int ranks) const {
+  const CollectiveFacts facts = facts_of(collective);
+  return {.collective = collective,
+          .type = type,
+          .op = facts.reduces ? op : ReduceOp::sum,
+          .count = count,
+          .symmetric = symmetric,
+          .in_place = symmetric && in_place && !facts.rooted,
+          .scale = facts.reduces ? scale : 1,
+          .root = root,
+          .parts = parts_of(collective, ranks)};
 }
 
 bool is_served(const Communicator& comm, const Case& c) {
   if (c.algorithm.empty() || c.count == 0) return true;
-  const Call call{
-      .type = c.type, .op = c.op, .count = c.count, .symmetric = c.symmetric, .in_place = c.symmetric && c.in_place, .scale = c.scale};
   const std::string line = "  " + c.algorithm + " ";
-  const std::string text = comm.explain(call);  // lists all algorithms, each with an estimate or the reason why not
+  const std::string text = comm.explain(c.call(comm.size()));  // lists all algorithms, each with an estimate or the reason why not
   const auto start = text.find('\n' + line);
   if (start == std::string::npos) throw std::runtime_error("explain() does not list " + c.algorithm + ":\n" + text);
   const auto end = text.find('\n', start + 1);
@@ -151,7 +238,10 @@ bool check(Communicator& comm, Arena& arena, const Case& c, StreamRef stream) {
 
 std::vector<std::size_t> odd_counts() { return {0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 127, 1000, 1024, 4099}; }
 
-std::vector<std::string> all_reduce_algorithms() {
+namespace {
+
+/// Whether the target can run the algorithm at all.
+bool can_run(const Algorithm& algorithm) {
   // On a thread of its own: opening a device makes it the thread's current one, and this may be asked in the middle of a rank's work.
   static const DeviceFacts facts = std::async(std::launch::async, [] {
                                      const auto backend = open_backend(target(), 0);
@@ -162,12 +252,28 @@ std::vector<std::string> all_reduce_algorithms() {
   topology.backend = target();
   topology.ranks = 2;
   Call easiest;
+  easiest.collective = algorithm.collective();
   easiest.count = 1;
   easiest.symmetric = true;
+  easiest.parts = parts_of(easiest.collective, topology.ranks);
+  return static_cast<bool>(algorithm.supports(easiest, topology));
+}
+
+}  // namespace
+
+std::vector<std::string> all_reduce_algorithms() {
   std::vector<std::string> names;
   for (const auto& algorithm : Registry::instance().all())
-    if (algorithm->collective() == Collective::all_reduce && algorithm->supports(easiest, topology)) names.emplace_back(algorithm->name());
+    if (algorithm->collective() == Collective::all_reduce && can_run(*algorithm)) names.emplace_back(algorithm->name());
   return names;
+}
+
+std::vector<Subject> other_algorithms() {
+  std::vector<Subject> subjects;
+  for (const auto& algorithm : Registry::instance().all())
+    if (algorithm->collective() != Collective::all_reduce && algorithm->collective() != Collective::barrier && can_run(*algorithm))
+      subjects.emplace_back(algorithm->collective(), std::string(algorithm->name()));
+  return subjects;
 }
 
 std::uint64_t digest(const void* data, std::size_t bytes) {
@@ -189,8 +295,8 @@ void report(const Communicator& comm, const std::string& what) {
 
 namespace {
 
-/// Variants of memory and place, each with its own misalignment.
-std::vector<Case> variants(const Case& base) {
+/// Variants of memory and place, each with its own misalignment, root and data.
+std::vector<Case> variants(const Communicator& comm, const Case& base) {
   std::vector<Case> cases;
   for (const bool symmetric : {false, true})
     for (const bool in_place : {false, true}) {
@@ -200,6 +306,7 @@ std::vector<Case> variants(const Case& base) {
       c.seed = hash(base.seed, cases.size(), base.count);
       c.send_offset = c.seed % 3;  // aligned, and off by one or two elements
       c.recv_offset = (c.seed >> 8) % 3;
+      c.root = static_cast<int>((c.seed >> 16) % static_cast<unsigned>(comm.size()));
       cases.push_back(c);
     }
   return cases;
@@ -207,11 +314,10 @@ std::vector<Case> variants(const Case& base) {
 
 }  // namespace
 
-void check_all_types_and_operations(Communicator& comm, Arena& arena, const std::string& algorithm,
-                                    const std::vector<std::size_t>& counts) {
+void check_all_types_and_operations(Communicator& comm, Arena& arena, const Subject& subject, const std::vector<std::size_t>& counts) {
   for (int type = 0; type < data_type_count; ++type)
-    for (int op = 0; op < reduce_op_count; ++op) {
-      Case base{.algorithm = algorithm, .type = static_cast<DataType>(type), .op = static_cast<ReduceOp>(op)};
+    for (int op = 0; op < (facts_of(subject.collective).reduces ? reduce_op_count : 1); ++op) {
+      Case base = subject.of({.type = static_cast<DataType>(type), .op = static_cast<ReduceOp>(op)});
       const bool scaled = base.op == ReduceOp::premul_sum;
       if (scaled && !is_float(base.type)) continue;  // refused by the call itself: error_test
       for (const std::size_t count : counts)
@@ -219,32 +325,34 @@ void check_all_types_and_operations(Communicator& comm, Arena& arena, const std:
           base.count = count;
           base.scale = scale;
           base.seed = hash(static_cast<unsigned>(type), static_cast<unsigned>(op), count);
-          for (const Case& c : variants(base)) check(comm, arena, c);
+          for (const Case& c : variants(comm, base)) check(comm, arena, c);
         }
     }
 }
 
-void check_all_counts(Communicator& comm, Arena& arena, const std::string& algorithm, const std::vector<DataType>& types) {
+void check_all_counts(Communicator& comm, Arena& arena, const Subject& subject, const std::vector<DataType>& types) {
   for (const DataType type : types)
     for (const std::size_t count : odd_counts())
-      for (const Case& c : variants({.algorithm = algorithm, .type = type, .count = count, .seed = 77})) check(comm, arena, c);
+      for (const Case& c : variants(comm, subject.of({.type = type, .count = count, .seed = 77}))) check(comm, arena, c);
 }
 
-void check_large(Communicator& comm, Arena& arena, const std::string& algorithm, std::size_t bytes) {
-  check(comm, arena, {.algorithm = algorithm, .type = DataType::u8, .count = bytes / 5, .symmetric = true, .send_offset = 1, .seed = 98});
+void check_large(Communicator& comm, Arena& arena, const Subject& subject, std::size_t bytes) {
+  bytes /= static_cast<std::size_t>(parts_of(subject.collective, comm.size()));
+  check(comm, arena,
+        subject.of({.type = DataType::u8, .count = bytes / 5, .symmetric = true, .send_offset = 1, .root = comm.size() - 1, .seed = 98}));
   for (const DataType type : {DataType::f32, DataType::bf16}) {
-    const auto cases = variants({.algorithm = algorithm, .type = type, .count = bytes / size_of(type) + 1, .seed = 99});
+    const auto cases = variants(comm, subject.of({.type = type, .count = bytes / size_of(type) + 1, .seed = 99}));
     check(comm, arena, cases[1]);  // ordinary, in place
     check(comm, arena, cases[2]);  // symmetric, out of place
   }
 }
 
-void check_launch_shapes(Communicator& comm, Arena& arena, const std::string& algorithm) {
+void check_launch_shapes(Communicator& comm, Arena& arena, const Subject& subject) {
   for (const unsigned blocks : {1u, 2u, 3u, 5u})
     for (const unsigned threads : {1u, 2u, 3u, 4u})
       for (const std::size_t count : {1u, 33u, 4099u})
         for (const Case& c :
-             variants({.algorithm = algorithm, .type = DataType::i32, .count = count, .blocks = blocks, .threads = threads, .seed = 5}))
+             variants(comm, subject.of({.type = DataType::i32, .count = count, .blocks = blocks, .threads = threads, .seed = 5})))
           check(comm, arena, c);
 }
 

@@ -1,8 +1,9 @@
-// One all-reduce with everything checked that can be checked. Works for ranks that are threads and for ranks that are processes.
+// One call of a collective with everything checked that can be checked. Works for ranks that are threads and for ranks that are processes.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/algorithm.hpp"
@@ -13,22 +14,41 @@
 namespace plait::test {
 
 struct Case {
-  std::string algorithm;  // empty: chosen
+  Collective collective = Collective::all_reduce;
+  std::string algorithm{};  // empty: chosen
   DataType type = DataType::f32;
   ReduceOp op = ReduceOp::sum;
-  std::size_t count = 1;
-  bool in_place = false;
+  std::size_t count = 1;  // of a block
+  bool in_place = false;  // on the ranks that have both buffers
   bool symmetric = false;
   std::size_t send_offset = 0, recv_offset = 0;  // elements from an aligned address; of ordinary memory, ranks differ on top of it
   double scale = 1;
+  int root = 0;
   unsigned blocks = 0, threads = 0;
   std::uint64_t seed = 1;
 
   std::string describe() const;
+  Call call(int ranks) const;
   CallOptions options() const { return {.algorithm = algorithm, .scale = scale, .blocks = blocks, .threads = threads}; }
 };
 
-/// Runs the case and checks the result, the guard bands, the input (unless in place) and that all ranks have the same bits. If the
+/// An algorithm of a collective.
+struct Subject {
+  Collective collective = Collective::all_reduce;
+  std::string algorithm;
+
+  Subject(std::string name) : algorithm(std::move(name)) {}  // of all_reduce; an empty name is what is chosen
+  Subject(const char* name) : algorithm(name) {}
+  Subject(Collective c, std::string name) : collective(c), algorithm(std::move(name)) {}
+  Case of(Case c) const {
+    c.collective = collective;
+    c.algorithm = algorithm;
+    return c;
+  }
+};
+
+/// Runs the case and checks the result, the guard bands, the input (as far as it is not received into) and, where all receive the same,
+/// that all ranks have the same bits. If the
 /// algorithm refuses the case, checks that the refusal is Error(unsupported), the same on all ranks, and that nothing was written.
 /// Collective. Reports through GoogleTest; false if anything was wrong.
 bool check(Communicator& comm, Arena& arena, const Case& c, StreamRef stream = {});
@@ -41,6 +61,8 @@ std::vector<std::size_t> odd_counts();
 
 /// Names of the registered all-reduce algorithms that the target can run.
 std::vector<std::string> all_reduce_algorithms();
+/// The same for all other collectives but the barrier.
+std::vector<Subject> other_algorithms();
 
 /// FNV-1a.
 std::uint64_t digest(const void* data, std::size_t bytes);
@@ -52,9 +74,9 @@ bool same_on_all_ranks(Communicator& comm, const void* data, std::size_t bytes);
 void report(const Communicator& comm, const std::string& what);
 
 // The parts of the zoo that run with every algorithm, for threads and for mpirun.
-void check_all_types_and_operations(Communicator& comm, Arena& arena, const std::string& algorithm, const std::vector<std::size_t>& counts);
-void check_all_counts(Communicator& comm, Arena& arena, const std::string& algorithm, const std::vector<DataType>& types);
-void check_large(Communicator& comm, Arena& arena, const std::string& algorithm, std::size_t bytes);
-void check_launch_shapes(Communicator& comm, Arena& arena, const std::string& algorithm);
+void check_all_types_and_operations(Communicator& comm, Arena& arena, const Subject& subject, const std::vector<std::size_t>& counts);
+void check_all_counts(Communicator& comm, Arena& arena, const Subject& subject, const std::vector<DataType>& types);
+void check_large(Communicator& comm, Arena& arena, const Subject& subject, std::size_t bytes);
+void check_launch_shapes(Communicator& comm, Arena& arena, const Subject& subject);
 
 }  // namespace plait::test

@@ -1,0 +1,16 @@
+#include "algorithms/building_blocks/direct_algorithm.hpp"
+
+namespace plait::direct_ll {
+namespace {
+
+class DirectLL final : public DirectAlgorithm {
+ public:
+  explicit DirectLL(Collective collective) : DirectAlgorithm(collective, UnitKind::packets(), 32) {}
+  std::string_view name() const override { return "direct_ll"; }
+  std::string_view summary() const override { return "push packets straight to whom they are for: one hop, no barrier"; }
+};
+
+const CollectivesRegistration<DirectLL> registration;
+
+}  // namespace
+}  // namespace plait::direct_ll

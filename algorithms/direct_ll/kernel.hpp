@@ -1,0 +1,23 @@
+// All collectives of one hop with packets: the smallest messages on any memory. algorithms/building_blocks/direct.hpp has the steps and the
+// proof.
+//
+// Cost: one hop; twice the bytes of (n - 1) blocks leave, or reach, the busiest rank. Resources: 2 halves * blocks * n lanes * slots
+// packets of scratch, two words a block.
+#pragma once
+#include "algorithms/building_blocks/direct.hpp"
+#include "backends/kernel_table.hpp"
+
+namespace plait::direct_ll {
+
+using Types = AllTypes;
+using Args = DirectArgs;
+
+template <class T>
+struct Kernel {
+  template <Device D>
+  PLAIT_DEVICE static void run(D& dev, const Args& a) {
+    exchange_directly<T, PacketUnit>(dev, a);
+  }
+};
+
+}  // namespace plait::direct_ll

@@ -1,0 +1,18 @@
+#include "algorithms/building_blocks/direct_algorithm.hpp"
+
+namespace plait::direct_ll128 {
+namespace {
+
+class DirectLL128 final : public DirectAlgorithm {
+ public:
+  explicit DirectLL128(Collective collective) : DirectAlgorithm(collective, UnitKind::lines(), 32) {}
+  std::string_view name() const override { return "direct_ll128"; }
+  std::string_view summary() const override {
+    return "as direct_ll, in lines of 128 bytes with 120 of data: half the traffic, where the target has them";
+  }
+};
+
+const CollectivesRegistration<DirectLL128> registration;
+
+}  // namespace
+}  // namespace plait::direct_ll128
