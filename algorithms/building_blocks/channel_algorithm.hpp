@@ -4,8 +4,8 @@
 #include <string>
 
 #include "algorithms/building_blocks/channel.hpp"
-#include "core/collective_algorithm.hpp"
 #include "core/budget.hpp"
+#include "core/collective_algorithm.hpp"
 #include "plait/error.hpp"
 
 namespace plait {

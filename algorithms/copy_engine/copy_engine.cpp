@@ -1,7 +1,7 @@
 #include "algorithms/copy_engine/kernel.hpp"
 #include "algorithms/copy_engine/layout.hpp"
-#include "core/collective_algorithm.hpp"
 #include "core/budget.hpp"
+#include "core/collective_algorithm.hpp"
 
 namespace plait::copy_engine {
 namespace {

@@ -1,8 +1,8 @@
 // The descriptor of flash and flash_bulk.
 #pragma once
 #include "algorithms/flash/kernel.hpp"
-#include "core/collective_algorithm.hpp"
 #include "core/budget.hpp"
+#include "core/collective_algorithm.hpp"
 
 namespace plait::flash {
 

@@ -1,6 +1,6 @@
 #include "algorithms/twoshot/kernel.hpp"
-#include "core/collective_algorithm.hpp"
 #include "core/budget.hpp"
+#include "core/collective_algorithm.hpp"
 
 namespace plait::twoshot {
 namespace {
