@@ -20,6 +20,7 @@ inline constexpr int data_type_count = 12;
 enum class ReduceOp : std::uint8_t { sum, prod, min, max, avg, premul_sum };
 inline constexpr int reduce_op_count = 6;
 
+/// What a call does.
 enum class Collective : std::uint8_t { all_reduce, barrier };
 
 /// Which target a communicator runs on.
@@ -40,8 +41,9 @@ struct f8e5m2 {
   std::uint8_t bits;
 };
 
+/// The `DataType` of an element type. Specialise it for an own type with the same representation, for example `__half`.
 template <class T>
-struct DataTypeOf;  // specialise for an own type with the same representation, for example __half
+struct DataTypeOf;
 #define PLAIT_DATA_TYPE_OF(T, NAME)                   \
   template <>                                         \
   struct DataTypeOf<T> {                              \
@@ -60,6 +62,7 @@ PLAIT_DATA_TYPE_OF(f8e5m2, f8e5m2)
 PLAIT_DATA_TYPE_OF(float, f32)
 PLAIT_DATA_TYPE_OF(double, f64)
 #undef PLAIT_DATA_TYPE_OF
+/// The same as a value.
 template <class T>
 inline constexpr DataType data_type_of = DataTypeOf<T>::value;
 
