@@ -37,7 +37,8 @@ for path in "$work/first" "$source" "$build"; do
 done
 if grep -nE '[" ;=]/(usr|opt|home|root|tmp)/' "$package"/*.cmake "$pkgconfig/plait.pc"; then fail "absolute paths, above"; fi
 while read -r file; do
-  if readelf -d "$file" | grep -E 'R(UN)?PATH.*[[::]/'; then fail "$file has an absolute path to look for libraries in"; fi
+  readelf -d "$file" >"$work/dynamic"
+  if grep -E 'R(UN)?PATH.*(\[|:)/' "$work/dynamic"; then fail "$file has an absolute path to look for libraries in"; fi
 done < <(find "$prefix" -type f \( -path '*/bin/*' -o -name '*.so*' \))
 
 if [ -x "$prefix/bin/plait-info" ]; then
@@ -47,14 +48,19 @@ if [ -x "$prefix/bin/plait-info" ]; then
 fi
 
 say "find_package"
-configure cmake || { cat "$work/cmake.log"; fail "find_package"; }
+echo 'find_dependency(NoSuchPackage)' >"$package/plait-hopeless.cmake"  # a component that lacks something
+configure cmake "-DCONSUMER_OPTIONAL=nothing;hopeless" || { cat "$work/cmake.log"; fail "find_package"; }
+for component in nothing hopeless; do
+  grep "plait_${component}_FOUND: FALSE" "$work/cmake.log" || fail "component $component is there"
+done
 "$cmake" --build "$work/cmake" >"$work/build.log" 2>&1 || { cat "$work/build.log"; fail "the consumer was not built"; }
 run_consumer "$work/cmake/consumer"
 
 say "find_package refuses"
 expect_refusal version 'compatible with requested version "99"' -DCONSUMER_VERSION=99
 expect_refusal older 'compatible with requested version "0.0.9"' -DCONSUMER_VERSION=0.0.9
-expect_refusal component "component no_such_thing is not installed with this Plait" "-DCONSUMER_COMPONENTS=mpi;no_such_thing"
+expect_refusal component "component nothing is not installed with this Plait" "-DCONSUMER_COMPONENTS=mpi;nothing"
+expect_refusal hopeless "component hopeless can't be used: plait could not be found because dependency NoSuchPackage" -DCONSUMER_COMPONENTS=hopeless
 
 if command -v pkg-config >/dev/null; then
   say "pkg-config"
