@@ -33,8 +33,7 @@ foreach(file IN LISTS plait_component_files)
   install(FILES ${file} DESTINATION ${plait_package_folder} RENAME plait-${name} COMPONENT development)
 endforeach()
 install(EXPORT plaitTargets NAMESPACE plait:: DESTINATION ${plait_package_folder} COMPONENT development)
-configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/package/plaitConfig.cmake.in ${PROJECT_BINARY_DIR}/package/plaitConfig.cmake
-  INSTALL_DESTINATION ${plait_package_folder} NO_SET_AND_CHECK_MACRO)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/package/plaitConfig.cmake.in ${PROJECT_BINARY_DIR}/package/plaitConfig.cmake @ONLY)
 # Before 1.0, a minor version may change the interface.
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/plaitConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/package/plaitConfig.cmake ${PROJECT_BINARY_DIR}/package/plaitConfigVersion.cmake
