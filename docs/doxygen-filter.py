@@ -35,23 +35,26 @@ def reference(page: Path, text: str, target: str) -> str:
     """A link in Doxygen's words. What does not exist is left to it to complain about."""
     if re.match(r"[a-z]+:", target):
         return f"[{text}]({target})"
+    plain = text.replace("`", "")  # a reference's text is shown as it is
     path, _, fragment = target.partition("#")
     other = (page.parent / path).resolve() if path else page
     if other.suffix != ".md" and other.exists():
         return text
     if not other.exists():
-        return f"[{text}](@ref {target})"
+        return f"[{plain}](@ref {target})"
     if fragment:
-        return f"[{text}](@ref {anchor(other, fragment)})"
+        return f"[{plain}](@ref {anchor(other, fragment)})"
     if page == MAIN_PAGE and other not in seen:  # its order is that of the pages in the website's tree
         seen.add(other)
-        return f'@subpage {page_label(other)} "{text}"'
-    return f"[{text}](@ref {'index' if other == MAIN_PAGE else page_label(other)})"
+        return f'@subpage {page_label(other)} "{plain}"'
+    return f"[{plain}](@ref {'index' if other == MAIN_PAGE else page_label(other)})"
 
 
 def filter_prose(page: Path, prose: str) -> str:
     def link(match: re.Match) -> str:
-        return match["code"] or reference(page, match["text"], match["target"])
+        if match["code"]:
+            return match["code"].replace("\\|", "\u2223")  # a bar in a table's code: Doxygen would show the backslash
+        return reference(page, match["text"], match["target"])
 
     def heading(match: re.Match) -> str:
         label = page_label(page) if match[1] == "#" else anchor(page, match[2])
