@@ -48,7 +48,7 @@ class Bootstrap {
   std::unique_ptr<Bootstrap> split_by_node() { return split(node_, rank()); }
 
   std::chrono::nanoseconds timeout() const noexcept { return timeout_; }
-  void set_timeout(std::chrono::nanoseconds timeout) noexcept { timeout_ = timeout; }  // zero: wait for ever
+  void set_timeout(std::chrono::nanoseconds timeout) noexcept { timeout_ = timeout; }  ///< zero: wait for ever
 
   // Typed forms.
   template <class T>

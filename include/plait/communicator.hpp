@@ -25,9 +25,9 @@ class Window;
 
 /// How to make a communicator. Equal on all ranks, but for `device`.
 struct CommunicatorOptions {
-  std::optional<BackendKind> backend;  // none: PLAIT_BACKEND, else a GPU target if every rank has a device of its own, else host
-  int device = -1;                     // -1: that of this thread's last communicator, else the local rank's
-  std::optional<std::chrono::nanoseconds> timeout;  // none: PLAIT_TIMEOUT seconds, else 10 minutes; 0: no deadline
+  std::optional<BackendKind> backend;  ///< none: PLAIT_BACKEND, else a GPU target if every rank has a device of its own, else host
+  int device = -1;                     ///< -1: that of this thread's last communicator, else the local rank's
+  std::optional<std::chrono::nanoseconds> timeout;  ///< none: PLAIT_TIMEOUT seconds, else 10 minutes; 0: no deadline
 };
 
 template <class T>
@@ -59,7 +59,7 @@ class Communicator {
   int rank() const noexcept;
   int size() const noexcept;
   BackendKind backend_kind() const noexcept;
-  Backend& backend() const noexcept;  // for the benchmark and tests; not part of the stable interface
+  Backend& backend() const noexcept;  ///< for the benchmark and tests; not part of the stable interface
   Bootstrap& bootstrap() const noexcept;
   /// "rank 1 of 4: cuda device 1, NVIDIA H200 (sm_90)".
   std::string describe() const;
@@ -217,7 +217,7 @@ class Buffer {
 
 namespace detail {
 void* local_pointer(const Window& window);
-std::size_t checked_bytes(std::size_t count, std::size_t size, const char* call);  // throws on overflow
+std::size_t checked_bytes(std::size_t count, std::size_t size, const char* call);  ///< throws on overflow
 }  // namespace detail
 
 template <class T>

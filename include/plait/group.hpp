@@ -8,14 +8,12 @@ namespace plait {
 ///
 /// - Groups nest; only the outermost end enqueues.
 /// - All ranks make the same calls in the same groups. Calls of a group may run in any order and at once: what one writes, no other may
-/// read
-///   or write. A barrier keeps its place among the calls of its communicator.
+///   read or write. A barrier keeps its place among the calls of its communicator.
 /// - Calls of one communicator on several streams wait for what was on any of those streams before, and what comes later on any of them
 ///   waits for all of those calls.
 /// - Either all streams of a group are captured in a graph or none.
 /// - A call that would throw does not: the end does, and then nothing of the group is enqueued. The same holds for calls that overlap and
-/// for
-///   streams of which only some are captured. What fails later, at a launch, breaks what it breaks outside of groups, too.
+///   for streams of which only some are captured. What fails later, at a launch, breaks what it breaks outside of groups, too.
 /// - `synchronize` of a communicator that has calls in the group is refused, as it would wait for nothing; so is destroying it.
 void group_start();
 /// Throws `Error(invalid_argument)` without a `group_start` before.

@@ -10,13 +10,13 @@ namespace plait {
 /// and copies, which are not counted.
 struct Progress {
   struct Block {
-    std::uint64_t started = 0, completed = 0;  // launches that had this block, since the communicator was made
+    std::uint64_t started = 0, completed = 0;  ///< launches that had this block, since the communicator was made
     /// When it last did either, on the device's clock, whose zero is not the host's: only differences mean something. On the host target it
     /// is std::chrono::steady_clock. 0: never.
     std::chrono::nanoseconds started_at{}, completed_at{};
   };
-  std::vector<Block> blocks;                 // up to the last that has started, at most 1024
-  std::uint64_t started = 0, completed = 0;  // sums over the blocks; equal if nothing runs
+  std::vector<Block> blocks;                 ///< up to the last that has started, at most 1024
+  std::uint64_t started = 0, completed = 0;  ///< sums over the blocks; equal if nothing runs
 };
 
 }  // namespace plait

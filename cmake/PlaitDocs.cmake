@@ -1,0 +1,26 @@
+# The target `docs`: the pages of docs/ and the public headers as a website, by Doxygen, in which a link that leads nowhere is an error.
+find_package(Doxygen QUIET)
+if(NOT DOXYGEN_FOUND)
+  return()
+endif()
+set(DOXYGEN_PROJECT_NAME "Plait's documentation")  # the title of docs/README.md: so its pages are the tree's
+set(DOXYGEN_PROJECT_BRIEF "")
+set(DOXYGEN_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/docs)
+set(DOXYGEN_STRIP_FROM_PATH ${PROJECT_SOURCE_DIR})
+set(DOXYGEN_STRIP_FROM_INC_PATH ${PROJECT_SOURCE_DIR}/include)
+set(DOXYGEN_FULL_PATH_NAMES YES)
+# The pages are written for a Git host first; the filter says the same in Doxygen's words.
+set(DOXYGEN_INPUT_FILTER ${PROJECT_SOURCE_DIR}/docs/doxygen-filter.py)
+set(DOXYGEN_FILE_PATTERNS *.md *.hpp *.h)
+set(DOXYGEN_EXTRACT_ALL YES)  # a name such as size() needs no sentence
+set(DOXYGEN_WARN_AS_ERROR FAIL_ON_WARNINGS)
+set(DOXYGEN_QUIET YES)
+set(DOXYGEN_JAVADOC_AUTOBRIEF YES)
+set(DOXYGEN_AUTOLINK_SUPPORT NO)  # else each "Group" at the start of a sentence is a link
+set(DOXYGEN_GENERATE_TREEVIEW YES)
+set(DOXYGEN_GENERATE_LATEX NO)
+set(DOXYGEN_HAVE_DOT NO)
+set(DOXYGEN_EXCLUDE_SYMBOLS "plait::detail")
+set(DOXYGEN_MACRO_EXPANSION YES)
+doxygen_add_docs(docs ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/docs ${PROJECT_SOURCE_DIR}/include/plait
+  COMMENT "The documentation: ${PROJECT_BINARY_DIR}/docs/html/index.html")

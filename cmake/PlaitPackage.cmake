@@ -1,0 +1,46 @@
+# CPack's Debian packages: `cpack -G DEB` in the build folder makes one for each part of the installation. They belong into /usr: configure
+# with -DCMAKE_INSTALL_PREFIX=/usr, so that the library goes where Debian keeps those of the machine's architecture.
+set(plait_runtime_package libplait${PROJECT_VERSION_MAJOR})
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME plait)
+set(CPACK_PACKAGE_VENDOR Plait)
+if(NOT CPACK_PACKAGE_CONTACT)
+  set(CPACK_PACKAGE_CONTACT "Plait's maintainers <maintainers@plait.invalid>")  # who makes packages for others puts an address here
+endif()
+set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_COMPONENTS_ALL runtime development)
+if(PLAIT_BENCH)
+  list(APPEND CPACK_COMPONENTS_ALL tools)
+endif()
+
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)  # asks the installed packages which of them the libraries come from
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS ON)
+# The library's own package is not known to dpkg-shlibdeps before it is made.
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}/lib)
+
+set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "${PROJECT_DESCRIPTION}: the library")
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME ${plait_runtime_package})
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
+
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "${PROJECT_DESCRIPTION}: headers, CMake package and pkg-config file")
+set(CPACK_COMPONENT_DEVELOPMENT_DEPENDS runtime)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libplait-dev)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SHLIBDEPS OFF)  # no programs in it
+if(PLAIT_MPI_IS_OPEN_MPI)
+  set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS libopenmpi-dev)
+else()
+  set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS mpi-default-dev)
+endif()
+
+set(CPACK_COMPONENT_TOOLS_DESCRIPTION "${PROJECT_DESCRIPTION}: plait-bench and plait-info")
+set(CPACK_COMPONENT_TOOLS_DEPENDS runtime)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME plait-tools)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION utils)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS mpi-default-bin)
+include(CPack)

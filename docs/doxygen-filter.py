@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""doxygen-filter.py FILE: prints a page or a header the way Doxygen understands it. Doxygen runs it; the files stay as a Git host shows them.
+
+Pages: a heading gets the anchor that a Git host gives it, and a link to a page or heading becomes a reference to it, which Doxygen checks.
+Links to other files of the repository keep their text alone. Headers: the comment at their top becomes the file's description.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MAIN_PAGE = ROOT / "docs" / "README.md"
+FENCE = re.compile(r"^(```.*?^```[^\n]*$)", re.DOTALL | re.MULTILINE)
+CODE_OR_LINK = re.compile(r"(?P<code>(?P<ticks>`+).+?(?P=ticks))|\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)", re.DOTALL)
+BOLD_CODE = re.compile(r"\*\*(`[^`]+`)\*\*")
+seen = set()  # pages that the main page has named
+HEADING = re.compile(r"^(#{1,6}) (.*)$", re.MULTILINE)
+
+
+def page_label(page: Path) -> str:
+    """The name that Doxygen shall know a page by."""
+    if page == MAIN_PAGE:
+        return "mainpage"
+    return re.sub(r"\W", "_", "page_" + page.relative_to(ROOT).with_suffix("").as_posix().removeprefix("docs/"))
+
+
+def anchor(page: Path, heading: str) -> str:
+    """The anchor of a heading, made by the rule of Git hosts, and with the page before it: Doxygen's are for all pages together."""
+    words = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+    return f"{page_label(page)}--{words}"
+
+
+def reference(page: Path, text: str, target: str) -> str:
+    """A link in Doxygen's words. What does not exist is left to it to complain about."""
+    if re.match(r"[a-z]+:", target):
+        return f"[{text}]({target})"
+    plain = text.replace("`", "")  # a reference's text is shown as it is
+    path, _, fragment = target.partition("#")
+    other = (page.parent / path).resolve() if path else page
+    if other.suffix != ".md" and other.exists():
+        return text
+    if not other.exists():
+        return f"[{plain}](@ref {target})"
+    if fragment:
+        return f"[{plain}](@ref {anchor(other, fragment)})"
+    if page == MAIN_PAGE and other not in seen:  # its order is that of the pages in the website's tree
+        seen.add(other)
+        return f'@subpage {page_label(other)} "{plain}"'
+    return f"[{plain}](@ref {'index' if other == MAIN_PAGE else page_label(other)})"
+
+
+def filter_prose(page: Path, prose: str) -> str:
+    def link(match: re.Match) -> str:
+        if match["code"]:
+            return match["code"].replace("\\|", "\u2223")  # a bar in a table's code: Doxygen would show the backslash
+        return reference(page, match["text"], match["target"])
+
+    def heading(match: re.Match) -> str:
+        label = page_label(page) if match[1] == "#" else anchor(page, match[2])
+        return f"{match[1]} {match[2].replace('`', '')} {{#{label}}}"  # Doxygen 1.9 shows code in headings as tags
+
+    return HEADING.sub(heading, CODE_OR_LINK.sub(link, BOLD_CODE.sub(r"<b>\1</b>", prose)))
+
+
+def filter_page(page: Path) -> str:
+    parts = FENCE.split(page.read_text(encoding="utf-8"))
+    return "".join(part if part.startswith("```") else filter_prose(page, part) for part in parts)
+
+
+def filter_header(header: Path) -> str:
+    text = header.read_text(encoding="utf-8")
+    top = re.match(r"(// .*\n)+", text)
+    if not top:
+        return "/** @file */ " + text
+    return "/** @file\n" + re.sub(r"^// ", "", top[0], flags=re.MULTILINE).rstrip() + " */\n" + text[top.end() :]
+
+
+def main() -> None:
+    file = Path(sys.argv[1]).resolve()
+    sys.stdout.write(filter_page(file) if file.suffix == ".md" else filter_header(file))
+
+
+if __name__ == "__main__":
+    main()

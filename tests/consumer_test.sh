@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# consumer_test.sh SOURCE BUILD CMAKE GENERATOR MPIEXEC CXX: installs the build folder, moves the installation to another place, and uses it there
+# as a stranger would: its programs, find_package and pkg-config.
+set -euo pipefail
+source=$1 build=$2 cmake=$3 generator=$4 mpiexec=$5
+export CXX=$6 PLAIT_BACKEND=host
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix=$work/moved
+say() { printf '\n== %s\n' "$*"; }
+fail() { printf 'FAILED: %s\n' "$*"; exit 1; }
+run_consumer() {  # run_consumer PROGRAM: two ranks must say OK
+  "$mpiexec" --allow-run-as-root --oversubscribe -n 2 "$1" </dev/null | tee "$work/said"
+  [ "$(grep -c '^OK' "$work/said")" = 2 ] || fail "not both ranks said OK"
+}
+configure() { "$cmake" -S "$source/tests/consumer" -B "$work/$1" -G "$generator" -Dplait_ROOT="$prefix" "${@:2}" >"$work/$1.log" 2>&1; }
+expect_refusal() {  # expect_refusal NAME SENTENCE OPTIONS...: CMake wraps lines
+  if configure "$1" "${@:3}"; then fail "CMake accepted ${*:3}"; fi
+  tr -s ' \n' ' ' <"$work/$1.log" | grep -qF "$2" || { cat "$work/$1.log"; fail "CMake does not say: $2"; }
+  echo "$2"
+}
+
+say "install, and move"
+"$cmake" --install "$build" --prefix "$work/first" >"$work/install.log" || { cat "$work/install.log"; fail "the installation"; }
+mv "$work/first" "$prefix"
+(cd "$prefix" && find . ! -type d | sort)
+package=$(dirname "$(find "$prefix" -name plaitConfig.cmake)")
+pkgconfig=$(dirname "$(find "$prefix" -name plait.pc)")
+for header in "$source"/include/plait/*.h*; do
+  [ -f "$prefix/include/plait/${header##*/}" ] || fail "${header##*/} is not installed"
+done
+[ "$(find "$prefix/include" -mindepth 1 -maxdepth 1)" = "$prefix/include/plait" ] || fail "more than include/plait is installed"
+
+say "no absolute paths"
+for path in "$work/first" "$source" "$build"; do
+  if grep -rlF "$path" "$prefix"; then fail "the files above have the path $path in them"; fi
+done
+# What a build for /usr has beside them is CMake's own: /lib may be a link to /usr/lib.
+if cat "$package"/*.cmake "$pkgconfig/plait.pc" | grep -vE '/lib -> /usr/lib|_realOrig|set\(_IMPORT_PREFIX' | grep -E '[" ;=]/(usr|opt|home|root|tmp)/'; then
+  fail "absolute paths, above"
+fi
+if grep -qiE '^CMAKE_INSTALL_RPATH(_USE_LINK_PATH)?:.*=(.*/.*|on|true|yes|1)$' "$build/CMakeCache.txt"; then
+  echo "but for those in which to look for libraries: whoever configured asked for them"
+else
+  while read -r file; do
+    readelf -d "$file" >"$work/dynamic"
+    if grep -E 'R(UN)?PATH.*(\[|:)/' "$work/dynamic"; then fail "$file has an absolute path to look for libraries in"; fi
+  done < <(find "$prefix" -type f \( -path '*/bin/*' -o -name '*.so*' \))
+fi
+
+if [ -x "$prefix/bin/plait-info" ]; then
+  say "programs"
+  "$prefix/bin/plait-info" | head -n 1
+  "$prefix/bin/plait-bench" --help >/dev/null
+fi
+
+say "find_package"
+echo 'find_dependency(NoSuchPackage)' >"$package/plait-hopeless.cmake"  # a component that lacks something
+configure cmake "-DCONSUMER_OPTIONAL=nothing;hopeless" || { cat "$work/cmake.log"; fail "find_package"; }
+for component in nothing hopeless; do
+  grep "plait_${component}_FOUND: FALSE" "$work/cmake.log" || fail "component $component is there"
+done
+"$cmake" --build "$work/cmake" >"$work/build.log" 2>&1 || { cat "$work/build.log"; fail "the consumer was not built"; }
+run_consumer "$work/cmake/consumer"
+
+say "find_package refuses"
+expect_refusal version 'compatible with requested version "99"' -DCONSUMER_VERSION=99
+expect_refusal older 'compatible with requested version "0.0.9"' -DCONSUMER_VERSION=0.0.9
+expect_refusal component "component nothing is not installed with this Plait" "-DCONSUMER_COMPONENTS=mpi;nothing"
+expect_refusal hopeless "component hopeless can't be used: plait could not be found because dependency NoSuchPackage" -DCONSUMER_COMPONENTS=hopeless
+
+if command -v pkg-config >/dev/null; then
+  say "pkg-config"
+  export PKG_CONFIG_PATH=$pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
+  pkg-config --print-requires plait
+  cp -r "$source/tests/consumer" "$work/pkg-config"
+  make -C "$work/pkg-config"
+  run_consumer "$work/pkg-config/consumer"
+  if pkg-config --exists "plait >= 99"; then fail "pkg-config takes this Plait for version 99"; fi
+else
+  say "pkg-config: not tried, it is not installed"
+fi
+say "passed"

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# package_test.sh BUILD CPACK VERSION: makes the Debian packages and looks into them; nothing is installed.
+set -euo pipefail
+build=$1 cpack=$2 version=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { printf 'FAILED: %s\n' "$*"; exit 1; }
+"$cpack" -G DEB --config "$build/CPackConfig.cmake" -B "$work" >"$work/log" 2>&1 || { cat "$work/log"; fail "cpack"; }
+
+expect() {  # expect PACKAGE REGEX...: one that a path in the package must match, each
+  local package=$1 regex
+  shift
+  for regex in "$@"; do
+    dpkg-deb -c "$work/$package"_*.deb | awk '{ print $6 }' | grep -Eq "$regex" || fail "$package has nothing like $regex"
+  done
+}
+field() { dpkg-deb -f "$work/$1"_*.deb "$2"; }
+
+for file in "$work"/*.deb; do
+  printf '\n== %s\n' "${file##*/}"
+  dpkg-deb -I "$file" | grep -E '^ (Package|Version|Depends|Recommends|Section|Installed-Size):'
+  dpkg-deb -c "$file" | awk '$1 !~ /^d/ { print "  " $6, $7, $8 }'
+  if dpkg-deb -c "$file" | awk '{ print $6 }' | grep -vE '^\./(usr/.*)?$'; then fail "${file##*/} has files outside /usr"; fi
+done
+library=libplait${version%%.*}
+expect "$library" "/libplait\.so\.${version%%.*}$" "/libplait\.so\.$version$"
+expect libplait-dev '/libplait\.so$' '/include/plait/plait\.hpp$' '/plaitConfig\.cmake$' '/plait\.pc$'
+field "$library" Depends | grep -q 'libc6' || fail "$library does not depend on libc6: was dpkg-shlibdeps asked?"
+for package in libplait-dev plait-tools; do
+  [ -f "$work/$package"_*.deb ] || continue
+  field "$package" Depends | grep -qF "$library (= $version)" || fail "$package does not depend on $library (= $version)"
+done
+if dpkg-deb -c "$work/$library"_*.deb | grep -qE '\.(hpp|cmake|pc)$'; then fail "$library has files of libplait-dev"; fi
+printf '\npassed\n'
