@@ -12,6 +12,8 @@ namespace plait {
 
 class ChannelAlgorithm : public CollectiveAlgorithm {
  public:
+  using CollectiveAlgorithm::CollectiveAlgorithm;
+
   SharedResources shared(const Topology& topology) const final {
     const std::size_t channels = Channels::count(topology.ranks, blocks(topology));
     return {.name = "channels",

@@ -17,21 +17,10 @@
 // In place is safe. A thread has sent its units of all blocks in a round before it stores units with the same numbers, and no other thread
 // has those.
 #pragma once
+#include "algorithms/building_blocks/direct_pattern.hpp"
 #include "algorithms/building_blocks/flagged.hpp"
 
 namespace plait {
-
-/// Who sends what to whom. Every rank knows all of it.
-struct DirectPattern {
-  bool root_sends, root_receives;  // only the root does; else every rank
-  bool block_a_target,
-      block_a_source;  // block p of `send` is for rank p, else all ranks get the same; what p sends becomes block p of `recv`
-  bool reduces;        // else what several ranks send is stored block by block
-  int root;
-
-  PLAIT_DEVICE constexpr bool rooted() const { return root_sends || root_receives; }
-  PLAIT_DEVICE constexpr bool sends(int from, int to) const { return (!root_sends || from == root) && (!root_receives || to == root); }
-};
 
 /// What a block keeps from call to call, in device memory.
 struct DirectState {
@@ -93,10 +82,10 @@ class Direct {
 
   /// Units of the block for, or from, rank `peer`.
   PLAIT_DEVICE Packs<const T, packet_bytes> outgoing(int peer) const {
-    return {static_cast<const T*>(a_.send) + (a_.pattern.block_a_target ? static_cast<unsigned>(peer) * a_.count : 0), a_.count};
+    return {static_cast<const T*>(a_.send) + a_.pattern.send_begin(peer, a_.count), a_.count};
   }
   PLAIT_DEVICE Packs<T, packet_bytes> incoming(int peer) const {
-    return {static_cast<T*>(a_.recv) + (a_.pattern.block_a_source ? static_cast<unsigned>(peer) * a_.count : 0), a_.count};
+    return {static_cast<T*>(a_.recv) + a_.pattern.recv_begin(peer, a_.count), a_.count};
   }
   PLAIT_DEVICE Slot* slot(int owner, std::uint32_t i) const {
     return reinterpret_cast<Slot*>(a_.scratch.peer_ptr(owner)) + a_.layout.at(dev_.block(), epoch_, a_.rank, i);

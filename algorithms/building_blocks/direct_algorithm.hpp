@@ -1,9 +1,7 @@
 // What descriptors of one-hop algorithms have in common (algorithms/building_blocks/direct.hpp).
 #pragma once
-#include <array>
-#include <memory>
-
 #include "algorithms/building_blocks/direct.hpp"
+#include "algorithms/building_blocks/direct_collectives.hpp"
 #include "algorithms/building_blocks/flagged_algorithm.hpp"
 
 namespace plait {
@@ -11,9 +9,6 @@ namespace plait {
 /// One of the collectives that one hop can serve.
 class DirectAlgorithm : public FlaggedAlgorithm {
  public:
-  static constexpr std::array collectives = {Collective::reduce_scatter, Collective::all_gather, Collective::broadcast, Collective::reduce,
-                                             Collective::all_to_all,     Collective::gather,     Collective::scatter};
-
   /// `share`: all of these collectives together use one `share`-th of the scratch memory.
   DirectAlgorithm(Collective collective, UnitKind unit, std::size_t share) : FlaggedAlgorithm(unit, share, collective) {}
 
@@ -30,9 +25,8 @@ class DirectAlgorithm : public FlaggedAlgorithm {
 
   double estimate(const Call& call, const Topology& topology) const final {
     const auto block = static_cast<double>(call.block_bytes());
-    const double waits = pattern(call).rooted() ? 0.4 : 0;  // until all have been heard of
-    return topology.launch_us + waits + rounds(block, topology) * hop_us(topology) +
-           sending(std::max(topology.ranks - 1, 1) * block, topology);
+    const double waits = direct_pattern(call).rooted() ? 0.4 : 0;  // until all have been heard of
+    return topology.launch_us + waits + rounds(block, topology) * hop_us(topology) + sending(direct_bytes(call, topology), topology);
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const final {
@@ -44,7 +38,7 @@ class DirectAlgorithm : public FlaggedAlgorithm {
                           .reduction = reduction_of(call, topology),
                           .rank = context.rank(),
                           .ranks = context.ranks(),
-                          .pattern = pattern(call),
+                          .pattern = direct_pattern(call),
                           .send = buffers.send,
                           .recv = buffers.recv,
                           .count = call.count,
@@ -54,25 +48,6 @@ class DirectAlgorithm : public FlaggedAlgorithm {
 
  protected:
   std::uint32_t lanes(const Topology& topology) const final { return static_cast<std::uint32_t>(topology.ranks); }
-
- private:
-  static DirectPattern pattern(const Call& call) {
-    const CollectiveFacts facts = facts_of(call.collective);
-    return {.root_sends = facts.send.root_only,
-            .root_receives = facts.recv.root_only,
-            .block_a_target = facts.send.size == BufferFacts::Size::one_a_rank,
-            .block_a_source = facts.recv.size == BufferFacts::Size::one_a_rank,
-            .reduces = facts.reduces,
-            .root = call.root};
-  }
-};
-
-/// Registers `A(collective)` for all of `A::collectives`.
-template <class A>
-struct CollectivesRegistration {
-  CollectivesRegistration() {
-    for (const Collective collective : A::collectives) Registry::instance().add(std::make_unique<A>(collective));
-  }
 };
 
 }  // namespace plait

@@ -12,7 +12,7 @@ class DirectLL128 final : public DirectAlgorithm {
   }
 };
 
-const CollectivesRegistration<DirectLL128> registration;
+const DirectRegistration<DirectLL128> registration;
 
 }  // namespace
 }  // namespace plait::direct_ll128

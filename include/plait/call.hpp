@@ -13,10 +13,10 @@ struct Call {
   DataType type = DataType::f32;
   ReduceOp op = ReduceOp::sum;
   std::size_t count = 0;  ///< elements of a block: what one rank has of its own, or receives
-  bool symmetric =
-      false;  ///< the buffers that every rank has lie in symmetric memory of the communicator, at the same offset on every rank
-  bool in_place =
-      false;         ///< symmetric, and one buffer lies within the other (of ordinary memory, or with a root, ranks may differ in that)
+  /// The buffers that every rank has lie in symmetric memory of the communicator, at the same offset on every rank.
+  bool symmetric = false;
+  /// `symmetric`, and one buffer lies within the other. (Of ordinary memory, or with a root, ranks may differ in that.)
+  bool in_place = false;
   double scale = 1;  ///< premul_sum
   int root = 0;
   int parts = 1;  ///< blocks in the larger buffer: the number of ranks, or 1. Filled in by the communicator
@@ -31,9 +31,9 @@ struct Call {
 struct CallOptions {
   std::string algorithm{};  ///< a name of the registry or of a policy; empty: chosen. Error(invalid_argument) if unknown,
                             ///< Error(unsupported) if it can't serve the call
-  double scale = 1;      ///< factor of premul_sum
-  unsigned blocks = 0;   ///< of the launch; 0: the algorithm's own choice
-  unsigned threads = 0;  ///< a block; 0: the algorithm's own choice
+  double scale = 1;         ///< factor of premul_sum
+  unsigned blocks = 0;      ///< of the launch; 0: the algorithm's own choice
+  unsigned threads = 0;     ///< a block; 0: the algorithm's own choice
 };
 
 }  // namespace plait

@@ -1,0 +1,51 @@
+#include "algorithms/building_blocks/channel_algorithm.hpp"
+#include "algorithms/building_blocks/direct_collectives.hpp"
+#include "algorithms/direct_push/kernel.hpp"
+
+namespace plait::direct_push {
+namespace {
+
+class DirectPush final : public ChannelAlgorithm {
+ public:
+  using ChannelAlgorithm::ChannelAlgorithm;
+  std::string_view name() const override { return "direct_push"; }
+  std::string_view summary() const override {
+    return "push pieces through slots with credits straight to whom they are for: any memory, bounded scratch";
+  }
+  Resources resources(const Topology&) const override { return {}; }
+
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
+    if (topology.backend == BackendKind::host) return {{.blocks = topology.units, .threads = topology.block_threads}};
+    // As stream: two small blocks a multiprocessor hide each other's waits, if there is enough for all.
+    const unsigned threads = std::min(256u, topology.block_threads), enough = call.bytes() < (std::size_t{16} << 20) ? 128 : max_blocks;
+    std::vector<LaunchShape> shapes;
+    for (const unsigned most : {enough, 128u, 192u, 256u})
+      shapes.push_back({blocks_for(call.block_bytes(), std::size_t{threads} * 16, most), threads});
+    return shapes;
+  }
+
+  double estimate(const Call& call, const Topology& topology) const override {
+    return topology.launch_us + 2 * topology.signal_us + direct_bytes(call, topology) / topology.push_bandwidth;
+  }
+
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
+    shape.blocks = std::min(shape.blocks, blocks(context.topology()));
+    const Channels own = channels(context, slots);
+    const std::size_t grain = stripe_grain(shape.threads);
+    const Parts stripes = Parts::of(call.block_bytes(), shape.blocks, grain);
+    const Args args{.channels = own,
+                    .pattern = direct_pattern(call),
+                    .send = buffers.send,
+                    .recv = buffers.recv,
+                    .count = call.count,
+                    .stripes = stripes,
+                    .pieces = Pieces::of(stripes.each, 4, grain, own.slot_bytes),
+                    .reduction = reduction_of(call, context.topology())};
+    context.launch(name(), call.type, shape, args);
+  }
+};
+
+const DirectRegistration<DirectPush> registration;
+
+}  // namespace
+}  // namespace plait::direct_push
