@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/algorithm.hpp"
+#include "core/selection.hpp"
 #include "plait/error.hpp"
 #include "plait/group.hpp"
 
@@ -22,26 +23,31 @@ class PlaitContender final : public Contender {
   }
 
   void enqueue(const Task& task, NativeStream stream) override {
-    call_options_.scale = task.scale;
-    comm_.all_reduce(task.send, task.recv, task.count, task.type, task.op, stream_ref(stream), call_options_);
+    check(task);
+    call_options_.scale = task.call.scale;
+    comm_.enqueue(task.call, task.send, task.recv, stream_ref(stream), call_options_);
   }
 
   void begin_group() override { group_start(); }
   void end_group() override { group_end(); }
 
   std::string chosen(const Task& task) const override {
-    if (Registry::instance().find(call_options_.algorithm) != nullptr) return {};
-    Call call;
-    call.type = task.type;
-    call.op = task.op;
-    call.count = task.count;
-    call.symmetric = memory() == Memory::symmetric;
-    call.in_place = call.symmetric && task.in_place();
-    call.scale = task.scale;
-    return comm_.chosen(call, call_options_);
+    if (is_known(task)) return {};
+    check(task);
+    return comm_.chosen(task.call, call_options_);
   }
 
  private:
+  bool is_known(const Task& task) const { return Registry::instance().find(call_options_.algorithm, task.call.collective) != nullptr; }
+  /// Names may be those of another collective's algorithms.
+  void check(const Task& task) const {
+    if (call_options_.algorithm.empty() || is_known(task)) return;
+    const auto known = policies();
+    const bool policy = std::any_of(known.begin(), known.end(), [&](const Policy& p) { return p.name == call_options_.algorithm; });
+    if (!policy || task.call.collective != Collective::all_reduce)
+      throw Error(ErrorCode::unsupported, fmt::format("{} has no algorithm {}", plait::name_of(task.call.collective), name()));
+  }
+
   Communicator& comm_;
   CallOptions call_options_;
 };
@@ -55,20 +61,29 @@ class CutContender final : public Contender {
         grouped_(grouped) {}
 
   void enqueue(const Task& task, NativeStream stream) override {
+    static_cast<void>(at(task, 0));  // before a group is begun
     if (grouped_) whole_->begin_group();
-    for (std::size_t i = 0; i < messages_; ++i)
-      if (const Task message = at(task, i); message.count != 0) whole_->enqueue(message, stream);
+    try {
+      for (std::size_t i = 0; i < messages_; ++i)
+        if (const Task message = at(task, i); message.call.count != 0) whole_->enqueue(message, stream);
+    } catch (...) {
+      if (grouped_) whole_->end_group();  // all ranks have made the same calls
+      throw;
+    }
     if (grouped_) whole_->end_group();
   }
   std::string chosen(const Task& task) const override { return grouped_ ? std::string() : whole_->chosen(at(task, 0)); }
 
  private:
   Task at(const Task& task, std::size_t i) const {
-    const std::size_t each = (task.count + messages_ - 1) / messages_, begin = std::min(i * each, task.count);
+    if (messages_ > 1 && task.call.parts != 1)
+      throw Error(ErrorCode::unsupported, fmt::format("the blocks of {} are not cut into messages", plait::name_of(task.call.collective)));
+    const std::size_t count = task.call.count, each = (count + messages_ - 1) / messages_, begin = std::min(i * each, count);
+    const std::size_t offset = begin * size_of(task.call.type);
     Task message = task;
-    message.count = std::min(each, task.count - begin);
-    message.send = static_cast<const std::byte*>(task.send) + begin * size_of(task.type);
-    message.recv = static_cast<std::byte*>(task.recv) + begin * size_of(task.type);
+    message.call.count = std::min(each, count - begin);
+    if (task.send != nullptr) message.send = static_cast<const std::byte*>(task.send) + offset;
+    if (task.recv != nullptr) message.recv = static_cast<std::byte*>(task.recv) + offset;
     return message;
   }
 

@@ -8,21 +8,21 @@
 #include "backends/backend.hpp"
 #include "bench/memory.hpp"
 #include "bench/options.hpp"
+#include "core/collectives.hpp"
 #include "plait/communicator.hpp"
 
 namespace plait::bench {
 
-/// One all-reduce of this rank.
+/// One call of this rank.
 struct Task {
-  DataType type = DataType::f32;
-  ReduceOp op = ReduceOp::sum;
-  std::size_t count = 0;
-  double scale = 1;  // premul_sum
-  const void* send = nullptr;
-  void* recv = nullptr;  // equal to `send`: in place
+  Call call;  // complete
+  bool in_place = false;
+  int rank = 0, ranks = 1;
+  const void* send = nullptr;  // null where this rank has no such buffer
+  void* recv = nullptr;
 
-  bool in_place() const { return send == recv; }
-  std::size_t bytes() const { return count * size_of(type); }
+  std::size_t send_bytes() const { return send == nullptr ? 0 : plait::send_bytes(call); }
+  std::size_t recv_bytes() const { return recv == nullptr ? 0 : plait::recv_bytes(call); }
 };
 
 class Contender {

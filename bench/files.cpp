@@ -39,9 +39,9 @@ Json to_json(const Machine& machine) {
 Json to_json(const Result& result) {
   Json json;
   json["name"] = result.name;
-  json["collective"] = name_of(Collective::all_reduce);
-  json["type"] = name_of(result.type);
-  json["op"] = name_of(result.op);
+  json["collective"] = name_of(result.call.collective);
+  json["type"] = name_of(result.call.type);
+  json["op"] = name_of(result.call.op);
   json["ranks"] = result.ranks;
   json["bytes"] = result.bytes();
   json["in_place"] = result.in_place;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/algorithm.hpp"
+#include "core/collectives.hpp"
 #include "core/environment.hpp"
 #include "core/selection.hpp"
 #include "plait/error.hpp"
@@ -20,7 +21,8 @@ constexpr std::array<std::string_view, 2> memory_names = {"symmetric", "ordinary
 
 /// The command line as words, before they are understood.
 struct Words {
-  std::string min_bytes, max_bytes, types = "f32", ops = "sum", algorithms = "all", backend, peers, timing = "graph";
+  std::string min_bytes, max_bytes, collectives = "all_reduce", types = "f32", ops = "sum", algorithms = "all", backend, peers,
+                                    timing = "graph";
   std::string in_place = "0", memory = "symmetric", group = "0";
   int check = 1;
 };
@@ -64,11 +66,13 @@ std::vector<Value> one_or_both(const char* flag, const std::string& text, std::p
   refuse(fmt::format("{} \"{}\": expected {}, {} or both", flag, text, first.first, second.first));
 }
 
-/// "all" is every algorithm for this collective, and what the selection takes.
-std::vector<std::string> algorithms(const std::string& text) {
+/// "all" is every algorithm of these collectives, and what the selection takes.
+std::vector<std::string> algorithms(const std::string& text, const std::vector<Collective>& collectives) {
   std::vector<std::string> known;
   for (const auto& algorithm : Registry::instance().all())
-    if (algorithm->collective() == Collective::all_reduce) known.emplace_back(algorithm->name());
+    if (std::find(collectives.begin(), collectives.end(), algorithm->collective()) != collectives.end() &&
+        std::find(known.begin(), known.end(), algorithm->name()) == known.end())
+      known.emplace_back(algorithm->name());
   known.emplace_back("default");
   if (text == "all") return known;
   for (const Policy& policy : policies()) known.emplace_back(policy.name);
@@ -97,6 +101,8 @@ void add_flags(CLI::App& app, Options& options, Words& words) {
   app.add_option("-b,--min-bytes", words.min_bytes, "Smallest message, bytes with suffix K, M, G (default 1K)");
   app.add_option("-e,--max-bytes", words.max_bytes, "Largest message (default 64M on the host target, 1G on a GPU)");
   app.add_option("-f,--factor", options.factor, "From one size to the next (default 4)")->check(CLI::Range(2, 1 << 20));
+  app.add_option("-C,--collective", words.collectives, "Collective, a list of them, or all (default all_reduce)");
+  app.add_option("--root", options.root, "Root of broadcast, reduce, gather and scatter (default 0)")->check(CLI::Range(0, 1000000));
   app.add_option("-d,--type", words.types, "Element type, a list of them, or all (default f32)");
   app.add_option("-o,--op", words.ops, "Reduction, a list of them, or all (default sum)");
   app.add_option("-n,--iterations", options.iterations, "Timed calls a repeat (default: at least 200 for small messages, else about 50 ms)")
@@ -123,13 +129,16 @@ void add_flags(CLI::App& app, Options& options, Words& words) {
 void understand(const Words& words, Options& options) {
   options.min_bytes = bytes("-b", words.min_bytes);
   options.max_bytes = bytes("-e", words.max_bytes);
+  options.collectives = list_of<Collective>(words.collectives, collective_count, parse_collective);
+  std::erase(options.collectives, Collective::barrier);  // has no bytes
+  if (options.collectives.empty()) refuse("--collective barrier: moves no data; time it with another one's smallest message");
   options.types = list_of<DataType>(words.types, data_type_count, parse_data_type);
   options.ops = list_of<ReduceOp>(words.ops, reduce_op_count, parse_reduce_op);
   options.check = words.check == 1;
   options.in_place = one_or_both<bool>("--in-place", words.in_place, {"0", false}, {"1", true});
   options.memories = one_or_both<Memory>("--memory", words.memory, {"symmetric", Memory::symmetric}, {"ordinary", Memory::ordinary});
   options.grouped = one_or_both<bool>("--group", words.group, {"0", false}, {"1", true});
-  options.algorithms = algorithms(words.algorithms);
+  options.algorithms = algorithms(words.algorithms, options.collectives);
   if (!words.backend.empty()) options.backend = parse_backend(words.backend);
   options.peers = peers(words.peers);
   options.peers_asked = !words.peers.empty();
@@ -144,7 +153,7 @@ std::string_view name_of(Memory memory) { return memory_names[static_cast<std::s
 Options parse_options(int argc, char** argv) {
   Options options;
   Words words;
-  CLI::App app("Times all-reduce: Plait's algorithms, and NCCL or MPI beside them. Start one rank per GPU: mpirun -n 4 plait-bench ...",
+  CLI::App app("Times collectives: Plait's algorithms, and NCCL or MPI beside them. Start one rank per GPU: mpirun -n 4 plait-bench ...",
                "plait-bench");
   add_flags(app, options, words);
   try {
@@ -174,11 +183,16 @@ std::vector<std::size_t> sizes(const Options& options, BackendKind backend) {
   }
 }
 
-std::vector<std::pair<DataType, ReduceOp>> operations(const Options& options) {
-  std::vector<std::pair<DataType, ReduceOp>> result;
-  for (const DataType type : options.types)
-    for (const ReduceOp op : options.ops)
-      if (op != ReduceOp::premul_sum || is_float(type)) result.emplace_back(type, op);
+std::vector<Call> operations(const Options& options) {
+  std::vector<Call> result;
+  for (const Collective collective : options.collectives)
+    for (const DataType type : options.types)
+      for (const ReduceOp op : options.ops) {
+        const CollectiveFacts facts = facts_of(collective);
+        if (facts.reduces ? op == ReduceOp::premul_sum && !is_float(type) : op != options.ops.front()) continue;
+        result.push_back(
+            {.collective = collective, .type = type, .op = facts.reduces ? op : ReduceOp::sum, .root = facts.rooted ? options.root : 0});
+      }
   if (result.empty()) refuse(fmt::format("-o premul_sum: is for floats only, not for {}", name_of(options.types.front())));
   return result;
 }

@@ -12,12 +12,16 @@
 
 namespace plait::bench {
 
+/// busbw / algbw: 2 (n-1)/n for all-reduce, 1 for broadcast and reduce, (n-1)/n for all others.
+constexpr double busbw_factor(Collective collective, int ranks) {
+  if (collective == Collective::broadcast || collective == Collective::reduce) return 1;
+  return (collective == Collective::all_reduce ? 2.0 : 1.0) * (ranks - 1) / ranks;
+}
+
 struct Result {
   std::string name;  // an algorithm, "default", "peer:..."
-  DataType type = DataType::f32;
-  ReduceOp op = ReduceOp::sum;
+  Call call;
   int ranks = 1;
-  std::size_t count = 0;  // elements
   bool in_place = false;
   Memory memory = Memory::ordinary;
   Timing timing = Timing::graph;
@@ -26,12 +30,13 @@ struct Result {
   std::optional<std::size_t> wrong;  // none: not checked
   std::string chosen;                // of "default": who served it
 
-  std::size_t bytes() const { return count * size_of(type); }
+  /// Of the larger buffer; the definition of nccl-tests.
+  std::size_t bytes() const { return call.bytes(); }
   double time_us() const { return times.median(); }
   /// bytes / time in GB/s, GB = 1e9 bytes.
   double algbw() const { return static_cast<double>(bytes()) / (time_us() * 1e3); }
-  /// algbw * 2 (n-1)/n: what each link direction carries at least; the definition of nccl-tests.
-  double busbw() const { return algbw() * 2 * (ranks - 1) / ranks; }
+  /// What the busiest link direction carries at least; the definition of nccl-tests.
+  double busbw() const { return algbw() * busbw_factor(call.collective, ranks); }
 };
 
 struct Machine {

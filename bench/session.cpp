@@ -23,7 +23,10 @@ CommunicatorOptions communicator_options(const Options& options) {
   return result;
 }
 
-std::size_t elements(DataType type, std::size_t bytes) { return std::max<std::size_t>(1, bytes / size_of(type)); }
+/// Of each block, so that all of them have about `bytes` bytes.
+std::size_t elements(const Call& call, std::size_t bytes) {
+  return std::max<std::size_t>(1, bytes / static_cast<std::size_t>(call.parts) / size_of(call.type));
+}
 
 }  // namespace
 
@@ -35,7 +38,9 @@ Session::Session(const Options& options)
       operations_(operations(options)),
       link_(measure_link(comm_, stream_.native())),
       timer_(comm_, stream_.native(), options) {
-  agree(comm_.bootstrap(), "output files", [&] {
+  agree(comm_.bootstrap(), "options", [&] {
+    if (options_.root >= comm_.size())
+      throw Error(ErrorCode::invalid_argument, fmt::format("--root {}: there are {} ranks", options_.root, comm_.size()));
     if (!speaks()) return;
     check_writable(options_.json);
     check_writable(options_.csv);
@@ -48,10 +53,11 @@ Session::Session(const Options& options)
 /// The buffers in this kind of memory. Collective at its first use.
 const Arena& Session::arena(Memory memory) {
   auto& arena = arenas_[memory];
-  const std::size_t bytes = std::max(sizes_.back(), sizeof(double));
-  if (!arena) arena = std::make_unique<Arena>(memory == Memory::symmetric ? symmetric_memory(comm_) : ordinary_memory(comm_), bytes);
+  if (!arena)
+    arena = std::make_unique<Arena>(memory == Memory::symmetric ? symmetric_memory(comm_) : ordinary_memory(comm_), arena_bytes());
   return *arena;
 }
+std::size_t Session::arena_bytes() const { return std::max(sizes_.back(), sizeof(double) * static_cast<std::size_t>(comm_.size())); }
 
 /// As the options cut and group its message. False if there is none.
 bool Session::add(const std::function<std::unique_ptr<Contender>()>& make) {
@@ -76,7 +82,7 @@ void Session::add_nccl() {
   add([&] { return nccl_->contender(Memory::ordinary, arena(Memory::ordinary)); });
   if (!nccl_->has_windows()) return note_missing("nccl-symmetric", "this NCCL has no symmetric windows (2.27 is the first)");
   try {
-    nccl_windows_ = std::make_unique<Arena>(nccl_->window_memory(), std::max(sizes_.back(), sizeof(double)));
+    nccl_windows_ = std::make_unique<Arena>(nccl_->window_memory(), arena_bytes());
     add([&] { return nccl_->contender(Memory::symmetric, *nccl_windows_); });
   } catch (const Error& error) {
     note_missing("nccl-symmetric", error.what());
@@ -93,25 +99,35 @@ void Session::note_missing(const std::string& peer, const std::string& why_not) 
   if (speaks() && (options_.peers_asked || fits)) fmt::print("# peer {} is not measured: {}\n", peer, why_not);
 }
 
-Task Session::task_for(const Contender& contender, DataType type, ReduceOp op, std::size_t bytes, bool in_place) const {
+Task Session::task_for(const Contender& contender, const Call& operation, std::size_t bytes, bool in_place) const {
   const Arena& buffers = contender.arena();
-  return {.type = type,
-          .op = op,
-          .count = elements(type, bytes),
-          .scale = op == ReduceOp::premul_sum ? premul_scale : 1,
-          .send = in_place ? buffers.recv() : buffers.send(),
-          .recv = buffers.recv()};
+  const CollectiveFacts facts = facts_of(operation.collective);
+  const int rank = comm_.rank();
+  Task task{.call = operation, .in_place = in_place, .rank = rank, .ranks = comm_.size()};
+  Call& call = task.call;
+  call.parts = parts_of(call.collective, comm_.size());
+  call.count = elements(call, bytes);
+  call.scale = call.op == ReduceOp::premul_sum ? premul_scale : 1;
+  call.symmetric = contender.memory() == Memory::symmetric;
+  call.in_place = call.symmetric && in_place && !facts.rooted;
+  // In place, the smaller buffer is a block of the larger one, which begins where the output does.
+  const std::ptrdiff_t distance = in_place ? in_place_distance(call, rank) : 0;
+  const bool sends = has(facts.send, call, rank), receives = has(facts.recv, call, rank);
+  if (sends)
+    task.send = (in_place && receives ? buffers.recv() : buffers.send()) + (sends && receives ? std::max<std::ptrdiff_t>(-distance, 0) : 0);
+  if (receives) task.recv = buffers.recv() + (sends ? std::max<std::ptrdiff_t>(distance, 0) : 0);
+  return task;
 }
 
 /// Peers allocate and load kernels at the first call of a kind: that must not happen while anything is timed, or while a kernel spins.
 void Session::warm_up_peers() {
   for (const auto& contender : contenders_) {
     if (!contender->is_peer()) continue;
-    for (const auto& [type, op] : operations_)
+    for (const Call& operation : operations_)
       for (const std::size_t bytes : sizes_)
         for (const bool in_place : options_.in_place) {
           try {
-            contender->enqueue(task_for(*contender, type, op, bytes, in_place), stream_.native());
+            contender->enqueue(task_for(*contender, operation, bytes, in_place), stream_.native());
           } catch (const Error& error) {
             if (error.code() != ErrorCode::unsupported) throw;
           }
@@ -124,17 +140,15 @@ void Session::warm_up_peers() {
 bool Session::measure(Contender& contender, const Task& task) {
   Result result;
   result.name = contender.name();
-  result.type = task.type;
-  result.op = task.op;
+  result.call = task.call;
   result.ranks = comm_.size();
-  result.count = task.count;
-  result.in_place = task.in_place();
+  result.in_place = task.in_place;
   result.memory = contender.memory();
   result.timing = options_.timing;
   fill_input(comm_, stream_.native(), task, ++seed_);
   try {
     result.chosen = contender.chosen(task);
-    result.times = timer_.measure([&](NativeStream stream) { contender.enqueue(task, stream); }, task.bytes());
+    result.times = timer_.measure([&](NativeStream stream) { contender.enqueue(task, stream); }, task.call.bytes());
   } catch (const Error& error) {
     if (error.code() != ErrorCode::unsupported) throw;
     refusal_ = error.what();
@@ -147,18 +161,18 @@ bool Session::measure(Contender& contender, const Task& task) {
   return true;
 }
 
-void Session::measure_size(DataType type, ReduceOp op, std::size_t bytes) {
+void Session::measure_size(const Call& operation, std::size_t bytes) {
   bool any = false;
   for (const bool in_place : options_.in_place)
-    for (const auto& contender : contenders_) any |= measure(*contender, task_for(*contender, type, op, bytes, in_place));
+    for (const auto& contender : contenders_) any |= measure(*contender, task_for(*contender, operation, bytes, in_place));
   if (any && speaks()) print_gap(stdout);
 }
 
 std::size_t Session::run() {
   const Machine machine = describe_machine(comm_, link_, nccl_ ? nccl_->library().version_text() : "", options_.command_line);
   if (speaks()) print_header(stdout, machine, options_);
-  for (const auto& [type, op] : operations_)
-    for (const std::size_t bytes : sizes_) measure_size(type, op, bytes);
+  for (const Call& operation : operations_)
+    for (const std::size_t bytes : sizes_) measure_size(operation, bytes);
   if (results_.empty()) throw Error(ErrorCode::unsupported, fmt::format("nothing can be measured: {}", refusal_));
   if (speaks()) {
     print_summary(stdout, results_);

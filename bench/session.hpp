@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "bench/contender.hpp"
@@ -32,16 +31,17 @@ class Session {
   void note_missing(const std::string& peer, const std::string& why_not) const;
   const Arena& arena(Memory memory);
   void warm_up_peers();
-  void measure_size(DataType type, ReduceOp op, std::size_t bytes);
+  void measure_size(const Call& operation, std::size_t bytes);
   bool measure(Contender& contender, const Task& task);
-  Task task_for(const Contender& contender, DataType type, ReduceOp op, std::size_t bytes, bool in_place) const;
+  Task task_for(const Contender& contender, const Call& operation, std::size_t bytes, bool in_place) const;
+  std::size_t arena_bytes() const;
   bool speaks() const { return comm_.rank() == 0; }
 
   const Options options_;
   Communicator comm_;
   Stream stream_;
   std::vector<std::size_t> sizes_;
-  std::vector<std::pair<DataType, ReduceOp>> operations_;
+  std::vector<Call> operations_;
   Link link_;
   std::shared_ptr<NcclGroup> nccl_;
   std::map<Memory, std::unique_ptr<Arena>> arenas_;

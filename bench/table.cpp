@@ -6,6 +6,8 @@
 #include <numeric>
 #include <tuple>
 
+#include "core/collectives.hpp"
+
 namespace plait::bench {
 namespace {
 
@@ -17,22 +19,24 @@ std::string place(const Result& result) { return result.in_place ? "in" : "out";
 std::string percent_of(double busbw, const Link& link) {
   return link.gb_per_s > 0 ? fmt::format("{:.1f}", 100 * busbw / link.gb_per_s) : "-";
 }
+std::string_view operation(Collective collective, ReduceOp op) { return facts_of(collective).reduces ? name_of(op) : "-"; }
 std::string wrong(const Result& result) { return result.wrong ? std::to_string(*result.wrong) : "N/A"; }
 std::string full_name(const Result& result) {
   return result.chosen.empty() ? result.name : fmt::format("{} ({})", result.name, result.chosen);
 }
 
-constexpr const char* columns = "{:>12} {:>12} {:>7} {:>10}  {:<28} {:<10} {:>6} {:>10} {:>8} {:>8} {:>6} {:>7}\n";
+constexpr const char* columns = "{:<14} {:>12} {:>12} {:>7} {:>10}  {:<28} {:<10} {:>6} {:>10} {:>8} {:>8} {:>6} {:>7}\n";
 
 /// Results that compete: the same call in the same place.
 struct Race {
+  Collective collective;
   DataType type;
   ReduceOp op;
   std::size_t bytes;
   bool in_place;
   bool operator==(const Race&) const = default;
 };
-Race race_of(const Result& result) { return {result.type, result.op, result.bytes(), result.in_place}; }
+Race race_of(const Result& result) { return {result.call.collective, result.call.type, result.call.op, result.bytes(), result.in_place}; }
 
 struct Winners {
   const Result* algorithm = nullptr;  // of Plait's
@@ -57,14 +61,14 @@ Winners winners(const std::vector<Result>& results, const Race& race) {
   return best;
 }
 
-constexpr const char* summary_columns = "{:>12} {:>7} {:>10} {:>6}  {:<24} {:<10} {:>10} {:>8}  {:>10}  {:<22} {:>10} {:>8}\n";
+constexpr const char* summary_columns = "{:<14} {:>12} {:>7} {:>10} {:>6}  {:<24} {:<10} {:>10} {:>8}  {:>10}  {:<22} {:>10} {:>8}\n";
 
 void print_race(std::FILE* out, const Race& race, const Winners& best) {
   const Result* fastest = best.algorithm;
   const auto time_of = [](const Result* result) { return result ? microseconds(result->time_us()) : "-"; };
   const std::string ratio = best.peer && fastest ? fmt::format("{:.2f}x", best.peer->time_us() / fastest->time_us()) : "-";
-  fmt::print(out, summary_columns, race.bytes, name_of(race.type), name_of(race.op), race.in_place ? "in" : "out",
-             fastest ? full_name(*fastest) : "-", fastest ? name_of(fastest->memory) : "-", time_of(fastest),
+  fmt::print(out, summary_columns, name_of(race.collective), race.bytes, name_of(race.type), operation(race.collective, race.op),
+             race.in_place ? "in" : "out", fastest ? full_name(*fastest) : "-", fastest ? name_of(fastest->memory) : "-", time_of(fastest),
              fastest ? bandwidth(fastest->busbw()) : "-", time_of(best.selected), best.peer ? best.peer->name : "-", time_of(best.peer),
              ratio);
 }
@@ -79,16 +83,19 @@ void print_header(std::FILE* out, const Machine& machine, const Options& options
   else fmt::print(out, "# link: {}\n", machine.link.how);
   fmt::print(
       out,
-      "# all_reduce, timing {}, median of {} repeats of the slowest rank; GB = 1e9 bytes, busbw = algbw * 2(n-1)/n, %link of busbw\n#\n",
+      "# timing {}, median of {} repeats of the slowest rank; GB = 1e9 bytes; busbw = algbw * 2(n-1)/n for all_reduce, * 1 for broadcast "
+      "and reduce, * (n-1)/n for others; %link of busbw\n#\n",
       name_of(options.timing), options.repeats);
-  fmt::print(out, columns, "size", "count", "type", "redop", "algorithm", "memory", "in/out", "time", "algbw", "busbw", "%link", "#wrong");
-  fmt::print(out, columns, "(B)", "(elements)", "", "", "", "", "place", "(us)", "(GB/s)", "(GB/s)", "", "");
+  fmt::print(out, columns, "collective", "size", "count", "type", "redop", "algorithm", "memory", "in/out", "time", "algbw", "busbw",
+             "%link", "#wrong");
+  fmt::print(out, columns, "", "(B)", "(elements)", "", "", "", "", "place", "(us)", "(GB/s)", "(GB/s)", "", "");
 }
 
 void print_result(std::FILE* out, const Result& result, const Link& link) {
-  fmt::print(out, columns, result.bytes(), result.count, name_of(result.type), name_of(result.op), full_name(result),
-             name_of(result.memory), place(result), microseconds(result.time_us()), bandwidth(result.algbw()), bandwidth(result.busbw()),
-             percent_of(result.busbw(), link), wrong(result));
+  fmt::print(out, columns, name_of(result.call.collective), result.bytes(), result.call.count, name_of(result.call.type),
+             operation(result.call.collective, result.call.op), full_name(result), name_of(result.memory), place(result),
+             microseconds(result.time_us()), bandwidth(result.algbw()), bandwidth(result.busbw()), percent_of(result.busbw(), link),
+             wrong(result));
   std::fflush(out);
 }
 
@@ -97,8 +104,8 @@ void print_gap(std::FILE* out) { fmt::print(out, "\n"); }
 void print_summary(std::FILE* out, const std::vector<Result>& results) {
   fmt::print(
       out, "# Fastest algorithm for each size; \"default\" is what the selection takes; \"peer/us\" above 1 means that Plait is faster\n");
-  fmt::print(out, summary_columns, "size(B)", "type", "redop", "in/out", "fastest", "memory", "time(us)", "busbw", "default", "best peer",
-             "time(us)", "peer/us");
+  fmt::print(out, summary_columns, "collective", "size(B)", "type", "redop", "in/out", "fastest", "memory", "time(us)", "busbw", "default",
+             "best peer", "time(us)", "peer/us");
   std::vector<Race> done;
   for (const Result& result : results) {
     const Race race = race_of(result);

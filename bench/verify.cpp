@@ -11,40 +11,104 @@ namespace {
 
 constexpr unsigned char poison = 0xa5;
 
-exact::Case case_of(const Communicator& comm, const Task& task, std::uint32_t seed) {
-  return {.type = task.type, .op = task.op, .rank = comm.rank(), .ranks = comm.size(), .seed = seed, .scale = task.scale};
-}
+/// One rank's look at its buffers.
+class Verifier {
+ public:
+  Verifier(Communicator& comm, NativeStream stream, const Task& task, std::uint32_t seed)
+      : backend_(comm.backend()),
+        stream_(stream),
+        task_(task),
+        data_{.type = task.call.type, .op = task.call.op, .rank = task.rank, .ranks = task.ranks, .seed = seed, .scale = task.call.scale} {}
 
-/// Bytes around the output that are no longer poison.
-std::size_t count_spoilt(Backend& backend, NativeStream stream, const Task& task) {
-  const auto* recv = static_cast<const std::byte*>(task.recv);
-  std::vector<unsigned char> guards(2 * guard_bytes);
-  backend.copy(guards.data(), recv - guard_bytes, guard_bytes, stream);
-  backend.copy(guards.data() + guard_bytes, recv + task.bytes(), guard_bytes, stream);
-  backend.synchronize(stream);
-  return static_cast<std::size_t>(std::count_if(guards.begin(), guards.end(), [](unsigned char byte) { return byte != poison; }));
-}
+  void fill() const {
+    if (task_.send != nullptr) exact::fill(backend_, stream_, data_, const_cast<void*>(task_.send), send_count());
+  }
+  void poison_output() const {
+    if (task_.recv != nullptr) backend_.fill(recv() - guard_bytes, poison, task_.recv_bytes() + 2 * guard_bytes, stream_);
+  }
+  std::size_t count_wrong() const {
+    std::size_t wrong = 0;
+    if (task_.recv != nullptr) wrong += count_wrong_results();
+    // In place, the output or its guards lie in the input.
+    if (task_.send != nullptr && !task_.in_place) wrong += exact::count_changed(backend_, stream_, data_, task_.send, send_count());
+    if (task_.recv != nullptr && !nested()) wrong += count_spoilt();
+    return wrong;
+  }
+
+ private:
+  std::byte* recv() const { return static_cast<std::byte*>(task_.recv); }
+  std::size_t send_count() const { return task_.send_bytes() / size_of(task_.call.type); }
+  /// Whether what lies beside the output is input.
+  bool nested() const { return task_.in_place && task_.send != nullptr && task_.send_bytes() > task_.recv_bytes(); }
+
+  std::size_t count_wrong_results() const {
+    const Call& call = task_.call;
+    const std::size_t own = static_cast<std::size_t>(task_.rank) * call.count;
+    // A block of the output that must be the reduction from element `first` on, or what rank `from` had there.
+    const auto reduced = [&](std::size_t first) {
+      exact::Case wanted = data_;
+      wanted.first = first;
+      return exact::count_wrong(backend_, stream_, wanted, recv(), call.count);
+    };
+    const auto moved = [&](int block, int from, std::size_t first) {
+      exact::Case wanted = data_;
+      wanted.rank = from;
+      wanted.first = first;
+      return exact::count_changed(backend_, stream_, wanted, recv() + static_cast<std::size_t>(block) * call.block_bytes(), call.count);
+    };
+    const auto from_all = [&](std::size_t first) {
+      std::size_t wrong = 0;
+      for (int rank = 0; rank < task_.ranks; ++rank) wrong += moved(rank, rank, first);
+      return wrong;
+    };
+    switch (call.collective) {
+      case Collective::reduce_scatter:
+        return reduced(own);
+      case Collective::all_gather:
+      case Collective::gather:
+        return from_all(0);
+      case Collective::all_to_all:
+        return from_all(own);
+      case Collective::broadcast:
+        return moved(0, call.root, 0);
+      case Collective::scatter:
+        return moved(0, call.root, own);
+      default:
+        return reduced(0);
+    }
+  }
+
+  /// Bytes around the output that are no longer poison.
+  std::size_t count_spoilt() const {
+    std::vector<unsigned char> guards(2 * guard_bytes);
+    backend_.copy(guards.data(), recv() - guard_bytes, guard_bytes, stream_);
+    backend_.copy(guards.data() + guard_bytes, recv() + task_.recv_bytes(), guard_bytes, stream_);
+    backend_.synchronize(stream_);
+    return static_cast<std::size_t>(std::count_if(guards.begin(), guards.end(), [](unsigned char byte) { return byte != poison; }));
+  }
+
+  Backend& backend_;
+  NativeStream stream_;
+  const Task& task_;
+  exact::Case data_;
+};
 
 }  // namespace
 
 void fill_input(Communicator& comm, NativeStream stream, const Task& task, std::uint32_t seed) {
-  exact::fill(comm.backend(), stream, case_of(comm, task, seed), const_cast<void*>(task.send), task.count);
+  Verifier(comm, stream, task, seed).fill();
   comm.backend().synchronize(stream);
 }
 
 std::size_t count_wrong(Communicator& comm, NativeStream stream, Contender& contender, const Task& task, std::uint32_t seed) {
-  Backend& backend = comm.backend();
-  const exact::Case data = case_of(comm, task, seed);
-  backend.fill(static_cast<std::byte*>(task.recv) - guard_bytes, poison, task.bytes() + 2 * guard_bytes, stream);
-  exact::fill(backend, stream, data, const_cast<void*>(task.send), task.count);
-  comm.barrier(stream_ref(stream));  // nobody reduces into a buffer that its owner still fills
+  const Verifier verifier(comm, stream, task, seed);
+  verifier.poison_output();
+  verifier.fill();
+  comm.barrier(stream_ref(stream));  // nobody writes into a buffer that its owner still fills
   contender.enqueue(task, stream);
   comm.barrier(stream_ref(stream));  // a write that comes late would be seen
   comm.synchronize(stream_ref(stream));
-  std::size_t wrong = exact::count_wrong(backend, stream, data, task.recv, task.count);
-  if (!task.in_place()) wrong += exact::count_changed(backend, stream, data, task.send, task.count);
-  wrong += count_spoilt(backend, stream, task);
-  const auto all = comm.bootstrap().all_gather(wrong);
+  const auto all = comm.bootstrap().all_gather(verifier.count_wrong());
   return std::accumulate(all.begin(), all.end(), std::size_t{0});
 }
 

@@ -469,44 +469,52 @@ void Communicator::check_extents(Collective collective, std::size_t send, std::s
                                    name_of(collective), rank(), send, recv, count, wanted(facts.send), wanted(facts.recv))));
 }
 
+void Communicator::enqueue(const Call& call, const void* send, void* recv, StreamRef stream, const CallOptions& options) {
+  if (!is_valid(call.collective))
+    state_->refuse(
+        Error(ErrorCode::invalid_argument, fmt::format("rank {}: {} is no collective", rank(), static_cast<int>(call.collective))));
+  Call wanted = call;
+  wanted.symmetric = wanted.in_place = false;
+  wanted.scale = options.scale;
+  if (!facts_of(call.collective).reduces) wanted.op = ReduceOp::sum, wanted.scale = 1;
+  if (!facts_of(call.collective).rooted) wanted.root = 0;
+  if (call.collective == Collective::barrier) wanted.type = DataType::u8, wanted.count = 0;
+  state_->call(wanted, send, recv, stream, options);
+}
+
 void Communicator::all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op, StreamRef stream,
                               const CallOptions& options) {
-  const Call call{.collective = Collective::all_reduce, .type = type, .op = op, .count = count, .scale = options.scale};
-  state_->call(call, send, recv, stream, options);
+  enqueue({.collective = Collective::all_reduce, .type = type, .op = op, .count = count}, send, recv, stream, options);
 }
 void Communicator::reduce_scatter(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op, StreamRef stream,
                                   const CallOptions& options) {
-  const Call call{.collective = Collective::reduce_scatter, .type = type, .op = op, .count = count, .scale = options.scale};
-  state_->call(call, send, recv, stream, options);
+  enqueue({.collective = Collective::reduce_scatter, .type = type, .op = op, .count = count}, send, recv, stream, options);
 }
 void Communicator::all_gather(const void* send, void* recv, std::size_t count, DataType type, StreamRef stream,
                               const CallOptions& options) {
-  state_->call({.collective = Collective::all_gather, .type = type, .count = count}, send, recv, stream, options);
+  enqueue({.collective = Collective::all_gather, .type = type, .count = count}, send, recv, stream, options);
 }
 void Communicator::broadcast(const void* send, void* recv, std::size_t count, DataType type, int root, StreamRef stream,
                              const CallOptions& options) {
-  state_->call({.collective = Collective::broadcast, .type = type, .count = count, .root = root}, send, recv, stream, options);
+  enqueue({.collective = Collective::broadcast, .type = type, .count = count, .root = root}, send, recv, stream, options);
 }
 void Communicator::reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op, int root, StreamRef stream,
                           const CallOptions& options) {
-  const Call call{.collective = Collective::reduce, .type = type, .op = op, .count = count, .scale = options.scale, .root = root};
-  state_->call(call, send, recv, stream, options);
+  enqueue({.collective = Collective::reduce, .type = type, .op = op, .count = count, .root = root}, send, recv, stream, options);
 }
 void Communicator::all_to_all(const void* send, void* recv, std::size_t count, DataType type, StreamRef stream,
                               const CallOptions& options) {
-  state_->call({.collective = Collective::all_to_all, .type = type, .count = count}, send, recv, stream, options);
+  enqueue({.collective = Collective::all_to_all, .type = type, .count = count}, send, recv, stream, options);
 }
 void Communicator::gather(const void* send, void* recv, std::size_t count, DataType type, int root, StreamRef stream,
                           const CallOptions& options) {
-  state_->call({.collective = Collective::gather, .type = type, .count = count, .root = root}, send, recv, stream, options);
+  enqueue({.collective = Collective::gather, .type = type, .count = count, .root = root}, send, recv, stream, options);
 }
 void Communicator::scatter(const void* send, void* recv, std::size_t count, DataType type, int root, StreamRef stream,
                            const CallOptions& options) {
-  state_->call({.collective = Collective::scatter, .type = type, .count = count, .root = root}, send, recv, stream, options);
+  enqueue({.collective = Collective::scatter, .type = type, .count = count, .root = root}, send, recv, stream, options);
 }
-void Communicator::barrier(StreamRef stream) {
-  state_->call({.collective = Collective::barrier, .type = DataType::u8}, nullptr, nullptr, stream, {});
-}
+void Communicator::barrier(StreamRef stream) { enqueue({.collective = Collective::barrier}, nullptr, nullptr, stream); }
 
 void Communicator::synchronize(StreamRef stream) { state_->synchronize(stream); }
 Statistics Communicator::statistics() const { return state_->statistics(); }

@@ -35,7 +35,7 @@ LaunchShape shape_for(const Backend& backend) {
 void launch(Backend& backend, NativeStream stream, const Case& data, Mode mode, void* pointer, std::size_t count, std::uint32_t* wrong) {
   const KernelHandle kernel = backend.find_kernel("exact", data.type);
   if (!kernel) throw Error(ErrorCode::unsupported, fmt::format("exact: no kernel for {} on this target", name_of(data.type)));
-  const Args args{pointer, count, wrong, data.scale, data.seed, data.rank, data.ranks, data.op, mode};
+  const Args args{pointer, count, data.first, wrong, data.scale, data.seed, data.rank, data.ranks, data.op, mode};
   static_assert(sizeof(args) <= max_kernel_args);
   backend.launch(kernel, shape_for(backend), &args, sizeof(args), Watch{}, stream);
 }

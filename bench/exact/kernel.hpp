@@ -22,6 +22,7 @@ enum class Mode : std::uint32_t { fill, check_input, check_result };
 struct Args {
   void* data = nullptr;
   std::size_t count = 0;
+  std::size_t begin = 0;           // number of the first element
   std::uint32_t* wrong = nullptr;  // a word for every thread of the launch: elements it found wrong
   double scale = 1;                // premul_sum; a power of two
   std::uint32_t seed = 0;
@@ -171,14 +172,14 @@ struct Kernel {
     const std::size_t first = static_cast<std::size_t>(dev.block()) * dev.threads() + dev.thread();
     const std::size_t step = static_cast<std::size_t>(dev.blocks()) * dev.threads();
     if (args.mode == Mode::fill) {
-      for (std::size_t i = first; i < args.count; i += step) data[i] = rule.input(args.rank, i);
+      for (std::size_t i = first; i < args.count; i += step) data[i] = rule.input(args.rank, args.begin + i);
       return;
     }
     std::uint32_t wrong = 0;
     if (args.mode == Mode::check_input) {
-      for (std::size_t i = first; i < args.count; i += step) wrong += same_bits(data[i], rule.input(args.rank, i)) ? 0u : 1u;
+      for (std::size_t i = first; i < args.count; i += step) wrong += same_bits(data[i], rule.input(args.rank, args.begin + i)) ? 0u : 1u;
     } else {
-      for (std::size_t i = first; i < args.count; i += step) wrong += rule.is_right(data[i], i) ? 0u : 1u;
+      for (std::size_t i = first; i < args.count; i += step) wrong += rule.is_right(data[i], args.begin + i) ? 0u : 1u;
     }
     args.wrong[first] = wrong;
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
+#include <cstring>
 #include <limits>
 #include <optional>
 
@@ -60,18 +61,56 @@ class MpiPeer final : public Contender {
   ~MpiPeer() override { MPI_Comm_free(&mpi_); }
 
   void enqueue(const Task& task, NativeStream stream) override {
-    const auto type = mpi_type(task.type);
-    const auto op = mpi_op(task.op);
-    if (!type || !op || !wraps(task.type, task.op) || task.count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+    const Call& call = task.call;
+    const bool reduces = facts_of(call.collective).reduces;
+    const auto type = reduces ? mpi_type(call.type) : MPI_BYTE;
+    const auto op = mpi_op(call.op);
+    const std::size_t count = reduces ? call.count : call.block_bytes();
+    // In place, MPI's reduce-scatter wants its input elsewhere.
+    const bool other_place = task.in_place && call.collective == Collective::reduce_scatter;
+    if (!type || !op || other_place || (reduces && !wraps(call.type, call.op)) ||
+        count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
       throw Error(ErrorCode::unsupported,
-                  fmt::format("peer:mpi: no {} of {} elements of {}", name_of(task.op), task.count, name_of(task.type)));
-    const void* send = task.in_place() ? MPI_IN_PLACE : task.send;
-    backend_.host_call(stream, [mpi = mpi_, send, recv = task.recv, count = static_cast<int>(task.count), type = *type, op = *op] {
-      MPI_Allreduce(send, recv, count, type, op, mpi);  // an error ends the program: MPI's default
-    });
+                  fmt::format("peer:mpi: no {} of {} elements of {}", name_of(call.op), call.count, name_of(call.type)));
+    backend_.host_call(stream, [this, task, count = static_cast<int>(count), type = *type, op = *op] { run(task, count, type, op); });
   }
 
  private:
+  /// An error ends the program: MPI's default.
+  void run(const Task& task, int count, MPI_Datatype type, MPI_Op op) const {
+    const int root = task.call.root;
+    const bool both = task.in_place && task.send != nullptr && task.recv != nullptr;
+    const void* send = both ? MPI_IN_PLACE : task.send;
+    void* recv = task.recv;
+    switch (task.call.collective) {
+      case Collective::reduce_scatter:
+        MPI_Reduce_scatter_block(send, recv, count, type, op, mpi_);
+        break;
+      case Collective::all_gather:
+        MPI_Allgather(send, count, type, recv, count, type, mpi_);
+        break;
+      case Collective::broadcast:
+        if (task.rank == root && !both) std::memcpy(recv, send, task.recv_bytes());
+        MPI_Bcast(recv, count, type, root, mpi_);
+        break;
+      case Collective::reduce:
+        MPI_Reduce(send, recv, count, type, op, root, mpi_);
+        break;
+      case Collective::all_to_all:
+        MPI_Alltoall(send, count, type, recv, count, type, mpi_);
+        break;
+      case Collective::gather:
+        MPI_Gather(send, count, type, recv, count, type, root, mpi_);
+        break;
+      case Collective::scatter:
+        if (both) MPI_Scatter(task.send, count, type, MPI_IN_PLACE, count, type, root, mpi_);
+        else MPI_Scatter(send, count, type, recv, count, type, root, mpi_);
+        break;
+      default:
+        MPI_Allreduce(send, recv, count, type, op, mpi_);
+    }
+  }
+
   Backend& backend_;
   MPI_Comm mpi_ = MPI_COMM_NULL;
 };

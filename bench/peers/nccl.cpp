@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
 #include "plait/error.hpp"
 #include "symm_mem/agreement.hpp"
@@ -70,17 +71,53 @@ class NcclPeer final : public Contender {
 
   void enqueue(const Task& task, NativeStream stream) override {
     const NcclLibrary& nccl = group_->library();
-    const auto op = nccl_op(task.op);
-    if (!op || (is_small_float(task.type) && !nccl.has_small_floats()))
-      throw Error(ErrorCode::unsupported, fmt::format("{}: no {} of {}", name(), name_of(task.op), name_of(task.type)));
-    nccl.check(
-        nccl.all_reduce(task.send, task.recv, task.count, nccl_type(task.type), *op, group_->native(), static_cast<CUstream_st*>(stream)),
-        "ncclAllReduce");
+    const Call& call = task.call;
+    const auto op = nccl_op(call.op);
+    if (!op || (is_small_float(call.type) && !nccl.has_small_floats()))
+      throw Error(ErrorCode::unsupported, fmt::format("{}: no {} of {}", Contender::name(), name_of(call.op), name_of(call.type)));
+    const auto [send, recv, type, comm, on] =
+        std::tuple(task.send, task.recv, nccl_type(call.type), group_->native(), static_cast<CUstream_st*>(stream));
+    switch (call.collective) {
+      case Collective::all_reduce:
+        return nccl.check(nccl.all_reduce(send, recv, call.count, type, *op, comm, on), "ncclAllReduce");
+      case Collective::reduce_scatter:
+        return nccl.check(nccl.reduce_scatter(send, recv, call.count, type, *op, comm, on), "ncclReduceScatter");
+      case Collective::all_gather:
+        return nccl.check(nccl.all_gather(send, recv, call.count, type, comm, on), "ncclAllGather");
+      case Collective::broadcast:
+        return nccl.check(nccl.broadcast(send, recv, call.count, type, call.root, comm, on), "ncclBroadcast");
+      case Collective::reduce:
+        return nccl.check(nccl.reduce(send, recv, call.count, type, *op, call.root, comm, on), "ncclReduce");
+      default:
+        exchange(task, on);
+    }
   }
   void begin_group() override { group_->library().check(group_->library().group_start(), "ncclGroupStart"); }
   void end_group() override { group_->library().check(group_->library().group_end(), "ncclGroupEnd"); }
 
  private:
+  /// All-to-all, gather and scatter, as nccl-tests does them: a group of sends and receives.
+  void exchange(const Task& task, CUstream_st* stream) {
+    const NcclLibrary& nccl = group_->library();
+    const Call& call = task.call;
+    if (call.collective == Collective::all_to_all && task.in_place)
+      throw Error(ErrorCode::unsupported, fmt::format("{}: no all_to_all in place", Contender::name()));
+    const int type = nccl_type(call.type);
+    const auto* send = static_cast<const std::byte*>(task.send);
+    auto* recv = static_cast<std::byte*>(task.recv);
+    const bool everyone = call.collective == Collective::all_to_all, scatters = call.collective != Collective::gather,
+               gathers = call.collective != Collective::scatter;
+    begin_group();
+    for (int rank = 0; rank < task.ranks; ++rank) {
+      const std::size_t block = static_cast<std::size_t>(rank) * call.block_bytes();
+      if (send != nullptr && (everyone || scatters || rank == call.root))
+        nccl.check(nccl.send(send + (scatters ? block : 0), call.count, type, rank, group_->native(), stream), "ncclSend");
+      if (recv != nullptr && (everyone || gathers || rank == call.root))
+        nccl.check(nccl.recv(recv + (gathers ? block : 0), call.count, type, rank, group_->native(), stream), "ncclRecv");
+    }
+    end_group();
+  }
+
   std::shared_ptr<NcclGroup> group_;
 };
 

@@ -21,13 +21,15 @@ std::shared_ptr<const NcclLibrary> NcclLibrary::load(const char* name, std::stri
     return nullptr;
   }
   NcclLibrary& l = *library;
-  const bool complete = l.find(l.get_version, "ncclGetVersion", true) && l.find(l.get_error_string, "ncclGetErrorString", true) &&
-                        l.find(l.get_unique_id, "ncclGetUniqueId", true) && l.find(l.comm_init_rank, "ncclCommInitRank", true) &&
-                        l.find(l.comm_destroy, "ncclCommDestroy", true) && l.find(l.all_reduce, "ncclAllReduce", true) &&
-                        l.find(l.group_start, "ncclGroupStart", true) && l.find(l.group_end, "ncclGroupEnd", true) &&
-                        l.find(l.mem_alloc, "ncclMemAlloc", false) && l.find(l.mem_free, "ncclMemFree", false) &&
-                        l.find(l.window_register, "ncclCommWindowRegister", false) &&
-                        l.find(l.window_deregister, "ncclCommWindowDeregister", false);
+  const bool complete =
+      l.find(l.get_version, "ncclGetVersion", true) && l.find(l.get_error_string, "ncclGetErrorString", true) &&
+      l.find(l.get_unique_id, "ncclGetUniqueId", true) && l.find(l.comm_init_rank, "ncclCommInitRank", true) &&
+      l.find(l.comm_destroy, "ncclCommDestroy", true) && l.find(l.all_reduce, "ncclAllReduce", true) &&
+      l.find(l.reduce_scatter, "ncclReduceScatter", true) && l.find(l.all_gather, "ncclAllGather", true) &&
+      l.find(l.broadcast, "ncclBroadcast", true) && l.find(l.reduce, "ncclReduce", true) && l.find(l.send, "ncclSend", true) &&
+      l.find(l.recv, "ncclRecv", true) && l.find(l.group_start, "ncclGroupStart", true) && l.find(l.group_end, "ncclGroupEnd", true) &&
+      l.find(l.mem_alloc, "ncclMemAlloc", false) && l.find(l.mem_free, "ncclMemFree", false) &&
+      l.find(l.window_register, "ncclCommWindowRegister", false) && l.find(l.window_deregister, "ncclCommWindowDeregister", false);
   if (!complete || l.get_version(&l.version_) != 0) {
     why_not = "the library lacks functions of NCCL";
     return nullptr;

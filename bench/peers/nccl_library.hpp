@@ -38,6 +38,12 @@ class NcclLibrary {
   Result (*comm_init_rank)(Comm*, int ranks, UniqueId, int rank) = nullptr;
   Result (*comm_destroy)(Comm) = nullptr;
   Result (*all_reduce)(const void* send, void* recv, std::size_t count, int type, int op, Comm, CUstream_st*) = nullptr;
+  Result (*reduce_scatter)(const void* send, void* recv, std::size_t count, int type, int op, Comm, CUstream_st*) = nullptr;
+  Result (*all_gather)(const void* send, void* recv, std::size_t count, int type, Comm, CUstream_st*) = nullptr;
+  Result (*broadcast)(const void* send, void* recv, std::size_t count, int type, int root, Comm, CUstream_st*) = nullptr;
+  Result (*reduce)(const void* send, void* recv, std::size_t count, int type, int op, int root, Comm, CUstream_st*) = nullptr;
+  Result (*send)(const void* send, std::size_t count, int type, int peer, Comm, CUstream_st*) = nullptr;
+  Result (*recv)(void* recv, std::size_t count, int type, int peer, Comm, CUstream_st*) = nullptr;
   Result (*group_start)() = nullptr;
   Result (*group_end)() = nullptr;
   Result (*mem_alloc)(void**, std::size_t) = nullptr;

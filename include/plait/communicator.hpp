@@ -157,6 +157,10 @@ class Communicator {
     scatter(send.data(), recv.data(), recv.size(), data_type_of<std::remove_const_t<T>>, root, stream, options);
   }
 
+  /// Any of the collectives, for programs that learn at run time which: bindings, benchmarks. Of `call`, `symmetric`, `in_place` and
+  /// `parts` are found out here.
+  void enqueue(const Call& call, const void* send, void* recv, StreamRef stream = {}, const CallOptions& options = {});
+
   /// No rank's stream passes this point before all ranks' streams have reached it. Asynchronous like every call.
   void barrier(StreamRef stream = {});
 
