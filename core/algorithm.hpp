@@ -75,10 +75,11 @@ struct Buffers {
   const void* send = nullptr;
   void* recv = nullptr;
   WindowView send_window, recv_window;  // of symmetric buffers: peer_ptr(r) is rank r's send and recv, in kernels
-  const SymmetricRange* recv_range = nullptr;
-  std::size_t recv_offset = 0;  // in the range
+  const SymmetricRange *send_range = nullptr, *recv_range = nullptr;
+  std::size_t send_offset = 0, recv_offset = 0;  // in the ranges
 
-  /// Rank r's recv of a symmetric call, for copies: `peer_ptr` may look into device memory.
+  // Rank r's buffers of a symmetric call, for copies: `peer_ptr` may look into device memory.
+  const std::byte* peer_send(int rank, std::size_t offset) const { return send_range->address(rank) + send_offset + offset; }
   std::byte* peer_recv(int rank, std::size_t offset) const { return recv_range->address(rank) + recv_offset + offset; }
 };
 

@@ -191,7 +191,11 @@ void CommunicatorState::locate(Call& call, Buffers& buffers) const {
   call.symmetric = true;
   const auto* from = static_cast<const std::byte*>(buffers.send);
   auto* to = static_cast<std::byte*>(buffers.recv);
-  if (send) buffers.send_window = send->view().at(static_cast<std::size_t>(from - send->local()));
+  if (send) {
+    buffers.send_range = &send->range();
+    buffers.send_offset = static_cast<std::size_t>(from - send->local());
+    buffers.send_window = send->view().at(buffers.send_offset);
+  }
   if (recv) {
     buffers.recv_range = &recv->range();
     buffers.recv_offset = static_cast<std::size_t>(to - recv->local());

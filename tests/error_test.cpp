@@ -101,9 +101,15 @@ TEST_P(Errors, UnknownAlgorithm) {
                    comm.all_reduce(arena.send.device(), arena.recv.device(), count, DataType::f32, ReduceOp::sum, {},
                                    {.algorithm = "rign"});
                  });
-  expect_refused(ErrorCode::unsupported, HasSubstr("barrier"), [](Communicator& comm, Arena& arena) {
-    comm.all_reduce(arena.send.device(), arena.recv.device(), count, DataType::f32, ReduceOp::sum, {}, {.algorithm = "barrier"});
-  });
+  // Names are those of a collective's own algorithms.
+  expect_refused(
+      ErrorCode::invalid_argument, AllOf(HasSubstr("\"barrier\""), HasSubstr("all_reduce")), [](Communicator& comm, Arena& arena) {
+        comm.all_reduce(arena.send.device(), arena.recv.device(), count, DataType::f32, ReduceOp::sum, {}, {.algorithm = "barrier"});
+      });
+  expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("\"ring\""), HasSubstr("broadcast"), HasSubstr("direct_ll")),
+                 [](Communicator& comm, Arena& arena) {
+                   comm.broadcast(arena.send.device(), arena.recv.device(), count, DataType::f32, 0, {}, {.algorithm = "ring"});
+                 });
 }
 
 TEST_P(Errors, UnknownTypeOrOperation) {
@@ -145,6 +151,60 @@ TEST_P(Errors, OverlappingBuffers) {
     auto* base = static_cast<float*>(arena.send.device());
     EXPECT_NO_THROW(comm.all_reduce(base, base + count, count, DataType::f32, ReduceOp::sum));
     comm.synchronize();
+  });
+}
+
+TEST_P(Errors, RootsOutOfRange) {
+  const int ranks = GetParam();
+  for (const int root : {-1, ranks, 1000000}) {
+    const auto message = AllOf(HasSubstr("root " + std::to_string(root)), HasSubstr(std::to_string(ranks - 1)), names_a_rank());
+    expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("broadcast"), message), [&](Communicator& comm, Arena& arena) {
+      comm.broadcast(arena.send.device(), arena.recv.device(), count, DataType::f32, root);
+    });
+    expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("reduce"), message), [&](Communicator& comm, Arena& arena) {
+      comm.reduce(arena.send.device(), arena.recv.device(), count, DataType::f32, ReduceOp::sum, root);
+    });
+    expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("gather"), message), [&](Communicator& comm, Arena& arena) {
+      comm.gather(arena.send.device(), arena.recv.device(), 1, DataType::f32, root);
+    });
+    expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("scatter"), message), [&](Communicator& comm, Arena& arena) {
+      comm.scatter(arena.send.device(), arena.recv.device(), 1, DataType::f32, root);
+    });
+  }
+}
+
+/// Of buffers of several blocks, one may lie in the other at one place alone.
+TEST_P(Errors, BlocksThatOverlap) {
+  expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("all_gather"), HasSubstr("overlap"), HasSubstr("block"), names_a_rank()),
+                 [](Communicator& comm, Arena& arena) {
+                   auto* recv = static_cast<float*>(arena.send.device());
+                   comm.all_gather(recv + 2 * comm.rank() + 1, recv, 2, DataType::f32);
+                 });
+  expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("reduce_scatter"), HasSubstr("overlap"), names_a_rank()),
+                 [](Communicator& comm, Arena& arena) {
+                   auto* send = static_cast<float*>(arena.send.device());
+                   comm.reduce_scatter(send, send + 2 * comm.rank() + 1, 2, DataType::f32, ReduceOp::sum);
+                 });
+}
+
+TEST_P(Errors, BlocksThatOverflow) {
+  // Alone they would fit.
+  const std::size_t large = std::numeric_limits<std::size_t>::max() / 4 / sizeof(double) / static_cast<unsigned>(GetParam()) + 1;
+  expect_refused(
+      ErrorCode::invalid_argument, AllOf(HasSubstr(std::to_string(large)), HasSubstr("overflow"), names_a_rank()),
+      [&](Communicator& comm, Arena& arena) { comm.all_to_all(arena.send.device(), arena.recv.device(), large, DataType::f64); });
+}
+
+TEST_P(Errors, SpansThatDoNotFit) {
+  expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("all_gather"), HasSubstr("4 elements"), names_a_rank()),
+                 [](Communicator& comm, Arena& arena) {
+                   auto* recv = static_cast<float*>(arena.recv.device());
+                   comm.all_gather(std::span<const float>(static_cast<float*>(arena.send.device()), 4),
+                                   std::span(recv, 4 * static_cast<std::size_t>(comm.size()) + 1));
+                 });
+  expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("scatter"), names_a_rank()), [](Communicator& comm, Arena& arena) {
+    const std::span send(static_cast<float*>(arena.send.device()), 4 * static_cast<std::size_t>(comm.size()) - 1);
+    comm.scatter(send, std::span(static_cast<float*>(arena.recv.device()), 4), 0);
   });
 }
 

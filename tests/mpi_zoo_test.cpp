@@ -59,6 +59,16 @@ TEST_P(MpiZoo, BackToBackCalls) {
   for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(data[i], expected<std::uint64_t>(3, comm().size(), i, ReduceOp::sum, 1) * power) << i;
 }
 
+class MpiCollectives : public testing::TestWithParam<Subject> {};
+INSTANTIATE_TEST_SUITE_P(All, MpiCollectives, testing::ValuesIn(other_algorithms()),
+                         [](const auto& test) { return fmt::format("{}_{}", name_of(test.param.collective), test.param.algorithm); });
+
+TEST_P(MpiCollectives, AllCounts) {
+  World& world = *World::instance();
+  check_all_counts(world.comm, world.arena, GetParam(), {DataType::bf16, DataType::f64});
+  check_large(world.comm, world.arena, GetParam(), 400000);
+}
+
 TEST(MpiCommunicator, KnowsTheWorld) {
   int rank = -1, size = -1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -28,11 +28,12 @@ inline double direct_bytes(const Call& call, const Topology& topology) {
   return std::max(topology.ranks - 1, 1) * static_cast<double>(call.block_bytes());
 }
 
-/// Registers `A(collective)` for each of them.
-template <class A>
+/// Registers `A(collective)` for each of them, or for those alone that add nothing up.
+template <class A, bool Reduces = true>
 struct DirectRegistration {
   DirectRegistration() {
-    for (const Collective collective : direct_collectives) Registry::instance().add(std::make_unique<A>(collective));
+    for (const Collective collective : direct_collectives)
+      if (Reduces || !facts_of(collective).reduces) Registry::instance().add(std::make_unique<A>(collective));
   }
 };
 

@@ -30,7 +30,8 @@ auto printable(T x) {
   else return static_cast<double>(widen(x));
 }
 
-/// Runs one case on one rank. Out of place it has two arrays; in place one, of which the smaller buffer is a block.
+/// Runs one case on one rank. Out of place it has two arrays; in place one, of which the smaller buffer is a block. With a root, the other
+/// ranks' only buffer then lies where the root's does, as symmetric memory wants it.
 template <class T>
 class Run {
  public:
@@ -41,7 +42,7 @@ class Run {
         call_{c.call(comm.size())},
         sends_(has(facts_.send, call_, comm.rank())),
         receives_(has(facts_.recv, call_, comm.rank())),
-        in_place_(c.in_place && sends_ && receives_),
+        in_place_(c.in_place && ((sends_ && receives_) || (facts_.rooted && c.symmetric))),
         send_(c.symmetric ? arena.symmetric_send : arena.send),
         recv_(in_place_     ? send_
               : c.symmetric ? arena.symmetric_recv
@@ -66,7 +67,8 @@ class Run {
   std::size_t recv_count() const { return receives_ ? plait::recv_bytes(call_) / sizeof(T) : 0; }
   // Elements from the start of the arrays' data; in place, the smaller buffer begins somewhere in the larger one.
   std::ptrdiff_t distance() const {
-    return in_place_ ? in_place_distance(call_, comm_.rank()) / static_cast<std::ptrdiff_t>(sizeof(T)) : 0;
+    const int owner = facts_.rooted ? case_.root : comm_.rank();
+    return in_place_ ? in_place_distance(call_, owner) / static_cast<std::ptrdiff_t>(sizeof(T)) : 0;
   }
   std::size_t send_begin() const { return static_cast<std::size_t>(std::max<std::ptrdiff_t>(-distance(), 0)); }
   std::size_t recv_begin() const { return static_cast<std::size_t>(std::max<std::ptrdiff_t>(distance(), 0)); }
@@ -98,7 +100,8 @@ class Run {
   void prepare() {
     const std::size_t shift = case_.symmetric ? 0 : static_cast<std::size_t>(comm_.rank()) % 3;
     if (!in_place_) recv_.place((case_.recv_offset + 2 * shift) * sizeof(T), recv_count() * sizeof(T));
-    send_.place((case_.send_offset + shift) * sizeof(T), (in_place_ ? std::max(send_count(), recv_count()) : send_count()) * sizeof(T));
+    const std::size_t larger = std::max(plait::send_bytes(call_), plait::recv_bytes(call_));
+    send_.place((case_.send_offset + shift) * sizeof(T), in_place_ ? larger : send_count() * sizeof(T));
     for (std::size_t i = 0; i < send_count(); ++i) {
       const T x = input(comm_.rank(), i);
       std::memcpy(send_.image() + (send_begin() + i) * sizeof(T), &x, sizeof(T));
