@@ -119,7 +119,8 @@ Task Session::task_for(const Contender& contender, const Call& operation, std::s
   return task;
 }
 
-/// Peers allocate and load kernels at the first call of a kind: that must not happen while anything is timed, or while a kernel spins.
+/// Peers allocate, connect and load kernels at the first call of a kind: that must not happen while anything is timed, or while a kernel
+/// spins.
 void Session::warm_up_peers() {
   for (const auto& contender : contenders_) {
     if (!contender->is_peer()) continue;
@@ -131,8 +132,8 @@ void Session::warm_up_peers() {
           } catch (const Error& error) {
             if (error.code() != ErrorCode::unsupported) throw;
           }
+          comm_.synchronize(stream_);
         }
-    comm_.synchronize(stream_);
   }
 }
 

@@ -49,9 +49,9 @@ void check_call(const Call& call, const Buffers& buffers, int rank, int ranks) {
   refuse(call, rank,
          fmt::format("send = {}, {} bytes, and recv = {}, {} bytes, overlap: pass disjoint buffers, or in place {}", buffers.send,
                      send_bytes(call), buffers.recv, recv_bytes(call),
-                     in_place == 0  ? "the same"
-                     : in_place > 0 ? "recv as block " + std::to_string(rank) + " of send"
-                                    : "send as block " + std::to_string(rank) + " of recv"));
+                     facts.send.size == facts.recv.size                 ? "the same"
+                     : facts.send.size == BufferFacts::Size::one_a_rank ? fmt::format("recv as block {} of send", rank)
+                                                                        : fmt::format("send as block {} of recv", rank)));
 }
 
 void check_agreement(Bootstrap& bootstrap, const Call& call, const CallOptions& options, const std::string& places) {
