@@ -110,12 +110,11 @@ Task Session::task_for(const Contender& contender, const Call& operation, std::s
   call.scale = call.op == ReduceOp::premul_sum ? premul_scale : 1;
   call.symmetric = contender.memory() == Memory::symmetric;
   call.in_place = call.symmetric && in_place && !facts.rooted;
-  // In place, the smaller buffer is a block of the larger one, which begins where the output does.
-  const std::ptrdiff_t distance = in_place ? in_place_distance(call, rank) : 0;
-  const bool sends = has(facts.send, call, rank), receives = has(facts.recv, call, rank);
-  if (sends)
-    task.send = (in_place && receives ? buffers.recv() : buffers.send()) + (sends && receives ? std::max<std::ptrdiff_t>(-distance, 0) : 0);
-  if (receives) task.recv = buffers.recv() + (sends ? std::max<std::ptrdiff_t>(distance, 0) : 0);
+  // In place, the smaller buffer is a block of the larger one, which begins where the output does. With a root, the other ranks' only
+  // buffer lies where the root's does: symmetric memory wants that.
+  const std::ptrdiff_t distance = in_place ? in_place_distance(call, facts.rooted ? call.root : rank) : 0;
+  if (has(facts.send, call, rank)) task.send = (in_place ? buffers.recv() : buffers.send()) + std::max<std::ptrdiff_t>(-distance, 0);
+  if (has(facts.recv, call, rank)) task.recv = buffers.recv() + std::max<std::ptrdiff_t>(distance, 0);
   return task;
 }
 

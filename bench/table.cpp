@@ -89,6 +89,7 @@ void print_header(std::FILE* out, const Machine& machine, const Options& options
   fmt::print(out, columns, "collective", "size", "count", "type", "redop", "algorithm", "memory", "in/out", "time", "algbw", "busbw",
              "%link", "#wrong");
   fmt::print(out, columns, "", "(B)", "(elements)", "", "", "", "", "place", "(us)", "(GB/s)", "(GB/s)", "", "");
+  std::fflush(out);
 }
 
 void print_result(std::FILE* out, const Result& result, const Link& link) {

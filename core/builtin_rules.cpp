@@ -16,7 +16,13 @@ constexpr std::array<Table, 3> h200 = {{
     {2,
      "0-112K=oneshot_ll;112K-640K=oneshot_ll128;640K-1536K=twoshot_ll128;1536K-6M=oneshot_ll128;"
      "6M-40M=twoshot;160M- out=copy_engine;40M-=twoshot_push;"
-     "6M-24M=twoshot_ll128;24M-=ring"},
+     "6M-24M=twoshot_ll128;24M-=ring;"
+     "reduce_scatter:0-128K=direct_ll;128K-32M=direct_ll128;32M-=direct_push;"
+     "all_gather:0-160K=direct_ll;160K-40M=direct_ll128;128M-=direct_copy;40M-=direct_push;"
+     "reduce:0-128K=direct_ll;128K-10M=direct_ll128;10M-=direct_push;"
+     "all_to_all:0-160K=direct_ll;160K-24M=direct_ll128;128M-=direct_copy;24M-=direct_push;"
+     "gather:0-512K=direct_ll;512K-24M=direct_ll128;128M-=direct_copy;24M-=direct_push;"
+     "scatter:0-512K=direct_ll;512K-10M=direct_ll128;128M-=direct_copy;10M-=direct_push"},
     {3,  // up to 1 MB and from 64 MB on; between, as flash and lines compare on 4
      "0-48K=oneshot_ll;48K-320K=oneshot_ll128;320K-5M=twoshot_ll128;"
      "5M-40M=flash;80M- out=copy_engine;40M-=twoshot_push;"

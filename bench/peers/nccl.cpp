@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <tuple>
 
 #include "plait/error.hpp"
 #include "symm_mem/agreement.hpp"
@@ -75,8 +74,12 @@ class NcclPeer final : public Contender {
     const auto op = nccl_op(call.op);
     if (!op || (is_small_float(call.type) && !nccl.has_small_floats()))
       throw Error(ErrorCode::unsupported, fmt::format("{}: no {} of {}", Contender::name(), name_of(call.op), name_of(call.type)));
-    const auto [send, recv, type, comm, on] =
-        std::tuple(task.send, task.recv, nccl_type(call.type), group_->native(), static_cast<CUstream_st*>(stream));
+    // With a root, NCCL wants both buffers on all ranks, though it uses them on one: with none it may choose otherwise than the root does.
+    const void* const send = task.send != nullptr ? task.send : arena().send();
+    void* const recv = task.recv != nullptr ? task.recv : arena().recv();
+    const int type = nccl_type(call.type);
+    const NcclLibrary::Comm comm = group_->native();
+    auto* const on = static_cast<CUstream_st*>(stream);
     switch (call.collective) {
       case Collective::all_reduce:
         return nccl.check(nccl.all_reduce(send, recv, call.count, type, *op, comm, on), "ncclAllReduce");
