@@ -50,7 +50,8 @@ fi
 
 if [ -x "$prefix/bin/plait-info" ]; then
   say "programs"
-  "$prefix/bin/plait-info" | head -n 1
+  "$prefix/bin/plait-info" >"$work/info"  # not into head, which may end before it does
+  head -n 1 "$work/info"
   "$prefix/bin/plait-bench" --help >/dev/null
 fi
 

@@ -10,6 +10,8 @@
 #include <tuple>
 #include <vector>
 
+#include "algorithms/building_blocks/direct_collectives.hpp"
+#include "algorithms/direct_push/kernel.hpp"
 #include "algorithms/halving_doubling/schedule.hpp"
 #include "algorithms/ring/primitives.hpp"
 #include "algorithms/stream/plan.hpp"
@@ -38,14 +40,17 @@ constexpr Carrier carriers[] = {{"halving_doubling", halving_doubling::Schedule:
 void PrintTo(const Carrier& carrier, std::ostream* out) { *out << carrier.name; }
 
 TEST(Carriers, AreAllHere) {
-  // A new algorithm that sends through channels belongs into the list above.
+  // A new algorithm that sends through channels belongs into the list above, or among those of the other collectives below.
   std::vector<std::string> listed{"conveyor"}, found;
   for (const Carrier& carrier : carriers) listed.emplace_back(carrier.name);
   Topology topology;
   topology.ranks = 2;
   topology.scratch_limit = std::size_t{128} << 20;
   for (const auto& algorithm : Registry::instance().all())
-    if (algorithm->shared(topology).name == "channels") found.emplace_back(algorithm->name());
+    if (algorithm->shared(topology).name == "channels") {
+      if (algorithm->collective() == Collective::all_reduce) found.emplace_back(algorithm->name());
+      else EXPECT_EQ(algorithm->name(), "direct_push");
+    }
   std::sort(listed.begin(), listed.end());
   EXPECT_EQ(found, listed);
 }
@@ -213,6 +218,46 @@ TEST_P(Lanes, AnyNumberOfThemGivesTheSameBits) {
         const bool all_used = count > 100'000 && target() == BackendKind::host;
         EXPECT_GE(4 * lanes, all_used ? 3 * blocks : 4);
       }
+  });
+}
+
+class DirectLanes : public testing::TestWithParam<std::tuple<Collective, int>> {
+ protected:
+  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(std::get<1>(GetParam())); }
+};
+INSTANTIATE_TEST_SUITE_P(All, DirectLanes, testing::Combine(testing::ValuesIn(direct_collectives), testing::Values(2, 3, 4)),
+                         [](const auto& test) { return fmt::format("{}_n{}", name_of(std::get<0>(test.param)), std::get<1>(test.param)); });
+
+/// As above: one block, small slots many times, counters that wrap; also where some ranks only send, or only receive.
+TEST_P(DirectLanes, SlotsGoRoundManyTimesInACall) {
+  const auto [collective, ranks] = GetParam();
+  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", ranks == 2 ? "4M" : "10M");
+  RankGroup group(ranks);
+  group.run([&, collective = collective](Communicator& comm, Arena& arena) {
+    const Subject subject(collective, "direct_push");
+    Odometer odometer(comm);
+    std::uint64_t seed = 0;
+    for (const std::uint32_t start : {0u, 0u - 100u, 0x80000000u - 100u}) {
+      comm.bootstrap().barrier();  // a rank that only sends is done before the others are
+      odometer.access().make_old(start);
+      odometer.look(direct_push::slots);
+      for (const bool in_place : {false, true}) {
+        const auto parts = static_cast<unsigned>(parts_of(collective, comm.size()));
+        check(comm, arena,
+              subject.of({.type = DataType::i32,
+                          .count = 140'001 / parts,
+                          .in_place = in_place,
+                          .symmetric = true,
+                          .root = static_cast<int>(seed % static_cast<unsigned>(comm.size())),
+                          .blocks = 1,
+                          .seed = ++seed}));
+        const auto carried = odometer.look(direct_push::slots);
+        EXPECT_LE(carried.lanes, 1u);
+        if (carried.lanes == 1) {
+          EXPECT_GE(carried.least, 16 * direct_push::slots) << "the message was to be longer";
+        }
+      }
+    }
   });
 }
 
