@@ -86,7 +86,8 @@ class Communicator {
   // The other collectives. What is said of `all_reduce` holds for them: all ranks pass the same count, type, operation, root and options;
   // asynchronous, ordered on `stream`, may be captured; `Error` before anything is enqueued. A *block* is `count` elements, and n the
   // number of ranks. Where only the root has a buffer, the other ranks may pass anything for it. Buffers are disjoint or in place, as said
-  // with each. Symmetric memory helps where every rank has the buffer: ranks pass the same offset, all of them or none; the root in place, too.
+  // with each. Symmetric memory helps where every rank has the buffer: ranks pass the same offset, all of them or none; the root in place,
+  // too.
 
   /// Reduces n blocks of every rank element by element; rank r receives block r of the result. `send`: n blocks; `recv`: one. In place:
   /// `recv` is block r of `send`; the rest of `send` stays as it is.
