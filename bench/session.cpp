@@ -126,6 +126,7 @@ void Session::warm_up_peers() {
     for (const Call& operation : operations_)
       for (const std::size_t bytes : sizes_)
         for (const bool in_place : options_.in_place) {
+          if (in_place && !has_in_place(operation.collective)) continue;
           try {
             contender->enqueue(task_for(*contender, operation, bytes, in_place), stream_.native());
           } catch (const Error& error) {
@@ -164,7 +165,8 @@ bool Session::measure(Contender& contender, const Task& task) {
 void Session::measure_size(const Call& operation, std::size_t bytes) {
   bool any = false;
   for (const bool in_place : options_.in_place)
-    for (const auto& contender : contenders_) any |= measure(*contender, task_for(*contender, operation, bytes, in_place));
+    for (const auto& contender : contenders_)
+      if (!in_place || has_in_place(operation.collective)) any |= measure(*contender, task_for(*contender, operation, bytes, in_place));
   if (any && speaks()) print_gap(stdout);
 }
 

@@ -73,6 +73,8 @@ class Verifier {
         return moved(0, call.root, 0);
       case Collective::scatter:
         return moved(0, call.root, own);
+      case Collective::send_recv:
+        return moved(0, (task_.rank + task_.ranks - 1) % task_.ranks, 0);
       default:
         return reduced(0);
     }

@@ -7,7 +7,7 @@ set(DOXYGEN_PROJECT_NAME "Plait's documentation")  # the title of docs/README.md
 set(DOXYGEN_PROJECT_BRIEF "")
 set(DOXYGEN_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/docs)
 set(DOXYGEN_STRIP_FROM_PATH ${PROJECT_SOURCE_DIR})
-set(DOXYGEN_STRIP_FROM_INC_PATH ${PROJECT_SOURCE_DIR}/include)
+set(DOXYGEN_STRIP_FROM_INC_PATH ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/interop/kokkos/include)
 set(DOXYGEN_FULL_PATH_NAMES YES)
 # The pages are written for a Git host first; the filter says the same in Doxygen's words.
 set(DOXYGEN_INPUT_FILTER ${PROJECT_SOURCE_DIR}/docs/doxygen-filter.py)
@@ -20,7 +20,8 @@ set(DOXYGEN_AUTOLINK_SUPPORT NO)  # else each "Group" at the start of a sentence
 set(DOXYGEN_GENERATE_TREEVIEW YES)
 set(DOXYGEN_GENERATE_LATEX NO)
 set(DOXYGEN_HAVE_DOT NO)
-set(DOXYGEN_EXCLUDE_SYMBOLS "plait::detail")
+set(DOXYGEN_EXCLUDE_SYMBOLS "plait::detail" "plait::kokkos::detail")
 set(DOXYGEN_MACRO_EXPANSION YES)
 doxygen_add_docs(docs ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/docs ${PROJECT_SOURCE_DIR}/include/plait
+  ${PROJECT_SOURCE_DIR}/interop/kokkos/include/plait ${PROJECT_SOURCE_DIR}/examples/poisson_cg/README.md
   COMMENT "The documentation: ${PROJECT_BINARY_DIR}/docs/html/index.html")

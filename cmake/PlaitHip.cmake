@@ -57,7 +57,7 @@ if(PLAIT_HIP_PLATFORM STREQUAL amd)
   set(CMAKE_HIP_STANDARD_REQUIRED ON)
   set(CMAKE_HIP_EXTENSIONS OFF)
 else()
-  include(cmake/PlaitCuda.cmake)
+  include(${CMAKE_CURRENT_LIST_DIR}/PlaitCuda.cmake)
 endif()
 message(STATUS "HIP ${plait_hip_version} in ${PLAIT_ROCM_ROOT}, for ${PLAIT_HIP_PLATFORM}")
 

@@ -12,7 +12,7 @@ set(plait_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/plait)
 install(TARGETS plait EXPORT plaitTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/plait DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/plait ${PROJECT_SOURCE_DIR}/interop/kokkos/include/plait DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
   FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
 
@@ -32,12 +32,49 @@ foreach(file IN LISTS plait_component_files)
   cmake_path(GET file FILENAME name)
   install(FILES ${file} DESTINATION ${plait_package_folder} RENAME plait-${name} COMPONENT development)
 endforeach()
+# A module file is for one compiler, so who uses Fortran compiles the source: component `fortran`.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/interop/fortran DESTINATION ${plait_package_folder} COMPONENT development FILES_MATCHING PATTERN "*.f90")
 install(EXPORT plaitTargets NAMESPACE plait:: DESTINATION ${plait_package_folder} COMPONENT development)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/package/plaitConfig.cmake.in ${PROJECT_BINARY_DIR}/package/plaitConfig.cmake @ONLY)
 # Before 1.0, a minor version may change the interface.
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/plaitConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/package/plaitConfig.cmake ${PROJECT_BINARY_DIR}/package/plaitConfigVersion.cmake
   DESTINATION ${plait_package_folder} COMPONENT development)
+
+# --- for own kernels -------------------------------------------------------------------------------------------------------------------
+
+# The library's own headers that kernels and descriptors of algorithms are written with, under the names that they have here: so that a
+# folder of algorithms/ can as well be one of a program or a plug-in. They are of this version alone: plait_register sees to that.
+set(plait_kernel_folder ${CMAKE_INSTALL_INCLUDEDIR}/plait/kernels)
+file(GLOB_RECURSE plait_kernel_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} algorithms/*.hpp)
+foreach(name IN ITEMS backend block_log device kernel_table launch_types numeric own_reducer pack target unique_fd
+                      host/host_kernels host/host_team host/host_words host/instantiate host/jitter)
+  list(APPEND plait_kernel_headers backends/${name}.hpp)
+endforeach()
+if(PLAIT_CUDA OR PLAIT_HIP)
+  list(APPEND plait_kernel_headers backends/gpu/gpu_kernels.hpp backends/gpu/gpu_words.hpp backends/gpu/instantiate.hpp)
+endif()
+if(PLAIT_CUDA OR (PLAIT_HIP AND PLAIT_HIP_PLATFORM STREQUAL nvidia))
+  list(APPEND plait_kernel_headers backends/cuda/instantiate.cuh backends/cuda/ptx.hpp backends/cuda/target.hpp)
+endif()
+if(PLAIT_HIP)
+  list(APPEND plait_kernel_headers backends/hip/api.hpp backends/hip/gcn.hpp backends/hip/instantiate.hpp backends/hip/target.hpp
+       backends/hip/nvidia/cuda13.h)
+endif()
+foreach(name IN ITEMS algorithm budget collective_algorithm collectives event_queue registration side_stream work_memory work_ring)
+  list(APPEND plait_kernel_headers core/${name}.hpp)
+endforeach()
+foreach(header IN LISTS plait_kernel_headers)
+  cmake_path(GET header PARENT_PATH folder)
+  install(FILES ${header} DESTINATION ${plait_kernel_folder}/${folder} COMPONENT development)
+endforeach()
+
+target_include_directories(plait_kernels INTERFACE $<INSTALL_INTERFACE:${plait_kernel_folder}>)
+install(TARGETS plait_kernels EXPORT plaitKernelsTargets)
+install(EXPORT plaitKernelsTargets NAMESPACE plait:: DESTINATION ${plait_package_folder} COMPONENT development)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/package/built_for.cmake.in ${PROJECT_BINARY_DIR}/package/built_for.cmake @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/package/built_for.cmake cmake/PlaitKernels.cmake cmake/PlaitCuda.cmake cmake/PlaitHip.cmake
+  cmake/kernel.in cmake/own_kernel.in DESTINATION ${plait_package_folder}/kernels COMPONENT development)
 
 # --- pkg-config ------------------------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,9 @@
+# Kernels of a program, a plug-in or the library itself, compiled for all targets that are built. The installed package has this file too
+# (component kernels), so it looks for what belongs to it beside itself.
+
 # plait_add_kernels(target path/to/NAME/kernel.hpp ...): compiles `plait::NAME::Kernel<T>` for all of `plait::NAME::Types` and every target
-# that is built, and links the result into `target`. The generated files hold three lines each; the kernel's text is the same for all.
+# that is built, and links the result into `target`. The generated files hold a few lines each; the kernel's text is the same for all. A path
+# is one of this folder or, if it is not there, of the folders in which `target` looks for headers.
 #
 # All are compiled without fused multiply-adds where the text has two operations: the same bits on every rank and target.
 function(plait_add_kernels target)
@@ -10,8 +14,20 @@ function(plait_add_kernels target)
   endforeach()
 endfunction()
 
+# plait_add_plugin(target SOURCES... KERNELS path/to/NAME/kernel.hpp...): a shared object with algorithms, for PLAIT_PLUGINS.
+function(plait_add_plugin target)
+  cmake_parse_arguments(arg "" "" "SOURCES;KERNELS" ${ARGN})
+  add_library(${target} MODULE ${arg_SOURCES})
+  set_target_properties(${target} PROPERTIES PREFIX "")
+  target_link_libraries(${target} PRIVATE plait::kernels)
+  plait_add_kernels(${target} ${arg_KERNELS})
+endfunction()
+
 # plait_add_kernel_families(target header FAMILY...): several families `plait::FAMILY::Kernel<T>` of one header, compiled as one file.
 function(plait_add_kernel_families target header)
+  if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${header})
+    set(header ${CMAKE_CURRENT_SOURCE_DIR}/${header})
+  endif()
   plait_kernel_source(${target} ${header} "${ARGN}" host.cpp backends/host/instantiate.hpp "-O3;-ffp-contract=off")
   if(PLAIT_CUDA)
     plait_kernel_source(${target} ${header} "${ARGN}" cuda.cu backends/cuda/instantiate.cuh --fmad=false)
@@ -36,9 +52,15 @@ endfunction()
 function(plait_kernel_source target kernel_header families suffix instantiate options)
   list(GET families 0 file)
   set(generated ${CMAKE_CURRENT_BINARY_DIR}/kernels/${file}.${suffix})
-  list(TRANSFORM families REPLACE "(.+)" "PLAIT_INSTANTIATE(\\1)")
-  list(JOIN families "\n" instantiations)
-  configure_file(${PROJECT_SOURCE_DIR}/cmake/kernel.in ${generated} @ONLY)
+  list(TRANSFORM families REPLACE "(.+)" "PLAIT_INSTANTIATE(\\1)" OUTPUT_VARIABLE instantiations)
+  set(template kernel.in)
+  if(NOT target STREQUAL plait)
+    set(template own_kernel.in)
+    list(TRANSFORM families APPEND _added OUTPUT_VARIABLE added)
+    list(JOIN added ", " added)
+  endif()
+  list(JOIN instantiations "\n" instantiations)
+  configure_file(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${template} ${generated} @ONLY)
   target_sources(${target} PRIVATE ${generated})
   set_source_files_properties(${generated} PROPERTIES COMPILE_OPTIONS "${options}")
 endfunction()

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include "backends/backend.hpp"
 #include "backends/launch_types.hpp"
 #include "backends/pack.hpp"
+#include "core/registration.hpp"
 #include "core/side_stream.hpp"
 #include "core/work_memory.hpp"
 #include "plait/call.hpp"
@@ -70,10 +72,11 @@ struct AlgorithmGrant {
   Grant own, shared;
 };
 
-/// The pointers of one rank's call. Deliberately apart from `Call`: what may differ between ranks can't influence a choice.
+/// The pointers of one rank's call, and its peer. Deliberately apart from `Call`: what may differ between ranks can't influence a choice.
 struct Buffers {
   const void* send = nullptr;
   void* recv = nullptr;
+  int peer = -1;                        // of send_recv, where one of the two pointers is null: this end of the message
   WindowView send_window, recv_window;  // of symmetric buffers: peer_ptr(r) is rank r's send and recv, in kernels
   const SymmetricRange *send_range = nullptr, *recv_range = nullptr;
   std::size_t send_offset = 0, recv_offset = 0;  // in the ranges
@@ -150,16 +153,22 @@ class LaunchContext {
   const Watch& watch_;
 };
 
+class Algorithm;
+
 /// A call that shares launches with others.
 struct BatchedCall {
   const Call* call;
   const Buffers* buffers;
+  const Algorithm* algorithm;  // of send_recv: each message's own, all of one family; else the one that is called
+  LaunchShape shape;           // of send_recv
 };
 
 class Algorithm {
  public:
   virtual ~Algorithm() = default;
   virtual std::string_view name() const = 0;
+  /// Algorithms of one collective that give the same share their memory and, if they are send_recv's, launches.
+  virtual std::string_view family() const { return name(); }
   virtual Collective collective() const = 0;
   /// One line for tables: what moves where.
   virtual std::string_view summary() const = 0;
@@ -168,7 +177,7 @@ class Algorithm {
   virtual SharedResources shared(const Topology&) const { return {}; }
   /// Launch shapes worth trying for this call, the best guess first; never empty for a call that is supported.
   virtual std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const = 0;
-  /// Latency-bandwidth prior, microseconds.
+  /// Latency-bandwidth prior, microseconds. Infinite: it is taken only by who names it.
   virtual double estimate(const Call& call, const Topology& topology) const = 0;
   /// Enqueues the call. No allocation on the device, no communication on the host, no synchronisation: safe in a graph.
   virtual void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const = 0;
@@ -177,28 +186,39 @@ class Algorithm {
   virtual bool batches(const Topology&) const { return false; }
   /// Enqueues several calls of one type, operation and scale, in as few launches as possible. They are disjoint: the order doesn't matter,
   /// but must be the same on all ranks. As `enqueue` otherwise.
+  /// Algorithms of send_recv have this alone: `calls` are ends of messages, of any types, and ranks have different ones. The messages from
+  /// one rank to another are in the same order on both.
   virtual void enqueue_batch(std::span<const BatchedCall> calls, LaunchContext& context) const;
 };
 
-/// The algorithms of this process, in order of name, then of collective. Registration happens before `main` or when a plug-in loads.
+/// The algorithms of this process, in order of name, then of collective. They are registered before `main` and, once somebody asks for
+/// them, by plug-ins (core/plugins.hpp): the first one to ask gets the errors of those.
 class Registry {
  public:
   static Registry& instance();
   /// Throws Error(invalid_argument) if the collective has an algorithm of that name. Algorithms of several collectives may share one.
   void add(std::unique_ptr<Algorithm> algorithm);
   const Algorithm* find(std::string_view name, Collective collective = Collective::all_reduce) const;
-  std::span<const std::unique_ptr<Algorithm>> all() const { return algorithms_; }
+  std::span<const std::unique_ptr<Algorithm>> all() const;
+  /// The program's or plug-in's file that it comes from; empty for the library's own.
+  const std::string& file_of(const Algorithm& algorithm) const { return files_.at(&algorithm); }
+  std::size_t size() const noexcept { return algorithms_.size(); }
   /// "oneshot_ll, ring, ...", for messages.
   std::string names(Collective collective) const;
 
  private:
+  const Algorithm* known(std::string_view name, Collective collective) const;
+
   std::vector<std::unique_ptr<Algorithm>> algorithms_;
+  std::map<const Algorithm*, std::string> files_;
 };
 
 /// `static const AlgorithmRegistration<Ring> registration;` in the algorithm's own .cpp is all it takes.
 template <class A>
 struct AlgorithmRegistration {
-  AlgorithmRegistration() { Registry::instance().add(std::make_unique<A>()); }
+  AlgorithmRegistration() {
+    plait_register(PLAIT_VERSION, [] { Registry::instance().add(std::make_unique<A>()); });
+  }
 };
 
 }  // namespace plait

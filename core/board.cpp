@@ -19,21 +19,11 @@
 
 namespace plait {
 
-/// Written by its rank only. A sequence lock would be more than a diagnosis needs: every field is atomic, and the number is stored last.
+/// Written by its rank only. Behind it lie its logs of messages: for each peer, of those that it has sent to it and received from it.
 struct Board::Page {
   std::atomic<std::int32_t> process;
-  std::atomic<std::uint64_t> process_space;         // in which the number is valid
-  alignas(64) std::atomic<std::uint64_t> sequence;  // of the last call
-  /// The last calls. `history` is a hash of all calls up to this one, so that a difference shows also after its call was overwritten.
-  struct Entry {
-    std::atomic<std::uint64_t> count, facts, options, history;
-  };
-  static constexpr std::uint64_t remembered = 1024;
-  Entry calls[remembered];
-  Entry& of(std::uint64_t call) { return calls[call % remembered]; }
-  const Entry& of(std::uint64_t call) const { return calls[call % remembered]; }
-
-  std::atomic<std::uint64_t> writing;  // the call whose entry is being written, or was last
+  std::atomic<std::uint64_t> process_space;  // in which the number is valid
+  CallLog<1024> calls;
 
   std::atomic<Board::State> state;
   std::atomic<ErrorCode> code;
@@ -45,18 +35,11 @@ struct Board::Page {
 
 namespace {
 
-std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-  return hash ^ hash >> 29;
-}
-
 std::uint64_t process_space() {
   struct stat space {};
   return stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0;
 }
 bool exists(pid_t process) { return kill(process, 0) == 0 || errno == EPERM; }
-
-constexpr int symmetric_bit = 40, in_place_bit = 41, root_bit = 44;
 
 /// Texts in pages are short arrays of atomic characters, ended by a zero.
 template <std::size_t Size>
@@ -82,90 +65,43 @@ Board::Board(Bootstrap& bootstrap) : rank_(bootstrap.rank()) {
   std::shared_ptr<Backend> host;
   agree(bootstrap, "creating the board", [&] { host = open_backend(BackendKind::host, 0); });
   SymmetricHeap heap(host, bootstrap);
-  range_ = heap.allocate_range(sizeof(Page), "creating the board");
+  range_ = heap.allocate_range(sizeof(Page) + 2 * static_cast<unsigned>(bootstrap.size()) * sizeof(MessageLog), "creating the board");
   page(rank_).process = static_cast<std::int32_t>(getpid());
   page(rank_).process_space = process_space();
   bootstrap.barrier();
   for (int rank = 0; rank < bootstrap.size(); ++rank) {
     const pid_t process = page(rank).process;
-    compared_.push_back(0);
+    compared_.emplace_back();
     // Ranks in containers of their own may have numbers that mean nothing here, or somebody else.
     const bool visible = page(rank).process_space == process_space() && process != getpid();
     processes_.push_back({UniqueFd(visible ? static_cast<int>(syscall(SYS_pidfd_open, process, 0)) : -1), visible && exists(process)});
   }
 }
 
-Signature Signature::of(const Call& call, std::size_t algorithm, LaunchShape shape) {
-  const auto place = std::uint64_t{call.symmetric} << symmetric_bit | std::uint64_t{call.in_place} << in_place_bit |
-                     static_cast<std::uint64_t>(call.root) << root_bit;
-  return {.count = call.count,
-          .facts = static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.type) << 8 |
-                   static_cast<std::uint64_t>(call.op) << 16 | static_cast<std::uint64_t>(algorithm) << 24 | place,
-          .options = mix(mix(shape.blocks, shape.threads), std::bit_cast<std::uint64_t>(call.scale))};
-}
-
-std::string Signature::describe(const std::vector<std::string>& algorithms) const {
-  const char* const memory = (facts >> symmetric_bit & 1) == 0  ? ""
-                             : (facts >> in_place_bit & 1) == 0 ? ", in symmetric memory"
-                                                                : ", in place in symmetric memory";
-  const CollectiveFacts what = facts_of(collective());
-  return fmt::format("{} of {} {} elements{}{}{}, by {}", name_of(collective()), count, name_of(type()),
-                     what.reduces ? fmt::format(", {}", name_of(op())) : "", what.rooted ? fmt::format(", root {}", facts >> root_bit) : "",
-                     memory, algorithm() < algorithms.size() ? algorithms[algorithm()] : "an unknown algorithm");
-}
-
 Board::Page& Board::page(int rank) const { return *reinterpret_cast<Page*>(range_->address(rank)); }
+Board::MessageLog& Board::messages(int owner, bool sends, int peer) const {
+  auto* const logs = reinterpret_cast<MessageLog*>(range_->address(owner) + sizeof(Page));
+  return logs[2 * peer + (sends ? 0 : 1)];
+}
 
-void Board::publish(std::uint64_t sequence, const Signature& signature) {
-  Page& mine = page(rank_);
-  const auto relaxed = std::memory_order_relaxed;
-  Page::Entry& entry = mine.of(sequence);
-  const std::uint64_t before = mine.of(sequence - 1).history.load(relaxed);
-  const auto release = std::memory_order_release;
-  // What the entry held before is gone from here on: who sees something new in it then also sees this.
-  mine.writing.store(sequence, relaxed);
-  entry.count.store(signature.count, release);
-  entry.facts.store(signature.facts, release);
-  entry.options.store(signature.options, release);
-  entry.history.store(mix(mix(mix(before, signature.count), signature.facts), signature.options), release);
-  mine.sequence.store(sequence, release);
+void Board::publish(std::uint64_t sequence, const Signature& signature) { page(rank_).calls.publish(sequence, signature); }
+void Board::publish_message(int peer, bool sends, const Signature& signature) {
+  MessageLog& log = messages(rank_, sends, peer);
+  log.publish(log.last() + 1, signature);
 }
 
 std::optional<Board::Disagreement> Board::compare() {
-  const auto acquire = std::memory_order_acquire;
-  const Page& mine = page(rank_);
-  const std::uint64_t last = mine.sequence.load(acquire);
-  struct Copy {
-    Signature signature;
-    std::uint64_t history = 0;
-    bool whole = false;  // it is that call's, and was not overwritten meanwhile
-  };
-  const auto copy_of = [&](const Page& page, std::uint64_t call) {
-    const Page::Entry& entry = page.of(call);
-    Copy copy{{entry.count.load(acquire), entry.facts.load(acquire), entry.options.load(acquire)}, entry.history.load(acquire), false};
-    copy.whole = page.writing.load(std::memory_order_relaxed) < call + Page::remembered;
-    return copy;
-  };
+  using enum Disagreement::Kind;
   for (int rank = 0; rank < ranks(); ++rank) {
     if (rank == rank_) continue;
-    const Page& other = page(rank);
-    std::uint64_t& compared = compared_[static_cast<std::size_t>(rank)];
-    const std::uint64_t common = std::min(last, other.sequence.load(acquire));
-    if (compared >= common) continue;
-    const auto differ = [&](std::uint64_t call, auto member) -> std::optional<Disagreement> {
-      const Copy a = copy_of(mine, call), b = copy_of(other, call);
-      if (!a.whole || !b.whole || member(a) == member(b)) return std::nullopt;
-      return Disagreement{rank, call, a.signature != b.signature, a.signature, b.signature};
+    Compared& compared = compared_[static_cast<std::size_t>(rank)];
+    const auto differ = [&](Disagreement::Kind kind, const auto& mine, const auto& theirs, std::uint64_t& up_to) {
+      const auto found = compare_logs(mine, theirs, up_to);
+      return found ? std::optional(Disagreement{*found, kind, rank}) : std::nullopt;
     };
-    // The histories tell whether there is anything to find; then the first call that differs, as far back as both remember.
-    const auto any = differ(common, [](const Copy& copy) { return copy.history; });
-    if (any) {
-      const std::uint64_t oldest = std::max(compared + 1, common > Page::remembered / 2 ? common - Page::remembered / 2 : 1);
-      for (std::uint64_t call = oldest; call <= common; ++call)
-        if (const auto found = differ(call, [](const Copy& copy) { return copy.signature; })) return found;
-      return any;
-    }
-    compared = common;
+    if (const auto found = differ(collective, page(rank_).calls, page(rank).calls, compared.calls)) return found;
+    if (const auto found = differ(sent, messages(rank_, true, rank), messages(rank, false, rank_), compared.sent)) return found;
+    if (const auto found = differ(received, messages(rank_, false, rank), messages(rank, true, rank_), compared.received)) return found;
   }
   return std::nullopt;
 }
@@ -213,18 +149,16 @@ int Board::missing_rank(int suspect) const {
     if (!is_alive(rank)) return rank;
   int last = suspect;
   for (int rank = 0; rank < ranks(); ++rank)
-    if (page(rank).sequence.load() < page(last).sequence.load()) last = rank;
+    if (page(rank).calls.last() < page(last).calls.last()) last = rank;
   return last;
 }
 
 std::string Board::describe(int rank, const std::vector<std::string>& algorithms) const {
   const Page& other = page(rank);
-  const std::uint64_t sequence = other.sequence.load(std::memory_order_acquire);
+  const std::uint64_t sequence = other.calls.last();
   const std::string who = fmt::format("rank {} (process {}{})", rank, other.process.load(), is_alive(rank) ? "" : ", which has ended");
   if (sequence == 0) return who + ": no call yet";
-  const Page::Entry& entry = other.of(sequence);
-  const Signature signature{entry.count.load(), entry.facts.load(), entry.options.load()};
-  return fmt::format("{}: last call {}, {}", who, sequence, signature.describe(algorithms));
+  return fmt::format("{}: last call {}, {}", who, sequence, other.calls.at(sequence).describe(algorithms));
 }
 
 }  // namespace plait

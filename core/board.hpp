@@ -10,27 +10,12 @@
 #include <vector>
 
 #include "backends/backend.hpp"
+#include "core/call_log.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/call.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
-
-/// What ranks must have the same in a call.
-struct Signature {
-  std::uint64_t count = 0;
-  std::uint64_t facts = 0;    // collective, type, operation, algorithm, memory
-  std::uint64_t options = 0;  // a hash of the launch shape and the scale
-
-  static Signature of(const Call& call, std::size_t algorithm, LaunchShape shape);
-  Collective collective() const { return static_cast<Collective>(facts & 0xff); }
-  DataType type() const { return static_cast<DataType>(facts >> 8 & 0xff); }
-  ReduceOp op() const { return static_cast<ReduceOp>(facts >> 16 & 0xff); }
-  std::size_t algorithm() const { return facts >> 24 & 0xffff; }
-  /// "all_reduce of 100 f32 elements, sum, in symmetric memory, by ring".
-  std::string describe(const std::vector<std::string>& algorithms) const;
-  friend bool operator==(const Signature&, const Signature&) = default;
-};
 
 class Board {
  public:
@@ -39,14 +24,13 @@ class Board {
 
   /// Notes that this rank has enqueued call number `sequence`, one after the last. A few stores; peers may read at any moment.
   void publish(std::uint64_t sequence, const Signature& signature);
+  /// The same for this rank's end of the next message to, or from, `peer`.
+  void publish_message(int peer, bool sends, const Signature& signature);
 
-  /// Where two ranks' calls of one number differ. `exact`: in `call` itself; else it is in an earlier call, which nobody remembers any
-  /// more.
-  struct Disagreement {
-    int rank;
-    std::uint64_t call;
-    bool exact;
-    Signature mine, theirs;
+  /// Where this rank and another disagree: in a collective, or in a message that the one sends and the other receives.
+  struct Disagreement : CallLogs::Difference {
+    enum class Kind { collective, sent, received } kind;  // by this rank
+    int rank;                                             // the other one
   };
   /// Compares what this rank and its peers have published since the last time: a few loads a peer. By one thread at a time.
   std::optional<Disagreement> compare();
@@ -74,6 +58,9 @@ class Board {
  private:
   struct Page;
   Page& page(int rank) const;
+  using MessageLog = CallLog<256>;
+  /// Of rank `owner`: the messages that it has sent to, or received from, `peer`.
+  MessageLog& messages(int owner, bool sends, int peer) const;
 
   std::shared_ptr<SymmetricRange> range_;
   int rank_;
@@ -82,7 +69,10 @@ class Board {
     bool visible;     // whether its number says here whether it lives
   };
   std::vector<Process> processes_;
-  std::vector<std::uint64_t> compared_;  // with each rank: the last call
+  struct Compared {  // with a rank: the last call, and the last message to and from it
+    std::uint64_t calls = 0, sent = 0, received = 0;
+  };
+  std::vector<Compared> compared_;
 };
 
 }  // namespace plait

@@ -22,7 +22,8 @@ constexpr std::array<Table, 3> h200 = {{
      "reduce:0-128K=direct_ll;128K-10M=direct_ll128;10M-=direct_push;"
      "all_to_all:0-160K=direct_ll;160K-24M=direct_ll128;128M-=direct_copy;24M-=direct_push;"
      "gather:0-512K=direct_ll;512K-24M=direct_ll128;128M-=direct_copy;24M-=direct_push;"
-     "scatter:0-512K=direct_ll;512K-10M=direct_ll128;128M-=direct_copy;10M-=direct_push"},
+     "scatter:0-512K=direct_ll;512K-10M=direct_ll128;128M-=direct_copy;10M-=direct_push;"
+     "send_recv:0-48K=pairwise_ll;48K-8M=pairwise_ll128;8M-=pairwise_push"},
     {3,  // up to 1 MB and from 64 MB on; between, as flash and lines compare on 4
      "0-48K=oneshot_ll;48K-320K=oneshot_ll128;320K-5M=twoshot_ll128;"
      "5M-40M=flash;80M- out=copy_engine;40M-=twoshot_push;"

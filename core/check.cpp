@@ -14,20 +14,34 @@
 namespace plait {
 namespace {
 
+[[noreturn]] void refuse(std::string_view what, int rank, const std::string& why, ErrorCode code = ErrorCode::invalid_argument) {
+  throw Error(code, fmt::format("{}: rank {}: {}", what, rank, why));
+}
 [[noreturn]] void refuse(const Call& call, int rank, const std::string& why, ErrorCode code = ErrorCode::invalid_argument) {
-  throw Error(code, fmt::format("{}: rank {}: {}", name_of(call.collective), rank, why));
+  refuse(name_of(call.collective), rank, why, code);
 }
 
-void check_pointer(const Call& call, const void* pointer, const char* name, int rank) {
-  if (pointer == nullptr) refuse(call, rank, fmt::format("{} is null, with count {}", name, call.count));
+void check_pointer(std::string_view what, const Call& call, const void* pointer, const char* name, int rank) {
+  if (pointer == nullptr) refuse(what, rank, fmt::format("{} is null, with count {}", name, call.count));
   if (reinterpret_cast<std::uintptr_t>(pointer) % size_of(call.type) != 0)
-    refuse(call, rank, fmt::format("{} = {} is not aligned to the {} bytes of {}", name, pointer, size_of(call.type), name_of(call.type)));
+    refuse(what, rank, fmt::format("{} = {} is not aligned to the {} bytes of {}", name, pointer, size_of(call.type), name_of(call.type)));
+}
+
+void check_type(std::string_view what, DataType type, int rank) {
+  if (!is_valid(type)) refuse(what, rank, fmt::format("{} is no data type", static_cast<int>(type)));
+}
+
+/// Kernels compute with byte offsets of twice the message; a quarter of the address space is beyond any memory.
+void check_count(std::string_view what, const Call& call, int rank) {
+  if (call.count > std::numeric_limits<std::size_t>::max() / 4 / size_of(call.type) / static_cast<unsigned>(call.parts))
+    refuse(what, rank, fmt::format("count {} of {} overflows", call.count, name_of(call.type)));
 }
 
 }  // namespace
 
 void check_call(const Call& call, const Buffers& buffers, int rank, int ranks) {
-  if (!is_valid(call.type)) refuse(call, rank, fmt::format("{} is no data type", static_cast<int>(call.type)));
+  const std::string_view what = name_of(call.collective);
+  check_type(what, call.type, rank);
   if (!is_valid(call.op)) refuse(call, rank, fmt::format("{} is no operation", static_cast<int>(call.op)));
   if (call.op == ReduceOp::premul_sum && !is_float(call.type))
     refuse(call, rank, fmt::format("premul_sum needs a floating-point type, not {}", name_of(call.type)), ErrorCode::unsupported);
@@ -35,12 +49,10 @@ void check_call(const Call& call, const Buffers& buffers, int rank, int ranks) {
   if (facts.rooted && (call.root < 0 || call.root >= ranks))
     refuse(call, rank, fmt::format("root {} is none of the ranks 0 to {}", call.root, ranks - 1));
   if (call.count == 0) return;
-  // Kernels compute with byte offsets of twice the message; a quarter of the address space is beyond any memory.
-  if (call.count > std::numeric_limits<std::size_t>::max() / 4 / size_of(call.type) / static_cast<unsigned>(call.parts))
-    refuse(call, rank, fmt::format("count {} of {} overflows", call.count, name_of(call.type)));
+  check_count(what, call, rank);
   const bool sends = has(facts.send, call, rank), receives = has(facts.recv, call, rank);
-  if (sends) check_pointer(call, buffers.send, "send", rank);
-  if (receives) check_pointer(call, buffers.recv, "recv", rank);
+  if (sends) check_pointer(what, call, buffers.send, "send", rank);
+  if (receives) check_pointer(what, call, buffers.recv, "recv", rank);
   if (!sends || !receives) return;
   const auto send = reinterpret_cast<std::uintptr_t>(buffers.send), recv = reinterpret_cast<std::uintptr_t>(buffers.recv);
   const bool overlap = send < recv + recv_bytes(call) && recv < send + send_bytes(call);
@@ -52,6 +64,29 @@ void check_call(const Call& call, const Buffers& buffers, int rank, int ranks) {
                      facts.send.size == facts.recv.size                 ? "the same"
                      : facts.send.size == BufferFacts::Size::one_a_rank ? fmt::format("recv as block {} of send", rank)
                                                                         : fmt::format("send as block {} of recv", rank)));
+}
+
+void check_message(const Call& call, const MessageEnd& end, int rank, int ranks, std::string_view what) {
+  check_type(what, call.type, rank);
+  if (end.peer < 0 || end.peer >= ranks) refuse(what, rank, fmt::format("peer {} is none of the ranks 0 to {}", end.peer, ranks - 1));
+  if (call.count == 0) return;
+  check_count(what, call, rank);
+  check_pointer(what, call, end.buffer, end.sends ? "send" : "recv", rank);
+}
+
+std::optional<Error> check_extents(Collective collective, std::size_t send, std::size_t recv, std::size_t count, int rank, int ranks,
+                                   std::optional<int> root) {
+  const CollectiveFacts facts = facts_of(collective);
+  const auto wanted = [&](const BufferFacts& buffer) {
+    return buffer.size == BufferFacts::Size::one_a_rank ? count * static_cast<std::size_t>(ranks) : count;
+  };
+  const auto fits = [&](const BufferFacts& buffer, std::size_t extent) {
+    return extent == wanted(buffer) || (buffer.root_only && root != rank && extent == 0);
+  };
+  if (fits(facts.send, send) && fits(facts.recv, recv)) return std::nullopt;
+  return Error(ErrorCode::invalid_argument,
+               fmt::format("{}: rank {}: send has {} elements, recv {}: with blocks of {} they must be {} and {}", name_of(collective),
+                           rank, send, recv, count, wanted(facts.send), wanted(facts.recv)));
 }
 
 void check_agreement(Bootstrap& bootstrap, const Call& call, const CallOptions& options, const std::string& places) {

@@ -38,6 +38,8 @@ constexpr CollectiveFacts facts_of(Collective collective) {
       return {false, true, block, {one_a_rank, true}};
     case Collective::scatter:
       return {false, true, {one_a_rank, true}, block};
+    case Collective::send_recv:  // both ends of a message, or one
+      return {false, false, block, block};
     case Collective::barrier:
       break;
   }
@@ -63,6 +65,9 @@ constexpr std::size_t recv_bytes(const Call& call) { return bytes_of(call, facts
 constexpr bool has(const BufferFacts& buffer, const Call& call, int rank) {
   return buffer.size != BufferFacts::Size::nothing && (!buffer.root_only || rank == call.root);
 }
+
+/// Whether one buffer may lie within the other.
+constexpr bool has_in_place(Collective collective) { return collective != Collective::send_recv && collective != Collective::barrier; }
 
 /// Where `recv` begins in a call in place, in bytes from where `send` does: one buffer then lies within the other, as this rank's block.
 constexpr std::ptrdiff_t in_place_distance(const Call& call, int rank) {

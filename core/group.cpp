@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/collectives.hpp"
+#include "core/device_threads.hpp"
 #include "plait/group.hpp"
 
 namespace plait {
@@ -23,13 +24,28 @@ OpenGroup::Part& OpenGroup::part_of(GroupMember& member) {
 }
 
 void OpenGroup::add(GroupMember& member, NativeStream stream, const std::function<std::optional<PreparedCall>()>& prepare) {
+  add([&] {
+    if (const auto call = prepare()) add_part(member, {*call, stream});
+  });
+}
+
+void OpenGroup::add(const std::function<void()>& prepare) {
   ++made_;
   if (error_) return;
   try {
-    if (const auto call = prepare()) part_of(member).calls.push_back({*call, stream});
+    prepare();
   } catch (const Error& error) {
-    error_.emplace(error.code(), fmt::format("group: call {}: {}; nothing of the group was enqueued", made_, error.what()));
+    keep(error);
   }
+}
+
+void OpenGroup::fail(const Error& error) {
+  ++made_;
+  if (!error_) keep(error);
+}
+
+void OpenGroup::keep(const Error& error) {
+  error_.emplace(error.code(), fmt::format("group: call {}: {}; nothing of the group was enqueued", made_, error.what()));
 }
 
 bool OpenGroup::has_calls_of(const GroupMember& member) const {
@@ -66,9 +82,36 @@ void OpenGroup::end() {
   std::vector<Part> parts = std::exchange(parts_, {});
   if (error_) throw *std::exchange(error_, std::nullopt);
   check_captures(parts);
+  const bool long_ones = std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.calls.size() > calls_in_turn; });
   std::vector<std::function<void()>> launches;
   for (Part& part : parts) launches.push_back(part.member->plan(std::move(part.calls)));
-  for (const auto& launch : launches) launch();
+  launch(parts, launches, long_ones);
+}
+
+/// Where one thread drives several devices, a call on the first may wait for the same call on the second. So enqueueing many calls on the
+/// first must not wait until some of them are done, for room in the work FIFO or in the device's queue: each device gets a thread. What is
+/// on one device keeps its order, which must be that of the other ranks.
+void OpenGroup::launch(const std::vector<Part>& parts, const std::vector<std::function<void()>>& launches, bool long_ones) {
+  std::vector<std::vector<std::size_t>> of_device;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto same = [&](const auto& others) { return parts[others.front()].member->device() == parts[i].member->device(); };
+    const auto found = std::find_if(of_device.begin(), of_device.end(), same);
+    if (found != of_device.end()) found->push_back(i);
+    else of_device.push_back({i});
+  }
+  const auto launch_on = [&](std::size_t device) {
+    for (const std::size_t i : of_device[device]) launches[i]();
+  };
+  try {
+    if (long_ones && of_device.size() > 1) DeviceThreads(of_device.size()).run(launch_on);
+    else
+      for (std::size_t device = 0; device < of_device.size(); ++device) launch_on(device);
+  } catch (const std::exception& error) {
+    // What is enqueued of the group would wait for what is not.
+    for (const Part& part : parts)
+      if (parts.size() > 1) part.member->abort(fmt::format("a part of a group could not be enqueued: {}", error.what()));
+    throw;
+  }
 }
 
 void OpenGroup::discard(const char* why) {
@@ -97,6 +140,9 @@ void for_each_stretch(std::span<const GroupedCall> calls, Body body) {
 }
 
 bool may_share(const PreparedCall& a, const PreparedCall& b) {
+  const bool message = a.call.collective == Collective::send_recv;
+  if (message || b.call.collective == Collective::send_recv)
+    return a.call.collective == b.call.collective && a.algorithm->family() == b.algorithm->family();
   return a.shares && b.shares && a.call.collective == b.call.collective && a.call.type == b.call.type && a.call.op == b.call.op &&
          a.call.root == b.call.root && a.call.scale == b.call.scale && a.wished == b.wished && (!a.wished || a.algorithm == b.algorithm);
 }
@@ -107,16 +153,24 @@ std::vector<GroupStep> plan_group(std::span<const GroupedCall> calls, const std:
   std::vector<GroupStep> steps;
   for_each_stretch(calls, [&](std::size_t begin, std::size_t end) {
     const auto first = static_cast<std::ptrdiff_t>(steps.size());
-    for (std::size_t i = begin; i < end; ++i) {
+    const auto add = [&](std::size_t i) {
       const PreparedCall& call = calls[i].call;
       const auto step = std::find_if(steps.begin() + first, steps.end(),
                                      [&](const GroupStep& other) { return may_share(calls[other.calls.front()].call, call); });
       if (step == steps.end()) steps.push_back({call.algorithm, call.shape, {i}});
       else step->calls.push_back(i);
-    }
+    };
+    const auto is_message = [&](std::size_t i) { return calls[i].call.call.collective == Collective::send_recv; };
+    for (std::size_t i = begin; i < end; ++i)
+      if (is_message(i)) add(i);
+    // Ranks may name the families in any order, but must launch them in one.
+    std::sort(steps.begin() + first, steps.end(),
+              [](const GroupStep& a, const GroupStep& b) { return a.algorithm->family() < b.algorithm->family(); });
+    for (std::size_t i = begin; i < end; ++i)
+      if (!is_message(i)) add(i);
     for (auto step = steps.begin() + first; step != steps.end(); ++step) {
       const PreparedCall& one = calls[step->calls.front()].call;
-      if (step->calls.size() == 1 || one.wished) continue;
+      if (step->calls.size() == 1 || one.wished || one.call.collective == Collective::send_recv) continue;
       Call all = one.call;
       all.count = 0;
       all.symmetric = all.in_place = false;
@@ -127,7 +181,7 @@ std::vector<GroupStep> plan_group(std::span<const GroupedCall> calls, const std:
   return steps;
 }
 
-void check_disjoint(std::span<const GroupedCall> calls, int rank) {
+void check_disjoint(std::span<const GroupedCall> calls, int rank, std::string_view what) {
   struct Use {
     std::uintptr_t begin, end;
     std::size_t call;
@@ -136,9 +190,10 @@ void check_disjoint(std::span<const GroupedCall> calls, int rank) {
   const auto conflict = [&](const Use& a, const Use& b) {
     throw Error(
         ErrorCode::invalid_argument,
-        fmt::format("group: rank {}: calls {} and {} use the same memory, and one writes it, at {:#x}: calls of a group have no order; "
-                    "nothing of the group was enqueued",
-                    rank, std::min(a.call, b.call) + 1, std::max(a.call, b.call) + 1, b.begin));
+        fmt::format("{}: rank {}: {} {} and {} use the same memory, and one writes it, at {:#x}: they have no order; nothing of the {} was "
+                    "enqueued",
+                    what, rank, what == "group" ? "calls" : "its messages", std::min(a.call, b.call) + 1, std::max(a.call, b.call) + 1,
+                    b.begin, what));
   };
   std::vector<Use> uses;
   for_each_stretch(calls, [&](std::size_t begin, std::size_t end) {
@@ -164,8 +219,31 @@ void check_disjoint(std::span<const GroupedCall> calls, int rank) {
   });
 }
 
+void check_own_messages(std::span<const GroupedCall> calls, int rank, std::string_view what) {
+  std::vector<const Call*> sent, received;
+  const auto refuse = [&](const std::string& why) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}: rank {} sends to itself: {}; nothing of the {} was enqueued", what, rank, why, what));
+  };
+  for_each_stretch(calls, [&](std::size_t begin, std::size_t end) {
+    sent.clear();
+    received.clear();
+    for (const GroupedCall& grouped : calls.subspan(begin, end - begin))
+      if (grouped.call.call.collective == Collective::send_recv && grouped.call.buffers.peer == rank)
+        (grouped.call.buffers.send != nullptr ? sent : received).push_back(&grouped.call.call);
+    if (sent.size() != received.size())
+      refuse(fmt::format("{} messages, and receives {}: both ends must be in one group, with no barrier between", sent.size(),
+                         received.size()));
+    for (std::size_t i = 0; i < sent.size(); ++i)
+      if (sent[i]->count != received[i]->count || sent[i]->type != received[i]->type)
+        refuse(fmt::format("in message {} {} {} elements, and receives {} {}", i + 1, sent[i]->count, name_of(sent[i]->type),
+                           received[i]->count, name_of(received[i]->type)));
+  });
+}
+
 void group_start() { OpenGroup::of_thread().start(); }
 void group_end() { OpenGroup::of_thread().end(); }
+bool group_is_open() noexcept { return OpenGroup::of_thread().is_open(); }
 
 Group::Group() : exceptions_(std::uncaught_exceptions()) { group_start(); }
 

@@ -5,9 +5,13 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/algorithm.hpp"
+#include "core/call_log.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
@@ -20,7 +24,16 @@ struct PreparedCall {
   LaunchShape shape;
   bool wished = false;                                   // the algorithm, by the user
   bool shares = false;                                   // whether it gains by sharing a launch
+  Place place{};                                         // of a call in symmetric memory
   std::chrono::steady_clock::time_point begin{}, end{};  // of the preparation, for traces
+};
+
+/// What a rank has to do with a message.
+struct MessageEnd {
+  bool sends;  // else it receives
+  int peer;    // the other rank
+  void* buffer;
+  std::size_t count;
 };
 
 struct GroupedCall {
@@ -28,12 +41,24 @@ struct GroupedCall {
   NativeStream stream;
 };
 
-/// A communicator as a group sees it.
+/// A communicator as groups, and groups of devices, see it.
 class GroupMember {
  public:
+  /// Everything before the first word to the device. None: the call has nothing to do. Throws what is wrong with the call.
+  virtual std::optional<PreparedCall> prepare(const Call& call, const void* send, void* recv, const CallOptions& options) = 0;
+  /// Whether `prepare` waits for the other ranks (PLAIT_CHECK=1).
+  virtual bool prepares_together() const = 0;
+  virtual void enqueue(const PreparedCall& call, NativeStream stream) = 0;
+
   virtual bool is_capturing(NativeStream stream) = 0;
   /// Plans its calls of a group. Throws if they can't be enqueued together. The result enqueues them.
   virtual std::function<void()> plan(std::vector<GroupedCall> calls) = 0;
+
+  /// The device that it enqueues on, the same object for all communicators on it.
+  virtual const DeviceUse* device() const = 0;
+  /// Which symmetric memory a call is in, in words that are the same on all ranks.
+  virtual std::string places(const PreparedCall& call) const = 0;
+  virtual void abort(std::string_view reason) = 0;
 
  protected:
   ~GroupMember() = default;
@@ -44,6 +69,10 @@ class OpenGroup {
  public:
   static OpenGroup& of_thread();
 
+  /// Calls of one member up to which enqueueing them all waits for none of them: they fit into the least work FIFO and into a device's
+  /// queue of launches.
+  static constexpr std::size_t calls_in_turn = 32;
+
   bool is_open() const noexcept { return depth_ > 0; }
   void start() { ++depth_; }
   void end();
@@ -52,6 +81,11 @@ class OpenGroup {
 
   /// Notes what `prepare` returns, or the error that it throws. None: a call that has nothing to do.
   void add(GroupMember& member, NativeStream stream, const std::function<std::optional<PreparedCall>()>& prepare);
+  /// Notes a call that was refused before a member saw it.
+  void fail(const Error& error);
+  /// The same for one call of several members: `prepare` notes each member's with `add_part`.
+  void add(const std::function<void()>& prepare);
+  void add_part(GroupMember& member, const GroupedCall& call) { part_of(member).calls.push_back(call); }
   bool has_calls_of(const GroupMember& member) const;
   /// The member is being destroyed.
   void forget(const GroupMember& member);
@@ -62,7 +96,9 @@ class OpenGroup {
     std::vector<GroupedCall> calls;
   };
   Part& part_of(GroupMember& member);
+  void keep(const Error& error);
   static void check_captures(const std::vector<Part>& parts);
+  static void launch(const std::vector<Part>& parts, const std::vector<std::function<void()>>& launches, bool long_ones);
 
   int depth_ = 0;
   std::size_t made_ = 0;  // calls
@@ -77,11 +113,15 @@ struct GroupStep {
   std::vector<std::size_t> calls;
 };
 
-/// Which calls of one communicator share launches: those of one type, operation and scale that gain by it. Nothing is moved over a barrier.
-/// Depends only on what is equal on all ranks. `choose_batch`: as Selector::choose_batch.
+/// Which calls of one communicator share launches: those of one type, operation and scale that gain by it, and all messages, which come
+/// first. Nothing is moved over a barrier. But for the messages, depends only on what is equal on all ranks. `choose_batch`: as
+/// Selector::choose_batch.
 std::vector<GroupStep> plan_group(std::span<const GroupedCall> calls, const std::function<const Algorithm*(const Call&)>& choose_batch);
 
-/// Throws Error(invalid_argument) if a call writes what another one reads or writes, unless a barrier lies between them.
-void check_disjoint(std::span<const GroupedCall> calls, int rank);
+/// Throws Error(invalid_argument) if a call writes what another one reads or writes, unless a barrier lies between them. `what`: the group,
+/// or the call that they are parts of.
+void check_disjoint(std::span<const GroupedCall> calls, int rank, std::string_view what = "group");
+/// Throws Error(invalid_argument) unless what the rank sends to itself is what it receives from itself.
+void check_own_messages(std::span<const GroupedCall> calls, int rank, std::string_view what = "group");
 
 }  // namespace plait

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/algorithm.hpp"
+#include "core/plugins.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
@@ -14,16 +15,27 @@ Registry& Registry::instance() {
 }
 
 void Registry::add(std::unique_ptr<Algorithm> algorithm) {
-  if (find(algorithm->name(), algorithm->collective()) != nullptr)
+  if (known(algorithm->name(), algorithm->collective()) != nullptr)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("an algorithm named {} is registered already for {}", algorithm->name(), name_of(algorithm->collective())));
   const auto key = [](const Algorithm& a) { return std::pair(a.name(), a.collective()); };
   const auto position =
       std::find_if(algorithms_.begin(), algorithms_.end(), [&](const auto& other) { return key(*algorithm) < key(*other); });
+  files_[algorithm.get()] = registering_file();
   algorithms_.insert(position, std::move(algorithm));
 }
 
+std::span<const std::unique_ptr<Algorithm>> Registry::all() const {
+  load_plugins();
+  return algorithms_;
+}
+
 const Algorithm* Registry::find(std::string_view name, Collective collective) const {
+  load_plugins();
+  return known(name, collective);
+}
+
+const Algorithm* Registry::known(std::string_view name, Collective collective) const {
   const auto found = std::find_if(algorithms_.begin(), algorithms_.end(), [&](const auto& algorithm) {
     return algorithm->name() == name && algorithm->collective() == collective;
   });

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "core/environment.hpp"
@@ -218,8 +219,10 @@ std::string Selector::candidates(const Call& call) const {
   for (const Algorithm* algorithm : algorithms_) {
     if (algorithm->collective() != call.collective) continue;
     const Support support = algorithm->supports(call, topology_);
-    text += support ? fmt::format("  {:<20} estimated {:.1f} us\n", algorithm->name(), algorithm->estimate(call, topology_))
-                    : fmt::format("  {:<20} no: {}\n", algorithm->name(), support.reason());
+    const double estimate = support ? algorithm->estimate(call, topology_) : 0;
+    text += !support               ? fmt::format("  {:<20} no: {}\n", algorithm->name(), support.reason())
+            : std::isinf(estimate) ? fmt::format("  {:<20} only by its name\n", algorithm->name())
+                                   : fmt::format("  {:<20} estimated {:.1f} us\n", algorithm->name(), estimate);
   }
   return text;
 }

@@ -115,6 +115,16 @@ std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOpt
   return backend;
 }
 
+/// Those that are not the library's own: as much of them as ranks can compare.
+std::string added_algorithms() {
+  const Registry& registry = Registry::instance();
+  std::string names;
+  for (const auto& algorithm : registry.all())
+    if (!registry.file_of(*algorithm).empty())
+      names += fmt::format("{}{}:{}", names.empty() ? "" : ", ", name_of(algorithm->collective()), algorithm->name());
+  return names.empty() ? "none" : names;
+}
+
 }  // namespace
 
 void remember_device(const Backend& backend) { device_of_thread(backend.info().backend) = backend.info().ordinal; }
@@ -122,6 +132,7 @@ void remember_device(const Backend& backend) { device_of_thread(backend.info().b
 Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& options) {
   if (options.timeout) bootstrap.set_timeout(*options.timeout);
   Settings settings{};
+  std::string added;
   agree(bootstrap, "creating a communicator", [&] {
     const std::chrono::duration<double> timeout(environment_seconds("PLAIT_TIMEOUT", 600));
     settings = {.scratch_bytes = environment_bytes("PLAIT_SCRATCH_BYTES", default_scratch),
@@ -139,8 +150,10 @@ Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& opti
                   fmt::format("PLAIT_WORK_FIFO_BYTES={}: not a power of two from {} to {}", format_bytes(settings.work_fifo_bytes),
                               format_bytes(WorkRing::least_bytes), format_bytes(WorkRing::most_bytes)));
     static_cast<void>(log::level());  // an unknown level is an error here and not in the middle of something
+    added = added_algorithms();
   });
   require_equal_texts(bootstrap, "version", PLAIT_VERSION);
+  require_equal_texts(bootstrap, "the algorithms of programs and plug-ins", added);
   require_equal_texts(bootstrap, "settings",
                       fmt::format("PLAIT_SCRATCH_BYTES={} PLAIT_WORK_FIFO_BYTES={} PLAIT_TIMEOUT={} PLAIT_CHECK={} PLAIT_DISABLE_P2P={} "
                                   "PLAIT_ALGO=\"{}\"",

@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "core/call_number.hpp"
 #include "core/log.hpp"
 
 namespace plait {
@@ -15,6 +16,8 @@ namespace {
 
 /// A ring holds `span_ring` launches of two microseconds or more.
 constexpr std::chrono::milliseconds period{1};
+
+std::string_view number_key(std::uint64_t number) { return is_message(number) ? "message" : "call"; }
 
 std::int64_t nanoseconds(std::chrono::steady_clock::time_point time) { return std::chrono::nanoseconds(time.time_since_epoch()).count(); }
 
@@ -151,6 +154,8 @@ void Trace::relate_clocks() {
 }
 
 void Trace::write() {
+  // Messages are numbered apart from collectives.
+  std::sort(calls_.begin(), calls_.end(), [](const HostCall& a, const HostCall& b) { return a.number < b.number; });
   relate_clocks();
   const std::int64_t ahead = same_clock_ ? 0 : clock_.nanoseconds();
   const auto on_host = [&](std::uint64_t device_ns) { return static_cast<std::int64_t>(device_ns) - ahead; };
@@ -182,10 +187,10 @@ void Trace::write() {
 
   for (const HostCall& c : calls_)
     writer.span(Writer::host, "call", name_of(c.call.collective), nanoseconds(c.begin), nanoseconds(c.end),
-                fmt::format(R"("call":{},"algorithm":{},"count":{},"type":"{}","op":"{}","blocks":{},"threads":{},"symmetric":{},)"
+                fmt::format(R"("{}":{},"algorithm":{},"count":{},"type":"{}","op":"{}","blocks":{},"threads":{},"symmetric":{},)"
                             R"("captured":{})",
-                            c.number, json_string(algorithms_.at(c.algorithm)), c.call.count, name_of(c.call.type), name_of(c.call.op),
-                            c.shape.blocks, c.shape.threads, c.call.symmetric, c.captured));
+                            number_key(c.number), plain_number(c.number), json_string(algorithms_.at(c.algorithm)), c.call.count,
+                            name_of(c.call.type), name_of(c.call.op), c.shape.blocks, c.shape.threads, c.call.symmetric, c.captured));
 
   for (std::size_t i = 0; i < firsts.size(); ++i) {
     const auto launch = std::span(spans_).subspan(firsts[i], (i + 1 < firsts.size() ? firsts[i + 1] : spans_.size()) - firsts[i]);
@@ -194,10 +199,11 @@ void Trace::write() {
     const auto last =
         std::max_element(launch.begin(), launch.end(), [](const Span& a, const Span& b) { return a.completed_ns < b.completed_ns; });
     writer.span(Writer::kernels, "kernel", name, on_host(launch[0].started_ns), on_host(last->completed_ns),
-                fmt::format(R"("call":{},"blocks":{},"blocks_seen":{})", launch[0].call, launch[0].blocks, launch.size()));
+                fmt::format(R"("{}":{},"blocks":{},"blocks_seen":{})", number_key(launch[0].call), plain_number(launch[0].call),
+                            launch[0].blocks, launch.size()));
     for (const Span& span : launch)
       writer.span(Writer::first_block + static_cast<int>(span.block), "block", name, on_host(span.started_ns), on_host(span.completed_ns),
-                  fmt::format(R"("call":{},"block":{})", span.call, span.block));
+                  fmt::format(R"("{}":{},"block":{})", number_key(span.call), plain_number(span.call), span.block));
   }
 }
 

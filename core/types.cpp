@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, data_type_count> type_names = {"i8",  "u8
                                                                       "f16", "bf16", "f8e4m3", "f8e5m2", "f32", "f64"};
 constexpr std::array<std::string_view, reduce_op_count> op_names = {"sum", "prod", "min", "max", "avg", "premul_sum"};
 constexpr std::array<std::string_view, collective_count> collective_names = {
-    "all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all", "gather", "scatter", "barrier"};
+    "all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all", "gather", "scatter", "send_recv", "barrier"};
 constexpr std::array<std::string_view, 3> backend_names = {"host", "cuda", "hip"};
 constexpr std::array<std::string_view, 10> error_names = {"invalid_argument", "unsupported", "mismatch",  "no_peer_access", "out_of_memory",
                                                           "timeout",          "aborted",     "rank_lost", "backend",        "bootstrap"};

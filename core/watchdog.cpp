@@ -4,10 +4,21 @@
 
 #include <thread>
 
+#include "core/call_number.hpp"
 #include "core/log.hpp"
 #include "core/monitor.hpp"
 
 namespace plait {
+namespace {
+
+/// What the descriptions of two calls that differ do not show.
+std::string_view difference(const CallLogs::Difference& found) {
+  if (!found.exact || found.mine.count != found.theirs.count || found.mine.facts != found.theirs.facts) return "";
+  if (found.mine.place != found.theirs.place) return ", at another place in symmetric memory: its offset must be the same on all ranks";
+  return ", with another scale, launch shape or company in a group";
+}
+
+}  // namespace
 
 Watchdog::Watchdog(std::shared_ptr<Backend> backend, std::shared_ptr<Board> board, std::vector<std::string> algorithms,
                    std::uint32_t* claimed, std::chrono::nanoseconds timeout, int rank)
@@ -66,7 +77,8 @@ void Watchdog::abort(ErrorCode code, const std::string& why) {
 }
 
 std::optional<Error> Watchdog::error() {
-  if (!broken_ && !kernel_gave_up(out_of_time)) return std::nullopt;
+  // A kernel that was told to give up ends before all ranks have shown where they wait, and with it what its caller waits for.
+  if (!broken_ && !kernel_gave_up(out_of_time) && !kernel_gave_up(told_to)) return std::nullopt;
   for (;;) {
     {
       const std::lock_guard lock(mutex_);
@@ -110,15 +122,24 @@ void Watchdog::compare() {
 }
 
 void Watchdog::compare_calls() {
+  using Kind = Board::Disagreement::Kind;
   const auto found = board_.compare();
   if (!found) return;
+  const bool collective = found->kind == Kind::collective, sent = found->kind == Kind::sent;
+  const std::string what =
+      collective ? fmt::format("call {}", found->call)
+                 : fmt::format("message {} from rank {} to rank {}", found->call, sent ? rank_ : found->rank, sent ? found->rank : rank_);
   break_with(ErrorCode::mismatch,
-             fmt::format("ranks disagree {}call {}: rank {} calls {}; rank {} calls {}{}; the communicator is broken",
-                         found->exact ? "in " : "before ", found->call, rank_, found->mine.describe(algorithms_), found->rank,
-                         found->theirs.describe(algorithms_),
-                         found->mine.count == found->theirs.count && found->mine.facts == found->theirs.facts && found->exact
-                             ? ", with another scale, launch shape or company in a group"
-                             : ""),
+             fmt::format("ranks disagree {}{}: rank {} {} {}; rank {} {} {}{}; the communicator is broken",
+                         found->exact ? "in " : "before ", what, rank_,
+                         collective ? "calls"
+                         : sent     ? "sends"
+                                    : "receives",
+                         found->mine.describe(algorithms_), found->rank,
+                         collective ? "calls"
+                         : sent     ? "receives"
+                                    : "sends",
+                         found->theirs.describe(algorithms_), difference(*found)),
              Board::State::aborted);
 }
 
@@ -138,9 +159,9 @@ void Watchdog::finish_timeout() {
       if (!board_.record(rank) && board_.state(rank) != Board::State::left && board_.is_alive(rank)) return;
   const DiagnosticRecord record = board_.record(*timeout_of_).value_or(shared_->record);
   std::string text = fmt::format(
-      "rank {} is missing: in call {} ({}) rank {} waited {:.3g} s for rank {}, in block {} at step {} (expected {}, saw {}); the "
+      "rank {} is missing: in {} ({}) rank {} waited {:.3g} s for rank {}, in block {} at step {} (expected {}, saw {}); the "
       "communicator is broken",
-      board_.missing_rank(record.peer), record.call, algorithms_.at(record.algorithm), record.rank,
+      missing_rank(record), describe_number(record.call), algorithms_.at(record.algorithm), record.rank,
       std::chrono::duration<double>(timeout_).count(), record.peer, record.block, record.step, record.expected, record.seen);
   for (int rank = 0; rank < board_.ranks(); ++rank) {
     text += "\n  " + board_.describe(rank, algorithms_);
@@ -149,8 +170,20 @@ void Watchdog::finish_timeout() {
   break_with(ErrorCode::timeout, text, Board::State::gave_up);
 }
 
+/// In a collective all ranks wait for the one that is behind; in a message, for whoever the peer waits for in turn.
+int Watchdog::missing_rank(const DiagnosticRecord& record) const {
+  if (!is_message(record.call)) return board_.missing_rank(record.peer);
+  int rank = record.peer;
+  for (int step = 0; step < board_.ranks(); ++step) {
+    const auto its = board_.record(rank);
+    if (!its || !board_.is_alive(rank)) break;
+    rank = its->peer;
+  }
+  return rank;
+}
+
 std::string Watchdog::waiting(const DiagnosticRecord& record) const {
-  return fmt::format("in call {} ({}) block {} waits at step {} for rank {} (expected {}, saw {})", record.call,
+  return fmt::format("in {} ({}) block {} waits at step {} for rank {} (expected {}, saw {})", describe_number(record.call),
                      algorithms_.at(record.algorithm), record.block, record.step, record.peer, record.expected, record.seen);
 }
 

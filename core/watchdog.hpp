@@ -55,6 +55,7 @@ class Watchdog {
   void compare_calls();
   void begin_timeout(int rank);
   void finish_timeout();
+  int missing_rank(const DiagnosticRecord& record) const;
   std::string waiting(const DiagnosticRecord& record) const;
 
   std::shared_ptr<Backend> backend_;

@@ -32,8 +32,15 @@ AlgorithmMemory::AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootst
   };
   std::vector<std::pair<Offsets, Offsets>> offsets;  // own, shared
   std::map<std::string_view, std::pair<Resources, Offsets>> shared;
+  std::map<std::pair<std::string_view, Collective>, std::pair<Resources, Offsets>> families;
   for (const Algorithm* algorithm : algorithms) {
-    offsets.emplace_back(place(algorithm->resources(topology)), Offsets{});
+    const Resources own = algorithm->resources(topology);
+    const std::pair family(algorithm->family(), algorithm->collective());
+    if (!families.contains(family)) families.emplace(family, std::pair(own, place(own)));
+    if (families.at(family).first != own)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{} asks for another amount of memory than an algorithm of its family, {}", algorithm->name(), family.first));
+    offsets.emplace_back(families.at(family).second, Offsets{});
     const SharedResources need = algorithm->shared(topology);
     if (need.name.empty()) continue;
     if (!shared.contains(need.name)) shared.emplace(need.name, std::pair(need.resources, place(need.resources)));

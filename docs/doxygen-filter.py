@@ -70,6 +70,8 @@ def filter_page(page: Path) -> str:
 
 def filter_header(header: Path) -> str:
     text = header.read_text(encoding="utf-8")
+    if text.startswith("/* "):  # C
+        return "/** @file\n * " + text.removeprefix("/* ")
     top = re.match(r"(// .*\n)+", text)
     if not top:
         return "/** @file */ " + text

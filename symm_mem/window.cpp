@@ -13,8 +13,9 @@
 
 namespace plait {
 
-Window::Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange> range, int rank, int ranks, std::size_t bytes)
-    : backend_(std::move(backend)), range_(std::move(range)), rank_(rank), ranks_(ranks), bytes_(bytes) {}
+Window::Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange> range, int rank, int ranks, std::size_t bytes,
+               std::size_t number)
+    : backend_(std::move(backend)), range_(std::move(range)), rank_(rank), ranks_(ranks), bytes_(bytes), number_(number) {}
 
 Window::~Window() {
   try {
@@ -56,9 +57,9 @@ std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes,
 
 std::shared_ptr<Window> SymmetricHeap::allocate(std::size_t bytes, const char* what) {
   auto range = allocate_range(bytes, what);
-  auto window = std::make_shared<Window>(backend_, std::move(range), bootstrap_.rank(), bootstrap_.size(), bytes);
-  std::erase_if(windows_, [](const auto& entry) { return entry.second.window.expired(); });
-  windows_[window->local()] = {window, ++allocations_};
+  auto window = std::make_shared<Window>(backend_, std::move(range), bootstrap_.rank(), bootstrap_.size(), bytes, ++allocations_);
+  std::erase_if(windows_, [](const auto& entry) { return entry.second.expired(); });
+  windows_[window->local()] = window;
   return window;
 }
 
@@ -66,17 +67,16 @@ std::shared_ptr<Window> SymmetricHeap::find(const void* pointer, std::size_t byt
   const auto* address = static_cast<const std::byte*>(pointer);
   auto next = windows_.upper_bound(address);
   if (next == windows_.begin()) return nullptr;
-  auto window = std::prev(next)->second.window.lock();
+  auto window = std::prev(next)->second.lock();
   if (!window) return nullptr;
   const auto offset = static_cast<std::size_t>(address - window->local());
   return offset <= window->bytes() && bytes <= window->bytes() - offset ? window : nullptr;
 }
 
 std::string SymmetricHeap::describe(const void* pointer) const {
-  if (!find(pointer, 0)) return "ordinary memory";
-  const auto* address = static_cast<const std::byte*>(pointer);
-  const auto& [local, entry] = *std::prev(windows_.upper_bound(address));
-  return fmt::format("symmetric memory {} + {} bytes", entry.number, address - local);
+  const auto window = find(pointer, 0);
+  if (!window) return "ordinary memory";
+  return fmt::format("symmetric memory {} + {} bytes", window->number(), static_cast<const std::byte*>(pointer) - window->local());
 }
 
 const std::shared_ptr<Window>& Workspace::ensure(std::size_t bytes) {

@@ -14,7 +14,9 @@ namespace plait {
 /// One symmetric allocation, as one rank holds it.
 class Window {
  public:
-  Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange> range, int rank, int ranks, std::size_t bytes);
+  /// `number`: which allocation of its heap it is, in the order of the calls; equal on all ranks.
+  Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange> range, int rank, int ranks, std::size_t bytes,
+         std::size_t number);
   /// Waits for this rank's device, then unmaps. The peers' mappings keep this rank's memory alive until they let go of it too, so nobody
   /// has to wait for anybody.
   ~Window();
@@ -23,6 +25,7 @@ class Window {
 
   std::size_t bytes() const noexcept { return bytes_; }
   int ranks() const noexcept { return ranks_; }
+  std::size_t number() const noexcept { return number_; }
   /// What kernels get: `view().peer_ptr(rank, offset)`.
   WindowView view() const noexcept { return range_->view(rank_); }
   const SymmetricRange& range() const noexcept { return *range_; }
@@ -34,7 +37,7 @@ class Window {
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<SymmetricRange> range_;
   int rank_, ranks_;
-  std::size_t bytes_;
+  std::size_t bytes_, number_;
 };
 
 /// The windows of one communicator.
@@ -61,11 +64,7 @@ class SymmetricHeap {
   std::shared_ptr<Backend> backend_;
   Bootstrap& bootstrap_;
   std::size_t allocations_ = 0;
-  struct Entry {
-    std::weak_ptr<Window> window;
-    std::size_t number;
-  };
-  std::map<const std::byte*, Entry> windows_;  // by local address; expired entries go with the next allocation
+  std::map<const std::byte*, std::weak_ptr<Window>> windows_;  // by local address; expired entries go with the next allocation
 };
 
 /// A window that is reused while it is large enough and grows otherwise: for the scratch memory of calls whose need isn't known beforehand.

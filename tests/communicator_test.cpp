@@ -164,7 +164,7 @@ TEST_P(Communicators, BarrierHoldsStreams) {
 
 /// Little scratch memory: slots and halves are used over and over within a message.
 TEST_P(Communicators, MessagesMuchLargerThanScratch) {
-  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "3M");
+  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "5M");
   run_ranks(GetParam(), [](Communicator& comm, int) {
     Arena arena(comm);
     for (const std::string& algorithm : all_reduce_algorithms())
@@ -197,7 +197,7 @@ TEST(CommunicatorSettings, TooLittleScratchIsAnErrorOnAllRanks) {
 }
 
 TEST(CommunicatorSettings, MemoryStaysWithinTheLimit) {
-  for (const char* limit : {"4M", "16M", "64M"}) {
+  for (const char* limit : {"6M", "16M", "64M"}) {
     const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", limit);
     run_ranks(why_not(8).empty() ? 8 : 1, [](Communicator&, int) {});  // throws if the algorithms ask for more
   }

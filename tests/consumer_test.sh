@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# consumer_test.sh SOURCE BUILD CMAKE GENERATOR MPIEXEC CXX: installs the build folder, moves the installation to another place, and uses it there
-# as a stranger would: its programs, find_package and pkg-config.
+# consumer_test.sh SOURCE BUILD CMAKE GENERATOR MPIEXEC CXX CC [FC]: installs the build folder, moves the installation to another place, and uses it
+# there as a stranger would: its programs, find_package and pkg-config, from C++, C and (if there is a compiler) Fortran.
 set -euo pipefail
 source=$1 build=$2 cmake=$3 generator=$4 mpiexec=$5
-export CXX=$6 PLAIT_BACKEND=host
+export CXX=$6 CC=$7 FC=${8-} PLAIT_BACKEND=host
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 prefix=$work/moved
@@ -13,7 +13,13 @@ run_consumer() {  # run_consumer PROGRAM: two ranks must say OK
   "$mpiexec" --allow-run-as-root --oversubscribe -n 2 "$1" </dev/null | tee "$work/said"
   [ "$(grep -c '^OK' "$work/said")" = 2 ] || fail "not both ranks said OK"
 }
-configure() { "$cmake" -S "$source/tests/consumer" -B "$work/$1" -G "$generator" -Dplait_ROOT="$prefix" "${@:2}" >"$work/$1.log" 2>&1; }
+project=$source/tests/consumer
+configure() { "$cmake" -S "$project" -B "$work/$1" -G "$generator" -Dplait_ROOT="$prefix" "${@:2}" >"$work/$1.log" 2>&1; }
+use() {  # use NAME OPTIONS...: builds the project and runs it
+  configure "$@" || { cat "$work/$1.log"; fail "find_package"; }
+  "$cmake" --build "$work/$1" >"$work/build.log" 2>&1 || { cat "$work/build.log"; fail "the consumer was not built"; }
+  run_consumer "$work/$1/consumer"
+}
 expect_refusal() {  # expect_refusal NAME SENTENCE OPTIONS...: CMake wraps lines
   if configure "$1" "${@:3}"; then fail "CMake accepted ${*:3}"; fi
   tr -s ' \n' ' ' <"$work/$1.log" | grep -qF "$2" || { cat "$work/$1.log"; fail "CMake does not say: $2"; }
@@ -57,18 +63,32 @@ fi
 
 say "find_package"
 echo 'find_dependency(NoSuchPackage)' >"$package/plait-hopeless.cmake"  # a component that lacks something
-configure cmake "-DCONSUMER_OPTIONAL=nothing;hopeless" || { cat "$work/cmake.log"; fail "find_package"; }
-for component in nothing hopeless; do
+use cmake "-DCONSUMER_OPTIONAL=nothing;hopeless;fortran"
+for component in nothing hopeless fortran; do
   grep "plait_${component}_FOUND: FALSE" "$work/cmake.log" || fail "component $component is there"
 done
-"$cmake" --build "$work/cmake" >"$work/build.log" 2>&1 || { cat "$work/build.log"; fail "the consumer was not built"; }
-run_consumer "$work/cmake/consumer"
 
 say "find_package refuses"
 expect_refusal version 'compatible with requested version "99"' -DCONSUMER_VERSION=99
 expect_refusal older 'compatible with requested version "0.0.9"' -DCONSUMER_VERSION=0.0.9
 expect_refusal component "component nothing is not installed with this Plait" "-DCONSUMER_COMPONENTS=mpi;nothing"
 expect_refusal hopeless "component hopeless can't be used: plait could not be found because dependency NoSuchPackage" -DCONSUMER_COMPONENTS=hopeless
+expect_refusal "no Fortran" "component fortran can't be used: the project has not enabled Fortran" -DCONSUMER_COMPONENTS=fortran
+
+say "find_package, from C"
+project=$source/tests/consumer/c
+use c
+use "c with MPI" "-DCONSUMER_COMPONENTS=c;mpi"
+use "MPI and c" "-DCONSUMER_COMPONENTS=mpi;c"
+expect_refusal "no C++" "ask for COMPONENTS c or fortran" -DCONSUMER_COMPONENTS=
+
+if [ -n "$FC" ]; then
+  say "find_package, from Fortran"
+  project=$source/tests/consumer/fortran
+  use fortran
+else
+  say "Fortran: not tried, there is no compiler"
+fi
 
 if command -v pkg-config >/dev/null; then
   say "pkg-config"
@@ -77,6 +97,9 @@ if command -v pkg-config >/dev/null; then
   cp -r "$source/tests/consumer" "$work/pkg-config"
   make -C "$work/pkg-config"
   run_consumer "$work/pkg-config/consumer"
+  make -C "$work/pkg-config/c"
+  run_consumer "$work/pkg-config/c/consumer"
+  [ -f "$(pkg-config --variable=fortrandir plait)/plait.f90" ] || fail "plait.pc's fortrandir has no plait.f90"
   if pkg-config --exists "plait >= 99"; then fail "pkg-config takes this Plait for version 99"; fi
 else
   say "pkg-config: not tried, it is not installed"

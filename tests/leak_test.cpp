@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Leak, testing::Values(1, 2, 3), testing::PrintTo
 
 TEST_P(Leak, NothingIsLeftOfManyCommunicators) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam());
-  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "4M"), quiet("PLAIT_LOG", "off");
+  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "5M"), quiet("PLAIT_LOG", "off");
   for (int i = 0; i < 20; ++i) live_once(GetParam(), i % 2 == 1);  // allocators and drivers keep what they got first
   const Holdings before = Holdings::now();
   for (int i = 0; i < rounds(); ++i) live_once(GetParam(), i % 2 == 1);

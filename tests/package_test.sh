@@ -24,7 +24,7 @@ for file in "$work"/*.deb; do
 done
 library=libplait${version%%.*}
 expect "$library" "/libplait\.so\.${version%%.*}$" "/libplait\.so\.$version$"
-expect libplait-dev '/libplait\.so$' '/include/plait/plait\.hpp$' '/plaitConfig\.cmake$' '/plait\.pc$'
+expect libplait-dev '/libplait\.so$' '/include/plait/plait\.hpp$' '/include/plait/plait\.h$' '/fortran/plait\.f90$' '/plaitConfig\.cmake$' '/plait\.pc$'
 field "$library" Depends | grep -q 'libc6' || fail "$library does not depend on libc6: was dpkg-shlibdeps asked?"
 for package in libplait-dev plait-tools; do
   [ -f "$work/$package"_*.deb ] || continue

@@ -117,7 +117,7 @@ class Launches {
   std::vector<Launched> of_batch(const Algorithm& algorithm, const Case& c, std::size_t messages, const Topology& topology) {
     const Call call = c.call();
     const Buffers buffers;
-    const std::vector<BatchedCall> calls(messages, BatchedCall{&call, &buffers});
+    const std::vector<BatchedCall> calls(messages, BatchedCall{&call, &buffers, &algorithm, {}});
     run(topology, [&](LaunchContext& context) { algorithm.enqueue_batch(calls, context); });
     return recorder_->take();
   }

@@ -1,11 +1,13 @@
 // The registry, the grammar of PLAIT_ALGO, and the precedence of rules.
 #include "core/selection.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -328,6 +330,33 @@ TEST(Environment, MalformedValuesAreErrorsThatNameTheVariable) {
   message_of(ErrorCode::invalid_argument, [] { environment_integer("PLAIT_TEST_NUMBER", 0, 0, 100); });
   const ScopedEnvironment empty("PLAIT_TEST_NUMBER", "");
   EXPECT_EQ(environment_integer("PLAIT_TEST_NUMBER", 7, 0, 100), 7);
+}
+
+/// What all algorithms ask for fits into the default of PLAIT_SCRATCH_BYTES, with any number of ranks, and into less and more.
+TEST(Registry, DefaultScratchIsEnough) {
+  for (const auto& [backend, line_threads] :
+       {std::pair(BackendKind::host, 1), std::pair(BackendKind::cuda, 8), std::pair(BackendKind::hip, 0)})
+    for (const auto& [limit, most_ranks] : {std::pair(16, 8), std::pair(64, 16), std::pair(128, 64), std::pair(512, 64)})
+      for (int ranks = 1; ranks <= most_ranks; ++ranks) {
+        Topology topology;
+        topology.backend = backend;
+        topology.units = backend == BackendKind::host ? 2 : 132;
+        topology.line_threads = line_threads;
+        topology.wide_packets = line_threads != 0;
+        topology.ranks = ranks;
+        topology.scratch_limit = static_cast<std::size_t>(limit) << 20;
+        std::map<std::string, std::size_t> memory;
+        const auto bytes = [](const Resources& r) { return r.scratch_bytes + 4 * (r.signals + r.counters) + 3 * std::size_t{256}; };
+        for (const auto& algorithm : Registry::instance().all()) {
+          memory[fmt::format("{} {}", algorithm->family(), name_of(algorithm->collective()))] = bytes(algorithm->resources(topology));
+          if (const SharedResources shared = algorithm->shared(topology); !shared.name.empty())
+            memory[fmt::format("shared {}", shared.name)] = bytes(shared.resources);
+        }
+        std::size_t all = 0;
+        for (const auto& [name, each] : memory) all += each;
+        EXPECT_LE(all, topology.scratch_limit) << limit << " MB, " << ranks << " ranks on " << name_of(backend) << ": "
+                                               << testing::PrintToString(memory);
+      }
 }
 
 }  // namespace

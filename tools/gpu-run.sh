@@ -75,7 +75,9 @@ for program in "$bundle"/bin/*; do
   name=${program##*/}
   case $name in plait-* | fault_ranks) continue ;; esac  # the latter kills itself, and has a script that wants it to
   if [ -n "${TESTS-}" ] && [[ " $TESTS " != *" $name "* ]]; then continue; fi
-  if ! grep -q -- '--gtest_' "$program"; then  # an example
+  if [ "$name" = two_devices ]; then  # by itself
+    step "$name" 60 tests.log "$program"
+  elif ! grep -q -- '--gtest_' "$program"; then  # an example
     step "$name, $gpus GPUs" 60 tests.log "${mpi[@]}" -n "$gpus" "$program"
   elif [[ $name == *mpi* ]]; then
     for ((n = 1; n <= gpus; n++)); do test_step "$name, $n GPUs" "${mpi[@]}" -n "$n" "$program"; done

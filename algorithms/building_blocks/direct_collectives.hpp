@@ -32,8 +32,10 @@ inline double direct_bytes(const Call& call, const Topology& topology) {
 template <class A, bool Reduces = true>
 struct DirectRegistration {
   DirectRegistration() {
-    for (const Collective collective : direct_collectives)
-      if (Reduces || !facts_of(collective).reduces) Registry::instance().add(std::make_unique<A>(collective));
+    plait_register(PLAIT_VERSION, [] {
+      for (const Collective collective : direct_collectives)
+        if (Reduces || !facts_of(collective).reduces) Registry::instance().add(std::make_unique<A>(collective));
+    });
   }
 };
 

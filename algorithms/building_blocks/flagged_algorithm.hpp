@@ -37,7 +37,7 @@ class FlaggedAlgorithm : public CollectiveAlgorithm {
   /// Lanes of a rank's scratch.
   virtual std::uint32_t lanes(const Topology& topology) const = 0;
 
-  Support supports_call(const Call&, const Topology& topology) const final {
+  Support supports_call(const Call&, const Topology& topology) const override {
     return serves(topology) ? Support() : Support::no("the target has no packets of that size");
   }
 

@@ -21,6 +21,7 @@
 #pragma once
 #include "algorithms/building_blocks/channel.hpp"
 #include "algorithms/building_blocks/direct_pattern.hpp"
+#include "algorithms/building_blocks/pack_loop.hpp"
 #include "algorithms/building_blocks/pieces.hpp"
 #include "backends/kernel_table.hpp"
 
@@ -70,9 +71,9 @@ class Direct {
   using Input = Packs<const T, D::pack_bytes>;
   using Output = Packs<T, D::pack_bytes>;
   static constexpr unsigned way = 0;
-  /// Packs a thread moves at once; sums of 8-bit elements take four times their room.
-  static constexpr int in_flight = D::pack_bytes >= 64 ? 1 : sizeof(T) == 1 ? 2 : 4;
+  static constexpr int in_flight = packs_in_flight<T, D>;
 
+  PLAIT_DEVICE static std::uint32_t size_of(const Range& range) { return static_cast<std::uint32_t>(range.size()); }
   PLAIT_DEVICE int peer_at(unsigned i) const { return rank_after(rank_, static_cast<int>(i) + 1, ranks_); }
   PLAIT_DEVICE Input block_for(int target) const {
     return {static_cast<const T*>(a_.send) + a_.pattern.send_begin(target, a_.count), a_.count};
@@ -129,10 +130,10 @@ class Direct {
       if (!a_.pattern.sends(rank_, peer)) continue;
       const Input from = block_for(peer);
       P* const to = channels_.template outgoing<P>(way, peer, k);
-      for_packs(range, range.end <= from.whole(), [&]<int Count, bool Whole>(std::uint32_t first) {
+      for_packs<in_flight>(dev_, size_of(range), range.end <= from.whole(), [&]<int Count, bool Whole>(std::uint32_t first) {
         P packs[Count];
         PLAIT_UNROLL
-        for (int u = 0; u < Count; ++u) packs[u] = load<Whole>(from, range.begin + first + u * dev_.threads());
+        for (int u = 0; u < Count; ++u) packs[u] = load_pack<Whole>(dev_, from, range.begin + first + u * dev_.threads());
         PLAIT_UNROLL
         for (int u = 0; u < Count; ++u) dev_.store(to + first + u * dev_.threads(), packs[u]);
       });
@@ -141,13 +142,15 @@ class Direct {
     const Input from = block_for(rank_);
     const Output to = block_from(rank_);
     if (from.packs() == to.packs()) return;  // in place
-    for_packs(range, range.end <= from.whole() && range.end <= to.whole(), [&]<int Count, bool Whole>(std::uint32_t first) {
-      P packs[Count];
-      PLAIT_UNROLL
-      for (int u = 0; u < Count; ++u) packs[u] = load<Whole>(from, range.begin + first + u * dev_.threads());
-      PLAIT_UNROLL
-      for (int u = 0; u < Count; ++u) store<Whole>(to, range.begin + first + u * dev_.threads(), packs[u]);
-    });
+    for_packs<in_flight>(dev_, size_of(range), range.end <= from.whole() && range.end <= to.whole(),
+                         [&]<int Count, bool Whole>(std::uint32_t first) {
+                           P packs[Count];
+                           PLAIT_UNROLL
+                           for (int u = 0; u < Count; ++u)
+                             packs[u] = load_pack<Whole>(dev_, from, range.begin + first + u * dev_.threads());
+                           PLAIT_UNROLL
+                           for (int u = 0; u < Count; ++u) store_pack<Whole>(dev_, to, range.begin + first + u * dev_.threads(), packs[u]);
+                         });
   }
 
   PLAIT_DEVICE void receive(std::uint32_t k) {
@@ -161,12 +164,12 @@ class Direct {
       if (!a_.pattern.sends(peer, rank_)) continue;
       const P* const from = channels_.template incoming<P>(way, peer, k);
       const Output to = block_from(peer);
-      for_packs(range, range.end <= to.whole(), [&]<int Count, bool Whole>(std::uint32_t first) {
+      for_packs<in_flight>(dev_, size_of(range), range.end <= to.whole(), [&]<int Count, bool Whole>(std::uint32_t first) {
         P packs[Count];
         PLAIT_UNROLL
         for (int u = 0; u < Count; ++u) packs[u] = dev_.load(from + first + u * dev_.threads());
         PLAIT_UNROLL
-        for (int u = 0; u < Count; ++u) store<Whole>(to, range.begin + first + u * dev_.threads(), packs[u]);
+        for (int u = 0; u < Count; ++u) store_pack<Whole>(dev_, to, range.begin + first + u * dev_.threads(), packs[u]);
       });
     }
   }
@@ -175,59 +178,30 @@ class Direct {
   PLAIT_DEVICE void reduce(const Range& range, std::uint32_t k) {
     const Input own = block_for(rank_);
     const Output to = block_from(rank_);
-    for_packs(range, range.end <= own.whole() && range.end <= to.whole(), [&]<int Count, bool Whole>(std::uint32_t first) {
-      P packs[Count];
-      const auto terms_of = [&](int r) {
-        const P* const slot = r == rank_ ? nullptr : channels_.template incoming<P>(way, r, k);
-        PLAIT_UNROLL
-        for (int u = 0; u < Count; ++u) {
-          const std::uint32_t at = first + u * dev_.threads();
-          packs[u] = r == rank_ ? load<Whole>(own, range.begin + at) : dev_.load(slot + at);
-        }
-      };
-      terms_of(0);
-      using Sum = decltype(reducer_.start(packs[0]));
-      Sum sum[Count];
-      PLAIT_UNROLL
-      for (int u = 0; u < Count; ++u) sum[u] = reducer_.start(packs[u]);
-      for (int r = 1; r < ranks_; ++r) {
-        terms_of(r);
-        reducer_.add_each(sum, packs);
-      }
-      PLAIT_UNROLL
-      for (int u = 0; u < Count; ++u)
-        store<Whole>(to, range.begin + first + u * dev_.threads(), reducer_.template finish<sizeof(P)>(sum[u]));
-    });
-  }
-
-  /// Calls body<Count, Whole>(i) for this thread's packs of a range: i, i + threads, ... `whole`: all packs are complete and aligned.
-  template <class Body>
-  PLAIT_DEVICE void for_packs(const Range& range, bool whole, Body body) {
-    const auto size = static_cast<std::uint32_t>(range.size());
-    const std::uint32_t stride = dev_.threads();
-    std::uint32_t i = dev_.thread();
-    if (whole) {
-      for (; i + (in_flight - 1) * stride < size; i += in_flight * stride) body.template operator()<in_flight, true>(i);
-      for (; i < size; i += stride) body.template operator()<1, true>(i);
-    } else {
-      for (; i < size; i += stride) body.template operator()<1, false>(i);
-    }
-  }
-  template <bool Whole>
-  PLAIT_DEVICE P load(const Input& source, std::size_t i) {
-    if constexpr (Whole) {
-      return dev_.load(source.packs() + i);
-    } else {
-      return source.load(dev_, i);
-    }
-  }
-  template <bool Whole>
-  PLAIT_DEVICE void store(const Output& target, std::size_t i, const P& pack) {
-    if constexpr (Whole) {
-      dev_.store(target.packs() + i, pack);
-    } else {
-      target.store(dev_, i, pack);
-    }
+    for_packs<in_flight>(
+        dev_, size_of(range), range.end <= own.whole() && range.end <= to.whole(), [&]<int Count, bool Whole>(std::uint32_t first) {
+          P packs[Count];
+          const auto terms_of = [&](int r) {
+            const P* const slot = r == rank_ ? nullptr : channels_.template incoming<P>(way, r, k);
+            PLAIT_UNROLL
+            for (int u = 0; u < Count; ++u) {
+              const std::uint32_t at = first + u * dev_.threads();
+              packs[u] = r == rank_ ? load_pack<Whole>(dev_, own, range.begin + at) : dev_.load(slot + at);
+            }
+          };
+          terms_of(0);
+          using Sum = decltype(reducer_.start(packs[0]));
+          Sum sum[Count];
+          PLAIT_UNROLL
+          for (int u = 0; u < Count; ++u) sum[u] = reducer_.start(packs[u]);
+          for (int r = 1; r < ranks_; ++r) {
+            terms_of(r);
+            reducer_.add_each(sum, packs);
+          }
+          PLAIT_UNROLL
+          for (int u = 0; u < Count; ++u)
+            store_pack<Whole>(dev_, to, range.begin + first + u * dev_.threads(), reducer_.template finish<sizeof(P)>(sum[u]));
+        });
   }
 
   D& dev_;

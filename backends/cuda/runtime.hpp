@@ -31,7 +31,7 @@ struct Runtime : Target {
   static constexpr unsigned stream_non_blocking = cudaStreamNonBlocking;
   static constexpr auto copy_any = cudaMemcpyDefault;
   static constexpr auto not_capturing = cudaStreamCaptureStatusNone;
-  static constexpr auto capture_thread_local = cudaStreamCaptureModeThreadLocal, capture_relaxed = cudaStreamCaptureModeRelaxed;
+  static constexpr auto capture_relaxed = cudaStreamCaptureModeRelaxed;
 
   static constexpr gpu::RuntimeCall get_device_count{"cudaGetDeviceCount", cudaGetDeviceCount};
   static constexpr gpu::RuntimeCall get_device{"cudaGetDevice", cudaGetDevice};

@@ -150,7 +150,8 @@ class GpuBackend : public Backend {
   }
   bool captures_spread() const noexcept override { return true; }
   std::unique_ptr<Event> create_event(bool timed) override { return std::make_unique<GpuEvent<Runtime>>(timed); }
-  void begin_capture(NativeStream stream) override { Runtime::stream_begin_capture(at(stream), Runtime::capture_thread_local); }
+  /// Relaxed: one thread may capture the streams of several devices, and make the graph of one before the next one has ended.
+  void begin_capture(NativeStream stream) override { Runtime::stream_begin_capture(at(stream), Runtime::capture_relaxed); }
   std::unique_ptr<Graph> end_capture(NativeStream stream) override {
     typename Runtime::Graph graph = nullptr;
     Runtime::stream_end_capture(at(stream), &graph);

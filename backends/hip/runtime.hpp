@@ -32,7 +32,7 @@ struct Runtime : Target {
   static constexpr unsigned stream_non_blocking = hipStreamNonBlocking;
   static constexpr auto copy_any = hipMemcpyDefault;
   static constexpr auto not_capturing = hipStreamCaptureStatusNone;
-  static constexpr auto capture_thread_local = hipStreamCaptureModeThreadLocal, capture_relaxed = hipStreamCaptureModeRelaxed;
+  static constexpr auto capture_relaxed = hipStreamCaptureModeRelaxed;
 
   static constexpr gpu::RuntimeCall get_device_count{"hipGetDeviceCount", hipGetDeviceCount};
   static constexpr gpu::RuntimeCall get_device{"hipGetDevice", hipGetDevice};

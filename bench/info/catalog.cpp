@@ -67,6 +67,7 @@ std::vector<AlgorithmFacts> list_algorithms(const Topology& topology) {
   for (const auto& algorithm : Registry::instance().all())
     result.push_back({.name = std::string(algorithm->name()),
                       .summary = std::string(algorithm->summary()),
+                      .file = Registry::instance().file_of(*algorithm),
                       .collective = algorithm->collective(),
                       .symmetric = coverage(*algorithm, topology, true),
                       .ordinary = coverage(*algorithm, topology, false)});

@@ -27,6 +27,7 @@ struct Coverage {
 
 struct AlgorithmFacts {
   std::string name, summary;
+  std::string file;  // of a plug-in
   Collective collective = Collective::all_reduce;
   Coverage symmetric, ordinary;
 };

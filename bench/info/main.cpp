@@ -43,11 +43,8 @@ Json to_json(const Coverage& coverage) {
 }
 
 Json to_json(const AlgorithmFacts& facts) {
-  return {{"name", facts.name},
-          {"collective", name_of(facts.collective)},
-          {"summary", facts.summary},
-          {"symmetric", to_json(facts.symmetric)},
-          {"ordinary", to_json(facts.ordinary)}};
+  return {{"name", facts.name},   {"collective", name_of(facts.collective)}, {"summary", facts.summary},
+          {"plugin", facts.file}, {"symmetric", to_json(facts.symmetric)},   {"ordinary", to_json(facts.ordinary)}};
 }
 
 void print_backend(const BackendFacts& facts) {
@@ -85,6 +82,8 @@ void print_algorithms(const std::vector<AlgorithmFacts>& algorithms) {
     fmt::print(columns, facts.name, name_of(facts.collective), reduces ? in_words(facts.symmetric) : "-",
                reduces ? in_words(facts.ordinary) : "-", facts.summary);
   }
+  for (const AlgorithmFacts& facts : algorithms)
+    if (!facts.file.empty()) fmt::print("  {} for {} is a plug-in's: {}\n", facts.name, name_of(facts.collective), facts.file);
   for (const AlgorithmFacts& facts : algorithms) {
     if (facts.collective == Collective::barrier) continue;
     print_refusals(facts, "symmetric", facts.symmetric);

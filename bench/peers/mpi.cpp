@@ -106,6 +106,10 @@ class MpiPeer final : public Contender {
         if (both) MPI_Scatter(task.send, count, type, MPI_IN_PLACE, count, type, root, mpi_);
         else MPI_Scatter(send, count, type, recv, count, type, root, mpi_);
         break;
+      case Collective::send_recv:
+        MPI_Sendrecv(send, count, type, (task.rank + 1) % task.ranks, 0, recv, count, type, (task.rank + task.ranks - 1) % task.ranks, 0,
+                     mpi_, MPI_STATUS_IGNORE);
+        break;
       default:
         MPI_Allreduce(send, recv, count, type, op, mpi_);
     }

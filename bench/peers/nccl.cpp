@@ -99,7 +99,7 @@ class NcclPeer final : public Contender {
   void end_group() override { group_->library().check(group_->library().group_end(), "ncclGroupEnd"); }
 
  private:
-  /// All-to-all, gather and scatter, as nccl-tests does them: a group of sends and receives.
+  /// All-to-all, gather, scatter and messages that go round, as nccl-tests does them: a group of sends and receives.
   void exchange(const Task& task, CUstream_st* stream) {
     const NcclLibrary& nccl = group_->library();
     const Call& call = task.call;
@@ -111,6 +111,12 @@ class NcclPeer final : public Contender {
     const bool everyone = call.collective == Collective::all_to_all, scatters = call.collective != Collective::gather,
                gathers = call.collective != Collective::scatter;
     begin_group();
+    if (call.collective == Collective::send_recv) {
+      const int next = (task.rank + 1) % task.ranks, before = (task.rank + task.ranks - 1) % task.ranks;
+      nccl.check(nccl.send(send, call.count, type, next, group_->native(), stream), "ncclSend");
+      nccl.check(nccl.recv(recv, call.count, type, before, group_->native(), stream), "ncclRecv");
+      return end_group();
+    }
     for (int rank = 0; rank < task.ranks; ++rank) {
       const std::size_t block = static_cast<std::size_t>(rank) * call.block_bytes();
       if (send != nullptr && (everyone || scatters || rank == call.root))

@@ -21,6 +21,8 @@ namespace plait {
 
 class Backend;
 class CommunicatorState;
+class DeviceGroupState;
+class GroupMember;
 class Window;
 
 /// How to make a communicator. Equal on all ranks, but for `device`.
@@ -158,8 +160,48 @@ class Communicator {
     scatter(send.data(), recv.data(), recv.size(), data_type_of<std::remove_const_t<T>>, root, stream, options);
   }
 
+  // Messages between two ranks. The i-th message that rank a sends to rank b is the i-th that b receives from a: both pass the same count,
+  // type and options, or an error that breaks the communicator says where they differ. Any memory; buffers of one call, or group, are
+  // disjoint. Messages of no elements are not sent, and received by nobody. Otherwise as `all_reduce`.
+  //
+  // A message may wait on the stream until its peer has come as far, and everything behind it waits, too: so a rank that sends to one that
+  // sends to it says `send_recv`, or puts both calls in a group. Messages of a group all proceed at once, before its collectives, if both
+  // ends of each are grouped alike; then no order of the calls in the group can block.
+
+  /// `count` elements for rank `to`. With `to` the own rank, in a group with the `recv`.
+  void send(const void* data, std::size_t count, DataType type, int to, StreamRef stream = {}, const CallOptions& options = {});
+  template <class T>
+  void send(std::span<T> data, int to, StreamRef stream = {}, const CallOptions& options = {}) {
+    send(data.data(), data.size(), data_type_of<std::remove_const_t<T>>, to, stream, options);
+  }
+
+  /// `count` elements from rank `from`.
+  void recv(void* data, std::size_t count, DataType type, int from, StreamRef stream = {}, const CallOptions& options = {});
+  template <class T>
+  void recv(std::span<T> data, int from, StreamRef stream = {}, const CallOptions& options = {}) {
+    recv(data.data(), data.size(), data_type_of<T>, from, stream, options);
+  }
+
+  /// Both at once; the peers and counts may differ.
+  void send_recv(const void* send, std::size_t send_count, int to, void* recv, std::size_t recv_count, int from, DataType type,
+                 StreamRef stream = {}, const CallOptions& options = {});
+  template <class T>
+  void send_recv(std::span<T> send, int to, std::span<std::remove_const_t<T>> recv, int from, StreamRef stream = {},
+                 const CallOptions& options = {}) {
+    send_recv(send.data(), send.size(), to, recv.data(), recv.size(), from, data_type_of<std::remove_const_t<T>>, stream, options);
+  }
+
+  /// What a rank sends to, or receives from, each rank: elements, and where they begin in the buffer, in elements. One of each a rank.
+  struct BlocksOf {
+    std::span<const std::size_t> counts, displacements;
+  };
+  /// A message from every rank to every rank, the own one too. What rank a sends to b is as long as what b receives from a. Called by all
+  /// ranks. The counts are read before it returns.
+  void all_to_all_v(const void* send, const BlocksOf& sent, void* recv, const BlocksOf& received, DataType type, StreamRef stream = {},
+                    const CallOptions& options = {});
+
   /// Any of the collectives, for programs that learn at run time which: bindings, benchmarks. Of `call`, `symmetric`, `in_place` and
-  /// `parts` are found out here.
+  /// `parts` are found out here. Of messages, `send_recv` to the next rank, from the one before.
   void enqueue(const Call& call, const void* send, void* recv, StreamRef stream = {}, const CallOptions& options = {});
 
   /// No rank's stream passes this point before all ranks' streams have reached it. Asynchronous like every call.
@@ -195,7 +237,9 @@ class Communicator {
   bool is_symmetric(const void* pointer, std::size_t bytes) const;
 
  private:
+  friend DeviceGroupState;
   explicit Communicator(std::unique_ptr<CommunicatorState> state);
+  GroupMember& member() const noexcept;
   void check_extents(Collective collective, std::size_t send, std::size_t recv, std::size_t count) const;
   Call completed(Call call) const;
 

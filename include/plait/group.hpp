@@ -7,17 +7,23 @@ namespace plait {
 /// and enqueues them together, which costs less than one by one: messages of one type and operation that are not large share launches.
 ///
 /// - Groups nest; only the outermost end enqueues.
-/// - All ranks make the same calls in the same groups. Calls of a group may run in any order and at once: what one writes, no other may
-///   read or write. A barrier keeps its place among the calls of its communicator.
+/// - All ranks make the same collectives in the same groups. Calls of a group may run in any order and at once: what one writes, no other
+///   may read or write. A barrier keeps its place among the calls of its communicator.
+/// - Messages (`send`, `recv`) of a group all proceed at once, before its collectives. Their ends may be grouped otherwise on another rank,
+/// if
+///   no order of the calls there can block.
 /// - Calls of one communicator on several streams wait for what was on any of those streams before, and what comes later on any of them
 ///   waits for all of those calls.
 /// - Either all streams of a group are captured in a graph or none.
 /// - A call that would throw does not: the end does, and then nothing of the group is enqueued. The same holds for calls that overlap and
-///   for streams of which only some are captured. What fails later, at a launch, breaks what it breaks outside of groups, too.
+///   for streams of which only some are captured. What fails later, at a launch, breaks what it breaks outside of groups, too; if the group
+///   has calls of several communicators, it aborts all of these, as some would wait for what was not enqueued.
 /// - `synchronize` of a communicator that has calls in the group is refused, as it would wait for nothing; so is destroying it.
 void group_start();
 /// Throws `Error(invalid_argument)` without a `group_start` before.
 void group_end();
+/// Whether this thread has started a group that has not ended: calls are collected, and nothing could wait for them yet.
+bool group_is_open() noexcept;
 
 /// A group that ends with a scope. If an exception leaves the scope, nothing of the group is enqueued, nor of those around it.
 class Group {

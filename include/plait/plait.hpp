@@ -3,6 +3,7 @@
 #include "plait/bootstrap.hpp"
 #include "plait/call.hpp"
 #include "plait/communicator.hpp"
+#include "plait/device_group.hpp"
 #include "plait/error.hpp"
 #include "plait/group.hpp"
 #include "plait/progress.hpp"

@@ -30,9 +30,10 @@ enum class Collective : std::uint8_t {
   all_to_all,
   gather,
   scatter,
+  send_recv,  ///< a message from one rank to another
   barrier,
 };
-inline constexpr int collective_count = 9;
+inline constexpr int collective_count = 10;
 
 /// Which target a communicator runs on.
 enum class BackendKind : std::uint8_t { host, cuda, hip };

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "backends/numeric.hpp"
+#include "plait/call.hpp"
 #include "plait/types.hpp"
 
 namespace plait::test {
@@ -92,6 +93,34 @@ auto reduce_reference(ReduceOp op, int ranks, double scale, At at) {
 template <class T>
 auto expected(std::uint64_t seed, int ranks, std::size_t i, ReduceOp op, double scale) {
   return reduce_reference<T>(op, ranks, scale, [&](int rank) { return element<T>(seed, rank, i, op); });
+}
+
+/// Element `i` of what `rank` receives in `call`, in which every rank sends its `element`s.
+template <class T>
+auto received(const Call& call, std::uint64_t seed, int ranks, int rank, std::size_t i) {
+  using Reduced = decltype(expected<T>(seed, 1, i, call.op, call.scale));
+  const auto own = static_cast<std::size_t>(rank), count = call.count;
+  const auto reduced = [&](std::size_t at) { return expected<T>(seed, ranks, at, call.op, call.scale); };
+  const auto moved = [&](std::size_t from, std::size_t at) {
+    return static_cast<Reduced>(widen(element<T>(seed, static_cast<int>(from), at, call.op)));
+  };
+  switch (call.collective) {
+    case Collective::reduce_scatter:
+      return reduced(own * count + i);
+    case Collective::all_gather:
+    case Collective::gather:
+      return moved(i / count, i % count);
+    case Collective::broadcast:
+      return moved(static_cast<std::size_t>(call.root), i);
+    case Collective::all_to_all:
+      return moved(i / count, own * count + i % count);
+    case Collective::scatter:
+      return moved(static_cast<std::size_t>(call.root), own * count + i);
+    case Collective::send_recv:  // goes round
+      return moved(static_cast<std::size_t>(rank == 0 ? ranks - 1 : rank - 1), i);
+    default:
+      return reduced(i);
+  }
 }
 
 /// How far from `expected` a result may be: nothing, but for averages over a number of ranks that is no power of two.

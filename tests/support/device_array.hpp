@@ -17,13 +17,17 @@ class DeviceArray {
   static constexpr std::size_t guard = 512;
 
   /// Ordinary device memory for at most `capacity` bytes of data and offset.
-  DeviceArray(Backend& backend, std::size_t capacity) : DeviceArray(backend, capacity, nullptr) {
-    device_ = static_cast<std::byte*>(backend_.allocate(size_));
-    owned_ = device_;
+  DeviceArray(Backend& backend, std::size_t capacity) : backend_(backend), size_(capacity + 2 * guard) {
+    owned_ = device_ = static_cast<std::byte*>(backend_.allocate(size_));
+    image_ = static_cast<std::byte*>(backend_.allocate_pinned(size_));
   }
   /// Symmetric memory. Collective.
-  DeviceArray(Communicator& comm, std::size_t capacity)
-      : DeviceArray(comm.backend(), capacity, comm.allocate<std::byte>(capacity + 2 * guard)) {}
+  DeviceArray(Communicator& comm, std::size_t capacity) : DeviceArray(comm.backend(), comm.allocate<std::byte>(capacity + 2 * guard)) {}
+  /// Symmetric memory that was allocated already, with room for the guards.
+  DeviceArray(Backend& backend, Buffer<std::byte> buffer)
+      : backend_(backend), buffer_(std::move(buffer)), size_(buffer_.size()), device_(buffer_.data()) {
+    image_ = static_cast<std::byte*>(backend_.allocate_pinned(size_));
+  }
   ~DeviceArray() {
     if (owned_ != nullptr) backend_.deallocate(owned_);
     backend_.deallocate_pinned(image_);
@@ -63,12 +67,6 @@ class DeviceArray {
   }
 
  private:
-  DeviceArray(Backend& backend, std::size_t capacity, Buffer<std::byte> buffer)
-      : backend_(backend), buffer_(std::move(buffer)), size_(capacity + 2 * guard), device_(buffer_.data()) {
-    image_ = static_cast<std::byte*>(backend_.allocate_pinned(size_));
-  }
-  DeviceArray(Backend& backend, std::size_t capacity, std::nullptr_t) : DeviceArray(backend, capacity, Buffer<std::byte>()) {}
-
   std::size_t used() const { return guard + offset_ + bytes_ + guard; }
   static std::byte poison(std::size_t i) { return static_cast<std::byte>((0xa5u ^ (i * 31)) & 0xffu); }
 
@@ -77,7 +75,7 @@ class DeviceArray {
   std::size_t size_;
   std::size_t offset_ = 0, bytes_ = 0;
   std::byte* device_ = nullptr;
-  void* owned_ = nullptr;
+  std::byte* owned_ = nullptr;
   std::byte* image_ = nullptr;
 };
 

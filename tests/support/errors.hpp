@@ -40,8 +40,8 @@ inline CommunicatorOptions patient() {
 }
 
 /// Until this rank, in no call, has heard of an error.
-inline std::optional<Error> heard(const Communicator& comm) {
-  const auto until = std::chrono::steady_clock::now() + 2 * promised;
+inline std::optional<Error> heard(const Communicator& comm, std::chrono::seconds within = 2 * promised) {
+  const auto until = std::chrono::steady_clock::now() + within;
   while (!comm.async_error() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return comm.async_error();
 }

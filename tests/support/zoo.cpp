@@ -42,7 +42,7 @@ class Run {
         call_{c.call(comm.size())},
         sends_(has(facts_.send, call_, comm.rank())),
         receives_(has(facts_.recv, call_, comm.rank())),
-        in_place_(c.in_place && ((sends_ && receives_) || (facts_.rooted && c.symmetric))),
+        in_place_(c.in_place && has_in_place(c.collective) && ((sends_ && receives_) || (facts_.rooted && c.symmetric))),
         send_(c.symmetric ? arena.symmetric_send : arena.send),
         recv_(in_place_     ? send_
               : c.symmetric ? arena.symmetric_recv
@@ -73,29 +73,12 @@ class Run {
   std::size_t send_begin() const { return static_cast<std::size_t>(std::max<std::ptrdiff_t>(-distance(), 0)); }
   std::size_t recv_begin() const { return static_cast<std::size_t>(std::max<std::ptrdiff_t>(distance(), 0)); }
 
-  T input(int rank, std::size_t i) const { return element<T>(case_.seed, rank, i, case_.op); }
+  /// Messages go round: to the next rank, from the one before.
+  int before() const { return (comm_.rank() + comm_.size() - 1) % comm_.size(); }
+
+  T input(int rank, std::size_t i) const { return element<T>(case_.seed, rank, i, call_.op); }
   /// Element i of what this rank receives.
-  auto wanted(std::size_t i) const {
-    using Reduced = decltype(expected<T>(case_.seed, 1, i, case_.op, case_.scale));
-    const auto own = static_cast<std::size_t>(comm_.rank()), count = case_.count;
-    const auto reduced = [&](std::size_t at) { return expected<T>(case_.seed, comm_.size(), at, case_.op, case_.scale); };
-    const auto moved = [&](std::size_t rank, std::size_t at) { return static_cast<Reduced>(widen(input(static_cast<int>(rank), at))); };
-    switch (case_.collective) {
-      case Collective::reduce_scatter:
-        return reduced(own * count + i);
-      case Collective::all_gather:
-      case Collective::gather:
-        return moved(i / count, i % count);
-      case Collective::broadcast:
-        return moved(static_cast<std::size_t>(case_.root), i);
-      case Collective::all_to_all:
-        return moved(i / count, own * count + i % count);
-      case Collective::scatter:
-        return moved(static_cast<std::size_t>(case_.root), own * count + i);
-      default:
-        return reduced(i);
-    }
-  }
+  auto wanted(std::size_t i) const { return received<T>(call_, case_.seed, comm_.size(), comm_.rank(), i); }
 
   void prepare() {
     const std::size_t shift = case_.symmetric ? 0 : static_cast<std::size_t>(comm_.rank()) % 3;
@@ -137,6 +120,9 @@ class Run {
         case Collective::scatter:
           comm_.scatter(from, to, c.count, c.type, c.root, stream, options);
           break;
+        case Collective::send_recv:
+          comm_.send_recv(from, c.count, (comm_.rank() + 1) % comm_.size(), to, c.count, before(), c.type, stream, options);
+          break;
         default:
           comm_.all_reduce(from, to, c.count, c.type, c.op, stream, options);
       }
@@ -168,7 +154,7 @@ class Run {
 
   void check_result() {
     if (const std::string damage = recv_.damage(); !damage.empty()) fail("recv: " + damage);
-    const double allowed = facts_.reduces ? tolerance<T>(case_.op, comm_.size()) : 0;
+    const double allowed = facts_.reduces ? tolerance<T>(call_.op, comm_.size()) : 0;
     for (std::size_t i = 0; i < recv_count(); ++i) {
       const T got = load<T>(recv_.image(), recv_begin() + i);
       const auto right_one = wanted(i);
@@ -218,7 +204,7 @@ Call Case::call(int ranks) const {
           .type = type,
           .op = facts.reduces ? op : ReduceOp::sum,
           .count = count,
-          .symmetric = symmetric,
+          .symmetric = symmetric && collective != Collective::send_recv,
           .in_place = symmetric && in_place && !facts.rooted,
           .scale = facts.reduces ? scale : 1,
           .root = root,

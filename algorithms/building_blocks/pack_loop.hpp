@@ -1,0 +1,48 @@
+// How the threads of a block go through packs that lie side by side.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/device.hpp"
+
+namespace plait {
+
+/// Packs of T that a thread has on their way at once; sums of 8-bit elements take four times their room.
+template <class T, class D>
+inline constexpr int packs_in_flight = D::pack_bytes >= 64 ? 1
+                                       : sizeof(T) == 1    ? 2
+                                                           : 4;
+
+/// Calls body<Count, Whole>(i) for this thread's packs of `size`: i, i + threads, ..., Count of them at once. `whole`: all packs are
+/// complete and aligned.
+template <int InFlight, class D, class Body>
+PLAIT_DEVICE void for_packs(D& dev, std::uint32_t size, bool whole, Body body) {
+  const std::uint32_t stride = dev.threads();
+  std::uint32_t i = dev.thread();
+  if (whole) {
+    for (; i + (InFlight - 1) * stride < size; i += InFlight * stride) body.template operator()<InFlight, true>(i);
+    for (; i < size; i += stride) body.template operator()<1, true>(i);
+  } else {
+    for (; i < size; i += stride) body.template operator()<1, false>(i);
+  }
+}
+
+/// Pack i of a buffer, for bodies of `for_packs`.
+template <bool Whole, class D, class T, std::size_t Bytes>
+PLAIT_DEVICE auto load_pack(D& dev, const Packs<T, Bytes>& source, std::size_t i) {
+  if constexpr (Whole) {
+    return dev.load(source.packs() + i);
+  } else {
+    return source.load(dev, i);
+  }
+}
+template <bool Whole, class D, class T, std::size_t Bytes>
+PLAIT_DEVICE void store_pack(D& dev, const Packs<T, Bytes>& target, std::size_t i, const typename Packs<T, Bytes>::P& pack) {
+  if constexpr (Whole) {
+    dev.store(target.packs() + i, pack);
+  } else {
+    target.store(dev, i, pack);
+  }
+}
+
+}  // namespace plait

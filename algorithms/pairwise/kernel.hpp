@@ -1,0 +1,402 @@
+// Messages between two ranks: send, recv, send_recv and all_to_all_v. A launch has this rank's ends of any number of messages, to and from
+// any of its peers; how a message travels was chosen from its size, which both ends know.
+//
+// A message is cut into one stripe a channel. Messages from one rank to another form a direction; some thread blocks of the launch work on
+// it, and each takes message after message, and of each the channels that are its own, in rising order:
+//   sender    1. waits for room in the channel; 2. puts a piece there; 3. says so;
+//   receiver  1. waits for the piece; 2. stores it; 3. says that there is room again.
+// As flagged units, putting and saying are one: a piece is a round of a lane, and room for it is there when the round before has been
+// taken. That the receiver says with a unit of its own, a credit. As slots, both sides count (algorithms/building_blocks/channel.hpp). What
+// a rank sends to itself is copied.
+//
+// Why no barrier is needed. Flagged: data and flag of a unit arrive together. A lane is written anew only when the credit of the last round
+// has come, which the receiver sends after all of its threads have read that round. Both ends count the rounds of a lane from one message
+// to the next in memory of their own, the same, as they cut the same messages; flags are these numbers. Slots: see channel.hpp.
+//
+// Why it can't deadlock. Let ranks a and b have the meeting number (a + b) mod n; each rank meets one other, or itself, at a number. A
+// launch has its blocks in the order of meetings, at each first those of the direction from the lower rank, and blocks start in order. Of
+// all launches of a group look at the lowest meeting and direction that is not finished on some rank, there at the first message, and of
+// that at the lowest channel. On both ranks everything before is finished, so the block with that channel has started, as the first with
+// something to do in its launch, and has come to it. Hence they can go on, however few blocks are resident, and however many each rank
+// gives to a direction. Ranks that group their ends differently must order them so that this holds; see Communicator::send.
+//
+// Cost: one hop, each byte once over the link, in slots and lanes once more through the receiver's memory.
+#pragma once
+#include "algorithms/building_blocks/channel.hpp"
+#include "algorithms/building_blocks/flagged.hpp"
+#include "algorithms/building_blocks/pack_loop.hpp"
+#include "algorithms/building_blocks/pieces.hpp"
+#include "backends/kernel_table.hpp"
+
+namespace plait::pairwise {
+
+/// Messages are moved as elements of a size that all pointers of a launch are aligned to.
+using Types = TypeList<std::uint8_t, f16, std::uint32_t, std::uint64_t>;
+
+enum class Way : std::uint32_t { packets, lines, slots, own };
+
+/// One end of a message; what a rank sends to itself has both.
+struct alignas(16) Message {
+  const void* from;
+  void* to;
+  std::size_t bytes;
+  Parts stripes;  // of units for packets and lines, else of bytes: one a channel
+  std::uint32_t channels;
+  Way way;
+};
+static_assert(sizeof(Message) == 48, "work is copied in units of 16 bytes");
+
+/// The messages to, or from, one rank.
+struct alignas(16) Direction {
+  std::uint32_t peer, sends;          // sends: 1
+  std::uint32_t first, count;         // of the messages
+  std::uint32_t first_block, blocks;  // of the launch
+  std::uint32_t unused[2];
+};
+static_assert(sizeof(Direction) == 32, "work is copied in units of 16 bytes");
+
+/// Which direction each block works on. Directions and messages follow.
+struct alignas(16) Owners {
+  static constexpr unsigned most_blocks = 256;
+  std::uint8_t direction[most_blocks];
+};
+
+/// Rounds of the lanes to and from a peer, up to the last call.
+struct LaneCounters {
+  std::uint32_t sent, received;
+};
+
+/// Lanes of one kind of unit, one for each channel and writing rank; and for each lane of this rank's a credit, which its reader writes
+/// here.
+struct Lanes {
+  WindowView units, credits;
+  std::uint32_t slots;  // of a lane
+  LaneCounters* counters;
+};
+
+/// Where messages travel.
+struct Paths {
+  Lanes packets, lines;
+  Channels slots;          // shared with collectives that send through channels
+  std::uint32_t channels;  // the most of a message; a stripe's pieces take turns in the channels of blocks c, c + channels, ...
+  std::uint32_t turns;     // that many
+  Pieces pieces;           // of a stripe, in slots
+};
+
+/// A launch for a message or two, in different directions: what `send`, `recv` and `send_recv` need. The blocks from
+/// `second.first_block` on work on the second.
+struct Args {
+  Paths paths;
+  Direction first, second;
+  Message first_message, second_message;
+};
+
+/// A launch for many.
+struct Batch {
+  Paths paths;
+  const std::byte* work;   // null: it is `few`
+  std::uint32_t messages;  // bytes from the beginning of the work
+  std::uint32_t unused;
+  alignas(16) std::byte few[3328];
+};
+
+template <class T, class D>
+class Pairwise {
+ public:
+  /// With a copy of its own, as clang for AMD GPUs loses track of which of so many pointers in the arguments are to global memory.
+  PLAIT_DEVICE Pairwise(D& dev, const Paths& paths) : dev_(dev), a_(paths) {
+    const auto global = [&](WindowView& view) {
+      view.own = dev.to_global(view.own);
+      view.distances = dev.to_global(view.distances);
+    };
+    const auto all_global = [&](Lanes& lanes) {
+      global(lanes.units);
+      global(lanes.credits);
+      lanes.counters = dev.to_global(lanes.counters);
+    };
+    all_global(a_.packets);
+    all_global(a_.lines);
+    global(a_.slots.slot_memory);
+    global(a_.slots.signal_memory);
+    a_.slots.states = dev.to_global(a_.slots.states);
+  }
+
+  PLAIT_DEVICE void run(const Args& a) {
+    const bool second = dev_.block() >= a.second.first_block;
+    const Direction direction = second ? a.second : a.first;
+    Message message = second ? a.second_message : a.first_message;
+    message.from = dev_.to_global(message.from);
+    message.to = dev_.to_global(message.to);
+    bool first = true;
+    move_stripes(message, direction, first);
+  }
+
+  PLAIT_DEVICE void run(const Batch& a) {
+    const std::byte* work;
+    if constexpr (D::indexed_arguments) {
+      work = a.work != nullptr ? a.work : a.few;
+    } else {
+      work = a.work;
+    }
+    const unsigned owner = dev_.uniform(unsigned{reinterpret_cast<const Owners*>(work)->direction[dev_.block()]});
+    const Direction direction = dev_.uniform(reinterpret_cast<const Direction*>(work + sizeof(Owners))[owner]);
+    const Message* next = reinterpret_cast<const Message*>(work + a.messages) + direction.first;
+    bool first = true;
+    for (std::uint32_t i = 0; i < direction.count; ++i, ++next) {
+      Message message = dev_.uniform(*next);
+      message.from = dev_.to_global(message.from);
+      message.to = dev_.to_global(message.to);
+      if (!move_stripes(message, direction, first)) return;
+    }
+  }
+
+ private:
+  using P = Pack<T, D::pack_bytes>;
+  using Input = Packs<const T, D::pack_bytes>;
+  using Output = Packs<T, D::pack_bytes>;
+  static constexpr int in_flight = packs_in_flight<T, D>;
+  static constexpr int batch = 4;  // units that a thread has on their way at once
+
+  /// This block's stripes of a message. False: the communicator is broken.
+  PLAIT_DEVICE bool move_stripes(const Message& m, const Direction& direction, bool& first) {
+    const int peer = static_cast<int>(direction.peer);
+    for (unsigned channel = dev_.block() - direction.first_block; channel < m.channels; channel += direction.blocks) {
+      if (!first) dev_.sync();  // counters that one stripe has advanced are read for the next
+      first = false;
+      if (!move(m, channel, peer, direction.sends != 0)) return false;
+    }
+    return true;
+  }
+
+  PLAIT_DEVICE bool move(const Message& m, unsigned channel, int peer, bool sends) {
+    switch (m.way) {
+      case Way::packets:
+        return sends ? send_units<PacketUnit>(a_.packets, m, channel, peer) : receive_units<PacketUnit>(a_.packets, m, channel, peer);
+      case Way::lines:
+        if constexpr (D::line_threads != 0) {
+          return sends ? send_units<LineUnit<D>>(a_.lines, m, channel, peer) : receive_units<LineUnit<D>>(a_.lines, m, channel, peer);
+        }
+        return false;
+      case Way::slots:
+        return sends ? send_pieces(m, channel, peer) : receive_pieces(m, channel, peer);
+      case Way::own:
+        copy(m, channel);
+        return true;
+    }
+    return false;
+  }
+
+  // --- flagged units ---------------------------------------------------------------------------------------------------------------
+
+  PLAIT_DEVICE std::uint32_t index(unsigned channel, int peer) const {
+    return channel * static_cast<unsigned>(a_.slots.ranks) + static_cast<unsigned>(peer);
+  }
+  PLAIT_DEVICE static unsigned round_size(const Lanes& lanes, std::size_t begin, std::size_t end) {
+    return static_cast<unsigned>(end - begin < lanes.slots ? end - begin : lanes.slots);
+  }
+  template <class Unit>
+  PLAIT_DEVICE typename Unit::Slot* credit(const Lanes& lanes, int owner, unsigned channel, int reader) const {
+    return reinterpret_cast<typename Unit::Slot*>(lanes.credits.peer_ptr(owner)) + index(channel, reader);
+  }
+  template <class Unit>
+  PLAIT_DEVICE typename Unit::Slot* lane(const Lanes& lanes, int owner, unsigned channel, int writer) const {
+    return reinterpret_cast<typename Unit::Slot*>(lanes.units.peer_ptr(owner)) + std::size_t{index(channel, writer)} * lanes.slots;
+  }
+
+  /// Whether the round before `next` has been taken; the first threads wait for all.
+  template <class Unit>
+  PLAIT_DEVICE bool has_room(const Lanes& lanes, unsigned channel, int peer, std::uint32_t before) {
+    bool room = true;
+    if (dev_.thread() < Unit::group) {
+      const typename Unit::Slot* const slots[1] = {credit<Unit>(lanes, a_.slots.rank, channel, peer)};
+      const Waiting who[1] = {{peer, before}};
+      typename Unit::Share share[1];
+      room = dev_.get(slots, share, dev_.thread() < Unit::threads ? 1u : 0u, before, who);
+    }
+    return dev_.all(room);
+  }
+  /// Says that a round has been taken, after a barrier of the block.
+  template <class Unit>
+  PLAIT_DEVICE void take(const Lanes& lanes, unsigned channel, int peer, std::uint32_t round) {
+    if (dev_.thread() < Unit::group)
+      Units<Unit, T>::put(dev_, credit<Unit>(lanes, peer, channel, a_.slots.rank), typename Unit::Share{}, round,
+                          dev_.thread() < Unit::threads);
+  }
+
+  template <class Unit>
+  PLAIT_DEVICE bool send_units(const Lanes& lanes, const Message& m, unsigned channel, int peer) {
+    const Units<Unit, T> units(dev_.thread());
+    const Packs<const T, packet_bytes> from(static_cast<const T*>(m.from), m.bytes / sizeof(T));
+    LaneCounters& counters = lanes.counters[index(channel, peer)];
+    typename Unit::Slot* const slots = lane<Unit>(lanes, peer, channel, a_.slots.rank);
+    const unsigned first = units.first(dev_.thread()), step = units.step(dev_.threads());
+    const Range stripe = m.stripes.at(channel);
+    Epoch round{counters.sent};
+    for (std::size_t begin = stripe.begin; begin < stripe.end; begin += lanes.slots) {
+      const unsigned size = round_size(lanes, begin, stripe.end);
+      typename Unit::Share shares[batch];
+      const auto load = [&](unsigned i) {
+        PLAIT_UNROLL
+        for (int j = 0; j < batch; ++j) shares[j] = units.load(dev_, from, begin + i + j * step, i + j * step < size);
+      };
+      load(first);  // on its way while the credit is looked for
+      if (!has_room<Unit>(lanes, channel, peer, round.value)) return false;
+      round = round.next();
+      for (unsigned i = first; units.group_has(i, size); i += batch * step) {
+        if (i != first) load(i);
+        PLAIT_UNROLL
+        for (int j = 0; j < batch; ++j) {
+          const bool live = i + j * step < size;
+          units.put(dev_, slots + (live ? i + j * step : 0), shares[j], round.value, live);
+        }
+      }
+    }
+    // Only after a round, in which there was a barrier: all threads have read the counter.
+    if (dev_.thread() == 0 && stripe.begin < stripe.end) counters.sent = round.value;
+    return true;
+  }
+
+  template <class Unit>
+  PLAIT_DEVICE bool receive_units(const Lanes& lanes, const Message& m, unsigned channel, int peer) {
+    const Units<Unit, T> units(dev_.thread());
+    const Packs<T, packet_bytes> to(static_cast<T*>(m.to), m.bytes / sizeof(T));
+    LaneCounters& counters = lanes.counters[index(channel, peer)];
+    const typename Unit::Slot* const own = lane<Unit>(lanes, a_.slots.rank, channel, peer);
+    const unsigned first = units.first(dev_.thread()), step = units.step(dev_.threads());
+    const Range stripe = m.stripes.at(channel);
+    Epoch round{counters.received};
+    for (std::size_t begin = stripe.begin; begin < stripe.end; begin += lanes.slots) {
+      round = round.next();
+      const unsigned size = round_size(lanes, begin, stripe.end);
+      bool complete = true;
+      for (unsigned i = first; units.group_has(i, size); i += batch * step) {
+        const typename Unit::Slot* slots[batch];
+        Waiting who[batch];
+        typename Unit::Share shares[batch];
+        unsigned wanted = 0;
+        PLAIT_UNROLL
+        for (int j = 0; j < batch; ++j) {
+          const bool live = i + j * step < size;
+          slots[j] = own + (live ? i + j * step : 0);
+          who[j] = {peer, round.value};
+          if (live) wanted |= 1u << j;
+        }
+        complete = dev_.get(slots, shares, wanted, round.value, who);
+        if (!complete) break;
+        PLAIT_UNROLL
+        for (int j = 0; j < batch; ++j) units.store(dev_, to, begin + i + j * step, shares[j], (wanted >> j & 1u) != 0);
+      }
+      if (!dev_.all(complete)) return false;  // all threads have read
+      take<Unit>(lanes, channel, peer, round.value);
+    }
+    if (dev_.thread() == 0 && stripe.begin < stripe.end) counters.received = round.value;
+    return true;
+  }
+
+  // --- slots -----------------------------------------------------------------------------------------------------------------------
+
+  static constexpr unsigned way = 0;
+
+  /// Piece k of a stripe is piece k / turns of its turn's channel.
+  PLAIT_DEVICE BlockChannels turn(unsigned channel, std::uint32_t k) const {
+    return BlockChannels(a_.slots, channel + k % a_.turns * a_.channels);
+  }
+
+  /// Waits, by one thread for all.
+  PLAIT_DEVICE bool wait(const ChannelWait& wait, int peer, std::uint32_t k) { return dev_.wait(wait.word, wait.at_least, {peer, k}); }
+  PLAIT_DEVICE void signal(const ChannelSignal& signal) { dev_.signal(signal.word, signal.value); }
+
+  /// After the last piece, a thread a turn.
+  PLAIT_DEVICE void advance(unsigned channel, int peer, std::uint32_t pieces, bool sends) {
+    for (std::uint32_t t = dev_.thread(); t < a_.turns; t += dev_.threads()) {
+      const std::uint32_t mine = pieces / a_.turns + (t < pieces % a_.turns ? 1 : 0);
+      turn(channel, t).advance(way, peer, sends ? mine : 0, sends ? 0 : mine);
+    }
+  }
+
+  PLAIT_DEVICE bool send_pieces(const Message& m, unsigned channel, int peer) {
+    const Input from(static_cast<const T*>(m.from), m.bytes / sizeof(T));
+    const Range stripe = m.stripes.at(channel);
+    const std::uint32_t pieces = a_.pieces.count(stripe), stride = dev_.threads();
+    for (std::uint32_t k = 0; k < pieces; ++k) {
+      const BlockChannels own = turn(channel, k);
+      const std::uint32_t nth = k / a_.turns;
+      bool room = true;
+      if (dev_.thread() == 0) room = wait(own.may_send(way, peer, nth), peer, k);
+      if (!dev_.all(room)) return false;
+      const Range packs = in_packs<D::pack_bytes>(a_.pieces.at(stripe, k));
+      P* const slot = own.template outgoing<P>(way, peer, nth);
+      for_packs<in_flight>(dev_, static_cast<std::uint32_t>(packs.size()), packs.end <= from.whole(),
+                           [&]<int Count, bool Whole>(std::uint32_t i) {
+                             P values[Count];
+                             PLAIT_UNROLL
+                             for (int u = 0; u < Count; ++u) values[u] = load_pack<Whole>(dev_, from, packs.begin + i + u * stride);
+                             PLAIT_UNROLL
+                             for (int u = 0; u < Count; ++u) dev_.store(slot + i + u * stride, values[u]);
+                           });
+      dev_.sync();  // all threads have written
+      if (dev_.thread() == 0) signal(own.publish(way, peer, nth));
+    }
+    dev_.sync();  // the counters have been read
+    advance(channel, peer, pieces, true);
+    return true;
+  }
+
+  PLAIT_DEVICE bool receive_pieces(const Message& m, unsigned channel, int peer) {
+    const Output to(static_cast<T*>(m.to), m.bytes / sizeof(T));
+    const Range stripe = m.stripes.at(channel);
+    const std::uint32_t pieces = a_.pieces.count(stripe), stride = dev_.threads();
+    for (std::uint32_t k = 0; k < pieces; ++k) {
+      const BlockChannels own = turn(channel, k);
+      const std::uint32_t nth = k / a_.turns;
+      bool arrived = true;
+      if (dev_.thread() == 0) arrived = wait(own.has_arrived(way, peer, nth), peer, k);
+      if (!dev_.all(arrived)) return false;
+      const Range packs = in_packs<D::pack_bytes>(a_.pieces.at(stripe, k));
+      const P* const slot = own.template incoming<P>(way, peer, nth);
+      for_packs<in_flight>(dev_, static_cast<std::uint32_t>(packs.size()), packs.end <= to.whole(),
+                           [&]<int Count, bool Whole>(std::uint32_t i) {
+                             P values[Count];
+                             PLAIT_UNROLL
+                             for (int u = 0; u < Count; ++u) values[u] = dev_.load(slot + i + u * stride);
+                             PLAIT_UNROLL
+                             for (int u = 0; u < Count; ++u) store_pack<Whole>(dev_, to, packs.begin + i + u * stride, values[u]);
+                           });
+      dev_.sync();  // all threads have read
+      if (dev_.thread() == 0) signal(own.consume(way, peer, nth));
+    }
+    dev_.sync();  // the counters have been read
+    advance(channel, peer, pieces, false);
+    return true;
+  }
+
+  PLAIT_DEVICE void copy(const Message& m, unsigned channel) {
+    const Input from(static_cast<const T*>(m.from), m.bytes / sizeof(T));
+    const Output to(static_cast<T*>(m.to), m.bytes / sizeof(T));
+    const Range packs = in_packs<D::pack_bytes>(m.stripes.at(channel));
+    const bool whole = packs.end <= from.whole() && packs.end <= to.whole();
+    const std::uint32_t stride = dev_.threads();
+    for_packs<in_flight>(dev_, static_cast<std::uint32_t>(packs.size()), whole, [&]<int Count, bool Whole>(std::uint32_t i) {
+      P values[Count];
+      PLAIT_UNROLL
+      for (int u = 0; u < Count; ++u) values[u] = load_pack<Whole>(dev_, from, packs.begin + i + u * stride);
+      PLAIT_UNROLL
+      for (int u = 0; u < Count; ++u) store_pack<Whole>(dev_, to, packs.begin + i + u * stride, values[u]);
+    });
+  }
+
+  D& dev_;
+  Paths a_;
+};
+
+template <class T>
+struct Kernel {
+  using BatchArgs = Batch;
+
+  template <Device D, class A>
+  PLAIT_DEVICE static void run(D& dev, const A& a) {
+    Pairwise<T, D>(dev, a.paths).run(a);
+  }
+};
+
+}  // namespace plait::pairwise

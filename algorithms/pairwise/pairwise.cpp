@@ -1,0 +1,297 @@
+#include <algorithm>
+#include <bit>
+#include <span>
+#include <vector>
+
+#include "algorithms/building_blocks/channel_algorithm.hpp"
+#include "algorithms/building_blocks/flagged_algorithm.hpp"
+#include "algorithms/pairwise/kernel.hpp"
+
+namespace plait::pairwise {
+namespace {
+
+constexpr std::size_t slot_grain = 4096;  // stripes are multiples, whatever number of threads either end has
+
+/// Lanes of both kinds, which all messages share, and what slots they get of the channels.
+class Memory {
+ public:
+  explicit Memory(const Topology& topology) : topology_(topology) {}
+
+  static constexpr unsigned lane_channels = 64;
+
+  bool has(UnitKind unit) const { return unit.name == UnitKind::packet || topology_.line_threads != 0; }
+  /// Of a lane.
+  std::uint32_t slots(UnitKind unit) const {
+    const bool packets = unit.name == UnitKind::packet;
+    // Elsewhere half of that: all shares together just fit, where none reaches its most.
+    const bool room = topology_.scratch_limit >= std::size_t{128} << 20 && topology_.ranks <= 8;
+    const std::size_t all = topology_.scratch_limit / (packets ? 128 : 32) / (room ? 1 : 2);
+    return static_cast<std::uint32_t>(std::clamp<std::size_t>(all / (count() * unit.slot_bytes), 1, packets ? 1024 : 256));
+  }
+  Resources resources() const {
+    return {.scratch_bytes = bytes(UnitKind::packets()) + bytes(UnitKind::lines()),
+            .signals = count() * (sizeof(Packet) + (has(UnitKind::lines()) ? sizeof(Line) : 0)) / sizeof(std::uint32_t),
+            .counters = 2 * count() * sizeof(LaneCounters) / sizeof(std::uint32_t)};
+  }
+  Lanes lanes(UnitKind unit, const Grant& grant) const {
+    const bool packets = unit.name == UnitKind::packet;
+    return {.units = grant.scratch.at(packets ? 0 : bytes(UnitKind::packets())),
+            .credits = grant.signals.at(packets ? 0 : count() * sizeof(Packet)),
+            .slots = slots(unit),
+            .counters = reinterpret_cast<LaneCounters*>(grant.counters) + (packets ? 0 : count())};
+  }
+
+ private:
+  std::size_t count() const { return lane_channels * static_cast<std::size_t>(topology_.ranks); }
+  /// Of lanes.
+  std::size_t bytes(UnitKind unit) const { return has(unit) ? count() * slots(unit) * unit.slot_bytes : 0; }
+
+  const Topology& topology_;
+};
+
+/// A way for messages. All three share launches and memory.
+class Pairwise : public ChannelAlgorithm {
+ public:
+  explicit Pairwise(Way way) : ChannelAlgorithm(Collective::send_recv), way_(way) {}
+
+  std::string_view family() const final { return "pairwise"; }
+  Resources resources(const Topology& topology) const final { return Memory(topology).resources(); }
+  bool batches(const Topology&) const final { return true; }
+
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const final {
+    const BatchedCall one{&call, &buffers, this, shape};
+    enqueue_batch({&one, 1}, context);
+  }
+  void enqueue_batch(std::span<const BatchedCall> calls, LaunchContext& context) const final;
+
+  Way way() const { return way_; }
+  /// How a message is cut.
+  Parts stripes(std::size_t bytes, unsigned channels) const {
+    switch (way_) {
+      case Way::packets:
+        return Parts::of((bytes + packet_bytes - 1) / packet_bytes, channels);
+      case Way::lines:
+        return Parts::of((bytes + line_bytes - 1) / line_bytes, channels);
+      default:
+        return Parts::of(bytes, channels, slot_grain);
+    }
+  }
+  /// The most channels of a message: the caller may ask for more blocks.
+  unsigned most_channels(const Topology& topology) const { return way_ == Way::slots ? slot_channels(topology) : Memory::lane_channels; }
+
+  /// With few ranks many, so that a message to one peer alone has enough blocks.
+  static unsigned slot_channels(const Topology& topology) { return std::min(blocks(topology), topology.ranks <= 2 ? 128u : 64u); }
+
+  static Paths paths(const LaunchContext& context) {
+    const Topology& topology = context.topology();
+    const Memory memory(topology);
+    // Pieces of some size, of which those of several channels make up for their number.
+    const std::uint32_t bytes = channel_bytes(topology), slots = std::clamp(std::bit_floor(bytes / least_piece), 1u, 4u);
+    const unsigned most = slot_channels(topology);
+    return {.packets = memory.lanes(UnitKind::packets(), context.grant()),
+            .lines = memory.lanes(UnitKind::lines(), context.grant()),
+            .slots = channels(context, slots),
+            .channels = most,
+            .turns = blocks(topology) / most,
+            .pieces = {bytes / slots}};
+  }
+
+ protected:
+  static constexpr std::size_t line_bytes = 15 * packet_bytes;
+  static constexpr std::uint32_t least_piece = 16384;
+
+  Support supports_call(const Call&, const Topology& topology) const final {
+    constexpr int most_ranks = 128;  // an owner of a block is a byte
+    if (topology.ranks > most_ranks) return Support::no("at most 128 ranks");
+    return way_ == Way::lines && topology.line_threads == 0 ? Support::no("the target has no packets of that size") : Support();
+  }
+
+  static std::vector<LaunchShape> shapes_of(std::size_t items, std::size_t grain, unsigned most, unsigned threads,
+                                            const Topology& topology) {
+    if (topology.backend == BackendKind::host) return {{.blocks = std::min(topology.units, most), .threads = topology.block_threads}};
+    std::vector<LaunchShape> shapes;
+    for (const std::size_t each : {grain, 2 * grain, 4 * grain}) shapes.push_back({blocks_for(items, each, most), threads});
+    return shapes;
+  }
+
+ private:
+  Way way_;
+};
+
+struct Packets final : Pairwise {
+  Packets() : Pairwise(Way::packets) {}
+  std::string_view name() const override { return "pairwise_ll"; }
+  std::string_view summary() const override { return "a message in packets of data and flag: the smallest ones"; }
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
+    return shapes_of((call.bytes() + packet_bytes - 1) / packet_bytes, 128, most_channels(topology), 128, topology);
+  }
+  double estimate(const Call& call, const Topology& topology) const override {
+    return topology.launch_us + topology.hop_us + 2 * static_cast<double>(call.bytes()) / topology.packet_bandwidth;
+  }
+};
+
+struct Lines final : Pairwise {
+  Lines() : Pairwise(Way::lines) {}
+  std::string_view name() const override { return "pairwise_ll128"; }
+  std::string_view summary() const override { return "a message in lines of 128 bytes with 120 of data, where the target has them"; }
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
+    const std::size_t threads = (call.bytes() + line_bytes - 1) / line_bytes * static_cast<unsigned>(topology.line_threads);
+    return shapes_of(threads, 128, most_channels(topology), threads > std::size_t{128} * most_channels(topology) ? 256 : 128, topology);
+  }
+  double estimate(const Call& call, const Topology& topology) const override {
+    const double bandwidth = topology.line_threads > 1 ? 0.6 * topology.push_bandwidth : topology.packet_bandwidth;
+    return topology.launch_us + 1.3 * topology.hop_us + 16.0 / 15 * static_cast<double>(call.bytes()) / bandwidth;
+  }
+};
+
+struct Slots final : Pairwise {
+  Slots() : Pairwise(Way::slots) {}
+  std::string_view name() const override { return "pairwise_push"; }
+  std::string_view summary() const override { return "a message in pieces through slots with credits: any size, bounded scratch"; }
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
+    return shapes_of(call.bytes(), 2 * slot_grain, most_channels(topology), std::min(256u, topology.block_threads), topology);
+  }
+  double estimate(const Call& call, const Topology& topology) const override {
+    // Two hops' worth of signals, and as much again until the first piece is under way (2 H200, 1 KB to 1 GB, 2026-11-22).
+    return topology.launch_us + 4 * topology.signal_us + static_cast<double>(call.bytes()) / topology.push_bandwidth;
+  }
+};
+
+/// A message with its place among the launches of a batch.
+struct Planned {
+  unsigned meeting = 0;  // twice the number of the meeting, and one more for the direction from the higher rank
+  bool sends = false;
+  int peer = 0;
+  std::size_t nth = 0;  // of its direction
+  unsigned threads = 1;
+  Message message{};
+};
+
+Planned planned(const BatchedCall& call, int rank, int ranks, const Topology& topology) {
+  const auto& way = static_cast<const Pairwise&>(*call.algorithm);
+  const bool sends = call.buffers->send != nullptr;
+  const int peer = call.buffers->peer;
+  const std::size_t bytes = call.call->bytes();
+  const unsigned channels = std::min(call.shape.blocks, way.most_channels(topology));
+  return {.meeting = 2 * (static_cast<unsigned>(rank + peer) % static_cast<unsigned>(ranks)) + (sends == (rank <= peer) ? 0u : 1u),
+          .sends = sends,
+          .peer = peer,
+          .threads = call.shape.threads,
+          .message = {.from = call.buffers->send,
+                      .to = call.buffers->recv,
+                      .bytes = bytes,
+                      .stripes = way.stripes(bytes, channels),
+                      .channels = channels,
+                      .way = way.way()}};
+}
+
+/// In the order of meetings, and of the calls within a direction. The i-th message that a rank sends to itself meets the i-th that it
+/// receives: core has seen to it that they match.
+std::vector<Planned> plan(std::span<const BatchedCall> calls, int rank, int ranks, const Topology& topology) {
+  std::vector<Planned> all;
+  std::vector<const BatchedCall*> own_sends, own_receives;
+  for (const BatchedCall& call : calls) {
+    if (call.buffers->peer != rank) all.push_back(planned(call, rank, ranks, topology));
+    else (call.buffers->send != nullptr ? own_sends : own_receives).push_back(&call);
+  }
+  for (std::size_t i = 0; i < own_sends.size(); ++i) {
+    Planned copy = planned(*own_sends[i], rank, ranks, topology);
+    copy.message.to = own_receives[i]->buffers->recv;
+    copy.message.way = Way::own;
+    copy.message.stripes = Parts::of(copy.message.bytes, copy.message.channels, slot_grain);
+    all.push_back(copy);
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Planned& a, const Planned& b) { return a.meeting < b.meeting; });
+  for (std::size_t i = 1; i < all.size(); ++i)
+    if (all[i].meeting == all[i - 1].meeting) all[i].nth = all[i - 1].nth + 1;
+  return all;
+}
+
+/// The largest element that all pointers and sizes are multiples of.
+DataType element_of(std::span<const Planned> messages) {
+  std::uintptr_t bits = 0;
+  for (const Planned& one : messages)
+    bits |= reinterpret_cast<std::uintptr_t>(one.message.from) | reinterpret_cast<std::uintptr_t>(one.message.to) | one.message.bytes;
+  return bits % 8 == 0 ? DataType::u64 : bits % 4 == 0 ? DataType::u32 : bits % 2 == 0 ? DataType::f16 : DataType::u8;
+}
+
+/// `messages` are sorted.
+void launch(std::span<const Planned> messages, LaunchContext& context) {
+  const Topology& topology = context.topology();
+  std::vector<Direction> directions;
+  unsigned threads = 1;
+  for (std::size_t begin = 0; begin < messages.size();) {
+    std::size_t end = begin;
+    unsigned channels = 1;
+    for (; end < messages.size() && messages[end].meeting == messages[begin].meeting; ++end) {
+      channels = std::max(channels, messages[end].message.channels);
+      threads = std::max(threads, messages[end].threads);
+    }
+    directions.push_back({.peer = static_cast<std::uint32_t>(messages[begin].peer),
+                          .sends = messages[begin].sends ? 1u : 0u,
+                          .first = static_cast<std::uint32_t>(begin),
+                          .count = static_cast<std::uint32_t>(end - begin),
+                          .first_block = 0,
+                          .blocks = channels,
+                          .unused = {}});
+    begin = end;
+  }
+  // A direction may have fewer blocks than channels.
+  auto most = std::max(1u, Owners::most_blocks / static_cast<unsigned>(directions.size()));
+  if (topology.backend == BackendKind::host) most = std::min(most, std::max(topology.units, 1u));
+  unsigned blocks = 0;
+  for (Direction& direction : directions) {
+    direction.first_block = blocks;
+    direction.blocks = std::min(direction.blocks, most);
+    blocks += direction.blocks;
+  }
+
+  const unsigned group = topology.line_threads > 1 ? 32 : 1;  // threads that move lines stay together
+  const LaunchShape shape{blocks, (threads + group - 1) / group * group};
+  if (messages.size() <= 2 && directions.size() == messages.size()) {
+    Args args{.paths = Pairwise::paths(context),
+              .first = directions.front(),
+              .second = directions.back(),
+              .first_message = messages.front().message,
+              .second_message = messages.back().message};
+    if (messages.size() == 1) args.second.first_block = blocks;
+    return context.launch("pairwise", element_of(messages), shape, args);
+  }
+
+  const std::size_t messages_at = sizeof(Owners) + directions.size() * sizeof(Direction);
+  std::vector<std::byte> work(messages_at + messages.size() * sizeof(Message));
+  auto* const owners = reinterpret_cast<Owners*>(work.data());
+  for (std::size_t d = 0; d < directions.size(); ++d)
+    std::fill_n(owners->direction + directions[d].first_block, directions[d].blocks, static_cast<std::uint8_t>(d));
+  std::copy(directions.begin(), directions.end(), reinterpret_cast<Direction*>(work.data() + sizeof(Owners)));
+  std::transform(messages.begin(), messages.end(), reinterpret_cast<Message*>(work.data() + messages_at),
+                 [](const Planned& one) { return one.message; });
+  Batch args;
+  args.paths = Pairwise::paths(context);
+  args.work = context.place(work, args.few, messages.size());
+  args.messages = static_cast<std::uint32_t>(messages_at);
+  context.launch(batch_family("pairwise"), element_of(messages), shape, args);
+}
+
+/// Ranks have work memory of one size. A batch that is too large for it is cut alike on all of them: by the places of messages in their
+/// directions.
+void Pairwise::enqueue_batch(std::span<const BatchedCall> calls, LaunchContext& context) const {
+  const auto directions = 2 * static_cast<std::size_t>(context.ranks());
+  const std::size_t room = context.most_work() - std::min(context.most_work(), sizeof(Owners) + directions * sizeof(Direction));
+  const std::size_t at_once = std::max<std::size_t>(1, room / (directions * sizeof(Message)));
+  std::vector<Planned> all = plan(calls, context.rank(), context.ranks(), context.topology());
+  if (std::all_of(all.begin(), all.end(), [&](const Planned& one) { return one.nth < at_once; })) return launch(all, context);
+  std::stable_sort(all.begin(), all.end(), [&](const Planned& a, const Planned& b) { return a.nth / at_once < b.nth / at_once; });
+  for (auto begin = all.begin(); begin != all.end();) {
+    const auto end = std::find_if(begin, all.end(), [&](const Planned& one) { return one.nth / at_once != begin->nth / at_once; });
+    launch({begin, end}, context);
+    begin = end;
+  }
+}
+
+const AlgorithmRegistration<Packets> packets;
+const AlgorithmRegistration<Lines> lines;
+const AlgorithmRegistration<Slots> slots;
+
+}  // namespace
+}  // namespace plait::pairwise

@@ -1,0 +1,18 @@
+# Component fortran: plait::fortran, the module plait, compiled in the project that asks for it with its own compiler.
+if(NOT CMAKE_Fortran_COMPILER_LOADED)
+  set(plait_FOUND FALSE)
+  set(plait_NOT_FOUND_MESSAGE "the project has not enabled Fortran")
+  return()
+endif()
+if(NOT TARGET plait::fortran)
+  include(${CMAKE_CURRENT_LIST_DIR}/plait-c.cmake)
+  set(plait_fortran_folder ${CMAKE_CURRENT_LIST_DIR}/fortran)
+  add_library(plait_fortran STATIC ${plait_fortran_folder}/plait_c.f90 ${plait_fortran_folder}/plait_base.f90
+    ${plait_fortran_folder}/plait_arrays.f90 ${plait_fortran_folder}/plait.f90)
+  set_target_properties(plait_fortran PROPERTIES Fortran_MODULE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/plait_fortran
+    POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(plait_fortran PUBLIC ${CMAKE_CURRENT_BINARY_DIR}/plait_fortran)
+  target_link_libraries(plait_fortran PUBLIC plait::c)
+  add_library(plait::fortran ALIAS plait_fortran)
+  unset(plait_fortran_folder)
+endif()

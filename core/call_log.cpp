@@ -1,0 +1,46 @@
+#include "core/call_log.hpp"
+
+#include <fmt/format.h>
+
+#include <bit>
+
+#include "core/collectives.hpp"
+
+namespace plait {
+namespace {
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+  return hash ^ hash >> 29;
+}
+
+constexpr int symmetric_bit = 40, in_place_bit = 41, root_bit = 44;
+
+}  // namespace
+
+std::uint64_t CallLogs::hash(std::uint64_t before, const Signature& signature) {
+  return mix(mix(mix(mix(before, signature.count), signature.facts), signature.place), signature.options);
+}
+
+Signature Signature::of(const Call& call, std::size_t algorithm, LaunchShape shape, const Place& place) {
+  const auto memory = std::uint64_t{call.symmetric} << symmetric_bit | std::uint64_t{call.in_place} << in_place_bit |
+                      static_cast<std::uint64_t>(call.root) << root_bit;
+  return {.count = call.count,
+          .facts = static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.type) << 8 |
+                   static_cast<std::uint64_t>(call.op) << 16 | static_cast<std::uint64_t>(algorithm) << 24 | memory,
+          .place = mix(mix(place.send_window, place.send_offset), mix(place.recv_window, place.recv_offset)),
+          .options = mix(mix(shape.blocks, shape.threads), std::bit_cast<std::uint64_t>(call.scale))};
+}
+
+std::string Signature::describe(const std::vector<std::string>& algorithms) const {
+  const char* const memory = (facts >> symmetric_bit & 1) == 0  ? ""
+                             : (facts >> in_place_bit & 1) == 0 ? ", in symmetric memory"
+                                                                : ", in place in symmetric memory";
+  const CollectiveFacts what = facts_of(collective());
+  const std::string verb = collective() == Collective::send_recv ? "" : fmt::format("{} of ", name_of(collective()));  // said before
+  return fmt::format("{}{} {} elements{}{}{}, by {}", verb, count, name_of(type()), what.reduces ? fmt::format(", {}", name_of(op())) : "",
+                     what.rooted ? fmt::format(", root {}", facts >> root_bit) : "", memory,
+                     algorithm() < algorithms.size() ? algorithms[algorithm()] : "an unknown algorithm");
+}
+
+}  // namespace plait

@@ -1,0 +1,125 @@
+// What a rank says of its calls, in memory that all ranks read: so that calls that differ are noticed.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/launch_types.hpp"
+#include "plait/call.hpp"
+
+namespace plait {
+
+/// Where in symmetric memory the buffers of a call lie that must lie at one place on all ranks: numbers of windows, and bytes from their
+/// starts.
+struct Place {
+  std::size_t send_window = 0, send_offset = 0, recv_window = 0, recv_offset = 0;
+  friend bool operator==(const Place&, const Place&) = default;
+};
+
+/// What ranks must have the same in a call.
+struct Signature {
+  std::uint64_t count = 0;
+  std::uint64_t facts = 0;    // collective, type, operation, algorithm, memory
+  std::uint64_t place = 0;    // a hash
+  std::uint64_t options = 0;  // a hash of the launch shape and the scale
+
+  static Signature of(const Call& call, std::size_t algorithm, LaunchShape shape, const Place& place = {});
+  Collective collective() const { return static_cast<Collective>(facts & 0xff); }
+  DataType type() const { return static_cast<DataType>(facts >> 8 & 0xff); }
+  ReduceOp op() const { return static_cast<ReduceOp>(facts >> 16 & 0xff); }
+  std::size_t algorithm() const { return facts >> 24 & 0xffff; }
+  /// "all_reduce of 100 f32 elements, sum, in symmetric memory, by ring".
+  std::string describe(const std::vector<std::string>& algorithms) const;
+  friend bool operator==(const Signature&, const Signature&) = default;
+};
+
+/// What two logs of any length have in common.
+struct CallLogs {
+  /// Where calls of one number differ. `exact`: in `call` itself; else it is in an earlier call, which nobody remembers any more.
+  struct Difference {
+    std::uint64_t call;
+    bool exact;
+    Signature mine, theirs;
+  };
+  /// A hash of all calls up to one: a difference shows also after its call was overwritten.
+  static std::uint64_t hash(std::uint64_t before, const Signature& signature);
+};
+
+/// The last `Remembered` of a rank's calls, numbered from 1. Written by that rank, read by any at any moment. A sequence lock would be more
+/// than a diagnosis needs: every field is atomic, and the number is stored last.
+template <std::uint64_t Remembered>
+class alignas(64) CallLog {
+ public:
+  static constexpr std::uint64_t remembered = Remembered;
+
+  /// Of the last call; 0: none yet.
+  std::uint64_t last() const { return sequence_.load(std::memory_order_acquire); }
+  /// Of a call that is still remembered.
+  Signature at(std::uint64_t call) const {
+    const Entry& entry = entries_[call % Remembered];
+    const auto acquire = std::memory_order_acquire;
+    return {entry.count.load(acquire), entry.facts.load(acquire), entry.place.load(acquire), entry.options.load(acquire)};
+  }
+  struct Copy {
+    Signature signature;
+    std::uint64_t history = 0;
+    bool whole = false;  // it is that call's, and was not overwritten meanwhile
+  };
+  Copy copy(std::uint64_t call) const {
+    Copy copy{at(call), entries_[call % Remembered].history.load(std::memory_order_acquire), false};
+    copy.whole = writing_.load(std::memory_order_relaxed) < call + Remembered;
+    return copy;
+  }
+
+  /// `call` is one after the last. A few stores.
+  void publish(std::uint64_t call, const Signature& signature) {
+    const auto relaxed = std::memory_order_relaxed, release = std::memory_order_release;
+    Entry& entry = entries_[call % Remembered];
+    const std::uint64_t before = entries_[(call - 1) % Remembered].history.load(relaxed);
+    // What the entry held before is gone from here on: who sees something new in it then also sees this.
+    writing_.store(call, relaxed);
+    entry.count.store(signature.count, release);
+    entry.facts.store(signature.facts, release);
+    entry.place.store(signature.place, release);
+    entry.options.store(signature.options, release);
+    entry.history.store(CallLogs::hash(before, signature), release);
+    sequence_.store(call, release);
+  }
+
+ private:
+  struct Entry {
+    std::atomic<std::uint64_t> count, facts, place, options, history;
+  };
+  std::atomic<std::uint64_t> sequence_;  // of the last call
+  std::atomic<std::uint64_t> writing_;   // the call whose entry is being written, or was last
+  Entry entries_[Remembered];
+};
+
+/// Compares what two ranks have published after `compared`, the last call up to which they are known to agree: a few loads. Moves that on.
+template <std::uint64_t Remembered>
+std::optional<CallLogs::Difference> compare_logs(const CallLog<Remembered>& mine, const CallLog<Remembered>& theirs,
+                                                 std::uint64_t& compared) {
+  using Copy = typename CallLog<Remembered>::Copy;
+  const std::uint64_t common = std::min(mine.last(), theirs.last());
+  if (compared >= common) return std::nullopt;
+  const auto differ = [&](std::uint64_t call, auto member) -> std::optional<CallLogs::Difference> {
+    const Copy a = mine.copy(call), b = theirs.copy(call);
+    if (!a.whole || !b.whole || member(a) == member(b)) return std::nullopt;
+    return CallLogs::Difference{call, a.signature != b.signature, a.signature, b.signature};
+  };
+  // The histories tell whether there is anything to find; then the first call that differs, as far back as both remember.
+  const auto any = differ(common, [](const Copy& copy) { return copy.history; });
+  if (any) {
+    const std::uint64_t oldest = std::max(compared + 1, common > Remembered / 2 ? common - Remembered / 2 : 1);
+    for (std::uint64_t call = oldest; call <= common; ++call)
+      if (const auto found = differ(call, [](const Copy& copy) { return copy.signature; })) return found;
+    return any;
+  }
+  compared = common;
+  return std::nullopt;
+}
+
+}  // namespace plait

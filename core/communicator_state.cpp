@@ -1,0 +1,417 @@
+#include "core/communicator_state.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <tuple>
+#include <utility>
+
+#include "core/call_number.hpp"
+#include "core/check.hpp"
+#include "core/collectives.hpp"
+#include "symm_mem/agreement.hpp"
+
+namespace plait {
+
+std::vector<const Algorithm*> CommunicatorState::registered() {
+  std::vector<const Algorithm*> algorithms;
+  for (const auto& algorithm : Registry::instance().all()) algorithms.push_back(algorithm.get());
+  return algorithms;
+}
+
+std::vector<std::string> CommunicatorState::names(const std::vector<const Algorithm*>& algorithms) {
+  std::vector<std::string> names;
+  for (const Algorithm* algorithm : algorithms) names.emplace_back(algorithm->name());
+  return names;
+}
+
+CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const CommunicatorOptions& options, std::shared_ptr<TraceFile> trace)
+    : bootstrap(std::move(b)),
+      made_with(options),
+      settings(agree_on_settings(*bootstrap, options)),
+      backend(open_device(*bootstrap, options, settings)),
+      counted(*backend),
+      heap(backend, *bootstrap),
+      selector(discover_topology(*bootstrap, *backend, settings), algorithms_),
+      board_(std::make_shared<Board>(*bootstrap)),
+      order_(backend),
+      events_(backend) {
+  agree(*bootstrap, "loading kernels", [&] { backend->load_kernels(); });
+  memory_ = std::make_unique<AlgorithmMemory>(backend, *bootstrap, heap, selector.topology(), algorithms_);
+  agree(*bootstrap, "creating the watchdog, work memory and streams", [&] {
+    watchdog_ = std::make_shared<Watchdog>(backend, board_, names(algorithms_), memory_->claimed(), settings.timeout, bootstrap->rank());
+    sides_ = std::make_unique<SideStreams>(backend);
+    work_ = std::make_unique<WorkMemory>(backend, events_, settings.work_fifo_bytes, [this] { throw_if_broken(); });
+    joined_ = backend->create_event(false);
+    start_log(std::move(trace));
+  });
+  remember_device(*backend);
+  if (bootstrap->size() > 1) monitored_.emplace([this] { watchdog_->look(); });
+}
+
+void CommunicatorState::start_log(std::shared_ptr<TraceFile> trace) {
+  if (settings.trace && !trace) trace = TraceFile::open(*settings.trace, bootstrap->rank(), bootstrap->size());
+  if (settings.progress) log_ = std::make_unique<BlockLog>(backend, trace != nullptr);
+  if (!trace) return;
+  const DeviceInfo& device = backend->info();
+  trace_ = std::make_unique<Trace>(
+      std::move(trace), *log_,
+      fmt::format("rank {} of {}, {} device {}", bootstrap->rank(), bootstrap->size(), name_of(device.backend), device.ordinal),
+      names(algorithms_), device.backend == BackendKind::host);
+}
+
+CommunicatorState::~CommunicatorState() {
+  OpenGroup::of_thread().forget(*this);
+  monitored_.reset();
+  watchdog_->look();  // also what the monitor has not seen yet: the bootstrap must not wait for a rank that is lost
+  board_->announce(Board::State::left);
+  if (const auto broken = error()) bootstrap->abandon(broken->what());
+}
+
+void CommunicatorState::abort(std::string_view reason) {
+  const int rank = bootstrap->rank();
+  watchdog_->abort(ErrorCode::aborted, reason.empty() ? fmt::format("rank {} has aborted the communicator", rank)
+                                                      : fmt::format("rank {} has aborted the communicator: {}", rank, reason));
+}
+
+/// Finds out whether the buffers that every rank has are symmetric memory, and where in it.
+void CommunicatorState::locate(PreparedCall& prepared) const {
+  Call& call = prepared.call;
+  Buffers& buffers = prepared.buffers;
+  Place& place = prepared.place;
+  const CollectiveFacts facts = facts_of(call.collective);
+  std::shared_ptr<Window> send, recv;
+  if (!facts.send.root_only && (send = heap.find(buffers.send, send_bytes(call))) == nullptr) return;
+  if (!facts.recv.root_only && (recv = heap.find(buffers.recv, recv_bytes(call))) == nullptr) return;
+  call.symmetric = true;
+  const auto* from = static_cast<const std::byte*>(buffers.send);
+  auto* to = static_cast<std::byte*>(buffers.recv);
+  if (send) {
+    buffers.send_range = &send->range();
+    buffers.send_offset = place.send_offset = static_cast<std::size_t>(from - send->local());
+    buffers.send_window = send->view().at(buffers.send_offset);
+    place.send_window = send->number();
+  }
+  if (recv) {
+    buffers.recv_range = &recv->range();
+    buffers.recv_offset = place.recv_offset = static_cast<std::size_t>(to - recv->local());
+    buffers.recv_window = recv->view().at(buffers.recv_offset);
+    place.recv_window = recv->number();
+  }
+  call.in_place = !facts.rooted && to == from + in_place_distance(call, bootstrap->rank());
+  if (!call.in_place || facts.send.size == facts.recv.size) return;
+  // The smaller buffer is this rank's block of the larger one.
+  if (facts.send.size == BufferFacts::Size::one) place.send_window = place.send_offset = 0;
+  else place.recv_window = place.recv_offset = 0;
+}
+
+std::string CommunicatorState::places(const PreparedCall& prepared) const {
+  const auto& [call, buffers] = std::tie(prepared.call, prepared.buffers);
+  if (!call.symmetric) return "ordinary memory";
+  const CollectiveFacts facts = facts_of(call.collective);
+  if (call.in_place)  // the smaller buffer is the rank's own block of the larger one
+    return heap.describe(facts.send.size == BufferFacts::Size::one_a_rank ? buffers.send : buffers.recv) + ", in place";
+  if (facts.send.root_only) return heap.describe(buffers.recv);
+  if (facts.recv.root_only) return heap.describe(buffers.send);
+  return heap.describe(buffers.send) + ", " + heap.describe(buffers.recv);
+}
+
+const CommunicatorState::Known& CommunicatorState::known(const Call& call) {
+  const auto found = known_.find(call);
+  if (found != known_.end()) return found->second;
+  if (known_.size() >= 4096) known_.clear();
+  Choice choice = selector.choose(call, {});
+  const bool shares = selector.gains_in_batch(call, choice);
+  return known_.emplace(call, Known{std::move(choice), shares, selector.choose_batch(call)}).first->second;
+}
+
+namespace {
+
+/// The call as all ranks describe it: what its collective does not have does not count.
+Call described(const Call& call, const CallOptions& options) {
+  Call wanted = call;
+  wanted.symmetric = wanted.in_place = false;
+  wanted.scale = options.scale;
+  if (!facts_of(call.collective).reduces) wanted.op = ReduceOp::sum, wanted.scale = 1;
+  if (!facts_of(call.collective).rooted) wanted.root = 0;
+  if (call.collective == Collective::barrier) wanted.type = DataType::u8, wanted.count = 0;
+  return wanted;
+}
+
+}  // namespace
+
+std::optional<PreparedCall> CommunicatorState::prepare(const Call& wanted, const void* send, void* recv, const CallOptions& options) {
+  PreparedCall prepared;
+  if (trace_) prepared.begin = std::chrono::steady_clock::now();
+  Call& call = prepared.call;
+  Buffers& buffers = prepared.buffers;
+  const int rank = bootstrap->rank();
+  if (!is_valid(wanted.collective))
+    throw Error(ErrorCode::invalid_argument, fmt::format("rank {}: {} is no collective", rank, static_cast<int>(wanted.collective)));
+  if (wanted.collective == Collective::send_recv)
+    throw Error(ErrorCode::invalid_argument, fmt::format("rank {}: send_recv is no collective: Communicator has messages", rank));
+  call = described(wanted, options);
+  call.parts = parts_of(call.collective, bootstrap->size());
+  // What a rank need not have is not looked at.
+  buffers.send = has(facts_of(call.collective).send, call, rank) ? send : nullptr;
+  buffers.recv = has(facts_of(call.collective).recv, call, rank) ? recv : nullptr;
+  if (settings.check_calls) {
+    agree(*bootstrap, "PLAIT_CHECK", [&] {
+      throw_if_broken();
+      check_call(call, buffers, rank, bootstrap->size());
+    });
+  } else {
+    check_call(call, buffers, rank, bootstrap->size());
+    throw_if_broken();
+  }
+  if (call.count != 0) locate(prepared);
+  if (settings.check_calls) check_agreement(*bootstrap, call, options, places(prepared));
+  if (call.count == 0 && call.collective != Collective::barrier) {
+    selector.check_known(call.collective, options);
+    return std::nullopt;
+  }
+  choose(prepared, options);
+  if (trace_) prepared.end = std::chrono::steady_clock::now();
+  return prepared;
+}
+
+/// One end of a message. Ranks make such calls at will, so PLAIT_CHECK has nobody to agree with.
+std::optional<PreparedCall> CommunicatorState::prepare(DataType type, const MessageEnd& end, const CallOptions& options) {
+  PreparedCall prepared;
+  if (trace_) prepared.begin = std::chrono::steady_clock::now();
+  prepared.call = {.collective = Collective::send_recv, .type = type, .count = end.count};
+  prepared.buffers.peer = end.peer;
+  if (end.sends) prepared.buffers.send = end.buffer;
+  else prepared.buffers.recv = end.buffer;
+  if (end.count == 0) {
+    selector.check_known(Collective::send_recv, options);
+    return std::nullopt;
+  }
+  choose(prepared, options);
+  if (trace_) prepared.end = std::chrono::steady_clock::now();
+  return prepared;
+}
+
+void CommunicatorState::choose(PreparedCall& prepared, const CallOptions& options) {
+  const auto take = [&](const Choice& choice) {
+    prepared.algorithm = choice.algorithm;
+    prepared.shape = choice.shape;
+    prepared.wished = choice.wished;
+  };
+  const bool shaped = options.blocks != 0 || options.threads != 0;
+  if (shaped || !options.algorithm.empty()) {
+    take(selector.choose(prepared.call, options));
+    prepared.shares = !shaped && prepared.algorithm->batches(selector.topology());
+  } else {
+    const Known& remembered = known(prepared.call);
+    take(remembered.choice);
+    prepared.shares = remembered.shares;
+  }
+}
+
+Watch CommunicatorState::watch(std::uint64_t call, std::size_t algorithm) const {
+  Watch watch = watchdog_->watch(call, static_cast<std::uint32_t>(algorithm));
+  if (log_) log_->put_into(watch);
+  return watch;
+}
+
+std::size_t CommunicatorState::number_of(const Algorithm& algorithm) const {
+  return static_cast<std::size_t>(std::find(algorithms_.begin(), algorithms_.end(), &algorithm) - algorithms_.begin());
+}
+
+void CommunicatorState::call(const Call& call, const void* send, void* recv, StreamRef stream, const CallOptions& options) {
+  if (OpenGroup& group = OpenGroup::of_thread(); group.is_open())
+    return group.add(*this, stream.native(), [&] { return prepare(call, send, recv, options); });
+  if (const auto prepared = prepare(call, send, recv, options)) enqueue(*prepared, stream.native());
+}
+
+void CommunicatorState::messages(std::string_view what, DataType type, std::span<const MessageEnd> ends, StreamRef stream,
+                                 const CallOptions& options) {
+  const auto check = [&] {
+    for (const MessageEnd& end : ends)
+      check_message({.collective = Collective::send_recv, .type = type, .count = end.count}, end, bootstrap->rank(), bootstrap->size(),
+                    what);
+    throw_if_broken();
+  };
+  if (OpenGroup& group = OpenGroup::of_thread(); group.is_open()) {
+    for (const MessageEnd& end : ends)
+      group.add(*this, stream.native(), [&] {
+        if (&end == ends.data()) check();
+        return prepare(type, end, options);
+      });
+    return;
+  }
+  check();
+  std::vector<GroupedCall> calls;
+  for (const MessageEnd& end : ends)
+    if (const auto prepared = prepare(type, end, options)) calls.push_back({*prepared, stream.native()});
+  if (calls.empty()) return;
+  check_calls(calls, what);
+  enqueue(calls, plan_steps(calls));
+}
+
+void CommunicatorState::refuse(const Error& error) {
+  OpenGroup& group = OpenGroup::of_thread();
+  if (!group.is_open()) throw error;
+  group.add(*this, nullptr, [&]() -> std::optional<PreparedCall> { throw error; });
+}
+
+void CommunicatorState::enqueue(const PreparedCall& prepared, NativeStream stream) {
+  const Call& call = prepared.call;
+  const std::size_t number = number_of(*prepared.algorithm);
+  ++statistics_.calls;
+  const Watch watch = this->watch(++collectives_, number);
+  board_->publish(collectives_, Signature::of(call, number, prepared.shape, prepared.place));
+  const DeviceScope device(*backend);
+  const bool ordered = order_.enter(stream);
+  const LaunchSetting setting{*backend, selector.topology(), bootstrap->rank(), *work_, statistics_};
+  LaunchContext context(setting, stream, !ordered, sides_->of(!ordered), memory_->of(number), watch);
+  prepared.algorithm->enqueue(call, prepared.buffers, prepared.shape, context);
+  if (ordered) order_.leave(stream);
+  if (trace_)
+    trace_->add({.number = collectives_,
+                 .begin = prepared.begin,
+                 .end = std::chrono::steady_clock::now(),
+                 .call = call,
+                 .algorithm = static_cast<std::uint32_t>(number),
+                 .shape = prepared.shape,
+                 .captured = !ordered});
+}
+
+bool CommunicatorState::is_capturing(NativeStream stream) {
+  const DeviceScope device(*backend);
+  return backend->is_capturing(stream);
+}
+
+void CommunicatorState::check_calls(std::span<const GroupedCall> calls, std::string_view what) {
+  check_disjoint(calls, bootstrap->rank(), what);
+  check_own_messages(calls, bootstrap->rank(), what);
+}
+
+std::vector<GroupStep> CommunicatorState::plan_steps(std::span<const GroupedCall> calls) {
+  return plan_group(calls, [this](const Call& all) { return known(all).in_batch; });
+}
+
+std::function<void()> CommunicatorState::plan(std::vector<GroupedCall> calls) {
+  throw_if_broken();
+  check_calls(calls, "group");
+  const bool one_stream =
+      std::all_of(calls.begin(), calls.end(), [&](const GroupedCall& call) { return call.stream == calls.front().stream; });
+  if (!one_stream && !backend->captures_spread() && is_capturing(calls.front().stream))
+    throw Error(ErrorCode::unsupported, fmt::format("group: calls of one communicator are captured on several streams, which {} can't join",
+                                                    name_of(backend->info().backend)));
+  auto steps = plan_steps(calls);
+  return [this, calls = std::move(calls), steps = std::move(steps)] {
+    enqueue(calls, steps);
+    ++statistics_.groups;
+  };
+}
+
+/// Numbered as they were made. That a call shares launches, and with how many, must be the same on all ranks, too; of messages, only what
+/// both ends know.
+void CommunicatorState::publish(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps) {
+  signatures_.resize(calls.size());
+  for (const GroupStep& step : steps) {
+    const std::size_t company = step.calls.size();
+    for (const std::size_t i : step.calls) {
+      const PreparedCall& call = calls[i].call;
+      const bool message = call.call.collective == Collective::send_recv, alone = message || company == 1;
+      const Algorithm& algorithm = message ? *call.algorithm : *step.algorithm;
+      Signature signature = Signature::of(call.call, number_of(algorithm), alone ? call.shape : LaunchShape{}, call.place);
+      if (!alone) signature.options += company - 1;
+      signatures_[i] = signature;
+    }
+  }
+  numbers_.resize(calls.size());
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const PreparedCall& call = calls[i].call;
+    if (call.call.collective == Collective::send_recv) {
+      numbers_[i] = message_bit | ++messages_;
+      if (call.buffers.peer != bootstrap->rank()) board_->publish_message(call.buffers.peer, call.buffers.send != nullptr, signatures_[i]);
+    } else {
+      numbers_[i] = ++collectives_;
+      board_->publish(collectives_, signatures_[i]);
+    }
+  }
+  statistics_.calls += calls.size();
+}
+
+/// All on the stream of the first call, which waits for the others; they wait for all.
+void CommunicatorState::enqueue(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps) {
+  publish(calls, steps);
+
+  const DeviceScope device(*backend);
+  const NativeStream stream = calls.front().stream;
+  std::vector<NativeStream> others;
+  for (const GroupedCall& call : calls)
+    if (call.stream != stream && std::find(others.begin(), others.end(), call.stream) == others.end()) others.push_back(call.stream);
+  const bool ordered = order_.enter(stream);
+  for (const NativeStream other : others) {
+    joined_->record(other);
+    joined_->wait_in(stream);
+  }
+  const LaunchSetting setting{*backend, selector.topology(), bootstrap->rank(), *work_, statistics_};
+  std::vector<BatchedCall> batch;
+  for (const GroupStep& step : steps) {
+    const std::size_t number = number_of(*step.algorithm);
+    const Watch watch = this->watch(numbers_[step.calls.front()], number);
+    LaunchContext context(setting, stream, !ordered, sides_->of(!ordered), memory_->of(number), watch);
+    const PreparedCall& call = calls[step.calls.front()].call;
+    if (step.calls.size() == 1 && call.call.collective != Collective::send_recv) {
+      step.algorithm->enqueue(call.call, call.buffers, step.shape, context);
+      continue;
+    }
+    batch.clear();
+    for (const std::size_t i : step.calls)
+      batch.push_back({&calls[i].call.call, &calls[i].call.buffers, calls[i].call.algorithm, calls[i].call.shape});
+    step.algorithm->enqueue_batch(batch, context);
+    if (step.calls.size() > 1) statistics_.batched += step.calls.size();
+  }
+  for (const NativeStream other : others) {
+    joined_->record(stream);
+    joined_->wait_in(other);
+  }
+  if (ordered) order_.leave(stream);
+  if (trace_) trace(calls, steps, !ordered);
+}
+
+/// Of a group's calls, the time in which each was prepared; in the order of their numbers.
+void CommunicatorState::trace(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps, bool captured) {
+  std::vector<const GroupStep*> step_of(calls.size());
+  for (const GroupStep& step : steps)
+    for (const std::size_t i : step.calls) step_of[i] = &step;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const PreparedCall& call = calls[i].call;
+    const bool message = call.call.collective == Collective::send_recv;  // it has its own way in a launch that it shares
+    trace_->add({.number = numbers_[i],
+                 .begin = call.begin,
+                 .end = call.end,
+                 .call = call.call,
+                 .algorithm = static_cast<std::uint32_t>(number_of(message ? *call.algorithm : *step_of[i]->algorithm)),
+                 .shape = message ? call.shape : step_of[i]->shape,
+                 .captured = captured});
+  }
+}
+
+void CommunicatorState::synchronize(StreamRef stream) {
+  if (OpenGroup::of_thread().has_calls_of(*this))
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("synchronize: rank {}: this communicator has calls in a group that has not ended: nothing would wait for them",
+                            bootstrap->rank()));
+  const DeviceScope device(*backend);
+  backend->synchronize(stream.native());
+  compare();
+  throw_if_broken();
+}
+
+Statistics CommunicatorState::statistics() const {
+  Statistics statistics = work_->statistics();
+  statistics.calls = statistics_.calls;
+  statistics.launches = statistics_.launches;
+  statistics.groups = statistics_.groups;
+  statistics.batched = statistics_.batched;
+  return statistics;
+}
+
+}  // namespace plait

@@ -1,0 +1,132 @@
+// The inside of a communicator: from a call's arguments to launches.
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/board.hpp"
+#include "core/event_queue.hpp"
+#include "core/group.hpp"
+#include "core/monitor.hpp"
+#include "core/progress.hpp"
+#include "core/selection.hpp"
+#include "core/setup.hpp"
+#include "core/side_stream.hpp"
+#include "core/stream_order.hpp"
+#include "core/trace.hpp"
+#include "core/watchdog.hpp"
+#include "core/work_memory.hpp"
+#include "core/workspace.hpp"
+#include "plait/communicator.hpp"
+#include "symm_mem/window.hpp"
+
+namespace plait {
+
+/// Everything a communicator owns. Members are destroyed in reverse: memory before the device it lies on, that before the bootstrap.
+class CommunicatorState final : public GroupMember {
+ public:
+  /// `trace`: the file of the communicator that this one is a part of, if it has one.
+  CommunicatorState(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorOptions& options, std::shared_ptr<TraceFile> trace = nullptr);
+  ~CommunicatorState();
+  CommunicatorState(const CommunicatorState&) = delete;
+  CommunicatorState& operator=(const CommunicatorState&) = delete;
+
+  /// Enqueues the call, or adds it to this thread's group.
+  void call(const Call& call, const void* send, void* recv, StreamRef stream, const CallOptions& options);
+  /// The same for messages, all of them or none. `what`: the call, as the user wrote it.
+  void messages(std::string_view what, DataType type, std::span<const MessageEnd> ends, StreamRef stream, const CallOptions& options);
+  /// Throws, or lets the group throw at its end.
+  void refuse(const Error& error);
+  void synchronize(StreamRef stream);
+  Statistics statistics() const;
+
+  std::optional<PreparedCall> prepare(const Call& call, const void* send, void* recv, const CallOptions& options) override;
+  bool prepares_together() const override { return settings.check_calls; }
+  void enqueue(const PreparedCall& call, NativeStream stream) override;
+  bool is_capturing(NativeStream stream) override;
+  std::function<void()> plan(std::vector<GroupedCall> calls) override;
+  const DeviceUse* device() const override { return &backend->use(); }
+  std::string places(const PreparedCall& call) const override;
+
+  std::optional<Error> error() const { return watchdog_->error(); }
+  /// Looks also whether the ranks' calls agree.
+  void compare() const { watchdog_->compare(); }
+  /// By the thread that uses the communicator.
+  void throw_if_broken() const {
+    auto broken = error();
+    if (!broken) return;
+    bootstrap->abandon(broken->what());
+    throw *std::move(broken);
+  }
+  void abort(std::string_view reason) override;
+  Progress progress() const { return log_ ? log_->read() : Progress{}; }
+  std::shared_ptr<TraceFile> trace_file() const { return trace_ ? trace_->file() : nullptr; }
+  void adopt(const CommunicatorState& child) { watchdog_->add_child(child.watchdog_); }
+
+  std::unique_ptr<Bootstrap> bootstrap;
+  CommunicatorOptions made_with;
+  Settings settings;
+  std::shared_ptr<Backend> backend;
+  CommunicatorOnDevice counted;
+  SymmetricHeap heap;
+
+ private:
+  static std::vector<const Algorithm*> registered();
+  static std::vector<std::string> names(const std::vector<const Algorithm*>& algorithms);
+  void locate(PreparedCall& prepared) const;
+  /// What is worth to be remembered of a call without options.
+  struct Known {
+    Choice choice;
+    bool shares;
+    const Algorithm* in_batch;  // for calls that are as long together
+  };
+  const Known& known(const Call& call);
+  std::optional<PreparedCall> prepare(DataType type, const MessageEnd& end, const CallOptions& options);
+  void choose(PreparedCall& prepared, const CallOptions& options);
+  void check_calls(std::span<const GroupedCall> calls, std::string_view what);
+  std::size_t number_of(const Algorithm& algorithm) const;
+  std::vector<GroupStep> plan_steps(std::span<const GroupedCall> calls);
+  void enqueue(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps);
+  void publish(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps);
+  Watch watch(std::uint64_t call, std::size_t algorithm) const;
+  void start_log(std::shared_ptr<TraceFile> trace);
+  void trace(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps, bool captured);
+
+  std::vector<const Algorithm*> algorithms_ = registered();  // one that is registered later serves later communicators
+
+ public:
+  Selector selector;
+
+ private:
+  std::shared_ptr<Board> board_;
+  std::unique_ptr<AlgorithmMemory> memory_;
+  std::unique_ptr<BlockLog> log_;       // null: PLAIT_PROGRESS=0
+  std::unique_ptr<Trace> trace_;        // null: no PLAIT_TRACE
+  std::shared_ptr<Watchdog> watchdog_;  // its end waits for the kernels, which write the log
+  StreamOrder order_;
+  std::unique_ptr<SideStreams> sides_;
+  EventQueue events_;
+  std::unique_ptr<WorkMemory> work_;
+  std::unique_ptr<Event> joined_;  // of the streams of a group
+  Statistics statistics_;
+  std::uint64_t collectives_ = 0, messages_ = 0;  // of the calls
+  std::vector<Signature> signatures_;             // of a group's calls
+  std::vector<std::uint64_t> numbers_;            // and theirs
+  std::optional<Monitored> monitored_;
+
+  struct CallHash {
+    std::size_t operator()(const Call& call) const noexcept {
+      const auto facts = (static_cast<std::size_t>(call.collective) << 16) | (static_cast<std::size_t>(call.type) << 8) |
+                         (static_cast<std::size_t>(call.op) << 2) | (std::size_t{call.in_place} << 1) | std::size_t{call.symmetric};
+      return (call.count * 0x9e3779b97f4a7c15u) ^ facts ^ (static_cast<std::size_t>(call.root) << 32);
+    }
+  };
+  std::unordered_map<Call, Known, CallHash> known_;
+};
+
+}  // namespace plait

@@ -1,0 +1,136 @@
+#include "core/plugins.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "core/algorithm.hpp"
+#include "core/environment.hpp"
+#include "core/log.hpp"
+#include "core/registration.hpp"
+#include "plait/error.hpp"
+
+namespace plait {
+namespace {
+
+constexpr const char* variable = "PLAIT_PLUGINS";
+
+/// What the registrations of a plug-in come to while it is being loaded.
+struct Loading {
+  std::string failure;    // the first
+  bool is_known = false;  // something of it is, here, so it must stay
+};
+
+thread_local Loading* loading = nullptr;
+thread_local std::string file_of_registration;
+
+/// Failures of registrations that no loading is there to report: before `main`.
+struct Early {
+  std::mutex mutex;
+  std::string failure;
+  static Early& instance() {
+    static Early early;
+    return early;
+  }
+};
+
+/// The file that `address` is a part of.
+std::string file_of(const void* address) {
+  Dl_info info{};
+  return dladdr(address, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "an unknown file";
+}
+
+void note_failure(const std::string& file, const std::string& why) {
+  if (loading != nullptr) {
+    if (loading->failure.empty()) loading->failure = why;
+    return;
+  }
+  const std::lock_guard lock(Early::instance().mutex);
+  if (Early::instance().failure.empty()) Early::instance().failure = fmt::format("{}: {}", file, why);
+}
+
+[[noreturn]] void refuse(const std::string& file, std::string_view why) {
+  throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}: {}", variable, file, why));
+}
+
+void load(const std::string& file) {
+  if (void* const there = dlopen(file.c_str(), RTLD_NOW | RTLD_NOLOAD)) {  // named twice, or a part of the program
+    dlclose(there);
+    return;
+  }
+  const std::size_t before = Registry::instance().size();
+  Loading now;
+  loading = &now;
+  void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  loading = nullptr;
+  if (handle == nullptr) {
+    const char* why = dlerror();  // NOLINT(concurrency-mt-unsafe): of this thread, as POSIX has it
+    std::string_view reason = why != nullptr ? why : "no reason is given";
+    if (reason.starts_with(file + ": ")) reason.remove_prefix(file.size() + 2);
+    refuse(file, fmt::format("it can't be loaded: {}", reason));
+  }
+  if (!now.is_known) dlclose(handle);
+  if (!now.failure.empty()) refuse(file, now.failure);
+  if (Registry::instance().size() == before) refuse(file, "it registers no algorithm");
+  log::info("{} has been loaded", file);
+}
+
+std::vector<std::string> named_files() {
+  std::vector<std::string> files;
+  const auto value = environment(variable);
+  if (!value) return files;
+  for (std::size_t begin = 0; begin <= value->size();) {
+    const std::size_t end = std::min(value->find(':', begin), value->size());
+    files.push_back(value->substr(begin, end - begin));
+    if (files.back().empty()) throw Error(ErrorCode::invalid_argument, fmt::format("{}=\"{}\": a file without a name", variable, *value));
+    begin = end + 1;
+  }
+  return files;
+}
+
+std::optional<Error> load_all() {
+  try {
+    for (const std::string& file : named_files()) load(file);
+  } catch (const Error& error) {
+    return error;
+  }
+  const std::lock_guard lock(Early::instance().mutex);
+  if (const std::string& failure = Early::instance().failure; !failure.empty()) return Error(ErrorCode::invalid_argument, failure);
+  return std::nullopt;
+}
+
+}  // namespace
+
+void load_plugins() {
+  static const std::optional<Error> failure = load_all();
+  if (failure) throw Error(*failure);
+}
+
+const std::string& registering_file() { return file_of_registration; }
+
+}  // namespace plait
+
+void plait_register(const char* version, void (*add)()) {
+  using namespace plait;
+  const std::string file = file_of(reinterpret_cast<const void*>(add));
+  static const std::string own = file_of(reinterpret_cast<const void*>(&load_plugins));
+  file_of_registration = file == own ? std::string() : file;
+  if (std::strcmp(version, PLAIT_VERSION) != 0) {
+    note_failure(file, fmt::format("it is made for Plait {}, and this is Plait {}: compile it anew", version, PLAIT_VERSION));
+  } else {
+    if (loading != nullptr) loading->is_known = true;
+    try {
+      add();
+    } catch (const std::exception& error) {  // it may not leave the start of a program or the loader
+      note_failure(file, error.what());
+    }
+  }
+  file_of_registration.clear();
+}

@@ -1,0 +1,117 @@
+// Loops over a slab with Kokkos, on its default execution space. `host/` and `cuda/` have the same names.
+#pragma once
+#include <Kokkos_Core.hpp>
+#include <cstddef>
+#include <functional>
+#include <type_traits>
+#include <utility>
+
+#include "plait/kokkos.hpp"
+#include "problem.hpp"
+
+#define POISSON_LAMBDA KOKKOS_LAMBDA
+
+namespace poisson {
+
+using Exec = Kokkos::DefaultExecutionSpace;
+using Memory = Exec::memory_space;
+/// One number that something else owns.
+using NumberView = Kokkos::View<double, Memory, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+
+template <class Space>
+constexpr plait::BackendKind target_of() {
+  if constexpr (requires(const Space& exec) { exec.cuda_stream(); }) return plait::BackendKind::cuda;
+  else if constexpr (requires(const Space& exec) { exec.hip_stream(); }) return plait::BackendKind::hip;
+  else return plait::BackendKind::host;
+}
+inline constexpr plait::BackendKind target = target_of<Exec>();
+
+/// Takes Kokkos's own options out of the command line.
+using Environment = Kokkos::ScopeGuard;
+
+inline plait::CommunicatorOptions communicator_options() { return plait::kokkos::communicator_options(Exec()); }
+
+/// The queue on which everything is ordered, and loops over the points of one slab.
+class Device {
+  using Points = Kokkos::MDRangePolicy<Exec, Kokkos::Rank<3, Kokkos::Iterate::Left, Kokkos::Iterate::Left>>;
+
+ public:
+  explicit Device(const Slab& slab)
+      : row_(slab.row()), layer_(slab.layer()), points_(exec_, {1, 1, 1}, {slab.n + 1, slab.n + 1, slab.layers + 1}) {}
+
+  /// f(i) for the index i of every point.
+  template <class F>
+  void for_each_point(const F& f) {
+    const std::size_t row = row_, layer = layer_;
+    Kokkos::parallel_for(
+        "poisson::for_each_point", points_, KOKKOS_LAMBDA(int x, int y, int z) {
+          f(static_cast<std::size_t>(z) * layer + static_cast<std::size_t>(y) * row + static_cast<std::size_t>(x));
+        });
+  }
+  /// The same, and the sum of what f returns in `*result`.
+  template <class F>
+  void sum_points(double* result, const F& f) {
+    const std::size_t row = row_, layer = layer_;
+    // Into a view: so it does not wait.
+    Kokkos::parallel_reduce(
+        "poisson::sum_points", points_,
+        KOKKOS_LAMBDA(int x, int y, int z, double& sum) {
+          sum += f(static_cast<std::size_t>(z) * layer + static_cast<std::size_t>(y) * row + static_cast<std::size_t>(x));
+        },
+        NumberView(result));
+  }
+  /// f() once, on the device.
+  template <class F>
+  void once(const F& f) {
+    Kokkos::parallel_for(
+        "poisson::once", Kokkos::RangePolicy<Exec>(exec_, 0, 1), KOKKOS_LAMBDA(int) { f(); });
+  }
+  void to_host(double* host, const double* device, std::size_t count) {
+    Kokkos::deep_copy(exec_, Numbers<Kokkos::HostSpace>(host, count), Numbers<Memory, const double>(device, count));
+  }
+  void to_device(double* device, const double* host, std::size_t count) {
+    Kokkos::deep_copy(exec_, Numbers<Memory>(device, count), Numbers<Kokkos::HostSpace, const double>(host, count));
+  }
+  void synchronize() { exec_.fence(); }
+  plait::StreamRef stream() const { return plait::kokkos::stream_of(exec_); }
+  const Exec& exec() const { return exec_; }
+
+ private:
+  template <class Space, class T = double>
+  using Numbers = Kokkos::View<T*, Space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+
+  Exec exec_;
+  std::size_t row_, layer_;
+  Points points_;
+};
+
+/// Memory in a space, zeroed. A view is what lambdas take with them.
+template <class Space>
+class ArrayIn {
+ public:
+  ArrayIn(Device&, std::size_t count) : values_("poisson::Array", count) {}
+  auto view() { return values_; }
+  double* data() { return values_.data(); }
+
+ private:
+  Kokkos::View<double*, Space> values_;
+};
+using Array = ArrayIn<Memory>;
+/// Host memory from which a device copies fast, where this Kokkos has a name for it.
+#ifdef KOKKOS_HAS_SHARED_HOST_PINNED_SPACE
+using StagingArray = ArrayIn<Kokkos::SharedHostPinnedSpace>;
+#else
+using StagingArray = ArrayIn<Kokkos::HostSpace>;
+#endif
+
+/// Calls that are made again and again. Not as a graph: Kokkos may allocate or wait in a reduction.
+class Batch {
+ public:
+  Batch(Device&, bool /*capturable*/, std::function<void()> calls) : calls_(std::move(calls)) {}
+  void run() { calls_(); }
+
+ private:
+  std::function<void()> calls_;
+};
+
+}  // namespace poisson

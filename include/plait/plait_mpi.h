@@ -1,0 +1,23 @@
+/* The part of Plait's C interface that needs MPI's header: communicators from MPI's own. */
+#ifndef PLAIT_PLAIT_MPI_H
+#define PLAIT_PLAIT_MPI_H
+
+#include <mpi.h>
+
+#include "plait/plait.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** One rank per process of `mpi`, an intra-communicator, which is duplicated. Collective over it. Initialises MPI if nobody has, and then
+ *  finalises it when the process ends. `config`: NULL for the defaults. */
+plait_status plait_comm_create(MPI_Comm mpi, const plait_config* config, plait_comm* comm);
+/** The same for a communicator as Fortran has it: an integer, or `comm%MPI_VAL` of mpi_f08. */
+plait_status plait_comm_create_fortran(MPI_Fint mpi, const plait_config* config, plait_comm* comm);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

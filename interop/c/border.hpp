@@ -1,0 +1,119 @@
+// What every function of the C interface does at the border: errors become status codes, arguments are checked, structures of other
+// versions are read.
+#pragma once
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <exception>
+#include <string>
+#include <string_view>
+
+#include "interop/c/handles.hpp"
+#include "plait/communicator.hpp"
+#include "plait/plait.h"
+
+namespace plait::c {
+
+/// A communicator and the buffers that live in it.
+struct Owner {
+  Communicator comm;
+  std::vector<HandleId> buffers{};
+};
+using Communicators = HandleTable<Owner, HandleKind::communicator>;
+
+struct Allocation {
+  HandleId owner;
+  std::shared_ptr<Window> window;
+  void* pointer;
+  std::size_t bytes;
+};
+using Buffers = HandleTable<Allocation, HandleKind::buffer>;
+
+template <class Handle>
+HandleId id_of(Handle handle) {
+  return {reinterpret_cast<std::uintptr_t>(handle)};
+}
+template <class Handle>
+Handle handle_of(HandleId id) {
+  return reinterpret_cast<Handle>(static_cast<std::uintptr_t>(id.value));  // NOLINT(performance-no-int-to-ptr): a number in disguise
+}
+
+/// Notes what this thread's last error was.
+plait_status fail(plait_status status, std::string_view sentence) noexcept;
+plait_status fail(const Error& error) noexcept;
+
+/// Runs `body`, and turns what it throws into a status.
+template <class Body>
+plait_status guarded(const char* call, Body&& body) noexcept {
+  try {
+    body();
+    return PLAIT_SUCCESS;
+  } catch (const Error& error) {
+    return fail(error);
+  } catch (const std::exception& error) {
+    try {
+      return fail(PLAIT_ERROR_INTERNAL, fmt::format("{}: {}", call, error.what()));
+    } catch (...) {
+      return fail(PLAIT_ERROR_INTERNAL, error.what());
+    }
+  } catch (...) {
+    return fail(PLAIT_ERROR_INTERNAL, call);
+  }
+}
+
+/// What a message begins with.
+struct Where {
+  Where(const char* function, int at_rank = -1) : call(function), rank(at_rank) {}  // NOLINT(google-explicit-constructor)
+  const char* call;
+  int rank;  // -1: not known
+};
+
+[[noreturn]] void refuse(Where where, const std::string& why);
+
+/// For results and other pointers that must be there.
+template <class T>
+T& needed(Where where, T* pointer, const char* name) {
+  if (pointer == nullptr) refuse(where, fmt::format("{} is NULL", name));
+  return *pointer;
+}
+
+/// Throws unless a structure's size is one that this version can read.
+void check_size(Where where, const char* structure, std::size_t size, std::size_t known);
+
+/// Whether a structure of the caller's version has this member.
+template <class S, class T>
+bool has(const S& given, T S::*member) {
+  const auto end = reinterpret_cast<const std::byte*>(&(given.*member) + 1) - reinterpret_cast<const std::byte*>(&given);
+  return static_cast<std::size_t>(end) <= given.size;
+}
+template <class S, class T>
+T get(const S& given, T S::*member, T missing) {
+  return has(given, member) ? given.*member : missing;
+}
+template <class S, class T>
+void put(S& given, T S::*member, T value) {
+  if (has(given, member)) given.*member = value;
+}
+
+// What the C++ interface takes, from what C has.
+DataType data_type(Where where, plait_data_type type);
+CommunicatorOptions communicator_options(Where where, const plait_config* config);
+CallOptions call_options(Where where, const plait_call_options* options);
+Call described_call(Where where, const plait_call* description);
+ReduceOp reduce_op(Where where, plait_reduce_op op);
+StreamRef stream_ref(plait_stream_t stream);
+
+void check_place(Where where, const char* text, std::size_t capacity);
+void write_text(const std::string& from, char* text, std::size_t capacity, std::size_t* length);
+
+/// Makes a communicator and its handle.
+template <class Make>
+plait_status create(const char* call, const plait_config* config, plait_comm* comm, Make&& make) noexcept {
+  return guarded(call, [&] {
+    plait_comm& result = needed(call, comm, "comm");
+    result =
+        handle_of<plait_comm>(Communicators::instance().insert(std::make_unique<Owner>(Owner{make(communicator_options(call, config))})));
+  });
+}
+
+}  // namespace plait::c

@@ -1,0 +1,280 @@
+// plait.h: communicators, memory, streams, and what became of calls.
+#include <mpi.h>
+
+#include <algorithm>
+#include <map>
+
+#include "interop/c/border.hpp"
+#include "plait/plait_mpi.h"
+
+namespace plait::c {
+namespace {
+
+/// The streams of `plait_stream_create`. A stream is the device's own, so that it can be used elsewhere, and can't be a handle.
+struct Streams {
+  std::mutex mutex;
+  std::map<void*, Stream> all;
+
+  static Streams& instance() {
+    static auto* streams = new Streams;  // never destroyed: a device's runtime may be gone before
+    return *streams;
+  }
+};
+
+/// Runs `body(Communicator&)`.
+template <class Body>
+plait_status with(const char* call, plait_comm comm, Body&& body) noexcept {
+  return guarded(call, [&] {
+    const auto owner = Communicators::instance().pin(call, id_of(comm));
+    body(owner->comm);
+  });
+}
+
+/// Writes `ask(Communicator&)` to `*result`.
+template <class T, class Ask>
+plait_status tell(const char* call, plait_comm comm, T* result, const char* name, Ask&& ask) noexcept {
+  return with(call, comm, [&](Communicator& of) { needed({call, of.rank()}, result, name) = static_cast<T>(ask(of)); });
+}
+
+/// Writes the text `ask(Communicator&)`.
+template <class Ask>
+plait_status tell_text(const char* call, plait_comm comm, char* text, std::size_t capacity, std::size_t* length, Ask&& ask) noexcept {
+  return with(call, comm, [&](Communicator& of) {
+    check_place({call, of.rank()}, text, capacity);
+    write_text(ask(of), text, capacity, length);
+  });
+}
+
+plait_comm give(Communicator comm) {
+  return handle_of<plait_comm>(Communicators::instance().insert(std::make_unique<Owner>(Owner{std::move(comm)})));
+}
+
+/// What is asked about; the scale is one of the options.
+Call wished_call(Where where, const plait_call* description, const CallOptions& options) {
+  Call wished = described_call(where, description);
+  wished.scale = options.scale;
+  return wished;
+}
+
+}  // namespace
+}  // namespace plait::c
+
+using namespace plait;  // NOLINT(google-build-using-namespace): the functions below are global
+using namespace plait::c;
+
+// --- communicators ---------------------------------------------------------------------------------------------------------------------
+
+plait_status plait_comm_create_world(const plait_config* config, plait_comm* comm) {
+  return create("plait_comm_create_world", config, comm,
+                [](const CommunicatorOptions& options) { return Communicator::from_mpi(MPI_COMM_WORLD, options); });
+}
+
+plait_status plait_comm_create(MPI_Comm mpi, const plait_config* config, plait_comm* comm) {
+  return create("plait_comm_create", config, comm,
+                [&](const CommunicatorOptions& options) { return Communicator::from_mpi(mpi, options); });
+}
+
+plait_status plait_comm_create_fortran(MPI_Fint mpi, const plait_config* config, plait_comm* comm) {
+  constexpr const char* call = "plait_comm_create_fortran";
+  return create(call, config, comm, [&](const CommunicatorOptions& options) {
+    int initialized = 0;
+    MPI_Initialized(&initialized);
+    // Before, MPI does not know its own handles.
+    if (initialized == 0) refuse(call, "MPI is not initialised: do that, or take plait_comm_create_world");
+    return Communicator::from_mpi(MPI_Comm_f2c(mpi), options);
+  });
+}
+
+plait_status plait_comm_split(plait_comm comm, int color, int key, plait_comm* part) {
+  constexpr const char* call = "plait_comm_split";
+  return with(call, comm, [&](Communicator& of) {
+    plait_comm& result = needed(call, part, "part");
+    auto made = of.split(color, key);
+    result = made ? give(*std::move(made)) : nullptr;
+  });
+}
+
+plait_status plait_comm_duplicate(plait_comm comm, plait_comm* copy) {
+  constexpr const char* call = "plait_comm_duplicate";
+  return with(call, comm, [&](Communicator& of) {
+    plait_comm& result = needed(call, copy, "copy");
+    result = give(of.duplicate());
+  });
+}
+
+plait_status plait_comm_destroy(plait_comm comm) {
+  constexpr const char* call = "plait_comm_destroy";
+  return guarded(call, [&] {
+    const auto owner = Communicators::instance().remove(call, id_of(comm));
+    for (const HandleId buffer : owner->buffers) Buffers::instance().remove(call, buffer);
+  });
+}
+
+plait_status plait_comm_rank(plait_comm comm, int* rank) {
+  return tell("plait_comm_rank", comm, rank, "rank", [](Communicator& of) { return of.rank(); });
+}
+plait_status plait_comm_size(plait_comm comm, int* size) {
+  return tell("plait_comm_size", comm, size, "size", [](Communicator& of) { return of.size(); });
+}
+plait_status plait_comm_backend(plait_comm comm, plait_backend* backend) {
+  return tell("plait_comm_backend", comm, backend, "backend", [](Communicator& of) { return of.backend_kind(); });
+}
+plait_status plait_comm_describe(plait_comm comm, char* text, size_t capacity, size_t* length) {
+  return tell_text("plait_comm_describe", comm, text, capacity, length, [](Communicator& of) { return of.describe(); });
+}
+
+// --- memory and streams ----------------------------------------------------------------------------------------------------------------
+
+plait_status plait_size_of(plait_data_type type, size_t* bytes) {
+  constexpr const char* call = "plait_size_of";
+  return guarded(call, [&] { needed(call, bytes, "bytes") = size_of(data_type(call, type)); });
+}
+
+plait_status plait_buffer_allocate(plait_comm comm, size_t bytes, plait_buffer* buffer) {
+  constexpr const char* call = "plait_buffer_allocate";
+  return guarded(call, [&] {
+    const auto owner = Communicators::instance().pin(call, id_of(comm));
+    plait_buffer& result = needed(call, buffer, "buffer");
+    owner->buffers.reserve(owner->buffers.size() + 1);
+    auto window = owner->comm.allocate_bytes(bytes);
+    void* pointer = detail::local_pointer(*window);
+    const HandleId id =
+        Buffers::instance().insert(std::make_unique<Allocation>(Allocation{id_of(comm), std::move(window), pointer, bytes}));
+    owner->buffers.push_back(id);
+    result = handle_of<plait_buffer>(id);
+  });
+}
+
+plait_status plait_buffer_free(plait_buffer buffer) {
+  constexpr const char* call = "plait_buffer_free";
+  return guarded(call, [&] {
+    const HandleId id = id_of(buffer), comm = Buffers::instance().pin(call, id)->owner;
+    const auto owner = Communicators::instance().pin(call, comm);  // it outlives its memory
+    const auto allocation = Buffers::instance().remove(call, id);
+    std::erase_if(owner->buffers, [&](HandleId other) { return other.value == id.value; });
+  });
+}
+
+plait_status plait_buffer_pointer(plait_buffer buffer, void** pointer) {
+  constexpr const char* call = "plait_buffer_pointer";
+  return guarded(call, [&] {
+    const auto allocation = Buffers::instance().pin(call, id_of(buffer));
+    needed(call, pointer, "pointer") = allocation->pointer;
+  });
+}
+
+plait_status plait_buffer_bytes(plait_buffer buffer, size_t* bytes) {
+  constexpr const char* call = "plait_buffer_bytes";
+  return guarded(call, [&] {
+    const auto allocation = Buffers::instance().pin(call, id_of(buffer));
+    needed(call, bytes, "bytes") = allocation->bytes;
+  });
+}
+
+plait_status plait_is_symmetric(plait_comm comm, const void* pointer, size_t bytes, int* result) {
+  return tell("plait_is_symmetric", comm, result, "result", [&](Communicator& of) { return of.is_symmetric(pointer, bytes); });
+}
+
+plait_status plait_stream_create(plait_comm comm, plait_stream_t* stream) {
+  constexpr const char* call = "plait_stream_create";
+  return with(call, comm, [&](Communicator& of) {
+    plait_stream_t& result = needed(call, stream, "stream");
+    Stream made = of.create_stream();
+    void* const native = made.native();
+    Streams& streams = Streams::instance();
+    const std::scoped_lock lock(streams.mutex);
+    streams.all.emplace(native, std::move(made));
+    result = native;
+  });
+}
+
+plait_status plait_stream_destroy(plait_stream_t stream) {
+  constexpr const char* call = "plait_stream_destroy";
+  return guarded(call, [&] {
+    Streams& streams = Streams::instance();
+    std::unique_lock lock(streams.mutex);
+    const auto destroyed = streams.all.extract(stream);
+    lock.unlock();  // its end may wait for what is on it
+    if (destroyed.empty()) refuse(call, fmt::format("{} is no stream of plait_stream_create, or has been destroyed", stream));
+  });
+}
+
+plait_status plait_copy(plait_comm comm, void* to, const void* from, size_t bytes, plait_stream_t stream) {
+  constexpr const char* call = "plait_copy";
+  return with(call, comm, [&](Communicator& of) {
+    if (bytes == 0) return;
+    for (const auto& [pointer, name] : {std::pair<const void*, const char*>{to, "to"}, {from, "from"}})
+      if (pointer == nullptr) refuse({call, of.rank()}, fmt::format("{} is NULL, with {} bytes", name, bytes));
+    of.copy(to, from, bytes, stream_ref(stream));
+  });
+}
+
+// --- the end of calls, and what became of them -----------------------------------------------------------------------------------------
+
+plait_status plait_synchronize(plait_comm comm, plait_stream_t stream) {
+  return with("plait_synchronize", comm, [&](Communicator& of) { of.synchronize(stream_ref(stream)); });
+}
+
+plait_status plait_async_error(plait_comm comm, plait_status* status) {
+  return tell("plait_async_error", comm, status, "status", [](Communicator& of) {
+    const auto error = of.async_error();
+    return error ? fail(*error) : PLAIT_SUCCESS;
+  });
+}
+
+plait_status plait_abort(plait_comm comm, const char* reason) {
+  return with("plait_abort", comm, [&](Communicator& of) { of.abort(reason == nullptr ? "" : reason); });
+}
+
+plait_status plait_progress_of(plait_comm comm, plait_progress* progress) {
+  constexpr const char* call = "plait_progress_of";
+  return with(call, comm, [&](Communicator& of) {
+    plait_progress& to = needed(call, progress, "progress");
+    check_size(call, "plait_progress", to.size, sizeof(plait_progress));
+    const Progress from = of.progress();
+    put(to, &plait_progress::blocks, std::uint64_t{from.blocks.size()});
+    put(to, &plait_progress::started, from.started);
+    put(to, &plait_progress::completed, from.completed);
+  });
+}
+
+plait_status plait_statistics_of(plait_comm comm, plait_statistics* statistics) {
+  constexpr const char* call = "plait_statistics_of";
+  return with(call, comm, [&](Communicator& of) {
+    using S = plait_statistics;
+    S& to = needed(call, statistics, "statistics");
+    check_size(call, "plait_statistics", to.size, sizeof(S));
+    const Statistics from = of.statistics();
+    put(to, &S::calls, from.calls);
+    put(to, &S::launches, from.launches);
+    put(to, &S::groups, from.groups);
+    put(to, &S::batched, from.batched);
+    put(to, &S::launches_in_arguments, from.in_arguments.launches);
+    put(to, &S::items_in_arguments, from.in_arguments.items);
+    put(to, &S::launches_in_fifo, from.in_fifo.launches);
+    put(to, &S::items_in_fifo, from.in_fifo.items);
+    put(to, &S::launches_persistent, from.persistent.launches);
+    put(to, &S::items_persistent, from.persistent.items);
+    put(to, &S::fifo_bytes, std::uint64_t{from.fifo_bytes});
+    put(to, &S::fifo_bytes_in_use, std::uint64_t{from.fifo_bytes_in_use});
+    put(to, &S::fifo_waits, from.fifo_waits);
+  });
+}
+
+plait_status plait_chosen(plait_comm comm, const plait_call* call, const plait_call_options* options, char* text, size_t capacity,
+                          size_t* length) {
+  return tell_text("plait_chosen", comm, text, capacity, length, [&](Communicator& of) {
+    const Where where("plait_chosen", of.rank());
+    const CallOptions wishes = call_options(where, options);
+    return of.chosen(wished_call(where, call, wishes), wishes);
+  });
+}
+
+plait_status plait_explain(plait_comm comm, const plait_call* call, const plait_call_options* options, char* text, size_t capacity,
+                           size_t* length) {
+  return tell_text("plait_explain", comm, text, capacity, length, [&](Communicator& of) {
+    const Where where("plait_explain", of.rank());
+    const CallOptions wishes = call_options(where, options);
+    return of.explain(wished_call(where, call, wishes), wishes);
+  });
+}

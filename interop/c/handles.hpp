@@ -1,0 +1,146 @@
+// The objects behind the handles of the C interface.
+#pragma once
+#include <fmt/format.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "plait/error.hpp"
+
+namespace plait::c {
+
+enum class HandleKind : std::uint64_t { communicator = 1, buffer = 2 };
+
+constexpr std::string_view name_of(HandleKind kind) { return kind == HandleKind::communicator ? "communicator" : "buffer"; }
+
+/// The number that a caller holds as a pointer: a serial number that is never used again, the place in the table, the kind.
+struct HandleId {
+  static constexpr unsigned kind_bits = 4, place_bits = 20;
+  static constexpr std::uint64_t most_places = std::uint64_t{1} << place_bits;
+
+  static constexpr HandleId make(std::uint64_t serial, std::uint64_t place, HandleKind kind) {
+    return {(serial << place_bits | place) << kind_bits | static_cast<std::uint64_t>(kind)};
+  }
+  constexpr std::uint64_t kind() const { return value & ((1u << kind_bits) - 1); }
+  constexpr std::uint64_t place() const { return value >> kind_bits & (most_places - 1); }
+  constexpr std::uint64_t serial() const { return value >> (kind_bits + place_bits); }
+
+  std::uint64_t value = 0;  // 0: none
+};
+static_assert(sizeof(void*) == sizeof(HandleId), "handles are numbers of 64 bits in the guise of pointers");
+
+/// The next serial number, of handles of all kinds.
+inline std::atomic<std::uint64_t> next_serial = 1;
+
+/// Handles of one kind. A look-up takes no lock: it counts itself as a user of the slot, and then asks whether the slot still is that
+/// handle's. Who removes a handle asks in the reverse order, so one of the two sees the other.
+template <class T, HandleKind kind>
+class HandleTable {
+  struct Slot {
+    std::atomic<std::uint64_t> id = 0;  // 0: free, or being removed
+    std::atomic<std::uint32_t> users = 0;
+    std::unique_ptr<T> object;
+  };
+
+ public:
+  /// An object that is not removed meanwhile.
+  class Pin {
+   public:
+    explicit Pin(Slot& slot) : slot_(&slot) {}
+    ~Pin() {
+      if (slot_ != nullptr) slot_->users.fetch_sub(1);
+    }
+    Pin(Pin&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
+    Pin(const Pin&) = delete;
+    Pin& operator=(const Pin&) = delete;
+    Pin& operator=(Pin&&) = delete;
+    T& operator*() const { return *slot_->object; }
+    T* operator->() const { return slot_->object.get(); }
+
+   private:
+    Slot* slot_;
+  };
+
+  /// Never destroyed: handles may be used by exit handlers.
+  static HandleTable& instance() {
+    static auto* table = new HandleTable;
+    return *table;
+  }
+
+  HandleId insert(std::unique_ptr<T> object) {
+    const std::scoped_lock lock(mutex_);
+    if (free_.empty()) grow();
+    const std::uint64_t place = free_.back();
+    free_.pop_back();
+    Slot& slot = *at(place);
+    slot.object = std::move(object);
+    const HandleId id = HandleId::make(next_serial++, place, kind);
+    slot.id = id.value;
+    return id;
+  }
+
+  /// Throws Error(invalid_argument) that says what `call` was given instead of a live handle.
+  Pin pin(const char* call, HandleId id) {
+    if (Slot* slot = at(id.place())) {
+      ++slot->users;
+      Pin pin(*slot);
+      if (id.value != 0 && slot->id == id.value) return pin;
+    }
+    refuse(call, id);
+  }
+
+  /// The object, when its last user has gone. Throws as `pin` does.
+  std::unique_ptr<T> remove(const char* call, HandleId id) {
+    Slot* slot = at(id.place());
+    std::uint64_t expected = id.value;
+    if (id.value == 0 || slot == nullptr || !slot->id.compare_exchange_strong(expected, 0)) refuse(call, id);
+    while (slot->users != 0) std::this_thread::yield();
+    std::unique_ptr<T> object = std::move(slot->object);
+    const std::scoped_lock lock(mutex_);
+    free_.push_back(id.place());
+    return object;
+  }
+
+ private:
+  static constexpr std::uint64_t chunk = 256;  // slots that are made at once; they never move
+
+  Slot* at(std::uint64_t place) const {
+    Slot* slots = chunks_[place / chunk];
+    return slots == nullptr ? nullptr : slots + place % chunk;
+  }
+
+  void grow() {
+    if (made_ == HandleId::most_places)
+      throw Error(ErrorCode::unsupported, fmt::format("more than {} {}s live at once", HandleId::most_places, name_of(kind)));
+    free_.reserve(made_ + chunk);  // so that a removal need not
+    chunks_[made_ / chunk] = new Slot[chunk];
+    for (std::uint64_t place = made_ + chunk; place > made_; --place) free_.push_back(place - 1);
+    made_ += chunk;
+  }
+
+  [[noreturn]] static void refuse(const char* call, HandleId id) {
+    const auto error = [&](const std::string& why) { return Error(ErrorCode::invalid_argument, fmt::format("{}: {}", call, why)); };
+    if (id.value == 0) throw error(fmt::format("the {} is NULL", name_of(kind)));
+    const bool was_given = id.serial() != 0 && id.serial() < next_serial;
+    if (was_given && id.kind() == static_cast<std::uint64_t>(kind))
+      throw error(fmt::format("{} {:#x} has been destroyed", name_of(kind), id.value));
+    for (const HandleKind other : {HandleKind::communicator, HandleKind::buffer})
+      if (was_given && id.kind() == static_cast<std::uint64_t>(other))
+        throw error(fmt::format("{:#x} is a {}, not a {}", id.value, name_of(other), name_of(kind)));
+    throw error(fmt::format("{:#x} is no {}", id.value, name_of(kind)));
+  }
+
+  std::array<std::atomic<Slot*>, HandleId::most_places / chunk> chunks_{};
+  std::mutex mutex_;  // of what follows
+  std::vector<std::uint64_t> free_;
+  std::uint64_t made_ = 0;
+};
+
+}  // namespace plait::c

@@ -1,0 +1,1082 @@
+! The collectives and messages of module plait on Fortran's own arrays: of real32, real64, int32 and int64, of any rank, also
+! scalars.
+!
+! Arrays are host memory, so this is for the host target, for memory that a GPU reaches as well, and for pointers to device memory.
+! They must be contiguous, as a copy that the compiler makes would be gone before an asynchronous call is done; one that is not is
+! refused. From the call until its stream has been synchronised they must not be touched: give them the attributes target (or
+! pointer) and asynchronous.
+!
+! One procedure for each call and type says no more than the type; what they have in common is at the end.
+module plait_arrays
+  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env, only: int32, int64, real32, real64
+  use plait_base
+  implicit none
+  private
+
+  !> Where an array is and what it holds.
+  type :: elements
+    type(c_ptr) :: at
+    integer(c_size_t) :: count
+    logical :: contiguous
+    integer :: type
+  end type
+
+  interface described
+    module procedure described_real32, described_real64, described_int32, described_int64
+  end interface
+
+  !> call plait_view(buffer, x): x(:) is the whole of this rank's part, or null if it has no room for an element.
+  interface plait_view
+    module procedure view_real32, view_real64, view_int32, view_int64
+  end interface
+  interface plait_all_reduce
+    module procedure all_reduce_real32, all_reduce_real64, all_reduce_int32, all_reduce_int64
+  end interface
+  interface plait_reduce_scatter
+    module procedure reduce_scatter_real32, reduce_scatter_real64, reduce_scatter_int32, reduce_scatter_int64
+  end interface
+  interface plait_all_gather
+    module procedure all_gather_real32, all_gather_real64, all_gather_int32, all_gather_int64
+  end interface
+  interface plait_broadcast
+    module procedure broadcast_real32, broadcast_real64, broadcast_int32, broadcast_int64
+  end interface
+  interface plait_reduce
+    module procedure reduce_real32, reduce_real64, reduce_int32, reduce_int64
+  end interface
+  interface plait_all_to_all
+    module procedure all_to_all_real32, all_to_all_real64, all_to_all_int32, all_to_all_int64
+  end interface
+  interface plait_gather
+    module procedure gather_real32, gather_real64, gather_int32, gather_int64
+  end interface
+  interface plait_scatter
+    module procedure scatter_real32, scatter_real64, scatter_int32, scatter_int64
+  end interface
+
+  interface plait_send
+    module procedure send_real32, send_real64, send_int32, send_int64
+  end interface
+  interface plait_recv
+    module procedure recv_real32, recv_real64, recv_int32, recv_int64
+  end interface
+  interface plait_send_recv
+    module procedure send_recv_real32, send_recv_real64, send_recv_int32, send_recv_int64
+  end interface
+  interface plait_all_to_all_v
+    module procedure all_to_all_v_real32, all_to_all_v_real64, all_to_all_v_int32, all_to_all_v_int64
+  end interface
+
+  ! In place: the array is `send` and `recv`. (One array as two arguments, of which one is changed, is not Fortran.)
+  interface plait_all_reduce_in_place
+    module procedure all_reduce_in_place_real32, all_reduce_in_place_real64, all_reduce_in_place_int32, all_reduce_in_place_int64
+  end interface
+  interface plait_broadcast_in_place
+    module procedure broadcast_in_place_real32, broadcast_in_place_real64, broadcast_in_place_int32, broadcast_in_place_int64
+  end interface
+  interface plait_reduce_in_place
+    module procedure reduce_in_place_real32, reduce_in_place_real64, reduce_in_place_int32, reduce_in_place_int64
+  end interface
+  interface plait_all_to_all_in_place
+    module procedure all_to_all_in_place_real32, all_to_all_in_place_real64, all_to_all_in_place_int32, all_to_all_in_place_int64
+  end interface
+
+  public :: plait_view
+  public :: plait_all_reduce, plait_reduce_scatter, plait_all_gather, plait_broadcast, plait_reduce, plait_all_to_all, &
+    plait_gather, plait_scatter
+  public :: plait_send, plait_recv, plait_send_recv, plait_all_to_all_v
+  public :: plait_all_reduce_in_place, plait_broadcast_in_place, plait_reduce_in_place, plait_all_to_all_in_place
+
+contains
+
+  ! --- real32 ---------------------------------------------------------------------------------------------------------------------
+
+  type(elements) function described_real32(x) result(of)
+    real(real32), intent(in), target, asynchronous :: x(..)
+    of = elements(c_loc(x), size(x, kind=c_size_t), is_contiguous(x), PLAIT_F32)
+  end function
+
+  subroutine view_real32(buffer, x, status)
+    type(plait_buffer), intent(in) :: buffer
+    real(real32), pointer, intent(out) :: x(:)
+    integer, intent(out), optional :: status
+    type(c_ptr) :: at
+    integer(c_size_t) :: count
+    x => null()
+    call find(buffer, PLAIT_F32, at, count, status)
+    if (count > 0) call c_f_pointer(at, x, [count])
+  end subroutine
+
+  subroutine all_reduce_real32(comm, send, recv, op, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real32), intent(in), target, asynchronous :: send(..)
+    real(real32), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: op
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call all_reduce_arrays(comm, described(send), described(recv), op, stream, options, status)
+  end subroutine
+
+  subroutine reduce_scatter_real32(comm, send, recv, op, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real32), intent(in), target, asynchronous :: send(..)
+    real(real32), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: op
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call reduce_scatter_arrays(comm, described(send), described(recv), op, stream, options, status)
+  end subroutine
+
+  subroutine all_gather_real32(comm, send, recv, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real32), intent(in), target, asynchronous :: send(..)
+    real(real32), intent(inout), target, asynchronous :: recv(..)
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call all_gather_arrays(comm, described(send), described(recv), stream, options, status)
+  end subroutine
+
+  subroutine broadcast_real32(comm, send, recv, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real32), intent(in), target, asynchronous :: send(..)
+    real(real32), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call broadcast_arrays(comm, described(send), described(recv), root, stream, options, status)
+  end subroutine
+
+  subroutine reduce_real32(comm, send, recv, op, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real32), intent(in), target, asynchronous :: send(..)
+    real(real32), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: op, root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call reduce_arrays(comm, described(send), described(recv), op, root, stream, options, status)
+  end subroutine
+
+  subroutine all_to_all_real32(comm, send, recv, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real32), intent(in), target, asynchronous :: send(..)
+    real(real32), intent(inout), target, asynchronous :: recv(..)
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call all_to_all_arrays(comm, described(send), described(recv), stream, options, status)
+  end subroutine
+
+  subroutine gather_real32(comm, send, recv, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real32), intent(in), target, asynchronous :: send(..)
+    real(real32), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call gather_arrays(comm, described(send), described(recv), root, stream, options, status)
+  end subroutine
+
+  subroutine scatter_real32(comm, send, recv, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real32), intent(in), target, asynchronous :: send(..)
+    real(real32), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call scatter_arrays(comm, described(send), described(recv), root, stream, options, status)
+  end subroutine
+
+  subroutine send_real32(comm, data, to, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real32), intent(in), target, asynchronous :: data(..)
+    integer, intent(in) :: to
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call send_array(comm, described(data), to, stream, options, status)
+  end subroutine
+
+  subroutine recv_real32(comm, data, from, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real32), intent(inout), target, asynchronous :: data(..)
+    integer, intent(in) :: from
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call recv_array(comm, described(data), from, stream, options, status)
+  end subroutine
+
+  subroutine send_recv_real32(comm, send, to, recv, from, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real32), intent(in), target, asynchronous :: send(..)
+    real(real32), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: to, from
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call send_recv_arrays(comm, described(send), to, described(recv), from, stream, options, status)
+  end subroutine
+
+  subroutine all_to_all_v_real32(comm, send, send_counts, send_displacements, recv, recv_counts, recv_displacements, stream, &
+    options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real32), intent(in), target, asynchronous :: send(..)
+    real(real32), intent(inout), target, asynchronous :: recv(..)
+    integer(c_size_t), intent(in) :: send_counts(:), send_displacements(:), recv_counts(:), recv_displacements(:)
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call all_to_all_v_arrays(comm, described(send), send_counts, send_displacements, described(recv), recv_counts, &
+      recv_displacements, stream, options, status)
+  end subroutine
+
+  subroutine all_reduce_in_place_real32(comm, x, op, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real32), intent(inout), target, asynchronous :: x(..)
+    integer, intent(in) :: op
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call all_reduce_arrays(comm, described(x), described(x), op, stream, options, status)
+  end subroutine
+
+  subroutine broadcast_in_place_real32(comm, x, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real32), intent(inout), target, asynchronous :: x(..)
+    integer, intent(in) :: root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call broadcast_arrays(comm, described(x), described(x), root, stream, options, status)
+  end subroutine
+
+  subroutine reduce_in_place_real32(comm, x, op, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real32), intent(inout), target, asynchronous :: x(..)
+    integer, intent(in) :: op, root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call reduce_arrays(comm, described(x), described(x), op, root, stream, options, status)
+  end subroutine
+
+  subroutine all_to_all_in_place_real32(comm, x, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real32), intent(inout), target, asynchronous :: x(..)
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call all_to_all_arrays(comm, described(x), described(x), stream, options, status)
+  end subroutine
+
+  ! --- real64 ---------------------------------------------------------------------------------------------------------------------
+
+  type(elements) function described_real64(x) result(of)
+    real(real64), intent(in), target, asynchronous :: x(..)
+    of = elements(c_loc(x), size(x, kind=c_size_t), is_contiguous(x), PLAIT_F64)
+  end function
+
+  subroutine view_real64(buffer, x, status)
+    type(plait_buffer), intent(in) :: buffer
+    real(real64), pointer, intent(out) :: x(:)
+    integer, intent(out), optional :: status
+    type(c_ptr) :: at
+    integer(c_size_t) :: count
+    x => null()
+    call find(buffer, PLAIT_F64, at, count, status)
+    if (count > 0) call c_f_pointer(at, x, [count])
+  end subroutine
+
+  subroutine all_reduce_real64(comm, send, recv, op, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real64), intent(in), target, asynchronous :: send(..)
+    real(real64), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: op
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call all_reduce_arrays(comm, described(send), described(recv), op, stream, options, status)
+  end subroutine
+
+  subroutine reduce_scatter_real64(comm, send, recv, op, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real64), intent(in), target, asynchronous :: send(..)
+    real(real64), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: op
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call reduce_scatter_arrays(comm, described(send), described(recv), op, stream, options, status)
+  end subroutine
+
+  subroutine all_gather_real64(comm, send, recv, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real64), intent(in), target, asynchronous :: send(..)
+    real(real64), intent(inout), target, asynchronous :: recv(..)
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call all_gather_arrays(comm, described(send), described(recv), stream, options, status)
+  end subroutine
+
+  subroutine broadcast_real64(comm, send, recv, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real64), intent(in), target, asynchronous :: send(..)
+    real(real64), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call broadcast_arrays(comm, described(send), described(recv), root, stream, options, status)
+  end subroutine
+
+  subroutine reduce_real64(comm, send, recv, op, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real64), intent(in), target, asynchronous :: send(..)
+    real(real64), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: op, root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call reduce_arrays(comm, described(send), described(recv), op, root, stream, options, status)
+  end subroutine
+
+  subroutine all_to_all_real64(comm, send, recv, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real64), intent(in), target, asynchronous :: send(..)
+    real(real64), intent(inout), target, asynchronous :: recv(..)
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call all_to_all_arrays(comm, described(send), described(recv), stream, options, status)
+  end subroutine
+
+  subroutine gather_real64(comm, send, recv, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real64), intent(in), target, asynchronous :: send(..)
+    real(real64), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call gather_arrays(comm, described(send), described(recv), root, stream, options, status)
+  end subroutine
+
+  subroutine scatter_real64(comm, send, recv, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real64), intent(in), target, asynchronous :: send(..)
+    real(real64), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call scatter_arrays(comm, described(send), described(recv), root, stream, options, status)
+  end subroutine
+
+  subroutine send_real64(comm, data, to, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real64), intent(in), target, asynchronous :: data(..)
+    integer, intent(in) :: to
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call send_array(comm, described(data), to, stream, options, status)
+  end subroutine
+
+  subroutine recv_real64(comm, data, from, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real64), intent(inout), target, asynchronous :: data(..)
+    integer, intent(in) :: from
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call recv_array(comm, described(data), from, stream, options, status)
+  end subroutine
+
+  subroutine send_recv_real64(comm, send, to, recv, from, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real64), intent(in), target, asynchronous :: send(..)
+    real(real64), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: to, from
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call send_recv_arrays(comm, described(send), to, described(recv), from, stream, options, status)
+  end subroutine
+
+  subroutine all_to_all_v_real64(comm, send, send_counts, send_displacements, recv, recv_counts, recv_displacements, stream, &
+    options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real64), intent(in), target, asynchronous :: send(..)
+    real(real64), intent(inout), target, asynchronous :: recv(..)
+    integer(c_size_t), intent(in) :: send_counts(:), send_displacements(:), recv_counts(:), recv_displacements(:)
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call all_to_all_v_arrays(comm, described(send), send_counts, send_displacements, described(recv), recv_counts, &
+      recv_displacements, stream, options, status)
+  end subroutine
+
+  subroutine all_reduce_in_place_real64(comm, x, op, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real64), intent(inout), target, asynchronous :: x(..)
+    integer, intent(in) :: op
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call all_reduce_arrays(comm, described(x), described(x), op, stream, options, status)
+  end subroutine
+
+  subroutine broadcast_in_place_real64(comm, x, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real64), intent(inout), target, asynchronous :: x(..)
+    integer, intent(in) :: root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call broadcast_arrays(comm, described(x), described(x), root, stream, options, status)
+  end subroutine
+
+  subroutine reduce_in_place_real64(comm, x, op, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real64), intent(inout), target, asynchronous :: x(..)
+    integer, intent(in) :: op, root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call reduce_arrays(comm, described(x), described(x), op, root, stream, options, status)
+  end subroutine
+
+  subroutine all_to_all_in_place_real64(comm, x, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    real(real64), intent(inout), target, asynchronous :: x(..)
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call all_to_all_arrays(comm, described(x), described(x), stream, options, status)
+  end subroutine
+
+  ! --- int32 ----------------------------------------------------------------------------------------------------------------------
+
+  type(elements) function described_int32(x) result(of)
+    integer(int32), intent(in), target, asynchronous :: x(..)
+    of = elements(c_loc(x), size(x, kind=c_size_t), is_contiguous(x), PLAIT_I32)
+  end function
+
+  subroutine view_int32(buffer, x, status)
+    type(plait_buffer), intent(in) :: buffer
+    integer(int32), pointer, intent(out) :: x(:)
+    integer, intent(out), optional :: status
+    type(c_ptr) :: at
+    integer(c_size_t) :: count
+    x => null()
+    call find(buffer, PLAIT_I32, at, count, status)
+    if (count > 0) call c_f_pointer(at, x, [count])
+  end subroutine
+
+  subroutine all_reduce_int32(comm, send, recv, op, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int32), intent(in), target, asynchronous :: send(..)
+    integer(int32), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: op
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call all_reduce_arrays(comm, described(send), described(recv), op, stream, options, status)
+  end subroutine
+
+  subroutine reduce_scatter_int32(comm, send, recv, op, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int32), intent(in), target, asynchronous :: send(..)
+    integer(int32), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: op
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call reduce_scatter_arrays(comm, described(send), described(recv), op, stream, options, status)
+  end subroutine
+
+  subroutine all_gather_int32(comm, send, recv, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int32), intent(in), target, asynchronous :: send(..)
+    integer(int32), intent(inout), target, asynchronous :: recv(..)
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call all_gather_arrays(comm, described(send), described(recv), stream, options, status)
+  end subroutine
+
+  subroutine broadcast_int32(comm, send, recv, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int32), intent(in), target, asynchronous :: send(..)
+    integer(int32), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call broadcast_arrays(comm, described(send), described(recv), root, stream, options, status)
+  end subroutine
+
+  subroutine reduce_int32(comm, send, recv, op, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int32), intent(in), target, asynchronous :: send(..)
+    integer(int32), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: op, root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call reduce_arrays(comm, described(send), described(recv), op, root, stream, options, status)
+  end subroutine
+
+  subroutine all_to_all_int32(comm, send, recv, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int32), intent(in), target, asynchronous :: send(..)
+    integer(int32), intent(inout), target, asynchronous :: recv(..)
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call all_to_all_arrays(comm, described(send), described(recv), stream, options, status)
+  end subroutine
+
+  subroutine gather_int32(comm, send, recv, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int32), intent(in), target, asynchronous :: send(..)
+    integer(int32), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call gather_arrays(comm, described(send), described(recv), root, stream, options, status)
+  end subroutine
+
+  subroutine scatter_int32(comm, send, recv, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int32), intent(in), target, asynchronous :: send(..)
+    integer(int32), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call scatter_arrays(comm, described(send), described(recv), root, stream, options, status)
+  end subroutine
+
+  subroutine send_int32(comm, data, to, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int32), intent(in), target, asynchronous :: data(..)
+    integer, intent(in) :: to
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call send_array(comm, described(data), to, stream, options, status)
+  end subroutine
+
+  subroutine recv_int32(comm, data, from, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int32), intent(inout), target, asynchronous :: data(..)
+    integer, intent(in) :: from
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call recv_array(comm, described(data), from, stream, options, status)
+  end subroutine
+
+  subroutine send_recv_int32(comm, send, to, recv, from, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int32), intent(in), target, asynchronous :: send(..)
+    integer(int32), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: to, from
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call send_recv_arrays(comm, described(send), to, described(recv), from, stream, options, status)
+  end subroutine
+
+  subroutine all_to_all_v_int32(comm, send, send_counts, send_displacements, recv, recv_counts, recv_displacements, stream, &
+    options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int32), intent(in), target, asynchronous :: send(..)
+    integer(int32), intent(inout), target, asynchronous :: recv(..)
+    integer(c_size_t), intent(in) :: send_counts(:), send_displacements(:), recv_counts(:), recv_displacements(:)
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call all_to_all_v_arrays(comm, described(send), send_counts, send_displacements, described(recv), recv_counts, &
+      recv_displacements, stream, options, status)
+  end subroutine
+
+  subroutine all_reduce_in_place_int32(comm, x, op, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int32), intent(inout), target, asynchronous :: x(..)
+    integer, intent(in) :: op
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call all_reduce_arrays(comm, described(x), described(x), op, stream, options, status)
+  end subroutine
+
+  subroutine broadcast_in_place_int32(comm, x, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int32), intent(inout), target, asynchronous :: x(..)
+    integer, intent(in) :: root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call broadcast_arrays(comm, described(x), described(x), root, stream, options, status)
+  end subroutine
+
+  subroutine reduce_in_place_int32(comm, x, op, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int32), intent(inout), target, asynchronous :: x(..)
+    integer, intent(in) :: op, root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call reduce_arrays(comm, described(x), described(x), op, root, stream, options, status)
+  end subroutine
+
+  subroutine all_to_all_in_place_int32(comm, x, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int32), intent(inout), target, asynchronous :: x(..)
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call all_to_all_arrays(comm, described(x), described(x), stream, options, status)
+  end subroutine
+
+  ! --- int64 ----------------------------------------------------------------------------------------------------------------------
+
+  type(elements) function described_int64(x) result(of)
+    integer(int64), intent(in), target, asynchronous :: x(..)
+    of = elements(c_loc(x), size(x, kind=c_size_t), is_contiguous(x), PLAIT_I64)
+  end function
+
+  subroutine view_int64(buffer, x, status)
+    type(plait_buffer), intent(in) :: buffer
+    integer(int64), pointer, intent(out) :: x(:)
+    integer, intent(out), optional :: status
+    type(c_ptr) :: at
+    integer(c_size_t) :: count
+    x => null()
+    call find(buffer, PLAIT_I64, at, count, status)
+    if (count > 0) call c_f_pointer(at, x, [count])
+  end subroutine
+
+  subroutine all_reduce_int64(comm, send, recv, op, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int64), intent(in), target, asynchronous :: send(..)
+    integer(int64), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: op
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call all_reduce_arrays(comm, described(send), described(recv), op, stream, options, status)
+  end subroutine
+
+  subroutine reduce_scatter_int64(comm, send, recv, op, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int64), intent(in), target, asynchronous :: send(..)
+    integer(int64), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: op
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call reduce_scatter_arrays(comm, described(send), described(recv), op, stream, options, status)
+  end subroutine
+
+  subroutine all_gather_int64(comm, send, recv, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int64), intent(in), target, asynchronous :: send(..)
+    integer(int64), intent(inout), target, asynchronous :: recv(..)
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call all_gather_arrays(comm, described(send), described(recv), stream, options, status)
+  end subroutine
+
+  subroutine broadcast_int64(comm, send, recv, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int64), intent(in), target, asynchronous :: send(..)
+    integer(int64), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call broadcast_arrays(comm, described(send), described(recv), root, stream, options, status)
+  end subroutine
+
+  subroutine reduce_int64(comm, send, recv, op, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int64), intent(in), target, asynchronous :: send(..)
+    integer(int64), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: op, root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call reduce_arrays(comm, described(send), described(recv), op, root, stream, options, status)
+  end subroutine
+
+  subroutine all_to_all_int64(comm, send, recv, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int64), intent(in), target, asynchronous :: send(..)
+    integer(int64), intent(inout), target, asynchronous :: recv(..)
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call all_to_all_arrays(comm, described(send), described(recv), stream, options, status)
+  end subroutine
+
+  subroutine gather_int64(comm, send, recv, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int64), intent(in), target, asynchronous :: send(..)
+    integer(int64), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call gather_arrays(comm, described(send), described(recv), root, stream, options, status)
+  end subroutine
+
+  subroutine scatter_int64(comm, send, recv, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int64), intent(in), target, asynchronous :: send(..)
+    integer(int64), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call scatter_arrays(comm, described(send), described(recv), root, stream, options, status)
+  end subroutine
+
+  subroutine send_int64(comm, data, to, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int64), intent(in), target, asynchronous :: data(..)
+    integer, intent(in) :: to
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call send_array(comm, described(data), to, stream, options, status)
+  end subroutine
+
+  subroutine recv_int64(comm, data, from, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int64), intent(inout), target, asynchronous :: data(..)
+    integer, intent(in) :: from
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call recv_array(comm, described(data), from, stream, options, status)
+  end subroutine
+
+  subroutine send_recv_int64(comm, send, to, recv, from, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int64), intent(in), target, asynchronous :: send(..)
+    integer(int64), intent(inout), target, asynchronous :: recv(..)
+    integer, intent(in) :: to, from
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call send_recv_arrays(comm, described(send), to, described(recv), from, stream, options, status)
+  end subroutine
+
+  subroutine all_to_all_v_int64(comm, send, send_counts, send_displacements, recv, recv_counts, recv_displacements, stream, &
+    options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int64), intent(in), target, asynchronous :: send(..)
+    integer(int64), intent(inout), target, asynchronous :: recv(..)
+    integer(c_size_t), intent(in) :: send_counts(:), send_displacements(:), recv_counts(:), recv_displacements(:)
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call all_to_all_v_arrays(comm, described(send), send_counts, send_displacements, described(recv), recv_counts, &
+      recv_displacements, stream, options, status)
+  end subroutine
+
+  subroutine all_reduce_in_place_int64(comm, x, op, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int64), intent(inout), target, asynchronous :: x(..)
+    integer, intent(in) :: op
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call all_reduce_arrays(comm, described(x), described(x), op, stream, options, status)
+  end subroutine
+
+  subroutine broadcast_in_place_int64(comm, x, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int64), intent(inout), target, asynchronous :: x(..)
+    integer, intent(in) :: root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call broadcast_arrays(comm, described(x), described(x), root, stream, options, status)
+  end subroutine
+
+  subroutine reduce_in_place_int64(comm, x, op, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int64), intent(inout), target, asynchronous :: x(..)
+    integer, intent(in) :: op, root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call reduce_arrays(comm, described(x), described(x), op, root, stream, options, status)
+  end subroutine
+
+  subroutine all_to_all_in_place_int64(comm, x, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    integer(int64), intent(inout), target, asynchronous :: x(..)
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    call all_to_all_arrays(comm, described(x), described(x), stream, options, status)
+  end subroutine
+
+  ! --- all types ------------------------------------------------------------------------------------------------------------------
+
+  !> How many whole elements a buffer has room for; 0 after an error.
+  subroutine find(buffer, type, at, count, status)
+    type(plait_buffer), intent(in) :: buffer
+    integer(c_int), intent(in) :: type
+    type(c_ptr), intent(out) :: at
+    integer(c_size_t), intent(out) :: count
+    integer, intent(out), optional :: status
+    count = plait_buffer_bytes(buffer, status) / plait_size_of(type)
+    at = plait_buffer_pointer(buffer, status)
+  end subroutine
+
+  !> The elements of a block; -1 after an error. A buffer has one block or one for each rank; where it is the root's alone, other
+  !> ranks may pass anything.
+  integer(c_size_t) function block_of(name, comm, send, recv, sends_all, receives_all, send_root, recv_root, status) result(count)
+    character(*), intent(in) :: name
+    type(plait_comm), intent(in) :: comm
+    type(elements), intent(in) :: send, recv
+    logical, intent(in) :: sends_all, receives_all  ! a block for each rank
+    integer, intent(in), optional :: send_root, recv_root  ! whose the buffer is alone
+    integer, intent(out), optional :: status
+    integer(c_size_t) :: ranks, sent, received
+    integer :: rank, problem
+    logical :: sends, receives
+    character(200) :: sentence
+    count = -1
+    rank = plait_comm_rank(comm, problem)
+    ranks = 1
+    if (problem == PLAIT_SUCCESS) ranks = plait_comm_size(comm, problem)
+    sends = .true.
+    receives = .true.
+    if (present(send_root)) sends = rank == send_root
+    if (present(recv_root)) receives = rank == recv_root
+    sent = send%count
+    received = recv%count
+    if (sends_all) sent = sent / ranks
+    if (receives_all) received = received / ranks
+    if (problem /= PLAIT_SUCCESS) then
+      call plait_refuse(plait_last_error(), status)
+    else if (.not. ((send%contiguous .or. .not. sends) .and. (recv%contiguous .or. .not. receives))) then
+      write (sentence, '(3a, i0, 3a)') 'plait_', name, ': rank ', rank, ': ', trim(merge('recv', 'send', send%contiguous)), &
+        ' is not contiguous, and a copy of it would be gone before the call is done'
+      call plait_refuse(trim(sentence), status)
+    else if ((sends .and. receives .and. sent /= received) .or. (sends .and. sends_all .and. sent * ranks /= send%count) .or. &
+             (receives .and. receives_all .and. received * ranks /= recv%count)) then
+      write (sentence, '(3a, 4(i0, a))') 'plait_', name, ': rank ', rank, ': send has ', send%count, ' elements and recv ', &
+        recv%count, &
+        ', which do not fit each other for ', ranks, ' ranks'
+      call plait_refuse(trim(sentence), status)
+    else
+      count = merge(sent, received, sends)
+    end if
+  end function
+
+  subroutine all_reduce_arrays(comm, send, recv, op, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    type(elements), intent(in) :: send, recv
+    integer, intent(in) :: op
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    integer(c_size_t) :: count
+    count = block_of('all_reduce', comm, send, recv, .false., .false., status=status)
+    if (count >= 0) call plait_all_reduce(comm, send%at, recv%at, count, send%type, op, stream, options, status)
+  end subroutine
+
+  subroutine reduce_scatter_arrays(comm, send, recv, op, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    type(elements), intent(in) :: send, recv
+    integer, intent(in) :: op
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    integer(c_size_t) :: count
+    count = block_of('reduce_scatter', comm, send, recv, .true., .false., status=status)
+    if (count >= 0) call plait_reduce_scatter(comm, send%at, recv%at, count, send%type, op, stream, options, status)
+  end subroutine
+
+  subroutine all_gather_arrays(comm, send, recv, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    type(elements), intent(in) :: send, recv
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    integer(c_size_t) :: count
+    count = block_of('all_gather', comm, send, recv, .false., .true., status=status)
+    if (count >= 0) call plait_all_gather(comm, send%at, recv%at, count, send%type, stream, options, status)
+  end subroutine
+
+  subroutine broadcast_arrays(comm, send, recv, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    type(elements), intent(in) :: send, recv
+    integer, intent(in) :: root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    integer(c_size_t) :: count
+    count = block_of('broadcast', comm, send, recv, .false., .false., send_root=root, status=status)
+    if (count >= 0) call plait_broadcast(comm, send%at, recv%at, count, send%type, root, stream, options, status)
+  end subroutine
+
+  subroutine reduce_arrays(comm, send, recv, op, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    type(elements), intent(in) :: send, recv
+    integer, intent(in) :: op, root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    integer(c_size_t) :: count
+    count = block_of('reduce', comm, send, recv, .false., .false., recv_root=root, status=status)
+    if (count >= 0) call plait_reduce(comm, send%at, recv%at, count, send%type, op, root, stream, options, status)
+  end subroutine
+
+  subroutine all_to_all_arrays(comm, send, recv, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    type(elements), intent(in) :: send, recv
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    integer(c_size_t) :: count
+    count = block_of('all_to_all', comm, send, recv, .true., .true., status=status)
+    if (count >= 0) call plait_all_to_all(comm, send%at, recv%at, count, send%type, stream, options, status)
+  end subroutine
+
+  subroutine gather_arrays(comm, send, recv, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    type(elements), intent(in) :: send, recv
+    integer, intent(in) :: root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    integer(c_size_t) :: count
+    count = block_of('gather', comm, send, recv, .false., .true., recv_root=root, status=status)
+    if (count >= 0) call plait_gather(comm, send%at, recv%at, count, send%type, root, stream, options, status)
+  end subroutine
+
+  subroutine scatter_arrays(comm, send, recv, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    type(elements), intent(in) :: send, recv
+    integer, intent(in) :: root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    integer(c_size_t) :: count
+    count = block_of('scatter', comm, send, recv, .true., .false., send_root=root, status=status)
+    if (count >= 0) call plait_scatter(comm, send%at, recv%at, count, send%type, root, stream, options, status)
+  end subroutine
+
+  !> Whether an array of a message is contiguous; if not, it is refused.
+  logical function is_whole(name, comm, argument, array, status)
+    character(*), intent(in) :: name, argument
+    type(plait_comm), intent(in) :: comm
+    type(elements), intent(in) :: array
+    integer, intent(out), optional :: status
+    integer :: rank, problem
+    character(200) :: sentence
+    is_whole = array%contiguous
+    if (is_whole) return
+    rank = plait_comm_rank(comm, problem)
+    is_whole = problem /= PLAIT_SUCCESS  ! then the call itself refuses the communicator
+    if (is_whole) return
+    write (sentence, '(3a, i0, 3a)') 'plait_', name, ': rank ', rank, ': ', argument, &
+      ' is not contiguous, and a copy of it would be gone before the call is done'
+    call plait_refuse(trim(sentence), status)
+  end function
+
+  !> Whether all blocks lie within the array; if not, they are refused.
+  logical function holds(comm, argument, array, counts, displacements, status)
+    type(plait_comm), intent(in) :: comm
+    character(*), intent(in) :: argument
+    type(elements), intent(in) :: array
+    integer(c_size_t), intent(in) :: counts(:), displacements(:)
+    integer, intent(out), optional :: status
+    integer :: rank, problem, peer
+    character(200) :: sentence
+    holds = .true.
+    if (size(counts) /= size(displacements)) return  ! which the call itself refuses, as it does a dead communicator
+    rank = plait_comm_rank(comm, problem)
+    if (problem /= PLAIT_SUCCESS) return
+    do peer = 1, size(counts)
+      associate (count => counts(peer), at => displacements(peer))
+        holds = count == 0 .or. (count > 0 .and. at >= 0 .and. at <= array%count - count)
+        if (holds) cycle
+        write (sentence, '(a, i0, 3a, 4(i0, a))') 'plait_all_to_all_v: rank ', rank, ': ', argument, &
+          ' has ', array%count, ' elements, and the block of rank ', peer - 1, ' is ', count, ' from element ', at, ' on'
+        call plait_refuse(trim(sentence), status)
+        return
+      end associate
+    end do
+  end function
+
+  subroutine send_array(comm, data, to, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    type(elements), intent(in) :: data
+    integer, intent(in) :: to
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    if (.not. is_whole('send', comm, 'data', data, status)) return
+    call plait_send(comm, data%at, data%count, data%type, to, stream, options, status)
+  end subroutine
+
+  subroutine recv_array(comm, data, from, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    type(elements), intent(in) :: data
+    integer, intent(in) :: from
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    if (.not. is_whole('recv', comm, 'data', data, status)) return
+    call plait_recv(comm, data%at, data%count, data%type, from, stream, options, status)
+  end subroutine
+
+  subroutine send_recv_arrays(comm, send, to, recv, from, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    type(elements), intent(in) :: send, recv
+    integer, intent(in) :: to, from
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    if (.not. is_whole('send_recv', comm, 'send', send, status)) return
+    if (.not. is_whole('send_recv', comm, 'recv', recv, status)) return
+    call plait_send_recv(comm, send%at, send%count, to, recv%at, recv%count, from, send%type, stream, options, status)
+  end subroutine
+
+  subroutine all_to_all_v_arrays(comm, send, send_counts, send_displacements, recv, recv_counts, recv_displacements, stream, &
+    options, status)
+    type(plait_comm), intent(in) :: comm
+    type(elements), intent(in) :: send, recv
+    integer(c_size_t), intent(in) :: send_counts(:), send_displacements(:), recv_counts(:), recv_displacements(:)
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    if (.not. is_whole('all_to_all_v', comm, 'send', send, status)) return
+    if (.not. is_whole('all_to_all_v', comm, 'recv', recv, status)) return
+    if (.not. holds(comm, 'send', send, send_counts, send_displacements, status)) return
+    if (.not. holds(comm, 'recv', recv, recv_counts, recv_displacements, status)) return
+    call plait_all_to_all_v(comm, send%at, send_counts, send_displacements, recv%at, recv_counts, recv_displacements, send%type, &
+      stream, options, status)
+  end subroutine
+end module plait_arrays

@@ -1,0 +1,220 @@
+// Views as buffers of a collective: what is checked of them before anything is enqueued.
+#pragma once
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "plait/communicator.hpp"
+#include "plait/kokkos/value_types.hpp"
+
+namespace plait::kokkos::detail {
+
+/// A view without its type. Its label is asked for when an error needs it: a label is a string, to be allocated.
+struct ViewFacts {
+  const char* role;  // what the caller calls the argument
+  const void* view;
+  std::string (*label)(const void* view);
+  const char* memory_space;
+  void* data;
+  std::size_t size;  // elements
+  std::size_t rank;
+  std::array<std::size_t, 8> extents;
+  bool contiguous;
+  // Whether the elements of a contiguous view are ordered as by LayoutLeft, LayoutRight: both, if only one extent is larger than 1.
+  bool left, right;
+};
+
+template <class View>
+inline constexpr std::size_t rank_of = static_cast<std::size_t>(View::rank);
+
+template <class View>
+ViewFacts facts_of(const View& view, const char* role) {
+  using Layout = typename View::array_layout;
+  constexpr std::size_t rank = rank_of<View>;
+  ViewFacts buffer{.role = role,
+                   .view = &view,
+                   .label = [](const void* v) { return std::string(static_cast<const View*>(v)->label()); },
+                   .memory_space = View::memory_space::name(),
+                   .data = const_cast<typename View::non_const_value_type*>(view.data()),
+                   .size = 1,
+                   .rank = rank,
+                   .extents = {},
+                   .contiguous = false,
+                   .left = rank <= 1 || std::is_same_v<Layout, Kokkos::LayoutLeft>,
+                   .right = rank <= 1 || std::is_same_v<Layout, Kokkos::LayoutRight>};
+  // Not size(), which since Kokkos 5 is 0 for a view without memory, whatever its extents.
+  for (std::size_t i = 0; i < rank; ++i) buffer.size *= buffer.extents[i] = view.extent(i);
+  buffer.contiguous = view.span_is_contiguous() || buffer.size <= 1;
+  if constexpr (rank > 1 && std::is_same_v<Layout, Kokkos::LayoutStride>) {
+    std::array<std::size_t, rank> strides{};
+    for (std::size_t i = 0; i < rank; ++i) strides[i] = view.stride(i);
+    const auto dense = [&](bool left) {
+      std::size_t stride = 1;
+      for (std::size_t k = 0; k < rank; ++k) {
+        const std::size_t i = left ? k : rank - 1 - k;
+        if (buffer.extents[i] > 1 && strides[i] != stride) return false;
+        stride *= buffer.extents[i];
+      }
+      return true;
+    };
+    buffer.left = dense(true);
+    buffer.right = dense(false);
+  }
+  return buffer;
+}
+
+/// How many blocks the buffers of a collective hold, 1 or one for each rank, and who has them; `Communicator` says the same in words.
+struct Blocks {
+  bool many_sent = false, many_received = false;
+  bool root_sends = false, root_receives = false;  // alone
+};
+constexpr Blocks blocks_of(Collective collective) {
+  switch (collective) {
+    case Collective::reduce_scatter:
+      return {.many_sent = true};
+    case Collective::all_gather:
+      return {.many_received = true};
+    case Collective::broadcast:
+      return {.root_sends = true};
+    case Collective::reduce:
+      return {.root_receives = true};
+    case Collective::all_to_all:
+      return {.many_sent = true, .many_received = true};
+    case Collective::gather:
+      return {.many_received = true, .root_receives = true};
+    case Collective::scatter:
+      return {.many_sent = true, .root_sends = true};
+    default:
+      return {};
+  }
+}
+
+/// The checks of one call, on one rank.
+class Checks {
+ public:
+  Checks(const Communicator& comm, const Call& call, std::string_view function)
+      : function_(function), call_(call), blocks_(blocks_of(call.collective)), rank_(comm.rank()), ranks_(comm.size()) {}
+  Checks(const Communicator& comm, const Call& call) : Checks(comm, call, name_of(call.collective)) {}
+
+  bool sends() const { return !blocks_.root_sends || rank_ == call_.root; }
+  bool receives() const { return !blocks_.root_receives || rank_ == call_.root; }
+
+  /// The execution space runs on the communicator's target, so its memory is there. None: a barrier.
+  void targets(BackendKind of_exec, const char* exec, BackendKind of_comm, const ViewFacts* buffer = nullptr) const {
+    if (of_exec == of_comm) return;
+    refuse((buffer == nullptr ? "it" : named(*buffer) + ", in " + buffer->memory_space + ",") + " is called with execution space " + exec +
+           ", which is on " + std::string(name_of(of_exec)) + ", but the communicator is on " + std::string(name_of(of_comm)));
+  }
+
+  void memory(const ViewFacts& buffer) const {
+    if (!buffer.contiguous) refuse(described(buffer) + " is not contiguous; Plait does not pack, so copy it into a view that is");
+    if (buffer.data == nullptr && buffer.size != 0) refuse(described(buffer) + " has no memory");
+  }
+
+  /// The count of a call out of place: elements of a block. The buffers that this rank has were checked by `memory`.
+  std::size_t count(const ViewFacts& src, const ViewFacts& dst) const {
+    const bool both = sends() && receives();
+    if (blocks_.many_sent == blocks_.many_received) {
+      if (both) same_extents(src, dst);
+      const ViewFacts& buffer = sends() ? src : dst;
+      return blocks_.many_sent ? block_of(buffer) : buffer.size;
+    }
+    const ViewFacts& one = blocks_.many_sent ? dst : src;
+    if (both) one_for_each_rank(blocks_.many_sent ? src : dst, one);
+    return one.size;
+  }
+
+  /// Elements of a block in a view with one for each rank.
+  std::size_t block_of(const ViewFacts& many) const {
+    const auto cut = [&](bool order, std::size_t slowest) { return order && many.extents[slowest] % n() == 0; };
+    if (!cut(many.right, 0) && !cut(many.left, many.rank - 1))
+      refuse(described(many) + " can't be cut into " + std::to_string(ranks_) + " blocks along its slowest extent");
+    return many.size / n();
+  }
+
+  /// Disjoint, or in place as the collective says.
+  void places(const ViewFacts& src, const ViewFacts& dst, std::size_t count) const {
+    if (!sends() || !receives() || count == 0) return;
+    const std::size_t block = count * size_of(call_.type);
+    const auto from = reinterpret_cast<std::uintptr_t>(src.data), to = reinterpret_cast<std::uintptr_t>(dst.data);
+    if (from >= to + block * (blocks_.many_received ? n() : 1) || to >= from + block * (blocks_.many_sent ? n() : 1)) return;
+    const std::uintptr_t mine = block * static_cast<std::uintptr_t>(rank_);
+    const bool equal = blocks_.many_sent == blocks_.many_received;
+    if (equal ? from == to : blocks_.many_sent ? to == from + mine : from == to + mine) return;
+    refuse(described(src) + " and " + described(dst) + " overlap; pass disjoint views, or in place " +
+           (equal               ? "the same"
+            : blocks_.many_sent ? "block " + std::to_string(rank_) + " of src as dst"
+                                : "block " + std::to_string(rank_) + " of dst as src"));
+  }
+
+  /// Of two messages: one is read while the other is written.
+  void disjoint(const ViewFacts& src, const ViewFacts& dst) const {
+    const auto from = reinterpret_cast<std::uintptr_t>(src.data), to = reinterpret_cast<std::uintptr_t>(dst.data);
+    if (src.size == 0 || dst.size == 0) return;
+    if (from >= to + dst.size * size_of(call_.type) || to >= from + src.size * size_of(call_.type)) return;
+    refuse(described(src) + " and " + described(dst) + " overlap; pass disjoint views");
+  }
+
+  /// The block for, or from, each rank lies in the view of rank 1. Where there is nothing, it may be said to lie anywhere. That there is
+  /// one for each rank, the communicator checks.
+  void within(const ViewFacts& buffer, const Communicator::BlocksOf& blocks, const char* for_or_from) const {
+    for (std::size_t peer = 0; peer < std::min(blocks.counts.size(), blocks.displacements.size()); ++peer) {
+      const std::size_t count = blocks.counts[peer], at = blocks.displacements[peer];
+      if (count == 0 || (at <= buffer.size && count <= buffer.size - at)) continue;
+      refuse(described(buffer) + " is too short: the block " + for_or_from + " rank " + std::to_string(peer) + " begins at " +
+             std::to_string(at) + ", with a count of " + std::to_string(count));
+    }
+  }
+
+ private:
+  std::size_t n() const { return static_cast<std::size_t>(ranks_); }
+
+  void same_extents(const ViewFacts& src, const ViewFacts& dst) const {
+    if (src.extents != dst.extents) refuse(described(src) + " and " + described(dst) + " differ in their extents");
+    if (src.size > 1 && !(src.left && dst.left) && !(src.right && dst.right))
+      refuse(described(src) + " and " + described(dst) + " differ in the order of their elements");
+  }
+
+  /// `many` is `one` with its slowest extent times n, or with a further extent n that is slower than all others.
+  void one_for_each_rank(const ViewFacts& many, const ViewFacts& one) const {
+    const bool deeper = many.rank == one.rank + 1;
+    const auto fits = [&](bool order, std::size_t slowest) {
+      if (!order) return false;
+      for (std::size_t i = 0; i < many.rank; ++i) {
+        std::size_t expected = n();
+        if (!deeper) expected = one.extents[i] * (i == slowest ? n() : 1);
+        else if (i != slowest) expected = one.extents[slowest == 0 ? i - 1 : i];
+        if (many.extents[i] != expected) return false;
+      }
+      return true;
+    };
+    if (fits(many.right && one.right, 0) || fits(many.left && one.left, many.rank - 1)) return;
+    refuse(described(many) + " is not " + described(one) + " once for each of " + std::to_string(ranks_) +
+           " ranks along its slowest extent");
+  }
+
+  static std::string named(const ViewFacts& buffer) {
+    const std::string label = buffer.label(buffer.view);
+    return buffer.role + (label.empty() ? std::string(" without a label") : " \"" + label + "\"");
+  }
+  static std::string described(const ViewFacts& buffer) {
+    std::string text = named(buffer) + " (";
+    for (std::size_t i = 0; i < buffer.rank; ++i) text += (i == 0 ? "" : " x ") + std::to_string(buffer.extents[i]);
+    return text + (buffer.rank == 0 ? "scalar)" : ")");
+  }
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw Error(ErrorCode::invalid_argument, std::string(function_) + ": rank " + std::to_string(rank_) + ": " + why);
+  }
+
+  std::string_view function_;  // as the caller knows it: several functions send messages
+  Call call_;
+  Blocks blocks_;
+  int rank_, ranks_;
+};
+
+}  // namespace plait::kokkos::detail

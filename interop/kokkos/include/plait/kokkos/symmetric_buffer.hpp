@@ -1,0 +1,74 @@
+// Symmetric memory as Kokkos views.
+#pragma once
+#include <Kokkos_Core.hpp>
+#include <cstddef>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "plait/communicator.hpp"
+#include "plait/kokkos/spaces.hpp"
+
+namespace plait::kokkos {
+
+/// `size()` elements of T on every rank, in symmetric memory (docs/symmetric-memory.md), zeroed: collectives on its views need no copies.
+/// `MemorySpace` is where the views say they are: CudaSpace or HIPSpace with a communicator on a GPU, HostSpace with one on the host. Views
+/// do not own the memory and have no label; neither they nor the buffer may outlive the communicator. Can be moved, not copied.
+template <class T, class MemorySpace = typename Kokkos::DefaultExecutionSpace::memory_space>
+class SymmetricBuffer {
+  template <class Data, class Layout>
+  using ViewOf = Kokkos::View<Data, Layout, MemorySpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+
+ public:
+  using memory_space = MemorySpace;
+  using layout = typename MemorySpace::execution_space::array_layout;
+  using view_type = ViewOf<T*, layout>;
+
+  SymmetricBuffer() = default;
+  /// Collective: all ranks of `comm` make it, in the same order and with the same `count`. Throws `Error(invalid_argument)` if the memory
+  /// space does not fit the communicator's target, and what `Communicator::allocate` throws.
+  SymmetricBuffer(Communicator& comm, std::size_t count) : buffer_(checked(comm).template allocate<T>(count)) {}
+  /// Frees the memory, which waits for this rank's device; not collective.
+  ~SymmetricBuffer() = default;
+  SymmetricBuffer(SymmetricBuffer&& other) noexcept : buffer_(std::exchange(other.buffer_, {})) {}
+  SymmetricBuffer& operator=(SymmetricBuffer&& other) noexcept {
+    buffer_ = std::exchange(other.buffer_, {});
+    return *this;
+  }
+
+  T* data() const noexcept { return buffer_.data(); }
+  std::size_t size() const noexcept { return buffer_.size(); }
+  /// All of it.
+  view_type view() const { return view_type(data(), size()); }
+  /// The beginning of it, with the extents of a type like `double**` or `float*[3]`: `view<double**>(rows, columns)`. Throws
+  /// `Error(invalid_argument)` if it has fewer elements than that.
+  template <class Data, class Layout = layout, class... Extents>
+  ViewOf<Data, Layout> view(Extents... extents) const {
+    using View = ViewOf<Data, Layout>;
+    constexpr bool type = std::is_same_v<typename View::non_const_value_type, T>;
+    static_assert(type, "plait::kokkos: the view's value type is not the buffer's");
+    if constexpr (type) {
+      const View view(data(), static_cast<std::size_t>(extents)...);
+      if (view.span() > size())
+        throw Error(ErrorCode::invalid_argument,
+                    "SymmetricBuffer::view: " + std::to_string(view.span()) + " elements were asked for, of " + std::to_string(size()));
+      return view;
+    } else {
+      return {};
+    }
+  }
+
+ private:
+  static Communicator& checked(Communicator& comm) {
+    constexpr BackendKind kind = detail::backend_of<typename MemorySpace::execution_space>;
+    if (kind != comm.backend_kind())
+      throw Error(ErrorCode::invalid_argument, "SymmetricBuffer: rank " + std::to_string(comm.rank()) + ": " + MemorySpace::name() +
+                                                   " is memory on " + std::string(name_of(kind)) + ", but the communicator is on " +
+                                                   std::string(name_of(comm.backend_kind())));
+    return comm;
+  }
+
+  Buffer<T> buffer_;
+};
+
+}  // namespace plait::kokkos

@@ -1,0 +1,740 @@
+/* Every function of Plait's C interface, from C99: mpirun -n N c_test. What it does, and what it says to bad input. */
+#define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plait/plait_mpi.h"
+
+enum { count = 1003 };
+static int rank, ranks, failures;
+static plait_comm comm;
+static plait_stream_t stream;
+
+static void report(int line, const char* what) {
+  fprintf(stderr, "c_test.c:%d: rank %d: %s (last error: %s)\n", line, rank, what, plait_last_error());
+  ++failures;
+}
+#define CHECK(condition) ((condition) ? (void)0 : report(__LINE__, #condition))
+#define OK(call) CHECK((call) == PLAIT_SUCCESS)
+/* The call must be refused with this status, and its sentence contain all three words. */
+#define REFUSED(status, call, a, b, c)                                                                      \
+  do {                                                                                                      \
+    CHECK((call) == (status));                                                                              \
+    CHECK(strstr(plait_last_error(), a) && strstr(plait_last_error(), b) && strstr(plait_last_error(), c)); \
+    CHECK(strchr(plait_last_error(), '\n') == NULL);                                                        \
+  } while (0)
+#define INVALID(call, a, b, c) REFUSED(PLAIT_ERROR_INVALID_ARGUMENT, call, a, b, c)
+
+/* What `of` has at `i` of block `block`. */
+static double value(int of, int block, size_t i) { return (double)((i * 7 + (size_t)of * 13 + (size_t)block * 5) % 61); }
+static double sum(int block, size_t i) {
+  double total = 0;
+  int r;
+  for (r = 0; r < ranks; ++r) total += value(r, block, i);
+  return total;
+}
+
+static void create(void) {
+  plait_config config = PLAIT_CONFIG_INIT;
+  plait_comm other = NULL;
+  plait_backend backend;
+  int n = -1;
+  char text[200], part[8];
+  size_t length = 0;
+  config.backend = PLAIT_BACKEND_HOST;
+  config.timeout_seconds = 30;
+  OK(plait_comm_create(MPI_COMM_WORLD, &config, &comm));
+  OK(plait_comm_rank(comm, &n));
+  CHECK(n == rank);
+  OK(plait_comm_size(comm, &n));
+  CHECK(n == ranks);
+  OK(plait_comm_backend(comm, &backend));
+  CHECK(backend == PLAIT_BACKEND_HOST);
+  OK(plait_comm_describe(comm, text, sizeof text, &length));
+  CHECK(length == strlen(text) && strstr(text, "host device"));
+  OK(plait_comm_describe(comm, part, sizeof part, &length)); /* as snprintf does */
+  CHECK(strlen(part) == sizeof part - 1 && strncmp(part, text, sizeof part - 1) == 0 && length == strlen(text));
+  OK(plait_comm_describe(comm, NULL, 0, &length));
+  CHECK(length == strlen(text));
+  OK(plait_comm_describe(comm, text, sizeof text, NULL));
+  OK(plait_stream_create(comm, &stream));
+
+  OK(plait_comm_create_world(NULL, &other));
+  OK(plait_comm_destroy(other));
+  OK(plait_comm_create_fortran(MPI_Comm_c2f(MPI_COMM_SELF), &config, &other));
+  OK(plait_comm_size(other, &n));
+  CHECK(n == 1);
+  OK(plait_comm_destroy(other));
+
+  OK(plait_comm_duplicate(comm, &other));
+  OK(plait_comm_rank(other, &n));
+  CHECK(other != comm && n == rank);
+  OK(plait_barrier(other, NULL));
+  OK(plait_synchronize(other, NULL));
+  OK(plait_comm_destroy(other));
+  OK(plait_comm_split(comm, rank == 0 ? -1 : 1, -rank, &other)); /* all but rank 0, backwards */
+  CHECK((other == NULL) == (rank == 0));
+  if (other != NULL) {
+    OK(plait_comm_rank(other, &n));
+    CHECK(n == ranks - 1 - rank);
+    OK(plait_comm_destroy(other));
+  }
+}
+
+/* Each collective in f64, from ordinary memory, with a buffer of n blocks. */
+static void collectives(void) {
+  const size_t all = (size_t)ranks * count;
+  double* send = malloc(all * sizeof *send);
+  double* recv = malloc(all * sizeof *recv);
+  const int root = ranks - 1;
+  plait_call_options options = PLAIT_CALL_OPTIONS_INIT;
+  plait_call call = PLAIT_CALL_INIT;
+  size_t i;
+  int b, which;
+  for (which = 0; which < 10; ++which) {
+    for (b = 0; b < ranks; ++b)
+      for (i = 0; i < count; ++i) send[(size_t)b * count + i] = value(rank, b, i), recv[(size_t)b * count + i] = -1;
+    switch (which) {
+      case 0:
+        OK(plait_all_reduce(comm, send, recv, count, PLAIT_F64, PLAIT_SUM, stream, NULL));
+        break;
+      case 1:
+        OK(plait_reduce_scatter(comm, send, recv, count, PLAIT_F64, PLAIT_SUM, stream, NULL));
+        break;
+      case 2:
+        OK(plait_all_gather(comm, send, recv, count, PLAIT_F64, stream, NULL));
+        break;
+      case 3:
+        OK(plait_broadcast(comm, rank == root ? send : NULL, recv, count, PLAIT_F64, root, stream, NULL));
+        break;
+      case 4:
+        OK(plait_reduce(comm, send, rank == root ? recv : NULL, count, PLAIT_F64, PLAIT_SUM, root, stream, NULL));
+        break;
+      case 5:
+        OK(plait_all_to_all(comm, send, recv, count, PLAIT_F64, stream, NULL));
+        break;
+      case 6:
+        OK(plait_gather(comm, send, rank == root ? recv : NULL, count, PLAIT_F64, root, stream, NULL));
+        break;
+      case 7:
+        OK(plait_scatter(comm, rank == root ? send : NULL, recv, count, PLAIT_F64, root, stream, NULL));
+        break;
+      case 8:
+        options.algorithm = "ring";
+        options.scale = 2;
+        OK(plait_all_reduce(comm, send, recv, count, PLAIT_F64, PLAIT_PREMUL_SUM, stream, &options));
+        break;
+      default:
+        call.collective = PLAIT_BROADCAST;
+        call.type = PLAIT_F64;
+        call.count = count;
+        call.root = root;
+        OK(plait_enqueue(comm, &call, send, recv, stream, NULL));
+    }
+    OK(plait_synchronize(comm, stream));
+    for (b = 0; b < ranks; ++b)
+      for (i = 0; i < count; ++i) {
+        double expected = -1; /* not touched */
+        if (b == 0 && which == 0) expected = sum(0, i);
+        if (b == 0 && which == 1) expected = sum(rank, i);
+        if (which == 2) expected = value(b, 0, i);
+        if (b == 0 && (which == 3 || which == 9)) expected = value(root, 0, i);
+        if (b == 0 && which == 4 && rank == root) expected = sum(0, i);
+        if (which == 5) expected = value(b, rank, i);
+        if (which == 6 && rank == root) expected = value(b, 0, i);
+        if (b == 0 && which == 7) expected = value(root, rank, i);
+        if (b == 0 && which == 8) expected = 2 * sum(0, i);
+        if (recv[(size_t)b * count + i] != expected) {
+          fprintf(stderr, "collective %d, block %d, element %lu: %g, not %g\n", which, b, (unsigned long)i, recv[(size_t)b * count + i],
+                  expected);
+          report(__LINE__, "a wrong element");
+          b = ranks;
+          break;
+        }
+      }
+  }
+  OK(plait_copy(comm, recv, send, count * sizeof *send, stream));
+  OK(plait_synchronize(comm, stream));
+  CHECK(memcmp(recv, send, count * sizeof *send) == 0);
+  OK(plait_copy(comm, NULL, NULL, 0, stream));
+  free(send);
+  free(recv);
+}
+
+/* What rank `from` sends to rank `to` in all_to_all_v: nothing, for some. */
+static size_t uneven(int from, int to) { return (size_t)((from + 2 * to + 1) % 3) * 101; }
+
+/* Rings, two ranks in turn, a rank with itself, and blocks of all lengths. */
+static void messages(void) {
+  enum { gap = 3 };
+  const int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
+  const size_t room = (size_t)ranks * (2 * 101 + gap);
+  double* send = malloc((room + count) * sizeof *send);
+  double* recv = malloc((room + count) * sizeof *recv);
+  size_t* layout = malloc(4 * (size_t)ranks * sizeof *layout);
+  size_t *send_counts = layout, *send_at = layout + ranks, *recv_counts = layout + 2 * ranks, *recv_at = layout + 3 * ranks;
+  plait_call call = PLAIT_CALL_INIT;
+  plait_call_options options = PLAIT_CALL_OPTIONS_INIT;
+  size_t i, end;
+  int b;
+
+  for (i = 0; i < count; ++i) send[i] = value(rank, 0, i), recv[i] = -1;
+  OK(plait_send_recv(comm, send, count, next, recv, count, before, PLAIT_F64, stream, NULL));
+  OK(plait_synchronize(comm, stream));
+  for (i = 0; i < count && recv[i] == value(before, 0, i); ++i) continue;
+  CHECK(i == count);
+  options.algorithm = "pairwise_push";
+  OK(plait_send_recv(comm, send, count, before, recv, count, next, PLAIT_F64, stream, &options)); /* the other way round */
+  OK(plait_synchronize(comm, stream));
+  for (i = 0; i < count && recv[i] == value(next, 0, i); ++i) continue;
+  CHECK(i == count);
+  call.collective = PLAIT_SEND_RECV;
+  call.type = PLAIT_F64;
+  call.count = count - 1;
+  recv[count - 1] = -1;
+  OK(plait_enqueue(comm, &call, send, recv, stream, NULL));
+  OK(plait_synchronize(comm, stream));
+  for (i = 0; i < count - 1 && recv[i] == value(before, 0, i); ++i) continue;
+  CHECK(i == count - 1 && recv[i] == -1);
+
+  for (b = 0; b < 3 && ranks > 1; ++b) { /* there, one more, and back */
+    recv[0] = -1;
+    if (rank == 0) {
+      send[0] = 10 * b;
+      OK(plait_send(comm, send, 1, PLAIT_F64, 1, stream, NULL));
+      OK(plait_recv(comm, recv, 1, PLAIT_F64, 1, stream, NULL));
+      OK(plait_synchronize(comm, stream));
+      CHECK(recv[0] == 10 * b + 1);
+    }
+    if (rank == 1) {
+      OK(plait_recv(comm, recv, 1, PLAIT_F64, 0, stream, NULL));
+      OK(plait_synchronize(comm, stream));
+      send[0] = recv[0] + 1;
+      OK(plait_send(comm, send, 1, PLAIT_F64, 0, stream, NULL));
+      OK(plait_synchronize(comm, stream));
+    }
+  }
+
+  send[0] = 5 + rank;
+  recv[0] = -1;
+  OK(plait_group_start());
+  OK(plait_send(comm, send, 1, PLAIT_F64, rank, stream, NULL));
+  OK(plait_recv(comm, recv, 1, PLAIT_F64, rank, stream, NULL));
+  OK(plait_send(comm, NULL, 0, PLAIT_F64, next, stream, NULL)); /* is not sent */
+  OK(plait_group_end());
+  OK(plait_synchronize(comm, stream));
+  CHECK(recv[0] == 5 + rank);
+
+  for (i = 0; i < room; ++i) send[i] = -2, recv[i] = -1;
+  for (b = 0, end = 0; b < ranks; ++b) { /* blocks in the order of ranks */
+    send_counts[b] = uneven(rank, b);
+    send_at[b] = end;
+    for (i = 0; i < send_counts[b]; ++i) send[end + i] = value(rank, b, i);
+    end += send_counts[b] + gap;
+  }
+  for (b = ranks - 1, end = 0; b >= 0; --b) { /* and against it */
+    recv_counts[b] = uneven(b, rank);
+    recv_at[b] = end;
+    end += recv_counts[b] + gap;
+  }
+  OK(plait_all_to_all_v(comm, send, send_counts, send_at, recv, recv_counts, recv_at, PLAIT_F64, stream, NULL));
+  memset(layout, 0xff, 4 * (size_t)ranks * sizeof *layout); /* has been read */
+  OK(plait_synchronize(comm, stream));
+  for (b = ranks - 1, end = 0; b >= 0; --b) {
+    const size_t length = uneven(b, rank);
+    for (i = 0; i < length && recv[end + i] == value(rank == b ? rank : b, rank, i); ++i) continue;
+    CHECK(i == length);
+    for (; i < length + gap && recv[end + i] == -1; ++i) continue;
+    CHECK(i == length + gap); /* nothing between the blocks */
+    end += length + gap;
+  }
+  free(layout);
+  free(send);
+  free(recv);
+}
+
+static void refused_messages(void) {
+  const int peers[] = {-1, ranks, 0x7fffffff};
+  const size_t beyond = (size_t)-1 / 8;
+  double send[4] = {1, 2, 3, 4}, recv[4] = {0, 0, 0, 0};
+  size_t* counts = calloc((size_t)ranks, sizeof *counts);
+  size_t* zeros = calloc((size_t)ranks, sizeof *zeros);
+  plait_statistics before = PLAIT_STATISTICS_INIT, after = PLAIT_STATISTICS_INIT;
+  char number[40];
+  unsigned i;
+  int null;
+  OK(plait_statistics_of(comm, &before));
+  for (i = 0; i < sizeof peers / sizeof *peers; ++i) {
+    sprintf(number, "peer %d is none of the ranks", peers[i]);
+    INVALID(plait_send(comm, send, 1, PLAIT_F64, peers[i], stream, NULL), "send: rank", number, "");
+    INVALID(plait_recv(comm, recv, 1, PLAIT_F64, peers[i], stream, NULL), "recv: rank", number, "");
+    INVALID(plait_send_recv(comm, send, 1, peers[i], recv, 1, rank, PLAIT_F64, stream, NULL), "send_recv: rank", number, "");
+    INVALID(plait_send_recv(comm, send, 1, rank, recv, 1, peers[i], PLAIT_F64, stream, NULL), "send_recv: rank", number, "");
+  }
+  INVALID(plait_send(comm, NULL, 2, PLAIT_F64, rank, stream, NULL), "send: rank", "send is null", "2");
+  INVALID(plait_recv(comm, NULL, 2, PLAIT_F64, rank, stream, NULL), "recv: rank", "recv is null", "2");
+  INVALID(plait_send(comm, send, (size_t)-1, PLAIT_F64, rank, stream, NULL), "send: rank", "overflows", "");
+
+  /* With itself: alone, of another length or type, and in the memory that it sends. */
+  INVALID(plait_send(comm, send, 1, PLAIT_F64, rank, stream, NULL), "send: rank", "sends to itself", "one group");
+  INVALID(plait_send_recv(comm, send, 2, rank, recv, 3, rank, PLAIT_F64, stream, NULL), "send_recv: rank", "2 f64", "3 f64");
+  INVALID(plait_send_recv(comm, send, 2, rank, send + 1, 2, rank, PLAIT_F64, stream, NULL), "send_recv: rank", "same memory", "");
+  OK(plait_group_start());
+  OK(plait_send(comm, send, 2, PLAIT_F64, rank, stream, NULL));
+  OK(plait_recv(comm, recv, 2, PLAIT_I64, rank, stream, NULL));
+  INVALID(plait_group_end(), "sends to itself", "2 f64", "2 i64");
+  OK(plait_group_start());
+  OK(plait_send_recv(comm, send, 2, rank, recv, 2, rank, PLAIT_F64, stream, NULL));
+  OK(plait_send(comm, send, 2, PLAIT_F64, ranks, stream, NULL));
+  INVALID(plait_group_end(), "send: rank", "peer", "nothing of the group was enqueued");
+
+  for (null = 0; null < 4; ++null) {
+    static const char* const names[] = {"send_counts", "send_displacements", "recv_counts", "recv_displacements"};
+    sprintf(number, "%s is NULL", names[null]);
+    INVALID(plait_all_to_all_v(comm, send, null == 0 ? NULL : zeros, null == 1 ? NULL : zeros, recv, null == 2 ? NULL : zeros,
+                               null == 3 ? NULL : zeros, PLAIT_F64, stream, NULL),
+            "plait_all_to_all_v: rank", number, "");
+  }
+  OK(plait_group_start());
+  INVALID(plait_all_to_all_v(comm, send, NULL, zeros, recv, zeros, zeros, PLAIT_F64, stream, NULL), "send_counts is NULL", "", "");
+  INVALID(plait_group_end(), "call 1", "send_counts is NULL", "nothing of the group was enqueued");
+  counts[rank] = 2;
+  INVALID(plait_all_to_all_v(comm, send, counts, zeros, recv, zeros, zeros, PLAIT_F64, stream, NULL), "all_to_all_v: rank",
+          "sends to itself", "receives 0");
+  INVALID(plait_all_to_all_v(comm, NULL, counts, zeros, recv, counts, zeros, PLAIT_F64, stream, NULL), "all_to_all_v: rank", "send is null",
+          "");
+  zeros[rank] = beyond;
+  INVALID(plait_all_to_all_v(comm, send, counts, zeros, recv, counts, counts, PLAIT_F64, stream, NULL), "all_to_all_v: rank",
+          "displacement", "overflows");
+  OK(plait_synchronize(comm, stream));
+  OK(plait_statistics_of(comm, &after));
+  CHECK(recv[0] == 0 && recv[1] == 0 && send[1] == 2 && after.calls == before.calls && after.launches == before.launches);
+  free(counts);
+  free(zeros);
+}
+
+static void symmetric_memory_and_groups(void) {
+  plait_buffer buffer = NULL;
+  void* pointer = NULL;
+  size_t bytes = 0, i;
+  int symmetric = -1, call;
+  float* x;
+  plait_statistics before = PLAIT_STATISTICS_INIT, after = PLAIT_STATISTICS_INIT;
+  OK(plait_buffer_allocate(comm, 4 * count * sizeof *x, &buffer));
+  OK(plait_buffer_pointer(buffer, &pointer));
+  OK(plait_buffer_bytes(buffer, &bytes));
+  CHECK(bytes == 4 * count * sizeof *x);
+  OK(plait_is_symmetric(comm, pointer, bytes, &symmetric));
+  CHECK(symmetric == 1);
+  OK(plait_is_symmetric(comm, &symmetric, 1, &symmetric));
+  CHECK(symmetric == 0);
+  x = pointer;
+  CHECK(x[0] == 0 && x[4 * count - 1] == 0);
+  for (i = 0; i < 4 * count; ++i) x[i] = (float)value(rank, 0, i);
+  OK(plait_statistics_of(comm, &before));
+  OK(plait_group_start());
+  for (call = 0; call < 4; ++call)
+    OK(plait_all_reduce(comm, x + call * count, x + call * count, count, PLAIT_F32, PLAIT_SUM, stream, NULL));
+  OK(plait_group_end());
+  OK(plait_synchronize(comm, stream));
+  for (i = 0; i < 4 * count; ++i)
+    if (x[i] != (float)sum(0, i)) break;
+  CHECK(i == 4 * count);
+  OK(plait_statistics_of(comm, &after));
+  CHECK(after.calls == before.calls + 4 && after.groups == before.groups + 1 && after.fifo_bytes != 0);
+  OK(plait_buffer_free(buffer));
+  INVALID(plait_buffer_free(buffer), "plait_buffer_free", "buffer", "has been destroyed");
+  INVALID(plait_buffer_pointer(buffer, &pointer), "plait_buffer_pointer", "buffer", "has been destroyed");
+  INVALID(plait_buffer_bytes(buffer, &bytes), "plait_buffer_bytes", "buffer", "has been destroyed");
+}
+
+static void questions(void) {
+  plait_call call = PLAIT_CALL_INIT;
+  plait_call_options options = PLAIT_CALL_OPTIONS_INIT;
+  plait_progress progress = PLAIT_PROGRESS_INIT;
+  plait_status status = PLAIT_ERROR_INTERNAL;
+  char text[4000];
+  size_t length = 0, bytes = 0;
+  call.count = 100;
+  options.algorithm = "ring";
+  OK(plait_chosen(comm, &call, &options, text, sizeof text, &length));
+  CHECK(strcmp(text, "ring") == 0 && length == 4);
+  OK(plait_chosen(comm, &call, NULL, text, sizeof text, &length));
+  CHECK(length != 0 && strcmp(text, "ring") != 0);
+  OK(plait_explain(comm, &call, NULL, text, sizeof text, &length));
+  CHECK(strstr(text, "all_reduce") && length > 20);
+  call.collective = PLAIT_SEND_RECV;
+  OK(plait_chosen(comm, &call, NULL, text, sizeof text, &length));
+  CHECK(strncmp(text, "pairwise", 8) == 0);
+  call.collective = PLAIT_BARRIER;
+  OK(plait_explain(comm, &call, NULL, text, sizeof text, &length));
+  CHECK(strncmp(text, "barrier", 7) == 0);
+  OK(plait_progress_of(comm, &progress));
+  CHECK(progress.blocks > 0 && progress.started == progress.completed && progress.started >= progress.blocks);
+  OK(plait_async_error(comm, &status));
+  CHECK(status == PLAIT_SUCCESS);
+  OK(plait_size_of(PLAIT_BF16, &bytes));
+  CHECK(bytes == 2);
+  CHECK(plait_version() == PLAIT_VERSION_NUMBER);
+  CHECK(strcmp(plait_status_name(PLAIT_SUCCESS), "success") == 0);
+  CHECK(strcmp(plait_status_name(PLAIT_ERROR_INVALID_ARGUMENT), "invalid_argument") == 0);
+  CHECK(strcmp(plait_status_name(PLAIT_ERROR_BOOTSTRAP), "bootstrap") == 0);
+  CHECK(strcmp(plait_status_name(PLAIT_ERROR_INTERNAL), "internal") == 0);
+  CHECK(strcmp(plait_status_name((plait_status)100), "invalid") == 0);
+}
+
+/* Every function that takes a communicator, with good arguments otherwise. */
+enum { calls_with_communicator = 32 };
+static plait_status call_with(plait_comm on, int which) {
+  static float x[64];
+  static char text[64];
+  static const size_t none[64];
+  int n;
+  size_t length;
+  plait_comm made;
+  plait_backend backend;
+  plait_buffer buffer;
+  plait_stream_t native;
+  plait_status status;
+  plait_call call = PLAIT_CALL_INIT;
+  plait_progress progress = PLAIT_PROGRESS_INIT;
+  plait_statistics statistics = PLAIT_STATISTICS_INIT;
+  switch (which) {
+    case 0:
+      return plait_comm_split(on, 0, 0, &made);
+    case 1:
+      return plait_comm_duplicate(on, &made);
+    case 2:
+      return plait_comm_destroy(on);
+    case 3:
+      return plait_comm_rank(on, &n);
+    case 4:
+      return plait_comm_size(on, &n);
+    case 5:
+      return plait_comm_backend(on, &backend);
+    case 6:
+      return plait_comm_describe(on, text, sizeof text, &length);
+    case 7:
+      return plait_buffer_allocate(on, 64, &buffer);
+    case 8:
+      return plait_is_symmetric(on, x, 4, &n);
+    case 9:
+      return plait_stream_create(on, &native);
+    case 10:
+      return plait_copy(on, x, x + 8, 4, NULL);
+    case 11:
+      return plait_all_reduce(on, x, x, 1, PLAIT_F32, PLAIT_SUM, NULL, NULL);
+    case 12:
+      return plait_reduce_scatter(on, x, x + 32, 1, PLAIT_F32, PLAIT_SUM, NULL, NULL);
+    case 13:
+      return plait_all_gather(on, x, x + 32, 1, PLAIT_F32, NULL, NULL);
+    case 14:
+      return plait_broadcast(on, x, x, 1, PLAIT_F32, 0, NULL, NULL);
+    case 15:
+      return plait_reduce(on, x, x, 1, PLAIT_F32, PLAIT_SUM, 0, NULL, NULL);
+    case 16:
+      return plait_all_to_all(on, x, x, 1, PLAIT_F32, NULL, NULL);
+    case 17:
+      return plait_gather(on, x, x + 32, 1, PLAIT_F32, 0, NULL, NULL);
+    case 18:
+      return plait_scatter(on, x, x + 32, 1, PLAIT_F32, 0, NULL, NULL);
+    case 19:
+      return plait_barrier(on, NULL);
+    case 20:
+      return plait_enqueue(on, &call, x, x, NULL, NULL);
+    case 21:
+      return plait_synchronize(on, NULL);
+    case 22:
+      return plait_async_error(on, &status);
+    case 23:
+      return plait_abort(on, "test");
+    case 24:
+      return plait_progress_of(on, &progress);
+    case 25:
+      return plait_statistics_of(on, &statistics);
+    case 26:
+      return plait_chosen(on, &call, NULL, text, sizeof text, &length);
+    case 27:
+      return plait_explain(on, &call, NULL, text, sizeof text, &length);
+    case 28:
+      return plait_send(on, x, 1, PLAIT_F32, 0, NULL, NULL);
+    case 29:
+      return plait_recv(on, x, 1, PLAIT_F32, 0, NULL, NULL);
+    case 30:
+      return plait_send_recv(on, x, 1, 0, x + 32, 1, 0, PLAIT_F32, NULL, NULL);
+    default:
+      return plait_all_to_all_v(on, x, none, none, x + 32, none, none, PLAIT_F32, NULL, NULL);
+  }
+}
+
+static void bad_handles(void) {
+  static const char* const names[] = {
+      "comm_split",   "comm_duplicate", "comm_destroy", "comm_rank",  "comm_size",      "comm_backend", "comm_describe", "buffer_allocate",
+      "is_symmetric", "stream_create",  "copy",         "all_reduce", "reduce_scatter", "all_gather",   "broadcast",     "reduce",
+      "all_to_all",   "gather",         "scatter",      "barrier",    "enqueue",        "synchronize",  "async_error",   "abort",
+      "progress_of",  "statistics_of",  "chosen",       "explain",    "send",           "recv",         "send_recv",     "all_to_all_v"};
+  plait_comm dead = NULL;
+  plait_buffer of_dead = NULL, live = NULL;
+  void* pointer;
+  int which;
+  OK(plait_comm_duplicate(comm, &dead));
+  OK(plait_buffer_allocate(dead, 100, &of_dead));
+  OK(plait_buffer_allocate(comm, 100, &live));
+  OK(plait_comm_destroy(dead)); /* takes its buffer along */
+  INVALID(plait_buffer_pointer(of_dead, &pointer), "plait_buffer_pointer", "buffer", "has been destroyed");
+  INVALID(plait_buffer_free(of_dead), "plait_buffer_free", "buffer", "has been destroyed");
+  for (which = 0; which < calls_with_communicator; ++which) {
+    char name[64];
+    sprintf(name, "plait_%s: ", names[which]);
+    INVALID(call_with(dead, which), name, "communicator", "has been destroyed");
+    INVALID(call_with(NULL, which), name, "communicator", "is NULL");
+    INVALID(call_with((plait_comm)(void*)live, which), name, "is a buffer, not a communicator", "");
+    INVALID(call_with((plait_comm)(void*)&which, which), name, "0x", "communicator");
+  }
+  INVALID(plait_buffer_pointer(NULL, &pointer), "plait_buffer_pointer", "buffer is NULL", "");
+  INVALID(plait_buffer_pointer((plait_buffer)(void*)comm, &pointer), "is a communicator, not a buffer", "", "");
+  INVALID(plait_buffer_free(NULL), "plait_buffer_free", "buffer is NULL", "");
+  OK(plait_buffer_free(live));
+  INVALID(plait_stream_destroy(NULL), "plait_stream_destroy", "no stream", "");
+  INVALID(plait_stream_destroy(&which), "plait_stream_destroy", "no stream", "");
+}
+
+static void null_pointers(void) {
+  plait_buffer buffer = NULL;
+  char text[8];
+  float x[8] = {0};
+  OK(plait_buffer_allocate(comm, 8, &buffer));
+  INVALID(plait_comm_create(MPI_COMM_WORLD, NULL, NULL), "plait_comm_create: ", "comm is NULL", "");
+  INVALID(plait_comm_create(MPI_COMM_NULL, NULL, &comm), "MPI_COMM_NULL", "", "");
+  INVALID(plait_comm_create_world(NULL, NULL), "plait_comm_create_world", "comm is NULL", "");
+  INVALID(plait_comm_create_fortran(0, NULL, NULL), "plait_comm_create_fortran", "comm is NULL", "");
+  INVALID(plait_comm_split(comm, 0, 0, NULL), "plait_comm_split", "part is NULL", "");
+  INVALID(plait_comm_duplicate(comm, NULL), "plait_comm_duplicate", "copy is NULL", "");
+  INVALID(plait_comm_rank(comm, NULL), "plait_comm_rank: rank ", "rank is NULL", "");
+  INVALID(plait_comm_size(comm, NULL), "plait_comm_size", "size is NULL", "");
+  INVALID(plait_comm_backend(comm, NULL), "plait_comm_backend", "backend is NULL", "");
+  INVALID(plait_comm_describe(comm, NULL, 7, NULL), "plait_comm_describe", "text is NULL", "7");
+  INVALID(plait_buffer_allocate(comm, 8, NULL), "plait_buffer_allocate", "buffer is NULL", "");
+  INVALID(plait_buffer_pointer(buffer, NULL), "plait_buffer_pointer", "pointer is NULL", "");
+  INVALID(plait_buffer_bytes(buffer, NULL), "plait_buffer_bytes", "bytes is NULL", "");
+  INVALID(plait_is_symmetric(comm, x, 4, NULL), "plait_is_symmetric", "result is NULL", "");
+  INVALID(plait_stream_create(comm, NULL), "plait_stream_create", "stream is NULL", "");
+  INVALID(plait_copy(comm, NULL, x, 4, stream), "plait_copy: rank", "to is NULL", "4 bytes");
+  INVALID(plait_copy(comm, x, NULL, 4, stream), "plait_copy: rank", "from is NULL", "4 bytes");
+  INVALID(plait_all_reduce(comm, NULL, x, 2, PLAIT_F32, PLAIT_SUM, stream, NULL), "all_reduce: rank", "send is null", "2");
+  INVALID(plait_enqueue(comm, NULL, x, x, stream, NULL), "plait_enqueue: rank", "call is NULL", "");
+  INVALID(plait_async_error(comm, NULL), "plait_async_error", "status is NULL", "");
+  INVALID(plait_progress_of(comm, NULL), "plait_progress_of", "progress is NULL", "");
+  INVALID(plait_statistics_of(comm, NULL), "plait_statistics_of", "statistics is NULL", "");
+  INVALID(plait_chosen(comm, NULL, NULL, text, sizeof text, NULL), "plait_chosen: rank", "call is NULL", "");
+  INVALID(plait_explain(comm, NULL, NULL, text, sizeof text, NULL), "plait_explain: rank", "call is NULL", "");
+  INVALID(plait_size_of(PLAIT_F32, NULL), "plait_size_of", "bytes is NULL", "");
+  OK(plait_buffer_free(buffer));
+}
+
+static void bad_numbers(void) {
+  static const int wrong[] = {-1, 12, 255, 256, 300, 0x7fffffff}; /* 256 would be the first type, cut to a byte */
+  float x[8] = {0};
+  size_t bytes = 77;
+  const size_t zero = 0; /* the type is refused before counts are read */
+  unsigned i;
+  char number[20], text[8];
+  plait_call call = PLAIT_CALL_INIT;
+  plait_config config = PLAIT_CONFIG_INIT;
+  plait_comm made = NULL;
+  for (i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+    const plait_data_type type = (plait_data_type)wrong[i];
+    const plait_reduce_op op = (plait_reduce_op)wrong[i];
+    sprintf(number, "%d is no ", wrong[i]);
+    INVALID(plait_size_of(type, &bytes), "plait_size_of", number, "data type");
+    INVALID(plait_all_reduce(comm, x, x, 1, type, PLAIT_SUM, stream, NULL), "plait_all_reduce: rank", number, "data type");
+    INVALID(plait_all_reduce(comm, x, x, 1, PLAIT_F32, op, stream, NULL), "plait_all_reduce: rank", number, "operation");
+    INVALID(plait_reduce_scatter(comm, x, x, 1, PLAIT_F32, op, stream, NULL), "plait_reduce_scatter: rank", number, "operation");
+    INVALID(plait_broadcast(comm, x, x, 1, type, 0, stream, NULL), "plait_broadcast: rank", number, "data type");
+    INVALID(plait_send(comm, x, 1, type, 0, stream, NULL), "plait_send: rank", number, "data type");
+    INVALID(plait_recv(comm, x, 1, type, 0, stream, NULL), "plait_recv: rank", number, "data type");
+    INVALID(plait_send_recv(comm, x, 1, 0, x + 4, 1, 0, type, stream, NULL), "plait_send_recv: rank", number, "data type");
+    INVALID(plait_all_to_all_v(comm, x, &zero, &zero, x, &zero, &zero, type, stream, NULL), "plait_all_to_all_v: rank", number,
+            "data type");
+    call.collective = (plait_collective)wrong[i];
+    INVALID(plait_enqueue(comm, &call, x, x, stream, NULL), "plait_enqueue: rank", number, "collective");
+    INVALID(plait_chosen(comm, &call, NULL, text, sizeof text, NULL), "plait_chosen: rank", number, "collective");
+  }
+  CHECK(bytes == 77);
+  config.backend = (plait_backend)3;
+  INVALID(plait_comm_create_world(&config, &made), "plait_comm_create_world", "3 is no backend", "");
+  config.backend = PLAIT_BACKEND_HOST;
+  config.device = -2;
+  INVALID(plait_comm_create_world(&config, &made), "plait_comm_create_world", "-2 is no device", "");
+  config.device = -1;
+  config.timeout_seconds = -5;
+  INVALID(plait_comm_create_world(&config, &made), "plait_comm_create_world", "timeout_seconds is -5", "");
+  CHECK(made == NULL);
+  INVALID(plait_broadcast(comm, x, x, 1, PLAIT_F32, ranks, stream, NULL), "broadcast: rank", "root", "");
+  REFUSED(PLAIT_ERROR_UNSUPPORTED, plait_all_reduce(comm, x, x, 1, PLAIT_I32, PLAIT_PREMUL_SUM, stream, NULL), "premul_sum", "i32", "rank");
+}
+
+static void structure_sizes(void) {
+  /* Longer than any structure, so that a wrong size is the only thing wrong. */
+  union {
+    size_t size;
+    plait_config config;
+    plait_call_options options;
+    plait_call call;
+    plait_statistics statistics;
+    plait_progress progress;
+    unsigned char bytes[512];
+  } any;
+  plait_comm made = NULL;
+  float x[2] = {1, 1};
+  char text[100], number[100];
+  int which;
+  static const size_t known[] = {sizeof(plait_config), sizeof(plait_call_options), sizeof(plait_call), sizeof(plait_progress),
+                                 sizeof(plait_statistics)};
+  static const char* const names[] = {"plait_config", "plait_call_options", "plait_call", "plait_progress", "plait_statistics"};
+  for (which = 0; which < 5; ++which) {
+    int step;
+    for (step = 0; step < 4; ++step) {
+      const size_t wrong[] = {0, sizeof(size_t) - 1, known[which] + 1, (size_t)-1};
+      memset(&any, 0, sizeof any);
+      any.size = wrong[step];
+      sprintf(number, "%s has size %lu, and Plait ", names[which], (unsigned long)wrong[step]);
+      if (which == 0) INVALID(plait_comm_create_world(&any.config, &made), "plait_comm_create_world", number, "");
+      if (which == 1)
+        INVALID(plait_all_reduce(comm, x, x, 1, PLAIT_F32, PLAIT_SUM, stream, &any.options), "plait_all_reduce: rank", number, "");
+      if (which == 2) INVALID(plait_enqueue(comm, &any.call, x, x, stream, NULL), "plait_enqueue: rank", number, "");
+      if (which == 3) INVALID(plait_progress_of(comm, &any.progress), "plait_progress_of", number, "");
+      if (which == 4) INVALID(plait_statistics_of(comm, &any.statistics), "plait_statistics_of", number, "");
+      sprintf(number, " knows %lu to %lu: ", (unsigned long)sizeof(size_t), (unsigned long)known[which]);
+      CHECK(strstr(plait_last_error(), number));
+    }
+  }
+
+  /* Structures of earlier versions: what is behind their end is neither read nor written. */
+  memset(&any, 0xee, sizeof any);
+  any.size = offsetof(plait_config, device);
+  any.config.backend = PLAIT_BACKEND_HOST;
+  OK(plait_comm_create_world(&any.config, &made));
+  OK(plait_comm_destroy(made));
+  any.size = sizeof(size_t);
+  OK(plait_all_reduce(comm, x, x, 2, PLAIT_F32, PLAIT_SUM, stream, &any.options));
+  any.size = offsetof(plait_call_options, scale) + 4; /* half a member is none */
+  any.options.algorithm = "ring";
+  OK(plait_all_reduce(comm, x, x, 2, PLAIT_F32, PLAIT_PREMUL_SUM, stream, &any.options));
+  OK(plait_synchronize(comm, stream));
+  CHECK(x[0] == (float)(ranks * ranks));
+  any.size = offsetof(plait_call, type);
+  any.call.collective = PLAIT_BROADCAST;
+  OK(plait_explain(comm, &any.call, NULL, text, sizeof text, NULL));
+  CHECK(strstr(text, "broadcast"));
+  memset(&any, 0xee, sizeof any);
+  any.size = offsetof(plait_statistics, groups);
+  OK(plait_statistics_of(comm, &any.statistics));
+  CHECK(any.statistics.calls != 0 && any.statistics.launches != 0 && any.bytes[offsetof(plait_statistics, groups)] == 0xee);
+  any.size = offsetof(plait_progress, completed);
+  OK(plait_progress_of(comm, &any.progress));
+  CHECK(any.progress.blocks != 0 && any.bytes[offsetof(plait_progress, completed)] == 0xee);
+}
+
+static void groups_with_errors(void) {
+  float x[4] = {1, 2, 3, 4};
+  plait_statistics before = PLAIT_STATISTICS_INIT, after = PLAIT_STATISTICS_INIT;
+  INVALID(plait_group_end(), "group_end", "no group", "");
+  OK(plait_statistics_of(comm, &before));
+  /* What the border refuses, and what the communicator refuses: in both cases nothing of the group is enqueued. */
+  OK(plait_group_start());
+  OK(plait_all_reduce(comm, x, x, 2, PLAIT_F32, PLAIT_SUM, stream, NULL));
+  INVALID(plait_all_reduce(comm, x, x, 2, (plait_data_type)99, PLAIT_SUM, stream, NULL), "plait_all_reduce: rank", "99", "type");
+  INVALID(plait_group_end(), "call 2", "99 is no data type", "nothing of the group was enqueued");
+  OK(plait_group_start());
+  OK(plait_all_reduce(comm, x, x, 2, PLAIT_F32, PLAIT_SUM, stream, NULL));
+  INVALID(plait_refuse("elsewhere: no"), "elsewhere: no", "", "");
+  INVALID(plait_refuse(NULL), "plait_refuse", "sentence is NULL", "");
+  INVALID(plait_group_end(), "call 2", "elsewhere: no", "nothing of the group was enqueued");
+  OK(plait_group_start());
+  OK(plait_all_reduce(comm, NULL, x, 2, PLAIT_F32, PLAIT_SUM, stream, NULL));
+  INVALID(plait_barrier(NULL, stream), "plait_barrier", "NULL", "");
+  INVALID(plait_group_end(), "call 1", "send is null", "nothing of the group was enqueued");
+  OK(plait_synchronize(comm, stream));
+  CHECK(x[0] == 1 && x[1] == 2);
+  OK(plait_statistics_of(comm, &after));
+  CHECK(after.calls == before.calls && after.launches == before.launches);
+}
+
+static void* on_a_thread(void* seen) {
+  plait_status status;
+  int* result = seen;
+  *result = plait_last_error()[0] == '\0'; /* the main thread's errors are its own */
+  *result &= plait_group_end() == PLAIT_ERROR_INVALID_ARGUMENT && strstr(plait_last_error(), "group_end") != NULL;
+  *result &= plait_async_error(comm, &status) == PLAIT_SUCCESS && status == PLAIT_SUCCESS;
+  *result &= strstr(plait_last_error(), "group_end") != NULL; /* what succeeds leaves it */
+  return NULL;
+}
+
+static void threads(void) {
+  pthread_t thread;
+  int good = 0;
+  INVALID(plait_comm_rank(NULL, &good), "plait_comm_rank", "NULL", "");
+  CHECK(pthread_create(&thread, NULL, on_a_thread, &good) == 0);
+  CHECK(pthread_join(thread, NULL) == 0);
+  CHECK(good);
+  CHECK(strstr(plait_last_error(), "plait_comm_rank") != NULL);
+}
+
+/* The last rank aborts; the others, which wait for it, are told by whom and why. */
+static void* abort_it(void* of) { return plait_abort(of, "enough") == PLAIT_SUCCESS ? of : NULL; }
+static void aborting(void) {
+  plait_comm copy = NULL;
+  plait_status status = PLAIT_SUCCESS;
+  pthread_t thread;
+  void* returned = NULL;
+  float x[4] = {0};
+  char by[40];
+  OK(plait_comm_duplicate(comm, &copy));
+  sprintf(by, "rank %d", ranks - 1);
+  if (rank == ranks - 1) {
+    CHECK(pthread_create(&thread, NULL, abort_it, copy) == 0);
+    CHECK(pthread_join(thread, &returned) == 0 && returned == copy);
+  } else {
+    const plait_status enqueued = plait_all_reduce(copy, x, x, 4, PLAIT_F32, PLAIT_SUM, stream, NULL);
+    CHECK(enqueued == PLAIT_SUCCESS || enqueued == PLAIT_ERROR_ABORTED);
+  }
+  REFUSED(PLAIT_ERROR_ABORTED, plait_synchronize(copy, stream), by, "aborted", "enough");
+  OK(plait_async_error(copy, &status));
+  CHECK(status == PLAIT_ERROR_ABORTED && strstr(plait_last_error(), "enough"));
+  OK(plait_comm_destroy(copy));
+}
+
+int main(int argc, char** argv) {
+  int provided;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  CHECK(plait_last_error()[0] == '\0');
+  create();
+  if (failures == 0) {
+    collectives();
+    messages();
+    refused_messages();
+    symmetric_memory_and_groups();
+    questions();
+    bad_handles();
+    null_pointers();
+    bad_numbers();
+    structure_sizes();
+    groups_with_errors();
+    threads();
+    aborting();
+    collectives(); /* none of it has harmed the communicator */
+    messages();
+  }
+  OK(plait_comm_destroy(comm));
+  OK(plait_stream_destroy(stream)); /* streams outlive communicators */
+  INVALID(plait_stream_destroy(stream), "plait_stream_destroy", "destroyed", "");
+  MPI_Allreduce(MPI_IN_PLACE, &failures, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  if (rank == 0) printf("%d ranks: %s\n", ranks, failures == 0 ? "passed" : "FAILED");
+  MPI_Finalize();
+  return failures != 0;
+}

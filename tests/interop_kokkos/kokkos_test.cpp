@@ -1,0 +1,852 @@
+// Collectives and messages on Kokkos views, on the host spaces of whatever Kokkos this is built with. To be run by mpirun with any number
+// of ranks.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <Kokkos_Core.hpp>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <plait/kokkos.hpp>
+#include <plait/plait.hpp>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace plait::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+using Exec = Kokkos::DefaultHostExecutionSpace;
+using Left = Kokkos::LayoutLeft;
+using Right = Kokkos::LayoutRight;
+
+Communicator& comm() {
+  static Communicator world = Communicator::from_mpi(MPI_COMM_WORLD, kokkos::communicator_options(Exec()));
+  return world;
+}
+std::size_t ranks() { return static_cast<std::size_t>(comm().size()); }
+std::size_t rank() { return static_cast<std::size_t>(comm().rank()); }
+
+// --- values: small integers, exact in every type -----------------------------------------------------------------------------------------
+
+template <class T>
+T value(unsigned number) {
+  if constexpr (std::is_same_v<T, bf16>) {
+    return {static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(number)) >> 16)};
+  } else if constexpr (std::is_same_v<T, f16>) {
+    if (number == 0) return {0};
+    const auto exponent = static_cast<unsigned>(std::bit_width(number)) - 1;
+    return {static_cast<std::uint16_t>((exponent + 15) << 10 | ((number << 10 >> exponent) & 1023))};
+  } else {
+    return static_cast<T>(number);
+  }
+}
+template <class T>
+bool is(const T& element, unsigned number) {
+  const T expected = value<T>(number);
+  if constexpr (std::is_class_v<T>) return element.bits == expected.bits;
+  else return element == expected;
+}
+
+/// What rank `r` has at place `i` of its memory.
+unsigned element(std::size_t r, std::size_t i) { return static_cast<unsigned>((r * 5 + i * 3) % 13 + 1); }
+unsigned sum(std::size_t i) {
+  unsigned total = 0;
+  for (std::size_t r = 0; r < ranks(); ++r) total += element(r, i);
+  return total;
+}
+
+// Of memory in its order, whatever the view's extents.
+template <class View>
+void fill(const View& view) {
+  for (std::size_t i = 0; i < view.size(); ++i) view.data()[i] = value<typename View::value_type>(element(rank(), i));
+}
+template <class View>
+void expect(const View& view, const char* what, const std::function<unsigned(std::size_t)>& expected) {
+  for (std::size_t i = 0; i < view.size(); ++i)
+    ASSERT_TRUE(is(view.data()[i], expected(i))) << what << ", rank " << rank() << ", element " << i << " of " << view.size();
+}
+
+// --- every collective, value type, rank of view and layout -------------------------------------------------------------------------------
+
+template <class T, std::size_t dimensions>
+struct DataOf {
+  using type = std::remove_pointer_t<typename DataOf<T, dimensions + 1>::type>;
+};
+template <class T>
+struct DataOf<T, 4> {
+  using type = T****;
+};
+
+/// A view whose slowest extent is `times` that of a block.
+template <class T, std::size_t dimensions, class Layout>
+auto make(const std::string& label, std::size_t times = 1) {
+  Layout layout;
+  const std::array<std::size_t, 4> extents{2, 3, 2, 5};
+  for (std::size_t i = 0; i < dimensions; ++i) layout.dimension[i] = extents[i];
+  if (dimensions > 0) layout.dimension[std::is_same_v<Layout, Left> ? dimensions - 1 : 0] *= times;
+  return Kokkos::View<typename DataOf<T, dimensions>::type, Layout, Kokkos::HostSpace>(label, layout);
+}
+
+/// n blocks of one element, for views of rank 0.
+template <class T, std::size_t dimensions, class Layout>
+auto make_blocks(const std::string& label) {
+  if constexpr (dimensions == 0) return Kokkos::View<T*, Layout, Kokkos::HostSpace>(label, ranks());
+  else return make<T, dimensions, Layout>(label, ranks());
+}
+
+template <class View>
+typename View::const_type constant(const View& view) {
+  return view;
+}
+
+template <class T, std::size_t dimensions, class Layout>
+class Collectives {
+ public:
+  static void check() {
+    for (int root = 0; root < comm().size(); ++root) {
+      one_block_each(root);
+      blocks(root);
+    }
+    in_place();
+    if constexpr (dimensions > 0) all_to_all();
+  }
+
+ private:
+  static void one_block_each(int root) {
+    const auto src = make<T, dimensions, Layout>("src"), dst = make<T, dimensions, Layout>("dst");
+    const auto r = static_cast<std::size_t>(root);
+    fill(src);
+    kokkos::all_reduce(Exec(), comm(), constant(src), dst, ReduceOp::sum);
+    expect(dst, "all_reduce", sum);
+    kokkos::all_reduce(comm(), src, dst, ReduceOp::min, {.algorithm = "ring"});
+    expect(dst, "all_reduce", [](std::size_t i) {
+      unsigned least = 99;
+      for (std::size_t q = 0; q < ranks(); ++q) least = std::min(least, element(q, i));
+      return least;
+    });
+    kokkos::broadcast(Exec(), comm(), constant(src), dst, root);
+    expect(dst, "broadcast", [r](std::size_t i) { return element(r, i); });
+    fill(dst);
+    kokkos::reduce(Exec(), comm(), constant(src), dst, ReduceOp::sum, root);
+    expect(dst, "reduce", [root](std::size_t i) { return comm().rank() == root ? sum(i) : element(rank(), i); });
+    expect(src, "src", [](std::size_t i) { return element(rank(), i); });
+  }
+
+  static void blocks(int root) {
+    const auto one = make<T, dimensions, Layout>("one");
+    const auto many = make_blocks<T, dimensions, Layout>("many");
+    using Many = decltype(many);
+    const std::size_t block = one.size();
+    const auto r = static_cast<std::size_t>(root);
+    const bool is_root = comm().rank() == root;
+    const auto gathered = [block](std::size_t i) { return element(i / block, i % block); };
+    fill(one);
+    kokkos::all_gather(Exec(), comm(), constant(one), many);
+    expect(many, "all_gather", gathered);
+    Kokkos::deep_copy(many, T{});
+    kokkos::gather(comm(), constant(one), is_root ? many : Many(), root);  // what the others pass is not looked at
+    expect(many, "gather", [&](std::size_t i) { return is_root ? gathered(i) : 0; });
+    fill(many);
+    kokkos::reduce_scatter(comm(), constant(many), one, ReduceOp::sum);
+    expect(one, "reduce_scatter", [&](std::size_t i) { return sum(rank() * block + i); });
+    kokkos::scatter(Exec(), comm(), constant(is_root ? many : Many()), one, root);
+    expect(one, "scatter", [&](std::size_t i) { return element(r, rank() * block + i); });
+    expect(many, "src", [](std::size_t i) { return element(rank(), i); });
+  }
+
+  static void all_to_all() {
+    const auto src = make<T, dimensions, Layout>("src", ranks()), dst = make<T, dimensions, Layout>("dst", ranks());
+    const std::size_t block = src.size() / ranks();
+    const auto expected = [block](std::size_t i) { return element(i / block, rank() * block + i % block); };
+    fill(src);
+    kokkos::all_to_all(Exec(), comm(), constant(src), dst);
+    expect(dst, "all_to_all", expected);
+    expect(src, "src", [](std::size_t i) { return element(rank(), i); });
+    kokkos::all_to_all(comm(), src);
+    expect(src, "all_to_all in place", expected);
+  }
+
+  static void in_place() {
+    const auto one = make<T, dimensions, Layout>("one");
+    const auto many = make_blocks<T, dimensions, Layout>("many");
+    const std::size_t block = one.size();
+    fill(one);
+    kokkos::all_reduce(Exec(), comm(), one, ReduceOp::sum);
+    expect(one, "all_reduce in place", sum);
+    fill(one);
+    kokkos::all_reduce(Exec(), comm(), one, one, ReduceOp::sum);
+    expect(one, "all_reduce of a view and itself", sum);
+    fill(one);
+    kokkos::reduce(Exec(), comm(), one, ReduceOp::sum, 0);
+    expect(one, "reduce in place", [](std::size_t i) { return rank() == 0 ? sum(i) : element(rank(), i); });
+    fill(one);
+    kokkos::broadcast(comm(), one, comm().size() - 1);
+    expect(one, "broadcast in place", [](std::size_t i) { return element(ranks() - 1, i); });
+    fill(many);
+    kokkos::all_gather(Exec(), comm(), many);
+    expect(many, "all_gather in place", [block](std::size_t i) { return element(i / block, i); });
+    fill(many);
+    kokkos::reduce_scatter(comm(), many, ReduceOp::sum);
+    expect(many, "reduce_scatter in place", [block](std::size_t i) { return i / block == rank() ? sum(i) : element(rank(), i); });
+  }
+};
+
+template <class T>
+class EveryType : public testing::Test {};
+using Types = testing::Types<signed char, unsigned char, char, int, unsigned, long, unsigned long, long long, unsigned long long, float,
+                             double, f16, bf16>;
+TYPED_TEST_SUITE(EveryType, Types);
+
+TYPED_TEST(EveryType, Works) { Collectives<TypeParam, 1, Right>::check(); }
+
+TEST(EveryShape, Works) {
+  Collectives<double, 0, Right>::check();
+  Collectives<double, 1, Left>::check();
+  Collectives<double, 2, Left>::check();
+  Collectives<double, 2, Right>::check();
+  Collectives<float, 3, Left>::check();
+  Collectives<int, 3, Right>::check();
+}
+
+// --- where blocks lie --------------------------------------------------------------------------------------------------------------------
+
+template <class View>
+void number(const View& view) {
+  for (std::size_t i = 0; i < view.extent(0); ++i)
+    for (std::size_t j = 0; j < view.extent(1); ++j) view(i, j) = static_cast<int>(100 * rank() + 10 * i + j);
+}
+
+TEST(Blocks, AreRowsOfLayoutRight) {
+  const Kokkos::View<int**, Right, Kokkos::HostSpace> one("one", 2, 3), many("many", 2 * ranks(), 3);
+  number(one);
+  kokkos::all_gather(comm(), one, many);
+  for (std::size_t i = 0; i < many.extent(0); ++i)
+    for (std::size_t j = 0; j < 3; ++j) EXPECT_EQ(many(i, j), static_cast<int>(100 * (i / 2) + 10 * (i % 2) + j)) << i << ", " << j;
+}
+
+TEST(Blocks, AreColumnsOfLayoutLeft) {
+  const Kokkos::View<int**, Left, Kokkos::HostSpace> one("one", 2, 3), many("many", 2, 3 * ranks());
+  number(one);
+  kokkos::all_gather(comm(), one, many);
+  for (std::size_t i = 0; i < 2; ++i)
+    for (std::size_t j = 0; j < many.extent(1); ++j)
+      EXPECT_EQ(many(i, j), static_cast<int>(100 * (j / 3) + 10 * i + j % 3)) << i << ", " << j;
+}
+
+TEST(Blocks, MayHaveAnExtentOfTheirOwn) {
+  const Kokkos::View<int**, Right, Kokkos::HostSpace> right("right", 2, 3);
+  const Kokkos::View<int***, Right, Kokkos::HostSpace> rights("rights", ranks(), 2, 3);
+  const Kokkos::View<int**, Left, Kokkos::HostSpace> left("left", 2, 3);
+  const Kokkos::View<int***, Left, Kokkos::HostSpace> lefts("lefts", 2, 3, ranks());
+  const Kokkos::View<int*, Right, Kokkos::HostSpace> row("row", 3);
+  const Kokkos::View<int**, Left, Kokkos::HostSpace> rows("rows", 3, ranks());  // one dimension fits either layout
+  number(right);
+  number(left);
+  for (std::size_t i = 0; i < 3; ++i) row(i) = left(1, i);
+  kokkos::all_gather(comm(), right, rights);
+  kokkos::all_gather(comm(), left, lefts);
+  kokkos::all_gather(comm(), row, rows);
+  for (std::size_t r = 0; r < ranks(); ++r)
+    for (std::size_t i = 0; i < 2; ++i)
+      for (std::size_t j = 0; j < 3; ++j) {
+        const int expected = static_cast<int>(100 * r + 10 * i + j);
+        EXPECT_EQ(rights(r, i, j), expected);
+        EXPECT_EQ(lefts(i, j, r), expected);
+        if (i == 1) {
+          EXPECT_EQ(rows(j, r), expected);
+        }
+      }
+}
+
+// Of gather and scatter, only the root has a view with its own block in it.
+template <class Layout>
+void check_in_place_at_the_root() {
+  const auto many = make<double, 2, Layout>("many", ranks());
+  const auto part_of = [&] {
+    const std::size_t slow = std::is_same_v<Layout, Left> ? 1 : 0, extent = many.extent(slow) / ranks();
+    const std::pair<std::size_t, std::size_t> mine(rank() * extent, (rank() + 1) * extent);
+    if constexpr (std::is_same_v<Layout, Left>) return Kokkos::subview(many, Kokkos::ALL, mine);
+    else return Kokkos::subview(many, mine, Kokkos::ALL);
+  };
+  const auto part = part_of();
+  const std::size_t block = part.size();
+  fill(many);
+  kokkos::gather(comm(), part, many, 0);
+  expect(many, "gather", [&](std::size_t i) { return element(rank() == 0 ? i / block : rank(), i); });
+  fill(many);
+  kokkos::scatter(comm(), many, part, 0);
+  expect(many, "scatter", [&](std::size_t i) { return element(i / block == rank() ? 0 : rank(), i); });
+}
+
+TEST(Blocks, OfGatherAndScatterLieInPlaceAtTheRoot) {
+  check_in_place_at_the_root<Left>();
+  check_in_place_at_the_root<Right>();
+}
+
+TEST(Views, StridesOfALayoutWillDo) {
+  const Kokkos::View<int**, Left, Kokkos::HostSpace> left("left", 2, 3);
+  const Kokkos::View<int**, Right, Kokkos::HostSpace> right("right", 2, 3);
+  const Kokkos::View<int**, Kokkos::LayoutStride, Kokkos::HostSpace> like_left = left, like_right = right;
+  number(left);
+  number(right);
+  kokkos::all_reduce(comm(), like_right, ReduceOp::max);
+  kokkos::all_reduce(comm(), left, like_left, ReduceOp::max);
+  const int top = static_cast<int>(100 * (ranks() - 1));
+  for (int i = 0; i < 2; ++i)
+    for (int j = 0; j < 3; ++j) {
+      EXPECT_EQ(right(i, j), top + 10 * i + j);
+      EXPECT_EQ(left(i, j), top + 10 * i + j);
+    }
+}
+
+TEST(Views, ContiguousSubviewsWillDo) {
+  const Kokkos::View<int**, Right, Kokkos::HostSpace> all("all", 5, 4);
+  Kokkos::deep_copy(all, 1);
+  kokkos::all_reduce(comm(), Kokkos::subview(all, 2, Kokkos::ALL), ReduceOp::sum);
+  kokkos::all_reduce(comm(), Kokkos::subview(all, std::make_pair(3, 5), Kokkos::ALL), ReduceOp::sum);
+  kokkos::all_reduce(comm(), Kokkos::subview(all, 0, 1), ReduceOp::sum);
+  for (int i = 0; i < 5; ++i)
+    for (int j = 0; j < 4; ++j) EXPECT_EQ(all(i, j), i >= 2 || (i == 0 && j == 1) ? comm().size() : 1) << i << ", " << j;
+}
+
+TEST(Views, AFixedExtentWillDo) {
+  const Kokkos::View<double* [3], Right, Kokkos::HostSpace> view("view", 2);
+  Kokkos::deep_copy(view, 2.0);
+  kokkos::all_reduce(comm(), view, ReduceOp::sum);
+  EXPECT_EQ(view(1, 2), 2.0 * comm().size());
+}
+
+TEST(Views, MayBeEmpty) {
+  const Kokkos::View<double**, Left, Kokkos::HostSpace> none("none", 0, 3 * ranks()), other("other", 0, 3 * ranks());
+  kokkos::all_reduce(comm(), none, other, ReduceOp::sum);
+  kokkos::all_gather(comm(), none);
+  kokkos::all_reduce(comm(), Kokkos::View<double*, Kokkos::HostSpace>(), ReduceOp::sum);
+}
+
+// --- order -------------------------------------------------------------------------------------------------------------------------------
+
+TEST(Order, KernelsBeforeAndAfter) {
+  const Exec exec;
+  constexpr int count = 10000;
+  const Kokkos::View<long*, Kokkos::HostSpace> data("data", count);
+  long expected = 0;
+  for (long round = 0; round < 20; ++round) {
+    Kokkos::parallel_for(Kokkos::RangePolicy<Exec>(exec, 0, count), [=](int i) { data(i) += i + round; });
+    kokkos::all_reduce(exec, comm(), data, ReduceOp::max);
+    kokkos::barrier(exec, comm());
+    expected += round;
+  }
+  exec.fence();
+  for (int i = 0; i < count; ++i) ASSERT_EQ(data(i), 20L * i + expected);
+}
+
+TEST(Order, TheResultOfAReductionIsAViewOfRank0) {
+  const Exec exec;
+  const Kokkos::View<double, Kokkos::HostSpace> norm("norm");
+  Kokkos::parallel_reduce(
+      Kokkos::RangePolicy<Exec>(exec, 0, 100), [=](int i, double& sum) { sum += i; }, norm);
+  kokkos::all_reduce(exec, comm(), norm, ReduceOp::sum);
+  exec.fence();
+  EXPECT_EQ(norm(), 4950.0 * comm().size());
+}
+
+TEST(Order, GroupsAreCompleteAfterTheirEnd) {
+  const Exec exec;
+  std::vector<Kokkos::View<int*, Kokkos::HostSpace>> views;
+  for (int i = 0; i < 10; ++i) views.emplace_back("view " + std::to_string(i), 50);
+  for (const auto& view : views) Kokkos::deep_copy(view, 1);
+  {
+    const Group group;
+    for (const auto& view : views) kokkos::all_reduce(exec, comm(), view, ReduceOp::sum);
+    for (const auto& view : views) EXPECT_EQ(view(49), 1) << "nothing runs before the end";
+  }
+  kokkos::synchronize(exec, comm());
+  for (const auto& view : views) EXPECT_EQ(view(49), comm().size());
+}
+
+// --- messages ----------------------------------------------------------------------------------------------------------------------------
+
+/// In a ring.
+int next() { return (comm().rank() + 1) % comm().size(); }
+int previous() { return (comm().rank() + comm().size() - 1) % comm().size(); }
+
+template <class T, std::size_t dimensions, class Layout>
+void check_ring_shift() {
+  const auto src = make<T, dimensions, Layout>("src"), dst = make<T, dimensions, Layout>("dst");
+  const auto expected = [](std::size_t i) { return element(static_cast<std::size_t>(previous()), i); };
+  fill(src);
+  kokkos::send_recv(Exec(), comm(), constant(src), next(), dst, previous());
+  expect(dst, "send_recv", expected);
+  Kokkos::deep_copy(dst, T{});
+  kokkos::send_recv(comm(), src, next(), dst, previous(), {.algorithm = "pairwise_push"});
+  expect(dst, "send_recv by pairwise_push", expected);
+  expect(src, "src", [](std::size_t i) { return element(rank(), i); });
+}
+
+TYPED_TEST(EveryType, IsSentAround) { check_ring_shift<TypeParam, 1, Right>(); }
+
+TEST(EveryShape, IsSentAround) {
+  check_ring_shift<double, 0, Right>();
+  check_ring_shift<double, 1, Left>();
+  check_ring_shift<double, 2, Left>();
+  check_ring_shift<double, 2, Right>();
+  check_ring_shift<float, 3, Left>();
+  check_ring_shift<int, 3, Right>();
+}
+
+TEST(Messages, AreElementsAsTheyLieInMemory) {
+  const Kokkos::View<int**, Left, Kokkos::HostSpace> matrix("matrix", 2, 3);
+  const Kokkos::View<int**, Kokkos::LayoutStride, Kokkos::HostSpace> like_left = matrix;
+  const Kokkos::View<int*, Right, Kokkos::HostSpace> vector("vector", 6);
+  number(matrix);
+  kokkos::send_recv(comm(), like_left, next(), vector, previous());
+  for (int i = 0; i < 2; ++i)
+    for (int j = 0; j < 3; ++j) EXPECT_EQ(vector(2 * j + i), 100 * previous() + 10 * i + j) << i << ", " << j;
+}
+
+TEST(Messages, PeersAndCountsMayDiffer) {
+  const auto length = [](int to) { return static_cast<std::size_t>(3 + 4 * to); };
+  const Kokkos::View<long*, Kokkos::HostSpace> src("src", length(next())), dst("dst", length(comm().rank()));
+  fill(src);
+  kokkos::send_recv(comm(), src, next(), dst, previous());
+  expect(dst, "send_recv", [](std::size_t i) { return element(static_cast<std::size_t>(previous()), i); });
+}
+
+/// Kernels on both sides: what one writes is sent, and what was received the next one reads.
+TEST(Messages, PingPongBetweenEvenAndOddRanks) {
+  const Exec exec;
+  const int peer = comm().rank() ^ 1;
+  if (peer >= comm().size()) return;  // the last of an odd number has none
+  constexpr int count = 30000;
+  constexpr long rounds = 10;
+  const Kokkos::View<long*, Kokkos::HostSpace> ball("ball", count);
+  const auto hit = [&] { Kokkos::parallel_for(Kokkos::RangePolicy<Exec>(exec, 0, count), [=](int i) { ball(i) += i + 1; }); };
+  for (long round = 0; round < rounds; ++round) {
+    if (rank() % 2 == 0) {
+      hit();
+      kokkos::send(exec, comm(), constant(ball), peer);
+      Kokkos::deep_copy(ball, -1);
+      kokkos::recv(exec, comm(), ball, peer);
+    } else {
+      kokkos::recv(comm(), ball, peer);
+      hit();
+      kokkos::send(comm(), ball, peer);
+    }
+  }
+  exec.fence();
+  for (int i = 0; i < count; ++i) ASSERT_EQ(ball(i), 2 * rounds * (i + 1)) << i;
+}
+
+/// To and from every rank, the own one too.
+TEST(Messages, OwnMessagesInAGroup) {
+  const Exec exec;
+  std::vector<Kokkos::View<float*, Kokkos::HostSpace>> sent, received;
+  for (std::size_t peer = 0; peer < ranks(); ++peer) {
+    sent.emplace_back("for " + std::to_string(peer), 20 + peer);
+    received.emplace_back("from " + std::to_string(peer), 20 + rank());
+    for (std::size_t i = 0; i < sent[peer].size(); ++i) sent[peer](i) = static_cast<float>(element(rank(), i + 7 * peer));
+  }
+  {
+    const Group group;
+    for (std::size_t peer = 0; peer < ranks(); ++peer) {
+      kokkos::send(exec, comm(), sent[peer], static_cast<int>(peer));
+      kokkos::recv(exec, comm(), received[peer], static_cast<int>(peer));
+    }
+    for (const auto& view : received) EXPECT_EQ(view(19), 0.0f) << "nothing runs before the end";
+  }
+  kokkos::synchronize(exec, comm());
+  for (std::size_t peer = 0; peer < ranks(); ++peer)
+    expect(received[peer], "recv", [peer](std::size_t i) { return element(peer, i + 7 * rank()); });
+}
+
+TEST(Messages, OfNoElementsAreNotSent) {
+  const Kokkos::View<double**, Left, Kokkos::HostSpace> none("none", 0, 3);
+  kokkos::send(comm(), none, next());
+  kokkos::recv(comm(), Kokkos::View<double*, Kokkos::HostSpace>(), previous());
+  kokkos::send_recv(comm(), none, next(), none, previous());
+}
+
+/// Counts of `all_to_all_v` and where the blocks begin: one behind the other, with a gap before each.
+struct Displaced {
+  static constexpr std::size_t gap = 2;
+  std::vector<std::size_t> counts, displacements;
+  std::size_t end = 0;
+
+  explicit Displaced(const std::function<std::size_t(std::size_t)>& count) {
+    for (std::size_t peer = 0; peer < ranks(); ++peer) {
+      counts.push_back(count(peer));
+      displacements.push_back(end + gap);
+      end += gap + counts.back();
+    }
+  }
+  Communicator::BlocksOf blocks() const { return {counts, displacements}; }
+};
+/// What rank `a` sends to `b`, in elements: for some nothing.
+std::size_t uneven(std::size_t a, std::size_t b) { return (3 * a + 5 * b) % 4 * 11; }
+
+TEST(Messages, OfAllToAllVMayBeUneven) {
+  const Displaced sent([](std::size_t peer) { return uneven(rank(), peer); });
+  const Displaced received([](std::size_t peer) { return uneven(peer, rank()); });
+  const Kokkos::View<double*, Right, Kokkos::HostSpace> src("src", sent.end), dst("dst", received.end + 1);
+  fill(src);
+  const auto check = [&](const char* what) {
+    std::vector<unsigned> expected(dst.size());  // 0 between the blocks, and behind
+    for (std::size_t peer = 0; peer < ranks(); ++peer) {
+      const Displaced of_peer([peer](std::size_t to) { return uneven(peer, to); });
+      for (std::size_t i = 0; i < received.counts[peer]; ++i)
+        expected[received.displacements[peer] + i] = element(peer, of_peer.displacements[rank()] + i);
+    }
+    expect(dst, what, [&](std::size_t i) { return expected[i]; });
+    Kokkos::deep_copy(dst, 0.0);
+  };
+  kokkos::all_to_all_v(Exec(), comm(), constant(src), sent.blocks(), dst, received.blocks());
+  check("all_to_all_v");
+  {
+    const Group group;
+    Displaced passed = sent;
+    kokkos::all_to_all_v(comm(), src, {passed.counts, passed.displacements}, dst, received.blocks());
+    passed.counts.assign(ranks(), 999);  // was read
+  }
+  kokkos::synchronize(Exec(), comm());
+  check("all_to_all_v in a group");
+  expect(src, "src", [](std::size_t i) { return element(rank(), i); });
+}
+
+// --- symmetric memory --------------------------------------------------------------------------------------------------------------------
+
+TEST(SymmetricBuffer, HasViewsThatNeedNoCopies) {
+  kokkos::SymmetricBuffer<float, Kokkos::HostSpace> buffer(comm(), 60);
+  const auto view = buffer.view();
+  ASSERT_EQ(view.size(), 60u);
+  EXPECT_EQ(view.data(), buffer.data());
+  EXPECT_TRUE(comm().is_symmetric(view.data(), view.size() * sizeof(float)));
+  for (std::size_t i = 0; i < 60; ++i) EXPECT_EQ(view(i), 0.0f);
+  const auto matrix = buffer.view<float**>(12, 5);
+  const auto left = buffer.view<float* [5], Left>(6);
+  EXPECT_EQ(&matrix(1, 0), buffer.data() + 5);
+  EXPECT_EQ(&left(0, 1), buffer.data() + 6);
+  Kokkos::deep_copy(matrix, 2.0f);
+  kokkos::all_reduce(comm(), matrix, ReduceOp::sum, {.algorithm = "twoshot"});
+  EXPECT_EQ(matrix(11, 4), 2.0f * static_cast<float>(comm().size()));
+
+  const kokkos::SymmetricBuffer<float, Kokkos::HostSpace> moved = std::move(buffer);
+  EXPECT_EQ(moved.data(), view.data());
+  EXPECT_EQ(buffer.data(), nullptr);  // NOLINT(bugprone-use-after-move): it is empty then
+  EXPECT_EQ(buffer.size(), 0u);       // NOLINT(bugprone-use-after-move)
+  static_assert(!std::is_copy_constructible_v<kokkos::SymmetricBuffer<float>>);
+}
+
+/// What a call throws.
+template <class F>
+std::string error_of(F&& call) {
+  const auto calls = comm().statistics().calls;
+  std::string text = "no error";
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    text = error.what();
+  }
+  EXPECT_EQ(comm().statistics().calls, calls) << "something was enqueued";
+  return text;
+}
+
+std::string from(const char* collective) { return std::string(collective) + ": rank " + std::to_string(rank()) + ": "; }
+
+TEST(SymmetricBuffer, RefusesViewsThatAreLarger) {
+  const kokkos::SymmetricBuffer<float, Kokkos::HostSpace> buffer(comm(), 60);
+  EXPECT_EQ(error_of([&] { buffer.view<float**>(12, 6); }), "SymmetricBuffer::view: 72 elements were asked for, of 60");
+}
+
+// --- errors ------------------------------------------------------------------------------------------------------------------------------
+
+using Matrix = Kokkos::View<double**, Right, Kokkos::HostSpace>;
+using Vector = Kokkos::View<double*, Right, Kokkos::HostSpace>;
+
+TEST(Errors, Extents) {
+  const Matrix a("a", 4, 3), b("b", 4, 2);
+  EXPECT_EQ(error_of([&] { kokkos::all_reduce(comm(), a, b, ReduceOp::sum); }),
+            from("all_reduce") + "src \"a\" (4 x 3) and dst \"b\" (4 x 2) differ in their extents");
+  EXPECT_THAT(error_of([&] { kokkos::broadcast(comm(), a, b, comm().rank()); }), HasSubstr("differ in their extents"));
+  EXPECT_THAT(error_of([&] { kokkos::reduce(comm(), a, b, ReduceOp::sum, comm().rank()); }), HasSubstr("differ in their extents"));
+}
+
+TEST(Errors, Blocks) {
+  const std::size_t n = ranks();
+  const std::string all = std::to_string(n);
+  const Matrix a("a", 4, 3), b("b", 4 * n + 1, 3), c("c", 4 * n, 2);
+  const Kokkos::View<double***, Right, Kokkos::HostSpace> d("d", n + 1, 4, 3), e("e", n, 3, 4);
+  EXPECT_EQ(error_of([&] { kokkos::all_gather(comm(), a, b); }), from("all_gather") + "dst \"b\" (" + std::to_string(4 * n + 1) +
+                                                                     " x 3) is not src \"a\" (4 x 3) once for each of " + all +
+                                                                     " ranks along its slowest extent");
+  EXPECT_THAT(error_of([&] { kokkos::all_gather(comm(), a, c); }), HasSubstr("dst \"c\""));
+  EXPECT_THAT(error_of([&] { kokkos::all_gather(comm(), a, d); }), HasSubstr("dst \"d\""));
+  EXPECT_THAT(error_of([&] { kokkos::all_gather(comm(), a, e); }), HasSubstr("dst \"e\""));
+  EXPECT_THAT(error_of([&] { kokkos::reduce_scatter(comm(), b, a, ReduceOp::sum); }), HasSubstr("src \"b\""));
+  EXPECT_THAT(error_of([&] { kokkos::gather(comm(), a, b, comm().rank()); }), HasSubstr("dst \"b\""));
+  EXPECT_THAT(error_of([&] { kokkos::scatter(comm(), b, a, comm().rank()); }), HasSubstr("src \"b\""));
+  if (n == 1) return;
+  const std::string cut = "\"b\" (" + std::to_string(4 * n + 1) + " x 3) can't be cut into " + all + " blocks along its slowest extent";
+  EXPECT_EQ(error_of([&] { kokkos::all_to_all(comm(), b); }), from("all_to_all") + "view " + cut);
+  EXPECT_EQ(error_of([&] { kokkos::all_to_all(comm(), b, Matrix("f", 4 * n + 1, 3)); }), from("all_to_all") + "src " + cut);
+  EXPECT_EQ(error_of([&] { kokkos::all_gather(comm(), b); }), from("all_gather") + "view " + cut);
+  EXPECT_EQ(error_of([&] { kokkos::reduce_scatter(comm(), b, ReduceOp::sum); }), from("reduce_scatter") + "view " + cut);
+}
+
+TEST(Errors, NotContiguous) {
+  const Matrix all("all", 4, 6);
+  const auto column = Kokkos::subview(all, Kokkos::ALL, 1);
+  const auto corner = Kokkos::subview(all, std::make_pair(0, 2), std::make_pair(0, 2));
+  const std::string why = " is not contiguous; Plait does not pack, so copy it into a view that is";
+  EXPECT_EQ(error_of([&] { kokkos::all_reduce(comm(), column, ReduceOp::sum); }), from("all_reduce") + "view \"all\" (4)" + why);
+  EXPECT_EQ(error_of([&] { kokkos::all_reduce(comm(), corner, Matrix("dst", 2, 2), ReduceOp::sum); }),
+            from("all_reduce") + "src \"all\" (2 x 2)" + why);
+  EXPECT_EQ(error_of([&] { kokkos::all_reduce(comm(), Vector("src", 4), column, ReduceOp::sum); }),
+            from("all_reduce") + "dst \"all\" (4)" + why);
+}
+
+TEST(Errors, OrderOfElements) {
+  const Kokkos::View<double**, Left, Kokkos::HostSpace> left("left", 4, 3);
+  const Kokkos::View<double**, Kokkos::LayoutStride, Kokkos::HostSpace> like_left = left;
+  EXPECT_EQ(error_of([&] { kokkos::all_reduce(comm(), like_left, Matrix("dst", 4, 3), ReduceOp::sum); }),
+            from("all_reduce") + "src \"left\" (4 x 3) and dst \"dst\" (4 x 3) differ in the order of their elements");
+  const Matrix flat("flat", 1, 7);  // one column or row is in either order
+  const Kokkos::View<double**, Kokkos::LayoutStride, Kokkos::HostSpace> like_right = flat;
+  kokkos::all_reduce(comm(), like_right, Kokkos::View<double**, Left, Kokkos::HostSpace>("dst", 1, 7), ReduceOp::sum);
+}
+
+TEST(Errors, Overlap) {
+  const std::size_t n = ranks();
+  const Vector all("all", 4 * n + 4);
+  const auto part = [&](std::size_t begin, std::size_t size) { return Kokkos::subview(all, std::make_pair(begin, begin + size)); };
+  EXPECT_EQ(error_of([&] { kokkos::all_reduce(comm(), part(0, 4), part(2, 4), ReduceOp::sum); }),
+            from("all_reduce") + "src \"all\" (4) and dst \"all\" (4) overlap; pass disjoint views, or in place the same");
+  const std::string mine = "block " + std::to_string(rank());
+  EXPECT_THAT(error_of([&] { kokkos::all_gather(comm(), part(4 * rank() + 1, 4), part(0, 4 * n)); }),
+              HasSubstr("or in place " + mine + " of dst as src"));
+  EXPECT_THAT(error_of([&] { kokkos::reduce_scatter(comm(), part(0, 4 * n), part(4 * rank() + 1, 4), ReduceOp::sum); }),
+              HasSubstr("or in place " + mine + " of src as dst"));
+  kokkos::all_reduce(comm(), part(0, 4), part(4, 4), ReduceOp::sum);  // side by side
+}
+
+TEST(Errors, NoMemory) {
+  const Kokkos::View<double*, Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>> nowhere(nullptr, 5);
+  EXPECT_EQ(error_of([&] { kokkos::all_reduce(comm(), nowhere, ReduceOp::sum); }),
+            from("all_reduce") + "view without a label (5) has no memory");
+  EXPECT_EQ(error_of([&] { kokkos::all_reduce(comm(), Kokkos::View<double, Kokkos::HostSpace>(), ReduceOp::sum); }),
+            from("all_reduce") + "view without a label (scalar) has no memory");
+}
+
+TEST(Errors, OfMessages) {
+  const Matrix all("all", 4, 6);
+  const auto column = Kokkos::subview(all, Kokkos::ALL, 1);
+  const Vector x("x", 5);
+  const int self = comm().rank();
+  const std::string why = " is not contiguous; Plait does not pack, so copy it into a view that is";
+  EXPECT_EQ(error_of([&] { kokkos::send(comm(), column, self); }), from("send") + "src \"all\" (4)" + why);
+  EXPECT_EQ(error_of([&] { kokkos::recv(comm(), column, self); }), from("recv") + "dst \"all\" (4)" + why);
+  EXPECT_EQ(error_of([&] { kokkos::send_recv(comm(), x, self, column, self); }), from("send_recv") + "dst \"all\" (4)" + why);
+  EXPECT_EQ(error_of([&] { kokkos::send_recv(comm(), column, self, x, self); }), from("send_recv") + "src \"all\" (4)" + why);
+
+  const Kokkos::View<double*, Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>> nowhere(nullptr, 5);
+  EXPECT_EQ(error_of([&] { kokkos::send(comm(), nowhere, self); }), from("send") + "src without a label (5) has no memory");
+  EXPECT_EQ(error_of([&] { kokkos::recv(comm(), nowhere, self); }), from("recv") + "dst without a label (5) has no memory");
+
+  const auto part = [&](std::size_t begin, std::size_t size) { return Kokkos::subview(x, std::make_pair(begin, begin + size)); };
+  const std::string overlap = from("send_recv") + "src \"x\" (3) and dst \"x\" (3) overlap; pass disjoint views";
+  EXPECT_EQ(error_of([&] { kokkos::send_recv(comm(), part(0, 3), next(), part(2, 3), previous()); }), overlap);
+  EXPECT_EQ(error_of([&] { kokkos::send_recv(comm(), part(2, 3), next(), part(0, 3), previous()); }), overlap);
+  EXPECT_EQ(error_of([&] { kokkos::send_recv(comm(), part(0, 3), next(), part(0, 3), previous()); }), overlap);
+  kokkos::send_recv(comm(), part(0, 2), next(), part(2, 2), previous());  // side by side
+}
+
+TEST(Errors, PeersOfMessages) {
+  const Vector x("x", 5), y("y", 4);
+  const int self = comm().rank();
+  const std::string none = "peer " + std::to_string(ranks()) + " is none of the ranks 0 to " + std::to_string(ranks() - 1);
+  EXPECT_EQ(error_of([&] { kokkos::send(comm(), x, comm().size()); }), from("send") + none);
+  EXPECT_EQ(error_of([&] { kokkos::recv(comm(), x, comm().size()); }), from("recv") + none);
+  EXPECT_EQ(error_of([&] { kokkos::send_recv(comm(), x, self, y, comm().size()); }), from("send_recv") + none);
+  EXPECT_THAT(error_of([&] { kokkos::send_recv(comm(), x, -1, y, self); }), HasSubstr("peer -1 is none of the ranks"));
+  EXPECT_THAT(error_of([&] { kokkos::send(comm(), x, self); }), HasSubstr("sends to itself: 1 messages, and receives 0"));
+  EXPECT_THAT(error_of([&] { kokkos::send_recv(comm(), x, self, y, self); }), HasSubstr("5 f64 elements, and receives 4 f64"));
+}
+
+TEST(Errors, OfAllToAllV) {
+  const std::size_t n = ranks(), far = ~std::size_t{0};
+  const Vector x("x", 4 * n), y("y", 4 * n);
+  const std::vector<std::size_t> counts(n, 4);
+  std::vector<std::size_t> displacements(n);
+  for (std::size_t peer = 0; peer < n; ++peer) displacements[peer] = 4 * peer;
+  const Communicator::BlocksOf good{counts, displacements};
+  const auto changed = [](std::vector<std::size_t> values, std::size_t last) {
+    values.back() = last;
+    return values;
+  };
+  const auto short_of = [&](const std::string& view, std::size_t at, std::size_t count) {
+    return from("all_to_all_v") + view + " rank " + std::to_string(n - 1) + " begins at " + std::to_string(at) + ", with a count of " +
+           std::to_string(count);
+  };
+  const std::string extent = std::to_string(4 * n), before = std::to_string(4 * n - 1);
+  const std::string src = "src \"x\" (" + extent + ") is too short: the block for";
+  const std::string dst = "dst \"y\" (" + extent + ") is too short: the block from";
+  for (const std::size_t count : {std::size_t{5}, far}) {
+    const auto more = changed(counts, count);
+    EXPECT_EQ(error_of([&] { kokkos::all_to_all_v(comm(), x, {more, displacements}, y, good); }), short_of(src, 4 * n - 4, count));
+    EXPECT_EQ(error_of([&] { kokkos::all_to_all_v(comm(), x, good, y, {more, displacements}); }), short_of(dst, 4 * n - 4, count));
+  }
+  for (const std::size_t at : {4 * n - 3, 4 * n + 1, far, far - 3}) {
+    const auto further = changed(displacements, at);
+    EXPECT_EQ(error_of([&] { kokkos::all_to_all_v(comm(), x, {counts, further}, y, good); }), short_of(src, at, 4));
+    EXPECT_EQ(error_of([&] { kokkos::all_to_all_v(comm(), x, good, y, {counts, further}); }), short_of(dst, at, 4));
+  }
+  const Vector less = Kokkos::subview(y, std::make_pair(std::size_t{0}, 4 * n - 1));
+  EXPECT_EQ(error_of([&] { kokkos::all_to_all_v(comm(), x, good, less, good); }),
+            short_of("dst \"y\" (" + before + ") is too short: the block from", 4 * n - 4, 4));
+  const auto even = Kokkos::subview(Matrix("matrix", 4 * n, 2), Kokkos::ALL, 0);
+  EXPECT_THAT(error_of([&] { kokkos::all_to_all_v(comm(), even, good, y, good); }),
+              HasSubstr("src \"matrix\" (" + extent + ") is not contig"));
+  EXPECT_THAT(error_of([&] { kokkos::all_to_all_v(comm(), x, good, even, good); }),
+              HasSubstr("dst \"matrix\" (" + extent + ") is not contig"));
+
+  const std::vector<std::size_t> too_many(n + 1);
+  const std::string sizes = std::to_string(n + 1) + " recv displacements, with " + std::to_string(n) + " ranks";
+  EXPECT_EQ(error_of([&] { kokkos::all_to_all_v(comm(), x, good, y, {counts, too_many}); }), from("all_to_all_v") + sizes);
+  EXPECT_THAT(error_of([&] { kokkos::all_to_all_v(comm(), x, good, x, good); }), HasSubstr("use the same memory"));
+  kokkos::all_to_all_v(comm(), x, good, y, good);  // nothing is wrong with these
+  const std::vector<std::size_t> nothing(n), anywhere(n, 1000);
+  kokkos::all_to_all_v(comm(), x, {nothing, anywhere}, y, {nothing, anywhere});  // nor with what is not there
+}
+
+TEST(Errors, OfTheLibraryComeThrough) {
+  const Vector x("x", 5);
+  EXPECT_THAT(error_of([&] { kokkos::broadcast(comm(), x, x, 77); }), HasSubstr("root 77 is none of the ranks"));
+  EXPECT_THAT(error_of([&] { kokkos::all_reduce(comm(), x, ReduceOp::sum, {.algorithm = "nonesuch"}); }), HasSubstr("nonesuch"));
+}
+
+TEST(Errors, LeaveAGroup) {
+  const Vector x("x", 5), y("y", 6);
+  EXPECT_THAT(error_of([&] {
+                const Group group;
+                kokkos::all_reduce(comm(), x, ReduceOp::sum);
+                kokkos::all_reduce(comm(), x, y, ReduceOp::sum);
+              }),
+              HasSubstr("differ in their extents"));
+  EXPECT_FALSE(group_is_open());
+  EXPECT_THAT(error_of([&] {
+                const Group group;
+                kokkos::send(comm(), x, comm().rank());
+                kokkos::recv(comm(), Kokkos::subview(Matrix("matrix", 5, 2), Kokkos::ALL, 1), comm().rank());
+              }),
+              HasSubstr("dst \"matrix\" (5) is not contiguous"));
+  EXPECT_FALSE(group_is_open());
+}
+
+/// As Kokkos::Cuda looks from here: this program has none.
+struct OtherSpace {
+  using execution_space = OtherSpace;
+  using memory_space = Kokkos::HostSpace;
+  using device_type = Kokkos::Device<Exec, Kokkos::HostSpace>;
+  using size_type = std::size_t;
+  using array_layout = Left;
+  using scratch_memory_space = Exec::scratch_memory_space;
+  static const char* name() { return "OtherSpace"; }
+  CUstream_st* cuda_stream() const { return nullptr; }
+  int cuda_device() const { return 3; }
+  void fence() const {}
+};
+
+TEST(Errors, ASpaceOfAnotherTarget) {
+  const Vector x("x", 5);
+  EXPECT_EQ(error_of([&] { kokkos::all_reduce(OtherSpace(), comm(), x, ReduceOp::sum); }),
+            from("all_reduce") +
+                "view \"x\", in Host, is called with execution space OtherSpace, which is on cuda, but the communicator is on host");
+  EXPECT_EQ(error_of([&] { kokkos::all_reduce(OtherSpace(), comm(), x, Vector("y", 5), ReduceOp::sum); }),
+            from("all_reduce") +
+                "src \"x\", in Host, is called with execution space OtherSpace, which is on cuda, but the communicator is on host");
+  EXPECT_EQ(
+      error_of([&] { kokkos::recv(OtherSpace(), comm(), x, comm().rank()); }),
+      from("recv") + "dst \"x\", in Host, is called with execution space OtherSpace, which is on cuda, but the communicator is on host");
+  EXPECT_EQ(error_of([&] { kokkos::barrier(OtherSpace(), comm()); }),
+            from("barrier") + "it is called with execution space OtherSpace, which is on cuda, but the communicator is on host");
+  const CommunicatorOptions options = kokkos::communicator_options(OtherSpace());
+  EXPECT_EQ(options.backend, BackendKind::cuda);
+  EXPECT_EQ(options.device, 3);
+  EXPECT_EQ(kokkos::communicator_options(Exec()).backend, BackendKind::host);
+}
+
+// --- data types --------------------------------------------------------------------------------------------------------------------------
+
+static_assert(kokkos::data_type_of<long> == DataType::i64 && kokkos::data_type_of<long long> == DataType::i64);
+static_assert(kokkos::data_type_of<unsigned long long> == DataType::u64 && kokkos::data_type_of<unsigned> == DataType::u32);
+static_assert(kokkos::data_type_of<char> == (std::is_signed_v<char> ? DataType::i8 : DataType::u8));
+static_assert(kokkos::data_type_of<f8e5m2> == DataType::f8e5m2 && kokkos::data_type_of<bf16> == DataType::bf16);
+static_assert(!kokkos::has_data_type<short> && !kokkos::has_data_type<bool> && !kokkos::has_data_type<wchar_t>);
+static_assert(!kokkos::has_data_type<Kokkos::complex<double>> && !kokkos::has_data_type<int*>);
+static_assert(kokkos::data_type_of<Kokkos::Experimental::half_t> ==
+              (sizeof(Kokkos::Experimental::half_t) == 2 ? DataType::f16 : DataType::f32));
+
+// --- profiling ---------------------------------------------------------------------------------------------------------------------------
+
+std::vector<std::string> regions;
+int depth = 0;
+
+TEST(Profiling, RegionsSayWhatIsCalled) {
+  const Matrix a("a", 4, 3), b("b", 4, 3);
+  Kokkos::Tools::Experimental::set_push_region_callback([](const char* name) {
+    regions.emplace_back(name);
+    ++depth;
+  });
+  Kokkos::Tools::Experimental::set_pop_region_callback([] { --depth; });
+  regions.clear();
+  kokkos::all_reduce(comm(), a, b, ReduceOp::sum);
+  kokkos::all_gather(comm(), Kokkos::View<bf16**, Right, Kokkos::HostSpace>("c", 1024 * ranks(), 1));
+  kokkos::barrier(Exec(), comm());
+  EXPECT_THAT(error_of([&] { kokkos::all_reduce(comm(), a, ReduceOp::sum, {.algorithm = "nonesuch"}); }), HasSubstr("nonesuch"));
+  {
+    const Group group;
+    kokkos::send(comm(), Kokkos::subview(a, 0, Kokkos::ALL), comm().rank());
+    kokkos::recv(comm(), Kokkos::subview(b, 0, Kokkos::ALL), comm().rank());
+  }
+  kokkos::synchronize(Exec(), comm());
+  kokkos::send_recv(comm(), a, next(), b, previous());
+  const std::vector<std::size_t> counts(ranks(), 2), same(ranks());
+  const Displaced received([](std::size_t) { return 2; });
+  kokkos::all_to_all_v(comm(), Vector("for all", 2), {counts, same}, Vector("of all", received.end), received.blocks());
+  EXPECT_EQ(depth, 0);
+  Kokkos::Tools::Experimental::set_push_region_callback(nullptr);
+  Kokkos::Tools::Experimental::set_pop_region_callback(nullptr);
+  const std::string all = std::to_string(2 * ranks());
+  EXPECT_THAT(regions, testing::ElementsAre("plait::all_reduce [f64, 12]", "plait::all_gather [bf16, 1024]", "plait::barrier",
+                                            "plait::all_reduce [f64, 12]", "plait::send [f64, 3]", "plait::recv [f64, 3]",
+                                            "plait::send_recv [f64, 12]", "plait::all_to_all_v [f64, " + all + "]"));
+}
+
+/// Of ranks other than 0, only failures are printed.
+class Failures final : public testing::EmptyTestEventListener {
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (result.failed()) std::fprintf(stderr, "rank %zu: line %d: %s\n", rank(), result.line_number(), result.message());
+  }
+};
+
+}  // namespace
+}  // namespace plait::test
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  const Kokkos::ScopeGuard kokkos(argc, argv);
+  if (plait::test::rank() != 0) {
+    auto& listeners = testing::UnitTest::GetInstance()->listeners();
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new plait::test::Failures);
+  }
+  return RUN_ALL_TESTS();
+}

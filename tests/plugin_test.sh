@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# plugin_test.sh BIN MPIEXEC SLICES NOTHING TWIN OLD: what PLAIT_PLUGINS does, with the programs in BIN and four plug-ins: one that is right, one
+# that registers nothing, one whose algorithm's name is taken, and one for another version.
+set -euo pipefail
+bin=$1 mpiexec=$2 slices=$3 nothing=$4 twin=$5 old=$6
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { printf 'FAILED: %s\n' "$*"; exit 1; }
+with() { PLAIT_PLUGINS=$1 "${@:2}"; }
+ranks() { "$mpiexec" --allow-run-as-root --oversubscribe "$@" </dev/null 2>&1; }
+
+expect() {  # expect TEXT: in what was said
+  tr -s ' \n' ' ' <"$work/said" | grep -qF -- "$1" || { cat "$work/said"; fail "nobody says: $1"; }
+}
+refused() {  # refused PLUGINS SENTENCE...: plait-info ends with an error, one line that has all of these
+  if with "$1" "$bin/plait-info" >"$work/out" 2>"$work/said"; then fail "PLAIT_PLUGINS=$1 was taken"; fi
+  [ "$(grep -c . "$work/said")" = 1 ] || { cat "$work/said"; fail "not one line"; }
+  cat "$work/said"
+  for sentence in "${@:2}"; do expect "$sentence"; done
+}
+
+printf '== listed, chosen, right\n'
+"$bin/plait-info" >"$work/said"
+if grep '^  slices ' "$work/said"; then fail "slices are there without a plug-in"; fi
+with "$slices:$slices" "$bin/plait-info" >"$work/said"  # twice does no harm
+expect "slices all_reduce all types and ops"
+expect "slices for all_reduce is a plug-in's: $slices"
+with "$slices" "$bin/plait-info" --json >"$work/said"
+expect "\"plugin\": \"$slices\""
+PLAIT_ALGO=slices with "$slices" ranks -n 2 "$bin/first" >"$work/said" || { cat "$work/said"; fail "the first program"; }
+expect "rank 1: 3"
+with "$slices" ranks -n 3 "$bin/plait-bench" --algorithms slices -b 4 -e 256K -f 16 -n 20 -d f32,bf16 --in-place both --timing events --peers none \
+  --csv "$work/table.csv" >"$work/said" || { cat "$work/said"; fail "the benchmark"; }
+grep -c slices "$work/table.csv"
+with "$slices" "$bin/zoo_test" --gtest_filter='*slices*n3:*slices*n4:-*Large*' >"$work/said" || { cat "$work/said"; fail "the zoo"; }
+tail -n 1 "$work/said"
+if grep -q 'Running 0 tests' "$work/said"; then fail "the zoo does not have slices"; fi
+
+printf '== refused\n'
+refused "$work/missing.so" "PLAIT_PLUGINS: $work/missing.so: it can't be loaded: cannot open shared object file: No such file or directory"
+echo "no shared object" >"$work/text.so"
+refused "$slices:$work/text.so" "PLAIT_PLUGINS: $work/text.so: it can't be loaded: file too short"
+refused "$nothing" "PLAIT_PLUGINS: $nothing: it registers no algorithm"
+refused "$twin" "PLAIT_PLUGINS: $twin: an algorithm named ring is registered already for all_reduce"
+refused "$old" "PLAIT_PLUGINS: $old: it is made for Plait 0.0.9, and this is Plait " "compile it anew"
+refused "$slices::$slices" "PLAIT_PLUGINS=\"$slices::$slices\": a file without a name"
+
+printf '== refused by communicators, on all ranks\n'
+if with "$old" ranks -n 2 "$bin/first" >"$work/said"; then fail "a communicator with a plug-in for another version"; fi
+[ "$(grep -c "rank 0: PLAIT_PLUGINS: $old: it is made for Plait 0.0.9" "$work/said")" = 2 ] || { cat "$work/said"; fail "not both ranks say so"; }
+if ranks -n 1 -x PLAIT_PLUGINS="$slices" "$bin/first" : -n 1 "$bin/first" >"$work/said"; then fail "a plug-in on one of two ranks"; fi
+expect "ranks differ in the algorithms of programs and plug-ins: rank 1 has none, rank 0 has all_reduce:slices"
+printf 'passed\n'

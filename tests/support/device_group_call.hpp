@@ -1,0 +1,223 @@
+// One call of a collective on a device group, from one thread, with everything checked that can be checked.
+#pragma once
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/collectives.hpp"
+#include "plait/plait.hpp"
+#include "support/data.hpp"
+#include "support/device_array.hpp"
+#include "support/ranks.hpp"
+
+namespace plait::test {
+
+/// The memory of all devices, ordinary and symmetric.
+class GroupArena {
+ public:
+  static constexpr std::size_t capacity = std::size_t{1} << 18;
+
+  explicit GroupArena(DeviceGroup& gpus) : gpus_(gpus) {
+    for (auto* arrays : {&send, &recv}) add(*arrays, nullptr);
+    for (auto* arrays : {&symmetric_send, &symmetric_recv}) {
+      auto buffers = gpus.allocate<std::byte>(capacity + 2 * DeviceArray::guard);
+      add(*arrays, &buffers);
+    }
+  }
+  ~GroupArena() {
+    for (int rank = 0; rank < gpus_.size(); ++rank) {
+      const DeviceScope device(gpus_.device(rank).backend());
+      for (auto* arrays : {&send, &recv, &symmetric_send, &symmetric_recv}) (*arrays)[static_cast<std::size_t>(rank)].reset();
+    }
+  }
+  GroupArena(const GroupArena&) = delete;
+  GroupArena& operator=(const GroupArena&) = delete;
+
+  std::vector<std::unique_ptr<DeviceArray>> send, recv, symmetric_send, symmetric_recv;  // by rank
+
+ private:
+  void add(std::vector<std::unique_ptr<DeviceArray>>& arrays, std::vector<Buffer<std::byte>>* buffers) {
+    for (int rank = 0; rank < gpus_.size(); ++rank) {
+      Backend& backend = gpus_.device(rank).backend();
+      const DeviceScope device(backend);
+      arrays.push_back(buffers != nullptr ? std::make_unique<DeviceArray>(backend, std::move((*buffers)[static_cast<std::size_t>(rank)]))
+                                          : std::make_unique<DeviceArray>(backend, capacity));
+    }
+  }
+
+  DeviceGroup& gpus_;
+};
+
+struct GroupCase {
+  Call call{};  // without `symmetric` and `in_place`
+  bool in_place = false, symmetric = false;
+  std::string algorithm{};  // empty: chosen
+  std::uint64_t seed = 1;
+
+  std::string describe() const {
+    return fmt::format("{} of {} {}, {}, root {}, {}, {} memory", name_of(call.collective), call.count, name_of(call.type),
+                       name_of(call.op), call.root, in_place ? "in place" : "out of place", symmetric ? "symmetric" : "ordinary");
+  }
+};
+
+/// A case on all devices: `upload`, `enqueue`, and after a synchronisation `check`.
+template <class T>
+class GroupRun {
+ public:
+  using Streams = DeviceGroup::Streams;
+
+  GroupRun(DeviceGroup& gpus, GroupArena& arena, GroupCase c) : gpus_(gpus), case_(std::move(c)), call_(case_.call) {
+    const auto facts = facts_of(call_.collective);
+    call_.parts = parts_of(call_.collective, gpus.size());
+    for (int rank = 0; rank < gpus.size(); ++rank) {
+      const auto index = static_cast<std::size_t>(rank);
+      Side side{};
+      side.sends = has(facts.send, call_, rank);
+      side.receives = has(facts.recv, call_, rank);
+      side.in_place = case_.in_place && ((side.sends && side.receives) || (facts.rooted && case_.symmetric));
+      side.from = (case_.symmetric ? arena.symmetric_send : arena.send)[index].get();
+      side.to = side.in_place ? side.from : (case_.symmetric ? arena.symmetric_recv : arena.recv)[index].get();
+      // In place, the smaller buffer begins somewhere in the larger one.
+      const auto distance = side.in_place ? in_place_distance(call_, facts.rooted ? call_.root : rank) : 0;
+      side.send_begin = static_cast<std::size_t>(std::max<std::ptrdiff_t>(-distance, 0));
+      side.recv_begin = static_cast<std::size_t>(std::max<std::ptrdiff_t>(distance, 0));
+      sides_.push_back(side);
+    }
+    send.resize(sides_.size());
+    recv.resize(sides_.size());
+    place();
+  }
+
+  std::vector<const void*> send;  // what to pass
+  std::vector<void*> recv;
+
+  void upload(Streams streams = {}) { on_all(streams, &DeviceArray::upload); }
+  void download(Streams streams = {}) { on_all(streams, &DeviceArray::download); }
+  void enqueue(Streams streams = {}) {
+    const Call& c = call_;
+    const CallOptions options{.algorithm = case_.algorithm, .scale = c.scale};
+    switch (c.collective) {
+      case Collective::all_reduce:
+        return gpus_.all_reduce(send, recv, c.count, c.type, c.op, streams, options);
+      case Collective::reduce_scatter:
+        return gpus_.reduce_scatter(send, recv, c.count, c.type, c.op, streams, options);
+      case Collective::all_gather:
+        return gpus_.all_gather(send, recv, c.count, c.type, streams, options);
+      case Collective::broadcast:
+        return gpus_.broadcast(send, recv, c.count, c.type, c.root, streams, options);
+      case Collective::reduce:
+        return gpus_.reduce(send, recv, c.count, c.type, c.op, c.root, streams, options);
+      case Collective::all_to_all:
+        return gpus_.all_to_all(send, recv, c.count, c.type, streams, options);
+      case Collective::gather:
+        return gpus_.gather(send, recv, c.count, c.type, c.root, streams, options);
+      case Collective::scatter:
+        return gpus_.scatter(send, recv, c.count, c.type, c.root, streams, options);
+      case Collective::send_recv:  // not of a device group
+        return;
+      case Collective::barrier:
+        return gpus_.barrier(streams);
+    }
+  }
+  /// By the function that takes any collective.
+  void enqueue_generic(Streams streams = {}) { gpus_.enqueue(case_.call, send, recv, streams, {.scale = call_.scale}); }
+
+  /// Fetches the results.
+  void check(Streams streams = {}) {
+    download(streams);
+    gpus_.synchronize(streams);
+    for (int rank = 0; rank < gpus_.size(); ++rank) check(rank);
+  }
+  void expect_untouched() {
+    download();
+    gpus_.synchronize();
+    for (int rank = 0; rank < gpus_.size(); ++rank) {
+      const Side& side = sides_[static_cast<std::size_t>(rank)];
+      if (!side.in_place) EXPECT_TRUE(side.to->untouched()) << "rank " << rank << ": something was enqueued";
+      else check_input(rank, 0);
+    }
+  }
+
+ private:
+  struct Side {
+    bool sends, receives, in_place;
+    DeviceArray *from, *to;
+    std::size_t send_begin, recv_begin;  // bytes from where the data begin
+  };
+
+  void place() {
+    for (std::size_t rank = 0; rank < sides_.size(); ++rank) {
+      const Side& side = sides_[rank];
+      const std::size_t sent = side.sends ? send_bytes(call_) : 0, received = side.receives ? recv_bytes(call_) : 0;
+      // Of ordinary memory, ranks differ in where their data lie.
+      const std::size_t shift = case_.symmetric ? 0 : rank % 3 * sizeof(T);
+      if (!side.in_place) side.to->place(2 * shift, received);
+      side.from->place(shift, side.in_place ? std::max(send_bytes(call_), recv_bytes(call_)) : sent);
+      for (std::size_t i = 0; i < sent / sizeof(T); ++i) {
+        const T x = element<T>(case_.seed, static_cast<int>(rank), i, call_.op);
+        std::memcpy(side.from->image() + side.send_begin + i * sizeof(T), &x, sizeof(T));
+      }
+      if (side.sends) send[rank] = static_cast<std::byte*>(side.from->device()) + side.send_begin;
+      if (side.receives) recv[rank] = static_cast<std::byte*>(side.to->device()) + side.recv_begin;
+    }
+  }
+
+  void on_all(const Streams& streams, void (DeviceArray::*move)(StreamRef)) {
+    for (std::size_t rank = 0; rank < sides_.size(); ++rank) {
+      const DeviceScope device(gpus_.device(static_cast<int>(rank)).backend());
+      const StreamRef stream = streams.empty() ? StreamRef() : streams[rank];
+      (sides_[rank].from->*move)(stream);
+      if (!sides_[rank].in_place) (sides_[rank].to->*move)(stream);
+    }
+  }
+
+  void check_input(int rank, std::size_t received) {
+    const Side& side = sides_[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(side.from->damage(), "") << case_.describe() << ", rank " << rank;
+    for (std::size_t at = side.send_begin, i = 0; side.sends && i < send_bytes(call_) / sizeof(T); ++i, at += sizeof(T)) {
+      if (side.in_place && side.receives && at >= side.recv_begin && at < side.recv_begin + received) continue;
+      const T x = element<T>(case_.seed, rank, i, call_.op);
+      ASSERT_EQ(std::memcmp(side.from->image() + at, &x, sizeof(T)), 0)
+          << case_.describe() << ", rank " << rank << ": the input was changed";
+    }
+  }
+
+  void check(int rank) {
+    const Side& side = sides_[static_cast<std::size_t>(rank)];
+    check_input(rank, recv_bytes(call_));
+    EXPECT_EQ(side.to->damage(), "") << case_.describe() << ", rank " << rank;
+    const double allowed = facts_of(call_.collective).reduces ? tolerance<T>(call_.op, gpus_.size()) : 0;
+    for (std::size_t i = 0; side.receives && i < recv_bytes(call_) / sizeof(T); ++i) {
+      T got;
+      std::memcpy(&got, side.to->image() + side.recv_begin + i * sizeof(T), sizeof(T));
+      const auto wanted = received<T>(call_, case_.seed, gpus_.size(), rank, i);
+      if constexpr (std::is_integral_v<T>) ASSERT_EQ(got, wanted) << case_.describe() << ", rank " << rank << ", element " << i;
+      else ASSERT_NEAR(static_cast<double>(widen(got)), wanted, allowed) << case_.describe() << ", rank " << rank << ", element " << i;
+    }
+  }
+
+  DeviceGroup& gpus_;
+  GroupCase case_;
+  Call call_;  // with `parts`
+  std::vector<Side> sides_;
+};
+
+/// Runs the case once, on `streams`.
+inline void check_case(DeviceGroup& gpus, GroupArena& arena, const GroupCase& c, DeviceGroup::Streams streams = {}) {
+  dispatch(c.call.type, [&]<class T>() {
+    GroupRun<T> run(gpus, arena, c);
+    run.upload(streams);
+    run.enqueue(streams);
+    run.check(streams);
+  });
+}
+
+}  // namespace plait::test
