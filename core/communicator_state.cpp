@@ -316,7 +316,7 @@ void CommunicatorState::publish(const std::vector<GroupedCall>& calls, const std
     const std::size_t company = step.calls.size();
     for (const std::size_t i : step.calls) {
       const PreparedCall& call = calls[i].call;
-      const bool message = call.call.collective == Collective::send_recv, alone = message || company == 1;
+      const bool message = call.is_message(), alone = message || company == 1;
       const Algorithm& algorithm = message ? *call.algorithm : *step.algorithm;
       Signature signature = Signature::of(call.call, number_of(algorithm), alone ? call.shape : LaunchShape{}, call.place);
       if (!alone) signature.options += company - 1;
@@ -326,7 +326,7 @@ void CommunicatorState::publish(const std::vector<GroupedCall>& calls, const std
   numbers_.resize(calls.size());
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const PreparedCall& call = calls[i].call;
-    if (call.call.collective == Collective::send_recv) {
+    if (call.is_message()) {
       numbers_[i] = message_bit | ++messages_;
       if (call.buffers.peer != bootstrap->rank()) board_->publish_message(call.buffers.peer, call.buffers.send != nullptr, signatures_[i]);
     } else {
@@ -358,7 +358,7 @@ void CommunicatorState::enqueue(const std::vector<GroupedCall>& calls, const std
     const Watch watch = this->watch(numbers_[step.calls.front()], number);
     LaunchContext context(setting, stream, !ordered, sides_->of(!ordered), memory_->of(number), watch);
     const PreparedCall& call = calls[step.calls.front()].call;
-    if (step.calls.size() == 1 && call.call.collective != Collective::send_recv) {
+    if (step.calls.size() == 1 && !call.is_message()) {
       step.algorithm->enqueue(call.call, call.buffers, step.shape, context);
       continue;
     }
@@ -383,7 +383,7 @@ void CommunicatorState::trace(const std::vector<GroupedCall>& calls, const std::
     for (const std::size_t i : step.calls) step_of[i] = &step;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const PreparedCall& call = calls[i].call;
-    const bool message = call.call.collective == Collective::send_recv;  // it has its own way in a launch that it shares
+    const bool message = call.is_message();  // it has its own way in a launch that it shares
     trace_->add({.number = numbers_[i],
                  .begin = call.begin,
                  .end = call.end,

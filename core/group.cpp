@@ -140,8 +140,7 @@ void for_each_stretch(std::span<const GroupedCall> calls, Body body) {
 }
 
 bool may_share(const PreparedCall& a, const PreparedCall& b) {
-  const bool message = a.call.collective == Collective::send_recv;
-  if (message || b.call.collective == Collective::send_recv)
+  if (a.is_message() || b.is_message())
     return a.call.collective == b.call.collective && a.algorithm->family() == b.algorithm->family();
   return a.shares && b.shares && a.call.collective == b.call.collective && a.call.type == b.call.type && a.call.op == b.call.op &&
          a.call.root == b.call.root && a.call.scale == b.call.scale && a.wished == b.wished && (!a.wished || a.algorithm == b.algorithm);
@@ -160,7 +159,7 @@ std::vector<GroupStep> plan_group(std::span<const GroupedCall> calls, const std:
       if (step == steps.end()) steps.push_back({call.algorithm, call.shape, {i}});
       else step->calls.push_back(i);
     };
-    const auto is_message = [&](std::size_t i) { return calls[i].call.call.collective == Collective::send_recv; };
+    const auto is_message = [&](std::size_t i) { return calls[i].call.is_message(); };
     for (std::size_t i = begin; i < end; ++i)
       if (is_message(i)) add(i);
     // Ranks may name the families in any order, but must launch them in one.
@@ -170,7 +169,7 @@ std::vector<GroupStep> plan_group(std::span<const GroupedCall> calls, const std:
       if (!is_message(i)) add(i);
     for (auto step = steps.begin() + first; step != steps.end(); ++step) {
       const PreparedCall& one = calls[step->calls.front()].call;
-      if (step->calls.size() == 1 || one.wished || one.call.collective == Collective::send_recv) continue;
+      if (step->calls.size() == 1 || one.wished || one.is_message()) continue;
       Call all = one.call;
       all.count = 0;
       all.symmetric = all.in_place = false;
@@ -229,7 +228,7 @@ void check_own_messages(std::span<const GroupedCall> calls, int rank, std::strin
     sent.clear();
     received.clear();
     for (const GroupedCall& grouped : calls.subspan(begin, end - begin))
-      if (grouped.call.call.collective == Collective::send_recv && grouped.call.buffers.peer == rank)
+      if (grouped.call.is_message() && grouped.call.buffers.peer == rank)
         (grouped.call.buffers.send != nullptr ? sent : received).push_back(&grouped.call.call);
     if (sent.size() != received.size())
       refuse(fmt::format("{} messages, and receives {}: both ends must be in one group, with no barrier between", sent.size(),

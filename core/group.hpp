@@ -26,6 +26,8 @@ struct PreparedCall {
   bool shares = false;                                   // whether it gains by sharing a launch
   Place place{};                                         // of a call in symmetric memory
   std::chrono::steady_clock::time_point begin{}, end{};  // of the preparation, for traces
+
+  bool is_message() const { return call.collective == Collective::send_recv; }  // one end of it
 };
 
 /// What a rank has to do with a message.
