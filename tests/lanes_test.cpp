@@ -146,14 +146,14 @@ TEST_P(Lanes, SlotsGoRoundManyTimesInACall) {
 class LaneSeries : public Lanes {};
 INSTANTIATE_TEST_SUITE_P(All, LaneSeries, testing::Combine(testing::ValuesIn(carriers), testing::Values(2)), name_of_case);
 
-TEST_P(LaneSeries, AThousandLongMessages) {
+TEST_P(LaneSeries, LongMessages) {
   const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "5M");
   RankGroup group(ranks());
   group.run([&](Communicator& comm, Arena& arena) {
-    constexpr std::uint64_t calls = under_tsan ? 20 : 1000;
+    constexpr std::uint64_t calls = under_tsan ? 10 : 200;
     const std::size_t count = carrier().parts * 33'003;
     Odometer odometer(comm);
-    odometer.access().make_old(0u - 10'000u);
+    odometer.access().make_old(0u - 3'000u);
     odometer.look(carrier().slots);
     for (std::uint64_t call = 0; call < calls; ++call)
       check(comm, arena,
@@ -195,7 +195,7 @@ TEST_P(Lanes, AnyNumberOfThemGivesTheSameBits) {
     Odometer odometer(comm);
     for (const unsigned blocks : {1u, 2u, 3u, 4u, 7u, 16u, 64u, 128u})
       for (const std::size_t count : {1u, 127u, 4099u, 100'003u}) {  // primes, and none a multiple of a lane's packs
-        if (under_tsan && count > 5000 && blocks % 3 != 1) continue;
+        if (under_tsan && (count > 5000 ? blocks != 7 : blocks % 3 != 1)) continue;
         odometer.look(carrier().slots);
         for (const bool symmetric : {false, true})
           check(comm, arena,
