@@ -52,6 +52,33 @@ class PlaitContender final : public Contender {
   CallOptions call_options_;
 };
 
+/// Messages of one length between all ranks: all_to_all by the call that takes lengths.
+class AllToAllVContender final : public Contender {
+ public:
+  AllToAllVContender(Communicator& comm, Memory memory, const Arena& arena, const Options& options)
+      : Contender(std::string(all_to_all_v), memory, arena), comm_(comm) {
+    call_options_.blocks = options.blocks;
+    call_options_.threads = options.threads;
+  }
+
+  void enqueue(const Task& task, NativeStream stream) override {
+    if (task.call.collective != Collective::all_to_all || task.in_place)
+      throw Error(ErrorCode::unsupported, fmt::format("{} is all_to_all out of place", all_to_all_v));
+    counts_.assign(static_cast<std::size_t>(task.ranks), task.call.count);
+    displacements_.resize(counts_.size());
+    for (std::size_t rank = 0; rank < displacements_.size(); ++rank) displacements_[rank] = rank * task.call.count;
+    const Communicator::BlocksOf blocks{counts_, displacements_};
+    comm_.all_to_all_v(task.send, blocks, task.recv, blocks, task.call.type, stream_ref(stream), call_options_);
+  }
+  void begin_group() override { group_start(); }
+  void end_group() override { group_end(); }
+
+ private:
+  Communicator& comm_;
+  CallOptions call_options_;
+  std::vector<std::size_t> counts_, displacements_;
+};
+
 class CutContender final : public Contender {
  public:
   CutContender(std::unique_ptr<Contender> whole, int messages, bool grouped)
@@ -102,6 +129,7 @@ std::unique_ptr<Contender> cut(std::unique_ptr<Contender> contender, int message
 
 std::unique_ptr<Contender> make_plait(Communicator& comm, const std::string& algorithm, Memory memory, const Arena& arena,
                                       const Options& options) {
+  if (algorithm == all_to_all_v) return std::make_unique<AllToAllVContender>(comm, memory, arena, options);
   return std::make_unique<PlaitContender>(comm, algorithm, memory, arena, options);
 }
 

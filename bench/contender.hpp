@@ -57,7 +57,7 @@ std::unique_ptr<Contender> cut(std::unique_ptr<Contender> contender, int message
 
 using Contenders = std::vector<std::unique_ptr<Contender>>;
 
-/// `algorithm` is a name of the registry, or "default" for what the selection takes.
+/// `algorithm` is a name of the registry, "default" for what the selection takes, or "all_to_all_v".
 std::unique_ptr<Contender> make_plait(Communicator& comm, const std::string& algorithm, Memory memory, const Arena& arena,
                                       const Options& options);
 

@@ -73,6 +73,7 @@ std::vector<std::string> algorithms(const std::string& text, const std::vector<C
     if (std::find(collectives.begin(), collectives.end(), algorithm->collective()) != collectives.end() &&
         std::find(known.begin(), known.end(), algorithm->name()) == known.end())
       known.emplace_back(algorithm->name());
+  if (std::find(collectives.begin(), collectives.end(), Collective::all_to_all) != collectives.end()) known.emplace_back(all_to_all_v);
   known.emplace_back("default");
   if (text == "all") return known;
   for (const Policy& policy : policies()) known.emplace_back(policy.name);

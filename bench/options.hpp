@@ -15,6 +15,9 @@ enum class Timing { graph, events, throughput, latency, enqueue };
 /// Where the buffers lie: in symmetric memory (for NCCL: in a registered window), or anywhere.
 enum class Memory { symmetric, ordinary };
 
+/// A name beside those of all_to_all's algorithms: the call that takes lengths, with equal ones.
+inline constexpr std::string_view all_to_all_v = "all_to_all_v";
+
 std::string_view name_of(Timing timing);
 std::string_view name_of(Memory memory);
 
@@ -33,7 +36,7 @@ struct Options {
   int messages = 1;                     // that a contender's message is cut into, a call for each
   std::vector<bool> grouped = {false};  // whether these calls are a group
   std::vector<Memory> memories = {Memory::symmetric};
-  std::vector<std::string> algorithms;  // names of the registry, of any of the collectives, and "default"
+  std::vector<std::string> algorithms;  // names of the registry, of any of the collectives, "default", and "all_to_all_v"
   std::optional<BackendKind> backend;
   std::vector<std::string> peers;
   bool peers_asked = false;  // the user named them: say why one is missing
