@@ -29,7 +29,7 @@ namespace plait::direct_push {
 
 using Types = AllTypes;
 
-inline constexpr std::uint32_t slots = 4, lag = 1;  // of a channel; steps from sending to receiving
+inline constexpr std::uint32_t slots = 2, lag = 1;  // of a channel: few, as long pieces wait less; steps from sending to receiving
 
 struct Args {
   Channels channels;

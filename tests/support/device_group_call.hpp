@@ -34,7 +34,9 @@ class GroupArena {
   }
   ~GroupArena() {
     for (int rank = 0; rank < gpus_.size(); ++rank) {
-      const DeviceScope device(gpus_.device(rank).backend());
+      Backend& backend = gpus_.device(rank).backend();
+      const DeviceScope device(backend);
+      backend.synchronize_device();  // a test that was left in the middle may have copies under way
       for (auto* arrays : {&send, &recv, &symmetric_send, &symmetric_recv}) (*arrays)[static_cast<std::size_t>(rank)].reset();
     }
   }
