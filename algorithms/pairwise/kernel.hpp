@@ -80,7 +80,6 @@ struct Paths {
   Channels slots;          // shared with collectives that send through channels
   std::uint32_t channels;  // the most of a message; a stripe's pieces take turns in the channels of blocks c, c + channels, ...
   std::uint32_t turns;     // that many
-  Pieces pieces;           // of a stripe, in slots
 };
 
 /// A launch for a message or two, in different directions: what `send`, `recv` and `send_recv` need. The blocks from
@@ -306,6 +305,14 @@ class Pairwise {
   PLAIT_DEVICE bool wait(const ChannelWait& wait, int peer, std::uint32_t k) { return dev_.wait(wait.word, wait.at_least, {peer, k}); }
   PLAIT_DEVICE void signal(const ChannelSignal& signal) { dev_.signal(signal.word, signal.value); }
 
+  /// Four of a stripe or more, so that they overlap on their way; but neither so short that a signal for each shows, nor longer than a
+  /// slot.
+  PLAIT_DEVICE Pieces pieces_of(const Parts& stripes) const {
+    constexpr std::size_t least = 16384;
+    const std::size_t part = (stripes.each / 4 + least - 1) / least * least;
+    return {part != 0 && part < a_.slots.slot_bytes ? static_cast<std::uint32_t>(part) : a_.slots.slot_bytes};
+  }
+
   /// After the last piece, a thread a turn.
   PLAIT_DEVICE void advance(unsigned channel, int peer, std::uint32_t pieces, bool sends) {
     for (std::uint32_t t = dev_.thread(); t < a_.turns; t += dev_.threads()) {
@@ -317,14 +324,15 @@ class Pairwise {
   PLAIT_DEVICE bool send_pieces(const Message& m, unsigned channel, int peer) {
     const Input from(static_cast<const T*>(m.from), m.bytes / sizeof(T));
     const Range stripe = m.stripes.at(channel);
-    const std::uint32_t pieces = a_.pieces.count(stripe), stride = dev_.threads();
+    const Pieces cut = pieces_of(m.stripes);
+    const std::uint32_t pieces = cut.count(stripe), stride = dev_.threads();
     for (std::uint32_t k = 0; k < pieces; ++k) {
       const BlockChannels own = turn(channel, k);
       const std::uint32_t nth = k / a_.turns;
       bool room = true;
       if (dev_.thread() == 0) room = wait(own.may_send(way, peer, nth), peer, k);
       if (!dev_.all(room)) return false;
-      const Range packs = in_packs<D::pack_bytes>(a_.pieces.at(stripe, k));
+      const Range packs = in_packs<D::pack_bytes>(cut.at(stripe, k));
       P* const slot = own.template outgoing<P>(way, peer, nth);
       for_packs<in_flight>(dev_, static_cast<std::uint32_t>(packs.size()), packs.end <= from.whole(),
                            [&]<int Count, bool Whole>(std::uint32_t i) {
@@ -345,14 +353,15 @@ class Pairwise {
   PLAIT_DEVICE bool receive_pieces(const Message& m, unsigned channel, int peer) {
     const Output to(static_cast<T*>(m.to), m.bytes / sizeof(T));
     const Range stripe = m.stripes.at(channel);
-    const std::uint32_t pieces = a_.pieces.count(stripe), stride = dev_.threads();
+    const Pieces cut = pieces_of(m.stripes);
+    const std::uint32_t pieces = cut.count(stripe), stride = dev_.threads();
     for (std::uint32_t k = 0; k < pieces; ++k) {
       const BlockChannels own = turn(channel, k);
       const std::uint32_t nth = k / a_.turns;
       bool arrived = true;
       if (dev_.thread() == 0) arrived = wait(own.has_arrived(way, peer, nth), peer, k);
       if (!dev_.all(arrived)) return false;
-      const Range packs = in_packs<D::pack_bytes>(a_.pieces.at(stripe, k));
+      const Range packs = in_packs<D::pack_bytes>(cut.at(stripe, k));
       const P* const slot = own.template incoming<P>(way, peer, nth);
       for_packs<in_flight>(dev_, static_cast<std::uint32_t>(packs.size()), packs.end <= to.whole(),
                            [&]<int Count, bool Whole>(std::uint32_t i) {

@@ -92,8 +92,7 @@ class Pairwise : public ChannelAlgorithm {
             .lines = memory.lanes(UnitKind::lines(), context.grant()),
             .slots = channels(context, slots),
             .channels = most,
-            .turns = turns,
-            .pieces = {channel_bytes(topology) / slots}};
+            .turns = turns};
   }
 
  protected:
