@@ -140,8 +140,7 @@ void for_each_stretch(std::span<const GroupedCall> calls, Body body) {
 }
 
 bool may_share(const PreparedCall& a, const PreparedCall& b) {
-  if (a.is_message() || b.is_message())
-    return a.call.collective == b.call.collective && a.algorithm->family() == b.algorithm->family();
+  if (a.is_message() || b.is_message()) return a.call.collective == b.call.collective && a.algorithm->family() == b.algorithm->family();
   return a.shares && b.shares && a.call.collective == b.call.collective && a.call.type == b.call.type && a.call.op == b.call.op &&
          a.call.root == b.call.root && a.call.scale == b.call.scale && a.wished == b.wished && (!a.wished || a.algorithm == b.algorithm);
 }
