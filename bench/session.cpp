@@ -133,7 +133,6 @@ void Session::warm_up_peers() {
             if (error.code() != ErrorCode::unsupported) throw;
           }
           comm_.synchronize(stream_);
-          comm_.bootstrap().barrier();
         }
   }
 }

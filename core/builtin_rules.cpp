@@ -28,7 +28,7 @@ constexpr std::array<Table, 3> h200 = {{
      "8M-24M=direct_ll128;24M-=direct_push;"
      "scatter:0-512K=direct_ll;512K-3M=direct_ll128;512M-=direct_copy;3M-40M=direct_put;"
      "3M-10M=direct_ll128;10M-=direct_push;"
-     "send_recv:0-48K=pairwise_ll;48K-8M=pairwise_ll128;8M-=pairwise_push"},
+     "send_recv:0-48K=pairwise_ll;48K-12M=pairwise_ll128;12M-=pairwise_push"},
     {3,  // up to 1 MB and from 64 MB on; between, as flash and lines compare on 4
      "0-48K=oneshot_ll;48K-320K=oneshot_ll128;320K-5M=twoshot_ll128;"
      "5M-40M=flash;80M- out=copy_engine;40M-=twoshot_push;"
