@@ -1,4 +1,5 @@
 #include "algorithms/building_blocks/direct_collectives.hpp"
+#include "algorithms/building_blocks/moved_as.hpp"
 #include "algorithms/direct_put/kernel.hpp"
 #include "core/budget.hpp"
 #include "core/collective_algorithm.hpp"
@@ -7,20 +8,6 @@ namespace plait::direct_put {
 namespace {
 
 constexpr unsigned max_blocks = 256;
-
-/// The kernel's type for elements of that size.
-DataType moved_as(DataType type) {
-  switch (size_of(type)) {
-    case 1:
-      return DataType::u8;
-    case 2:
-      return DataType::f16;
-    case 4:
-      return DataType::u32;
-    default:
-      return DataType::u64;
-  }
-}
 
 class DirectPut final : public CollectiveAlgorithm {
  public:

@@ -16,12 +16,12 @@
 #pragma once
 #include "algorithms/building_blocks/block_barrier.hpp"
 #include "algorithms/building_blocks/direct_pattern.hpp"
+#include "algorithms/building_blocks/moved_as.hpp"
 #include "algorithms/building_blocks/pack_loop.hpp"
-#include "backends/kernel_table.hpp"
 
 namespace plait::direct_put {
 
-using Types = TypeList<std::uint8_t, f16, std::uint32_t, std::uint64_t>;  // one of each size: nothing is added up
+using Types = MovedTypes;
 
 struct Args {
   WindowView signals;

@@ -24,14 +24,14 @@
 #pragma once
 #include "algorithms/building_blocks/channel.hpp"
 #include "algorithms/building_blocks/flagged.hpp"
+#include "algorithms/building_blocks/moved_as.hpp"
 #include "algorithms/building_blocks/pack_loop.hpp"
 #include "algorithms/building_blocks/pieces.hpp"
-#include "backends/kernel_table.hpp"
 
 namespace plait::pairwise {
 
 /// Messages are moved as elements of a size that all pointers of a launch are aligned to.
-using Types = TypeList<std::uint8_t, f16, std::uint32_t, std::uint64_t>;
+using Types = MovedTypes;
 
 enum class Way : std::uint32_t { packets, lines, slots, own };
 

@@ -210,7 +210,7 @@ DataType element_of(std::span<const Planned> messages) {
   std::uintptr_t bits = 0;
   for (const Planned& one : messages)
     bits |= reinterpret_cast<std::uintptr_t>(one.message.from) | reinterpret_cast<std::uintptr_t>(one.message.to) | one.message.bytes;
-  return bits % 8 == 0 ? DataType::u64 : bits % 4 == 0 ? DataType::u32 : bits % 2 == 0 ? DataType::f16 : DataType::u8;
+  return moved_as(bits % 8 == 0 ? 8u : bits % 4 == 0 ? 4u : bits % 2 == 0 ? 2u : 1u);
 }
 
 /// `messages` are sorted.

@@ -1,0 +1,16 @@
+// Kernels that only move elements, and are compiled for one type of each size: `Types = MovedTypes`.
+#pragma once
+#include "backends/kernel_table.hpp"
+#include "plait/types.hpp"
+
+namespace plait {
+
+using MovedTypes = TypeList<std::uint8_t, f16, std::uint32_t, std::uint64_t>;
+
+/// The one of them for elements of that size.
+constexpr DataType moved_as(std::size_t bytes) {
+  return bytes == 1 ? DataType::u8 : bytes == 2 ? DataType::f16 : bytes == 4 ? DataType::u32 : DataType::u64;
+}
+inline DataType moved_as(DataType type) { return moved_as(size_of(type)); }
+
+}  // namespace plait
