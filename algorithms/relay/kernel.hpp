@@ -85,12 +85,12 @@ class Relay {
   PLAIT_DEVICE bool send() {
     const int slices = slices_of(a_.ranks);
     const auto* const input = static_cast<const T*>(a_.send);
-    T* const own = input == output(a_.rank) ? nullptr : output(a_.rank);
     const std::uint32_t most = a_.pieces.count(a_.stripes.at(dev_.block()));
     for (std::uint32_t k = 0; k < most; ++k) {
       for (int s = 0; s < slices; ++s) {
         const Range packs = in_packs<pack_bytes>(a_.pieces.at(stripe(s), k));
-        copy(packs, input, output(owner(s)), own);
+        copy(packs, input, output(owner(s)));
+        if (input != output(a_.rank)) copy(packs, input, output(a_.rank));
       }
       dev_.sync();  // all threads have stored
       for (int s = static_cast<int>(dev_.thread()); s < slices; s += static_cast<int>(dev_.threads()))
@@ -113,7 +113,7 @@ class Relay {
       const Range packs = in_packs<pack_bytes>(a_.pieces.at(mine, k));
       for (int step = 1; step < a_.ranks; ++step) {
         const int peer = rank_after(a_.rank, step, a_.ranks);
-        if (peer != a_.root) copy(packs, output(a_.rank), output(peer), nullptr);
+        if (peer != a_.root) copy(packs, output(a_.rank), output(peer));
       }
     }
     dev_.sync();  // the count has been read
@@ -121,21 +121,19 @@ class Relay {
     return true;
   }
 
-  /// Packs of `input` to the same place of `output`, and of `second` if there is one.
-  PLAIT_DEVICE void copy(const Range& range, const T* input, T* output, T* second) {
+  /// Packs of `input` to the same place of `output`.
+  PLAIT_DEVICE void copy(const Range& range, const T* input, T* output) {
     const Packs<const T, pack_bytes> from(input, a_.count);
-    const Packs<T, pack_bytes> to(output, a_.count), too(second, a_.count);
-    const bool whole = range.end <= from.whole() && range.end <= to.whole() && (second == nullptr || range.end <= too.whole());
-    for_packs<in_flight>(dev_, static_cast<std::uint32_t>(range.size()), whole, [&]<int Count, bool Whole>(std::uint32_t first) {
-      Pack<T, pack_bytes> packs[Count];
-      PLAIT_UNROLL
-      for (int u = 0; u < Count; ++u) packs[u] = load_pack<Whole>(dev_, from, range.begin + first + u * dev_.threads());
-      PLAIT_UNROLL
-      for (int u = 0; u < Count; ++u) store_pack<Whole>(dev_, to, range.begin + first + u * dev_.threads(), packs[u]);
-      if (second == nullptr) return;
-      PLAIT_UNROLL
-      for (int u = 0; u < Count; ++u) store_pack<Whole>(dev_, too, range.begin + first + u * dev_.threads(), packs[u]);
-    });
+    const Packs<T, pack_bytes> to(output, a_.count);
+    for_packs<in_flight>(dev_, static_cast<std::uint32_t>(range.size()), range.end <= from.whole() && range.end <= to.whole(),
+                         [&]<int Count, bool Whole>(std::uint32_t first) {
+                           Pack<T, pack_bytes> packs[Count];
+                           PLAIT_UNROLL
+                           for (int u = 0; u < Count; ++u)
+                             packs[u] = load_pack<Whole>(dev_, from, range.begin + first + u * dev_.threads());
+                           PLAIT_UNROLL
+                           for (int u = 0; u < Count; ++u) store_pack<Whole>(dev_, to, range.begin + first + u * dev_.threads(), packs[u]);
+                         });
   }
 
   D& dev_;
