@@ -141,16 +141,7 @@ class Direct {
     if (a_.pattern.reduces || !a_.pattern.sends(rank_, rank_)) return;
     const Input from = block_for(rank_);
     const Output to = block_from(rank_);
-    if (from.packs() == to.packs()) return;  // in place
-    for_packs<in_flight>(dev_, size_of(range), range.end <= from.whole() && range.end <= to.whole(),
-                         [&]<int Count, bool Whole>(std::uint32_t first) {
-                           P packs[Count];
-                           PLAIT_UNROLL
-                           for (int u = 0; u < Count; ++u)
-                             packs[u] = load_pack<Whole>(dev_, from, range.begin + first + u * dev_.threads());
-                           PLAIT_UNROLL
-                           for (int u = 0; u < Count; ++u) store_pack<Whole>(dev_, to, range.begin + first + u * dev_.threads(), packs[u]);
-                         });
+    if (from.packs() != to.packs()) copy_packs<in_flight>(dev_, from, to, range);  // else in place
   }
 
   PLAIT_DEVICE void receive(std::uint32_t k) {

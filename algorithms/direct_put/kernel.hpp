@@ -66,16 +66,7 @@ class Put {
 
   PLAIT_DEVICE static void copy(D& dev, const Args& a, const Range& range, const T* input, T* output) {
     constexpr int in_flight = D::pack_bytes >= 64 ? 1 : 8;
-    const Packs<const T, D::pack_bytes> from(input, a.count);
-    const Packs<T, D::pack_bytes> to(output, a.count);
-    for_packs<in_flight>(dev, static_cast<std::uint32_t>(range.size()), range.end <= from.whole() && range.end <= to.whole(),
-                         [&]<int Count, bool Whole>(std::uint32_t first) {
-                           Pack<T, D::pack_bytes> packs[Count];
-                           PLAIT_UNROLL
-                           for (int u = 0; u < Count; ++u) packs[u] = load_pack<Whole>(dev, from, range.begin + first + u * dev.threads());
-                           PLAIT_UNROLL
-                           for (int u = 0; u < Count; ++u) store_pack<Whole>(dev, to, range.begin + first + u * dev.threads(), packs[u]);
-                         });
+    copy_packs<in_flight>(dev, Packs<const T, D::pack_bytes>(input, a.count), Packs<T, D::pack_bytes>(output, a.count), range);
   }
 };
 

@@ -382,16 +382,7 @@ class Pairwise {
   PLAIT_DEVICE void copy(const Message& m, unsigned channel) {
     const Input from(static_cast<const T*>(m.from), m.bytes / sizeof(T));
     const Output to(static_cast<T*>(m.to), m.bytes / sizeof(T));
-    const Range packs = in_packs<D::pack_bytes>(m.stripes.at(channel));
-    const bool whole = packs.end <= from.whole() && packs.end <= to.whole();
-    const std::uint32_t stride = dev_.threads();
-    for_packs<in_flight>(dev_, static_cast<std::uint32_t>(packs.size()), whole, [&]<int Count, bool Whole>(std::uint32_t i) {
-      P values[Count];
-      PLAIT_UNROLL
-      for (int u = 0; u < Count; ++u) values[u] = load_pack<Whole>(dev_, from, packs.begin + i + u * stride);
-      PLAIT_UNROLL
-      for (int u = 0; u < Count; ++u) store_pack<Whole>(dev_, to, packs.begin + i + u * stride, values[u]);
-    });
+    copy_packs<in_flight>(dev_, from, to, in_packs<D::pack_bytes>(m.stripes.at(channel)));
   }
 
   D& dev_;

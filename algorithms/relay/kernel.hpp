@@ -56,7 +56,8 @@ class Relay {
     const std::uint32_t epoch = a.epochs[dev.block()];
     if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 1)) return;
     Relay relay(dev, a);
-    if (!(a.rank == a.root ? relay.send() : relay.pass_on())) return;
+    if (a.rank == a.root) relay.send();
+    else if (!relay.pass_on()) return;
     if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 2)) return;
     if (dev.thread() == 0) a.epochs[dev.block()] = epoch + 2;
   }
@@ -82,7 +83,7 @@ class Relay {
   }
   PLAIT_DEVICE T* output(int rank) const { return reinterpret_cast<T*>(a_.recv.peer_ptr(rank)); }
 
-  PLAIT_DEVICE bool send() {
+  PLAIT_DEVICE void send() {
     const int slices = slices_of(a_.ranks);
     const auto* const input = static_cast<const T*>(a_.send);
     const std::uint32_t most = a_.pieces.count(a_.stripes.at(dev_.block()));
@@ -99,7 +100,6 @@ class Relay {
     dev_.sync();  // the counts have been read
     for (int s = static_cast<int>(dev_.thread()); s < slices; s += static_cast<int>(dev_.threads()))
       a_.counts[place(owner(s))].sent += a_.pieces.count(stripe(s));
-    return true;
   }
 
   PLAIT_DEVICE bool pass_on() {
@@ -123,17 +123,7 @@ class Relay {
 
   /// Packs of `input` to the same place of `output`.
   PLAIT_DEVICE void copy(const Range& range, const T* input, T* output) {
-    const Packs<const T, pack_bytes> from(input, a_.count);
-    const Packs<T, pack_bytes> to(output, a_.count);
-    for_packs<in_flight>(dev_, static_cast<std::uint32_t>(range.size()), range.end <= from.whole() && range.end <= to.whole(),
-                         [&]<int Count, bool Whole>(std::uint32_t first) {
-                           Pack<T, pack_bytes> packs[Count];
-                           PLAIT_UNROLL
-                           for (int u = 0; u < Count; ++u)
-                             packs[u] = load_pack<Whole>(dev_, from, range.begin + first + u * dev_.threads());
-                           PLAIT_UNROLL
-                           for (int u = 0; u < Count; ++u) store_pack<Whole>(dev_, to, range.begin + first + u * dev_.threads(), packs[u]);
-                         });
+    copy_packs<in_flight>(dev_, Packs<const T, pack_bytes>(input, a_.count), Packs<T, pack_bytes>(output, a_.count), range);
   }
 
   D& dev_;
