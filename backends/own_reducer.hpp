@@ -67,6 +67,10 @@ class OwnReducer {
   PLAIT_DEVICE auto enter(const Pack<T, Bytes>& pack) const {
     return start(pack);
   }
+  template <std::size_t Bytes, std::size_t Lanes = Pack<T, Bytes>::lanes>
+  PLAIT_DEVICE void add_entering(Accumulator<Lanes>& acc, const Pack<T, Bytes>& pack) const {
+    add(acc, pack);
+  }
   template <std::size_t Bytes>
   PLAIT_DEVICE auto widened(const Pack<T, Bytes>& partial) const {
     return start(partial);

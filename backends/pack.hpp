@@ -98,6 +98,11 @@ class Reducer {
     if (floating && op_ == ReduceOp::avg) multiply(acc);
     return acc;
   }
+  /// Adds another rank's contribution, which has travelled as it was.
+  template <std::size_t Bytes, std::size_t Lanes = Pack<T, Bytes>::lanes>
+  PLAIT_DEVICE void add_entering(Accumulator<Lanes>& acc, const Pack<T, Bytes>& pack) const {
+    combine(acc, enter(pack));
+  }
   /// A partial result that has travelled.
   template <std::size_t Bytes>
   PLAIT_DEVICE auto widened(const Pack<T, Bytes>& partial) const {

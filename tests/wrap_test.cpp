@@ -58,7 +58,7 @@ std::vector<Subject> aged() {
     for (const std::string& name : all_reduce_algorithms()) originals.emplace_back(name);
     for (const Subject& subject : other_algorithms())
       if (subject.collective == Collective::reduce || subject.collective == Collective::send_recv ||
-          (subject.collective == Collective::broadcast && (subject.algorithm == "direct_put" || subject.algorithm == "relay")))
+          (subject.collective == Collective::broadcast && (subject.algorithm == "direct_put")))
         originals.push_back(subject);
     for (const Subject& subject : originals)
       Registry::instance().add(std::make_unique<Aged>(*Registry::instance().find(subject.algorithm, subject.collective)));
@@ -99,8 +99,8 @@ void make_old(Communicator& comm, Arena& arena, const Subject& twin, std::uint32
   const auto set = [&](const Resources& resources, const Grant& grant) {
     if (resources.signals != 0) backend.copy(grant.signals.own, old, resources.signals * sizeof(std::uint32_t), nullptr);
     backend.synchronize(nullptr);
-    // Beside its epoch, a DirectState has a word that says that nothing is on its way.
-    if (algorithm.shared(topology).name.starts_with("direct_ll"))
+    // Beside its epoch, a LanesState has a word that says that nothing is on its way.
+    if (algorithm.shared(topology).name.starts_with("lanes of"))
       for (std::size_t i = 1; i < resources.counters; i += 2) old[i] = 0;
     if (resources.counters != 0) backend.copy(grant.counters, old, resources.counters * sizeof(std::uint32_t), nullptr);
   };

@@ -7,33 +7,19 @@
 //   2. says that it is there: puts an empty unit, slot 0, into its lane of every other p;
 //   3. receives: polls its units of the lanes of all ranks that send to it, and stores them, or their sum in rank order.
 //
-// Why no barrier is needed. Data and flag arrive together. A lane has one writing rank and one reader, and two halves for odd and even
-// epochs; a block may write half e & 1 of rank p in round e once p's block has finished round e - 2. That is so when something of p's round
-// e - 1 has arrived here, which p's block sent after all of its threads had finished round e - 2. Where all ranks send to all, as much to
-// each, this block received units of all in round e - 1 itself. Where they do not (`rooted`), it notes that it has not, and waits for slot
-// 0 of everybody's lane at the beginning of the next round, whatever call that belongs to: the unit with data, or the empty one of step 2.
-// Nobody overwrites it meanwhile: p's round e + 1 writes there, and p begins that when it has our unit of round e.
+// Why no barrier is needed: see algorithms/building_blocks/peer_lanes.hpp. Where only a root sends, or receives, not all hear from all.
 //
 // In place is safe. A thread has sent its units of all blocks in a round before it stores units with the same numbers, and no other thread
 // has those.
 #pragma once
 #include "algorithms/building_blocks/direct_pattern.hpp"
-#include "algorithms/building_blocks/flagged.hpp"
+#include "algorithms/building_blocks/peer_lanes.hpp"
 
 namespace plait {
 
-/// What a block keeps from call to call, in device memory.
-struct DirectState {
-  std::uint32_t epoch;
-  std::uint32_t unheard;  // 1: units of the last round may be on their way that nobody has waited for
-};
-
 struct DirectArgs {
-  WindowView scratch;
-  FlaggedLayout layout;  // a lane a writing rank
-  DirectState* states;   // one a block
+  LanesArgs lanes;
   Reduction reduction;
-  int rank, ranks;
   DirectPattern pattern;
   const void* send;
   void* recv;
@@ -50,29 +36,24 @@ class Direct {
 
   template <int Batch, bool All>
   PLAIT_DEVICE static void run(D& dev, const DirectArgs& a) {
-    DirectState& state = a.states[dev.block()];
-    Direct direct(dev, a, state);
-    if (!direct.template exchange<Batch, All>(a.stripes.at(dev.block()))) return;
-    dev.sync();  // all threads of the block have read the state
-    if (dev.thread() == 0) state = {direct.epoch_.value, direct.unheard_};
+    Direct direct(dev, a);
+    if (direct.template exchange<Batch, All>(a.stripes.at(dev.block()))) direct.lanes_.keep();
   }
 
  private:
-  PLAIT_DEVICE Direct(D& dev, const DirectArgs& a, const DirectState& state)
-      : dev_(dev), a_(a), units_(dev.thread()), reducer_(a.reduction), epoch_{state.epoch}, unheard_(state.unheard) {}
+  PLAIT_DEVICE Direct(D& dev, const DirectArgs& a)
+      : dev_(dev), a_(a), rank_(a.lanes.rank), ranks_(a.lanes.ranks), lanes_(dev, a.lanes), units_(lanes_.units()), reducer_(a.reduction) {}
 
   template <int Batch, bool All>
   PLAIT_DEVICE bool exchange(Range stripe) {
-    const bool receives = !a_.pattern.root_receives || a_.rank == a_.pattern.root;
+    const bool receives = !a_.pattern.root_receives || rank_ == a_.pattern.root;
     const unsigned first = units_.first(dev_.thread()), step = units_.step(dev_.threads());
-    for (std::size_t begin = stripe.begin; begin < stripe.end; begin += a_.layout.slots) {
+    for (std::size_t begin = stripe.begin; begin < stripe.end; begin += lanes_.slots()) {
       if (begin != stripe.begin) dev_.sync();  // the whole block has finished the last round before anybody sends in this one
-      if (unheard_ != 0 && !hear_of_all()) return false;
-      epoch_ = epoch_.next();
-      unheard_ = a_.pattern.rooted() ? 1 : 0;
-      const auto size = static_cast<unsigned>(stripe.end - begin < a_.layout.slots ? stripe.end - begin : a_.layout.slots);
+      if (!lanes_.begin_round(!a_.pattern.rooted())) return false;
+      const auto size = static_cast<unsigned>(stripe.end - begin < lanes_.slots() ? stripe.end - begin : lanes_.slots());
       for (unsigned i = first; units_.group_has(i, size); i += step) send<All ? Batch : 0>(begin + i, i, units_.live(i, size));
-      if (a_.pattern.rooted()) be_heard();
+      if (a_.pattern.rooted()) lanes_.be_heard([&](int peer) { return a_.pattern.sends(rank_, peer); });
       if (!receives) continue;
       for (unsigned i = first; units_.group_has(i, size); i += step)
         if (!receive<Batch, All>(begin + i, i, units_.live(i, size))) return false;
@@ -87,59 +68,28 @@ class Direct {
   PLAIT_DEVICE Packs<T, packet_bytes> incoming(int peer) const {
     return {static_cast<T*>(a_.recv) + a_.pattern.recv_begin(peer, a_.count), a_.count};
   }
-  PLAIT_DEVICE Slot* slot(int owner, std::uint32_t i) const {
-    return reinterpret_cast<Slot*>(a_.scratch.peer_ptr(owner)) + a_.layout.at(dev_.block(), epoch_, a_.rank, i);
-  }
-  PLAIT_DEVICE const Slot* lane(int writer, std::uint32_t i) const {
-    return reinterpret_cast<const Slot*>(a_.scratch.own) + a_.layout.at(dev_.block(), epoch_, writer, i);
-  }
-
   /// Step 1 for unit `unit` of the blocks, `i` of the round.
   template <int Ranks>
   PLAIT_DEVICE void send(std::size_t unit, std::uint32_t i, bool live) {
-    if (a_.pattern.root_sends && a_.rank != a_.pattern.root) return;
+    if (a_.pattern.root_sends && rank_ != a_.pattern.root) return;
     if (a_.pattern.block_a_target) {
-      for_each_rank<Ranks>(a_.rank, a_.ranks, [&](int peer) {
-        units_.put(dev_, slot(peer, i), units_.load(dev_, outgoing(peer), unit, live), epoch_.value, live);
+      for_each_rank<Ranks>(rank_, ranks_, [&](int peer) {
+        units_.put(dev_, lanes_.slot(peer, i), units_.load(dev_, outgoing(peer), unit, live), lanes_.flag(), live);
       });
     } else {
       const Share share = units_.load(dev_, outgoing(0), unit, live);
-      for_each_rank<Ranks>(a_.rank, a_.ranks, [&](int peer) {
-        if (!a_.pattern.root_receives || peer == a_.pattern.root) units_.put(dev_, slot(peer, i), share, epoch_.value, live);
+      for_each_rank<Ranks>(rank_, ranks_, [&](int peer) {
+        if (!a_.pattern.root_receives || peer == a_.pattern.root) units_.put(dev_, lanes_.slot(peer, i), share, lanes_.flag(), live);
       });
     }
-  }
-
-  /// Step 2: a thread (or its group) a peer.
-  PLAIT_DEVICE void be_heard() {
-    const auto ranks = static_cast<unsigned>(a_.ranks);
-    for (unsigned p = units_.first(dev_.thread()); units_.group_has(p, ranks); p += units_.step(dev_.threads())) {
-      const bool live = p < ranks && !a_.pattern.sends(a_.rank, static_cast<int>(p));
-      units_.put(dev_, slot(live ? static_cast<int>(p) : a_.rank, 0), Share{}, epoch_.value, live);
-    }
-  }
-
-  /// Whether something of everybody's last round has arrived; the whole block waits for that.
-  PLAIT_DEVICE bool hear_of_all() {
-    const auto ranks = static_cast<unsigned>(a_.ranks);
-    bool heard = true;
-    for (unsigned p = units_.first(dev_.thread()); units_.group_has(p, ranks); p += units_.step(dev_.threads())) {
-      const bool live = p < ranks;
-      const int peer = live ? static_cast<int>(p) : a_.rank;
-      const Slot* const slots[1] = {lane(peer, 0)};
-      const Waiting who[1] = {{peer, epoch_.value}};
-      Share share[1];
-      heard = dev_.get(slots, share, live ? 1u : 0u, epoch_.value, who) && heard;
-    }
-    return dev_.all(heard);
   }
 
   /// Step 3.
   template <int Batch, bool All>
   PLAIT_DEVICE bool receive(std::size_t unit, std::uint32_t i, bool live) {
     UnitSum<Unit, T> sum(reducer_);
-    for (int begin = 0; begin < (All ? Batch : a_.ranks); begin += Batch) {
-      const int size = All || a_.ranks - begin > Batch ? Batch : a_.ranks - begin;
+    for (int begin = 0; begin < (All ? Batch : ranks_); begin += Batch) {
+      const int size = All || ranks_ - begin > Batch ? Batch : ranks_ - begin;
       const Slot* slots[Batch];
       Waiting who[Batch];
       Share shares[Batch];
@@ -147,11 +97,11 @@ class Direct {
       PLAIT_UNROLL
       for (int j = 0; j < Batch; ++j) {
         const bool there = All || j < size;
-        slots[j] = lane(there ? begin + j : begin, i);
-        who[j] = {begin + j, epoch_.value};
+        slots[j] = lanes_.lane(there ? begin + j : begin, i);
+        who[j] = {begin + j, lanes_.flag()};
         if (live && there && (!a_.pattern.root_sends || begin + j == a_.pattern.root)) wanted |= 1u << j;
       }
-      if (!dev_.get(slots, shares, wanted, epoch_.value, who)) return false;
+      if (!dev_.get(slots, shares, wanted, lanes_.flag(), who)) return false;
       if (a_.pattern.reduces) {
         sum.add(begin == 0, shares, size);
       } else {
@@ -169,15 +119,15 @@ class Direct {
 
   D& dev_;
   const DirectArgs& a_;
-  Units<Unit, T> units_;
+  int rank_, ranks_;
+  PeerLanes<T, Unit, D> lanes_;
+  const Units<Unit, T>& units_;
   Reducer<T> reducer_;
-  Epoch epoch_;
-  std::uint32_t unheard_;
 };
 
 template <class T, class Unit, Device D>
 PLAIT_DEVICE void exchange_directly(D& dev, const DirectArgs& a) {
-  for_ranks<Direct<T, Unit, D>>(a.ranks, dev, a);
+  for_ranks<Direct<T, Unit, D>>(a.lanes.ranks, dev, a);
 }
 
 }  // namespace plait

@@ -2,22 +2,14 @@
 #pragma once
 #include "algorithms/building_blocks/direct.hpp"
 #include "algorithms/building_blocks/direct_collectives.hpp"
-#include "algorithms/building_blocks/flagged_algorithm.hpp"
+#include "algorithms/building_blocks/laned_algorithm.hpp"
 
 namespace plait {
 
 /// One of the collectives that one hop can serve.
-class DirectAlgorithm : public FlaggedAlgorithm {
+class DirectAlgorithm : public LanedAlgorithm {
  public:
-  /// `share`: all of these collectives together use one `share`-th of the scratch memory.
-  DirectAlgorithm(Collective collective, UnitKind unit, std::size_t share) : FlaggedAlgorithm(unit, share, collective) {}
-
-  Resources resources(const Topology&) const final { return {}; }
-  SharedResources shared(const Topology& topology) const final {
-    Resources resources = memory(topology);
-    resources.counters *= sizeof(DirectState) / sizeof(std::uint32_t);
-    return {.name = name(), .resources = resources};
-  }
+  using LanedAlgorithm::LanedAlgorithm;
 
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const final {
     return shapes_for(units_of(call.block_bytes()), topology);
@@ -32,12 +24,8 @@ class DirectAlgorithm : public FlaggedAlgorithm {
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const final {
     const Topology& topology = context.topology();
     shape = {std::min(shape.blocks, max_blocks), whole_groups(shape.threads, topology)};
-    const DirectArgs args{.scratch = context.shared().scratch,
-                          .layout = layout(topology),
-                          .states = reinterpret_cast<DirectState*>(context.shared().counters),
+    const DirectArgs args{.lanes = lanes_of(context),
                           .reduction = reduction_of(call, topology),
-                          .rank = context.rank(),
-                          .ranks = context.ranks(),
                           .pattern = direct_pattern(call),
                           .send = buffers.send,
                           .recv = buffers.recv,
@@ -45,9 +33,6 @@ class DirectAlgorithm : public FlaggedAlgorithm {
                           .stripes = Parts::of(units_of(call.block_bytes()), shape.blocks, shape.threads / threads_a_unit(topology))};
     context.launch(name(), call.type, shape, args);
   }
-
- protected:
-  std::uint32_t lanes(const Topology& topology) const final { return static_cast<std::uint32_t>(topology.ranks); }
 };
 
 }  // namespace plait

@@ -5,7 +5,7 @@ namespace {
 
 class DirectLL final : public DirectAlgorithm {
  public:
-  explicit DirectLL(Collective collective) : DirectAlgorithm(collective, UnitKind::packets(), 64) {}
+  explicit DirectLL(Collective collective) : DirectAlgorithm(collective, UnitKind::packets()) {}
   std::string_view name() const override { return "direct_ll"; }
   std::string_view summary() const override { return "push packets straight to whom they are for: one hop, no barrier"; }
 };

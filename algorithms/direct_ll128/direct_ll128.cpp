@@ -5,7 +5,7 @@ namespace {
 
 class DirectLL128 final : public DirectAlgorithm {
  public:
-  explicit DirectLL128(Collective collective) : DirectAlgorithm(collective, UnitKind::lines(), 32) {}
+  explicit DirectLL128(Collective collective) : DirectAlgorithm(collective, UnitKind::lines()) {}
   std::string_view name() const override { return "direct_ll128"; }
   std::string_view summary() const override {
     return "as direct_ll, in lines of 128 bytes with 120 of data: half the traffic, where the target has them";

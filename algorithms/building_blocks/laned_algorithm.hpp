@@ -1,0 +1,39 @@
+// What descriptors of algorithms have in common that send units through lanes a writing rank (algorithms/building_blocks/peer_lanes.hpp).
+#pragma once
+#include <string_view>
+
+#include "algorithms/building_blocks/flagged_algorithm.hpp"
+#include "algorithms/building_blocks/peer_lanes.hpp"
+
+namespace plait {
+
+class LanedAlgorithm : public FlaggedAlgorithm {
+ public:
+  /// All algorithms with lanes of one kind of unit share them: a 32nd of the scratch memory for lines, a 64th for packets.
+  LanedAlgorithm(Collective collective, UnitKind unit)
+      : FlaggedAlgorithm(unit, unit.name == UnitKind::line ? 32 : 64, collective),
+        name_(unit.name == UnitKind::line ? "lanes of lines" : "lanes of packets") {}
+
+  Resources resources(const Topology&) const final { return {}; }
+  SharedResources shared(const Topology& topology) const final {
+    Resources resources = memory(topology);
+    resources.counters *= sizeof(LanesState) / sizeof(std::uint32_t);
+    return {.name = name_, .resources = resources};
+  }
+
+ protected:
+  std::uint32_t lanes(const Topology& topology) const final { return static_cast<std::uint32_t>(topology.ranks); }
+
+  LanesArgs lanes_of(const LaunchContext& context) const {
+    return {.scratch = context.shared().scratch,
+            .layout = layout(context.topology()),
+            .states = reinterpret_cast<LanesState*>(context.shared().counters),
+            .rank = context.rank(),
+            .ranks = context.ranks()};
+  }
+
+ private:
+  std::string_view name_;
+};
+
+}  // namespace plait
