@@ -32,11 +32,33 @@ constexpr std::array<Table, 3> h200 = {{
     {3,  // up to 1 MB and from 64 MB on; between, as flash and lines compare on 4
      "0-48K=oneshot_ll;48K-320K=oneshot_ll128;320K-5M=twoshot_ll128;"
      "5M-40M=flash;80M- out=copy_engine;40M-=twoshot_push;"
-     "5M-32M=twoshot_ll128;32M-=stream"},
+     "5M-32M=twoshot_ll128;32M-=stream;"
+     "reduce_scatter:0-128K=direct_ll;128K-24M=direct_ll128;24M-=direct_push;"
+     "all_gather:0-32K=direct_ll;32K-3M=direct_ll128;160M- out=direct_copy;3M-=direct_put;"
+     "3M-24M=direct_ll128;24M-=direct_push;"
+     "broadcast:0-96K=direct_ll;96K-400K=direct_ll128;400K-2560K=relay_ll128;2560K-=chain;"
+     "reduce:0-48K=direct_ll;48K-448K=direct_ll128;448K-2560K=relay_ll128;2560K-=chain;"
+     "all_to_all:0-256K=direct_ll;256K-3M=direct_ll128;128M-=direct_copy;3M-=direct_put;"
+     "3M-24M=direct_ll128;24M-=direct_push;"
+     "gather:0-320K=direct_ll;320K-12M=direct_ll128;200M-=direct_copy;12M-24M=direct_put;12M-=direct_push;"
+     "scatter:0-512K=direct_ll;512K-3M=direct_ll128;200M-=direct_copy;3M-40M=direct_put;"
+     "3M-10M=direct_ll128;10M-=direct_push;"
+     "send_recv:0-40K=pairwise_ll;40K-5M=pairwise_ll128;5M-=pairwise_push"},
     {4,
      "0-48K=oneshot_ll;48K-320K=oneshot_ll128;320K-5M=twoshot_ll128;"
      "5M-40M=flash;80M- out=copy_engine;40M-=twoshot_push;"
-     "5M-32M=twoshot_ll128;32M-=stream"},
+     "5M-32M=twoshot_ll128;32M-=stream;"
+     "reduce_scatter:0-128K=direct_ll;128K-24M=direct_ll128;24M-=direct_push;"
+     "all_gather:0-32K=direct_ll;32K-3M=direct_ll128;160M- out=direct_copy;3M-=direct_put;"
+     "3M-24M=direct_ll128;24M-=direct_push;"
+     "broadcast:0-96K=direct_ll;96K-400K=direct_ll128;400K-2560K=relay_ll128;2560K-=chain;"
+     "reduce:0-48K=direct_ll;48K-448K=direct_ll128;448K-2560K=relay_ll128;2560K-=chain;"
+     "all_to_all:0-256K=direct_ll;256K-3M=direct_ll128;128M-=direct_copy;3M-=direct_put;"
+     "3M-24M=direct_ll128;24M-=direct_push;"
+     "gather:0-320K=direct_ll;320K-12M=direct_ll128;200M-=direct_copy;12M-24M=direct_put;12M-=direct_push;"
+     "scatter:0-512K=direct_ll;512K-3M=direct_ll128;200M-=direct_copy;3M-40M=direct_put;"
+     "3M-10M=direct_ll128;10M-=direct_push;"
+     "send_recv:0-40K=pairwise_ll;40K-5M=pairwise_ll128;5M-=pairwise_push"},
 }};
 
 }  // namespace

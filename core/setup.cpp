@@ -21,7 +21,6 @@
 namespace plait {
 namespace {
 
-constexpr std::size_t default_scratch = std::size_t{128} << 20;
 constexpr std::size_t default_work_fifo = std::size_t{256} << 10;
 
 /// Short text in a form that `all_gather` takes.
@@ -135,7 +134,9 @@ Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& opti
   std::string added;
   agree(bootstrap, "creating a communicator", [&] {
     const std::chrono::duration<double> timeout(environment_seconds("PLAIT_TIMEOUT", 600));
-    settings = {.scratch_bytes = environment_bytes("PLAIT_SCRATCH_BYTES", default_scratch),
+    std::optional<std::size_t> scratch;
+    if (environment("PLAIT_SCRATCH_BYTES")) scratch = environment_bytes("PLAIT_SCRATCH_BYTES", 0);
+    settings = {.scratch_bytes = scratch,
                 .work_fifo_bytes = environment_bytes("PLAIT_WORK_FIFO_BYTES", default_work_fifo),
                 .timeout = options.timeout.value_or(std::chrono::duration_cast<std::chrono::nanoseconds>(timeout)),
                 .check_calls = environment_integer("PLAIT_CHECK", 0, 0, 1) == 1,
@@ -157,7 +158,7 @@ Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& opti
   require_equal_texts(bootstrap, "settings",
                       fmt::format("PLAIT_SCRATCH_BYTES={} PLAIT_WORK_FIFO_BYTES={} PLAIT_TIMEOUT={} PLAIT_CHECK={} PLAIT_DISABLE_P2P={} "
                                   "PLAIT_ALGO=\"{}\"",
-                                  settings.scratch_bytes, settings.work_fifo_bytes, std::chrono::duration<double>(settings.timeout).count(),
+                                  settings.scratch_bytes ? std::to_string(*settings.scratch_bytes) : "default", settings.work_fifo_bytes, std::chrono::duration<double>(settings.timeout).count(),
                                   settings.check_calls, !settings.peer_access, environment("PLAIT_ALGO").value_or("")));
   bootstrap.set_timeout(settings.timeout);
   return settings;
@@ -183,7 +184,7 @@ Topology discover_topology(Bootstrap& bootstrap, const Backend& backend, const S
   topology.ranks = bootstrap.size();
   const bool mixed = std::any_of(architectures.begin(), architectures.end(), [&](const Text& other) { return other != architectures[0]; });
   topology.architecture = mixed ? "mixed" : info.architecture;
-  topology.scratch_limit = settings.scratch_bytes;
+  topology.scratch_limit = settings.scratch_bytes.value_or(default_scratch(topology));
   return topology;
 }
 

@@ -78,7 +78,7 @@ struct Lanes {
 struct Paths {
   Lanes packets, lines;
   Channels slots;          // shared with collectives that send through channels
-  std::uint32_t channels;  // the most of a message; a stripe's pieces take turns in the channels of blocks c, c + channels, ...
+  std::uint32_t channels;  // the most of a message; a stripe's pieces take turns in both ways' channels of blocks c, c + channels, ...
   std::uint32_t turns;     // that many
 };
 
@@ -294,11 +294,16 @@ class Pairwise {
 
   // --- slots -----------------------------------------------------------------------------------------------------------------------
 
-  static constexpr unsigned way = 0;
-
-  /// Piece k of a stripe is piece k / turns of its turn's channel.
-  PLAIT_DEVICE BlockChannels turn(unsigned channel, std::uint32_t k) const {
-    return BlockChannels(a_.slots, channel + k % a_.turns * a_.channels);
+  /// The channel of a turn: the n-th piece that a stripe sends, or receives, through it, and its way.
+  struct Turn {
+    BlockChannels channels;
+    unsigned way;
+    std::uint32_t nth;
+  };
+  /// Of piece k of a stripe.
+  PLAIT_DEVICE Turn turn(unsigned channel, std::uint32_t k) const {
+    const std::uint32_t t = k % a_.turns;
+    return {BlockChannels(a_.slots, channel + t / Channels::ways * a_.channels), t % Channels::ways, k / a_.turns};
   }
 
   /// Waits, by one thread for all.
@@ -317,7 +322,8 @@ class Pairwise {
   PLAIT_DEVICE void advance(unsigned channel, int peer, std::uint32_t pieces, bool sends) {
     for (std::uint32_t t = dev_.thread(); t < a_.turns; t += dev_.threads()) {
       const std::uint32_t mine = pieces / a_.turns + (t < pieces % a_.turns ? 1 : 0);
-      turn(channel, t).advance(way, peer, sends ? mine : 0, sends ? 0 : mine);
+      const Turn own = turn(channel, t);
+      own.channels.advance(own.way, peer, sends ? mine : 0, sends ? 0 : mine);
     }
   }
 
@@ -327,13 +333,12 @@ class Pairwise {
     const Pieces cut = pieces_of(m.stripes);
     const std::uint32_t pieces = cut.count(stripe), stride = dev_.threads();
     for (std::uint32_t k = 0; k < pieces; ++k) {
-      const BlockChannels own = turn(channel, k);
-      const std::uint32_t nth = k / a_.turns;
+      const Turn own = turn(channel, k);
       bool room = true;
-      if (dev_.thread() == 0) room = wait(own.may_send(way, peer, nth), peer, k);
+      if (dev_.thread() == 0) room = wait(own.channels.may_send(own.way, peer, own.nth), peer, k);
       if (!dev_.all(room)) return false;
       const Range packs = in_packs<D::pack_bytes>(cut.at(stripe, k));
-      P* const slot = own.template outgoing<P>(way, peer, nth);
+      P* const slot = own.channels.template outgoing<P>(own.way, peer, own.nth);
       for_packs<in_flight>(dev_, static_cast<std::uint32_t>(packs.size()), packs.end <= from.whole(),
                            [&]<int Count, bool Whole>(std::uint32_t i) {
                              P values[Count];
@@ -343,7 +348,7 @@ class Pairwise {
                              for (int u = 0; u < Count; ++u) dev_.store(slot + i + u * stride, values[u]);
                            });
       dev_.sync();  // all threads have written
-      if (dev_.thread() == 0) signal(own.publish(way, peer, nth));
+      if (dev_.thread() == 0) signal(own.channels.publish(own.way, peer, own.nth));
     }
     dev_.sync();  // the counters have been read
     advance(channel, peer, pieces, true);
@@ -356,13 +361,12 @@ class Pairwise {
     const Pieces cut = pieces_of(m.stripes);
     const std::uint32_t pieces = cut.count(stripe), stride = dev_.threads();
     for (std::uint32_t k = 0; k < pieces; ++k) {
-      const BlockChannels own = turn(channel, k);
-      const std::uint32_t nth = k / a_.turns;
+      const Turn own = turn(channel, k);
       bool arrived = true;
-      if (dev_.thread() == 0) arrived = wait(own.has_arrived(way, peer, nth), peer, k);
+      if (dev_.thread() == 0) arrived = wait(own.channels.has_arrived(own.way, peer, own.nth), peer, k);
       if (!dev_.all(arrived)) return false;
       const Range packs = in_packs<D::pack_bytes>(cut.at(stripe, k));
-      const P* const slot = own.template incoming<P>(way, peer, nth);
+      const P* const slot = own.channels.template incoming<P>(own.way, peer, own.nth);
       for_packs<in_flight>(dev_, static_cast<std::uint32_t>(packs.size()), packs.end <= to.whole(),
                            [&]<int Count, bool Whole>(std::uint32_t i) {
                              P values[Count];
@@ -372,7 +376,7 @@ class Pairwise {
                              for (int u = 0; u < Count; ++u) store_pack<Whole>(dev_, to, packs.begin + i + u * stride, values[u]);
                            });
       dev_.sync();  // all threads have read
-      if (dev_.thread() == 0) signal(own.consume(way, peer, nth));
+      if (dev_.thread() == 0) signal(own.channels.consume(own.way, peer, own.nth));
     }
     dev_.sync();  // the counters have been read
     advance(channel, peer, pieces, false);

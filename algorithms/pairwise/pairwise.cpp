@@ -79,15 +79,15 @@ class Pairwise : public ChannelAlgorithm {
   unsigned most_channels(const Topology& topology) const { return way_ == Way::slots ? slot_channels(topology) : Memory::lane_channels; }
 
   /// With few ranks many, so that a message to one peer alone has enough blocks.
-  static unsigned slot_channels(const Topology& topology) { return std::min(blocks(topology), topology.ranks <= 2 ? 128u : 64u); }
+  static unsigned slot_channels(const Topology& topology) { return std::min(blocks(topology), topology.ranks <= 4 ? 128u : 64u); }
 
   static Paths paths(const LaunchContext& context) {
     const Topology& topology = context.topology();
     const Memory memory(topology);
-    const unsigned most = slot_channels(topology), turns = blocks(topology) / most;
-    // Long pieces, as there is a signal for each, and two at least, so that one is filled while the other is emptied (2 H200, 1 GB: 345
-    // GB/s with 32 KB, 357 with 64 KB, 361 with 128 KB; 2026-11-22).
-    const std::uint32_t slots = turns > 1 ? 1 : 2;
+    const unsigned most = slot_channels(topology), turns = Channels::ways * (blocks(topology) / most);
+    // Long pieces, as there is a signal for each (2 H200, 1 GB: 345 GB/s with 32 KB, 357 with 64 KB, 361 with 128 KB; 2026-11-22); in two
+    // turns at least, so that one is filled while the other is emptied.
+    constexpr std::uint32_t slots = 1;
     return {.packets = memory.lanes(UnitKind::packets(), context.grant()),
             .lines = memory.lanes(UnitKind::lines(), context.grant()),
             .slots = channels(context, slots),

@@ -1,5 +1,5 @@
 #include "algorithms/building_blocks/laned_algorithm.hpp"
-#include "algorithms/building_blocks/relay_collectives.hpp"
+#include "algorithms/building_blocks/rooted_collectives.hpp"
 #include "algorithms/relay_ll128/kernel.hpp"
 
 namespace plait::relay_ll128 {
@@ -45,7 +45,7 @@ class RelayLL128 final : public LanedAlgorithm {
   }
 };
 
-const RelayRegistration<RelayLL128> registration;
+const BroadcastAndReduceRegistration<RelayLL128> registration;
 
 }  // namespace
 }  // namespace plait::relay_ll128

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include "core/environment.hpp"
+#include "core/setup.hpp"
 #include "plait/error.hpp"
 
 namespace plait::info {
 namespace {
 
-constexpr std::size_t default_scratch = std::size_t{128} << 20;  // of PLAIT_SCRATCH_BYTES
 constexpr std::size_t example_bytes = std::size_t{1} << 20;
 
 Coverage coverage(const Algorithm& algorithm, const Topology& topology, bool symmetric) {
@@ -58,7 +58,7 @@ Topology topology_of(const std::vector<BackendFacts>& backends, int ranks) {
   topology.backend = best->kind;
   topology.ranks = ranks;
   topology.architecture = device.architecture;
-  topology.scratch_limit = environment_bytes("PLAIT_SCRATCH_BYTES", default_scratch);
+  topology.scratch_limit = environment_bytes("PLAIT_SCRATCH_BYTES", default_scratch(topology));
   return topology;
 }
 

@@ -1,16 +1,15 @@
-// The collectives that two hops serve better than one, for descriptors (algorithms/building_blocks/relay_pattern.hpp for kernels).
+// Broadcast and reduce, for descriptors: in one hop, all of it goes out of, or into, the root n - 1 times.
 #pragma once
 #include <memory>
 
-#include "algorithms/building_blocks/relay_pattern.hpp"
 #include "core/algorithm.hpp"
 
 namespace plait {
 
-/// Registers `A(collective)` for each of them.
+/// Registers `A(collective)` for both.
 template <class A>
-struct RelayRegistration {
-  RelayRegistration() {
+struct BroadcastAndReduceRegistration {
+  BroadcastAndReduceRegistration() {
     plait_register(PLAIT_VERSION, [] {
       for (const Collective collective : {Collective::broadcast, Collective::reduce})
         Registry::instance().add(std::make_unique<A>(collective));

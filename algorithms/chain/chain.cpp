@@ -1,0 +1,66 @@
+#include "algorithms/building_blocks/channel_algorithm.hpp"
+#include "algorithms/building_blocks/rooted_collectives.hpp"
+#include "algorithms/chain/kernel.hpp"
+
+namespace plait::chain {
+namespace {
+
+class Chain final : public ChannelAlgorithm {
+ public:
+  using ChannelAlgorithm::ChannelAlgorithm;
+  std::string_view name() const override { return "chain"; }
+  std::string_view summary() const override {
+    return "pieces go from rank to rank, passed on or added up: any memory, each rank talks to its neighbours only";
+  }
+  Resources resources(const Topology&) const override { return {}; }
+
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
+    if (topology.backend == BackendKind::host) return {{.blocks = topology.units, .threads = topology.block_threads}};
+    const unsigned threads = std::min(256u, topology.block_threads);
+    std::vector<LaunchShape> shapes;
+    for (const unsigned most : {256u, 128u, 192u, 64u})
+      shapes.push_back({blocks_for(call.bytes(), std::size_t{threads} * 64, most), threads});
+    return shapes;
+  }
+
+  double estimate(const Call& call, const Topology& topology) const override {
+    // A wait and a signal a hop, and the piece itself, for all hops but the last.
+    const LaunchShape shape = shapes(call, topology).front();
+    const Parts stripes = stripes_of(call, shape);
+    const double pieces = std::max(pieces_of(stripes, shape, channel_bytes(topology) / slots).count(stripes.at(0)), 1u);
+    const int hops = std::max(topology.ranks - 1, 1);
+    return topology.launch_us + hops * 1.5 * topology.signal_us +
+           static_cast<double>(call.bytes()) / topology.push_bandwidth * (1 + (hops - 1) / pieces);
+  }
+
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
+    shape.blocks = std::min(shape.blocks, blocks(context.topology()));
+    const Parts stripes = stripes_of(call, shape);
+    const Channels own = channels(context, slots);
+    const Args args{.channels = own,
+                    .send = buffers.send,
+                    .recv = buffers.recv,
+                    .count = call.count,
+                    .stripes = stripes,
+                    .pieces = pieces_of(stripes, shape, own.slot_bytes),
+                    .reduction = reduction_of(call, context.topology()),
+                    .reduces = call.collective == Collective::reduce,
+                    .root = call.root};
+    context.launch(name(), call.type, shape, args);
+  }
+
+ private:
+  static Parts stripes_of(const Call& call, const LaunchShape& shape) {
+    return Parts::of(call.bytes(), shape.blocks, stripe_grain(shape.threads));
+  }
+  /// Whole passes of a block's threads, which have four packs each on their way.
+  static Pieces pieces_of(const Parts& stripes, const LaunchShape& shape, std::uint32_t slot_bytes) {
+    const std::size_t pass = 4 * stripe_grain(shape.threads);
+    return Pieces::of(stripes.each, 16, pass, slot_bytes < pass ? slot_bytes : static_cast<std::uint32_t>(slot_bytes / pass * pass));
+  }
+};
+
+const BroadcastAndReduceRegistration<Chain> registration;
+
+}  // namespace
+}  // namespace plait::chain
