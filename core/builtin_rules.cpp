@@ -6,7 +6,7 @@ namespace plait {
 
 namespace {
 
-// Measured on H200 behind NVSwitch, graphs, bf16, 2026-11-21 (docs/benchmarks): the fastest at each size. Of several rules for a size the
+// Measured on H200 behind NVSwitch, graphs, bf16, 2026-11-21 and 22 (docs/benchmarks): the fastest at each size. Of several rules for a size the
 // first counts that serves the call: those for symmetric memory stand before those for any.
 struct Table {
   int ranks;
@@ -20,7 +20,8 @@ constexpr std::array<Table, 3> h200 = {{
      "reduce_scatter:0-128K=direct_ll;128K-32M=direct_ll128;32M-=direct_push;"
      "all_gather:0-160K=direct_ll;160K-3M=direct_ll128;160M- out=direct_copy;3M-=direct_put;"
      "3M-40M=direct_ll128;40M-=direct_push;"
-     "broadcast:3M-40M=direct_put;160M-=direct_copy;40M-160M=direct_push;"
+     "broadcast:0-192K=direct_ll;192K-3M=direct_ll128;3M-40M=direct_put;160M-=direct_copy;40M-160M=direct_push;"
+     "3M-10M=direct_ll128;10M-=direct_push;"
      "reduce:0-128K=direct_ll;128K-10M=direct_ll128;10M-=direct_push;"
      "all_to_all:0-160K=direct_ll;160K-3M=direct_ll128;100M-=direct_copy;3M-=direct_put;"
      "3M-24M=direct_ll128;24M-=direct_push;"
@@ -29,20 +30,21 @@ constexpr std::array<Table, 3> h200 = {{
      "scatter:0-512K=direct_ll;512K-3M=direct_ll128;512M-=direct_copy;3M-40M=direct_put;"
      "3M-10M=direct_ll128;10M-=direct_push;"
      "send_recv:0-48K=pairwise_ll;48K-12M=pairwise_ll128;12M-=pairwise_push"},
-    {3,  // up to 1 MB and from 64 MB on; between, as flash and lines compare on 4
+    {3,  // all_reduce: up to 1 MB and from 64 MB on; between, as flash and lines compare on 4
      "0-48K=oneshot_ll;48K-320K=oneshot_ll128;320K-5M=twoshot_ll128;"
      "5M-40M=flash;80M- out=copy_engine;40M-=twoshot_push;"
      "5M-32M=twoshot_ll128;32M-=stream;"
-     "reduce_scatter:0-128K=direct_ll;128K-24M=direct_ll128;24M-=direct_push;"
-     "all_gather:0-32K=direct_ll;32K-3M=direct_ll128;160M- out=direct_copy;3M-=direct_put;"
-     "3M-24M=direct_ll128;24M-=direct_push;"
-     "broadcast:0-96K=direct_ll;96K-400K=direct_ll128;400K-2560K=relay_ll128;2560K-=chain;"
-     "reduce:0-48K=direct_ll;48K-448K=direct_ll128;448K-2560K=relay_ll128;2560K-=chain;"
+     "reduce_scatter:0-128K=direct_ll;128K-32M=direct_ll128;32M-=direct_push;"
+     "all_gather:0-48K=direct_ll;48K-3M=direct_ll128;160M- out=direct_copy;3M-=direct_put;"
+     "3M-96M=direct_ll128;96M-=direct_push;"
+     "broadcast:0-96K=direct_ll;96K-200K=direct_ll128;200K-3M=relay_ll128;3M-=chain;"
+     "reduce:0-48K=direct_ll;48K-200K=direct_ll128;200K-3M=relay_ll128;3M-=chain;"
      "all_to_all:0-256K=direct_ll;256K-3M=direct_ll128;128M-=direct_copy;3M-=direct_put;"
      "3M-24M=direct_ll128;24M-=direct_push;"
-     "gather:0-320K=direct_ll;320K-12M=direct_ll128;200M-=direct_copy;12M-24M=direct_put;12M-=direct_push;"
-     "scatter:0-512K=direct_ll;512K-3M=direct_ll128;200M-=direct_copy;3M-40M=direct_put;"
-     "3M-10M=direct_ll128;10M-=direct_push;"
+     "gather:0-512K=direct_ll;512K-12M=direct_ll128;200M- out=direct_copy;512M-=direct_copy;12M-100M=direct_put;"
+     "12M-32M=direct_ll128;12M-=direct_push;"
+     "scatter:0-512K=direct_ll;512K-3M=direct_ll128;200M- out=direct_copy;512M-=direct_copy;3M-40M=direct_put;"
+     "3M-=direct_push;"
      "send_recv:0-40K=pairwise_ll;40K-5M=pairwise_ll128;5M-=pairwise_push"},
     {4,
      "0-48K=oneshot_ll;48K-320K=oneshot_ll128;320K-5M=twoshot_ll128;"
@@ -55,8 +57,9 @@ constexpr std::array<Table, 3> h200 = {{
      "reduce:0-48K=direct_ll;48K-448K=direct_ll128;448K-2560K=relay_ll128;2560K-=chain;"
      "all_to_all:0-256K=direct_ll;256K-3M=direct_ll128;128M-=direct_copy;3M-=direct_put;"
      "3M-24M=direct_ll128;24M-=direct_push;"
-     "gather:0-320K=direct_ll;320K-12M=direct_ll128;200M-=direct_copy;12M-24M=direct_put;12M-=direct_push;"
-     "scatter:0-512K=direct_ll;512K-3M=direct_ll128;200M-=direct_copy;3M-40M=direct_put;"
+     "gather:0-320K=direct_ll;320K-12M=direct_ll128;200M- out=direct_copy;512M-=direct_copy;12M-24M=direct_put;"
+     "12M-=direct_push;"
+     "scatter:0-512K=direct_ll;512K-3M=direct_ll128;200M- out=direct_copy;512M-=direct_copy;3M-40M=direct_put;"
      "3M-10M=direct_ll128;10M-=direct_push;"
      "send_recv:0-40K=pairwise_ll;40K-5M=pairwise_ll128;5M-=pairwise_push"},
 }};

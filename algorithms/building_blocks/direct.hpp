@@ -121,7 +121,7 @@ class Direct {
   const DirectArgs& a_;
   int rank_, ranks_;
   PeerLanes<T, Unit, D> lanes_;
-  const Units<Unit, T>& units_;
+  Units<Unit, T> units_;
   Reducer<T> reducer_;
 };
 

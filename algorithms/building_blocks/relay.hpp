@@ -211,7 +211,7 @@ class RelayUnits {
   const RelayPattern& pattern_;
   Parts slices_;
   PeerLanes<T, Unit, D> lanes_;
-  const Units<Unit, T>& units_;
+  Units<Unit, T> units_;
   Reducer<T> reducer_;
   Packs<const T, packet_bytes> in_;
   Packs<T, packet_bytes> out_;
