@@ -6,8 +6,8 @@ namespace plait {
 
 namespace {
 
-// Measured on H200 behind NVSwitch, graphs, bf16, 2026-11-21 and 22 (docs/benchmarks): the fastest at each size. Of several rules for a size the
-// first counts that serves the call: those for symmetric memory stand before those for any.
+// Measured on H200 behind NVSwitch, graphs, bf16, 2026-11-21 and 22 (docs/benchmarks): the fastest at each size. Of several rules for a
+// size the first counts that serves the call: those for symmetric memory stand before those for any.
 struct Table {
   int ranks;
   std::string_view rules;
@@ -53,7 +53,7 @@ constexpr std::array<Table, 3> h200 = {{
      "reduce_scatter:0-128K=direct_ll;128K-24M=direct_ll128;24M-=direct_push;"
      "all_gather:0-32K=direct_ll;32K-3M=direct_ll128;160M- out=direct_copy;3M-=direct_put;"
      "3M-24M=direct_ll128;24M-=direct_push;"
-     "broadcast:0-96K=direct_ll;96K-400K=direct_ll128;400K-2560K=relay_ll128;2560K-=chain;"
+     "broadcast:0-96K=direct_ll;96K-200K=direct_ll128;200K-2560K=relay_ll128;2560K-=chain;"
      "reduce:0-48K=direct_ll;48K-448K=direct_ll128;448K-2560K=relay_ll128;2560K-=chain;"
      "all_to_all:0-256K=direct_ll;256K-3M=direct_ll128;128M-=direct_copy;3M-=direct_put;"
      "3M-24M=direct_ll128;24M-=direct_push;"

@@ -158,8 +158,9 @@ Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& opti
   require_equal_texts(bootstrap, "settings",
                       fmt::format("PLAIT_SCRATCH_BYTES={} PLAIT_WORK_FIFO_BYTES={} PLAIT_TIMEOUT={} PLAIT_CHECK={} PLAIT_DISABLE_P2P={} "
                                   "PLAIT_ALGO=\"{}\"",
-                                  settings.scratch_bytes ? std::to_string(*settings.scratch_bytes) : "default", settings.work_fifo_bytes, std::chrono::duration<double>(settings.timeout).count(),
-                                  settings.check_calls, !settings.peer_access, environment("PLAIT_ALGO").value_or("")));
+                                  settings.scratch_bytes ? std::to_string(*settings.scratch_bytes) : "default", settings.work_fifo_bytes,
+                                  std::chrono::duration<double>(settings.timeout).count(), settings.check_calls, !settings.peer_access,
+                                  environment("PLAIT_ALGO").value_or("")));
   bootstrap.set_timeout(settings.timeout);
   return settings;
 }

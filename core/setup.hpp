@@ -1,6 +1,5 @@
 // The choices that ranks make together when a communicator is created.
 #pragma once
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -18,18 +17,18 @@ namespace plait {
 struct Settings {
   std::optional<std::size_t> scratch_bytes;  // PLAIT_SCRATCH_BYTES; else `default_scratch`
   std::size_t work_fifo_bytes;               // PLAIT_WORK_FIFO_BYTES, default 256 KB, a power of two
-  std::chrono::nanoseconds timeout;  // PLAIT_TIMEOUT seconds, default 10 minutes, 0: none
-  bool check_calls;                  // PLAIT_CHECK=1: compare every call on the host before it is enqueued
-  bool progress;                     // PLAIT_PROGRESS, default 1: blocks count what they start and complete
-  bool peer_access;                  // unless PLAIT_DISABLE_P2P=1: devices use each other's memory, where they reach it
-  std::optional<std::string> trace;  // PLAIT_TRACE: the file to write a trace to
+  std::chrono::nanoseconds timeout;          // PLAIT_TIMEOUT seconds, default 10 minutes, 0: none
+  bool check_calls;                          // PLAIT_CHECK=1: compare every call on the host before it is enqueued
+  bool progress;                             // PLAIT_PROGRESS, default 1: blocks count what they start and complete
+  bool peer_access;                          // unless PLAIT_DISABLE_P2P=1: devices use each other's memory, where they reach it
+  std::optional<std::string> trace;          // PLAIT_TRACE: the file to write a trace to
 };
 
-/// 128 MB, and on GPUs that reach each other's memory as much for every peer up to the fourth: a rank shares it among them. With 4 H200 and
-/// twice as much, a gigabyte from each to the next takes 5 % less, along a chain 12 % (2026-11-22).
+/// 128 MB, and twice that for three GPUs or more that reach each other's memory, as a rank shares it among more peers: with 4 H200 a
+/// gigabyte from each to the next then takes 5 % less, and along a chain 12 %; with 384 MB both take 1 or 2 % more again (2026-11-22).
 constexpr std::size_t default_scratch(const Topology& topology) {
-  const bool on_gpus = topology.backend != BackendKind::host && topology.peer_access;
-  return static_cast<std::size_t>(on_gpus ? std::clamp(topology.ranks - 1, 1, 4) : 1) << 27;
+  const bool many = topology.backend != BackendKind::host && topology.peer_access && topology.ranks > 2;
+  return std::size_t{many ? 256u : 128u} << 20;
 }
 
 /// Reads the settings. Collective: throws Error(mismatch) on all ranks, naming a rank and both texts, if ranks differ in them, in

@@ -1,12 +1,12 @@
-// A thread block's lanes from and to every rank, which the calls of one or two hops share: a lane a writing rank, with two halves for odd and
-// even epochs. A round of a stripe's units is an epoch.
+// A thread block's lanes from and to every rank, which the calls of one or two hops share: a lane a writing rank, with two halves for odd
+// and even epochs. A round of a stripe's units is an epoch.
 //
-// Why no barrier is needed. Data and flag arrive together. A lane has one writing rank and one reader; a block may write half e & 1 of rank p
-// in round e once p's block has finished round e - 2. That is so when something of p's round e - 1 has arrived here, which p's block sent
-// after all of its threads had finished round e - 2. Where all ranks send to all, as much to each, this block received units of all in round
-// e - 1 itself. Where they do not, it notes that it has not (`unheard`), and waits for slot 0 of everybody's lane at the beginning of the next
-// round, whatever call that belongs to: a unit with data or, of those that had none for it, an empty one (`be_heard`). Nobody overwrites it
-// meanwhile: p's round e + 1 writes there, and p begins that when it has our unit of round e.
+// Why no barrier is needed. Data and flag arrive together. A lane has one writing rank and one reader; a block may write half e & 1 of rank
+// p in round e once p's block has finished round e - 2. That is so when something of p's round e - 1 has arrived here, which p's block sent
+// after all of its threads had finished round e - 2. Where all ranks send to all, as much to each, this block received units of all in
+// round e - 1 itself. Where they do not, it notes that it has not (`unheard`), and waits for slot 0 of everybody's lane at the beginning of
+// the next round, whatever call that belongs to: a unit with data or, of those that had none for it, an empty one (`be_heard`). Nobody
+// overwrites it meanwhile: p's round e + 1 writes there, and p begins that when it has our unit of round e.
 #pragma once
 #include "algorithms/building_blocks/flagged.hpp"
 

@@ -11,8 +11,8 @@
 //   of the root: polls its units of every slice, adds its own, and stores the result.
 // Partial sums travel in the type of the data (`Reducer::enter`, `add_entering`, `leave`).
 //
-// Why no barrier is needed: see algorithms/building_blocks/peer_lanes.hpp. Nobody hears from all, the root's peers for instance not from it, or
-// it not from them.
+// Why no barrier is needed: see algorithms/building_blocks/peer_lanes.hpp. Nobody hears from all, the root's peers for instance not from
+// it, or it not from them.
 //
 // Why it can't deadlock. Nobody waits for a round after the own one; in a round, the first hop is pushed before anything is waited for, and
 // the second waits for the first alone.
@@ -65,9 +65,8 @@ class RelayUnits {
       if (begin_ != stripe.begin) dev_.sync();  // the whole block has finished the last round before anybody sends in this one
       if (!lanes_.begin_round(false)) return false;
       size_ = static_cast<std::uint32_t>(stripe.end - begin_ < lanes_.slots() ? stripe.end - begin_ : lanes_.slots());
-      lanes_.be_heard([&](int peer) {
-        return pattern_.sends(pattern_.rank, peer) && unit(pattern_.slice_between(pattern_.rank, peer), 0).there;
-      });
+      lanes_.be_heard(
+          [&](int peer) { return pattern_.sends(pattern_.rank, peer) && unit(pattern_.slice_between(pattern_.rank, peer), 0).there; });
       if (!round()) return false;
     }
     return true;

@@ -10,8 +10,8 @@
 // The channels (algorithms/building_blocks/channel.hpp, with the proof that slots may be used again) are a thread block's own; even and odd
 // pieces take one way each, so that the memory of both holds pieces of two neighbours.
 //
-// Why it can't deadlock. Step k waits for step k of the rank before, and for an earlier one than k of the rank after. So of all the thread blocks
-// with one number, the first in the chain of those with the least step can go on.
+// Why it can't deadlock. Step k waits for step k of the rank before, and for an earlier one than k of the rank after. So of all the thread
+// blocks with one number, the first in the chain of those with the least step can go on.
 //
 // In place is safe. Nobody but the root has both buffers, and there a thread reads what it writes.
 //

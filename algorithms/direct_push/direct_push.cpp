@@ -49,8 +49,8 @@ class DirectPush final : public ChannelAlgorithm {
   }
 
  private:
-  /// 64 KB in a step to, or from, all peers, but at least what a block's threads have on their way at once: longer pieces lie further apart,
-  /// and are slower (reduce_scatter, 4 H200, 256 MB: 595 us with 20 KB, 611 with 42 KB; 658 with 8 KB; 2026-11-22).
+  /// 64 KB in a step to, or from, all peers, but at least what a block's threads have on their way at once: longer pieces lie further
+  /// apart, and are slower (reduce_scatter, 4 H200, 256 MB: 595 us with 20 KB, 611 with 42 KB; 658 with 8 KB; 2026-11-22).
   static std::uint32_t longest_piece(std::uint32_t slot_bytes, int ranks, std::size_t grain) {
     const std::size_t share = (std::size_t{64} << 10) / static_cast<unsigned>(std::max(ranks - 1, 1)) / grain * grain;
     return std::min(slot_bytes, static_cast<std::uint32_t>(std::max(share, 4 * grain)));

@@ -19,7 +19,8 @@ class RelayLL128 final : public LanedAlgorithm {
 
   double estimate(const Call& call, const Topology& topology) const override {
     const double waits = 0.4, slice = static_cast<double>(slices(call, topology).each) * line_bytes;
-    return topology.launch_us + waits + (rounds(slice, topology) + 1) * hop_us(topology) + sending(static_cast<double>(call.bytes()), topology);
+    return topology.launch_us + waits + (rounds(slice, topology) + 1) * hop_us(topology) +
+           sending(static_cast<double>(call.bytes()), topology);
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
