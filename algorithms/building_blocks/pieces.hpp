@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "algorithms/building_blocks/pack_loop.hpp"
 #include "backends/device.hpp"
 #include "backends/pack.hpp"
 
@@ -91,7 +92,7 @@ class PieceMover {
     P own[Count], terms[From > 0 ? From : 1][Count];
     if constexpr (Adds) {
       PLAIT_UNROLL
-      for (int u = 0; u < Count; ++u) own[u] = load<Whole>(source, base + i + u * dev_.threads());
+      for (int u = 0; u < Count; ++u) own[u] = load_pack<Whole>(dev_, source, base + i + u * dev_.threads());
     }
     PLAIT_UNROLL
     for (int s = 0; s < From; ++s) load_slot<From>(slots.from[s], i, terms[s]);
@@ -114,7 +115,7 @@ class PieceMover {
       for (int s = 0; s < To; ++s)
         if (To == 1 || slots.to[s] != nullptr) dev_.store(slots.to[s] + i + u * dev_.threads(), sum);
       if constexpr (Store) {
-        store<Whole>(base + i + u * dev_.threads(), sum);
+        store_pack<Whole>(dev_, out_, base + i + u * dev_.threads(), sum);
       }
     }
   }
@@ -127,22 +128,6 @@ class PieceMover {
     } else {
       PLAIT_UNROLL
       for (int u = 0; u < Count; ++u) packs[u] = P{};
-    }
-  }
-  template <bool Whole>
-  PLAIT_DEVICE P load(const Input& source, std::size_t i) {
-    if constexpr (Whole) {
-      return dev_.load(source.packs() + i);
-    } else {
-      return source.load(dev_, i);
-    }
-  }
-  template <bool Whole>
-  PLAIT_DEVICE void store(std::size_t i, const P& pack) {
-    if constexpr (Whole) {
-      dev_.store(out_.packs() + i, pack);
-    } else {
-      out_.store(dev_, i, pack);
     }
   }
 
