@@ -141,6 +141,7 @@ inline void ChannelAccess::travel(const Journey& journey) {
   journey_ = journey;
   ConveyorAlgorithm::current() = this;
   comm_.all_reduce(dummy_.data(), dummy_.data(), 1, DataType::u32, ReduceOp::sum, {}, {.algorithm = "conveyor", .blocks = journey.blocks});
+  ConveyorAlgorithm::current() = nullptr;
 }
 
 }  // namespace plait::test

@@ -37,8 +37,10 @@ struct Subject {
   Collective collective = Collective::all_reduce;
   std::string algorithm;
 
-  Subject(std::string name) : algorithm(std::move(name)) {}  // of all_reduce; an empty name is what is chosen
+  // NOLINTBEGIN(google-explicit-constructor): a name stands for the algorithm of all_reduce; an empty one for what is chosen
+  Subject(std::string name) : algorithm(std::move(name)) {}
   Subject(const char* name) : algorithm(name) {}
+  // NOLINTEND(google-explicit-constructor)
   Subject(Collective c, std::string name) : collective(c), algorithm(std::move(name)) {}
   Case of(Case c) const {
     c.collective = collective;
