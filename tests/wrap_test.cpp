@@ -58,7 +58,7 @@ std::vector<Subject> aged() {
     for (const std::string& name : all_reduce_algorithms()) originals.emplace_back(name);
     for (const Subject& subject : other_algorithms())
       if (subject.collective == Collective::reduce || subject.collective == Collective::send_recv ||
-          (subject.collective == Collective::broadcast && (subject.algorithm == "direct_put")))
+          (subject.collective == Collective::broadcast && subject.algorithm == "direct_put"))
         originals.push_back(subject);
     for (const Subject& subject : originals)
       Registry::instance().add(std::make_unique<Aged>(*Registry::instance().find(subject.algorithm, subject.collective)));

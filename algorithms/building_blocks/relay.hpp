@@ -210,7 +210,7 @@ class RelayUnits {
   const RelayPattern& pattern_;
   Parts slices_;
   PeerLanes<T, Unit, D> lanes_;
-  Units<Unit, T> units_;
+  Units<Unit, T> units_;  // a copy: see direct.hpp
   Reducer<T> reducer_;
   Packs<const T, packet_bytes> in_;
   Packs<T, packet_bytes> out_;
