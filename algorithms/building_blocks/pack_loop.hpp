@@ -45,6 +45,31 @@ PLAIT_DEVICE void store_pack(D& dev, const Packs<T, Bytes>& target, std::size_t 
   }
 }
 
+/// Copies packs `range` of a buffer into a slot, where they begin at pack 0.
+template <int InFlight, class D, class T, std::size_t Bytes>
+PLAIT_DEVICE void fill_slot(D& dev, const Packs<const T, Bytes>& from, const Range& range, Pack<T, Bytes>* slot) {
+  for_packs<InFlight>(dev, static_cast<std::uint32_t>(range.size()), range.end <= from.whole(),
+                      [&]<int Count, bool Whole>(std::uint32_t first) {
+                        Pack<T, Bytes> packs[Count];
+                        PLAIT_UNROLL
+                        for (int u = 0; u < Count; ++u) packs[u] = load_pack<Whole>(dev, from, range.begin + first + u * dev.threads());
+                        PLAIT_UNROLL
+                        for (int u = 0; u < Count; ++u) dev.store(slot + first + u * dev.threads(), packs[u]);
+                      });
+}
+/// Copies them from there.
+template <int InFlight, class D, class T, std::size_t Bytes>
+PLAIT_DEVICE void empty_slot(D& dev, const Pack<T, Bytes>* slot, const Packs<T, Bytes>& to, const Range& range) {
+  for_packs<InFlight>(dev, static_cast<std::uint32_t>(range.size()), range.end <= to.whole(),
+                      [&]<int Count, bool Whole>(std::uint32_t first) {
+                        Pack<T, Bytes> packs[Count];
+                        PLAIT_UNROLL
+                        for (int u = 0; u < Count; ++u) packs[u] = dev.load(slot + first + u * dev.threads());
+                        PLAIT_UNROLL
+                        for (int u = 0; u < Count; ++u) store_pack<Whole>(dev, to, range.begin + first + u * dev.threads(), packs[u]);
+                      });
+}
+
 /// Copies packs `range` of a buffer to the same place of another.
 template <int InFlight, class D, class T, std::size_t Bytes>
 PLAIT_DEVICE void copy_packs(D& dev, const Packs<const T, Bytes>& from, const Packs<T, Bytes>& to, const Range& range) {

@@ -110,7 +110,7 @@ class Chain {
     const Range piece = pieces_.at(stripe_, k);
     if (first_) {
       const Range range = in_packs<D::pack_bytes>(piece);
-      if (!last_) send(range, outgoing(k));
+      if (!last_) fill_slot<in_flight>(dev_, in_, range, outgoing(k));
       if (in_.packs() != out_.packs()) copy_packs<in_flight>(dev_, in_, out_, range);  // else in place
     } else if (last_) {
       mover_.template copy<0, true>(piece, {{incoming(k)}, {}});
@@ -124,18 +124,6 @@ class Chain {
     else if (first_) mover_.template add<0, 1, false>(Own::input, piece, {{}, {outgoing(k)}});
     else if (last_) mover_.template add<1, 0, true>(Own::input, piece, {{incoming(k)}, {}}, true);
     else mover_.template add<1, 1, false>(Own::input, piece, {{incoming(k)}, {outgoing(k)}});
-  }
-
-  /// The root's packs, into a slot.
-  PLAIT_DEVICE void send(const Range& range, P* to) {
-    for_packs<in_flight>(dev_, static_cast<std::uint32_t>(range.size()), range.end <= in_.whole(),
-                         [&]<int Count, bool Whole>(std::uint32_t i) {
-                           P packs[Count];
-                           PLAIT_UNROLL
-                           for (int u = 0; u < Count; ++u) packs[u] = load_pack<Whole>(dev_, in_, range.begin + i + u * dev_.threads());
-                           PLAIT_UNROLL
-                           for (int u = 0; u < Count; ++u) dev_.store(to + i + u * dev_.threads(), packs[u]);
-                         });
   }
 
   D& dev_;

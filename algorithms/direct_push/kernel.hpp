@@ -128,15 +128,7 @@ class Direct {
     for (unsigned i = 0; i + 1 < static_cast<unsigned>(ranks_); ++i) {
       const int peer = peer_at(i);
       if (!a_.pattern.sends(rank_, peer)) continue;
-      const Input from = block_for(peer);
-      P* const to = channels_.template outgoing<P>(way, peer, k);
-      for_packs<in_flight>(dev_, size_of(range), range.end <= from.whole(), [&]<int Count, bool Whole>(std::uint32_t first) {
-        P packs[Count];
-        PLAIT_UNROLL
-        for (int u = 0; u < Count; ++u) packs[u] = load_pack<Whole>(dev_, from, range.begin + first + u * dev_.threads());
-        PLAIT_UNROLL
-        for (int u = 0; u < Count; ++u) dev_.store(to + first + u * dev_.threads(), packs[u]);
-      });
+      fill_slot<in_flight>(dev_, block_for(peer), range, channels_.template outgoing<P>(way, peer, k));
     }
     if (a_.pattern.reduces || !a_.pattern.sends(rank_, rank_)) return;
     const Input from = block_for(rank_);
@@ -153,15 +145,7 @@ class Direct {
     for (unsigned i = 0; i + 1 < static_cast<unsigned>(ranks_); ++i) {
       const int peer = peer_at(i);
       if (!a_.pattern.sends(peer, rank_)) continue;
-      const P* const from = channels_.template incoming<P>(way, peer, k);
-      const Output to = block_from(peer);
-      for_packs<in_flight>(dev_, size_of(range), range.end <= to.whole(), [&]<int Count, bool Whole>(std::uint32_t first) {
-        P packs[Count];
-        PLAIT_UNROLL
-        for (int u = 0; u < Count; ++u) packs[u] = dev_.load(from + first + u * dev_.threads());
-        PLAIT_UNROLL
-        for (int u = 0; u < Count; ++u) store_pack<Whole>(dev_, to, range.begin + first + u * dev_.threads(), packs[u]);
-      });
+      empty_slot<in_flight>(dev_, channels_.template incoming<P>(way, peer, k), block_from(peer), range);
     }
   }
 

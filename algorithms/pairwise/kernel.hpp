@@ -331,22 +331,14 @@ class Pairwise {
     const Input from(static_cast<const T*>(m.from), m.bytes / sizeof(T));
     const Range stripe = m.stripes.at(channel);
     const Pieces cut = pieces_of(m.stripes);
-    const std::uint32_t pieces = cut.count(stripe), stride = dev_.threads();
+    const std::uint32_t pieces = cut.count(stripe);
     for (std::uint32_t k = 0; k < pieces; ++k) {
       const Turn own = turn(channel, k);
       bool room = true;
       if (dev_.thread() == 0) room = wait(own.channels.may_send(own.way, peer, own.nth), peer, k);
       if (!dev_.all(room)) return false;
       const Range packs = in_packs<D::pack_bytes>(cut.at(stripe, k));
-      P* const slot = own.channels.template outgoing<P>(own.way, peer, own.nth);
-      for_packs<in_flight>(dev_, static_cast<std::uint32_t>(packs.size()), packs.end <= from.whole(),
-                           [&]<int Count, bool Whole>(std::uint32_t i) {
-                             P values[Count];
-                             PLAIT_UNROLL
-                             for (int u = 0; u < Count; ++u) values[u] = load_pack<Whole>(dev_, from, packs.begin + i + u * stride);
-                             PLAIT_UNROLL
-                             for (int u = 0; u < Count; ++u) dev_.store(slot + i + u * stride, values[u]);
-                           });
+      fill_slot<in_flight>(dev_, from, packs, own.channels.template outgoing<P>(own.way, peer, own.nth));
       dev_.sync();  // all threads have written
       if (dev_.thread() == 0) signal(own.channels.publish(own.way, peer, own.nth));
     }
@@ -359,22 +351,14 @@ class Pairwise {
     const Output to(static_cast<T*>(m.to), m.bytes / sizeof(T));
     const Range stripe = m.stripes.at(channel);
     const Pieces cut = pieces_of(m.stripes);
-    const std::uint32_t pieces = cut.count(stripe), stride = dev_.threads();
+    const std::uint32_t pieces = cut.count(stripe);
     for (std::uint32_t k = 0; k < pieces; ++k) {
       const Turn own = turn(channel, k);
       bool arrived = true;
       if (dev_.thread() == 0) arrived = wait(own.channels.has_arrived(own.way, peer, own.nth), peer, k);
       if (!dev_.all(arrived)) return false;
       const Range packs = in_packs<D::pack_bytes>(cut.at(stripe, k));
-      const P* const slot = own.channels.template incoming<P>(own.way, peer, own.nth);
-      for_packs<in_flight>(dev_, static_cast<std::uint32_t>(packs.size()), packs.end <= to.whole(),
-                           [&]<int Count, bool Whole>(std::uint32_t i) {
-                             P values[Count];
-                             PLAIT_UNROLL
-                             for (int u = 0; u < Count; ++u) values[u] = dev_.load(slot + i + u * stride);
-                             PLAIT_UNROLL
-                             for (int u = 0; u < Count; ++u) store_pack<Whole>(dev_, to, packs.begin + i + u * stride, values[u]);
-                           });
+      empty_slot<in_flight>(dev_, own.channels.template incoming<P>(own.way, peer, own.nth), to, packs);
       dev_.sync();  // all threads have read
       if (dev_.thread() == 0) signal(own.channels.consume(own.way, peer, own.nth));
     }
