@@ -37,6 +37,7 @@ class Memory {
             .states = states_[static_cast<std::size_t>(rank)].data(),
             .slots = slots,
             .slot_bytes = slot_bytes,
+            .blocks = blocks,
             .rank = rank,
             .ranks = ranks_};
   }

@@ -52,12 +52,14 @@ struct Channels {
   ChannelState* states;  // in device memory
   std::uint32_t slots;   // of a channel: see `can_have`; the same on all ranks
   std::uint32_t slot_bytes;
+  std::uint32_t blocks;  // that have channels
   int rank, ranks;
 
-  /// In the memory of `owner`: what it shares with `peer`.
+  /// In the memory of `owner`: what it shares with `peer`. A peer's channels lie together, so that a call that goes to one peer only
+  /// touches few pages (4 H200, 384 MB of scratch memory, 1 GB: chain 2969 us, 3075 with the peers of a block together; 2026-11-22).
   PLAIT_DEVICE constexpr std::uint32_t index(unsigned block, unsigned way, int owner, int peer) const {
     const int lane = peer - owner - 1 + (peer < owner ? ranks : 0);
-    return (block * ways + way) * static_cast<unsigned>(ranks - 1) + static_cast<unsigned>(lane);
+    return (static_cast<unsigned>(lane) * blocks + block) * ways + way;
   }
   /// Powers of two: piece k's slot is found by a mask.
   static constexpr bool can_have(std::uint32_t slots) { return slots != 0 && slots <= max_slots && (slots & (slots - 1)) == 0; }

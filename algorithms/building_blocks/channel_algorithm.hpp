@@ -48,6 +48,7 @@ class ChannelAlgorithm : public CollectiveAlgorithm {
             .states = reinterpret_cast<ChannelState*>(context.shared().counters),
             .slots = slots,
             .slot_bytes = channel_bytes(context.topology()) / slots,
+            .blocks = blocks(context.topology()),
             .rank = context.rank(),
             .ranks = context.ranks()};
   }
