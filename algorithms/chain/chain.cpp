@@ -16,7 +16,9 @@ class Chain final : public ChannelAlgorithm {
 
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
     if (topology.backend == BackendKind::host) return {{.blocks = topology.units, .threads = topology.block_threads}};
-    const unsigned threads = std::min(256u, topology.block_threads);
+    // Longer pieces for more threads, as soon as there is more than one a block; sums of 8-bit elements leave room for half as many.
+    const bool many = call.bytes() >= std::size_t{6} << 20 && size_of(call.type) > 1;
+    const unsigned threads = std::min(many ? 512u : 256u, topology.block_threads);
     std::vector<LaunchShape> shapes;
     for (const unsigned most : {256u, 128u, 192u, 64u})
       shapes.push_back({blocks_for(call.bytes(), std::size_t{threads} * 64, most), threads});
@@ -49,10 +51,10 @@ class Chain final : public ChannelAlgorithm {
   static Parts stripes_of(const Call& call, const LaunchShape& shape) {
     return Parts::of(call.bytes(), shape.blocks, stripe_grain(shape.threads));
   }
-  /// Whole passes of a block's threads, which have four packs each on their way.
+  /// Whole passes of a block's threads, which have four packs each on their way, or a whole slot: longer pieces count for more than even
+  /// ones (4 H200, 1 GB: 3055 us with 32 KB, 2999 with 42; 2026-11-22).
   static Pieces pieces_of(const Parts& stripes, const LaunchShape& shape, std::uint32_t slot_bytes) {
-    const std::size_t pass = 4 * stripe_grain(shape.threads);
-    return Pieces::of(stripes.each, 16, pass, slot_bytes < pass ? slot_bytes : static_cast<std::uint32_t>(slot_bytes / pass * pass));
+    return Pieces::of(stripes.each, 8, 4 * stripe_grain(shape.threads), slot_bytes);
   }
 };
 
