@@ -17,7 +17,8 @@ class DirectPush final : public ChannelAlgorithm {
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
     if (topology.backend == BackendKind::host) return {{.blocks = topology.units, .threads = topology.block_threads}};
     // As stream: two small blocks a multiprocessor hide each other's waits, if there is enough for all.
-    const unsigned threads = std::min(256u, topology.block_threads), enough = call.bytes() < (std::size_t{16} << 20) ? 128 : max_blocks;
+    const unsigned threads = std::min(gathers(call, topology.ranks) ? 512u : 256u, topology.block_threads);
+    const unsigned enough = call.bytes() < (std::size_t{16} << 20) ? 128 : max_blocks;
     std::vector<LaunchShape> shapes;
     for (const unsigned most : {enough, 128u, 192u, 256u})
       shapes.push_back({blocks_for(call.block_bytes(), std::size_t{threads} * 16, most), threads});
@@ -43,12 +44,18 @@ class DirectPush final : public ChannelAlgorithm {
                     .recv = buffers.recv,
                     .count = call.count,
                     .stripes = stripes,
-                    .pieces = Pieces::of(stripes.each, 4, grain, longest_piece(own.slot_bytes, context.ranks(), grain)),
+                    .pieces = Pieces::of(stripes.each, gathers(call, context.ranks()) ? 1 : 4, grain,
+                                         longest_piece(own.slot_bytes, context.ranks(), grain)),
                     .reduction = reduction_of(call, context.topology())};
     context.launch(name(), call.type, shape, args);
   }
 
  private:
+  /// From several ranks: the longest pieces, by many threads, as the root empties slots faster than links fill them, on a device that does
+  /// nothing else (4 H200, 16 and 64 MB: 34 and 136 us; with four pieces a stripe 39 and 139, with 256 threads 38 and 149; but a scatter of
+  /// 64 MB takes 160 us with 512 threads, 146 with 256; 2026-11-22).
+  static bool gathers(const Call& call, int ranks) { return call.collective == Collective::gather && ranks > 2; }
+
   /// 64 KB in a step to, or from, all peers, but at least what a block's threads have on their way at once: longer pieces lie further
   /// apart, and are slower (reduce_scatter, 4 H200, 256 MB: 595 us with 20 KB, 611 with 42 KB; 658 with 8 KB; 2026-11-22).
   static std::uint32_t longest_piece(std::uint32_t slot_bytes, int ranks, std::size_t grain) {
