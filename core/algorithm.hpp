@@ -221,4 +221,14 @@ struct AlgorithmRegistration {
   }
 };
 
+/// The same for an algorithm of several collectives: `A(collective)` for each of the array.
+template <class A, const auto& Collectives>
+struct FamilyRegistration {
+  FamilyRegistration() {
+    plait_register(PLAIT_VERSION, [] {
+      for (const Collective collective : Collectives) Registry::instance().add(std::make_unique<A>(collective));
+    });
+  }
+};
+
 }  // namespace plait

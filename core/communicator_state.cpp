@@ -234,14 +234,12 @@ void CommunicatorState::messages(std::string_view what, DataType type, std::span
                     what);
     throw_if_broken();
   };
-  if (OpenGroup& group = OpenGroup::of_thread(); group.is_open()) {
-    for (const MessageEnd& end : ends)
-      group.add(*this, stream.native(), [&] {
-        if (&end == ends.data()) check();
-        return prepare(type, end, options);
-      });
-    return;
-  }
+  if (OpenGroup& group = OpenGroup::of_thread(); group.is_open())
+    return group.add([&] {
+      check();
+      for (const MessageEnd& end : ends)
+        if (const auto prepared = prepare(type, end, options)) group.add_part(*this, *prepared, stream.native());
+    });
   check();
   std::vector<GroupedCall> calls;
   for (const MessageEnd& end : ends)
@@ -334,7 +332,8 @@ void CommunicatorState::publish(const std::vector<GroupedCall>& calls, const std
       board_->publish(collectives_, signatures_[i]);
     }
   }
-  statistics_.calls += calls.size();
+  std::size_t last = 0;
+  for (const GroupedCall& part : calls) statistics_.calls += std::exchange(last, part.number) != part.number ? 1 : 0;
 }
 
 /// All on the stream of the first call, which waits for the others; they wait for all.
@@ -363,10 +362,13 @@ void CommunicatorState::enqueue(const std::vector<GroupedCall>& calls, const std
       continue;
     }
     batch.clear();
-    for (const std::size_t i : step.calls)
+    std::size_t together = 0, last = 0;
+    for (const std::size_t i : step.calls) {
       batch.push_back({&calls[i].call.call, &calls[i].call.buffers, calls[i].call.algorithm, calls[i].call.shape});
+      together += std::exchange(last, calls[i].number) != calls[i].number ? 1 : 0;
+    }
     step.algorithm->enqueue_batch(batch, context);
-    if (step.calls.size() > 1) statistics_.batched += step.calls.size();
+    if (together > 1) statistics_.batched += together;
   }
   for (const NativeStream other : others) {
     joined_->record(stream);

@@ -246,7 +246,7 @@ void DeviceGroupState::call(const GroupCall& call) {
     return group.add([&] {
       prepare(call);
       for (std::size_t rank = 0; rank < size(); ++rank)
-        if (prepared_[rank]) group.add_part(member(rank), {*prepared_[rank], stream(call.streams, rank)});
+        if (prepared_[rank]) group.add_part(member(rank), *prepared_[rank], stream(call.streams, rank));
     });
   prepare(call);
   if (!prepared_[0]) return;  // nor any other

@@ -25,7 +25,7 @@ OpenGroup::Part& OpenGroup::part_of(GroupMember& member) {
 
 void OpenGroup::add(GroupMember& member, NativeStream stream, const std::function<std::optional<PreparedCall>()>& prepare) {
   add([&] {
-    if (const auto call = prepare()) add_part(member, {*call, stream});
+    if (const auto call = prepare()) add_part(member, *call, stream);
   });
 }
 
@@ -186,12 +186,14 @@ void check_disjoint(std::span<const GroupedCall> calls, int rank, std::string_vi
     bool writes;
   };
   const auto conflict = [&](const Use& a, const Use& b) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("{}: rank {}: {} {} and {} use the same memory, and one writes it, at {:#x}: they have no order; nothing of the {} was "
-                    "enqueued",
-                    what, rank, what == "group" ? "calls" : "its messages", std::min(a.call, b.call) + 1, std::max(a.call, b.call) + 1,
-                    b.begin, what));
+    const std::size_t first = std::min(a.call, b.call), second = std::max(a.call, b.call);
+    std::string which = fmt::format("its messages {} and {}", first + 1, second + 1);
+    if (what == "group" && calls[first].number == calls[second].number) which = fmt::format("messages of call {}", calls[first].number);
+    else if (what == "group") which = fmt::format("calls {} and {}", calls[first].number, calls[second].number);
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}: rank {}: {} use the same memory, and one writes it, at {:#x}: they have no order; nothing of the {} was "
+                            "enqueued",
+                            what, rank, which, b.begin, what));
   };
   std::vector<Use> uses;
   for_each_stretch(calls, [&](std::size_t begin, std::size_t end) {

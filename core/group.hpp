@@ -38,9 +38,11 @@ struct MessageEnd {
   std::size_t count;
 };
 
+/// A call, or a part of one: an end of a message, or what one device has to do of a call on several.
 struct GroupedCall {
   PreparedCall call;
   NativeStream stream;
+  std::size_t number = 1;  // of the call in its group, rising; all parts of a call have the same
 };
 
 /// A communicator as groups, and groups of devices, see it.
@@ -85,9 +87,11 @@ class OpenGroup {
   void add(GroupMember& member, NativeStream stream, const std::function<std::optional<PreparedCall>()>& prepare);
   /// Notes a call that was refused before a member saw it.
   void fail(const Error& error);
-  /// The same for one call of several members: `prepare` notes each member's with `add_part`.
+  /// The same for one call of several parts: `prepare` notes each with `add_part`.
   void add(const std::function<void()>& prepare);
-  void add_part(GroupMember& member, const GroupedCall& call) { part_of(member).calls.push_back(call); }
+  void add_part(GroupMember& member, const PreparedCall& call, NativeStream stream) {
+    part_of(member).calls.push_back({call, stream, made_});
+  }
   bool has_calls_of(const GroupMember& member) const;
   /// The member is being destroyed.
   void forget(const GroupMember& member);

@@ -353,6 +353,35 @@ TEST_P(Messages, CapturedOnceReplayedOften) {
 }
 
 /// Bad arguments: one sentence, nothing enqueued, and the communicator works on.
+TEST_P(Messages, BothEndsAreOneCall) {
+  run([](Communicator& comm, Arena& arena) {
+    Round messages(comm, arena, 1);
+    messages.add(true, comm.rank(), DataType::f32, 100, "");
+    messages.add(false, comm.rank(), DataType::f32, 100, "");
+    messages.begin();
+    const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
+    const auto call = [&](std::size_t at) {
+      comm.send_recv(static_cast<const float*>(arena.send.device()) + at, 10, next, static_cast<float*>(arena.recv.device()) + at, 10,
+                     before, DataType::f32);
+    };
+    const Statistics start = comm.statistics();
+    call(0);
+    const Statistics alone = comm.statistics();
+    EXPECT_EQ(alone.calls, start.calls + 1);
+    EXPECT_EQ(alone.batched, start.batched);
+    {
+      const Group group;
+      call(10);
+      call(20);
+    }
+    const Statistics grouped = comm.statistics();
+    EXPECT_EQ(grouped.calls, alone.calls + 2);
+    EXPECT_EQ(grouped.batched, alone.batched + 2);
+    EXPECT_EQ(grouped.groups, alone.groups + 1);
+    comm.synchronize();
+  });
+}
+
 TEST_P(Messages, BadArgumentsAreRefused) {
   run([](Communicator& comm, Arena& arena) {
     Round messages(comm, arena, 1);
@@ -387,6 +416,26 @@ TEST_P(Messages, BadArgumentsAreRefused) {
           comm.recv(to, 1, f32, ranks + 3);
         },
         AllOf(HasSubstr("group: call 2: recv"), HasSubstr("nothing of the group was enqueued")));
+    refused(
+        [&] {
+          const Group group;
+          comm.send_recv(from, 1, self, to, 1, self, f32);
+          comm.recv(to, 1, f32, ranks + 3);
+        },
+        HasSubstr("group: call 2: recv"));
+    refused(
+        [&] {
+          const Group group;
+          comm.send_recv(from, 1, self, to, 1, self, f32);
+          comm.send_recv(to, 1, self, static_cast<std::byte*>(to) + 16, 1, self, f32);
+        },
+        HasSubstr("calls 1 and 2 use the same memory"));
+    refused(
+        [&] {
+          const Group group;
+          comm.send_recv(from, 8, self, static_cast<std::byte*>(from) + 16, 8, self, f32);
+        },
+        HasSubstr("messages of call 1 use the same memory"));
     refused(
         [&] {
           const Group group;

@@ -1,7 +1,6 @@
 // The collectives that one hop can serve, for descriptors (algorithms/building_blocks/direct_pattern.hpp for kernels).
 #pragma once
 #include <array>
-#include <memory>
 
 #include "algorithms/building_blocks/direct_pattern.hpp"
 #include "core/algorithm.hpp"
@@ -11,6 +10,9 @@ namespace plait {
 
 inline constexpr std::array direct_collectives = {Collective::reduce_scatter, Collective::all_gather, Collective::broadcast,
                                                   Collective::reduce,         Collective::all_to_all, Collective::gather,
+                                                  Collective::scatter};
+/// Those that add nothing up.
+inline constexpr std::array moving_collectives = {Collective::all_gather, Collective::broadcast, Collective::all_to_all, Collective::gather,
                                                   Collective::scatter};
 
 inline DirectPattern direct_pattern(const Call& call) {
@@ -27,16 +29,5 @@ inline DirectPattern direct_pattern(const Call& call) {
 inline double direct_bytes(const Call& call, const Topology& topology) {
   return std::max(topology.ranks - 1, 1) * static_cast<double>(call.block_bytes());
 }
-
-/// Registers `A(collective)` for each of them, or for those alone that add nothing up.
-template <class A, bool Reduces = true>
-struct DirectRegistration {
-  DirectRegistration() {
-    plait_register(PLAIT_VERSION, [] {
-      for (const Collective collective : direct_collectives)
-        if (Reduces || !facts_of(collective).reduces) Registry::instance().add(std::make_unique<A>(collective));
-    });
-  }
-};
 
 }  // namespace plait

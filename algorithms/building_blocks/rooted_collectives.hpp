@@ -1,20 +1,11 @@
 // Broadcast and reduce, for descriptors: in one hop, all of it goes out of, or into, the root n - 1 times.
 #pragma once
-#include <memory>
+#include <array>
 
-#include "core/algorithm.hpp"
+#include "plait/types.hpp"
 
 namespace plait {
 
-/// Registers `A(collective)` for both.
-template <class A>
-struct BroadcastAndReduceRegistration {
-  BroadcastAndReduceRegistration() {
-    plait_register(PLAIT_VERSION, [] {
-      for (const Collective collective : {Collective::broadcast, Collective::reduce})
-        Registry::instance().add(std::make_unique<A>(collective));
-    });
-  }
-};
+inline constexpr std::array rooted_collectives = {Collective::broadcast, Collective::reduce};
 
 }  // namespace plait

@@ -58,7 +58,7 @@ class Chain final : public ChannelAlgorithm {
   }
 };
 
-const BroadcastAndReduceRegistration<Chain> registration;
+const FamilyRegistration<Chain, rooted_collectives> registration;
 
 }  // namespace
 }  // namespace plait::chain

@@ -99,7 +99,7 @@ class DirectCopy final : public CollectiveAlgorithm {
   }
 };
 
-const DirectRegistration<DirectCopy, false> registration;
+const FamilyRegistration<DirectCopy, moving_collectives> registration;
 
 }  // namespace
 }  // namespace plait::direct_copy

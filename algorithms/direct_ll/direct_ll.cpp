@@ -10,7 +10,7 @@ class DirectLL final : public DirectAlgorithm {
   std::string_view summary() const override { return "push packets straight to whom they are for: one hop, no barrier"; }
 };
 
-const DirectRegistration<DirectLL> registration;
+const FamilyRegistration<DirectLL, direct_collectives> registration;
 
 }  // namespace
 }  // namespace plait::direct_ll

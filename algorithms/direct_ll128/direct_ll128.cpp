@@ -12,7 +12,7 @@ class DirectLL128 final : public DirectAlgorithm {
   }
 };
 
-const DirectRegistration<DirectLL128> registration;
+const FamilyRegistration<DirectLL128, direct_collectives> registration;
 
 }  // namespace
 }  // namespace plait::direct_ll128

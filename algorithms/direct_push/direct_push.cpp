@@ -64,7 +64,7 @@ class DirectPush final : public ChannelAlgorithm {
   }
 };
 
-const DirectRegistration<DirectPush> registration;
+const FamilyRegistration<DirectPush, direct_collectives> registration;
 
 }  // namespace
 }  // namespace plait::direct_push

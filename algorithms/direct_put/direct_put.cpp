@@ -67,7 +67,7 @@ class DirectPut final : public CollectiveAlgorithm {
   }
 };
 
-const DirectRegistration<DirectPut, false> registration;
+const FamilyRegistration<DirectPut, moving_collectives> registration;
 
 }  // namespace
 }  // namespace plait::direct_put

@@ -46,7 +46,7 @@ class RelayLL128 final : public LanedAlgorithm {
   }
 };
 
-const BroadcastAndReduceRegistration<RelayLL128> registration;
+const FamilyRegistration<RelayLL128, rooted_collectives> registration;
 
 }  // namespace
 }  // namespace plait::relay_ll128

@@ -160,7 +160,7 @@ typedef struct plait_call {
 /** What a rank has done so far: plait::Statistics. */
 typedef struct plait_statistics {
   size_t size;    /**< sizeof(plait_statistics), set by the caller */
-  uint64_t calls; /**< that had something to do */
+  uint64_t calls; /**< that had something to do; both ends of a send_recv are one */
   uint64_t launches, groups, batched;
   uint64_t launches_in_arguments, items_in_arguments; /**< launches for several messages, and the messages they had, by where these were */
   uint64_t launches_in_fifo, items_in_fifo;

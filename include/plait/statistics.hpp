@@ -7,7 +7,7 @@ namespace plait {
 
 /// Counts of one rank since its communicator was made. Replays of graphs do not count: a captured call counts once.
 struct Statistics {
-  std::uint64_t calls = 0;     ///< that had something to do
+  std::uint64_t calls = 0;     ///< that had something to do; both ends of a send_recv are one
   std::uint64_t launches = 0;  ///< of kernels
   std::uint64_t groups = 0;    ///< ended, with calls of this communicator
   std::uint64_t batched = 0;   ///< calls of groups that shared a launch with others
