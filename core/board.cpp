@@ -157,8 +157,25 @@ std::string Board::describe(int rank, const std::vector<std::string>& algorithms
   const Page& other = page(rank);
   const std::uint64_t sequence = other.calls.last();
   const std::string who = fmt::format("rank {} (process {}{})", rank, other.process.load(), is_alive(rank) ? "" : ", which has ended");
-  if (sequence == 0) return who + ": no call yet";
-  return fmt::format("{}: last call {}, {}", who, sequence, other.calls.at(sequence).describe(algorithms));
+  const std::string exchanged = describe_messages(rank);
+  if (sequence == 0) return fmt::format("{}: no {} yet{}", who, exchanged.empty() ? "call" : "collective", exchanged);
+  return fmt::format("{}: last call {}, {}{}", who, sequence, other.calls.at(sequence).describe(algorithms), exchanged);
+}
+
+std::string Board::describe_messages(int rank) const {
+  constexpr int most_peers = 8;
+  std::string text;
+  int peers = 0;
+  for (int peer = 0; peer < ranks(); ++peer) {
+    const std::uint64_t sent = messages(rank, true, peer).last(), received = messages(rank, false, peer).last();
+    if (sent == 0 && received == 0) continue;
+    if (++peers > most_peers) return text + ", ...";
+    text += peers == 1 ? "; messages: " : ", ";
+    if (sent != 0) text += fmt::format("{} to ", sent);
+    if (received != 0) text += fmt::format("{}{} from ", sent != 0 ? "and " : "", received);
+    text += fmt::format("rank {}", peer);
+  }
+  return text;
 }
 
 }  // namespace plait

@@ -48,7 +48,8 @@ class Board {
 
   /// False once the rank's process has ended. Always true where that can't be seen: in another container's space of process numbers.
   bool is_alive(int rank) const;
-  /// "rank 2 (process 4711, which has ended): last call 17, all_reduce of 1024 f32 elements, sum, by ring".
+  /// "rank 2 (process 4711, which has ended): last call 17, all_reduce of 1024 f32 elements, sum, by ring; messages: 3 to and 2 from rank
+  /// 0".
   std::string describe(int rank, const std::vector<std::string>& algorithms) const;
   /// The rank to blame when somebody waits in vain for `suspect`, who may only be waiting for another: one whose process has ended, else
   /// the one that has enqueued the fewest calls, else `suspect`.
@@ -61,6 +62,8 @@ class Board {
   using MessageLog = CallLog<256>;
   /// Of rank `owner`: the messages that it has sent to, or received from, `peer`.
   MessageLog& messages(int owner, bool sends, int peer) const;
+  /// "; messages: 3 to and 2 from rank 0, 1 to rank 4"; empty if there were none.
+  std::string describe_messages(int rank) const;
 
   std::shared_ptr<SymmetricRange> range_;
   int rank_;
