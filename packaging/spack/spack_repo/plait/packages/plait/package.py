@@ -17,8 +17,11 @@ class Plait(CMakePackage, CudaPackage, ROCmPackage):
 
     variant("tests", default=False, description="Build the tests, and run them with `spack install --test=root`")
     variant("tools", default=True, description="Build plait-bench and plait-info")
+    variant("fortran", default=True, description="Install the Fortran module")
 
     depends_on("cxx", type="build")
+    depends_on("c", type="build", when="+tests")
+    depends_on("fortran", type="build", when="+fortran")
     depends_on("cmake@3.25:", type="build")
     depends_on("mpi")
     depends_on("fmt@9:", type="build")  # headers alone, nothing of it remains
@@ -44,6 +47,7 @@ class Plait(CMakePackage, CudaPackage, ROCmPackage):
             self.define_from_variant("PLAIT_HIP", "rocm"),
             self.define_from_variant("PLAIT_TESTS", "tests"),
             self.define_from_variant("PLAIT_BENCH", "tools"),
+            self.define_from_variant("PLAIT_FORTRAN", "fortran"),
             self.define("PLAIT_EXAMPLES", False),
             self.define("PLAIT_WERROR", False),  # compilers to come may warn of more
         ]
