@@ -16,8 +16,8 @@ class Chain final : public ChannelAlgorithm {
 
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
     if (topology.backend == BackendKind::host) return {{.blocks = topology.units, .threads = topology.block_threads}};
-    // Longer pieces for more threads, as soon as there is more than one a block; sums of 8-bit elements leave room for half as many.
-    const bool many = call.bytes() >= std::size_t{6} << 20 && size_of(call.type) > 1;
+    // Longer pieces for more threads, as soon as there is more than one a block; sums of 64-bit elements leave registers for half as many.
+    const bool many = call.bytes() >= std::size_t{6} << 20 && size_of(call.type) < 8;
     const unsigned threads = std::min(many ? 512u : 256u, topology.block_threads);
     std::vector<LaunchShape> shapes;
     for (const unsigned most : {256u, 128u, 192u, 64u})
@@ -27,7 +27,7 @@ class Chain final : public ChannelAlgorithm {
 
   double estimate(const Call& call, const Topology& topology) const override {
     // Hops of one block hide behind the other blocks' bytes (3 and 4 H200, 1 KB to 1 GB, 2026-11-22).
-    const int hops = std::max(topology.ranks - 1, 1);
+    const int hops = topology.ranks - 1;
     return topology.launch_us + (0.4 + 0.8 * hops) * topology.signal_us + static_cast<double>(call.bytes()) / topology.push_bandwidth;
   }
 
@@ -45,6 +45,11 @@ class Chain final : public ChannelAlgorithm {
                     .reduces = call.collective == Collective::reduce,
                     .root = call.root};
     context.launch(name(), call.type, shape, args);
+  }
+
+ protected:
+  Support supports_call(const Call&, const Topology& topology) const override {
+    return topology.ranks == 1 ? Support::no("one rank has no other to pass pieces to") : Support();
   }
 
  private:

@@ -1,9 +1,9 @@
 // Broadcast and reduce along a chain of all ranks, through slots: large messages on any memory, each rank talking to its neighbours only.
 //
-// The message is cut into one stripe a thread block, and a stripe into pieces that fit a slot. In step k of a broadcast, piece k goes from
-// the root to the next rank, from there, stored in its output, to the one after it, and so on. A reduce runs the same way and ends at the
-// root: every rank adds its own term to piece k of the rank before it and sends it on; the root stores it. Before a step, a block waits for
-// the piece, and for room at the next rank; after it, it says what it has sent and used.
+// Two ranks or more. The message is cut into one stripe a thread block, and a stripe into pieces that fit a slot. In step k of a broadcast,
+// piece k goes from the root to the next rank, from there, stored in its output, to the one after it, and so on. A reduce runs the same way
+// and ends at the root: every rank adds its own term to piece k of the rank before it and sends it on; the root stores it. Before a step, a
+// block waits for the piece, and for room at the next rank; after it, it says what it has sent and used.
 //
 // Partial sums travel in the type of the data (`Reducer::enter`, `add_partial`, `leave`).
 //
@@ -55,12 +55,12 @@ class Chain {
         after_(rank_after(a.channels.rank, 1, a.channels.ranks)),
         reduces_(a.reduces) {
     const int first = reduces_ ? rank_after(a.root, 1, a.channels.ranks) : a.root;
-    first_ = a.channels.rank == first || a.channels.ranks == 1;
+    first_ = a.channels.rank == first;
     last_ = after_ == first;
   }
 
   PLAIT_DEVICE void run() {
-    const std::uint32_t pieces = pieces_.count(stripe_);
+    const std::uint32_t pieces = dev_.uniform(pieces_.count(stripe_));
     for (std::uint32_t k = 0; k < pieces; ++k) {
       if (!ready(k)) return;
       if (reduces_) add(k);
@@ -110,7 +110,7 @@ class Chain {
     const Range piece = pieces_.at(stripe_, k);
     if (first_) {
       const Range range = in_packs<D::pack_bytes>(piece);
-      if (!last_) fill_slot<in_flight>(dev_, in_, range, outgoing(k));
+      fill_slot<in_flight>(dev_, in_, range, outgoing(k));
       if (in_.packs() != out_.packs()) copy_packs<in_flight>(dev_, in_, out_, range);  // else in place
     } else if (last_) {
       mover_.template copy<0, true>(piece, {{incoming(k)}, {}});
@@ -120,8 +120,7 @@ class Chain {
   }
   PLAIT_DEVICE void add(std::uint32_t k) {
     const Range piece = pieces_.at(stripe_, k);
-    if (first_ && last_) mover_.template add<0, 0, true>(Own::input, piece, {{}, {}}, true);
-    else if (first_) mover_.template add<0, 1, false>(Own::input, piece, {{}, {outgoing(k)}});
+    if (first_) mover_.template add<0, 1, false>(Own::input, piece, {{}, {outgoing(k)}});
     else if (last_) mover_.template add<1, 0, true>(Own::input, piece, {{incoming(k)}, {}}, true);
     else mover_.template add<1, 1, false>(Own::input, piece, {{incoming(k)}, {outgoing(k)}});
   }
