@@ -48,8 +48,7 @@ class Board {
 
   /// False once the rank's process has ended. Always true where that can't be seen: in another container's space of process numbers.
   bool is_alive(int rank) const;
-  /// "rank 2 (process 4711, which has ended): last call 17, all_reduce of 1024 f32 elements, sum, by ring; messages: 3 to and 2 from rank
-  /// 0".
+  /// "rank 2 (process 4711, which has ended): last call 17, barrier of 0 u8 elements, sum, by barrier; messages: 3 to and 2 from rank 0".
   std::string describe(int rank, const std::vector<std::string>& algorithms) const;
   /// The rank to blame when somebody waits in vain for `suspect`, who may only be waiting for another: one whose process has ended, else
   /// the one that has enqueued the fewest calls, else `suspect`.

@@ -27,7 +27,7 @@ constexpr std::size_t none = 0;
 
 /// Bytes of the message `number` from one rank to another.
 std::byte content(std::uint64_t round, int from, int to, std::size_t number, std::size_t i) {
-  const std::uint64_t h = hash(round, static_cast<std::uint64_t>(from * 64 + to), number * 0x10001 + i / 8);
+  const std::uint64_t h = hash(round, static_cast<std::uint64_t>(from) * 64 + static_cast<std::uint64_t>(to), number * 0x10001 + i / 8);
   return static_cast<std::byte>(h >> i % 8 * 8);
 }
 
@@ -352,7 +352,6 @@ TEST_P(Messages, CapturedOnceReplayedOften) {
   });
 }
 
-/// Bad arguments: one sentence, nothing enqueued, and the communicator works on.
 TEST_P(Messages, BothEndsAreOneCall) {
   run([](Communicator& comm, Arena& arena) {
     Round messages(comm, arena, 1);
@@ -382,6 +381,7 @@ TEST_P(Messages, BothEndsAreOneCall) {
   });
 }
 
+/// Bad arguments: one sentence, nothing enqueued, and the communicator works on.
 TEST_P(Messages, BadArgumentsAreRefused) {
   run([](Communicator& comm, Arena& arena) {
     Round messages(comm, arena, 1);

@@ -1,5 +1,5 @@
 #include "algorithms/building_blocks/channel_algorithm.hpp"
-#include "algorithms/building_blocks/rooted_collectives.hpp"
+#include "algorithms/building_blocks/direct_collectives.hpp"
 #include "algorithms/chain/kernel.hpp"
 
 namespace plait::chain {
@@ -63,7 +63,7 @@ class Chain final : public ChannelAlgorithm {
   }
 };
 
-const FamilyRegistration<Chain, rooted_collectives> registration;
+const FamilyRegistration<Chain, broadcast_and_reduce> registration;
 
 }  // namespace
 }  // namespace plait::chain

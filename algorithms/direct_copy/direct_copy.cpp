@@ -46,13 +46,8 @@ class DirectCopy final : public CollectiveAlgorithm {
     const auto* const send = static_cast<const std::byte*>(buffers.send);
     auto* const recv = static_cast<std::byte*>(buffers.recv);
 
-    const std::byte* own_from = nullptr;
-    std::byte* own_to = nullptr;
-    if (pattern.sends(rank, rank)) {
-      own_from = send + pattern.send_begin(rank, block);
-      own_to = recv + pattern.recv_begin(rank, block);
-    }
-    const bool copies_own = own_from != own_to;
+    const std::size_t own_from = pattern.send_begin(rank, block), own_to = pattern.recv_begin(rank, block);
+    const bool copies_own = pattern.sends(rank, rank) && send + own_from != recv + own_to;
     const auto copy = [&](int step, Range part) {
       const int peer = rank_after(rank, step, ranks);
       if (call.collective == Collective::gather) {
@@ -71,7 +66,7 @@ class DirectCopy final : public CollectiveAlgorithm {
     barrier(shape, context);
     context.at_once(
         [&] {
-          if (copies_own) context.copy(own_to, own_from, block);
+          if (copies_own) context.copy(recv + own_to, send + own_from, block);
           else if (ranks > 1) copy(1, {0, beside});
         },
         [&] {

@@ -1,5 +1,5 @@
+#include "algorithms/building_blocks/direct_collectives.hpp"
 #include "algorithms/building_blocks/laned_algorithm.hpp"
-#include "algorithms/building_blocks/rooted_collectives.hpp"
 #include "algorithms/relay_ll128/kernel.hpp"
 
 namespace plait::relay_ll128 {
@@ -46,7 +46,7 @@ class RelayLL128 final : public LanedAlgorithm {
   }
 };
 
-const FamilyRegistration<RelayLL128, rooted_collectives> registration;
+const FamilyRegistration<RelayLL128, broadcast_and_reduce> registration;
 
 }  // namespace
 }  // namespace plait::relay_ll128

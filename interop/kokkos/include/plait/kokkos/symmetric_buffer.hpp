@@ -48,7 +48,7 @@ class SymmetricBuffer {
     constexpr bool type = std::is_same_v<typename View::non_const_value_type, T>;
     static_assert(type, "plait::kokkos: the view's value type is not the buffer's");
     if constexpr (type) {
-      const View view(data(), static_cast<std::size_t>(extents)...);
+      View view(data(), static_cast<std::size_t>(extents)...);
       if (view.span() > size())
         throw Error(ErrorCode::invalid_argument,
                     "SymmetricBuffer::view: " + std::to_string(view.span()) + " elements were asked for, of " + std::to_string(size()));
