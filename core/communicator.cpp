@@ -68,8 +68,12 @@ void Communicator::check_extents(Collective collective, std::size_t send, std::s
 }
 
 void Communicator::enqueue(const Call& call, const void* send, void* recv, StreamRef stream, const CallOptions& options) {
-  if (call.collective == Collective::send_recv)
-    return send_recv(send, call.count, (rank() + 1) % size(), recv, call.count, (rank() + size() - 1) % size(), call.type, stream, options);
+  if (call.collective == Collective::send_recv) {
+    CallOptions symmetric = options;
+    symmetric.symmetric = symmetric.symmetric || (is_valid(call.type) && is_symmetric(recv, call.block_bytes()));
+    return send_recv(send, call.count, (rank() + 1) % size(), recv, call.count, (rank() + size() - 1) % size(), call.type, stream,
+                     symmetric);
+  }
   state_->call(call, send, recv, stream, options);
 }
 
@@ -115,8 +119,10 @@ void Communicator::recv(void* data, std::size_t count, DataType type, int from, 
 }
 void Communicator::send_recv(const void* send, std::size_t send_count, int to, void* recv, std::size_t recv_count, int from, DataType type,
                              StreamRef stream, const CallOptions& options) {
-  const std::array<MessageEnd, 2> ends{{{.sends = true, .peer = to, .buffer = const_cast<void*>(send), .count = send_count},
-                                        {.sends = false, .peer = from, .buffer = recv, .count = recv_count}}};
+  void* const receiver = options.symmetric ? recv : nullptr;
+  const std::array<MessageEnd, 2> ends{
+      {{.sends = true, .peer = to, .buffer = const_cast<void*>(send), .count = send_count, .receiver = receiver},
+       {.sends = false, .peer = from, .buffer = recv, .count = recv_count, .receiver = receiver}}};
   state_->messages("send_recv", type, ends, stream, options);
 }
 void Communicator::all_to_all_v(const void* send, const BlocksOf& sent, void* recv, const BlocksOf& received, DataType type,

@@ -176,6 +176,21 @@ std::optional<PreparedCall> CommunicatorState::prepare(const Call& wanted, const
   return prepared;
 }
 
+/// Finds the receiver's buffer in symmetric memory.
+void CommunicatorState::locate_receiver(PreparedCall& prepared, void* receiver) const {
+  const std::size_t bytes = prepared.call.block_bytes();
+  const std::shared_ptr<Window> window = heap.find(receiver, bytes);
+  if (!window)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("send_recv: rank {}: recv = {} with {} bytes is not in symmetric memory, as the option `symmetric` says",
+                            bootstrap->rank(), receiver, bytes));
+  Buffers& buffers = prepared.buffers;
+  prepared.call.symmetric = true;
+  buffers.recv_range = &window->range();
+  buffers.recv_offset = prepared.place.recv_offset = static_cast<std::size_t>(static_cast<std::byte*>(receiver) - window->local());
+  prepared.place.recv_window = window->number();
+}
+
 /// One end of a message. Ranks make such calls at will, so PLAIT_CHECK has nobody to agree with.
 std::optional<PreparedCall> CommunicatorState::prepare(DataType type, const MessageEnd& end, const CallOptions& options) {
   PreparedCall prepared;
@@ -188,6 +203,7 @@ std::optional<PreparedCall> CommunicatorState::prepare(DataType type, const Mess
     selector.check_known(Collective::send_recv, options);
     return std::nullopt;
   }
+  if (options.symmetric) locate_receiver(prepared, end.receiver);
   choose(prepared, options);
   if (trace_) prepared.end = std::chrono::steady_clock::now();
   return prepared;
@@ -229,6 +245,10 @@ void CommunicatorState::call(const Call& call, const void* send, void* recv, Str
 void CommunicatorState::messages(std::string_view what, DataType type, std::span<const MessageEnd> ends, StreamRef stream,
                                  const CallOptions& options) {
   const auto check = [&] {
+    if (options.symmetric && what != "send_recv")
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{}: rank {}: the option `symmetric` is for send_recv, which says where the receiver's buffer lies", what,
+                              bootstrap->rank()));
     for (const MessageEnd& end : ends)
       check_message({.collective = Collective::send_recv, .type = type, .count = end.count}, end, bootstrap->rank(), bootstrap->size(),
                     what);

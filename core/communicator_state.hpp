@@ -87,6 +87,7 @@ class CommunicatorState final : public GroupMember {
   };
   const Known& known(const Call& call);
   std::optional<PreparedCall> prepare(DataType type, const MessageEnd& end, const CallOptions& options);
+  void locate_receiver(PreparedCall& prepared, void* receiver) const;
   void choose(PreparedCall& prepared, const CallOptions& options);
   void check_calls(std::span<const GroupedCall> calls, std::string_view what);
   std::size_t number_of(const Algorithm& algorithm) const;

@@ -36,6 +36,7 @@ struct MessageEnd {
   int peer;    // the other rank
   void* buffer;
   std::size_t count;
+  void* receiver = nullptr;  // its buffer, as it is called on this rank: of symmetric messages
 };
 
 /// A call, or a part of one: an end of a message, or what one device has to do of a call on several.

@@ -9,9 +9,16 @@
 // taken. That the receiver says with a unit of its own, a credit. As slots, both sides count (algorithms/building_blocks/channel.hpp). What
 // a rank sends to itself is copied.
 //
+// Straight into the receiver's buffer, where that lies in symmetric memory and the sender knows the place, there is one piece:
+//   sender    1. waits for the receiver's offer of its buffer; 2. stores the stripe there; 3. says so;
+//   receiver  1. offers; 2. waits until the stripe is there.
+// By copy engines, step 2 stands between two launches: the first offers, and waits for offers; the second says, and waits for, the rest.
+//
 // Why no barrier is needed. Flagged: data and flag of a unit arrive together. A lane is written anew only when the credit of the last round
 // has come, which the receiver sends after all of its threads have read that round. Both ends count the rounds of a lane from one message
-// to the next in memory of their own, the same, as they cut the same messages; flags are these numbers. Slots: see channel.hpp.
+// to the next in memory of their own, the same, as they cut the same messages; flags are these numbers. Slots: see channel.hpp. Straight:
+// the offer comes after everything that the receiver's stream had to do with the buffer, in its stream's order; both words count up, each
+// by one writer.
 //
 // Why it can't deadlock. Let ranks a and b have the meeting number (a + b) mod n; each rank meets one other, or itself, at a number. A
 // launch has its blocks in the order of meetings, at each first those of the direction from the lower rank, and blocks start in order. Of
@@ -20,7 +27,7 @@
 // something to do in its launch, and has come to it. Hence they can go on, however few blocks are resident, and however many each rank
 // gives to a direction. Ranks that group their ends differently must order them so that this holds; see Communicator::send.
 //
-// Cost: one hop, each byte once over the link, in slots and lanes once more through the receiver's memory.
+// Cost: one hop, each byte once over the link, in slots and lanes once more through the receiver's memory; straight, two hops.
 #pragma once
 #include "algorithms/building_blocks/channel.hpp"
 #include "algorithms/building_blocks/flagged.hpp"
@@ -33,12 +40,13 @@ namespace plait::pairwise {
 /// Messages are moved as elements of a size that all pointers of a launch are aligned to.
 using Types = MovedTypes;
 
-enum class Way : std::uint32_t { packets, lines, slots, own };
+/// `open` and `close` are what comes before and after a copy by the copy engines.
+enum class Way : std::uint32_t { packets, lines, slots, put, open, close, own };
 
 /// One end of a message; what a rank sends to itself has both.
 struct alignas(16) Message {
   const void* from;
-  void* to;
+  void* to;  // of `put`, at the sender, too: the receiver's buffer
   std::size_t bytes;
   Parts stripes;  // of units for packets and lines, else of bytes: one a channel
   std::uint32_t channels;
@@ -74,9 +82,23 @@ struct Lanes {
   LaneCounters* counters;
 };
 
+/// Of messages that go straight into the receiver's buffer, in one channel to and from a peer: how many were offered and arrived as the
+/// receiver counts them, and as the sender does.
+struct StraightCounters {
+  std::uint32_t offered, arrived, taken, said;
+};
+
+/// Where the two ends of such messages meet.
+struct Straight {
+  WindowView words;  // [offers, arrivals][channel][writer]
+  StraightCounters* counters;
+  std::uint32_t channels;  // the last one is for copies, whose two launches have others' launches between them
+};
+
 /// Where messages travel.
 struct Paths {
   Lanes packets, lines;
+  Straight straight;
   Channels slots;          // shared with collectives that send through channels
   std::uint32_t channels;  // the most of a message; a stripe's pieces take turns in both ways' channels of blocks c, c + channels, ...
   std::uint32_t turns;     // that many
@@ -96,7 +118,7 @@ struct Batch {
   const std::byte* work;   // null: it is `few`
   std::uint32_t messages;  // bytes from the beginning of the work
   std::uint32_t unused;
-  alignas(16) std::byte few[3328];
+  alignas(16) std::byte few[3296];
 };
 
 template <class T, class D>
@@ -115,6 +137,8 @@ class Pairwise {
     };
     all_global(a_.packets);
     all_global(a_.lines);
+    global(a_.straight.words);
+    a_.straight.counters = dev.to_global(a_.straight.counters);
     global(a_.slots.slot_memory);
     global(a_.slots.signal_memory);
     a_.slots.states = dev.to_global(a_.slots.states);
@@ -178,6 +202,15 @@ class Pairwise {
         return false;
       case Way::slots:
         return sends ? send_pieces(m, channel, peer) : receive_pieces(m, channel, peer);
+      case Way::put:
+        if (!sends) return offer(channel, peer) && has_arrived(channel, peer);
+        if (!is_offered(channel, peer)) return false;
+        copy(m, channel);
+        return say(channel, peer);
+      case Way::open:
+        return sends ? is_offered(a_.straight.channels - 1, peer) : offer(a_.straight.channels - 1, peer);
+      case Way::close:
+        return sends ? say(a_.straight.channels - 1, peer) : has_arrived(a_.straight.channels - 1, peer);
       case Way::own:
         copy(m, channel);
         return true;
@@ -365,6 +398,43 @@ class Pairwise {
     dev_.sync();  // the counters have been read
     advance(channel, peer, pieces, false);
     return true;
+  }
+
+  // --- straight --------------------------------------------------------------------------------------------------------------------
+
+  /// In `owner`'s memory, where `writer` says how many messages of the channel it has offered to take, or how many are there.
+  PLAIT_DEVICE std::uint32_t* offers(int owner, unsigned channel, int writer) const {
+    return reinterpret_cast<std::uint32_t*>(a_.straight.words.peer_ptr(owner)) + index(channel, writer);
+  }
+  PLAIT_DEVICE std::uint32_t* arrivals(int owner, unsigned channel, int writer) const {
+    return offers(owner, a_.straight.channels + channel, writer);
+  }
+  PLAIT_DEVICE StraightCounters& straight(unsigned channel, int peer) const { return a_.straight.counters[index(channel, peer)]; }
+
+  // Counters are read and written by thread 0 alone.
+  PLAIT_DEVICE bool offer(unsigned channel, int peer) {
+    if (dev_.thread() == 0) dev_.signal(offers(peer, channel, a_.slots.rank), ++straight(channel, peer).offered);
+    return true;
+  }
+  PLAIT_DEVICE bool is_offered(unsigned channel, int peer) {
+    return reached(offers(a_.slots.rank, channel, peer), straight(channel, peer).taken, peer);
+  }
+  PLAIT_DEVICE bool say(unsigned channel, int peer) {
+    dev_.sync();  // all threads have written
+    if (dev_.thread() == 0) dev_.signal(arrivals(peer, channel, a_.slots.rank), ++straight(channel, peer).said);
+    return true;
+  }
+  PLAIT_DEVICE bool has_arrived(unsigned channel, int peer) {
+    return reached(arrivals(a_.slots.rank, channel, peer), straight(channel, peer).arrived, peer);
+  }
+  /// Whether the word is one more than the counter, as that will be.
+  PLAIT_DEVICE bool reached(const std::uint32_t* word, std::uint32_t& counter, int peer) {
+    bool there = true;
+    if (dev_.thread() == 0) {
+      const std::uint32_t next = ++counter;
+      there = dev_.wait(word, next, {peer, next});
+    }
+    return dev_.all(there);
   }
 
   PLAIT_DEVICE void copy(const Message& m, unsigned channel) {

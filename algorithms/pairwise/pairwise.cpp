@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <vector>
 
@@ -11,10 +12,10 @@ namespace {
 
 constexpr std::size_t slot_grain = 4096;  // stripes are multiples, whatever number of threads either end has
 
-/// Lanes of both kinds, which all messages share, and what slots they get of the channels.
+/// Lanes of both kinds, which all messages share, what slots they get of the channels, and words for messages that go straight.
 class Memory {
  public:
-  explicit Memory(const Topology& topology) : topology_(topology) {}
+  Memory(const Topology& topology, unsigned slot_channels) : topology_(topology), straight_channels_(slot_channels + 1) {}
 
   static constexpr unsigned lane_channels = 64;
 
@@ -29,8 +30,8 @@ class Memory {
   }
   Resources resources() const {
     return {.scratch_bytes = bytes(UnitKind::packets()) + bytes(UnitKind::lines()),
-            .signals = count() * (sizeof(Packet) + (has(UnitKind::lines()) ? sizeof(Line) : 0)) / sizeof(std::uint32_t),
-            .counters = 2 * count() * sizeof(LaneCounters) / sizeof(std::uint32_t)};
+            .signals = credit_bytes() / sizeof(std::uint32_t) + 2 * straight_count(),
+            .counters = (2 * count() * sizeof(LaneCounters) + straight_count() * sizeof(StraightCounters)) / sizeof(std::uint32_t)};
   }
   Lanes lanes(UnitKind unit, const Grant& grant) const {
     const bool packets = unit.name == UnitKind::packet;
@@ -39,22 +40,30 @@ class Memory {
             .slots = slots(unit),
             .counters = reinterpret_cast<LaneCounters*>(grant.counters) + (packets ? 0 : count())};
   }
+  Straight straight(const Grant& grant) const {
+    return {.words = grant.signals.at(credit_bytes()),
+            .counters = reinterpret_cast<StraightCounters*>(reinterpret_cast<LaneCounters*>(grant.counters) + 2 * count()),
+            .channels = straight_channels_};
+  }
 
  private:
+  std::size_t straight_count() const { return straight_channels_ * static_cast<std::size_t>(topology_.ranks); }
+  std::size_t credit_bytes() const { return count() * (sizeof(Packet) + (has(UnitKind::lines()) ? sizeof(Line) : 0)); }
   std::size_t count() const { return lane_channels * static_cast<std::size_t>(topology_.ranks); }
   /// Of lanes.
   std::size_t bytes(UnitKind unit) const { return has(unit) ? count() * slots(unit) * unit.slot_bytes : 0; }
 
   const Topology& topology_;
+  unsigned straight_channels_;
 };
 
-/// A way for messages. All three share launches and memory.
+/// A way for messages. All share launches and memory.
 class Pairwise : public ChannelAlgorithm {
  public:
   explicit Pairwise(Way way) : ChannelAlgorithm(Collective::send_recv), way_(way) {}
 
   std::string_view family() const final { return "pairwise"; }
-  Resources resources(const Topology& topology) const final { return Memory(topology).resources(); }
+  Resources resources(const Topology& topology) const final { return Memory(topology, slot_channels(topology)).resources(); }
   bool batches(const Topology&) const final { return true; }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const final {
@@ -76,20 +85,24 @@ class Pairwise : public ChannelAlgorithm {
     }
   }
   /// The most channels of a message: the caller may ask for more blocks.
-  unsigned most_channels(const Topology& topology) const { return way_ == Way::slots ? slot_channels(topology) : Memory::lane_channels; }
+  unsigned most_channels(const Topology& topology) const {
+    if (way_ == Way::open) return 1;
+    return way_ == Way::packets || way_ == Way::lines ? Memory::lane_channels : slot_channels(topology);
+  }
 
   /// With few ranks many, so that a message to one peer alone has enough blocks.
   static unsigned slot_channels(const Topology& topology) { return std::min(blocks(topology), topology.ranks <= 4 ? 128u : 64u); }
 
   static Paths paths(const LaunchContext& context) {
     const Topology& topology = context.topology();
-    const Memory memory(topology);
     const unsigned most = slot_channels(topology), turns = Channels::ways * (blocks(topology) / most);
+    const Memory memory(topology, most);
     // Long pieces, as there is a signal for each (2 H200, 1 GB: 345 GB/s with 32 KB, 357 with 64 KB, 361 with 128 KB; 2026-11-22); in two
     // turns at least, so that one is filled while the other is emptied.
     constexpr std::uint32_t slots = 1;
     return {.packets = memory.lanes(UnitKind::packets(), context.grant()),
             .lines = memory.lanes(UnitKind::lines(), context.grant()),
+            .straight = memory.straight(context.grant()),
             .slots = channels(context, slots),
             .channels = most,
             .turns = turns};
@@ -98,9 +111,13 @@ class Pairwise : public ChannelAlgorithm {
  protected:
   static constexpr std::size_t line_bytes = 15 * packet_bytes;
 
-  Support supports_call(const Call&, const Topology& topology) const final {
+  Support supports_call(const Call& call, const Topology& topology) const final {
     constexpr int most_ranks = 128;  // an owner of a block is a byte
     if (topology.ranks > most_ranks) return Support::no("at most 128 ranks");
+    // Copies within host memory hold up the thread that asks for them, until the peer has come.
+    if (way_ == Way::open && !topology.peer_access) return Support::no("devices must reach each other's memory");
+    if ((way_ == Way::put || way_ == Way::open) && !call.symmetric)
+      return Support::no("the sender must know where the receiver's buffer lies in symmetric memory (CallOptions::symmetric)");
     return way_ == Way::lines && topology.line_threads == 0 ? Support::no("the target has no packets of that size") : Support();
   }
 
@@ -155,6 +172,33 @@ struct Slots final : Pairwise {
   }
 };
 
+struct Put final : Pairwise {
+  Put() : Pairwise(Way::put) {}
+  std::string_view name() const override { return "pairwise_put"; }
+  std::string_view summary() const override { return "store a message straight into the receiver's buffer: symmetric memory, no scratch"; }
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
+    return shapes_of(call.bytes(), 2 * slot_grain, most_channels(topology), topology.block_threads, topology);
+  }
+  double estimate(const Call& call, const Topology& topology) const override {
+    return topology.launch_us + 2 * topology.signal_us + static_cast<double>(call.bytes()) / topology.push_bandwidth;
+  }
+};
+
+struct Copy final : Pairwise {
+  Copy() : Pairwise(Way::open) {}
+  std::string_view name() const override { return "pairwise_copy"; }
+  std::string_view summary() const override {
+    return "a copy engine copies a message straight into the receiver's buffer: symmetric memory, the largest messages";
+  }
+  /// Of what comes before and after.
+  std::vector<LaunchShape> shapes(const Call&, const Topology& topology) const override {
+    return {{.blocks = 1, .threads = std::min(32u, topology.block_threads)}};
+  }
+  double estimate(const Call& call, const Topology& topology) const override {
+    return 2 * (topology.launch_us + topology.signal_us) + topology.copy_us + static_cast<double>(call.bytes()) / topology.copy_bandwidth;
+  }
+};
+
 /// A message with its place among the launches of a batch.
 struct Planned {
   unsigned meeting = 0;  // twice the number of the meeting, and one more for the direction from the higher rank
@@ -169,6 +213,7 @@ Planned planned(const BatchedCall& call, int rank, int ranks, const Topology& to
   const auto& way = static_cast<const Pairwise&>(*call.algorithm);
   const bool sends = call.buffers->send != nullptr;
   const int peer = call.buffers->peer;
+  const bool straight = way.way() == Way::put || way.way() == Way::open;
   const std::size_t bytes = call.call->bytes();
   const unsigned channels = std::min(call.shape.blocks, way.most_channels(topology));
   return {.meeting = 2 * (static_cast<unsigned>(rank + peer) % static_cast<unsigned>(ranks)) + (sends == (rank <= peer) ? 0u : 1u),
@@ -176,7 +221,7 @@ Planned planned(const BatchedCall& call, int rank, int ranks, const Topology& to
           .peer = peer,
           .threads = call.shape.threads,
           .message = {.from = call.buffers->send,
-                      .to = call.buffers->recv,
+                      .to = sends && straight && peer != rank ? call.buffers->peer_recv(peer, 0) : call.buffers->recv,
                       .bytes = bytes,
                       .stripes = way.stripes(bytes, channels),
                       .channels = channels,
@@ -195,6 +240,8 @@ std::vector<Planned> plan(std::span<const BatchedCall> calls, int rank, int rank
   for (std::size_t i = 0; i < own_sends.size(); ++i) {
     Planned copy = planned(*own_sends[i], rank, ranks, topology);
     copy.message.to = own_receives[i]->buffers->recv;
+    if (copy.message.way == Way::open)  // whose shape is for no copy
+      copy.message.channels = blocks_for(copy.message.bytes, 2 * slot_grain, std::clamp(topology.units, 1u, 128u));
     copy.message.way = Way::own;
     copy.message.stripes = Parts::of(copy.message.bytes, copy.message.channels, slot_grain);
     all.push_back(copy);
@@ -209,7 +256,8 @@ std::vector<Planned> plan(std::span<const BatchedCall> calls, int rank, int rank
 DataType element_of(std::span<const Planned> messages) {
   std::uintptr_t bits = 0;
   for (const Planned& one : messages)
-    bits |= reinterpret_cast<std::uintptr_t>(one.message.from) | reinterpret_cast<std::uintptr_t>(one.message.to) | one.message.bytes;
+    if (one.message.way != Way::open && one.message.way != Way::close)
+      bits |= reinterpret_cast<std::uintptr_t>(one.message.from) | reinterpret_cast<std::uintptr_t>(one.message.to) | one.message.bytes;
   return moved_as(bits % 8 == 0 ? 8u : bits % 4 == 0 ? 4u : bits % 2 == 0 ? 2u : 1u);
 }
 
@@ -271,6 +319,20 @@ void launch(std::span<const Planned> messages, LaunchContext& context) {
   context.launch(batch_family("pairwise"), element_of(messages), shape, args);
 }
 
+/// What a copy engine moves, between the launch that opens those messages and one that closes them.
+void launch_and_copy(std::span<const Planned> messages, LaunchContext& context) {
+  launch(messages, context);
+  std::vector<Planned> copied;
+  std::copy_if(messages.begin(), messages.end(), std::back_inserter(copied),
+               [](const Planned& one) { return one.message.way == Way::open; });
+  if (copied.empty()) return;
+  for (Planned& one : copied) {
+    if (one.sends) context.copy(one.message.to, one.message.from, one.message.bytes);
+    one.message.way = Way::close;
+  }
+  launch(copied, context);
+}
+
 /// Ranks have work memory of one size. A batch that is too large for it is cut alike on all of them: by the places of messages in their
 /// directions.
 void Pairwise::enqueue_batch(std::span<const BatchedCall> calls, LaunchContext& context) const {
@@ -278,11 +340,11 @@ void Pairwise::enqueue_batch(std::span<const BatchedCall> calls, LaunchContext& 
   const std::size_t room = context.most_work() - std::min(context.most_work(), sizeof(Owners) + directions * sizeof(Direction));
   const std::size_t at_once = std::max<std::size_t>(1, room / (directions * sizeof(Message)));
   std::vector<Planned> all = plan(calls, context.rank(), context.ranks(), context.topology());
-  if (std::all_of(all.begin(), all.end(), [&](const Planned& one) { return one.nth < at_once; })) return launch(all, context);
+  if (std::all_of(all.begin(), all.end(), [&](const Planned& one) { return one.nth < at_once; })) return launch_and_copy(all, context);
   std::stable_sort(all.begin(), all.end(), [&](const Planned& a, const Planned& b) { return a.nth / at_once < b.nth / at_once; });
   for (auto begin = all.begin(); begin != all.end();) {
     const auto end = std::find_if(begin, all.end(), [&](const Planned& one) { return one.nth / at_once != begin->nth / at_once; });
-    launch({begin, end}, context);
+    launch_and_copy({begin, end}, context);
     begin = end;
   }
 }
@@ -290,6 +352,8 @@ void Pairwise::enqueue_batch(std::span<const BatchedCall> calls, LaunchContext& 
 const AlgorithmRegistration<Packets> packets;
 const AlgorithmRegistration<Lines> lines;
 const AlgorithmRegistration<Slots> slots;
+const AlgorithmRegistration<Put> puts;
+const AlgorithmRegistration<Copy> copies;
 
 }  // namespace
 }  // namespace plait::pairwise

@@ -13,7 +13,8 @@ struct Call {
   DataType type = DataType::f32;
   ReduceOp op = ReduceOp::sum;
   std::size_t count = 0;  ///< elements of a block: what one rank has of its own, or receives
-  /// The buffers that every rank has lie in symmetric memory of the communicator, at the same offset on every rank.
+  /// The buffers that every rank has lie in symmetric memory of the communicator, at the same offset on every rank. Of messages: the
+  /// receiver's does, and the sender knows where (CallOptions::symmetric).
   bool symmetric = false;
   /// `symmetric`, and one buffer lies within the other. (Of ordinary memory, or with a root, ranks may differ in that.)
   bool in_place = false;
@@ -34,6 +35,9 @@ struct CallOptions {
   double scale = 1;         ///< factor of premul_sum
   unsigned blocks = 0;      ///< of the launch; 0: the algorithm's own choice
   unsigned threads = 0;     ///< a block; 0: the algorithm's own choice
+  /// Of `send_recv` alone: `recv` lies in symmetric memory, at the offset at which the rank that is sent to receives; so messages can go
+  /// straight there. Also a rank that receives nothing, or less, passes that `recv`. Of collectives that is found out.
+  bool symmetric = false;
 };
 
 }  // namespace plait

@@ -182,7 +182,9 @@ class Communicator {
     recv(data.data(), data.size(), data_type_of<T>, from, stream, options);
   }
 
-  /// Both at once; the peers and counts may differ.
+  /// Both at once; the peers and counts may differ. Where `recv` lies in symmetric memory, at the same offset on both ends of each message,
+  /// the option `symmetric` lets messages go straight there: both ends pass it, and `Error(invalid_argument)` if `recv` does not have room
+  /// there for as much as is sent, too.
   void send_recv(const void* send, std::size_t send_count, int to, void* recv, std::size_t recv_count, int from, DataType type,
                  StreamRef stream = {}, const CallOptions& options = {});
   template <class T>
@@ -201,7 +203,8 @@ class Communicator {
                     const CallOptions& options = {});
 
   /// Any of the collectives, for programs that learn at run time which: bindings, benchmarks. Of `call`, `symmetric`, `in_place` and
-  /// `parts` are found out here. Of messages, `send_recv` to the next rank, from the one before.
+  /// `parts` are found out here. Of messages, `send_recv` to the next rank, from the one before; ranks pass the same count, and, all of
+  /// them or none, a `recv` in symmetric memory, at the same offset.
   void enqueue(const Call& call, const void* send, void* recv, StreamRef stream = {}, const CallOptions& options = {});
 
   /// No rank's stream passes this point before all ranks' streams have reached it. Asynchronous like every call.

@@ -96,7 +96,7 @@ class Run {
     const void* from = sends_ ? static_cast<T*>(send_.device()) + send_begin() : nullptr;
     void* to = receives_ ? static_cast<T*>(recv_.device()) + recv_begin() : nullptr;
     const Case& c = case_;
-    const CallOptions options = c.options();
+    CallOptions options = c.options();
     try {
       switch (c.collective) {
         case Collective::reduce_scatter:
@@ -121,6 +121,7 @@ class Run {
           comm_.scatter(from, to, c.count, c.type, c.root, stream, options);
           break;
         case Collective::send_recv:
+          options.symmetric = c.symmetric;
           comm_.send_recv(from, c.count, (comm_.rank() + 1) % comm_.size(), to, c.count, before(), c.type, stream, options);
           break;
         default:
@@ -204,7 +205,7 @@ Call Case::call(int ranks) const {
           .type = type,
           .op = facts.reduces ? op : ReduceOp::sum,
           .count = count,
-          .symmetric = symmetric && collective != Collective::send_recv,
+          .symmetric = symmetric,
           .in_place = symmetric && in_place && !facts.rooted,
           .scale = facts.reduces ? scale : 1,
           .root = root,
