@@ -21,15 +21,16 @@ constexpr std::array<Table, 3> h200 = {{
      "all_gather:0-160K=direct_ll;160K-3M=direct_ll128;160M- out=direct_copy;200M-=direct_copy;3M-=direct_put;"
      "3M-40M=direct_ll128;40M-=direct_push;"
      "broadcast:0-192K=direct_ll;192K-3M=direct_ll128;3M-40M=direct_put;160M-=direct_copy;40M-160M=direct_push;"
-     "3M-10M=direct_ll128;10M-=direct_push;"
-     "reduce:0-128K=direct_ll;128K-10M=direct_ll128;10M-=direct_push;"
+     "3M-6M=direct_ll128;40M-100M=direct_push;6M-=chain;"
+     "reduce:0-128K=direct_ll;128K-1536K=direct_ll128;40M-100M=direct_push;1536K-=chain;"
      "all_to_all:0-160K=direct_ll;160K-3M=direct_ll128;100M-=direct_copy;3M-=direct_put;"
      "3M-24M=direct_ll128;24M-=direct_push;"
      "gather:0-512K=direct_ll;512K-8M=direct_ll128;200M-=direct_copy;8M-40M=direct_put;"
      "8M-24M=direct_ll128;24M-=direct_push;"
      "scatter:0-512K=direct_ll;512K-3M=direct_ll128;200M-=direct_copy;3M-40M=direct_put;"
      "3M-10M=direct_ll128;10M-=direct_push;"
-     "send_recv:0-48K=pairwise_ll;48K-12M=pairwise_ll128;12M-=pairwise_push"},
+     "send_recv:0-48K=pairwise_ll;48K-1536K=pairwise_ll128;80M-=pairwise_copy;1536K-=pairwise_put;"
+     "1536K-12M=pairwise_ll128;12M-=pairwise_push"},
     {3,  // all_reduce: up to 1 MB and from 64 MB on; between, as flash and lines compare on 4
      "0-48K=oneshot_ll;48K-320K=oneshot_ll128;320K-5M=twoshot_ll128;"
      "5M-40M=flash;80M- out=copy_engine;40M-=twoshot_push;"
@@ -44,7 +45,8 @@ constexpr std::array<Table, 3> h200 = {{
      "gather:0-512K=direct_ll;512K-20M=direct_ll128;120M-=direct_copy;20M-=direct_push;"
      "scatter:0-512K=direct_ll;512K-3M=direct_ll128;200M-=direct_copy;3M-40M=direct_put;"
      "3M-=direct_push;"
-     "send_recv:0-40K=pairwise_ll;40K-5M=pairwise_ll128;5M-=pairwise_push"},
+     "send_recv:0-40K=pairwise_ll;40K-1536K=pairwise_ll128;80M-=pairwise_copy;1536K-=pairwise_put;"
+     "1536K-5M=pairwise_ll128;5M-=pairwise_push"},
     {4,
      "0-48K=oneshot_ll;48K-320K=oneshot_ll128;320K-5M=twoshot_ll128;"
      "5M-40M=flash;80M- out=copy_engine;40M-=twoshot_push;"
@@ -59,7 +61,8 @@ constexpr std::array<Table, 3> h200 = {{
      "gather:0-320K=direct_ll;320K-16M=direct_ll128;200M-=direct_copy;16M-=direct_push;"
      "scatter:0-512K=direct_ll;512K-3M=direct_ll128;200M-=direct_copy;3M-40M=direct_put;"
      "3M-10M=direct_ll128;10M-=direct_push;"
-     "send_recv:0-40K=pairwise_ll;40K-5M=pairwise_ll128;5M-=pairwise_push"},
+     "send_recv:0-40K=pairwise_ll;40K-1536K=pairwise_ll128;80M-=pairwise_copy;1536K-=pairwise_put;"
+     "1536K-5M=pairwise_ll128;5M-=pairwise_push"},
 }};
 
 }  // namespace

@@ -17,7 +17,8 @@ class Memory {
  public:
   Memory(const Topology& topology, unsigned slot_channels) : topology_(topology), straight_channels_(slot_channels + 1) {}
 
-  static constexpr unsigned lane_channels = 64;
+  /// With few ranks many, so that a message to one peer alone has enough blocks.
+  static unsigned lane_channels(const Topology& topology) { return topology.ranks <= 4 ? 128 : 64; }
 
   bool has(UnitKind unit) const { return unit.name == UnitKind::packet || topology_.line_threads != 0; }
   /// Of a lane.
@@ -49,7 +50,7 @@ class Memory {
  private:
   std::size_t straight_count() const { return straight_channels_ * static_cast<std::size_t>(topology_.ranks); }
   std::size_t credit_bytes() const { return count() * (sizeof(Packet) + (has(UnitKind::lines()) ? sizeof(Line) : 0)); }
-  std::size_t count() const { return lane_channels * static_cast<std::size_t>(topology_.ranks); }
+  std::size_t count() const { return lane_channels(topology_) * static_cast<std::size_t>(topology_.ranks); }
   /// Of lanes.
   std::size_t bytes(UnitKind unit) const { return has(unit) ? count() * slots(unit) * unit.slot_bytes : 0; }
 
@@ -87,11 +88,10 @@ class Pairwise : public ChannelAlgorithm {
   /// The most channels of a message: the caller may ask for more blocks.
   unsigned most_channels(const Topology& topology) const {
     if (way_ == Way::open) return 1;
-    return way_ == Way::packets || way_ == Way::lines ? Memory::lane_channels : slot_channels(topology);
+    return way_ == Way::packets || way_ == Way::lines ? Memory::lane_channels(topology) : slot_channels(topology);
   }
 
-  /// With few ranks many, so that a message to one peer alone has enough blocks.
-  static unsigned slot_channels(const Topology& topology) { return std::min(blocks(topology), topology.ranks <= 4 ? 128u : 64u); }
+  static unsigned slot_channels(const Topology& topology) { return std::min(blocks(topology), Memory::lane_channels(topology)); }
 
   static Paths paths(const LaunchContext& context) {
     const Topology& topology = context.topology();
@@ -177,7 +177,8 @@ struct Put final : Pairwise {
   std::string_view name() const override { return "pairwise_put"; }
   std::string_view summary() const override { return "store a message straight into the receiver's buffer: symmetric memory, no scratch"; }
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
-    return shapes_of(call.bytes(), 2 * slot_grain, most_channels(topology), topology.block_threads, topology);
+    return shapes_of(call.bytes(), 8 * slot_grain, std::min(64u, most_channels(topology)), std::min(256u, topology.block_threads),
+                     topology);
   }
   double estimate(const Call& call, const Topology& topology) const override {
     return topology.launch_us + 2 * topology.signal_us + static_cast<double>(call.bytes()) / topology.push_bandwidth;

@@ -16,7 +16,8 @@ F32, SUM = 10, 0  # plait.h
 class CallOptions(c.Structure):
     """plait_call_options; its size comes first."""
 
-    _fields_ = [("size", c.c_size_t), ("algorithm", c.c_char_p), ("scale", c.c_double), ("blocks", c.c_uint), ("threads", c.c_uint)]
+    _fields_ = [("size", c.c_size_t), ("algorithm", c.c_char_p), ("scale", c.c_double), ("blocks", c.c_uint), ("threads", c.c_uint),
+                ("symmetric", c.c_int)]
 
 
 class Plait:

@@ -139,9 +139,10 @@ typedef struct plait_call_options {
   double scale;          /**< factor of PLAIT_PREMUL_SUM; 1 */
   unsigned blocks;       /**< of the launch; 0: the algorithm's own choice */
   unsigned threads;      /**< a block; 0: the algorithm's own choice */
+  int symmetric;         /**< of `plait_send_recv` alone, which see; 0 */
 } plait_call_options;
 #define PLAIT_CALL_OPTIONS_INIT \
-  { sizeof(plait_call_options), NULL, 1, 0, 0 }
+  { sizeof(plait_call_options), NULL, 1, 0, 0, 0 }
 
 /** A call as data, for `plait_enqueue`, `plait_chosen` and `plait_explain`. What a collective does not have is ignored. */
 typedef struct plait_call {
@@ -279,7 +280,9 @@ plait_status plait_send(plait_comm comm, const void* data, size_t count, plait_d
 /** `count` elements from rank `from`. */
 plait_status plait_recv(plait_comm comm, void* data, size_t count, plait_data_type type, int from, plait_stream_t stream,
                         const plait_call_options* options);
-/** Both at once; the peers and counts may differ, the buffers are disjoint. */
+/** Both at once; the peers and counts may differ, the buffers are disjoint. Where `recv` lies in symmetric memory, at the same offset on
+ *  both ends of each message, the option `symmetric` lets messages go straight there; both ends pass it, and also who receives less than it
+ *  sends, or nothing, passes a `recv` with room there for what it sends. */
 plait_status plait_send_recv(plait_comm comm, const void* send, size_t send_count, int to, void* recv, size_t recv_count, int from,
                              plait_data_type type, plait_stream_t stream, const plait_call_options* options);
 /** A message from every rank to every rank, the own one too; called by all. Element r of the four arrays, which have one element a rank, is

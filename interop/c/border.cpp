@@ -105,7 +105,8 @@ CallOptions call_options(Where where, const plait_call_options* options) {
   return {.algorithm = algorithm == nullptr ? "" : algorithm,
           .scale = get(*options, &plait_call_options::scale, 1.0),
           .blocks = get(*options, &plait_call_options::blocks, 0u),
-          .threads = get(*options, &plait_call_options::threads, 0u)};
+          .threads = get(*options, &plait_call_options::threads, 0u),
+          .symmetric = get(*options, &plait_call_options::symmetric, 0) != 0};
 }
 
 Call described_call(Where where, const plait_call* description) {

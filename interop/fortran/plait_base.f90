@@ -22,6 +22,7 @@ module plait_base
     character(:), allocatable :: algorithm
     real(c_double) :: scale = 1  ! factor of PLAIT_PREMUL_SUM
     integer(c_int) :: blocks = 0, threads = 0
+    logical :: symmetric = .false.  ! of plait_send_recv: recv lies in symmetric memory, at the same offset on both ends (plait.h)
   end type
 
   !> The options as C takes them, and the text that they point to.
@@ -319,6 +320,7 @@ contains
     made%options%scale = options%scale
     made%options%blocks = options%blocks
     made%options%threads = options%threads
+    made%options%symmetric = merge(1, 0, options%symmetric)
     if (.not. allocated(options%algorithm)) return
     length = len_trim(options%algorithm)
     allocate (made%algorithm(length + 1))

@@ -27,10 +27,10 @@ module plait_c
   end type
 
   type, bind(c) :: plait_c_call_options
-    integer(c_size_t) :: size = 32
+    integer(c_size_t) :: size = 40
     type(c_ptr) :: algorithm = c_null_ptr
     real(c_double) :: scale = 1
-    integer(c_int) :: blocks = 0, threads = 0
+    integer(c_int) :: blocks = 0, threads = 0, symmetric = 0
   end type
 
   type, bind(c) :: plait_call

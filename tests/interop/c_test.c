@@ -322,6 +322,8 @@ static void symmetric_memory_and_groups(void) {
   int symmetric = -1, call;
   float* x;
   plait_statistics before = PLAIT_STATISTICS_INIT, after = PLAIT_STATISTICS_INIT;
+  plait_call_options options = PLAIT_CALL_OPTIONS_INIT;
+  int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
   OK(plait_buffer_allocate(comm, 4 * count * sizeof *x, &buffer));
   OK(plait_buffer_pointer(buffer, &pointer));
   OK(plait_buffer_bytes(buffer, &bytes));
@@ -344,6 +346,18 @@ static void symmetric_memory_and_groups(void) {
   CHECK(i == 4 * count);
   OK(plait_statistics_of(comm, &after));
   CHECK(after.calls == before.calls + 4 && after.groups == before.groups + 1 && after.fifo_bytes != 0);
+  /* straight into the next rank's symmetric memory */
+  for (i = 0; i < count; ++i) x[i] = (float)value(rank, 1, i);
+  options.algorithm = "pairwise_put";
+  options.symmetric = 1;
+  OK(plait_send_recv(comm, x, count, next, x + count, count, last, PLAIT_F32, stream, &options));
+  OK(plait_synchronize(comm, stream));
+  for (i = 0; i < count; ++i)
+    if (x[count + i] != (float)value(last, 1, i)) break;
+  CHECK(i == count);
+  INVALID(plait_send_recv(comm, x, count, next, &last, 0, last, PLAIT_F32, stream, &options), "send_recv: rank", "the option `symmetric`",
+          "is not in symmetric memory");
+  INVALID(plait_send(comm, x, count, PLAIT_F32, next, stream, &options), "send: rank", "the option `symmetric`", "for send_recv");
   OK(plait_buffer_free(buffer));
   INVALID(plait_buffer_free(buffer), "plait_buffer_free", "buffer", "has been destroyed");
   INVALID(plait_buffer_pointer(buffer, &pointer), "plait_buffer_pointer", "buffer", "has been destroyed");

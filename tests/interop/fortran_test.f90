@@ -237,7 +237,9 @@ contains
     type(plait_buffer) :: buffer
     real(real32), pointer, asynchronous :: x(:)
     real(real64), pointer :: gone(:)
-    integer :: i, status
+    integer :: i, next, before, status
+    next = mod(rank + 1, ranks)
+    before = mod(rank + ranks - 1, ranks)
     call plait_buffer_allocate(comm, 4000_c_size_t, buffer)
     call check(plait_buffer_bytes(buffer) == 4000, 'bytes of a buffer')
     call plait_view(buffer, x)
@@ -248,6 +250,10 @@ contains
     call plait_all_reduce_in_place(comm, x, PLAIT_SUM, stream)
     call plait_synchronize(comm, stream)
     call check(all(x == total([(i, i = 1, 1000)])), 'symmetric memory')
+    x(:500) = value(rank, [(i, i = 1, 500)])
+    call plait_send_recv(comm, x(:500), next, x(501:), before, stream, plait_options(algorithm='pairwise_put', symmetric=.true.))
+    call plait_synchronize(comm, stream)
+    call check(all(x(501:) == value(before, [(i, i = 1, 500)])), 'send_recv, straight into symmetric memory')
     call plait_buffer_free(buffer)
     call plait_view(buffer, gone, status)
     call refused(status, 'buffer', 'has been destroyed')
