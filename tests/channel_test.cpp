@@ -105,7 +105,8 @@ TEST(Channel, CallsFollowEachOther) {
   Memory memory(2);
   const Channels own = memory.of(0);
   const BlockChannels channels(own, 1);
-  channels.advance(0, 1, 0xfffffffeu, 7);
+  channels.advance_sent(0, 1, 0xfffffffeu);
+  channels.advance_received(0, 1, 7);
   for (std::uint32_t k = 0; k < Memory::slots; ++k) EXPECT_EQ(channels.may_send(0, 1, k).at_least, 0xfffffffeu);
   EXPECT_EQ(channels.may_send(0, 1, Memory::slots).at_least, 0xffffffffu);
   EXPECT_EQ(channels.may_send(0, 1, Memory::slots + 1).at_least, 0u) << "counters wrap";

@@ -167,10 +167,9 @@ TEST_P(SymmetricMessages, InAGraph) {
 
 TEST_P(SymmetricMessages, BadArgumentsAreRefused) {
   run([](Communicator& comm, Arena& arena) {
-    Shifts shifts(comm, arena, 1);
-    shifts.add(0, "", 100);
-    shifts.begin();
     arena.send.place(0, 100);
+    arena.symmetric_recv.place(0, 100);
+    arena.symmetric_recv.upload({});
     const int self = comm.rank();
     const std::string who = fmt::format("rank {}: ", self);
     void* const from = arena.send.device();

@@ -98,12 +98,10 @@ class BlockChannels {
     return {&signals(peer, way, c_.rank)->consumed, state(way, peer).received + k + 1};
   }
 
-  /// At the end of a call, by one thread a way and peer, after all threads have made their last use of the channel.
-  PLAIT_DEVICE void advance(unsigned way, int peer, std::uint32_t sent, std::uint32_t received) const {
-    ChannelState& counters = state(way, peer);
-    counters.sent += sent;
-    counters.received += received;
-  }
+  /// At the end of a call, by one thread a way and peer, after all threads have made their last use of the channel. Apart, as one block may
+  /// send and another receive.
+  PLAIT_DEVICE void advance_sent(unsigned way, int peer, std::uint32_t pieces) const { state(way, peer).sent += pieces; }
+  PLAIT_DEVICE void advance_received(unsigned way, int peer, std::uint32_t pieces) const { state(way, peer).received += pieces; }
 
  private:
   PLAIT_DEVICE std::size_t offset(unsigned way, int owner, int writer, std::uint32_t k) const {

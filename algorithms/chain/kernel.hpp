@@ -101,8 +101,8 @@ class Chain {
     dev_.sync();  // all threads have read the counters
     for (unsigned w = 0; w < Channels::ways; ++w) {
       const std::uint32_t its = pieces / Channels::ways + (w < pieces % Channels::ways ? 1 : 0);
-      if (receives()) channels_.advance(w, before_, 0, its);
-      if (sends()) channels_.advance(w, after_, its, 0);
+      if (receives()) channels_.advance_received(w, before_, its);
+      if (sends()) channels_.advance_sent(w, after_, its);
     }
   }
 

@@ -119,7 +119,8 @@ class Direct {
     dev_.sync();  // all threads have read the counters
     for (unsigned i = dev_.thread(); i + 1 < static_cast<unsigned>(ranks_); i += dev_.threads()) {
       const int peer = peer_at(i);
-      channels_.advance(way, peer, a_.pattern.sends(rank_, peer) ? pieces_ : 0, a_.pattern.sends(peer, rank_) ? pieces_ : 0);
+      if (a_.pattern.sends(rank_, peer)) channels_.advance_sent(way, peer, pieces_);
+      if (a_.pattern.sends(peer, rank_)) channels_.advance_received(way, peer, pieces_);
     }
   }
 

@@ -79,7 +79,10 @@ class HalvingDoubling {
       announce(x, i, sends, receives);
     }
     dev_.sync();  // all threads have read the counters
-    if (dev_.thread() == 0) channels_.advance(x.way, x.peer, sent, received);
+    if (dev_.thread() == 0) {
+      channels_.advance_sent(x.way, x.peer, sent);
+      channels_.advance_received(x.way, x.peer, received);
+    }
     return true;
   }
 

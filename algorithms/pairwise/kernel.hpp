@@ -356,7 +356,8 @@ class Pairwise {
     for (std::uint32_t t = dev_.thread(); t < a_.turns; t += dev_.threads()) {
       const std::uint32_t mine = pieces / a_.turns + (t < pieces % a_.turns ? 1 : 0);
       const Turn own = turn(channel, t);
-      own.channels.advance(own.way, peer, sends ? mine : 0, sends ? 0 : mine);
+      if (sends) own.channels.advance_sent(own.way, peer, mine);
+      else own.channels.advance_received(own.way, peer, mine);
     }
   }
 

@@ -48,8 +48,8 @@ class Primitives {
     if (place_.ranks == 1) return;
     dev_.sync();  // all threads have read the counters
     if (dev_.thread() != 0) return;
-    channels_.advance(way, place_.next(), sent_, 0);
-    channels_.advance(way, place_.previous(), 0, received_);
+    channels_.advance_sent(way, place_.next(), sent_);
+    channels_.advance_received(way, place_.previous(), received_);
   }
 
   PLAIT_DEVICE bool send(int chunk) { return step<false, false, true>(chunk); }

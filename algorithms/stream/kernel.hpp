@@ -141,8 +141,10 @@ class Stream {
   PLAIT_DEVICE void finish(bool gathers) {
     dev_.sync();  // all threads have read the counters
     const auto peers = static_cast<unsigned>(ranks_ - 1);
-    for (unsigned i = dev_.thread(); i < (gathers ? 2 : 1) * peers; i += dev_.threads())
-      channels_.advance(i / peers, peer_at(i % peers), pieces_, pieces_);
+    for (unsigned i = dev_.thread(); i < (gathers ? 2 : 1) * peers; i += dev_.threads()) {
+      channels_.advance_sent(i / peers, peer_at(i % peers), pieces_);
+      channels_.advance_received(i / peers, peer_at(i % peers), pieces_);
+    }
     if constexpr (R == Results::outputs) {
       const std::uint32_t epoch = a_.epochs[dev_.block()] + 1;
       if (!block_barrier(dev_, a_.signals, rank_, ranks_, epoch)) return;

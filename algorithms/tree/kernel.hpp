@@ -125,7 +125,9 @@ class Tree {
     dev_.sync();  // all threads have read the counters
     for (unsigned i = dev_.thread(); i < links; i += dev_.threads()) {
       const Link l = link(i, 0);
-      if (l.peer != Place::none) channels_.advance(l.way, l.peer, l.sends ? steps_.pieces : 0, l.sends ? 0 : steps_.pieces);
+      if (l.peer == Place::none) continue;
+      if (l.sends) channels_.advance_sent(l.way, l.peer, steps_.pieces);
+      else channels_.advance_received(l.way, l.peer, steps_.pieces);
     }
   }
 

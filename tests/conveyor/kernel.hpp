@@ -36,7 +36,10 @@ class Conveyor {
     }
     dev_.sync();  // all threads have read the counters
     if (dev_.thread() == 0) {
-      for_each_channel([&](unsigned way, int peer) { channels_.advance(way, peer, sends() ? a_.pieces : 0, sends(peer) ? a_.pieces : 0); });
+      for_each_channel([&](unsigned way, int peer) {
+        if (sends()) channels_.advance_sent(way, peer, a_.pieces);
+        if (sends(peer)) channels_.advance_received(way, peer, a_.pieces);
+      });
       a_.wraps[dev_.block()] += wraps_;
     }
     a_.wrong[dev_.block() * dev_.threads() + dev_.thread()] += wrong_;
