@@ -12,7 +12,7 @@
 // Straight into the receiver's buffer, where that lies in symmetric memory and the sender knows the place, there is one piece:
 //   sender    1. waits for the receiver's offer of its buffer; 2. stores the stripe there; 3. says so;
 //   receiver  1. offers; 2. waits until the stripe is there.
-// By copy engines, step 2 stands between two launches: the first offers, and waits for offers; the second says, and waits for, the rest.
+// A copy engine's copy stands between two launches: the first offers, and waits for the offer; the second says, and waits for, the rest.
 //
 // Why no barrier is needed. Flagged: data and flag of a unit arrive together. A lane is written anew only when the credit of the last round
 // has come, which the receiver sends after all of its threads have read that round. Both ends count the rounds of a lane from one message
@@ -40,7 +40,7 @@ namespace plait::pairwise {
 /// Messages are moved as elements of a size that all pointers of a launch are aligned to.
 using Types = MovedTypes;
 
-/// `open` and `close` are what comes before and after a copy by the copy engines.
+/// `open` and `close` are what `put` does before and after its stores: around a copy engine's copy.
 enum class Way : std::uint32_t { packets, lines, slots, put, open, close, own };
 
 /// One end of a message; what a rank sends to itself has both.
@@ -92,7 +92,7 @@ struct StraightCounters {
 struct Straight {
   WindowView words;  // [offers, arrivals][channel][writer]
   StraightCounters* counters;
-  std::uint32_t channels;  // the last one is for copies, whose two launches have others' launches between them
+  std::uint32_t channels;
 };
 
 /// Where messages travel.
@@ -208,9 +208,10 @@ class Pairwise {
         copy(m, channel);
         return say(channel, peer);
       case Way::open:
-        return sends ? is_offered(a_.straight.channels - 1, peer) : offer(a_.straight.channels - 1, peer);
+        if (!sends) return offer(channel, peer);
+        return channel == 0 ? is_offered(channel, peer) : skip_offer(channel, peer);
       case Way::close:
-        return sends ? say(a_.straight.channels - 1, peer) : has_arrived(a_.straight.channels - 1, peer);
+        return sends ? say(channel, peer) : has_arrived(channel, peer);
       case Way::own:
         copy(m, channel);
         return true;
@@ -419,6 +420,12 @@ class Pairwise {
   }
   PLAIT_DEVICE bool is_offered(unsigned channel, int peer) {
     return reached(offers(a_.slots.rank, channel, peer), straight(channel, peer).taken, peer);
+  }
+  /// Any offer speaks for the whole buffer. The first block makes the first one and waits for nobody before; the others might not have
+  /// started, as the receiver need not know that a copy engine wants all of the buffer at once.
+  PLAIT_DEVICE bool skip_offer(unsigned channel, int peer) {
+    if (dev_.thread() == 0) ++straight(channel, peer).taken;
+    return true;
   }
   PLAIT_DEVICE bool say(unsigned channel, int peer) {
     dev_.sync();  // all threads have written

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <iterator>
 #include <span>
 #include <vector>
 
@@ -15,10 +14,10 @@ constexpr std::size_t slot_grain = 4096;  // stripes are multiples, whatever num
 /// Lanes of both kinds, which all messages share, what slots they get of the channels, and words for messages that go straight.
 class Memory {
  public:
-  Memory(const Topology& topology, unsigned slot_channels) : topology_(topology), straight_channels_(slot_channels + 1) {}
+  explicit Memory(const Topology& topology) : topology_(topology) {}
 
   /// With few ranks many, so that a message to one peer alone has enough blocks.
-  static unsigned lane_channels(const Topology& topology) { return topology.ranks <= 4 ? 128 : 64; }
+  static unsigned channels(const Topology& topology) { return topology.ranks <= 4 ? 128 : 64; }
 
   bool has(UnitKind unit) const { return unit.name == UnitKind::packet || topology_.line_threads != 0; }
   /// Of a lane.
@@ -31,8 +30,8 @@ class Memory {
   }
   Resources resources() const {
     return {.scratch_bytes = bytes(UnitKind::packets()) + bytes(UnitKind::lines()),
-            .signals = credit_bytes() / sizeof(std::uint32_t) + 2 * straight_count(),
-            .counters = (2 * count() * sizeof(LaneCounters) + straight_count() * sizeof(StraightCounters)) / sizeof(std::uint32_t)};
+            .signals = credit_bytes() / sizeof(std::uint32_t) + 2 * count(),
+            .counters = count() * (2 * sizeof(LaneCounters) + sizeof(StraightCounters)) / sizeof(std::uint32_t)};
   }
   Lanes lanes(UnitKind unit, const Grant& grant) const {
     const bool packets = unit.name == UnitKind::packet;
@@ -44,18 +43,16 @@ class Memory {
   Straight straight(const Grant& grant) const {
     return {.words = grant.signals.at(credit_bytes()),
             .counters = reinterpret_cast<StraightCounters*>(reinterpret_cast<LaneCounters*>(grant.counters) + 2 * count()),
-            .channels = straight_channels_};
+            .channels = channels(topology_)};
   }
 
  private:
-  std::size_t straight_count() const { return straight_channels_ * static_cast<std::size_t>(topology_.ranks); }
   std::size_t credit_bytes() const { return count() * (sizeof(Packet) + (has(UnitKind::lines()) ? sizeof(Line) : 0)); }
-  std::size_t count() const { return lane_channels(topology_) * static_cast<std::size_t>(topology_.ranks); }
+  std::size_t count() const { return channels(topology_) * static_cast<std::size_t>(topology_.ranks); }
   /// Of lanes.
   std::size_t bytes(UnitKind unit) const { return has(unit) ? count() * slots(unit) * unit.slot_bytes : 0; }
 
   const Topology& topology_;
-  unsigned straight_channels_;
 };
 
 /// A way for messages. All share launches and memory.
@@ -64,7 +61,7 @@ class Pairwise : public ChannelAlgorithm {
   explicit Pairwise(Way way) : ChannelAlgorithm(Collective::send_recv), way_(way) {}
 
   std::string_view family() const final { return "pairwise"; }
-  Resources resources(const Topology& topology) const final { return Memory(topology, slot_channels(topology)).resources(); }
+  Resources resources(const Topology& topology) const final { return Memory(topology).resources(); }
   bool batches(const Topology&) const final { return true; }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const final {
@@ -74,6 +71,8 @@ class Pairwise : public ChannelAlgorithm {
   void enqueue_batch(std::span<const BatchedCall> calls, LaunchContext& context) const final;
 
   Way way() const { return way_; }
+  /// Whether a copy engine moves a message that is sent alone.
+  virtual bool copies() const { return false; }
   /// How a message is cut.
   Parts stripes(std::size_t bytes, unsigned channels) const {
     switch (way_) {
@@ -87,16 +86,15 @@ class Pairwise : public ChannelAlgorithm {
   }
   /// The most channels of a message: the caller may ask for more blocks.
   unsigned most_channels(const Topology& topology) const {
-    if (way_ == Way::open) return 1;
-    return way_ == Way::packets || way_ == Way::lines ? Memory::lane_channels(topology) : slot_channels(topology);
+    return way_ == Way::slots ? slot_channels(topology) : Memory::channels(topology);
   }
 
-  static unsigned slot_channels(const Topology& topology) { return std::min(blocks(topology), Memory::lane_channels(topology)); }
+  static unsigned slot_channels(const Topology& topology) { return std::min(blocks(topology), Memory::channels(topology)); }
 
   static Paths paths(const LaunchContext& context) {
     const Topology& topology = context.topology();
+    const Memory memory(topology);
     const unsigned most = slot_channels(topology), turns = Channels::ways * (blocks(topology) / most);
-    const Memory memory(topology, most);
     // Long pieces, as there is a signal for each (2 H200, 1 GB: 345 GB/s with 32 KB, 357 with 64 KB, 361 with 128 KB; 2026-11-22); in two
     // turns at least, so that one is filled while the other is emptied.
     constexpr std::uint32_t slots = 1;
@@ -115,8 +113,8 @@ class Pairwise : public ChannelAlgorithm {
     constexpr int most_ranks = 128;  // an owner of a block is a byte
     if (topology.ranks > most_ranks) return Support::no("at most 128 ranks");
     // Copies within host memory hold up the thread that asks for them, until the peer has come.
-    if (way_ == Way::open && !topology.peer_access) return Support::no("devices must reach each other's memory");
-    if ((way_ == Way::put || way_ == Way::open) && !call.symmetric)
+    if (copies() && !topology.peer_access) return Support::no("devices must reach each other's memory");
+    if (way_ == Way::put && !call.symmetric)
       return Support::no("the sender must know where the receiver's buffer lies in symmetric memory (CallOptions::symmetric)");
     return way_ == Way::lines && topology.line_threads == 0 ? Support::no("the target has no packets of that size") : Support();
   }
@@ -172,7 +170,8 @@ struct Slots final : Pairwise {
   }
 };
 
-struct Put final : Pairwise {
+/// Straight into the receiver's buffer. Both ends do the same for either; how the bytes move is the sender's business.
+struct Put : Pairwise {
   Put() : Pairwise(Way::put) {}
   std::string_view name() const override { return "pairwise_put"; }
   std::string_view summary() const override { return "store a message straight into the receiver's buffer: symmetric memory, no scratch"; }
@@ -185,16 +184,13 @@ struct Put final : Pairwise {
   }
 };
 
-struct Copy final : Pairwise {
-  Copy() : Pairwise(Way::open) {}
+struct Copy final : Put {
   std::string_view name() const override { return "pairwise_copy"; }
   std::string_view summary() const override {
-    return "a copy engine copies a message straight into the receiver's buffer: symmetric memory, the largest messages";
+    return "a copy engine copies a message straight into the receiver's buffer, stores do in groups: symmetric memory, the largest "
+           "messages";
   }
-  /// Of what comes before and after.
-  std::vector<LaunchShape> shapes(const Call&, const Topology& topology) const override {
-    return {{.blocks = 1, .threads = std::min(32u, topology.block_threads)}};
-  }
+  bool copies() const override { return true; }
   double estimate(const Call& call, const Topology& topology) const override {
     return 2 * (topology.launch_us + topology.signal_us) + topology.copy_us + static_cast<double>(call.bytes()) / topology.copy_bandwidth;
   }
@@ -214,7 +210,6 @@ Planned planned(const BatchedCall& call, int rank, int ranks, const Topology& to
   const auto& way = static_cast<const Pairwise&>(*call.algorithm);
   const bool sends = call.buffers->send != nullptr;
   const int peer = call.buffers->peer;
-  const bool straight = way.way() == Way::put || way.way() == Way::open;
   const std::size_t bytes = call.call->bytes();
   const unsigned channels = std::min(call.shape.blocks, way.most_channels(topology));
   return {.meeting = 2 * (static_cast<unsigned>(rank + peer) % static_cast<unsigned>(ranks)) + (sends == (rank <= peer) ? 0u : 1u),
@@ -222,7 +217,7 @@ Planned planned(const BatchedCall& call, int rank, int ranks, const Topology& to
           .peer = peer,
           .threads = call.shape.threads,
           .message = {.from = call.buffers->send,
-                      .to = sends && straight && peer != rank ? call.buffers->peer_recv(peer, 0) : call.buffers->recv,
+                      .to = sends && way.way() == Way::put && peer != rank ? call.buffers->peer_recv(peer, 0) : call.buffers->recv,
                       .bytes = bytes,
                       .stripes = way.stripes(bytes, channels),
                       .channels = channels,
@@ -241,8 +236,6 @@ std::vector<Planned> plan(std::span<const BatchedCall> calls, int rank, int rank
   for (std::size_t i = 0; i < own_sends.size(); ++i) {
     Planned copy = planned(*own_sends[i], rank, ranks, topology);
     copy.message.to = own_receives[i]->buffers->recv;
-    if (copy.message.way == Way::open)  // whose shape is for no copy
-      copy.message.channels = blocks_for(copy.message.bytes, 2 * slot_grain, std::clamp(topology.units, 1u, 128u));
     copy.message.way = Way::own;
     copy.message.stripes = Parts::of(copy.message.bytes, copy.message.channels, slot_grain);
     all.push_back(copy);
@@ -320,18 +313,29 @@ void launch(std::span<const Planned> messages, LaunchContext& context) {
   context.launch(batch_family("pairwise"), element_of(messages), shape, args);
 }
 
-/// What a copy engine moves, between the launch that opens those messages and one that closes them.
-void launch_and_copy(std::span<const Planned> messages, LaunchContext& context) {
+/// Whether there is one message to send, and a copy engine's. With more, none can wait for the one before it to be opened and copied: the
+/// peers may have grouped them in another way.
+bool has_a_copy(std::span<const BatchedCall> calls, int rank) {
+  const auto is_sent = [&](const BatchedCall& call) { return call.buffers->send != nullptr; };
+  const auto sent = std::find_if(calls.begin(), calls.end(), is_sent);
+  return calls.size() <= 2 && std::count_if(calls.begin(), calls.end(), is_sent) == 1 &&
+         static_cast<const Pairwise&>(*sent->algorithm).copies() && sent->buffers->peer != rank;
+}
+
+/// The message, and perhaps one that is received, which is offered its buffer before anybody waits.
+void launch_with_copy(std::span<Planned> messages, LaunchContext& context) {
+  std::vector<Planned> straight;
+  for (Planned& one : messages) {
+    if (one.message.way != Way::put) continue;
+    one.message.way = Way::open;
+    straight.push_back(one);
+  }
   launch(messages, context);
-  std::vector<Planned> copied;
-  std::copy_if(messages.begin(), messages.end(), std::back_inserter(copied),
-               [](const Planned& one) { return one.message.way == Way::open; });
-  if (copied.empty()) return;
-  for (Planned& one : copied) {
+  for (Planned& one : straight) {
     if (one.sends) context.copy(one.message.to, one.message.from, one.message.bytes);
     one.message.way = Way::close;
   }
-  launch(copied, context);
+  launch(straight, context);
 }
 
 /// Ranks have work memory of one size. A batch that is too large for it is cut alike on all of them: by the places of messages in their
@@ -341,11 +345,12 @@ void Pairwise::enqueue_batch(std::span<const BatchedCall> calls, LaunchContext& 
   const std::size_t room = context.most_work() - std::min(context.most_work(), sizeof(Owners) + directions * sizeof(Direction));
   const std::size_t at_once = std::max<std::size_t>(1, room / (directions * sizeof(Message)));
   std::vector<Planned> all = plan(calls, context.rank(), context.ranks(), context.topology());
-  if (std::all_of(all.begin(), all.end(), [&](const Planned& one) { return one.nth < at_once; })) return launch_and_copy(all, context);
+  if (has_a_copy(calls, context.rank())) return launch_with_copy(all, context);
+  if (std::all_of(all.begin(), all.end(), [&](const Planned& one) { return one.nth < at_once; })) return launch(all, context);
   std::stable_sort(all.begin(), all.end(), [&](const Planned& a, const Planned& b) { return a.nth / at_once < b.nth / at_once; });
   for (auto begin = all.begin(); begin != all.end();) {
     const auto end = std::find_if(begin, all.end(), [&](const Planned& one) { return one.nth / at_once != begin->nth / at_once; });
-    launch_and_copy({begin, end}, context);
+    launch({begin, end}, context);
     begin = end;
   }
 }

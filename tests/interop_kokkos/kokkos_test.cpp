@@ -489,6 +489,15 @@ TEST(Messages, OfAllToAllVMayBeUneven) {
 
 // --- symmetric memory --------------------------------------------------------------------------------------------------------------------
 
+TEST(SymmetricBuffer, ReceivesMessagesStraight) {
+  const kokkos::SymmetricBuffer<float, Kokkos::HostSpace> buffer(comm(), 60);
+  const Kokkos::View<float*, Kokkos::HostSpace> src("src", 60);
+  const auto dst = buffer.view<float*>(60);
+  fill(src);
+  kokkos::send_recv(comm(), src, next(), dst, previous(), {.algorithm = "pairwise_put", .symmetric = true});
+  expect(dst, "send_recv by pairwise_put", [](std::size_t i) { return element(static_cast<std::size_t>(previous()), i); });
+}
+
 TEST(SymmetricBuffer, HasViewsThatNeedNoCopies) {
   kokkos::SymmetricBuffer<float, Kokkos::HostSpace> buffer(comm(), 60);
   const auto view = buffer.view();
