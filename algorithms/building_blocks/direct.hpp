@@ -125,9 +125,20 @@ class Direct {
   Reducer<T> reducer_;
 };
 
-template <class T, class Unit, Device D>
-PLAIT_DEVICE void exchange_directly(D& dev, const DirectArgs& a) {
-  for_ranks<Direct<T, Unit, D>>(a.lanes.ranks, dev, a);
-}
+/// `Moved::Unit<D>`: the unit, where `Moved::on<D>` says that the target has it.
+template <class T, class Moved>
+struct DirectKernel {
+  template <int Batch, bool All>
+  struct Code {
+    template <Device D>
+    PLAIT_DEVICE static void run(D& dev, const DirectArgs& a) {
+      if constexpr (Moved::template on<D>) {
+        Direct<T, typename Moved::template Unit<D>, D>::template run<Batch, All>(dev, a);
+      }
+    }
+  };
+  using Codes = RanksCodes<Code>;
+  static unsigned code(const DirectArgs& a) { return ranks_code(a.lanes.ranks); }
+};
 
 }  // namespace plait

@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "backends/device.hpp"
+#include "backends/kernel_table.hpp"
 
 namespace plait {
 
@@ -218,8 +219,13 @@ struct FlaggedBatch {
   FlaggedWork<72> few;
 };
 
-/// `Body::run<Batch, All>(args...)`, in code for this number of ranks. `Batch`: ranks whose units are polled at once; `All`: that is all of
-/// them.
+/// The codes of a kernel that has one for each of these numbers of ranks, and one for any other. `Code<Batch, All>`: `Batch` ranks' units
+/// are polled at once; `All`: that is all of them.
+template <template <int Batch, bool All> class Code>
+using RanksCodes = TypeList<Code<2, true>, Code<4, true>, Code<8, true>, Code<8, false>>;
+constexpr unsigned ranks_code(int ranks) { return ranks == 2 ? 0 : ranks == 4 ? 1 : ranks == 8 ? 2 : 3; }
+
+/// The same within a kernel: `Body::run<Batch, All>(args...)`.
 template <class Body, class... Args>
 PLAIT_DEVICE auto for_ranks(int ranks, Args&&... args) {
   switch (ranks) {

@@ -12,12 +12,14 @@ namespace plait::direct_ll {
 using Types = AllTypes;
 using Args = DirectArgs;
 
-template <class T>
-struct Kernel {
-  template <Device D>
-  PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    exchange_directly<T, PacketUnit>(dev, a);
-  }
+struct Moved {
+  template <class D>
+  static constexpr bool on = true;
+  template <class D>
+  using Unit = PacketUnit;
 };
+
+template <class T>
+struct Kernel : DirectKernel<T, Moved> {};
 
 }  // namespace plait::direct_ll

@@ -8,14 +8,14 @@ namespace plait::direct_ll128 {
 using Types = AllTypes;
 using Args = DirectArgs;
 
-template <class T>
-struct Kernel {
-  template <Device D>
-  PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    if constexpr (D::line_threads != 0) {
-      exchange_directly<T, LineUnit<D>>(dev, a);
-    }
-  }
+struct Moved {
+  template <class D>
+  static constexpr bool on = D::line_threads != 0;
+  template <class D>
+  using Unit = LineUnit<D>;
 };
+
+template <class T>
+struct Kernel : DirectKernel<T, Moved> {};
 
 }  // namespace plait::direct_ll128

@@ -1,5 +1,8 @@
 // Compiles a kernel family for a GPU and adds it to the target's table. For the compiler of kernels: nvcc, or clang for HIP.
 #pragma once
+#include <algorithm>
+#include <array>
+
 #include "backends/block_log.hpp"
 #include "backends/gpu/gpu_kernels.hpp"
 #include "backends/gpu/gpu_words.hpp"
@@ -25,26 +28,47 @@ constexpr std::size_t shared_bytes_a_thread() {
   }
 }
 
-/// `Target` names the runtime: Status, Stream, Isa, Kernel (a GpuKernel), load(function, shared bytes),
+/// The entries of a kernel's codes.
+template <class Isa, class Args, class... Code>
+auto entries(TypeList<Code...>) {
+  return std::array<void (*)(Args, Watch), sizeof...(Code)>{entry<Isa, Code, Args>...};
+}
+
+/// `Target` names the runtime: Status, which is 0 if all went well, Stream, Isa, Kernel (a GpuKernel), load(function, shared bytes),
 /// blocks_a_unit(blocks, function, threads, shared bytes), and launch(kernel, shape, shared bytes, early, stream, args, watch).
 template <class Target, class Kernel, class Args>
-typename Target::Status launch(LaunchShape shape, bool early, const void* args, const Watch& watch, typename Target::Stream stream) {
+typename Target::Status launch(LaunchShape shape, bool early, const void* given, const Watch& watch, typename Target::Stream stream) {
   using Isa = typename Target::Isa;
-  return Target::launch(entry<Isa, Kernel, Args>, shape, shape.threads * shared_bytes_a_thread<Isa, Kernel>(), early, stream,
-                        *static_cast<const Args*>(args), watch);
+  using Codes = KernelCodes<Kernel>;
+  const Args& args = *static_cast<const Args*>(given);
+  return Target::launch(entries<Isa, Args>(typename Codes::List{})[Codes::index(args)], shape,
+                        shape.threads * shared_bytes_a_thread<Isa, Kernel>(), early, stream, args, watch);
 }
 
 template <class Target, class Kernel, class Args>
 typename Target::Status load() {
   using Isa = typename Target::Isa;
-  return Target::load(reinterpret_cast<const void*>(&entry<Isa, Kernel, Args>), max_threads * shared_bytes_a_thread<Isa, Kernel>());
+  for (const auto code : entries<Isa, Args>(typename KernelCodes<Kernel>::List{})) {
+    const auto status = Target::load(reinterpret_cast<const void*>(code), max_threads * shared_bytes_a_thread<Isa, Kernel>());
+    if (status != typename Target::Status{}) return status;
+  }
+  return {};
 }
 
+/// Of the code of which the fewest run at once.
 template <class Target, class Kernel, class Args>
 typename Target::Status blocks_a_unit(int* blocks, unsigned threads) {
   using Isa = typename Target::Isa;
-  return Target::blocks_a_unit(blocks, reinterpret_cast<const void*>(&entry<Isa, Kernel, Args>), static_cast<int>(threads),
-                               threads * shared_bytes_a_thread<Isa, Kernel>());
+  bool first = true;
+  for (const auto code : entries<Isa, Args>(typename KernelCodes<Kernel>::List{})) {
+    int of_code = 0;
+    const auto status = Target::blocks_a_unit(&of_code, reinterpret_cast<const void*>(code), static_cast<int>(threads),
+                                              threads * shared_bytes_a_thread<Isa, Kernel>());
+    if (status != typename Target::Status{}) return status;
+    *blocks = first ? of_code : std::min(*blocks, of_code);
+    first = false;
+  }
+  return {};
 }
 
 template <class Target, class Kernel, class Args>

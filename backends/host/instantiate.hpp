@@ -5,10 +5,18 @@
 
 namespace plait::host {
 
+template <class Args, class... Code>
+void run_code(unsigned index, Words& words, const Args& args, TypeList<Code...>) {
+  unsigned i = 0;
+  ((i++ == index ? Code::run(words, args) : void()), ...);
+}
+
 template <class Kernel, class Args>
 void add_kernel(std::string_view family, DataType type) {
-  KernelTable<HostKernel>::instance().add(family, type,
-                                          [](Words& words, const void* args) { Kernel::run(words, *static_cast<const Args*>(args)); });
+  KernelTable<HostKernel>::instance().add(family, type, [](Words& words, const void* given) {
+    const Args& args = *static_cast<const Args*>(given);
+    run_code(KernelCodes<Kernel>::index(args), words, args, typename KernelCodes<Kernel>::List{});
+  });
 }
 
 template <class Kernel, class Args>
