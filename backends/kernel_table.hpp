@@ -39,25 +39,19 @@ struct TypeList {};
 using AllTypes =
     TypeList<std::int8_t, std::uint8_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t, f16, bf16, f8e4m3, f8e5m2, float, double>;
 
-/// What a kernel is compiled as: itself, or each of several codes, `using Codes = TypeList<...>`, of which `Kernel::code(args)` says which
-/// one a launch takes. Each code gets registers as it needs them, which one kernel that decides in itself shares among all (direct_ll, 2
-/// H200: 16 KB in 2.60 us instead of 2.86; 2026-11-22).
-template <class Kernel>
+/// What a kernel is compiled as for these arguments: itself, or, if there is a `Kernel::code(args)`, each of several codes, `using Codes =
+/// TypeList<...>`, of which that says which one a launch takes. Each code gets registers as it needs them, which one kernel that decides in
+/// itself shares among all (direct_ll, 2 H200: 16 KB in 2.60 us instead of 2.86; 2026-11-22).
+template <class Kernel, class Args>
 struct KernelCodes {
   using List = TypeList<Kernel>;
-  template <class Args>
-  static unsigned index(const Args&) {
-    return 0;
-  }
+  static unsigned index(const Args&) { return 0; }
 };
-template <class Kernel>
-requires requires { typename Kernel::Codes; }
-struct KernelCodes<Kernel> {
+template <class Kernel, class Args>
+requires requires(const Args& args) { Kernel::code(args); }
+struct KernelCodes<Kernel, Args> {
   using List = typename Kernel::Codes;
-  template <class Args>
-  static unsigned index(const Args& args) {
-    return Kernel::code(args);
-  }
+  static unsigned index(const Args& args) { return Kernel::code(args); }
 };
 
 }  // namespace plait

@@ -121,7 +121,8 @@ struct Batch {
   alignas(16) std::byte few[3296];
 };
 
-template <class T, class D>
+/// `Only`: the way of all messages, if the code is for one alone.
+template <class T, class D, Way... Only>
 class Pairwise {
  public:
   /// With a copy of its own, as clang for AMD GPUs loses track of which of so many pointers in the arguments are to global memory.
@@ -180,6 +181,14 @@ class Pairwise {
   static constexpr int in_flight = packs_in_flight<T, D>;
   static constexpr int batch = 4;  // units that a thread has on their way at once
 
+  PLAIT_DEVICE static constexpr Way way_of(const Message& m) {
+    if constexpr (sizeof...(Only) == 0) {
+      return m.way;
+    } else {
+      return (Only, ...);
+    }
+  }
+
   /// This block's stripes of a message. False: the communicator is broken.
   PLAIT_DEVICE bool move_stripes(const Message& m, const Direction& direction, bool& first) {
     const int peer = static_cast<int>(direction.peer);
@@ -192,7 +201,7 @@ class Pairwise {
   }
 
   PLAIT_DEVICE bool move(const Message& m, unsigned channel, int peer, bool sends) {
-    switch (m.way) {
+    switch (way_of(m)) {
       case Way::packets:
         return sends ? send_units<PacketUnit>(a_.packets, m, channel, peer) : receive_units<PacketUnit>(a_.packets, m, channel, peer);
       case Way::lines:
@@ -459,9 +468,23 @@ template <class T>
 struct Kernel {
   using BatchArgs = Batch;
 
-  template <Device D, class A>
-  PLAIT_DEVICE static void run(D& dev, const A& a) {
+  template <Device D>
+  PLAIT_DEVICE static void run(D& dev, const Batch& a) {
     Pairwise<T, D>(dev, a.paths).run(a);
+  }
+
+  /// Small messages are faster in code of their own (2 H200, 16 KB: 3.50 us instead of 3.71; 2026-11-22).
+  template <Way... Only>
+  struct Code {
+    template <Device D>
+    PLAIT_DEVICE static void run(D& dev, const Args& a) {
+      Pairwise<T, D, Only...>(dev, a.paths).run(a);
+    }
+  };
+  using Codes = TypeList<Code<Way::packets>, Code<Way::lines>, Code<>>;
+  static unsigned code(const Args& a) {
+    const Way way = a.first_message.way;
+    return way != a.second_message.way ? 2 : way == Way::packets ? 0 : way == Way::lines ? 1 : 2;
   }
 };
 

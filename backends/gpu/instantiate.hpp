@@ -39,7 +39,7 @@ auto entries(TypeList<Code...>) {
 template <class Target, class Kernel, class Args>
 typename Target::Status launch(LaunchShape shape, bool early, const void* given, const Watch& watch, typename Target::Stream stream) {
   using Isa = typename Target::Isa;
-  using Codes = KernelCodes<Kernel>;
+  using Codes = KernelCodes<Kernel, Args>;
   const Args& args = *static_cast<const Args*>(given);
   return Target::launch(entries<Isa, Args>(typename Codes::List{})[Codes::index(args)], shape,
                         shape.threads * shared_bytes_a_thread<Isa, Kernel>(), early, stream, args, watch);
@@ -48,7 +48,7 @@ typename Target::Status launch(LaunchShape shape, bool early, const void* given,
 template <class Target, class Kernel, class Args>
 typename Target::Status load() {
   using Isa = typename Target::Isa;
-  for (const auto code : entries<Isa, Args>(typename KernelCodes<Kernel>::List{})) {
+  for (const auto code : entries<Isa, Args>(typename KernelCodes<Kernel, Args>::List{})) {
     const auto status = Target::load(reinterpret_cast<const void*>(code), max_threads * shared_bytes_a_thread<Isa, Kernel>());
     if (status != typename Target::Status{}) return status;
   }
@@ -60,7 +60,7 @@ template <class Target, class Kernel, class Args>
 typename Target::Status blocks_a_unit(int* blocks, unsigned threads) {
   using Isa = typename Target::Isa;
   bool first = true;
-  for (const auto code : entries<Isa, Args>(typename KernelCodes<Kernel>::List{})) {
+  for (const auto code : entries<Isa, Args>(typename KernelCodes<Kernel, Args>::List{})) {
     int of_code = 0;
     const auto status = Target::blocks_a_unit(&of_code, reinterpret_cast<const void*>(code), static_cast<int>(threads),
                                               threads * shared_bytes_a_thread<Isa, Kernel>());
