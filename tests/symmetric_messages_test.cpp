@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "support/environment.hpp"
 #include "support/errors.hpp"
 #include "support/ranks.hpp"
 #include "support/zoo.hpp"
@@ -125,6 +125,7 @@ TEST_P(SymmetricMessages, OneAfterTheOther) {
 TEST_P(SymmetricMessages, InGroups) {
   run([](Communicator& comm, Arena& arena) {
     const auto names = ways();
+    const int before = (comm.rank() + comm.size() - 1) % comm.size();
     for (std::uint64_t round = 0; round < (under_tsan ? 12 : 60); ++round) {
       Shifts shifts(comm, arena, round);
       for (std::uint64_t i = 0; i < hash(round) % 9; ++i) {
@@ -132,14 +133,21 @@ TEST_P(SymmetricMessages, InGroups) {
         shifts.add(static_cast<int>(h % 32) % comm.size(), names[(h >> 8) % names.size()], (h >> 16) % (h % 3 == 0 ? 60000 : 700), 0,
                    (h >> 48) % 7);
       }
+      arena.symmetric_send.place(0, 100);
       arena.recv.place(0, 100);
+      const auto plain = [&](int rank) { return static_cast<std::byte>(hash(round, static_cast<std::uint64_t>(rank), 2)); };
+      std::fill_n(arena.symmetric_send.image(), 100, plain(comm.rank()));
+      arena.symmetric_send.upload({});
+      arena.recv.upload({});
       shifts.begin();
       {
         const Group group;
         shifts.call_all();
-        comm.send_recv(arena.send.device(), 0, 0, arena.recv.device(), 0, 0, DataType::u8);
+        comm.send_recv(arena.symmetric_send.device(), 100, (comm.rank() + 1) % comm.size(), arena.recv.device(), 100, before, DataType::u8);
       }
+      arena.recv.download({});
       shifts.expect_right();
+      EXPECT_EQ(std::count(arena.recv.image(), arena.recv.image() + 100, plain(before)), 100);
     }
   });
 }

@@ -25,7 +25,9 @@
 // all launches of a group look at the lowest meeting and direction that is not finished on some rank, there at the first message, and of
 // that at the lowest channel. On both ranks everything before is finished, so the block with that channel has started, as the first with
 // something to do in its launch, and has come to it. Hence they can go on, however few blocks are resident, and however many each rank
-// gives to a direction. Ranks that group their ends differently must order them so that this holds; see Communicator::send.
+// gives to a direction. Ranks that group their ends differently must order them so that this holds; see Communicator::send. Around a copy
+// engine's copy, the first launch has one message to send and waits for no arrival of such a message, so all first launches go on as above;
+// then all copies are made, and the second launches find what they wait for.
 //
 // Cost: one hop, each byte once over the link, in slots and lanes once more through the receiver's memory; straight, two hops.
 #pragma once
