@@ -1,8 +1,8 @@
 # plait_warnings(target): the warnings every target of the project is built with, and the sanitizer if one is chosen.
 function(plait_warnings target)
-  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual>)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX,HIP>:-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual>)
   if(PLAIT_WERROR)
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX,HIP>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
   endif()
   if(PLAIT_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${PLAIT_SANITIZE} -fno-omit-frame-pointer -g)

@@ -235,11 +235,11 @@ class Stream {
   /// Piece k of the own slice.
   template <int Ranks>
   PLAIT_DEVICE void reduce(std::uint32_t k) {
-    constexpr int unroll = Ranks == 0 ? 1 : in_flight / Ranks > 1 ? in_flight / Ranks : 1;
     const Range range = piece(own_slice(), k);
     const bool whole = range.end <= in_.whole() && range.end <= out_.whole();
     const auto size = static_cast<std::uint32_t>(range.size());
     if constexpr (Ranks != 0) {
+      constexpr int unroll = in_flight / Ranks > 1 ? in_flight / Ranks : 1;
       if (whole) {
         const P* from[Ranks];
         P* to[Ranks];

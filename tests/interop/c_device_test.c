@@ -1,0 +1,177 @@
+/* The collectives and messages of Plait's C interface on whichever target PLAIT_BACKEND names, with a GPU's memory where it is one:
+ * mpirun -n N c_device_test. Data goes to and from the device by plait_copy alone, so the program needs no GPU runtime. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "plait/plait.h"
+
+enum { most = 100003 };
+static int rank, ranks, failures;
+static plait_comm comm;
+static plait_stream_t stream;
+
+static void failed(int line, const char* what) {
+  fprintf(stderr, "c_device_test.c:%d: rank %d: %s (last error: %s)\n", line, rank, what, plait_last_error());
+  ++failures;
+}
+#define OK(call) ((call) == PLAIT_SUCCESS ? (void)0 : failed(__LINE__, #call))
+
+/* What `of` has at `i` of block `block`; small integers, whose sums are exact. */
+static double value(int of, int block, size_t i) { return (double)((i * 7 + (size_t)of * 13 + (size_t)block * 5) % 61); }
+static double sum(int block, size_t i) {
+  double total = 0;
+  int r;
+  for (r = 0; r < ranks; ++r) total += value(r, block, i);
+  return total;
+}
+
+/* Two buffers on the device, and two here. */
+static double *send, *recv, *here, *expected;
+
+static void fill(size_t count) {
+  const size_t all = (size_t)ranks * count;
+  size_t i;
+  int b;
+  for (b = 0; b < ranks; ++b)
+    for (i = 0; i < count; ++i) here[(size_t)b * count + i] = value(rank, b, i);
+  OK(plait_copy(comm, send, here, all * sizeof *here, stream));
+  OK(plait_synchronize(comm, stream)); /* `here` is written next */
+  for (i = 0; i < all; ++i) here[i] = expected[i] = -1;
+  OK(plait_copy(comm, recv, here, all * sizeof *here, stream));
+}
+
+/* Whether `recv` is what is expected of it, beyond what the call was to write too. */
+static void compare(int line, const char* what, size_t count) {
+  const size_t all = (size_t)ranks * count;
+  size_t i;
+  OK(plait_copy(comm, here, recv, all * sizeof *here, stream));
+  OK(plait_synchronize(comm, stream));
+  for (i = 0; i < all && here[i] == expected[i]; ++i) continue;
+  if (i == all) return;
+  fprintf(stderr, "rank %d: %s of %lu: element %lu is %g, not %g\n", rank, what, (unsigned long)count, (unsigned long)i, here[i],
+          expected[i]);
+  failed(line, what);
+}
+
+static void collectives(size_t count) {
+  const int root = ranks - 1, is_root = rank == root;
+  size_t i;
+  int b;
+
+  fill(count);
+  for (i = 0; i < count; ++i) expected[i] = sum(0, i);
+  OK(plait_all_reduce(comm, send, recv, count, PLAIT_F64, PLAIT_SUM, stream, NULL));
+  compare(__LINE__, "all_reduce", count);
+
+  fill(count);
+  for (i = 0; i < count; ++i) expected[i] = sum(rank, i);
+  OK(plait_reduce_scatter(comm, send, recv, count, PLAIT_F64, PLAIT_SUM, stream, NULL));
+  compare(__LINE__, "reduce_scatter", count);
+
+  fill(count);
+  for (b = 0; b < ranks; ++b)
+    for (i = 0; i < count; ++i) expected[(size_t)b * count + i] = value(b, 0, i);
+  OK(plait_all_gather(comm, send, recv, count, PLAIT_F64, stream, NULL));
+  compare(__LINE__, "all_gather", count);
+
+  fill(count);
+  for (i = 0; i < count; ++i) expected[i] = value(root, 0, i);
+  OK(plait_broadcast(comm, is_root ? send : NULL, recv, count, PLAIT_F64, root, stream, NULL));
+  compare(__LINE__, "broadcast", count);
+
+  fill(count);
+  for (i = 0; is_root && i < count; ++i) expected[i] = sum(0, i);
+  OK(plait_reduce(comm, send, is_root ? recv : NULL, count, PLAIT_F64, PLAIT_SUM, root, stream, NULL));
+  compare(__LINE__, "reduce", count);
+
+  fill(count);
+  for (b = 0; b < ranks; ++b)
+    for (i = 0; i < count; ++i) expected[(size_t)b * count + i] = value(b, rank, i);
+  OK(plait_all_to_all(comm, send, recv, count, PLAIT_F64, stream, NULL));
+  compare(__LINE__, "all_to_all", count);
+
+  fill(count);
+  for (b = 0; is_root && b < ranks; ++b)
+    for (i = 0; i < count; ++i) expected[(size_t)b * count + i] = value(b, 0, i);
+  OK(plait_gather(comm, send, is_root ? recv : NULL, count, PLAIT_F64, root, stream, NULL));
+  compare(__LINE__, "gather", count);
+
+  fill(count);
+  for (i = 0; i < count; ++i) expected[i] = value(root, rank, i);
+  OK(plait_scatter(comm, is_root ? send : NULL, recv, count, PLAIT_F64, root, stream, NULL));
+  compare(__LINE__, "scatter", count);
+}
+
+/* Messages in a ring: together, one by one in a group, straight into symmetric memory; and blocks of all lengths. */
+static void messages(size_t count) {
+  const int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
+  size_t* layout = calloc(4 * (size_t)ranks, sizeof *layout);
+  size_t *send_counts = layout, *send_at = layout + ranks, *recv_counts = layout + 2 * ranks, *recv_at = layout + 3 * ranks;
+  plait_call_options options = PLAIT_CALL_OPTIONS_INIT;
+  size_t i;
+  int way, b;
+  for (way = 0; way < 3; ++way) {
+    fill(count);
+    for (i = 0; i < count; ++i) expected[i] = value(before, 0, i);
+    if (way == 1) {
+      OK(plait_group_start());
+      OK(plait_send(comm, send, count, PLAIT_F64, next, stream, NULL));
+      OK(plait_recv(comm, recv, count, PLAIT_F64, before, stream, NULL));
+      OK(plait_group_end());
+    } else {
+      options.symmetric = way == 2;
+      OK(plait_send_recv(comm, send, count, next, recv, count, before, PLAIT_F64, stream, &options));
+    }
+    compare(__LINE__, "send_recv", count);
+  }
+
+  fill(count);
+  for (b = 0; b < ranks; ++b) { /* nothing, a half or a whole block from a to b */
+    send_counts[b] = count * (size_t)((rank + 2 * b) % 3) / 2;
+    recv_counts[b] = count * (size_t)((b + 2 * rank) % 3) / 2;
+    send_at[b] = recv_at[b] = (size_t)b * count;
+    for (i = 0; i < recv_counts[b]; ++i) expected[recv_at[b] + i] = value(b, rank, i);
+  }
+  OK(plait_all_to_all_v(comm, send, send_counts, send_at, recv, recv_counts, recv_at, PLAIT_F64, stream, NULL));
+  compare(__LINE__, "all_to_all_v", count);
+  free(layout);
+}
+
+int main(void) {
+  static const size_t counts[] = {1, 1003, most};
+  char text[256];
+  plait_buffer buffers[2] = {NULL, NULL};
+  void* pointer;
+  size_t bytes, i;
+  if (plait_comm_create_world(NULL, &comm) != PLAIT_SUCCESS) {
+    fprintf(stderr, "c_device_test: %s\n", plait_last_error());
+    return 1;
+  }
+  OK(plait_comm_rank(comm, &rank));
+  OK(plait_comm_size(comm, &ranks));
+  OK(plait_comm_describe(comm, text, sizeof text, NULL));
+  if (rank == 0) puts(text);
+  OK(plait_stream_create(comm, &stream));
+  bytes = (size_t)ranks * most * sizeof(double);
+  for (i = 0; i < 2; ++i) {
+    pointer = NULL;
+    OK(plait_buffer_allocate(comm, bytes, &buffers[i]));
+    OK(plait_buffer_pointer(buffers[i], &pointer));
+    *(i == 0 ? &send : &recv) = pointer;
+  }
+  here = malloc(bytes);
+  expected = malloc(bytes);
+  for (i = 0; i < sizeof counts / sizeof *counts; ++i) {
+    collectives(counts[i]);
+    messages(counts[i]);
+    OK(plait_barrier(comm, stream));
+  }
+  OK(plait_synchronize(comm, stream));
+  free(here);
+  free(expected);
+  for (i = 0; i < 2; ++i) OK(plait_buffer_free(buffers[i]));
+  OK(plait_stream_destroy(stream));
+  OK(plait_comm_destroy(comm));
+  printf("rank %d: %s\n", rank, failures == 0 ? "passed" : "FAILED");
+  return failures != 0;
+}
