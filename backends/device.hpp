@@ -186,7 +186,10 @@ class Packs {  // of T or const T
 
   template <class D>
   PLAIT_DEVICE P load(D& dev, std::size_t i) const {
-    if (i < whole_) return dev.load(reinterpret_cast<const P*>(base_ + i * lanes));
+    return i < whole_ ? dev.load(reinterpret_cast<const P*>(base_ + i * lanes)) : load_elements(i);
+  }
+  /// The same element by element.
+  PLAIT_DEVICE P load_elements(std::size_t i) const {
     P pack{};
     PLAIT_UNROLL
     for (std::size_t j = 0; j < lanes; ++j)

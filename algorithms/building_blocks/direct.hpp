@@ -73,9 +73,10 @@ class Direct {
   PLAIT_DEVICE void send(std::size_t unit, std::uint32_t i, bool live) {
     if (a_.pattern.root_sends && rank_ != a_.pattern.root) return;
     if (a_.pattern.block_a_target) {
-      for_each_rank<Ranks>(rank_, ranks_, [&](int peer) {
-        units_.put(dev_, lanes_.slot(peer, i), units_.load(dev_, outgoing(peer), unit, live), lanes_.flag(), live);
-      });
+      Share shares[ranks_together<Ranks>];
+      for_ranks_together<Ranks>(
+          rank_, ranks_, [&](int j, int peer, bool there) { shares[j] = units_.load(dev_, outgoing(peer), unit, live && there); },
+          [&](int j, int peer, bool there) { units_.put(dev_, lanes_.slot(peer, i), shares[j], lanes_.flag(), live && there); });
     } else {
       const Share share = units_.load(dev_, outgoing(0), unit, live);
       for_each_rank<Ranks>(rank_, ranks_, [&](int peer) {
@@ -130,6 +131,8 @@ template <class T, class Moved>
 struct DirectKernel {
   template <int Batch, bool All>
   struct Code {
+    static constexpr unsigned least_blocks_a_unit = 1;  // 128 blocks at most: rather registers for all of a thread's units
+
     template <Device D>
     PLAIT_DEVICE static void run(D& dev, const DirectArgs& a) {
       if constexpr (Moved::template on<D>) {

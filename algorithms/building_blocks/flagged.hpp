@@ -29,6 +29,22 @@ PLAIT_DEVICE void for_each_rank(int rank, int ranks, Body body) {
   }
 }
 
+/// The same in steps: calls `load(place, peer, there)` for as many ranks as are handled together, then `put(place, peer, there)` for each.
+/// Places begin at 0 and are less than `ranks_together<Ranks>`; ranks that are not there fill the last step.
+template <int Ranks>
+inline constexpr int ranks_together = Ranks == 0 ? 4 : Ranks;
+template <int Ranks, class Load, class Put>
+PLAIT_DEVICE void for_ranks_together(int rank, int ranks, Load load, Put put) {
+  constexpr int together = ranks_together<Ranks>;
+  const auto peer_at = [&](int s) { return Ranks != 0 ? (rank + s) & (together - 1) : s <= ranks ? rank_after(rank, s, ranks) : rank; };
+  for (int begin = 1; begin <= (Ranks == 0 ? ranks : 1); begin += together) {
+    PLAIT_UNROLL
+    for (int j = 0; j < together; ++j) load(j, peer_at(begin + j), Ranks != 0 || begin + j <= ranks);
+    PLAIT_UNROLL
+    for (int j = 0; j < together; ++j) put(j, peer_at(begin + j), Ranks != 0 || begin + j <= ranks);
+  }
+}
+
 /// One packet.
 struct PacketUnit {
   using Slot = Packet;
@@ -85,12 +101,21 @@ class Units {
   PLAIT_DEVICE bool group_has(std::uint32_t i, std::uint32_t end) const { return i - in_group_ < end; }
   PLAIT_DEVICE static bool live(std::uint32_t i, std::uint32_t end) { return Unit::group == 1 || i < end; }
 
+  /// Loads of one unit after another are in flight together, so who needs several loads them all before it puts the first one: what a load
+  /// gives is not touched here, where the words are whole, and nothing overtakes a put.
   template <class D>
   PLAIT_DEVICE Share load(D& dev, const Packs<const T, packet_bytes>& message, std::size_t unit, bool live) const {
     Share share{};
-    PLAIT_UNROLL
-    for (int i = 0; i < Unit::share_words; ++i)
-      if (live && is_data(i)) Unit::word(share, i) = to_packet<T>(message.load(dev, index(unit, i)));
+    const std::size_t begin = index(unit, 0);
+    if (live && begin + data_words() <= message.whole()) {
+      PLAIT_UNROLL
+      for (int i = 0; i < Unit::share_words; ++i)  // instead of a word that is none of the data, any
+        Unit::word(share, i) = to_packet<T>(dev.load(message.packs() + begin + (is_data(i) ? i : 0)));
+    } else if (live) {
+      PLAIT_UNROLL
+      for (int i = 0; i < Unit::share_words; ++i)
+        if (is_data(i)) Unit::word(share, i) = to_packet<T>(message.load_elements(begin + static_cast<unsigned>(i)));
+    }
     return share;
   }
   template <class D>
@@ -109,6 +134,11 @@ class Units {
   }
 
  private:
+  /// Of this thread's share.
+  PLAIT_DEVICE unsigned data_words() const {
+    const unsigned before = lane_ * Unit::share_words;
+    return Unit::words - before < unsigned{Unit::share_words} ? Unit::words - before : Unit::share_words;
+  }
   PLAIT_DEVICE bool is_data(int i) const {
     return Unit::threads == 1 ? i < int{Unit::words} : lane_ * Unit::share_words + static_cast<unsigned>(i) < Unit::words;
   }
@@ -225,43 +255,18 @@ template <template <int Batch, bool All> class Code>
 using RanksCodes = TypeList<Code<2, true>, Code<4, true>, Code<8, true>, Code<8, false>>;
 constexpr unsigned ranks_code(int ranks) { return ranks == 2 ? 0 : ranks == 4 ? 1 : ranks == 8 ? 2 : 3; }
 
-/// The same within a kernel: `Body::run<Batch, All>(args...)`.
-template <class Body, class... Args>
-PLAIT_DEVICE auto for_ranks(int ranks, Args&&... args) {
-  switch (ranks) {
-    case 2:
-      return Body::template run<2, true>(args...);
-    case 4:
-      return Body::template run<4, true>(args...);
-    case 8:
-      return Body::template run<8, true>(args...);
-    default:
-      return Body::template run<8, false>(args...);
-  }
-}
-
-/// Works on a launch's message, and keeps its block's epoch.
-template <class Messages>
-struct OneMessage {
-  template <int Batch, bool All, class D>
-  PLAIT_DEVICE static void run(D& dev, const FlaggedArgs& a) {
-    Epoch epoch{a.exchange.epochs[dev.block()]};
-    if (!Messages::template run<Batch, All>(dev, a.exchange, a.message, dev.block(), epoch)) return;
-    dev.sync();  // all threads of the block have read the epoch
-    if (dev.thread() == 0) a.exchange.epochs[dev.block()] = epoch.value;
-  }
-};
-
 /// The work of a launch. `Messages::run<Batch, All>(dev, exchange, message, stripe, epoch)` works on one stripe and says whether it came to
-/// its end. All code of a call is for its number of ranks: where the ways of several numbers meet again to keep the epoch, a call takes
-/// 0.1 us longer (2 H200, 1 MB, 2026-11-21).
-template <class Messages, class D>
+/// its end.
+template <class Messages, int Batch, bool All, class D>
 PLAIT_DEVICE void exchange_messages(D& dev, const FlaggedArgs& a) {
-  for_ranks<OneMessage<Messages>>(a.exchange.ranks, dev, a);
+  Epoch epoch{a.exchange.epochs[dev.block()]};
+  if (!Messages::template run<Batch, All>(dev, a.exchange, a.message, dev.block(), epoch)) return;
+  dev.sync();  // all threads of the block have read the epoch
+  if (dev.thread() == 0) a.exchange.epochs[dev.block()] = epoch.value;
 }
 
 /// The same for many messages: a message begins as a round does within one.
-template <class Messages, class D>
+template <class Messages, int Batch, bool All, class D>
 PLAIT_DEVICE void exchange_messages(D& dev, const FlaggedBatch& a) {
   const unsigned block = dev.block();
   Epoch epoch{a.exchange.epochs[block]};
@@ -280,7 +285,7 @@ PLAIT_DEVICE void exchange_messages(D& dev, const FlaggedBatch& a) {
     }
     item.message.send = dev.to_global(item.message.send);
     item.message.recv = dev.to_global(item.message.recv);
-    const bool complete = for_ranks<Messages>(a.exchange.ranks, dev, a.exchange, item.message, block - item.first_block, epoch);
+    const bool complete = Messages::template run<Batch, All>(dev, a.exchange, item.message, block - item.first_block, epoch);
     // The whole block has finished this message before anybody sends of the next one.
     if (!dev.uniform(dev.all(complete) ? 1u : 0u)) return;
     if constexpr (!D::indexed_arguments) {
@@ -292,5 +297,26 @@ PLAIT_DEVICE void exchange_messages(D& dev, const FlaggedBatch& a) {
   }
   if (dev.thread() == 0) a.exchange.epochs[block] = epoch.value;
 }
+
+/// A kernel that exchanges messages. `Exchange::Messages<D>`: see `exchange_messages`; `Exchange::on<D>`: whether the target has its units.
+template <class Exchange>
+struct FlaggedKernel {
+  template <int Batch, bool All>
+  struct Code {
+    static constexpr unsigned least_blocks_a_unit = 1;  // 128 blocks at most: rather registers for all of a thread's units
+
+    template <Device D, class A>
+    PLAIT_DEVICE static void run(D& dev, const A& a) {
+      if constexpr (Exchange::template on<D>) {
+        exchange_messages<typename Exchange::template Messages<D>, Batch, All>(dev, a);
+      }
+    }
+  };
+  using Codes = RanksCodes<Code>;
+  template <class A>
+  static unsigned code(const A& a) {
+    return ranks_code(a.exchange.ranks);
+  }
+};
 
 }  // namespace plait

@@ -106,9 +106,10 @@ class RelayUnits {
   PLAIT_DEVICE void put(int peer, std::uint32_t i, const Place& place, const Share& share) const {
     units_.put(dev_, lanes_.slot(peer, i), share, lanes_.flag(), place.there);
   }
-  /// Calls body(n, place, share) for the units i that `count` ranks send: for the n-th, peer(n) and the slice slice(n).
-  template <class Peer, class Slice, class Body>
-  PLAIT_DEVICE bool receive(std::uint32_t i, int count, Peer peer, Slice slice, Body body) const {
+  /// Calls body(j, place, share) for the units i that `count` ranks send: for the n-th, peer(n) and the slice slice(n), with n = j, then
+  /// n = j + batch, and so on. Before these are waited for, prepare(j, place).
+  template <class Peer, class Slice, class Prepare, class Body>
+  PLAIT_DEVICE bool receive(std::uint32_t i, int count, Peer peer, Slice slice, Prepare prepare, Body body) const {
     for (int begin = 0; begin < count; begin += batch) {
       const Slot* slots[batch];
       Waiting who[batch];
@@ -122,22 +123,41 @@ class RelayUnits {
         slots[j] = lanes_.lane(peer(n), i);
         who[j] = {peer(n), lanes_.flag()};
         if (places[j].there && begin + j < count) wanted |= 1u << j;
+        prepare(j, places[j]);
       }
       if (!dev_.get(slots, shares, wanted, lanes_.flag(), who)) return false;
       PLAIT_UNROLL
       for (int j = 0; j < batch; ++j)
-        if ((wanted >> j & 1u) != 0) body(begin + j, places[j], shares[j]);
+        if ((wanted >> j & 1u) != 0) body(j, places[j], shares[j]);
     }
     return true;
   }
 
-  PLAIT_DEVICE void send(std::uint32_t i) {
-    for (int s = 0; s < pattern_.slices(); ++s) {
-      const Place place = unit(s, i);
-      Share share = load(place);
-      if (relays() != 0) put(pattern_.relay(s), i, place, share);
-      if (in_.packs() != out_.packs()) store(place, share);  // else in place
+  /// Calls body(n, place, share) for this rank's own units i of `count` slices: for the n-th, slice(n). Loads are in flight together.
+  template <class Slice, class Body>
+  PLAIT_DEVICE void load_each(std::uint32_t i, int count, Slice slice, Body body) const {
+    for (int begin = 0; begin < count; begin += batch) {
+      Share shares[batch];
+      Place places[batch];
+      PLAIT_UNROLL
+      for (int j = 0; j < batch; ++j) {
+        places[j] = unit(slice(begin + j < count ? begin + j : begin), i);
+        places[j].there = places[j].there && begin + j < count;
+        shares[j] = load(places[j]);
+      }
+      PLAIT_UNROLL
+      for (int j = 0; j < batch; ++j)
+        if (begin + j < count) body(begin + j, places[j], shares[j]);
     }
+  }
+
+  PLAIT_DEVICE void send(std::uint32_t i) {
+    load_each(
+        i, pattern_.slices(), [](int s) { return s; },
+        [&](int s, const Place& place, Share& share) {
+          if (relays() != 0) put(pattern_.relay(s), i, place, share);
+          if (in_.packs() != out_.packs()) store(place, share);  // else in place
+        });
   }
   PLAIT_DEVICE bool pass_on(std::uint32_t i) {
     const Place place = unit(own_slice(), i);
@@ -152,15 +172,13 @@ class RelayUnits {
   PLAIT_DEVICE bool take(std::uint32_t i) {
     return receive(
         i, relays() - 1, [&](int n) { return pattern_.other_relay(n); }, [&](int n) { return pattern_.slice_of(pattern_.other_relay(n)); },
-        [&](int, const Place& place, Share& share) { store(place, share); });
+        [](int, const Place&) {}, [&](int, const Place& place, Share& share) { store(place, share); });
   }
 
   PLAIT_DEVICE void send_terms(std::uint32_t i) {
-    for (int n = 0; n + 1 < relays(); ++n) {
-      const int peer = pattern_.other_relay(n);
-      const Place place = unit(pattern_.slice_of(peer), i);
-      put(peer, i, place, load(place));
-    }
+    load_each(
+        i, relays() - 1, [&](int n) { return pattern_.slice_of(pattern_.other_relay(n)); },
+        [&](int n, const Place& place, Share& share) { put(pattern_.other_relay(n), i, place, share); });
   }
   PLAIT_DEVICE bool add_terms(std::uint32_t i) {
     const Place place = unit(own_slice(), i);
@@ -169,7 +187,7 @@ class RelayUnits {
     PLAIT_UNROLL
     for (int w = 0; w < Unit::share_words; ++w) sum[w] = reducer_.enter(from_packet<T>(Unit::word(own, w)));
     const bool complete = receive(
-        i, relays() - 1, [&](int n) { return pattern_.other_relay(n); }, [&](int) { return own_slice(); },
+        i, relays() - 1, [&](int n) { return pattern_.other_relay(n); }, [&](int) { return own_slice(); }, [](int, const Place&) {},
         [&](int, const Place&, Share& share) {
           PLAIT_UNROLL
           for (int w = 0; w < Unit::share_words; ++w) reducer_.add_entering(sum[w], from_packet<T>(Unit::word(share, w)));
@@ -184,25 +202,26 @@ class RelayUnits {
     if (relays() == 0) {
       const Place place = unit(0, i);
       Share own = load(place);
-      add_own(place, nullptr, own);
+      add_to_own(own, nullptr);
       store(place, own);
       return true;
     }
+    Share own[batch];
     return receive(
         i, relays(), [&](int n) { return pattern_.relay(n); }, [&](int n) { return n; },
-        [&](int, const Place& place, Share& share) {
-          add_own(place, &share, share);
-          store(place, share);
+        [&](int j, const Place& place) { own[j] = load(place); },
+        [&](int j, const Place& place, Share& share) {
+          add_to_own(own[j], &share);
+          store(place, own[j]);
         });
   }
-  /// The root's own terms and the other ranks' sum, if there are any.
-  PLAIT_DEVICE void add_own(const Place& place, Share* others, Share& result) {
-    Share own = load(place);
+  /// The root's terms become the result, with the sum of the other ranks, if there are any.
+  PLAIT_DEVICE void add_to_own(Share& own, Share* others) {
     PLAIT_UNROLL
     for (int w = 0; w < Unit::share_words; ++w) {
       Sum sum = reducer_.enter(from_packet<T>(Unit::word(own, w)));
       if (others != nullptr) reducer_.add_partial(sum, from_packet<T>(Unit::word(*others, w)));
-      Unit::word(result, w) = to_packet<T>(reducer_.leave(reducer_.template rounded<packet_bytes>(sum)));
+      Unit::word(own, w) = to_packet<T>(reducer_.leave(reducer_.template rounded<packet_bytes>(sum)));
     }
   }
 

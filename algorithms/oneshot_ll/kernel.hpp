@@ -97,13 +97,16 @@ struct Oneshot {
 };
 
 template <class T>
-struct Kernel {
-  using BatchArgs = FlaggedBatch;
+struct Exchange {
+  template <class D>
+  static constexpr bool on = true;
+  template <class D>
+  using Messages = Oneshot<T, PacketUnit>;
+};
 
-  template <Device D, class A>
-  PLAIT_DEVICE static void run(D& dev, const A& a) {
-    exchange_messages<Oneshot<T, PacketUnit>>(dev, a);
-  }
+template <class T>
+struct Kernel : FlaggedKernel<Exchange<T>> {
+  using BatchArgs = FlaggedBatch;
 };
 
 }  // namespace plait::oneshot_ll

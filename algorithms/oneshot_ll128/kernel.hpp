@@ -8,15 +8,16 @@ using Types = AllTypes;
 using oneshot_ll::Args;
 
 template <class T>
-struct Kernel {
-  using BatchArgs = FlaggedBatch;
+struct Exchange {
+  template <class D>
+  static constexpr bool on = D::line_threads != 0;
+  template <class D>
+  using Messages = oneshot_ll::Oneshot<T, LineUnit<D>>;
+};
 
-  template <Device D, class A>
-  PLAIT_DEVICE static void run(D& dev, const A& a) {
-    if constexpr (D::line_threads != 0) {
-      exchange_messages<oneshot_ll::Oneshot<T, LineUnit<D>>>(dev, a);
-    }
-  }
+template <class T>
+struct Kernel : FlaggedKernel<Exchange<T>> {
+  using BatchArgs = FlaggedBatch;
 };
 
 }  // namespace plait::oneshot_ll128

@@ -87,10 +87,13 @@ class Twoshot {
 
   template <int Ranks>
   PLAIT_DEVICE void scatter(const Round& round, std::uint32_t i) {
-    for_each_rank<Ranks>(a_.rank, a_.ranks, [&](int peer) {
-      const bool live = round.has(peer, i);
-      units_.put(dev_, slot(peer, a_.rank, i), units_.load(dev_, send_, round.unit(peer, i), live), epoch_.value, live);
-    });
+    Share shares[ranks_together<Ranks>];
+    for_ranks_together<Ranks>(
+        a_.rank, a_.ranks,
+        [&](int j, int peer, bool there) { shares[j] = units_.load(dev_, send_, round.unit(peer, i), there && round.has(peer, i)); },
+        [&](int j, int peer, bool there) {
+          units_.put(dev_, slot(peer, a_.rank, i), shares[j], epoch_.value, there && round.has(peer, i));
+        });
   }
 
   template <int Batch, bool All>
@@ -151,14 +154,17 @@ class Twoshot {
 };
 
 template <class T>
-struct Kernel {
+struct Exchange {
+  template <class D>
+  static constexpr bool on = true;
+  template <class D>
+  using Messages = Twoshot<T, PacketUnit, D>;
+};
+
+template <class T>
+struct Kernel : FlaggedKernel<Exchange<T>> {
   using BatchArgs = FlaggedBatch;
   static constexpr bool batch_indexes_arguments = true;  // on AMD GPUs a batch would take more registers than a thread has
-
-  template <Device D, class A>
-  PLAIT_DEVICE static void run(D& dev, const A& a) {
-    exchange_messages<Twoshot<T, PacketUnit, D>>(dev, a);
-  }
 };
 
 }  // namespace plait::twoshot_ll

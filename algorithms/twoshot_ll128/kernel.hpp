@@ -8,15 +8,16 @@ using Types = AllTypes;
 using twoshot_ll::Args;
 
 template <class T>
-struct Kernel {
-  using BatchArgs = FlaggedBatch;
+struct Exchange {
+  template <class D>
+  static constexpr bool on = D::line_threads != 0;
+  template <class D>
+  using Messages = twoshot_ll::Twoshot<T, LineUnit<D>, D>;
+};
 
-  template <Device D, class A>
-  PLAIT_DEVICE static void run(D& dev, const A& a) {
-    if constexpr (D::line_threads != 0) {
-      exchange_messages<twoshot_ll::Twoshot<T, LineUnit<D>, D>>(dev, a);
-    }
-  }
+template <class T>
+struct Kernel : FlaggedKernel<Exchange<T>> {
+  using BatchArgs = FlaggedBatch;
 };
 
 }  // namespace plait::twoshot_ll128

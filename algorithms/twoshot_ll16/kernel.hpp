@@ -8,13 +8,14 @@ using Types = AllTypes;
 using twoshot_ll::Args;
 
 template <class T>
-struct Kernel {
-  template <Device D>
-  PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    if constexpr (D::has_wide_packets) {
-      exchange_messages<twoshot_ll::Twoshot<T, WideUnit, D>>(dev, a);
-    }
-  }
+struct Exchange {
+  template <class D>
+  static constexpr bool on = D::has_wide_packets;
+  template <class D>
+  using Messages = twoshot_ll::Twoshot<T, WideUnit, D>;
 };
+
+template <class T>
+struct Kernel : FlaggedKernel<Exchange<T>> {};
 
 }  // namespace plait::twoshot_ll16

@@ -9,8 +9,19 @@
 
 namespace plait::gpu {
 
+/// Blocks that one unit must have registers for at once; 0: as many as the compiler likes, which on NVIDIA GPUs may spill some for two.
+template <class Kernel>
+constexpr unsigned least_blocks_a_unit() {
+  if constexpr (requires { Kernel::least_blocks_a_unit; }) {
+    return Kernel::least_blocks_a_unit;
+  } else {
+    return 0;
+  }
+}
+
 template <class Isa, class Kernel, class Args>
-__global__ void __launch_bounds__(max_threads) entry(const PLAIT_KERNEL_PARAMETER Args args, const PLAIT_KERNEL_PARAMETER Watch watch) {
+__global__ void __launch_bounds__(max_threads, least_blocks_a_unit<Kernel>())
+    entry(const PLAIT_KERNEL_PARAMETER Args args, const PLAIT_KERNEL_PARAMETER Watch watch) {
   Isa::begin();
   Words<Isa> words(watch);
   log_start<Isa>(watch, words.block(), words.thread());
