@@ -215,6 +215,28 @@ TEST_P(MessagesOfSeveral, ManyInARow) {
   });
 }
 
+/// The ends of all ranks' messages, one each, are more than the work memory has room for.
+TEST(ManyRanks, InOneGroup) {
+  constexpr int ranks = 26;
+  PLAIT_SKIP_UNLESS_RANKS_FIT(ranks);
+  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "512M");
+  const ScopedEnvironment small("PLAIT_WORK_FIFO_BYTES", "4K");
+  RankGroup group(ranks);
+  group.run([](Communicator& comm, Arena& arena) {
+    Round messages(comm, arena, 1);
+    for (int peer = 0; peer < comm.size(); ++peer) {
+      messages.add(true, peer, DataType::i32, 5, "");
+      messages.add(false, peer, DataType::i32, 5, "");
+    }
+    messages.begin();
+    {
+      const Group all;
+      messages.call_all();
+    }
+    messages.expect_right();
+  });
+}
+
 /// More messages than the work memory has room for are cut into several launches, on all ranks alike.
 TEST(ManyMessages, InOneGroup) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(2);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "support/environment.hpp"
 #include "support/errors.hpp"
 #include "support/ranks.hpp"
 #include "support/zoo.hpp"
@@ -119,6 +120,30 @@ TEST_P(SymmetricMessages, OneAfterTheOther) {
           }
         }
   });
+}
+
+/// What a rank sends and what it receives go different ways, one of them by a copy engine: also where one block at a time runs.
+TEST_P(SymmetricMessages, OfDifferentSizes) {
+  for (const std::string below : {"pairwise_ll", "pairwise_push", "pairwise_put"}) {
+    const ScopedEnvironment rules("PLAIT_ALGO", "send_recv:0-2K=" + below + ";2K-=pairwise_copy");
+    const ScopedEnvironment one_at_a_time("PLAIT_HOST_WORKERS", "1");
+    RankGroup group(GetParam());
+    group.run([&](Communicator& comm, Arena& arena) {
+      for (std::uint64_t round = 0; round < 8; ++round) {
+        Shifts shifts(comm, arena, round);
+        for (std::uint64_t i = 0; i < (round < 4 ? 1 : 3); ++i)
+          shifts.add(static_cast<int>(hash(round, i, 2) % 32) % comm.size(), "", round % 2 == 0 ? 4000 : 30000);
+        shifts.begin();
+        if (round < 4) {
+          shifts.call_all();
+        } else {
+          const Group group_of_all;
+          shifts.call_all();
+        }
+        shifts.expect_right();
+      }
+    });
+  }
 }
 
 /// Any shifts by any ways in one group, together with messages that say nothing of symmetric memory.

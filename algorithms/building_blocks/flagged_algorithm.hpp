@@ -8,6 +8,8 @@
 
 namespace plait {
 
+inline constexpr unsigned max_group_threads = 480;  // of a block whose threads stay together in groups (cuda/ptx.hpp)
+
 /// The kinds of units.
 struct UnitKind {
   enum Name { packet, wide_packet, line } name;
@@ -16,6 +18,12 @@ struct UnitKind {
   static constexpr UnitKind wide_packets() { return {wide_packet, sizeof(WidePacketData), sizeof(WidePacket)}; }
   static constexpr UnitKind lines() { return {line, 15 * packet_bytes, sizeof(Line)}; }
 };
+
+/// Threads of a block that moves lines: a whole number of groups (`D::line_group`), and not more than the target can keep together.
+inline unsigned whole_groups(unsigned threads, const Topology& topology) {
+  constexpr unsigned warp = 32;
+  return topology.line_threads > 1 ? std::min((threads + warp - 1) / warp * warp, max_group_threads) : threads;
+}
 
 class FlaggedAlgorithm : public CollectiveAlgorithm {
  public:
@@ -27,7 +35,6 @@ class FlaggedAlgorithm : public CollectiveAlgorithm {
 
  protected:
   static constexpr unsigned max_blocks = 128;
-  static constexpr unsigned max_group_threads = 480;  // of a block whose threads stay together in groups (cuda/ptx.hpp)
 
   /// Lanes of all blocks, and a counter each.
   Resources memory(const Topology& topology) const {
@@ -46,11 +53,8 @@ class FlaggedAlgorithm : public CollectiveAlgorithm {
     return unit_.name == UnitKind::line ? static_cast<unsigned>(topology.line_threads) : 1;
   }
 
-  /// Where several threads move a unit, a whole number of groups (`D::line_group`), and not more than the target can keep together.
   unsigned whole_groups(unsigned threads, const Topology& topology) const {
-    if (threads_a_unit(topology) == 1) return threads;
-    constexpr unsigned warp = 32;
-    return std::min((threads + warp - 1) / warp * warp, max_group_threads);
+    return unit_.name == UnitKind::line ? plait::whole_groups(threads, topology) : threads;
   }
 
   FlaggedLayout layout(const Topology& topology) const {

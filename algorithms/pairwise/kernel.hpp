@@ -12,7 +12,8 @@
 // Straight into the receiver's buffer, where that lies in symmetric memory and the sender knows the place, there is one piece:
 //   sender    1. waits for the receiver's offer of its buffer; 2. stores the stripe there; 3. says so;
 //   receiver  1. offers; 2. waits until the stripe is there.
-// A copy engine's copy stands between two launches: the first offers, and waits for the offer; the second says, and waits for, the rest.
+// A copy engine's copy stands between two launches of both ends: the first offers, and waits for the offer; the second says, and waits for,
+// the rest.
 //
 // Why no barrier is needed. Flagged: data and flag of a unit arrive together. A lane is written anew only when the credit of the last round
 // has come, which the receiver sends after all of its threads have read that round. Both ends count the rounds of a lane from one message
@@ -25,9 +26,10 @@
 // all launches of a group look at the lowest meeting and direction that is not finished on some rank, there at the first message, and of
 // that at the lowest channel. On both ranks everything before is finished, so the block with that channel has started, as the first with
 // something to do in its launch, and has come to it. Hence they can go on, however few blocks are resident, and however many each rank
-// gives to a direction. Ranks that group their ends differently must order them so that this holds; see Communicator::send. Around a copy
-// engine's copy, the first launch has one message to send and waits for no arrival of such a message, so all first launches go on as above;
-// then all copies are made, and the second launches find what they wait for.
+// gives to a direction. Ranks that group their ends differently must order them so that this holds; see Communicator::send. Of a message
+// that may be a copy engine's, the first launches have only the offer and, at the sender, the wait for it, and the stores if they are made
+// after all. None of them waits for a copy or an arrival of such a message, so all first launches go on as above; then all copies are made,
+// and the second launches find what they wait for.
 //
 // Cost: one hop, each byte once over the link, in slots and lanes once more through the receiver's memory; straight, two hops.
 #pragma once

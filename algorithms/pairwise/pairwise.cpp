@@ -107,7 +107,7 @@ class Pairwise : public ChannelAlgorithm {
   }
 
  protected:
-  static constexpr std::size_t line_bytes = 15 * packet_bytes;
+  static constexpr std::size_t line_bytes = UnitKind::lines().data_bytes;
 
   Support supports_call(const Call& call, const Topology& topology) const final {
     constexpr int most_ranks = 128;  // an owner of a block is a byte
@@ -203,6 +203,7 @@ struct Planned {
   int peer = 0;
   std::size_t nth = 0;  // of its direction
   unsigned threads = 1;
+  bool may_be_copied = false;  // by a copy engine, if the sender sends it alone
   Message message{};
 };
 
@@ -216,6 +217,7 @@ Planned planned(const BatchedCall& call, int rank, int ranks, const Topology& to
           .sends = sends,
           .peer = peer,
           .threads = call.shape.threads,
+          .may_be_copied = way.copies() && peer != rank,
           .message = {.from = call.buffers->send,
                       .to = sends && way.way() == Way::put && peer != rank ? call.buffers->peer_recv(peer, 0) : call.buffers->recv,
                       .bytes = bytes,
@@ -286,8 +288,8 @@ void launch(std::span<const Planned> messages, LaunchContext& context) {
     blocks += direction.blocks;
   }
 
-  const unsigned group = topology.line_threads > 1 ? 32 : 1;  // threads that move lines stay together
-  const LaunchShape shape{blocks, (threads + group - 1) / group * group};
+  const bool has_lines = std::any_of(messages.begin(), messages.end(), [](const Planned& one) { return one.message.way == Way::lines; });
+  const LaunchShape shape{blocks, has_lines ? whole_groups(threads, topology) : threads};
   if (messages.size() <= 2 && directions.size() == messages.size()) {
     Args args{.paths = Pairwise::paths(context),
               .first = directions.front(),
@@ -313,44 +315,55 @@ void launch(std::span<const Planned> messages, LaunchContext& context) {
   context.launch(batch_family("pairwise"), element_of(messages), shape, args);
 }
 
-/// Whether there is one message to send, and a copy engine's. With more, none can wait for the one before it to be opened and copied: the
+/// Whether the one message that is sent is a copy engine's. Of several, none could wait for the one before it to be opened and copied: the
 /// peers may have grouped them in another way.
-bool has_a_copy(std::span<const BatchedCall> calls, int rank) {
-  const auto is_sent = [&](const BatchedCall& call) { return call.buffers->send != nullptr; };
-  const auto sent = std::find_if(calls.begin(), calls.end(), is_sent);
-  return calls.size() <= 2 && std::count_if(calls.begin(), calls.end(), is_sent) == 1 &&
-         static_cast<const Pairwise&>(*sent->algorithm).copies() && sent->buffers->peer != rank;
+bool copies_one(std::span<const Planned> messages) {
+  const auto is_sent = [](const Planned& one) { return one.sends; };
+  return messages.size() <= 2 && std::count_if(messages.begin(), messages.end(), is_sent) == 1 &&
+         std::find_if(messages.begin(), messages.end(), is_sent)->may_be_copied;
 }
 
-/// The message, and perhaps one that is received, which is offered its buffer before anybody waits.
-void launch_with_copy(std::span<Planned> messages, LaunchContext& context) {
-  std::vector<Planned> straight;
+/// A launch, and another one for what waits for a copy: the sender of a copy engine's message, and the receiver of one that may be such a
+/// copy, even if the sender stores it after all.
+void launch_around_copies(std::span<Planned> messages, bool copies, LaunchContext& context) {
+  std::vector<Planned> rest;
   for (Planned& one : messages) {
-    if (one.message.way != Way::put) continue;
+    if (!one.may_be_copied || (one.sends && !copies)) continue;
     one.message.way = Way::open;
-    straight.push_back(one);
+    rest.push_back(one);
   }
   launch(messages, context);
-  for (Planned& one : straight) {
+  if (rest.empty()) return;
+  for (Planned& one : rest) {
     if (one.sends) context.copy(one.message.to, one.message.from, one.message.bytes);
     one.message.way = Way::close;
   }
-  launch(straight, context);
+  launch(rest, context);
 }
 
-/// Ranks have work memory of one size. A batch that is too large for it is cut alike on all of them: by the places of messages in their
-/// directions.
+/// What one launch may have of a batch. Ranks have work memory of one size, so a batch that is too large for it is cut alike on all of
+/// them: by the numbers of meetings, and by the places of messages in their directions.
+struct Cut {
+  Cut(const LaunchContext& context) {
+    constexpr std::size_t directions_a_meeting = 2, each = directions_a_meeting * (sizeof(Direction) + sizeof(Message));
+    const std::size_t room = context.most_work() - std::min(context.most_work(), sizeof(Owners));
+    meetings = std::clamp<std::size_t>(room / each, 1, static_cast<std::size_t>(context.ranks()));
+    const std::size_t directions = directions_a_meeting * meetings;
+    places = std::max<std::size_t>(1, (room - std::min(room, directions * sizeof(Direction))) / (directions * sizeof(Message)));
+  }
+  auto part(const Planned& one) const { return std::pair(one.nth / places, one.meeting / 2 / meetings); }
+
+  std::size_t meetings, places;
+};
+
 void Pairwise::enqueue_batch(std::span<const BatchedCall> calls, LaunchContext& context) const {
-  const auto directions = 2 * static_cast<std::size_t>(context.ranks());
-  const std::size_t room = context.most_work() - std::min(context.most_work(), sizeof(Owners) + directions * sizeof(Direction));
-  const std::size_t at_once = std::max<std::size_t>(1, room / (directions * sizeof(Message)));
   std::vector<Planned> all = plan(calls, context.rank(), context.ranks(), context.topology());
-  if (has_a_copy(calls, context.rank())) return launch_with_copy(all, context);
-  if (std::all_of(all.begin(), all.end(), [&](const Planned& one) { return one.nth < at_once; })) return launch(all, context);
-  std::stable_sort(all.begin(), all.end(), [&](const Planned& a, const Planned& b) { return a.nth / at_once < b.nth / at_once; });
+  const bool copies = copies_one(all);
+  const Cut cut(context);
+  std::stable_sort(all.begin(), all.end(), [&](const Planned& a, const Planned& b) { return cut.part(a) < cut.part(b); });
   for (auto begin = all.begin(); begin != all.end();) {
-    const auto end = std::find_if(begin, all.end(), [&](const Planned& one) { return one.nth / at_once != begin->nth / at_once; });
-    launch({begin, end}, context);
+    const auto end = std::find_if(begin, all.end(), [&](const Planned& one) { return cut.part(one) != cut.part(*begin); });
+    launch_around_copies({begin, end}, copies, context);
     begin = end;
   }
 }
