@@ -12,7 +12,9 @@ class DirectAlgorithm : public LanedAlgorithm {
   using LanedAlgorithm::LanedAlgorithm;
 
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const final {
-    return shapes_for(units_of(call.block_bytes()), topology);
+    // 2 H200, direct_ll128 with 128 blocks: broadcast of 1 MB 6.2 us with 256 threads, 6.8 with 288; reduce_scatter of 2 MB 7.1 and 7.6, of
+    // 16 MB 31.2 and with 480 34.5 (2026-11-22, tools/gpu-sweep.sh). oneshot_ll128 likes few passes better.
+    return shapes_for(units_of(call.block_bytes()), topology, 256);
   }
 
   double estimate(const Call& call, const Topology& topology) const final {

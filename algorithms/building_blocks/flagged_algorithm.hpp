@@ -83,7 +83,8 @@ class FlaggedAlgorithm : public CollectiveAlgorithm {
 
   /// Small blocks, a unit a thread (or its threads) while there are blocks left: small blocks beat large ones (4 H200, 1 KB: 2.5 us with
   /// 128 threads or less, 2.6 with 256; twoshot_ll, 1 MB: 15.2 and 13.7 with 128 blocks; 2026-11-21, tools/gpu-sweep.sh).
-  std::vector<LaunchShape> shapes_for(std::size_t units, const Topology& topology) const {
+  /// `line_passes`: threads of a block that moves lines in several passes, if not as many as make few of them.
+  std::vector<LaunchShape> shapes_for(std::size_t units, const Topology& topology, unsigned line_passes = 0) const {
     if (topology.backend == BackendKind::host) return {{.blocks = topology.units, .threads = topology.block_threads}};
     const std::size_t threads = units * threads_a_unit(topology);
     unsigned best = threads > std::size_t{128} * max_blocks ? 256 : 128;
@@ -91,7 +92,9 @@ class FlaggedAlgorithm : public CollectiveAlgorithm {
       // As many threads as make a block's work a whole number of passes.
       const std::size_t a_block = (threads + max_blocks - 1) / max_blocks;
       const std::size_t passes = (a_block + max_group_threads - 1) / max_group_threads;
-      best = std::max(128u, whole_groups(static_cast<unsigned>((a_block + passes - 1) / passes), topology));
+      best = passes > 1 && line_passes != 0
+                 ? line_passes
+                 : std::max(128u, whole_groups(static_cast<unsigned>((a_block + passes - 1) / passes), topology));
     }
     std::vector<LaunchShape> shapes;
     for (const unsigned each : {best, 128u, 256u, 512u}) shapes.push_back({blocks_for(threads, each, max_blocks), each});
