@@ -61,8 +61,19 @@ void CommunicatorState::start_log(std::shared_ptr<TraceFile> trace) {
       names(algorithms_), device.backend == BackendKind::host);
 }
 
+/// Waits for all that is enqueued, while the monitor still looks: a kernel that waits for a peer ends when that has aborted or is lost.
+void CommunicatorState::finish() noexcept {
+  try {
+    const DeviceScope device(*backend);
+    events_.drain();
+    backend->synchronize_device();
+  } catch (const std::exception&) {  // a device that is lost runs nothing
+  }
+}
+
 CommunicatorState::~CommunicatorState() {
   OpenGroup::of_thread().forget(*this);
+  finish();
   monitored_.reset();
   watchdog_->look();  // also what the monitor has not seen yet: the bootstrap must not wait for a rank that is lost
   board_->announce(Board::State::left);

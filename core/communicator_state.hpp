@@ -95,6 +95,7 @@ class CommunicatorState final : public GroupMember {
   void enqueue(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps);
   void publish(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps);
   Watch watch(std::uint64_t call, std::size_t algorithm) const;
+  void finish() noexcept;
   void start_log(std::shared_ptr<TraceFile> trace);
   void trace(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps, bool captured);
 
@@ -106,9 +107,9 @@ class CommunicatorState final : public GroupMember {
  private:
   std::shared_ptr<Board> board_;
   std::unique_ptr<AlgorithmMemory> memory_;
-  std::unique_ptr<BlockLog> log_;       // null: PLAIT_PROGRESS=0
-  std::unique_ptr<Trace> trace_;        // null: no PLAIT_TRACE
-  std::shared_ptr<Watchdog> watchdog_;  // its end waits for the kernels, which write the log
+  std::unique_ptr<BlockLog> log_;  // null: PLAIT_PROGRESS=0
+  std::unique_ptr<Trace> trace_;   // null: no PLAIT_TRACE
+  std::shared_ptr<Watchdog> watchdog_;
   StreamOrder order_;
   std::unique_ptr<SideStreams> sides_;
   EventQueue events_;

@@ -22,6 +22,7 @@ class Watchdog {
   /// `algorithms`: their names, by the numbers that launches carry. `claimed`: a word of device memory, zero.
   Watchdog(std::shared_ptr<Backend> backend, std::shared_ptr<Board> board, std::vector<std::string> algorithms, std::uint32_t* claimed,
            std::chrono::nanoseconds timeout, int rank);
+  /// Once all launches that got a `watch` have ended.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;

@@ -81,6 +81,24 @@ TEST_P(AbortOf, IdleRanks) {
       patient());
 }
 
+/// The last rank never calls; the others are destroying the communicator when it aborts.
+TEST_P(AbortOfSeveral, EndsDestruction) {
+  constexpr auto late = 200ms;
+  run_ranks(GetParam(), [&](Communicator& comm, int rank) {
+    comm.bootstrap().barrier();
+    if (rank == comm.size() - 1) {
+      std::this_thread::sleep_for(late);
+      return comm.abort("enough");
+    }
+    comm.barrier();
+    const auto start = Clock::now();
+    { const Communicator gone = std::move(comm); }
+    const auto took = Clock::now() - start;
+    EXPECT_GT(took, late / 2) << "nothing was under way";
+    EXPECT_LT(took, late + promised);
+  });
+}
+
 /// What was captured ends as well, and so does what is launched after it.
 TEST_P(AbortOfSeveral, Replays) {
   run_ranks(

@@ -54,6 +54,7 @@ class Communicator {
   /// what is chosen for them (docs/invariants.md, 1). Collective, otherwise as `split`.
   Communicator duplicate();
 
+  /// Waits for the calls under way. As ever, they end when a peer aborts or is lost, and after the deadline.
   ~Communicator();
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
