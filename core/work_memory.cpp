@@ -63,8 +63,9 @@ std::byte* WorkMemory::from_ring(std::size_t bytes) {
 std::byte* WorkMemory::for_ever(std::size_t bytes) {
   bytes = whole_units(bytes);
   if (bytes > kept_left_) {
-    kept_size_ = kept_left_ = std::max(bytes, kept_chunk);
-    kept_.push_back(allocate(kept_size_));
+    const std::size_t size = std::max(bytes, kept_chunk);
+    kept_.push_back(allocate(size));
+    kept_size_ = kept_left_ = size;  // only now: what came before is still the last one if there is no memory
   }
   std::byte* place = kept_.back().get() + (kept_size_ - kept_left_);
   kept_left_ -= bytes;

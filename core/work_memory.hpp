@@ -27,7 +27,7 @@ class WorkMemory {
   WorkMemory& operator=(const WorkMemory&) = delete;
 
   /// A copy of `items`, which are for so many messages, for the launch that comes next: in `few`, the launch's own arguments, if they fit
-  /// there, and then null. While the ring is full, waits for launches before to end.
+  /// there, and then null. While the ring is full, waits for launches before to end; `Error(unsupported)` if they are more than all of it.
   const std::byte* place(std::span<const std::byte> items, std::span<std::byte> few, std::size_t messages, bool captured);
   /// That launch is on `stream`.
   void launched(NativeStream stream);

@@ -4,6 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
+
+#include "plait/error.hpp"
 
 namespace plait {
 
@@ -19,14 +22,17 @@ class WorkRing {
   explicit WorkRing(std::size_t bytes, std::uint32_t start = 0)
       : units_(static_cast<std::uint32_t>(bytes / unit)), produced_(start), consumed_(start) {}
 
-  /// A place of `bytes` bytes in one piece, at most the whole ring.
+  /// A place of some bytes in one piece.
   struct Place {
     std::size_t offset;      // in bytes
     std::uint32_t produced;  // for `give_back`
   };
   /// None if there is no room until something is given back. A place does not run over the ring's end: what is left there is taken with
-  /// it.
+  /// it. `Error(unsupported)` if `bytes` are more than the whole ring.
   std::optional<Place> take(std::size_t bytes) {
+    if (bytes > this->bytes())
+      throw Error(ErrorCode::unsupported, "a launch has " + std::to_string(bytes) + " bytes of work items, and the work FIFO only " +
+                                              std::to_string(this->bytes()) + ": set PLAIT_WORK_FIFO_BYTES to more, on all ranks");
     const auto wanted = static_cast<std::uint32_t>((bytes + unit - 1) / unit);
     const std::uint32_t at = produced_ & (units_ - 1);
     const std::uint32_t skipped = at + wanted > units_ ? units_ - at : 0;

@@ -13,7 +13,10 @@
 
 #include "algorithms/building_blocks/batch_plan.hpp"
 #include "core/event_queue.hpp"
+#include "core/work_memory.hpp"
 #include "core/work_ring.hpp"
+#include "support/errors.hpp"
+#include "support/forwarding_backend.hpp"
 #include "support/ranks.hpp"
 
 namespace plait::test {
@@ -48,6 +51,19 @@ TEST(WorkRing, TheWholeRingOnceItIsEmptyWhereverItStands) {
     EXPECT_EQ(all->offset, 0u);
     ring.give_back(all->produced);
   }
+}
+
+TEST(WorkRing, RefusesMoreThanTheWholeRing) {
+  WorkRing ring(4096);
+  const auto first = ring.take(100);
+  for (const std::size_t bytes : {std::size_t{4097}, std::size_t{1} << 36}) {  // the second: 2^32 units
+    expect_error(
+        error_of([&] { static_cast<void>(ring.take(bytes)); }), ErrorCode::unsupported,
+        testing::AllOf(testing::HasSubstr(std::to_string(bytes)), testing::HasSubstr("4096"), testing::HasSubstr("PLAIT_WORK_FIFO_BYTES")));
+  }
+  EXPECT_EQ(ring.bytes_in_use(), 112u) << "a refused place is not taken";
+  ring.give_back(first->produced);
+  EXPECT_TRUE(ring.take(4096));
 }
 
 /// Random places, given back in order, with the counters on their way past 2^32: no two places that are in use overlap, contents stay.
@@ -88,6 +104,44 @@ TEST(WorkRing, CountersWrap) {
   }
   EXPECT_GT(refused, 100u);
   EXPECT_GT(wrapped, 1000u);
+}
+
+/// Has no pinned memory while `empty`.
+class Scarce final : public ForwardingBackend {
+ public:
+  using ForwardingBackend::ForwardingBackend;
+  void* allocate_pinned(std::size_t bytes) override {
+    if (empty) throw Error(ErrorCode::out_of_memory, "no pinned memory is left");
+    return ForwardingBackend::allocate_pinned(bytes);
+  }
+  bool empty = false;
+};
+
+/// What a captured launch got stays its own, also if there was no memory for another one.
+TEST(WorkMemory, AFailedAllocationGivesAwayNothing) {
+  const auto backend = std::make_shared<Scarce>(open_backend(target(), 0));
+  const DeviceScope device(*backend);
+  EventQueue events(backend);
+  WorkMemory memory(backend, events, 4096, [] {});
+  constexpr std::size_t bytes = 40 << 10;  // more than half of what is allocated at once
+  const auto place = [&](int value) { return memory.place(std::vector(bytes, static_cast<std::byte>(value)), {}, 1, true); };
+  const std::byte* first = place(1);
+  backend->empty = true;
+  for (int i = 0; i < 2; ++i) expect_error(error_of([&] { place(2); }), ErrorCode::out_of_memory, testing::HasSubstr("pinned"));
+  backend->empty = false;
+  const std::byte* second = place(3);
+  EXPECT_TRUE(std::all_of(first, first + bytes, [](std::byte b) { return b == std::byte{1}; })) << "overwritten";
+  EXPECT_TRUE(std::all_of(second, second + bytes, [](std::byte b) { return b == std::byte{3}; }));
+}
+
+TEST(WorkMemory, RefusesMoreThanTheRing) {
+  const std::shared_ptr<Backend> backend = open_backend(target(), 0);
+  const DeviceScope device(*backend);
+  EventQueue events(backend);
+  WorkMemory memory(backend, events, 4096, [] {});
+  const std::vector<std::byte> items(4112);
+  expect_error(error_of([&] { memory.place(items, {}, 1, false); }), ErrorCode::unsupported, testing::HasSubstr("4112"));
+  EXPECT_EQ(memory.statistics().in_fifo.launches, 0u);
 }
 
 class Events : public testing::Test {
