@@ -39,15 +39,15 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const Communi
       events_(backend) {
   agree(*bootstrap, "loading kernels", [&] { backend->load_kernels(); });
   memory_ = std::make_unique<AlgorithmMemory>(backend, *bootstrap, heap, selector.topology(), algorithms_);
-  agree(*bootstrap, "creating the watchdog, work memory and streams", [&] {
+  agree(*bootstrap, "creating the watchdog, work memory, streams and threads", [&] {
     watchdog_ = std::make_shared<Watchdog>(backend, board_, names(algorithms_), memory_->claimed(), settings.timeout, bootstrap->rank());
     sides_ = std::make_unique<SideStreams>(backend);
     work_ = std::make_unique<WorkMemory>(backend, events_, settings.work_fifo_bytes, [this] { throw_if_broken(); });
     joined_ = backend->create_event(false);
     start_log(std::move(trace));
+    if (bootstrap->size() > 1) monitored_.emplace([this] { watchdog_->look(); });
   });
   remember_device(*backend);
-  if (bootstrap->size() > 1) monitored_.emplace([this] { watchdog_->look(); });
 }
 
 void CommunicatorState::start_log(std::shared_ptr<TraceFile> trace) {

@@ -1,11 +1,16 @@
 #include "core/monitor.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "plait/error.hpp"
 
 namespace plait {
 namespace {
@@ -21,10 +26,8 @@ class Monitor {
   void add(const std::function<void()>* look) {
     const std::lock_guard changing(changing_);
     std::unique_lock lock(mutex_);
+    if (!thread_.joinable()) start();  // before the look is kept: if this throws, nobody takes that off the list
     looks_.push_back(look);
-    if (thread_.joinable()) return;
-    stop_ = false;
-    thread_ = std::thread([this] { run(); });
   }
 
   void remove(const std::function<void()>* look) {
@@ -40,6 +43,15 @@ class Monitor {
   }
 
  private:
+  void start() {
+    stop_ = false;
+    try {
+      thread_ = std::thread([this] { run(); });
+    } catch (const std::system_error& error) {
+      throw Error(ErrorCode::backend, fmt::format("can't start the thread that looks after communicators: {}", error.what()));
+    }
+  }
+
   void run() {
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, monitor_period, [&] { return stop_; }))

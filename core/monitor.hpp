@@ -7,7 +7,7 @@
 namespace plait {
 
 /// As long as it lives, `look` is called on the monitor's thread, every `monitor_period`; destroying it waits for a look under way. `look`
-/// must not make or destroy one.
+/// must not make or destroy one. Throws `Error(backend)` if there is no thread yet and none can be started.
 class Monitored {
  public:
   explicit Monitored(std::function<void()> look);

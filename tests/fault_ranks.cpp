@@ -6,6 +6,7 @@
 //   fault_ranks gone               the process ends without a word; the others only destroy the communicator
 //   fault_ranks descriptors        its limit of open files is reached
 //   fault_ranks memory             its limit of memory is reached, in an allocation and while a communicator is made
+//   fault_ranks threads            it can start no thread while a communicator is made
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -16,10 +17,12 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "plait/plait.hpp"
+#include "support/no_threads.hpp"
 
 namespace {
 
@@ -150,6 +153,19 @@ void memory() {
   try_with(member, RLIMIT_AS, little, "create", [&] { static_cast<void>(member.comm().duplicate()); });
 }
 
+void threads() {
+  const auto world = plait::make_mpi_bootstrap(MPI_COMM_WORLD);
+  const int rank = world->rank();
+  // There is no other communicator: the first one of a process starts the monitor's thread.
+  const auto create = [] { static_cast<void>(Member(std::chrono::seconds(20), {})); };
+  {
+    std::optional<plait::test::NoThreads> none;
+    if (rank == victim) none.emplace();
+    say(rank, "create: " + outcome(create));
+  }
+  say(rank, "create again: " + outcome([] { Member(std::chrono::seconds(20), {}).begin(); }));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -160,6 +176,7 @@ int main(int argc, char** argv) {
   else if (mode == "gone") gone();
   else if (mode == "descriptors") descriptors();
   else if (mode == "memory") memory();
+  else if (mode == "threads") threads();
   else return 2;
   return 0;
 }

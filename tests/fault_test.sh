@@ -43,6 +43,12 @@ case $mode in
       done
     done
     ;;
+  threads)
+    for rank in 0 1 2; do
+      expect "^rank $rank: create: backend: .*rank 1: .*thread"
+      expect "^rank $rank: create again: no error"
+    done
+    ;;
   *) fail "there is no mode $mode" ;;
 esac
 after=$(left_behind)
