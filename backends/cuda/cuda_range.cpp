@@ -50,6 +50,7 @@ class CudaRange final : public SymmetricRange {
     check(driver().export_handle(&descriptor, memory.value, handle_type, 0), "cuMemExportToShareableHandle");
     UniqueFd owned(descriptor);
     map(rank, memory.value);
+    give_access(rank);
     gpu::zero<Runtime>(address(rank), stride_);
     return owned;
   }
@@ -58,9 +59,11 @@ class CudaRange final : public SymmetricRange {
     Handle memory;
     void* handle = reinterpret_cast<void*>(static_cast<std::uintptr_t>(descriptor.get()));
     check(driver().import_handle(&memory.value, handle, handle_type), "cuMemImportFromShareableHandle");
+    map(rank, memory.value);
     try {
-      map(rank, memory.value);
-    } catch (const Error& error) {
+      give_access(rank);
+    } catch (const Error& error) {  // this alone depends on the link between the devices
+      if (error.code() != ErrorCode::backend) throw;
       throw Error(ErrorCode::no_peer_access,
                   fmt::format("device {} can't reach the memory of rank {}'s device: {}", ordinal_, rank, error.what()));
     }
@@ -83,6 +86,8 @@ class CudaRange final : public SymmetricRange {
   void map(int rank, CUmemGenericAllocationHandle memory) {
     check(driver().map(address_of(rank), stride_, 0, memory, 0), "cuMemMap");
     mapped_[static_cast<std::size_t>(rank)] = true;
+  }
+  void give_access(int rank) {
     CUmemAccessDesc access{};
     access.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal_};
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;

@@ -144,8 +144,7 @@ class HipRange final : public SymmetricRange {
       try {
         peer.mapping = open_ipc(offer.address, ordinal_);
       } catch (const Error& error) {
-        throw Error(error.code() == ErrorCode::backend ? ErrorCode::no_peer_access : error.code(),
-                    fmt::format("device {} can't reach the memory of rank {}'s device: {}", ordinal_, rank, error.what()));
+        throw Error(error.code(), fmt::format("memory of rank {}: {}", rank, error.what()));
       }
       place(rank, peer.mapping.get());
     }

@@ -119,7 +119,8 @@ std::shared_ptr<std::byte> open_ipc(const IpcAddress& address, int ordinal) {
   std::byte* base = nullptr;
   try {
     base = Cache::instance().acquire(address.handle, ordinal);
-  } catch (const Error& error) {
+  } catch (const Error& error) {  // one call maps and gives access, so all but a lack of memory counts as the latter's failure
+    if (error.code() != ErrorCode::backend) throw;
     throw Error(ErrorCode::no_peer_access, fmt::format("device {} can't reach another process's memory: {}", ordinal, error.what()));
   }
   return {base + address.offset, [handle = address.handle, ordinal](std::byte*) { Cache::instance().release(handle, ordinal); }};

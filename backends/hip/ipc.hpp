@@ -30,7 +30,8 @@ struct IpcAddress {
 
 /// An allocation of another process, mapped for the device `ordinal` until the last user of it is gone: opening takes milliseconds, and
 /// a runtime may refuse to open a handle twice, so a process opens each once for a device. Thread-safe. Throws Error(no_peer_access) if the
-/// device can't reach the memory. In the process that exported it a handle can't be opened: use the pointer.
+/// device can't reach the memory, Error(out_of_memory) if it can't be mapped for want of memory. In the process that exported it a handle
+/// can't be opened: use the pointer.
 std::shared_ptr<std::byte> open_ipc(const IpcAddress& address, int ordinal);
 
 /// Allocations that this process has open now.
