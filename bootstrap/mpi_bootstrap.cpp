@@ -106,7 +106,7 @@ void initialize_mpi() {
   MPI_Initialized(&initialized);
   if (initialized != 0) return;
   int provided = 0;
-  const int status = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
+  const int status = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
   if (status != MPI_SUCCESS) throw Error(ErrorCode::bootstrap, fmt::format("make_mpi_bootstrap: MPI_Init_thread: {}", describe(status)));
   std::atexit(finalize_at_exit);
 }

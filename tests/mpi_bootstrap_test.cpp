@@ -14,6 +14,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "plait/bootstrap.hpp"
@@ -24,6 +25,8 @@ namespace plait {
 namespace {
 
 using namespace std::chrono_literals;
+
+bool library_owns_mpi = true;
 
 std::unique_ptr<Bootstrap> make_world(MPI_Comm comm = MPI_COMM_WORLD) {
   auto bootstrap = make_mpi_bootstrap(comm);
@@ -142,6 +145,20 @@ TEST(MpiBootstrap, TwoAtOnce) {
   expect_collectives_work(*second);
 }
 
+TEST(MpiBootstrap, TwoThreadsAtOnce) {
+  auto first = make_world();
+  auto second = make_world();
+  int level = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&level);
+  if (library_owns_mpi) {
+    EXPECT_EQ(level, MPI_THREAD_MULTIPLE);
+  }
+  if (level != MPI_THREAD_MULTIPLE) GTEST_SKIP() << "the caller has not asked MPI for it";
+  std::thread other([&] { expect_collectives_work(*second); });
+  expect_collectives_work(*first);
+  other.join();
+}
+
 TEST(MpiBootstrap, EmulatesNodes) {
   make_world();
   const int rank = mpi_rank(), size = mpi_size();
@@ -240,8 +257,6 @@ TEST(MpiBootstrap, DescriptorLimitOfOneRankFailsOnAll) {
   expect_contains(text, "rank 1 can't take the descriptor of rank");
   exchange_and_check(*world);  // the group is still in order
 }
-
-bool library_owns_mpi = true;
 
 /// Registered before the library's own exit handler, so it runs after it.
 void check_finalized_at_exit() {

@@ -73,9 +73,12 @@ class Bootstrap {
   std::chrono::nanoseconds timeout_{std::chrono::minutes{10}};
 };
 
-/// Bootstrap over any intra-communicator, which is duplicated. Collective over `comm`. Initialises MPI
-/// (MPI_THREAD_SERIALIZED) if the caller has not, and then finalises it when the process ends; never finalises what it did not
-/// initialise. Throws `Error(bootstrap)` if MPI is already finalised.
+/// Bootstrap over any intra-communicator, which is duplicated. Collective over `comm`. Initialises MPI, asking for MPI_THREAD_MULTIPLE, if
+/// the caller has not, and then finalises it when the process ends; never finalises what it did not initialise. Throws `Error(bootstrap)`
+/// if MPI is already finalised.
+///
+/// Its calls, and its end, are MPI calls of the thread that makes them, without a lock. If MPI provides less than MPI_THREAD_MULTIPLE
+/// (`MPI_Query_thread`), which threads may make them, and that no other thread is in MPI meanwhile, is the caller's business.
 std::unique_ptr<Bootstrap> make_mpi_bootstrap(MPI_Comm comm);
 
 /// `ranks` bootstraps in one process, to be handed to one thread each.

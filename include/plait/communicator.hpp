@@ -36,7 +36,10 @@ template <class T>
 class Buffer;
 
 /// A group of ranks. Creating and destroying it, and allocating from it, are collective; calls must be made by all ranks in the same order.
-/// A communicator is used by one thread at a time.
+///
+/// A communicator is used by one thread at a time, different ones by different threads at once. Over MPI, what is collective on the host
+/// calls MPI on the calling thread: creating, splitting, duplicating, destroying, allocating, and with PLAIT_CHECK=1 every collective.
+/// MPI's thread level holds for these, see `make_mpi_bootstrap`; nothing else calls MPI.
 class Communicator {
  public:
   /// One rank per process of `comm`, which is duplicated. Collective. See `make_mpi_bootstrap`, `CommunicatorOptions`.

@@ -13,7 +13,10 @@
  * structures, texts and results are used during the call alone; those to elements until the stream has passed the call.
  *
  * Threads. A communicator and its buffers are used by one thread at a time, but `plait_async_error`, `plait_abort` and `plait_progress_of`
- * by any at any time; destroying waits until these have returned. Different communicators may be used by different threads at once.
+ * by any at any time; destroying waits until these have returned. Different communicators may be used by different threads at once. Over
+ * MPI, making, splitting, duplicating and destroying a communicator, `plait_buffer_allocate`, and with PLAIT_CHECK=1 every collective call
+ * MPI on the calling thread. So MPI's thread level holds for these: with less than MPI_THREAD_MULTIPLE, which Plait asks for if it
+ * initialises MPI, no two threads may be in them at once. Nothing else calls MPI.
  *
  * Structures begin with their size in bytes, so that later versions can append to them: begin with PLAIT_..._INIT. What a structure of an
  * earlier version lacks has its default. */
