@@ -879,7 +879,8 @@ contains
     if (problem /= PLAIT_SUCCESS) then
       call plait_refuse(plait_last_error(), status)
     else if (.not. ((send%contiguous .or. .not. sends) .and. (recv%contiguous .or. .not. receives))) then
-      write (sentence, '(3a, i0, 3a)') 'plait_', name, ': rank ', rank, ': ', trim(merge('recv', 'send', send%contiguous)), &
+      write (sentence, '(3a, i0, 3a)') 'plait_', name, ': rank ', rank, ': ', &
+        merge('send', 'recv', sends .and. .not. send%contiguous), &
         ' is not contiguous, and a copy of it would be gone before the call is done'
       call plait_refuse(trim(sentence), status)
     else if ((sends .and. receives .and. sent /= received) .or. (sends .and. sends_all .and. sent * ranks /= send%count) .or. &

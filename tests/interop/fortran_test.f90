@@ -310,6 +310,11 @@ contains
     call refused(status, 'plait_all_reduce: rank', 'recv is not contiguous')
     call plait_all_reduce(comm, x, y, PLAIT_SUM, stream, status=status)
     call refused(status, 'send has 10 elements and recv 20', 'plait_all_reduce: rank')
+    ! What other ranks pass for a buffer of the root is not at fault.
+    call plait_broadcast(comm, x(::2), y(::2), 0, stream, status=status)
+    call refused(status, 'plait_broadcast: rank', merge('send', 'recv', rank == 0) // ' is not contiguous')
+    call plait_scatter(comm, y(::2), x(::2), ranks - 1, stream, status=status)
+    call refused(status, 'plait_scatter: rank', merge('send', 'recv', rank == ranks - 1) // ' is not contiguous')
     call plait_all_reduce_in_place(comm, x, 17, stream, status=status)
     call refused(status, 'plait_all_reduce: rank', '17 is no operation')
     call plait_all_reduce_in_place(comm, x, PLAIT_SUM, stream, plait_options(algorithm='rign'), status)
