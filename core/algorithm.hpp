@@ -26,7 +26,7 @@ struct Topology : DeviceFacts {
   BackendKind backend = BackendKind::host;
   int ranks = 1;
   std::string architecture{};     // of every device, "mixed" if they differ
-  std::size_t scratch_limit = 0;  // bytes a rank, PLAIT_SCRATCH_BYTES
+  std::size_t scratch_limit = 0;  // bytes a rank of which algorithms take shares: PLAIT_SCRATCH_BYTES, or a little less (scratch_within)
 };
 
 /// Yes, or a printable reason why not.

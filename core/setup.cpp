@@ -13,6 +13,7 @@
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "core/work_ring.hpp"
+#include "core/workspace.hpp"
 #include "plait/error.hpp"
 #include "plait/version.hpp"
 #include "symm_mem/agreement.hpp"
@@ -185,7 +186,9 @@ Topology discover_topology(Bootstrap& bootstrap, const Backend& backend, const S
   topology.ranks = bootstrap.size();
   const bool mixed = std::any_of(architectures.begin(), architectures.end(), [&](const Text& other) { return other != architectures[0]; });
   topology.architecture = mixed ? "mixed" : info.architecture;
-  topology.scratch_limit = settings.scratch_bytes.value_or(default_scratch(topology));
+  std::vector<const Algorithm*> algorithms;
+  for (const auto& algorithm : Registry::instance().all()) algorithms.push_back(algorithm.get());
+  topology.scratch_limit = scratch_within(settings.scratch_bytes.value_or(default_scratch(topology)), topology, algorithms);
   return topology;
 }
 

@@ -46,7 +46,7 @@ std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOpt
 /// communicator stands.
 void remember_device(const Backend& backend);
 
-/// Collective.
+/// Collective. Throws the same Error on all ranks if they are on several nodes, or if PLAIT_SCRATCH_BYTES is too little for the algorithms.
 Topology discover_topology(Bootstrap& bootstrap, const Backend& backend, const Settings& settings);
 
 }  // namespace plait

@@ -135,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(All, Lanes, testing::Combine(testing::ValuesIn(carriers
 
 /// One block, slots of 1 or 2 KB, 64 times all of them and more; the counters pass 2^32 and 2^31 in the middle of a message.
 TEST_P(Lanes, SlotsGoRoundManyTimesInACall) {
-  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", ranks() == 2 ? "5M" : "10M");  // the least: docs/environment.md
+  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", ranks() == 2 ? "5M" : "10M");
   RankGroup group(ranks());
   group.run([&](Communicator& comm, Arena& arena) {
     Odometer odometer(comm);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/environment.hpp"
+#include "core/workspace.hpp"
 #include "plait/error.hpp"
 #include "support/environment.hpp"
 
@@ -332,31 +333,72 @@ TEST(Environment, MalformedValuesAreErrorsThatNameTheVariable) {
   EXPECT_EQ(environment_integer("PLAIT_TEST_NUMBER", 7, 0, 100), 7);
 }
 
-/// What all algorithms ask for fits into the default of PLAIT_SCRATCH_BYTES, with any number of ranks, and into less and more.
-TEST(Registry, DefaultScratchIsEnough) {
-  for (const auto& [backend, line_threads] :
-       {std::pair(BackendKind::host, 1), std::pair(BackendKind::cuda, 8), std::pair(BackendKind::hip, 0)})
-    for (const auto& [limit, most_ranks] : {std::pair(16, 8), std::pair(64, 16), std::pair(128, 64), std::pair(512, 64)})
-      for (int ranks = 1; ranks <= most_ranks; ++ranks) {
-        Topology topology;
-        topology.backend = backend;
-        topology.units = backend == BackendKind::host ? 2 : 132;
-        topology.line_threads = line_threads;
-        topology.wide_packets = line_threads != 0;
-        topology.ranks = ranks;
-        topology.scratch_limit = static_cast<std::size_t>(limit) << 20;
-        std::map<std::string, std::size_t> memory;
-        const auto bytes = [](const Resources& r) { return r.scratch_bytes + 4 * (r.signals + r.counters) + 3 * std::size_t{256}; };
-        for (const auto& algorithm : Registry::instance().all()) {
-          memory[fmt::format("{} {}", algorithm->family(), name_of(algorithm->collective()))] = bytes(algorithm->resources(topology));
-          if (const SharedResources shared = algorithm->shared(topology); !shared.name.empty())
-            memory[fmt::format("shared {}", shared.name)] = bytes(shared.resources);
-        }
-        std::size_t all = 0;
-        for (const auto& [name, each] : memory) all += each;
-        EXPECT_LE(all, topology.scratch_limit) << limit << " MB, " << ranks << " ranks on " << name_of(backend) << ": "
-                                               << testing::PrintToString(memory);
-      }
+class ScratchMemory : public testing::TestWithParam<BackendKind> {
+ protected:
+  static constexpr std::size_t mega = std::size_t{1} << 20;
+
+  Topology topology(int ranks) const {
+    const int line_threads = GetParam() == BackendKind::host ? 1 : GetParam() == BackendKind::cuda ? 8 : 0;
+    Topology topology;
+    topology.backend = GetParam();
+    topology.units = GetParam() == BackendKind::host ? 2 : 132;
+    topology.line_threads = line_threads;
+    topology.wide_packets = line_threads != 0;
+    topology.ranks = ranks;
+    return topology;
+  }
+  /// Of a communicator with that limit; 0: it is refused.
+  std::size_t bytes(std::size_t limit, Topology topology) const {
+    try {
+      topology.scratch_limit = scratch_within(limit, topology, all_);
+    } catch (const Error&) {
+      return 0;
+    }
+    EXPECT_LE(topology.scratch_limit, limit);
+    return MemoryLayout(topology, all_).bytes();
+  }
+  /// The least limit that is not refused: what the error says.
+  std::size_t least(const Topology& topology) const {
+    const std::string text = message_of(ErrorCode::invalid_argument, [&] { scratch_within(0, topology, all_); });
+    return std::stoull(text.substr(text.find("at least ") + 9));
+  }
+
+  const std::vector<const Algorithm*> all_ = [] {
+    std::vector<const Algorithm*> all;
+    for (const auto& algorithm : Registry::instance().all()) all.push_back(algorithm.get());
+    return all;
+  }();
+};
+INSTANTIATE_TEST_SUITE_P(All, ScratchMemory, testing::Values(BackendKind::host, BackendKind::cuda, BackendKind::hip),
+                         [](const auto& test) { return std::string(name_of(test.param)); });
+
+/// Shares of the default of PLAIT_SCRATCH_BYTES need not be made smaller, whatever the number of ranks; nor those of less and more.
+TEST_P(ScratchMemory, SharesFitIntoTheDefault) {
+  for (const auto& [limit, most_ranks] : {std::pair(16, 8), std::pair(64, 16), std::pair(128, 64), std::pair(384, 64), std::pair(512, 64)})
+    for (int ranks = 1; ranks <= most_ranks; ++ranks)
+      EXPECT_EQ(scratch_within(limit * mega, topology(ranks), all_), limit * mega) << limit << " MB, " << ranks << " ranks";
+}
+
+/// If some limit is enough, so is every larger one; and the error says which is.
+TEST_P(ScratchMemory, MoreIsAlwaysEnough) {
+  std::vector<std::size_t> limits;
+  for (std::size_t limit = mega / 4; limit <= 16 * mega; limit += mega / 4) limits.push_back(limit);
+  for (std::size_t limit = 32 * mega; limit <= 512 * mega; limit *= 2) limits.push_back(limit);
+  for (int ranks = 1; ranks <= 8; ++ranks) {
+    const std::size_t enough = least(topology(ranks));
+    limits.insert(limits.end(), {enough - 1, enough, enough + 1});
+    for (const std::size_t limit : limits) {
+      const std::size_t used = bytes(limit, topology(ranks));
+      EXPECT_LE(used, limit) << ranks << " ranks";
+      EXPECT_EQ(used != 0, limit >= enough) << ranks << " ranks, limit " << limit << ", least " << enough;
+    }
+  }
+}
+
+/// What docs/environment.md says is enough.
+TEST_P(ScratchMemory, LeastIsAsDocumented) {
+  for (const auto& [ranks, enough] : {std::pair(2, 1), std::pair(4, 2), std::pair(8, 3)})
+    EXPECT_NE(bytes(enough * mega, topology(ranks)), 0u) << ranks << " ranks";
 }
 
 }  // namespace
