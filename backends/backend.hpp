@@ -150,7 +150,8 @@ class Backend {
   virtual std::unique_ptr<Event> create_event(bool timed = true) = 0;
   virtual void begin_capture(NativeStream stream) = 0;
   virtual std::unique_ptr<Graph> end_capture(NativeStream stream) = 0;
-  /// Runs `function` on a host thread when the stream reaches it; it must not call this interface.
+  /// Runs `function` on a host thread when the stream reaches it; it must not call this interface. GPU targets throw Error(unsupported)
+  /// while the stream is captured.
   virtual void host_call(NativeStream stream, std::function<void()> function) = 0;
 
   // Kernels.

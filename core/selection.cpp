@@ -114,8 +114,7 @@ const Rule* RuleList::match(const Call& call, const std::function<bool(const Rul
 Selector::Selector(Topology topology, std::vector<const Algorithm*> algorithms)
     : topology_(std::move(topology)),
       algorithms_(std::move(algorithms)),
-      override_text_(environment(override_variable).value_or("")),
-      overrides_(override_text_, override_variable),
+      overrides_(environment(override_variable).value_or(""), override_variable),
       builtin_(builtin_rules(topology_), "built-in table") {
   for (const Policy& policy : policies()) policies_.emplace(policy.name, RuleList(policy.rules, policy.name));
 }

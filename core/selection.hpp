@@ -71,7 +71,6 @@ class Selector {
   /// Several lines: the choice, its rule, and every algorithm with its estimate or the reason why not.
   std::string explain(const Call& call, const CallOptions& options) const;
   const Topology& topology() const noexcept { return topology_; }
-  const std::string& override_text() const noexcept { return override_text_; }
 
  private:
   std::string candidates(const Call& call) const;
@@ -83,7 +82,6 @@ class Selector {
 
   Topology topology_;
   std::vector<const Algorithm*> algorithms_;
-  std::string override_text_;
   RuleList overrides_, builtin_;
   std::map<std::string, RuleList, std::less<>> policies_;
 };

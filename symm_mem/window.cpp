@@ -79,12 +79,4 @@ std::string SymmetricHeap::describe(const void* pointer) const {
   return fmt::format("symmetric memory {} + {} bytes", window->number(), static_cast<const std::byte*>(pointer) - window->local());
 }
 
-const std::shared_ptr<Window>& Workspace::ensure(std::size_t bytes) {
-  if (window_ && window_->bytes() >= bytes) return window_;
-  window_.reset();
-  window_ = heap_.allocate(bytes, "workspace");
-  ++growths_;
-  return window_;
-}
-
 }  // namespace plait

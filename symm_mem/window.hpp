@@ -67,19 +67,4 @@ class SymmetricHeap {
   std::map<const std::byte*, std::weak_ptr<Window>> windows_;  // by local address; expired entries go with the next allocation
 };
 
-/// A window that is reused while it is large enough and grows otherwise: for the scratch memory of calls whose need isn't known beforehand.
-class Workspace {
- public:
-  explicit Workspace(SymmetricHeap& heap) : heap_(heap) {}
-  /// At least `bytes` bytes. Collective: all ranks pass the same size in the same order. Growing drops the old window, mappings of peers
-  /// first; its contents are lost.
-  const std::shared_ptr<Window>& ensure(std::size_t bytes);
-  std::size_t growths() const noexcept { return growths_; }
-
- private:
-  SymmetricHeap& heap_;
-  std::shared_ptr<Window> window_;
-  std::size_t growths_ = 0;
-};
-
 }  // namespace plait

@@ -237,6 +237,15 @@ TEST_F(Streams, ASideStreamRunsBetweenForkAndJoin) {
   backend().deallocate(second);
 }
 
+/// Nobody would know when a graph needs the function no more.
+TEST_F(Streams, GpusCaptureNoHostFunctions) {
+  if (test::target() == BackendKind::host) GTEST_SKIP() << "the host target captures them";
+  const NativeStream s = stream();
+  backend().begin_capture(s);
+  EXPECT_THROW(backend().host_call(s, [] {}), Error);
+  static_cast<void>(backend().end_capture(s));
+}
+
 TEST_F(Streams, TheDefaultStreamIsNull) {
   host_[9] = 99;
   backend().copy(device_, host_, bytes, nullptr);

@@ -4,12 +4,11 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "backends/backend.hpp"
 #include "backends/gpu/beside.hpp"
@@ -17,6 +16,7 @@
 #include "backends/gpu/registered_range.hpp"
 #include "backends/gpu/runtime_call.hpp"
 #include "backends/kernel_table.hpp"
+#include "plait/error.hpp"
 
 namespace plait::gpu {
 
@@ -158,11 +158,15 @@ class GpuBackend : public Backend {
     return std::make_unique<GpuGraph<Runtime>>(graph);
   }
   void host_call(NativeStream stream, std::function<void()> function) override {
-    const auto run = [](void* pointer) { (*static_cast<std::function<void()>*>(pointer))(); };
-    const std::lock_guard lock(mutex_);
-    // Kept for ever: a captured call may run at any time.
-    auto* kept = host_calls_.emplace_back(std::make_unique<std::function<void()>>(std::move(function))).get();
-    Runtime::launch_host_function(at(stream), run, kept);
+    // A graph would run it again, after it is gone.
+    if (is_capturing(stream)) throw Error(ErrorCode::unsupported, "calls of host functions can't be captured on GPUs");
+    const auto run = [](void* pointer) {
+      const std::unique_ptr<std::function<void()>> owned(static_cast<std::function<void()>*>(pointer));
+      (*owned)();
+    };
+    auto owned = std::make_unique<std::function<void()>>(std::move(function));
+    Runtime::launch_host_function(at(stream), run, owned.get());
+    static_cast<void>(owned.release());  // to `run`
   }
 
   KernelHandle find_kernel(std::string_view family, DataType type) const override {
@@ -196,8 +200,6 @@ class GpuBackend : public Backend {
 
   DeviceInfo info_;
   std::shared_ptr<DeviceUse> use_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<std::function<void()>>> host_calls_;
 };
 
 /// What this process can use, found out at the first question. `Runtime::label` names the target in messages.
