@@ -65,24 +65,16 @@ class PieceMover {
 
  private:
   using Input = Packs<const T, D::pack_bytes>;
-  /// Packs a thread moves at once; sums of 8-bit elements take four times their room.
-  static constexpr int in_flight = D::pack_bytes >= 64 ? 1 : sizeof(T) == 1 ? 2 : 4;
 
   template <bool Adds, int From, int To, bool Store>
   PLAIT_DEVICE void move(bool enters, Range piece, const Slots<From, To>& slots, bool finished) {
     Input source = in_;  // in registers: a reference to the one or the other would put both into memory
     if (!enters) source = partials_;
     const Range packs = in_packs<D::pack_bytes>(piece);
-    const auto size = static_cast<std::uint32_t>(packs.size());
-    const std::uint32_t stride = dev_.threads();
-    std::uint32_t i = dev_.thread();
-    if ((!Adds || packs.end <= source.whole()) && (!Store || packs.end <= out_.whole())) {
-      for (; i + (in_flight - 1) * stride < size; i += in_flight * stride)
-        move_packs<Adds, From, To, Store, in_flight, true>(source, enters, packs.begin, i, slots, finished);
-      for (; i < size; i += stride) move_packs<Adds, From, To, Store, 1, true>(source, enters, packs.begin, i, slots, finished);
-    } else {
-      for (; i < size; i += stride) move_packs<Adds, From, To, Store, 1, false>(source, enters, packs.begin, i, slots, finished);
-    }
+    const bool whole = (!Adds || packs.end <= source.whole()) && (!Store || packs.end <= out_.whole());
+    for_packs<packs_in_flight<T, D>>(dev_, static_cast<std::uint32_t>(packs.size()), whole, [&]<int Count, bool Whole>(std::uint32_t i) {
+      move_packs<Adds, From, To, Store, Count, Whole>(source, enters, packs.begin, i, slots, finished);
+    });
   }
 
   /// Packs i, i + threads, ... of a piece that begins at pack `base` of the message. `Whole`: complete and aligned ones.
