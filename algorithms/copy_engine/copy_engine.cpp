@@ -1,3 +1,4 @@
+#include "algorithms/barrier/launch.hpp"
 #include "algorithms/copy_engine/kernel.hpp"
 #include "algorithms/copy_engine/layout.hpp"
 #include "core/budget.hpp"
@@ -100,34 +101,20 @@ class Steps {
     // Whole steps of the kernel's loop, so that only the last block has a remainder to pick up.
     const std::size_t step = 8 * stripe_grain(shape_.threads);
     const LaunchShape shape{blocks_for(bytes, step, shape_.blocks), shape_.threads};
-    Args args = common(Phase::sum);
-    args.terms = terms;
-    args.own = own;
-    args.result = result;
-    args.first = first;
-    args.stripes = Parts::of(bytes, shape.blocks, step);
-    launch(shape, args);
+    const Args args{.rank = rank(),
+                    .ranks = ranks(),
+                    .terms = terms,
+                    .own = own,
+                    .result = result,
+                    .first = first,
+                    .stripes = Parts::of(bytes, shape.blocks, step),
+                    .reduction = reduction_};
+    context_.launch("copy_engine", call_.type, shape, args);
   }
 
   void barrier() {
-    if (ranks() == 1) return;
-    launch({.blocks = 1, .threads = std::min(32u, context_.topology().block_threads)}, common(Phase::barrier));
+    if (ranks() != 1) barrier::launch(context_, context_.grant(), barrier::shape(context_.topology()));
   }
-
-  Args common(Phase phase) const {
-    return {.phase = phase,
-            .rank = rank(),
-            .ranks = ranks(),
-            .signals = context_.grant().signals,
-            .epoch = context_.grant().counters,
-            .terms = {},
-            .own = nullptr,
-            .result = nullptr,
-            .first = 0,
-            .stripes = {},
-            .reduction = reduction_};
-  }
-  void launch(LaunchShape shape, const Args& args) { context_.launch("copy_engine", call_.type, shape, args); }
 
   const Call& call_;
   const Buffers& buffers_;
@@ -143,9 +130,7 @@ class CopyEngine final : public CollectiveAlgorithm {
     return "copy engines scatter and gather whole slices, a kernel sums: symmetric memory, no scratch, the largest messages";
   }
 
-  Resources resources(const Topology& topology) const override {
-    return {.scratch_bytes = 0, .signals = block_barrier_signals(1, topology.ranks), .counters = 1};
-  }
+  Resources resources(const Topology& topology) const override { return barrier::resources(topology); }
 
   /// Of the sums, which use local memory but for the pulls in place.
   std::vector<LaunchShape> shapes(const Call&, const Topology& topology) const override {

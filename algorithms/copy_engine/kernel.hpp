@@ -1,5 +1,6 @@
 // All-reduce by copy engines: the largest messages in symmetric memory. Copies move whole slices, one peer at a time, faster than a kernel
-// can; kernels only add up and keep the ranks in step. This file has the two kernels, copy_engine.cpp the order of kernels and copies.
+// can; kernels only add up and keep the ranks in step. This file has the kernel of the sums, algorithms/barrier that of the barriers, and
+// copy_engine.cpp the order of kernels and copies.
 //
 // Out of place. Slice r is summed by rank r and has two pieces, a and b. On rank r the place of slice p in the OUTPUT is free until the
 // end: rank p's term of slice r lands there. "Beside": on a second stream.
@@ -45,22 +46,16 @@
 //   those that are in the streams still run, into the outputs of this call on all ranks, also on one that never made the call. They touch
 //   nothing else; after a timeout the results of the calls that were under way are undefined everywhere.
 #pragma once
-#include "algorithms/building_blocks/block_barrier.hpp"
+#include "backends/device.hpp"
 #include "backends/kernel_table.hpp"
 
 namespace plait::copy_engine {
 
 using Types = AllTypes;
 
-enum class Phase : int { barrier, sum };
-
 struct Args {
-  Phase phase;
   int rank, ranks;
-  // The barrier's: launched with one block.
-  WindowView signals;
-  std::uint32_t* epoch;
-  // The sum's: rank r's term is at terms.peer_ptr(r), for landed ones with a slice for a stride, but the own one is at `own`.
+  // Rank r's term is at terms.peer_ptr(r), for landed ones with a slice for a stride, but the own one is at `own`.
   WindowView terms;
   const std::byte* own;
   std::byte* result;
@@ -73,28 +68,6 @@ template <class T>
 struct Kernel {
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    if (a.phase == Phase::barrier) return barrier(dev, a);
-    sum_stripe(dev, a);
-  }
-
- private:
-  template <class D>
-  using PackOf = Pack<T, D::pack_bytes>;
-
-  template <Device D>
-  PLAIT_DEVICE static void barrier(D& dev, const Args& a) {
-    const std::uint32_t epoch = *a.epoch + 1;
-    if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch)) return;
-    if (dev.thread() == 0) *a.epoch = epoch;
-  }
-
-  template <class P>
-  PLAIT_DEVICE static const P* term(const Args& a, int rank) {
-    return reinterpret_cast<const P*>(rank == a.rank ? a.own : a.terms.peer_ptr(rank));
-  }
-
-  template <Device D>
-  PLAIT_DEVICE static void sum_stripe(D& dev, const Args& a) {
     // Loads in flight a thread, of one rank after another: 512 threads keep 64 KB in flight, more than local memory or links ask for.
     // Half as many of 8-bit elements, whose sums take four times their room.
     constexpr int unroll = sizeof(T) == 1 ? 4 : 8;
@@ -107,6 +80,15 @@ struct Kernel {
     const std::size_t step = dev.threads();
     for (; i + (unroll - 1) * step < whole; i += unroll * step) sum_whole<unroll>(dev, a, i, reducer);
     for (; i < packs.end; i += step) sum_one(dev, a, i, reducer);
+  }
+
+ private:
+  template <class D>
+  using PackOf = Pack<T, D::pack_bytes>;
+
+  template <class P>
+  PLAIT_DEVICE static const P* term(const Args& a, int rank) {
+    return reinterpret_cast<const P*>(rank == a.rank ? a.own : a.terms.peer_ptr(rank));
   }
 
   /// `Unroll` complete, aligned packs a thread apart.

@@ -8,8 +8,7 @@
 //
 // Cost: two hops and (n - 1) blocks, at the rate of one copy at a time: that of a switch that gives one peer the whole link. Resources:
 // those of a barrier.
-#include "algorithms/barrier/kernel.hpp"
-#include "algorithms/building_blocks/block_barrier.hpp"
+#include "algorithms/barrier/launch.hpp"
 #include "algorithms/building_blocks/direct_collectives.hpp"
 #include "core/collective_algorithm.hpp"
 
@@ -25,14 +24,10 @@ class DirectCopy final : public CollectiveAlgorithm {
   }
 
   Resources resources(const Topology&) const override { return {}; }
-  SharedResources shared(const Topology& topology) const override {
-    return {.name = name(), .resources = {.scratch_bytes = 0, .signals = block_barrier_signals(1, topology.ranks), .counters = 1}};
-  }
+  SharedResources shared(const Topology& topology) const override { return {.name = name(), .resources = barrier::resources(topology)}; }
 
   /// Of the barriers.
-  std::vector<LaunchShape> shapes(const Call&, const Topology& topology) const override {
-    return {{.blocks = 1, .threads = std::min(32u, topology.block_threads)}};
-  }
+  std::vector<LaunchShape> shapes(const Call&, const Topology& topology) const override { return {barrier::shape(topology)}; }
 
   double estimate(const Call& call, const Topology& topology) const override {
     return 2 * (topology.launch_us + topology.signal_us) + topology.ranks * topology.copy_us +
@@ -87,10 +82,7 @@ class DirectCopy final : public CollectiveAlgorithm {
 
  private:
   static void barrier(LaunchShape shape, LaunchContext& context) {
-    if (context.ranks() == 1) return;
-    const barrier::Args args{
-        .signals = context.shared().signals, .epoch = context.shared().counters, .rank = context.rank(), .ranks = context.ranks()};
-    context.launch("barrier", DataType::u8, {1, shape.threads}, args);
+    if (context.ranks() != 1) barrier::launch(context, context.shared(), {1, shape.threads});
   }
 };
 

@@ -1,0 +1,24 @@
+// The barrier as a part of other algorithms: between their copies.
+#pragma once
+#include <algorithm>
+
+#include "algorithms/barrier/kernel.hpp"
+#include "core/algorithm.hpp"
+
+namespace plait::barrier {
+
+/// Memory of barriers that follow one another.
+inline Resources resources(const Topology& topology) {
+  return {.scratch_bytes = 0, .signals = block_barrier_signals(1, topology.ranks), .counters = 1};
+}
+
+/// One block, as nothing is tied to blocks.
+inline LaunchShape shape(const Topology& topology) { return {.blocks = 1, .threads = std::min(32u, topology.block_threads)}; }
+
+/// `memory`: `resources` of it, granted.
+inline void launch(LaunchContext& context, const Grant& memory, LaunchShape shape) {
+  const Args args{.signals = memory.signals, .epoch = memory.counters, .rank = context.rank(), .ranks = context.ranks()};
+  context.launch("barrier", DataType::u8, shape, args);
+}
+
+}  // namespace plait::barrier
