@@ -91,8 +91,8 @@ class Function:
 
     @property
     def family(self) -> Optional[str]:
-        """ring of plait::ring::Kernel<float>."""
-        found = re.search(r"\d+([a-z][a-z_0-9]*?)6KernelI", self.symbol)
+        """ring of plait::ring::Kernel<float>; so of `Exchange` and `Moved`, which kernels with several codes are made from."""
+        found = re.search(r"\d+([a-z][a-z_0-9]*?)(?:6KernelI|8ExchangeI|5MovedE)", self.symbol)
         return found[1] if found else None
 
     def all(self, wanted: Callable[[Instruction], bool]) -> list[int]:
