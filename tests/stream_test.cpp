@@ -279,6 +279,35 @@ TEST_F(Streams, DestroyingAStreamFinishesItsWork) {
   EXPECT_TRUE(finished);
 }
 
+/// Another thread may never stop giving the stream work.
+TEST_F(Streams, SynchronizeWaitsForWhatTheStreamHasBeenGiven) {
+  const NativeStream s = stream();
+  std::atomic<int> given = 0, done = 0;
+  std::atomic<bool> stop = false;
+  const auto late = std::chrono::steady_clock::now() + test::patience;
+  constexpr int most = 100;  // on the stream at once, so that it never runs empty
+  std::thread other([&] {
+    while (!stop && std::chrono::steady_clock::now() < late) {
+      while (given - done > most) std::this_thread::sleep_for(1ms);
+      ++given;
+      backend().host_call(s, [&] {
+        std::this_thread::sleep_for(1ms);
+        ++done;
+      });
+    }
+  });
+  while (given < most) std::this_thread::yield();
+  for (int i = 0; i < 3; ++i) {
+    const int before = given - 1;  // the last may be on its way
+    backend().synchronize(s);
+    EXPECT_GE(done, before);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now(), late);
+  stop = true;
+  other.join();
+  backend().synchronize(s);
+}
+
 TEST(Backends, SayWhyTheyHaveNoDevice) {
   for (const BackendKind kind : {BackendKind::host, BackendKind::cuda, BackendKind::hip}) {
     if (device_count(kind) > 0) {

@@ -1,5 +1,8 @@
 #include "backends/host/host_stream.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "plait/error.hpp"
 
 namespace plait::host {
@@ -22,6 +25,7 @@ void HostStream::push(Task task) {
     return;
   }
   queue_.push_back(std::move(task));
+  ++pushed_;
   if (!worker_.joinable()) worker_ = std::thread([this] { work(); });
   const bool wake = asleep_ && !running_;
   lock.unlock();
@@ -43,6 +47,9 @@ void HostStream::run_front(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   if (!failure_) failure_ = failure;
   running_ = false;
+  if (++done_ < awaited_) return;
+  awaited_ = nobody;  // whoever waits for more says so again
+  idle_.notify_all();
 }
 
 void HostStream::work() {
@@ -53,19 +60,21 @@ void HostStream::work() {
     asleep_ = false;
     if (stop_) return;
     while (!queue_.empty() && !running_) run_front(lock);
-    idle_.notify_all();
   }
 }
 
+/// Other threads may go on pushing: for their tasks it does not wait.
 void HostStream::drain(std::unique_lock<std::mutex>& lock) {
-  while (!queue_.empty() || running_) {
-    if (running_) {
-      idle_.wait(lock, [this] { return !running_; });
-    } else {
+  const std::uint64_t until = pushed_;
+  while (done_ < until) {
+    if (!running_) {
       run_front(lock);
-      idle_.notify_all();
+    } else {
+      awaited_ = std::min(awaited_, until);
+      idle_.wait(lock);
     }
   }
+  if (asleep_ && !running_ && !queue_.empty()) wake_.notify_one();  // they found this thread at it, and woke nobody
 }
 
 void HostStream::synchronize() {

@@ -1,9 +1,11 @@
 // Streams of the host target: tasks run in order, on a thread of the stream's own or on the thread that waits for it.
 #pragma once
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -40,6 +42,7 @@ class HostStream {
   Pool& pool() { return pool_; }
 
  private:
+  static constexpr auto nobody = std::numeric_limits<std::uint64_t>::max();
   void work();
   void run_front(std::unique_lock<std::mutex>& lock);
   void drain(std::unique_lock<std::mutex>& lock);
@@ -47,8 +50,10 @@ class HostStream {
   std::mutex mutex_;
   std::condition_variable wake_, idle_;
   std::deque<Task> queue_;
-  std::exception_ptr failure_;  // the first of a task
-  bool running_ = false;        // somebody is inside a task
+  std::uint64_t pushed_ = 0, done_ = 0;  // tasks
+  std::uint64_t awaited_ = nobody;       // the lowest count of `done_` that a thread sleeps for
+  std::exception_ptr failure_;           // the first of a task
+  bool running_ = false;                 // somebody is inside a task
   bool stop_ = false;
   bool asleep_ = false;  // the worker waits for work
   std::shared_ptr<TaskList> capture_;
