@@ -62,6 +62,8 @@ DeviceFacts weaker(const DeviceFacts& a, const DeviceFacts& b) {
           .copy_bandwidth = std::min(copy_bandwidth, b.copy_bandwidth)};
 }
 
+std::unique_ptr<Backend> Backend::again() const { return open_backend(info().backend, info().ordinal); }
+
 std::unique_ptr<Backend> open_backend(BackendKind kind, int ordinal) {
   const int count = device_count(kind);
   if (count == 0) throw Error(ErrorCode::unsupported, fmt::format("backend {}: {}", name_of(kind), why_no_device(kind)));

@@ -113,6 +113,12 @@ class Backend {
   virtual ~Backend() = default;
   virtual const DeviceInfo& info() const noexcept = 0;
   virtual DeviceUse& use() noexcept = 0;
+  /// Another object for the same device, with the same default stream. `use_host_memory` of one is not that of the other.
+  virtual std::unique_ptr<Backend> again() const;
+  /// Other ranks of this process have the same device, as the host target alone allows. A call on the device's default stream would wait
+  /// behind a peer's, which waits for that call. So from now on this object, and those that this thread opens later, are for a device of
+  /// the thread's own. To be called before the device is used.
+  virtual void use_own_device() {}
   /// Makes this device the calling thread's current one, and returns which was; `restore` makes that current again. See DeviceScope.
   virtual int bind() = 0;
   virtual void restore(int previous) noexcept = 0;

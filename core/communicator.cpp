@@ -34,10 +34,8 @@ std::optional<Communicator> Communicator::split(int color, int key) {
   auto group = state_->bootstrap->split(color, key);
   if (color < 0) return std::nullopt;
   CommunicatorOptions options = state_->made_with;
-  options.backend = backend_kind();
-  options.device = state_->backend->info().ordinal;
   options.timeout = state_->settings.timeout;
-  Communicator part(std::make_unique<CommunicatorState>(std::move(group), options, state_->trace_file()));
+  Communicator part(std::make_unique<CommunicatorState>(std::move(group), options, state_.get()));
   log::info("{}", part.describe());
   state_->adopt(*part.state_);
   return part;

@@ -26,11 +26,11 @@ std::vector<std::string> CommunicatorState::names(const std::vector<const Algori
   return names;
 }
 
-CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const CommunicatorOptions& options, std::shared_ptr<TraceFile> trace)
+CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const CommunicatorOptions& options, const CommunicatorState* parent)
     : bootstrap(std::move(b)),
       made_with(options),
       settings(agree_on_settings(*bootstrap, options)),
-      backend(open_device(*bootstrap, options, settings)),
+      backend(open_device(*bootstrap, options, settings, parent != nullptr ? parent->backend.get() : nullptr)),
       counted(*backend),
       heap(backend, *bootstrap),
       selector(discover_topology(*bootstrap, *backend, settings), algorithms_),
@@ -44,7 +44,7 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const Communi
     sides_ = std::make_unique<SideStreams>(backend);
     work_ = std::make_unique<WorkMemory>(backend, events_, settings.work_fifo_bytes, [this] { throw_if_broken(); });
     joined_ = backend->create_event(false);
-    start_log(std::move(trace));
+    start_log(parent != nullptr ? parent->trace_file() : nullptr);
     if (bootstrap->size() > 1) monitored_.emplace([this] { watchdog_->look(); });
   });
   remember_device(*backend);

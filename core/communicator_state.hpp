@@ -30,8 +30,8 @@ namespace plait {
 /// Everything a communicator owns. Members are destroyed in reverse: memory before the device it lies on, that before the bootstrap.
 class CommunicatorState final : public GroupMember {
  public:
-  /// `trace`: the file of the communicator that this one is a part of, if it has one.
-  CommunicatorState(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorOptions& options, std::shared_ptr<TraceFile> trace = nullptr);
+  /// `parent`: the communicator that this one is a part of, if it is one: it has the same device, settings and trace file.
+  CommunicatorState(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorOptions& options, const CommunicatorState* parent = nullptr);
   ~CommunicatorState();
   CommunicatorState(const CommunicatorState&) = delete;
   CommunicatorState& operator=(const CommunicatorState&) = delete;

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <random>
 #include <vector>
 
 #include "core/environment.hpp"
@@ -95,6 +97,19 @@ void choose_memory(Bootstrap& bootstrap, const std::shared_ptr<Backend>& backend
   }
 }
 
+/// On the host target, ranks that are threads of one process may have the same device. Then each gets one of its own.
+void separate_threads(Bootstrap& bootstrap, Backend& backend) {
+  struct Place {
+    std::uint64_t process;
+    std::int64_t ordinal;
+    bool operator==(const Place&) const = default;
+  };
+  static const std::uint64_t process = (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
+  const Place mine{process, backend.info().ordinal};
+  const auto all = bootstrap.all_gather(mine);
+  if (std::count(all.begin(), all.end(), mine) > 1) backend.use_own_device();
+}
+
 std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOptions& options) {
   std::optional<BackendKind> wanted = options.backend;
   agree(bootstrap, "choosing a backend", [&] {
@@ -107,7 +122,10 @@ std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOpt
   }
   std::shared_ptr<Backend> backend;
   agree(bootstrap, "opening the devices", [&] { backend = open_for(bootstrap, *wanted, options.device); });
-  if (*wanted == BackendKind::host) return backend;
+  if (*wanted == BackendKind::host) {
+    separate_threads(bootstrap, *backend);
+    return backend;
+  }
   if (const auto shared = sharing(bootstrap.all_gather(as_text(backend->info().id))))
     throw Error(ErrorCode::unsupported,
                 fmt::format("ranks {} and {} share {} device {}: start at most one rank per GPU, or set PLAIT_BACKEND=host", shared->first,
@@ -166,8 +184,11 @@ Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& opti
   return settings;
 }
 
-std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOptions& options, const Settings& settings) {
-  auto backend = open_chosen(bootstrap, options);
+std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOptions& options, const Settings& settings,
+                                     const Backend* parent) {
+  std::shared_ptr<Backend> backend;
+  if (parent == nullptr) backend = open_chosen(bootstrap, options);
+  else agree(bootstrap, "opening the devices", [&] { backend = parent->again(); });
   if (backend->info().backend != BackendKind::host) choose_memory(bootstrap, backend, settings.peer_access);
   return backend;
 }

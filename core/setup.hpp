@@ -39,8 +39,10 @@ Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& opti
 
 /// Opens this rank's device. Collective. The backend is `options.backend`, else PLAIT_BACKEND, else a GPU target if every rank has a device
 /// of its own, else the host. If the devices don't reach each other's memory, or are told not to, symmetric memory lies in host memory.
-/// Throws the same Error on all ranks if they ask for different backends, share a device, or lack one.
-std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOptions& options, const Settings& settings);
+/// Throws the same Error on all ranks if they ask for different backends, share a device, or lack one. `parent`: the device of the
+/// communicator that this one is a part of, if it is one; it is opened again, whatever the options say.
+std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOptions& options, const Settings& settings,
+                                     const Backend* parent);
 
 /// Later communicators of this thread take the same device by default: one over a part of the ranks numbers them anew. To be called once a
 /// communicator stands.

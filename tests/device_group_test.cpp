@@ -557,6 +557,24 @@ TEST_P(DeviceGroups, TwoAtOnce) {
   in_a.check(a.streams);
 }
 
+/// A device is the process's, and so is its default stream.
+TEST_P(DeviceGroups, TwoShareTheDefaultStreams) {
+  DeviceGroup a = DeviceGroup::first(GetParam(), options()), b = DeviceGroup::first(GetParam(), options());
+  std::atomic<int> finished = 0;
+  for (int rank = 0; rank < a.size(); ++rank) {
+    Backend& backend = a.device(rank).backend();
+    const DeviceScope device(backend);
+    backend.host_call(nullptr, [&] {
+      std::this_thread::sleep_for(20ms);
+      ++finished;
+    });
+  }
+  b.barrier();
+  b.synchronize();
+  EXPECT_EQ(finished, a.size());
+  a.synchronize();
+}
+
 TEST_P(DeviceGroups, UsedByAnotherThread) {
   Gpus gpus(GetParam());
   std::thread([&] { check_case(gpus.group, gpus.arena, sum_of(1000), gpus.streams); }).join();

@@ -46,7 +46,7 @@ class Unreachable final : public SymmetricRange {
 /// The host target as devices of CUDA, each on its own.
 class LonelyBackend final : public ForwardingBackend {
  public:
-  explicit LonelyBackend(int ordinal) : ForwardingBackend(open_backend(BackendKind::host, 0)), info_(ForwardingBackend::info()) {
+  explicit LonelyBackend(int ordinal) : ForwardingBackend(open_backend(BackendKind::host, ordinal)), info_(ForwardingBackend::info()) {
     info_.backend = BackendKind::cuda;
     info_.ordinal = ordinal;
     info_.id = "lonely" + std::to_string(ordinal);

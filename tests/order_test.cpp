@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(All, Order, testing::Values(1, 2, 3, 4), [](const auto&
 
 TEST_P(Order, CallsReturnBeforeTheDeviceHasDoneThem) {
   run_ranks(GetParam(), [](Communicator& comm, int rank) {
-    OrderKernel gate(backend_of(comm), rank);
+    OrderKernel gate(comm.backend().again(), rank);
     Message small(comm, 100), big(comm, large());
     const Stream stream = comm.create_stream();
     const auto called = comm.backend().create_event(false);
@@ -112,7 +112,7 @@ TEST_P(Order, CallsReturnBeforeTheDeviceHasDoneThem) {
 /// A call on a second stream doesn't wait for what the caller has put into a third: only the caller can let that one go.
 TEST_P(Order, CallsOnAnotherStreamReturnToo) {
   run_ranks(GetParam(), [](Communicator& comm, int rank) {
-    OrderKernel gate(backend_of(comm), rank);
+    OrderKernel gate(comm.backend().again(), rank);
     Message message(comm, 100);
     const Stream a = comm.create_stream(), b = comm.create_stream(), held = comm.create_stream();
     comm.bootstrap().barrier();
@@ -302,7 +302,7 @@ TEST_P(Order, CommunicatorsMayBeDestroyedWithWorkInFlight) {
       std::optional<Stream> stream;
       {
         Communicator comm = Communicator::create(std::move(bootstraps[static_cast<std::size_t>(rank)]), test_options());
-        backend = backend_of(comm);
+        backend = comm.backend().again();
         send = std::make_unique<Words>(backend, Words::Kind::device, count);
         recv = std::make_unique<Words>(backend, Words::Kind::device, count);
         pipeline = std::make_unique<Pipeline>(backend, rank, GetParam(), send->data(), recv->data(), count);
@@ -351,7 +351,7 @@ class Pair {
     for (std::size_t kind = 0; kind < 3; ++kind) expect_right(comm(side), **side.messages[kind], *side.stream, side.rounds[kind]);
   }
   const Stream& stream(int which) const { return *sides_[which].stream; }
-  std::shared_ptr<Backend> device() const { return backend_of(first_); }
+  std::shared_ptr<Backend> device() const { return first_.backend().again(); }
   int rank() const { return first_.rank(); }
   void meet() { first_.bootstrap().barrier(); }
 
@@ -448,13 +448,12 @@ TEST_P(TwoCommunicators, OneGoesOnWhileTheOtherWaits) {
 /// Whether kernels start early depends on it.
 TEST(DevicesInUse, CountTheirCommunicators) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(2);
-  const int sharing = target() == BackendKind::host ? 2 : 1;  // the host's ranks have one device
   std::shared_ptr<Backend> devices[2] = {};
-  for (int rank = 0; rank < 2; ++rank) devices[rank] = open_backend(target(), target() == BackendKind::host ? 0 : rank);
   run_ranks(2, [&](Communicator& comm, int rank) {
+    devices[rank] = comm.backend().again();
     const auto expect = [&](int communicators) {
       comm.bootstrap().barrier();
-      EXPECT_EQ(devices[rank]->use().communicators, communicators * sharing);
+      EXPECT_EQ(devices[rank]->use().communicators, communicators);
       comm.bootstrap().barrier();
     };
     expect(1);

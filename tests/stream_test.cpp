@@ -308,6 +308,50 @@ TEST_F(Streams, SynchronizeWaitsForWhatTheStreamHasBeenGiven) {
   backend().synchronize(s);
 }
 
+TEST_F(Streams, SynchronizeDeviceWaitsForTheStreamsOfAllBackends) {
+  const auto again = backend().again();
+  for (const NativeStream s : {stream(), NativeStream{}}) {
+    std::atomic<bool> finished = false;
+    backend().host_call(s, [&] {
+      std::this_thread::sleep_for(20ms);
+      finished = true;
+    });
+    again->synchronize_device();
+    EXPECT_TRUE(finished);
+  }
+}
+
+/// GPUs refuse to wait while a stream is captured.
+TEST_F(Streams, SynchronizeDeviceWaitsForWorkBeforeACapture) {
+  if (test::target() != BackendKind::host) GTEST_SKIP();
+  const NativeStream s = stream();
+  std::atomic<bool> finished = false;
+  backend().host_call(s, [&] {
+    std::this_thread::sleep_for(20ms);
+    finished = true;
+  });
+  backend().begin_capture(s);
+  backend().synchronize_device();
+  EXPECT_TRUE(finished);
+  backend().end_capture(s);
+}
+
+/// Of a GPU's host functions nothing may be thrown.
+TEST_F(Streams, SynchronizeDeviceWaitsForAllWhatEverIsThrown) {
+  if (test::target() != BackendKind::host) GTEST_SKIP();
+  const NativeStream bad = stream(), slow = stream();
+  std::atomic<bool> finished = false;
+  backend().host_call(bad, [] { throw Error(ErrorCode::backend, "a task's"); });
+  backend().host_call(slow, [&] {
+    std::this_thread::sleep_for(20ms);
+    finished = true;
+  });
+  backend().synchronize_device();
+  EXPECT_TRUE(finished);
+  EXPECT_THROW(backend().synchronize(bad), Error) << "whoever waits for the stream is told";
+  backend().synchronize(bad);
+}
+
 TEST(Backends, SayWhyTheyHaveNoDevice) {
   for (const BackendKind kind : {BackendKind::host, BackendKind::cuda, BackendKind::hip}) {
     if (device_count(kind) > 0) {

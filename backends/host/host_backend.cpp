@@ -6,10 +6,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <map>
+#include <memory>
 #include <mutex>
+#include <utility>
 
 #include "backends/backend.hpp"
+#include "backends/host/host_device.hpp"
 #include "backends/host/host_kernels.hpp"
 #include "backends/host/host_pool.hpp"
 #include "backends/host/host_range.hpp"
@@ -27,29 +29,27 @@ KernelTable<host::HostKernel>& KernelTable<host::HostKernel>::instance() {
 namespace plait::host {
 namespace {
 
-HostStream& resolve(NativeStream stream, HostStream& fallback) { return stream == nullptr ? fallback : *static_cast<HostStream*>(stream); }
-
 class HostGraph final : public Graph {
  public:
-  HostGraph(HostStream& default_stream, std::shared_ptr<TaskList> list) : default_stream_(default_stream), list_(std::move(list)) {}
+  HostGraph(std::shared_ptr<HostDevice> device, std::shared_ptr<TaskList> list) : device_(std::move(device)), list_(std::move(list)) {}
   void launch(NativeStream stream) override {
-    resolve(stream, default_stream_).push([list = list_](HostStream& running) {
+    device_->at(stream).push([list = list_](HostStream& running) {
       for (const Task& task : *list) task(running);
     });
   }
 
  private:
-  HostStream& default_stream_;
+  std::shared_ptr<HostDevice> device_;
   std::shared_ptr<TaskList> list_;
 };
 
 /// A point in a stream. A record captured into a graph is recorded anew at every replay.
 class HostEvent final : public Event {
  public:
-  explicit HostEvent(HostStream& default_stream) : default_stream_(default_stream) {}
+  explicit HostEvent(std::shared_ptr<HostDevice> device) : device_(std::move(device)) {}
   void record(NativeStream stream) override {
     const auto number = ++recorded_;
-    resolve(stream, default_stream_).push([state = state_, number](HostStream&) { state->reach(number); });
+    device_->at(stream).push([state = state_, number](HostStream&) { state->reach(number); });
   }
   bool done() override {
     const std::lock_guard lock(state_->mutex);
@@ -57,7 +57,7 @@ class HostEvent final : public Event {
   }
   void synchronize() override { state_->wait_for(recorded_); }
   void wait_in(NativeStream stream) override {
-    resolve(stream, default_stream_).push([state = state_, number = recorded_](HostStream&) { state->wait_for(number); });
+    device_->at(stream).push([state = state_, number = recorded_](HostStream&) { state->wait_for(number); });
   }
   double milliseconds_since(const Event& earlier) const override {
     const auto& other = dynamic_cast<const HostEvent&>(earlier);
@@ -84,7 +84,7 @@ class HostEvent final : public Event {
     }
   };
 
-  HostStream& default_stream_;
+  std::shared_ptr<HostDevice> device_;
   std::shared_ptr<State> state_ = std::make_shared<State>();
   std::uint64_t recorded_ = 0;
 };
@@ -93,7 +93,8 @@ constexpr std::size_t line = 64;
 
 class HostBackend final : public Backend {
  public:
-  explicit HostBackend(int ordinal) : use_(device_use(BackendKind::host, ordinal)) {
+  explicit HostBackend(int ordinal) : HostBackend(ordinal, host_device(ordinal)) {}
+  HostBackend(int ordinal, std::shared_ptr<HostDevice> device) : device_(std::move(device)) {
     struct sysinfo system {};
     sysinfo(&system);
     info_ = {
@@ -129,7 +130,9 @@ class HostBackend final : public Backend {
   }
 
   const DeviceInfo& info() const noexcept override { return info_; }
-  DeviceUse& use() noexcept override { return *use_; }
+  DeviceUse& use() noexcept override { return device_->use(); }
+  std::unique_ptr<Backend> again() const override { return std::make_unique<HostBackend>(info_.ordinal, device_); }
+  void use_own_device() override { device_ = own_host_device(info_.ordinal); }
   int bind() override { return 0; }
   void restore(int) noexcept override {}
 
@@ -164,31 +167,16 @@ class HostBackend final : public Backend {
   }
   void use_host_memory() noexcept override {}
 
-  NativeStream create_stream() override {
-    auto stream = std::make_unique<HostStream>();
-    const std::lock_guard lock(mutex_);
-    return streams_.emplace_back(std::move(stream)).get();
-  }
-  void destroy_stream(NativeStream stream) noexcept override {
-    std::unique_ptr<HostStream> gone;  // destroyed after the lock is: it finishes its work first
-    const std::lock_guard lock(mutex_);
-    for (auto& owned : streams_)
-      if (owned.get() == stream) std::swap(gone, owned);
-    std::erase(streams_, nullptr);
-  }
+  NativeStream create_stream() override { return device_->create_stream(); }
+  void destroy_stream(NativeStream stream) noexcept override { device_->destroy_stream(stream); }
   void synchronize(NativeStream stream) override { at(stream).synchronize(); }
-  void synchronize_device() override {
-    if (!default_stream_.is_capturing()) default_stream_.synchronize();
-    const std::lock_guard lock(mutex_);
-    for (const auto& stream : streams_)
-      if (!stream->is_capturing()) stream->synchronize();
-  }
+  void synchronize_device() override { device_->finish(); }
   bool is_capturing(NativeStream stream) override { return at(stream).is_capturing(); }
   bool captures_spread() const noexcept override { return false; }  // a capture is the list of one stream's tasks
-  std::unique_ptr<Event> create_event(bool) override { return std::make_unique<HostEvent>(default_stream_); }
+  std::unique_ptr<Event> create_event(bool) override { return std::make_unique<HostEvent>(device_); }
   void begin_capture(NativeStream stream) override { at(stream).begin_capture(); }
   std::unique_ptr<Graph> end_capture(NativeStream stream) override {
-    return std::make_unique<HostGraph>(default_stream_, at(stream).end_capture());
+    return std::make_unique<HostGraph>(device_, at(stream).end_capture());
   }
   void host_call(NativeStream stream, std::function<void()> function) override {
     at(stream).push([function = std::move(function)](HostStream&) { function(); });
@@ -211,13 +199,10 @@ class HostBackend final : public Backend {
   void load_kernels() override {}
 
  private:
-  HostStream& at(NativeStream stream) { return resolve(stream, default_stream_); }
+  HostStream& at(NativeStream stream) { return device_->at(stream); }
 
   DeviceInfo info_;
-  std::shared_ptr<DeviceUse> use_;
-  HostStream default_stream_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<HostStream>> streams_;
+  std::shared_ptr<HostDevice> device_;
 };
 
 const BackendRegistration registration({.kind = BackendKind::host,

@@ -84,6 +84,11 @@ void HostStream::synchronize() {
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
+void HostStream::finish() noexcept {
+  std::unique_lock lock(mutex_);
+  drain(lock);
+}
+
 bool HostStream::is_capturing() {
   const std::lock_guard lock(mutex_);
   return capture_ != nullptr;

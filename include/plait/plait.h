@@ -122,7 +122,8 @@ typedef enum plait_backend {
 typedef struct plait_comm_handle* plait_comm;
 /** Symmetric memory of a communicator. NULL is none. */
 typedef struct plait_buffer_handle* plait_buffer;
-/** Where a call is ordered: a `cudaStream_t`, a `hipStream_t`, or one from `plait_stream_create`; NULL is the device's default stream. */
+/** Where a call is ordered: a `cudaStream_t`, a `hipStream_t`, or one from `plait_stream_create`; NULL is the device's default stream,
+ * which all communicators of the process on that device share. */
 typedef void* plait_stream_t;
 
 /** How to make a communicator. Equal on all ranks, but for `device`. */
@@ -195,7 +196,7 @@ plait_status plait_comm_create_world(const plait_config* config, plait_comm* com
 /** The ranks that pass the same `color` form a communicator, ordered by `key`, then by rank. `*part` is NULL for a negative colour.
  *  Collective. The parts live on their own, but an abort of `comm` aborts them, too. */
 plait_status plait_comm_split(plait_comm comm, int color, int key, plait_comm* part);
-/** The same ranks again: calls of the two do not wait for each other. Collective. */
+/** The same ranks again: calls of the two do not wait for each other, if they are on different streams. Collective. */
 plait_status plait_comm_duplicate(plait_comm comm, plait_comm* copy);
 /** Frees its buffers, too. Collective. All calls must have been synchronised. In a group that has its calls it makes the end fail. */
 plait_status plait_comm_destroy(plait_comm comm);

@@ -12,6 +12,10 @@ class Stream;
 
 /// Where a call is ordered: a `cudaStream_t`, a `hipStream_t` or a `plait::Stream`, not owned. Default-constructed (or null):
 /// the default stream of the device. Must belong to the communicator's device.
+///
+/// All communicators of a process on one device share its default stream, and a stream may be used with each of them. Ranks of the host
+/// target that are threads of one process, and would so share a host device, have one each instead: that of the thread that made their
+/// first communicator. It is shared with what that thread makes later, and with the parts and duplicates of all these.
 class StreamRef {
  public:
   StreamRef() = default;

@@ -315,6 +315,37 @@ static void refused_messages(void) {
   free(zeros);
 }
 
+/* A communicator and its duplicate are on one device: they share its default stream, and neither frees what a stream still uses. */
+static void one_device(void) {
+  const size_t many = (size_t)1 << 20;
+  float* x = malloc(many * sizeof *x);
+  float* y = calloc(many, sizeof *y);
+  float* z = calloc(many, sizeof *z);
+  plait_comm copy = NULL;
+  plait_buffer buffer = NULL;
+  void* pointer = NULL;
+  size_t i;
+  int call;
+  OK(plait_comm_duplicate(comm, &copy));
+  for (i = 0; i < many; ++i) x[i] = 1;
+  OK(plait_all_reduce(comm, x, y, many, PLAIT_F32, PLAIT_SUM, NULL, NULL));
+  OK(plait_all_reduce(copy, y, z, many, PLAIT_F32, PLAIT_SUM, NULL, NULL));
+  OK(plait_synchronize(copy, NULL));
+  for (i = 0; i < many; ++i)
+    if (z[i] != (float)(ranks * ranks)) break;
+  CHECK(i == many);
+  OK(plait_synchronize(comm, NULL));
+  OK(plait_buffer_allocate(copy, many * sizeof *x, &buffer));
+  OK(plait_buffer_pointer(buffer, &pointer));
+  for (call = 0; call < 8; ++call) OK(plait_all_reduce(copy, pointer, pointer, many, PLAIT_F32, PLAIT_SUM, stream, NULL));
+  OK(plait_buffer_free(buffer));
+  OK(plait_synchronize(copy, stream));
+  OK(plait_comm_destroy(copy));
+  free(x);
+  free(y);
+  free(z);
+}
+
 static void symmetric_memory_and_groups(void) {
   plait_buffer buffer = NULL;
   void* pointer = NULL;
@@ -732,6 +763,7 @@ int main(int argc, char** argv) {
     collectives();
     messages();
     refused_messages();
+    one_device();
     symmetric_memory_and_groups();
     questions();
     bad_handles();

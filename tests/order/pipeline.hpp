@@ -43,11 +43,6 @@ class Words {
   std::uint32_t* words_ = nullptr;
 };
 
-/// Another object for the device of a communicator, which may outlive it.
-inline std::shared_ptr<Backend> backend_of(const Communicator& comm) {
-  return open_backend(comm.backend_kind(), comm.backend().info().ordinal);
-}
-
 /// Launches the kernel of order/kernel.hpp on one rank.
 class OrderKernel {
  public:
@@ -165,7 +160,7 @@ class Message {
   Message(Communicator& comm, std::size_t count)
       : send_(comm.allocate<std::uint32_t>(count)),
         recv_(comm.allocate<std::uint32_t>(count)),
-        pipeline_(backend_of(comm), comm.rank(), comm.size(), send_.data(), recv_.data(), count) {}
+        pipeline_(comm.backend().again(), comm.rank(), comm.size(), send_.data(), recv_.data(), count) {}
   Pipeline& operator*() { return pipeline_; }
   Pipeline* operator->() { return &pipeline_; }
 

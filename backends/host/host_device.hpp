@@ -1,0 +1,39 @@
+// What a device of the host target is: a default stream, and the streams that were made on it.
+#pragma once
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "backends/backend.hpp"
+#include "backends/host/host_stream.hpp"
+
+namespace plait::host {
+
+/// Shared by the backends, events and graphs of one device, of which the last destroys it. By any threads.
+class HostDevice {
+ public:
+  HostDevice() = default;
+  HostDevice(const HostDevice&) = delete;
+  HostDevice& operator=(const HostDevice&) = delete;
+
+  HostStream& at(NativeStream stream) { return stream == nullptr ? default_stream_ : *static_cast<HostStream*>(stream); }
+  NativeStream create_stream();
+  /// Finishes its work first.
+  void destroy_stream(NativeStream stream) noexcept;
+  /// Returns when all that was pushed so far, to any stream, has run. What tasks have thrown is left to the streams' own `synchronize`.
+  void finish();
+  DeviceUse& use() noexcept { return use_; }
+
+ private:
+  DeviceUse use_;
+  HostStream default_stream_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<HostStream>> streams_;  // shared with `finish`, which waits for them without the lock
+};
+
+/// The calling thread's own device of this number, if it has one, else the process's. A device lives as long as somebody holds it.
+std::shared_ptr<HostDevice> host_device(int ordinal);
+/// The calling thread's own device, which is from now on what `host_device` gives this thread.
+std::shared_ptr<HostDevice> own_host_device(int ordinal);
+
+}  // namespace plait::host
