@@ -136,8 +136,7 @@ class Backend {
   /// waits for that. `stream` is kept for this alone, so kernels that spin on other streams don't matter; nor do captures, also by this
   /// thread.
   virtual void peek(std::span<const Piece> pieces, NativeStream stream) = 0;
-  virtual std::size_t granularity() const noexcept = 0;  // of symmetric memory, bytes
-  /// A range for `ranks` ranks and `bytes` bytes each (rounded up to the granularity). `token` is the same on all ranks and never used
+  /// A range for `ranks` ranks and `bytes` bytes each (rounded up to pages). `token` is the same on all ranks and never used
   /// twice: ranks that are threads of one process share one range on the host target, so that race checkers see one address for one byte.
   virtual std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token) = 0;
   /// From now on `reserve` gives host memory, which all devices reach, and `info().facts` are those of such memory. What was reserved

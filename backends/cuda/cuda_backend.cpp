@@ -99,7 +99,6 @@ class CudaBackend final : public gpu::GpuBackend<Runtime> {
   explicit CudaBackend(int ordinal) : GpuBackend(describe(ordinal)) {}
 
  private:
-  std::size_t device_granularity() const noexcept override { return range_granularity(info().ordinal); }
   std::shared_ptr<SymmetricRange> reserve_on_device(int ranks, std::size_t bytes) override {
     return make_range(ranks, bytes, info().ordinal);
   }

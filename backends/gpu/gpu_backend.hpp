@@ -115,7 +115,6 @@ class GpuBackend : public Backend {
     synchronize(stream);
   }
 
-  std::size_t granularity() const noexcept override { return info_.facts.peer_access ? device_granularity() : host::HostRange::page; }
   std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t) override {
     if (info_.facts.peer_access) return reserve_on_device(ranks, bytes);
     return std::make_shared<RegisteredRange<Runtime>>(ranks, bytes);
@@ -189,7 +188,6 @@ class GpuBackend : public Backend {
 
  protected:
   // Symmetric memory on the device: what the target has for that.
-  virtual std::size_t device_granularity() const noexcept = 0;
   virtual std::shared_ptr<SymmetricRange> reserve_on_device(int ranks, std::size_t bytes) = 0;
 
  private:

@@ -79,7 +79,6 @@ class HipBackend final : public gpu::GpuBackend<Runtime> {
   explicit HipBackend(int ordinal) : GpuBackend(describe(ordinal)) {}
 
  private:
-  std::size_t device_granularity() const noexcept override { return hip::granularity; }
   std::shared_ptr<SymmetricRange> reserve_on_device(int ranks, std::size_t bytes) override {
     return make_range(ranks, bytes, info().ordinal);
   }

@@ -161,7 +161,6 @@ class HostBackend final : public Backend {
         static_cast<std::uint64_t*>(piece.to)[i] =
             std::atomic_ref(const_cast<std::uint64_t*>(static_cast<const std::uint64_t*>(piece.from))[i]).load(std::memory_order_relaxed);
   }
-  std::size_t granularity() const noexcept override { return HostRange::page; }
   std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token) override {
     return shared_range(ranks, bytes, token);
   }

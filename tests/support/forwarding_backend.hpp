@@ -27,7 +27,6 @@ class ForwardingBackend : public Backend {
   void fill(void* to, unsigned char value, std::size_t bytes, NativeStream stream) override { target_->fill(to, value, bytes, stream); }
   void zero(void* to, std::size_t bytes) override { target_->zero(to, bytes); }
   void peek(std::span<const Piece> pieces, NativeStream stream) override { target_->peek(pieces, stream); }
-  std::size_t granularity() const noexcept override { return target_->granularity(); }
   std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token) override {
     return target_->reserve(ranks, bytes, token);
   }
