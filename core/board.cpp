@@ -146,17 +146,35 @@ bool Board::is_alive(int rank) const {
 
 int Board::missing_rank(int suspect) const {
   for (int rank = 0; rank < ranks(); ++rank)
-    if (!is_alive(rank)) return rank;
+    if (state(rank) != State::left && !is_alive(rank)) return rank;
   int last = suspect;
   for (int rank = 0; rank < ranks(); ++rank)
     if (page(rank).calls.last() < page(last).calls.last()) last = rank;
   return last;
 }
 
+std::uint64_t Board::calls(int rank) const noexcept { return page(rank).calls.last(); }
+
+/// A rank that has left publishes nothing any more. Of messages only what is received counts: a short one is sent whether or not anybody
+/// takes it.
+std::optional<std::string> Board::waits_in_vain_for(int rank, const std::vector<std::string>& algorithms) const {
+  if (state(rank) != State::left) return std::nullopt;
+  const std::uint64_t call = calls(rank_);
+  if (call > calls(rank)) return fmt::format("rank {} has made call {}, {}", rank_, call, page(rank_).calls.at(call).describe(algorithms));
+  const MessageLog& received = messages(rank_, false, rank);
+  const std::uint64_t message = received.last();
+  if (message > messages(rank, true, rank_).last())
+    return fmt::format("rank {} receives message {} from it, {}", rank_, message, received.at(message).describe(algorithms));
+  return std::nullopt;
+}
+
 std::string Board::describe(int rank, const std::vector<std::string>& algorithms) const {
   const Page& other = page(rank);
   const std::uint64_t sequence = other.calls.last();
-  const std::string who = fmt::format("rank {} (process {}{})", rank, other.process.load(), is_alive(rank) ? "" : ", which has ended");
+  const char* const gone = state(rank) == State::left ? ", which has destroyed the communicator"
+                           : is_alive(rank)           ? ""
+                                                      : ", which has ended";
+  const std::string who = fmt::format("rank {} (process {}{})", rank, other.process.load(), gone);
   const std::string exchanged = describe_messages(rank);
   if (sequence == 0) return fmt::format("{}: no {} yet{}", who, exchanged.empty() ? "call" : "collective", exchanged);
   return fmt::format("{}: last call {}, {}{}", who, sequence, other.calls.at(sequence).describe(algorithms), exchanged);

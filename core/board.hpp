@@ -48,11 +48,16 @@ class Board {
 
   /// False once the rank's process has ended. Always true where that can't be seen: in another container's space of process numbers.
   bool is_alive(int rank) const;
+  /// What this rank has called last that can't end, as `rank` has destroyed the communicator before its part of it: "rank 0 has made call
+  /// 11, barrier of 0 u8 elements, by barrier", "rank 0 receives message 3 from it, ...". None: nothing is known to wait for that rank.
+  std::optional<std::string> waits_in_vain_for(int rank, const std::vector<std::string>& algorithms) const;
   /// "rank 2 (process 4711, which has ended): last call 17, barrier of 0 u8 elements, sum, by barrier; messages: 3 to and 2 from rank 0".
   std::string describe(int rank, const std::vector<std::string>& algorithms) const;
-  /// The rank to blame when somebody waits in vain for `suspect`, who may only be waiting for another: one whose process has ended, else
-  /// the one that has enqueued the fewest calls, else `suspect`.
+  /// The rank to blame when somebody waits in vain for `suspect`, who may only be waiting for another: one whose process has ended before
+  /// it destroyed the communicator, else the one that has enqueued the fewest calls, else `suspect`.
   int missing_rank(int suspect) const;
+  /// How many collectives the rank has enqueued.
+  std::uint64_t calls(int rank) const noexcept;
   int ranks() const noexcept { return static_cast<int>(processes_.size()); }
 
  private:

@@ -1,8 +1,11 @@
 #include "core/watchdog.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "core/call_number.hpp"
 #include "core/log.hpp"
@@ -98,14 +101,18 @@ void Watchdog::look() {
       case Board::State::gave_up:
         return begin_timeout(rank);
       case Board::State::working:
-        if (!board_.is_alive(rank))
-          return break_with(ErrorCode::rank_lost, fmt::format("{}; the communicator is broken", board_.describe(rank, algorithms_)),
-                            Board::State::aborted);
+        if (!board_.is_alive(rank)) return lose(rank, "");
         break;
       case Board::State::left:
+        if (const auto call = board_.waits_in_vain_for(rank, algorithms_)) return lose(rank, "; " + *call);
         break;
     }
   }
+}
+
+void Watchdog::lose(int rank, const std::string& call) {
+  break_with(ErrorCode::rank_lost, fmt::format("{}{}; the communicator is broken", board_.describe(rank, algorithms_), call),
+             Board::State::aborted);
 }
 
 void Watchdog::compare() {
@@ -150,29 +157,65 @@ void Watchdog::finish_timeout() {
   if (std::chrono::steady_clock::now() < report_by_)
     for (int rank = 0; rank < board_.ranks(); ++rank)
       if (!board_.record(rank) && board_.state(rank) != Board::State::left && board_.is_alive(rank)) return;
-  const DiagnosticRecord record = board_.record(*timeout_of_).value_or(shared_->record);
+  const Culprit culprit = find_culprit(first_record());
+  const DiagnosticRecord& record = culprit.record;
   std::string text = fmt::format(
-      "rank {} is missing: in {} ({}) rank {} waited {:.3g} s for rank {}, in block {} at step {} (expected {}, saw {}); the "
-      "communicator is broken",
-      missing_rank(record), describe_number(record.call), algorithms_.at(record.algorithm), record.rank,
+      "{}: in {} ({}) rank {} waited {:.3g} s for rank {}, in block {} at step {} (expected {}, saw {}); the communicator is broken",
+      culprit.says, describe_number(record.call), algorithms_.at(record.algorithm), record.rank,
       std::chrono::duration<double>(timeout_).count(), record.peer, record.block, record.step, record.expected, record.seen);
   for (int rank = 0; rank < board_.ranks(); ++rank) {
     text += "\n  " + board_.describe(rank, algorithms_);
     if (const auto its = board_.record(rank)) text += "; " + waiting(*its);
   }
-  break_with(ErrorCode::timeout, text, Board::State::gave_up);
+  break_with(ErrorCode::timeout, text + culprit.hint, Board::State::gave_up);
+}
+
+/// Of the lowest rank whose time was over: several may have found that out at once, and all are to report the same.
+DiagnosticRecord Watchdog::first_record() const {
+  for (int rank = 0; rank < board_.ranks(); ++rank)
+    if (const auto its = board_.record(rank); its && its->state == out_of_time) return *its;
+  return board_.record(*timeout_of_).value_or(shared_->record);
 }
 
 /// In a collective all ranks wait for the one that is behind; in a message, for whoever the peer waits for in turn.
-int Watchdog::missing_rank(const DiagnosticRecord& record) const {
-  if (!is_message(record.call)) return board_.missing_rank(record.peer);
-  int rank = record.peer;
-  for (int step = 0; step < board_.ranks(); ++step) {
-    const auto its = board_.record(rank);
-    if (!its || !board_.is_alive(rank)) break;
-    rank = its->peer;
+Watchdog::Culprit Watchdog::find_culprit(const DiagnosticRecord& record) const {
+  const Chain chain = follow(record.peer);
+  if (chain.circle.size() > 1 && chain.messages != 0) {
+    std::vector<std::string> waits;
+    for (const int rank : chain.circle) waits.push_back(fmt::format("{} for rank {}", rank, board_.record(rank)->peer));
+    return {.says = chain.circle.size() == 2 ? fmt::format("ranks {} and {} wait for each other", chain.circle[0], chain.circle[1])
+                                             : fmt::format("ranks wait for each other in a circle, {}", fmt::join(waits, ", ")),
+            .record = *board_.record(chain.circle.front()),
+            .hint = chain.messages == chain.circle.size()
+                        ? "\n  messages that must proceed at once, as when all send first, belong into one send_recv or a group"
+                        : ""};
   }
-  return rank;
+  const int missing = is_message(record.call) ? chain.last : board_.missing_rank(record.peer);
+  const bool behind = !is_message(record.call) && board_.calls(missing) < plain_number(record.call);
+  return {.says = board_.state(missing) == Board::State::left ? fmt::format("rank {} has destroyed the communicator", missing)
+                                                              : fmt::format("rank {} is missing", missing),
+          .record = record,
+          .hint = behind ? "\n  calls of 0 elements are not counted: PLAIT_CHECK=1 finds out whether ranks passed different counts" : ""};
+}
+
+/// From one that waits to whom it waits for, and so on.
+Watchdog::Chain Watchdog::follow(int rank) const {
+  std::vector<int> path;
+  for (;;) {
+    const auto its = board_.record(rank);
+    if (!its || !board_.is_alive(rank)) return {.last = rank};
+    const auto before = std::find(path.begin(), path.end(), rank);
+    if (before == path.end()) {
+      path.push_back(std::exchange(rank, its->peer));
+      continue;
+    }
+    Chain chain{.last = rank, .circle{before, path.end()}};
+    // The same on all ranks, wherever they came in.
+    std::rotate(chain.circle.begin(), std::min_element(chain.circle.begin(), chain.circle.end()), chain.circle.end());
+    chain.messages = static_cast<std::size_t>(
+        std::count_if(chain.circle.begin(), chain.circle.end(), [&](int one) { return is_message(board_.record(one)->call); }));
+    return chain;
+  }
 }
 
 std::string Watchdog::waiting(const DiagnosticRecord& record) const {

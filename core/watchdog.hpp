@@ -39,8 +39,8 @@ class Watchdog {
   /// The error that broke the communicator, if any. After a deadline it takes up to some tenths of a second to hear where the peers were.
   std::optional<Error> error();
 
-  /// Whether a peer has ended, aborted or given up, or has made another call than this rank: then this rank's ends, too. Called by the
-  /// monitor every now and then.
+  /// Whether a peer has ended, left, aborted or given up while this rank needs it, or has made another call than this rank: then this
+  /// rank's ends, too. Called by the monitor every now and then.
   void look();
   /// Only whether the calls are the same. Where a call has ended, all ranks that took part in it have published theirs.
   void compare();
@@ -53,10 +53,23 @@ class Watchdog {
 
   bool kernel_gave_up(GaveUp why) const;
   void break_with(ErrorCode code, const std::string& why, Board::State state);
+  void lose(int rank, const std::string& call);
   void compare_calls();
   void begin_timeout(int rank);
   void finish_timeout();
-  int missing_rank(const DiagnosticRecord& record) const;
+  DiagnosticRecord first_record() const;
+  struct Culprit {
+    std::string says;  // whose fault it is
+    DiagnosticRecord record;
+    std::string hint;  // the end of the report
+  };
+  Culprit find_culprit(const DiagnosticRecord& record) const;
+  struct Chain {
+    int last;                   // who shows nothing that it waits for, or is in the circle
+    std::vector<int> circle{};  // who wait for each other, the lowest first
+    std::size_t messages = 0;   // how many of those in messages
+  };
+  Chain follow(int rank) const;
   std::string waiting(const DiagnosticRecord& record) const;
 
   std::shared_ptr<Backend> backend_;

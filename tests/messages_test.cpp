@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -22,6 +23,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr std::size_t none = 0;
 
@@ -536,6 +538,34 @@ TEST(MessagesWithoutReceiver, TimeOut) {
       expect_error(heard(comm, std::chrono::seconds(under_tsan ? 60 : 10)), ErrorCode::timeout, HasSubstr("rank 2 is missing"));
     }
   });
+}
+
+/// Ranks that send to each other first, or receive: nobody is missing, and all say the same.
+TEST(MessagesInACircle, AreReported) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(3);
+  CommunicatorOptions options;
+  options.timeout = std::chrono::milliseconds(under_tsan ? 4000 : 500);
+  for (const int circle : {2, 3}) {
+    RankGroup group(3, test_options(options));
+    std::array<std::string, 3> said;
+    group.run([&](Communicator& comm, Arena& arena) {
+      arena.recv.place(0, 4096);
+      if (comm.rank() < circle) {
+        comm.recv(arena.recv.device(), 100, DataType::f32, (comm.rank() + 1) % circle);
+        comm.send(arena.send.device(), 100, DataType::f32, (comm.rank() + circle - 1) % circle);
+      }
+      const auto error = heard(comm, std::chrono::seconds(under_tsan ? 60 : 10));
+      expect_error(
+          error, ErrorCode::timeout,
+          AllOf(HasSubstr(circle == 2 ? "ranks 0 and 1 wait for each other: in message 1 (pairwise_"
+                                      : "ranks wait for each other in a circle, 0 for rank 1, 1 for rank 2, 2 for rank 0: in message 1"),
+                HasSubstr(under_tsan ? "rank 0 waited 4 s for rank 1" : "rank 0 waited 0.5 s for rank 1"),
+                HasSubstr("one send_recv or a group"), Not(HasSubstr("missing"))));
+      if (error) said[static_cast<std::size_t>(comm.rank())] = error->what();
+    });
+    EXPECT_EQ(said[0], said[1]);
+    EXPECT_EQ(said[0], said[2]);
+  }
 }
 
 }  // namespace

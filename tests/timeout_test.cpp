@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -42,6 +45,9 @@ class Missing : public testing::TestWithParam<std::tuple<std::string, int>> {
 INSTANTIATE_TEST_SUITE_P(All, Missing, testing::Combine(testing::ValuesIn(all_reduce_algorithms()), testing::Values(3)),
                          [](const auto& test) { return fmt::format("{}_n{}", std::get<0>(test.param), std::get<1>(test.param)); });
 
+/// Makes no call until the others' time is over.
+void stay(const Communicator& comm) { static_cast<void>(heard(comm)); }
+
 /// The last rank never calls. `before` calls are made by all.
 void miss_a_call(const std::string& algorithm, int ranks, int before) {
   const auto start = Clock::now();
@@ -56,7 +62,7 @@ void miss_a_call(const std::string& algorithm, int ranks, int before) {
         for (int i = 0; i < before; ++i) call(100);
         comm.synchronize();
         comm.bootstrap().barrier();
-        if (rank == ranks - 1) return;
+        if (rank == ranks - 1) return stay(comm);
         for (int i = 0; i < 30; ++i) call(1000);  // those behind must not wait for a deadline each
         const std::string missing = before == 0 ? fmt::format("rank {} .*no call yet", ranks - 1)
                                                 : fmt::format("rank {} .*last call {}, all_reduce", ranks - 1, before);
@@ -84,7 +90,7 @@ TEST_P(Missing, TheMissingRankIsNamedAsMissing) {
         Arena arena(comm);
         void* data = arena.symmetric_send.device();
         comm.bootstrap().barrier();
-        if (rank == 0) return;
+        if (rank == 0) return stay(comm);
         comm.all_reduce(data, data, 10, DataType::i32, ReduceOp::max, {}, {.algorithm = algorithm()});
         const auto error = error_of([&] { comm.synchronize(); });
         ASSERT_TRUE(error.has_value());
@@ -100,9 +106,25 @@ TEST(Timeout, ABarrierNamesTheMissingRank) {
       3,
       [](Communicator& comm, int rank) {
         comm.bootstrap().barrier();
-        if (rank == 1) return;
+        if (rank == 1) return stay(comm);
         comm.barrier();
         expect_error(error_of([&] { comm.synchronize(); }), ErrorCode::timeout, AllOf(HasSubstr("for rank 1"), HasSubstr("barrier")));
+      },
+      impatient());
+}
+
+/// A call of 0 elements is none, so the rank that has made it is behind, and the report says what may be the reason.
+TEST(Timeout, SaysThatCallsOfNothingAreNotCounted) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
+  run_ranks(
+      2,
+      [](Communicator& comm, int rank) {
+        Arena arena(comm);
+        comm.bootstrap().barrier();
+        comm.all_reduce(arena.send.device(), arena.recv.device(), rank == 0 ? 0 : 100, DataType::f32, ReduceOp::sum);
+        if (rank == 0) return stay(comm);
+        expect_error(error_of([&] { comm.synchronize(); }), ErrorCode::timeout,
+                     AllOf(HasSubstr("rank 0 is missing"), HasSubstr("calls of 0 elements are not counted: PLAIT_CHECK=1")));
       },
       impatient());
 }
@@ -145,10 +167,93 @@ TEST(Timeout, ComesFromTheEnvironmentToo) {
     Communicator comm = Communicator::create(std::move(bootstraps[static_cast<std::size_t>(rank)]), options);
     Arena arena(comm);
     comm.bootstrap().barrier();
-    if (rank == 1) return;
+    if (rank == 1) return stay(comm);
     comm.all_reduce(arena.send.device(), arena.send.device(), 10, DataType::i32, ReduceOp::max);
     expect_error(error_of([&] { comm.synchronize(); }), ErrorCode::timeout, HasSubstr("0.2 s"));
   });
+}
+
+/// A rank that has destroyed the communicator makes no call any more: those that wait for it hear of it at once.
+class Left : public testing::Test {
+ protected:
+  using Call = std::function<void(Communicator&, Arena&)>;
+  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(3); }
+
+  /// Rank 1 leaves after three calls, rank 0 makes `call`, rank 2 none.
+  static void expect_lost(const Call& call, const testing::Matcher<std::string>& message) {
+    run_ranks(
+        3,
+        [&](Communicator& comm, int rank) {
+          Arena arena(comm);
+          for (int i = 0; i < 3; ++i) comm.barrier();
+          comm.synchronize();
+          comm.bootstrap().barrier();
+          if (rank == 1) return;
+          const auto start = Clock::now();
+          if (rank == 0) call(comm, arena);
+          const auto error = rank == 0 ? error_of([&] { comm.synchronize(); }) : heard(comm);
+          expect_error(
+              error, ErrorCode::rank_lost,
+              AllOf(HasSubstr("rank 1 (process"), HasSubstr("which has destroyed the communicator): last call 3, barrier"), message));
+          EXPECT_LT(Clock::now() - start, promised);
+        },
+        patient());
+  }
+};
+
+TEST_F(Left, BeforeACollective) {
+  expect_lost([](Communicator& comm,
+                 Arena& arena) { comm.all_reduce(arena.send.device(), arena.recv.device(), 100, DataType::f32, ReduceOp::sum); },
+              HasSubstr("rank 0 has made call 4, all_reduce of 100 f32 elements"));
+}
+
+TEST_F(Left, BeforeItSends) {
+  expect_lost([](Communicator& comm, Arena& arena) { comm.recv(arena.recv.device(), 100, DataType::f32, 1); },
+              HasSubstr("rank 0 receives message 1 from it, 100 f32 elements"));
+}
+
+/// What a rank has enqueued before it leaves is enough, however late the others come to it, and whatever they do among themselves.
+TEST_F(Left, AfterItsPart) {
+  std::atomic<bool> gone = false;
+  auto bootstraps = make_thread_bootstraps(3);
+  on_threads(3, [&](int rank) {
+    auto comm = std::make_unique<Communicator>(Communicator::create(std::move(bootstraps[static_cast<std::size_t>(rank)]), patient()));
+    auto memory = std::make_unique<Arena>(*comm);
+    Arena& arena = *memory;
+    comm->bootstrap().barrier();
+    if (rank == 0) std::this_thread::sleep_for(200ms);
+    for (int i = 0; i < 20; ++i)
+      comm->all_reduce(arena.symmetric_send.device(), arena.symmetric_recv.device(), 1000, DataType::i32, ReduceOp::max);
+    if (rank == 1) {
+      comm->send(arena.send.device(), 10, DataType::i32, 0);
+      memory.reset();
+      comm.reset();
+      gone = true;
+      return;
+    }
+    while (!gone) std::this_thread::sleep_for(1ms);
+    std::this_thread::sleep_for(200ms);
+    EXPECT_FALSE(comm->async_error().has_value());
+    if (rank == 0) comm->recv(arena.recv.device(), 10, DataType::i32, 1);
+    if (rank == 0) comm->send(arena.send.device(), 10, DataType::i32, 2);
+    if (rank == 2) comm->recv(arena.recv.device(), 10, DataType::i32, 0);
+    comm->synchronize();
+    EXPECT_FALSE(heard(*comm, 1s).has_value());
+  });
+}
+
+/// Its own kernels may wait for a rank that has left: destroying it must come to an end.
+TEST_F(Left, WhoWaitsForItInItsDestructor) {
+  const auto start = Clock::now();
+  run_ranks(
+      3,
+      [](Communicator& comm, int rank) {
+        Arena arena(comm);
+        comm.bootstrap().barrier();
+        if (rank != 1) comm.all_reduce(arena.send.device(), arena.recv.device(), 100, DataType::f32, ReduceOp::sum);
+      },
+      patient());
+  EXPECT_LT(Clock::now() - start, soon);
 }
 
 /// PLAIT_CHECK=1: calls that differ are found before anything is enqueued.

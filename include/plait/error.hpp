@@ -16,7 +16,7 @@ enum class ErrorCode : std::uint8_t {
   out_of_memory,     ///< thrown on all ranks of a collective call, also where only one rank ran out
   timeout,           ///< a peer did not arrive within the deadline; the communicator is broken, on all ranks
   aborted,           ///< a rank has aborted the communicator
-  rank_lost,         ///< a rank's process has ended; the communicator is broken
+  rank_lost,         ///< a rank's process has ended, or it has destroyed the communicator too early; the communicator is broken
   backend,           ///< a CUDA, HIP or system call failed
   bootstrap,         ///< MPI or the exchange between processes failed
 };

@@ -45,7 +45,7 @@ typedef enum plait_status {
   PLAIT_ERROR_OUT_OF_MEMORY = 5,    /**< on all ranks of a collective call, also where only one rank ran out */
   PLAIT_ERROR_TIMEOUT = 6,          /**< a peer did not arrive within the deadline; the communicator is broken, on all ranks */
   PLAIT_ERROR_ABORTED = 7,          /**< a rank has aborted the communicator */
-  PLAIT_ERROR_RANK_LOST = 8,        /**< a rank's process has ended; the communicator is broken */
+  PLAIT_ERROR_RANK_LOST = 8,        /**< a rank's process has ended, or it has destroyed its communicator too early; that is broken */
   PLAIT_ERROR_BACKEND = 9,          /**< a CUDA, HIP or system call failed */
   PLAIT_ERROR_BOOTSTRAP = 10,       /**< MPI or the exchange between processes failed */
   PLAIT_ERROR_INTERNAL = 255        /**< none of these, for instance no host memory for a few bytes */
