@@ -10,6 +10,7 @@
 #include "core/call_number.hpp"
 #include "core/check.hpp"
 #include "core/collectives.hpp"
+#include "core/log.hpp"
 #include "symm_mem/agreement.hpp"
 
 namespace plait {
@@ -72,7 +73,9 @@ void CommunicatorState::finish() noexcept {
 }
 
 CommunicatorState::~CommunicatorState() {
-  OpenGroup::of_thread().forget(*this);
+  if (const std::size_t calls = OpenGroup::of_thread().forget(*this); calls != 0)
+    log::warn("rank {}: a communicator is destroyed with {} calls in a group that has not ended: they were never enqueued",
+              bootstrap->rank(), calls);
   finish();
   monitored_.reset();
   watchdog_->look();  // also what the monitor has not seen yet: the bootstrap must not wait for a rank that is lost

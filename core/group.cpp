@@ -52,9 +52,14 @@ bool OpenGroup::has_calls_of(const GroupMember& member) const {
   return std::any_of(parts_.begin(), parts_.end(), [&](const Part& part) { return part.member == &member; });
 }
 
-void OpenGroup::forget(const GroupMember& member) {
-  if (std::erase_if(parts_, [&](const Part& part) { return part.member == &member; }) != 0 && !error_)
+std::size_t OpenGroup::forget(const GroupMember& member) {
+  const auto part = std::find_if(parts_.begin(), parts_.end(), [&](const Part& other) { return other.member == &member; });
+  if (part == parts_.end()) return 0;
+  const std::size_t calls = part->calls.size();
+  parts_.erase(part);
+  if (!error_)
     error_.emplace(ErrorCode::invalid_argument, "group: a communicator with calls in it was destroyed; nothing of the group was enqueued");
+  return calls;
 }
 
 void OpenGroup::check_captures(const std::vector<Part>& parts) {

@@ -94,8 +94,8 @@ class OpenGroup {
     part_of(member).calls.push_back({call, stream, made_});
   }
   bool has_calls_of(const GroupMember& member) const;
-  /// The member is being destroyed.
-  void forget(const GroupMember& member);
+  /// The member is being destroyed. Returns how many calls of it are in the group, which won't be enqueued.
+  std::size_t forget(const GroupMember& member);
 
  private:
   struct Part {

@@ -333,6 +333,17 @@ TEST_P(Groups, AnExceptionLeavesNothingBehind) {
   });
 }
 
+TEST(GroupThatNeverEnds, IsWarnedOfWhereItsCallsVanish) {
+  testing::internal::CaptureStderr();
+  run_ranks(1, [](Communicator& comm, int) {
+    Arena arena(comm);
+    group_start();
+    for (int i = 0; i < 2; ++i) comm.all_reduce(arena.send.device(), arena.recv.device(), 10, DataType::f32, ReduceOp::sum);
+  });
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("plait warn: rank 0: a communicator is destroyed with 2 calls in a group that has not ended"));
+}
+
 TEST_P(Groups, WrongUses) {
   run({10}, [](Communicator& comm, Arena&, Messages& messages) {
     expect_error(error_of([] { group_end(); }), ErrorCode::invalid_argument, HasSubstr("no group was started"));
@@ -344,7 +355,7 @@ TEST_P(Groups, WrongUses) {
     {
       Communicator gone = comm.duplicate();
       gone.all_reduce(messages.send(0), messages.recv(0), 1, DataType::u64, ReduceOp::sum);
-    }
+    }  // with a warning
     expect_error(error_of([] { group_end(); }), ErrorCode::invalid_argument, HasSubstr("was destroyed"));
     expect_nothing_enqueued(comm, messages, before);
     { Group empty; }

@@ -10,15 +10,15 @@ namespace plait {
 /// - All ranks make the same collectives in the same groups. Calls of a group may run in any order and at once: what one writes, no other
 ///   may read or write. A barrier keeps its place among the calls of its communicator.
 /// - Messages (`send`, `recv`) of a group all proceed at once, before its collectives. Their ends may be grouped otherwise on another rank,
-/// if
-///   no order of the calls there can block.
+///   if no order of the calls there can block.
 /// - Calls of one communicator on several streams wait for what was on any of those streams before, and what comes later on any of them
 ///   waits for all of those calls.
 /// - Either all streams of a group are captured in a graph or none.
 /// - A call that would throw does not: the end does, and then nothing of the group is enqueued. The same holds for calls that overlap and
 ///   for streams of which only some are captured. What fails later, at a launch, breaks what it breaks outside of groups, too; if the group
 ///   has calls of several communicators, it aborts all of these, as some would wait for what was not enqueued.
-/// - `synchronize` of a communicator that has calls in the group is refused, as it would wait for nothing; so is destroying it.
+/// - `synchronize` of a communicator that has calls in the group is refused, as it would wait for nothing. One that is destroyed before the
+///   group's end takes its calls with it: there is a warning, and the end throws, with nothing of the group enqueued.
 void group_start();
 /// Throws `Error(invalid_argument)` without a `group_start` before.
 void group_end();
