@@ -1,4 +1,4 @@
-// plait-bench: times all-reduce. One rank a process; all ranks run this, rank 0 speaks.
+// plait-bench: times collectives. One rank a process; all ranks run this, rank 0 speaks.
 #include <fmt/format.h>
 #include <mpi.h>
 
@@ -32,8 +32,8 @@ bool is_everywhere(ErrorCode code) {
 int run(int argc, char** argv, int rank) {
   try {
     const auto options = plait::bench::parse_options(argc, argv);
-    if (!options.help.empty()) {
-      if (rank == 0) std::fputs(options.help.c_str(), stdout);
+    if (!options.answer.empty()) {
+      if (rank == 0) std::fputs(options.answer.c_str(), stdout);
       return ok;
     }
     plait::bench::Session session(options);

@@ -1,5 +1,11 @@
 #include "bench/memory.hpp"
 
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <string>
+
 #include "symm_mem/agreement.hpp"
 #include "symm_mem/window.hpp"
 
@@ -22,6 +28,17 @@ Allocate ordinary_memory(Communicator& comm) {
     });
     return Allocation{static_cast<std::byte*>(owner.get()), owner};
   };
+}
+
+std::size_t available_host_memory() {
+  std::size_t available = std::numeric_limits<std::size_t>::max();
+  std::ifstream machine("/proc/meminfo");
+  for (std::string line; std::getline(machine, line);)
+    if (std::size_t kilobytes = 0; std::sscanf(line.c_str(), "MemAvailable: %zu", &kilobytes) == 1) available = 1024 * kilobytes;
+  // Either version of control groups. Not less what is used: that has caches in it, which give way.
+  for (const char* const limit : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"})
+    if (std::size_t bytes = 0; std::ifstream(limit) >> bytes) available = std::min(available, bytes);
+  return available;
 }
 
 }  // namespace plait::bench

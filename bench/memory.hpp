@@ -35,6 +35,9 @@ Allocate symmetric_memory(Communicator& comm);
 /// Memory of this rank's device alone. Collective: all ranks throw if one runs out.
 Allocate ordinary_memory(Communicator& comm);
 
+/// That can be had on this machine, or that a container leaves of it.
+std::size_t available_host_memory();
+
 inline StreamRef stream_ref(NativeStream stream) { return {static_cast<CUstream_st*>(stream)}; }
 
 }  // namespace plait::bench

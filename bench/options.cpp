@@ -12,6 +12,7 @@
 #include "core/environment.hpp"
 #include "core/selection.hpp"
 #include "plait/error.hpp"
+#include "plait/version.hpp"
 
 namespace plait::bench {
 namespace {
@@ -64,6 +65,31 @@ std::vector<Value> one_or_both(const char* flag, const std::string& text, std::p
   if (text == first.first) return {first.second};
   if (text == second.first) return {second.second};
   refuse(fmt::format("{} \"{}\": expected {}, {} or both", flag, text, first.first, second.first));
+}
+
+std::vector<Collective> collectives(const std::string& text) {
+  std::vector<Collective> timed;  // a barrier has no bytes
+  for (int i = 0; i < collective_count; ++i)
+    if (static_cast<Collective>(i) != Collective::barrier) timed.push_back(static_cast<Collective>(i));
+  if (text == "all") return timed;
+  std::vector<std::string_view> known;
+  for (const Collective collective : timed) known.push_back(name_of(collective));
+  std::vector<Collective> result;
+  for (const std::string& word : split(text)) {
+    const auto found = std::find(known.begin(), known.end(), word);
+    if (word == name_of(Collective::barrier)) refuse("--collective barrier: it moves no data, and times are of sizes");
+    if (found == known.end()) refuse(fmt::format("--collective: unknown collective \"{}\"; known: all, {}", word, fmt::join(known, ", ")));
+    result.push_back(timed[static_cast<std::size_t>(found - known.begin())]);
+  }
+  return result;
+}
+
+/// Those for which at least one of the collectives has calls.
+std::vector<bool> in_place(const std::string& text, const std::vector<Collective>& collectives) {
+  auto wanted = one_or_both<bool>("--in-place", text, {"0", false}, {"1", true});
+  if (wanted.front() && std::none_of(collectives.begin(), collectives.end(), has_in_place))
+    refuse(fmt::format("--in-place 1: {} has no calls in place", name_of(collectives.front())));
+  return wanted;
 }
 
 /// "all" is every algorithm of these collectives, and what the selection takes.
@@ -124,19 +150,19 @@ void add_flags(CLI::App& app, Options& options, Words& words) {
   app.add_option("--json", options.json, "Write the results to this file");
   app.add_option("--csv", options.csv, "Write the results to this file");
   app.add_option("--blocks", options.blocks, "Blocks of Plait's kernels (default: the algorithm's choice)")->check(CLI::Range(1, 65535));
-  app.add_option("--threads", options.threads, "Threads a block (default: the algorithm's choice)")->check(CLI::Range(1, 1024));
+  app.add_option("--threads", options.threads, "Threads a block (default: the algorithm's choice), at most what the target can run")
+      ->check(CLI::Range(1, 1024));
+  app.set_version_flag("--version", "plait " PLAIT_VERSION);
 }
 
 void understand(const Words& words, Options& options) {
   options.min_bytes = bytes("-b", words.min_bytes);
   options.max_bytes = bytes("-e", words.max_bytes);
-  options.collectives = list_of<Collective>(words.collectives, collective_count, parse_collective);
-  std::erase(options.collectives, Collective::barrier);  // has no bytes
-  if (options.collectives.empty()) refuse("--collective barrier: moves no data; time it with another one's smallest message");
+  options.collectives = collectives(words.collectives);
   options.types = list_of<DataType>(words.types, data_type_count, parse_data_type);
   options.ops = list_of<ReduceOp>(words.ops, reduce_op_count, parse_reduce_op);
   options.check = words.check == 1;
-  options.in_place = one_or_both<bool>("--in-place", words.in_place, {"0", false}, {"1", true});
+  options.in_place = in_place(words.in_place, options.collectives);
   options.memories = one_or_both<Memory>("--memory", words.memory, {"symmetric", Memory::symmetric}, {"ordinary", Memory::ordinary});
   options.grouped = one_or_both<bool>("--group", words.group, {"0", false}, {"1", true});
   options.algorithms = algorithms(words.algorithms, options.collectives);
@@ -160,8 +186,13 @@ Options parse_options(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    options.help = app.help();
+    options.answer = app.help();
     return options;
+  } catch (const CLI::CallForVersion& version) {
+    options.answer = fmt::format("{}\n", version.what());
+    return options;
+  } catch (const CLI::ExtrasError&) {  // has them from the last to the first
+    refuse(fmt::format("not expected: {}", fmt::join(app.remaining(), " ")));
   } catch (const CLI::ParseError& error) {
     std::string sentence = error.what();
     std::replace(sentence.begin(), sentence.end(), '\n', ' ');

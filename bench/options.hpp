@@ -44,7 +44,7 @@ struct Options {
   std::string json, csv;  // files; empty: none
   unsigned blocks = 0, threads = 0;
   std::string command_line;
-  std::string help;  // not empty: print this and stop
+  std::string answer;  // to --help or --version; not empty: print this and stop
 };
 
 /// Throws Error(invalid_argument) with one sentence for a wrong flag or value.

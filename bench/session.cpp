@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 
 #include "bench/files.hpp"
 #include "bench/peers/mpi.hpp"
 #include "bench/table.hpp"
 #include "bench/verify.hpp"
+#include "core/environment.hpp"
 #include "plait/error.hpp"
 #include "symm_mem/agreement.hpp"
 
@@ -43,6 +45,8 @@ Session::Session(const Options& options)
   agree(comm_.bootstrap(), "options", [&] {
     if (options_.root >= comm_.size())
       throw Error(ErrorCode::invalid_argument, fmt::format("--root {}: there are {} ranks", options_.root, comm_.size()));
+    check_threads();
+    check_memory();
     if (!speaks()) return;
     check_writable(options_.json);
     check_writable(options_.csv);
@@ -50,6 +54,27 @@ Session::Session(const Options& options)
   add_plait();
   for (const std::string& peer : options_.peers) peer == "nccl" ? add_nccl() : add_mpi();
   warm_up_peers();
+}
+
+void Session::check_threads() const {
+  const DeviceInfo& device = comm_.backend().info();
+  if (options_.threads > device.facts.max_block_threads)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("--threads {}: at most {} on {}", options_.threads, device.facts.max_block_threads, name_of(device.backend)));
+}
+
+/// On the host, which promises more memory than there is and then ends a process. Devices say so themselves.
+void Session::check_memory() const {
+  if (comm_.backend_kind() != BackendKind::host) return;
+  std::set<Memory> kinds(options_.memories.begin(), options_.memories.end());
+  if (!options_.peers.empty()) kinds.insert(Memory::ordinary);
+  const std::size_t buffers = static_cast<std::size_t>(comm_.size()) * kinds.size() * 2, available = available_host_memory();
+  if (arena_bytes() <= available / buffers) return;
+  const auto gib = [](double bytes) { return bytes / (1 << 30); };
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("messages of up to {}: {} buffers of {} ranks would take {:.1f} GiB of memory, and {:.1f} GiB are there",
+                          format_bytes(sizes_.back()), buffers, comm_.size(),
+                          gib(static_cast<double>(arena_bytes()) * static_cast<double>(buffers)), gib(static_cast<double>(available))));
 }
 
 /// The buffers in this kind of memory. Collective at its first use.

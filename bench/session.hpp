@@ -25,6 +25,8 @@ class Session {
 
  private:
   bool add(const std::function<std::unique_ptr<Contender>()>& make);
+  void check_threads() const;
+  void check_memory() const;
   void add_plait();
   void add_nccl();
   void add_mpi();

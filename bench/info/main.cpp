@@ -69,13 +69,13 @@ std::string in_words(const Coverage& coverage) {
 
 void print_refusals(const AlgorithmFacts& facts, const char* memory, const Coverage& coverage) {
   for (const auto& [reason, calls] : coverage.refused)
-    fmt::print("  {} in {} memory: {}: {}\n", facts.name, memory,
+    fmt::print("  {} for {} in {} memory: {}: {}\n", facts.name, name_of(facts.collective), memory,
                coverage.nothing() && coverage.refused.size() == 1 ? std::string("nothing") : fmt::format("not {}", fmt::join(calls, ", ")),
                reason);
 }
 
 void print_algorithms(const std::vector<AlgorithmFacts>& algorithms) {
-  constexpr const char* columns = "  {:<20} {:<11} {:<18} {:<18} {}\n";
+  constexpr const char* columns = "  {:<20} {:<14} {:<18} {:<18} {}\n";
   fmt::print(columns, "name", "collective", "symmetric memory", "ordinary memory", "what moves");
   for (const AlgorithmFacts& facts : algorithms) {
     const bool reduces = facts.collective != Collective::barrier;
@@ -171,11 +171,17 @@ int main(int argc, char** argv) {
   app.add_flag("--statistics", statistics, "Run a small job with as many ranks, and print what its communicator has counted");
   app.add_option("--ranks", ranks, "Number of ranks to ask the algorithms about (default: the number of GPUs, at least 2)")
       ->check(CLI::Range(1, 1024));
+  app.set_version_flag("--version", "plait " PLAIT_VERSION);
   try {
     app.parse(argc, argv);
     run(ranks, json, statistics);
   } catch (const CLI::CallForHelp&) {
     std::fputs(app.help().c_str(), stdout);
+  } catch (const CLI::CallForVersion& version) {
+    fmt::print("{}\n", version.what());
+  } catch (const CLI::ExtrasError&) {  // has them from the last to the first
+    fmt::print(stderr, "plait-info: not expected: {}\n", fmt::join(app.remaining(), " "));
+    return 2;
   } catch (const std::exception& error) {
     fmt::print(stderr, "plait-info: {}\n", error.what());
     return 2;
