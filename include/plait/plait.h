@@ -52,7 +52,7 @@ typedef enum plait_status {
 } plait_status;
 
 /** This thread's last error in one sentence; empty if it had none. A call that succeeds leaves it as it is. Valid until this thread's next
- *  call. Never null. */
+ *  error. Never null. */
 const char* plait_last_error(void);
 /** For other languages' interfaces on top of this one: what such an interface refuses itself becomes this thread's last error, and makes
  * the end of an open group fail. Returns PLAIT_ERROR_INVALID_ARGUMENT. */
@@ -198,7 +198,8 @@ plait_status plait_comm_create_world(const plait_config* config, plait_comm* com
 plait_status plait_comm_split(plait_comm comm, int color, int key, plait_comm* part);
 /** The same ranks again: calls of the two do not wait for each other, if they are on different streams. Collective. */
 plait_status plait_comm_duplicate(plait_comm comm, plait_comm* copy);
-/** Frees its buffers, too. Collective. All calls must have been synchronised. In a group that has its calls it makes the end fail. */
+/** Frees its buffers, too. Collective. All calls must have been synchronised. In a group that has its calls it warns of
+ *  them, as they are never enqueued, and makes the end fail. */
 plait_status plait_comm_destroy(plait_comm comm);
 
 plait_status plait_comm_rank(plait_comm comm, int* rank);
