@@ -249,7 +249,14 @@ TEST(Errors, ASpaceOfAnotherTarget) {
 
 TEST(SymmetricBuffer, RefusesViewsThatAreLarger) {
   const kokkos::SymmetricBuffer<float, Kokkos::HostSpace> buffer(comm(), 60);
-  EXPECT_EQ(error_of([&] { buffer.view<float**>(12, 6); }), "SymmetricBuffer::view: 72 elements were asked for, of 60");
+  EXPECT_EQ(error_of([&] { buffer.view<float**>(12, 6); }), "SymmetricBuffer::view: 12 x 6 elements were asked for, of 60");
+  EXPECT_EQ(error_of([&] { buffer.view<float* [7]>(9); }), "SymmetricBuffer::view: 9 x 7 elements were asked for, of 60");
+  // The product is 0 in 64 bits.
+  EXPECT_EQ(error_of([&] { buffer.view<float**, Kokkos::LayoutLeft>(std::size_t{1} << 33, std::size_t{1} << 31); }),
+            "SymmetricBuffer::view: 8589934592 x 2147483648 elements were asked for, of 60");
+  EXPECT_EQ(error_of([&] { buffer.view<float*>(-1); }), "SymmetricBuffer::view: 18446744073709551615 elements were asked for, of 60");
+  EXPECT_EQ(buffer.view<float**>(std::size_t{1} << 33, 0).size(), 0u);
+  EXPECT_EQ(buffer.view<float* [6]>(10).span(), 60u);
 }
 
 // --- profiling ---------------------------------------------------------------------------------------------------------------------------

@@ -2,9 +2,11 @@
 #pragma once
 #include <Kokkos_Core.hpp>
 #include <cstddef>
+#include <initializer_list>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "plait/communicator.hpp"
 #include "plait/kokkos/spaces.hpp"
@@ -48,17 +50,37 @@ class SymmetricBuffer {
     constexpr bool type = std::is_same_v<typename View::non_const_value_type, T>;
     static_assert(type, "plait::kokkos: the view's value type is not the buffer's");
     if constexpr (type) {
-      View view(data(), static_cast<std::size_t>(extents)...);
-      if (view.span() > size())
-        throw Error(ErrorCode::invalid_argument,
-                    "SymmetricBuffer::view: " + std::to_string(view.span()) + " elements were asked for, of " + std::to_string(size()));
-      return view;
+      constexpr std::size_t dynamic = View::rank_dynamic, rank = View::rank;
+      static_assert(sizeof...(Extents) >= dynamic && sizeof...(Extents) <= rank,
+                    "plait::kokkos: an extent for each dimension that the view's type leaves open");
+      check_extents<View>({static_cast<std::size_t>(extents)...});
+      return View(data(), static_cast<std::size_t>(extents)...);
     } else {
       return {};
     }
   }
 
  private:
+  /// Before there is a view, whose own product may overflow: of those given, and what the type says of the rest.
+  template <class View>
+  void check_extents(std::initializer_list<std::size_t> given) const {
+    std::vector<std::size_t> extents(given);
+    for (std::size_t i = extents.size(); i < static_cast<std::size_t>(View::rank); ++i)
+      extents.push_back(static_cast<std::size_t>(View::static_extent(static_cast<unsigned>(i))));
+    std::size_t room = size();
+    bool fits = true;
+    std::string product;
+    for (const std::size_t extent : extents) {
+      if (extent == 0) return;
+      fits = fits && extent <= room;
+      room /= extent;
+      product += (product.empty() ? "" : " x ") + std::to_string(extent);
+    }
+    if (!fits)
+      throw Error(ErrorCode::invalid_argument,
+                  "SymmetricBuffer::view: " + product + " elements were asked for, of " + std::to_string(size()));
+  }
+
   static Communicator& checked(Communicator& comm) {
     constexpr BackendKind kind = detail::backend_of<typename MemorySpace::execution_space>;
     if (kind != comm.backend_kind())
