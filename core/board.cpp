@@ -160,7 +160,9 @@ std::uint64_t Board::calls(int rank) const noexcept { return page(rank).calls.la
 std::optional<std::string> Board::waits_in_vain_for(int rank, const std::vector<std::string>& algorithms) const {
   if (state(rank) != State::left) return std::nullopt;
   const std::uint64_t call = calls(rank_);
-  if (call > calls(rank)) return fmt::format("rank {} has made call {}, {}", rank_, call, page(rank_).calls.at(call).describe(algorithms));
+  if (call > calls(rank))
+    return fmt::format("rank {} has made call {}, {} (of 0 elements they are not counted: PLAIT_CHECK=1 compares counts)", rank_, call,
+                       page(rank_).calls.at(call).describe(algorithms));
   const MessageLog& received = messages(rank_, false, rank);
   const std::uint64_t message = received.last();
   if (message > messages(rank, true, rank_).last())

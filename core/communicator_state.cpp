@@ -74,7 +74,7 @@ void CommunicatorState::finish() noexcept {
 
 CommunicatorState::~CommunicatorState() {
   if (const std::size_t calls = OpenGroup::of_thread().forget(*this); calls != 0)
-    log::warn("rank {}: a communicator is destroyed with {} calls in a group that has not ended: they were never enqueued",
+    log::warn("rank {}: a communicator is destroyed with calls in a group that has not ended: {} of them, never enqueued",
               bootstrap->rank(), calls);
   finish();
   monitored_.reset();

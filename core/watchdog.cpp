@@ -195,7 +195,7 @@ Watchdog::Culprit Watchdog::find_culprit(const DiagnosticRecord& record) const {
   return {.says = board_.state(missing) == Board::State::left ? fmt::format("rank {} has destroyed the communicator", missing)
                                                               : fmt::format("rank {} is missing", missing),
           .record = record,
-          .hint = behind ? "\n  calls of 0 elements are not counted: PLAIT_CHECK=1 finds out whether ranks passed different counts" : ""};
+          .hint = behind ? "\n  calls of 0 elements are not counted: PLAIT_CHECK=1 compares counts" : ""};
 }
 
 /// From one that waits to whom it waits for, and so on.

@@ -204,12 +204,32 @@ class Left : public testing::Test {
 TEST_F(Left, BeforeACollective) {
   expect_lost([](Communicator& comm,
                  Arena& arena) { comm.all_reduce(arena.send.device(), arena.recv.device(), 100, DataType::f32, ReduceOp::sum); },
-              HasSubstr("rank 0 has made call 4, all_reduce of 100 f32 elements"));
+              AllOf(HasSubstr("rank 0 has made call 4, all_reduce of 100 f32 elements"), HasSubstr("PLAIT_CHECK=1 compares counts")));
 }
 
 TEST_F(Left, BeforeItSends) {
   expect_lost([](Communicator& comm, Arena& arena) { comm.recv(arena.recv.device(), 100, DataType::f32, 1); },
               HasSubstr("rank 0 receives message 1 from it, 100 f32 elements"));
+}
+
+/// A short message goes without a receiver, so only the deadline shows that a long one does not.
+TEST_F(Left, BeforeItReceives) {
+  run_ranks(
+      3,
+      [](Communicator& comm, int rank) {
+        constexpr std::size_t bytes = std::size_t{32} << 20;
+        comm.bootstrap().barrier();
+        if (rank == 1) return;
+        if (rank == 2) return stay(comm);
+        Backend& backend = comm.backend();
+        void* const data = backend.allocate(bytes);
+        comm.send(data, bytes, DataType::u8, 1);
+        expect_error(error_of([&] { comm.synchronize(); }), ErrorCode::timeout,
+                     AllOf(HasSubstr("rank 1 has destroyed the communicator: in message 1 (pairwise_"),
+                           HasSubstr("rank 0 waited 0.3 s for rank 1")));
+        backend.deallocate(data);
+      },
+      impatient());
 }
 
 /// What a rank has enqueued before it leaves is enough, however late the others come to it, and whatever they do among themselves.
