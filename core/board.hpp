@@ -59,6 +59,8 @@ class Board {
   /// How many collectives the rank has enqueued.
   std::uint64_t calls(int rank) const noexcept;
   int ranks() const noexcept { return static_cast<int>(processes_.size()); }
+  /// The same for all ranks of the communicator in this process, and for no other communicator's.
+  const void* shared() const noexcept { return range_.get(); }
 
  private:
   struct Page;

@@ -279,7 +279,9 @@ void CommunicatorState::messages(std::string_view what, DataType type, std::span
   for (const MessageEnd& end : ends)
     if (const auto prepared = prepare(type, end, options)) calls.push_back({*prepared, stream.native()});
   if (calls.empty()) return;
-  check_calls(calls, what);
+  const MemberCalls alone{calls, rank(), communicator()};
+  check_disjoint({&alone, 1}, what);
+  check_own_messages(calls, rank(), what);
   enqueue(calls, plan_steps(calls));
 }
 
@@ -316,18 +318,13 @@ bool CommunicatorState::is_capturing(NativeStream stream) {
   return backend->is_capturing(stream);
 }
 
-void CommunicatorState::check_calls(std::span<const GroupedCall> calls, std::string_view what) {
-  check_disjoint(calls, bootstrap->rank(), what);
-  check_own_messages(calls, bootstrap->rank(), what);
-}
-
 std::vector<GroupStep> CommunicatorState::plan_steps(std::span<const GroupedCall> calls) {
   return plan_group(calls, [this](const Call& all) { return known(all).in_batch; });
 }
 
 std::function<void()> CommunicatorState::plan(std::vector<GroupedCall> calls) {
   throw_if_broken();
-  check_calls(calls, "group");
+  check_own_messages(calls, rank());
   const bool one_stream =
       std::all_of(calls.begin(), calls.end(), [&](const GroupedCall& call) { return call.stream == calls.front().stream; });
   if (!one_stream && !backend->captures_spread() && is_capturing(calls.front().stream))

@@ -51,6 +51,8 @@ class CommunicatorState final : public GroupMember {
   bool is_capturing(NativeStream stream) override;
   std::function<void()> plan(std::vector<GroupedCall> calls) override;
   const DeviceUse* device() const override { return &backend->use(); }
+  int rank() const override { return bootstrap->rank(); }
+  const void* communicator() const override { return board_->shared(); }
   std::string places(const PreparedCall& call) const override;
 
   std::optional<Error> error() const { return watchdog_->error(); }
@@ -89,7 +91,6 @@ class CommunicatorState final : public GroupMember {
   std::optional<PreparedCall> prepare(DataType type, const MessageEnd& end, const CallOptions& options);
   void locate_receiver(PreparedCall& prepared, void* receiver) const;
   void choose(PreparedCall& prepared, const CallOptions& options);
-  void check_calls(std::span<const GroupedCall> calls, std::string_view what);
   std::size_t number_of(const Algorithm& algorithm) const;
   std::vector<GroupStep> plan_steps(std::span<const GroupedCall> calls);
   void enqueue(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps);

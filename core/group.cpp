@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <tuple>
 #include <utility>
 
 #include "core/collectives.hpp"
@@ -80,6 +81,13 @@ void OpenGroup::check_captures(const std::vector<Part>& parts) {
                             captured->stream, plain->stream));
 }
 
+void OpenGroup::check_memory(const std::vector<Part>& parts) {
+  std::vector<MemberCalls> members;
+  members.reserve(parts.size());
+  for (const Part& part : parts) members.push_back({part.calls, part.member->rank(), part.member->communicator()});
+  check_disjoint(members);
+}
+
 void OpenGroup::end() {
   if (depth_ == 0) throw Error(ErrorCode::invalid_argument, "group_end: no group was started on this thread");
   if (--depth_ != 0) return;
@@ -87,6 +95,7 @@ void OpenGroup::end() {
   std::vector<Part> parts = std::exchange(parts_, {});
   if (error_) throw *std::exchange(error_, std::nullopt);
   check_captures(parts);
+  check_memory(parts);
   const bool long_ones = std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.calls.size() > calls_in_turn; });
   std::vector<std::function<void()>> launches;
   for (Part& part : parts) launches.push_back(part.member->plan(std::move(part.calls)));
@@ -184,44 +193,118 @@ std::vector<GroupStep> plan_group(std::span<const GroupedCall> calls, const std:
   return steps;
 }
 
-void check_disjoint(std::span<const GroupedCall> calls, int rank, std::string_view what) {
-  struct Use {
-    std::uintptr_t begin, end;
-    std::size_t call;
-    bool writes;
+namespace {
+
+/// What a call does with memory.
+struct MemoryUse {
+  std::uintptr_t begin, end;
+  std::size_t communicator;  // the first member of it
+  std::size_t stretch;       // barriers of the member before
+  std::size_t part;          // another one for each call of each member, rising
+  const MemberCalls* member;
+  const GroupedCall* call;
+  bool writes;
+};
+
+/// Of uses by several owners, the one that reaches farthest, and the one that does among those of all other owners: what an owner does
+/// itself must not hide what another one does.
+class Farthest {
+ public:
+  void add(const MemoryUse& use, std::size_t owner) {
+    const Reach reach{use.end, owner, &use};
+    if (owner == first_.owner) {
+      if (reach.end > first_.end) first_ = reach;
+    } else if (reach.end > first_.end) {
+      second_ = std::exchange(first_, reach);
+    } else if (reach.end > second_.end) {
+      second_ = reach;
+    }
+  }
+  /// A use by another owner that `use` overlaps, which begins no earlier than all that were added. Null: there is none.
+  const MemoryUse* overlapped(const MemoryUse& use, std::size_t owner) const {
+    const Reach& other = first_.owner == owner ? second_ : first_;
+    return use.begin < other.end ? other.use : nullptr;
+  }
+
+ private:
+  struct Reach {
+    std::uintptr_t end = 0;
+    std::size_t owner = 0;
+    const MemoryUse* use = nullptr;
   };
-  const auto conflict = [&](const Use& a, const Use& b) {
-    const std::size_t first = std::min(a.call, b.call), second = std::max(a.call, b.call);
-    std::string which = fmt::format("its messages {} and {}", first + 1, second + 1);
-    if (what == "group" && calls[first].number == calls[second].number) which = fmt::format("messages of call {}", calls[first].number);
-    else if (what == "group") which = fmt::format("calls {} and {}", calls[first].number, calls[second].number);
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("{}: rank {}: {} use the same memory, and one writes it, at {:#x}: they have no order; nothing of the {} was "
-                            "enqueued",
-                            what, rank, which, b.begin, what));
-  };
-  std::vector<Use> uses;
-  for_each_stretch(calls, [&](std::size_t begin, std::size_t end) {
-    uses.clear();
-    for (std::size_t i = begin; i < end; ++i) {
-      const PreparedCall& call = calls[i].call;
+  Reach first_, second_;
+};
+
+/// Calls `conflict(a, b)` for uses of two owners that overlap, if one writes. `uses` are in the order of their begins.
+template <class Conflict>
+void find_overlap(std::span<const MemoryUse> uses, std::size_t MemoryUse::*owner, const Conflict& conflict) {
+  Farthest all, writes;
+  for (const MemoryUse& use : uses) {
+    if (const MemoryUse* other = (use.writes ? all : writes).overlapped(use, use.*owner)) conflict(*other, use);
+    all.add(use, use.*owner);
+    if (use.writes) writes.add(use, use.*owner);
+  }
+}
+
+std::vector<MemoryUse> uses_of(std::span<const MemberCalls> members) {
+  std::vector<MemoryUse> uses;
+  std::size_t part = 0;
+  for (const MemberCalls& member : members) {
+    const auto same = [&](const MemberCalls& other) { return other.communicator == member.communicator; };
+    const auto communicator = static_cast<std::size_t>(std::find_if(members.begin(), members.end(), same) - members.begin());
+    std::size_t stretch = 0;
+    for (const GroupedCall& grouped : member.calls) {
+      const auto& [call, buffers] = std::tie(grouped.call.call, grouped.call.buffers);
       const auto add = [&](const void* pointer, std::size_t bytes, bool writes) {
         const auto at = reinterpret_cast<std::uintptr_t>(pointer);
-        if (pointer != nullptr) uses.push_back({at, at + bytes, i, writes});
+        if (pointer != nullptr && bytes != 0) uses.push_back({at, at + bytes, communicator, stretch, part, &member, &grouped, writes});
       };
-      add(call.buffers.recv, recv_bytes(call.call), true);
-      add(call.buffers.send, send_bytes(call.call), false);
+      add(buffers.send, send_bytes(call), false);
+      add(buffers.recv, recv_bytes(call), true);
+      ++part;
+      if (call.collective == Collective::barrier) ++stretch;
     }
-    std::sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) { return a.begin < b.begin; });
-    // What reaches farthest of all before, and of all writes before. A call's own two buffers may overlap: check_call has seen to that.
-    Use any{}, write{};
-    for (const Use& use : uses) {
-      if (use.begin < write.end && use.call != write.call) conflict(write, use);
-      if (use.writes && use.begin < any.end && use.call != any.call) conflict(any, use);
-      if (use.end > any.end) any = use;
-      if (use.writes && use.end > write.end) write = use;
-    }
+  }
+  return uses;
+}
+
+}  // namespace
+
+void check_disjoint(std::span<const MemberCalls> members, std::string_view what) {
+  const auto conflict = [&](const MemoryUse& a, const MemoryUse& b) {
+    const bool swapped = std::tuple(b.call->number, b.part) < std::tuple(a.call->number, a.part);
+    const MemoryUse &first = swapped ? b : a, &second = swapped ? a : b;
+    std::string which;
+    if (first.member != second.member)
+      which = fmt::format("call {}, {} on rank {}, and call {}, {} on rank {}{},", first.call->number,
+                          name_of(first.call->call.call.collective), first.member->rank, second.call->number,
+                          name_of(second.call->call.call.collective), second.member->rank,
+                          first.communicator == second.communicator ? "" : " of another communicator");
+    else if (what != "group") which = fmt::format("rank {}: its messages {} and {}", first.member->rank, first.part + 1, second.part + 1);
+    else if (first.call->number == second.call->number)
+      which = fmt::format("rank {}: messages of call {}", first.member->rank, first.call->number);
+    else which = fmt::format("rank {}: calls {} and {}", first.member->rank, first.call->number, second.call->number);
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}: {} use the same memory, and one writes it, at {:#x}: they have no order; nothing of the {} was enqueued",
+                            what, which, b.begin, what));
+  };
+  std::vector<MemoryUse> uses = uses_of(members);
+  // The order of equal begins decides nothing but which calls are named.
+  const auto stretch_of = [](const MemoryUse& use) { return std::tuple(use.communicator, use.stretch); };
+  const auto place_of = [](const MemoryUse& use) { return std::tuple(use.begin, use.part, use.writes); };
+  std::sort(uses.begin(), uses.end(), [&](const MemoryUse& a, const MemoryUse& b) {
+    return std::tuple(stretch_of(a), place_of(a)) < std::tuple(stretch_of(b), place_of(b));
   });
+  // All ranks of a communicator make the same barriers. A call's own two buffers may overlap: check_call has seen to that.
+  for (auto begin = uses.begin(); begin != uses.end();) {
+    const auto end = std::find_if(begin, uses.end(), [&](const MemoryUse& use) { return stretch_of(use) != stretch_of(*begin); });
+    find_overlap({begin, end}, &MemoryUse::part, conflict);
+    begin = end;
+  }
+  // Nothing orders those of two communicators.
+  if (uses.empty() || uses.front().communicator == uses.back().communicator) return;
+  std::sort(uses.begin(), uses.end(), [&](const MemoryUse& a, const MemoryUse& b) { return place_of(a) < place_of(b); });
+  find_overlap(uses, &MemoryUse::communicator, conflict);
 }
 
 void check_own_messages(std::span<const GroupedCall> calls, int rank, std::string_view what) {

@@ -61,6 +61,9 @@ class GroupMember {
 
   /// The device that it enqueues on, the same object for all communicators on it.
   virtual const DeviceUse* device() const = 0;
+  virtual int rank() const = 0;
+  /// The same for all ranks of a communicator in this process, and for nothing else.
+  virtual const void* communicator() const = 0;
   /// Which symmetric memory a call is in, in words that are the same on all ranks.
   virtual std::string places(const PreparedCall& call) const = 0;
   virtual void abort(std::string_view reason) = 0;
@@ -105,6 +108,7 @@ class OpenGroup {
   Part& part_of(GroupMember& member);
   void keep(const Error& error);
   static void check_captures(const std::vector<Part>& parts);
+  static void check_memory(const std::vector<Part>& parts);
   static void launch(const std::vector<Part>& parts, const std::vector<std::function<void()>>& launches, bool long_ones);
 
   int depth_ = 0;
@@ -125,9 +129,16 @@ struct GroupStep {
 /// Selector::choose_batch.
 std::vector<GroupStep> plan_group(std::span<const GroupedCall> calls, const std::function<const Algorithm*(const Call&)>& choose_batch);
 
-/// Throws Error(invalid_argument) if a call writes what another one reads or writes, unless a barrier lies between them. `what`: the group,
-/// or the call that they are parts of.
-void check_disjoint(std::span<const GroupedCall> calls, int rank, std::string_view what = "group");
+/// A member's calls in a group.
+struct MemberCalls {
+  std::span<const GroupedCall> calls;
+  int rank;
+  const void* communicator;  // as GroupMember::communicator
+};
+
+/// Throws Error(invalid_argument) if a call writes what another one reads or writes, unless a barrier of their communicator lies between
+/// them. `what`: the group, or the call that they are parts of.
+void check_disjoint(std::span<const MemberCalls> members, std::string_view what = "group");
 /// Throws Error(invalid_argument) unless what the rank sends to itself is what it receives from itself.
 void check_own_messages(std::span<const GroupedCall> calls, int rank, std::string_view what = "group");
 

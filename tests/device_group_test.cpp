@@ -445,6 +445,34 @@ TEST_P(DeviceGroups, AGroupLongerThanTheWorkFifo) {
   EXPECT_GT(gpus.statistics().in_fifo.launches, 1u);
 }
 
+TEST_P(SeveralDevices, CallsOfAGroupThatOverlapOnTwoDevices) {
+  Gpus gpus(GetParam());
+  GroupRun<std::int32_t> run(gpus.group, gpus.arena, sum_of(100));
+  run.upload();
+  gpus.group.synchronize();
+  const auto before = gpus.statistics().calls;
+  // The first device's result is read on the last one.
+  const auto call_twice = [&](bool with_barrier) {
+    const Group group;
+    run.enqueue();
+    if (with_barrier) gpus.group.barrier();
+    auto send = run.send;
+    send.back() = run.recv[0];
+    std::vector<void*> elsewhere;
+    for (const auto& array : gpus.arena.send) elsewhere.push_back(static_cast<std::byte*>(array->device()) + 4096);
+    gpus.group.all_reduce(send, elsewhere, 100, DataType::i32, ReduceOp::sum);
+  };
+  expect_refused(
+      ErrorCode::invalid_argument,
+      HasSubstr(fmt::format("group: call 1, all_reduce on rank 0, and call 2, all_reduce on rank {}, use the same memory", GetParam() - 1)),
+      [&] { call_twice(false); });
+  EXPECT_EQ(gpus.statistics().calls, before);
+  if (target() != BackendKind::host) return;  // a GPU may not reach the memory of another one
+  call_twice(true);                           // which orders all devices
+  gpus.group.synchronize();
+  EXPECT_EQ(gpus.statistics().calls, before + 3);
+}
+
 TEST_P(DeviceGroups, ABadCallOfAGroupEnqueuesNothing) {
   Gpus gpus(GetParam());
   Small small(gpus.group, 3);

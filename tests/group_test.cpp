@@ -309,6 +309,60 @@ TEST_P(Groups, CallsThatOverlapAreRefused) {
   });
 }
 
+/// A call's own buffer, beside or around the one that another call overlaps, hides nothing: on no rank.
+TEST_P(Groups, CallsThatOverlapOneInPlaceAreRefused) {
+  const auto ranks = static_cast<std::size_t>(GetParam());
+  run({50 * ranks, 50 * ranks, 50}, [ranks](Communicator& comm, Arena&, Messages& messages) {
+    const Statistics before = comm.statistics();
+    auto* const all = static_cast<Messages::Value*>(messages.recv(0));
+    auto* const other = static_cast<Messages::Value*>(messages.recv(1));
+    group_start();
+    comm.reduce_scatter(all, all + 50 * comm.rank(), 50, DataType::u64, ReduceOp::sum);
+    comm.all_reduce(all, other, 50 * (ranks - 1) + 10, DataType::u64, ReduceOp::sum);
+    expect_error(error_of([] { group_end(); }), ErrorCode::invalid_argument,
+                 HasSubstr(fmt::format("group: rank {}: calls 1 and 2 use the same memory", comm.rank())));
+    group_start();
+    comm.all_reduce(all, other, 50 * ranks, DataType::u64, ReduceOp::sum);
+    comm.all_gather(all + 50 * comm.rank(), all, 50, DataType::u64);
+    expect_error(error_of([] { group_end(); }), ErrorCode::invalid_argument,
+                 HasSubstr(fmt::format("group: rank {}: calls 1 and 2 use the same memory", comm.rank())));
+    expect_nothing_enqueued(comm, messages, before);
+  });
+}
+
+TEST_P(Groups, CallsOfTwoCommunicatorsThatOverlapAreRefused) {
+  run({10, 20, 30}, [](Communicator& comm, Arena&, Messages& messages) {
+    Communicator other = comm.duplicate();
+    const Statistics before = comm.statistics();
+    const auto call_other = [&](const void* send, void* recv) { other.all_reduce(send, recv, 10, DataType::u64, ReduceOp::sum); };
+    group_start();
+    messages.call(0);
+    comm.barrier();  // orders the calls of `comm`
+    other.barrier();
+    call_other(messages.recv(0), messages.recv(1));
+    expect_error(error_of([] { group_end(); }), ErrorCode::invalid_argument,
+                 HasSubstr(fmt::format("group: call 1, all_reduce on rank {0}, and call 4, all_reduce on rank {0} of another communicator, "
+                                       "use the same memory, and one writes it",
+                                       comm.rank())));
+    group_start();
+    call_other(messages.send(2), messages.recv(1));
+    messages.call(0);
+    messages.call(1);
+    expect_error(error_of([] { group_end(); }), ErrorCode::invalid_argument, HasSubstr("group: call 1, all_reduce on rank"));
+    EXPECT_EQ(other.statistics().calls, 0u);
+    expect_nothing_enqueued(comm, messages, before);
+    // Two that read the same are fine.
+    messages.fill(2);
+    {
+      Group group;
+      messages.call(0);
+      call_other(messages.send(0), messages.recv(1));
+    }
+    other.synchronize();
+    comm.synchronize();
+  });
+}
+
 TEST_P(Groups, AnExceptionLeavesNothingBehind) {
   run({10, 20}, [](Communicator& comm, Arena&, Messages& messages) {
     const Statistics before = comm.statistics();

@@ -8,7 +8,8 @@ namespace plait {
 ///
 /// - Groups nest; only the outermost end enqueues.
 /// - All ranks make the same collectives in the same groups. Calls of a group may run in any order and at once: what one writes, no other
-///   may read or write. A barrier keeps its place among the calls of its communicator.
+///   may read or write, also if they are of two communicators. A barrier keeps its place among the calls of its communicator, and orders
+///   them alone.
 /// - Messages (`send`, `recv`) of a group all proceed at once, before its collectives. Their ends may be grouped otherwise on another rank,
 ///   if no order of the calls there can block.
 /// - Calls of one communicator on several streams wait for what was on any of those streams before, and what comes later on any of them
