@@ -50,7 +50,7 @@ class CommunicatorState final : public GroupMember {
   void enqueue(const PreparedCall& call, NativeStream stream) override;
   bool is_capturing(NativeStream stream) override;
   std::function<void()> plan(std::vector<GroupedCall> calls) override;
-  const DeviceUse* device() const override { return &backend->use(); }
+  const void* queue(NativeStream stream) const override { return backend->queue(stream); }
   int rank() const override { return bootstrap->rank(); }
   const void* communicator() const override { return board_->shared(); }
   std::string places(const PreparedCall& call) const override;

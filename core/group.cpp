@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -96,30 +97,60 @@ void OpenGroup::end() {
   if (error_) throw *std::exchange(error_, std::nullopt);
   check_captures(parts);
   check_memory(parts);
-  const bool long_ones = std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.calls.size() > calls_in_turn; });
+  const std::vector<Turns> turns = turns_of(parts);
   std::vector<std::function<void()>> launches;
   for (Part& part : parts) launches.push_back(part.member->plan(std::move(part.calls)));
-  launch(parts, launches, long_ones);
+  launch(parts, turns, launches);
 }
 
-/// Where one thread drives several devices, a call on the first may wait for the same call on the second. So enqueueing many calls on the
-/// first must not wait until some of them are done, for room in the work FIFO or in the device's queue: each device gets a thread. What is
-/// on one device keeps its order, which must be that of the other ranks.
-void OpenGroup::launch(const std::vector<Part>& parts, const std::vector<std::function<void()>>& launches, bool long_ones) {
-  std::vector<std::vector<std::size_t>> of_device;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const auto same = [&](const auto& others) { return parts[others.front()].member->device() == parts[i].member->device(); };
-    const auto found = std::find_if(of_device.begin(), of_device.end(), same);
-    if (found != of_device.end()) found->push_back(i);
-    else of_device.push_back({i});
+/// Where one thread drives several ranks, a call on the first may wait for the same call on the second. So enqueueing many calls on the
+/// first must not wait until some of them are done, for room in the work FIFO or in the device's queue of launches: each queue gets a
+/// thread. What is in one queue keeps its order, which must be that of the other ranks.
+std::vector<OpenGroup::Turns> OpenGroup::turns_of(const std::vector<Part>& parts) {
+  const bool long_ones = std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.calls.size() > calls_in_turn; });
+  if (!long_ones || parts.size() < 2) {
+    Turns all(parts.size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    return {std::move(all)};
   }
-  const auto launch_on = [&](std::size_t device) {
-    for (const std::size_t i : of_device[device]) launches[i]();
+  struct Taken {
+    std::vector<const void*> queues;
+    Turns turns;
+  };
+  std::vector<Taken> all;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    Taken mine;
+    for (const GroupedCall& call : parts[i].calls) {
+      const void* queue = parts[i].member->queue(call.stream);
+      if (std::find(mine.queues.begin(), mine.queues.end(), queue) == mine.queues.end()) mine.queues.push_back(queue);
+    }
+    // Together with all that have a queue in common with it, and so with each other.
+    const auto apart = [&](const Taken& other) {
+      return std::find_first_of(mine.queues.begin(), mine.queues.end(), other.queues.begin(), other.queues.end()) == mine.queues.end();
+    };
+    const auto first = std::stable_partition(all.begin(), all.end(), apart);
+    for (auto other = first; other != all.end(); ++other) {
+      mine.queues.insert(mine.queues.end(), other->queues.begin(), other->queues.end());
+      mine.turns.insert(mine.turns.end(), other->turns.begin(), other->turns.end());
+    }
+    all.erase(first, all.end());
+    std::sort(mine.turns.begin(), mine.turns.end());
+    mine.turns.push_back(i);
+    all.push_back(std::move(mine));
+  }
+  std::vector<Turns> turns;
+  for (Taken& taken : all) turns.push_back(std::move(taken.turns));
+  return turns;
+}
+
+void OpenGroup::launch(const std::vector<Part>& parts, const std::vector<Turns>& turns,
+                       const std::vector<std::function<void()>>& launches) {
+  const auto take_turns = [&](std::size_t thread) {
+    for (const std::size_t i : turns[thread]) launches[i]();
   };
   try {
-    if (long_ones && of_device.size() > 1) DeviceThreads(of_device.size()).run(launch_on);
-    else
-      for (std::size_t device = 0; device < of_device.size(); ++device) launch_on(device);
+    if (turns.size() > 1) DeviceThreads(turns.size()).run(take_turns);
+    else take_turns(0);
   } catch (const std::exception& error) {
     // What is enqueued of the group would wait for what is not.
     for (const Part& part : parts)

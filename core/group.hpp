@@ -59,8 +59,8 @@ class GroupMember {
   /// Plans its calls of a group. Throws if they can't be enqueued together. The result enqueues them.
   virtual std::function<void()> plan(std::vector<GroupedCall> calls) = 0;
 
-  /// The device that it enqueues on, the same object for all communicators on it.
-  virtual const DeviceUse* device() const = 0;
+  /// As Backend::queue.
+  virtual const void* queue(NativeStream stream) const = 0;
   virtual int rank() const = 0;
   /// The same for all ranks of a communicator in this process, and for nothing else.
   virtual const void* communicator() const = 0;
@@ -109,7 +109,9 @@ class OpenGroup {
   void keep(const Error& error);
   static void check_captures(const std::vector<Part>& parts);
   static void check_memory(const std::vector<Part>& parts);
-  static void launch(const std::vector<Part>& parts, const std::vector<std::function<void()>>& launches, bool long_ones);
+  using Turns = std::vector<std::size_t>;  // numbers of parts that are enqueued one after another
+  static std::vector<Turns> turns_of(const std::vector<Part>& parts);
+  static void launch(const std::vector<Part>& parts, const std::vector<Turns>& turns, const std::vector<std::function<void()>>& launches);
 
   int depth_ = 0;
   std::size_t made_ = 0;  // calls

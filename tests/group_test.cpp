@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -592,6 +593,71 @@ TEST(SmallFifo, EveryItemArrives) {
     comm.synchronize();
     for (std::size_t i = 0; i < size; ++i) ASSERT_EQ(host[i], i + 1000) << "message " << i;
     EXPECT_EQ(comm.statistics().in_fifo.items, size * rounds);
+  });
+}
+
+/// One thread for all ranks: that of the first must not wait for room before the others have their calls.
+TEST(SmallFifo, OneThreadForSeveralRanks) {
+  const ScopedEnvironment setting("PLAIT_WORK_FIFO_BYTES", "4K");
+  constexpr int ranks = 3;
+  PLAIT_SKIP_UNLESS_RANKS_FIT(ranks);
+  constexpr std::size_t size = 300;
+  auto bootstraps = make_thread_bootstraps(ranks);
+  std::array<std::optional<Communicator>, ranks> comms;
+  std::array<Buffer<int>, ranks> data;
+  const auto at = [](auto& all, int rank) -> auto& { return all[static_cast<std::size_t>(rank)]; };
+  on_threads(ranks, [&](int rank) {
+    CommunicatorOptions options = test_options();
+    if (target() != BackendKind::host) options.device = rank;
+    at(comms, rank).emplace(Communicator::create(std::move(at(bootstraps, rank)), options));
+    at(data, rank) = at(comms, rank)->allocate<int>(size);
+    const std::vector<int> values(size, rank + 1);
+    at(comms, rank)->copy(at(data, rank).data(), values.data(), size * sizeof(int));
+    at(comms, rank)->synchronize();
+  });
+  {
+    Group group;
+    for (std::size_t i = 0; i < size; ++i)
+      for (int rank = 0; rank < ranks; ++rank) {
+        int* const one = at(data, rank).data() + i;
+        at(comms, rank)->all_reduce(one, one, 1, DataType::i32, ReduceOp::sum);
+      }
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::vector<int> values(size);
+    at(comms, rank)->copy(values.data(), at(data, rank).data(), size * sizeof(int));
+    at(comms, rank)->synchronize();
+    EXPECT_THAT(values, testing::Each(6));
+    EXPECT_GT(at(comms, rank)->statistics().in_fifo.launches, 1u);
+  }
+  on_threads(ranks, [&](int rank) {
+    at(data, rank) = {};
+    at(comms, rank).reset();
+  });
+}
+
+/// What two communicators have on one stream comes in one order on all ranks: else each would wait behind the other.
+TEST(SmallFifo, TwoCommunicatorsOnOneStream) {
+  const ScopedEnvironment setting("PLAIT_WORK_FIFO_BYTES", "4K");
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
+  run_ranks(2, [&](Communicator& comm, int) {
+    constexpr std::size_t size = 300;
+    Communicator other = comm.duplicate();
+    Arena arena(comm);
+    Messages messages(comm, arena.send, arena.recv, std::vector<std::size_t>(2 * size, 2));
+    const Stream stream = comm.create_stream();
+    for (Messages::Value round = 0; round < 10; ++round) {
+      messages.fill(round, stream);
+      {
+        Group group;
+        for (std::size_t m = 0; m < size; ++m) {
+          messages.call(m, stream);
+          other.all_reduce(messages.send(size + m), messages.recv(size + m), 2, DataType::u64, ReduceOp::sum, stream);
+        }
+      }
+      messages.expect_right(stream);
+    }
+    other.synchronize(stream);
   });
 }
 

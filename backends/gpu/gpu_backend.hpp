@@ -134,6 +134,7 @@ class GpuBackend : public Backend {
     facts.copy_bandwidth = 16e3;  // not used: copy_engine wants peer access
   }
 
+  const void* queue(NativeStream) noexcept override { return use_.get(); }
   NativeStream create_stream() override {
     Stream stream = nullptr;
     Runtime::stream_create(&stream, Runtime::stream_non_blocking);

@@ -166,6 +166,7 @@ class HostBackend final : public Backend {
   }
   void use_host_memory() noexcept override {}
 
+  const void* queue(NativeStream stream) noexcept override { return &at(stream); }
   NativeStream create_stream() override { return device_->create_stream(); }
   void destroy_stream(NativeStream stream) noexcept override { device_->destroy_stream(stream); }
   void synchronize(NativeStream stream) override { at(stream).synchronize(); }
