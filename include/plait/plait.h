@@ -54,8 +54,8 @@ typedef enum plait_status {
 /** This thread's last error in one sentence; empty if it had none. A call that succeeds leaves it as it is. Valid until this thread's next
  *  error. Never null. */
 const char* plait_last_error(void);
-/** For other languages' interfaces on top of this one: what such an interface refuses itself becomes this thread's last error, and makes
- * the end of an open group fail. Returns PLAIT_ERROR_INVALID_ARGUMENT. */
+/** For interfaces on top of this library, in this or other languages: what such an interface refuses itself becomes this thread's last
+ * error, and makes the end of an open group fail. Returns PLAIT_ERROR_INVALID_ARGUMENT. */
 plait_status plait_refuse(const char* sentence);
 /** "success", "invalid_argument", ...; "invalid" for what is no status. Static text. */
 const char* plait_status_name(plait_status status);

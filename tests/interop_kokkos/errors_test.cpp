@@ -214,6 +214,30 @@ TEST(Errors, LeaveAGroup) {
   EXPECT_FALSE(group_is_open());
 }
 
+TEST(Errors, FailAGroupThoughCaught) {
+  const Vector x("x", 5), y("y", 6);
+  Kokkos::deep_copy(x, 1.0);
+  std::string inside;
+  EXPECT_EQ(error_of([&] {
+              Group group;
+              kokkos::all_reduce(comm(), x, ReduceOp::sum);
+              inside = error_of([&] { kokkos::all_reduce(comm(), x, y, ReduceOp::sum); });
+              group.end();
+            }),
+            "group: call 2: " + from("all_reduce") +
+                "src \"x\" (5) and dst \"y\" (6) differ in their extents; nothing of the group was enqueued");
+  EXPECT_EQ(inside, from("all_reduce") + "src \"x\" (5) and dst \"y\" (6) differ in their extents");
+  EXPECT_FALSE(group_is_open());
+  // The next group knows nothing of it, nor of what was refused outside of groups.
+  EXPECT_THAT(error_of([&] { kokkos::all_reduce(comm(), x, y, ReduceOp::sum); }), HasSubstr("differ in their extents"));
+  {
+    const Group group;
+    kokkos::all_reduce(comm(), x, ReduceOp::sum);
+  }
+  kokkos::synchronize(Exec(), comm());
+  EXPECT_EQ(x(4), static_cast<double>(ranks()));
+}
+
 /// As Kokkos::Cuda looks from here: this program has none.
 struct OtherSpace {
   using execution_space = OtherSpace;

@@ -12,8 +12,7 @@
 //   slowest extent (the first of LayoutRight, the last of LayoutLeft): the view of n blocks is the view of one with that extent times n, or
 //   has one more, slower extent n. Where only the root has a buffer, the others' argument is not looked at: `View()` will do.
 // - Errors. What types tell is said by the compiler. Anything else throws `Error(invalid_argument)` that names the view by its label,
-// before
-//   anything is enqueued, in a `Group` too.
+//   before anything is enqueued. In a `Group` too, and there the group's end throws it again if it was caught.
 // - Ranks pass the same extents and layout, as far as each has the buffer; that is not checked. Of a message, which is a view's elements as
 //   they lie in memory, the number must be the same at both ends, the extents need not.
 #pragma once

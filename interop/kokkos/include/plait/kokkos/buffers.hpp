@@ -10,7 +10,9 @@
 #include <type_traits>
 
 #include "plait/communicator.hpp"
+#include "plait/group.hpp"
 #include "plait/kokkos/value_types.hpp"
+#include "plait/plait.h"
 
 namespace plait::kokkos::detail {
 
@@ -207,8 +209,11 @@ class Checks {
     for (std::size_t i = 0; i < buffer.rank; ++i) text += (i == 0 ? "" : " x ") + std::to_string(buffer.extents[i]);
     return text + (buffer.rank == 0 ? "scalar)" : ")");
   }
+  /// Also if the caller catches it: an open group must not be enqueued without the call.
   [[noreturn]] void refuse(const std::string& why) const {
-    throw Error(ErrorCode::invalid_argument, std::string(function_) + ": rank " + std::to_string(rank_) + ": " + why);
+    const std::string sentence = std::string(function_) + ": rank " + std::to_string(rank_) + ": " + why;
+    if (group_is_open()) static_cast<void>(plait_refuse(sentence.c_str()));
+    throw Error(ErrorCode::invalid_argument, sentence);
   }
 
   std::string_view function_;  // as the caller knows it: several functions send messages
