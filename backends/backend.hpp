@@ -107,7 +107,8 @@ struct Piece {
   std::size_t bytes;
 };
 
-/// All methods but `info`, `use`, `queue`, `bind` and `restore` want this device to be the thread's current one: see DeviceScope.
+/// All methods but `info`, `use`, `queue`, `names_one_stream`, `bind` and `restore` want this device to be the thread's current one: see
+/// DeviceScope.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -147,6 +148,8 @@ class Backend {
   /// Where launches on `stream` queue up, for comparison alone: one may wait until those ahead of it in the same queue have ended. On a GPU
   /// that is all of the device, whatever the stream; on the host, where streams have threads of their own, only the stream.
   virtual const void* queue(NativeStream stream) noexcept = 0;
+  /// False of a handle that stands for another stream in each thread.
+  virtual bool names_one_stream(NativeStream stream) const noexcept = 0;
   virtual NativeStream create_stream() = 0;
   virtual void destroy_stream(NativeStream stream) noexcept = 0;
   virtual void synchronize(NativeStream stream) = 0;

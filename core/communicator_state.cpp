@@ -155,7 +155,18 @@ Call described(const Call& call, const CallOptions& options) {
 
 }  // namespace
 
-std::optional<PreparedCall> CommunicatorState::prepare(const Call& wanted, const void* send, void* recv, const CallOptions& options) {
+/// Calls are ordered by the handles of their streams, and may be enqueued by another thread than the caller's.
+void CommunicatorState::check_stream(std::string_view what, NativeStream stream) const {
+  if (backend->names_one_stream(stream)) return;
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("{}: rank {}: stream {} is the default stream of whichever thread uses it, so calls on it have no order: pass one "
+                  "that was created",
+                  what, rank(), stream));
+}
+
+std::optional<PreparedCall> CommunicatorState::prepare(const Call& wanted, const void* send, void* recv, NativeStream stream,
+                                                       const CallOptions& options) {
   PreparedCall prepared;
   if (trace_) prepared.begin = std::chrono::steady_clock::now();
   Call& call = prepared.call;
@@ -170,13 +181,17 @@ std::optional<PreparedCall> CommunicatorState::prepare(const Call& wanted, const
   // What a rank need not have is not looked at.
   buffers.send = has(facts_of(call.collective).send, call, rank) ? send : nullptr;
   buffers.recv = has(facts_of(call.collective).recv, call, rank) ? recv : nullptr;
+  const auto check = [&] {
+    check_call(call, buffers, rank, bootstrap->size());
+    check_stream(name_of(call.collective), stream);
+  };
   if (settings.check_calls) {
     agree(*bootstrap, "PLAIT_CHECK", [&] {
       throw_if_broken();
-      check_call(call, buffers, rank, bootstrap->size());
+      check();
     });
   } else {
-    check_call(call, buffers, rank, bootstrap->size());
+    check();
     throw_if_broken();
   }
   if (call.count != 0) locate(prepared);
@@ -252,8 +267,8 @@ std::size_t CommunicatorState::number_of(const Algorithm& algorithm) const {
 
 void CommunicatorState::call(const Call& call, const void* send, void* recv, StreamRef stream, const CallOptions& options) {
   if (OpenGroup& group = OpenGroup::of_thread(); group.is_open())
-    return group.add(*this, stream.native(), [&] { return prepare(call, send, recv, options); });
-  if (const auto prepared = prepare(call, send, recv, options)) enqueue(*prepared, stream.native());
+    return group.add(*this, stream.native(), [&] { return prepare(call, send, recv, stream.native(), options); });
+  if (const auto prepared = prepare(call, send, recv, stream.native(), options)) enqueue(*prepared, stream.native());
 }
 
 void CommunicatorState::messages(std::string_view what, DataType type, std::span<const MessageEnd> ends, StreamRef stream,
@@ -266,6 +281,7 @@ void CommunicatorState::messages(std::string_view what, DataType type, std::span
     for (const MessageEnd& end : ends)
       check_message({.collective = Collective::send_recv, .type = type, .count = end.count}, end, bootstrap->rank(), bootstrap->size(),
                     what);
+    check_stream(what, stream.native());
     throw_if_broken();
   };
   if (OpenGroup& group = OpenGroup::of_thread(); group.is_open())

@@ -45,7 +45,8 @@ class CommunicatorState final : public GroupMember {
   void synchronize(StreamRef stream);
   Statistics statistics() const;
 
-  std::optional<PreparedCall> prepare(const Call& call, const void* send, void* recv, const CallOptions& options) override;
+  std::optional<PreparedCall> prepare(const Call& call, const void* send, void* recv, NativeStream stream,
+                                      const CallOptions& options) override;
   bool prepares_together() const override { return settings.check_calls; }
   void enqueue(const PreparedCall& call, NativeStream stream) override;
   bool is_capturing(NativeStream stream) override;
@@ -91,6 +92,7 @@ class CommunicatorState final : public GroupMember {
   std::optional<PreparedCall> prepare(DataType type, const MessageEnd& end, const CallOptions& options);
   void locate_receiver(PreparedCall& prepared, void* receiver) const;
   void choose(PreparedCall& prepared, const CallOptions& options);
+  void check_stream(std::string_view what, NativeStream stream) const;
   std::size_t number_of(const Algorithm& algorithm) const;
   std::vector<GroupStep> plan_steps(std::span<const GroupedCall> calls);
   void enqueue(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps);

@@ -188,8 +188,8 @@ void DeviceGroupState::prepare(const GroupCall& call) {
   const Call counted = with_count(call);
   const auto prepare_on = [&](std::size_t rank) {
     const bool has_buffers = !call.send.empty();
-    prepared_[rank] =
-        member(rank).prepare(counted, has_buffers ? call.send[rank] : nullptr, has_buffers ? call.recv[rank] : nullptr, call.options);
+    prepared_[rank] = member(rank).prepare(counted, has_buffers ? call.send[rank] : nullptr, has_buffers ? call.recv[rank] : nullptr,
+                                           stream(call.streams, rank), call.options);
   };
   std::size_t rank = 0;
   try {

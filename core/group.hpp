@@ -50,7 +50,8 @@ struct GroupedCall {
 class GroupMember {
  public:
   /// Everything before the first word to the device. None: the call has nothing to do. Throws what is wrong with the call.
-  virtual std::optional<PreparedCall> prepare(const Call& call, const void* send, void* recv, const CallOptions& options) = 0;
+  virtual std::optional<PreparedCall> prepare(const Call& call, const void* send, void* recv, NativeStream stream,
+                                              const CallOptions& options) = 0;
   /// Whether `prepare` waits for the other ranks (PLAIT_CHECK=1).
   virtual bool prepares_together() const = 0;
   virtual void enqueue(const PreparedCall& call, NativeStream stream) = 0;

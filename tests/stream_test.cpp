@@ -254,6 +254,13 @@ TEST_F(Streams, TheDefaultStreamIsNull) {
   EXPECT_EQ(result_[9], 99);
 }
 
+TEST_F(Streams, HandlesNameOneStreamUnlessItIsEachThreadsOwn) {
+  EXPECT_TRUE(backend().names_one_stream(nullptr));
+  EXPECT_TRUE(backend().names_one_stream(stream()));
+  if (test::target() == BackendKind::host) return;
+  EXPECT_FALSE(backend().names_one_stream(reinterpret_cast<NativeStream>(2)));  // cudaStreamPerThread, hipStreamPerThread
+}
+
 TEST_F(Streams, SynchronizeDeviceWaitsForAllStreams) {
   std::atomic<int> finished = 0;
   for (int i = 0; i < 4; ++i) {

@@ -33,6 +33,8 @@ struct Runtime : Target {
   static constexpr auto not_capturing = cudaStreamCaptureStatusNone;
   static constexpr auto capture_relaxed = cudaStreamCaptureModeRelaxed;
 
+  static Stream stream_per_thread() noexcept { return cudaStreamPerThread; }
+
   static constexpr gpu::RuntimeCall get_device_count{"cudaGetDeviceCount", cudaGetDeviceCount};
   static constexpr gpu::RuntimeCall get_device{"cudaGetDevice", cudaGetDevice};
   static constexpr gpu::RuntimeCall set_device{"cudaSetDevice", cudaSetDevice};

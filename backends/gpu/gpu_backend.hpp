@@ -135,6 +135,7 @@ class GpuBackend : public Backend {
   }
 
   const void* queue(NativeStream) noexcept override { return use_.get(); }
+  bool names_one_stream(NativeStream stream) const noexcept override { return stream != Runtime::stream_per_thread(); }
   NativeStream create_stream() override {
     Stream stream = nullptr;
     Runtime::stream_create(&stream, Runtime::stream_non_blocking);

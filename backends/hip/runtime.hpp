@@ -34,6 +34,8 @@ struct Runtime : Target {
   static constexpr auto not_capturing = hipStreamCaptureStatusNone;
   static constexpr auto capture_relaxed = hipStreamCaptureModeRelaxed;
 
+  static Stream stream_per_thread() noexcept { return hipStreamPerThread; }
+
   static constexpr gpu::RuntimeCall get_device_count{"hipGetDeviceCount", hipGetDeviceCount};
   static constexpr gpu::RuntimeCall get_device{"hipGetDevice", hipGetDevice};
   static constexpr gpu::RuntimeCall set_device{"hipSetDevice", hipSetDevice};

@@ -167,6 +167,7 @@ class HostBackend final : public Backend {
   void use_host_memory() noexcept override {}
 
   const void* queue(NativeStream stream) noexcept override { return &at(stream); }
+  bool names_one_stream(NativeStream) const noexcept override { return true; }
   NativeStream create_stream() override { return device_->create_stream(); }
   void destroy_stream(NativeStream stream) noexcept override { device_->destroy_stream(stream); }
   void synchronize(NativeStream stream) override { at(stream).synchronize(); }

@@ -11,11 +11,14 @@ class Backend;
 class Stream;
 
 /// Where a call is ordered: a `cudaStream_t`, a `hipStream_t` or a `plait::Stream`, not owned. Default-constructed (or null):
-/// the default stream of the device. Must belong to the communicator's device.
+/// the default stream of the device, also in programs that are compiled for one in each thread. Must belong to the communicator's device.
 ///
 /// All communicators of a process on one device share its default stream, and a stream may be used with each of them. Ranks of the host
 /// target that are threads of one process, and would so share a host device, have one each instead: that of the thread that made their
 /// first communicator. It is shared with what that thread makes later, and with the parts and duplicates of all these.
+///
+/// Calls refuse `cudaStreamPerThread` and `hipStreamPerThread`: handles of another stream in each thread, where calls of several threads
+/// would have no order.
 class StreamRef {
  public:
   StreamRef() = default;

@@ -1,0 +1,109 @@
+// The handle of another stream in each thread (cudaStreamPerThread, hipStreamPerThread) is refused. The host has none: a target that runs
+// on it and refuses one handle stands in for CUDA.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "support/environment.hpp"
+#include "support/errors.hpp"
+#include "support/forwarding_backend.hpp"
+#include "support/ranks.hpp"
+
+namespace plait::test {
+namespace {
+
+using testing::HasSubstr;
+
+char anybody;  // an address that is no stream
+const StreamRef each_threads_own(reinterpret_cast<CUstream_st*>(&anybody));
+
+/// The host target as devices of CUDA.
+class StandIn final : public ForwardingBackend {
+ public:
+  explicit StandIn(int ordinal) : ForwardingBackend(open_backend(BackendKind::host, ordinal)), info_(ForwardingBackend::info()) {
+    info_.backend = BackendKind::cuda;
+    info_.id = "stand-in " + std::to_string(ordinal);
+  }
+  const DeviceInfo& info() const noexcept override { return info_; }
+  bool names_one_stream(NativeStream stream) const noexcept override { return stream != each_threads_own.native(); }
+
+ private:
+  DeviceInfo info_;
+};
+
+const BackendRegistration registration({.kind = BackendKind::cuda,
+                                        .device_count = [] { return 8; },
+                                        .why_no_device = [] { return std::string(); },
+                                        .open = [](int ordinal) -> std::unique_ptr<Backend> {
+                                          return std::make_unique<StandIn>(ordinal);
+                                        }});
+
+CommunicatorOptions stand_in() {
+  CommunicatorOptions options = test_options();
+  options.backend = BackendKind::cuda;
+  return options;
+}
+
+/// Every way of making a call.
+std::vector<std::pair<std::string, std::function<void(Communicator&)>>> calls(std::vector<int>& x) {
+  constexpr auto i32 = DataType::i32;
+  return {{"all_reduce", [&x](Communicator& comm) { comm.all_reduce(x.data(), x.data(), 4, i32, ReduceOp::sum, each_threads_own); }},
+          {"all_reduce", [&x](Communicator& comm) { comm.all_reduce(x.data(), x.data(), 0, i32, ReduceOp::sum, each_threads_own); }},
+          {"barrier", [](Communicator& comm) { comm.barrier(each_threads_own); }},
+          {"send_recv", [&x](Communicator& comm) {
+             const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
+             comm.send_recv(x.data(), 4, next, x.data() + 4, 4, before, i32, each_threads_own);
+           }}};
+}
+
+void expect_refused_alone_and_in_groups() {
+  run_ranks(
+      2,
+      [](Communicator& comm, int) {
+        std::vector<int> x(8, 1), y(8);
+        for (const auto& [name, call] : calls(x)) {
+          expect_error(error_of([&] { call(comm); }), ErrorCode::invalid_argument, testing::ContainsRegex(name + ": rank [01]: stream 0x"));
+          const auto in_group = error_of([&] {
+            const Group group;
+            comm.all_reduce(y.data(), y.data(), 8, DataType::i32, ReduceOp::sum);
+            call(comm);
+          });
+          expect_error(in_group, ErrorCode::invalid_argument, HasSubstr("group: call 2: "));
+          expect_error(in_group, ErrorCode::invalid_argument, testing::ContainsRegex(name + ": rank [01]: stream 0x"));
+        }
+        EXPECT_EQ(comm.statistics().calls, 0u);
+        const Stream stream = comm.create_stream();
+        comm.all_reduce(x.data(), x.data(), 8, DataType::i32, ReduceOp::sum, stream);
+        comm.synchronize(stream);
+        EXPECT_THAT(x, testing::Each(2));
+      },
+      stand_in());
+}
+
+TEST(StreamOfEachThread, IsRefused) { expect_refused_alone_and_in_groups(); }
+
+TEST(StreamOfEachThread, IsRefusedWhereRanksCheckTogether) {
+  const ScopedEnvironment check("PLAIT_CHECK", "1");
+  expect_refused_alone_and_in_groups();
+}
+
+TEST(StreamOfEachThread, IsRefusedOnAnyDeviceOfAGroup) {
+  DeviceGroup gpus({0, 1}, {.backend = BackendKind::cuda, .timeout = patience});
+  const std::vector<Stream> streams = gpus.create_streams();
+  std::vector<int> x(8), y(8);
+  const std::vector<void*> data{x.data(), y.data()};
+  expect_error(error_of([&] {
+                 gpus.all_reduce({x.data(), y.data()}, data, 8, DataType::i32, ReduceOp::sum, {streams[0], each_threads_own});
+               }),
+               ErrorCode::invalid_argument, HasSubstr("all_reduce: rank 1: stream "));
+  EXPECT_EQ(gpus.device(0).statistics().calls, 0u);
+  gpus.all_reduce({x.data(), y.data()}, data, 8, DataType::i32, ReduceOp::sum, streams);
+  gpus.synchronize(streams);
+}
+
+}  // namespace
+}  // namespace plait::test
