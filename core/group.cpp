@@ -374,6 +374,7 @@ Group::~Group() noexcept(false) {
 }
 
 void Group::end() {
+  if (!open_) return;  // what is open now is a group around it
   open_ = false;
   group_end();
 }

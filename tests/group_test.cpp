@@ -171,6 +171,9 @@ TEST_P(Groups, NestedOnesAreEnqueuedByTheOutermostEnd) {
         messages.call(2);
         group_end();
         messages.call(3);
+        inner.end();
+        inner.end();  // once is all it can
+        EXPECT_TRUE(group_is_open());
       }
       EXPECT_EQ(comm.statistics().launches, before.launches);
       messages.call(4);

@@ -35,6 +35,7 @@ class Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
+  /// Throws what `group_end` throws. Called again, it does nothing.
   void end();
 
  private:
