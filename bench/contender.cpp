@@ -23,7 +23,6 @@ class PlaitContender final : public Contender {
   }
 
   void enqueue(const Task& task, NativeStream stream) override {
-    check(task);
     call_options_.scale = task.call.scale;
     comm_.enqueue(task.call, task.send, task.recv, stream_ref(stream), call_options_);
   }
@@ -33,20 +32,11 @@ class PlaitContender final : public Contender {
 
   std::string chosen(const Task& task) const override {
     if (is_known(task)) return {};
-    check(task);
     return comm_.chosen(task.call, call_options_);
   }
 
  private:
   bool is_known(const Task& task) const { return Registry::instance().find(call_options_.algorithm, task.call.collective) != nullptr; }
-  /// Names may be those of another collective's algorithms.
-  void check(const Task& task) const {
-    if (call_options_.algorithm.empty() || is_known(task)) return;
-    const auto known = policies();
-    const bool policy = std::any_of(known.begin(), known.end(), [&](const Policy& p) { return p.name == call_options_.algorithm; });
-    if (!policy || task.call.collective != Collective::all_reduce)
-      throw Error(ErrorCode::unsupported, fmt::format("{} has no algorithm {}", plait::name_of(task.call.collective), name()));
-  }
 
   Communicator& comm_;
   CallOptions call_options_;

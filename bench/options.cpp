@@ -95,18 +95,24 @@ std::vector<bool> in_place(const std::string& text, const std::vector<Collective
 /// "all" is every algorithm of these collectives, and what the selection takes.
 std::vector<std::string> algorithms(const std::string& text, const std::vector<Collective>& collectives) {
   std::vector<std::string> known;
-  for (const auto& algorithm : Registry::instance().all())
+  std::vector<const Algorithm*> all;
+  for (const auto& algorithm : Registry::instance().all()) {
+    all.push_back(algorithm.get());
     if (std::find(collectives.begin(), collectives.end(), algorithm->collective()) != collectives.end() &&
         std::find(known.begin(), known.end(), algorithm->name()) == known.end())
       known.emplace_back(algorithm->name());
+  }
   if (std::find(collectives.begin(), collectives.end(), Collective::all_to_all) != collectives.end()) known.emplace_back(all_to_all_v);
   known.emplace_back("default");
   if (text == "all") return known;
   for (const Policy& policy : policies()) known.emplace_back(policy.name);
   auto names = split(text);
-  for (const std::string& name : names)
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      refuse(fmt::format("--algorithms: unknown algorithm \"{}\"; known: all, {}", name, fmt::join(known, ", ")));
+  for (const std::string& name : names) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const WrongName wrong = wrong_name(name, collectives.front(), all);
+    if (wrong.code == ErrorCode::unsupported) refuse("--algorithms: " + wrong.why);
+    refuse(fmt::format("--algorithms: unknown algorithm \"{}\"; known: all, {}", name, fmt::join(known, ", ")));
+  }
   return names;
 }
 

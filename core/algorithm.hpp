@@ -203,8 +203,6 @@ class Registry {
   /// The program's or plug-in's file that it comes from; empty for the library's own.
   const std::string& file_of(const Algorithm& algorithm) const { return files_.at(&algorithm); }
   std::size_t size() const noexcept { return algorithms_.size(); }
-  /// "oneshot_ll, ring, ...", for messages.
-  std::string names(Collective collective) const;
 
  private:
   const Algorithm* known(std::string_view name, Collective collective) const;

@@ -42,13 +42,6 @@ const Algorithm* Registry::known(std::string_view name, Collective collective) c
   return found == algorithms_.end() ? nullptr : found->get();
 }
 
-std::string Registry::names(Collective collective) const {
-  std::string text;
-  for (const auto& algorithm : algorithms_)
-    if (algorithm->collective() == collective) text += fmt::format("{}{}", text.empty() ? "" : ", ", algorithm->name());
-  return text;
-}
-
 void LaunchContext::launch_bytes(std::string_view family, DataType type, LaunchShape shape, const void* args, std::size_t bytes) {
   Backend& backend = setting_.backend;
   const KernelHandle kernel = backend.find_kernel(family, type);

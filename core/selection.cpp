@@ -1,6 +1,7 @@
 #include "core/selection.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -31,6 +32,11 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\n") - first + 1);
 }
 
+bool is_policy(std::string_view name) {
+  const auto known = policies();
+  return std::any_of(known.begin(), known.end(), [&](const Policy& policy) { return policy.name == name; });
+}
+
 /// Reads one rule; `collective` is carried from rule to rule.
 class RuleParser {
  public:
@@ -53,8 +59,7 @@ class RuleParser {
       rest.remove_prefix(equals + 1);
     }
     rule.algorithm = trim(rest);
-    if (Registry::instance().find(rule.algorithm, collective) == nullptr)
-      refuse(fmt::format("unknown algorithm \"{}\"; known: {}", rule.algorithm, Registry::instance().names(collective)));
+    if (Registry::instance().find(rule.algorithm, collective) == nullptr) refuse_name(rule);
     return rule;
   }
 
@@ -78,14 +83,38 @@ class RuleParser {
     rule.from = *from;
     rule.to = *to;
   }
-  [[noreturn]] void refuse(std::string_view why) {
-    throw Error(ErrorCode::invalid_argument, fmt::format("{}: in \"{}\": {}", source_, rule_, why));
+  [[noreturn]] void refuse_name(const Rule& rule) {
+    if (is_policy(rule.algorithm)) refuse(fmt::format("{} is a policy, it stands alone", rule.algorithm));
+    std::vector<const Algorithm*> all;
+    for (const auto& algorithm : Registry::instance().all()) all.push_back(algorithm.get());
+    const auto [code, why] = wrong_name(rule.algorithm, rule.collective, all);
+    const auto serving = std::find_if(all.begin(), all.end(), [&](const Algorithm* a) { return a->name() == rule.algorithm; });
+    refuse(serving == all.end()
+               ? why
+               : fmt::format("{}; name the collective, as in {}:{}", why, name_of((*serving)->collective()), rule.algorithm),
+           code);
+  }
+  [[noreturn]] void refuse(std::string_view why, ErrorCode code = ErrorCode::invalid_argument) {
+    throw Error(code, fmt::format("{}: in \"{}\": {}", source_, rule_, why));
   }
 
   std::string_view rule_, source_;
 };
 
 }  // namespace
+
+WrongName wrong_name(std::string_view name, Collective collective, std::span<const Algorithm* const> algorithms) {
+  std::string own;
+  std::vector<std::string_view> serves;
+  for (const Algorithm* algorithm : algorithms) {
+    if (algorithm->collective() == collective) own += fmt::format("{}{}", own.empty() ? "" : ", ", algorithm->name());
+    if (algorithm->name() == name) serves.push_back(name_of(algorithm->collective()));
+  }
+  if (!serves.empty())
+    return {ErrorCode::unsupported,
+            fmt::format("algorithm \"{}\" serves {}, not {}, which has {}", name, fmt::join(serves, ", "), name_of(collective), own)};
+  return {ErrorCode::invalid_argument, fmt::format("unknown algorithm \"{}\"; known: {}", name, own)};
+}
 
 RuleList::RuleList(std::string_view text, std::string_view source) {
   Collective collective = Collective::all_reduce;
@@ -111,9 +140,10 @@ const Rule* RuleList::match(const Call& call, const std::function<bool(const Rul
   return rule == rules_.end() ? nullptr : &*rule;
 }
 
-Selector::Selector(Topology topology, std::vector<const Algorithm*> algorithms)
+Selector::Selector(Topology topology, std::vector<const Algorithm*> algorithms, int rank)
     : topology_(std::move(topology)),
       algorithms_(std::move(algorithms)),
+      rank_(rank),
       overrides_(environment(override_variable).value_or(""), override_variable),
       builtin_(builtin_rules(topology_), "built-in table") {
   for (const Policy& policy : policies()) policies_.emplace(policy.name, RuleList(policy.rules, policy.name));
@@ -125,10 +155,14 @@ const Algorithm* Selector::find(std::string_view name, Collective collective) co
   return found == algorithms_.end() ? nullptr : *found;
 }
 
+void Selector::refuse(Collective collective, ErrorCode code, const std::string& why) const {
+  throw Error(code, fmt::format("{}: rank {}: {}", name_of(collective), rank_, why));
+}
+
 void Selector::check_known(Collective collective, const CallOptions& options) const {
-  if (!options.algorithm.empty() && find(options.algorithm, collective) == nullptr && !policies_.contains(options.algorithm))
-    throw Error(ErrorCode::invalid_argument, fmt::format("{}: unknown algorithm \"{}\"; known: {}", name_of(collective), options.algorithm,
-                                                         Registry::instance().names(collective)));
+  if (options.algorithm.empty() || find(options.algorithm, collective) != nullptr || policies_.contains(options.algorithm)) return;
+  const auto [code, why] = wrong_name(options.algorithm, collective, algorithms_);
+  refuse(collective, code, why);
 }
 
 Choice Selector::by_option(const Call& call, const std::string& name) const {
@@ -136,12 +170,11 @@ Choice Selector::by_option(const Call& call, const std::string& name) const {
   if (algorithm == nullptr) {
     algorithm = by_rules(policies_.find(name)->second, call);
     if (algorithm == nullptr)
-      throw Error(ErrorCode::unsupported,
-                  fmt::format("{}: policy {}: none of its algorithms serves this call", name_of(call.collective), name));
+      refuse(call.collective, ErrorCode::unsupported, fmt::format("policy {}: none of its algorithms serves this call", name));
     return {algorithm, {}, "policy " + name, true};
   }
   if (const Support support = algorithm->supports(call, topology_); !support)
-    throw Error(ErrorCode::unsupported, fmt::format("{}: algorithm {}: {}", name_of(call.collective), name, support.reason()));
+    refuse(call.collective, ErrorCode::unsupported, fmt::format("algorithm {}: {}", name, support.reason()));
   return {algorithm, {}, "call option", true};
 }
 
@@ -182,9 +215,9 @@ Choice Selector::choose_algorithm(const Call& call, const CallOptions& options) 
   }
   if (const Algorithm* algorithm = by_rules(builtin_, call)) return {algorithm, {}, "built-in table"};
   if (const Algorithm* algorithm = by_estimate(call)) return {algorithm, {}, "estimate"};
-  throw Error(ErrorCode::unsupported,
-              fmt::format("{} of {} {} elements with {}: no algorithm serves this call\n{}", name_of(call.collective), call.count,
-                          name_of(call.type), name_of(call.op), candidates(call)));
+  refuse(call.collective, ErrorCode::unsupported,
+         fmt::format("no algorithm serves {} {} elements with {}\n{}", call.count, name_of(call.type), name_of(call.op),
+                     trim(candidates(call))));
 }
 
 Choice Selector::choose(const Call& call, const CallOptions& options) const {
@@ -193,8 +226,9 @@ Choice Selector::choose(const Call& call, const CallOptions& options) const {
   if (options.blocks != 0) choice.shape.blocks = options.blocks;
   if (options.threads != 0) choice.shape.threads = options.threads;
   if (choice.shape.threads > topology_.max_block_threads)
-    throw Error(ErrorCode::invalid_argument, fmt::format("{}: {} threads a block; at most {} on {}", name_of(call.collective),
-                                                         choice.shape.threads, topology_.max_block_threads, name_of(topology_.backend)));
+    refuse(
+        call.collective, ErrorCode::invalid_argument,
+        fmt::format("{} threads a block; at most {} on {}", choice.shape.threads, topology_.max_block_threads, name_of(topology_.backend)));
   return choice;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/algorithm.hpp"
+#include "plait/error.hpp"
 
 namespace plait {
 
@@ -29,7 +30,8 @@ struct Rule {
 class RuleList {
  public:
   RuleList() = default;
-  /// Throws Error(invalid_argument) that names `source` (an environment variable, a file) for anything malformed or unknown.
+  /// Throws Error(invalid_argument) that names `source` (an environment variable, a file) for anything malformed or unknown,
+  /// Error(unsupported) for an algorithm of other collectives alone.
   RuleList(std::string_view text, std::string_view source);
   /// The first rule that matches and that `serves` likes; null if there is none.
   const Rule* match(
@@ -54,25 +56,36 @@ struct Choice {
   bool wished = false;  // by the user: one of the first three
 };
 
+/// What is wrong with a name that is none of the collective's algorithms: Error(unsupported) if it is one of others. `algorithms`: those of
+/// all collectives.
+struct WrongName {
+  ErrorCode code;
+  std::string why;
+};
+WrongName wrong_name(std::string_view name, Collective collective, std::span<const Algorithm* const> algorithms);
+
 /// Precedence: call option (an algorithm or a policy), PLAIT_ALGO, built-in table, estimate. A rule whose algorithm can't serve the call is
 /// passed over, with a warning once if the user wrote it and no other rule of his serves it; a call option that can't be served is
-/// Error(unsupported), an unknown name Error(invalid_argument).
+/// Error(unsupported), also if it names an algorithm of another collective; an unknown name is Error(invalid_argument).
 class Selector {
  public:
-  Selector(Topology topology, std::vector<const Algorithm*> algorithms);
+  /// `rank`: for messages; no choice depends on it.
+  Selector(Topology topology, std::vector<const Algorithm*> algorithms, int rank = 0);
   Choice choose(const Call& call, const CallOptions& options) const;
   /// The algorithm for a batch of calls of one type, operation and scale that are as long as `all` together: what a single call of that
   /// length takes if it takes batches, else the one of those that do with the least estimate. Null if none serves it.
   const Algorithm* choose_batch(const Call& all) const;
   /// Whether a call that would take `choice` alone gains by sharing a launch with others: when what it adds to a batch takes less time.
   bool gains_in_batch(const Call& call, const Choice& choice) const;
-  /// Throws Error(invalid_argument) if the options name an algorithm that does not exist.
+  /// Throws Error(invalid_argument) if the options name an algorithm that does not exist, Error(unsupported) if it is one of other
+  /// collectives alone.
   void check_known(Collective collective, const CallOptions& options) const;
   /// Several lines: the choice, its rule, and every algorithm with its estimate or the reason why not.
   std::string explain(const Call& call, const CallOptions& options) const;
   const Topology& topology() const noexcept { return topology_; }
 
  private:
+  [[noreturn]] void refuse(Collective collective, ErrorCode code, const std::string& why) const;
   std::string candidates(const Call& call) const;
   Choice choose_algorithm(const Call& call, const CallOptions& options) const;
   const Algorithm* find(std::string_view name, Collective collective) const;
@@ -82,6 +95,7 @@ class Selector {
 
   Topology topology_;
   std::vector<const Algorithm*> algorithms_;
+  int rank_;
   RuleList overrides_, builtin_;
   std::map<std::string, RuleList, std::less<>> policies_;
 };
