@@ -17,7 +17,11 @@ namespace {
 /// What the descriptions of two calls that differ do not show.
 std::string_view difference(const CallLogs::Difference& found) {
   if (!found.exact || found.mine.count != found.theirs.count || found.mine.facts != found.theirs.facts) return "";
-  if (found.mine.place != found.theirs.place) return ", at another place in symmetric memory: its offset must be the same on all ranks";
+  if (found.mine.place != found.theirs.place) {
+    if (found.mine.collective() == Collective::gather || found.mine.collective() == Collective::scatter)
+      return ", at another place in symmetric memory: its offset must be the same on all ranks, also in place, where all pass the root's";
+    return ", at another place in symmetric memory: its offset must be the same on all ranks";
+  }
   return ", with another scale, launch shape or company in a group";
 }
 

@@ -64,6 +64,16 @@ std::vector<Odd> odds() {
          comm.all_reduce(arena.send.device(), arena.recv.device(), 100, DataType::f32, ReduceOp::sum);
        },
        "in place in symmetric memory", sum},
+      {"block",  // a gather in place in symmetric memory, where all pass the root's block
+       [](Communicator& comm, Arena& arena) {
+         void* block = arena.symmetric_send.device();
+         comm.gather(block, block, 10, DataType::f32, 0);
+       },
+       [](Communicator& comm, Arena& arena) {
+         auto* blocks = static_cast<float*>(arena.symmetric_send.device());
+         comm.gather(blocks + 10 * comm.rank(), blocks, 10, DataType::f32, 0);
+       },
+       "gather of 10 f32 elements", "also in place, where all pass the root's"},
       {"group",
        [two](Communicator& comm, Arena& arena) {
          const Group group;

@@ -259,11 +259,11 @@ plait_status plait_reduce(plait_comm comm, const void* send, void* recv, size_t 
 plait_status plait_all_to_all(plait_comm comm, const void* send, void* recv, size_t count, plait_data_type type, plait_stream_t stream,
                               const plait_call_options* options);
 /** The root receives the blocks of all. `send`: one block; `recv`: n, of the root alone. In place: the root's `send` is its block of
- *  `recv`. */
+ *  `recv`; in symmetric memory all ranks then pass that `send`, the root's block, and not each its own. */
 plait_status plait_gather(plait_comm comm, const void* send, void* recv, size_t count, plait_data_type type, int root,
                           plait_stream_t stream, const plait_call_options* options);
 /** Rank r receives block r of the root. `send`: n blocks, of the root alone; `recv`: one. In place: the root's `recv` is its block of
- *  `send`. */
+ *  `send`; in symmetric memory all ranks then pass that `recv`, the root's block, and not each its own. */
 plait_status plait_scatter(plait_comm comm, const void* send, void* recv, size_t count, plait_data_type type, int root,
                            plait_stream_t stream, const plait_call_options* options);
 /** No rank's stream passes this point before all ranks' streams have reached it. */

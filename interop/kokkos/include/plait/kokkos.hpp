@@ -216,7 +216,7 @@ void all_to_all(Communicator& comm, const View& view, const CallOptions& options
 }
 
 /// The root receives the blocks of all ranks, in their order. `src`: one block; `dst`: n, of the root alone. In place: the root's `src` is
-/// its block of `dst`.
+/// its block of `dst`; in symmetric memory all ranks then pass the root's block as `src`, and not each its own.
 template <class Exec, class Src, class Dst>
 void gather(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst, int root, const CallOptions& options = {}) {
   detail::call<Collective::gather>(exec, comm, src, dst, {.root = root}, options);
@@ -227,7 +227,8 @@ void gather(Communicator& comm, const Src& src, const Dst& dst, int root, const 
   gather(detail::default_space<Dst>(), comm, src, dst, root, options);
 }
 
-/// Rank r receives block r of the root. `src`: n blocks, of the root alone; `dst`: one. In place: the root's `dst` is its block of `src`.
+/// Rank r receives block r of the root. `src`: n blocks, of the root alone; `dst`: one. In place: the root's `dst` is its block of `src`;
+/// in symmetric memory all ranks then pass the root's block as `dst`, and not each its own.
 template <class Exec, class Src, class Dst>
 void scatter(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst, int root, const CallOptions& options = {}) {
   detail::call<Collective::scatter>(exec, comm, src, dst, {.root = root}, options);
