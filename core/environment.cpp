@@ -47,7 +47,7 @@ double environment_seconds(const char* name, double fallback) {
   if (!value) return fallback;
   char* end = nullptr;
   const double seconds = std::strtod(value->c_str(), &end);
-  if (*end != '\0' || !std::isfinite(seconds) || seconds < 0 || seconds > 1e9) refuse(name, *value, "seconds, 0 or more");
+  if (*end != '\0' || !std::isfinite(seconds) || seconds < 0 || seconds > 1e9) refuse(name, *value, "seconds, from 0 to 1e9");
   return seconds;
 }
 

@@ -305,13 +305,18 @@ void check_disjoint(std::span<const MemberCalls> members, std::string_view what)
   const auto conflict = [&](const MemoryUse& a, const MemoryUse& b) {
     const bool swapped = std::tuple(b.call->number, b.part) < std::tuple(a.call->number, a.part);
     const MemoryUse &first = swapped ? b : a, &second = swapped ? a : b;
+    const auto block = [](const MemoryUse& use) {
+      const Buffers& buffers = use.call->call.buffers;
+      return fmt::format("the block {} rank {}", buffers.send != nullptr ? "for" : "from", buffers.peer);
+    };
     std::string which;
     if (first.member != second.member)
       which = fmt::format("call {}, {} on rank {}, and call {}, {} on rank {}{},", first.call->number,
                           name_of(first.call->call.call.collective), first.member->rank, second.call->number,
                           name_of(second.call->call.call.collective), second.member->rank,
                           first.communicator == second.communicator ? "" : " of another communicator");
-    else if (what != "group") which = fmt::format("rank {}: its messages {} and {}", first.member->rank, first.part + 1, second.part + 1);
+    else if (what == "send_recv") which = fmt::format("rank {}: send and recv", first.member->rank);
+    else if (what != "group") which = fmt::format("rank {}: {} and {}", first.member->rank, block(first), block(second));
     else if (first.call->number == second.call->number)
       which = fmt::format("rank {}: messages of call {}", first.member->rank, first.call->number);
     else which = fmt::format("rank {}: calls {} and {}", first.member->rank, first.call->number, second.call->number);

@@ -112,7 +112,13 @@ void separate_threads(Bootstrap& bootstrap, Backend& backend) {
 
 std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOptions& options) {
   std::optional<BackendKind> wanted = options.backend;
-  agree(bootstrap, "choosing a backend", [&] {
+  agree(bootstrap, "creating a communicator", [&] {
+    if (wanted && static_cast<std::size_t>(*wanted) >= thread_device.size())
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{} is no backend: they are 0 to {}", static_cast<int>(*wanted), thread_device.size() - 1));
+    if (options.device < -1)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{} is no device: they are numbered from 0, and -1 is the default", options.device));
     if (const auto name = environment("PLAIT_BACKEND"); name && !wanted) wanted = parse_backend(*name);
   });
   require_equal_texts(bootstrap, "backend", wanted ? name_of(*wanted) : "no preference");

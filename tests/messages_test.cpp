@@ -430,11 +430,13 @@ TEST_P(Messages, BadArgumentsAreRefused) {
     refused([&] { comm.recv(static_cast<std::byte*>(to) + 1, 3, f32, 0); }, HasSubstr("not aligned"));
     refused([&] { comm.send(from, ~std::size_t{0} / 2, f32, 0); }, HasSubstr("overflows"));
     refused([&] { comm.send(from, 1, static_cast<DataType>(99), 0); }, HasSubstr("99 is no data type"));
-    refused([&] { comm.send(from, 1, f32, 0, {}, {.algorithm = "ring"}); }, HasSubstr("unknown algorithm"));
+    refused([&] { comm.send(from, 1, f32, 0, {}, {.algorithm = "rign"}); }, HasSubstr("unknown algorithm"));
+    expect_error(error_of([&] { comm.send(from, 1, f32, 0, {}, {.algorithm = "ring"}); }), ErrorCode::unsupported,
+                 HasSubstr("\"ring\" serves"));
     refused([&] { comm.send(from, 1, f32, self); }, AllOf(HasSubstr("sends to itself: 1 messages, and receives 0"), HasSubstr("nothing")));
     refused([&] { comm.send_recv(from, 2, self, to, 3, self, f32); }, HasSubstr("in message 1 2 f32 elements, and receives 3 f32"));
     refused([&] { comm.send_recv(from, 8, self, static_cast<std::byte*>(from) + 16, 8, self, f32); },
-            AllOf(HasSubstr("send_recv: " + who), HasSubstr("use the same memory")));
+            AllOf(HasSubstr("send_recv: " + who), HasSubstr("send and recv use the same memory")));
     refused(
         [&] {
           const Group group;
