@@ -46,6 +46,12 @@ static_assert(collective_count == PLAIT_BARRIER + 1, "a collective is missing in
 static_assert(same(BackendKind::host, PLAIT_BACKEND_HOST) && same(BackendKind::cuda, PLAIT_BACKEND_CUDA));
 static_assert(same(BackendKind::hip, PLAIT_BACKEND_HIP));
 
+/// Of a launch shape. Languages without unsigned numbers pass negative ones.
+unsigned checked_extent(Where where, unsigned value, const char* name) {
+  if (static_cast<int>(value) < 0) refuse(where, fmt::format("{} is {}: it is 0 for the default, or more", name, static_cast<int>(value)));
+  return value;
+}
+
 /// `value` as an enum of C++, whose values are 0 to `count` - 1.
 template <class Cpp, class C>
 Cpp checked(Where where, C value, int count, const char* what) {
@@ -104,8 +110,8 @@ CallOptions call_options(Where where, const plait_call_options* options) {
   const char* algorithm = get<plait_call_options, const char*>(*options, &plait_call_options::algorithm, nullptr);
   return {.algorithm = algorithm == nullptr ? "" : algorithm,
           .scale = get(*options, &plait_call_options::scale, 1.0),
-          .blocks = get(*options, &plait_call_options::blocks, 0u),
-          .threads = get(*options, &plait_call_options::threads, 0u),
+          .blocks = checked_extent(where, get(*options, &plait_call_options::blocks, 0u), "blocks"),
+          .threads = checked_extent(where, get(*options, &plait_call_options::threads, 0u), "threads"),
           .symmetric = get(*options, &plait_call_options::symmetric, 0) != 0};
 }
 

@@ -877,7 +877,7 @@ contains
     if (sends_all) sent = sent / ranks
     if (receives_all) received = received / ranks
     if (problem /= PLAIT_SUCCESS) then
-      call plait_refuse(plait_last_error(), status)
+      count = 0  ! the call itself refuses the communicator
     else if (.not. ((send%contiguous .or. .not. sends) .and. (recv%contiguous .or. .not. receives))) then
       write (sentence, '(3a, i0, 3a)') 'plait_', name, ': rank ', rank, ': ', &
         merge('send', 'recv', sends .and. .not. send%contiguous), &
