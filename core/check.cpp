@@ -39,17 +39,41 @@ void check_count(std::string_view what, const Call& call, int rank) {
 
 }  // namespace
 
-void check_call(const Call& call, const Buffers& buffers, int rank, int ranks) {
+Call described(const Call& call, const CallOptions& options, int rank, int ranks) {
+  if (!is_valid(call.collective))
+    throw Error(ErrorCode::invalid_argument, fmt::format("rank {}: {} is no collective", rank, static_cast<int>(call.collective)));
+  Call wanted = call;
+  wanted.symmetric = wanted.in_place = false;
+  wanted.scale = options.scale;
+  if (!facts_of(call.collective).reduces) wanted.op = ReduceOp::sum, wanted.scale = 1;
+  if (!facts_of(call.collective).rooted) wanted.root = 0;
+  if (call.collective == Collective::barrier) wanted.type = DataType::u8, wanted.count = 0;
+  wanted.parts = parts_of(call.collective, ranks);
+  return wanted;
+}
+
+void check_options(std::string_view what, const CallOptions& options, int rank) {
+  if (options.symmetric && what != name_of(Collective::send_recv))
+    refuse(what, rank, "the option `symmetric` is for send_recv, which says where the receiver's buffer lies");
+}
+
+void check_facts(const Call& call, const CallOptions& options, int rank, int ranks) {
   const std::string_view what = name_of(call.collective);
+  check_options(what, options, rank);
   check_type(what, call.type, rank);
   if (!is_valid(call.op)) refuse(call, rank, fmt::format("{} is no operation", static_cast<int>(call.op)));
   if (call.op == ReduceOp::premul_sum && !is_float(call.type))
     refuse(call, rank, fmt::format("premul_sum needs a floating-point type, not {}", name_of(call.type)), ErrorCode::unsupported);
-  const CollectiveFacts facts = facts_of(call.collective);
-  if (facts.rooted && (call.root < 0 || call.root >= ranks))
+  if (facts_of(call.collective).rooted && (call.root < 0 || call.root >= ranks))
     refuse(call, rank, fmt::format("root {} is none of the ranks 0 to {}", call.root, ranks - 1));
-  if (call.count == 0) return;
   check_count(what, call, rank);
+}
+
+void check_call(const Call& call, const CallOptions& options, const Buffers& buffers, int rank, int ranks) {
+  check_facts(call, options, rank, ranks);
+  if (call.count == 0) return;
+  const std::string_view what = name_of(call.collective);
+  const CollectiveFacts facts = facts_of(call.collective);
   const bool sends = has(facts.send, call, rank), receives = has(facts.recv, call, rank);
   if (sends) check_pointer(what, call, buffers.send, "send", rank);
   if (receives) check_pointer(what, call, buffers.recv, "recv", rank);
@@ -75,13 +99,13 @@ void check_message(const Call& call, const MessageEnd& end, int rank, int ranks,
 }
 
 std::optional<Error> check_extents(Collective collective, std::size_t send, std::size_t recv, std::size_t count, int rank, int ranks,
-                                   std::optional<int> root) {
+                                   int root) {
   const CollectiveFacts facts = facts_of(collective);
   const auto wanted = [&](const BufferFacts& buffer) {
     return buffer.size == BufferFacts::Size::one_a_rank ? count * static_cast<std::size_t>(ranks) : count;
   };
   const auto fits = [&](const BufferFacts& buffer, std::size_t extent) {
-    return extent == wanted(buffer) || (buffer.root_only && root != rank && extent == 0);
+    return extent == wanted(buffer) || (buffer.root_only && root != rank);
   };
   if (fits(facts.send, send) && fits(facts.recv, recv)) return std::nullopt;
   return Error(ErrorCode::invalid_argument,

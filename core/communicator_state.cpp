@@ -34,7 +34,7 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const Communi
       backend(open_device(*bootstrap, options, settings, parent != nullptr ? parent->backend.get() : nullptr)),
       counted(*backend),
       heap(backend, *bootstrap),
-      selector(discover_topology(*bootstrap, *backend, settings), algorithms_),
+      selector(discover_topology(*bootstrap, *backend, settings), algorithms_, bootstrap->rank()),
       board_(std::make_shared<Board>(*bootstrap)),
       order_(backend),
       events_(backend) {
@@ -89,15 +89,30 @@ void CommunicatorState::abort(std::string_view reason) {
                                                       : fmt::format("rank {} has aborted the communicator: {}", rank, reason));
 }
 
+/// The symmetric memory that a call's buffer is in; null if it is ordinary. Throws if it begins in the one and ends beyond.
+std::shared_ptr<Window> CommunicatorState::find(std::string_view what, const char* buffer, const void* pointer, std::size_t bytes) const {
+  std::shared_ptr<Window> window = heap.at(pointer);
+  if (!window) return nullptr;
+  const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(pointer) - window->local());
+  if (bytes <= window->bytes() - offset) return window;
+  if (offset == window->bytes()) return nullptr;  // other memory may begin there
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("{}: rank {}: {} = {} begins at offset {} of a symmetric buffer of {} bytes, which has no room for {} bytes there", what,
+                  bootstrap->rank(), buffer, pointer, offset, window->bytes(), bytes));
+}
+
 /// Finds out whether the buffers that every rank has are symmetric memory, and where in it.
 void CommunicatorState::locate(PreparedCall& prepared) const {
   Call& call = prepared.call;
   Buffers& buffers = prepared.buffers;
   Place& place = prepared.place;
   const CollectiveFacts facts = facts_of(call.collective);
-  std::shared_ptr<Window> send, recv;
-  if (!facts.send.root_only && (send = heap.find(buffers.send, send_bytes(call))) == nullptr) return;
-  if (!facts.recv.root_only && (recv = heap.find(buffers.recv, recv_bytes(call))) == nullptr) return;
+  std::shared_ptr<Window> send = find(name_of(call.collective), "send", buffers.send, send_bytes(call));
+  std::shared_ptr<Window> recv = find(name_of(call.collective), "recv", buffers.recv, recv_bytes(call));
+  if ((!send && !facts.send.root_only) || (!recv && !facts.recv.root_only)) return;
+  if (facts.send.root_only) send.reset();
+  if (facts.recv.root_only) recv.reset();
   call.symmetric = true;
   const auto* from = static_cast<const std::byte*>(buffers.send);
   auto* to = static_cast<std::byte*>(buffers.recv);
@@ -140,21 +155,6 @@ const CommunicatorState::Known& CommunicatorState::known(const Call& call) {
   return known_.emplace(call, Known{std::move(choice), shares, selector.choose_batch(call)}).first->second;
 }
 
-namespace {
-
-/// The call as all ranks describe it: what its collective does not have does not count.
-Call described(const Call& call, const CallOptions& options) {
-  Call wanted = call;
-  wanted.symmetric = wanted.in_place = false;
-  wanted.scale = options.scale;
-  if (!facts_of(call.collective).reduces) wanted.op = ReduceOp::sum, wanted.scale = 1;
-  if (!facts_of(call.collective).rooted) wanted.root = 0;
-  if (call.collective == Collective::barrier) wanted.type = DataType::u8, wanted.count = 0;
-  return wanted;
-}
-
-}  // namespace
-
 /// Calls are ordered by the handles of their streams, and may be enqueued by another thread than the caller's.
 void CommunicatorState::check_stream(std::string_view what, NativeStream stream) const {
   if (backend->names_one_stream(stream)) return;
@@ -172,29 +172,27 @@ std::optional<PreparedCall> CommunicatorState::prepare(const Call& wanted, const
   Call& call = prepared.call;
   Buffers& buffers = prepared.buffers;
   const int rank = bootstrap->rank();
-  if (!is_valid(wanted.collective))
-    throw Error(ErrorCode::invalid_argument, fmt::format("rank {}: {} is no collective", rank, static_cast<int>(wanted.collective)));
   if (wanted.collective == Collective::send_recv)
     throw Error(ErrorCode::invalid_argument, fmt::format("rank {}: send_recv is no collective: Communicator has messages", rank));
-  call = described(wanted, options);
-  call.parts = parts_of(call.collective, bootstrap->size());
+  call = described(wanted, options, rank, bootstrap->size());
   // What a rank need not have is not looked at.
   buffers.send = has(facts_of(call.collective).send, call, rank) ? send : nullptr;
   buffers.recv = has(facts_of(call.collective).recv, call, rank) ? recv : nullptr;
   const auto check = [&] {
-    check_call(call, buffers, rank, bootstrap->size());
+    check_call(call, options, buffers, rank, bootstrap->size());
     check_stream(name_of(call.collective), stream);
   };
   if (settings.check_calls) {
     agree(*bootstrap, "PLAIT_CHECK", [&] {
       throw_if_broken();
       check();
+      if (call.count != 0) locate(prepared);
     });
   } else {
     check();
     throw_if_broken();
+    if (call.count != 0) locate(prepared);
   }
-  if (call.count != 0) locate(prepared);
   if (settings.check_calls) check_agreement(*bootstrap, call, options, places(prepared));
   if (call.count == 0 && call.collective != Collective::barrier) {
     selector.check_known(call.collective, options);
@@ -274,13 +272,12 @@ void CommunicatorState::call(const Call& call, const void* send, void* recv, Str
 void CommunicatorState::messages(std::string_view what, DataType type, std::span<const MessageEnd> ends, StreamRef stream,
                                  const CallOptions& options) {
   const auto check = [&] {
-    if (options.symmetric && what != "send_recv")
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("{}: rank {}: the option `symmetric` is for send_recv, which says where the receiver's buffer lies", what,
-                              bootstrap->rank()));
-    for (const MessageEnd& end : ends)
+    check_options(what, options, bootstrap->rank());
+    for (const MessageEnd& end : ends) {
       check_message({.collective = Collective::send_recv, .type = type, .count = end.count}, end, bootstrap->rank(), bootstrap->size(),
                     what);
+      static_cast<void>(find(what, end.sends ? "send" : "recv", end.buffer, end.count * size_of(type)));
+    }
     check_stream(what, stream.native());
     throw_if_broken();
   };

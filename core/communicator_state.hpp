@@ -81,6 +81,7 @@ class CommunicatorState final : public GroupMember {
  private:
   static std::vector<const Algorithm*> registered();
   static std::vector<std::string> names(const std::vector<const Algorithm*>& algorithms);
+  std::shared_ptr<Window> find(std::string_view what, const char* buffer, const void* pointer, std::size_t bytes) const;
   void locate(PreparedCall& prepared) const;
   /// What is worth to be remembered of a call without options.
   struct Known {

@@ -41,7 +41,8 @@ std::vector<int> checked_devices(std::vector<int> devices, BackendKind kind) {
   const int there = device_count(kind);
   if (there == 0) refuse(ErrorCode::unsupported, why_no_device(kind));
   for (auto device = devices.begin(); device != devices.end(); ++device) {
-    if (*device < 0 || (kind != BackendKind::host && *device >= there))
+    if (*device < 0) refuse(ErrorCode::invalid_argument, fmt::format("{} is no device: they are numbered from 0", *device));
+    if (kind != BackendKind::host && *device >= there)
       refuse(ErrorCode::invalid_argument, fmt::format("{} device {} does not exist, there are {}", name_of(kind), *device, there));
     if (std::find(devices.begin(), device, *device) != device)
       refuse(ErrorCode::invalid_argument, fmt::format("{} device {} is named twice", name_of(kind), *device));
@@ -283,6 +284,11 @@ std::optional<Error> DeviceGroupState::error() const {
   return std::nullopt;
 }
 
+DeviceGroupState& DeviceGroup::state(std::string_view call) const {
+  if (state_ == nullptr) throw Error(ErrorCode::invalid_argument, fmt::format("{}: this device group was moved from", call));
+  return *state_;
+}
+
 DeviceGroup::DeviceGroup(std::unique_ptr<DeviceGroupState> state) : state_(std::move(state)) {}
 DeviceGroup::DeviceGroup(std::vector<int> devices, const DeviceGroupOptions& options)
     : state_(std::make_unique<DeviceGroupState>(std::move(devices), choose_backend(options, 1), options)) {}
@@ -297,13 +303,13 @@ DeviceGroup DeviceGroup::first(int devices, const DeviceGroupOptions& options) {
   return DeviceGroup(std::make_unique<DeviceGroupState>(std::move(numbers), choose_backend(options, devices), options));
 }
 
-int DeviceGroup::size() const noexcept { return static_cast<int>(state_->size()); }
-BackendKind DeviceGroup::backend_kind() const noexcept { return state_->kind(); }
+int DeviceGroup::size() const { return static_cast<int>(state("size").size()); }
+BackendKind DeviceGroup::backend_kind() const { return state("backend_kind").kind(); }
 
 Communicator& DeviceGroup::device(int rank) const {
   if (rank < 0 || rank >= size())
     refuse(ErrorCode::invalid_argument, fmt::format("rank {} is none of the ranks 0 to {}", rank, size() - 1));
-  return state_->at(static_cast<std::size_t>(rank));
+  return state("device").at(static_cast<std::size_t>(rank));
 }
 
 std::string DeviceGroup::describe() const {
@@ -312,7 +318,7 @@ std::string DeviceGroup::describe() const {
   return fmt::format("{}", fmt::join(lines, "\n"));
 }
 
-std::vector<std::shared_ptr<Window>> DeviceGroup::allocate_bytes(std::size_t bytes) { return state_->allocate(bytes); }
+std::vector<std::shared_ptr<Window>> DeviceGroup::allocate_bytes(std::size_t bytes) { return state("allocate_bytes").allocate(bytes); }
 
 std::vector<Stream> DeviceGroup::create_streams() {
   std::vector<Stream> streams;
@@ -321,17 +327,22 @@ std::vector<Stream> DeviceGroup::create_streams() {
 }
 
 void DeviceGroup::enqueue(const Call& call, Inputs send, Outputs recv, Streams streams, const CallOptions& options) {
-  state_->call({.call = call, .send = send, .recv = recv, .streams = streams, .options = options});
+  state(name_of(call.collective)).call({.call = call, .send = send, .recv = recv, .streams = streams, .options = options});
 }
 
 void DeviceGroup::enqueue_checked(const Call& call, Inputs send, Outputs recv, PerDevice<std::size_t> send_counts,
                                   PerDevice<std::size_t> recv_counts, Streams streams, const CallOptions& options) {
-  state_->call(
-      {.call = call, .send = send, .recv = recv, .streams = streams, .options = options, .extents = std::pair(send_counts, recv_counts)});
+  state(name_of(call.collective))
+      .call({.call = call,
+             .send = send,
+             .recv = recv,
+             .streams = streams,
+             .options = options,
+             .extents = std::pair(send_counts, recv_counts)});
 }
 
-void DeviceGroup::synchronize(Streams streams) { state_->synchronize(streams); }
-std::optional<Error> DeviceGroup::async_error() const { return state_->error(); }
-void DeviceGroup::abort(std::string_view reason) { state_->abort(reason); }
+void DeviceGroup::synchronize(Streams streams) { state("synchronize").synchronize(streams); }
+std::optional<Error> DeviceGroup::async_error() const { return state("async_error").error(); }
+void DeviceGroup::abort(std::string_view reason) { state("abort").abort(reason); }
 
 }  // namespace plait

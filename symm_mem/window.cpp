@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -27,16 +28,29 @@ Window::~Window() {
   }
 }
 
+namespace {
+
+/// The largest number stands for what it can't hold: detail::bytes_or_most.
+std::string amount(std::size_t bytes) {
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+  return bytes == most ? fmt::format("{} bytes or more", most) : fmt::format("{} bytes", bytes);
+}
+
+}  // namespace
+
 void SymmetricHeap::check_equal(std::size_t bytes, const char* what) {
   const auto all = bootstrap_.all_gather(bytes);
   const auto differs = std::find_if(all.begin(), all.end(), [&](std::size_t other) { return other != all[0]; });
   if (differs == all.end()) return;
   throw Error(ErrorCode::mismatch,
-              fmt::format("{}: rank {} passed {} bytes, rank 0 passed {}", what, differs - all.begin(), *differs, all[0]));
+              fmt::format("{}: rank {} passed {}, rank 0 passed {}", what, differs - all.begin(), amount(*differs), amount(all[0])));
 }
 
 std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes, const char* what) {
   check_equal(bytes, what);
+  // All ranks come here with the same number, so all throw. Sizes are rounded up, and as many copies as there are ranks are mapped.
+  if (bytes > std::numeric_limits<std::size_t>::max() / 4)
+    throw Error(ErrorCode::invalid_argument, fmt::format("{}: all ranks passed {}, which overflow", what, amount(bytes)));
   const int rank = bootstrap_.rank(), ranks = bootstrap_.size();
   const auto token = bootstrap_.broadcast((std::uint64_t{std::random_device{}()} << 32) | std::random_device{}(), 0);
 
@@ -63,14 +77,20 @@ std::shared_ptr<Window> SymmetricHeap::allocate(std::size_t bytes, const char* w
   return window;
 }
 
-std::shared_ptr<Window> SymmetricHeap::find(const void* pointer, std::size_t bytes) const {
+std::shared_ptr<Window> SymmetricHeap::at(const void* pointer) const {
   const auto* address = static_cast<const std::byte*>(pointer);
   auto next = windows_.upper_bound(address);
   if (next == windows_.begin()) return nullptr;
   auto window = std::prev(next)->second.lock();
   if (!window) return nullptr;
-  const auto offset = static_cast<std::size_t>(address - window->local());
-  return offset <= window->bytes() && bytes <= window->bytes() - offset ? window : nullptr;
+  return static_cast<std::size_t>(address - window->local()) <= window->bytes() ? window : nullptr;
+}
+
+std::shared_ptr<Window> SymmetricHeap::find(const void* pointer, std::size_t bytes) const {
+  auto window = at(pointer);
+  if (!window) return nullptr;
+  const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(pointer) - window->local());
+  return bytes <= window->bytes() - offset ? window : nullptr;
 }
 
 std::string SymmetricHeap::describe(const void* pointer) const {

@@ -45,13 +45,16 @@ class SymmetricHeap {
  public:
   SymmetricHeap(std::shared_ptr<Backend> backend, Bootstrap& bootstrap) : backend_(std::move(backend)), bootstrap_(bootstrap) {}
 
-  /// Collective. Zeroed memory. All ranks throw the same `Error`: `mismatch` if sizes differ (naming the ranks), `out_of_memory` if a rank
-  /// runs out, `no_peer_access` if a rank can't map a peer's. `what` names the caller in messages.
+  /// Collective. Zeroed memory. All ranks throw the same `Error`: `mismatch` if sizes differ (naming the ranks), `invalid_argument` for
+  /// more than a quarter of the address space, `out_of_memory` if a rank runs out, `no_peer_access` if a rank can't map a peer's. `what`
+  /// names the caller in messages.
   std::shared_ptr<Window> allocate(std::size_t bytes, const char* what = "allocate");
 
   /// The mapping alone, for memory that `find` need not know.
   std::shared_ptr<SymmetricRange> allocate_range(std::size_t bytes, const char* what);
 
+  /// The window in which `pointer` lies, or at the end of which, in this rank's copy; or null. Local, never communicates.
+  std::shared_ptr<Window> at(const void* pointer) const;
   /// The window that holds [pointer, pointer + bytes) in this rank's copy, or null. Local, never communicates.
   std::shared_ptr<Window> find(const void* pointer, std::size_t bytes) const;
   /// "symmetric memory 3 + 512 bytes": which allocation of this heap, in the order of the calls, and where in it. Equal on all ranks for

@@ -248,13 +248,25 @@ TEST(DeviceList, IsChecked) {
   const std::string kind(name_of(target()));
   expect_refused(ErrorCode::invalid_argument, HasSubstr("device group: no device was named"), make({}));
   expect_refused(ErrorCode::invalid_argument, HasSubstr(kind + " device 0 is named twice"), make({0, 0}));
-  expect_refused(ErrorCode::invalid_argument, HasSubstr(kind + " device -1 does not exist"), make({-1}));
+  expect_refused(ErrorCode::invalid_argument, HasSubstr("device group: -1 is no device"), make({-1, 0}));
   expect_refused(ErrorCode::invalid_argument, HasSubstr("0 devices, but at least 1"), [] { DeviceGroup::first(0, options()); });
   if (target() != BackendKind::host)
     expect_refused(ErrorCode::invalid_argument, HasSubstr(kind + " device 4711 does not exist, there are"), make({0, 4711}));
   for (const BackendKind other : {BackendKind::cuda, BackendKind::hip})
     if (device_count(other) == 0)
       expect_refused(ErrorCode::unsupported, HasSubstr(std::string(name_of(other))), [&] { DeviceGroup({0}, {.backend = other}); });
+}
+
+TEST(DeviceList, GoesWithTheGroup) {
+  DeviceGroup group({0}, options());
+  const DeviceGroup moved = std::move(group);
+  const auto refused = [](const std::string& call, const std::function<void()>& body) {
+    expect_refused(ErrorCode::invalid_argument, HasSubstr(call + ": this device group was moved from"), body);
+  };
+  refused("size", [&] { group.size(); });  // NOLINT(bugprone-use-after-move): that is what is asked about
+  refused("barrier", [&] { group.barrier(); });
+  refused("synchronize", [&] { group.synchronize(); });
+  refused("allocate_bytes", [&] { group.allocate<float>(1); });
 }
 
 TEST(DeviceList, IsTheOrderOfTheRanks) {

@@ -25,6 +25,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Matcher;
+using testing::Not;
 
 constexpr std::size_t count = 100;
 
@@ -95,25 +96,135 @@ TEST_P(Errors, CountOverflow) {
                    [large](Communicator& comm, Arena& arena) {
                      comm.all_reduce(arena.send.device(), arena.send.device(), large, DataType::f64, ReduceOp::sum);
                    });
-  expect_refused(ErrorCode::invalid_argument, HasSubstr("overflow"),
-                 [](Communicator& comm, Arena&) { comm.allocate<double>(std::numeric_limits<std::size_t>::max() / 4); });
+}
+
+TEST_P(Errors, AllocationsThatOverflow) {
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+  expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("allocate"), HasSubstr("overflow")),
+                 [](Communicator& comm, Arena&) { comm.allocate<double>(most / 4); });
+  for (const std::size_t bytes : {most, most - 1, most / 2})
+    expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr(std::to_string(bytes)), HasSubstr("overflow")),
+                   [&](Communicator& comm, Arena&) { comm.allocate_bytes(bytes); });
+}
+
+/// All ranks hear of it at once, also those whose own number is right.
+TEST_P(ErrorsOfSeveral, AnAllocationThatOverflowsOnOneRank) {
+  expect_refused(
+      ErrorCode::mismatch, AllOf(HasSubstr("rank 1 passed"), HasSubstr("or more"), HasSubstr("rank 0 passed 800 bytes")),
+      [](Communicator& comm, Arena&) { comm.allocate<double>(comm.rank() == 1 ? std::numeric_limits<std::size_t>::max() / 2 : 100); });
+}
+
+TEST_P(Errors, BuffersThatEndBeyondSymmetricMemory) {
+  RankGroup::cached(GetParam()).run([](Communicator& comm, Arena& arena) {
+    const auto buffer = comm.allocate<float>(10);
+    arena.recv.place(0, count * sizeof(float));
+    auto* other = static_cast<float*>(arena.recv.device());
+    const auto refused = [&](std::size_t offset, std::size_t bytes, const std::function<void()>& call) {
+      expect_error(error_of(call), ErrorCode::invalid_argument,
+                   AllOf(names_a_rank(), HasSubstr(fmt::format("offset {} of a symmetric buffer of 40 bytes", offset)),
+                         HasSubstr(fmt::format("no room for {} bytes", bytes))));
+    };
+    const auto n = static_cast<std::size_t>(comm.size());
+    float* const x = buffer.data();
+    refused(0, 44, [&] { comm.all_reduce(x, x, 11, DataType::f32, ReduceOp::sum); });
+    refused(4, 40, [&] { comm.all_reduce(x + 1, other, 10, DataType::f32, ReduceOp::sum); });
+    refused(36, 8, [&] { comm.all_reduce(other, x + 9, 2, DataType::f32, ReduceOp::sum); });
+    refused(0, 44 * n, [&] { comm.gather(other, x, 11, DataType::f32, comm.rank()); });
+    refused(8, 40, [&] { comm.send(x + 2, 10, DataType::f32, (comm.rank() + 1) % comm.size()); });
+    refused(8, 40, [&] { comm.recv(x + 2, 10, DataType::f32, (comm.rank() + 1) % comm.size()); });
+    EXPECT_NO_THROW(comm.all_reduce(x + 1, x + 1, 9, DataType::f32, ReduceOp::sum));
+    comm.synchronize();
+  });
+}
+
+TEST_P(Errors, MessagesThatOverlapAreNamed) {
+  expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("send_recv: rank"), HasSubstr("send and recv use the same memory")),
+                 [](Communicator& comm, Arena& arena) {
+                   auto* x = static_cast<float*>(arena.send.device());
+                   comm.send_recv(x, 10, comm.rank(), x + 5, 10, comm.rank(), DataType::f32);
+                 });
+  expect_refused(ErrorCode::invalid_argument,
+                 AllOf(HasSubstr("all_to_all_v: rank"), HasSubstr("the block for rank 0 and the block from rank 0 use the same memory")),
+                 [](Communicator& comm, Arena& arena) {
+                   std::vector<std::size_t> counts(static_cast<std::size_t>(comm.size())), displacements(counts.size());
+                   counts[0] = 10;
+                   auto* x = static_cast<float*>(arena.send.device());
+                   comm.all_to_all_v(x, {counts, displacements}, x + 5, {counts, displacements}, DataType::f32);
+                 });
+}
+
+TEST_P(Errors, CopiesFromOrToNowhere) {
+  expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("copy: rank"), HasSubstr("to is null, with 10 bytes")),
+                 [](Communicator& comm, Arena& arena) { comm.copy(nullptr, arena.send.device(), 10); });
+  expect_refused(ErrorCode::invalid_argument, HasSubstr("from is null, with 10 bytes"),
+                 [](Communicator& comm, Arena& arena) { comm.copy(arena.send.device(), nullptr, 10); });
+  RankGroup::cached(GetParam()).run([](Communicator& comm, Arena&) { EXPECT_NO_THROW(comm.copy(nullptr, nullptr, 0)); });
+}
+
+TEST_P(Errors, TheOptionSymmetricOfWhatFindsOut) {
+  const auto refused = [&](const char* name, const Call& call) {
+    expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr(std::string(name) + ": rank"), HasSubstr("`symmetric` is for send_recv")),
+                   call);
+  };
+  refused("all_reduce", [](Communicator& comm, Arena& arena) {
+    comm.all_reduce(arena.send.device(), arena.recv.device(), count, DataType::f32, ReduceOp::sum, {}, {.symmetric = true});
+  });
+  refused("broadcast", [](Communicator& comm, Arena& arena) {
+    comm.broadcast(arena.send.device(), arena.recv.device(), count, DataType::f32, 0, {}, {.symmetric = true});
+  });
+  refused("all_to_all", [](Communicator& comm, Arena& arena) {
+    comm.all_to_all(arena.send.device(), arena.recv.device(), 1, DataType::f32, {}, {.symmetric = true});
+  });
+  refused("send",
+          [](Communicator& comm, Arena& arena) { comm.send(arena.send.device(), count, DataType::f32, 0, {}, {.symmetric = true}); });
 }
 
 TEST_P(Errors, UnknownAlgorithm) {
-  expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("\"rign\""), HasSubstr("oneshot_ll"), HasSubstr("ring")),
+  expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("\"rign\""), HasSubstr("oneshot_ll"), HasSubstr("ring"), names_a_rank()),
                  [](Communicator& comm, Arena& arena) {
                    comm.all_reduce(arena.send.device(), arena.recv.device(), count, DataType::f32, ReduceOp::sum, {},
                                    {.algorithm = "rign"});
                  });
-  // Names are those of a collective's own algorithms.
-  expect_refused(
-      ErrorCode::invalid_argument, AllOf(HasSubstr("\"barrier\""), HasSubstr("all_reduce")), [](Communicator& comm, Arena& arena) {
-        comm.all_reduce(arena.send.device(), arena.recv.device(), count, DataType::f32, ReduceOp::sum, {}, {.algorithm = "barrier"});
-      });
-  expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("\"ring\""), HasSubstr("broadcast"), HasSubstr("direct_ll")),
+}
+
+TEST_P(Errors, AnAlgorithmOfAnotherCollective) {
+  expect_refused(ErrorCode::unsupported, AllOf(HasSubstr("\"barrier\" serves barrier, not all_reduce"), HasSubstr("ring"), names_a_rank()),
                  [](Communicator& comm, Arena& arena) {
-                   comm.broadcast(arena.send.device(), arena.recv.device(), count, DataType::f32, 0, {}, {.algorithm = "ring"});
+                   comm.all_reduce(arena.send.device(), arena.recv.device(), count, DataType::f32, ReduceOp::sum, {},
+                                   {.algorithm = "barrier"});
                  });
+  for (const std::size_t elements : {count, std::size_t{0}})
+    expect_refused(ErrorCode::unsupported, AllOf(HasSubstr("\"ring\" serves"), HasSubstr("broadcast, which has"), HasSubstr("direct_ll")),
+                   [&](Communicator& comm, Arena& arena) {
+                     comm.broadcast(arena.send.device(), arena.recv.device(), elements, DataType::f32, 0, {}, {.algorithm = "ring"});
+                   });
+}
+
+/// What it is asked about is checked as a call is.
+TEST_P(Errors, ExplainingWhatIsNoCall) {
+  struct Wrong {
+    plait::Call call;
+    const char* why;
+    CallOptions options = {};
+  };
+  for (const Wrong& wrong : {Wrong{{.collective = static_cast<Collective>(55), .count = 10}, "55 is no collective"},
+                             {{.type = static_cast<DataType>(55), .count = 10}, "55 is no data type"},
+                             {{.op = static_cast<ReduceOp>(55), .count = 10}, "55 is no operation"},
+                             {{.collective = Collective::broadcast, .count = 10, .root = 99}, "root 99 is none of the ranks"},
+                             {{.collective = Collective::reduce, .count = 10, .root = -1}, "root -1 is none of the ranks"},
+                             {{.count = std::numeric_limits<std::size_t>::max()}, "overflows"},
+                             {{.collective = Collective::send_recv, .count = std::size_t{1} << 62}, "overflows"},
+                             {{.count = 10}, "symmetric", {.symmetric = true}}})
+    for (const bool name : {true, false})
+      expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr(wrong.why), names_a_rank(), Not(HasSubstr("\n"))),
+                     [&](Communicator& comm, Arena&) {
+                       if (name) comm.chosen(wrong.call, wrong.options);
+                       else comm.explain(wrong.call, wrong.options);
+                     });
+  RankGroup::cached(GetParam()).run([](Communicator& comm, Arena&) {  // what a collective does not have is not looked at
+    EXPECT_NO_THROW(comm.explain({.collective = Collective::all_gather, .op = ReduceOp::premul_sum, .count = 10, .root = 99}));
+    EXPECT_NO_THROW(comm.explain({.collective = Collective::barrier, .type = static_cast<DataType>(55)}));
+  });
 }
 
 TEST_P(Errors, UnknownTypeOrOperation) {
@@ -199,6 +310,26 @@ TEST_P(Errors, BlocksThatOverflow) {
       [&](Communicator& comm, Arena& arena) { comm.all_to_all(arena.send.device(), arena.recv.device(), large, DataType::f64); });
 }
 
+/// Where only the root has a buffer, the others may pass anything.
+TEST_P(Errors, SpansThatAreNotLookedAt) {
+  RankGroup::cached(GetParam()).run([](Communicator& comm, Arena& arena) {
+    const auto n = static_cast<std::size_t>(comm.size());
+    const int root = comm.size() - 1;
+    const bool is_root = comm.rank() == root;
+    for (DeviceArray* array : {&arena.send, &arena.recv}) array->place(0, 4 * n * sizeof(float));
+    auto* send = static_cast<float*>(arena.send.device());
+    auto* recv = static_cast<float*>(arena.recv.device());
+    const auto anything = [&](float* data, std::size_t wanted) { return std::span(data, is_root ? wanted : 3); };
+    EXPECT_NO_THROW(comm.broadcast(anything(send, 4), std::span(recv, 4), root));
+    EXPECT_NO_THROW(comm.reduce(std::span(send, 4), anything(recv, 4), ReduceOp::sum, root));
+    EXPECT_NO_THROW(comm.gather(std::span(send, 4), anything(recv, 4 * n), root));
+    EXPECT_NO_THROW(comm.scatter(anything(send, 4 * n), std::span(recv, 4), root));
+    comm.synchronize();
+    if (!is_root) return;
+    EXPECT_THROW(comm.gather(std::span(send, 4), std::span<float>(), root), Error);
+  });
+}
+
 TEST_P(Errors, SpansThatDoNotFit) {
   expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("all_gather"), HasSubstr("4 elements"), names_a_rank()),
                  [](Communicator& comm, Arena& arena) {
@@ -208,7 +339,7 @@ TEST_P(Errors, SpansThatDoNotFit) {
                  });
   expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("scatter"), names_a_rank()), [](Communicator& comm, Arena& arena) {
     const std::span send(static_cast<float*>(arena.send.device()), 4 * static_cast<std::size_t>(comm.size()) - 1);
-    comm.scatter(send, std::span(static_cast<float*>(arena.recv.device()), 4), 0);
+    comm.scatter(send, std::span(static_cast<float*>(arena.recv.device()), 4), comm.rank());
   });
 }
 
@@ -241,7 +372,7 @@ TEST_P(Errors, SpansOfDifferentExtents) {
 }
 
 TEST_P(Errors, LaunchShapesBeyondTheTarget) {
-  expect_refused(ErrorCode::invalid_argument, HasSubstr("100000"), [](Communicator& comm, Arena& arena) {
+  expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("100000"), names_a_rank()), [](Communicator& comm, Arena& arena) {
     comm.all_reduce(arena.send.device(), arena.recv.device(), count, DataType::f32, ReduceOp::sum, {},
                     {.algorithm = {}, .threads = 100000});
   });
@@ -273,6 +404,27 @@ void expect_no_communicator(
   });
 }
 
+TEST(Communicators, MadeOfNothing) {
+  expect_error(error_of([] { Communicator::create(nullptr); }), ErrorCode::invalid_argument, HasSubstr("the bootstrap is null"));
+}
+
+TEST(Communicators, MovedFrom) {
+  run_ranks(1, [](Communicator& comm, int) {
+    Communicator part = comm.duplicate();
+    const Communicator moved = std::move(part);
+    float x = 0;
+    const auto refused = [](const std::string& call, const std::function<void()>& body) {
+      expect_error(error_of(body), ErrorCode::invalid_argument, HasSubstr(call + ": this communicator was moved from"));
+    };
+    refused("rank", [&] { part.rank(); });  // NOLINT(bugprone-use-after-move): that is what is asked about
+    refused("all_reduce", [&] { part.all_reduce(&x, &x, 1, DataType::f32, ReduceOp::sum); });
+    refused("send", [&] { part.send(&x, 1, DataType::f32, 0); });
+    refused("allocate", [&] { part.allocate<float>(1); });
+    refused("synchronize", [&] { part.synchronize(); });
+    refused("async_error", [&] { part.async_error(); });
+  });
+}
+
 TEST(Settings, UnknownAlgorithmInTheEnvironment) {
   const ScopedEnvironment variable("PLAIT_ALGO", "0-64K=oneshot_ll;rign");
   expect_no_communicator(2, ErrorCode::invalid_argument, AllOf(HasSubstr("PLAIT_ALGO"), HasSubstr("rign"), HasSubstr("oneshot_ll")));
@@ -282,6 +434,7 @@ TEST(Settings, MalformedValues) {
   for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{{"PLAIT_ALGO", "64K=ring"},
                                                                                     {"PLAIT_TIMEOUT", "soon"},
                                                                                     {"PLAIT_TIMEOUT", "-1"},
+                                                                                    {"PLAIT_TIMEOUT", "1e10"},
                                                                                     {"PLAIT_SCRATCH_BYTES", "lots"},
                                                                                     {"PLAIT_CHECK", "yes"}}) {
     const ScopedEnvironment variable(name, value);
@@ -298,6 +451,26 @@ TEST(Settings, UnknownBackend) {
   const ScopedEnvironment variable("PLAIT_BACKEND", "abacus");
   expect_no_communicator(1, ErrorCode::invalid_argument, AllOf(HasSubstr("abacus"), HasSubstr("host")),
                          [](int) { return CommunicatorOptions{}; });
+}
+
+TEST(Settings, ATimeoutIsToldItsLimit) {
+  const ScopedEnvironment variable("PLAIT_TIMEOUT", "1e10");
+  expect_no_communicator(1, ErrorCode::invalid_argument, HasSubstr("from 0 to 1e9"), [](int) {
+    auto options = test_options();
+    options.timeout.reset();
+    return options;
+  });
+}
+
+TEST(Settings, OptionsThatAreNone) {
+  for (const bool backend : {true, false})
+    expect_no_communicator(2, ErrorCode::invalid_argument,
+                           AllOf(HasSubstr(backend ? "9 is no backend" : "-7 is no device"), names_a_rank()), [&](int rank) {
+                             auto options = test_options();
+                             if (rank == 1 && backend) options.backend = static_cast<BackendKind>(9);
+                             if (rank == 1 && !backend) options.device = -7;
+                             return options;
+                           });
 }
 
 TEST(Settings, ABackendWithoutDevice) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <chrono>
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -40,6 +41,7 @@ class Buffer;
 /// A communicator is used by one thread at a time, different ones by different threads at once. Over MPI, what is collective on the host
 /// calls MPI on the calling thread: creating, splitting, duplicating, destroying, allocating, and with PLAIT_CHECK=1 every collective.
 /// MPI's thread level holds for these, see `make_mpi_bootstrap`; nothing else calls MPI.
+/// Of one that was moved from, every call throws `Error(invalid_argument)`.
 class Communicator {
  public:
   /// One rank per process of `comm`, which is duplicated. Collective. See `make_mpi_bootstrap`, `CommunicatorOptions`.
@@ -62,16 +64,17 @@ class Communicator {
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
 
-  int rank() const noexcept;
-  int size() const noexcept;
-  BackendKind backend_kind() const noexcept;
-  Backend& backend() const noexcept;  ///< for the benchmark and tests; not part of the stable interface
-  Bootstrap& bootstrap() const noexcept;
+  int rank() const;
+  int size() const;
+  BackendKind backend_kind() const;
+  Backend& backend() const;  ///< for the benchmark and tests; not part of the stable interface
+  Bootstrap& bootstrap() const;
   /// "rank 1 of 4: cuda device 1, NVIDIA H200 (sm_90)".
   std::string describe() const;
 
   /// Symmetric memory for `count` elements on every rank: zeroed, reachable by all peers, used without copies by the algorithms that
-  /// can. Collective; throws `Error(mismatch)` on all ranks if they pass different sizes, `Error(out_of_memory)` on all if one runs out.
+  /// can. Collective; throws `Error(mismatch)` on all ranks if they pass different sizes, `Error(invalid_argument)` on all for a size that
+  /// overflows, `Error(out_of_memory)` on all if one runs out.
   template <class T>
   Buffer<T> allocate(std::size_t count);
   std::shared_ptr<Window> allocate_bytes(std::size_t bytes);
@@ -120,7 +123,7 @@ class Communicator {
   template <class T>
   void broadcast(std::span<T> send, std::span<std::remove_const_t<T>> recv, int root, StreamRef stream = {},
                  const CallOptions& options = {}) {
-    check_extents(Collective::broadcast, send.size(), recv.size(), recv.size());
+    check_extents(Collective::broadcast, send.size(), recv.size(), recv.size(), root);
     broadcast(send.data(), recv.data(), recv.size(), data_type_of<std::remove_const_t<T>>, root, stream, options);
   }
 
@@ -130,7 +133,7 @@ class Communicator {
   template <class T>
   void reduce(std::span<T> send, std::span<std::remove_const_t<T>> recv, ReduceOp op, int root, StreamRef stream = {},
               const CallOptions& options = {}) {
-    check_extents(Collective::reduce, send.size(), recv.size(), send.size());
+    check_extents(Collective::reduce, send.size(), recv.size(), send.size(), root);
     reduce(send.data(), recv.data(), send.size(), data_type_of<std::remove_const_t<T>>, op, root, stream, options);
   }
 
@@ -144,23 +147,23 @@ class Communicator {
   }
 
   /// The root receives the blocks of all ranks, in their order. `send`: one block; `recv`: n, of the root alone. In place: the root's
-  /// `send` is its block of `recv`.
+  /// `send` is its block of `recv`; in symmetric memory all ranks then pass that `send`, the root's block, and not each its own.
   void gather(const void* send, void* recv, std::size_t count, DataType type, int root, StreamRef stream = {},
               const CallOptions& options = {});
   template <class T>
   void gather(std::span<T> send, std::span<std::remove_const_t<T>> recv, int root, StreamRef stream = {}, const CallOptions& options = {}) {
-    check_extents(Collective::gather, send.size(), recv.size(), send.size());
+    check_extents(Collective::gather, send.size(), recv.size(), send.size(), root);
     gather(send.data(), recv.data(), send.size(), data_type_of<std::remove_const_t<T>>, root, stream, options);
   }
 
   /// Rank r receives block r of the root. `send`: n blocks, of the root alone; `recv`: one. In place: the root's `recv` is its block of
-  /// `send`.
+  /// `send`; in symmetric memory all ranks then pass that `recv`, the root's block, and not each its own.
   void scatter(const void* send, void* recv, std::size_t count, DataType type, int root, StreamRef stream = {},
                const CallOptions& options = {});
   template <class T>
   void scatter(std::span<T> send, std::span<std::remove_const_t<T>> recv, int root, StreamRef stream = {},
                const CallOptions& options = {}) {
-    check_extents(Collective::scatter, send.size(), recv.size(), recv.size());
+    check_extents(Collective::scatter, send.size(), recv.size(), recv.size(), root);
     scatter(send.data(), recv.data(), recv.size(), data_type_of<std::remove_const_t<T>>, root, stream, options);
   }
 
@@ -237,7 +240,8 @@ class Communicator {
   /// Copies `bytes` bytes between any two of this rank's device memory and host memory. Asynchronous, ordered on `stream`.
   void copy(void* to, const void* from, std::size_t bytes, StreamRef stream = {});
 
-  /// Which algorithm a call would take, in which launch shape, by which rule, and why not the others: several lines.
+  /// Which algorithm a call would take, in which launch shape, by which rule, and why not the others: several lines. Local. Throws `Error`
+  /// as the call would, of what it is told.
   std::string explain(const Call& call, const CallOptions& options = {}) const;
   /// Only its name.
   std::string chosen(const Call& call, const CallOptions& options = {}) const;
@@ -247,9 +251,10 @@ class Communicator {
  private:
   friend DeviceGroupState;
   explicit Communicator(std::unique_ptr<CommunicatorState> state);
-  GroupMember& member() const noexcept;
-  void check_extents(Collective collective, std::size_t send, std::size_t recv, std::size_t count) const;
-  Call completed(Call call) const;
+  GroupMember& member() const;
+  void check_extents(Collective collective, std::size_t send, std::size_t recv, std::size_t count, int root = 0) const;
+  Call completed(const Call& call, const CallOptions& options) const;
+  CommunicatorState& state(std::string_view call) const;
 
   std::unique_ptr<CommunicatorState> state_;
 };
@@ -274,12 +279,16 @@ class Buffer {
 
 namespace detail {
 void* local_pointer(const Window& window);
-std::size_t checked_bytes(std::size_t count, std::size_t size, const char* call);  ///< throws on overflow
+/// Of `count` elements, or the largest number if that can't hold it: so an overflow is refused where all ranks are heard.
+constexpr std::size_t bytes_or_most(std::size_t count, std::size_t size) {
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+  return count > most / size ? most : count * size;
+}
 }  // namespace detail
 
 template <class T>
 Buffer<T> Communicator::allocate(std::size_t count) {
-  auto window = allocate_bytes(detail::checked_bytes(count, sizeof(T), "allocate"));
+  auto window = allocate_bytes(detail::bytes_or_most(count, sizeof(T)));
   T* data = static_cast<T*>(detail::local_pointer(*window));
   return {std::move(window), data, count};
 }

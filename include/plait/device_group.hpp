@@ -102,7 +102,8 @@ struct DeviceGroupOptions {
 /// anything is enqueued on any. On the host target a device is a rank on the CPU, and its number a mere name.
 ///
 /// Groups (plait/group.hpp), captures in graphs, algorithms and deadlines are as for `Communicator`, and so is what a call throws; messages
-/// say which device a rank is. One thread at a time uses a device group. Its current device is the same after every call as before.
+/// say which device a rank is. One thread at a time uses a device group; every call of one that was moved from throws
+/// `Error(invalid_argument)`. Its current device is the same after every call as before.
 class DeviceGroup {
  public:
   using Inputs = PerDevice<const void*>;
@@ -120,11 +121,11 @@ class DeviceGroup {
   DeviceGroup(DeviceGroup&&) noexcept;
   DeviceGroup& operator=(DeviceGroup&&) noexcept;
 
-  int size() const noexcept;
+  int size() const;
   /// Rank `rank`'s communicator, for what concerns one device: `copy`, `statistics`, `progress`, `explain`. What is collective there
   /// (`split`, `allocate`) wants a thread for each rank. Throws `Error(invalid_argument)` if there is no such rank.
   Communicator& device(int rank) const;
-  BackendKind backend_kind() const noexcept;
+  BackendKind backend_kind() const;
   /// A line for each device: "rank 0 of 2: cuda device 0, NVIDIA H200 (sm_90)".
   std::string describe() const;
 
@@ -132,7 +133,7 @@ class DeviceGroup {
   template <class T>
   std::vector<Buffer<T>> allocate(std::size_t count) {
     std::vector<Buffer<T>> buffers;
-    for (auto& window : allocate_bytes(detail::checked_bytes(count, sizeof(T), "allocate"))) {
+    for (auto& window : allocate_bytes(detail::bytes_or_most(count, sizeof(T)))) {
       T* data = static_cast<T*>(detail::local_pointer(*window));
       buffers.emplace_back(std::move(window), data, count);
     }
@@ -239,6 +240,7 @@ class DeviceGroup {
   }
   void enqueue_checked(const Call& call, Inputs send, Outputs recv, PerDevice<std::size_t> send_counts, PerDevice<std::size_t> recv_counts,
                        Streams streams, const CallOptions& options);
+  DeviceGroupState& state(std::string_view call) const;
 
   std::unique_ptr<DeviceGroupState> state_;
 };

@@ -49,13 +49,6 @@ plait_comm give(Communicator comm) {
   return handle_of<plait_comm>(Communicators::instance().insert(std::make_unique<Owner>(Owner{std::move(comm)})));
 }
 
-/// What is asked about; the scale is one of the options.
-Call wished_call(Where where, const plait_call* description, const CallOptions& options) {
-  Call wished = described_call(where, description);
-  wished.scale = options.scale;
-  return wished;
-}
-
 }  // namespace
 }  // namespace plait::c
 
@@ -201,12 +194,7 @@ plait_status plait_stream_destroy(plait_stream_t stream) {
 
 plait_status plait_copy(plait_comm comm, void* to, const void* from, size_t bytes, plait_stream_t stream) {
   constexpr const char* call = "plait_copy";
-  return with(call, comm, [&](Communicator& of) {
-    if (bytes == 0) return;
-    for (const auto& [pointer, name] : {std::pair<const void*, const char*>{to, "to"}, {from, "from"}})
-      if (pointer == nullptr) refuse({call, of.rank()}, fmt::format("{} is NULL, with {} bytes", name, bytes));
-    of.copy(to, from, bytes, stream_ref(stream));
-  });
+  return with(call, comm, [&](Communicator& of) { of.copy(to, from, bytes, stream_ref(stream)); });
 }
 
 // --- the end of calls, and what became of them -----------------------------------------------------------------------------------------
@@ -266,7 +254,7 @@ plait_status plait_chosen(plait_comm comm, const plait_call* call, const plait_c
   return tell_text("plait_chosen", comm, text, capacity, length, [&](Communicator& of) {
     const Where where("plait_chosen", of.rank());
     const CallOptions wishes = call_options(where, options);
-    return of.chosen(wished_call(where, call, wishes), wishes);
+    return of.chosen(described_call(where, call), wishes);
   });
 }
 
@@ -275,6 +263,6 @@ plait_status plait_explain(plait_comm comm, const plait_call* call, const plait_
   return tell_text("plait_explain", comm, text, capacity, length, [&](Communicator& of) {
     const Where where("plait_explain", of.rank());
     const CallOptions wishes = call_options(where, options);
-    return of.explain(wished_call(where, call, wishes), wishes);
+    return of.explain(described_call(where, call), wishes);
   });
 }

@@ -566,8 +566,8 @@ static void null_pointers(void) {
   INVALID(plait_buffer_bytes(buffer, NULL), "plait_buffer_bytes", "bytes is NULL", "");
   INVALID(plait_is_symmetric(comm, x, 4, NULL), "plait_is_symmetric", "result is NULL", "");
   INVALID(plait_stream_create(comm, NULL), "plait_stream_create", "stream is NULL", "");
-  INVALID(plait_copy(comm, NULL, x, 4, stream), "plait_copy: rank", "to is NULL", "4 bytes");
-  INVALID(plait_copy(comm, x, NULL, 4, stream), "plait_copy: rank", "from is NULL", "4 bytes");
+  INVALID(plait_copy(comm, NULL, x, 4, stream), "copy: rank", "to is null", "4 bytes");
+  INVALID(plait_copy(comm, x, NULL, 4, stream), "copy: rank", "from is null", "4 bytes");
   INVALID(plait_all_reduce(comm, NULL, x, 2, PLAIT_F32, PLAIT_SUM, stream, NULL), "all_reduce: rank", "send is null", "2");
   INVALID(plait_enqueue(comm, NULL, x, x, stream, NULL), "plait_enqueue: rank", "call is NULL", "");
   INVALID(plait_async_error(comm, NULL), "plait_async_error", "status is NULL", "");
