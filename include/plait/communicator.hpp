@@ -56,7 +56,8 @@ class Communicator {
   /// or after this one; but an abort of this one, as long as it lives, aborts them as well.
   std::optional<Communicator> split(int color, int key);
   /// The same ranks again: calls of the two on different streams do not wait for each other, in whatever order ranks enqueue them. On a GPU
-  /// that holds for two communicators, and while calls take what is chosen for them (docs/invariants.md, 1). Collective, otherwise as `split`.
+  /// that holds for two communicators, and while calls take what is chosen for them (docs/invariants.md, 1). Collective, otherwise as
+  /// `split`.
   Communicator duplicate();
 
   /// Waits for the calls under way. As ever, they end when a peer aborts or is lost, and after the deadline.
