@@ -14,10 +14,10 @@ struct Table {
 };
 constexpr std::array<Table, 3> h200 = {{
     {2,
-     "0-112K=oneshot_ll;112K-640K=oneshot_ll128;640K-1536K=twoshot_ll128;1536K-6M=oneshot_ll128;"
+     "0-24K=oneshot_ll;24K-1280K=oneshot_ll128;1280K-3M=twoshot_ll128;3M-6M=oneshot_ll128;"
      "6M-40M=twoshot;160M- out=copy_engine;40M-=twoshot_push;"
      "6M-24M=twoshot_ll128;24M-=ring;"
-     "reduce_scatter:0-128K=direct_ll;128K-32M=direct_ll128;32M-=direct_push;"
+     "reduce_scatter:0-160K=direct_ll;160K-32M=direct_ll128;32M-=direct_push;"
      "all_gather:0-160K=direct_ll;160K-3M=direct_ll128;160M- out=direct_copy;200M-=direct_copy;3M-=direct_put;"
      "3M-40M=direct_ll128;40M-=direct_push;"
      "broadcast:0-192K=direct_ll;192K-3M=direct_ll128;3M-40M=direct_put;160M-=direct_copy;40M-160M=direct_push;"
@@ -25,9 +25,9 @@ constexpr std::array<Table, 3> h200 = {{
      "reduce:0-192K=direct_ll;192K-1536K=direct_ll128;40M-100M=direct_push;1536K-=chain;"
      "all_to_all:0-160K=direct_ll;160K-3M=direct_ll128;100M-=direct_copy;3M-=direct_put;"
      "3M-24M=direct_ll128;24M-=direct_push;"
-     "gather:0-512K=direct_ll;512K-10M=direct_ll128;200M-=direct_copy;10M-40M=direct_put;"
+     "gather:0-400K=direct_ll;400K-10M=direct_ll128;200M-=direct_copy;10M-40M=direct_put;"
      "10M-24M=direct_ll128;24M-=direct_push;"
-     "scatter:0-512K=direct_ll;512K-3M=direct_ll128;200M-=direct_copy;3M-40M=direct_put;"
+     "scatter:0-400K=direct_ll;400K-3M=direct_ll128;200M-=direct_copy;3M-40M=direct_put;"
      "3M-10M=direct_ll128;10M-=direct_push;"
      "send_recv:0-48K=pairwise_ll;48K-1536K=pairwise_ll128;80M-=pairwise_copy;1536K-=pairwise_put;"
      "1536K-12M=pairwise_ll128;12M-=pairwise_push"},
