@@ -344,7 +344,7 @@ void launch_around_copies(std::span<Planned> messages, bool copies, LaunchContex
 /// What one launch may have of a batch. Ranks have work memory of one size, so a batch that is too large for it is cut alike on all of
 /// them: by the numbers of meetings, and by the places of messages in their directions.
 struct Cut {
-  Cut(const LaunchContext& context) {
+  explicit Cut(const LaunchContext& context) {
     constexpr std::size_t directions_a_meeting = 2, each = directions_a_meeting * (sizeof(Direction) + sizeof(Message));
     const std::size_t room = context.most_work() - std::min(context.most_work(), sizeof(Owners));
     meetings = std::clamp<std::size_t>(room / each, 1, static_cast<std::size_t>(context.ranks()));
