@@ -360,7 +360,8 @@ void Pairwise::enqueue_batch(std::span<const BatchedCall> calls, LaunchContext& 
   std::vector<Planned> all = plan(calls, context.rank(), context.ranks(), context.topology());
   const bool copies = copies_one(all);
   const Cut cut(context);
-  std::stable_sort(all.begin(), all.end(), [&](const Planned& a, const Planned& b) { return cut.part(a) < cut.part(b); });
+  const auto earlier = [&](const Planned& a, const Planned& b) { return cut.part(a) < cut.part(b); };
+  if (!std::is_sorted(all.begin(), all.end(), earlier)) std::stable_sort(all.begin(), all.end(), earlier);  // mostly they are one part
   for (auto begin = all.begin(); begin != all.end();) {
     const auto end = std::find_if(begin, all.end(), [&](const Planned& one) { return cut.part(one) != cut.part(*begin); });
     launch_around_copies({begin, end}, copies, context);
