@@ -66,12 +66,7 @@ class LonelyBackend final : public ForwardingBackend {
   DeviceInfo info_;
 };
 
-const BackendRegistration registration({.kind = BackendKind::cuda,
-                                        .device_count = [] { return 8; },
-                                        .why_no_device = [] { return std::string(); },
-                                        .open = [](int ordinal) -> std::unique_ptr<Backend> {
-                                          return std::make_unique<LonelyBackend>(ordinal);
-                                        }});
+const BackendRegistration registration = stand_in_for_cuda<LonelyBackend>();
 
 CommunicatorOptions lonely() {
   CommunicatorOptions options = test_options();

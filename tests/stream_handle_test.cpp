@@ -35,12 +35,7 @@ class StandIn final : public ForwardingBackend {
   DeviceInfo info_;
 };
 
-const BackendRegistration registration({.kind = BackendKind::cuda,
-                                        .device_count = [] { return 8; },
-                                        .why_no_device = [] { return std::string(); },
-                                        .open = [](int ordinal) -> std::unique_ptr<Backend> {
-                                          return std::make_unique<StandIn>(ordinal);
-                                        }});
+const BackendRegistration registration = stand_in_for_cuda<StandIn>();
 
 CommunicatorOptions stand_in() {
   CommunicatorOptions options = test_options();

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -54,5 +55,14 @@ class ForwardingBackend : public Backend {
  private:
   std::shared_ptr<Backend> target_;
 };
+
+/// Registers `StandIn` as the CUDA target, with eight devices: for programs that are built without that target.
+template <class StandIn>
+BackendRegistration stand_in_for_cuda() {
+  return BackendRegistration({.kind = BackendKind::cuda,
+                              .device_count = [] { return 8; },
+                              .why_no_device = [] { return std::string(); },
+                              .open = [](int ordinal) -> std::unique_ptr<Backend> { return std::make_unique<StandIn>(ordinal); }});
+}
 
 }  // namespace plait::test
