@@ -1,29 +1,10 @@
 /* The collectives and messages of Plait's C interface on whichever target PLAIT_BACKEND names, with a GPU's memory where it is one:
  * mpirun -n N c_device_test. Data goes to and from the device by plait_copy alone, so the program needs no GPU runtime. */
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "plait/plait.h"
+#include "checks.h"
 
 enum { most = 100003 };
-static int rank, ranks, failures;
-static plait_comm comm;
-static plait_stream_t stream;
-
-static void failed(int line, const char* what) {
-  fprintf(stderr, "c_device_test.c:%d: rank %d: %s (last error: %s)\n", line, rank, what, plait_last_error());
-  ++failures;
-}
-#define OK(call) ((call) == PLAIT_SUCCESS ? (void)0 : failed(__LINE__, #call))
-
-/* What `of` has at `i` of block `block`; small integers, whose sums are exact. */
-static double value(int of, int block, size_t i) { return (double)((i * 7 + (size_t)of * 13 + (size_t)block * 5) % 61); }
-static double sum(int block, size_t i) {
-  double total = 0;
-  int r;
-  for (r = 0; r < ranks; ++r) total += value(r, block, i);
-  return total;
-}
 
 /* Two buffers on the device, and two here. */
 static double *send, *recv, *here, *expected;
@@ -50,7 +31,7 @@ static void compare(int line, const char* what, size_t count) {
   if (i == all) return;
   fprintf(stderr, "rank %d: %s of %lu: element %lu is %g, not %g\n", rank, what, (unsigned long)count, (unsigned long)i, here[i],
           expected[i]);
-  failed(line, what);
+  report("c_device_test.c", line, what);
 }
 
 static void collectives(size_t count) {

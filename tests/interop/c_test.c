@@ -5,19 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checks.h"
 #include "plait/plait_mpi.h"
 
 enum { count = 1003 };
-static int rank, ranks, failures;
-static plait_comm comm;
-static plait_stream_t stream;
 
-static void report(int line, const char* what) {
-  fprintf(stderr, "c_test.c:%d: rank %d: %s (last error: %s)\n", line, rank, what, plait_last_error());
-  ++failures;
-}
-#define CHECK(condition) ((condition) ? (void)0 : report(__LINE__, #condition))
-#define OK(call) CHECK((call) == PLAIT_SUCCESS)
 /* The call must be refused with this status, and its sentence contain all three words. */
 #define REFUSED(status, call, a, b, c)                                                                      \
   do {                                                                                                      \
@@ -26,15 +18,6 @@ static void report(int line, const char* what) {
     CHECK(strchr(plait_last_error(), '\n') == NULL);                                                        \
   } while (0)
 #define INVALID(call, a, b, c) REFUSED(PLAIT_ERROR_INVALID_ARGUMENT, call, a, b, c)
-
-/* What `of` has at `i` of block `block`. */
-static double value(int of, int block, size_t i) { return (double)((i * 7 + (size_t)of * 13 + (size_t)block * 5) % 61); }
-static double sum(int block, size_t i) {
-  double total = 0;
-  int r;
-  for (r = 0; r < ranks; ++r) total += value(r, block, i);
-  return total;
-}
 
 static void create(void) {
   plait_config config = PLAIT_CONFIG_INIT;
@@ -149,7 +132,7 @@ static void collectives(void) {
         if (recv[(size_t)b * count + i] != expected) {
           fprintf(stderr, "collective %d, block %d, element %lu: %g, not %g\n", which, b, (unsigned long)i, recv[(size_t)b * count + i],
                   expected);
-          report(__LINE__, "a wrong element");
+          report(__FILE__, __LINE__, "a wrong element");
           b = ranks;
           break;
         }
