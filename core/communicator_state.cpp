@@ -110,6 +110,8 @@ void CommunicatorState::locate(PreparedCall& prepared) const {
   const CollectiveFacts facts = facts_of(call.collective);
   std::shared_ptr<Window> send = find(name_of(call.collective), "send", buffers.send, send_bytes(call));
   std::shared_ptr<Window> recv = find(name_of(call.collective), "recv", buffers.recv, recv_bytes(call));
+  prepared.send_memory = send;
+  prepared.recv_memory = recv;
   if ((!send && !facts.send.root_only) || (!recv && !facts.recv.root_only)) return;
   if (facts.send.root_only) send.reset();
   if (facts.recv.root_only) recv.reset();
@@ -219,7 +221,8 @@ void CommunicatorState::locate_receiver(PreparedCall& prepared, void* receiver) 
 }
 
 /// One end of a message. Ranks make such calls at will, so PLAIT_CHECK has nobody to agree with.
-std::optional<PreparedCall> CommunicatorState::prepare(DataType type, const MessageEnd& end, const CallOptions& options) {
+std::optional<PreparedCall> CommunicatorState::prepare(std::string_view what, DataType type, const MessageEnd& end,
+                                                       const CallOptions& options) {
   PreparedCall prepared;
   if (trace_) prepared.begin = std::chrono::steady_clock::now();
   prepared.call = {.collective = Collective::send_recv, .type = type, .count = end.count};
@@ -230,6 +233,8 @@ std::optional<PreparedCall> CommunicatorState::prepare(DataType type, const Mess
     selector.check_known(Collective::send_recv, options);
     return std::nullopt;
   }
+  if (end.sends) prepared.send_memory = find(what, "send", end.buffer, prepared.call.bytes());
+  else prepared.recv_memory = find(what, "recv", end.buffer, prepared.call.bytes());
   if (options.symmetric) locate_receiver(prepared, end.receiver);
   choose(prepared, options);
   if (trace_) prepared.end = std::chrono::steady_clock::now();
@@ -276,7 +281,6 @@ void CommunicatorState::messages(std::string_view what, DataType type, std::span
     for (const MessageEnd& end : ends) {
       check_message({.collective = Collective::send_recv, .type = type, .count = end.count}, end, bootstrap->rank(), bootstrap->size(),
                     what);
-      static_cast<void>(find(what, end.sends ? "send" : "recv", end.buffer, end.count * size_of(type)));
     }
     check_stream(what, stream.native());
     throw_if_broken();
@@ -285,12 +289,12 @@ void CommunicatorState::messages(std::string_view what, DataType type, std::span
     return group.add([&] {
       check();
       for (const MessageEnd& end : ends)
-        if (const auto prepared = prepare(type, end, options)) group.add_part(*this, *prepared, stream.native());
+        if (const auto prepared = prepare(what, type, end, options)) group.add_part(*this, *prepared, stream.native());
     });
   check();
   std::vector<GroupedCall> calls;
   for (const MessageEnd& end : ends)
-    if (const auto prepared = prepare(type, end, options)) calls.push_back({*prepared, stream.native()});
+    if (const auto prepared = prepare(what, type, end, options)) calls.push_back({*prepared, stream.native()});
   if (calls.empty()) return;
   const MemberCalls alone{calls, rank(), communicator()};
   check_disjoint({&alone, 1}, what);

@@ -90,7 +90,7 @@ class CommunicatorState final : public GroupMember {
     const Algorithm* in_batch;  // for calls that are as long together
   };
   const Known& known(const Call& call);
-  std::optional<PreparedCall> prepare(DataType type, const MessageEnd& end, const CallOptions& options);
+  std::optional<PreparedCall> prepare(std::string_view what, DataType type, const MessageEnd& end, const CallOptions& options);
   void locate_receiver(PreparedCall& prepared, void* receiver) const;
   void choose(PreparedCall& prepared, const CallOptions& options);
   void check_stream(std::string_view what, NativeStream stream) const;

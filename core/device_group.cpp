@@ -95,20 +95,20 @@ class DeviceGroupState {
   void check_numbers(const GroupCall& call) const;
   void check_streams(const char* name, const DeviceGroup::Streams& streams) const;
   Call with_count(const GroupCall& call) const;
-  void prepare(const GroupCall& call);
-  void check_places() const;
+  using PreparedCalls = std::vector<std::optional<PreparedCall>>;  // one for each rank, or none for any: there is nothing to do
+  PreparedCalls prepare(const GroupCall& call);
+  void check_places(const PreparedCalls& prepared) const;
   void check_captures(const GroupCall& call) const;
-  void enqueue(const GroupCall& call);
+  void enqueue(const GroupCall& call, const PreparedCalls& prepared);
 
   BackendKind kind_;
   std::vector<int> devices_;
   DeviceThreads threads_;
   std::vector<std::unique_ptr<Communicator>> ranks_;
-  std::vector<std::optional<PreparedCall>> prepared_;  // of the last call; kept for its memory
 };
 
 DeviceGroupState::DeviceGroupState(std::vector<int> devices, BackendKind kind)
-    : kind_(kind), devices_(std::move(devices)), threads_(devices_.size()), ranks_(devices_.size()), prepared_(devices_.size()) {}
+    : kind_(kind), devices_(std::move(devices)), threads_(devices_.size()), ranks_(devices_.size()) {}
 
 /// The other constructor first: what it made is destroyed as ever if this one throws.
 DeviceGroupState::DeviceGroupState(std::vector<int> devices, BackendKind kind, const DeviceGroupOptions& options)
@@ -184,13 +184,14 @@ Call DeviceGroupState::with_count(const GroupCall& call) const {
 }
 
 /// Everything before the first word to a device, on all of them.
-void DeviceGroupState::prepare(const GroupCall& call) {
+DeviceGroupState::PreparedCalls DeviceGroupState::prepare(const GroupCall& call) {
   check_numbers(call);
   const Call counted = with_count(call);
+  PreparedCalls prepared(size());
   const auto prepare_on = [&](std::size_t rank) {
     const bool has_buffers = !call.send.empty();
-    prepared_[rank] = member(rank).prepare(counted, has_buffers ? call.send[rank] : nullptr, has_buffers ? call.recv[rank] : nullptr,
-                                           stream(call.streams, rank), call.options);
+    prepared[rank] = member(rank).prepare(counted, has_buffers ? call.send[rank] : nullptr, has_buffers ? call.recv[rank] : nullptr,
+                                          stream(call.streams, rank), call.options);
   };
   std::size_t rank = 0;
   try {
@@ -201,22 +202,21 @@ void DeviceGroupState::prepare(const GroupCall& call) {
     if (member(0).prepares_together()) throw named(error);  // all ranks throw what one found
     throw named(error, rank);
   }
-  check_places();
+  check_places(prepared);
+  return prepared;
 }
 
 /// Ranks that pass symmetric memory pass the same place; else each would look for its peers' data somewhere else.
-void DeviceGroupState::check_places() const {
-  if (!prepared_[0]) return;
-  const auto place = [](const PreparedCall& prepared) {
-    return std::tuple(prepared.call.symmetric, prepared.call.in_place, prepared.place);
-  };
+void DeviceGroupState::check_places(const PreparedCalls& prepared) const {
+  if (!prepared[0]) return;
+  const auto place = [](const PreparedCall& one) { return std::tuple(one.call.symmetric, one.call.in_place, one.place); };
   for (std::size_t rank = 1; rank < size(); ++rank)
-    if (place(*prepared_[rank]) != place(*prepared_[0]))
-      throw named(Error(ErrorCode::mismatch,
-                        fmt::format("{}: rank {} passes {}, rank 0 {}: pass the same place of the same symmetric memory on all devices, or "
-                                    "on none",
-                                    name_of(prepared_[0]->call.collective), rank, member(rank).places(*prepared_[rank]),
-                                    member(0).places(*prepared_[0]))));
+    if (place(*prepared[rank]) != place(*prepared[0]))
+      throw named(Error(
+          ErrorCode::mismatch,
+          fmt::format("{}: rank {} passes {}, rank 0 {}: pass the same place of the same symmetric memory on all devices, or "
+                      "on none",
+                      name_of(prepared[0]->call.collective), rank, member(rank).places(*prepared[rank]), member(0).places(*prepared[0]))));
 }
 
 void DeviceGroupState::check_captures(const GroupCall& call) const {
@@ -229,10 +229,10 @@ void DeviceGroupState::check_captures(const GroupCall& call) const {
                                     name_of(call.call.collective), first ? 0 : rank, first ? rank : 0)));
 }
 
-void DeviceGroupState::enqueue(const GroupCall& call) {
+void DeviceGroupState::enqueue(const GroupCall& call, const PreparedCalls& prepared) {
   for (std::size_t rank = 0; rank < size(); ++rank) {
     try {
-      member(rank).enqueue(*prepared_[rank], stream(call.streams, rank));
+      member(rank).enqueue(*prepared[rank], stream(call.streams, rank));
     } catch (const Error& error) {
       // The devices before would wait for this one.
       if (size() > 1)
@@ -245,14 +245,14 @@ void DeviceGroupState::enqueue(const GroupCall& call) {
 void DeviceGroupState::call(const GroupCall& call) {
   if (OpenGroup& group = OpenGroup::of_thread(); group.is_open())
     return group.add([&] {
-      prepare(call);
+      const PreparedCalls prepared = prepare(call);
       for (std::size_t rank = 0; rank < size(); ++rank)
-        if (prepared_[rank]) group.add_part(member(rank), *prepared_[rank], stream(call.streams, rank));
+        if (prepared[rank]) group.add_part(member(rank), *prepared[rank], stream(call.streams, rank));
     });
-  prepare(call);
-  if (!prepared_[0]) return;  // nor any other
+  const PreparedCalls prepared = prepare(call);
+  if (!prepared[0]) return;  // nor any other
   check_captures(call);
-  enqueue(call);
+  enqueue(call, prepared);
 }
 
 std::vector<std::shared_ptr<Window>> DeviceGroupState::allocate(std::size_t bytes) {

@@ -59,9 +59,21 @@ std::size_t OpenGroup::forget(const GroupMember& member) {
   if (part == parts_.end()) return 0;
   const std::size_t calls = part->calls.size();
   parts_.erase(part);
-  if (!error_)
-    error_.emplace(ErrorCode::invalid_argument, "group: a communicator with calls in it was destroyed; nothing of the group was enqueued");
+  lose("communicator");
   return calls;
+}
+
+std::size_t OpenGroup::forget(NativeStream stream) {
+  std::size_t calls = 0;
+  for (Part& part : parts_) calls += std::erase_if(part.calls, [&](const GroupedCall& call) { return call.stream == stream; });
+  if (calls != 0) lose("stream");
+  return calls;
+}
+
+void OpenGroup::lose(const char* what) {
+  if (!error_)
+    error_.emplace(ErrorCode::invalid_argument,
+                   fmt::format("group: a {} with calls in it was destroyed; nothing of the group was enqueued", what));
 }
 
 void OpenGroup::check_captures(const std::vector<Part>& parts) {
@@ -160,6 +172,7 @@ void OpenGroup::launch(const std::vector<Part>& parts, const std::vector<Turns>&
 }
 
 void OpenGroup::discard(const char* why) {
+  if (depth_ == 0) return;  // somebody ended it by hand
   if (--depth_ != 0) {
     if (!error_) error_.emplace(ErrorCode::invalid_argument, why);
     return;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include "core/algorithm.hpp"
 #include "core/call_log.hpp"
 #include "plait/error.hpp"
+#include "symm_mem/window.hpp"
 
 namespace plait {
 
@@ -22,10 +24,11 @@ struct PreparedCall {
   Buffers buffers;
   const Algorithm* algorithm = nullptr;
   LaunchShape shape;
-  bool wished = false;                                   // the algorithm, by the user
-  bool shares = false;                                   // whether it gains by sharing a launch
-  Place place{};                                         // of a call in symmetric memory
-  std::chrono::steady_clock::time_point begin{}, end{};  // of the preparation, for traces
+  bool wished = false;                                     // the algorithm, by the user
+  bool shares = false;                                     // whether it gains by sharing a launch
+  Place place{};                                           // of a call in symmetric memory
+  std::shared_ptr<const Window> send_memory, recv_memory;  // that is symmetric: it may be freed before the call is enqueued
+  std::chrono::steady_clock::time_point begin{}, end{};    // of the preparation, for traces
 
   bool is_message() const { return call.collective == Collective::send_recv; }  // one end of it
 };
@@ -100,6 +103,8 @@ class OpenGroup {
   bool has_calls_of(const GroupMember& member) const;
   /// The member is being destroyed. Returns how many calls of it are in the group, which won't be enqueued.
   std::size_t forget(const GroupMember& member);
+  /// The same for a stream.
+  std::size_t forget(NativeStream stream);
 
  private:
   struct Part {
@@ -108,6 +113,7 @@ class OpenGroup {
   };
   Part& part_of(GroupMember& member);
   void keep(const Error& error);
+  void lose(const char* what);
   static void check_captures(const std::vector<Part>& parts);
   static void check_memory(const std::vector<Part>& parts);
   using Turns = std::vector<std::size_t>;  // numbers of parts that are enqueued one after another

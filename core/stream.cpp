@@ -3,13 +3,18 @@
 #include <utility>
 
 #include "backends/backend.hpp"
+#include "core/group.hpp"
+#include "core/log.hpp"
 
 namespace plait {
 
 Stream::Stream(std::shared_ptr<Backend> backend) : backend_(std::move(backend)), native_(backend_->create_stream()) {}
 
 Stream::~Stream() {
-  if (backend_) backend_->destroy_stream(native_);
+  if (!backend_) return;
+  if (const std::size_t calls = OpenGroup::of_thread().forget(native_); calls != 0)
+    log::warn("a stream is destroyed with calls in a group that has not ended: {} of them, never enqueued", calls);
+  backend_->destroy_stream(native_);
 }
 
 Stream::Stream(Stream&& other) noexcept : backend_(std::move(other.backend_)), native_(std::exchange(other.native_, nullptr)) {}

@@ -391,6 +391,43 @@ TEST_P(Groups, AnExceptionLeavesNothingBehind) {
   });
 }
 
+TEST_P(Groups, AStreamThatIsDestroyedTakesItsCallsAlong) {
+  run({10}, [](Communicator& comm, Arena&, Messages& messages) {
+    const Statistics before = comm.statistics();
+    group_start();
+    messages.call(0, comm.create_stream());  // with a warning
+    expect_error(error_of([] { group_end(); }), ErrorCode::invalid_argument, HasSubstr("a stream with calls in it was destroyed"));
+    expect_nothing_enqueued(comm, messages, before);
+  });
+}
+
+TEST(GroupLeftByAnException, MayHaveBeenEndedByHand) {
+  const auto leave = [] {
+    const Group group;
+    group_end();
+    throw std::runtime_error("something else");
+  };
+  EXPECT_THROW(leave(), std::runtime_error);
+  EXPECT_FALSE(group_is_open());
+}
+
+/// A group's calls are enqueued at its end alone.
+TEST_P(Groups, FreedSymmetricMemoryLivesUntilTheEnd) {
+  run({1000}, [](Communicator& comm, Arena&, Messages& messages) {
+    {
+      Group group;
+      const auto send = comm.allocate<Messages::Value>(1000), other = comm.allocate<Messages::Value>(1000);
+      comm.copy(send.data(), messages.send(0), 1000 * sizeof(Messages::Value));
+      comm.all_reduce(send.data(), messages.recv(0), 1000, DataType::u64, ReduceOp::sum);
+      comm.all_reduce(other.data(), other.data(), 1000, DataType::u64, ReduceOp::sum);
+      const auto sent = comm.allocate<Messages::Value>(1000), received = comm.allocate<Messages::Value>(1000);
+      const int n = comm.size(), to = (comm.rank() + 1) % n, from = (comm.rank() + n - 1) % n;
+      comm.send_recv(sent.data(), 1000, to, received.data(), 1000, from, DataType::u64, {}, {.symmetric = true});
+    }
+    messages.expect_right();
+  });
+}
+
 TEST(GroupThatNeverEnds, IsWarnedOfWhereItsCallsVanish) {
   testing::internal::CaptureStderr();
   run_ranks(1, [](Communicator& comm, int) {
@@ -415,7 +452,7 @@ TEST_P(Groups, WrongUses) {
       Communicator gone = comm.duplicate();
       gone.all_reduce(messages.send(0), messages.recv(0), 1, DataType::u64, ReduceOp::sum);
     }  // with a warning
-    expect_error(error_of([] { group_end(); }), ErrorCode::invalid_argument, HasSubstr("was destroyed"));
+    expect_error(error_of([] { group_end(); }), ErrorCode::invalid_argument, HasSubstr("a communicator with calls in it was destroyed"));
     expect_nothing_enqueued(comm, messages, before);
     { Group empty; }
     EXPECT_EQ(comm.statistics().groups - before.groups, 1u);

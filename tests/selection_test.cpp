@@ -76,6 +76,7 @@ class Fake final : public Algorithm {
   std::vector<LaunchShape> shapes(const Call&, const Topology&) const override {
     return {{.blocks = 2, .threads = 1}, {.blocks = 9, .threads = 1}};
   }
+  LaunchShape fitted(LaunchShape shape, const Topology&) const override { return {std::min(shape.blocks, 20u), shape.threads}; }
   double estimate(const Call&, const Topology&) const override { return price_; }
   void enqueue(const Call&, const Buffers&, LaunchShape, LaunchContext&) const override {}
 
@@ -307,6 +308,7 @@ TEST_F(Selection, ShapesComeFromTheAlgorithmOrTheCaller) {
   EXPECT_EQ(selector().choose(call(1), {}).shape, (LaunchShape{2, 1}));
   EXPECT_EQ(selector().choose(call(1), {.algorithm = {}, .blocks = 7}).shape, (LaunchShape{7, 1}));
   EXPECT_EQ(selector().choose(call(1), {.algorithm = {}, .threads = 64}).shape, (LaunchShape{2, 64}));
+  EXPECT_EQ(selector().choose(call(1), {.algorithm = {}, .blocks = 21}).shape, (LaunchShape{20, 1}));
   EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { selector().choose(call(1), {.algorithm = {}, .threads = 65}); }),
               HasSubstr("all_reduce: rank 2: 65 threads a block; at most 64 on host"));
 }
@@ -317,6 +319,7 @@ TEST_F(Selection, ExplainNamesTheChoiceAndTheOthers) {
   EXPECT_THAT(text, HasSubstr("estimate"));
   EXPECT_THAT(text, HasSubstr("fake_twin"));
   EXPECT_THAT(text, HasSubstr("too large for fake_small"));
+  EXPECT_THAT(selector().explain(call(1), {.algorithm = {}, .blocks = 100}), HasSubstr("with 20 blocks of 1 threads"));
 }
 
 TEST(Environment, Bytes) {

@@ -22,6 +22,10 @@ class ChannelAlgorithm : public CollectiveAlgorithm {
                           .counters = channels * sizeof(ChannelState) / sizeof(std::uint32_t)}};
   }
 
+  LaunchShape fitted(LaunchShape shape, const Topology& topology) const override {
+    return {std::min(shape.blocks, blocks(topology)), shape.threads};
+  }
+
  protected:
   static constexpr unsigned max_blocks = Channels::max_blocks;
 

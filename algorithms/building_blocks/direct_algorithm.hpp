@@ -25,7 +25,6 @@ class DirectAlgorithm : public LanedAlgorithm {
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const final {
     const Topology& topology = context.topology();
-    shape = {std::min(shape.blocks, max_blocks), whole_groups(shape.threads, topology)};
     const DirectArgs args{.lanes = lanes_of(context),
                           .reduction = reduction_of(call, topology),
                           .pattern = direct_pattern(call),

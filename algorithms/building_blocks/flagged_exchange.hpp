@@ -20,7 +20,6 @@ class FlaggedExchangeAlgorithm : public FlaggedAlgorithm {
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const final {
     const Topology& topology = context.topology();
-    shape = {std::min(shape.blocks, max_blocks), whole_groups(shape.threads, topology)};
     const FlaggedArgs args{.exchange = exchange(call, context), .message = message(call, buffers, shape.blocks, grain(shape, topology))};
     context.launch(name(), call.type, shape, args);
   }
@@ -58,11 +57,9 @@ class FlaggedExchangeAlgorithm : public FlaggedAlgorithm {
     sizes.reserve(calls.size());
     std::size_t all = 0;
     for (const BatchedCall& call : calls) all += sizes.emplace_back(units_of(call.call->bytes()));
-    LaunchShape shape = shapes_for(parallel_units(all, topology), topology).front();
+    LaunchShape shape = fitted(shapes_for(parallel_units(all, topology), topology).front(), topology);
     // As many blocks as there are: messages of their own need them, also where one message of all their units would not.
-    const bool many_blocks = topology.backend != BackendKind::host;
-    const unsigned blocks = many_blocks ? max_blocks : std::min(shape.blocks, max_blocks);
-    shape.threads = whole_groups(shape.threads, topology);
+    const unsigned blocks = topology.backend != BackendKind::host ? max_blocks : shape.blocks;
     const BatchPlan plan = plan_batch(sizes, blocks, grain(shape, topology));
     shape.blocks = plan.blocks;
 

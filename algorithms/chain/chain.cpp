@@ -32,7 +32,6 @@ class Chain final : public ChannelAlgorithm {
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
-    shape.blocks = std::min(shape.blocks, blocks(context.topology()));
     const Parts stripes = stripes_of(call, shape);
     const Channels own = channels(context, slots);
     const Args args{.channels = own,

@@ -139,6 +139,8 @@ class CopyEngine final : public CollectiveAlgorithm {
     return {{units, threads}, {2 * units, threads}, {std::max(1u, units / 2), threads}};
   }
 
+  LaunchShape fitted(LaunchShape shape, const Topology&) const override { return {std::min(shape.blocks, max_blocks), shape.threads}; }
+
   double estimate(const Call& call, const Topology& topology) const override {
     const int n = topology.ranks;
     const double outside = 4 * topology.launch_us + 2 * topology.signal_us;
@@ -147,7 +149,6 @@ class CopyEngine final : public CollectiveAlgorithm {
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
-    shape.blocks = std::min(shape.blocks, max_blocks);
     Steps steps(call, buffers, shape, reduction_of(call, context.topology()), context);
     // In place on one rank means on all: symmetric buffers are at the same places on every rank (Call::symmetric). One rank scatters
     // nothing.

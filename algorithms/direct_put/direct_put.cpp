@@ -32,13 +32,14 @@ class DirectPut final : public CollectiveAlgorithm {
     return shapes;
   }
 
+  LaunchShape fitted(LaunchShape shape, const Topology&) const override { return {std::min(shape.blocks, max_blocks), shape.threads}; }
+
   double estimate(const Call& call, const Topology& topology) const override {
     const double bandwidth = call.collective == Collective::gather ? topology.link_bandwidth : topology.push_bandwidth;
     return topology.launch_us + 2 * topology.signal_us + direct_bytes(call, topology) / bandwidth;
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
-    shape.blocks = std::min(shape.blocks, max_blocks);
     const bool loads = call.collective == Collective::gather;
     const Args args{.signals = context.shared().signals,
                     .window = loads ? buffers.send_window : buffers.recv_window,

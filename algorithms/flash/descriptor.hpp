@@ -33,6 +33,11 @@ class FlashAlgorithm : public CollectiveAlgorithm {
     return shapes;
   }
 
+  LaunchShape fitted(LaunchShape shape, const Topology& topology) const override {
+    const unsigned team = bulk_ ? static_cast<unsigned>(topology.bulk_threads) : 1;
+    return {std::min(shape.blocks, max_blocks), (shape.threads + team - 1) / team * team};
+  }
+
   double estimate(const Call& call, const Topology& topology) const override {
     const double moved = 2.0 * (topology.ranks - 1) / topology.ranks * static_cast<double>(call.bytes());
     // A guess, until flash was measured: the way through shared memory. It leaves twoshot, which moves as much, the default.
@@ -41,8 +46,6 @@ class FlashAlgorithm : public CollectiveAlgorithm {
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
-    const unsigned team = bulk_ ? static_cast<unsigned>(context.topology().bulk_threads) : 1;
-    shape = {std::min(shape.blocks, max_blocks), (shape.threads + team - 1) / team * team};
     const bool whole = context.ranks() == 2 && buffers.send != buffers.recv;
     const Args args{.signals = context.grant().signals,
                     .send = buffers.send_window,

@@ -34,7 +34,6 @@ class HalvingDoubling final : public ChannelAlgorithm {
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
-    shape.blocks = std::min(shape.blocks, blocks(context.topology()));
     const Channels own = channels(context, Schedule::slots);
     const std::size_t grain = stripe_grain(shape.threads);
     const Parts stripes = Parts::of(call.bytes(), shape.blocks, grain);

@@ -64,6 +64,9 @@ class Pairwise : public ChannelAlgorithm {
   Resources resources(const Topology& topology) const final { return Memory(topology).resources(); }
   bool batches(const Topology&) const final { return true; }
 
+  LaunchShape fitted(LaunchShape shape, const Topology& topology) const final {
+    return {std::min(shape.blocks, most_channels(topology)), shape.threads};
+  }
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const final {
     const BatchedCall one{&call, &buffers, this, shape};
     enqueue_batch({&one, 1}, context);
@@ -84,7 +87,7 @@ class Pairwise : public ChannelAlgorithm {
         return Parts::of(bytes, channels, slot_grain);
     }
   }
-  /// The most channels of a message: the caller may ask for more blocks.
+  /// The most channels of a message.
   unsigned most_channels(const Topology& topology) const {
     return way_ == Way::slots ? slot_channels(topology) : Memory::channels(topology);
   }
@@ -207,12 +210,12 @@ struct Planned {
   Message message{};
 };
 
-Planned planned(const BatchedCall& call, int rank, int ranks, const Topology& topology) {
+Planned planned(const BatchedCall& call, int rank, int ranks) {
   const auto& way = static_cast<const Pairwise&>(*call.algorithm);
   const bool sends = call.buffers->send != nullptr;
   const int peer = call.buffers->peer;
   const std::size_t bytes = call.call->bytes();
-  const unsigned channels = std::min(call.shape.blocks, way.most_channels(topology));
+  const unsigned channels = call.shape.blocks;
   return {.meeting = 2 * (static_cast<unsigned>(rank + peer) % static_cast<unsigned>(ranks)) + (sends == (rank <= peer) ? 0u : 1u),
           .sends = sends,
           .peer = peer,
@@ -228,15 +231,15 @@ Planned planned(const BatchedCall& call, int rank, int ranks, const Topology& to
 
 /// In the order of meetings, and of the calls within a direction. The i-th message that a rank sends to itself meets the i-th that it
 /// receives: core has seen to it that they match.
-std::vector<Planned> plan(std::span<const BatchedCall> calls, int rank, int ranks, const Topology& topology) {
+std::vector<Planned> plan(std::span<const BatchedCall> calls, int rank, int ranks) {
   std::vector<Planned> all;
   std::vector<const BatchedCall*> own_sends, own_receives;
   for (const BatchedCall& call : calls) {
-    if (call.buffers->peer != rank) all.push_back(planned(call, rank, ranks, topology));
+    if (call.buffers->peer != rank) all.push_back(planned(call, rank, ranks));
     else (call.buffers->send != nullptr ? own_sends : own_receives).push_back(&call);
   }
   for (std::size_t i = 0; i < own_sends.size(); ++i) {
-    Planned copy = planned(*own_sends[i], rank, ranks, topology);
+    Planned copy = planned(*own_sends[i], rank, ranks);
     copy.message.to = own_receives[i]->buffers->recv;
     copy.message.way = Way::own;
     copy.message.stripes = Parts::of(copy.message.bytes, copy.message.channels, slot_grain);
@@ -357,7 +360,7 @@ struct Cut {
 };
 
 void Pairwise::enqueue_batch(std::span<const BatchedCall> calls, LaunchContext& context) const {
-  std::vector<Planned> all = plan(calls, context.rank(), context.ranks(), context.topology());
+  std::vector<Planned> all = plan(calls, context.rank(), context.ranks());
   const bool copies = copies_one(all);
   const Cut cut(context);
   const auto earlier = [&](const Planned& a, const Planned& b) { return cut.part(a) < cut.part(b); };

@@ -24,7 +24,6 @@ class RecursiveDoubling final : public FlaggedAlgorithm {
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
-    shape.blocks = std::min(shape.blocks, max_blocks);
     const Args args{.scratch = context.grant().scratch,
                     .layout = layout(context.topology()),
                     .schedule = {context.rank(), context.ranks()},

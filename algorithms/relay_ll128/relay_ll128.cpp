@@ -25,7 +25,6 @@ class RelayLL128 final : public LanedAlgorithm {
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
     const Topology& topology = context.topology();
-    shape = {std::min(shape.blocks, max_blocks), whole_groups(shape.threads, topology)};
     const Parts slices = this->slices(call, topology);
     const Args args{.lanes = lanes_of(context),
                     .reduction = reduction_of(call, topology),

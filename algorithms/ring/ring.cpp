@@ -31,7 +31,6 @@ class Ring final : public ChannelAlgorithm {
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
-    shape.blocks = std::min(shape.blocks, blocks(context.topology()));
     const Args args{.channels = channels(context, slots),
                     .send = buffers.send,
                     .recv = buffers.recv,

@@ -28,7 +28,6 @@ class PushAlgorithm : public ChannelAlgorithm {
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
-    shape.blocks = std::min(shape.blocks, blocks(context.topology()));
     const Channels own = channels(context, Plan::slots);
     const Args args{.channels = own,
                     .send = buffers.send,

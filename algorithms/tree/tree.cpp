@@ -38,7 +38,6 @@ class DoubleTree final : public ChannelAlgorithm {
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
-    shape.blocks = std::min(shape.blocks, blocks(context.topology()));
     const Parts stripes = stripes_of(call, shape);
     const Args args{.channels = channels(context, Steps::slots),
                     .send = buffers.send,

@@ -20,7 +20,8 @@ namespace plait {
 ///   has calls of several communicators, it aborts all of these, as some would wait for what was not enqueued.
 /// - `synchronize` of a communicator that has calls in the group is refused, as it would wait for nothing. One that is destroyed before the
 ///   group's end takes its calls with it: there is a warning, and the end throws, with nothing of the group enqueued.
-/// - The calls' buffers and streams must live until the end: only there are the calls enqueued.
+/// - The calls' ordinary memory, and streams that are not Plait's own, must live until the end: only there are the calls enqueued.
+///   Symmetric memory that was freed lives on until then. A `Stream` that is destroyed before takes its calls with it, like a communicator.
 void group_start();
 /// Throws `Error(invalid_argument)` without a `group_start` before.
 void group_end();

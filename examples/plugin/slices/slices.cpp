@@ -22,13 +22,15 @@ class Slices final : public CollectiveAlgorithm {
     return {{blocks_for(call.bytes() / static_cast<unsigned>(topology.ranks), std::size_t{threads} * 16, max_blocks), threads}};
   }
 
+  /// No more blocks than there is memory for.
+  LaunchShape fitted(LaunchShape shape, const Topology&) const override { return {std::min(shape.blocks, max_blocks), shape.threads}; }
+
   double estimate(const Call& call, const Topology& topology) const override {
     const double moved = 2.0 * (topology.ranks - 1) / topology.ranks * static_cast<double>(call.bytes());
     return topology.launch_us + 2 * topology.signal_us + 2 * moved / topology.link_bandwidth;  // few loads in flight: half the speed
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
-    shape.blocks = std::min(shape.blocks, max_blocks);  // no more than there is memory for
     const Parts parts = Parts::of(call.bytes(), static_cast<unsigned>(context.ranks()), stripe_grain(1));
     const Args args{.signals = context.grant().signals,
                     .send = buffers.send_window,
