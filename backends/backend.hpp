@@ -148,6 +148,9 @@ class Backend {
   /// Where launches on `stream` queue up, for comparison alone: one may wait until those ahead of it in the same queue have ended. On a GPU
   /// that is all of the device, whatever the stream; on the host, where streams have threads of their own, only the stream.
   virtual const void* queue(NativeStream stream) noexcept = 0;
+  /// Tells a stream from earlier ones, whose handle it may have. Where the target has no such number, it is the handle; there a stream that
+  /// is not Plait's own must be idle when it is destroyed.
+  virtual std::uint64_t identity(NativeStream stream) { return reinterpret_cast<std::uintptr_t>(stream); }
   /// False of a handle that stands for another stream in each thread.
   virtual bool names_one_stream(NativeStream stream) const noexcept = 0;
   virtual NativeStream create_stream() = 0;

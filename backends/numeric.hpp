@@ -1,5 +1,6 @@
-// Arithmetic on the element types, the same bits on every target: conversions of the small floats, accumulation types, and the
-// reduction operations. Targets may replace a conversion by their own instruction where that gives the same bits.
+// Arithmetic on the element types, the same bits on every target but for NaNs of f16, which differ in their payload: conversions of the
+// small floats, accumulation types, and the reduction operations. Targets may replace a conversion by their own instruction where that
+// gives the same bits.
 #pragma once
 #include <cstdint>
 #include <type_traits>

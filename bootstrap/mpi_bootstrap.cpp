@@ -134,9 +134,9 @@ class MpiBootstrap final : public Bootstrap {
     gather_part("barrier", nullptr, nullptr, 0, 0);
   }
   std::unique_ptr<Bootstrap> split(int color, int key) override;
-  void abandon(const std::string& why) noexcept override {
+  void abandon(const std::string& why, bool rank_lost) noexcept override {
     failure_ = why;
-    Abandoned::instance().lose_rank();
+    if (rank_lost) Abandoned::instance().lose_rank();
   }
 
  private:
@@ -149,6 +149,8 @@ class MpiBootstrap final : public Bootstrap {
   void receive(const char* call, Flight& flight, int peer, std::byte* place, std::size_t bytes);
   /// Waits for all messages; the incoming ones have `bytes` bytes each.
   void complete(const char* call, Flight& flight, std::size_t bytes);
+  /// Leaves nothing to be received behind, so that MPI can be finalised.
+  void throw_if_interrupted(Flight& flight) const;
   /// Takes finished messages off the list. Throws if something is wrong with one.
   void advance(const char* call, Flight& flight, std::size_t bytes);
   std::optional<Error> examine(const char* call, const Message& message, int result, const MPI_Status& status, std::size_t bytes) const;
@@ -193,6 +195,7 @@ MpiBootstrap::MpiBootstrap(MPI_Comm comm, std::chrono::nanoseconds timeout) : co
 
 void MpiBootstrap::require_usable(const char* call) const {
   if (is_finalized()) throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: MPI is already finalised", call, rank_));
+  Bootstrap::throw_if_interrupted();
   if (!failure_.empty()) throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: an earlier call failed: {}", call, rank_, failure_));
 }
 
@@ -239,10 +242,27 @@ void MpiBootstrap::advance(const char* call, Flight& flight, std::size_t bytes) 
   if (error) fail(error->code(), error->what());
 }
 
+void MpiBootstrap::throw_if_interrupted(Flight& flight) const {
+  try {
+    Bootstrap::throw_if_interrupted();
+  } catch (...) {
+    std::erase_if(flight.messages, [](Message& message) {
+      return message.incoming && MPI_Cancel(&message.request) == MPI_SUCCESS &&
+             MPI_Wait(&message.request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+    });
+    throw;
+  }
+}
+
 void MpiBootstrap::complete(const char* call, Flight& flight, std::size_t bytes) {
   const detail::Deadline deadline(timeout());
   detail::Backoff backoff;
+  auto looked = std::chrono::steady_clock::now();
   for (advance(call, flight, bytes); !flight.messages.empty(); advance(call, flight, bytes)) {
+    if (const auto now = std::chrono::steady_clock::now(); now - looked >= detail::interrupt_period) {
+      throw_if_interrupted(flight);
+      looked = now;
+    }
     if (deadline.expired()) {
       std::set<int> missing;
       for (const Message& message : flight.messages) missing.insert(message.peer);

@@ -22,6 +22,8 @@ class Deadline {
   std::optional<Clock::time_point> end_;
 };
 
+inline constexpr std::chrono::milliseconds interrupt_period{5};  // Bootstrap::throw_if_interrupted
+
 /// How to wait between polls: first not at all, then giving the core away, at last asleep.
 class Backoff {
  public:

@@ -5,6 +5,8 @@
 #include <condition_variable>
 #include <cstdint>
 #include <cstring>
+#include <exception>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -39,7 +41,8 @@ class Group {
   ///
   /// The result may be read until this rank's next call but one: two sets of deposits alternate, and round k+2 only begins when all
   /// ranks have arrived in round k+1, that is when they have read round k. So no second barrier is needed.
-  const std::vector<Deposit>& exchange(int rank, Deposit mine, std::chrono::nanoseconds timeout);
+  /// `look` is called every now and then by a rank that waits; if it throws, the rank has not come.
+  const std::vector<Deposit>& exchange(int rank, Deposit mine, std::chrono::nanoseconds timeout, const std::function<void()>& look);
 
   /// This rank will not come again; whoever waits for it fails.
   void leave(int rank) {
@@ -59,8 +62,9 @@ class Group {
     int taken = 0;
   };
 
-  void wait_for_round(std::unique_lock<std::mutex>& lock, int rank, const char* call, std::uint64_t round,
-                      std::chrono::nanoseconds timeout);
+  void wait_for_round(std::unique_lock<std::mutex>& lock, int rank, const char* call, std::uint64_t round, std::chrono::nanoseconds timeout,
+                      const std::function<void()>& look);
+  void look_around(std::unique_lock<std::mutex>& lock, int rank, std::uint64_t round, const std::function<void()>& look);
   static std::vector<int> ranks_where(const std::vector<bool>& flags, bool value) {
     std::vector<int> ranks;
     for (std::size_t rank = 0; rank < flags.size(); ++rank) {
@@ -81,7 +85,7 @@ class Group {
   std::map<std::pair<std::uint64_t, int>, Child> children_;
 };
 
-const std::vector<Deposit>& Group::exchange(int rank, Deposit mine, std::chrono::nanoseconds timeout) {
+const std::vector<Deposit>& Group::exchange(int rank, Deposit mine, std::chrono::nanoseconds timeout, const std::function<void()>& look) {
   const char* call = mine.call;
   std::unique_lock lock(mutex_);
   if (!failure_.empty()) throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: {}", call, rank, failure_));
@@ -95,21 +99,22 @@ const std::vector<Deposit>& Group::exchange(int rank, Deposit mine, std::chrono:
     ++round_;
     changed_.notify_all();
   } else {
-    wait_for_round(lock, rank, call, round, timeout);
+    wait_for_round(lock, rank, call, round, timeout, look);
   }
   return deposits;
 }
 
 void Group::wait_for_round(std::unique_lock<std::mutex>& lock, int rank, const char* call, std::uint64_t round,
-                           std::chrono::nanoseconds timeout) {
+                           std::chrono::nanoseconds timeout, const std::function<void()>& look) {
   const detail::Deadline deadline(timeout);
   const auto settled = [&] { return round_ != round || !failure_.empty() || !ranks_where(left_, true).empty(); };
-  if (deadline.end()) {
-    changed_.wait_until(lock, *deadline.end(), settled);
-  } else {
-    changed_.wait(lock, settled);
+  for (bool waits = true; waits;) {
+    const int most = deadline.milliseconds_left(static_cast<int>(detail::interrupt_period.count()));
+    waits = !changed_.wait_for(lock, std::chrono::milliseconds(most), settled) && !deadline.expired();
+    if (round_ != round) return;  // first: a rank may leave as soon as the round is finished
+    look_around(lock, rank, round, look);
   }
-  if (round_ != round) return;  // first: a rank may leave as soon as the round is finished
+  if (round_ != round) return;
   if (failure_.empty()) {
     const std::vector<int> left = ranks_where(left_, true);
     failure_ = left.empty() ? fmt::format("{} did not arrive at {} within {}", detail::list_ranks(ranks_where(arrived_, false)), call,
@@ -118,6 +123,23 @@ void Group::wait_for_round(std::unique_lock<std::mutex>& lock, int rank, const c
     changed_.notify_all();
   }
   throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: {}", call, rank, failure_));
+}
+
+void Group::look_around(std::unique_lock<std::mutex>& lock, int rank, std::uint64_t round, const std::function<void()>& look) {
+  std::exception_ptr stop;
+  lock.unlock();
+  try {
+    look();
+  } catch (...) {
+    stop = std::current_exception();
+  }
+  lock.lock();
+  if (!stop) return;
+  if (round_ == round && failure_.empty()) {
+    arrived_[to_index(rank)] = false;
+    --arrivals_;
+  }
+  std::rethrow_exception(stop);
 }
 
 std::shared_ptr<Group> Group::child(std::uint64_t split, int color, int members) {
@@ -164,7 +186,8 @@ const std::vector<Deposit>& ThreadBootstrap::exchange(const char* call, const vo
     const auto* first = static_cast<const std::byte*>(data);
     mine.data.assign(first, first + bytes);
   }
-  const std::vector<Deposit>& all = group_->exchange(rank_, std::move(mine), timeout());
+  throw_if_interrupted();
+  const std::vector<Deposit>& all = group_->exchange(rank_, std::move(mine), timeout(), [this] { throw_if_interrupted(); });
   for (std::size_t peer = 0; peer < all.size(); ++peer) {
     if (all[peer].matches(reference)) continue;
     throw Error(ErrorCode::mismatch,

@@ -178,7 +178,7 @@ class Algorithm {
   /// Launch shapes worth trying for this call, the best guess first; never empty for a call that is supported.
   virtual std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const = 0;
   /// What it makes of a shape, of its own or of the user's: only such ones are enqueued.
-  virtual LaunchShape fitted(LaunchShape shape, const Topology&) const { return shape; }
+  virtual LaunchShape fitted(LaunchShape shape, const Call&, const Topology&) const { return shape; }
   /// Latency-bandwidth prior, microseconds. Infinite: it is taken only by who names it.
   virtual double estimate(const Call& call, const Topology& topology) const = 0;
   /// Enqueues the call. No allocation on the device, no communication on the host, no synchronisation: safe in a graph.

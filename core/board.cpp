@@ -141,7 +141,7 @@ bool Board::is_alive(int rank) const {
   const Process& process = processes_[static_cast<std::size_t>(rank)];
   if (!process.handle.valid()) return !process.visible || exists(page(rank).process);  // an old kernel, or no descriptor was left
   pollfd ended{.fd = process.handle.get(), .events = POLLIN, .revents = 0};
-  return poll(&ended, 1, 0) == 0;
+  return poll(&ended, 1, 0) != 1;  // also if a signal came in between
 }
 
 int Board::missing_rank(int suspect) const {

@@ -27,4 +27,10 @@ constexpr unsigned blocks_for(std::size_t items, std::size_t grain, unsigned mos
 /// the kernels of another communicator (docs/invariants.md, 1).
 constexpr unsigned most_units(unsigned units) { return units > 1 ? units - 1 : 1; }
 
+/// Blocks that are enough for the loops over packs to count those of a stripe (building_blocks/pack_loop.hpp).
+constexpr unsigned least_blocks(std::size_t bytes) {
+  constexpr std::size_t stripe = std::size_t{16} << 30;  // packs have 16 bytes at least
+  return static_cast<unsigned>(bytes / stripe + 1);
+}
+
 }  // namespace plait

@@ -69,9 +69,10 @@ std::shared_ptr<Window> Communicator::allocate_bytes(std::size_t bytes) {
   return own.heap.allocate(bytes);
 }
 
-void Communicator::check_extents(Collective collective, std::size_t send, std::size_t recv, std::size_t count, int root) const {
-  if (const auto wrong = plait::check_extents(collective, send, recv, count, rank(), size(), root))
-    state(name_of(collective)).refuse(*wrong);
+bool Communicator::extents_fit(Collective collective, std::size_t send, std::size_t recv, std::size_t count, int root) const {
+  const auto wrong = check_extents(collective, send, recv, count, rank(), size(), root);
+  if (wrong) state(name_of(collective)).refuse(*wrong, true);
+  return !wrong;
 }
 
 void Communicator::enqueue(const Call& call, const void* send, void* recv, StreamRef stream, const CallOptions& options) {

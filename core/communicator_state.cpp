@@ -28,7 +28,7 @@ std::vector<std::string> CommunicatorState::names(const std::vector<const Algori
 }
 
 CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const CommunicatorOptions& options, const CommunicatorState* parent)
-    : bootstrap(std::move(b)),
+    : bootstrap(interruptible(std::move(b), parent)),
       made_with(options),
       settings(agree_on_settings(*bootstrap, options)),
       backend(open_device(*bootstrap, options, settings, parent != nullptr ? parent->backend.get() : nullptr)),
@@ -48,7 +48,23 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const Communi
     start_log(parent != nullptr ? parent->trace_file() : nullptr);
     if (bootstrap->size() > 1) monitored_.emplace([this] { watchdog_->look(); });
   });
+  bootstrap->set_interrupt([this] { look_and_throw(); });
   remember_device(*backend);
+}
+
+std::unique_ptr<Bootstrap> CommunicatorState::interruptible(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorState* parent) {
+  if (parent != nullptr) bootstrap->set_interrupt([parent] { parent->look_and_throw(); });
+  return bootstrap;
+}
+
+/// The monitor would see it a little later.
+void CommunicatorState::look_and_throw() const {
+  watchdog_->look();
+  throw_if_broken();
+}
+
+void CommunicatorState::abandon(const Error& error) const {
+  bootstrap->abandon(error.what(), error.code() == ErrorCode::rank_lost || error.code() == ErrorCode::timeout);
 }
 
 void CommunicatorState::start_log(std::shared_ptr<TraceFile> trace) {
@@ -80,7 +96,8 @@ CommunicatorState::~CommunicatorState() {
   monitored_.reset();
   watchdog_->look();  // also what the monitor has not seen yet: the bootstrap must not wait for a rank that is lost
   board_->announce(Board::State::left);
-  if (const auto broken = error()) bootstrap->abandon(broken->what());
+  bootstrap->set_interrupt({});
+  if (const auto broken = error()) abandon(*broken);
 }
 
 void CommunicatorState::abort(std::string_view reason) {
@@ -208,7 +225,7 @@ std::optional<PreparedCall> CommunicatorState::prepare(const Call& wanted, const
 /// Finds the receiver's buffer in symmetric memory.
 void CommunicatorState::locate_receiver(PreparedCall& prepared, void* receiver) const {
   const std::size_t bytes = prepared.call.block_bytes();
-  const std::shared_ptr<Window> window = heap.find(receiver, bytes);
+  std::shared_ptr<Window> window = heap.find(receiver, bytes);
   if (!window)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("send_recv: rank {}: recv = {} with {} bytes is not in symmetric memory, as the option `symmetric` says",
@@ -218,6 +235,7 @@ void CommunicatorState::locate_receiver(PreparedCall& prepared, void* receiver) 
   buffers.recv_range = &window->range();
   buffers.recv_offset = prepared.place.recv_offset = static_cast<std::size_t>(static_cast<std::byte*>(receiver) - window->local());
   prepared.place.recv_window = window->number();
+  prepared.recv_memory = std::move(window);
 }
 
 /// One end of a message. Ranks make such calls at will, so PLAIT_CHECK has nobody to agree with.
@@ -302,10 +320,15 @@ void CommunicatorState::messages(std::string_view what, DataType type, std::span
   enqueue(calls, plan_steps(calls));
 }
 
-void CommunicatorState::refuse(const Error& error) {
+void CommunicatorState::refuse(const Error& error, bool collective) {
+  // The other ranks wait for this one to agree with them.
+  const auto refused = [&]() -> std::optional<PreparedCall> {
+    if (collective && settings.check_calls) agree(*bootstrap, "PLAIT_CHECK", [&] { throw error; });
+    throw error;
+  };
   OpenGroup& group = OpenGroup::of_thread();
-  if (!group.is_open()) throw error;
-  group.add(*this, nullptr, [&]() -> std::optional<PreparedCall> { throw error; });
+  if (!group.is_open()) static_cast<void>(refused());
+  else group.add(*this, nullptr, refused);
 }
 
 void CommunicatorState::enqueue(const PreparedCall& prepared, NativeStream stream) {

@@ -40,8 +40,8 @@ class CommunicatorState final : public GroupMember {
   void call(const Call& call, const void* send, void* recv, StreamRef stream, const CallOptions& options);
   /// The same for messages, all of them or none. `what`: the call, as the user wrote it.
   void messages(std::string_view what, DataType type, std::span<const MessageEnd> ends, StreamRef stream, const CallOptions& options);
-  /// Throws, or lets the group throw at its end.
-  void refuse(const Error& error);
+  /// Throws, or lets the group throw at its end. `collective`: so do the other ranks, with PLAIT_CHECK=1.
+  void refuse(const Error& error, bool collective = false);
   void synchronize(StreamRef stream);
   Statistics statistics() const;
 
@@ -63,7 +63,7 @@ class CommunicatorState final : public GroupMember {
   void throw_if_broken() const {
     auto broken = error();
     if (!broken) return;
-    bootstrap->abandon(broken->what());
+    abandon(*broken);
     throw *std::move(broken);
   }
   void abort(std::string_view reason) override;
@@ -80,6 +80,10 @@ class CommunicatorState final : public GroupMember {
 
  private:
   static std::vector<const Algorithm*> registered();
+  /// What ends the bootstrap's calls: those of a communicator that is being made out of `parent` by what breaks that.
+  static std::unique_ptr<Bootstrap> interruptible(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorState* parent);
+  void look_and_throw() const;
+  void abandon(const Error& error) const;
   static std::vector<std::string> names(const std::vector<const Algorithm*>& algorithms);
   std::shared_ptr<Window> find(std::string_view what, const char* buffer, const void* pointer, std::size_t bytes) const;
   void locate(PreparedCall& prepared) const;

@@ -14,6 +14,7 @@
 #include "core/device_threads.hpp"
 #include "core/environment.hpp"
 #include "core/group.hpp"
+#include "core/log.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/error.hpp"
 
@@ -121,8 +122,11 @@ DeviceGroupState::DeviceGroupState(std::vector<int> devices, BackendKind kind, c
 }
 
 DeviceGroupState::~DeviceGroupState() {
+  std::size_t calls = 0;
   for (const auto& rank : ranks_)
-    if (rank != nullptr) OpenGroup::of_thread().forget(rank->member());  // of this thread, which is none of those below
+    if (rank != nullptr) calls += OpenGroup::of_thread().forget(rank->member());  // of this thread, which is none of those below
+  if (calls != 0)
+    log::warn("a device group is destroyed with calls in a group that has not ended: {} of them, on all devices, never enqueued", calls);
   threads_.run([&](std::size_t rank) { ranks_[rank].reset(); });
 }
 
@@ -189,7 +193,7 @@ DeviceGroupState::PreparedCalls DeviceGroupState::prepare(const GroupCall& call)
   const Call counted = with_count(call);
   PreparedCalls prepared(size());
   const auto prepare_on = [&](std::size_t rank) {
-    const bool has_buffers = !call.send.empty();
+    const bool has_buffers = counted.collective != Collective::barrier;
     prepared[rank] = member(rank).prepare(counted, has_buffers ? call.send[rank] : nullptr, has_buffers ? call.recv[rank] : nullptr,
                                           stream(call.streams, rank), call.options);
   };
@@ -233,11 +237,12 @@ void DeviceGroupState::enqueue(const GroupCall& call, const PreparedCalls& prepa
   for (std::size_t rank = 0; rank < size(); ++rank) {
     try {
       member(rank).enqueue(*prepared[rank], stream(call.streams, rank));
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       // The devices before would wait for this one.
-      if (size() > 1)
-        abort(fmt::format("{} could not be enqueued on all devices: {}", name_of(call.call.collective), named(error, rank).what()));
-      throw named(error, rank);
+      const auto* const known = dynamic_cast<const Error*>(&error);
+      const Error told = named(known != nullptr ? *known : Error(ErrorCode::backend, error.what()), rank);
+      if (size() > 1) abort(fmt::format("{} could not be enqueued on all devices: {}", name_of(call.call.collective), told.what()));
+      throw told;
     }
   }
 }

@@ -14,6 +14,7 @@ namespace plait {
 /// threads live as long as this object: each keeps its device current.
 class DeviceThreads {
  public:
+  /// Throws Error(backend) if they can't be started.
   explicit DeviceThreads(std::size_t count);
   ~DeviceThreads();
   DeviceThreads(const DeviceThreads&) = delete;

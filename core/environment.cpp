@@ -45,9 +45,10 @@ std::size_t environment_bytes(const char* name, std::size_t fallback) {
 double environment_seconds(const char* name, double fallback) {
   const auto value = environment(name);
   if (!value) return fallback;
-  char* end = nullptr;
-  const double seconds = std::strtod(value->c_str(), &end);
-  if (*end != '\0' || !std::isfinite(seconds) || seconds < 0 || seconds > 1e9) refuse(name, *value, "seconds, from 0 to 1e9");
+  double seconds = 0;
+  const auto [end, status] = std::from_chars(value->data(), value->data() + value->size(), seconds);  // in no locale
+  if (status != std::errc{} || end != value->data() + value->size() || !std::isfinite(seconds) || seconds < 0 || seconds > 1e9)
+    refuse(name, *value, "seconds, from 0 to 1e9");
   return seconds;
 }
 

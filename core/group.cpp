@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <mutex>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -15,9 +16,17 @@
 
 namespace plait {
 
+/// Static objects, communicators among them, may be destroyed after what is a thread's own.
 OpenGroup& OpenGroup::of_thread() {
-  thread_local OpenGroup group;
-  return group;
+  struct Own {
+    OpenGroup group;
+    bool& gone;
+    ~Own() { gone = true; }
+  };
+  thread_local bool gone = false;
+  thread_local Own own{{}, gone};
+  static auto* const none = new OpenGroup;  // where nobody collects anything any more
+  return gone ? *none : own.group;
 }
 
 OpenGroup::Part& OpenGroup::part_of(GroupMember& member) {
@@ -26,9 +35,16 @@ OpenGroup::Part& OpenGroup::part_of(GroupMember& member) {
 }
 
 void OpenGroup::add(GroupMember& member, NativeStream stream, const std::function<std::optional<PreparedCall>()>& prepare) {
-  add([&] {
+  const auto note = [&] {
     if (const auto call = prepare()) add_part(member, *call, stream);
-  });
+  };
+  if (!error_ || !member.prepares_together()) return add(note);
+  // The other ranks, whose group may be fine yet, wait for this one.
+  ++made_;
+  try {
+    note();
+  } catch (const Error&) {  // the first counts
+  }
 }
 
 void OpenGroup::add(const std::function<void()>& prepare) {
@@ -157,18 +173,24 @@ std::vector<OpenGroup::Turns> OpenGroup::turns_of(const std::vector<Part>& parts
 
 void OpenGroup::launch(const std::vector<Part>& parts, const std::vector<Turns>& turns,
                        const std::vector<std::function<void()>>& launches) {
+  std::mutex mutex;
+  std::exception_ptr first;
   const auto take_turns = [&](std::size_t thread) {
-    for (const std::size_t i : turns[thread]) launches[i]();
+    try {
+      for (const std::size_t i : turns[thread]) launches[i]();
+    } catch (const std::exception& error) {
+      {
+        const std::lock_guard lock(mutex);
+        if (!first) first = std::current_exception();
+      }
+      // At once: what is enqueued of the group waits for what is not, and other threads may wait for that.
+      for (const Part& part : parts)
+        if (parts.size() > 1) part.member->abort(fmt::format("a part of a group could not be enqueued: {}", error.what()));
+    }
   };
-  try {
-    if (turns.size() > 1) DeviceThreads(turns.size()).run(take_turns);
-    else take_turns(0);
-  } catch (const std::exception& error) {
-    // What is enqueued of the group would wait for what is not.
-    for (const Part& part : parts)
-      if (parts.size() > 1) part.member->abort(fmt::format("a part of a group could not be enqueued: {}", error.what()));
-    throw;
-  }
+  if (turns.size() > 1) DeviceThreads(turns.size()).run(take_turns);
+  else take_turns(0);
+  if (first) std::rethrow_exception(first);
 }
 
 void OpenGroup::discard(const char* why) {
@@ -231,7 +253,14 @@ std::vector<GroupStep> plan_group(std::span<const GroupedCall> calls, const std:
       all.count = 0;
       all.symmetric = all.in_place = false;
       for (const std::size_t i : step->calls) all.count += calls[i].call.call.count;
-      step->algorithm = choose_batch(all);
+      if (const Algorithm* batching = choose_batch(all)) {
+        step->algorithm = batching;
+        continue;
+      }
+      // So many at once nobody serves.
+      const std::vector<std::size_t> singles = std::exchange(step->calls, {step->calls.front()});
+      for (auto i = singles.begin() + 1; i != singles.end(); ++i)
+        step = steps.insert(step + 1, {calls[*i].call.algorithm, calls[*i].call.shape, {*i}});
     }
   });
   return steps;
@@ -357,7 +386,7 @@ void check_disjoint(std::span<const MemberCalls> members, std::string_view what)
 }
 
 void check_own_messages(std::span<const GroupedCall> calls, int rank, std::string_view what) {
-  std::vector<const Call*> sent, received;
+  std::vector<const PreparedCall*> sent, received;
   const auto refuse = [&](const std::string& why) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{}: rank {} sends to itself: {}; nothing of the {} was enqueued", what, rank, why, what));
@@ -367,14 +396,19 @@ void check_own_messages(std::span<const GroupedCall> calls, int rank, std::strin
     received.clear();
     for (const GroupedCall& grouped : calls.subspan(begin, end - begin))
       if (grouped.call.is_message() && grouped.call.buffers.peer == rank)
-        (grouped.call.buffers.send != nullptr ? sent : received).push_back(&grouped.call.call);
+        (grouped.call.buffers.send != nullptr ? sent : received).push_back(&grouped.call);
     if (sent.size() != received.size())
       refuse(fmt::format("{} messages, and receives {}: both ends must be in one group, with no barrier between", sent.size(),
                          received.size()));
-    for (std::size_t i = 0; i < sent.size(); ++i)
-      if (sent[i]->count != received[i]->count || sent[i]->type != received[i]->type)
-        refuse(fmt::format("in message {} {} {} elements, and receives {} {}", i + 1, sent[i]->count, name_of(sent[i]->type),
-                           received[i]->count, name_of(received[i]->type)));
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      const PreparedCall &from = *sent[i], &to = *received[i];
+      if (from.call.count != to.call.count || from.call.type != to.call.type)
+        refuse(fmt::format("in message {} {} {} elements, and receives {} {}", i + 1, from.call.count, name_of(from.call.type),
+                           to.call.count, name_of(to.call.type)));
+      if (from.algorithm != to.algorithm || from.shape != to.shape)
+        refuse(fmt::format("message {} by {} with {} blocks of {} threads, and receives by {} with {} of {}", i + 1, from.algorithm->name(),
+                           from.shape.blocks, from.shape.threads, to.algorithm->name(), to.shape.blocks, to.shape.threads));
+    }
   });
 }
 

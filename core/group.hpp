@@ -148,7 +148,7 @@ struct MemberCalls {
 /// Throws Error(invalid_argument) if a call writes what another one reads or writes, unless a barrier of their communicator lies between
 /// them. `what`: the group, or the call that they are parts of.
 void check_disjoint(std::span<const MemberCalls> members, std::string_view what = "group");
-/// Throws Error(invalid_argument) unless what the rank sends to itself is what it receives from itself.
+/// Throws Error(invalid_argument) unless what the rank sends to itself is what it receives from itself, both in the same way.
 void check_own_messages(std::span<const GroupedCall> calls, int rank, std::string_view what = "group");
 
 }  // namespace plait

@@ -1,16 +1,13 @@
 #include "core/monitor.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "plait/error.hpp"
+#include "backends/start_thread.hpp"
 
 namespace plait {
 namespace {
@@ -45,11 +42,7 @@ class Monitor {
  private:
   void start() {
     stop_ = false;
-    try {
-      thread_ = std::thread([this] { run(); });
-    } catch (const std::system_error& error) {
-      throw Error(ErrorCode::backend, fmt::format("can't start the thread that looks after communicators: {}", error.what()));
-    }
+    thread_ = start_thread("the thread that looks after communicators", [this] { run(); });
   }
 
   void run() {

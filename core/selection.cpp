@@ -229,7 +229,7 @@ Choice Selector::choose(const Call& call, const CallOptions& options) const {
     refuse(
         call.collective, ErrorCode::invalid_argument,
         fmt::format("{} threads a block; at most {} on {}", choice.shape.threads, topology_.max_block_threads, name_of(topology_.backend)));
-  choice.shape = choice.algorithm->fitted(choice.shape, topology_);
+  choice.shape = choice.algorithm->fitted(choice.shape, call, topology_);
   return choice;
 }
 

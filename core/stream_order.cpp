@@ -4,14 +4,14 @@ namespace plait {
 
 bool StreamOrder::enter(NativeStream stream) {
   if (backend_->is_capturing(stream)) return false;
-  if (used_ && stream != last_stream_) last_call_->wait_in(stream);
+  stream_ = backend_->identity(stream);
+  if (last_stream_ && stream_ != *last_stream_) last_call_->wait_in(stream);
   return true;
 }
 
 void StreamOrder::leave(NativeStream stream) {
   last_call_->record(stream);
-  last_stream_ = stream;
-  used_ = true;
+  last_stream_ = stream_;
 }
 
 }  // namespace plait

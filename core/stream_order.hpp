@@ -1,6 +1,8 @@
 // Calls of one communicator share scratch memory, so they run one after another even when the caller spreads them over streams.
 #pragma once
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "backends/backend.hpp"
 
@@ -20,8 +22,8 @@ class StreamOrder {
  private:
   std::shared_ptr<Backend> backend_;
   std::unique_ptr<Event> last_call_;
-  NativeStream last_stream_ = nullptr;
-  bool used_ = false;
+  std::uint64_t stream_ = 0;  // of the call that was entered
+  std::optional<std::uint64_t> last_stream_;
 };
 
 }  // namespace plait

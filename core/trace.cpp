@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "backends/start_thread.hpp"
 #include "core/call_number.hpp"
 #include "core/log.hpp"
 
@@ -98,7 +99,7 @@ std::vector<std::size_t> launches_of(std::vector<BlockLog::Span>& spans) {
 
 Trace::Trace(std::shared_ptr<TraceFile> file, BlockLog& log, std::string name, std::vector<std::string> algorithms, bool same_clock)
     : file_(std::move(file)), log_(log), name_(std::move(name)), algorithms_(std::move(algorithms)), same_clock_(same_clock) {
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread("the thread that gathers a trace", [this] { run(); });
 }
 
 Trace::~Trace() {

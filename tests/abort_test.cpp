@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "support/environment.hpp"
 #include "support/errors.hpp"
 #include "support/ranks.hpp"
 #include "support/zoo.hpp"
@@ -99,6 +100,39 @@ TEST_P(AbortOfSeveral, EndsDestruction) {
 }
 
 /// What was captured ends as well, and so does what is launched after it.
+/// They wait for the last rank on the host.
+TEST_P(AbortOfSeveral, EndsSetUp) {
+  const std::function<void(Communicator&)> steps[] = {
+      [](Communicator& comm) { comm.allocate<int>(100); }, [](Communicator& comm) { comm.duplicate(); },
+      [](Communicator& comm) { comm.split(comm.rank() % 2, 0); }, [](Communicator& comm) { comm.bootstrap().barrier(); }};
+  for (const auto& step : steps)
+    run_ranks(
+        GetParam(),
+        [&](Communicator& comm, int rank) {
+          comm.bootstrap().barrier();
+          const auto start = Clock::now();
+          if (rank == comm.size() - 1) comm.abort("enough");
+          else expect_aborted(error_of([&] { step(comm); }), "enough");
+          EXPECT_LT(Clock::now() - start, promised);
+          expect_aborted(error_of([&] { step(comm); }), "enough");
+        },
+        patient());
+}
+
+TEST_P(AbortOfSeveral, EndsChecks) {
+  const ScopedEnvironment variable("PLAIT_CHECK", "1");
+  run_ranks(
+      GetParam(),
+      [&](Communicator& comm, int rank) {
+        comm.bootstrap().barrier();
+        const auto start = Clock::now();
+        if (rank == comm.size() - 1) comm.abort("enough");
+        expect_aborted(error_of([&] { comm.barrier(); }), "enough");
+        EXPECT_LT(Clock::now() - start, promised);
+      },
+      patient());
+}
+
 TEST_P(AbortOfSeveral, Replays) {
   run_ranks(
       GetParam(),

@@ -167,6 +167,15 @@ TEST_P(Communicators, BarrierHoldsStreams) {
 }
 
 /// As little scratch memory as docs/environment.md allows: slots and halves are used over and over within a message.
+/// Its memory is that of one block.
+TEST_P(Communicators, ABarrierIsOneBlock) {
+  RankGroup::cached(GetParam()).run([](Communicator& comm, Arena& arena) {
+    for (int i = 0; i < 5; ++i) comm.enqueue({.collective = Collective::barrier}, nullptr, nullptr, {}, {.algorithm = {}, .blocks = 1000});
+    comm.synchronize();
+    check(comm, arena, {.algorithm = "tree", .count = 60000});
+  });
+}
+
 TEST_P(Communicators, MessagesMuchLargerThanScratch) {
   const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", GetParam() <= 2 ? "1M" : GetParam() <= 4 ? "2M" : "3M");
   run_ranks(GetParam(), [](Communicator& comm, int) {

@@ -23,6 +23,7 @@
 #include "support/device_group_call.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
+#include "support/no_threads.hpp"
 
 namespace plait::test {
 namespace {
@@ -508,7 +509,9 @@ TEST_P(DeviceGroups, DestroyedWithinAGroup) {
   std::optional<Gpus> gpus(GetParam());
   group_start();
   gpus->group.barrier();
+  testing::internal::CaptureStderr();
   gpus.reset();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("a device group is destroyed with calls in a group that has not ended"));
   expect_refused(ErrorCode::invalid_argument, HasSubstr("a communicator with calls in it was destroyed"), [] { group_end(); });
 }
 
@@ -552,6 +555,18 @@ int current_device(Backend& backend) {
   const int current = backend.bind();
   backend.restore(current);
   return current;
+}
+
+TEST(DeviceGroup, WithoutThreads) {
+  const std::optional<NoThreads> none(std::in_place);
+  expect_refused(ErrorCode::backend, HasSubstr("can't start a thread for each device"), [] { DeviceGroup::first(1, options()); });
+}
+
+TEST_P(DeviceGroups, BarriersHaveNoBuffers) {
+  Gpus gpus(GetParam());
+  std::vector<const void*> pointers(1);
+  gpus.group.enqueue({.collective = Collective::barrier}, pointers, {});
+  gpus.group.synchronize();
 }
 
 TEST_P(DeviceGroups, LeaveTheThreadItsDevice) {
@@ -709,7 +724,8 @@ class FailsOnTheLastRank final : public CollectiveAlgorithm {
 const AlgorithmRegistration<FailsOnTheLastRank> registration;
 
 TEST_P(DeviceGroups, AFailureAtTheLaunchIsNoHang) {
-  for (const bool grouped : {false, true}) {
+  const ScopedEnvironment setting("PLAIT_WORK_FIFO_BYTES", "4K");
+  for (const int grouped : {0, 1, 1000}) {  // so many that the other devices wait for room
     Gpus gpus(GetParam(), {.backend = target(), .timeout = 0s});
     check_case(gpus.group, gpus.arena, sum_of(100));
     GroupCase c = sum_of(100);
@@ -717,13 +733,15 @@ TEST_P(DeviceGroups, AFailureAtTheLaunchIsNoHang) {
     GroupRun<std::int32_t> run(gpus.group, gpus.arena, c);
     const auto fail = [&] {
       const Group group;
-      gpus.group.barrier();
-      run.enqueue();
+      for (int i = 0; i < grouped; ++i) {
+        gpus.group.barrier();
+        run.enqueue();
+      }
     };
-    const auto error = grouped ? error_of(fail) : error_of([&] { run.enqueue(); });
+    const auto error = grouped != 0 ? error_of(fail) : error_of([&] { run.enqueue(); });
     expect_error(error, ErrorCode::backend, HasSubstr("the launch was refused"));
     if (GetParam() == 1) continue;
-    if (!grouped) {
+    if (grouped == 0) {
       EXPECT_THAT(error->what(), HasSubstr(fmt::format("rank {}: {} device", GetParam() - 1, name_of(target()))));
     }
     expect_error(gpus.group.async_error(), ErrorCode::aborted, HasSubstr("could not be enqueued"));

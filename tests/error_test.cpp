@@ -378,6 +378,26 @@ TEST_P(Errors, LaunchShapesBeyondTheTarget) {
   });
 }
 
+/// What `explain` shows is what would run.
+TEST_P(Errors, LaunchShapesAreCut) {
+  RankGroup::cached(GetParam()).run([](Communicator& comm, Arena&) {
+    const auto told = [&](Collective collective, const char* algorithm, std::size_t bytes, unsigned blocks) {
+      plait::Call call{.collective = collective, .type = DataType::u8, .count = bytes};
+      call.symmetric = true;
+      CallOptions options{.algorithm = algorithm, .blocks = blocks};
+      options.symmetric = collective == Collective::send_recv;
+      return comm.explain(call, options);
+    };
+    EXPECT_THAT(told(Collective::broadcast, "direct_put", 1000, 5000), HasSubstr("takes direct_put with 256 blocks"));
+    if (comm.backend().info().facts.peer_access) {
+      EXPECT_THAT(told(Collective::broadcast, "direct_copy", 1000, 5000), HasSubstr("takes direct_copy with 1 blocks"));
+    }
+    // Where loops over packs count with 32 bits.
+    EXPECT_THAT(told(Collective::broadcast, "direct_put", std::size_t{70} << 30, 1), HasSubstr("takes direct_put with 5 blocks"));
+    EXPECT_THAT(told(Collective::send_recv, "pairwise_put", std::size_t{70} << 30, 1), HasSubstr("takes pairwise_put with 5 blocks"));
+  });
+}
+
 TEST_P(ErrorsOfSeveral, UnequalSizesOfSymmetricMemory) {
   expect_refused(ErrorCode::mismatch, AllOf(HasSubstr("rank 0"), HasSubstr("rank 1"), HasSubstr("1000"), HasSubstr("1024")),
                  [](Communicator& comm, Arena&) { comm.allocate<std::byte>(comm.rank() == 1 ? 1024 : 1000); });
@@ -435,6 +455,9 @@ TEST(Settings, MalformedValues) {
                                                                                     {"PLAIT_TIMEOUT", "soon"},
                                                                                     {"PLAIT_TIMEOUT", "-1"},
                                                                                     {"PLAIT_TIMEOUT", "1e10"},
+                                                                                    {"PLAIT_TIMEOUT", "0x10"},
+                                                                                    {"PLAIT_TIMEOUT", " 5"},
+                                                                                    {"PLAIT_TIMEOUT", "0,5"},
                                                                                     {"PLAIT_SCRATCH_BYTES", "lots"},
                                                                                     {"PLAIT_CHECK", "yes"}}) {
     const ScopedEnvironment variable(name, value);

@@ -4,9 +4,9 @@
 //   fault_ranks all_killed         the same for all ranks
 //   fault_ranks stopped ALGORITHM  SIGSTOP for longer than the deadline, then SIGCONT
 //   fault_ranks gone               the process ends without a word; the others only destroy the communicator
-//   fault_ranks descriptors        its limit of open files is reached
-//   fault_ranks memory             its limit of memory is reached, in an allocation and while a communicator is made
-//   fault_ranks threads            it can start no thread while a communicator is made
+//   fault_ranks aborted [checked]  aborts while the others are in calls on the host, with PLAIT_CHECK=1 or without; then a new communicator
+//   works fault_ranks descriptors        its limit of open files is reached fault_ranks memory             its limit of memory is reached,
+//   in an allocation and while a communicator is made fault_ranks threads            it can start no thread while a communicator is made
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -109,6 +109,21 @@ void gone() {
   say(-1, what);
 }
 
+void aborted(bool checked) {
+  if (checked) setenv("PLAIT_CHECK", "1", 1);  // NOLINT(concurrency-mt-unsafe): there is no other thread yet
+  int rank = 0;
+  {
+    Member member(std::chrono::seconds(0), {});
+    rank = member.rank();
+    member.begin();
+    if (member.is_victim()) member.comm().abort("enough");
+    else if (checked) member.report("call: " + outcome([&] { member.reduce(); }));
+    else member.report("call: " + outcome([&] { static_cast<void>(member.comm().allocate<float>(1000)); }));
+    member.report("then " + outcome([&] { member.reduce(); }));
+  }
+  say(rank, "new: " + outcome([] { Member(std::chrono::seconds(20), {}).begin(); }));
+}
+
 class Limit {
  public:
   Limit(__rlimit_resource what, rlim_t value) : what_(what) {
@@ -174,6 +189,7 @@ int main(int argc, char** argv) {
   else if (mode == "all_killed") killed(algorithm, true);
   else if (mode == "stopped") stopped(algorithm);
   else if (mode == "gone") gone();
+  else if (mode == "aborted") aborted(algorithm == "checked");
   else if (mode == "descriptors") descriptors();
   else if (mode == "memory") memory();
   else if (mode == "threads") threads();

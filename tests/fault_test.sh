@@ -27,6 +27,14 @@ case $mode in
     for rank in 0 1 2; do expect "^rank $rank: then timeout: rank 1 is missing: in call 11"; done
     ;;
   gone) [ "$(grep -c '^rank -1: no error' "$log")" = 2 ] || fail "not both ranks could destroy the communicator" ;;
+  aborted)  # nobody is lost, so MPI is finalised and mpirun content
+    for rank in 0 2; do expect "^rank $rank: call: aborted: rank 1 has aborted the communicator: enough"; done
+    for rank in 0 1 2; do
+      expect "^rank $rank: then aborted: rank 1 has aborted the communicator: enough"
+      expect "^rank $rank: new: no error"
+    done
+    [ $status = 0 ] || fail "the exit status is $status"
+    ;;
   descriptors)
     for rank in 0 1 2; do
       expect "^rank $rank: allocate: [a-z_]+: .*rank 1.*(descriptor|open files)"

@@ -435,6 +435,13 @@ TEST_P(Messages, BadArgumentsAreRefused) {
                  HasSubstr("\"ring\" serves"));
     refused([&] { comm.send(from, 1, f32, self); }, AllOf(HasSubstr("sends to itself: 1 messages, and receives 0"), HasSubstr("nothing")));
     refused([&] { comm.send_recv(from, 2, self, to, 3, self, f32); }, HasSubstr("in message 1 2 f32 elements, and receives 3 f32"));
+    refused(
+        [&] {
+          const Group group;
+          comm.send(from, 2, f32, self, {}, {.algorithm = "pairwise_ll"});
+          comm.recv(to, 2, f32, self, {}, {.algorithm = "pairwise_push"});
+        },
+        AllOf(HasSubstr("sends to itself: message 1 by pairwise_ll with"), HasSubstr("and receives by pairwise_push with")));
     refused([&] { comm.send_recv(from, 8, self, static_cast<std::byte*>(from) + 16, 8, self, f32); },
             AllOf(HasSubstr("send_recv: " + who), HasSubstr("send and recv use the same memory")));
     refused(

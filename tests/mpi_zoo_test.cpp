@@ -95,6 +95,29 @@ TEST(MpiCommunicator, OverAPartOfTheWorld) {
   }
 }
 
+/// A sender that receives nothing itself needs the memory all the same: there it finds its peer's.
+TEST(MpiCommunicator, AGroupKeepsTheReceiversMemory) {
+  Communicator& comm = World::instance()->comm;
+  constexpr std::size_t count = 100000;
+  const int last = comm.size() - 1;
+  if (last == 0) GTEST_SKIP() << "needs two ranks";
+  const auto sent = comm.allocate<int>(count), kept = comm.allocate<int>(count);
+  const std::vector<int> values(count, comm.rank() + 7);
+  comm.copy(sent.data(), values.data(), count * sizeof(int));
+  {
+    const Group group;
+    const auto received = comm.allocate<int>(count);
+    const bool sends = comm.rank() == 0, receives = comm.rank() == last;
+    comm.send_recv(sent.data(), sends ? count : 0, last, received.data(), receives ? count : 0, 0, DataType::i32, {},
+                   {.algorithm = "pairwise_put", .symmetric = true});
+    comm.all_reduce(sent.data(), kept.data(), count, DataType::i32, ReduceOp::max);
+  }
+  std::vector<int> result(count);
+  comm.copy(result.data(), kept.data(), count * sizeof(int));
+  comm.synchronize();
+  EXPECT_EQ(result, std::vector<int>(count, last + 7));
+}
+
 TEST(MpiCommunicator, UnequalSizesAreRefusedOnAllRanks) {
   Communicator& comm = World::instance()->comm;
   if (comm.size() == 1) GTEST_SKIP() << "one rank agrees with itself";

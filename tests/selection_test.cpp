@@ -76,7 +76,9 @@ class Fake final : public Algorithm {
   std::vector<LaunchShape> shapes(const Call&, const Topology&) const override {
     return {{.blocks = 2, .threads = 1}, {.blocks = 9, .threads = 1}};
   }
-  LaunchShape fitted(LaunchShape shape, const Topology&) const override { return {std::min(shape.blocks, 20u), shape.threads}; }
+  LaunchShape fitted(LaunchShape shape, const Call&, const Topology&) const override {
+    return {std::min(shape.blocks, 20u), shape.threads};
+  }
   double estimate(const Call&, const Topology&) const override { return price_; }
   void enqueue(const Call&, const Buffers&, LaunchShape, LaunchContext&) const override {}
 
@@ -256,7 +258,7 @@ TEST_F(Policies, PeerToPeerChangesAbove32KiB) {
   }
 }
 
-/// Every call is served by a rule, whatever its memory, and no rule is dead.
+/// Every all-reduce is served by a rule, whatever its size and memory, and by several algorithms.
 TEST_F(Policies, BuiltInTablesServeEverything) {
   for (const int ranks : {2, 3, 4}) {
     Topology topology;

@@ -91,6 +91,27 @@ TEST_F(Streams, CallsReturnWhileTheStreamIsHeld) {
   EXPECT_EQ(result_[count - 1], static_cast<int>(count - 1));
 }
 
+/// Else calls on it would not be ordered after those on the earlier one.
+TEST_F(Streams, OneWithTheHandleOfAnotherIsKnownForAnother) {
+  std::atomic<int> done = 0;
+  for (int i = 1; i <= 20; ++i) {
+    NativeStream first = backend().create_stream();
+    const auto identity = backend().identity(first);
+    EXPECT_EQ(backend().identity(first), identity);
+    backend().host_call(first, [&] {
+      std::this_thread::sleep_for(2ms);
+      ++done;
+    });
+    backend().destroy_stream(first);
+    NativeStream second = backend().create_stream();
+    if (backend().identity(second) == identity) {
+      EXPECT_EQ(done, i) << "neither has the target told them apart nor waited";
+    }
+    backend().destroy_stream(second);
+    backend().synchronize_device();
+  }
+}
+
 TEST_F(Streams, TwoStreamsRunAtOnce) {
   const NativeStream a = stream(), b = stream();
   Gate gate;

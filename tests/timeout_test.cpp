@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -364,12 +365,31 @@ TEST_F(CheckMode, ABadArgumentOnOneRankFailsOnAll) {
       3,
       [&](Communicator& comm, int rank) {
         Arena arena(comm);
-        const auto start = Clock::now();
-        const auto error = error_of(
-            [&] { comm.all_reduce(rank == 1 ? nullptr : arena.send.device(), arena.recv.device(), 10, DataType::f32, ReduceOp::sum); });
-        const std::string text = error ? error->what() : "no error was thrown";
-        EXPECT_THAT(text, HasSubstr("rank 1"));
-        EXPECT_LT(Clock::now() - start, *options.timeout / 2) << "rank " << rank << " waited: " << text;
+        const auto* const send = static_cast<const float*>(arena.send.device());
+        auto* const recv = static_cast<float*>(arena.recv.device());
+        const auto call = [&](const float* from, std::size_t count) {
+          comm.all_reduce(std::span(from, count), std::span(recv, 10), ReduceOp::sum);
+        };
+        const std::function<void()> calls[] = {[&] { comm.all_reduce(rank == 1 ? nullptr : send, recv, 10, DataType::f32, ReduceOp::sum); },
+                                               [&] { call(send, rank == 1 ? 9 : 10); },
+                                               [&] {
+                                                 const Group group;
+                                                 call(send, rank == 1 ? 9 : 10);
+                                                 call(send, 10);
+                                               },
+                                               [&] {  // what fails on this rank alone does not keep it from agreeing
+                                                 const Group group;
+                                                 if (rank == 1) comm.send(send, 1, DataType::f32, 7);
+                                                 call(send, 10);
+                                                 call(rank == 1 ? nullptr : send, 10);
+                                               }};
+        for (const auto& made : calls) {
+          const auto start = Clock::now();
+          const auto error = error_of(made);
+          const std::string text = error ? error->what() : "no error was thrown";
+          EXPECT_THAT(text, HasSubstr("rank 1"));
+          EXPECT_LT(Clock::now() - start, *options.timeout / 2) << "rank " << rank << " waited: " << text;
+        }
       },
       options);
 }

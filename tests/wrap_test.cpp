@@ -31,6 +31,9 @@ class Aged final : public Algorithm {
   Resources resources(const Topology& topology) const override { return original_.resources(topology); }
   SharedResources shared(const Topology& topology) const override { return original_.shared(topology); }
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override { return original_.shapes(call, topology); }
+  LaunchShape fitted(LaunchShape shape, const Call& call, const Topology& topology) const override {
+    return original_.fitted(shape, call, topology);
+  }
   double estimate(const Call&, const Topology&) const override { return 1e9; }
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
     seen = context.grant();

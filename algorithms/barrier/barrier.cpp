@@ -14,6 +14,7 @@ class Barrier final : public Algorithm {
   }
   Resources resources(const Topology& topology) const override { return barrier::resources(topology); }
   std::vector<LaunchShape> shapes(const Call&, const Topology& topology) const override { return {shape(topology)}; }
+  LaunchShape fitted(LaunchShape shape, const Call&, const Topology&) const override { return one_block(shape); }
   double estimate(const Call&, const Topology& topology) const override { return topology.launch_us + topology.signal_us; }
 
   void enqueue(const Call&, const Buffers&, LaunchShape shape, LaunchContext& context) const override {

@@ -12,7 +12,8 @@ inline Resources resources(const Topology& topology) {
   return {.scratch_bytes = 0, .signals = block_barrier_signals(1, topology.ranks), .counters = 1};
 }
 
-/// One block, as nothing is tied to blocks.
+/// As nothing is tied to blocks, and `resources` are those of one.
+inline LaunchShape one_block(LaunchShape shape) { return {1, shape.threads}; }
 inline LaunchShape shape(const Topology& topology) { return {.blocks = 1, .threads = std::min(32u, topology.block_threads)}; }
 
 /// `memory`: `resources` of it, granted.

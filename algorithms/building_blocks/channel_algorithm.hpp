@@ -22,7 +22,7 @@ class ChannelAlgorithm : public CollectiveAlgorithm {
                           .counters = channels * sizeof(ChannelState) / sizeof(std::uint32_t)}};
   }
 
-  LaunchShape fitted(LaunchShape shape, const Topology& topology) const override {
+  LaunchShape fitted(LaunchShape shape, const Call&, const Topology& topology) const override {
     return {std::min(shape.blocks, blocks(topology)), shape.threads};
   }
 

@@ -33,7 +33,7 @@ class FlaggedAlgorithm : public CollectiveAlgorithm {
 
   Resources resources(const Topology& topology) const override { return memory(topology); }
 
-  LaunchShape fitted(LaunchShape shape, const Topology& topology) const final {
+  LaunchShape fitted(LaunchShape shape, const Call&, const Topology& topology) const final {
     return {std::min(shape.blocks, max_blocks), whole_groups(shape.threads, topology)};
   }
 

@@ -139,7 +139,9 @@ class CopyEngine final : public CollectiveAlgorithm {
     return {{units, threads}, {2 * units, threads}, {std::max(1u, units / 2), threads}};
   }
 
-  LaunchShape fitted(LaunchShape shape, const Topology&) const override { return {std::min(shape.blocks, max_blocks), shape.threads}; }
+  LaunchShape fitted(LaunchShape shape, const Call&, const Topology&) const override {
+    return {std::min(shape.blocks, max_blocks), shape.threads};
+  }
 
   double estimate(const Call& call, const Topology& topology) const override {
     const int n = topology.ranks;

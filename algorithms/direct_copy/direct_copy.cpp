@@ -29,6 +29,8 @@ class DirectCopy final : public CollectiveAlgorithm {
   /// Of the barriers.
   std::vector<LaunchShape> shapes(const Call&, const Topology& topology) const override { return {barrier::shape(topology)}; }
 
+  LaunchShape fitted(LaunchShape shape, const Call&, const Topology&) const override { return barrier::one_block(shape); }
+
   double estimate(const Call& call, const Topology& topology) const override {
     return 2 * (topology.launch_us + topology.signal_us) + topology.ranks * topology.copy_us +
            direct_bytes(call, topology) / topology.copy_bandwidth;
@@ -82,7 +84,7 @@ class DirectCopy final : public CollectiveAlgorithm {
 
  private:
   static void barrier(LaunchShape shape, LaunchContext& context) {
-    if (context.ranks() != 1) barrier::launch(context, context.shared(), {1, shape.threads});
+    if (context.ranks() != 1) barrier::launch(context, context.shared(), shape);
   }
 };
 

@@ -27,7 +27,7 @@ class DirectPush final : public ChannelAlgorithm {
 
   double estimate(const Call& call, const Topology& topology) const override {
     // A signal a step, until there are so many pieces that each has arrived when it is waited for (2 H200, 64 KB to 256 MB, 2026-11-21).
-    const LaunchShape shape = fitted(shapes(call, topology).front(), topology);
+    const LaunchShape shape = fitted(shapes(call, topology).front(), call, topology);
     const std::size_t grain = stripe_grain(shape.threads), stripe = Parts::of(call.block_bytes(), shape.blocks, grain).each;
     const double steps = static_cast<double>(std::min<std::size_t>((stripe + grain - 1) / grain, 4)) + lag;
     return topology.launch_us + steps * topology.signal_us + direct_bytes(call, topology) / topology.push_bandwidth;

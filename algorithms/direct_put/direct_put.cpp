@@ -32,7 +32,9 @@ class DirectPut final : public CollectiveAlgorithm {
     return shapes;
   }
 
-  LaunchShape fitted(LaunchShape shape, const Topology&) const override { return {std::min(shape.blocks, max_blocks), shape.threads}; }
+  LaunchShape fitted(LaunchShape shape, const Call& call, const Topology&) const override {
+    return {std::min(std::max(shape.blocks, least_blocks(call.block_bytes())), max_blocks), shape.threads};
+  }
 
   double estimate(const Call& call, const Topology& topology) const override {
     const double bandwidth = call.collective == Collective::gather ? topology.link_bandwidth : topology.push_bandwidth;

@@ -33,7 +33,7 @@ class FlashAlgorithm : public CollectiveAlgorithm {
     return shapes;
   }
 
-  LaunchShape fitted(LaunchShape shape, const Topology& topology) const override {
+  LaunchShape fitted(LaunchShape shape, const Call&, const Topology& topology) const override {
     const unsigned team = bulk_ ? static_cast<unsigned>(topology.bulk_threads) : 1;
     return {std::min(shape.blocks, max_blocks), (shape.threads + team - 1) / team * team};
   }

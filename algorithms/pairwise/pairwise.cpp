@@ -64,8 +64,9 @@ class Pairwise : public ChannelAlgorithm {
   Resources resources(const Topology& topology) const final { return Memory(topology).resources(); }
   bool batches(const Topology&) const final { return true; }
 
-  LaunchShape fitted(LaunchShape shape, const Topology& topology) const final {
-    return {std::min(shape.blocks, most_channels(topology)), shape.threads};
+  LaunchShape fitted(LaunchShape shape, const Call& call, const Topology& topology) const final {
+    return {std::min(std::max(shape.blocks, least_blocks(call.bytes())), most_channels(topology)),
+            way_ == Way::lines ? whole_groups(shape.threads, topology) : shape.threads};
   }
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const final {
     const BatchedCall one{&call, &buffers, this, shape};

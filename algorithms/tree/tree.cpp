@@ -30,7 +30,7 @@ class DoubleTree final : public ChannelAlgorithm {
   /// the first loads of a slot, and together three quarters of what a rank sends in a step (up once, down twice, out of four).
   double estimate(const Call& call, const Topology& topology) const override {
     const int depth = Place::height(topology.ranks);
-    const LaunchShape shape = shapes(call, topology).front();
+    const LaunchShape shape = fitted(shapes(call, topology).front(), call, topology);
     const Parts stripes = stripes_of(call, shape);
     const double pieces = std::max(pieces_of(stripes, shape, topology).count(stripes.at(0)), 1u);
     const double sending = topology.ranks == 1 ? 0 : 2.0 * static_cast<double>(call.bytes()) / topology.push_bandwidth;

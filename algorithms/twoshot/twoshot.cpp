@@ -31,7 +31,9 @@ class Twoshot final : public CollectiveAlgorithm {
     return shapes;
   }
 
-  LaunchShape fitted(LaunchShape shape, const Topology&) const override { return {std::min(shape.blocks, max_blocks), shape.threads}; }
+  LaunchShape fitted(LaunchShape shape, const Call&, const Topology&) const override {
+    return {std::min(shape.blocks, max_blocks), shape.threads};
+  }
 
   double estimate(const Call& call, const Topology& topology) const override {
     const double moved = 2.0 * (topology.ranks - 1) / topology.ranks * static_cast<double>(call.bytes());

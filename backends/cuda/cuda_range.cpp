@@ -100,14 +100,14 @@ class CudaRange final : public SymmetricRange {
   std::vector<bool> mapped_;
 };
 
-}  // namespace
-
 std::size_t range_granularity(int ordinal) {
   const CUmemAllocationProp properties = properties_of(ordinal);
   std::size_t granularity = 0;
   check(driver().granularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED), "cuMemGetAllocationGranularity");
   return granularity;
 }
+
+}  // namespace
 
 std::shared_ptr<SymmetricRange> make_range(int ranks, std::size_t bytes, int ordinal) {
   const std::size_t granularity = range_granularity(ordinal);

@@ -51,6 +51,8 @@ struct Runtime : Target {
   static constexpr gpu::RuntimeCall fill{"cudaMemsetAsync", cudaMemsetAsync};
   static constexpr gpu::RuntimeCall stream_create{"cudaStreamCreateWithFlags", cudaStreamCreateWithFlags};
   static constexpr gpu::RuntimeCall stream_destroy{"cudaStreamDestroy", cudaStreamDestroy};
+  static constexpr bool identifies_streams = true;
+  static constexpr gpu::RuntimeCall stream_number{"cudaStreamGetId", cudaStreamGetId};
   static constexpr gpu::RuntimeCall stream_synchronize{"cudaStreamSynchronize", cudaStreamSynchronize};
   static constexpr gpu::RuntimeCall stream_wait_event{"cudaStreamWaitEvent", cudaStreamWaitEvent};
   static constexpr gpu::RuntimeCall stream_is_capturing{"cudaStreamIsCapturing", cudaStreamIsCapturing};

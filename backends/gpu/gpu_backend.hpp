@@ -141,7 +141,20 @@ class GpuBackend : public Backend {
     Runtime::stream_create(&stream, Runtime::stream_non_blocking);
     return stream;
   }
-  void destroy_stream(NativeStream stream) noexcept override { static_cast<void>(Runtime::stream_destroy.status(at(stream))); }
+  void destroy_stream(NativeStream stream) noexcept override {
+    // The next stream may get its handle.
+    if constexpr (!Runtime::identifies_streams) static_cast<void>(Runtime::stream_synchronize.status(at(stream)));
+    static_cast<void>(Runtime::stream_destroy.status(at(stream)));
+  }
+  std::uint64_t identity(NativeStream stream) override {
+    if constexpr (Runtime::identifies_streams) {
+      unsigned long long number = 0;
+      Runtime::stream_number(at(stream), &number);
+      return number;
+    } else {
+      return Backend::identity(stream);
+    }
+  }
   void synchronize(NativeStream stream) override { Runtime::stream_synchronize(at(stream)); }
   void synchronize_device() override { Runtime::device_synchronize(); }
   bool is_capturing(NativeStream stream) override {

@@ -110,8 +110,8 @@ class HipRange final : public SymmetricRange {
     distances_ = std::make_unique<DeviceMemory>(table, ordinal);
   }
   ~HipRange() override {
-    peers_.clear();  // closes, then tells the owners
-    if (memory_) Retired::add(std::move(*memory_), std::move(*lease_));
+    peers_.clear();                                                                // closes, then tells the owners
+    if (memory_ && lease_) Retired::add(std::move(*memory_), std::move(*lease_));  // without a lease nobody else has it
     Retired::sweep();
   }
   HipRange(const HipRange&) = delete;

@@ -25,8 +25,10 @@ struct KernelTarget : Target {
   template <class Args>
   static Status launch(void (*kernel)(Args, Watch), LaunchShape shape, std::size_t shared_bytes, bool, Stream stream, const Args& args,
                        const Watch& watch) {
-    kernel<<<shape.blocks, shape.threads, shared_bytes, stream>>>(args, watch);
-    return hipGetLastError();
+    // Not <<<...>>> with hipGetLastError, which from HIP 7.0 on tells of the thread's earlier errors, too (AMD: HIP API 7.0 changes).
+    const void* const arguments[] = {&args, &watch};
+    return hipLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(shape.blocks), dim3(shape.threads), const_cast<void**>(arguments),
+                           shared_bytes, stream);
   }
 };
 }  // namespace plait::hip

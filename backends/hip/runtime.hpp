@@ -52,6 +52,7 @@ struct Runtime : Target {
   static constexpr gpu::RuntimeCall fill{"hipMemsetAsync", hipMemsetAsync};
   static constexpr gpu::RuntimeCall stream_create{"hipStreamCreateWithFlags", hipStreamCreateWithFlags};
   static constexpr gpu::RuntimeCall stream_destroy{"hipStreamDestroy", hipStreamDestroy};
+  static constexpr bool identifies_streams = false;
   static constexpr gpu::RuntimeCall stream_synchronize{"hipStreamSynchronize", hipStreamSynchronize};
   static constexpr gpu::RuntimeCall stream_wait_event{"hipStreamWaitEvent", hipStreamWaitEvent};
   static constexpr gpu::RuntimeCall stream_is_capturing{"hipStreamIsCapturing", hipStreamIsCapturing};

@@ -5,6 +5,7 @@
 
 #include "backends/host/host_log.hpp"
 #include "backends/host/host_words.hpp"
+#include "backends/start_thread.hpp"
 #include "core/environment.hpp"
 
 namespace plait::host {
@@ -61,7 +62,7 @@ void Pool::run_parallel(unsigned count, const std::function<void(unsigned)>& bod
     const std::lock_guard lock(mutex_);
     while (threads_.size() + 1 < count) {
       const auto index = static_cast<unsigned>(threads_.size()) + 1;
-      threads_.emplace_back([this, index] { work(index); });
+      threads_.push_back(start_thread("the threads of a host kernel", [this, index] { work(index); }));
     }
     body_ = &body;
     wanted_ = count;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/start_thread.hpp"
 #include "plait/error.hpp"
 
 namespace plait::host {
@@ -24,9 +25,9 @@ void HostStream::push(Task task) {
     capture_->push_back(std::move(task));
     return;
   }
+  if (!worker_.joinable()) worker_ = start_thread("the thread of a host stream", [this] { work(); });
   queue_.push_back(std::move(task));
   ++pushed_;
-  if (!worker_.joinable()) worker_ = std::thread([this] { work(); });
   const bool wake = asleep_ && !running_;
   lock.unlock();
   if (wake) wake_.notify_one();

@@ -4,10 +4,12 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace plait {
@@ -32,9 +34,13 @@ class Bootstrap {
   /// The ranks that pass the same `color` form a new group, ordered by `key`, then by rank. Collective.
   virtual std::unique_ptr<Bootstrap> split(int color, int key) = 0;
 
-  /// A rank is lost, as the caller found out by other means: nothing waits for the others any more, neither the destructor nor, if this
-  /// library initialised MPI, the end of the process. Local.
-  virtual void abandon(const std::string& why) noexcept { static_cast<void>(why); }
+  /// Ranks may be in different calls, or gone, as the caller found out by other means: later calls fail, and the destructor waits for
+  /// nobody. `rank_lost`: one will never come, so if this library initialised MPI, the end of the process does not finalise it. Local.
+  virtual void abandon(const std::string& why, bool rank_lost) noexcept { static_cast<void>(why), static_cast<void>(rank_lost); }
+
+  /// `look` is called by the thread that is in a call of this object, when it begins and every few milliseconds while it waits: what it
+  /// throws ends the call, on this rank. An empty one ends that. Parts that are split off don't get it.
+  void set_interrupt(std::function<void()> look) { interrupt_ = std::move(look); }
 
   /// Index among, and number of, the ranks on this node (computed once at construction, no communication).
   int local_rank() const noexcept { return local_rank_; }
@@ -67,8 +73,13 @@ class Bootstrap {
   Bootstrap() = default;
   /// Fills in the local ranks and nodes; implementations call it last in their set-up. Collective.
   void discover_nodes();
+  /// For calls that wait: when they begin, every few milliseconds, and before they give up.
+  void throw_if_interrupted() const {
+    if (interrupt_) interrupt_();
+  }
 
  private:
+  std::function<void()> interrupt_;
   int local_rank_ = 0, local_size_ = 1, nodes_ = 1, node_ = 0;
   std::chrono::nanoseconds timeout_{std::chrono::minutes{10}};
 };

@@ -89,7 +89,7 @@ class Communicator {
   template <class T>
   void all_reduce(std::span<T> send, std::span<std::remove_const_t<T>> recv, ReduceOp op, StreamRef stream = {},
                   const CallOptions& options = {}) {
-    check_extents(Collective::all_reduce, send.size(), recv.size(), recv.size());
+    if (!extents_fit(Collective::all_reduce, send.size(), recv.size(), recv.size())) return;
     all_reduce(send.data(), recv.data(), recv.size(), data_type_of<std::remove_const_t<T>>, op, stream, options);
   }
 
@@ -106,7 +106,7 @@ class Communicator {
   template <class T>
   void reduce_scatter(std::span<T> send, std::span<std::remove_const_t<T>> recv, ReduceOp op, StreamRef stream = {},
                       const CallOptions& options = {}) {
-    check_extents(Collective::reduce_scatter, send.size(), recv.size(), recv.size());
+    if (!extents_fit(Collective::reduce_scatter, send.size(), recv.size(), recv.size())) return;
     reduce_scatter(send.data(), recv.data(), recv.size(), data_type_of<std::remove_const_t<T>>, op, stream, options);
   }
 
@@ -114,7 +114,7 @@ class Communicator {
   void all_gather(const void* send, void* recv, std::size_t count, DataType type, StreamRef stream = {}, const CallOptions& options = {});
   template <class T>
   void all_gather(std::span<T> send, std::span<std::remove_const_t<T>> recv, StreamRef stream = {}, const CallOptions& options = {}) {
-    check_extents(Collective::all_gather, send.size(), recv.size(), send.size());
+    if (!extents_fit(Collective::all_gather, send.size(), recv.size(), send.size())) return;
     all_gather(send.data(), recv.data(), send.size(), data_type_of<std::remove_const_t<T>>, stream, options);
   }
 
@@ -124,7 +124,7 @@ class Communicator {
   template <class T>
   void broadcast(std::span<T> send, std::span<std::remove_const_t<T>> recv, int root, StreamRef stream = {},
                  const CallOptions& options = {}) {
-    check_extents(Collective::broadcast, send.size(), recv.size(), recv.size(), root);
+    if (!extents_fit(Collective::broadcast, send.size(), recv.size(), recv.size(), root)) return;
     broadcast(send.data(), recv.data(), recv.size(), data_type_of<std::remove_const_t<T>>, root, stream, options);
   }
 
@@ -134,7 +134,7 @@ class Communicator {
   template <class T>
   void reduce(std::span<T> send, std::span<std::remove_const_t<T>> recv, ReduceOp op, int root, StreamRef stream = {},
               const CallOptions& options = {}) {
-    check_extents(Collective::reduce, send.size(), recv.size(), send.size(), root);
+    if (!extents_fit(Collective::reduce, send.size(), recv.size(), send.size(), root)) return;
     reduce(send.data(), recv.data(), send.size(), data_type_of<std::remove_const_t<T>>, op, root, stream, options);
   }
 
@@ -143,7 +143,7 @@ class Communicator {
   template <class T>
   void all_to_all(std::span<T> send, std::span<std::remove_const_t<T>> recv, StreamRef stream = {}, const CallOptions& options = {}) {
     const std::size_t count = send.size() / static_cast<std::size_t>(size());
-    check_extents(Collective::all_to_all, send.size(), recv.size(), count);
+    if (!extents_fit(Collective::all_to_all, send.size(), recv.size(), count)) return;
     all_to_all(send.data(), recv.data(), count, data_type_of<std::remove_const_t<T>>, stream, options);
   }
 
@@ -153,7 +153,7 @@ class Communicator {
               const CallOptions& options = {});
   template <class T>
   void gather(std::span<T> send, std::span<std::remove_const_t<T>> recv, int root, StreamRef stream = {}, const CallOptions& options = {}) {
-    check_extents(Collective::gather, send.size(), recv.size(), send.size(), root);
+    if (!extents_fit(Collective::gather, send.size(), recv.size(), send.size(), root)) return;
     gather(send.data(), recv.data(), send.size(), data_type_of<std::remove_const_t<T>>, root, stream, options);
   }
 
@@ -164,7 +164,7 @@ class Communicator {
   template <class T>
   void scatter(std::span<T> send, std::span<std::remove_const_t<T>> recv, int root, StreamRef stream = {},
                const CallOptions& options = {}) {
-    check_extents(Collective::scatter, send.size(), recv.size(), recv.size(), root);
+    if (!extents_fit(Collective::scatter, send.size(), recv.size(), recv.size(), root)) return;
     scatter(send.data(), recv.data(), recv.size(), data_type_of<std::remove_const_t<T>>, root, stream, options);
   }
 
@@ -253,7 +253,8 @@ class Communicator {
   friend DeviceGroupState;
   explicit Communicator(std::unique_ptr<CommunicatorState> state);
   GroupMember& member() const;
-  void check_extents(Collective collective, std::size_t send, std::size_t recv, std::size_t count, int root = 0) const;
+  /// If not, the call is refused: this throws, or the group does at its end.
+  bool extents_fit(Collective collective, std::size_t send, std::size_t recv, std::size_t count, int root = 0) const;
   Call completed(const Call& call, const CallOptions& options) const;
   CommunicatorState& state(std::string_view call) const;
 

@@ -21,7 +21,8 @@ namespace plait {
 /// - `synchronize` of a communicator that has calls in the group is refused, as it would wait for nothing. One that is destroyed before the
 ///   group's end takes its calls with it: there is a warning, and the end throws, with nothing of the group enqueued.
 /// - The calls' ordinary memory, and streams that are not Plait's own, must live until the end: only there are the calls enqueued.
-///   Symmetric memory that was freed lives on until then. A `Stream` that is destroyed before takes its calls with it, like a communicator.
+///   Symmetric memory that was freed lives on until then; the end frees it, and waits for the device to do so. A `Stream` that the group's
+///   own thread destroys before takes its calls with it, like a communicator.
 void group_start();
 /// Throws `Error(invalid_argument)` without a `group_start` before.
 void group_end();

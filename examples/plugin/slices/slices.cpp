@@ -23,7 +23,9 @@ class Slices final : public CollectiveAlgorithm {
   }
 
   /// No more blocks than there is memory for.
-  LaunchShape fitted(LaunchShape shape, const Topology&) const override { return {std::min(shape.blocks, max_blocks), shape.threads}; }
+  LaunchShape fitted(LaunchShape shape, const Call&, const Topology&) const override {
+    return {std::min(shape.blocks, max_blocks), shape.threads};
+  }
 
   double estimate(const Call& call, const Topology& topology) const override {
     const double moved = 2.0 * (topology.ranks - 1) / topology.ranks * static_cast<double>(call.bytes());
