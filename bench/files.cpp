@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/collectives.hpp"
 #include "plait/error.hpp"
 
 namespace plait::bench {
@@ -14,10 +15,22 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Error cannot_write(ErrorCode code, const std::string& path) {
+  return Error(code, fmt::format("can't write \"{}\": {}", path, std::strerror(errno)));
+}
+
 std::ofstream open(const std::string& path, std::ios::openmode mode) {
   std::ofstream file(path, mode);
-  if (!file) throw Error(ErrorCode::invalid_argument, fmt::format("can't write \"{}\": {}", path, std::strerror(errno)));
+  if (!file) throw cannot_write(ErrorCode::invalid_argument, path);
   return file;
+}
+
+/// All of a file at once. A full disk shows when the last of it is written, which is when it is closed.
+void write(const std::string& path, const std::string& text) {
+  std::ofstream file = open(path, std::ios::out);
+  file << text;
+  file.close();
+  if (!file) throw cannot_write(ErrorCode::backend, path);
 }
 
 Json to_json(const Machine& machine) {
@@ -41,7 +54,7 @@ Json to_json(const Result& result) {
   json["name"] = result.name;
   json["collective"] = name_of(result.call.collective);
   json["type"] = name_of(result.call.type);
-  json["op"] = name_of(result.call.op);
+  json["op"] = facts_of(result.call.collective).reduces ? Json(name_of(result.call.op)) : Json(nullptr);
   json["ranks"] = result.ranks;
   json["bytes"] = result.bytes();
   json["in_place"] = result.in_place;
@@ -72,25 +85,25 @@ void write_json(const std::string& path, const Machine& machine, const std::vect
   Json json;
   json["machine"] = to_json(machine);
   json["results"] = std::move(list);
-  std::ofstream file = open(path, std::ios::out);
-  file << json.dump(1) << '\n';
+  write(path, json.dump(1) + '\n');
 }
 
 void write_csv(const std::string& path, const std::vector<Result>& results) {
-  std::ofstream file = open(path, std::ios::out);
-  file << "name,collective,type,op,ranks,bytes,in_place,memory,timing,time_us,algbw,busbw,wrong,chosen,time_us_min,time_us_max,time_us_p50,"
-          "time_us_p95,repeats,calls\n";
+  std::string text =
+      "name,collective,type,op,ranks,bytes,in_place,memory,timing,time_us,algbw,busbw,wrong,chosen,time_us_min,time_us_max,time_us_p50,"
+      "time_us_p95,repeats,calls\n";
   for (const Result& result : results) {
     Json json = to_json(result);
     Json row;  // with a cell for "chosen" always
     for (const auto& [key, value] : json.items()) {
       if (key == "time_us_min" && !json.contains("chosen")) row["chosen"] = "";
-      row[key] = value;
+      row[key] = key == "op" && value.is_null() ? Json("-") : value;  // as the printed table has it
     }
     std::vector<std::string> cells;
     for (const auto& [key, value] : row.items()) cells.push_back(cell(value));
-    file << fmt::format("{}\n", fmt::join(cells, ","));
+    text += fmt::format("{}\n", fmt::join(cells, ","));
   }
+  write(path, text);
 }
 
 void check_writable(const std::string& path) {

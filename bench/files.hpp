@@ -7,11 +7,12 @@
 
 namespace plait::bench {
 
-/// `{"machine": {...}, "results": [...]}`. Throws Error(invalid_argument) if the file can't be written.
+/// `{"machine": {...}, "results": [...]}`. Throws Error(invalid_argument) if the file can't be opened, Error(backend) if it can't be
+/// written to its end.
 void write_json(const std::string& path, const Machine& machine, const std::vector<Result>& results);
-/// One line a result, the first with the names of the columns: the keys of the JSON results.
+/// One line a result, the first with the names of the columns: the keys of the JSON results. Throws like write_json.
 void write_csv(const std::string& path, const std::vector<Result>& results);
-/// Makes sure, before hours of measuring, that both can be written.
+/// Makes sure, before hours of measuring, that the file can be opened.
 void check_writable(const std::string& path);
 
 }  // namespace plait::bench

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# bench_test.sh BIN MPIRUN: what plait-bench and plait-info say to wrong requests: one sentence, before anything is measured.
+# bench_test.sh BIN MPIRUN: what plait-bench and plait-info say to wrong requests: one sentence, before anything is measured. And the files
+# that plait-bench writes, with the program that reads them.
 set -uo pipefail
 bin=$1 mpirun=$2
 out=$(mktemp) said=$(mktemp)
-trap 'rm -f "$out" "$said"' EXIT
+files=$(mktemp -d)
+trap 'rm -rf "$out" "$said" "$files"' EXIT
 fail() { echo "FAILED: $*"; cat "$out" "$said"; exit 1; }
 export PLAIT_BACKEND=host
 bench() { timeout 60 "$mpirun" --allow-run-as-root --oversubscribe -n 2 "$bin/plait-bench" --peers none "$@" >"$out" 2>"$said" </dev/null; }
@@ -26,6 +28,24 @@ if grep -q "known: .*barrier" "$said"; then fail "a barrier is named among what 
 bench -C send_recv,all_reduce --in-place 1 -b 1K -e 1K -n 3 -w 0 || fail "what can be in place is not measured"
 grep -q all_reduce "$out" || fail "nothing was measured"
 bench --version && grep -qx "plait [0-9.]*" "$out" || fail "plait-bench has no version"
+
+# Two collectives of one size, of which one reduces.
+bench -C all_reduce,all_gather --algorithms default -b 1K -e 1K -n 3 -w 0 --json "$files/json" --csv "$files/csv" || fail "nothing is written"
+grep -q '"op": "sum"' "$files/json" && grep -q '"op": null' "$files/json" || fail "the JSON's operations"
+grep -q '^default,all_reduce,f32,sum,' "$files/csv" && grep -q '^default,all_gather,f32,-,' "$files/csv" || fail "the CSV's operations"
+if command -v python3 >/dev/null; then
+  python3 "${BASH_SOURCE[0]%/*}/../tools/bench-table.py" "$files/json" >"$out" || fail "bench-table.py can't read it"
+  for heading in "2 ranks, all_reduce f32 sum, out of place, symmetric memory, graph" "2 ranks, all_gather f32, out of place, symmetric memory, graph"; do
+    grep -A 3 "^$heading:" "$out" | grep -q "^| 1K | [0-9]" || fail "no table of: $heading"
+  done
+fi
+# A disk that is full when everything is measured.
+for format in json csv; do
+  bench --algorithms default -b 1K -e 1K -n 3 -w 0 --$format /dev/full
+  [ $? = 3 ] || fail "--$format: a file that could not be written is no error"
+  grep -qF "plait-bench: rank 0: can't write \"/dev/full\": No space left on device" "$said" || fail "--$format: it does not say why"
+  grep -q "^# wrong elements: 0" "$out" || fail "--$format: the table is lost"
+done
 
 "$bin/plait-info" --version >"$out" && grep -qx "plait [0-9.]*" "$out" || fail "plait-info has no version"
 "$bin/plait-info" --ranks 2 >"$out" || fail "plait-info fails"
