@@ -13,7 +13,7 @@ namespace {
 using plait::Error;
 using plait::ErrorCode;
 
-constexpr int ok = 0, wrong_results = 1, bad_request = 2, broke = 3;
+constexpr int ok = 0, wrong_results = 1, bad_request = 2, broke = 3;  // --help names them
 
 /// Errors that every rank has met alike. Others concern one rank, and the rest may be waiting for it.
 bool is_everywhere(ErrorCode code) {

@@ -159,6 +159,7 @@ void add_flags(CLI::App& app, Options& options, Words& words) {
   app.add_option("--threads", options.threads, "Threads a block (default: the algorithm's choice), at most what the target can run")
       ->check(CLI::Range(1, 1024));
   app.set_version_flag("--version", "plait " PLAIT_VERSION);
+  app.footer("Exit code: 0, 1 if results are wrong, 2 if the request can't be served, 3 if something broke.");
 }
 
 void understand(const Words& words, Options& options) {

@@ -83,8 +83,8 @@ void print_header(std::FILE* out, const Machine& machine, const Options& options
   else fmt::print(out, "# link: {}\n", machine.link.how);
   fmt::print(
       out,
-      "# timing {}, median of {} repeats of the slowest rank; GB = 1e9 bytes; busbw = algbw * 2(n-1)/n for all_reduce, * 1 for broadcast "
-      "and reduce, * (n-1)/n for others; %link of busbw\n#\n",
+      "# timing {}, median of {} repeats of the slowest rank; GB = 1e9 bytes; busbw = algbw * 2(n-1)/n for all_reduce, * 1 for broadcast, "
+      "reduce and send_recv, * (n-1)/n for others; %link of busbw\n#\n",
       name_of(options.timing), options.repeats);
   fmt::print(out, columns, "collective", "size", "count", "type", "redop", "algorithm", "memory", "in/out", "time", "algbw", "busbw",
              "%link", "#wrong");
