@@ -1,5 +1,6 @@
 # What `cmake --install` puts where, in three parts: runtime (the library), development (headers, CMake package, pkg-config file) and tools
-# (the programs). Nothing that is installed has an absolute path in it, so that a prefix can be moved. tests/consumer checks that.
+# (the programs). Nothing that is installed has an absolute path in it, so that a prefix can be moved; unless a folder, CMAKE_INSTALL_LIBDIR for
+# instance, was given as one. tests/consumer checks that.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 include(CheckCXXSymbolExists)
@@ -93,8 +94,15 @@ elseif(PLAIT_MPI_IS_MPICH)
   set(plait_mpi_module mpich)
 endif()
 set(PLAIT_MPI_PKG_CONFIG "${plait_mpi_module}" CACHE STRING "MPI's pkg-config module, which plait.pc requires; empty: users compile with MPI's compiler")
-file(RELATIVE_PATH plait_pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
-string(REGEX REPLACE "/$" "" plait_pc_to_prefix "${plait_pc_to_prefix}")
+# From where the file lies, so that the prefix can be moved; but a folder that was given with its whole path stays where it is.
+if(IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
+  set(plait_pc_prefix ${CMAKE_INSTALL_PREFIX})
+else()
+  file(RELATIVE_PATH plait_pc_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+  string(REGEX REPLACE "/$" "" plait_pc_prefix "\${pcfiledir}/${plait_pc_prefix}")
+endif()
+cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_LIBDIR BASE_DIRECTORY "\${prefix}" OUTPUT_VARIABLE plait_pc_libdir)
+cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_INCLUDEDIR BASE_DIRECTORY "\${prefix}" OUTPUT_VARIABLE plait_pc_includedir)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/package/plait.pc.in ${PROJECT_BINARY_DIR}/package/plait.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/package/plait.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 

@@ -106,6 +106,15 @@ if command -v pkg-config >/dev/null; then
   run_consumer "$work/pkg-config/c/consumer"
   [ -f "$(pkg-config --variable=fortrandir plait)/plait.f90" ] || fail "plait.pc's fortrandir has no plait.f90"
   if pkg-config --exists "plait >= 99"; then fail "pkg-config takes this Plait for version 99"; fi
+
+  say "pkg-config, for folders given as absolute paths"
+  elsewhere() {  # elsewhere VARIABLE: what plait.pc says, of a build folder that is only configured
+    PKG_CONFIG_PATH=$work/elsewhere/package pkg-config --variable="$1" plait
+  }
+  "$cmake" -S "$source" -B "$work/elsewhere" -G "$generator" -DPLAIT_TESTS=OFF -DPLAIT_BENCH=OFF -DPLAIT_EXAMPLES=OFF -DPLAIT_FORTRAN=OFF -DPLAIT_KOKKOS=OFF \
+    -DCMAKE_INSTALL_PREFIX=/opt/p -DCMAKE_INSTALL_LIBDIR=/opt/p-lib/lib -DCMAKE_INSTALL_INCLUDEDIR=/opt/p-dev/include >"$work/elsewhere.log" 2>&1 ||
+    { cat "$work/elsewhere.log"; fail "the configuration"; }
+  [ "$(elsewhere libdir) $(elsewhere includedir)" = "/opt/p-lib/lib /opt/p-dev/include" ] || fail "plait.pc: $(elsewhere libdir), $(elsewhere includedir)"
 else
   say "pkg-config: not tried, it is not installed"
 fi
