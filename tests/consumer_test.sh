@@ -91,6 +91,9 @@ if [ -n "$FC" ]; then
   say "find_package, from Fortran"
   project=$source/tests/consumer/fortran
   use fortran
+  "$cmake" --install "$work/fortran" --prefix "$work/totals" >"$work/install.log" || { cat "$work/install.log"; fail "the library on top of it"; }
+  project=$source/tests/consumer/fortran/user
+  use "a library in Fortran" -Dtotals_ROOT="$work/totals"
 else
   say "Fortran: not tried, there is no compiler"
 fi

@@ -2,6 +2,7 @@
 program consumer
   use, intrinsic :: iso_fortran_env, only: real64
   use plait
+  use totals, only: total
   implicit none
   type(plait_comm) :: comm
   real(real64), target, asynchronous :: x(1001)
@@ -10,8 +11,7 @@ program consumer
   rank = plait_comm_rank(comm)
   ranks = plait_comm_size(comm)
   x = [(real(i + rank, real64), i = 1, size(x))]
-  call plait_all_reduce_in_place(comm, x, PLAIT_SUM)
-  call plait_synchronize(comm)
+  call total(comm, x)
   if (any(x /= [(real(ranks * i + ranks * (ranks - 1) / 2, real64), i = 1, size(x))])) error stop 'a wrong sum'
   call plait_comm_destroy(comm)
   print '(a, i0, a, i0, a, i0)', 'OK: Fortran, Plait ', plait_version(), ', rank ', rank, ' of ', ranks
