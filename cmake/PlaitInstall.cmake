@@ -8,6 +8,14 @@ include(CMakePushCheckState)
 
 set(plait_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/plait)
 
+# Which MPI this is.
+cmake_push_check_state(RESET)
+set(CMAKE_REQUIRED_LIBRARIES MPI::MPI_CXX)
+check_cxx_symbol_exists(OPEN_MPI mpi.h PLAIT_MPI_IS_OPEN_MPI)
+check_cxx_symbol_exists(I_MPI_VERSION mpi.h PLAIT_MPI_IS_INTEL_MPI)
+check_cxx_symbol_exists(MPICH_VERSION mpi.h PLAIT_MPI_IS_MPICH)
+cmake_pop_check_state()
+
 # --- the library and its headers -------------------------------------------------------------------------------------------------------
 
 install(TARGETS plait EXPORT plaitTargets
@@ -36,6 +44,13 @@ endforeach()
 # A module file is for one compiler, so who uses Fortran compiles the source: component `fortran`.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/interop/fortran DESTINATION ${plait_package_folder} COMPONENT development FILES_MATCHING PATTERN "*.f90")
 install(EXPORT plaitTargets NAMESPACE plait:: DESTINATION ${plait_package_folder} COMPONENT development)
+if(PLAIT_MPI_IS_OPEN_MPI)
+  set(plait_mpi_name "Open MPI")
+  set(plait_mpi_condition "defined(OPEN_MPI)")
+else()
+  set(plait_mpi_name "an MPI other than Open MPI")
+  set(plait_mpi_condition "!defined(OPEN_MPI)")
+endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/package/plaitConfig.cmake.in ${PROJECT_BINARY_DIR}/package/plaitConfig.cmake @ONLY)
 # Before 1.0, a minor version may change the interface.
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/plaitConfigVersion.cmake COMPATIBILITY SameMinorVersion)
@@ -80,12 +95,6 @@ install(FILES ${PROJECT_BINARY_DIR}/package/built_for.cmake cmake/PlaitKernels.c
 # --- pkg-config ------------------------------------------------------------------------------------------------------------------------
 
 # The headers include mpi.h, and where that is, MPI's own pkg-config file says: under a name that each implementation chose for itself.
-cmake_push_check_state(RESET)
-set(CMAKE_REQUIRED_LIBRARIES MPI::MPI_CXX)
-check_cxx_symbol_exists(OPEN_MPI mpi.h PLAIT_MPI_IS_OPEN_MPI)
-check_cxx_symbol_exists(I_MPI_VERSION mpi.h PLAIT_MPI_IS_INTEL_MPI)
-check_cxx_symbol_exists(MPICH_VERSION mpi.h PLAIT_MPI_IS_MPICH)
-cmake_pop_check_state()
 if(PLAIT_MPI_IS_OPEN_MPI)
   set(plait_mpi_module ompi-c)
 elseif(PLAIT_MPI_IS_INTEL_MPI)

@@ -80,6 +80,17 @@ expect_refusal component "component nothing is not installed with this Plait" "-
 expect_refusal hopeless "component hopeless can't be used: plait could not be found because dependency NoSuchPackage" -DCONSUMER_COMPONENTS=hopeless
 expect_refusal "no Fortran" "component fortran can't be used: the project has not enabled Fortran" -DCONSUMER_COMPONENTS=fortran
 
+say "find_package warns of another MPI"
+if grep -q "Plait was built with" "$work/cmake.log"; then fail "CMake warns of the MPI that it was built with"; fi
+mkdir "$work/mpi"  # one that is Open MPI if the library's is not, and the reverse
+if grep -q 'plait_mpi_condition "!' "$package/plaitConfig.cmake"; then echo '#define OPEN_MPI 1'; fi >"$work/mpi/mpi.h"
+cat >"$work/mpi.cmake" <<EOF
+add_library(MPI::MPI_CXX INTERFACE IMPORTED)
+target_include_directories(MPI::MPI_CXX INTERFACE "$work/mpi")
+EOF
+configure "another MPI" -DCMAKE_PROJECT_consumer_INCLUDE="$work/mpi.cmake" || { cat "$work/another MPI.log"; fail "another MPI is an error"; }
+tr -s ' \n' ' ' <"$work/another MPI.log" | grep -oE "Plait was built with [^:]*, which this project's MPI is not" || fail "CMake does not warn of another MPI"
+
 say "find_package, from C"
 project=$source/tests/consumer/c
 use c

@@ -9,3 +9,26 @@ endif()
 if(CMAKE_C_COMPILER_LOADED AND NOT TARGET MPI::MPI_C AND "mpi" IN_LIST plait_FIND_COMPONENTS)
   find_dependency(MPI COMPONENTS C)
 endif()
+
+# Open MPI's handles are pointers, those of the others numbers: a program with the one kind crashes in a library with the other. This warns
+# where mpi.h is seen to be of the other kind, and says nothing where it can't be compiled.
+foreach(plait_language IN ITEMS CXX C)
+  if(CMAKE_${plait_language}_COMPILER_LOADED AND TARGET MPI::MPI_${plait_language})
+    include(CheckSourceCompiles)
+    include(CMakePushCheckState)
+    cmake_push_check_state(RESET)
+    set(CMAKE_REQUIRED_QUIET TRUE)
+    set(CMAKE_REQUIRED_LIBRARIES MPI::MPI_${plait_language})
+    check_source_compiles(${plait_language} "#include <mpi.h>
+#if ${plait_mpi_condition}
+#error of the same kind
+#endif
+int main(void) { return 0; }" plait_mpi_is_another)
+    cmake_pop_check_state()
+    if(plait_mpi_is_another)
+      message(WARNING "Plait was built with ${plait_mpi_name}, which this project's MPI is not: programs would crash. Build both with one MPI.")
+    endif()
+    break()
+  endif()
+endforeach()
+unset(plait_language)
