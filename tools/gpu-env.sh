@@ -16,7 +16,7 @@ fi
 . "$DEPS/env.sh"
 # MPI only brings the ranks together here, it is not measured: take what works in every container.
 export OMPI_MCA_plm_rsh_agent=false OMPI_MCA_btl_vader_single_copy_mechanism=none
-export CUDA_MODULE_LOADING=EAGER NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVLS=1  # no NVLink multicast
+export CUDA_MODULE_LOADING=EAGER NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVLS=1  # no NVLink multicast, whatever the caller has set
 export PLAIT_NCCL_LIB=${PLAIT_NCCL_LIB:-$(tools/find-nccl.sh)} PLAIT_BACKEND=${PLAIT_BACKEND:-cuda}
 [ -n "$PLAIT_NCCL_LIB" ] || unset PLAIT_NCCL_LIB
 mpi=(mpirun --oversubscribe --bind-to none)
