@@ -26,6 +26,7 @@ program fortran_device_test
   allocate (here(most * ranks), expected(most * ranks))
   do i = 1, size(lengths)
     call collectives(lengths(i))
+    call in_place(lengths(i))
     call messages(lengths(i))
   end do
   do i = 1, 2
@@ -73,6 +74,14 @@ contains
     here = -1
     expected = -1
     call plait_copy(comm, c_loc(recv), c_loc(here), int(8, c_size_t) * n * ranks, stream)
+  end subroutine
+
+  !> The same of `send`, after a call in place.
+  subroutine compare_in_place(what, n)
+    character(*), intent(in) :: what
+    integer, intent(in) :: n
+    call plait_copy(comm, c_loc(recv), c_loc(send), int(8, c_size_t) * n * ranks, stream)
+    call compare(what // ' in place of ', n)
   end subroutine
 
   !> Whether `recv` is what is expected of it, beyond what the call was to write too.
@@ -140,6 +149,61 @@ contains
     expected(:n) = values(root, rank, n)
     call plait_scatter(comm, send(:all), recv(:n), root, stream)
     call compare('scatter of ', n)
+  end subroutine
+
+  !> Where one of the buffers has a block for each rank, on `send`.
+  subroutine in_place(n)
+    integer, intent(in) :: n
+    integer :: root, all, own, b
+    root = ranks - 1
+    all = n * ranks
+    own = rank * n
+
+    call fill(n)
+    do b = 0, ranks - 1
+      expected(b * n + 1:(b + 1) * n) = values(rank, b, n)
+    end do
+    expected(own + 1:own + n) = sums(rank, n)
+    call plait_reduce_scatter_in_place(comm, send(:all), PLAIT_SUM, stream)
+    call compare_in_place('reduce_scatter', n)
+
+    call fill(n)
+    do b = 0, ranks - 1
+      expected(b * n + 1:(b + 1) * n) = values(b, b, n)
+    end do
+    call plait_all_gather_in_place(comm, send(:all), stream)
+    call compare_in_place('all_gather', n)
+
+    call fill(n)
+    do b = 0, ranks - 1
+      expected(b * n + 1:(b + 1) * n) = values(b, rank, n)
+    end do
+    call plait_all_to_all_in_place(comm, send(:all), stream)
+    call compare_in_place('all_to_all', n)
+
+    ! In symmetric memory all ranks' blocks lie where the root's does.
+    call fill(n)
+    do b = 0, ranks - 1
+      expected(b * n + 1:(b + 1) * n) = values(merge(b, rank, rank == root), merge(root, b, rank == root), n)
+    end do
+    if (rank == root) then
+      call plait_gather_in_place(comm, send(:all), root, stream)
+    else
+      call plait_gather_in_place(comm, send(root * n + 1:all), root, stream)
+    end if
+    call compare_in_place('gather', n)
+
+    call fill(n)
+    do b = 0, ranks - 1
+      expected(b * n + 1:(b + 1) * n) = values(rank, b, n)
+    end do
+    expected(root * n + 1:all) = values(root, rank, n)
+    if (rank == root) then
+      call plait_scatter_in_place(comm, send(:all), root, stream)
+    else
+      call plait_scatter_in_place(comm, send(root * n + 1:all), root, stream)
+    end if
+    call compare_in_place('scatter', n)
   end subroutine
 
   subroutine messages(n)

@@ -16,6 +16,8 @@ program fortran_test
   call create()
   call all_reduces()
   call others()
+  call in_place()
+  call assumed_sizes()
   call messages()
   call symmetric_memory()
   call addresses()
@@ -38,13 +40,15 @@ contains
     write (error_unit, '(a, i0, 4a)') 'rank ', rank, ': ', what, '; last error: ', plait_last_error()
   end subroutine
 
-  !> The last call's status must be that of a wrong argument, and its sentence have both words.
+  !> The last call's status must be that of a wrong argument, and its sentence have both words. A call that would not set the status is
+  !> noticed by the next one's.
   subroutine refused(status, first, second)
-    integer, intent(in) :: status
+    integer, intent(inout) :: status
     character(*), intent(in) :: first, second
     call check(status == PLAIT_ERROR_INVALID_ARGUMENT, 'not refused: ' // first // ' ' // second)
     call check(index(plait_last_error(), first) > 0, 'not said: ' // first)
     call check(index(plait_last_error(), second) > 0, 'not said: ' // second)
+    status = PLAIT_SUCCESS
   end subroutine
 
   !> Small integers, whose sums are exact in all types.
@@ -167,6 +171,176 @@ contains
     call plait_synchronize(comm, stream)
     if (rank /= root) call check(all(one == value(rank, at)), 'scatter')
     if (rank == root) call check(all(one >= value(rank, at)), 'reduce in place')
+  end subroutine
+
+  !> Of the calls with a block for each rank in one of their buffers: with each root, and each type once.
+  subroutine in_place()
+    integer, parameter :: n = 6
+    real(real64), target, asynchronous :: a(2, 3, 0:ranks - 1)
+    integer(int32), target, asynchronous :: b(n, 0:ranks - 1)
+    integer(int64), target, asynchronous :: c(n, 0:ranks - 1)
+    real(real32), target, asynchronous :: d(n, 0:ranks - 1), one(n), none(0)
+    integer :: i, r, root, status, at(n)
+    at = [(i, i = 1, n)]
+    a = -1
+    a(:, :, rank) = reshape(real(value(rank, at), real64), [2, 3])
+    do r = 0, ranks - 1
+      b(:, r) = value(rank, at + r)
+    end do
+    call plait_all_gather_in_place(comm, a, stream, plait_options(algorithm='direct_push'))
+    call plait_reduce_scatter_in_place(comm, b, PLAIT_SUM, stream)
+    call plait_synchronize(comm, stream)
+    do r = 0, ranks - 1
+      call check(all(reshape(a(:, :, r), [n]) == value(r, at)), 'all_gather in place')
+      call check(all(b(:, r) == merge(total(at + r), value(rank, at + r), r == rank)), 'reduce_scatter in place')
+    end do
+    do root = 0, ranks - 1
+      c = -1
+      c(:, rank) = value(rank, at)
+      d = -1
+      one = -1
+      if (rank == root) then
+        do r = 0, ranks - 1
+          d(:, r) = value(root, at + r)
+        end do
+        call plait_gather_in_place(comm, c, root, stream)
+        call plait_scatter_in_place(comm, d, root, stream)
+      else
+        call plait_gather_in_place(comm, c(:, rank), root, stream)
+        call plait_scatter_in_place(comm, one, root, stream)
+      end if
+      call plait_synchronize(comm, stream)
+      do r = 0, ranks - 1
+        if (rank == root) call check(all(c(:, r) == value(r, at)), 'gather in place')
+        if (rank /= root) call check(all(c(:, r) == merge(value(rank, at), -1, r == rank)), 'gather in place has changed a sender')
+        if (rank == root) call check(all(d(:, r) == value(root, at + r)), 'scatter in place has changed the root''s')
+      end do
+      if (rank /= root) call check(all(one == value(root, at + rank)), 'scatter in place')
+    end do
+    call plait_all_gather_in_place(comm, none, stream)
+    call plait_scatter_in_place(comm, none, 0, stream)
+
+    call plait_all_gather_in_place(comm, d(::2, :), stream, status=status)
+    call refused(status, 'plait_all_gather: rank', 'x is not contiguous')
+    call plait_gather_in_place(comm, one(::2), 0, stream, status=status)
+    call refused(status, 'plait_gather: rank', 'x is not contiguous')
+    call plait_scatter_in_place(comm, one, ranks, stream, status=status)
+    call refused(status, 'scatter: rank', 'none of the ranks')
+    call plait_reduce_scatter_in_place(plait_comm(), d, PLAIT_SUM, stream, status=status)
+    call refused(status, 'plait_reduce_scatter', 'NULL')
+    call plait_gather_in_place(plait_comm(), d(::2, :), 0, stream, status=status)
+    call refused(status, 'plait_gather', 'NULL')
+    if (ranks == 1) return
+    call plait_all_gather_in_place(comm, one(:ranks + 1), stream, status=status)
+    call refused(status, 'plait_all_gather: rank', ' elements, which are no block for each')
+    call plait_reduce_scatter_in_place(comm, one(:ranks + 1), PLAIT_SUM, stream, status=status)
+    call refused(status, 'plait_reduce_scatter: rank', 'which are no block for each')
+    call plait_all_to_all_in_place(comm, one(:ranks + 1), stream, status=status)
+    call refused(status, 'plait_all_to_all: rank', 'which are no block for each')
+    call plait_gather_in_place(comm, one(:ranks + 1), rank, stream, status=status)
+    call refused(status, 'plait_gather: rank', 'which are no block for each')
+    call plait_scatter_in_place(comm, one(:ranks + 1), rank, stream, status=status)
+    call refused(status, 'plait_scatter: rank', 'which are no block for each')
+  end subroutine
+
+  subroutine assumed_sizes()
+    real(real64), dimension(2 * ranks), target, asynchronous :: a, b, c, d
+    a = rank + 1
+    b = -1
+    c = rank + 1
+    d = -1
+    call old(a, b, c, d, 2)
+    call plait_synchronize(comm, stream)
+    call check(all(a == ranks) .and. all(c == ranks) .and. all(b(:2) == ranks) .and. all(b(3:) == -1), 'sections of assumed sizes')
+    call check(all(d == merge(ranks, -1, rank == 0)), 'gather where others pass an assumed-size array')
+  end subroutine
+
+  !> As older programs declare their arguments. Nothing says that there are m columns of n.
+  subroutine old(a, b, c, d, n)
+    integer, intent(in) :: n
+    real(real64), target, asynchronous :: a(*), b(*), c(n, *), d(n, *)
+    character(*), parameter :: unknown = ' is an assumed-size array, whose length is not known: pass a section of it, like '
+    integer(c_size_t) :: none(ranks)
+    integer :: status, r, m
+    m = ranks
+    none = 0
+    status = PLAIT_SUCCESS
+    call plait_all_reduce_in_place(comm, a, PLAIT_SUM, stream, status=status)
+    call refused(status, 'plait_all_reduce: rank', 'x' // unknown // 'x(1:n)')
+    call plait_all_reduce_in_place(comm, c, PLAIT_SUM, stream, status=status)
+    call refused(status, 'plait_all_reduce: rank', 'x' // unknown // 'x(1:n)')
+    call plait_all_reduce(comm, a, b(:n), PLAIT_SUM, stream, status=status)
+    call refused(status, 'plait_all_reduce: rank', 'send' // unknown // 'send(1:n)')
+    call plait_all_reduce(comm, a(:n), b, PLAIT_SUM, stream, status=status)
+    call refused(status, 'plait_all_reduce: rank', 'recv' // unknown // 'recv(1:n)')
+    call plait_all_reduce(comm, c, d, PLAIT_SUM, stream, status=status)
+    call refused(status, 'plait_all_reduce: rank', 'send' // unknown)
+    call plait_reduce_scatter(comm, c, b, PLAIT_SUM, stream, status=status)
+    call refused(status, 'plait_reduce_scatter: rank', 'send' // unknown)
+    call plait_all_gather(comm, a(:n), d, stream, status=status)
+    call refused(status, 'plait_all_gather: rank', 'recv' // unknown)
+    call plait_all_to_all(comm, c, d, stream, status=status)
+    call refused(status, 'plait_all_to_all: rank', 'send' // unknown)
+    call plait_reduce_scatter_in_place(comm, c, PLAIT_SUM, stream, status=status)
+    call refused(status, 'plait_reduce_scatter: rank', 'x' // unknown)
+    call plait_all_gather_in_place(comm, a, stream, status=status)
+    call refused(status, 'plait_all_gather: rank', 'x' // unknown)
+    call plait_all_to_all_in_place(comm, a, stream, status=status)
+    call refused(status, 'plait_all_to_all: rank', 'x' // unknown)
+    do r = 0, ranks - 1  ! the root's and the others' sides
+      call plait_broadcast_in_place(comm, a, r, stream, status=status)
+      call refused(status, 'plait_broadcast: rank', 'x' // unknown)
+      call plait_reduce_in_place(comm, a, PLAIT_SUM, r, stream, status=status)
+      call refused(status, 'plait_reduce: rank', 'x' // unknown)
+      call plait_gather_in_place(comm, a, r, stream, status=status)
+      call refused(status, 'plait_gather: rank', 'x' // unknown)
+      call plait_scatter_in_place(comm, c, r, stream, status=status)
+      call refused(status, 'plait_scatter: rank', 'x' // unknown)
+      call plait_broadcast(comm, a, b, r, stream, status=status)
+      call refused(status, 'plait_broadcast: rank', merge('send', 'recv', rank == r) // unknown)
+      call plait_scatter(comm, a, b, r, stream, status=status)
+      call refused(status, 'plait_scatter: rank', merge('send', 'recv', rank == r) // unknown)
+      call plait_reduce(comm, a, b, PLAIT_SUM, r, stream, status=status)
+      call refused(status, 'plait_reduce: rank', 'send' // unknown)
+      call plait_gather(comm, a, b, r, stream, status=status)
+      call refused(status, 'plait_gather: rank', 'send' // unknown)
+    end do
+
+    call plait_send(comm, a, mod(rank + 1, ranks), stream, status=status)
+    call refused(status, 'plait_send: rank', 'data' // unknown)
+    call plait_recv(comm, d, mod(rank + 1, ranks), stream, status=status)
+    call refused(status, 'plait_recv: rank', 'data' // unknown)
+    call plait_send_recv(comm, a, rank, b(:n), rank, stream, status=status)
+    call refused(status, 'plait_send_recv: rank', 'send' // unknown)
+    call plait_send_recv(comm, a(:n), rank, b, rank, stream, status=status)
+    call refused(status, 'plait_send_recv: rank', 'recv' // unknown)
+    call plait_all_to_all_v(comm, a, none, none, b(:n), none, none, stream, status=status)
+    call refused(status, 'plait_all_to_all_v: rank', 'send' // unknown)
+    call plait_all_to_all_v(comm, a(:n), none, none, d, none, none, stream, status=status)
+    call refused(status, 'plait_all_to_all_v: rank', 'recv' // unknown)
+    call plait_all_reduce_in_place(plait_comm(), a, PLAIT_SUM, stream, status=status)
+    call refused(status, 'plait_all_reduce', 'NULL')
+    call plait_send(plait_comm(), a, 0, stream, status=status)
+    call refused(status, 'plait_send', 'NULL')
+    call plait_group_start()
+    call plait_all_reduce_in_place(comm, a, PLAIT_SUM, stream, status=status)
+    call plait_group_end(status)
+    call refused(status, 'x' // unknown, 'nothing of the group was enqueued')
+
+    ! Sections are as long as they say, and what other ranks pass for an array of the root does not matter.
+    call plait_all_reduce_in_place(comm, a(:n * m), PLAIT_MAX, stream)
+    call plait_all_reduce_in_place(comm, c(:, :m), PLAIT_MAX, stream)
+    if (rank == 0) then
+      call plait_reduce(comm, a(:n), b(:n), PLAIT_MIN, 0, stream)
+      call plait_gather(comm, a(:n), d(:, :m), 0, stream)
+      call plait_scatter(comm, c(:, :m), b(:n), 0, stream)
+      call plait_broadcast(comm, a(:n), b(:n), 0, stream)
+    else
+      call plait_reduce(comm, a(:n), b, PLAIT_MIN, 0, stream)
+      call plait_gather(comm, a(:n), d, 0, stream)
+      call plait_scatter(comm, c, b(:n), 0, stream)
+      call plait_broadcast(comm, a, b(:n), 0, stream)
+    end if
   end subroutine
 
   subroutine messages()
