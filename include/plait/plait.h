@@ -190,8 +190,9 @@ plait_status plait_size_of(plait_data_type type, size_t* bytes);
 /* --- communicators ---------------------------------------------------------------------------------------------------------------------
  */
 
-/** One rank per process of MPI_COMM_WORLD. Collective. Initialises MPI if nobody has, and then finalises it when the process ends: for
- *  programs that have no MPI of their own. `config`: NULL for the defaults. */
+/** One rank per process of MPI_COMM_WORLD. Collective. Initialises MPI if nobody has, and then finalises it when the process ends, also
+ *  after a mismatch or an abort, but not after a lost rank or a timeout, where that would wait for ever: for programs that have no MPI of
+ *  their own. `config`: NULL for the defaults. */
 plait_status plait_comm_create_world(const plait_config* config, plait_comm* comm);
 /** The ranks that pass the same `color` form a communicator, ordered by `key`, then by rank. `*part` is NULL for a negative colour.
  *  Collective. The parts live on their own, but an abort of `comm` aborts them, too. */

@@ -3,8 +3,8 @@
 !
 ! Arrays are host memory, so this is for the host target, for memory that a GPU reaches as well, and for pointers to device memory.
 ! They must be contiguous, as a copy that the compiler makes would be gone before an asynchronous call is done; one that is not is
-! refused. From the call until its stream has been synchronised they must not be touched: give them the attributes target (or
-! pointer) and asynchronous.
+! refused, and so is an assumed-size one, a(*), which does not know its length. From the call until its stream has been
+! synchronised they must not be touched: give them the attributes target (or pointer) and asynchronous.
 !
 ! One procedure for each call and type says no more than the type; what they have in common is at the end.
 module plait_arrays

@@ -17,6 +17,7 @@ program fortran_test
   call all_reduces()
   call others()
   call in_place()
+  call complex_numbers()
   call assumed_sizes()
   call messages()
   call symmetric_memory()
@@ -40,8 +41,8 @@ contains
     write (error_unit, '(a, i0, 4a)') 'rank ', rank, ': ', what, '; last error: ', plait_last_error()
   end subroutine
 
-  !> The last call's status must be that of a wrong argument, and its sentence have both words. A call that would not set the status is
-  !> noticed by the next one's.
+  !> The last call's status must be that of a wrong argument, and its sentence have both words. Afterwards the status is success, so that
+  !> a call which does not set it is noticed.
   subroutine refused(status, first, second)
     integer, intent(inout) :: status
     character(*), intent(in) :: first, second
@@ -116,6 +117,19 @@ contains
     call plait_all_reduce_in_place(comm, a(11:20), PLAIT_PREMUL_SUM, stream, plait_options(scale=2.0_c_double))  ! contiguous
     call plait_synchronize(comm, stream)
     call check(all(a(11:20) == ranks * (ranks + 1)) .and. a(10) == rank + 1 .and. a(21) == rank + 1, 'a section, with a factor')
+  end subroutine
+
+  !> As pairs of reals, as docs/c.md has it.
+  subroutine complex_numbers()
+    complex(real64), allocatable, target, asynchronous :: z(:, :)
+    real(real64), pointer, asynchronous :: parts(:)
+    integer :: i, at(50)
+    at = [(i, i = 1, size(at))]
+    z = reshape(cmplx(value(rank, at), value(rank, at + 1), real64), [5, 10])
+    call c_f_pointer(c_loc(z), parts, [2 * size(z)])
+    call plait_all_reduce_in_place(comm, parts, PLAIT_SUM, stream)
+    call plait_synchronize(comm, stream)
+    call check(all(z == reshape(cmplx(total(at), total(at + 1), real64), shape(z))), 'complex numbers')
   end subroutine
 
   subroutine others()

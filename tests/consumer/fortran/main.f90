@@ -7,7 +7,7 @@ program consumer
   type(plait_comm) :: comm
   real(real64), target, asynchronous :: x(1001)
   integer :: rank, ranks, i
-  call plait_comm_create_world(comm)
+  call plait_comm_create_world(comm, plait_config(backend=PLAIT_BACKEND_HOST))  ! where Fortran's arrays are
   rank = plait_comm_rank(comm)
   ranks = plait_comm_size(comm)
   x = [(real(i + rank, real64), i = 1, size(x))]
