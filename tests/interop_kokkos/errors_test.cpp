@@ -75,6 +75,14 @@ TEST(Errors, NotContiguous) {
             from("all_reduce") + "src \"all\" (2 x 2)" + why);
   EXPECT_EQ(error_of([&] { kokkos::all_reduce(comm(), Vector("src", 4), column, ReduceOp::sum); }),
             from("all_reduce") + "dst \"all\" (4)" + why);
+  // As large as its span by chance.
+  const Kokkos::View<double*, Kokkos::HostSpace> memory("memory", 25);
+  const Kokkos::View<double**, Kokkos::LayoutStride, Kokkos::HostSpace> overlapping(memory.data(), Kokkos::LayoutStride(4, 4, 4, 4));
+  EXPECT_EQ(error_of([&] { kokkos::all_reduce(comm(), overlapping, ReduceOp::sum); }),
+            from("all_reduce") + "view without a label (4 x 4)" + why);
+  const Kokkos::View<double***, Right, Kokkos::HostSpace> deep("deep", 3, 4, 6);
+  const auto rows = Kokkos::subview(deep, std::make_pair(0, 1), std::make_pair(0, 2), std::make_pair(1, 6));
+  EXPECT_EQ(error_of([&] { kokkos::all_reduce(comm(), rows, ReduceOp::sum); }), from("all_reduce") + "view \"deep\" (1 x 2 x 5)" + why);
 }
 
 TEST(Errors, OrderOfElements) {

@@ -303,6 +303,44 @@ TEST(Views, ContiguousSubviewsWillDo) {
     for (int j = 0; j < 4; ++j) EXPECT_EQ(all(i, j), i >= 2 || (i == 0 && j == 1) ? comm().size() : 1) << i << ", " << j;
 }
 
+// An extent of 1 has a stride, but makes no step.
+TEST(Views, OneRowOrColumnOfASlabIsContiguous) {
+  const Kokkos::View<int**, Right, Kokkos::HostSpace> right("right", 10, 8);
+  const Kokkos::View<int**, Left, Kokkos::HostSpace> left("left", 8, 10);
+  const Kokkos::View<int***, Right, Kokkos::HostSpace> deep("deep", 3, 10, 8);
+  Kokkos::deep_copy(right, 1);
+  Kokkos::deep_copy(left, 1);
+  Kokkos::deep_copy(deep, 1);
+  const std::pair<int, int> one(0, 1), some(1, 7), none(4, 4);
+  const auto row = Kokkos::subview(right, one, some);
+  kokkos::all_reduce(comm(), row, ReduceOp::sum);
+  kokkos::all_reduce(comm(), Kokkos::subview(left, some, one), ReduceOp::sum);
+  kokkos::all_reduce(comm(), Kokkos::subview(deep, one, std::make_pair(2, 3), some), ReduceOp::sum);
+  kokkos::all_reduce(comm(), Kokkos::subview(right, none, some), ReduceOp::sum);
+  kokkos::all_reduce(comm(), Kokkos::subview(right, some, none), ReduceOp::sum);
+  const Kokkos::View<int**, Right, Kokkos::HostSpace> dst("dst", 1, 6);
+  kokkos::all_reduce(comm(), row, dst, ReduceOp::max);
+  const int n = comm().size();
+  for (int i = 0; i < 10; ++i)
+    for (int j = 0; j < 8; ++j) {
+      const bool within = j >= 1 && j < 7;
+      EXPECT_EQ(right(i, j), within && i == 0 ? n : 1) << i << ", " << j;
+      EXPECT_EQ(left(j, i), within && i == 0 ? n : 1) << j << ", " << i;
+      for (int k = 0; k < 3; ++k) EXPECT_EQ(deep(k, i, j), within && k == 0 && i == 2 ? n : 1) << k << ", " << i << ", " << j;
+      if (within && i == 0) {
+        EXPECT_EQ(dst(0, j - 1), n) << j;
+      }
+    }
+}
+
+TEST(Views, AnyOrderOfExtentsIsContiguous) {
+  const Kokkos::View<int*, Kokkos::HostSpace> memory("memory", 25);
+  const Kokkos::View<int***, Kokkos::LayoutStride, Kokkos::HostSpace> view(memory.data(), Kokkos::LayoutStride(2, 12, 3, 1, 4, 3));
+  Kokkos::deep_copy(memory, 1);
+  kokkos::all_reduce(comm(), view, ReduceOp::sum);
+  for (std::size_t i = 0; i < 25; ++i) EXPECT_EQ(memory(i), i < 24 ? comm().size() : 1) << i;
+}
+
 TEST(Views, AFixedExtentWillDo) {
   const Kokkos::View<double* [3], Right, Kokkos::HostSpace> view("view", 2);
   Kokkos::deep_copy(view, 2.0);
@@ -519,6 +557,23 @@ TEST(SymmetricBuffer, HasViewsThatNeedNoCopies) {
   EXPECT_EQ(buffer.size(), 0u);       // NOLINT(bugprone-use-after-move)
   static_assert(!std::is_copy_constructible_v<kokkos::SymmetricBuffer<float>>);
 }
+
+/// As a GPU's execution space whose default memory is managed: Kokkos can be built so.
+struct WithManagedMemory {
+  struct Managed {};
+  using memory_space = Managed;
+  CUstream_st* cuda_stream() const { return nullptr; }
+};
+}  // namespace
+}  // namespace plait::test
+template <>
+struct Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace, plait::test::WithManagedMemory::Managed> {
+  enum : bool { accessible = true };
+};
+namespace plait::test {
+namespace {
+static_assert(std::is_same_v<kokkos::detail::symmetric_memory_space<Exec>, Exec::memory_space>);
+static_assert(std::is_same_v<kokkos::detail::symmetric_memory_space<WithManagedMemory>, Kokkos::CudaSpace>);
 
 // --- data types --------------------------------------------------------------------------------------------------------------------------
 

@@ -15,9 +15,23 @@ struct Elsewhere {
 };
 /// As Kokkos::Cuda: its memory is not the host's.
 struct Device : Elsewhere {
+  using array_layout = Kokkos::LayoutLeft;
   using execution_space = Device;
   using memory_space = Device;
   CUstream_st* cuda_stream() const;
+};
+/// As Kokkos::CudaUVMSpace: the host's, too.
+struct Managed {
+  using execution_space = Device;
+  using memory_space = Managed;
+};
+template <>
+struct Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace, Managed> {
+  enum : bool { accessible = true };
+};
+template <>
+struct Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace, Device> {
+  enum : bool { accessible = false };
 };
 template <>
 struct Kokkos::SpaceAccessibility<Elsewhere, Kokkos::HostSpace> {
@@ -85,4 +99,6 @@ void mistakes(plait::Communicator& comm, std::vector<double>& vector) {
   kokkos::all_to_all_v(comm, matrix, blocks, x, blocks);        // says: all_to_all_v takes views of rank 1
   kokkos::all_to_all_v(comm, x, blocks, scalar, blocks);        // says: all_to_all_v takes views of rank 1
   kokkos::SymmetricBuffer<float, Host>().view<double**>(1, 2);  // says: the view's value type is not the buffer's
+  sizeof(kokkos::SymmetricBuffer<float, Device>);
+  sizeof(kokkos::SymmetricBuffer<float, Managed>);  // says: symmetric memory is a GPU's or the host's alone
 }

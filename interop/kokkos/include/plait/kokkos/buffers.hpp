@@ -50,23 +50,30 @@ ViewFacts facts_of(const View& view, const char* role) {
                    .left = rank <= 1 || std::is_same_v<Layout, Kokkos::LayoutLeft>,
                    .right = rank <= 1 || std::is_same_v<Layout, Kokkos::LayoutRight>};
   // Not size(), which since Kokkos 5 is 0 for a view without memory, whatever its extents.
-  for (std::size_t i = 0; i < rank; ++i) buffer.size *= buffer.extents[i] = view.extent(i);
-  buffer.contiguous = view.span_is_contiguous() || buffer.size <= 1;
-  if constexpr (rank > 1 && std::is_same_v<Layout, Kokkos::LayoutStride>) {
-    std::array<std::size_t, rank> strides{};
-    for (std::size_t i = 0; i < rank; ++i) strides[i] = view.stride(i);
-    const auto dense = [&](bool left) {
-      std::size_t stride = 1;
-      for (std::size_t k = 0; k < rank; ++k) {
-        const std::size_t i = left ? k : rank - 1 - k;
-        if (buffer.extents[i] > 1 && strides[i] != stride) return false;
-        stride *= buffer.extents[i];
-      }
-      return true;
-    };
-    buffer.left = dense(true);
-    buffer.right = dense(false);
+  std::array<std::size_t, rank> strides{}, order{};
+  for (std::size_t i = 0; i < rank; ++i) {
+    buffer.size *= buffer.extents[i] = view.extent(i);
+    strides[i] = static_cast<std::size_t>(view.stride(i));
+    order[i] = i;
   }
+  // Whether each extent of `order`, from the fastest on, steps over those before it. An extent of 1 makes no step, so its stride says
+  // nothing: not span_is_contiguous(), which asks for that one, too, or compares only the span with the size, that may be equal by chance.
+  const auto dense = [&] {
+    if (buffer.size <= 1) return true;
+    std::size_t stride = 1;
+    for (const std::size_t i : order) {
+      if (buffer.extents[i] > 1 && strides[i] != stride) return false;
+      stride *= buffer.extents[i];
+    }
+    return true;
+  };
+  if constexpr (rank > 1 && std::is_same_v<Layout, Kokkos::LayoutStride>) {
+    buffer.left = dense();
+    std::reverse(order.begin(), order.end());
+    buffer.right = dense();
+  }
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return strides[a] < strides[b]; });
+  buffer.contiguous = dense();
   return buffer;
 }
 

@@ -11,13 +11,44 @@
 #include "plait/communicator.hpp"
 #include "plait/kokkos/spaces.hpp"
 
+namespace Kokkos {
+class CudaSpace;  // complete where Kokkos has CUDA
+}
+
 namespace plait::kokkos {
+namespace detail {
+
+/// Whether `Memory` is of the host or of a GPU alone, as symmetric memory is: not managed memory, nor pinned memory of a GPU's.
+template <class Memory>
+constexpr bool is_of_one_side() {
+  using Exec = typename Memory::execution_space;
+  using Default = Kokkos::DefaultExecutionSpace;
+  if constexpr (!runs_on_host<Exec>) return !Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace, Memory>::accessible;
+  else if constexpr (runs_on_host<Default> || std::is_same_v<Memory, Kokkos::HostSpace>) return true;
+  else return !Kokkos::SpaceAccessibility<Default, Memory>::accessible;
+}
+
+template <class Exec>
+constexpr bool has_managed_memory() {
+  if constexpr (!runs_on_cuda<Exec>) return false;
+  else return Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace, typename Exec::memory_space>::accessible;
+}
+/// The memory space of `Exec`; but CudaSpace where that is CudaUVMSpace, as with Kokkos_ENABLE_CUDA_UVM. HIP has no such option.
+template <class Exec>
+using symmetric_memory_space = std::conditional_t<has_managed_memory<Exec>(), Kokkos::CudaSpace, typename Exec::memory_space>;
+
+}  // namespace detail
 
 /// `size()` elements of T on every rank, in symmetric memory (docs/symmetric-memory.md), zeroed: collectives on its views need no copies.
-/// `MemorySpace` is where the views say they are: CudaSpace or HIPSpace with a communicator on a GPU, HostSpace with one on the host. Views
-/// do not own the memory and have no label; neither they nor the buffer may outlive the communicator. Can be moved, not copied.
-template <class T, class MemorySpace = typename Kokkos::DefaultExecutionSpace::memory_space>
+/// `MemorySpace` is where the views say they are: CudaSpace or HIPSpace with a communicator on a GPU, HostSpace with one on the host; none
+/// of managed or pinned memory, which this is not. Views do not own the memory and have no label; neither they nor the buffer may outlive
+/// the communicator. Can be moved, not copied.
+template <class T, class MemorySpace = detail::symmetric_memory_space<Kokkos::DefaultExecutionSpace>>
 class SymmetricBuffer {
+  static_assert(detail::has_target<typename MemorySpace::execution_space>,
+                "plait::kokkos: the memory space is neither on CUDA, nor on HIP, nor on the host");
+  static_assert(detail::is_of_one_side<MemorySpace>(),
+                "plait::kokkos: symmetric memory is a GPU's or the host's alone, and the memory space's views could be used on both");
   template <class Data, class Layout>
   using ViewOf = Kokkos::View<Data, Layout, MemorySpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
 
