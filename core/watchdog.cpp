@@ -184,7 +184,18 @@ DiagnosticRecord Watchdog::first_record() const {
 /// In a collective all ranks wait for the one that is behind; in a message, for whoever the peer waits for in turn.
 Watchdog::Culprit Watchdog::find_culprit(const DiagnosticRecord& record) const {
   const Chain chain = follow(record.peer);
+  const auto missing_in = [&](int missing, const DiagnosticRecord& its) {
+    const bool behind = !is_message(its.call) && board_.calls(missing) < plain_number(its.call);
+    return Culprit{.says = board_.state(missing) == Board::State::left ? fmt::format("rank {} has destroyed the communicator", missing)
+                                                                       : fmt::format("rank {} is missing", missing),
+                   .record = its,
+                   .hint = behind ? "\n  calls of 0 elements are not counted: PLAIT_CHECK=1 compares counts" : ""};
+  };
   if (chain.circle.size() > 1 && chain.messages != 0) {
+    // Who has left out a collective that another one waits in is at fault, whatever it waits for itself.
+    for (const int rank : chain.circle)
+      if (const DiagnosticRecord its = *board_.record(rank); !is_message(its.call) && board_.calls(its.peer) < plain_number(its.call))
+        return missing_in(its.peer, its);
     std::vector<std::string> waits;
     for (const int rank : chain.circle) waits.push_back(fmt::format("{} for rank {}", rank, board_.record(rank)->peer));
     return {.says = chain.circle.size() == 2 ? fmt::format("ranks {} and {} wait for each other", chain.circle[0], chain.circle[1])
@@ -194,12 +205,7 @@ Watchdog::Culprit Watchdog::find_culprit(const DiagnosticRecord& record) const {
                         ? "\n  messages that must proceed at once, as when all send first, belong into one send_recv or a group"
                         : ""};
   }
-  const int missing = is_message(record.call) ? chain.last : board_.missing_rank(record.peer);
-  const bool behind = !is_message(record.call) && board_.calls(missing) < plain_number(record.call);
-  return {.says = board_.state(missing) == Board::State::left ? fmt::format("rank {} has destroyed the communicator", missing)
-                                                              : fmt::format("rank {} is missing", missing),
-          .record = record,
-          .hint = behind ? "\n  calls of 0 elements are not counted: PLAIT_CHECK=1 compares counts" : ""};
+  return missing_in(is_message(record.call) ? chain.last : board_.missing_rank(record.peer), record);
 }
 
 /// From one that waits to whom it waits for, and so on.

@@ -549,6 +549,21 @@ TEST(MessagesWithoutReceiver, TimeOut) {
   });
 }
 
+/// Rank 0 has left out a collective and waits for a message of a rank that is in it.
+TEST(MessagesInACircle, WithACollectiveNameWhoLeftItOut) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(3);
+  CommunicatorOptions options;
+  options.timeout = std::chrono::milliseconds(under_tsan ? 4000 : 500);
+  RankGroup group(3, test_options(options));
+  group.run([&](Communicator& comm, Arena& arena) {
+    arena.recv.place(0, 4096);
+    if (comm.rank() == 0) comm.recv(arena.recv.device(), 100, DataType::f32, 2);
+    else comm.all_reduce(arena.send.device(), arena.recv.device(), 100, DataType::f32, ReduceOp::sum, {}, {.algorithm = "oneshot_ll"});
+    expect_error(heard(comm, std::chrono::seconds(under_tsan ? 60 : 10)), ErrorCode::timeout,
+                 AllOf(HasSubstr("rank 0 is missing: in call 1 (oneshot_ll)"), Not(HasSubstr("wait for each other"))));
+  });
+}
+
 /// Ranks that send to each other first, or receive: nobody is missing, and all say the same.
 TEST(MessagesInACircle, AreReported) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(3);

@@ -110,7 +110,8 @@ class Launches {
     buffers.send = &memory[0];
     buffers.recv = c.place == Place::in_place ? &memory[0] : &memory[1];
     buffers.recv_range = &range;
-    run(topology, [&](LaunchContext& context) { algorithm.enqueue(call, buffers, shape, context); });
+    const LaunchShape fitted = algorithm.fitted(shape, call, topology);
+    run(topology, [&](LaunchContext& context) { algorithm.enqueue(call, buffers, fitted, context); });
     return recorder_->take();
   }
   /// `messages` of the case at once.

@@ -75,7 +75,8 @@ class Communicator {
 
   /// Symmetric memory for `count` elements on every rank: zeroed, reachable by all peers, used without copies by the algorithms that
   /// can. Collective; throws `Error(mismatch)` on all ranks if they pass different sizes, `Error(invalid_argument)` on all for a size that
-  /// overflows, `Error(out_of_memory)` on all if one runs out.
+  /// overflows, `Error(out_of_memory)` on all if one runs out, `Error(no_peer_access)` on all if one can't reach a peer's;
+  /// `Error(bootstrap)` if a rank does not come within the deadline, or what has broken the communicator.
   template <class T>
   Buffer<T> allocate(std::size_t count);
   std::shared_ptr<Window> allocate_bytes(std::size_t bytes);
@@ -223,9 +224,10 @@ class Communicator {
   /// The error that broke this communicator, if any; does not wait, but for some tenths of a second after a deadline. After it every call
   /// throws it. May be called from any thread.
   std::optional<Error> async_error() const;
-  /// Ends all calls under way, on all ranks, within a second: their results are undefined, `synchronize` and later calls throw
-  /// `Error(aborted)` that names this rank and the reason. Local, and may be called from any thread, also while another is in a call; not
-  /// from a signal handler, which had better set a flag for a thread. The device stays usable, also for a new communicator.
+  /// Ends all calls under way, on all ranks, within a second: their results are undefined, `synchronize`, calls that wait on the host, such
+  /// as `allocate`, and later calls throw `Error(aborted)` that names this rank and the reason. Local, and may be called from any thread,
+  /// also while another is in a call; not from a signal handler, which had better set a flag for a thread. The device stays usable, also
+  /// for a new communicator.
   void abort(std::string_view reason = {});
 
   /// How many launches each of this rank's blocks has started and completed, and when it last did. Local; for any thread, also while
