@@ -1,3 +1,4 @@
+// Threads of the library itself.
 #pragma once
 #include <functional>
 #include <string_view>

@@ -1,5 +1,9 @@
 // The CUDA runtime, as backends/gpu wants it.
 #pragma once
+#include <fmt/format.h>
+
+#include <string>
+
 #include "backends/cuda/target.hpp"
 #include "backends/gpu/runtime_call.hpp"
 #include "plait/types.hpp"
@@ -35,6 +39,11 @@ struct Runtime : Target {
 
   static Stream stream_per_thread() noexcept { return cudaStreamPerThread; }
 
+  /// What the runtime's text does not say.
+  static std::string why_uncounted(Status status) {
+    if (status != cudaErrorInsufficientDriver) return {};
+    return fmt::format(" (there is no driver, or one that is older than CUDA {}.{})", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+  }
   static constexpr gpu::RuntimeCall get_device_count{"cudaGetDeviceCount", cudaGetDeviceCount};
   static constexpr gpu::RuntimeCall get_device{"cudaGetDevice", cudaGetDevice};
   static constexpr gpu::RuntimeCall set_device{"cudaSetDevice", cudaSetDevice};

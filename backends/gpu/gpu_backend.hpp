@@ -143,7 +143,9 @@ class GpuBackend : public Backend {
   }
   void destroy_stream(NativeStream stream) noexcept override {
     // The next stream may get its handle.
-    if constexpr (!Runtime::identifies_streams) static_cast<void>(Runtime::stream_synchronize.status(at(stream)));
+    if constexpr (!Runtime::identifies_streams) {
+      static_cast<void>(Runtime::stream_synchronize.status(at(stream)));
+    }
     static_cast<void>(Runtime::stream_destroy.status(at(stream)));
   }
   std::uint64_t identity(NativeStream stream) override {
@@ -234,7 +236,7 @@ class Devices {
       const auto status = Runtime::get_device_count.status(&f.count);
       if (status != Traits::success) {
         Traits::forget();
-        f = {0, fmt::format("no {} device: {}", Runtime::label, Traits::text(status))};
+        f = {0, fmt::format("no {} device: {}{}", Runtime::label, Traits::text(status), Runtime::why_uncounted(status))};
       } else if (f.count == 0) {
         f.reason = fmt::format("no {} device", Runtime::label);
       }

@@ -1,5 +1,7 @@
 // The HIP runtime, as backends/gpu wants it.
 #pragma once
+#include <string_view>
+
 #include "backends/gpu/runtime_call.hpp"
 #include "backends/hip/target.hpp"
 #include "plait/types.hpp"
@@ -36,6 +38,7 @@ struct Runtime : Target {
 
   static Stream stream_per_thread() noexcept { return hipStreamPerThread; }
 
+  static std::string_view why_uncounted(Status) { return {}; }
   static constexpr gpu::RuntimeCall get_device_count{"hipGetDeviceCount", hipGetDeviceCount};
   static constexpr gpu::RuntimeCall get_device{"hipGetDevice", hipGetDevice};
   static constexpr gpu::RuntimeCall set_device{"hipSetDevice", hipSetDevice};
