@@ -140,7 +140,7 @@ class MpiBootstrap final : public Bootstrap {
   }
 
  private:
-  void require_usable(const char* call) const;
+  void require_usable(const char* call);
   /// Parts of a call with at most `largest_message` bytes.
   void gather_part(const char* call, const std::byte* in, std::byte* out, std::size_t bytes, std::size_t stride);
   void broadcast_part(std::byte* data, std::size_t bytes, int root);
@@ -149,8 +149,8 @@ class MpiBootstrap final : public Bootstrap {
   void receive(const char* call, Flight& flight, int peer, std::byte* place, std::size_t bytes);
   /// Waits for all messages; the incoming ones have `bytes` bytes each.
   void complete(const char* call, Flight& flight, std::size_t bytes);
-  /// Leaves nothing to be received behind, so that MPI can be finalised.
-  void throw_if_interrupted(Flight& flight) const;
+  /// Whether the call is interrupted. Leaves nothing of `flight` to be received behind, so that MPI can be finalised.
+  void look(Flight* flight = nullptr);
   /// Takes finished messages off the list. Throws if something is wrong with one.
   void advance(const char* call, Flight& flight, std::size_t bytes);
   std::optional<Error> examine(const char* call, const Message& message, int result, const MPI_Status& status, std::size_t bytes) const;
@@ -193,9 +193,9 @@ MpiBootstrap::MpiBootstrap(MPI_Comm comm, std::chrono::nanoseconds timeout) : co
   discover_nodes();
 }
 
-void MpiBootstrap::require_usable(const char* call) const {
+void MpiBootstrap::require_usable(const char* call) {
   if (is_finalized()) throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: MPI is already finalised", call, rank_));
-  Bootstrap::throw_if_interrupted();
+  look();
   if (!failure_.empty()) throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: an earlier call failed: {}", call, rank_, failure_));
 }
 
@@ -242,14 +242,16 @@ void MpiBootstrap::advance(const char* call, Flight& flight, std::size_t bytes) 
   if (error) fail(error->code(), error->what());
 }
 
-void MpiBootstrap::throw_if_interrupted(Flight& flight) const {
+void MpiBootstrap::look(Flight* flight) {
   try {
-    Bootstrap::throw_if_interrupted();
-  } catch (...) {
-    std::erase_if(flight.messages, [](Message& message) {
-      return message.incoming && MPI_Cancel(&message.request) == MPI_SUCCESS &&
-             MPI_Wait(&message.request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
-    });
+    throw_if_interrupted();
+  } catch (const std::exception& error) {
+    if (failure_.empty()) failure_ = error.what();
+    if (flight != nullptr)
+      std::erase_if(flight->messages, [](Message& message) {
+        return message.incoming && MPI_Cancel(&message.request) == MPI_SUCCESS &&
+               MPI_Wait(&message.request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+      });
     throw;
   }
 }
@@ -260,7 +262,7 @@ void MpiBootstrap::complete(const char* call, Flight& flight, std::size_t bytes)
   auto looked = std::chrono::steady_clock::now();
   for (advance(call, flight, bytes); !flight.messages.empty(); advance(call, flight, bytes)) {
     if (const auto now = std::chrono::steady_clock::now(); now - looked >= detail::interrupt_period) {
-      throw_if_interrupted(flight);
+      look(&flight);
       looked = now;
     }
     if (deadline.expired()) {

@@ -242,7 +242,7 @@ void DeviceGroupState::enqueue(const GroupCall& call, const PreparedCalls& prepa
       const auto* const known = dynamic_cast<const Error*>(&error);
       const Error told = named(known != nullptr ? *known : Error(ErrorCode::backend, error.what()), rank);
       if (size() > 1) abort(fmt::format("{} could not be enqueued on all devices: {}", name_of(call.call.collective), told.what()));
-      throw told;
+      throw Error(told);
     }
   }
 }

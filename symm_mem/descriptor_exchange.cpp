@@ -69,8 +69,8 @@ std::vector<UniqueFd> take_descriptors(msghdr& message) {
   return result;
 }
 
-/// One rank's side of an exchange. Nothing here throws: a rank that fails goes on, so that its peers need not wait for it, and the
-/// failure is told to all at the end.
+/// One rank's side of an exchange. Nothing here throws but what interrupts the bootstrap's calls: a rank that fails goes on, so that its
+/// peers need not wait for it, and the failure is told to all at the end.
 class Exchange {
  public:
   Exchange(int rank, int size, const Ticket& ticket)
@@ -79,7 +79,7 @@ class Exchange {
   }
 
   void open(const UniqueFd& mine);
-  void run(const UniqueFd& mine, std::chrono::nanoseconds limit);
+  void run(const UniqueFd& mine, const Bootstrap& bootstrap);
   const std::string& failure() const { return failure_; }
   std::vector<UniqueFd> take() { return std::move(result_); }
 
@@ -117,17 +117,18 @@ void Exchange::open(const UniqueFd& mine) {
 
 /// Sending and receiving alternate and neither blocks: a socket's queue holds as few as ten messages, so ranks that send all before they
 /// receive could wait for each other.
-void Exchange::run(const UniqueFd& mine, std::chrono::nanoseconds limit) {
-  const detail::Deadline deadline(limit);
+void Exchange::run(const UniqueFd& mine, const Bootstrap& bootstrap) {
+  const detail::Deadline deadline(bootstrap.timeout());
   for (;;) {
     send_what_fits(mine);
     receive_what_is_there();
     const bool all_sent = all(sent_);
     if (all_sent && all(received_)) return;
-    if (deadline.expired()) return report_missing(limit);
+    bootstrap.throw_if_interrupted();
+    if (deadline.expired()) return report_missing(bootstrap.timeout());
     // Room in a peer's queue can't be polled for, so it is tried again every millisecond.
     pollfd waiting{socket_.get(), POLLIN, 0};
-    ::poll(&waiting, 1, deadline.milliseconds_left(all_sent ? 1000 : 1));
+    ::poll(&waiting, 1, deadline.milliseconds_left(all_sent ? static_cast<int>(detail::interrupt_period.count()) : 1));
   }
 }
 
@@ -244,7 +245,7 @@ std::vector<UniqueFd> exchange_descriptors(Bootstrap& bootstrap, const UniqueFd&
   Exchange exchange(bootstrap.rank(), bootstrap.size(), draw_ticket(bootstrap));
   exchange.open(mine);
   agree(bootstrap, exchange.failure());  // also the barrier between binding a socket and sending to it
-  exchange.run(mine, bootstrap.timeout());
+  exchange.run(mine, bootstrap);
   agree(bootstrap, exchange.failure());  // also keeps the sockets open until all have sent
   return exchange.take();
 }

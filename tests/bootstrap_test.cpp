@@ -17,8 +17,10 @@
 #include <fstream>
 #include <functional>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "plait/error.hpp"
@@ -251,18 +253,19 @@ TEST(DescriptorExchange, BadDescriptorFailsOnAllRanks) {
   });
 }
 
-/// Calls `interfere` before the all-gather by which ranks wait for each other's sockets, so when this rank's own is bound.
+/// Calls `before` and `after` the all-gather by which ranks wait for each other's sockets, so when this rank's own is bound.
 class InterferingBootstrap final : public Bootstrap {
  public:
-  InterferingBootstrap(Bootstrap& inner, std::function<void()> interfere) : inner_(inner), interfere_(std::move(interfere)) {
+  InterferingBootstrap(Bootstrap& inner, std::function<void()> before, std::function<void()> after = nullptr)
+      : inner_(inner), before_(std::move(before)), after_(std::move(after)) {
     set_timeout(inner.timeout());
   }
   int rank() const noexcept override { return inner_.rank(); }
   int size() const noexcept override { return inner_.size(); }
   void all_gather(const void* in, void* out, std::size_t bytes) override {
-    if (interfere_) interfere_();
-    interfere_ = nullptr;
+    if (before_) std::exchange(before_, nullptr)();
     inner_.all_gather(in, out, bytes);
+    if (after_) std::exchange(after_, nullptr)();
   }
   void broadcast(void* data, std::size_t bytes, int root) override { inner_.broadcast(data, bytes, root); }
   void barrier() override { inner_.barrier(); }
@@ -270,7 +273,7 @@ class InterferingBootstrap final : public Bootstrap {
 
  private:
   Bootstrap& inner_;
-  std::function<void()> interfere_;
+  std::function<void()> before_, after_;
 };
 
 /// Sends datagrams to the sockets of exchanges in this network namespace, each with a descriptor to make it worse.
@@ -310,6 +313,30 @@ TEST(DescriptorExchange, StraysAreDropped) {
     exchange_and_check(interfering, 50);
   });
   EXPECT_EQ(open_descriptors(), before);
+}
+
+/// In any wait of an exchange.
+TEST(DescriptorExchange, IsInterrupted) {
+  for (const bool bound : {false, true}) {
+    const auto start = std::chrono::steady_clock::now();
+    run_ranks(
+        3,
+        [&](auto& bootstrap) {
+          const auto leave = [] { throw std::runtime_error("gone"); };
+          InterferingBootstrap leaving(*bootstrap, bound ? nullptr : std::function<void()>(leave), bound ? leave : std::function<void()>());
+          if (bootstrap->rank() == 2) {
+            EXPECT_THROW(exchange_descriptors(leaving, make_memfd(0)), std::runtime_error);
+            std::this_thread::sleep_for(300ms);  // as long as it lives the others can't tell
+          } else {
+            bootstrap->set_interrupt([start] {
+              if (std::chrono::steady_clock::now() - start > 100ms) throw Error(ErrorCode::aborted, "enough");
+            });
+            expect_contains(message_of(ErrorCode::aborted, [&] { exchange_descriptors(*bootstrap, make_memfd(0)); }), "enough");
+          }
+        },
+        20s);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+  }
 }
 
 TEST(DescriptorExchange, MissingRankIsNamed) {

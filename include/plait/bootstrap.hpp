@@ -41,6 +41,10 @@ class Bootstrap {
   /// `look` is called by the thread that is in a call of this object, when it begins and every few milliseconds while it waits: what it
   /// throws ends the call, on this rank. An empty one ends that. Parts that are split off don't get it.
   void set_interrupt(std::function<void()> look) { interrupt_ = std::move(look); }
+  /// For calls that wait: when they begin, every few milliseconds, and before they give up.
+  void throw_if_interrupted() const {
+    if (interrupt_) interrupt_();
+  }
 
   /// Index among, and number of, the ranks on this node (computed once at construction, no communication).
   int local_rank() const noexcept { return local_rank_; }
@@ -73,10 +77,6 @@ class Bootstrap {
   Bootstrap() = default;
   /// Fills in the local ranks and nodes; implementations call it last in their set-up. Collective.
   void discover_nodes();
-  /// For calls that wait: when they begin, every few milliseconds, and before they give up.
-  void throw_if_interrupted() const {
-    if (interrupt_) interrupt_();
-  }
 
  private:
   std::function<void()> interrupt_;
