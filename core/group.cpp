@@ -24,9 +24,12 @@ OpenGroup& OpenGroup::of_thread() {
     ~Own() { gone = true; }
   };
   thread_local bool gone = false;
+  if (gone) {
+    static auto* const none = new OpenGroup;  // where nobody collects anything any more
+    return *none;
+  }
   thread_local Own own{{}, gone};
-  static auto* const none = new OpenGroup;  // where nobody collects anything any more
-  return gone ? *none : own.group;
+  return own.group;
 }
 
 OpenGroup::Part& OpenGroup::part_of(GroupMember& member) {

@@ -99,7 +99,6 @@ TEST_P(AbortOfSeveral, EndsDestruction) {
   });
 }
 
-/// What was captured ends as well, and so does what is launched after it.
 /// They wait for the last rank on the host.
 TEST_P(AbortOfSeveral, EndsSetUp) {
   const std::function<void(Communicator&)> steps[] = {
@@ -133,6 +132,7 @@ TEST_P(AbortOfSeveral, EndsChecks) {
       patient());
 }
 
+/// What was captured ends as well, and so does what is launched after it.
 TEST_P(AbortOfSeveral, Replays) {
   run_ranks(
       GetParam(),

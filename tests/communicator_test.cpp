@@ -166,7 +166,6 @@ TEST_P(Communicators, BarrierHoldsStreams) {
   });
 }
 
-/// As little scratch memory as docs/environment.md allows: slots and halves are used over and over within a message.
 /// Its memory is that of one block.
 TEST_P(Communicators, ABarrierIsOneBlock) {
   RankGroup::cached(GetParam()).run([](Communicator& comm, Arena& arena) {
@@ -176,6 +175,7 @@ TEST_P(Communicators, ABarrierIsOneBlock) {
   });
 }
 
+/// As little scratch memory as docs/environment.md allows: slots and halves are used over and over within a message.
 TEST_P(Communicators, MessagesMuchLargerThanScratch) {
   const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", GetParam() <= 2 ? "1M" : GetParam() <= 4 ? "2M" : "3M");
   run_ranks(GetParam(), [](Communicator& comm, int) {

@@ -530,12 +530,18 @@ TEST(MessagesThatDiffer, AreReported) {
   }
 }
 
+/// For what is never to end by itself.
+CommunicatorOptions impatient() {
+  CommunicatorOptions options;
+  options.timeout = std::chrono::milliseconds(under_tsan ? 4000 : 500);
+  return test_options(options);
+}
+std::optional<Error> heard_in_time(Communicator& comm) { return heard(comm, std::chrono::seconds(under_tsan ? 60 : 10)); }
+
 /// A receiver that never comes: the timeout names it, and the message that waits.
 TEST(MessagesWithoutReceiver, TimeOut) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(3);
-  CommunicatorOptions options;
-  options.timeout = std::chrono::milliseconds(under_tsan ? 4000 : 500);
-  RankGroup group(3, test_options(options));
+  RankGroup group(3, impatient());
   group.run([&](Communicator& comm, Arena& arena) {
     arena.recv.place(0, 4096);
     if (comm.rank() == 0) {
@@ -544,7 +550,7 @@ TEST(MessagesWithoutReceiver, TimeOut) {
                    AllOf(HasSubstr("rank 2 is missing"), HasSubstr("in message 1 (pairwise_"),
                          HasSubstr("no collective yet; messages: 1 from rank 2"), HasSubstr("no call yet")));
     } else {
-      expect_error(heard(comm, std::chrono::seconds(under_tsan ? 60 : 10)), ErrorCode::timeout, HasSubstr("rank 2 is missing"));
+      expect_error(heard_in_time(comm), ErrorCode::timeout, HasSubstr("rank 2 is missing"));
     }
   });
 }
@@ -552,14 +558,12 @@ TEST(MessagesWithoutReceiver, TimeOut) {
 /// Rank 0 has left out a collective and waits for a message of a rank that is in it.
 TEST(MessagesInACircle, WithACollectiveNameWhoLeftItOut) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(3);
-  CommunicatorOptions options;
-  options.timeout = std::chrono::milliseconds(under_tsan ? 4000 : 500);
-  RankGroup group(3, test_options(options));
+  RankGroup group(3, impatient());
   group.run([&](Communicator& comm, Arena& arena) {
     arena.recv.place(0, 4096);
     if (comm.rank() == 0) comm.recv(arena.recv.device(), 100, DataType::f32, 2);
     else comm.all_reduce(arena.send.device(), arena.recv.device(), 100, DataType::f32, ReduceOp::sum, {}, {.algorithm = "oneshot_ll"});
-    expect_error(heard(comm, std::chrono::seconds(under_tsan ? 60 : 10)), ErrorCode::timeout,
+    expect_error(heard_in_time(comm), ErrorCode::timeout,
                  AllOf(HasSubstr("rank 0 is missing: in call 1 (oneshot_ll)"), Not(HasSubstr("wait for each other"))));
   });
 }
@@ -567,10 +571,8 @@ TEST(MessagesInACircle, WithACollectiveNameWhoLeftItOut) {
 /// Ranks that send to each other first, or receive: nobody is missing, and all say the same.
 TEST(MessagesInACircle, AreReported) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(3);
-  CommunicatorOptions options;
-  options.timeout = std::chrono::milliseconds(under_tsan ? 4000 : 500);
   for (const int circle : {2, 3}) {
-    RankGroup group(3, test_options(options));
+    RankGroup group(3, impatient());
     std::array<std::string, 3> said;
     group.run([&](Communicator& comm, Arena& arena) {
       arena.recv.place(0, 4096);
@@ -578,7 +580,7 @@ TEST(MessagesInACircle, AreReported) {
         comm.recv(arena.recv.device(), 100, DataType::f32, (comm.rank() + 1) % circle);
         comm.send(arena.send.device(), 100, DataType::f32, (comm.rank() + circle - 1) % circle);
       }
-      const auto error = heard(comm, std::chrono::seconds(under_tsan ? 60 : 10));
+      const auto error = heard_in_time(comm);
       expect_error(
           error, ErrorCode::timeout,
           AllOf(HasSubstr(circle == 2 ? "ranks 0 and 1 wait for each other: in message 1 (pairwise_"
