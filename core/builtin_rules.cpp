@@ -6,7 +6,7 @@ namespace plait {
 
 namespace {
 
-// Measured on H200 behind NVSwitch, graphs, bf16, 2026-11-21 and 22 (docs/benchmarks): the fastest at each size. Of several rules for a
+// Measured on H200 behind NVSwitch, graphs, bf16, 2026-11-21 to 23 (docs/benchmarks): the fastest at each size. Of several rules for a
 // size the first counts that serves the call: those for symmetric memory stand before those for any.
 struct Table {
   int ranks;
@@ -17,12 +17,12 @@ constexpr std::array<Table, 3> h200 = {{
      "0-24K=oneshot_ll;24K-1280K=oneshot_ll128;1280K-3M=twoshot_ll128;3M-6M=oneshot_ll128;"
      "6M-40M=twoshot;160M- out=copy_engine;40M-=twoshot_push;"
      "6M-24M=twoshot_ll128;24M-=ring;"
-     "reduce_scatter:0-160K=direct_ll;160K-32M=direct_ll128;32M-=direct_push;"
+     "reduce_scatter:0-160K=direct_ll;16M-80M=direct_pull;160K-32M=direct_ll128;32M-=direct_push;"
      "all_gather:0-160K=direct_ll;160K-3M=direct_ll128;160M- out=direct_copy;200M-=direct_copy;3M-=direct_put;"
      "3M-40M=direct_ll128;40M-=direct_push;"
      "broadcast:0-192K=direct_ll;192K-3M=direct_ll128;3M-40M=direct_put;160M-=direct_copy;40M-160M=direct_push;"
      "3M-6M=direct_ll128;40M-100M=direct_push;6M-=chain;"
-     "reduce:0-192K=direct_ll;192K-1536K=direct_ll128;40M-100M=direct_push;1536K-=chain;"
+     "reduce:0-192K=direct_ll;192K-1536K=direct_ll128;160M-=direct_pull;40M-100M=direct_push;1536K-=chain;"
      "all_to_all:0-160K=direct_ll;160K-3M=direct_ll128;100M-=direct_copy;3M-=direct_put;"
      "3M-24M=direct_ll128;24M-=direct_push;"
      "gather:0-400K=direct_ll;400K-10M=direct_ll128;200M-=direct_copy;10M-40M=direct_put;"

@@ -14,6 +14,8 @@ inline constexpr std::array direct_collectives = {Collective::reduce_scatter, Co
 /// Those that add nothing up.
 inline constexpr std::array moving_collectives = {Collective::all_gather, Collective::broadcast, Collective::all_to_all, Collective::gather,
                                                   Collective::scatter};
+/// Those that add up.
+inline constexpr std::array adding_collectives = {Collective::reduce_scatter, Collective::reduce};
 /// Those that go over the root's link n - 1 times so: `chain` and `relay_ll128` serve them in more hops.
 inline constexpr std::array broadcast_and_reduce = {Collective::broadcast, Collective::reduce};
 

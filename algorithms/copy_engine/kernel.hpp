@@ -46,7 +46,7 @@
 //   those that are in the streams still run, into the outputs of this call on all ranks, also on one that never made the call. They touch
 //   nothing else; after a timeout the results of the calls that were under way are undefined everywhere.
 #pragma once
-#include "backends/device.hpp"
+#include "algorithms/building_blocks/term_sum.hpp"
 #include "backends/kernel_table.hpp"
 
 namespace plait::copy_engine {
@@ -68,71 +68,25 @@ template <class T>
 struct Kernel {
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    // Loads in flight a thread, of one rank after another: 512 threads keep 64 KB in flight, more than local memory or links ask for.
-    // Half as many of 8-bit elements, whose sums take four times their room.
-    constexpr int unroll = sizeof(T) == 1 ? 4 : 8;
-    const Range packs = in_packs<D::pack_bytes>(a.stripes.at(dev.block()));
-    const std::size_t complete = all_aligned<D>(a) ? a.stripes.size / D::pack_bytes : 0;
-    const std::size_t whole = packs.end < complete ? packs.end : complete;
-    const Reducer<T> reducer(a.reduction);
-
-    std::size_t i = packs.begin + dev.thread();
-    const std::size_t step = dev.threads();
-    for (; i + (unroll - 1) * step < whole; i += unroll * step) sum_whole<unroll>(dev, a, i, reducer);
-    for (; i < packs.end; i += step) sum_one(dev, a, i, reducer);
+    const auto term = [&a](int step) {
+      const int rank = rank_after(a.first, step, a.ranks);
+      return reinterpret_cast<const T*>(rank == a.rank ? a.own : a.terms.peer_ptr(rank));
+    };
+    const Packs<T, D::pack_bytes> result(reinterpret_cast<T*>(a.result), a.stripes.size / sizeof(T));
+    TermSum<T, D, decltype(term)> sum(dev, term, a.ranks, a.stripes.size / sizeof(T), all_aligned<D>(a) ? result.whole() : 0, a.reduction);
+    // 512 threads keep 64 KB in flight, more than local memory or links ask for.
+    sum.run_in_turn(in_packs<D::pack_bytes>(a.stripes.at(dev.block())),
+                    [&dev, result]<bool Whole, int Count>(std::size_t i, const Pack<T, D::pack_bytes>(&sums)[Count]) {
+                      PLAIT_UNROLL
+                      for (int u = 0; u < Count; ++u) store_pack<Whole>(dev, result, i + std::size_t(u) * dev.threads(), sums[u]);
+                    });
   }
 
  private:
   template <class D>
-  using PackOf = Pack<T, D::pack_bytes>;
-
-  template <class P>
-  PLAIT_DEVICE static const P* term(const Args& a, int rank) {
-    return reinterpret_cast<const P*>(rank == a.rank ? a.own : a.terms.peer_ptr(rank));
-  }
-
-  /// `Unroll` complete, aligned packs a thread apart.
-  template <int Unroll, Device D>
-  PLAIT_DEVICE static void sum_whole(D& dev, const Args& a, std::size_t i, const Reducer<T>& reducer) {
-    using P = PackOf<D>;
-    P packs[Unroll];
-    load(dev, term<P>(a, a.first) + i, packs);
-    using Sum = decltype(reducer.start(packs[0]));
-    Sum sum[Unroll];
-    PLAIT_UNROLL
-    for (int u = 0; u < Unroll; ++u) sum[u] = reducer.start(packs[u]);
-    for (int s = 1; s < a.ranks; ++s) {
-      load(dev, term<P>(a, rank_after(a.first, s, a.ranks)) + i, packs);
-      reducer.add_each(sum, packs);
-    }
-    P* out = reinterpret_cast<P*>(a.result) + i;
-    PLAIT_UNROLL
-    for (int u = 0; u < Unroll; ++u) dev.store(out + std::size_t(u) * dev.threads(), reducer.template finish<sizeof(P)>(sum[u]));
-  }
-
-  template <int Unroll, Device D>
-  PLAIT_DEVICE static void load(D& dev, const PackOf<D>* from, PackOf<D> (&packs)[Unroll]) {
-    PLAIT_UNROLL
-    for (int u = 0; u < Unroll; ++u) packs[u] = dev.load(from + std::size_t(u) * dev.threads());
-  }
-
-  /// One pack of any alignment, perhaps the last and partial one.
-  template <Device D>
-  PLAIT_DEVICE static void sum_one(D& dev, const Args& a, std::size_t i, const Reducer<T>& reducer) {
-    using In = Packs<const T, D::pack_bytes>;
-    const std::size_t count = a.stripes.size / sizeof(T);
-    auto sum = reducer.start(In(term<T>(a, a.first), count).load(dev, i));
-    for (int s = 1; s < a.ranks; ++s) reducer.add(sum, In(term<T>(a, rank_after(a.first, s, a.ranks)), count).load(dev, i));
-    Packs<T, D::pack_bytes>(reinterpret_cast<T*>(a.result), count).store(dev, i, reducer.template finish<D::pack_bytes>(sum));
-  }
-
-  template <class D>
   PLAIT_DEVICE static bool all_aligned(const Args& a) {
     // Terms are slices or windows apart, both multiples of a pack: one speaks for all but the own.
-    return (reinterpret_cast<std::uintptr_t>(a.terms.own) | reinterpret_cast<std::uintptr_t>(a.own) |
-            reinterpret_cast<std::uintptr_t>(a.result)) %
-               alignof(PackOf<D>) ==
-           0;
+    return (reinterpret_cast<std::uintptr_t>(a.terms.own) | reinterpret_cast<std::uintptr_t>(a.own)) % alignof(Pack<T, D::pack_bytes>) == 0;
   }
 };
 

@@ -16,6 +16,7 @@
 // block has left, so whatever the stream does next finds the output complete and its input free.
 #pragma once
 #include "algorithms/building_blocks/block_barrier.hpp"
+#include "algorithms/building_blocks/term_sum.hpp"
 #include "backends/kernel_table.hpp"
 
 namespace plait::twoshot {
@@ -40,21 +41,7 @@ struct Kernel {
     const std::uint32_t epoch = a.epochs[dev.block()];
     if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 1)) return;
 
-    // Pulls in flight a thread, whatever the number of ranks; half as many of 8-bit elements, whose sums take four times their room.
-    constexpr int in_flight = sizeof(T) == 1 ? 8 : 16;
-    switch (a.ranks) {
-      case 2:
-        reduce_stripe<2, in_flight / 2>(dev, a);
-        break;
-      case 4:
-        reduce_stripe<4, in_flight / 4>(dev, a);
-        break;
-      case 8:
-        reduce_stripe<8, in_flight / 8>(dev, a);
-        break;
-      default:
-        reduce_stripe<0, in_flight / 4>(dev, a);
-    }
+    reduce_slice(dev, a);
 
     if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 2)) return;
     if (dev.thread() == 0) a.epochs[dev.block()] = epoch + 2;
@@ -68,69 +55,25 @@ struct Kernel {
   PLAIT_DEVICE static T* output(const Args& a, int rank) { return reinterpret_cast<T*>(a.recv.peer_ptr(rank)); }
   PLAIT_DEVICE static int peer_at(const Args& a, int step) { return rank_after(a.rank, step, a.ranks); }
 
-  /// `Ranks` is the number of ranks, or 0 for any; `Unroll` packs of each are in flight at once.
-  template <int Ranks, int Unroll, Device D>
-  PLAIT_DEVICE static void reduce_stripe(D& dev, const Args& a) {
+  /// The block's stripe of the rank's slice, of all inputs to all outputs.
+  template <Device D>
+  PLAIT_DEVICE static void reduce_slice(D& dev, const Args& a) {
     const Range slice = a.slices.at(static_cast<unsigned>(a.rank));
     const Range stripe = a.stripes.at(dev.block());
     const auto clipped = [&](std::size_t offset) { return slice.begin + offset < slice.end ? slice.begin + offset : slice.end; };
     const Range packs = in_packs<D::pack_bytes>({clipped(stripe.begin), clipped(stripe.end)});
-    const std::size_t whole =
-        all_aligned<D>(a) ? (packs.end < a.count / PackOf<D>::lanes ? packs.end : a.count / PackOf<D>::lanes) : packs.begin;  // up to here
-    const Reducer<T> reducer(a.reduction);
-
-    std::size_t i = packs.begin + dev.thread();
-    const std::size_t step = dev.threads();
-    for (; i + (Unroll - 1) * step < whole; i += Unroll * step) reduce_whole<Ranks, Unroll>(dev, a, i, reducer);
-    for (; i < whole; i += step) reduce_whole<Ranks, 1>(dev, a, i, reducer);
-    for (; i < packs.end; i += step) reduce_one(dev, a, i, reducer);
-  }
-
-  /// `Unroll` complete, aligned packs a thread apart.
-  template <int Ranks, int Unroll, Device D>
-  PLAIT_DEVICE static void reduce_whole(D& dev, const Args& a, std::size_t i, const Reducer<T>& reducer) {
-    using P = PackOf<D>;
-    constexpr int known = Ranks == 0 ? 1 : Ranks;  // ranks whose packs are all loaded before the first is used
-    P packs[known][Unroll];
-    PLAIT_UNROLL
-    for (int s = 0; s < known; ++s) load(dev, reinterpret_cast<const P*>(input(a, peer_at(a, s))) + i, packs[s]);
-
-    using Sum = decltype(reducer.start(packs[0][0]));
-    Sum sum[Unroll];
-    PLAIT_UNROLL
-    for (int u = 0; u < Unroll; ++u) sum[u] = reducer.start(packs[0][u]);
-    PLAIT_UNROLL
-    for (int s = 1; s < known; ++s) reducer.add_each(sum, packs[s]);
-    if constexpr (Ranks == 0) {
-      for (int s = 1; s < a.ranks; ++s) {
-        load(dev, reinterpret_cast<const P*>(input(a, peer_at(a, s))) + i, packs[0]);
-        reducer.add_each(sum, packs[0]);
+    const auto term = [&a](int step) { return input(a, peer_at(a, step)); };
+    TermSum<T, D, decltype(term)> sum(dev, term, a.ranks, a.count, all_aligned<D>(a) ? a.count / PackOf<D>::lanes : 0, a.reduction);
+    // By value: of arguments that this captures by reference, clang forgets that their pointers are to global memory.
+    const auto store = [&dev, recv = a.recv, rank = a.rank, ranks = a.ranks, count = a.count]<bool Whole, int Count>(
+                           std::size_t i, const PackOf<D>(&sums)[Count]) {
+      for (int step = 0; step < ranks; ++step) {
+        const Packs<T, D::pack_bytes> out(reinterpret_cast<T*>(recv.peer_ptr(rank_after(rank, step, ranks))), count);
+        PLAIT_UNROLL
+        for (int u = 0; u < Count; ++u) store_pack<Whole>(dev, out, i + std::size_t(u) * dev.threads(), sums[u]);
       }
-    }
-
-    PLAIT_UNROLL
-    for (int u = 0; u < Unroll; ++u) packs[0][u] = reducer.template finish<sizeof(P)>(sum[u]);
-    for (int s = 0; s < a.ranks; ++s) {
-      P* out = reinterpret_cast<P*>(output(a, peer_at(a, s))) + i;
-      PLAIT_UNROLL
-      for (int u = 0; u < Unroll; ++u) dev.store(out + std::size_t(u) * dev.threads(), packs[0][u]);
-    }
-  }
-
-  template <int Unroll, Device D>
-  PLAIT_DEVICE static void load(D& dev, const PackOf<D>* from, PackOf<D> (&packs)[Unroll]) {
-    PLAIT_UNROLL
-    for (int u = 0; u < Unroll; ++u) packs[u] = dev.load(from + std::size_t(u) * dev.threads());
-  }
-
-  /// One pack of any alignment, perhaps the last and partial one.
-  template <Device D>
-  PLAIT_DEVICE static void reduce_one(D& dev, const Args& a, std::size_t i, const Reducer<T>& reducer) {
-    using In = Packs<const T, D::pack_bytes>;
-    auto sum = reducer.start(In(input(a, a.rank), a.count).load(dev, i));
-    for (int s = 1; s < a.ranks; ++s) reducer.add(sum, In(input(a, peer_at(a, s)), a.count).load(dev, i));
-    const auto result = reducer.template finish<D::pack_bytes>(sum);
-    for (int s = 0; s < a.ranks; ++s) Packs<T, D::pack_bytes>(output(a, peer_at(a, s)), a.count).store(dev, i, result);
+    };
+    sum.run(packs, store);
   }
 
   template <class D>
