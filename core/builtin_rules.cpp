@@ -14,23 +14,22 @@ struct Table {
 };
 constexpr std::array<Table, 3> h200 = {{
     {2,
-     "0-24K=oneshot_ll;24K-1280K=oneshot_ll128;1280K-3M=twoshot_ll128;3M-6M=oneshot_ll128;"
-     "6M-40M=twoshot;160M- out=copy_engine;40M-=twoshot_push;"
-     "6M-24M=twoshot_ll128;24M-=ring;"
+     "0-24K=oneshot_ll;24K-1280K=oneshot_ll128;1280K-3M=twoshot_ll128;3M-5M=oneshot_ll128;"
+     "5M-7M=twoshot_ll128;7M-10M=oneshot_ll128;10M-40M=twoshot;160M- out=copy_engine;40M-=twoshot_push;"
+     "10M-24M=twoshot_ll128;24M-=ring;"
      "reduce_scatter:0-160K=direct_ll;16M-80M=direct_pull;160K-32M=direct_ll128;32M-=direct_push;"
-     "all_gather:0-160K=direct_ll;160K-3M=direct_ll128;160M- out=direct_copy;200M-=direct_copy;3M-=direct_put;"
-     "3M-40M=direct_ll128;40M-=direct_push;"
-     "broadcast:0-192K=direct_ll;192K-3M=direct_ll128;3M-40M=direct_put;160M-=direct_copy;40M-160M=direct_push;"
-     "3M-6M=direct_ll128;40M-100M=direct_push;6M-=chain;"
-     "reduce:0-192K=direct_ll;192K-1536K=direct_ll128;160M-=direct_pull;40M-100M=direct_push;1536K-=chain;"
-     "all_to_all:0-160K=direct_ll;160K-3M=direct_ll128;100M-=direct_copy;3M-=direct_put;"
-     "3M-24M=direct_ll128;24M-=direct_push;"
-     "gather:0-400K=direct_ll;400K-10M=direct_ll128;200M-=direct_copy;10M-40M=direct_put;"
-     "10M-24M=direct_ll128;24M-=direct_push;"
-     "scatter:0-400K=direct_ll;400K-3M=direct_ll128;200M-=direct_copy;3M-40M=direct_put;"
-     "3M-10M=direct_ll128;10M-=direct_push;"
+     "all_gather:0-160K=direct_ll;160K-4M=direct_ll128;160M- out=direct_copy;200M-=direct_copy;4M-=direct_put;"
+     "4M-28M=direct_ll128;28M-=direct_push;"
+     "broadcast:0-192K=direct_ll;192K-5M=direct_ll128;100M-=direct_copy;5M-=chain;"
+     "reduce:0-192K=direct_ll;192K-7M=direct_ll128;120M-=direct_pull;7M-=chain;"
+     "all_to_all:0-160K=direct_ll;160K-4M=direct_ll128;100M-=direct_copy;4M-=direct_put;"
+     "4M-28M=direct_ll128;28M-=direct_push;"
+     "gather:0-400K=direct_ll;400K-14M=direct_ll128;200M-=direct_copy;14M-40M=direct_put;"
+     "14M-20M=direct_ll128;20M-=direct_push;"
+     "scatter:0-400K=direct_ll;400K-11M=direct_ll128;200M-=direct_copy;11M-40M=direct_put;"
+     "11M-24M=direct_ll128;24M-=direct_push;"
      "send_recv:0-48K=pairwise_ll;48K-1536K=pairwise_ll128;80M-=pairwise_copy;1536K-=pairwise_put;"
-     "1536K-12M=pairwise_ll128;12M-=pairwise_push"},
+     "1536K-11M=pairwise_ll128;11M-=pairwise_push"},
     {3,  // all_reduce: up to 1 MB and from 64 MB on; between, as flash and lines compare on 4
      "0-48K=oneshot_ll;48K-320K=oneshot_ll128;320K-5M=twoshot_ll128;"
      "5M-40M=flash;80M- out=copy_engine;40M-=twoshot_push;"
