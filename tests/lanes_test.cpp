@@ -114,24 +114,25 @@ class Odometer {
   std::vector<ChannelState> before_;
 };
 
-class Lanes : public testing::TestWithParam<std::tuple<Carrier, int>> {
+class Lanes : public testing::TestWithParam<std::tuple<int, Carrier>> {
  protected:
   void SetUp() override {
     PLAIT_SKIP_UNLESS_RANKS_FIT(ranks());
     const auto here = all_reduce_algorithms();
     if (std::find(here.begin(), here.end(), name()) == here.end()) GTEST_SKIP() << name() << " does not run on this target";
   }
-  static const Carrier& carrier() { return std::get<0>(GetParam()); }
+  static const Carrier& carrier() { return std::get<1>(GetParam()); }
   static std::string name() { return carrier().name; }
-  static int ranks() { return std::get<1>(GetParam()); }
+  static int ranks() { return std::get<0>(GetParam()); }
 
   template <class T>
   void check_order_of_terms(Communicator& comm, Arena& arena, unsigned blocks, std::size_t count) const;
 };
-std::string name_of_case(const testing::TestParamInfo<std::tuple<Carrier, int>>& test) {
-  return fmt::format("{}_n{}", std::get<0>(test.param).name, std::get<1>(test.param));
+std::string name_of_case(const testing::TestParamInfo<std::tuple<int, Carrier>>& test) {
+  return fmt::format("{}_n{}", std::get<1>(test.param).name, std::get<0>(test.param));
 }
-INSTANTIATE_TEST_SUITE_P(All, Lanes, testing::Combine(testing::ValuesIn(carriers), testing::Values(2, 3, 4)), name_of_case);
+// Ordered by ranks: the cached group of communicators is made once for all algorithms, and not before each.
+INSTANTIATE_TEST_SUITE_P(All, Lanes, testing::Combine(testing::Values(2, 3, 4), testing::ValuesIn(carriers)), name_of_case);
 
 /// One block, slots of 1 or 2 KB, 64 times all of them and more; the counters pass 2^32 and 2^31 in the middle of a message.
 TEST_P(Lanes, SlotsGoRoundManyTimesInACall) {
@@ -163,7 +164,7 @@ TEST_P(Lanes, SlotsGoRoundManyTimesInACall) {
 }
 
 class LaneSeries : public Lanes {};
-INSTANTIATE_TEST_SUITE_P(All, LaneSeries, testing::Combine(testing::ValuesIn(carriers), testing::Values(2)), name_of_case);
+INSTANTIATE_TEST_SUITE_P(All, LaneSeries, testing::Combine(testing::Values(2), testing::ValuesIn(carriers)), name_of_case);
 
 TEST_P(LaneSeries, LongMessages) {
   const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "5M");

@@ -50,19 +50,20 @@ class Series {
   std::size_t calls_, count_;
 };
 
-class Stress : public testing::TestWithParam<std::tuple<std::string, int>> {
+class Stress : public testing::TestWithParam<std::tuple<int, std::string>> {
  protected:
   void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(ranks()); }
-  const std::string& algorithm() const { return std::get<0>(GetParam()); }
-  int ranks() const { return std::get<1>(GetParam()); }
+  const std::string& algorithm() const { return std::get<1>(GetParam()); }
+  int ranks() const { return std::get<0>(GetParam()); }
   /// Threads of a small block on this target.
   static unsigned unit() { return target() == BackendKind::host ? 4 : 64; }
   void run(const RankGroup::Body& body) const { RankGroup::cached(ranks()).run(body); }
 };
+// Ordered by ranks: a group of communicators is made once for all algorithms, and not before each.
 INSTANTIATE_TEST_SUITE_P(All, Stress,
-                         testing::Combine(testing::ValuesIn(all_reduce_algorithms()),
-                                          testing::ValuesIn(under_tsan ? std::vector{2, 3, 4} : std::vector{2, 3, 8})),
-                         [](const auto& test) { return fmt::format("{}_n{}", std::get<0>(test.param), std::get<1>(test.param)); });
+                         testing::Combine(testing::ValuesIn(under_tsan ? std::vector{2, 3, 4} : std::vector{2, 3, 8}),
+                                          testing::ValuesIn(all_reduce_algorithms())),
+                         [](const auto& test) { return fmt::format("{}_n{}", std::get<1>(test.param), std::get<0>(test.param)); });
 
 TEST_P(Stress, BackToBackCallsWithDifferentData) {
   constexpr std::size_t calls = under_tsan ? 60 : 200;

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "core/workspace.hpp"
 #include "support/environment.hpp"
 #include "support/ranks.hpp"
 #include "support/zoo.hpp"
@@ -17,6 +18,9 @@ namespace {
 /// What a rank's call was granted, for the thread that asked for it.
 thread_local Grant seen, seen_shared;
 thread_local bool only_look = false;
+
+/// For all algorithms and their twins, and not more: each test makes its communicators anew.
+constexpr std::size_t scratch_megabytes = 64;
 
 /// Another algorithm's twin with memory of its own. Also a user's algorithm, registered by its application.
 class Aged final : public Algorithm {
@@ -92,7 +96,9 @@ void make_old(Communicator& comm, Arena& arena, const Subject& twin, std::uint32
   Topology topology{comm.backend().info().facts};
   topology.backend = comm.backend_kind();
   topology.ranks = comm.size();
-  topology.scratch_limit = std::size_t{640} << 20;
+  std::vector<const Algorithm*> all;
+  for (const auto& each : Registry::instance().all()) all.push_back(each.get());
+  topology.scratch_limit = scratch_within(scratch_megabytes << 20, topology, all);
   const Algorithm& algorithm = *Registry::instance().find(twin.algorithm, twin.collective);
   const Resources own = algorithm.resources(topology), shared = algorithm.shared(topology).resources;
   Backend& backend = comm.backend();
@@ -115,7 +121,7 @@ void make_old(Communicator& comm, Arena& arena, const Subject& twin, std::uint32
 }
 
 TEST_P(Wrap, NothingHappensAtTwoToThe32) {
-  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "640M");
+  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", fmt::format("{}M", scratch_megabytes));
   RankGroup group(ranks());
   group.run([&](Communicator& comm, Arena& arena) {
     make_old(comm, arena, twin(), 0u - 64u);
@@ -132,7 +138,7 @@ TEST_P(Wrap, NothingHappensAtTwoToThe32) {
 }
 
 TEST_P(Wrap, NothingHappensAtTwoToThe31) {
-  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "640M");
+  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", fmt::format("{}M", scratch_megabytes));
   RankGroup group(ranks());
   group.run([&](Communicator& comm, Arena& arena) {
     make_old(comm, arena, twin(), 0x80000000u - 64u);

@@ -37,6 +37,8 @@ class Run {
  public:
   Run(Communicator& comm, Arena& arena, const Case& c)
       : comm_(comm),
+        rank_(comm.rank()),
+        ranks_(comm.size()),
         case_(c),
         facts_(facts_of(c.collective)),
         call_{c.call(comm.size())},
@@ -67,26 +69,26 @@ class Run {
   std::size_t recv_count() const { return receives_ ? plait::recv_bytes(call_) / sizeof(T) : 0; }
   // Elements from the start of the arrays' data; in place, the smaller buffer begins somewhere in the larger one.
   std::ptrdiff_t distance() const {
-    const int owner = facts_.rooted ? case_.root : comm_.rank();
+    const int owner = facts_.rooted ? case_.root : rank_;
     return in_place_ ? in_place_distance(call_, owner) / static_cast<std::ptrdiff_t>(sizeof(T)) : 0;
   }
   std::size_t send_begin() const { return static_cast<std::size_t>(std::max<std::ptrdiff_t>(-distance(), 0)); }
   std::size_t recv_begin() const { return static_cast<std::size_t>(std::max<std::ptrdiff_t>(distance(), 0)); }
 
   /// Messages go round: to the next rank, from the one before.
-  int before() const { return (comm_.rank() + comm_.size() - 1) % comm_.size(); }
+  int before() const { return (rank_ + ranks_ - 1) % ranks_; }
 
   T input(int rank, std::size_t i) const { return element<T>(case_.seed, rank, i, call_.op); }
   /// Element i of what this rank receives.
-  auto wanted(std::size_t i) const { return received<T>(call_, case_.seed, comm_.size(), comm_.rank(), i); }
+  auto wanted(std::size_t i) const { return received<T>(call_, case_.seed, ranks_, rank_, i); }
 
   void prepare() {
-    const std::size_t shift = case_.symmetric ? 0 : static_cast<std::size_t>(comm_.rank()) % 3;
+    const std::size_t shift = case_.symmetric ? 0 : static_cast<std::size_t>(rank_) % 3;
     if (!in_place_) recv_.place((case_.recv_offset + 2 * shift) * sizeof(T), recv_count() * sizeof(T));
     const std::size_t larger = std::max(plait::send_bytes(call_), plait::recv_bytes(call_));
     send_.place((case_.send_offset + shift) * sizeof(T), in_place_ ? larger : send_count() * sizeof(T));
     for (std::size_t i = 0; i < send_count(); ++i) {
-      const T x = input(comm_.rank(), i);
+      const T x = input(rank_, i);
       std::memcpy(send_.image() + (send_begin() + i) * sizeof(T), &x, sizeof(T));
     }
   }
@@ -122,7 +124,7 @@ class Run {
           break;
         case Collective::send_recv:
           options.symmetric = c.symmetric;
-          comm_.send_recv(from, c.count, (comm_.rank() + 1) % comm_.size(), to, c.count, before(), c.type, stream, options);
+          comm_.send_recv(from, c.count, (rank_ + 1) % ranks_, to, c.count, before(), c.type, stream, options);
           break;
         default:
           comm_.all_reduce(from, to, c.count, c.type, c.op, stream, options);
@@ -142,7 +144,7 @@ class Run {
     for (std::size_t i = 0; i < send_count(); ++i) {
       const std::size_t at = send_begin() + i;
       if (in_place_ && called && at >= recv_begin() && at < recv_begin() + recv_count()) continue;
-      const T x = load<T>(send_.image(), at), wanted = input(comm_.rank(), i);
+      const T x = load<T>(send_.image(), at), wanted = input(rank_, i);
       if (std::memcmp(&x, &wanted, sizeof(T)) != 0) return fail(fmt::format("the input was changed at {}", i));
     }
   }
@@ -150,7 +152,7 @@ class Run {
   void check_refusal(const std::string& refusal) {
     if (!in_place_ && !recv_.untouched()) fail("was refused, but wrote");
     if (refusal.find(case_.algorithm) == std::string::npos) fail("the refusal does not name the algorithm: " + refusal);
-    const std::string own = fmt::format("rank {}: ", comm_.rank());
+    const std::string own = fmt::format("rank {}: ", rank_);
     std::string of_all = refusal;
     if (const auto at = of_all.find(own); at != std::string::npos) of_all.erase(at, own.size());
     if (!same_on_all_ranks(comm_, of_all.data(), of_all.size())) fail("ranks refuse with different messages: " + refusal);
@@ -158,7 +160,7 @@ class Run {
 
   void check_result() {
     if (const std::string damage = recv_.damage(); !damage.empty()) fail("recv: " + damage);
-    const double allowed = facts_.reduces ? tolerance<T>(call_.op, comm_.size()) : 0;
+    const double allowed = facts_.reduces ? tolerance<T>(call_.op, ranks_) : 0;
     for (std::size_t i = 0; i < recv_count(); ++i) {
       const T got = load<T>(recv_.image(), recv_begin() + i);
       const auto right_one = wanted(i);
@@ -182,6 +184,7 @@ class Run {
   }
 
   Communicator& comm_;
+  const int rank_, ranks_;  // asked for each element
   const Case& case_;
   const CollectiveFacts facts_;
   const Call call_;
