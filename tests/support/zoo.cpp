@@ -345,12 +345,20 @@ void check_large(Communicator& comm, Arena& arena, const Subject& subject, std::
 }
 
 void check_launch_shapes(Communicator& comm, Arena& arena, const Subject& subject) {
-  for (const unsigned blocks : {1u, 2u, 3u, 5u})
+  // The race checker, for which this is most of its time, gets two variants of the four in turn: all of them with every number of blocks,
+  // of threads and of elements, and with every pair of these.
+  bool odd = false;
+  for (const unsigned blocks : {1u, 2u, 3u, 5u}) {
     for (const unsigned threads : {1u, 2u, 3u, 4u})
-      for (const std::size_t count : {1u, 33u, 4099u})
-        for (const Case& c :
-             variants(comm, subject.of({.type = DataType::i32, .count = count, .blocks = blocks, .threads = threads, .seed = 5})))
-          check(comm, arena, c);
+      for (const std::size_t count : {1u, 33u, 4099u}) {
+        const auto cases =
+            variants(comm, subject.of({.type = DataType::i32, .count = count, .blocks = blocks, .threads = threads, .seed = 5}));
+        for (std::size_t i = 0; i < cases.size(); ++i)
+          if (!under_tsan || (i == 1 || i == 2) == odd) check(comm, arena, cases[i]);
+        odd = !odd;
+      }
+    odd = !odd;
+  }
 }
 
 }  // namespace plait::test
