@@ -183,7 +183,7 @@ class Pairwise {
   using Input = Packs<const T, D::pack_bytes>;
   using Output = Packs<T, D::pack_bytes>;
   static constexpr int in_flight = packs_in_flight<T, D>;
-  static constexpr int batch = 4;  // units that a thread has on their way at once
+  static constexpr int batch = 4;  // units of a long message that a thread has on their way at once
 
   PLAIT_DEVICE static constexpr Way way_of(const Message& m) {
     if constexpr (sizeof...(Only) == 0) {
@@ -249,17 +249,13 @@ class Pairwise {
     return reinterpret_cast<typename Unit::Slot*>(lanes.units.peer_ptr(owner)) + std::size_t{index(channel, writer)} * lanes.slots;
   }
 
-  /// Whether the round before `next` has been taken; the first threads wait for all.
+  /// Whether the round before has been taken: every thread, or group of threads, asks for itself, as that is sooner known than told.
   template <class Unit>
   PLAIT_DEVICE bool has_room(const Lanes& lanes, unsigned channel, int peer, std::uint32_t before) {
-    bool room = true;
-    if (dev_.thread() < Unit::group) {
-      const typename Unit::Slot* const slots[1] = {credit<Unit>(lanes, a_.slots.rank, channel, peer)};
-      const Waiting who[1] = {{peer, before}};
-      typename Unit::Share share[1];
-      room = dev_.get(slots, share, dev_.thread() < Unit::threads ? 1u : 0u, before, who);
-    }
-    return dev_.all(room);
+    const typename Unit::Slot* const slots[1] = {credit<Unit>(lanes, a_.slots.rank, channel, peer)};
+    const Waiting who[1] = {{peer, before}};
+    typename Unit::Share share[1];
+    return dev_.get(slots, share, 1u, before, who);
   }
   /// Says that a round has been taken, after a barrier of the block.
   template <class Unit>
@@ -269,8 +265,22 @@ class Pairwise {
                           dev_.thread() < Unit::threads);
   }
 
+  /// Messages of one unit a thread have code of their own: what is executed before the first store, and after the last arrival, is what
+  /// they wait for.
   template <class Unit>
   PLAIT_DEVICE bool send_units(const Lanes& lanes, const Message& m, unsigned channel, int peer) {
+    return m.stripes.each <= Units<Unit, T>::step(dev_.threads()) ? send_rounds<Unit, 1>(lanes, m, channel, peer)
+                                                                  : send_rounds<Unit, batch>(lanes, m, channel, peer);
+  }
+  template <class Unit>
+  PLAIT_DEVICE bool receive_units(const Lanes& lanes, const Message& m, unsigned channel, int peer) {
+    return m.stripes.each <= Units<Unit, T>::step(dev_.threads()) ? receive_rounds<Unit, 1>(lanes, m, channel, peer)
+                                                                  : receive_rounds<Unit, batch>(lanes, m, channel, peer);
+  }
+
+  /// `Batch`: units that a thread has on their way at once; 1: it has no more in a round.
+  template <class Unit, int Batch>
+  PLAIT_DEVICE bool send_rounds(const Lanes& lanes, const Message& m, unsigned channel, int peer) {
     const Units<Unit, T> units(dev_.thread());
     const Packs<const T, packet_bytes> from(static_cast<const T*>(m.from), m.bytes / sizeof(T));
     LaneCounters& counters = lanes.counters[index(channel, peer)];
@@ -278,32 +288,40 @@ class Pairwise {
     const unsigned first = units.first(dev_.thread()), step = units.step(dev_.threads());
     const Range stripe = m.stripes.at(channel);
     Epoch round{counters.sent};
+    bool room = true;
     for (std::size_t begin = stripe.begin; begin < stripe.end; begin += lanes.slots) {
       const unsigned size = round_size(lanes, begin, stripe.end);
-      typename Unit::Share shares[batch];
+      typename Unit::Share shares[Batch];
       const auto load = [&](unsigned i) {
         PLAIT_UNROLL
-        for (int j = 0; j < batch; ++j) shares[j] = units.load(dev_, from, begin + i + j * step, i + j * step < size);
+        for (int j = 0; j < Batch; ++j) shares[j] = units.load(dev_, from, begin + i + j * step, i + j * step < size);
       };
       load(first);  // on its way while the credit is looked for
-      if (!has_room<Unit>(lanes, channel, peer, round.value)) return false;
+      room = has_room<Unit>(lanes, channel, peer, round.value);
+      if (!room) break;
       round = round.next();
-      for (unsigned i = first; units.group_has(i, size); i += batch * step) {
-        if (i != first) load(i);
+      const auto put = [&](unsigned i) {
         PLAIT_UNROLL
-        for (int j = 0; j < batch; ++j) {
+        for (int j = 0; j < Batch; ++j) {
           const bool live = i + j * step < size;
           units.put(dev_, slots + (live ? i + j * step : 0), shares[j], round.value, live);
         }
+      };
+      if (units.group_has(first, size)) put(first);
+      if constexpr (Batch != 1) {
+        for (unsigned i = first + Batch * step; units.group_has(i, size); i += Batch * step) {
+          load(i);
+          put(i);
+        }
       }
     }
-    // Only after a round, in which there was a barrier: all threads have read the counter.
-    if (dev_.thread() == 0 && stripe.begin < stripe.end) counters.sent = round.value;
+    if (!dev_.all(room)) return false;  // all threads have read the counter
+    if (dev_.thread() == 0) counters.sent = round.value;
     return true;
   }
 
-  template <class Unit>
-  PLAIT_DEVICE bool receive_units(const Lanes& lanes, const Message& m, unsigned channel, int peer) {
+  template <class Unit, int Batch>
+  PLAIT_DEVICE bool receive_rounds(const Lanes& lanes, const Message& m, unsigned channel, int peer) {
     const Units<Unit, T> units(dev_.thread());
     const Packs<T, packet_bytes> to(static_cast<T*>(m.to), m.bytes / sizeof(T));
     LaneCounters& counters = lanes.counters[index(channel, peer)];
@@ -315,13 +333,13 @@ class Pairwise {
       round = round.next();
       const unsigned size = round_size(lanes, begin, stripe.end);
       bool complete = true;
-      for (unsigned i = first; units.group_has(i, size); i += batch * step) {
-        const typename Unit::Slot* slots[batch];
-        Waiting who[batch];
-        typename Unit::Share shares[batch];
+      for (unsigned i = first; units.group_has(i, size); i += Batch * step) {
+        const typename Unit::Slot* slots[Batch];
+        Waiting who[Batch];
+        typename Unit::Share shares[Batch];
         unsigned wanted = 0;
         PLAIT_UNROLL
-        for (int j = 0; j < batch; ++j) {
+        for (int j = 0; j < Batch; ++j) {
           const bool live = i + j * step < size;
           slots[j] = own + (live ? i + j * step : 0);
           who[j] = {peer, round.value};
@@ -330,7 +348,10 @@ class Pairwise {
         complete = dev_.get(slots, shares, wanted, round.value, who);
         if (!complete) break;
         PLAIT_UNROLL
-        for (int j = 0; j < batch; ++j) units.store(dev_, to, begin + i + j * step, shares[j], (wanted >> j & 1u) != 0);
+        for (int j = 0; j < Batch; ++j) units.store(dev_, to, begin + i + j * step, shares[j], (wanted >> j & 1u) != 0);
+        if constexpr (Batch == 1) {
+          break;
+        }
       }
       if (!dev_.all(complete)) return false;  // all threads have read
       take<Unit>(lanes, channel, peer, round.value);
