@@ -343,6 +343,8 @@ std::unique_ptr<Bootstrap> MpiBootstrap::split(int color, int key) {
 std::unique_ptr<Bootstrap> make_mpi_bootstrap(MPI_Comm comm) {
   initialize_mpi();
   if (comm == MPI_COMM_NULL) throw Error(ErrorCode::invalid_argument, "make_mpi_bootstrap: the communicator is MPI_COMM_NULL");
+  // What nobody has set, or Open MPI makes of an integer of Fortran's that it does not know. MPI would end the program.
+  if (comm == MPI_Comm{}) throw Error(ErrorCode::invalid_argument, "make_mpi_bootstrap: the communicator is none of MPI's");
   int inter = 0;
   check(MPI_Comm_test_inter(comm, &inter), "make_mpi_bootstrap", 0);
   if (inter != 0) {

@@ -178,6 +178,7 @@ TEST(MpiBootstrap, RefusesBadArguments) {
   auto world = make_world();
   int value = 0;
   message_of(ErrorCode::invalid_argument, [] { make_mpi_bootstrap(MPI_COMM_NULL); });
+  expect_contains(message_of(ErrorCode::invalid_argument, [] { make_mpi_bootstrap(MPI_Comm{}); }), "none of MPI's");
   expect_contains(message_of(ErrorCode::invalid_argument, [&] { world->broadcast(&value, 4, world->size()); }), "root");
   expect_contains(message_of(ErrorCode::invalid_argument, [&] { world->all_gather(nullptr, &value, 4); }), "null pointer");
   if (world->size() == 1) return;

@@ -70,10 +70,12 @@ plait_status plait_comm_create(MPI_Comm mpi, const plait_config* config, plait_c
 plait_status plait_comm_create_fortran(MPI_Fint mpi, const plait_config* config, plait_comm* comm) {
   constexpr const char* call = "plait_comm_create_fortran";
   return create(call, config, comm, [&](const CommunicatorOptions& options) {
-    int initialized = 0;
+    int initialized = 0, finalized = 0;
     MPI_Initialized(&initialized);
-    // Before, MPI does not know its own handles.
+    MPI_Finalized(&finalized);
+    // Before, MPI does not know its own handles; afterwards it ends a program that asks.
     if (initialized == 0) refuse(call, "MPI is not initialised: do that, or take plait_comm_create_world");
+    if (finalized != 0) throw Error(ErrorCode::bootstrap, fmt::format("{}: MPI is already finalised in this process", call));
     return Communicator::from_mpi(MPI_Comm_f2c(mpi), options);
   });
 }

@@ -536,6 +536,11 @@ static void null_pointers(void) {
   OK(plait_buffer_allocate(comm, 8, &buffer));
   INVALID(plait_comm_create(MPI_COMM_WORLD, NULL, NULL), "plait_comm_create: ", "comm is NULL", "");
   INVALID(plait_comm_create(MPI_COMM_NULL, NULL, &comm), "MPI_COMM_NULL", "", "");
+#ifdef OPEN_MPI /* its handles are pointers, and null where Fortran's integer is no communicator's */
+  INVALID(plait_comm_create(NULL, NULL, &comm), "none of MPI's", "", "");
+  INVALID(plait_comm_create_fortran(-1, NULL, &comm), "none of MPI's", "", "");
+  INVALID(plait_comm_create_fortran(4711, NULL, &comm), "none of MPI's", "", "");
+#endif
   INVALID(plait_comm_create_world(NULL, NULL), "plait_comm_create_world", "comm is NULL", "");
   INVALID(plait_comm_create_fortran(0, NULL, NULL), "plait_comm_create_fortran", "comm is NULL", "");
   INVALID(plait_comm_split(comm, 0, 0, NULL), "plait_comm_split", "part is NULL", "");
@@ -735,6 +740,17 @@ static void aborting(void) {
   OK(plait_comm_destroy(copy));
 }
 
+/* Asked for a communicator, MPI itself would end the program. */
+static void after_the_end_of_mpi(void) {
+  const MPI_Fint world = MPI_Comm_c2f(MPI_COMM_WORLD);
+  plait_comm late = NULL;
+  MPI_Finalize();
+  REFUSED(PLAIT_ERROR_BOOTSTRAP, plait_comm_create_fortran(world, NULL, &late), "plait_comm_create_fortran", "finalised", "");
+  REFUSED(PLAIT_ERROR_BOOTSTRAP, plait_comm_create(MPI_COMM_WORLD, NULL, &late), "finalised", "", "");
+  REFUSED(PLAIT_ERROR_BOOTSTRAP, plait_comm_create_world(NULL, &late), "finalised", "", "");
+  CHECK(late == NULL);
+}
+
 int main(int argc, char** argv) {
   int provided;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
@@ -764,6 +780,6 @@ int main(int argc, char** argv) {
   INVALID(plait_stream_destroy(stream), "plait_stream_destroy", "destroyed", "");
   MPI_Allreduce(MPI_IN_PLACE, &failures, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   if (rank == 0) printf("%d ranks: %s\n", ranks, failures == 0 ? "passed" : "FAILED");
-  MPI_Finalize();
+  after_the_end_of_mpi();
   return failures != 0;
 }
