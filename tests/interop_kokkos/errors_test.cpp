@@ -117,6 +117,35 @@ TEST(Errors, NoMemory) {
             from("all_reduce") + "view without a label (scalar) has no memory");
 }
 
+TEST(Errors, ProductOfExtents) {
+  using Deep = Kokkos::View<double***, Right, Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+  double x = 0;
+  const std::size_t many = std::size_t{1} << 31;  // Kokkos 3.4 keeps 32 bits of an extent
+  const Deep none(&x, many, many, 4);
+  const std::string why = "without a label (2147483648 x 2147483648 x 4) has extents whose product overflows";
+  EXPECT_EQ(error_of([&] { kokkos::all_reduce(comm(), none, ReduceOp::sum); }), from("all_reduce") + "view " + why);
+  EXPECT_EQ(error_of([&] { kokkos::all_to_all(comm(), none, none); }), from("all_to_all") + "src " + why);
+  EXPECT_EQ(error_of([&] { kokkos::send(comm(), none, next()); }), from("send") + "src " + why);
+  kokkos::all_reduce(comm(), Deep(&x, many, many, 0), ReduceOp::sum);  // nothing, in whatever order it is counted
+}
+
+TEST(Errors, OfACommunicatorThatWasMovedFrom) {
+  const Vector x("x", 5);
+  Communicator part = comm().duplicate();
+  const Communicator moved = std::move(part);
+  const std::string why = ": this communicator was moved from";
+  // NOLINTNEXTLINE(bugprone-use-after-move,clang-analyzer-cplusplus.Move): that is what is asked about
+  EXPECT_EQ(error_of([&] { kokkos::all_reduce(part, x, ReduceOp::sum); }), "all_reduce" + why);
+  EXPECT_EQ(error_of([&] { kokkos::send(part, x, 0); }), "send" + why);
+  EXPECT_EQ(error_of([&] { kokkos::barrier(Exec(), part); }), "barrier" + why);
+  EXPECT_THAT(error_of([&] {
+                const Group group;
+                kokkos::all_reduce(comm(), x, ReduceOp::sum);
+                error_of([&] { kokkos::all_reduce(part, x, ReduceOp::sum); });
+              }),
+              HasSubstr("nothing of the group was enqueued"));
+}
+
 TEST(Errors, OfMessages) {
   const Matrix all("all", 4, 6);
   const auto column = Kokkos::subview(all, Kokkos::ALL, 1);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -31,6 +32,12 @@ struct ViewFacts {
   bool left, right;
 };
 
+/// The largest number if the product is beyond it, as extents of an unmanaged view may be: no view's memory has so many elements.
+constexpr std::size_t product_or_most(std::size_t a, std::size_t b) {
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+  return b != 0 && a > most / b ? most : a * b;
+}
+
 template <class View>
 inline constexpr std::size_t rank_of = static_cast<std::size_t>(View::rank);
 
@@ -52,7 +59,8 @@ ViewFacts facts_of(const View& view, const char* role) {
   // Not size(), which since Kokkos 5 is 0 for a view without memory, whatever its extents.
   std::array<std::size_t, rank> strides{}, order{};
   for (std::size_t i = 0; i < rank; ++i) {
-    buffer.size *= buffer.extents[i] = view.extent(i);
+    buffer.extents[i] = view.extent(i);
+    buffer.size = product_or_most(buffer.size, buffer.extents[i]);
     strides[i] = static_cast<std::size_t>(view.stride(i));
     order[i] = i;
   }
@@ -107,7 +115,14 @@ constexpr Blocks blocks_of(Collective collective) {
 class Checks {
  public:
   Checks(const Communicator& comm, const Call& call, std::string_view function)
-      : function_(function), call_(call), blocks_(blocks_of(call.collective)), rank_(comm.rank()), ranks_(comm.size()) {}
+      : function_(function), call_(call), blocks_(blocks_of(call.collective)) {
+    try {
+      rank_ = comm.rank();
+      ranks_ = comm.size();
+    } catch (const Error&) {  // which names what was asked for here
+      refuse_sentence(std::string(function_) + ": this communicator was moved from");
+    }
+  }
   Checks(const Communicator& comm, const Call& call) : Checks(comm, call, name_of(call.collective)) {}
 
   bool sends() const { return !blocks_.root_sends || rank_ == call_.root; }
@@ -121,6 +136,7 @@ class Checks {
   }
 
   void memory(const ViewFacts& buffer) const {
+    if (buffer.size == std::numeric_limits<std::size_t>::max()) refuse(described(buffer) + " has extents whose product overflows");
     if (!buffer.contiguous) refuse(described(buffer) + " is not contiguous; Plait does not pack, so copy it into a view that is");
     if (buffer.data == nullptr && buffer.size != 0) refuse(described(buffer) + " has no memory");
   }
@@ -216,9 +232,11 @@ class Checks {
     for (std::size_t i = 0; i < buffer.rank; ++i) text += (i == 0 ? "" : " x ") + std::to_string(buffer.extents[i]);
     return text + (buffer.rank == 0 ? "scalar)" : ")");
   }
-  /// Also if the caller catches it: an open group must not be enqueued without the call.
   [[noreturn]] void refuse(const std::string& why) const {
-    const std::string sentence = std::string(function_) + ": rank " + std::to_string(rank_) + ": " + why;
+    refuse_sentence(std::string(function_) + ": rank " + std::to_string(rank_) + ": " + why);
+  }
+  /// Also if the caller catches it: an open group must not be enqueued without the call.
+  [[noreturn]] static void refuse_sentence(const std::string& sentence) {
     if (group_is_open()) static_cast<void>(plait_refuse(sentence.c_str()));
     throw Error(ErrorCode::invalid_argument, sentence);
   }
@@ -226,7 +244,7 @@ class Checks {
   std::string_view function_;  // as the caller knows it: several functions send messages
   Call call_;
   Blocks blocks_;
-  int rank_, ranks_;
+  int rank_ = 0, ranks_ = 0;
 };
 
 }  // namespace plait::kokkos::detail
