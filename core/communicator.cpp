@@ -48,7 +48,7 @@ std::optional<Communicator> Communicator::split(int color, int key) {
   return part;
 }
 
-Communicator Communicator::duplicate() { return *split(0, rank()); }
+Communicator Communicator::duplicate() { return *split(0, state("duplicate").bootstrap->rank()); }
 
 int Communicator::rank() const { return state("rank").bootstrap->rank(); }
 int Communicator::size() const { return state("size").bootstrap->size(); }
@@ -70,8 +70,9 @@ std::shared_ptr<Window> Communicator::allocate_bytes(std::size_t bytes) {
 }
 
 bool Communicator::extents_fit(Collective collective, std::size_t send, std::size_t recv, std::size_t count, int root) const {
+  CommunicatorState& own = state(name_of(collective));
   const auto wrong = check_extents(collective, send, recv, count, rank(), size(), root);
-  if (wrong) state(name_of(collective)).refuse(*wrong, true);
+  if (wrong) own.refuse(*wrong, true);
   return !wrong;
 }
 

@@ -312,22 +312,25 @@ int DeviceGroup::size() const { return static_cast<int>(state("size").size()); }
 BackendKind DeviceGroup::backend_kind() const { return state("backend_kind").kind(); }
 
 Communicator& DeviceGroup::device(int rank) const {
+  DeviceGroupState& own = state("device");
   if (rank < 0 || rank >= size())
     refuse(ErrorCode::invalid_argument, fmt::format("rank {} is none of the ranks 0 to {}", rank, size() - 1));
-  return state("device").at(static_cast<std::size_t>(rank));
+  return own.at(static_cast<std::size_t>(rank));
 }
 
 std::string DeviceGroup::describe() const {
+  DeviceGroupState& own = state("describe");
   std::vector<std::string> lines;
-  for (int rank = 0; rank < size(); ++rank) lines.push_back(device(rank).describe());
+  for (std::size_t rank = 0; rank < own.size(); ++rank) lines.push_back(own.at(rank).describe());
   return fmt::format("{}", fmt::join(lines, "\n"));
 }
 
 std::vector<std::shared_ptr<Window>> DeviceGroup::allocate_bytes(std::size_t bytes) { return state("allocate_bytes").allocate(bytes); }
 
 std::vector<Stream> DeviceGroup::create_streams() {
+  DeviceGroupState& own = state("create_streams");
   std::vector<Stream> streams;
-  for (int rank = 0; rank < size(); ++rank) streams.push_back(device(rank).create_stream());
+  for (std::size_t rank = 0; rank < own.size(); ++rank) streams.push_back(own.at(rank).create_stream());
   return streams;
 }
 

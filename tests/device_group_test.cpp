@@ -268,6 +268,9 @@ TEST(DeviceList, GoesWithTheGroup) {
   refused("barrier", [&] { group.barrier(); });
   refused("synchronize", [&] { group.synchronize(); });
   refused("allocate_bytes", [&] { group.allocate<float>(1); });
+  refused("create_streams", [&] { group.create_streams(); });
+  refused("describe", [&] { group.describe(); });
+  refused("device", [&] { group.device(0); });
 }
 
 TEST(DeviceList, IsTheOrderOfTheRanks) {

@@ -442,6 +442,9 @@ TEST(Communicators, MovedFrom) {
     refused("allocate", [&] { part.allocate<float>(1); });
     refused("synchronize", [&] { part.synchronize(); });
     refused("async_error", [&] { part.async_error(); });
+    refused("duplicate", [&] { part.duplicate(); });
+    const std::span<float> span(&x, 1);
+    refused("all_gather", [&] { part.all_gather(span, span); });
   });
 }
 
