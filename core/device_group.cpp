@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -99,6 +100,7 @@ class DeviceGroupState {
   using PreparedCalls = std::vector<std::optional<PreparedCall>>;  // one for each rank, or none for any: there is nothing to do
   PreparedCalls prepare(const GroupCall& call);
   void check_places(const PreparedCalls& prepared) const;
+  void check_disjoint(const PreparedCalls& prepared) const;
   void check_captures(const GroupCall& call) const;
   void enqueue(const GroupCall& call, const PreparedCalls& prepared);
 
@@ -207,6 +209,7 @@ DeviceGroupState::PreparedCalls DeviceGroupState::prepare(const GroupCall& call)
     throw named(error, rank);
   }
   check_places(prepared);
+  check_disjoint(prepared);
   return prepared;
 }
 
@@ -221,6 +224,32 @@ void DeviceGroupState::check_places(const PreparedCalls& prepared) const {
           fmt::format("{}: rank {} passes {}, rank 0 {}: pass the same place of the same symmetric memory on all devices, or "
                       "on none",
                       name_of(prepared[0]->call.collective), rank, member(rank).places(*prepared[rank]), member(0).places(*prepared[0]))));
+}
+
+/// What one device writes, no other reads or writes. They may all read the same.
+void DeviceGroupState::check_disjoint(const PreparedCalls& prepared) const {
+  if (!prepared[0]) return;
+  const Call& call = prepared[0]->call;  // so are the sizes of all
+  const std::size_t sent = send_bytes(call), received = recv_bytes(call);
+  const auto overlap = [&](const void* written, const void* used, std::size_t bytes) {
+    const auto a = reinterpret_cast<std::uintptr_t>(written), b = reinterpret_cast<std::uintptr_t>(used);
+    return written != nullptr && used != nullptr && a < b + bytes && b < a + received;
+  };
+  for (std::size_t writer = 0; writer < size(); ++writer) {
+    const void* const recv = prepared[writer]->buffers.recv;
+    for (std::size_t other = 0; other < size(); ++other) {
+      if (other == writer) continue;
+      const Buffers& buffers = prepared[other]->buffers;
+      const bool sends = overlap(recv, buffers.send, sent);
+      if (!sends && !overlap(recv, buffers.recv, received)) continue;
+      throw named(
+          Error(ErrorCode::invalid_argument,
+                fmt::format("{}: recv = {}, {} bytes, of rank {} and {} = {}, {} bytes, of rank {} overlap: each device needs a recv "
+                            "of its own",
+                            name_of(call.collective), recv, received, writer, sends ? "send" : "recv", sends ? buffers.send : buffers.recv,
+                            sends ? sent : received, other)));
+    }
+  }
 }
 
 void DeviceGroupState::check_captures(const GroupCall& call) const {

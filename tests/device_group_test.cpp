@@ -381,6 +381,44 @@ TEST_P(SeveralDevices, RefuseDifferentPlacesOfSymmetricMemory) {
   gpus.group.synchronize();
 }
 
+/// Each rank by itself is right.
+TEST_P(SeveralDevices, RefuseMemoryOfAnotherDevicesResult) {
+  const int n = GetParam();
+  Gpus gpus(n);
+  GroupRun<std::int32_t> run(gpus.group, gpus.arena, sum_of(100));
+  run.upload();
+  gpus.group.synchronize();
+  const auto calls = gpus.statistics().calls;
+  const auto all_reduce = [&](DeviceGroup::Inputs send, DeviceGroup::Outputs recv) {
+    gpus.group.all_reduce(send, recv, 100, DataType::i32, ReduceOp::sum);
+  };
+  const auto refused = [](const std::string& what, int other, const std::function<void()>& call) {
+    expect_refused(ErrorCode::invalid_argument,
+                   AllOf(HasSubstr("all_reduce: recv = "), HasSubstr(fmt::format(", 400 bytes, of rank 0 and {} = ", what)),
+                         HasSubstr(fmt::format(", 400 bytes, of rank {} overlap", other))),
+                   call);
+  };
+  const int last = n - 1;
+  auto shared = run.recv;
+  shared.back() = static_cast<std::byte*>(run.recv[0]) + 396;
+  refused("recv", last, [&] { all_reduce(run.send, shared); });
+  auto read = run.send;
+  read.back() = run.recv[0];
+  refused("send", last, [&] { all_reduce(read, run.recv); });
+  refused("send", 1, [&] {
+    const std::vector<void*> same(run.recv.size(), run.recv[0]);
+    all_reduce(same, same);
+  });
+  expect_refused(ErrorCode::invalid_argument, HasSubstr("overlap"), [&] {
+    const Group group;
+    all_reduce(run.send, shared);
+  });
+  run.expect_untouched();
+  EXPECT_EQ(gpus.statistics().calls, calls);
+  run.enqueue();
+  run.check();
+}
+
 TEST_P(DeviceGroups, NothingToDo) {
   Gpus gpus(GetParam());
   const auto before = gpus.statistics();
