@@ -3,6 +3,8 @@
 #include <mpi.h>
 
 #include <cstdio>
+#include <optional>
+#include <string>
 
 #include "bench/options.hpp"
 #include "bench/session.hpp"
@@ -29,14 +31,33 @@ bool is_everywhere(ErrorCode code) {
   }
 }
 
+/// None if any rank's flags or plug-ins are wrong: one rank's may be alone, and the others would wait for it. The first such rank says why.
+std::optional<plait::bench::Options> agreed_options(int argc, char** argv, int rank) {
+  std::optional<plait::bench::Options> options;
+  std::string wrong;
+  try {
+    options = plait::bench::parse_options(argc, argv);
+  } catch (const Error& error) {
+    wrong = error.what();
+  }
+  int ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  int first = options ? ranks : rank;
+  MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+  if (first == ranks) return options;
+  if (first == rank) fmt::print(stderr, "plait-bench: {}{}\n", rank == 0 ? "" : fmt::format("rank {}: ", rank), wrong);
+  return std::nullopt;
+}
+
 int run(int argc, char** argv, int rank) {
   try {
-    const auto options = plait::bench::parse_options(argc, argv);
-    if (!options.answer.empty()) {
-      if (rank == 0) std::fputs(options.answer.c_str(), stdout);
+    const auto options = agreed_options(argc, argv, rank);
+    if (!options) return bad_request;
+    if (!options->answer.empty()) {
+      if (rank == 0) std::fputs(options->answer.c_str(), stdout);
       return ok;
     }
-    plait::bench::Session session(options);
+    plait::bench::Session session(*options);
     return session.run() == 0 ? ok : wrong_results;
   } catch (const Error& error) {
     const bool everywhere = is_everywhere(error.code());

@@ -29,6 +29,17 @@ bench -C send_recv,all_reduce --in-place 1 -b 1K -e 1K -n 3 -w 0 || fail "what c
 grep -q all_reduce "$out" || fail "nothing was measured"
 bench --version && grep -qx "plait [0-9.]*" "$out" || fail "plait-bench has no version"
 
+# Wrong on one rank alone: the others must not wait for it.
+one_wrong() {  # one_wrong SENTENCE COMMAND...: which rank 1 runs beside a right one
+  local sentence=$1
+  shift
+  timeout 60 "$mpirun" --allow-run-as-root --oversubscribe -n 1 "$bin/plait-bench" -b 1K -e 1K : -n 1 "$@" -b 1K -e 1K >"$out" 2>"$said" </dev/null
+  [ $? = 2 ] || fail "not refused: rank 1 as $*"
+  grep -qF "plait-bench: rank 1: $sentence" "$said" || fail "rank 1 does not say: $sentence"
+}
+one_wrong "not expected: --nonsense" "$bin/plait-bench" --nonsense
+one_wrong "PLAIT_PLUGINS: /nowhere.so: it can't be loaded" env PLAIT_PLUGINS=/nowhere.so "$bin/plait-bench"
+
 # Two collectives of one size, of which one reduces.
 bench -C all_reduce,all_gather --algorithms default -b 1K -e 1K -n 3 -w 0 --json "$files/json" --csv "$files/csv" || fail "nothing is written"
 grep -q '"op": "sum"' "$files/json" && grep -q '"op": null' "$files/json" || fail "the JSON's operations"
