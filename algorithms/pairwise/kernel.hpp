@@ -249,7 +249,8 @@ class Pairwise {
     return reinterpret_cast<typename Unit::Slot*>(lanes.units.peer_ptr(owner)) + std::size_t{index(channel, writer)} * lanes.slots;
   }
 
-  /// Whether the round before has been taken: every thread, or group of threads, asks for itself, as that is sooner known than told.
+  /// Whether the round before has been taken: every thread, or group of threads, asks for itself, as that is sooner known than told. It
+  /// must have a unit of this round, without which that can't be taken: else it might come when the credit is already the next one.
   template <class Unit>
   PLAIT_DEVICE bool has_room(const Lanes& lanes, unsigned channel, int peer, std::uint32_t before) {
     const typename Unit::Slot* const slots[1] = {credit<Unit>(lanes, a_.slots.rank, channel, peer)};
@@ -296,8 +297,9 @@ class Pairwise {
         PLAIT_UNROLL
         for (int j = 0; j < Batch; ++j) shares[j] = units.load(dev_, from, begin + i + j * step, i + j * step < size);
       };
+      const bool sends = units.group_has(first, size);
       load(first);  // on its way while the credit is looked for
-      room = has_room<Unit>(lanes, channel, peer, round.value);
+      if (sends) room = has_room<Unit>(lanes, channel, peer, round.value);
       if (!room) break;
       round = round.next();
       const auto put = [&](unsigned i) {
@@ -307,7 +309,7 @@ class Pairwise {
           units.put(dev_, slots + (live ? i + j * step : 0), shares[j], round.value, live);
         }
       };
-      if (units.group_has(first, size)) put(first);
+      if (sends) put(first);
       if constexpr (Batch != 1) {
         for (unsigned i = first + Batch * step; units.group_has(i, size); i += Batch * step) {
           load(i);
