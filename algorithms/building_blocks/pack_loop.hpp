@@ -45,6 +45,13 @@ PLAIT_DEVICE void store_pack(D& dev, const Packs<T, Bytes>& target, std::size_t 
   }
 }
 
+/// Packs i, i + threads, ... of a buffer.
+template <bool Whole, class D, class T, std::size_t Bytes, int Count>
+PLAIT_DEVICE void store_packs(D& dev, const Packs<T, Bytes>& target, std::size_t i, const Pack<T, Bytes> (&packs)[Count]) {
+  PLAIT_UNROLL
+  for (int u = 0; u < Count; ++u) store_pack<Whole>(dev, target, i + std::size_t(u) * dev.threads(), packs[u]);
+}
+
 /// Copies packs `range` of a buffer into a slot, where they begin at pack 0.
 template <int InFlight, class D, class T, std::size_t Bytes>
 PLAIT_DEVICE void fill_slot(D& dev, const Packs<const T, Bytes>& from, const Range& range, Pack<T, Bytes>* slot) {

@@ -77,8 +77,7 @@ struct Kernel {
     // 512 threads keep 64 KB in flight, more than local memory or links ask for.
     sum.run_in_turn(in_packs<D::pack_bytes>(a.stripes.at(dev.block())),
                     [&dev, result]<bool Whole, int Count>(std::size_t i, const Pack<T, D::pack_bytes>(&sums)[Count]) {
-                      PLAIT_UNROLL
-                      for (int u = 0; u < Count; ++u) store_pack<Whole>(dev, result, i + std::size_t(u) * dev.threads(), sums[u]);
+                      store_packs<Whole>(dev, result, i, sums);
                     });
   }
 

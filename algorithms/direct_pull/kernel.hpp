@@ -58,8 +58,7 @@ struct Kernel {
     TermSum<T, D, decltype(term)> sum(dev, term, a.ranks, a.count, whole < out.whole() ? whole : out.whole(), a.reduction);
     sum.run(in_packs<D::pack_bytes>(a.stripes.at(dev.block())),
             [&dev, out]<bool Whole, int Count>(std::size_t i, const Pack<T, D::pack_bytes>(&sums)[Count]) {
-              PLAIT_UNROLL
-              for (int u = 0; u < Count; ++u) store_pack<Whole>(dev, out, i + std::size_t(u) * dev.threads(), sums[u]);
+              store_packs<Whole>(dev, out, i, sums);
             });
   }
 };

@@ -69,8 +69,7 @@ struct Kernel {
                            std::size_t i, const PackOf<D>(&sums)[Count]) {
       for (int step = 0; step < ranks; ++step) {
         const Packs<T, D::pack_bytes> out(reinterpret_cast<T*>(recv.peer_ptr(rank_after(rank, step, ranks))), count);
-        PLAIT_UNROLL
-        for (int u = 0; u < Count; ++u) store_pack<Whole>(dev, out, i + std::size_t(u) * dev.threads(), sums[u]);
+        store_packs<Whole>(dev, out, i, sums);
       }
     };
     sum.run(packs, store);
