@@ -43,12 +43,43 @@ void require_equal_texts(Bootstrap& bootstrap, std::string_view what, std::strin
                                                    all[rank].data(), all[0].data()));
 }
 
-/// The two lowest ranks that name the same device, if any.
-std::optional<std::pair<std::size_t, std::size_t>> sharing(const std::vector<Text>& ids) {
-  for (std::size_t b = 1; b < ids.size(); ++b)
+std::uint64_t process_number() {
+  static const std::uint64_t number = (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
+  return number;
+}
+
+/// A rank's device: which one, and from where it is used.
+struct Place {
+  Text id;
+  std::uint64_t process;
+};
+
+std::vector<Place> gather_places(Bootstrap& bootstrap, const Backend& backend) {
+  return bootstrap.all_gather(Place{.id = as_text(backend.info().id), .process = process_number()});
+}
+
+/// The two lowest ranks that name the same device, if any; those of one process alone if asked.
+std::optional<std::pair<std::size_t, std::size_t>> sharing(const std::vector<Place>& places, bool of_one_process) {
+  for (std::size_t b = 1; b < places.size(); ++b)
     for (std::size_t a = 0; a < b; ++a)
-      if (ids[a] == ids[b]) return std::pair{a, b};
+      if (places[a].id == places[b].id && (!of_one_process || places[a].process == places[b].process)) return std::pair{a, b};
   return std::nullopt;
+}
+
+/// Why the ranks can't use these devices together, which is empty if they can. Threads may not share a GPU even where processes may: the
+/// default stream is theirs in common, and in one stream kernels that wait for each other never meet.
+std::string why_not_together(const std::vector<Place>& places, const Backend& backend, bool may_share) {
+  const auto shared = sharing(places, may_share);
+  if (!shared) return {};
+  return fmt::format("ranks {} and {} {}share {} device {}", shared->first, shared->second,
+                     may_share ? "are threads of one process and " : "", name_of(backend.info().backend), backend.info().id);
+}
+
+void warn_of_sharing(const Bootstrap& bootstrap, const std::vector<Place>& places, const Backend& backend) {
+  const auto shared = sharing(places, false);
+  if (shared && bootstrap.rank() == 0)
+    log::warn("ranks {} and {} share one {} device, as PLAIT_SHARE_DEVICES=1 permits: they take turns, which is slow", shared->first,
+              shared->second, name_of(backend.info().backend));
 }
 
 /// The device of this thread's last communicator on each target, none: -1. A communicator over a part of the ranks is then made on the
@@ -63,19 +94,21 @@ std::shared_ptr<Backend> open_for(const Bootstrap& bootstrap, BackendKind kind, 
   return open_backend(kind, ordinal);
 }
 
-/// A GPU target of which every rank has a device of its own, if there is one.
-std::shared_ptr<Backend> find_gpu(Bootstrap& bootstrap, int device) {
+/// A GPU target of which every rank has a device of its own, or one that it may share; if there is such a target.
+std::shared_ptr<Backend> find_gpu(Bootstrap& bootstrap, int device, bool may_share) {
   for (const BackendKind kind : {BackendKind::cuda, BackendKind::hip}) {
     const int mine = device_count(kind);
     const auto counts = bootstrap.all_gather(mine);
     if (*std::min_element(counts.begin(), counts.end()) == 0) continue;
     std::shared_ptr<Backend> backend;
     agree(bootstrap, "opening the devices", [&] { backend = open_for(bootstrap, kind, device); });
-    const auto shared = sharing(bootstrap.all_gather(as_text(backend->info().id)));
-    if (!shared) return backend;
-    if (bootstrap.rank() == 0)
-      log::warn("ranks {} and {} would share one {} device, so all ranks run on the host target; start one rank per GPU", shared->first,
-                shared->second, name_of(kind));
+    const auto places = gather_places(bootstrap, *backend);
+    const std::string why_not = why_not_together(places, *backend, may_share);
+    if (why_not.empty()) {
+      warn_of_sharing(bootstrap, places, *backend);
+      return backend;
+    }
+    if (bootstrap.rank() == 0) log::warn("{}, so all ranks run on the host target; start one rank per GPU", why_not);
   }
   return nullptr;
 }
@@ -99,18 +132,17 @@ void choose_memory(Bootstrap& bootstrap, const std::shared_ptr<Backend>& backend
 
 /// On the host target, ranks that are threads of one process may have the same device. Then each gets one of its own.
 void separate_threads(Bootstrap& bootstrap, Backend& backend) {
-  struct Place {
+  struct HostPlace {
     std::uint64_t process;
     std::int64_t ordinal;
-    bool operator==(const Place&) const = default;
+    bool operator==(const HostPlace&) const = default;
   };
-  static const std::uint64_t process = (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
-  const Place mine{process, backend.info().ordinal};
+  const HostPlace mine{process_number(), backend.info().ordinal};
   const auto all = bootstrap.all_gather(mine);
   if (std::count(all.begin(), all.end(), mine) > 1) backend.use_own_device();
 }
 
-std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOptions& options) {
+std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOptions& options, bool may_share) {
   std::optional<BackendKind> wanted = options.backend;
   agree(bootstrap, "creating a communicator", [&] {
     if (wanted && static_cast<std::size_t>(*wanted) >= thread_device.size())
@@ -123,7 +155,7 @@ std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOpt
   });
   require_equal_texts(bootstrap, "backend", wanted ? name_of(*wanted) : "no preference");
   if (!wanted) {
-    if (auto gpu = find_gpu(bootstrap, options.device)) return gpu;
+    if (auto gpu = find_gpu(bootstrap, options.device, may_share)) return gpu;
     wanted = BackendKind::host;
   }
   std::shared_ptr<Backend> backend;
@@ -132,10 +164,10 @@ std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOpt
     separate_threads(bootstrap, *backend);
     return backend;
   }
-  if (const auto shared = sharing(bootstrap.all_gather(as_text(backend->info().id))))
-    throw Error(ErrorCode::unsupported,
-                fmt::format("ranks {} and {} share {} device {}: start at most one rank per GPU, or set PLAIT_BACKEND=host", shared->first,
-                            shared->second, name_of(*wanted), backend->info().id));
+  const auto places = gather_places(bootstrap, *backend);
+  if (const std::string why_not = why_not_together(places, *backend, may_share); !why_not.empty())
+    throw Error(ErrorCode::unsupported, fmt::format("{}: start at most one rank per GPU, or set PLAIT_BACKEND=host", why_not));
+  warn_of_sharing(bootstrap, places, *backend);
   return backend;
 }
 
@@ -167,6 +199,7 @@ Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& opti
                 .check_calls = environment_integer("PLAIT_CHECK", 0, 0, 1) == 1,
                 .progress = environment_integer("PLAIT_PROGRESS", 1, 0, 1) == 1,
                 .peer_access = environment_integer("PLAIT_DISABLE_P2P", 0, 0, 1) == 0,
+                .share_devices = environment_integer("PLAIT_SHARE_DEVICES", 0, 0, 1) == 1,
                 .trace = environment("PLAIT_TRACE")};
     if (settings.trace && !settings.progress)
       throw Error(ErrorCode::invalid_argument, "PLAIT_TRACE is set, and PLAIT_PROGRESS=0: a trace needs the counters");
@@ -181,11 +214,11 @@ Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& opti
   require_equal_texts(bootstrap, "version", PLAIT_VERSION);
   require_equal_texts(bootstrap, "the algorithms of programs and plug-ins", added);
   require_equal_texts(bootstrap, "settings",
-                      fmt::format("PLAIT_SCRATCH_BYTES={} PLAIT_WORK_FIFO_BYTES={} PLAIT_TIMEOUT={} PLAIT_CHECK={} PLAIT_DISABLE_P2P={} "
-                                  "PLAIT_ALGO=\"{}\"",
+                      fmt::format("PLAIT_SCRATCH_BYTES={} PLAIT_WORK_FIFO_BYTES={} PLAIT_TIMEOUT={} PLAIT_CHECK={:d} PLAIT_DISABLE_P2P={:d} "
+                                  "PLAIT_SHARE_DEVICES={:d} PLAIT_ALGO=\"{}\"",
                                   settings.scratch_bytes ? std::to_string(*settings.scratch_bytes) : "default", settings.work_fifo_bytes,
                                   std::chrono::duration<double>(settings.timeout).count(), settings.check_calls, !settings.peer_access,
-                                  environment("PLAIT_ALGO").value_or("")));
+                                  settings.share_devices, environment("PLAIT_ALGO").value_or("")));
   bootstrap.set_timeout(settings.timeout);
   return settings;
 }
@@ -193,7 +226,7 @@ Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& opti
 std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOptions& options, const Settings& settings,
                                      const Backend* parent) {
   std::shared_ptr<Backend> backend;
-  if (parent == nullptr) backend = open_chosen(bootstrap, options);
+  if (parent == nullptr) backend = open_chosen(bootstrap, options, settings.share_devices);
   else agree(bootstrap, "opening the devices", [&] { backend = parent->again(); });
   if (backend->info().backend != BackendKind::host) choose_memory(bootstrap, backend, settings.peer_access);
   return backend;

@@ -22,6 +22,7 @@ struct Settings {
   bool check_calls;                          // PLAIT_CHECK=1: compare every call on the host before it is enqueued
   bool progress;                             // PLAIT_PROGRESS, default 1: blocks count what they start and complete
   bool peer_access;                          // unless PLAIT_DISABLE_P2P=1: devices use each other's memory, where they reach it
+  bool share_devices;                        // PLAIT_SHARE_DEVICES=1: several processes may use one GPU
   std::optional<std::string> trace;          // PLAIT_TRACE: the file to write a trace to
 };
 
@@ -38,9 +39,9 @@ constexpr std::size_t default_scratch(const Topology& topology) {
 Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& options);
 
 /// Opens this rank's device. Collective. The backend is `options.backend`, else PLAIT_BACKEND, else a GPU target if every rank has a device
-/// of its own, else the host. If the devices don't reach each other's memory, or are told not to, symmetric memory lies in host memory.
-/// Throws the same Error on all ranks if they ask for different backends, share a device, or lack one. `parent`: the device of the
-/// communicator that this one is a part of, if it is one; it is opened again, whatever the options say.
+/// of its own, or may share it, else the host. If the devices don't reach each other's memory, or are told not to, symmetric memory lies in
+/// host memory. Throws the same Error on all ranks if they ask for different backends, share a device and may not, or lack one. `parent`:
+/// the device of the communicator that this one is a part of, if it is one; it is opened again, whatever the options say.
 std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOptions& options, const Settings& settings,
                                      const Backend* parent);
 
