@@ -205,9 +205,10 @@ std::size_t Session::run() {
   if (results_.empty()) throw Error(ErrorCode::unsupported, fmt::format("nothing can be measured: {}", refusal_));
   if (speaks()) {
     print_summary(stdout, results_);
-    std::fflush(stdout);  // the table stays if a file can't be written
+    const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;  // the table stays if a file can't be written
     if (!options_.json.empty()) write_json(options_.json, machine, results_);
     if (!options_.csv.empty()) write_csv(options_.csv, results_);
+    if (!written) throw Error(ErrorCode::backend, "can't write the table to standard output");
   }
   return total_wrong(results_);
 }

@@ -93,9 +93,36 @@ struct Land {
 };
 using FlightPointer = std::unique_ptr<Flight, Land>;
 
+/// Bootstraps that exist.
+class Open {
+ public:
+  static Open& instance() {
+    static auto* open = new Open;  // never destroyed: needed by an exit handler
+    return *open;
+  }
+  void add(Bootstrap* bootstrap) {
+    const std::scoped_lock lock(mutex_);
+    bootstraps_.insert(bootstrap);
+  }
+  void remove(Bootstrap* bootstrap) {
+    const std::scoped_lock lock(mutex_);
+    bootstraps_.erase(bootstrap);
+  }
+  void say_farewell() {
+    const std::scoped_lock lock(mutex_);
+    for (const Bootstrap* bootstrap : bootstraps_) bootstrap->say_farewell();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<Bootstrap*> bootstraps_;
+};
+
 void finalize_at_exit() {
+  if (is_finalized()) return;
+  Open::instance().say_farewell();  // also if MPI is not finalised: then the process may take a while to end
   // MPI_Finalize waits for all ranks, so with a rank missing it would hang. Without it mpirun sees a failed process and ends the job.
-  if (!is_finalized() && Abandoned::instance().finished()) MPI_Finalize();
+  if (Abandoned::instance().finished()) MPI_Finalize();
 }
 
 void initialize_mpi() {
@@ -118,6 +145,7 @@ class MpiBootstrap final : public Bootstrap {
   /// Takes `comm` over.
   MpiBootstrap(MPI_Comm comm, std::chrono::nanoseconds timeout);
   ~MpiBootstrap() override {
+    Open::instance().remove(this);
     if (is_finalized()) return;
     if (failure_.empty()) MPI_Comm_free(&comm_);  // collective, so not after a failure: it may wait for a missing rank
   }
@@ -191,6 +219,7 @@ MpiBootstrap::MpiBootstrap(MPI_Comm comm, std::chrono::nanoseconds timeout) : co
   check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank", rank_);
   check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size", rank_);
   discover_nodes();
+  Open::instance().add(this);
 }
 
 void MpiBootstrap::require_usable(const char* call) {

@@ -115,6 +115,16 @@ void Board::announce(State state, ErrorCode code, std::string_view reason) noexc
 }
 
 Board::State Board::state(int rank) const noexcept { return page(rank).state.load(std::memory_order_acquire); }
+std::string_view Board::departure(int rank) const noexcept {
+  switch (state(rank)) {
+    case State::left:
+      return "has destroyed the communicator";
+    case State::ending:
+      return "is ending and has not destroyed the communicator";
+    default:
+      return {};
+  }
+}
 Error Board::reason(int rank) const { return {page(rank).code.load(std::memory_order_relaxed), read(page(rank).reason)}; }
 
 void Board::show(const DiagnosticRecord& record) noexcept {
@@ -146,7 +156,7 @@ bool Board::is_alive(int rank) const {
 
 int Board::missing_rank(int suspect) const {
   for (int rank = 0; rank < ranks(); ++rank)
-    if (state(rank) != State::left && !is_alive(rank)) return rank;
+    if (departure(rank).empty() && !is_alive(rank)) return rank;
   int last = suspect;
   for (int rank = 0; rank < ranks(); ++rank)
     if (page(rank).calls.last() < page(last).calls.last()) last = rank;
@@ -158,7 +168,7 @@ std::uint64_t Board::calls(int rank) const noexcept { return page(rank).calls.la
 /// A rank that has left publishes nothing any more. Of messages only what is received counts: a short one is sent whether or not anybody
 /// takes it.
 std::optional<std::string> Board::waits_in_vain_for(int rank, const std::vector<std::string>& algorithms) const {
-  if (state(rank) != State::left) return std::nullopt;
+  if (departure(rank).empty()) return std::nullopt;
   const std::uint64_t call = calls(rank_);
   if (call > calls(rank))
     return fmt::format("rank {} has made call {}, {} (of 0 elements they are not counted: PLAIT_CHECK=1 compares counts)", rank_, call,
@@ -173,10 +183,9 @@ std::optional<std::string> Board::waits_in_vain_for(int rank, const std::vector<
 std::string Board::describe(int rank, const std::vector<std::string>& algorithms) const {
   const Page& other = page(rank);
   const std::uint64_t sequence = other.calls.last();
-  const char* const gone = state(rank) == State::left ? ", which has destroyed the communicator"
-                           : is_alive(rank)           ? ""
-                                                      : ", which has ended";
-  const std::string who = fmt::format("rank {} (process {}{})", rank, other.process.load(), gone);
+  std::string_view gone = departure(rank);
+  if (gone.empty() && !is_alive(rank)) gone = "has ended";
+  const std::string who = fmt::format("rank {} (process {}{}{})", rank, other.process.load(), gone.empty() ? "" : ", which ", gone);
   const std::string exchanged = describe_messages(rank);
   if (sequence == 0) return fmt::format("{}: no {} yet{}", who, exchanged.empty() ? "call" : "collective", exchanged);
   return fmt::format("{}: last call {}, {}{}", who, sequence, other.calls.at(sequence).describe(algorithms), exchanged);

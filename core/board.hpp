@@ -35,12 +35,15 @@ class Board {
   /// Compares what this rank and its peers have published since the last time: a few loads a peer. By one thread at a time.
   std::optional<Disagreement> compare();
 
-  /// What a rank has said of itself. `aborted`: for whatever reason; `gave_up`: a spin of it ran out of time.
-  enum class State : std::uint32_t { working, left, aborted, gave_up };
+  /// What a rank has said of itself. `left`: it has destroyed the communicator; `ending`: it has not, and its process ends; `aborted`: for
+  /// whatever reason; `gave_up`: a spin of it ran out of time.
+  enum class State : std::uint32_t { working, left, ending, aborted, gave_up };
   /// This rank's; only the first other than `working` is kept. `code` and `reason` (at most 500 characters of it): of `aborted`.
   void announce(State state, ErrorCode code = {}, std::string_view reason = {}) noexcept;
   State state(int rank) const noexcept;
   Error reason(int rank) const;
+  /// "has destroyed the communicator" of a rank that will make no call any more, or how else it has left; empty of the others.
+  std::string_view departure(int rank) const noexcept;
 
   /// Where a kernel of this rank was waiting when it gave up, for the others' reports; once.
   void show(const DiagnosticRecord& record) noexcept;
@@ -48,7 +51,7 @@ class Board {
 
   /// False once the rank's process has ended. Always true where that can't be seen: in another container's space of process numbers.
   bool is_alive(int rank) const;
-  /// What this rank has called last that can't end, as `rank` has destroyed the communicator before its part of it: "rank 0 has made call
+  /// What this rank has called last that can't end, as `rank` has left before its part of it: "rank 0 has made call
   /// 11, barrier of 0 u8 elements, by barrier", "rank 0 receives message 3 from it, ...". None: nothing is known to wait for that rank.
   std::optional<std::string> waits_in_vain_for(int rank, const std::vector<std::string>& algorithms) const;
   /// "rank 2 (process 4711, which has ended): last call 17, barrier of 0 u8 elements, sum, by barrier; messages: 3 to and 2 from rank 0".

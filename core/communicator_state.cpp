@@ -49,6 +49,7 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const Communi
     if (bootstrap->size() > 1) monitored_.emplace([this] { watchdog_->look(); });
   });
   bootstrap->set_interrupt([this] { look_and_throw(); });
+  bootstrap->set_farewell([this] { board_->announce(Board::State::ending); });
   remember_device(*backend);
 }
 
@@ -64,7 +65,10 @@ void CommunicatorState::look_and_throw() const {
 }
 
 void CommunicatorState::abandon(const Error& error) const {
-  bootstrap->abandon(error.what(), error.code() == ErrorCode::rank_lost || error.code() == ErrorCode::timeout);
+  bool lost = error.code() == ErrorCode::timeout;
+  // One that has only left the communicator still takes part in what its job does at the end.
+  for (int rank = 0; rank < bootstrap->size() && error.code() == ErrorCode::rank_lost; ++rank) lost = lost || !board_->is_alive(rank);
+  bootstrap->abandon(error.what(), lost);
 }
 
 void CommunicatorState::start_log(std::shared_ptr<TraceFile> trace) {
@@ -97,6 +101,7 @@ CommunicatorState::~CommunicatorState() {
   watchdog_->look();  // also what the monitor has not seen yet: the bootstrap must not wait for a rank that is lost
   board_->announce(Board::State::left);
   bootstrap->set_interrupt({});
+  bootstrap->set_farewell({});
   if (const auto broken = error()) abandon(*broken);
 }
 

@@ -108,6 +108,7 @@ void Watchdog::look() {
         if (!board_.is_alive(rank)) return lose(rank, "");
         break;
       case Board::State::left:
+      case Board::State::ending:
         if (const auto call = board_.waits_in_vain_for(rank, algorithms_)) return lose(rank, "; " + *call);
         break;
     }
@@ -160,7 +161,7 @@ void Watchdog::begin_timeout(int rank) {
 void Watchdog::finish_timeout() {
   if (std::chrono::steady_clock::now() < report_by_)
     for (int rank = 0; rank < board_.ranks(); ++rank)
-      if (!board_.record(rank) && board_.state(rank) != Board::State::left && board_.is_alive(rank)) return;
+      if (!board_.record(rank) && board_.departure(rank).empty() && board_.is_alive(rank)) return;
   const Culprit culprit = find_culprit(first_record());
   const DiagnosticRecord& record = culprit.record;
   std::string text = fmt::format(
@@ -186,8 +187,8 @@ Watchdog::Culprit Watchdog::find_culprit(const DiagnosticRecord& record) const {
   const Chain chain = follow(record.peer);
   const auto missing_in = [&](int missing, const DiagnosticRecord& its) {
     const bool behind = !is_message(its.call) && board_.calls(missing) < plain_number(its.call);
-    return Culprit{.says = board_.state(missing) == Board::State::left ? fmt::format("rank {} has destroyed the communicator", missing)
-                                                                       : fmt::format("rank {} is missing", missing),
+    const std::string_view departure = board_.departure(missing);
+    return Culprit{.says = fmt::format("rank {} {}", missing, departure.empty() ? "is missing" : departure),
                    .record = its,
                    .hint = behind ? "\n  calls of 0 elements are not counted: PLAIT_CHECK=1 compares counts" : ""};
   };

@@ -64,3 +64,8 @@ done
 grep -q "^  direct_copy for all_gather in ordinary memory: nothing: " "$out" || fail "a refusal does not name its collective"
 if "$bin/plait-info" one two 2>"$said"; then fail "plait-info takes any words"; fi
 grep -qx "plait-info: not expected: one two" "$said" || fail "plait-info does not name the words"
+if PLAIT_BACKEND=nonsense "$bin/plait-info" >"$out" 2>"$said"; then fail "plait-info takes any PLAIT_BACKEND"; fi
+grep -q '"nonsense"' "$said" || fail "plait-info does not name the backend"
+if "$bin/plait-info" 2>"$said" >/dev/full; then fail "plait-info does not see a full disk"; fi
+if timeout 60 "$bin/plait-bench" -b 1K -e 1K -n 1 -w 0 --peers none 2>"$said" >/dev/full; then fail "plait-bench does not see a full disk"; fi
+grep -q "can't write the table" "$said" || fail "plait-bench does not say that the disk is full"

@@ -4,6 +4,7 @@
 //   fault_ranks all_killed         the same for all ranks
 //   fault_ranks stopped ALGORITHM  SIGSTOP for longer than the deadline, then SIGCONT
 //   fault_ranks gone               the process ends without a word; the others only destroy the communicator
+//   fault_ranks exits              it calls exit(), and Plait ends MPI, which waits for the others
 //   fault_ranks aborted [checked]  aborts while the others are in calls on the host, with PLAIT_CHECK=1 or without; then a new communicator
 //   works fault_ranks descriptors        its limit of open files is reached fault_ranks memory             its limit of memory is reached,
 //   in an allocation and while a communicator is made fault_ranks threads            it can start no thread while a communicator is made
@@ -109,6 +110,23 @@ void gone() {
   say(-1, what);
 }
 
+/// Nobody is lost to MPI, so all end in good order. What the victim has made before is not disturbed.
+void exits() {
+  Member member(std::chrono::seconds(0), {});
+  member.begin();
+  member.reduce();
+  if (member.is_victim()) {
+    member.comm().synchronize();
+    std::exit(0);  // NOLINT(concurrency-mt-unsafe): not while another thread does
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  member.report("before " + outcome([&] { member.comm().synchronize(); }));
+  member.report(outcome([&] {
+    member.reduce();
+    member.comm().synchronize();
+  }));
+}
+
 void aborted(bool checked) {
   if (checked) setenv("PLAIT_CHECK", "1", 1);  // NOLINT(concurrency-mt-unsafe): there is no other thread yet
   int rank = 0;
@@ -189,6 +207,7 @@ int main(int argc, char** argv) {
   else if (mode == "all_killed") killed(algorithm, true);
   else if (mode == "stopped") stopped(algorithm);
   else if (mode == "gone") gone();
+  else if (mode == "exits") exits();
   else if (mode == "aborted") aborted(algorithm == "checked");
   else if (mode == "descriptors") descriptors();
   else if (mode == "memory") memory();

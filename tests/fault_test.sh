@@ -27,6 +27,13 @@ case $mode in
     for rank in 0 1 2; do expect "^rank $rank: then timeout: rank 1 is missing: in call 11"; done
     ;;
   gone) [ "$(grep -c '^rank -1: no error' "$log")" = 2 ] || fail "not both ranks could destroy the communicator" ;;
+  exits)
+    for rank in 0 2; do
+      expect "^rank $rank: before no error"
+      expect "^rank $rank: rank_lost: rank 1 \(process [0-9]+, which is ending and has not destroyed the communicator\): last call 11, "
+    done
+    [ $status = 0 ] || fail "the exit status is $status"
+    ;;
   aborted)  # nobody is lost, so MPI is finalised and mpirun content
     for rank in 0 2; do expect "^rank $rank: call: aborted: rank 1 has aborted the communicator: enough"; done
     for rank in 0 1 2; do

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "core/environment.hpp"
 #include "core/setup.hpp"
 #include "plait/error.hpp"
@@ -49,13 +51,20 @@ std::vector<BackendFacts> list_backends() {
   return result;
 }
 
-Topology topology_of(const std::vector<BackendFacts>& backends, int ranks) {
+const BackendFacts& chosen_of(const std::vector<BackendFacts>& backends) {
+  const auto name = environment("PLAIT_BACKEND");
+  const auto wanted = name ? std::optional(parse_backend(*name)) : std::nullopt;
   const BackendFacts* best = &backends.front();  // the host
   for (const BackendFacts& facts : backends)
-    if (facts.kind != BackendKind::host && !facts.devices.empty()) best = &facts;
-  const DeviceInfo device = best->devices.empty() ? DeviceInfo{} : best->devices.front();
+    if (wanted ? facts.kind == *wanted : facts.kind != BackendKind::host && !facts.devices.empty()) best = &facts;
+  if (best->devices.empty()) throw Error(ErrorCode::unsupported, fmt::format("PLAIT_BACKEND={}: {}", *name, best->why_none));
+  return *best;
+}
+
+Topology topology_of(const BackendFacts& backend, int ranks) {
+  const DeviceInfo& device = backend.devices.front();
   Topology topology{device.facts};
-  topology.backend = best->kind;
+  topology.backend = backend.kind;
   topology.ranks = ranks;
   topology.architecture = device.architecture;
   topology.scratch_limit = environment_bytes("PLAIT_SCRATCH_BYTES", default_scratch(topology));

@@ -34,8 +34,12 @@ struct AlgorithmFacts {
 
 std::vector<BackendFacts> list_backends();
 
-/// The group that `supports` is asked about: `ranks` ranks on this machine's GPUs if it has any, else on the host.
-Topology topology_of(const std::vector<BackendFacts>& backends, int ranks);
+/// What a communicator would run on here: PLAIT_BACKEND, else this machine's GPUs if it has any, else the host. Throws Error if that has no
+/// device or is no backend.
+const BackendFacts& chosen_of(const std::vector<BackendFacts>& backends);
+
+/// The group that `supports` is asked about: `ranks` ranks on the backend.
+Topology topology_of(const BackendFacts& backend, int ranks);
 
 /// Every algorithm of the registry, asked about every type and operation that exist, in both kinds of memory.
 std::vector<AlgorithmFacts> list_algorithms(const Topology& topology);

@@ -140,12 +140,9 @@ void print_statistics(BackendKind backend, int ranks, const Statistics& statisti
 
 void run(int ranks, bool json, bool statistics) {
   const auto backends = list_backends();
-  if (ranks == 0) {
-    ranks = 2;
-    for (const BackendFacts& facts : backends)
-      if (facts.kind != BackendKind::host) ranks = std::max(ranks, static_cast<int>(facts.devices.size()));
-  }
-  const Topology topology = topology_of(backends, ranks);
+  const BackendFacts& chosen = chosen_of(backends);
+  if (ranks == 0) ranks = chosen.kind == BackendKind::host ? 2 : std::max(2, static_cast<int>(chosen.devices.size()));
+  const Topology topology = topology_of(chosen, ranks);
   const auto algorithms = list_algorithms(topology);
   std::optional<Statistics> counted;
   if (statistics) counted = run_sample(topology.backend, ranks);
@@ -175,6 +172,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     run(ranks, json, statistics);
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw Error(ErrorCode::backend, "can't write to standard output");
   } catch (const CLI::CallForHelp&) {
     std::fputs(app.help().c_str(), stdout);
   } catch (const CLI::CallForVersion& version) {

@@ -1,6 +1,7 @@
 #include "options.hpp"
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
 #include <optional>
 
@@ -27,6 +28,7 @@ std::optional<Options> parse_options(int argc, char** argv, bool print) {
   } catch (const CLI::ParseError& error) {
     throw UsageError(error.what());
   }
+  if (std::isnan(options.tolerance)) throw UsageError("--tolerance: not a number");  // which CLI::Range lets pass
   return options;
 }
 

@@ -46,6 +46,13 @@ class Bootstrap {
     if (interrupt_) interrupt_();
   }
 
+  /// `farewell` is called if the process ends while this object exists, and that end waits for other ranks, as MPI's does: they may be
+  /// waiting for this one, and nothing else would tell them that it has gone. By the thread that ends the process. An empty one ends that.
+  void set_farewell(std::function<void()> farewell) { farewell_ = std::move(farewell); }
+  void say_farewell() const {
+    if (farewell_) farewell_();
+  }
+
   /// Index among, and number of, the ranks on this node (computed once at construction, no communication).
   int local_rank() const noexcept { return local_rank_; }
   int local_size() const noexcept { return local_size_; }
@@ -79,7 +86,7 @@ class Bootstrap {
   void discover_nodes();
 
  private:
-  std::function<void()> interrupt_;
+  std::function<void()> interrupt_, farewell_;
   int local_rank_ = 0, local_size_ = 1, nodes_ = 1, node_ = 0;
   std::chrono::nanoseconds timeout_{std::chrono::minutes{10}};
 };
