@@ -42,7 +42,8 @@ foreach(file IN LISTS plait_component_files)
   install(FILES ${file} DESTINATION ${plait_package_folder} RENAME plait-${name} COMPONENT development)
 endforeach()
 # A module file is for one compiler, so who uses Fortran compiles the source: component `fortran`.
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/interop/fortran DESTINATION ${plait_package_folder} COMPONENT development FILES_MATCHING PATTERN "*.f90")
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/interop/fortran DESTINATION ${plait_package_folder} COMPONENT development FILES_MATCHING
+          PATTERN "*.[fF]90" PATTERN "*.inc")
 install(EXPORT plaitTargets NAMESPACE plait:: DESTINATION ${plait_package_folder} COMPONENT development)
 if(PLAIT_MPI_IS_OPEN_MPI)
   set(plait_mpi_name "Open MPI")

@@ -118,7 +118,16 @@ if command -v pkg-config >/dev/null; then
   run_consumer "$work/pkg-config/consumer"
   make -C "$work/pkg-config/c"
   run_consumer "$work/pkg-config/c/consumer"
-  [ -f "$(pkg-config --variable=fortrandir plait)/plait.f90" ] || fail "plait.pc's fortrandir has no plait.f90"
+  folder=$(pkg-config --variable=fortrandir plait)
+  [ -f "$folder/plait.f90" ] || fail "plait.pc's fortrandir has no plait.f90"
+  if [ -n "$FC" ]; then  # in the order of docs/c.md
+    mkdir "$work/by-hand"
+    sources=("$folder"/{plait_c.f90,plait_base.f90,plait_arrays.f90,plait_real32.F90,plait_real64.F90,plait_int32.F90,plait_int64.F90,plait.f90})
+    # shellcheck disable=SC2046
+    (cd "$work/by-hand" && "$FC" -o consumer "${sources[@]}" "$source"/tests/consumer/fortran/{totals,main}.f90 $(pkg-config --libs plait) \
+      -Wl,-rpath,"$(pkg-config --variable=libdir plait)")
+    run_consumer "$work/by-hand/consumer"
+  fi
   if pkg-config --exists "plait >= 99"; then fail "pkg-config takes this Plait for version 99"; fi
 
   say "pkg-config, for folders given as absolute paths"

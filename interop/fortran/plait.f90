@@ -5,7 +5,10 @@
 ! `status` an error writes the sentence and stops the program. `stream` is a native stream; none is the device's default stream.
 module plait
   use plait_base
-  use plait_arrays
+  use plait_real32
+  use plait_real64
+  use plait_int32
+  use plait_int64
   implicit none
   public
 end module plait

@@ -7,13 +7,15 @@ endif()
 include(${CMAKE_CURRENT_LIST_DIR}/plait-c.cmake)
 if(NOT TARGET plait_fortran)  # one for all folders of the project; what is imported each folder has for itself
   set(plait_fortran_folder ${CMAKE_CURRENT_LIST_DIR}/fortran)
-  add_library(plait_fortran STATIC ${plait_fortran_folder}/plait_c.f90 ${plait_fortran_folder}/plait_base.f90
-    ${plait_fortran_folder}/plait_arrays.f90 ${plait_fortran_folder}/plait.f90)
+  set(plait_fortran_sources plait_c.f90 plait_base.f90 plait_arrays.f90 plait_real32.F90 plait_real64.F90 plait_int32.F90 plait_int64.F90 plait.f90)
+  list(TRANSFORM plait_fortran_sources PREPEND ${plait_fortran_folder}/)
+  add_library(plait_fortran STATIC ${plait_fortran_sources})
   set_target_properties(plait_fortran PROPERTIES Fortran_MODULE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/plait_fortran
     POSITION_INDEPENDENT_CODE ON)
   target_include_directories(plait_fortran PUBLIC ${CMAKE_CURRENT_BINARY_DIR}/plait_fortran)
   target_link_libraries(plait_fortran PUBLIC plait::c)
   unset(plait_fortran_folder)
+  unset(plait_fortran_sources)
 endif()
 if(NOT TARGET plait::fortran)
   # An imported target, not an alias: a library that links it can be exported, and whoever imports that compiles the module in turn.
