@@ -25,14 +25,6 @@ std::ofstream open(const std::string& path, std::ios::openmode mode) {
   return file;
 }
 
-/// All of a file at once. A full disk shows when the last of it is written, which is when it is closed.
-void write(const std::string& path, const std::string& text) {
-  std::ofstream file = open(path, std::ios::out);
-  file << text;
-  file.close();
-  if (!file) throw cannot_write(ErrorCode::backend, path);
-}
-
 Json to_json(const Machine& machine) {
   Json json;
   json["date"] = machine.date;
@@ -79,13 +71,20 @@ std::string cell(const Json& value) { return value.is_null() ? "" : value.is_str
 
 }  // namespace
 
+void write_text(const std::string& path, const std::string& text) {
+  std::ofstream file = open(path, std::ios::out);
+  file << text;
+  file.close();  // a full disk shows when the last of it is written
+  if (!file) throw cannot_write(ErrorCode::backend, path);
+}
+
 void write_json(const std::string& path, const Machine& machine, const std::vector<Result>& results) {
   Json list = Json::array();
   for (const Result& result : results) list.push_back(to_json(result));
   Json json;
   json["machine"] = to_json(machine);
   json["results"] = std::move(list);
-  write(path, json.dump(1) + '\n');
+  write_text(path, json.dump(1) + '\n');
 }
 
 void write_csv(const std::string& path, const std::vector<Result>& results) {
@@ -103,7 +102,7 @@ void write_csv(const std::string& path, const std::vector<Result>& results) {
     for (const auto& [key, value] : row.items()) cells.push_back(cell(value));
     text += fmt::format("{}\n", fmt::join(cells, ","));
   }
-  write(path, text);
+  write_text(path, text);
 }
 
 void check_writable(const std::string& path) {

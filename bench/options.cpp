@@ -155,6 +155,7 @@ void add_flags(CLI::App& app, Options& options, Words& words) {
       ->check(CLI::Range(7, 100000));
   app.add_option("--json", options.json, "Write the results to this file");
   app.add_option("--csv", options.csv, "Write the results to this file");
+  app.add_option("--tuning", options.tuning, "Write the fastest algorithms to this file, as rules for PLAIT_TUNING");
   app.add_option("--blocks", options.blocks, "Blocks of Plait's kernels (default: the algorithm's choice)")->check(CLI::Range(1, 65535));
   app.add_option("--threads", options.threads, "Threads a block (default: the algorithm's choice), at most what the target can run")
       ->check(CLI::Range(1, 1024));

@@ -41,7 +41,7 @@ struct Options {
   std::vector<std::string> peers;
   bool peers_asked = false;  // the user named them: say why one is missing
   Timing timing = Timing::graph;
-  std::string json, csv;  // files; empty: none
+  std::string json, csv, tuning;  // files; empty: none
   unsigned blocks = 0, threads = 0;
   std::string command_line;
   std::string answer;  // to --help or --version; not empty: print this and stop

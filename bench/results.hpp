@@ -42,6 +42,7 @@ struct Result {
 struct Machine {
   std::string date;  // UTC, ISO 8601
   std::string hostname, backend;
+  std::string architecture;          // of every device, "mixed" if they differ
   std::vector<std::string> ranks;    // "rank 0 of 2: cuda device 0, NVIDIA H200 (sm_90)"
   std::vector<std::string> devices;  // a name a rank
   std::string version, mpi_version;

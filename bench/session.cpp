@@ -9,6 +9,7 @@
 #include "bench/files.hpp"
 #include "bench/peers/mpi.hpp"
 #include "bench/table.hpp"
+#include "bench/tuning.hpp"
 #include "bench/verify.hpp"
 #include "core/environment.hpp"
 #include "plait/error.hpp"
@@ -50,6 +51,7 @@ Session::Session(const Options& options)
     if (!speaks()) return;
     check_writable(options_.json);
     check_writable(options_.csv);
+    check_writable(options_.tuning);
   });
   add_plait();
   for (const std::string& peer : options_.peers) peer == "nccl" ? add_nccl() : add_mpi();
@@ -208,6 +210,7 @@ std::size_t Session::run() {
     const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;  // the table stays if a file can't be written
     if (!options_.json.empty()) write_json(options_.json, machine, results_);
     if (!options_.csv.empty()) write_csv(options_.csv, results_);
+    if (!options_.tuning.empty()) write_text(options_.tuning, tuning_rules(results_, machine));
     if (!written) throw Error(ErrorCode::backend, "can't write the table to standard output");
   }
   return total_wrong(results_);

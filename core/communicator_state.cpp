@@ -34,7 +34,7 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const Communi
       backend(open_device(*bootstrap, options, settings, parent != nullptr ? parent->backend.get() : nullptr)),
       counted(*backend),
       heap(backend, *bootstrap),
-      selector(discover_topology(*bootstrap, *backend, settings), algorithms_, bootstrap->rank()),
+      selector(make_selector(discover_topology(*bootstrap, *backend, settings))),
       board_(std::make_shared<Board>(*bootstrap)),
       order_(backend),
       events_(backend) {
@@ -51,6 +51,10 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const Communi
   bootstrap->set_interrupt([this] { look_and_throw(); });
   bootstrap->set_farewell([this] { board_->announce(Board::State::ending); });
   remember_device(*backend);
+}
+
+Selector CommunicatorState::make_selector(const Topology& topology) const {
+  return {topology, algorithms_, bootstrap->rank(), settings.tuning ? tuning_rules(*settings.tuning, topology) : RuleList()};
 }
 
 std::unique_ptr<Bootstrap> CommunicatorState::interruptible(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorState* parent) {

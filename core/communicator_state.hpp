@@ -81,6 +81,7 @@ class CommunicatorState final : public GroupMember {
  private:
   static std::vector<const Algorithm*> registered();
   /// What ends the bootstrap's calls: those of a communicator that is being made out of `parent` by what breaks that.
+  Selector make_selector(const Topology& topology) const;
   static std::unique_ptr<Bootstrap> interruptible(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorState* parent);
   void look_and_throw() const;
   void abandon(const Error& error) const;

@@ -4,17 +4,31 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "core/environment.hpp"
 #include "core/log.hpp"
+#include "core/tuning_file.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
 namespace {
 
 constexpr const char* override_variable = "PLAIT_ALGO";
+
+/// The words of the grammar for kinds of calls.
+constexpr std::array<std::pair<std::string_view, unsigned>, 4> places = {{{"in", Where::in_place},
+                                                                          {"out", Where::out_of_place | Where::ordinary},
+                                                                          {"symmetric", Where::in_place | Where::out_of_place},
+                                                                          {"ordinary", Where::ordinary}}};
+
+Where where_is(const Call& call) {
+  if (!call.symmetric) return Where::ordinary;
+  return call.in_place ? Where::in_place : Where::out_of_place;
+}
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
@@ -52,10 +66,10 @@ class RuleParser {
       }
       rest.remove_prefix(colon + 1);
     }
-    Rule rule{collective, 0, std::numeric_limits<std::size_t>::max(), {}, {}};
+    Rule rule{collective, 0, std::numeric_limits<std::size_t>::max(), Where::anywhere, {}};
     if (const auto equals = rest.find('='); equals != std::string_view::npos) {
       const std::string_view range = parse_place(trim(rest.substr(0, equals)), rule);
-      if (!range.empty() || !rule.in_place) parse_range(range, rule);
+      if (!range.empty() || rule.where == Where::anywhere) parse_range(range, rule);
       rest.remove_prefix(equals + 1);
     }
     rule.algorithm = trim(rest);
@@ -68,8 +82,9 @@ class RuleParser {
   static std::string_view parse_place(std::string_view range, Rule& rule) {
     const auto space = range.find_last_of(" \t");
     const std::string_view last = space == std::string_view::npos ? range : range.substr(space + 1);
-    if (last != "in" && last != "out") return range;
-    rule.in_place = last == "in";
+    const auto* const place = std::find_if(places.begin(), places.end(), [&](const auto& known) { return known.first == last; });
+    if (place == places.end()) return range;
+    rule.where = place->second;
     return trim(range.substr(0, range.size() - last.size()));
   }
   void parse_range(std::string_view range, Rule& rule) {
@@ -126,25 +141,28 @@ RuleList::RuleList(std::string_view text, std::string_view source) {
     if (policy == known.end() || Registry::instance().find(rule, collective) != nullptr) {
       rules_.push_back(RuleParser(rule, source).parse(collective));
     } else {
-      const RuleList named(policy->rules, policy->name);
-      rules_.insert(rules_.end(), named.rules_.begin(), named.rules_.end());
+      append(RuleList(policy->rules, policy->name));
     }
   }
 }
 
 const Rule* RuleList::match(const Call& call, const std::function<bool(const Rule&)>& serves) const {
   const auto rule = std::find_if(rules_.begin(), rules_.end(), [&](const Rule& r) {
-    return r.collective == call.collective && call.bytes() >= r.from && call.bytes() < r.to &&
-           r.in_place.value_or(call.in_place) == call.in_place && serves(r);
+    return r.collective == call.collective && call.bytes() >= r.from && call.bytes() < r.to && (r.where & where_is(call)) != 0 && serves(r);
   });
   return rule == rules_.end() ? nullptr : &*rule;
 }
 
-Selector::Selector(Topology topology, std::vector<const Algorithm*> algorithms, int rank)
+void RuleList::append(RuleList others) {
+  rules_.insert(rules_.end(), std::make_move_iterator(others.rules_.begin()), std::make_move_iterator(others.rules_.end()));
+}
+
+Selector::Selector(Topology topology, std::vector<const Algorithm*> algorithms, int rank, RuleList tuning)
     : topology_(std::move(topology)),
       algorithms_(std::move(algorithms)),
       rank_(rank),
       overrides_(environment(override_variable).value_or(""), override_variable),
+      tuning_(std::move(tuning)),
       builtin_(builtin_rules(topology_), "built-in table") {
   for (const Policy& policy : policies()) policies_.emplace(policy.name, RuleList(policy.rules, policy.name));
 }
@@ -213,6 +231,7 @@ Choice Selector::choose_algorithm(const Call& call, const CallOptions& options) 
     }();
     static_cast<void>(once);
   }
+  if (const Algorithm* algorithm = by_rules(tuning_, call)) return {algorithm, {}, tuning_variable};
   if (const Algorithm* algorithm = by_rules(builtin_, call)) return {algorithm, {}, "built-in table"};
   if (const Algorithm* algorithm = by_estimate(call)) return {algorithm, {}, "estimate"};
   refuse(call.collective, ErrorCode::unsupported,

@@ -13,20 +13,25 @@
 
 namespace plait {
 
-/// "Calls of `collective` with a message of `from` bytes or more and less than `to` take `algorithm`."
+/// Kinds of calls that rules tell apart, as bits: in symmetric memory those in place and all others, and those in ordinary memory, where
+/// ranks may differ in being in place.
+enum Where : unsigned { in_place = 1, out_of_place = 2, ordinary = 4, anywhere = 7 };
+
+/// "Calls of `collective`, of the kinds `where`, with a message of `from` bytes or more and less than `to` take `algorithm`."
 struct Rule {
   Collective collective;
   std::size_t from, to;
-  std::optional<bool> in_place;  // of symmetric memory; none: either
+  unsigned where;
   std::string algorithm;
 };
 
 /// An ordered list of rules; of those that match a call, the first counts whose algorithm can serve it.
 ///
-/// Grammar: rules separated by `;`. A rule is `[collective:][[range] [in|out]=]algorithm`. A collective holds for the rules after it too,
+/// Grammar: rules separated by `;`. A rule is `[collective:][[range] [where]=]algorithm`. A collective holds for the rules after it too,
 /// until another is named; before the first it is all_reduce. A range is `from-to` in bytes with suffixes K M G, `to` excluded; without
-/// `to` it has no end; without a range it is every size. `in` is for calls in place in symmetric memory only, `out` for all others only.
-/// The name of a policy stands for its rules. Example: `all_reduce:0-64K=oneshot_ll;64K-8M=twoshot;8M-=ring`.
+/// `to` it has no end; without a range it is every size. `in` is for calls in place in symmetric memory only, `out` for all others only,
+/// `symmetric` and `ordinary` for those in such memory only. The name of a policy stands for its rules. Example:
+/// `all_reduce:0-64K=oneshot_ll;64K-8M=twoshot;8M-=ring`.
 class RuleList {
  public:
   RuleList() = default;
@@ -37,6 +42,8 @@ class RuleList {
   const Rule* match(
       const Call& call, const std::function<bool(const Rule&)>& serves = [](const Rule&) { return true; }) const;
   bool empty() const { return rules_.empty(); }
+  /// Other rules, which come after these.
+  void append(RuleList others);
 
  private:
   std::vector<Rule> rules_;
@@ -52,7 +59,7 @@ std::span<const Policy> policies();
 struct Choice {
   const Algorithm* algorithm = nullptr;
   LaunchShape shape;
-  std::string rule;     // "call option", "policy yali", "PLAIT_ALGO", "built-in table", "estimate"
+  std::string rule;     // "call option", "policy yali", "PLAIT_ALGO", "PLAIT_TUNING", "built-in table", "estimate"
   bool wished = false;  // by the user: one of the first three
 };
 
@@ -64,13 +71,13 @@ struct WrongName {
 };
 WrongName wrong_name(std::string_view name, Collective collective, std::span<const Algorithm* const> algorithms);
 
-/// Precedence: call option (an algorithm or a policy), PLAIT_ALGO, built-in table, estimate. A rule whose algorithm can't serve the call is
-/// passed over, with a warning once if the user wrote it and no other rule of his serves it; a call option that can't be served is
-/// Error(unsupported), also if it names an algorithm of another collective; an unknown name is Error(invalid_argument).
+/// Precedence: call option (an algorithm or a policy), PLAIT_ALGO, tuning file, built-in table, estimate. A rule whose algorithm can't
+/// serve the call is passed over, with a warning once if the user wrote it and no other rule of his serves it; a call option that can't be
+/// served is Error(unsupported), also if it names an algorithm of another collective; an unknown name is Error(invalid_argument).
 class Selector {
  public:
-  /// `rank`: for messages; no choice depends on it.
-  Selector(Topology topology, std::vector<const Algorithm*> algorithms, int rank = 0);
+  /// `rank`: for messages; no choice depends on it. `tuning`: rules of a tuning file (core/tuning_file.hpp).
+  Selector(Topology topology, std::vector<const Algorithm*> algorithms, int rank = 0, RuleList tuning = {});
   Choice choose(const Call& call, const CallOptions& options) const;
   /// The algorithm for a batch of calls of one type, operation and scale that are as long as `all` together: what a single call of that
   /// length takes if it takes batches, else the one of those that do with the least estimate. Null if none serves it.
@@ -96,7 +103,7 @@ class Selector {
   Topology topology_;
   std::vector<const Algorithm*> algorithms_;
   int rank_;
-  RuleList overrides_, builtin_;
+  RuleList overrides_, tuning_, builtin_;
   std::map<std::string, RuleList, std::less<>> policies_;
 };
 

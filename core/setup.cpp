@@ -200,6 +200,7 @@ Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& opti
                 .progress = environment_integer("PLAIT_PROGRESS", 1, 0, 1) == 1,
                 .peer_access = environment_integer("PLAIT_DISABLE_P2P", 0, 0, 1) == 0,
                 .share_devices = environment_integer("PLAIT_SHARE_DEVICES", 0, 0, 1) == 1,
+                .tuning = load_tuning_file(),
                 .trace = environment("PLAIT_TRACE")};
     if (settings.trace && !settings.progress)
       throw Error(ErrorCode::invalid_argument, "PLAIT_TRACE is set, and PLAIT_PROGRESS=0: a trace needs the counters");
@@ -213,12 +214,14 @@ Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& opti
   });
   require_equal_texts(bootstrap, "version", PLAIT_VERSION);
   require_equal_texts(bootstrap, "the algorithms of programs and plug-ins", added);
-  require_equal_texts(bootstrap, "settings",
-                      fmt::format("PLAIT_SCRATCH_BYTES={} PLAIT_WORK_FIFO_BYTES={} PLAIT_TIMEOUT={} PLAIT_CHECK={:d} PLAIT_DISABLE_P2P={:d} "
-                                  "PLAIT_SHARE_DEVICES={:d} PLAIT_ALGO=\"{}\"",
-                                  settings.scratch_bytes ? std::to_string(*settings.scratch_bytes) : "default", settings.work_fifo_bytes,
-                                  std::chrono::duration<double>(settings.timeout).count(), settings.check_calls, !settings.peer_access,
-                                  settings.share_devices, environment("PLAIT_ALGO").value_or("")));
+  require_equal_texts(
+      bootstrap, "settings",
+      fmt::format("PLAIT_SCRATCH_BYTES={} PLAIT_WORK_FIFO_BYTES={} PLAIT_TIMEOUT={} PLAIT_CHECK={:d} PLAIT_DISABLE_P2P={:d} "
+                  "PLAIT_SHARE_DEVICES={:d} PLAIT_ALGO=\"{}\"",
+                  settings.scratch_bytes ? std::to_string(*settings.scratch_bytes) : "default", settings.work_fifo_bytes,
+                  std::chrono::duration<double>(settings.timeout).count(), settings.check_calls, !settings.peer_access,
+                  settings.share_devices, environment("PLAIT_ALGO").value_or("")));
+  require_equal_texts(bootstrap, "the rules of PLAIT_TUNING", settings.tuning ? settings.tuning->text : "no file");
   bootstrap.set_timeout(settings.timeout);
   return settings;
 }

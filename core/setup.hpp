@@ -9,6 +9,7 @@
 
 #include "backends/backend.hpp"
 #include "core/algorithm.hpp"
+#include "core/tuning_file.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/communicator.hpp"
 
@@ -23,6 +24,7 @@ struct Settings {
   bool progress;                             // PLAIT_PROGRESS, default 1: blocks count what they start and complete
   bool peer_access;                          // unless PLAIT_DISABLE_P2P=1: devices use each other's memory, where they reach it
   bool share_devices;                        // PLAIT_SHARE_DEVICES=1: several processes may use one GPU
+  std::optional<TuningFile> tuning;          // PLAIT_TUNING: rules for the selection
   std::optional<std::string> trace;          // PLAIT_TRACE: the file to write a trace to
 };
 
@@ -35,7 +37,7 @@ constexpr std::size_t default_scratch(const Topology& topology) {
 }
 
 /// Reads the settings. Collective: throws Error(mismatch) on all ranks, naming a rank and both texts, if ranks differ in them, in
-/// PLAIT_ALGO or in the version of the library.
+/// PLAIT_ALGO, in the text of a tuning file or in the version of the library.
 Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& options);
 
 /// Opens this rank's device. Collective. The backend is `options.backend`, else PLAIT_BACKEND, else a GPU target if every rank has a device
