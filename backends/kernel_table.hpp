@@ -36,6 +36,15 @@ inline std::string batch_family(std::string_view family) { return std::string(fa
 /// A list of element types; every kernel.hpp names the types it is compiled for: `using Types = AllTypes;`.
 template <class... T>
 struct TypeList {};
+template <class First, class Second>
+struct Concatenation;
+template <class... First, class... Second>
+struct Concatenation<TypeList<First...>, TypeList<Second...>> {
+  using List = TypeList<First..., Second...>;
+};
+template <class First, class Second>
+using Concatenated = typename Concatenation<First, Second>::List;
+
 using AllTypes =
     TypeList<std::int8_t, std::uint8_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t, f16, bf16, f8e4m3, f8e5m2, float, double>;
 

@@ -6,13 +6,17 @@
 //   1. sends: pushes its units of the block for rank p into its own lane of p, for every p that it sends to;
 //   2. says that it is there: puts an empty unit, slot 0, into its lane of every other p;
 //   3. receives: polls its units of the lanes of all ranks that send to it, and stores them, or their sum in rank order.
+// What is only moved, a rank stores at once where it is for itself. What is added up, it also sends to itself: that takes fewer
+// instructions than to put its own term into its place among the others (2 H200, direct_ll128: reduce of 1 MB in 5.74 us instead of 5.93
+// and of 4 KB in 2.65 instead of 2.98, but broadcast of 1 MB in 6.24 instead of 5.41; 2026-11-23). Both are codes of their own.
 //
 // Why no barrier is needed: see algorithms/building_blocks/peer_lanes.hpp. Where only a root sends, or receives, not all hear from all.
 //
-// In place is safe. A thread has sent its units of all blocks in a round before it stores units with the same numbers, and no other thread
-// has those.
+// In place is safe. A thread has sent its units of all blocks in a round before it stores units with the same numbers that it has received,
+// and no other thread has those. What it stores for itself lies, in place, where it was.
 #pragma once
 #include "algorithms/building_blocks/direct_pattern.hpp"
+#include "algorithms/building_blocks/moved_as.hpp"
 #include "algorithms/building_blocks/peer_lanes.hpp"
 
 namespace plait {
@@ -27,39 +31,24 @@ struct DirectArgs {
   Parts stripes;      // of a block's units, one a thread block
 };
 
-/// One thread block's part of the call. A rank also sends to itself: that is fewer instructions than to ask which peer is the own rank.
-template <class T, class Unit, class D>
+/// One thread block's part of the call. `Steps` has steps 1 and 3: `send<Ranks>(unit, i, live)` for unit `unit` of the blocks, `i` of the
+/// round, to as many ranks, or any number if that is 0; `receive<Batch, All>(unit, i, live)` from `Batch` ranks at once, `All` if there
+/// are as many.
+template <class Steps, class T, class Unit, class D>
 class Direct {
  public:
+  template <int Batch, bool All>
+  PLAIT_DEVICE static void run(D& dev, const DirectArgs& a) {
+    Steps steps(dev, a);
+    if (steps.template exchange<Batch, All>(a.stripes.at(dev.block()))) steps.lanes_.keep();
+  }
+
+ protected:
   using Share = typename Unit::Share;
   using Slot = typename Unit::Slot;
 
-  template <int Batch, bool All>
-  PLAIT_DEVICE static void run(D& dev, const DirectArgs& a) {
-    Direct direct(dev, a);
-    if (direct.template exchange<Batch, All>(a.stripes.at(dev.block()))) direct.lanes_.keep();
-  }
-
- private:
   PLAIT_DEVICE Direct(D& dev, const DirectArgs& a)
-      : dev_(dev), a_(a), rank_(a.lanes.rank), ranks_(a.lanes.ranks), lanes_(dev, a.lanes), units_(lanes_.units()), reducer_(a.reduction) {}
-
-  template <int Batch, bool All>
-  PLAIT_DEVICE bool exchange(Range stripe) {
-    const bool receives = !a_.pattern.root_receives || rank_ == a_.pattern.root;
-    const unsigned first = units_.first(dev_.thread()), step = units_.step(dev_.threads());
-    for (std::size_t begin = stripe.begin; begin < stripe.end; begin += lanes_.slots()) {
-      if (begin != stripe.begin) dev_.sync();  // the whole block has finished the last round before anybody sends in this one
-      if (!lanes_.begin_round(!a_.pattern.rooted())) return false;
-      const auto size = static_cast<unsigned>(stripe.end - begin < lanes_.slots() ? stripe.end - begin : lanes_.slots());
-      for (unsigned i = first; units_.group_has(i, size); i += step) send<All ? Batch : 0>(begin + i, i, units_.live(i, size));
-      if (a_.pattern.rooted()) lanes_.be_heard([&](int peer) { return a_.pattern.sends(rank_, peer); });
-      if (!receives) continue;
-      for (unsigned i = first; units_.group_has(i, size); i += step)
-        if (!receive<Batch, All>(begin + i, i, units_.live(i, size))) return false;
-    }
-    return true;
-  }
+      : dev_(dev), a_(a), rank_(a.lanes.rank), ranks_(a.lanes.ranks), lanes_(dev, a.lanes), units_(lanes_.units()) {}
 
   /// Units of the block for, or from, rank `peer`.
   PLAIT_DEVICE Packs<const T, packet_bytes> outgoing(int peer) const {
@@ -68,24 +57,123 @@ class Direct {
   PLAIT_DEVICE Packs<T, packet_bytes> incoming(int peer) const {
     return {static_cast<T*>(a_.recv) + a_.pattern.recv_begin(peer, a_.count), a_.count};
   }
-  /// Step 1 for unit `unit` of the blocks, `i` of the round.
+
+  D& dev_;
+  const DirectArgs& a_;
+  int rank_, ranks_;
+  PeerLanes<T, Unit, D> lanes_;
+  Units<Unit, T> units_;  // a copy: a reference into this object would keep all of it in memory, 1.3 us a call (4 H200, 1 KB, 2026-11-22)
+
+ private:
+  template <int Batch, bool All>
+  PLAIT_DEVICE bool exchange(Range stripe) {
+    auto& steps = static_cast<Steps&>(*this);
+    const DirectPattern& pattern = a_.pattern;
+    const bool sends = !pattern.root_sends || rank_ == pattern.root, receives = !pattern.root_receives || rank_ == pattern.root;
+    const unsigned first = units_.first(dev_.thread()), step = units_.step(dev_.threads());
+    for (std::size_t begin = stripe.begin; begin < stripe.end; begin += lanes_.slots()) {
+      if (begin != stripe.begin) dev_.sync();  // the whole block has finished the last round before anybody sends in this one
+      if (!lanes_.begin_round(!pattern.rooted())) return false;
+      const auto size = static_cast<unsigned>(stripe.end - begin < lanes_.slots() ? stripe.end - begin : lanes_.slots());
+      if (sends)
+        for (unsigned i = first; units_.group_has(i, size); i += step)
+          steps.template send<All ? Batch : 0>(begin + i, i, units_.live(i, size));
+      if (pattern.rooted()) lanes_.be_heard([&](int peer) { return steps.sends_to(peer); });
+      if (!receives) continue;
+      for (unsigned i = first; units_.group_has(i, size); i += step)
+        if (!steps.template receive<Batch, All>(begin + i, i, units_.live(i, size))) return false;
+    }
+    return true;
+  }
+};
+
+/// Blocks that are only moved.
+template <class T, class Unit, class D>
+class DirectMoves : public Direct<DirectMoves<T, Unit, D>, T, Unit, D> {
+  using Base = Direct<DirectMoves, T, Unit, D>;
+  friend Base;
+  using Base::a_, Base::dev_, Base::incoming, Base::lanes_, Base::outgoing, Base::rank_, Base::ranks_, Base::units_;
+  using typename Base::Share;
+  using typename Base::Slot;
+
+  PLAIT_DEVICE DirectMoves(D& dev, const DirectArgs& a) : Base(dev, a) {}
+  PLAIT_DEVICE bool sends_to(int peer) const { return peer != rank_ && a_.pattern.sends(rank_, peer); }
+
   template <int Ranks>
   PLAIT_DEVICE void send(std::size_t unit, std::uint32_t i, bool live) {
-    if (a_.pattern.root_sends && rank_ != a_.pattern.root) return;
     if (a_.pattern.block_a_target) {
       Share shares[ranks_together<Ranks>];
       for_ranks_together<Ranks>(
           rank_, ranks_, [&](int j, int peer, bool there) { shares[j] = units_.load(dev_, outgoing(peer), unit, live && there); },
-          [&](int j, int peer, bool there) { units_.put(dev_, lanes_.slot(peer, i), shares[j], lanes_.flag(), live && there); });
+          [&](int j, int peer, bool there) {
+            const bool own = Ranks == 0 ? peer == rank_ : j == Ranks - 1;
+            if (own) keep(unit, shares[j], live && there);
+            else units_.put(dev_, lanes_.slot(peer, i), shares[j], lanes_.flag(), live && there);
+          });
     } else {
-      const Share share = units_.load(dev_, outgoing(0), unit, live);
-      for_each_rank<Ranks>(rank_, ranks_, [&](int peer) {
+      Share share = units_.load(dev_, outgoing(0), unit, live);
+      for_each_peer<Ranks>(rank_, ranks_, [&](int peer) {
         if (!a_.pattern.root_receives || peer == a_.pattern.root) units_.put(dev_, lanes_.slot(peer, i), share, lanes_.flag(), live);
       });
+      if (!a_.pattern.root_receives || rank_ == a_.pattern.root) keep(unit, share, live);
     }
   }
+  PLAIT_DEVICE void keep(std::size_t unit, Share& share, bool live) {
+    if (incoming(rank_).packs() != outgoing(rank_).packs()) units_.store(dev_, incoming(rank_), unit, share, live);  // else in place
+  }
 
-  /// Step 3.
+  template <int Batch, bool All>
+  PLAIT_DEVICE bool receive(std::size_t unit, std::uint32_t i, bool live) {
+    constexpr int together = All ? Batch - 1 : Batch;  // peers
+    for (int begin = 0; begin < (All ? 1 : ranks_ - 1); begin += together) {
+      const Slot* slots[together];
+      Waiting who[together];
+      Share shares[together];
+      unsigned wanted = 0;
+      PLAIT_UNROLL
+      for (int j = 0; j < together; ++j) {
+        const bool there = All || begin + j < ranks_ - 1;
+        const int peer = peer_at(there ? begin + j : begin);
+        slots[j] = lanes_.lane(peer, i);
+        who[j] = {peer, lanes_.flag()};
+        if (live && there && (!a_.pattern.root_sends || peer == a_.pattern.root)) wanted |= 1u << j;
+      }
+      if (!dev_.get(slots, shares, wanted, lanes_.flag(), who)) return false;
+      PLAIT_UNROLL
+      for (int j = 0; j < together; ++j)
+        if ((wanted >> j & 1u) != 0) units_.store(dev_, incoming(peer_at(begin + j)), unit, shares[j], true);
+    }
+    return true;
+  }
+  /// The ranks without the own one.
+  PLAIT_DEVICE int peer_at(int number) const { return number < rank_ ? number : number + 1; }
+};
+
+/// Blocks that are added up: every rank sends to all, or to the root.
+template <class T, class Unit, class D>
+class DirectSums : public Direct<DirectSums<T, Unit, D>, T, Unit, D> {
+  using Base = Direct<DirectSums, T, Unit, D>;
+  friend Base;
+  using Base::a_, Base::dev_, Base::incoming, Base::lanes_, Base::outgoing, Base::rank_, Base::ranks_, Base::units_;
+  using typename Base::Share;
+  using typename Base::Slot;
+
+  PLAIT_DEVICE DirectSums(D& dev, const DirectArgs& a) : Base(dev, a), reducer_(a.reduction) {}
+  PLAIT_DEVICE bool sends_to(int peer) const { return a_.pattern.sends(rank_, peer); }
+
+  template <int Ranks>
+  PLAIT_DEVICE void send(std::size_t unit, std::uint32_t i, bool live) {
+    if (a_.pattern.root_receives) {
+      const Share share = units_.load(dev_, outgoing(a_.pattern.root), unit, live);
+      units_.put(dev_, lanes_.slot(a_.pattern.root, i), share, lanes_.flag(), live);
+      return;
+    }
+    Share shares[ranks_together<Ranks>];
+    for_ranks_together<Ranks>(
+        rank_, ranks_, [&](int j, int peer, bool there) { shares[j] = units_.load(dev_, outgoing(peer), unit, live && there); },
+        [&](int j, int peer, bool there) { units_.put(dev_, lanes_.slot(peer, i), shares[j], lanes_.flag(), live && there); });
+  }
+
   template <int Batch, bool All>
   PLAIT_DEVICE bool receive(std::size_t unit, std::uint32_t i, bool live) {
     UnitSum<Unit, T> sum(reducer_);
@@ -100,48 +188,51 @@ class Direct {
         const bool there = All || j < size;
         slots[j] = lanes_.lane(there ? begin + j : begin, i);
         who[j] = {begin + j, lanes_.flag()};
-        if (live && there && (!a_.pattern.root_sends || begin + j == a_.pattern.root)) wanted |= 1u << j;
+        if (live && there) wanted |= 1u << j;
       }
       if (!dev_.get(slots, shares, wanted, lanes_.flag(), who)) return false;
-      if (a_.pattern.reduces) {
-        sum.add(begin == 0, shares, size);
-      } else {
-        PLAIT_UNROLL
-        for (int j = 0; j < Batch; ++j)
-          if ((wanted >> j & 1u) != 0) units_.store(dev_, incoming(begin + j), unit, shares[j], true);
-      }
+      sum.add(begin == 0, shares, size);
     }
-    if (a_.pattern.reduces) {
-      Share result = sum.result();
-      units_.store(dev_, incoming(0), unit, result, live);
-    }
+    Share result = sum.result();
+    units_.store(dev_, incoming(0), unit, result, live);
     return true;
   }
 
-  D& dev_;
-  const DirectArgs& a_;
-  int rank_, ranks_;
-  PeerLanes<T, Unit, D> lanes_;
-  Units<Unit, T> units_;  // a copy: a reference into this object would keep all of it in memory, 1.3 us a call (4 H200, 1 KB, 2026-11-22)
   Reducer<T> reducer_;
 };
 
-/// `Moved::Unit<D>`: the unit, where `Moved::on<D>` says that the target has it.
+/// `Moved::Unit<D>`: the unit, where `Moved::on<D>` says that the target has it. What is only moved is
+/// launched as the type that it is `moved_as`.
 template <class T, class Moved>
 struct DirectKernel {
-  template <int Batch, bool All>
-  struct Code {
-    static constexpr unsigned least_blocks_a_unit = 1;  // 128 blocks at most: rather registers for all of a thread's units
+  static constexpr unsigned least_blocks_a_unit = 1;  // 128 blocks at most: rather registers for all of a thread's units
 
+  template <int Batch, bool All>
+  struct Moves {
+    static constexpr unsigned least_blocks_a_unit = DirectKernel::least_blocks_a_unit;
     template <Device D>
     PLAIT_DEVICE static void run(D& dev, const DirectArgs& a) {
-      if constexpr (Moved::template on<D>) {
-        Direct<T, typename Moved::template Unit<D>, D>::template run<Batch, All>(dev, a);
+      if constexpr (Moved::template on<D> && is_moved<T>) {
+        DirectMoves<T, typename Moved::template Unit<D>, D>::template run<Batch, All>(dev, a);
       }
     }
   };
-  using Codes = RanksCodes<Code>;
-  static unsigned code(const DirectArgs& a) { return ranks_code(a.lanes.ranks); }
+  template <int Batch, bool All>
+  struct Sums {
+    static constexpr unsigned least_blocks_a_unit = DirectKernel::least_blocks_a_unit;
+    template <Device D>
+    PLAIT_DEVICE static void run(D& dev, const DirectArgs& a) {
+      if constexpr (Moved::template on<D>) {
+        DirectSums<T, typename Moved::template Unit<D>, D>::template run<Batch, All>(dev, a);
+      }
+    }
+  };
+  // Moves of 8 ranks, known as such, would need more registers than there are.
+  using Codes = Concatenated<RanksCodes<Sums>, TypeList<Moves<2, true>, Moves<4, true>, Moves<8, false>>>;
+  static unsigned code(const DirectArgs& a) {
+    if (a.pattern.reduces) return ranks_code(a.lanes.ranks);
+    return ranks_codes + (a.lanes.ranks == 2 ? 0 : a.lanes.ranks == 4 ? 1 : 2);
+  }
 };
 
 }  // namespace plait

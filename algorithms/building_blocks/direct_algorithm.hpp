@@ -32,7 +32,7 @@ class DirectAlgorithm : public LanedAlgorithm {
                           .recv = buffers.recv,
                           .count = call.count,
                           .stripes = Parts::of(units_of(call.block_bytes()), shape.blocks, shape.threads / threads_a_unit(topology))};
-    context.launch(name(), call.type, shape, args);
+    context.launch(name(), args.pattern.reduces ? call.type : moved_as(call.type), shape, args);
   }
 };
 

@@ -29,8 +29,19 @@ PLAIT_DEVICE void for_each_rank(int rank, int ranks, Body body) {
   }
 }
 
-/// The same in steps: calls `load(place, peer, there)` for as many ranks as are handled together, then `put(place, peer, there)` for each.
-/// Places begin at 0 and are less than `ranks_together<Ranks>`; ranks that are not there fill the last step.
+/// The same without the own rank.
+template <int Ranks, class Body>
+PLAIT_DEVICE void for_each_peer(int rank, int ranks, Body body) {
+  if constexpr (Ranks == 0) {
+    for (int s = 1; s < ranks; ++s) body(rank_after(rank, s, ranks));
+  } else {
+    PLAIT_UNROLL
+    for (int s = 1; s < Ranks; ++s) body((rank + s) & (Ranks - 1));
+  }
+}
+
+/// For all ranks in steps: calls `load(place, peer, there)` for as many ranks as are handled together, then `put(place, peer, there)` for
+/// each. Places begin at 0 and are less than `ranks_together<Ranks>`; ranks that are not there fill the last step.
 template <int Ranks>
 inline constexpr int ranks_together = Ranks == 0 ? 4 : Ranks;
 template <int Ranks, class Load, class Put>
@@ -253,6 +264,7 @@ struct FlaggedBatch {
 /// are polled at once; `All`: that is all of them.
 template <template <int Batch, bool All> class Code>
 using RanksCodes = TypeList<Code<2, true>, Code<4, true>, Code<8, true>, Code<8, false>>;
+inline constexpr unsigned ranks_codes = 4;
 constexpr unsigned ranks_code(int ranks) { return ranks == 2 ? 0 : ranks == 4 ? 1 : ranks == 8 ? 2 : 3; }
 
 /// The work of a launch. `Messages::run<Batch, All>(dev, exchange, message, stripe, epoch)` works on one stripe and says whether it came to

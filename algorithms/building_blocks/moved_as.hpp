@@ -1,11 +1,20 @@
 // Kernels that only move elements, and are compiled for one type of each size: `Types = MovedTypes`.
 #pragma once
+#include <type_traits>
+
 #include "backends/kernel_table.hpp"
 #include "plait/types.hpp"
 
 namespace plait {
 
 using MovedTypes = TypeList<std::uint8_t, f16, std::uint32_t, std::uint64_t>;
+
+template <class T, class... Moved>
+constexpr bool is_one_of(TypeList<Moved...>) {
+  return (std::is_same_v<T, Moved> || ...);
+}
+template <class T>
+inline constexpr bool is_moved = is_one_of<T>(MovedTypes());
 
 /// The one of them for elements of that size.
 constexpr DataType moved_as(std::size_t bytes) {
