@@ -15,6 +15,8 @@
 // In place is safe. A thread has sent its units of all blocks in a round before it stores units with the same numbers that it has received,
 // and no other thread has those. What it stores for itself lies, in place, where it was.
 #pragma once
+#include <type_traits>
+
 #include "algorithms/building_blocks/direct_pattern.hpp"
 #include "algorithms/building_blocks/moved_as.hpp"
 #include "algorithms/building_blocks/peer_lanes.hpp"
@@ -201,34 +203,29 @@ class DirectSums : public Direct<DirectSums<T, Unit, D>, T, Unit, D> {
   Reducer<T> reducer_;
 };
 
-/// `Moved::Unit<D>`: the unit, where `Moved::on<D>` says that the target has it. What is only moved is
-/// launched as the type that it is `moved_as`.
+/// `Moved::Unit<D>`: the unit, where `Moved::on<D>` says that the target has it. What is only moved is launched as the type that it is
+/// `moved_as`: other types have the codes of sums alone.
 template <class T, class Moved>
 struct DirectKernel {
-  static constexpr unsigned least_blocks_a_unit = 1;  // 128 blocks at most: rather registers for all of a thread's units
+  template <template <class, class, class> class Steps, int Batch, bool All>
+  struct Code {
+    static constexpr unsigned least_blocks_a_unit = 1;  // 128 blocks at most: rather registers for all of a thread's units
 
-  template <int Batch, bool All>
-  struct Moves {
-    static constexpr unsigned least_blocks_a_unit = DirectKernel::least_blocks_a_unit;
-    template <Device D>
-    PLAIT_DEVICE static void run(D& dev, const DirectArgs& a) {
-      if constexpr (Moved::template on<D> && is_moved<T>) {
-        DirectMoves<T, typename Moved::template Unit<D>, D>::template run<Batch, All>(dev, a);
-      }
-    }
-  };
-  template <int Batch, bool All>
-  struct Sums {
-    static constexpr unsigned least_blocks_a_unit = DirectKernel::least_blocks_a_unit;
     template <Device D>
     PLAIT_DEVICE static void run(D& dev, const DirectArgs& a) {
       if constexpr (Moved::template on<D>) {
-        DirectSums<T, typename Moved::template Unit<D>, D>::template run<Batch, All>(dev, a);
+        Steps<T, typename Moved::template Unit<D>, D>::template run<Batch, All>(dev, a);
       }
     }
   };
+  template <int Batch, bool All>
+  using Sums = Code<DirectSums, Batch, All>;
+  template <int Batch, bool All>
+  using Moves = Code<DirectMoves, Batch, All>;
+
   // Moves of 8 ranks, known as such, would need more registers than there are.
-  using Codes = Concatenated<RanksCodes<Sums>, TypeList<Moves<2, true>, Moves<4, true>, Moves<8, false>>>;
+  using MovesCodes = TypeList<Moves<2, true>, Moves<4, true>, Moves<8, false>>;
+  using Codes = std::conditional_t<is_moved<T>, Concatenated<RanksCodes<Sums>, MovesCodes>, RanksCodes<Sums>>;
   static unsigned code(const DirectArgs& a) {
     if (a.pattern.reduces) return ranks_code(a.lanes.ranks);
     return ranks_codes + (a.lanes.ranks == 2 ? 0 : a.lanes.ranks == 4 ? 1 : 2);
