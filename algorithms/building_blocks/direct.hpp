@@ -7,9 +7,9 @@
 //   2. says that it is there: puts an empty unit, slot 0, into its lane of every other p;
 //   3. receives: polls its units of the lanes of all ranks that send to it, and stores them, or their sum in rank order.
 // What is only moved, a rank stores at once where it is for itself. What is added up, it also sends to itself: that takes fewer
-// instructions than to put its own term into its place among the others. Both are codes of their own. (2 H200, 2026-11-23: broadcast of 1 MB
-// by direct_ll128 took 5.12 us, and 6.22 when there was one code for both and all sent to themselves; reduce of 4 KB 2.68 and 2.71, and 2.98
-// when nothing was sent to the own rank.)
+// instructions than to put its own term into its place among the others. Both are codes of their own. (2 H200, 2026-11-23: broadcast of 1
+// MB by direct_ll128 took 5.12 us, and 6.22 when there was one code for both and all sent to themselves; reduce of 4 KB 2.68 and 2.71,
+// and 2.98 when nothing was sent to the own rank.)
 //
 // Why no barrier is needed: see algorithms/building_blocks/peer_lanes.hpp. Where only a root sends, or receives, not all hear from all.
 //
