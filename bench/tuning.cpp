@@ -83,9 +83,13 @@ Spans fastest(const Curve& curve) {
   for (const auto& [bytes, times] : curve) {
     const auto best = std::min_element(times.begin(), times.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
     const auto same = spans.empty() ? times.end() : times.find(spans.back().algorithm);
-    if (spans.empty()) spans.push_back({0, best->first});
-    else if (same == times.end() || same->second > noise * best->second)
-      spans.push_back({border(curve, last, bytes, spans.back().algorithm, best->first), best->first});
+    if (spans.empty()) {
+      spans.push_back({0, best->first});
+    } else if (same == times.end() || same->second > noise * best->second) {
+      const std::size_t from = border(curve, last, bytes, spans.back().algorithm, best->first);
+      if (from == spans.back().from) spans.back().algorithm = best->first;  // the one before was never faster for certain
+      else spans.push_back({from, best->first});
+    }
     last = bytes;
   }
   return spans;

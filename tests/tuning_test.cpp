@@ -194,6 +194,21 @@ TEST_F(Tuning, NoiseMakesNoRules) {
   EXPECT_THAT(text(), HasSubstr("all_reduce: 0-=ring\n"));
 }
 
+/// Both borders are at the second size, to what they are rounded to: tree would have an empty range.
+TEST_F(Tuning, BordersThatMeetLeaveNothingBetween) {
+  struct Row {
+    std::size_t bytes;
+    double ring, tree, flash;
+  };
+  for (const Row& row : {Row{1024, 10, 1000, 999}, Row{4096, 10.11, 10, 10.05}, Row{16384, 20, 20, 10}}) {
+    measured("ring", row.bytes, row.ring);
+    measured("tree", row.bytes, row.tree);
+    measured("flash", row.bytes, row.flash);
+  }
+  EXPECT_THAT(text(), HasSubstr("all_reduce: 0-4K=ring; 4K-=flash\n"));
+  EXPECT_EQ(matched(read(text()), call(16384, Kind::out)), "flash");
+}
+
 TEST_F(Tuning, SeveralTypesCountTogetherAndWhoServesButOneNotAtAll) {
   for (const DataType type : {DataType::f32, DataType::bf16}) {
     measured("ring", 1024, type == DataType::f32 ? 1 : 9, Kind::out, Collective::all_reduce, type);  // 3 together
