@@ -17,27 +17,21 @@
 
 namespace plait {
 
-/// Calls `body` with every rank, the next one first, so that no two ranks write to the same peer first; the own one last. `Ranks`: how
-/// many, a power of two, or 0 for any.
-template <int Ranks, class Body>
+/// Calls `body` with every rank, the next one first, so that no two ranks write to the same peer first; the own one last, or, unless `Own`,
+/// not. `Ranks`: how many, a power of two, or 0 for any.
+template <int Ranks, bool Own = true, class Body>
 PLAIT_DEVICE void for_each_rank(int rank, int ranks, Body body) {
+  constexpr int left_out = Own ? 0 : 1;
   if constexpr (Ranks == 0) {
-    for (int s = 1; s <= ranks; ++s) body(rank_after(rank, s, ranks));
+    for (int s = 1; s <= ranks - left_out; ++s) body(rank_after(rank, s, ranks));
   } else {
     PLAIT_UNROLL
-    for (int s = 1; s <= Ranks; ++s) body((rank + s) & (Ranks - 1));
+    for (int s = 1; s <= Ranks - left_out; ++s) body((rank + s) & (Ranks - 1));
   }
 }
-
-/// The same without the own rank.
 template <int Ranks, class Body>
 PLAIT_DEVICE void for_each_peer(int rank, int ranks, Body body) {
-  if constexpr (Ranks == 0) {
-    for (int s = 1; s < ranks; ++s) body(rank_after(rank, s, ranks));
-  } else {
-    PLAIT_UNROLL
-    for (int s = 1; s < Ranks; ++s) body((rank + s) & (Ranks - 1));
-  }
+  for_each_rank<Ranks, false>(rank, ranks, body);
 }
 
 /// For all ranks in steps: calls `load(place, peer, there)` for as many ranks as are handled together, then `put(place, peer, there)` for
