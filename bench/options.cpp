@@ -153,8 +153,8 @@ void add_flags(CLI::App& app, Options& options, Words& words) {
   app.add_option("--timing", words.timing, "graph (default), events, throughput, latency or enqueue (host time of a call)");
   app.add_option("--repeats", options.repeats, "Measurements of which the median counts (default and least 7)")
       ->check(CLI::Range(7, 100000));
-  app.add_option("--json", options.json, "Write the results to this file");
-  app.add_option("--csv", options.csv, "Write the results to this file");
+  app.add_option("--json", options.json, "Write the results to this file, after each size what there is");
+  app.add_option("--csv", options.csv, "The same, one line a result");
   app.add_option("--tuning", options.tuning, "Write the fastest algorithms to this file, as rules for PLAIT_TUNING");
   app.add_option("--blocks", options.blocks, "Blocks of Plait's kernels (default: the algorithm's choice)")->check(CLI::Range(1, 65535));
   app.add_option("--threads", options.threads, "Threads a block (default: the algorithm's choice), at most what the target can run")

@@ -199,17 +199,31 @@ void Session::measure_size(const Call& operation, std::size_t bytes) {
   if (any && speaks()) print_gap(stdout);
 }
 
+/// What has been measured so far, as files.
+void Session::write_files(const Machine& machine) const {
+  if (!options_.json.empty()) write_json(options_.json, machine, results_);
+  if (!options_.csv.empty()) write_csv(options_.csv, results_);
+}
+
 std::size_t Session::run() {
   const Machine machine = describe_machine(comm_, link_, nccl_ ? nccl_->library().version_text() : "", options_.command_line);
   if (speaks()) print_header(stdout, machine, options_);
   for (const Call& operation : operations_)
-    for (const std::size_t bytes : sizes_) measure_size(operation, bytes);
+    for (const std::size_t bytes : sizes_) {
+      measure_size(operation, bytes);
+      if (!speaks()) continue;
+      std::fflush(stdout);
+      try {
+        write_files(machine);  // a run that is killed later leaves what it has measured
+      } catch (const Error&) {
+        // The table is still to come. If the file can't be written at the end either, that is an error.
+      }
+    }
   if (results_.empty()) throw Error(ErrorCode::unsupported, fmt::format("nothing can be measured: {}", refusal_));
   if (speaks()) {
     print_summary(stdout, results_);
     const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;  // the table stays if a file can't be written
-    if (!options_.json.empty()) write_json(options_.json, machine, results_);
-    if (!options_.csv.empty()) write_csv(options_.csv, results_);
+    write_files(machine);
     if (!options_.tuning.empty()) write_text(options_.tuning, tuning_rules(results_, machine));
     if (!written) throw Error(ErrorCode::backend, "can't write the table to standard output");
   }
