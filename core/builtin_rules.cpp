@@ -14,20 +14,20 @@ struct Table {
 };
 constexpr std::array<Table, 3> h200 = {{
     {2,
-     "0-24K=oneshot_ll;24K-1280K=oneshot_ll128;1280K-3M=twoshot_ll128;3M-5M=oneshot_ll128;"
+     "0-24K=oneshot_ll;24K-900K=oneshot_ll128;900K-1536K=twoshot_ll128;1536K-5M=oneshot_ll128;"
      "5M-7M=twoshot_ll128;7M-10M=oneshot_ll128;10M-40M=twoshot;160M- out=copy_engine;40M-=twoshot_push;"
      "10M-24M=twoshot_ll128;24M-=ring;"
-     "reduce_scatter:0-160K=direct_ll;16M-80M=direct_pull;160K-32M=direct_ll128;32M-=direct_push;"
-     "all_gather:0-160K=direct_ll;160K-8M=direct_ll128;160M- out=direct_copy;200M-=direct_copy;8M-=direct_put;"
+     "reduce_scatter:0-96K=direct_ll;16M-80M=direct_pull;96K-32M=direct_ll128;32M-=direct_push;"
+     "all_gather:0-24K=direct_ll;24K-8M=direct_ll128;160M- out=direct_copy;200M-=direct_copy;8M-=direct_put;"
      "8M-28M=direct_ll128;28M-=direct_push;"
-     "broadcast:0-128K=direct_ll;128K-2304K=direct_ll128;2304K-5M=relay_ll128;100M-=direct_copy;5M-=chain;"
-     "reduce:0-192K=direct_ll;192K-7M=direct_ll128;120M-=direct_pull;7M-=chain;"
+     "broadcast:0-128K=direct_ll;128K-6M=direct_ll128;100M-=direct_copy;6M-=chain;"
+     "reduce:0-192K=direct_ll;192K-5632K=direct_ll128;120M-=direct_pull;5632K-=chain;"
      "all_to_all:0-160K=direct_ll;160K-8M=direct_ll128;100M-=direct_copy;8M-=direct_put;"
      "8M-28M=direct_ll128;28M-=direct_push;"
-     "gather:0-400K=direct_ll;400K-14M=direct_ll128;200M-=direct_copy;14M-40M=direct_put;"
-     "14M-20M=direct_ll128;20M-=direct_push;"
-     "scatter:0-400K=direct_ll;400K-11M=direct_ll128;200M-=direct_copy;11M-40M=direct_put;"
-     "11M-24M=direct_ll128;24M-=direct_push;"
+     "gather:0-400K=direct_ll;400K-13M=direct_ll128;200M-=direct_copy;13M-40M=direct_put;"
+     "13M-20M=direct_ll128;20M-=direct_push;"
+     "scatter:0-200K=direct_ll;200K-14M=direct_ll128;200M-=direct_copy;14M-40M=direct_put;"
+     "14M-24M=direct_ll128;24M-=direct_push;"
      "send_recv:0-48K=pairwise_ll;48K-1536K=pairwise_ll128;80M-=pairwise_copy;1536K-=pairwise_put;"
      "1536K-11M=pairwise_ll128;11M-=pairwise_push"},
     {3,  // all_reduce: up to 1 MB and from 64 MB on; between, as flash and lines compare on 4

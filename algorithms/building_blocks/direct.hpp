@@ -6,15 +6,17 @@
 //   1. sends: pushes its units of the block for rank p into its own lane of p, for every p that it sends to;
 //   2. says that it is there: puts an empty unit, slot 0, into its lane of every other p;
 //   3. receives: polls its units of the lanes of all ranks that send to it, and stores them, or their sum in rank order.
-// What is only moved, a rank stores at once where it is for itself. What is added up, it also sends to itself: that takes fewer
-// instructions than to put its own term into its place among the others. Both are codes of their own. (2 H200, 2026-11-23: broadcast of 1
-// MB by direct_ll128 took 5.12 us, and 6.22 when there was one code for both and all sent to themselves; reduce of 4 KB 2.68 and 2.71,
-// and 2.98 when nothing was sent to the own rank.)
+// What is only moved, a rank stores at once where it is for itself. What is added up, it also sends to itself, unless there are but two:
+// that takes fewer instructions than to put its own term into its place among the others.
+//
+// Instructions count, so there are codes of their own for what is moved and what is added up, for numbers of ranks, and, of two ranks, for
+// each collective (2 H200, 2026-11-23, microseconds with one code for all, codes for moves and sums, and codes for collectives: broadcast
+// of 1 MB by direct_ll128 6.22, 5.15, 4.92; reduce of 16 KB by direct_ll 2.43, 2.37, 2.18).
 //
 // Why no barrier is needed: see algorithms/building_blocks/peer_lanes.hpp. Where only a root sends, or receives, not all hear from all.
 //
 // In place is safe. A thread has sent its units of all blocks in a round before it stores units with the same numbers that it has received,
-// and no other thread has those. What it stores for itself lies, in place, where it was.
+// and has loaded what it adds of its own; no other thread has those. What it stores for itself lies, in place, where it was.
 #pragma once
 #include <type_traits>
 
@@ -30,14 +32,15 @@ struct DirectArgs {
   DirectPattern pattern;
   const void* send;
   void* recv;
-  std::size_t count;  // elements of a block
-  Parts stripes;      // of a block's units, one a thread block
+  std::size_t count;    // elements of a block
+  Parts stripes;        // of a block's units, one a thread block
+  std::uint32_t round;  // units of a round, as many as a lane has slots at most
 };
 
 /// One thread block's part of the call. `Steps` has steps 1 and 3: `send<Ranks>(unit, i, live)` for unit `unit` of the blocks, `i` of the
 /// round, to as many ranks, or any number if that is 0; `receive<Batch, All>(unit, i, live)` from `Batch` ranks at once, `All` if there
-/// are as many.
-template <class Steps, class T, class Unit, class D>
+/// are as many. `Pattern`: AnyPattern or KnownPattern.
+template <class Steps, class Pattern, class T, class Unit, class D>
 class Direct {
  public:
   template <int Batch, bool All>
@@ -53,12 +56,13 @@ class Direct {
   PLAIT_DEVICE Direct(D& dev, const DirectArgs& a)
       : dev_(dev), a_(a), rank_(a.lanes.rank), ranks_(a.lanes.ranks), lanes_(dev, a.lanes), units_(lanes_.units()) {}
 
+  PLAIT_DEVICE DirectPattern pattern() const { return Pattern::of(a_.pattern); }
   /// Units of the block for, or from, rank `peer`.
   PLAIT_DEVICE Packs<const T, packet_bytes> outgoing(int peer) const {
-    return {static_cast<const T*>(a_.send) + a_.pattern.send_begin(peer, a_.count), a_.count};
+    return {static_cast<const T*>(a_.send) + pattern().send_begin(peer, a_.count), a_.count};
   }
   PLAIT_DEVICE Packs<T, packet_bytes> incoming(int peer) const {
-    return {static_cast<T*>(a_.recv) + a_.pattern.recv_begin(peer, a_.count), a_.count};
+    return {static_cast<T*>(a_.recv) + pattern().recv_begin(peer, a_.count), a_.count};
   }
 
   D& dev_;
@@ -71,13 +75,13 @@ class Direct {
   template <int Batch, bool All>
   PLAIT_DEVICE bool exchange(Range stripe) {
     auto& steps = static_cast<Steps&>(*this);
-    const DirectPattern& pattern = a_.pattern;
+    const DirectPattern pattern = this->pattern();
     const bool sends = !pattern.root_sends || rank_ == pattern.root, receives = !pattern.root_receives || rank_ == pattern.root;
     const unsigned first = units_.first(dev_.thread()), step = units_.step(dev_.threads());
-    for (std::size_t begin = stripe.begin; begin < stripe.end; begin += lanes_.slots()) {
+    for (std::size_t begin = stripe.begin; begin < stripe.end; begin += a_.round) {
       if (begin != stripe.begin) dev_.sync();  // the whole block has finished the last round before anybody sends in this one
       if (!lanes_.begin_round(!pattern.rooted())) return false;
-      const auto size = static_cast<unsigned>(stripe.end - begin < lanes_.slots() ? stripe.end - begin : lanes_.slots());
+      const auto size = static_cast<unsigned>(stripe.end - begin < a_.round ? stripe.end - begin : a_.round);
       if (sends)
         for (unsigned i = first; units_.group_has(i, size); i += step)
           steps.template send<All ? Batch : 0>(begin + i, i, units_.live(i, size));
@@ -91,20 +95,20 @@ class Direct {
 };
 
 /// Blocks that are only moved.
-template <class T, class Unit, class D>
-class DirectMoves : public Direct<DirectMoves<T, Unit, D>, T, Unit, D> {
-  using Base = Direct<DirectMoves, T, Unit, D>;
+template <class Pattern, class T, class Unit, class D>
+class DirectMoves : public Direct<DirectMoves<Pattern, T, Unit, D>, Pattern, T, Unit, D> {
+  using Base = Direct<DirectMoves, Pattern, T, Unit, D>;
   friend Base;
-  using Base::a_, Base::dev_, Base::incoming, Base::lanes_, Base::outgoing, Base::rank_, Base::ranks_, Base::units_;
+  using Base::a_, Base::dev_, Base::incoming, Base::lanes_, Base::outgoing, Base::pattern, Base::rank_, Base::ranks_, Base::units_;
   using typename Base::Share;
   using typename Base::Slot;
 
   PLAIT_DEVICE DirectMoves(D& dev, const DirectArgs& a) : Base(dev, a) {}
-  PLAIT_DEVICE bool sends_to(int peer) const { return peer != rank_ && a_.pattern.sends(rank_, peer); }
+  PLAIT_DEVICE bool sends_to(int peer) const { return peer != rank_ && pattern().sends(rank_, peer); }
 
   template <int Ranks>
   PLAIT_DEVICE void send(std::size_t unit, std::uint32_t i, bool live) {
-    if (a_.pattern.block_a_target) {
+    if (pattern().block_a_target) {
       Share shares[ranks_together<Ranks>];
       for_ranks_together<Ranks>(
           rank_, ranks_, [&](int j, int peer, bool there) { shares[j] = units_.load(dev_, outgoing(peer), unit, live && there); },
@@ -116,9 +120,9 @@ class DirectMoves : public Direct<DirectMoves<T, Unit, D>, T, Unit, D> {
     } else {
       Share share = units_.load(dev_, outgoing(0), unit, live);
       for_each_peer<Ranks>(rank_, ranks_, [&](int peer) {
-        if (!a_.pattern.root_receives || peer == a_.pattern.root) units_.put(dev_, lanes_.slot(peer, i), share, lanes_.flag(), live);
+        if (!pattern().root_receives || peer == pattern().root) units_.put(dev_, lanes_.slot(peer, i), share, lanes_.flag(), live);
       });
-      if (!a_.pattern.root_receives || rank_ == a_.pattern.root) keep(unit, share, live);
+      if (!pattern().root_receives || rank_ == pattern().root) keep(unit, share, live);
     }
   }
   PLAIT_DEVICE void keep(std::size_t unit, Share& share, bool live) {
@@ -139,7 +143,7 @@ class DirectMoves : public Direct<DirectMoves<T, Unit, D>, T, Unit, D> {
         const int peer = peer_at(there ? begin + j : begin);
         slots[j] = lanes_.lane(peer, i);
         who[j] = {peer, lanes_.flag()};
-        if (live && there && (!a_.pattern.root_sends || peer == a_.pattern.root)) wanted |= 1u << j;
+        if (live && there && (!pattern().root_sends || peer == pattern().root)) wanted |= 1u << j;
       }
       if (!dev_.get(slots, shares, wanted, lanes_.flag(), who)) return false;
       PLAIT_UNROLL
@@ -153,22 +157,22 @@ class DirectMoves : public Direct<DirectMoves<T, Unit, D>, T, Unit, D> {
 };
 
 /// Blocks that are added up: every rank sends to all, or to the root.
-template <class T, class Unit, class D>
-class DirectSums : public Direct<DirectSums<T, Unit, D>, T, Unit, D> {
-  using Base = Direct<DirectSums, T, Unit, D>;
+template <class Pattern, class T, class Unit, class D>
+class DirectSums : public Direct<DirectSums<Pattern, T, Unit, D>, Pattern, T, Unit, D> {
+  using Base = Direct<DirectSums, Pattern, T, Unit, D>;
   friend Base;
-  using Base::a_, Base::dev_, Base::incoming, Base::lanes_, Base::outgoing, Base::rank_, Base::ranks_, Base::units_;
+  using Base::a_, Base::dev_, Base::incoming, Base::lanes_, Base::outgoing, Base::pattern, Base::rank_, Base::ranks_, Base::units_;
   using typename Base::Share;
   using typename Base::Slot;
 
   PLAIT_DEVICE DirectSums(D& dev, const DirectArgs& a) : Base(dev, a), reducer_(a.reduction) {}
-  PLAIT_DEVICE bool sends_to(int peer) const { return a_.pattern.sends(rank_, peer); }
+  PLAIT_DEVICE bool sends_to(int peer) const { return pattern().sends(rank_, peer); }
 
   template <int Ranks>
   PLAIT_DEVICE void send(std::size_t unit, std::uint32_t i, bool live) {
-    if (a_.pattern.root_receives) {
-      const Share share = units_.load(dev_, outgoing(a_.pattern.root), unit, live);
-      units_.put(dev_, lanes_.slot(a_.pattern.root, i), share, lanes_.flag(), live);
+    if (pattern().root_receives) {
+      const Share share = units_.load(dev_, outgoing(pattern().root), unit, live);
+      units_.put(dev_, lanes_.slot(pattern().root, i), share, lanes_.flag(), live);
       return;
     }
     Share shares[ranks_together<Ranks>];
@@ -204,32 +208,77 @@ class DirectSums : public Direct<DirectSums<T, Unit, D>, T, Unit, D> {
   Reducer<T> reducer_;
 };
 
+/// Blocks of two ranks that are added up: neither sends to itself.
+template <class Pattern, class T, class Unit, class D>
+class DirectPairSums : public Direct<DirectPairSums<Pattern, T, Unit, D>, Pattern, T, Unit, D> {
+  using Base = Direct<DirectPairSums, Pattern, T, Unit, D>;
+  friend Base;
+  using Base::a_, Base::dev_, Base::incoming, Base::lanes_, Base::outgoing, Base::pattern, Base::rank_, Base::units_;
+  using typename Base::Share;
+  using typename Base::Slot;
+
+  PLAIT_DEVICE DirectPairSums(D& dev, const DirectArgs& a) : Base(dev, a), reducer_(a.reduction) {}
+  PLAIT_DEVICE bool sends_to(int peer) const { return peer != rank_ && pattern().sends(rank_, peer); }
+
+  template <int>
+  PLAIT_DEVICE void send(std::size_t unit, std::uint32_t i, bool live) {
+    const int peer = 1 - rank_;
+    if (sends_to(peer)) units_.put(dev_, lanes_.slot(peer, i), units_.load(dev_, outgoing(peer), unit, live), lanes_.flag(), live);
+  }
+  template <int, bool>
+  PLAIT_DEVICE bool receive(std::size_t unit, std::uint32_t i, bool live) {
+    const Share own = units_.load(dev_, outgoing(rank_), unit, live);  // on its way while the other is
+    const int peer = 1 - rank_;
+    const Slot* const slots[1] = {lanes_.lane(peer, i)};
+    const Waiting who[1] = {{peer, lanes_.flag()}};
+    Share other[1];
+    if (!dev_.get(slots, other, live ? 1u : 0u, lanes_.flag(), who)) return false;
+    UnitSum<Unit, T> sum(reducer_);
+    sum.add_both(rank_, own, other[0]);
+    Share result = sum.result();
+    units_.store(dev_, incoming(0), unit, result, live);
+    return true;
+  }
+
+  Reducer<T> reducer_;
+};
+
 /// `Moved::Unit<D>`: the unit, where `Moved::on<D>` says that the target has it. What is only moved is launched as the type that it is
 /// `moved_as`: other types have the codes of sums alone.
 template <class T, class Moved>
 struct DirectKernel {
-  template <template <class, class, class> class Steps, int Batch, bool All>
+  template <template <class, class, class, class> class Steps, class Pattern, int Batch, bool All>
   struct Code {
     static constexpr unsigned least_blocks_a_unit = 1;  // 128 blocks at most: rather registers for all of a thread's units
 
     template <Device D>
     PLAIT_DEVICE static void run(D& dev, const DirectArgs& a) {
       if constexpr (Moved::template on<D>) {
-        Steps<T, typename Moved::template Unit<D>, D>::template run<Batch, All>(dev, a);
+        Steps<Pattern, T, typename Moved::template Unit<D>, D>::template run<Batch, All>(dev, a);
       }
     }
   };
+  template <class Pattern>
+  using PairSums = Code<DirectPairSums, Pattern, 2, true>;
+  template <class Pattern>
+  using PairMoves = Code<DirectMoves, Pattern, 2, true>;
   template <int Batch, bool All>
-  using Sums = Code<DirectSums, Batch, All>;
+  using Sums = Code<DirectSums, AnyPattern, Batch, All>;
   template <int Batch, bool All>
-  using Moves = Code<DirectMoves, Batch, All>;
+  using Moves = Code<DirectMoves, AnyPattern, Batch, All>;
 
+  using Adding = KnownPatterns<direct_patterns::reduce_scatter, direct_patterns::reduce>;
+  using Moving = KnownPatterns<direct_patterns::all_gather, direct_patterns::broadcast, direct_patterns::all_to_all,
+                               direct_patterns::gather, direct_patterns::scatter>;
+  using SumsCodes = Concatenated<typename Adding::template Codes<PairSums>, TypeList<Sums<4, true>, Sums<8, true>, Sums<8, false>>>;
   // Moves of 8 ranks, known as such, would need more registers than there are.
-  using MovesCodes = TypeList<Moves<2, true>, Moves<4, true>, Moves<8, false>>;
-  using Codes = std::conditional_t<is_moved<T>, Concatenated<RanksCodes<Sums>, MovesCodes>, RanksCodes<Sums>>;
+  using MovesCodes = Concatenated<typename Moving::template Codes<PairMoves>, TypeList<Moves<4, true>, Moves<8, false>>>;
+  using Codes = std::conditional_t<is_moved<T>, Concatenated<SumsCodes, MovesCodes>, SumsCodes>;
   static unsigned code(const DirectArgs& a) {
-    if (a.pattern.reduces) return ranks_code(a.lanes.ranks);
-    return ranks_codes + (a.lanes.ranks == 2 ? 0 : a.lanes.ranks == 4 ? 1 : 2);
+    const int ranks = a.lanes.ranks;
+    if (a.pattern.reduces) return ranks == 2 ? Adding::number_of(a.pattern) : Adding::count + (ranks == 4 ? 0 : ranks == 8 ? 1 : 2);
+    const unsigned moves = Adding::count + 3;
+    return moves + (ranks == 2 ? Moving::number_of(a.pattern) : Moving::count + (ranks == 4 ? 0 : 1));
   }
 };
 

@@ -60,6 +60,7 @@ struct PacketUnit {
   static constexpr int share_words = 1;   // words a thread holds, flag included
 
   PLAIT_DEVICE static PacketData& word(Share& share, int) { return share; }
+  PLAIT_DEVICE static const PacketData& word(const Share& share, int) { return share; }
 };
 
 /// One wide packet.
@@ -72,6 +73,7 @@ struct WideUnit {
   static constexpr int share_words = 3;
 
   PLAIT_DEVICE static PacketData& word(Share& share, int i) { return share.word[i]; }
+  PLAIT_DEVICE static const PacketData& word(const Share& share, int i) { return share.word[i]; }
 };
 
 /// One line of device D.
@@ -85,6 +87,7 @@ struct LineUnit {
   using Share = LineShare<share_words>;
 
   PLAIT_DEVICE static PacketData& word(Share& share, int i) { return share.word[i]; }
+  PLAIT_DEVICE static const PacketData& word(const Share& share, int i) { return share.word[i]; }
 };
 
 /// This thread's way through units, and its words of each.
@@ -181,6 +184,16 @@ class UnitSum {
       reducer_.add_each(sum_, terms);
     }
   }
+  /// Both shares of two ranks: rank `rank` has `own`.
+  PLAIT_DEVICE void add_both(int rank, const Share& own, const Share& other) {
+    Share shares[2];
+    PLAIT_UNROLL
+    for (int i = 0; i < Unit::share_words; ++i) {
+      Unit::word(shares[0], i) = Unit::word(rank == 0 ? own : other, i);
+      Unit::word(shares[1], i) = Unit::word(rank == 0 ? other : own, i);
+    }
+    add(true, shares, 2);
+  }
   PLAIT_DEVICE Share result() const {
     Share share;
     PLAIT_UNROLL
@@ -258,7 +271,6 @@ struct FlaggedBatch {
 /// are polled at once; `All`: that is all of them.
 template <template <int Batch, bool All> class Code>
 using RanksCodes = TypeList<Code<2, true>, Code<4, true>, Code<8, true>, Code<8, false>>;
-inline constexpr unsigned ranks_codes = 4;
 constexpr unsigned ranks_code(int ranks) { return ranks == 2 ? 0 : ranks == 4 ? 1 : ranks == 8 ? 2 : 3; }
 
 /// The work of a launch. `Messages::run<Batch, All>(dev, exchange, message, stripe, epoch)` works on one stripe and says whether it came to

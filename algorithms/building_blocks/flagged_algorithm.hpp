@@ -14,9 +14,10 @@ inline constexpr unsigned max_group_threads = 480;  // of a block whose threads 
 struct UnitKind {
   enum Name { packet, wide_packet, line } name;
   std::size_t data_bytes, slot_bytes;
-  static constexpr UnitKind packets() { return {packet, packet_bytes, sizeof(Packet)}; }
-  static constexpr UnitKind wide_packets() { return {wide_packet, sizeof(WidePacketData), sizeof(WidePacket)}; }
-  static constexpr UnitKind lines() { return {line, 15 * packet_bytes, sizeof(Line)}; }
+  std::uint32_t most_slots;  // of a lane
+  static constexpr UnitKind packets() { return {packet, packet_bytes, sizeof(Packet), 512}; }
+  static constexpr UnitKind wide_packets() { return {wide_packet, sizeof(WidePacketData), sizeof(WidePacket), 256}; }
+  static constexpr UnitKind lines(std::uint32_t most_slots = 128) { return {line, 15 * packet_bytes, sizeof(Line), most_slots}; }
 };
 
 /// Threads of a block that moves lines: a whole number of groups (`D::line_group`), and not more than the target can keep together.
@@ -63,8 +64,7 @@ class FlaggedAlgorithm : public CollectiveAlgorithm {
 
   FlaggedLayout layout(const Topology& topology) const {
     FlaggedLayout one{.slots = 1, .lanes = lanes(topology)};
-    const std::size_t most = unit_.name == UnitKind::packet ? 512 : unit_.name == UnitKind::wide_packet ? 256 : 128;
-    const std::size_t least = unit_.name == UnitKind::line ? 1 : most / 128;
+    const std::size_t most = unit_.most_slots, least = unit_.name == UnitKind::line ? 1 : most / 128;
     const std::size_t fitting = topology.scratch_limit / share_ / (one.units(max_blocks) * unit_.slot_bytes);
     one.slots = static_cast<std::uint32_t>(std::clamp(fitting, least, most));
     return one;

@@ -9,9 +9,9 @@ namespace plait {
 
 class LanedAlgorithm : public FlaggedAlgorithm {
  public:
-  /// All algorithms with lanes of one kind of unit share them: a 32nd of the scratch memory for lines, a 64th for packets.
+  /// All algorithms with lanes of one kind of unit share them: a 16th of the scratch memory for lines, a 64th for packets.
   LanedAlgorithm(Collective collective, UnitKind unit)
-      : FlaggedAlgorithm(unit, unit.name == UnitKind::line ? 32 : 64, collective),
+      : FlaggedAlgorithm(unit, unit.name == UnitKind::line ? 16 : 64, collective),
         name_(unit.name == UnitKind::line ? "lanes of lines" : "lanes of packets") {}
 
   Resources resources(const Topology&) const final { return {}; }
