@@ -5,7 +5,7 @@ function(plait_warnings target)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX,HIP>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
   endif()
   if(PLAIT_SANITIZE)
-    target_compile_options(${target} PRIVATE -fsanitize=${PLAIT_SANITIZE} -fno-omit-frame-pointer -g)
+    target_compile_options(${target} PRIVATE -fsanitize=${PLAIT_SANITIZE} -fno-omit-frame-pointer -g1)  # reports need lines, not types
     target_link_options(${target} PRIVATE -fsanitize=${PLAIT_SANITIZE})
   endif()
   if(PLAIT_HOST_JITTER)
