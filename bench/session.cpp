@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <set>
 
 #include "bench/files.hpp"
@@ -199,10 +200,11 @@ void Session::measure_size(const Call& operation, std::size_t bytes) {
   if (any && speaks()) print_gap(stdout);
 }
 
-/// What has been measured so far, as files.
-void Session::write_files(const Machine& machine) const {
-  if (!options_.json.empty()) write_json(options_.json, machine, results_);
-  if (!options_.csv.empty()) write_csv(options_.csv, results_);
+/// What has been measured so far. `early`: more will follow and be written over it, which a pipe or a terminal can't take back.
+void Session::write_files(const Machine& machine, bool early) const {
+  const auto wanted = [early](const std::string& path) { return !path.empty() && (!early || std::filesystem::is_regular_file(path)); };
+  if (wanted(options_.json)) write_json(options_.json, machine, results_);
+  if (wanted(options_.csv)) write_csv(options_.csv, results_);
 }
 
 std::size_t Session::run() {
@@ -214,7 +216,7 @@ std::size_t Session::run() {
       if (!speaks()) continue;
       std::fflush(stdout);
       try {
-        write_files(machine);  // a run that is killed later leaves what it has measured
+        write_files(machine, true);  // a run that is killed later leaves what it has measured
       } catch (const Error&) {
         // The table is still to come. If the file can't be written at the end either, that is an error.
       }
@@ -223,7 +225,7 @@ std::size_t Session::run() {
   if (speaks()) {
     print_summary(stdout, results_);
     const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;  // the table stays if a file can't be written
-    write_files(machine);
+    write_files(machine, false);
     if (!options_.tuning.empty()) write_text(options_.tuning, tuning_rules(results_, machine));
     if (!written) throw Error(ErrorCode::backend, "can't write the table to standard output");
   }

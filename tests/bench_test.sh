@@ -62,6 +62,10 @@ wait $! && fail "the run was over before it was ended"
 [ "$(grep -c '^default,all_reduce,f32,sum,2,1024,' "$files/early")" = 1 ] && [ "$(wc -l <"$files/early")" = 2 ] || fail "an early end leaves no file"
 if command -v python3 >/dev/null; then python3 -m json.tool "$files/early.json" >"$out" || fail "an early end leaves no whole file"; fi
 
+# A pipe gets everything once.
+bench --algorithms default -b 1K -e 16K -n 3 -w 0 --csv /dev/stderr || fail "--csv to a pipe"
+[ "$(grep -c '^name,collective,' "$said")" = 1 ] || fail "a pipe gets the results again and again"
+
 # A disk that is full when everything is measured.
 for format in json csv; do
   bench --algorithms default -b 1K -e 1K -n 3 -w 0 --$format /dev/full
