@@ -1,6 +1,6 @@
-// Arithmetic on the element types, the same bits on every target but for NaNs of f16, which differ in their payload: conversions of the
-// small floats, accumulation types, and the reduction operations. Targets may replace a conversion by their own instruction where that
-// gives the same bits.
+// Arithmetic on the element types, the same bits on every target but for NaNs of f16 and of the 8-bit floats, which differ in their sign
+// and payload: conversions of the small floats, accumulation types, and the reduction operations. Targets may replace a conversion by their
+// own instruction where that gives the same bits; tests/conversions_test.cpp compares the two.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -33,6 +33,9 @@ struct SmallFloat {
   static constexpr std::uint32_t nan = sign_bit - 1;                                  // all ones below the sign
   static constexpr std::uint32_t overflow = Finite ? nan : exponent_max << Mantissa;  // what a too large value becomes
   static constexpr std::uint32_t largest = Finite ? nan - 1 : overflow - 1;
+  /// The f32 from which on all are too large: the midpoint between the largest number and what would follow it, if its tie goes up.
+  static constexpr std::uint32_t first_too_large =
+      ((largest + ((127u - bias) << Mantissa)) << (23 - Mantissa)) + (1u << (22 - Mantissa)) + (largest % 2 == 0 ? 1 : 0);
 
   PLAIT_DEVICE static float widen(Storage storage) {
     const std::uint32_t bits = storage;
@@ -67,6 +70,9 @@ struct SmallFloat {
   }
 };
 
+using E4M3 = SmallFloat<std::uint8_t, 4, 3, true>;
+using E5M2 = SmallFloat<std::uint8_t, 5, 2, false>;
+
 PLAIT_DEVICE float widen(f16 x) {
 #if defined(__CUDA_ARCH__)
   return __half2float(__ushort_as_half(x.bits));
@@ -77,8 +83,8 @@ PLAIT_DEVICE float widen(f16 x) {
 #endif
 }
 PLAIT_DEVICE float widen(bf16 x) { return bits_as<float>(std::uint32_t{x.bits} << 16); }
-PLAIT_DEVICE float widen(f8e4m3 x) { return SmallFloat<std::uint8_t, 4, 3, true>::widen(x.bits); }
-PLAIT_DEVICE float widen(f8e5m2 x) { return SmallFloat<std::uint8_t, 5, 2, false>::widen(x.bits); }
+PLAIT_DEVICE float widen(f8e4m3 x) { return E4M3::widen(x.bits); }
+PLAIT_DEVICE float widen(f8e5m2 x) { return widen(f16{static_cast<std::uint16_t>(x.bits << 8)}); }  // the upper half of a binary16
 template <class T>
 requires std::is_arithmetic_v<T> PLAIT_DEVICE T widen(T x) { return x; }
 
@@ -101,9 +107,9 @@ PLAIT_DEVICE T narrow(std::type_identity_t<decltype(widen(T{}))> x) {
     return {static_cast<std::uint16_t>(x != x ? 0x7fffu : rounded)};
 #endif
   } else if constexpr (std::is_same_v<T, f8e4m3>) {
-    return {SmallFloat<std::uint8_t, 4, 3, true>::narrow(x)};
+    return {E4M3::narrow(x)};
   } else if constexpr (std::is_same_v<T, f8e5m2>) {
-    return {SmallFloat<std::uint8_t, 5, 2, false>::narrow(x)};
+    return {E5M2::narrow(x)};
   } else {
     return x;
   }
@@ -112,6 +118,45 @@ PLAIT_DEVICE T narrow(std::type_identity_t<decltype(widen(T{}))> x) {
 /// The type that elements of T are summed in.
 template <class T>
 using Accumulated = decltype(widen(T{}));
+
+// Two 8-bit floats at once, `converted_in_pairs`: sm_89 and newer have instructions for that, and for nothing else.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+template <class T>
+inline constexpr bool converted_in_pairs = std::is_same_v<T, f8e4m3> || std::is_same_v<T, f8e5m2>;
+
+PLAIT_DEVICE void widen_pair(f8e4m3 low, f8e4m3 high, float& low_out, float& high_out) {
+  const auto codes = static_cast<std::uint16_t>(low.bits | high.bits << 8);
+  std::uint32_t halves;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(codes));
+  low_out = widen(f16{static_cast<std::uint16_t>(halves)});
+  high_out = widen(f16{static_cast<std::uint16_t>(halves >> 16)});
+}
+PLAIT_DEVICE void widen_pair(f8e5m2 low, f8e5m2 high, float& low_out, float& high_out) {
+  low_out = widen(low);
+  high_out = widen(high);
+}
+
+/// The instructions saturate. What is too large has the code after that of the largest number, in both formats; a NaN keeps its own.
+template <class T>
+PLAIT_DEVICE void narrow_pair(float low, float high, T& low_out, T& high_out) {
+  std::uint16_t codes;
+  float limit;
+  if constexpr (std::is_same_v<T, f8e4m3>) {
+    static_assert(E4M3::overflow == E4M3::largest + 1);
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
+    limit = bits_as<float>(E4M3::first_too_large);
+  } else {
+    static_assert(E5M2::overflow == E5M2::largest + 1);
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
+    limit = bits_as<float>(E5M2::first_too_large);
+  }
+  low_out.bits = static_cast<std::uint8_t>(codes + (fabsf(low) >= limit ? 1 : 0));
+  high_out.bits = static_cast<std::uint8_t>((codes >> 8) + (fabsf(high) >= limit ? 1 : 0));
+}
+#else
+template <class T>
+inline constexpr bool converted_in_pairs = false;
+#endif
 
 /// One step of a reduction in the accumulation type. Integers wrap.
 template <class A>

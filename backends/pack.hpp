@@ -26,8 +26,9 @@ struct Reduction {
 /// Elements of a pack while they are being reduced: in f32 for 16-bit and 8-bit floats, else in T. The operation is a uniform
 /// branch a pack: the loops wait for links, not for arithmetic.
 ///
-/// Where one rank sees all terms:      `reduce.start(first)`, `reduce.add(acc, next)` ..., `reduce.finish(acc)`.
-/// Where partial sums travel (ring):   `reduce.start(reduce.enter(mine))`, `add(acc, partial)`, `reduce.partial(acc)`; nothing at the end.
+/// Where one rank sees all terms:     `start(first)`, `add(acc, next)` ..., `finish(acc)`.
+/// Where partial sums travel (ring):  `enter(mine)`, `add_partial(acc, partial)` or `add_entering(acc, other)`, `rounded(acc)`; the last
+/// rank also `leave(result)`.
 template <class T>
 class Reducer {
  public:
@@ -107,8 +108,14 @@ class Reducer {
   template <std::size_t Bytes>
   PLAIT_DEVICE auto widened(const Pack<T, Bytes>& partial) const {
     Accumulator<Pack<T, Bytes>::lanes> acc;
-    PLAIT_UNROLL
-    for (std::size_t i = 0; i < Pack<T, Bytes>::lanes; ++i) acc.lane[i] = widen(partial.lane[i]);
+    if constexpr (converted_in_pairs<T>) {
+      PLAIT_UNROLL
+      for (std::size_t i = 0; i < Pack<T, Bytes>::lanes; i += 2)
+        widen_pair(partial.lane[i], partial.lane[i + 1], acc.lane[i], acc.lane[i + 1]);
+    } else {
+      PLAIT_UNROLL
+      for (std::size_t i = 0; i < Pack<T, Bytes>::lanes; ++i) acc.lane[i] = widen(partial.lane[i]);
+    }
     return acc;
   }
   template <std::size_t Bytes, std::size_t Lanes = Pack<T, Bytes>::lanes>
@@ -119,8 +126,13 @@ class Reducer {
   template <std::size_t Bytes, std::size_t Lanes>
   PLAIT_DEVICE Pack<T, Bytes> rounded(const Accumulator<Lanes>& acc) const {
     Pack<T, Bytes> pack;
-    PLAIT_UNROLL
-    for (std::size_t i = 0; i < Lanes; ++i) pack.lane[i] = narrow<T>(acc.lane[i]);
+    if constexpr (converted_in_pairs<T>) {
+      PLAIT_UNROLL
+      for (std::size_t i = 0; i < Lanes; i += 2) narrow_pair(acc.lane[i], acc.lane[i + 1], pack.lane[i], pack.lane[i + 1]);
+    } else {
+      PLAIT_UNROLL
+      for (std::size_t i = 0; i < Lanes; ++i) pack.lane[i] = narrow<T>(acc.lane[i]);
+    }
     return pack;
   }
   /// Ends a chain of partial results: only `avg` of integers has something left to do.

@@ -7,7 +7,7 @@
 //   PLAIT_UNROLL, PLAIT_NO_UNROLL
 #pragma once
 #if defined(__CUDACC__)
-#define PLAIT_DEVICE __host__ __device__ inline
+#define PLAIT_DEVICE __host__ __device__ __forceinline__
 #define PLAIT_WORD __device__
 #define PLAIT_COLD __noinline__
 #define PLAIT_KERNEL_PARAMETER __grid_constant__

@@ -147,6 +147,17 @@ TYPED_TEST(SmallFloats, TooLargeBecomesInfinityOrNaN) {
   EXPECT_EQ(static_cast<unsigned>(narrow<TypeParam>(std::numeric_limits<float>::max()).bits), limit);
 }
 
+TEST(SmallFloats8, KnowTheFirstNumberThatIsTooLarge) {
+  const auto expect = [](auto format, float first) {
+    using Small = decltype(format);
+    EXPECT_EQ(bits_as<float>(Small::first_too_large), first);
+    EXPECT_EQ(Small::narrow(first), Small::overflow);
+    EXPECT_EQ(Small::narrow(std::nextafter(first, 0.0f)), Small::largest);
+  };
+  expect(E4M3{}, std::nextafter(464.0f, 500.0f));  // 448 is even: the midpoint belongs to it
+  expect(E5M2{}, 61440.0f);                        // 57344 is odd
+}
+
 TYPED_TEST(SmallFloats, TooSmallBecomesSignedZero) {
   const auto least = static_cast<float>(TestFixture::value(1));
   for (const float x : {0.0f, std::numeric_limits<float>::denorm_min(), least / 2, std::nextafter(least / 2, 1.0f), least}) {
