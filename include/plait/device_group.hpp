@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <ranges>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -73,7 +74,7 @@ class PerDevice {
       : data_(std::ranges::data(range)), size_(std::ranges::size(range)), at_([](const void* data, std::size_t i) -> Value {
           return detail::as<Value>(static_cast<const detail::Element<Range>*>(data)[i]);
         }) {}
-  PerDevice(std::initializer_list<Value> list) : PerDevice(std::ranges::subrange(list.begin(), list.end())) {}
+  PerDevice(std::initializer_list<Value> list) : PerDevice(std::span<const Value>(list)) {}
 
   std::size_t size() const noexcept { return size_; }
   bool empty() const noexcept { return size_ == 0; }
