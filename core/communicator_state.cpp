@@ -340,12 +340,28 @@ void CommunicatorState::refuse(const Error& error, bool collective) {
   else group.add(*this, nullptr, refused);
 }
 
+/// What is numbered and published must also be enqueued: else the other ranks would take this rank's next call for it. So the communicator
+/// breaks if `body` throws.
+template <class Body>
+void CommunicatorState::must_enqueue(Body body) {
+  try {
+    body();
+  } catch (const std::exception& error) {
+    abort(fmt::format("a call could not be enqueued: {}", error.what()));
+    throw;
+  }
+}
+
 void CommunicatorState::enqueue(const PreparedCall& prepared, NativeStream stream) {
-  const Call& call = prepared.call;
   const std::size_t number = number_of(*prepared.algorithm);
   ++statistics_.calls;
-  const Watch watch = this->watch(++collectives_, number);
-  board_->publish(collectives_, Signature::of(call, number, prepared.shape, prepared.place));
+  board_->publish(++collectives_, Signature::of(prepared.call, number, prepared.shape, prepared.place));
+  must_enqueue([&] { launch(prepared, number, stream); });
+}
+
+void CommunicatorState::launch(const PreparedCall& prepared, std::size_t number, NativeStream stream) {
+  const Call& call = prepared.call;
+  const Watch watch = this->watch(collectives_, number);
   const DeviceScope device(*backend);
   const bool ordered = order_.enter(stream);
   const LaunchSetting setting{*backend, selector.topology(), bootstrap->rank(), *work_, statistics_};
@@ -416,10 +432,13 @@ void CommunicatorState::publish(const std::vector<GroupedCall>& calls, const std
   for (const GroupedCall& part : calls) statistics_.calls += std::exchange(last, part.number) != part.number ? 1 : 0;
 }
 
-/// All on the stream of the first call, which waits for the others; they wait for all.
 void CommunicatorState::enqueue(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps) {
   publish(calls, steps);
+  must_enqueue([&] { launch(calls, steps); });
+}
 
+/// All on the stream of the first call, which waits for the others; they wait for all.
+void CommunicatorState::launch(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps) {
   const DeviceScope device(*backend);
   const NativeStream stream = calls.front().stream;
   std::vector<NativeStream> others;

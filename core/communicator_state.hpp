@@ -102,6 +102,10 @@ class CommunicatorState final : public GroupMember {
   std::size_t number_of(const Algorithm& algorithm) const;
   std::vector<GroupStep> plan_steps(std::span<const GroupedCall> calls);
   void enqueue(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps);
+  template <class Body>
+  void must_enqueue(Body body);
+  void launch(const PreparedCall& prepared, std::size_t number, NativeStream stream);
+  void launch(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps);
   void publish(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps);
   Watch watch(std::uint64_t call, std::size_t algorithm) const;
   void finish() noexcept;

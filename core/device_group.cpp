@@ -267,11 +267,8 @@ void DeviceGroupState::enqueue(const GroupCall& call, const PreparedCalls& prepa
     try {
       member(rank).enqueue(*prepared[rank], stream(call.streams, rank));
     } catch (const std::exception& error) {
-      // The devices before would wait for this one.
       const auto* const known = dynamic_cast<const Error*>(&error);
-      const Error told = named(known != nullptr ? *known : Error(ErrorCode::backend, error.what()), rank);
-      if (size() > 1) abort(fmt::format("{} could not be enqueued on all devices: {}", name_of(call.call.collective), told.what()));
-      throw Error(told);
+      throw named(known != nullptr ? *known : Error(ErrorCode::backend, error.what()), rank);
     }
   }
 }

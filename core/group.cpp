@@ -187,8 +187,7 @@ void OpenGroup::launch(const std::vector<Part>& parts, const std::vector<Turns>&
         if (!first) first = std::current_exception();
       }
       // At once: what is enqueued of the group waits for what is not, and other threads may wait for that.
-      for (const Part& part : parts)
-        if (parts.size() > 1) part.member->abort(fmt::format("a part of a group could not be enqueued: {}", error.what()));
+      for (const Part& part : parts) part.member->abort(fmt::format("a part of a group could not be enqueued: {}", error.what()));
     }
   };
   if (turns.size() > 1) DeviceThreads(turns.size()).run(take_turns);

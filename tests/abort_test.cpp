@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
 #include <thread>
 
+#include "core/collective_algorithm.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
 #include "support/ranks.hpp"
@@ -130,6 +132,50 @@ TEST_P(AbortOfSeveral, EndsChecks) {
         EXPECT_LT(Clock::now() - start, promised);
       },
       patient());
+}
+
+/// Fails the first time on rank 0, when all is checked, as a launch does that the runtime refuses; else it is oneshot_ll.
+class RefusedOnce final : public CollectiveAlgorithm {
+ public:
+  std::string_view name() const override { return "refused_once"; }
+  std::string_view summary() const override { return "oneshot_ll, but for the first call"; }
+  Resources resources(const Topology& topology) const override { return real().resources(topology); }
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override { return real().shapes(call, topology); }
+  double estimate(const Call&, const Topology&) const override { return 1e12; }
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
+    if (context.rank() == 0 && refuses.exchange(false)) throw Error(ErrorCode::out_of_memory, "the launch was refused");
+    real().enqueue(call, buffers, shape, context);
+  }
+  static inline std::atomic<bool> refuses = false;
+
+ private:
+  static const Algorithm& real() { return *Registry::instance().find("oneshot_ll"); }
+};
+const AlgorithmRegistration<RefusedOnce> refused_once;
+
+/// The other ranks count on a call that this one could not enqueue: they must not take its next one for that.
+TEST_P(AbortOfSeveral, IsWhatACallMeansThatCannotBeEnqueued) {
+  for (const std::size_t grouped : {0u, 1u, 5u}) {
+    RefusedOnce::refuses = true;
+    run_ranks(
+        GetParam(),
+        [&](Communicator& comm, int rank) {
+          Arena arena(comm);
+          auto* const data = static_cast<std::byte*>(arena.symmetric_send.device());
+          const auto call = [&](std::size_t i) {
+            comm.all_reduce(data + i * 512, data + i * 512, 100, DataType::i32, ReduceOp::sum, {}, {.algorithm = "refused_once"});
+          };
+          const auto first = error_of([&] {
+            if (grouped == 0) return call(0);
+            const Group group;
+            for (std::size_t i = 0; i < grouped; ++i) call(i);
+          });
+          if (rank == 0) expect_error(first, ErrorCode::out_of_memory, HasSubstr("the launch was refused"));
+          expect_aborted(heard(comm), "rank 0 has aborted the communicator: a call could not be enqueued: the launch was refused");
+          expect_aborted(error_of([&] { call(0); }), "the launch was refused");
+        },
+        patient());
+  }
 }
 
 /// What was captured ends as well, and so does what is launched after it.
