@@ -160,6 +160,8 @@ class Backend {
   virtual bool is_capturing(NativeStream stream) = 0;
   /// Whether a stream that waits for an event of a captured one is captured with it, until the capture ends.
   virtual bool captures_spread() const noexcept = 0;
+  /// Where captures spread, of a stream that is being captured: tells its capture from others, also from earlier ones.
+  virtual std::uint64_t capture(NativeStream stream) { return identity(stream); }
   /// `timed`: whether `milliseconds_since` will be asked of it.
   virtual std::unique_ptr<Event> create_event(bool timed = true) = 0;
   virtual void begin_capture(NativeStream stream) = 0;

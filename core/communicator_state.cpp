@@ -88,9 +88,9 @@ void CommunicatorState::start_log(std::shared_ptr<TraceFile> trace) {
 
 /// Waits for all that is enqueued, while the monitor still looks: a kernel that waits for a peer ends when that has aborted or is lost.
 void CommunicatorState::finish() noexcept {
+  events_.drain();
   try {
     const DeviceScope device(*backend);
-    events_.drain();
     backend->synchronize_device();
   } catch (const std::exception&) {  // a device that is lost runs nothing
   }
@@ -363,11 +363,11 @@ void CommunicatorState::launch(const PreparedCall& prepared, std::size_t number,
   const Call& call = prepared.call;
   const Watch watch = this->watch(collectives_, number);
   const DeviceScope device(*backend);
-  const bool ordered = order_.enter(stream);
+  const bool captured = order_.enter(stream);
   const LaunchSetting setting{*backend, selector.topology(), bootstrap->rank(), *work_, statistics_};
-  LaunchContext context(setting, stream, !ordered, sides_->of(!ordered), memory_->of(number), watch);
+  LaunchContext context(setting, stream, captured, sides_->of(captured), memory_->of(number), watch);
   prepared.algorithm->enqueue(call, prepared.buffers, prepared.shape, context);
-  if (ordered) order_.leave(stream);
+  order_.leave(stream);
   if (trace_)
     trace_->add({.number = collectives_,
                  .begin = prepared.begin,
@@ -375,7 +375,7 @@ void CommunicatorState::launch(const PreparedCall& prepared, std::size_t number,
                  .call = call,
                  .algorithm = static_cast<std::uint32_t>(number),
                  .shape = prepared.shape,
-                 .captured = !ordered});
+                 .captured = captured});
 }
 
 bool CommunicatorState::is_capturing(NativeStream stream) {
@@ -444,7 +444,7 @@ void CommunicatorState::launch(const std::vector<GroupedCall>& calls, const std:
   std::vector<NativeStream> others;
   for (const GroupedCall& call : calls)
     if (call.stream != stream && std::find(others.begin(), others.end(), call.stream) == others.end()) others.push_back(call.stream);
-  const bool ordered = order_.enter(stream);
+  const bool captured = order_.enter(stream);
   for (const NativeStream other : others) {
     joined_->record(other);
     joined_->wait_in(stream);
@@ -454,7 +454,7 @@ void CommunicatorState::launch(const std::vector<GroupedCall>& calls, const std:
   for (const GroupStep& step : steps) {
     const std::size_t number = number_of(*step.algorithm);
     const Watch watch = this->watch(numbers_[step.calls.front()], number);
-    LaunchContext context(setting, stream, !ordered, sides_->of(!ordered), memory_->of(number), watch);
+    LaunchContext context(setting, stream, captured, sides_->of(captured), memory_->of(number), watch);
     const PreparedCall& call = calls[step.calls.front()].call;
     if (step.calls.size() == 1 && !call.is_message()) {
       step.algorithm->enqueue(call.call, call.buffers, step.shape, context);
@@ -473,8 +473,8 @@ void CommunicatorState::launch(const std::vector<GroupedCall>& calls, const std:
     joined_->record(stream);
     joined_->wait_in(other);
   }
-  if (ordered) order_.leave(stream);
-  if (trace_) trace(calls, steps, !ordered);
+  order_.leave(stream);
+  if (trace_) trace(calls, steps, captured);
 }
 
 /// Of a group's calls, the time in which each was prepared; in the order of their numbers.

@@ -4,15 +4,6 @@
 
 namespace plait {
 
-EventQueue::~EventQueue() {
-  try {
-    const DeviceScope device(*backend_);
-    drain();
-  } catch (const std::exception&) {  // the device is lost: nothing on it uses anything any more
-    while (!entries_.empty()) run_first();
-  }
-}
-
 void EventQueue::push(NativeStream stream, std::function<void()> function) {
   std::unique_ptr<Event> event;
   if (spare_.empty()) {
@@ -31,10 +22,12 @@ std::size_t EventQueue::poll() {
   return count;
 }
 
-void EventQueue::drain() {
-  while (!entries_.empty()) {
-    entries_.front().event->synchronize();
-    run_first();
+void EventQueue::drain() noexcept {
+  try {
+    const DeviceScope device(*backend_);
+    for (; !entries_.empty(); run_first()) entries_.front().event->synchronize();
+  } catch (const std::exception&) {
+    while (!entries_.empty()) run_first();
   }
 }
 

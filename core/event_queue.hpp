@@ -11,12 +11,12 @@
 namespace plait {
 
 /// Pairs of an event and a function, in order. A function runs once, after its event and after all functions before it, on the thread that
-/// asks (`poll`, `drain`); it must not throw. By one thread at a time, with the device bound.
+/// asks (`poll`, `drain`); it must not throw. By one thread at a time, `push` and `poll` with the
+/// device bound.
 class EventQueue {
  public:
   explicit EventQueue(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}
-  /// As `drain`: what the functions release is released.
-  ~EventQueue();
+  ~EventQueue() { drain(); }
   EventQueue(const EventQueue&) = delete;
   EventQueue& operator=(const EventQueue&) = delete;
 
@@ -24,8 +24,9 @@ class EventQueue {
   void push(NativeStream stream, std::function<void()> function);
   /// Runs the functions whose turn has come, and returns how many. Never blocks.
   std::size_t poll();
-  /// Blocks until all events have come, and runs all functions.
-  void drain();
+  /// Blocks until all events have come, and runs all functions. If the device is lost, runs them at once: nothing on it uses anything any
+  /// more.
+  void drain() noexcept;
   std::size_t size() const noexcept { return entries_.size(); }
 
  private:

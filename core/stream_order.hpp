@@ -8,22 +8,28 @@
 
 namespace plait {
 
-/// Orders each call after the one before: every call leaves an event, and one on another stream waits for it there. Captured calls are not
-/// ordered with others here: a graph runs when it is launched, and launching it after the communicator's other work is the caller's
-/// business, as for any memory that two streams share.
+/// Orders each call after the one before: every call leaves an event, and one on another stream waits for it there. Captured calls are
+/// ordered with those of the same capture alone: a graph runs when it is launched, and launching it after the communicator's other work is
+/// the caller's business, as for any memory that two streams share.
 class StreamOrder {
  public:
-  explicit StreamOrder(std::shared_ptr<Backend> backend) : backend_(std::move(backend)), last_call_(backend_->create_event(false)) {}
+  explicit StreamOrder(std::shared_ptr<Backend> backend);
 
-  /// Before a call on `stream` is enqueued. True: `leave` must follow. False: the stream is being captured.
+  /// Before a call on `stream` is enqueued: whether that is being captured. `leave` must follow.
   bool enter(NativeStream stream);
   void leave(NativeStream stream);
 
  private:
+  struct Last {
+    std::unique_ptr<Event> event;
+    std::optional<std::uint64_t> stream;  // none: no call yet
+  };
+
   std::shared_ptr<Backend> backend_;
-  std::unique_ptr<Event> last_call_;
-  std::uint64_t stream_ = 0;  // of the call that was entered
-  std::optional<std::uint64_t> last_stream_;
+  Last plain_, captured_;
+  std::uint64_t capture_ = 0;  // of the captured call
+  Last* entered_ = nullptr;    // null: a call that need not be ordered
+  std::uint64_t stream_ = 0;   // of the call that was entered
 };
 
 }  // namespace plait

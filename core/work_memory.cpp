@@ -17,13 +17,7 @@ WorkMemory::WorkMemory(std::shared_ptr<Backend> backend, EventQueue& events, std
     : backend_(std::move(backend)), events_(events), check_(std::move(check)), ring_(ring_bytes), ring_memory_(allocate(ring_bytes)) {}
 
 /// Nobody reads the ring once all its launches have ended. Replays that are under way are the caller's business, as for every graph.
-WorkMemory::~WorkMemory() {
-  try {
-    const DeviceScope device(*backend_);
-    events_.drain();
-  } catch (const std::exception&) {  // the device is lost, and runs nothing
-  }
-}
+WorkMemory::~WorkMemory() { events_.drain(); }
 
 WorkMemory::Pinned WorkMemory::allocate(std::size_t bytes) {
   return {static_cast<std::byte*>(backend_->allocate_pinned(bytes)), Deallocate{backend_}};

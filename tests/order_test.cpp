@@ -247,6 +247,31 @@ TEST_P(Order, CapturesBesideOtherWork) {
   });
 }
 
+/// Calls on two streams of one capture are ordered in the graph as outside of one: at once, they would use the same scratch memory.
+TEST_P(Order, CallsOfOneCaptureRunOneAfterAnother) {
+  if (target() == BackendKind::host) GTEST_SKIP() << "a capture of the host target is of one stream";
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    Backend& backend = comm.backend();
+    Message here(comm, 512), there(comm, 512);
+    const Stream stream = comm.create_stream(), other = comm.create_stream();
+    const auto forked = backend.create_event(false), joined = backend.create_event(false);
+    const auto graph = capture(comm, stream, [&] {
+      forked->record(stream.native());
+      forked->wait_in(other.native());
+      for (int i = 0; i < 10; ++i) {
+        here->round(comm, stream);
+        there->round(comm, other);
+      }
+      joined->record(other.native());
+      joined->wait_in(stream.native());
+    });
+    for (int i = 0; i < many; ++i) launch(comm, *graph, stream);
+    expect_right(comm, *here, stream, 10 * many);
+    expect_right(comm, *there, stream, 10 * many);
+    comm.bootstrap().barrier();
+  });
+}
+
 /// Captured once, replayed with other data each time, between plain calls and another graph of all algorithms, small and large.
 TEST_P(Order, GraphsAndPlainCallsTakeTurns) {
   run_ranks(GetParam(), [](Communicator& comm, int) {

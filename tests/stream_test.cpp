@@ -1,4 +1,5 @@
 // Streams, events and graphs of the target the tests run on.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,13 +7,17 @@
 #include <chrono>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "backends/backend.hpp"
 #include "core/side_stream.hpp"
+#include "core/stream_order.hpp"
 #include "plait/error.hpp"
+#include "support/forwarding_backend.hpp"
 #include "support/ranks.hpp"
 
 namespace plait {
@@ -256,6 +261,66 @@ TEST_F(Streams, ASideStreamRunsBetweenForkAndJoin) {
         -replay, "after a replay", [&] { enqueue(a); }, a);
   }
   backend().deallocate(second);
+}
+
+/// Streams that are numbers, of which some are captured, as on a GPU; events say what happens.
+class Captures final : public test::ForwardingBackend {
+ public:
+  using ForwardingBackend::ForwardingBackend;
+  std::uint64_t identity(NativeStream stream) override { return reinterpret_cast<std::uintptr_t>(stream); }
+  bool captures_spread() const noexcept override { return true; }
+  bool is_capturing(NativeStream stream) override { return captured.contains(identity(stream)); }
+  std::uint64_t capture(NativeStream stream) override { return captured.at(identity(stream)); }
+  std::unique_ptr<Event> create_event(bool) override {
+    struct Noted final : Event {
+      explicit Noted(std::vector<std::string>& notes) : notes_(notes) {}
+      void record(NativeStream stream) override { last_ = std::to_string(reinterpret_cast<std::uintptr_t>(stream)); }
+      bool done() override { return false; }
+      void synchronize() override {}
+      void wait_in(NativeStream stream) override {
+        notes_.push_back(std::to_string(reinterpret_cast<std::uintptr_t>(stream)) + " waits for " + last_);
+      }
+      double milliseconds_since(const Event&) const override { return 0; }
+
+     private:
+      std::vector<std::string>& notes_;
+      std::string last_ = "nothing";
+    };
+    return std::make_unique<Noted>(waits);
+  }
+
+  std::map<std::uint64_t, std::uint64_t> captured;  // stream -> capture
+  std::vector<std::string> waits;
+};
+
+/// A call waits for the one before on another stream: captured ones for those of the same capture, others for those that are not captured.
+TEST(StreamOrder, IsThatOfTheCalls) {
+  const auto backend = std::make_shared<Captures>(open_backend(test::target(), 0));
+  StreamOrder order(backend);
+  const auto waits = [&](std::uintptr_t stream) {
+    backend->waits.clear();
+    const auto handle = reinterpret_cast<NativeStream>(stream);  // NOLINT(performance-no-int-to-ptr)
+    EXPECT_EQ(order.enter(handle), backend->captured.contains(stream));
+    order.leave(handle);
+    return backend->waits;
+  };
+  const auto nothing = testing::IsEmpty();
+  const auto only = [](const char* wait) { return testing::ElementsAre(wait); };
+  EXPECT_THAT(waits(1), nothing);
+  EXPECT_THAT(waits(1), nothing);
+  EXPECT_THAT(waits(2), only("2 waits for 1"));
+  backend->captured = {{3, 100}, {4, 100}, {5, 200}};
+  EXPECT_THAT(waits(3), nothing) << "the first call of a capture";
+  EXPECT_THAT(waits(4), only("4 waits for 3"));
+  EXPECT_THAT(waits(4), nothing);
+  EXPECT_THAT(waits(1), only("1 waits for 2")) << "not captured";
+  EXPECT_THAT(waits(3), only("3 waits for 4"));
+  EXPECT_THAT(waits(5), nothing) << "another capture";
+  EXPECT_THAT(waits(4), nothing) << "another one again: neither graph knows when the other runs";
+  backend->captured = {{3, 300}};
+  EXPECT_THAT(waits(3), nothing) << "a later capture of a stream";
+  backend->captured.clear();
+  EXPECT_THAT(waits(3), only("3 waits for 1"));
 }
 
 /// Nobody would know when a graph needs the function no more.

@@ -138,6 +138,38 @@ TEST(WorkMemory, AFailedAllocationGivesAwayNothing) {
   EXPECT_TRUE(std::all_of(second, second + bytes, [](std::byte b) { return b == std::byte{3}; }));
 }
 
+/// Its device is lost as soon as somebody says so.
+class Losable final : public ForwardingBackend {
+ public:
+  using ForwardingBackend::ForwardingBackend;
+  int bind() override {
+    if (lost) throw Error(ErrorCode::backend, "the device is lost");
+    return ForwardingBackend::bind();
+  }
+  bool lost = false;
+};
+
+/// What waits for its launches to end is forgotten with it: nobody gives back to a ring that is gone.
+TEST(WorkMemory, LeavesNothingBehindOnALostDevice) {
+  const auto backend = std::make_shared<Losable>(open_backend(target(), 0));
+  EventQueue events(backend);
+  {
+    std::optional<WorkMemory> memory;
+    const DeviceScope device(*backend);
+    const NativeStream stream = backend->create_stream();
+    memory.emplace(backend, events, 4096, [] {});
+    memory->place(std::vector<std::byte>(1000), {}, 1, false);
+    memory->launched(stream);
+    EXPECT_EQ(events.size(), 1u);
+    backend->synchronize(stream);
+    backend->destroy_stream(stream);
+    backend->lost = true;
+    memory.reset();
+  }
+  EXPECT_EQ(events.size(), 0u);
+  backend->lost = false;
+}
+
 TEST(WorkMemory, RefusesMoreThanTheRing) {
   const std::shared_ptr<Backend> backend = open_backend(target(), 0);
   const DeviceScope device(*backend);

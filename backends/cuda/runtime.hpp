@@ -65,6 +65,10 @@ struct Runtime : Target {
   static constexpr gpu::RuntimeCall stream_synchronize{"cudaStreamSynchronize", cudaStreamSynchronize};
   static constexpr gpu::RuntimeCall stream_wait_event{"cudaStreamWaitEvent", cudaStreamWaitEvent};
   static constexpr gpu::RuntimeCall stream_is_capturing{"cudaStreamIsCapturing", cudaStreamIsCapturing};
+  static constexpr gpu::RuntimeCall<Status, Stream, cudaStreamCaptureStatus*, unsigned long long*> stream_capture{
+      "cudaStreamGetCaptureInfo", [](Stream stream, cudaStreamCaptureStatus* status, unsigned long long* number) {
+        return cudaStreamGetCaptureInfo(stream, status, number);  // what more it has to say differs between versions
+      }};
   static constexpr gpu::RuntimeCall exchange_capture_mode{"cudaThreadExchangeStreamCaptureMode", cudaThreadExchangeStreamCaptureMode};
   static constexpr gpu::RuntimeCall stream_begin_capture{"cudaStreamBeginCapture", cudaStreamBeginCapture};
   static constexpr gpu::RuntimeCall stream_end_capture{"cudaStreamEndCapture", cudaStreamEndCapture};

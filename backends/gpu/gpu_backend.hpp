@@ -165,6 +165,12 @@ class GpuBackend : public Backend {
     return status != Runtime::not_capturing;
   }
   bool captures_spread() const noexcept override { return true; }
+  std::uint64_t capture(NativeStream stream) override {
+    auto status = Runtime::not_capturing;
+    unsigned long long number = 0;
+    Runtime::stream_capture(at(stream), &status, &number);
+    return number;
+  }
   std::unique_ptr<Event> create_event(bool timed) override { return std::make_unique<GpuEvent<Runtime>>(timed); }
   /// Relaxed: one thread may capture the streams of several devices, and make the graph of one before the next one has ended.
   void begin_capture(NativeStream stream) override { Runtime::stream_begin_capture(at(stream), Runtime::capture_relaxed); }

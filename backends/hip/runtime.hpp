@@ -59,6 +59,7 @@ struct Runtime : Target {
   static constexpr gpu::RuntimeCall stream_synchronize{"hipStreamSynchronize", hipStreamSynchronize};
   static constexpr gpu::RuntimeCall stream_wait_event{"hipStreamWaitEvent", hipStreamWaitEvent};
   static constexpr gpu::RuntimeCall stream_is_capturing{"hipStreamIsCapturing", hipStreamIsCapturing};
+  static constexpr gpu::RuntimeCall stream_capture{"hipStreamGetCaptureInfo", hipStreamGetCaptureInfo};
   static constexpr gpu::RuntimeCall exchange_capture_mode{"hipThreadExchangeStreamCaptureMode", hipThreadExchangeStreamCaptureMode};
   static constexpr gpu::RuntimeCall stream_begin_capture{"hipStreamBeginCapture", hipStreamBeginCapture};
   static constexpr gpu::RuntimeCall stream_end_capture{"hipStreamEndCapture", hipStreamEndCapture};
