@@ -26,6 +26,8 @@ constexpr unsigned blocks_for(std::size_t items, std::size_t grain, unsigned mos
 /// The most blocks that a launch should have by itself where perhaps one of them fits on a multiprocessor: one multiprocessor is left to
 /// the kernels of another communicator (docs/invariants.md, 1).
 constexpr unsigned most_units(unsigned units) { return units > 1 ? units - 1 : 1; }
+/// The same where two fit.
+constexpr unsigned most_in_pairs(unsigned units) { return 2 * most_units(units); }
 
 /// Blocks that are enough for the loops over packs to count those of a stripe (building_blocks/pack_loop.hpp).
 constexpr unsigned least_blocks(std::size_t bytes) {

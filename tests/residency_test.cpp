@@ -68,12 +68,13 @@ constexpr std::string_view name_of_place(Place place) {
 }
 
 struct Case {
+  Collective collective;
   int ranks;
   DataType type;
   std::size_t bytes;
   Place place;
   Call call() const {
-    return {.collective = Collective::all_reduce,
+    return {.collective = collective,
             .type = type,
             .op = ReduceOp::sum,
             .count = std::max<std::size_t>(1, bytes / size_of(type)),
@@ -109,7 +110,7 @@ class Launches {
     Buffers buffers;
     buffers.send = &memory[0];
     buffers.recv = c.place == Place::in_place ? &memory[0] : &memory[1];
-    buffers.recv_range = &range;
+    buffers.send_range = buffers.recv_range = &range;
     const LaunchShape fitted = algorithm.fitted(shape, call, topology);
     run(topology, [&](LaunchContext& context) { algorithm.enqueue(call, buffers, fitted, context); });
     return recorder_->take();
@@ -119,6 +120,28 @@ class Launches {
     const Call call = c.call();
     const Buffers buffers;
     const std::vector<BatchedCall> calls(messages, BatchedCall{&call, &buffers, &algorithm, {}});
+    run(topology, [&](LaunchContext& context) { algorithm.enqueue_batch(calls, context); });
+    return recorder_->take();
+  }
+
+  /// `each` messages to every other rank, and as many from it, at once.
+  std::vector<Launched> of_messages(const Algorithm& algorithm, const Case& c, std::size_t each, const Topology& topology) {
+    const Call call = c.call();
+    const LaunchShape shape = algorithm.fitted(algorithm.shapes(call, topology).front(), call, topology);
+    const NoRange range;
+    std::byte memory;
+    std::vector<Buffers> buffers;
+    for (int peer = 1; peer < c.ranks; ++peer)
+      for (const bool sends : {true, false}) {
+        Buffers end;
+        end.peer = peer;
+        if (sends) end.send = &memory;
+        else end.recv = &memory;
+        end.recv_range = &range;
+        buffers.insert(buffers.end(), each, end);
+      }
+    std::vector<BatchedCall> calls;
+    for (const Buffers& end : buffers) calls.push_back({&call, &end, &algorithm, shape});
     run(topology, [&](LaunchContext& context) { algorithm.enqueue_batch(calls, context); });
     return recorder_->take();
   }
@@ -164,32 +187,78 @@ struct Largest {
   }
 };
 
-void for_each_case(const std::function<void(const Case&)>& body) {
-  for (const int ranks : {2, 3, 4, 5, 8})
-    for (int type = 0; type < data_type_count; ++type)
-      for (std::size_t bytes = 1; bytes <= std::size_t{4} << 30; bytes *= 4)
-        for (const Place place : {Place::ordinary, Place::out_of_place, Place::in_place})
-          body({ranks, static_cast<DataType>(type), bytes, place});
+/// Those of the collectives; of messages, where `messages`.
+void for_each_case(bool messages, const std::function<void(const Case&)>& body) {
+  for (int number = 0; number < collective_count; ++number) {
+    const auto collective = static_cast<Collective>(number);
+    if (collective == Collective::barrier || (collective == Collective::send_recv) != messages) continue;
+    for (const int ranks : {2, 3, 4, 5, 8})
+      for (int type = 0; type < data_type_count; ++type)
+        for (std::size_t bytes = 1; bytes <= std::size_t{4} << 30; bytes *= 4)
+          for (const Place place : {Place::ordinary, Place::out_of_place, Place::in_place})
+            body({collective, ranks, static_cast<DataType>(type), bytes, place});
+  }
 }
 
 void print(const char* title, const std::map<std::string, Largest>& rows, Launches& launches) {
   fmt::print("{}\n{:<20} {:>6} {:>7} {:>8} {:>7}  for\n", title, "algorithm", "share", "blocks", "threads", "a unit");
   for (const auto& [name, row] : rows)
-    fmt::print("{:<20} {:>6.3f} {:>7} {:>8} {:>7.0f}  {} bytes of {}, {} ranks, {}{}\n", name, row.share, row.launched.shape.blocks,
-               row.launched.shape.threads, launches.blocks_a_unit(row.launched), row.of.bytes, name_of(row.of.type), row.of.ranks,
-               name_of_place(row.of.place), row.rule.empty() ? "" : ", by " + row.rule);
+    fmt::print("{:<20} {:>6.3f} {:>7} {:>8} {:>7.0f}  {} of {} bytes of {}, {} ranks, {}{}\n", name, row.share, row.launched.shape.blocks,
+               row.launched.shape.threads, launches.blocks_a_unit(row.launched), name_of(row.of.collective), row.of.bytes,
+               name_of(row.of.type), row.of.ranks, name_of_place(row.of.place), row.rule.empty() ? "" : ", by " + row.rule);
 }
 
 /// Also where the launches take no places.
 TEST(Launches, AreSeenAsTheyAreMade) {
   Launches launches(open_backend(target(), 0));
   const Topology topology = launches.topology(4);
-  const Case c{4, DataType::f32, std::size_t{1} << 20, Place::ordinary};
+  const Case c{Collective::all_reduce, 4, DataType::f32, std::size_t{1} << 20, Place::ordinary};
   const auto launched = launches.of(*Registry::instance().find("oneshot_ll"), c, {1000, 32}, topology);
   ASSERT_EQ(launched.size(), 1u);
   EXPECT_EQ(launched[0].shape, (LaunchShape{128, 32})) << "cut to what there is memory for";
-  const Case large{4, DataType::f32, std::size_t{1} << 28, Place::out_of_place};
+  const Case large{Collective::all_reduce, 4, DataType::f32, std::size_t{1} << 28, Place::out_of_place};
   EXPECT_GT(launches.of(*Registry::instance().find("copy_engine"), large, {16, 32}, topology).size(), 3u);
+}
+
+/// What is chosen on a GPU of any size, as if this were one, has no more blocks than it runs at once where two fit on a multiprocessor.
+TEST(Launches, FollowTheSizeOfTheDevice) {
+  Launches launches(open_backend(target(), 0));
+  std::vector<const Algorithm*> algorithms;
+  for (const auto& algorithm : Registry::instance().all()) algorithms.push_back(algorithm.get());
+  for (const unsigned units : {8u, 56u, 108u, 114u, 132u, 160u}) {
+    std::map<int, Selector> selectors;
+    const auto topology_of = [&](int ranks) {
+      Topology topology = launches.topology(ranks);
+      topology.backend = BackendKind::cuda;
+      topology.architecture = "sm_90";
+      topology.units = units;
+      topology.block_threads = topology.max_block_threads = 512;
+      topology.wide_packets = topology.peer_access = topology.indexed_arguments = true;
+      topology.line_threads = 8;
+      topology.bulk_threads = 32;
+      return topology;
+    };
+    const auto expect_few = [&](const std::vector<Launched>& all, std::string_view algorithm, const Case& c) {
+      if (algorithm == "copy_engine") return;  // its sums wait for no other rank
+      for (const Launched& launched : all)
+        ASSERT_LE(launched.shape.blocks, 2 * (units - 1)) << algorithm << ": " << name_of(c.collective) << " of " << c.bytes << " bytes, "
+                                                          << c.ranks << " ranks, " << units << " multiprocessors";
+    };
+    for_each_case(false, [&](const Case& c) {
+      if (c.type != DataType::i8 && c.type != DataType::bf16 && c.type != DataType::f64) return;
+      if (!selectors.contains(c.ranks)) selectors.emplace(c.ranks, Selector(topology_of(c.ranks), algorithms));
+      const Selector& selector = selectors.at(c.ranks);
+      const Choice choice = selector.choose(c.call(), {});
+      expect_few(launches.of(*choice.algorithm, c, choice.shape, selector.topology()), choice.algorithm->name(), c);
+    });
+    for_each_case(true, [&](const Case& c) {
+      if (c.type != DataType::i8 || c.place != Place::out_of_place) return;
+      const Topology topology = topology_of(c.ranks);
+      for (const Algorithm* algorithm : algorithms)
+        if (algorithm->collective() == Collective::send_recv && algorithm->supports(c.call(), topology))
+          for (const std::size_t each : {1u, 3u}) expect_few(launches.of_messages(*algorithm, c, each, topology), algorithm->name(), c);
+    });
+  }
 }
 
 class Residency : public testing::Test {
@@ -217,7 +286,7 @@ TEST_F(Residency, WhatIsChosenLeavesAPlaceForAnother) {
   std::map<std::string, Largest> largest;
   for (const bool measured : {true, false}) {  // by the table of the architecture, if there is one; by the estimates
     std::map<int, Selector> selectors;
-    for_each_case([&](const Case& c) {
+    for_each_case(false, [&](const Case& c) {
       if (!selectors.contains(c.ranks)) {
         Topology topology = launches_->topology(c.ranks);
         if (!measured) topology.architecture = "another";
@@ -237,7 +306,7 @@ TEST_F(Residency, WhatIsChosenLeavesAPlaceForAnother) {
 /// The same of groups.
 TEST_F(Residency, BatchesLeaveAPlaceForAnother) {
   std::map<std::string, Largest> largest;
-  for_each_case([&](const Case& c) {
+  for_each_case(false, [&](const Case& c) {
     const Topology topology = launches_->topology(c.ranks);
     if (c.bytes > std::size_t{1} << 20) return;
     for (const auto& algorithm : Registry::instance().all()) {
@@ -252,10 +321,27 @@ TEST_F(Residency, BatchesLeaveAPlaceForAnother) {
   for (const auto& [name, row] : largest) EXPECT_TRUE(leaves_a_place(row.share, launches_->blocks_a_unit(row.launched))) << name;
 }
 
+/// The same of messages, to and from all other ranks at once.
+TEST_F(Residency, MessagesLeaveAPlaceForAnother) {
+  std::map<std::string, Largest> largest;
+  for_each_case(true, [&](const Case& c) {
+    const Topology topology = launches_->topology(c.ranks);
+    for (const auto& algorithm : Registry::instance().all()) {
+      if (algorithm->collective() != Collective::send_recv || !algorithm->supports(c.call(), topology)) continue;
+      for (const std::size_t each : {1u, 3u})
+        for (const Launched& launched : launches_->of_messages(*algorithm, c, each, topology))
+          largest[std::string(algorithm->name())].consider(launches_->share(launched), c, launched);
+    }
+  });
+  print("Messages, at their largest:", largest, *launches_);
+  EXPECT_FALSE(largest.empty());
+  for (const auto& [name, row] : largest) EXPECT_TRUE(leaves_a_place(row.share, launches_->blocks_a_unit(row.launched))) << name;
+}
+
 /// Whichever algorithm the caller names, its own shape fits at once.
 TEST_F(Residency, EveryAlgorithmsFirstShapeFits) {
   std::map<std::string, Largest> largest;
-  for_each_case([&](const Case& c) {
+  for_each_case(false, [&](const Case& c) {
     const Topology topology = launches_->topology(c.ranks);
     for (const auto& algorithm : Registry::instance().all()) {
       if (!algorithm->supports(c.call(), topology)) continue;

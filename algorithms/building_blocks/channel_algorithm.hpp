@@ -29,10 +29,13 @@ class ChannelAlgorithm : public CollectiveAlgorithm {
  protected:
   static constexpr unsigned max_blocks = Channels::max_blocks;
 
-  /// Blocks that have channels: fewer where scratch memory is small.
+  /// Blocks that have channels: fewer where scratch memory is small, or the device.
   static unsigned blocks(const Topology& topology) {
-    return slots_within(topology.scratch_limit / 2, std::max<std::size_t>(Channels::count(topology.ranks, 1), 1) * least_bytes, 8,
-                        max_blocks);
+    const unsigned most = topology.backend == BackendKind::host
+                              ? max_blocks
+                              : std::clamp(most_in_pairs(topology.units), least_blocks_with_channels, max_blocks);
+    return slots_within(topology.scratch_limit / 2, std::max<std::size_t>(Channels::count(topology.ranks, 1), 1) * least_bytes,
+                        least_blocks_with_channels, most);
   }
 
   /// Whether 256 blocks of 256 threads beat blocks of full size for algorithms that meet one peer at a time: with 2 H200 they reach 318 and
@@ -67,6 +70,7 @@ class ChannelAlgorithm : public CollectiveAlgorithm {
 
  private:
   static constexpr std::size_t least_bytes = 4096;  // of a channel
+  static constexpr unsigned least_blocks_with_channels = 8;
 };
 
 }  // namespace plait

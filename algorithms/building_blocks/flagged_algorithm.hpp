@@ -35,11 +35,16 @@ class FlaggedAlgorithm : public CollectiveAlgorithm {
   Resources resources(const Topology& topology) const override { return memory(topology); }
 
   LaunchShape fitted(LaunchShape shape, const Call&, const Topology& topology) const final {
-    return {std::min(shape.blocks, max_blocks), whole_groups(shape.threads, topology)};
+    return {std::min(shape.blocks, most_blocks(topology)), whole_groups(shape.threads, topology)};
   }
 
  protected:
   static constexpr unsigned max_blocks = 128;
+
+  /// Of a launch: perhaps one fits on a multiprocessor.
+  static unsigned most_blocks(const Topology& topology) {
+    return topology.backend == BackendKind::host ? max_blocks : std::min(max_blocks, most_units(topology.units));
+  }
 
   /// Lanes of all blocks, and a counter each.
   Resources memory(const Topology& topology) const {

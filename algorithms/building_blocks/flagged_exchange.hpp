@@ -59,7 +59,7 @@ class FlaggedExchangeAlgorithm : public FlaggedAlgorithm {
     for (const BatchedCall& call : calls) all += sizes.emplace_back(units_of(call.call->bytes()));
     LaunchShape shape = fitted(shapes_for(parallel_units(all, topology), topology).front(), *calls.front().call, topology);
     // As many blocks as there are: messages of their own need them, also where one message of all their units would not.
-    const unsigned blocks = topology.backend != BackendKind::host ? max_blocks : shape.blocks;
+    const unsigned blocks = topology.backend != BackendKind::host ? most_blocks(topology) : shape.blocks;
     const BatchPlan plan = plan_batch(sizes, blocks, grain(shape, topology));
     shape.blocks = plan.blocks;
 

@@ -46,7 +46,7 @@ class DirectPush final : public ChannelAlgorithm {
                     .pieces = Pieces::of(stripes.each, gathers(call, context.ranks()) ? 1 : 4, grain,
                                          longest_piece(own.slot_bytes, context.ranks(), grain)),
                     .reduction = reduction_of(call, context.topology())};
-    context.launch(name(), call.type, shape, args);
+    context.launch(name(), args.pattern.reduces ? call.type : moved_as(call.type), shape, args);
   }
 
  private:

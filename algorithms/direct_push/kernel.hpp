@@ -21,6 +21,7 @@
 #pragma once
 #include "algorithms/building_blocks/channel.hpp"
 #include "algorithms/building_blocks/direct_pattern.hpp"
+#include "algorithms/building_blocks/moved_as.hpp"
 #include "algorithms/building_blocks/pack_loop.hpp"
 #include "algorithms/building_blocks/pieces.hpp"
 #include "backends/kernel_table.hpp"
@@ -42,7 +43,8 @@ struct Args {
   Reduction reduction;
 };
 
-template <class T, class D>
+/// `Reduces`: the code is for reduce-scatter and reduce; else it moves blocks only.
+template <class T, class D, bool Reduces>
 class Direct {
  public:
   PLAIT_DEVICE Direct(D& dev, const Args& a)
@@ -131,7 +133,7 @@ class Direct {
       if (!a_.pattern.sends(rank_, peer)) continue;
       fill_slot<in_flight>(dev_, block_for(peer), range, channels_.template outgoing<P>(way, peer, k));
     }
-    if (a_.pattern.reduces || !a_.pattern.sends(rank_, rank_)) return;
+    if (Reduces || !a_.pattern.sends(rank_, rank_)) return;
     const Input from = block_for(rank_);
     const Output to = block_from(rank_);
     if (from.packs() != to.packs()) copy_packs<in_flight>(dev_, from, to, range);  // else in place
@@ -139,14 +141,14 @@ class Direct {
 
   PLAIT_DEVICE void receive(std::uint32_t k) {
     const Range range = piece(k);
-    if (a_.pattern.reduces) {
+    if constexpr (Reduces) {
       if (a_.pattern.sends(rank_, rank_)) reduce(range, k);
-      return;
-    }
-    for (unsigned i = 0; i + 1 < static_cast<unsigned>(ranks_); ++i) {
-      const int peer = peer_at(i);
-      if (!a_.pattern.sends(peer, rank_)) continue;
-      empty_slot<in_flight>(dev_, channels_.template incoming<P>(way, peer, k), block_from(peer), range);
+    } else {
+      for (unsigned i = 0; i + 1 < static_cast<unsigned>(ranks_); ++i) {
+        const int peer = peer_at(i);
+        if (!a_.pattern.sends(peer, rank_)) continue;
+        empty_slot<in_flight>(dev_, channels_.template incoming<P>(way, peer, k), block_from(peer), range);
+      }
     }
   }
 
@@ -189,12 +191,25 @@ class Direct {
   std::uint32_t pieces_;
 };
 
+/// What is only moved is launched as the type that it is `moved_as`: other types have the code of sums alone.
 template <class T>
 struct Kernel {
-  template <Device D>
-  PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    Direct<T, D>(dev, a).run();
-  }
+  struct Sums {
+    template <Device D>
+    PLAIT_DEVICE static void run(D& dev, const Args& a) {
+      Direct<T, D, true>(dev, a).run();
+    }
+  };
+  struct Moves {
+    static constexpr unsigned least_blocks_a_unit = 2;  // of 256 large ones, which a gather has: all at once, beside another communicator's
+
+    template <Device D>
+    PLAIT_DEVICE static void run(D& dev, const Args& a) {
+      Direct<T, D, false>(dev, a).run();
+    }
+  };
+  using Codes = std::conditional_t<is_moved<T>, TypeList<Sums, Moves>, TypeList<Sums>>;
+  static unsigned code(const Args& a) { return a.pattern.reduces ? 0 : 1; }
 };
 
 }  // namespace plait::direct_push

@@ -24,9 +24,12 @@
 // Why it can't deadlock. Let ranks a and b have the meeting number (a + b) mod n; each rank meets one other, or itself, at a number. A
 // launch has its blocks in the order of meetings, at each first those of the direction from the lower rank, and blocks start in order. Of
 // all launches of a group look at the lowest meeting and direction that is not finished on some rank, there at the first message, and of
-// that at the lowest channel. On both ranks everything before is finished, so the block with that channel has started, as the first with
-// something to do in its launch, and has come to it. Hence they can go on, however few blocks are resident, and however many each rank
-// gives to a direction. Ranks that group their ends differently must order them so that this holds; see Communicator::send. Of a message
+// that at the lowest channel. On both ranks everything before is finished, so the blocks of that direction are the first with something to
+// do in their launch. They all run at once, as a direction has no more blocks than the device has multiprocessors (on the host, workers),
+// so the one with that channel has started, and has come to it. Hence they can go on, however few of the other blocks are resident, and
+// however many each rank gives to a direction. (If not all of them ran, some might wait in later channels, or messages, and keep its place:
+// the two ends may give a direction different numbers of blocks, and group its messages differently. Where every block has one stripe,
+// fewer will do: a block before it is not only finished but gone.) Ranks that group their ends differently must order them so that this holds; see Communicator::send. Of a message
 // that may be a copy engine's, the first launches have only the offer and, at the sender, the wait for it, and the stores if they are made
 // after all. None of them waits for a copy or an arrival of such a message, so all first launches go on as above; then all copies are made,
 // and the second launches find what they wait for.

@@ -282,9 +282,10 @@ void launch(std::span<const Planned> messages, LaunchContext& context) {
                           .unused = {}});
     begin = end;
   }
-  // A direction may have fewer blocks than channels.
-  auto most = std::max(1u, Owners::most_blocks / static_cast<unsigned>(directions.size()));
-  if (topology.backend == BackendKind::host) most = std::min(most, std::max(topology.units, 1u));
+  // A direction may have fewer blocks than channels: so many that they all run at once, which the proof asks for.
+  const unsigned in_all =
+      topology.backend == BackendKind::host ? Owners::most_blocks : std::min(Owners::most_blocks, most_in_pairs(topology.units));
+  const unsigned most = std::clamp(in_all / static_cast<unsigned>(directions.size()), 1u, std::max(topology.units, 1u));
   unsigned blocks = 0;
   for (Direction& direction : directions) {
     direction.first_block = blocks;
