@@ -185,15 +185,7 @@ Stream Communicator::create_stream() {
   return Stream(backend);
 }
 
-void Communicator::copy(void* to, const void* from, std::size_t bytes, StreamRef stream) {
-  Backend& backend = *state("copy").backend;
-  if (bytes == 0) return;
-  if (to == nullptr || from == nullptr)
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("copy: rank {}: {} is null, with {} bytes", rank(), to == nullptr ? "to" : "from", bytes));
-  const DeviceScope device(backend);
-  backend.copy(to, from, bytes, stream.native());
-}
+void Communicator::copy(void* to, const void* from, std::size_t bytes, StreamRef stream) { state("copy").copy(to, from, bytes, stream); }
 
 std::string Communicator::explain(const Call& call, const CallOptions& options) const {
   return state("explain").selector.explain(completed(call, options), options);

@@ -495,11 +495,27 @@ void CommunicatorState::trace(const std::vector<GroupedCall>& calls, const std::
   }
 }
 
-void CommunicatorState::synchronize(StreamRef stream) {
+/// For what is not collected in groups.
+void CommunicatorState::check_not_grouped(std::string_view what, std::string_view consequence) const {
   if (OpenGroup::of_thread().has_calls_of(*this))
+    throw Error(ErrorCode::invalid_argument, fmt::format("{}: rank {}: this communicator has calls in a group that has not ended: {}", what,
+                                                         bootstrap->rank(), consequence));
+}
+
+void CommunicatorState::copy(void* to, const void* from, std::size_t bytes, StreamRef stream) {
+  check_not_grouped("copy", "the copy would run before them");
+  if (bytes == 0) return;
+  if (to == nullptr || from == nullptr)
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("synchronize: rank {}: this communicator has calls in a group that has not ended: nothing would wait for them",
-                            bootstrap->rank()));
+                fmt::format("copy: rank {}: {} is null, with {} bytes", rank(), to == nullptr ? "to" : "from", bytes));
+  static_cast<void>(find("copy", "to", to, bytes));
+  static_cast<void>(find("copy", "from", from, bytes));
+  const DeviceScope device(*backend);
+  backend->copy(to, from, bytes, stream.native());
+}
+
+void CommunicatorState::synchronize(StreamRef stream) {
+  check_not_grouped("synchronize", "nothing would wait for them");
   const DeviceScope device(*backend);
   backend->synchronize(stream.native());
   compare();

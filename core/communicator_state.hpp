@@ -42,6 +42,7 @@ class CommunicatorState final : public GroupMember {
   void messages(std::string_view what, DataType type, std::span<const MessageEnd> ends, StreamRef stream, const CallOptions& options);
   /// Throws, or lets the group throw at its end. `collective`: so do the other ranks, with PLAIT_CHECK=1.
   void refuse(const Error& error, bool collective = false);
+  void copy(void* to, const void* from, std::size_t bytes, StreamRef stream);
   void synchronize(StreamRef stream);
   Statistics statistics() const;
 
@@ -99,6 +100,7 @@ class CommunicatorState final : public GroupMember {
   void locate_receiver(PreparedCall& prepared, void* receiver) const;
   void choose(PreparedCall& prepared, const CallOptions& options);
   void check_stream(std::string_view what, NativeStream stream) const;
+  void check_not_grouped(std::string_view what, std::string_view consequence) const;
   std::size_t number_of(const Algorithm& algorithm) const;
   std::vector<GroupStep> plan_steps(std::span<const GroupedCall> calls);
   void enqueue(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps);

@@ -125,8 +125,8 @@ TEST_P(StreamPlan, PiecesCoverTheMessageOnceAndFitTheirSlots) {
     for (const std::uint32_t slot : {256u, 1024u, 4096u})
       for (const std::size_t bytes : {1u, 63u, 64u, 65u, 1000u, 4096u, 5000u, 70001u, 1000000u}) {
         const auto plan = stream::Plan::of(bytes, ranks, blocks, grain, slot, everywhere);
-        ASSERT_LE(plan.piece_bytes, slot);
-        ASSERT_EQ(plan.piece_bytes % 64, 0u);
+        ASSERT_LE(plan.pieces.bytes, slot);
+        ASSERT_EQ(plan.pieces.bytes % 64, 0u);
         ASSERT_GE(plan.lag, 1u);
         ASSERT_LT(plan.lag, stream::Plan::slots);
         ASSERT_EQ(plan.has_results, !everywhere);
@@ -134,9 +134,9 @@ TEST_P(StreamPlan, PiecesCoverTheMessageOnceAndFitTheirSlots) {
         for (int slice = 0; slice < (everywhere ? 1 : ranks); ++slice)
           for (unsigned block = 0; block < blocks; ++block) {
             const Range stripe = plan.stripes.at(block);
-            for (std::uint32_t k = 0; k < plan.pieces_of(stripe); ++k) {
+            for (std::uint32_t k = 0; k < plan.pieces.count(stripe); ++k) {
               const Range piece = plan.piece(slice, stripe, k);
-              ASSERT_LE(piece.size(), plan.piece_bytes);
+              ASSERT_LE(piece.size(), plan.pieces.bytes);
               if (piece.size() != 0) parts.emplace_back(piece.begin, piece.end);
             }
           }

@@ -86,6 +86,13 @@ TEST_P(Communicators, FindSymmetricMemory) {
     EXPECT_FALSE(comm.is_symmetric(nullptr, 0));
     const Buffer<std::byte> nothing = comm.allocate<std::byte>(0);
     EXPECT_EQ(nothing.size(), 0u);
+
+    Buffer<std::byte> other = comm.allocate<std::byte>(10);
+    std::byte* const place = other.data();
+    const Buffer<std::byte> owner = std::move(other);
+    EXPECT_EQ(owner.data(), place);
+    EXPECT_EQ(owner.size(), 10u);
+    EXPECT_TRUE(other.data() == nullptr && other.size() == 0) << "what was moved from is empty";  // NOLINT(bugprone-use-after-move)
   });
 }
 

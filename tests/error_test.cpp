@@ -159,6 +159,15 @@ TEST_P(Errors, CopiesFromOrToNowhere) {
   expect_refused(ErrorCode::invalid_argument, HasSubstr("from is null, with 10 bytes"),
                  [](Communicator& comm, Arena& arena) { comm.copy(arena.send.device(), nullptr, 10); });
   RankGroup::cached(GetParam()).run([](Communicator& comm, Arena&) { EXPECT_NO_THROW(comm.copy(nullptr, nullptr, 0)); });
+  for (const bool to : {true, false})
+    expect_refused(
+        ErrorCode::invalid_argument,
+        AllOf(HasSubstr("copy: rank"), HasSubstr(to ? ": to = " : ": from = "), HasSubstr("offset 8"), HasSubstr("no room for 1000 bytes")),
+        [to](Communicator& comm, Arena& arena) {
+          const Buffer<std::byte> buffer = comm.allocate<std::byte>(1000);
+          if (to) comm.copy(buffer.data() + 8, arena.send.device(), 1000);
+          else comm.copy(arena.send.device(), buffer.data() + 8, 1000);
+        });
 }
 
 TEST_P(Errors, TheOptionSymmetricOfWhatFindsOut) {

@@ -448,6 +448,8 @@ TEST_P(Groups, WrongUses) {
     comm.synchronize();  // has no calls in it yet
     messages.call(0);
     expect_error(error_of([&] { comm.synchronize(); }), ErrorCode::invalid_argument, HasSubstr("group that has not ended"));
+    int from = 1, to = 0;
+    expect_error(error_of([&] { comm.copy(&to, &from, sizeof to); }), ErrorCode::invalid_argument, HasSubstr("would run before them"));
     {
       Communicator gone = comm.duplicate();
       gone.all_reduce(messages.send(0), messages.recv(0), 1, DataType::u64, ReduceOp::sum);

@@ -114,8 +114,6 @@ class Pairwise : public ChannelAlgorithm {
   static constexpr std::size_t line_bytes = UnitKind::lines().data_bytes;
 
   Support supports_call(const Call& call, const Topology& topology) const final {
-    constexpr int most_ranks = 128;  // an owner of a block is a byte
-    if (topology.ranks > most_ranks) return Support::no("at most 128 ranks");
     // Copies within host memory hold up the thread that asks for them, until the peer has come.
     if (copies() && !topology.peer_access) return Support::no("devices must reach each other's memory");
     if (way_ == Way::put && !call.symmetric)
@@ -352,7 +350,8 @@ struct Cut {
   explicit Cut(const LaunchContext& context) {
     constexpr std::size_t directions_a_meeting = 2, each = directions_a_meeting * (sizeof(Direction) + sizeof(Message));
     const std::size_t room = context.most_work() - std::min(context.most_work(), sizeof(Owners));
-    meetings = std::clamp<std::size_t>(room / each, 1, static_cast<std::size_t>(context.ranks()));
+    constexpr std::size_t most = Owners::most_blocks / directions_a_meeting - 1;  // one block a direction; a rank's own has one more
+    meetings = std::clamp<std::size_t>(room / each, 1, std::min(most, static_cast<std::size_t>(context.ranks())));
     const std::size_t directions = directions_a_meeting * meetings;
     places = std::max<std::size_t>(1, (room - std::min(room, directions * sizeof(Direction))) / (directions * sizeof(Message)));
   }

@@ -65,7 +65,7 @@ class Stream {
         out_(static_cast<T*>(a.recv), a.count),
         reducer_(a.reduction),
         stripe_(a.plan.stripes.at(dev.block())),
-        pieces_(a.plan.pieces_of(stripe_)) {}
+        pieces_(a.plan.pieces.count(stripe_)) {}
 
   PLAIT_DEVICE void run() {
     switch (ranks_) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "plait/bootstrap.hpp"
 #include "plait/call.hpp"
@@ -53,7 +54,8 @@ class Communicator {
 
   /// The ranks that pass the same `color` form a new communicator, ordered by `key`, then by rank, on the devices that they have here and
   /// with the same deadline. None for a negative colour. Collective. The parts live on their own and may be destroyed in any order, before
-  /// or after this one; but an abort of this one, as long as it lives, aborts them as well.
+  /// or after this one; but an abort of this one, as long as it lives, aborts them as well. Symmetric memory is that of the communicator
+  /// that allocated it: to another, also to a part or a duplicate, it is ordinary memory.
   std::optional<Communicator> split(int color, int key);
   /// The same ranks again: calls of the two on different streams do not wait for each other, in whatever order ranks enqueue them. On a GPU
   /// that holds for two communicators, and while calls take what is chosen for them (docs/invariants.md, 1). Collective, otherwise as
@@ -241,7 +243,9 @@ class Communicator {
 
   /// On the communicator's device. It may be used with every communicator on that device, and outlives this one.
   Stream create_stream();
-  /// Copies `bytes` bytes between any two of this rank's device memory and host memory. Asynchronous, ordered on `stream`.
+  /// Copies `bytes` bytes between any two of this rank's device memory and host memory. Asynchronous, ordered on `stream`. Throws
+  /// `Error(invalid_argument)` for a null pointer, for more bytes than a symmetric buffer has, and within a group that has calls of this
+  /// communicator.
   void copy(void* to, const void* from, std::size_t bytes, StreamRef stream = {});
 
   /// Which algorithm a call would take, in which launch shape, by which rule, and why not the others: several lines. Local. Throws `Error`
@@ -271,6 +275,19 @@ class Buffer {
  public:
   Buffer() = default;
   Buffer(std::shared_ptr<Window> window, T* data, std::size_t count) : window_(std::move(window)), data_(data), count_(count) {}
+  Buffer(const Buffer&) = default;
+  Buffer& operator=(const Buffer&) = default;
+  /// What was moved from is empty.
+  Buffer(Buffer&& other) noexcept
+      : window_(std::move(other.window_)), data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    Buffer moved(std::move(other));
+    std::swap(window_, moved.window_);
+    std::swap(data_, moved.data_);
+    std::swap(count_, moved.count_);
+    return *this;
+  }
+  ~Buffer() = default;
   T* data() const noexcept { return data_; }
   std::size_t size() const noexcept { return count_; }
   std::span<T> span() const noexcept { return {data_, count_}; }

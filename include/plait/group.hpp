@@ -16,10 +16,11 @@ namespace plait {
 ///   waits for all of those calls.
 /// - Either all streams of a group are captured in a graph or none.
 /// - A call that would throw does not: the end does, and then nothing of the group is enqueued. The same holds for calls that overlap and
-///   for streams of which only some are captured. What fails later, at a launch, breaks what it breaks outside of groups, too; if the group
-///   has calls of several communicators, it aborts all of these, as some would wait for what was not enqueued.
-/// - `synchronize` of a communicator that has calls in the group is refused, as it would wait for nothing. One that is destroyed before the
-///   group's end takes its calls with it: there is a warning, and the end throws, with nothing of the group enqueued.
+///   for streams of which only some are captured. What fails later, at a launch, aborts all communicators that have calls in the group, as
+///   others would wait for what was not enqueued.
+/// - `synchronize` and `copy` of a communicator that has calls in the group are refused: the one would wait for nothing, the other would run
+///   before the calls. A communicator that is destroyed before the group's end takes its calls with it: there is a warning, and the end
+///   throws, with nothing of the group enqueued.
 /// - The calls' ordinary memory, and streams that are not Plait's own, must live until the end: only there are the calls enqueued.
 ///   Symmetric memory that was freed lives on until then; the end frees it, and waits for the device to do so. A `Stream` that the group's
 ///   own thread destroys before takes its calls with it, like a communicator.

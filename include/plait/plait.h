@@ -232,7 +232,8 @@ plait_status plait_stream_create(plait_comm comm, plait_stream_t* stream);
 /** Of `plait_stream_create` alone; by any thread, when nobody uses the stream any more. */
 plait_status plait_stream_destroy(plait_stream_t stream);
 
-/** Copies `bytes` bytes between any two of this rank's device memory and host memory. Asynchronous, ordered on `stream`. */
+/** Copies `bytes` bytes between any two of this rank's device memory and host memory. Asynchronous, ordered on `stream`. Fails with
+    PLAIT_ERROR_INVALID_ARGUMENT for more bytes than a symmetric buffer has, and within a group that has calls of this communicator. */
 plait_status plait_copy(plait_comm comm, void* to, const void* from, size_t bytes, plait_stream_t stream);
 
 /* --- collectives -----------------------------------------------------------------------------------------------------------------------
