@@ -3,15 +3,26 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <initializer_list>
 
 #include "core/collectives.hpp"
 
 namespace plait {
 namespace {
 
+/// The values in their order: small ones, equal ones and zeros are the usual ones, and must not cancel each other out. (SplitMix64's step:
+/// one to one, and zero does not stay zero.)
 std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-  return hash ^ hash >> 29;
+  hash = (hash ^ value) + 0x9e3779b97f4a7c15u;
+  hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9u;
+  hash = (hash ^ hash >> 27) * 0x94d049bb133111ebu;
+  return hash ^ hash >> 31;
+}
+
+std::uint64_t hash_of(std::initializer_list<std::uint64_t> values) {
+  std::uint64_t hash = 0;
+  for (const std::uint64_t value : values) hash = mix(hash, value);
+  return hash;
 }
 
 constexpr int symmetric_bit = 40, in_place_bit = 41, root_bit = 44;
@@ -28,8 +39,8 @@ Signature Signature::of(const Call& call, std::size_t algorithm, LaunchShape sha
   return {.count = call.count,
           .facts = static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.type) << 8 |
                    static_cast<std::uint64_t>(call.op) << 16 | static_cast<std::uint64_t>(algorithm) << 24 | memory,
-          .place = mix(mix(place.send_window, place.send_offset), mix(place.recv_window, place.recv_offset)),
-          .options = mix(mix(shape.blocks, shape.threads), std::bit_cast<std::uint64_t>(call.scale))};
+          .place = hash_of({place.send_window, place.send_offset, place.recv_window, place.recv_offset}),
+          .options = hash_of({shape.blocks, shape.threads, std::bit_cast<std::uint64_t>(call.scale)})};
 }
 
 std::string Signature::describe(const std::vector<std::string>& algorithms) const {

@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 
+#include "core/call_log.hpp"
 #include "support/errors.hpp"
 #include "support/ranks.hpp"
 #include "support/zoo.hpp"
@@ -58,12 +61,30 @@ std::vector<Odd> odds() {
       {"algorithm", usual, all_reduce(100, DataType::f32, ReduceOp::sum, {.algorithm = "ring"}), sum, "by ring"},
       {"shape", all_reduce(1000, DataType::f32, ReduceOp::sum, {.algorithm = "ring", .blocks = 1}),
        all_reduce(1000, DataType::f32, ReduceOp::sum, {.algorithm = "ring", .blocks = 2}), "by ring", "with another scale, launch shape"},
+      {"swapped_shape", all_reduce(1000, DataType::f32, ReduceOp::sum, {.algorithm = "ring", .blocks = 32, .threads = 64}),
+       all_reduce(1000, DataType::f32, ReduceOp::sum, {.algorithm = "ring", .blocks = 64, .threads = 32}), "by ring",
+       "with another scale, launch shape"},
+      {"square_shape", all_reduce(1000, DataType::f32, ReduceOp::sum, {.algorithm = "ring", .blocks = 32, .threads = 32}),
+       all_reduce(1000, DataType::f32, ReduceOp::sum, {.algorithm = "ring", .blocks = 64, .threads = 64}), "by ring",
+       "with another scale, launch shape"},
       {"collective", usual, [](Communicator& comm, Arena&) { comm.barrier(); }, sum, "barrier"},
       {"memory", usual,
        [](Communicator& comm, Arena& arena) {
          comm.all_reduce(arena.send.device(), arena.recv.device(), 100, DataType::f32, ReduceOp::sum);
        },
        "in place in symmetric memory", sum},
+      {"place", usual,
+       [](Communicator& comm, Arena& arena) {
+         float* const data = static_cast<float*>(arena.symmetric_send.device()) + 100;
+         comm.all_reduce(data, data, 100, DataType::f32, ReduceOp::sum);
+       },
+       sum, "at another place in symmetric memory"},
+      {"window", usual,
+       [](Communicator& comm, Arena& arena) {
+         void* const data = arena.symmetric_recv.device();
+         comm.all_reduce(data, data, 100, DataType::f32, ReduceOp::sum);
+       },
+       sum, "at another place in symmetric memory"},
       {"block",  // a gather in place in symmetric memory, where all pass the root's block
        [](Communicator& comm, Arena& arena) {
          void* block = arena.symmetric_send.device();
@@ -124,6 +145,31 @@ TEST_P(Mismatch, IsAnErrorWithBothSides) {
         EXPECT_EQ(name_of(error->code()), name_of(ErrorCode::mismatch));
       },
       patient());
+}
+
+/// Places and shapes are compared by their hashes. Of buffers in place both halves are equal, windows have small numbers, and offsets are
+/// multiples of a few.
+TEST(Signatures, TellPlacesAndShapesApart) {
+  std::set<std::uint64_t> places, options;
+  const std::size_t windows[] = {0, 1, 2, 3, 4, 8, 12}, offsets[] = {0, 1, 2, 4, 8, 12, 400, 512};
+  std::size_t number = 0;
+  for (const std::size_t send_window : windows)
+    for (const std::size_t send_offset : offsets)
+      for (const std::size_t recv_window : windows)
+        for (const std::size_t recv_offset : offsets) {
+          const Place place{send_window, send_offset, recv_window, recv_offset};
+          places.insert(Signature::of({.count = 1}, 0, {}, place).place);
+          ++number;
+        }
+  EXPECT_EQ(places.size(), number);
+  number = 0;
+  for (unsigned blocks = 1; blocks <= 64; ++blocks)
+    for (unsigned threads = 1; threads <= 64; ++threads)
+      for (const double scale : {0.5, 1., 2.}) {
+        options.insert(Signature::of({.count = 1, .scale = scale}, 0, {.blocks = blocks, .threads = threads}).options);
+        ++number;
+      }
+  EXPECT_EQ(options.size(), number);
 }
 
 /// A difference that lies further back than calls are remembered, and that hangs nobody.
