@@ -11,7 +11,7 @@ namespace plait {
 enum class ErrorCode : std::uint8_t {
   invalid_argument,  ///< the call itself is wrong; nothing was enqueued
   unsupported,       ///< a valid call that this build, device or algorithm can't serve; nothing was enqueued
-  mismatch,          ///< ranks disagree; thrown on all of them
+  mismatch,          ///< ranks disagree; thrown on all that have not destroyed the communicator before it is found
   no_peer_access,    ///< two devices can't reach each other's memory; thrown on all ranks
   out_of_memory,     ///< thrown on all ranks of a collective call, also where only one rank ran out
   timeout,           ///< a peer did not arrive within the deadline; the communicator is broken, on all ranks

@@ -40,7 +40,7 @@ typedef enum plait_status {
   PLAIT_SUCCESS = 0,
   PLAIT_ERROR_INVALID_ARGUMENT = 1, /**< the call itself is wrong; nothing was enqueued */
   PLAIT_ERROR_UNSUPPORTED = 2,      /**< a valid call that this build, device or algorithm can't serve; nothing was enqueued */
-  PLAIT_ERROR_MISMATCH = 3,         /**< ranks disagree; on all of them */
+  PLAIT_ERROR_MISMATCH = 3,         /**< ranks disagree; on all that have not destroyed the communicator before it is found */
   PLAIT_ERROR_NO_PEER_ACCESS = 4,   /**< two devices can't reach each other's memory; on all ranks */
   PLAIT_ERROR_OUT_OF_MEMORY = 5,    /**< on all ranks of a collective call, also where only one rank ran out */
   PLAIT_ERROR_TIMEOUT = 6,          /**< a peer did not arrive within the deadline; the communicator is broken, on all ranks */
