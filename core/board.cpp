@@ -31,6 +31,8 @@ struct Board::Page {
   std::atomic<bool> has_record;
   static constexpr std::size_t record_words = sizeof(DiagnosticRecord) / sizeof(std::uint32_t);
   std::atomic<std::uint32_t> record[record_words];
+  std::atomic<int> missing;  // the rank that it has blamed, and 1; 0: none
+  std::atomic<int> witness;
 };
 
 namespace {
@@ -147,6 +149,19 @@ std::optional<DiagnosticRecord> Board::record(int rank) const noexcept {
   return record;
 }
 
+void Board::blame(const Blame& blame) noexcept {
+  Page& mine = page(rank_);
+  mine.witness.store(blame.witness, std::memory_order_relaxed);
+  mine.missing.store(blame.missing + 1, std::memory_order_release);
+}
+
+std::optional<Board::Blame> Board::blamed() const noexcept {
+  for (int rank = 0; rank < ranks(); ++rank)
+    if (const int missing = page(rank).missing.load(std::memory_order_acquire); missing != 0)
+      return Blame{.missing = missing - 1, .witness = page(rank).witness.load(std::memory_order_relaxed)};
+  return std::nullopt;
+}
+
 bool Board::is_alive(int rank) const {
   const Process& process = processes_[static_cast<std::size_t>(rank)];
   if (!process.handle.valid()) return !process.visible || exists(page(rank).process);  // an old kernel, or no descriptor was left
@@ -156,7 +171,7 @@ bool Board::is_alive(int rank) const {
 
 int Board::missing_rank(int suspect) const {
   for (int rank = 0; rank < ranks(); ++rank)
-    if (departure(rank).empty() && !is_alive(rank)) return rank;
+    if (is_lost(rank)) return rank;
   int last = suspect;
   for (int rank = 0; rank < ranks(); ++rank)
     if (page(rank).calls.last() < page(last).calls.last()) last = rank;

@@ -49,15 +49,26 @@ class Board {
   void show(const DiagnosticRecord& record) noexcept;
   std::optional<DiagnosticRecord> record(int rank) const noexcept;
 
+  /// Whose fault a timeout is, by the record of which rank.
+  struct Blame {
+    int missing, witness;
+  };
+  /// What this rank reports: who comes to its report later, when the board has moved on, is to report the same.
+  void blame(const Blame& blame) noexcept;
+  /// By the lowest rank that has reported.
+  std::optional<Blame> blamed() const noexcept;
+
   /// False once the rank's process has ended. Always true where that can't be seen: in another container's space of process numbers.
   bool is_alive(int rank) const;
+  /// Its process has ended, and it has said nothing before. (One that gave up ends because of that.)
+  bool is_lost(int rank) const { return !is_alive(rank) && state(rank) == State::working; }
   /// What this rank has called last that can't end, as `rank` has left before its part of it: "rank 0 has made call
   /// 11, barrier of 0 u8 elements, by barrier", "rank 0 receives message 3 from it, ...". None: nothing is known to wait for that rank.
   std::optional<std::string> waits_in_vain_for(int rank, const std::vector<std::string>& algorithms) const;
   /// "rank 2 (process 4711, which has ended): last call 17, barrier of 0 u8 elements, sum, by barrier; messages: 3 to and 2 from rank 0".
   std::string describe(int rank, const std::vector<std::string>& algorithms) const;
-  /// The rank to blame when somebody waits in vain for `suspect`, who may only be waiting for another: one whose process has ended before
-  /// it destroyed the communicator, else the one that has enqueued the fewest calls, else `suspect`.
+  /// The rank to blame when somebody waits in vain for `suspect`, who may only be waiting for another: one that is lost, else the one that
+  /// has enqueued the fewest calls, else `suspect`.
   int missing_rank(int suspect) const;
   /// How many collectives the rank has enqueued.
   std::uint64_t calls(int rank) const noexcept;

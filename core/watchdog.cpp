@@ -105,7 +105,7 @@ void Watchdog::look() {
       case Board::State::gave_up:
         return begin_timeout(rank);
       case Board::State::working:
-        if (!board_.is_alive(rank)) return lose(rank, "");
+        if (board_.is_lost(rank)) return lose(rank, "");
         break;
       case Board::State::left:
       case Board::State::ending:
@@ -164,6 +164,7 @@ void Watchdog::finish_timeout() {
       if (!board_.record(rank) && board_.departure(rank).empty() && board_.is_alive(rank)) return;
   const Culprit culprit = find_culprit(first_record());
   const DiagnosticRecord& record = culprit.record;
+  if (culprit.missing) board_.blame({.missing = *culprit.missing, .witness = record.rank});
   std::string text = fmt::format(
       "{}: in {} ({}) rank {} waited {:.3g} s for rank {}, in block {} at step {} (expected {}, saw {}); the communicator is broken",
       culprit.says, describe_number(record.call), algorithms_.at(record.algorithm), record.rank,
@@ -190,8 +191,11 @@ Watchdog::Culprit Watchdog::find_culprit(const DiagnosticRecord& record) const {
     const std::string_view departure = board_.departure(missing);
     return Culprit{.says = fmt::format("rank {} {}", missing, departure.empty() ? "is missing" : departure),
                    .record = its,
+                   .missing = missing,
                    .hint = behind ? "\n  calls of 0 elements are not counted: PLAIT_CHECK=1 compares counts" : ""};
   };
+  // The missing rank may have come, and others have ended, since it was reported.
+  if (const auto blame = board_.blamed()) return missing_in(blame->missing, board_.record(blame->witness).value_or(record));
   if (chain.circle.size() > 1 && chain.messages != 0) {
     // Who has left out a collective that another one waits in is at fault, whatever it waits for itself.
     for (const int rank : chain.circle)
@@ -202,6 +206,7 @@ Watchdog::Culprit Watchdog::find_culprit(const DiagnosticRecord& record) const {
     return {.says = chain.circle.size() == 2 ? fmt::format("ranks {} and {} wait for each other", chain.circle[0], chain.circle[1])
                                              : fmt::format("ranks wait for each other in a circle, {}", fmt::join(waits, ", ")),
             .record = *board_.record(chain.circle.front()),
+            .missing = std::nullopt,
             .hint = chain.messages == chain.circle.size()
                         ? "\n  messages that must proceed at once, as when all send first, belong into one send_recv or a group"
                         : ""};
@@ -214,7 +219,7 @@ Watchdog::Chain Watchdog::follow(int rank) const {
   std::vector<int> path;
   for (;;) {
     const auto its = board_.record(rank);
-    if (!its || !board_.is_alive(rank)) return {.last = rank};
+    if (!its || board_.is_lost(rank)) return {.last = rank};
     const auto before = std::find(path.begin(), path.end(), rank);
     if (before == path.end()) {
       path.push_back(std::exchange(rank, its->peer));

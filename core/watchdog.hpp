@@ -61,7 +61,8 @@ class Watchdog {
   struct Culprit {
     std::string says;  // whose fault it is
     DiagnosticRecord record;
-    std::string hint;  // the end of the report
+    std::optional<int> missing;  // none: ranks wait for each other
+    std::string hint;            // the end of the report
   };
   Culprit find_culprit(const DiagnosticRecord& record) const;
   struct Chain {

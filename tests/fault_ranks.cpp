@@ -3,11 +3,14 @@
 //   fault_ranks killed ALGORITHM   SIGKILL in the middle of calls
 //   fault_ranks all_killed         the same for all ranks
 //   fault_ranks stopped ALGORITHM  SIGSTOP for longer than the deadline, then SIGCONT
+//   fault_ranks late ALGORITHM     the same, and rank 0's process ends once its time is over: the victim comes after that
 //   fault_ranks gone               the process ends without a word; the others only destroy the communicator
 //   fault_ranks exits              it calls exit(), and Plait ends MPI, which waits for the others
 //   fault_ranks aborted [checked]  aborts while the others are in calls on the host, with PLAIT_CHECK=1 or without; then a new communicator
-//   works fault_ranks descriptors        its limit of open files is reached fault_ranks memory             its limit of memory is reached,
-//   in an allocation and while a communicator is made fault_ranks threads            it can start no thread while a communicator is made
+//                                  works
+//   fault_ranks descriptors        its limit of open files is reached
+//   fault_ranks memory             its limit of memory is reached, in an allocation and while a communicator is made
+//   fault_ranks threads            it can start no thread while a communicator is made
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -84,7 +87,7 @@ void killed(const std::string& algorithm, bool all) {
   member.report(what);
 }
 
-void stopped(const std::string& algorithm) {
+void stopped(const std::string& algorithm, bool late) {
   Member member(std::chrono::seconds(1), algorithm);
   member.begin();
   const auto processes = member.comm().bootstrap().all_gather(getpid());
@@ -94,7 +97,9 @@ void stopped(const std::string& algorithm) {
     member.comm().synchronize();
   });
   member.report(what);
-  if (member.rank() == 0) kill(processes[victim], SIGCONT);
+  if (late && member.rank() == 0) std::_Exit(0);
+  if (late && !member.is_victim()) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  if (!member.is_victim()) kill(processes[victim], SIGCONT);
   // The stopped rank may find all it needs for that call, but then it hears of it.
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   member.report("then " + outcome([&] { member.reduce(); }));
@@ -205,7 +210,8 @@ int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "", algorithm = argc > 2 ? argv[2] : "";
   if (mode == "killed") killed(algorithm, false);
   else if (mode == "all_killed") killed(algorithm, true);
-  else if (mode == "stopped") stopped(algorithm);
+  else if (mode == "stopped") stopped(algorithm, false);
+  else if (mode == "late") stopped(algorithm, true);
   else if (mode == "gone") gone();
   else if (mode == "exits") exits();
   else if (mode == "aborted") aborted(algorithm == "checked");

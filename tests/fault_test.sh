@@ -26,6 +26,11 @@ case $mode in
     expect "^  rank 1 \(process [0-9]+\): last call 10, "
     for rank in 0 1 2; do expect "^rank $rank: then timeout: rank 1 is missing: in call 11"; done
     ;;
+  late)
+    for rank in 0 2; do expect "^rank $rank: timeout: rank 1 is missing: in call 11 \($algorithm\)"; done
+    expect "^  rank 0 \(process [0-9]+, which has ended\): last call 11, "
+    for rank in 1 2; do expect "^rank $rank: then timeout: rank 1 is missing: in call 11"; done
+    ;;
   gone) [ "$(grep -c '^rank -1: no error' "$log")" = 2 ] || fail "not both ranks could destroy the communicator" ;;
   exits)
     for rank in 0 2; do
