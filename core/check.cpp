@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -44,7 +45,7 @@ Call described(const Call& call, const CallOptions& options, int rank, int ranks
     throw Error(ErrorCode::invalid_argument, fmt::format("rank {}: {} is no collective", rank, static_cast<int>(call.collective)));
   Call wanted = call;
   wanted.symmetric = wanted.in_place = false;
-  wanted.scale = options.scale;
+  if (wanted.scale == 1) wanted.scale = options.scale;
   if (!facts_of(call.collective).reduces) wanted.op = ReduceOp::sum, wanted.scale = 1;
   if (!facts_of(call.collective).rooted) wanted.root = 0;
   if (call.collective == Collective::barrier) wanted.type = DataType::u8, wanted.count = 0;
@@ -64,6 +65,8 @@ void check_facts(const Call& call, const CallOptions& options, int rank, int ran
   if (!is_valid(call.op)) refuse(call, rank, fmt::format("{} is no operation", static_cast<int>(call.op)));
   if (call.op == ReduceOp::premul_sum && !is_float(call.type))
     refuse(call, rank, fmt::format("premul_sum needs a floating-point type, not {}", name_of(call.type)), ErrorCode::unsupported);
+  if (call.op == ReduceOp::premul_sum && options.scale != 1 && std::islessgreater(options.scale, call.scale))
+    refuse(call, rank, fmt::format("scale {} of the call and {} of the options: pass one of them", call.scale, options.scale));
   if (facts_of(call.collective).rooted && (call.root < 0 || call.root >= ranks))
     refuse(call, rank, fmt::format("root {} is none of the ranks 0 to {}", call.root, ranks - 1));
   check_count(what, call, rank);

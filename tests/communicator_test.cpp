@@ -183,6 +183,28 @@ TEST_P(Communicators, ABarrierIsOneBlock) {
 }
 
 /// As little scratch memory as docs/environment.md allows: slots and halves are used over and over within a message.
+/// The call has a scale of its own, which the option need not repeat.
+TEST_P(Communicators, ScaleOfTheCallOrOfTheOption) {
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    const Buffer<float> send = comm.allocate<float>(1), recv = comm.allocate<float>(1);
+    auto* const host = static_cast<float*>(comm.backend().allocate_pinned(sizeof(float)));
+    const auto reduce = [&](double call, double option) {
+      *host = 1;
+      comm.copy(send.data(), host, sizeof(float));
+      comm.enqueue({.op = ReduceOp::premul_sum, .count = 1, .scale = call}, send.data(), recv.data(), {}, {.scale = option});
+      comm.copy(host, recv.data(), sizeof(float));
+      comm.synchronize();
+      return *host;
+    };
+    const auto ranks = static_cast<float>(comm.size());
+    EXPECT_EQ(reduce(1, 1), ranks);
+    EXPECT_EQ(reduce(2, 1), 2 * ranks);
+    EXPECT_EQ(reduce(1, 2), 2 * ranks);
+    EXPECT_EQ(reduce(2, 2), 2 * ranks);
+    comm.backend().deallocate_pinned(host);
+  });
+}
+
 TEST_P(Communicators, MessagesMuchLargerThanScratch) {
   const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", GetParam() <= 2 ? "1M" : GetParam() <= 4 ? "2M" : "3M");
   run_ranks(GetParam(), [](Communicator& comm, int) {

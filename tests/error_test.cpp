@@ -216,14 +216,16 @@ TEST_P(Errors, ExplainingWhatIsNoCall) {
     const char* why;
     CallOptions options = {};
   };
-  for (const Wrong& wrong : {Wrong{{.collective = static_cast<Collective>(55), .count = 10}, "55 is no collective"},
-                             {{.type = static_cast<DataType>(55), .count = 10}, "55 is no data type"},
-                             {{.op = static_cast<ReduceOp>(55), .count = 10}, "55 is no operation"},
-                             {{.collective = Collective::broadcast, .count = 10, .root = 99}, "root 99 is none of the ranks"},
-                             {{.collective = Collective::reduce, .count = 10, .root = -1}, "root -1 is none of the ranks"},
-                             {{.count = std::numeric_limits<std::size_t>::max()}, "overflows"},
-                             {{.collective = Collective::send_recv, .count = std::size_t{1} << 62}, "overflows"},
-                             {{.count = 10}, "symmetric", {.symmetric = true}}})
+  for (const Wrong& wrong :
+       {Wrong{{.collective = static_cast<Collective>(55), .count = 10}, "55 is no collective"},
+        {{.type = static_cast<DataType>(55), .count = 10}, "55 is no data type"},
+        {{.op = static_cast<ReduceOp>(55), .count = 10}, "55 is no operation"},
+        {{.collective = Collective::broadcast, .count = 10, .root = 99}, "root 99 is none of the ranks"},
+        {{.collective = Collective::reduce, .count = 10, .root = -1}, "root -1 is none of the ranks"},
+        {{.count = std::numeric_limits<std::size_t>::max()}, "overflows"},
+        {{.collective = Collective::send_recv, .count = std::size_t{1} << 62}, "overflows"},
+        {{.count = 10}, "symmetric", {.symmetric = true}},
+        {{.op = ReduceOp::premul_sum, .count = 10, .scale = 2}, "scale 2 of the call and 3 of the options", {.scale = 3}}})
     for (const bool name : {true, false})
       expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr(wrong.why), names_a_rank(), Not(HasSubstr("\n"))),
                      [&](Communicator& comm, Arena&) {
@@ -233,6 +235,7 @@ TEST_P(Errors, ExplainingWhatIsNoCall) {
   RankGroup::cached(GetParam()).run([](Communicator& comm, Arena&) {  // what a collective does not have is not looked at
     EXPECT_NO_THROW(comm.explain({.collective = Collective::all_gather, .op = ReduceOp::premul_sum, .count = 10, .root = 99}));
     EXPECT_NO_THROW(comm.explain({.collective = Collective::barrier, .type = static_cast<DataType>(55)}));
+    EXPECT_NO_THROW(comm.explain({.collective = Collective::all_gather, .count = 10, .scale = 2}, {.scale = 3}));
   });
 }
 
@@ -248,6 +251,14 @@ TEST_P(Errors, UnknownTypeOrOperation) {
                    [&](Communicator& comm, Arena& arena) {
                      comm.all_reduce(arena.send.device(), arena.recv.device(), count, DataType::f32, static_cast<ReduceOp>(wrong));
                    });
+}
+
+TEST_P(Errors, TwoScales) {
+  expect_refused(ErrorCode::invalid_argument, AllOf(HasSubstr("scale 2 of the call and 3 of the options"), names_a_rank()),
+                 [](Communicator& comm, Arena& arena) {
+                   comm.enqueue({.op = ReduceOp::premul_sum, .count = count, .scale = 2}, arena.send.device(), arena.recv.device(), {},
+                                {.scale = 3});
+                 });
 }
 
 TEST_P(Errors, AnOperationATypeLacks) {

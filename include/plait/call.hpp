@@ -18,7 +18,7 @@ struct Call {
   bool symmetric = false;
   /// `symmetric`, and one buffer lies within the other. (Of ordinary memory, or with a root, ranks may differ in that.)
   bool in_place = false;
-  double scale = 1;  ///< premul_sum
+  double scale = 1;  ///< factor of premul_sum; 1: that of CallOptions
   int root = 0;
   int parts = 1;  ///< blocks in the larger buffer: the number of ranks, or 1. Filled in by the communicator
 
