@@ -49,9 +49,11 @@ std::string Signature::describe(const std::vector<std::string>& algorithms) cons
                                                                 : ", in place in symmetric memory";
   const CollectiveFacts what = facts_of(collective());
   const std::string verb = collective() == Collective::send_recv ? "" : fmt::format("{} of ", name_of(collective()));  // said before
-  return fmt::format("{}{} {} elements{}{}{}, by {}", verb, count, name_of(type()), what.reduces ? fmt::format(", {}", name_of(op())) : "",
-                     what.rooted ? fmt::format(", root {}", facts >> root_bit) : "", memory,
-                     algorithm() < algorithms.size() ? algorithms[algorithm()] : "an unknown algorithm");
+  const std::string by = algorithm() == no_algorithm       ? ""
+                         : algorithm() < algorithms.size() ? fmt::format(", by {}", algorithms[algorithm()])
+                                                           : ", by an unknown algorithm";
+  return fmt::format("{}{} {} elements{}{}{}{}", verb, count, name_of(type()), what.reduces ? fmt::format(", {}", name_of(op())) : "",
+                     what.rooted ? fmt::format(", root {}", facts >> root_bit) : "", memory, by);
 }
 
 }  // namespace plait

@@ -26,6 +26,7 @@ struct Signature {
   std::uint64_t place = 0;    // a hash
   std::uint64_t options = 0;  // a hash of the launch shape and the scale
 
+  static constexpr std::size_t no_algorithm = 0xffff;  // of an empty message
   static Signature of(const Call& call, std::size_t algorithm, LaunchShape shape, const Place& place = {});
   Collective collective() const { return static_cast<Collective>(facts & 0xff); }
   DataType type() const { return static_cast<DataType>(facts >> 8 & 0xff); }

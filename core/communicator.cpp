@@ -153,15 +153,15 @@ void Communicator::all_to_all_v(const void* send, const BlocksOf& sent, void* re
     auto* const buffer = static_cast<std::byte*>(sends ? const_cast<void*>(send) : recv);
     for (std::size_t peer = 0; peer < ranks; ++peer) {
       const std::size_t at = blocks.displacements[peer], count = blocks.counts[peer];
-      if (count == 0) continue;
       // Beyond any memory, as a count is that is refused.
-      if (at > std::numeric_limits<std::size_t>::max() / 4 / size_of(type))
+      if (count != 0 && at > std::numeric_limits<std::size_t>::max() / 4 / size_of(type))
         return own.refuse(Error(ErrorCode::invalid_argument,
                                 fmt::format("all_to_all_v: rank {}: displacement {} of {} overflows", rank(), at, name_of(type))));
       ends.push_back({.sends = sends,
                       .peer = static_cast<int>(peer),
-                      .buffer = buffer == nullptr ? nullptr : buffer + at * size_of(type),
-                      .count = count});
+                      .buffer = buffer == nullptr || count == 0 ? nullptr : buffer + at * size_of(type),
+                      .count = count,
+                      .always = true});
     }
   }
   own.messages("all_to_all_v", type, ends, stream, options);

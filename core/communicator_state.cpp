@@ -254,11 +254,12 @@ std::optional<PreparedCall> CommunicatorState::prepare(std::string_view what, Da
   if (trace_) prepared.begin = std::chrono::steady_clock::now();
   prepared.call = {.collective = Collective::send_recv, .type = type, .count = end.count};
   prepared.buffers.peer = end.peer;
+  prepared.sends = end.sends;
   if (end.sends) prepared.buffers.send = end.buffer;
   else prepared.buffers.recv = end.buffer;
   if (end.count == 0) {
     selector.check_known(Collective::send_recv, options);
-    return std::nullopt;
+    return end.always && end.peer != bootstrap->rank() ? std::optional(prepared) : std::nullopt;
   }
   if (end.sends) prepared.send_memory = find(what, "send", end.buffer, prepared.call.bytes());
   else prepared.recv_memory = find(what, "recv", end.buffer, prepared.call.bytes());
@@ -398,12 +399,12 @@ std::function<void()> CommunicatorState::plan(std::vector<GroupedCall> calls) {
   auto steps = plan_steps(calls);
   return [this, calls = std::move(calls), steps = std::move(steps)] {
     enqueue(calls, steps);
-    ++statistics_.groups;
+    if (!steps.empty()) ++statistics_.groups;
   };
 }
 
 /// Numbered as they were made. That a call shares launches, and with how many, must be the same on all ranks, too; of messages, only what
-/// both ends know.
+/// both ends know: and that one is empty, as the other end may not be.
 void CommunicatorState::publish(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps) {
   signatures_.resize(calls.size());
   for (const GroupStep& step : steps) {
@@ -420,20 +421,24 @@ void CommunicatorState::publish(const std::vector<GroupedCall>& calls, const std
   numbers_.resize(calls.size());
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const PreparedCall& call = calls[i].call;
-    if (call.is_message()) {
+    if (call.is_empty_message()) {
+      board_->publish_message(call.buffers.peer, call.sends, Signature::of(call.call, Signature::no_algorithm, {}));
+    } else if (call.is_message()) {
       numbers_[i] = message_bit | ++messages_;
-      if (call.buffers.peer != bootstrap->rank()) board_->publish_message(call.buffers.peer, call.buffers.send != nullptr, signatures_[i]);
+      if (call.buffers.peer != bootstrap->rank()) board_->publish_message(call.buffers.peer, call.sends, signatures_[i]);
     } else {
       numbers_[i] = ++collectives_;
       board_->publish(collectives_, signatures_[i]);
     }
   }
   std::size_t last = 0;
-  for (const GroupedCall& part : calls) statistics_.calls += std::exchange(last, part.number) != part.number ? 1 : 0;
+  for (const GroupedCall& part : calls)
+    if (!part.call.is_empty_message()) statistics_.calls += std::exchange(last, part.number) != part.number ? 1 : 0;
 }
 
 void CommunicatorState::enqueue(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps) {
   publish(calls, steps);
+  if (steps.empty()) return;  // empty messages alone
   must_enqueue([&] { launch(calls, steps); });
 }
 
@@ -484,6 +489,7 @@ void CommunicatorState::trace(const std::vector<GroupedCall>& calls, const std::
     for (const std::size_t i : step.calls) step_of[i] = &step;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const PreparedCall& call = calls[i].call;
+    if (call.is_empty_message()) continue;
     const bool message = call.is_message();  // it has its own way in a launch that it shares
     trace_->add({.number = numbers_[i],
                  .begin = call.begin,

@@ -242,7 +242,7 @@ std::vector<GroupStep> plan_group(std::span<const GroupedCall> calls, const std:
     };
     const auto is_message = [&](std::size_t i) { return calls[i].call.is_message(); };
     for (std::size_t i = begin; i < end; ++i)
-      if (is_message(i)) add(i);
+      if (is_message(i) && !calls[i].call.is_empty_message()) add(i);
     // Ranks may name the families in any order, but must launch them in one.
     std::sort(steps.begin() + first, steps.end(),
               [](const GroupStep& a, const GroupStep& b) { return a.algorithm->family() < b.algorithm->family(); });

@@ -26,11 +26,14 @@ struct PreparedCall {
   LaunchShape shape;
   bool wished = false;                                     // the algorithm, by the user
   bool shares = false;                                     // whether it gains by sharing a launch
+  bool sends = false;                                      // of a message: this end
   Place place{};                                           // of a call in symmetric memory
   std::shared_ptr<const Window> send_memory, recv_memory;  // that is symmetric: it may be freed before the call is enqueued
   std::chrono::steady_clock::time_point begin{}, end{};    // of the preparation, for traces
 
   bool is_message() const { return call.collective == Collective::send_recv; }  // one end of it
+  /// The peer is told of it, and nothing is sent.
+  bool is_empty_message() const { return is_message() && call.count == 0; }
 };
 
 /// What a rank has to do with a message.
@@ -40,6 +43,7 @@ struct MessageEnd {
   void* buffer;
   std::size_t count;
   void* receiver = nullptr;  // its buffer, as it is called on this rank: of symmetric messages
+  bool always = false;       // the peer has its end also if the message is empty, and is told of this one
 };
 
 /// A call, or a part of one: an end of a message, or what one device has to do of a call on several.
@@ -134,8 +138,8 @@ struct GroupStep {
 };
 
 /// Which calls of one communicator share launches: those of one type, operation and scale that gain by it, and all messages, which come
-/// first. Nothing is moved over a barrier. But for the messages, depends only on what is equal on all ranks. `choose_batch`: as
-/// Selector::choose_batch.
+/// first. Empty messages need none. Nothing is moved over a barrier. But for the messages, depends only on what is equal on all ranks.
+/// `choose_batch`: as Selector::choose_batch.
 std::vector<GroupStep> plan_group(std::span<const GroupedCall> calls, const std::function<const Algorithm*(const Call&)>& choose_batch);
 
 /// A member's calls in a group.

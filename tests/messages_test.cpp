@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -528,6 +529,79 @@ TEST(MessagesThatDiffer, AreReported) {
                    AllOf(HasSubstr("message 2 from rank 0 to rank 2"), HasSubstr("sends 100 f32 elements"), HasSubstr(other.says)));
     });
   }
+}
+
+/// An empty end, too, is compared: else one wrong count would shift all that follows between the two ranks.
+TEST(AllToAllVThatDiffers, InAnEmptyMessage) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(3);
+  struct Wrong {
+    bool sends, alone, grouped;  // rank 1's end is wrong, has nothing beside it, is in a group
+  };
+  for (const Wrong& wrong : {Wrong{false, false, false}, Wrong{false, true, false}, Wrong{true, false, false}, Wrong{true, true, false},
+                             Wrong{false, true, true}}) {
+    RankGroup group(3, patient());
+    group.run([&](Communicator& comm, Arena& arena) {
+      const std::vector<std::size_t> begins{0, 10, 20};
+      for (int iteration = 0; iteration < 4 && !comm.async_error(); ++iteration) {
+        std::vector<std::size_t> sent(3, wrong.alone ? none : 10), received = sent;
+        if (iteration == 0 && wrong.alone && comm.rank() == 0) (wrong.sends ? received : sent)[1] = 10;
+        if (iteration == 0 && !wrong.alone && comm.rank() == 1) (wrong.sends ? sent : received)[0] = 0;
+        static_cast<void>(error_of([&] {
+          std::optional<Group> grouped;
+          if (wrong.grouped) grouped.emplace();
+          comm.all_to_all_v(arena.send.device(), {sent, begins}, arena.recv.device(), {received, begins}, DataType::f32);
+        }));
+        static_cast<void>(error_of([&] { comm.synchronize(); }));
+      }
+      expect_error(heard(comm), ErrorCode::mismatch,
+                   wrong.sends ? AllOf(HasSubstr("message 1 from rank 1 to rank 0"), HasSubstr("rank 1 sends 0 f32 elements"),
+                                       HasSubstr("rank 0 receives 10 f32 elements"))
+                               : AllOf(HasSubstr("message 1 from rank 0 to rank 1"), HasSubstr("rank 0 sends 10 f32 elements"),
+                                       HasSubstr("rank 1 receives 0 f32 elements")));
+    });
+  }
+}
+
+/// Empty messages go with others, in their order, and nothing is enqueued for them.
+TEST_P(MessagesOfSeveral, AllToAllVBesideOthers) {
+  run([](Communicator& comm, Arena& arena) {
+    const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
+    const std::vector<std::size_t> zeros(static_cast<std::size_t>(comm.size()));
+    const Stream other = comm.create_stream();
+    for (std::uint64_t round = 0; round < 3; ++round) {
+      Round messages(comm, arena, round);
+      for (const std::size_t count : {std::size_t{7}, std::size_t{3000}}) {
+        messages.add(true, next, DataType::f32, count, "");
+        messages.add(false, before, DataType::f32, count, "");
+      }
+      messages.begin();
+      comm.synchronize();
+      const Statistics start = comm.statistics();
+      const auto nothing = [&](StreamRef stream) {
+        comm.all_to_all_v(nullptr, {zeros, zeros}, nullptr, {zeros, zeros}, DataType::f32, stream);
+      };
+      nothing({});
+      {
+        const Group group;
+        nothing(other);
+        nothing({});
+      }
+      const Statistics after = comm.statistics();
+      EXPECT_EQ(after.calls, start.calls);
+      EXPECT_EQ(after.launches, start.launches);
+      EXPECT_EQ(after.groups, start.groups);
+      {
+        const Group group;
+        nothing(other);
+        messages.call_all();
+        if (round == 1) comm.barrier();
+        nothing({});
+      }
+      comm.synchronize(other);
+      messages.expect_right();
+      EXPECT_FALSE(comm.async_error().has_value());
+    }
+  });
 }
 
 /// For what is never to end by itself.

@@ -209,8 +209,9 @@ class Communicator {
   struct BlocksOf {
     std::span<const std::size_t> counts, displacements;
   };
-  /// A message from every rank to every rank, the own one too. What rank a sends to b is as long as what b receives from a. Called by all
-  /// ranks. The counts are read before it returns.
+  /// A message from every rank to every rank, the own one too. What rank a sends to b is as long as what b receives from a; if it is not,
+  /// also where one of them is 0, that breaks the communicator, as of other messages. Called by all ranks, those with nothing to send or
+  /// receive, too. The counts are read before it returns.
   void all_to_all_v(const void* send, const BlocksOf& sent, void* recv, const BlocksOf& received, DataType type, StreamRef stream = {},
                     const CallOptions& options = {});
 

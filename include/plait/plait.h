@@ -292,9 +292,9 @@ plait_status plait_recv(plait_comm comm, void* data, size_t count, plait_data_ty
  *  sends, or nothing, passes a `recv` with room there for what it sends. */
 plait_status plait_send_recv(plait_comm comm, const void* send, size_t send_count, int to, void* recv, size_t recv_count, int from,
                              plait_data_type type, plait_stream_t stream, const plait_call_options* options);
-/** A message from every rank to every rank, the own one too; called by all. Element r of the four arrays, which have one element a rank, is
- *  how many elements rank r is sent, or sends, and where they begin in the buffer, in elements. What a sends to b is as long as what b
- *  receives from a. The buffers are disjoint. The arrays are used during the call alone. */
+/** A message from every rank to every rank, the own one too; called by all, also with nothing to send or receive. Element r of the four
+ *  arrays, which have one element a rank, is how many elements rank r is sent, or sends, and where they begin in the buffer, in elements.
+ *  What a sends to b is as long as what b receives from a. The buffers are disjoint. The arrays are used during the call alone. */
 plait_status plait_all_to_all_v(plait_comm comm, const void* send, const size_t* send_counts, const size_t* send_displacements, void* recv,
                                 const size_t* recv_counts, const size_t* recv_displacements, plait_data_type type, plait_stream_t stream,
                                 const plait_call_options* options);
