@@ -206,6 +206,15 @@ std::string Board::describe(int rank, const std::vector<std::string>& algorithms
   return fmt::format("{}: last call {}, {}{}", who, sequence, other.calls.at(sequence).describe(algorithms), exchanged);
 }
 
+std::string Board::left_over() const {
+  std::string text;
+  for (int peer = 0; peer < ranks(); ++peer) {
+    const std::uint64_t sent = messages(peer, true, rank_).last(), received = messages(rank_, false, peer).last();
+    if (sent > received) text += fmt::format("{}{} from rank {}", text.empty() ? "" : ", ", sent - received, peer);
+  }
+  return text;
+}
+
 std::string Board::describe_messages(int rank) const {
   constexpr int most_peers = 8;
   std::string text;

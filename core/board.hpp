@@ -67,6 +67,8 @@ class Board {
   std::optional<std::string> waits_in_vain_for(int rank, const std::vector<std::string>& algorithms) const;
   /// "rank 2 (process 4711, which has ended): last call 17, barrier of 0 u8 elements, sum, by barrier; messages: 3 to and 2 from rank 0".
   std::string describe(int rank, const std::vector<std::string>& algorithms) const;
+  /// Of what peers have sent to this rank, what it has not received: "2 from rank 0, 1 from rank 3"; empty: nothing is left.
+  std::string left_over() const;
   /// The rank to blame when somebody waits in vain for `suspect`, who may only be waiting for another: one that is lost, else the one that
   /// has enqueued the fewest calls, else `suspect`.
   int missing_rank(int suspect) const;

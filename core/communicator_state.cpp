@@ -103,10 +103,18 @@ CommunicatorState::~CommunicatorState() {
   finish();
   monitored_.reset();
   watchdog_->look();  // also what the monitor has not seen yet: the bootstrap must not wait for a rank that is lost
+  warn_of_left_over();
   board_->announce(Board::State::left);
   bootstrap->set_interrupt({});
   bootstrap->set_farewell({});
   if (const auto broken = error()) abandon(*broken);
+}
+
+/// Nobody will receive it any more. What graphs receive is not known.
+void CommunicatorState::warn_of_left_over() const {
+  if (error() || captures_) return;
+  if (const std::string left = board_->left_over(); !left.empty())
+    log::warn("rank {}: a communicator is destroyed with messages that this rank has not received: {}", bootstrap->rank(), left);
 }
 
 void CommunicatorState::abort(std::string_view reason) {
@@ -450,6 +458,7 @@ void CommunicatorState::launch(const std::vector<GroupedCall>& calls, const std:
   for (const GroupedCall& call : calls)
     if (call.stream != stream && std::find(others.begin(), others.end(), call.stream) == others.end()) others.push_back(call.stream);
   const bool captured = order_.enter(stream);
+  captures_ = captures_ || captured;
   for (const NativeStream other : others) {
     joined_->record(other);
     joined_->wait_in(stream);

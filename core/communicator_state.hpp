@@ -111,6 +111,7 @@ class CommunicatorState final : public GroupMember {
   void publish(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps);
   Watch watch(std::uint64_t call, std::size_t algorithm) const;
   void finish() noexcept;
+  void warn_of_left_over() const;
   void start_log(std::shared_ptr<TraceFile> trace);
   void trace(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps, bool captured);
 
@@ -132,6 +133,7 @@ class CommunicatorState final : public GroupMember {
   std::unique_ptr<Event> joined_;  // of the streams of a group
   Statistics statistics_;
   std::uint64_t collectives_ = 0, messages_ = 0;  // of the calls
+  bool captures_ = false;                         // messages may be in graphs
   std::vector<Signature> signatures_;             // of a group's calls
   std::vector<std::uint64_t> numbers_;            // and theirs
   std::optional<Monitored> monitored_;

@@ -604,6 +604,38 @@ TEST_P(MessagesOfSeveral, AllToAllVBesideOthers) {
   });
 }
 
+/// Short messages go without a receiver, so only the end tells that there is none.
+TEST(MessagesWithoutReceiver, AreWarnedOfAtTheEnd) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(3);
+  const auto warned = [](std::size_t received, bool by_graph) {
+    testing::internal::CaptureStderr();
+    run_ranks(3, [&](Communicator& comm, int rank) {
+      Arena arena(comm);
+      const Stream stream = comm.create_stream();
+      const auto receive = [&] {
+        for (const int peer : {0, 2}) comm.recv(static_cast<std::byte*>(arena.recv.device()) + 16 * peer, 7, DataType::u8, peer, stream);
+      };
+      for (std::size_t i = 0; i < 3 && rank != 1; ++i) comm.send(arena.send.device(), 7, DataType::u8, 1, stream);
+      if (rank == 1 && by_graph) {
+        comm.backend().begin_capture(stream.native());
+        receive();
+        const auto graph = comm.backend().end_capture(stream.native());
+        for (std::size_t i = 0; i < received; ++i) graph->launch(stream.native());
+        comm.synchronize(stream);
+      } else {
+        for (std::size_t i = 0; i < received && rank == 1; ++i) receive();
+      }
+      comm.synchronize(stream);
+      comm.bootstrap().barrier();
+    });
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(warned(2, false), HasSubstr("plait warn: rank 1: a communicator is destroyed with messages that this rank has not received: "
+                                          "1 from rank 0, 1 from rank 2"));
+  EXPECT_THAT(warned(3, false), Not(HasSubstr("has not received")));
+  EXPECT_THAT(warned(3, true), Not(HasSubstr("has not received")));
+}
+
 /// For what is never to end by itself.
 CommunicatorOptions impatient() {
   CommunicatorOptions options;
