@@ -99,12 +99,12 @@ use "MPI and c" "-DCONSUMER_COMPONENTS=mpi;c"
 expect_refusal "no C++" "ask for COMPONENTS c or fortran" -DCONSUMER_COMPONENTS=
 
 if [ -n "$FC" ]; then
-  say "find_package, from Fortran"
+  say "find_package, from Fortran, with makefiles, CMake's default, which look for modules without a preprocessor"
   project=$source/tests/consumer/fortran
-  use fortran
+  generator="Unix Makefiles" use fortran
   "$cmake" --install "$work/fortran" --prefix "$work/totals" >"$work/install.log" || { cat "$work/install.log"; fail "the library on top of it"; }
   project=$source/tests/consumer/fortran/user
-  use "a library in Fortran" -Dtotals_ROOT="$work/totals"
+  generator="Unix Makefiles" use "a library in Fortran" -Dtotals_ROOT="$work/totals"
 else
   say "Fortran: not tried, there is no compiler"
 fi

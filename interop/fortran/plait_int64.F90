@@ -1,4 +1,5 @@
-#define MODULE_NAME plait_int64
 #define ELEMENT integer(int64)
 #define ELEMENT_TYPE PLAIT_I64
+module plait_int64
 #include "plait_of_one_type.inc"
+end module plait_int64

@@ -1,4 +1,5 @@
-#define MODULE_NAME plait_real64
 #define ELEMENT real(real64)
 #define ELEMENT_TYPE PLAIT_F64
+module plait_real64
 #include "plait_of_one_type.inc"
+end module plait_real64
