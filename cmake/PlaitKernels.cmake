@@ -3,10 +3,12 @@
 
 # plait_add_kernels(target path/to/NAME/kernel.hpp ...): compiles `plait::NAME::Kernel<T>` for all of `plait::NAME::Types` and every target
 # that is built, and links the result into `target`. The generated files hold a few lines each; the kernel's text is the same for all. A path
-# is one of this folder or, if it is not there, of the folders in which `target` looks for headers.
+# is one of this folder or, if it is not there, of the folders in which `target` looks for headers. This folder becomes one of those, so that
+# the files of NAME/ include each other by such paths, as they do in algorithms/.
 #
 # All are compiled without fused multiply-adds where the text has two operations: the same bits on every rank and target.
 function(plait_add_kernels target)
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   foreach(header IN LISTS ARGN)
     cmake_path(GET header PARENT_PATH folder)
     cmake_path(GET folder FILENAME family)
