@@ -204,6 +204,8 @@ class Registry {
   std::span<const std::unique_ptr<Algorithm>> all() const;
   /// The program's or plug-in's file that it comes from; empty for the library's own.
   const std::string& file_of(const Algorithm& algorithm) const { return files_.at(&algorithm); }
+  /// Whether some come from that file.
+  bool has_from(std::string_view file) const;
   std::size_t size() const noexcept { return algorithms_.size(); }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <link.h>
 
 #include <algorithm>
 #include <cstring>
@@ -60,9 +61,17 @@ void note_failure(const std::string& file, const std::string& why) {
   throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}: {}", variable, file, why));
 }
 
+/// Whether algorithms come from an object that is loaded.
+bool has_algorithms(void* object) {
+  link_map* entry = nullptr;  // its name is the one that `file_of` gives
+  return dlinfo(object, RTLD_DI_LINKMAP, &entry) == 0 && Registry::instance().has_from(entry->l_name);
+}
+
 void load(const std::string& file) {
-  if (void* const there = dlopen(file.c_str(), RTLD_NOW | RTLD_NOLOAD)) {  // named twice, or a part of the program
+  if (void* const there = dlopen(file.c_str(), RTLD_NOW | RTLD_NOLOAD)) {
+    const bool is_plugin = has_algorithms(there);  // named twice, or a part of the program
     dlclose(there);
+    if (!is_plugin) refuse(file, "it registers no algorithm: it is a library that the process has anyway");
     return;
   }
   const std::size_t before = Registry::instance().size();
@@ -95,14 +104,19 @@ std::vector<std::string> named_files() {
   return files;
 }
 
+std::string early_failure() {
+  const std::lock_guard lock(Early::instance().mutex);
+  return Early::instance().failure;
+}
+
 std::optional<Error> load_all() {
+  // First: of a file that is a part of the program and named as well, it says why there are no algorithms.
+  if (const std::string failure = early_failure(); !failure.empty()) return Error(ErrorCode::invalid_argument, failure);
   try {
     for (const std::string& file : named_files()) load(file);
   } catch (const Error& error) {
     return error;
   }
-  const std::lock_guard lock(Early::instance().mutex);
-  if (const std::string& failure = Early::instance().failure; !failure.empty()) return Error(ErrorCode::invalid_argument, failure);
   return std::nullopt;
 }
 

@@ -35,6 +35,10 @@ const Algorithm* Registry::find(std::string_view name, Collective collective) co
   return known(name, collective);
 }
 
+bool Registry::has_from(std::string_view file) const {
+  return std::any_of(files_.begin(), files_.end(), [&](const auto& entry) { return entry.second == file; });
+}
+
 const Algorithm* Registry::known(std::string_view name, Collective collective) const {
   const auto found = std::find_if(algorithms_.begin(), algorithms_.end(), [&](const auto& algorithm) {
     return algorithm->name() == name && algorithm->collective() == collective;

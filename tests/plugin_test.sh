@@ -12,8 +12,8 @@ ranks() { "$mpiexec" --allow-run-as-root --oversubscribe "$@" </dev/null 2>&1; }
 expect() {  # expect TEXT: in what was said
   tr -s ' \n' ' ' <"$work/said" | grep -qF -- "$1" || { cat "$work/said"; fail "nobody says: $1"; }
 }
-refused() {  # refused PLUGINS SENTENCE...: plait-info ends with an error, one line that has all of these
-  if with "$1" "$bin/plait-info" >"$work/out" 2>"$work/said"; then fail "PLAIT_PLUGINS=$1 was taken"; fi
+refused() {  # [preload=FILE] refused PLUGINS SENTENCE...: plait-info, FILE a part of it, ends with an error, one line that has all of these
+  if with "$1" env LD_PRELOAD="${preload-}" "$bin/plait-info" >"$work/out" 2>"$work/said"; then fail "PLAIT_PLUGINS=$1 was taken"; fi
   [ "$(grep -c . "$work/said")" = 1 ] || { cat "$work/said"; fail "not one line"; }
   cat "$work/said"
   for sentence in "${@:2}"; do expect "$sentence"; done
@@ -24,6 +24,8 @@ printf '== listed, chosen, right\n'
 if grep '^  slices ' "$work/said"; then fail "slices are there without a plug-in"; fi
 with "$slices:$slices" "$bin/plait-info" >"$work/said"  # twice does no harm
 expect "slices all_reduce all types and ops"
+expect "slices for all_reduce is a plug-in's: $slices"
+with "$slices" env LD_PRELOAD="$slices" "$bin/plait-info" >"$work/said"  # nor does it that the process has them anyway
 expect "slices for all_reduce is a plug-in's: $slices"
 with "$slices" "$bin/plait-info" --json >"$work/said"
 expect "\"plugin\": \"$slices\""
@@ -41,6 +43,10 @@ refused "$work/missing.so" "PLAIT_PLUGINS: $work/missing.so: it can't be loaded:
 echo "no shared object" >"$work/text.so"
 refused "$slices:$work/text.so" "PLAIT_PLUGINS: $work/text.so: it can't be loaded: file too short"
 refused "$nothing" "PLAIT_PLUGINS: $nothing: it registers no algorithm"
+for library in libm.so.6 "$bin/../lib/libplait.so"; do  # what the process has anyway is no plug-in
+  refused "$slices:$library" "PLAIT_PLUGINS: $library: it registers no algorithm"
+done
+preload=$old refused "$old" "$old: it is made for Plait 0.0.9, and this is Plait " "compile it anew"
 refused "$twin" "PLAIT_PLUGINS: $twin: an algorithm named ring is registered already for all_reduce"
 refused "$old" "PLAIT_PLUGINS: $old: it is made for Plait 0.0.9, and this is Plait " "compile it anew"
 refused "$slices::$slices" "PLAIT_PLUGINS=\"$slices::$slices\": a file without a name"
