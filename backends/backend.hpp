@@ -215,7 +215,10 @@ std::string why_no_device(BackendKind kind);
 bool is_built(BackendKind kind);
 std::unique_ptr<Backend> open_backend(BackendKind kind, int ordinal);
 
-// What each target's folder provides to the four functions above; a target that is not built in registers none.
+/// Tells this process from all others, also from one with the same number in another container.
+std::uint64_t process_number();
+
+// What each target's folder provides to the functions of devices above; a target that is not built in registers none.
 struct BackendEntry {
   BackendKind kind;
   int (*device_count)();

@@ -9,7 +9,6 @@
 #include <functional>
 #include <numeric>
 #include <optional>
-#include <random>
 #include <vector>
 
 #include "core/environment.hpp"
@@ -41,11 +40,6 @@ void require_equal_texts(Bootstrap& bootstrap, std::string_view what, std::strin
     if (all[rank] != all[0] || hashes[rank] != hashes[0])
       throw Error(ErrorCode::mismatch, fmt::format("creating a communicator: ranks differ in {}: rank {} has {}, rank 0 has {}", what, rank,
                                                    all[rank].data(), all[0].data()));
-}
-
-std::uint64_t process_number() {
-  static const std::uint64_t number = (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
-  return number;
 }
 
 /// A rank's device: which one, and from where it is used.

@@ -222,7 +222,7 @@ void Exchange::report_missing(std::chrono::nanoseconds limit) {
 }
 
 /// Tells everybody this rank's failure, if any, and throws the first rank's that has one, on all ranks. Waits for all ranks.
-void agree(Bootstrap& bootstrap, const std::string& failure) {
+void throw_first(Bootstrap& bootstrap, const std::string& failure) {
   using Text = std::array<char, 256>;
   Text mine{};
   std::copy_n(failure.data(), std::min(failure.size(), mine.size() - 1), mine.data());
@@ -244,9 +244,9 @@ Ticket draw_ticket(Bootstrap& bootstrap) {
 std::vector<UniqueFd> exchange_descriptors(Bootstrap& bootstrap, const UniqueFd& mine) {
   Exchange exchange(bootstrap.rank(), bootstrap.size(), draw_ticket(bootstrap));
   exchange.open(mine);
-  agree(bootstrap, exchange.failure());  // also the barrier between binding a socket and sending to it
+  throw_first(bootstrap, exchange.failure());  // also the barrier between binding a socket and sending to it
   exchange.run(mine, bootstrap);
-  agree(bootstrap, exchange.failure());  // also keeps the sockets open until all have sent
+  throw_first(bootstrap, exchange.failure());  // also keeps the sockets open until all have sent
   return exchange.take();
 }
 

@@ -14,9 +14,8 @@
 
 namespace plait {
 
-Window::Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange> range, int rank, int ranks, std::size_t bytes,
-               std::size_t number)
-    : backend_(std::move(backend)), range_(std::move(range)), rank_(rank), ranks_(ranks), bytes_(bytes), number_(number) {}
+Window::Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange> range, int rank, std::size_t bytes, std::size_t number)
+    : backend_(std::move(backend)), range_(std::move(range)), rank_(rank), bytes_(bytes), number_(number) {}
 
 Window::~Window() {
   try {
@@ -71,7 +70,7 @@ std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes,
 
 std::shared_ptr<Window> SymmetricHeap::allocate(std::size_t bytes, const char* what) {
   auto range = allocate_range(bytes, what);
-  auto window = std::make_shared<Window>(backend_, std::move(range), bootstrap_.rank(), bootstrap_.size(), bytes, ++allocations_);
+  auto window = std::make_shared<Window>(backend_, std::move(range), bootstrap_.rank(), bytes, ++allocations_);
   std::erase_if(windows_, [](const auto& entry) { return entry.second.expired(); });
   windows_[window->local()] = window;
   return window;

@@ -15,8 +15,7 @@ namespace plait {
 class Window {
  public:
   /// `number`: which allocation of its heap it is, in the order of the calls; equal on all ranks.
-  Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange> range, int rank, int ranks, std::size_t bytes,
-         std::size_t number);
+  Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange> range, int rank, std::size_t bytes, std::size_t number);
   /// Waits for this rank's device, then unmaps. The peers' mappings keep this rank's memory alive until they let go of it too, so nobody
   /// has to wait for anybody.
   ~Window();
@@ -24,7 +23,6 @@ class Window {
   Window& operator=(const Window&) = delete;
 
   std::size_t bytes() const noexcept { return bytes_; }
-  int ranks() const noexcept { return ranks_; }
   std::size_t number() const noexcept { return number_; }
   /// What kernels get: `view().peer_ptr(rank, offset)`.
   WindowView view() const noexcept { return range_->view(rank_); }
@@ -36,7 +34,7 @@ class Window {
  private:
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<SymmetricRange> range_;
-  int rank_, ranks_;
+  int rank_;
   std::size_t bytes_, number_;
 };
 

@@ -4,7 +4,6 @@
 
 #include <list>
 #include <mutex>
-#include <random>
 #include <span>
 #include <vector>
 
@@ -86,12 +85,6 @@ class Retired {
   }
 };
 
-/// Tells this process from all others, also from one with the same number in another container.
-std::uint64_t this_process() {
-  static const std::uint64_t number = (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
-  return number;
-}
-
 /// What peers learn through the lease.
 struct Offer {
   std::uint64_t process;
@@ -126,7 +119,7 @@ class HipRange final : public SymmetricRange {
     Retired::sweep();
     memory_ = std::make_unique<DeviceMemory>(allocate_shared(bytes_), ordinal_);
     gpu::zero<Runtime>(memory_->get(), bytes_);
-    const Offer offer{this_process(), memory_->get(), ordinal_, IpcAddress::of(memory_->get())};
+    const Offer offer{process_number(), memory_->get(), ordinal_, IpcAddress::of(memory_->get())};
     lease_ = std::make_unique<Lease>(std::as_bytes(std::span(&offer, 1)));
     own_ = rank;
     place(rank, memory_->get());
@@ -137,7 +130,7 @@ class HipRange final : public SymmetricRange {
     Offer offer{};
     Lease::read(descriptor, std::as_writable_bytes(std::span(&offer, 1)));
     Peer& peer = peers_[static_cast<std::size_t>(rank)];
-    if (offer.process == this_process()) {
+    if (offer.process == process_number()) {
       enable_peer_access(rank, offer.ordinal);
       place(rank, offer.pointer);
     } else {
