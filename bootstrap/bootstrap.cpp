@@ -82,19 +82,22 @@ std::string in_seconds(std::chrono::nanoseconds time) { return fmt::format("{:.4
 
 void check_all_gather(int rank, int size, const void* in, const void* out, std::size_t bytes) {
   if (bytes > 0 && (in == nullptr || out == nullptr)) {
-    throw Error(ErrorCode::invalid_argument, fmt::format("all_gather: rank {} passed a null pointer with {} bytes", rank, bytes));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("Bootstrap::all_gather: rank {} passed a null pointer with {} bytes", rank, bytes));
   }
   if (bytes > std::numeric_limits<std::size_t>::max() / static_cast<std::size_t>(size)) {
-    throw Error(ErrorCode::invalid_argument, fmt::format("all_gather: rank {} passed {} bytes, too many for {} ranks", rank, bytes, size));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("Bootstrap::all_gather: rank {} passed {} bytes, too many for {} ranks", rank, bytes, size));
   }
 }
 
 void check_broadcast(int rank, int size, const void* data, std::size_t bytes, int root) {
   if (bytes > 0 && data == nullptr) {
-    throw Error(ErrorCode::invalid_argument, fmt::format("broadcast: rank {} passed a null pointer with {} bytes", rank, bytes));
+    throw Error(ErrorCode::invalid_argument, fmt::format("Bootstrap::broadcast: rank {} passed a null pointer with {} bytes", rank, bytes));
   }
   if (root < 0 || root >= size) {
-    throw Error(ErrorCode::invalid_argument, fmt::format("broadcast: rank {} passed root {}, but there are {} ranks", rank, root, size));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("Bootstrap::broadcast: rank {} passed root {}, but there are {} ranks", rank, root, size));
   }
 }
 

@@ -155,11 +155,11 @@ class MpiBootstrap final : public Bootstrap {
 
   using Bootstrap::all_gather;
   using Bootstrap::broadcast;
-  void all_gather(const void* in, void* out, std::size_t bytes) override;
+  void all_gather(const void* in, void* out, std::size_t bytes) override { gather("Bootstrap::all_gather", in, out, bytes); }
   void broadcast(void* data, std::size_t bytes, int root) override;
   void barrier() override {
-    require_usable("barrier");
-    gather_part("barrier", nullptr, nullptr, 0, 0);
+    require_usable("Bootstrap::barrier");
+    gather_part("Bootstrap::barrier", nullptr, nullptr, 0, 0);
   }
   std::unique_ptr<Bootstrap> split(int color, int key) override;
   void abandon(const std::string& why, bool rank_lost) noexcept override {
@@ -169,6 +169,7 @@ class MpiBootstrap final : public Bootstrap {
 
  private:
   void require_usable(const char* call);
+  void gather(const char* call, const void* in, void* out, std::size_t bytes);
   /// Parts of a call with at most `largest_message` bytes.
   void gather_part(const char* call, const std::byte* in, std::byte* out, std::size_t bytes, std::size_t stride);
   void broadcast_part(std::byte* data, std::size_t bytes, int root);
@@ -321,34 +322,35 @@ void MpiBootstrap::gather_part(const char* call, const std::byte* in, std::byte*
 }
 
 void MpiBootstrap::broadcast_part(std::byte* data, std::size_t bytes, int root) {
+  constexpr const char* call = "Bootstrap::broadcast";
   const FlightPointer flight(new Flight);
   if (rank_ == root) {
     flight->sent.assign(data, data + bytes);
-    for (int step = 1; step < size_; ++step) send("broadcast", *flight, (root + step) % size_);
-    complete("broadcast", *flight, bytes);
+    for (int step = 1; step < size_; ++step) send(call, *flight, (root + step) % size_);
+    complete(call, *flight, bytes);
   } else {
     flight->received.resize(bytes);
-    receive("broadcast", *flight, root, flight->received.data(), bytes);
-    complete("broadcast", *flight, bytes);
+    receive(call, *flight, root, flight->received.data(), bytes);
+    complete(call, *flight, bytes);
     if (bytes > 0) std::memcpy(data, flight->received.data(), bytes);
   }
 }
 
-void MpiBootstrap::all_gather(const void* in, void* out, std::size_t bytes) {
+void MpiBootstrap::gather(const char* call, const void* in, void* out, std::size_t bytes) {
   detail::check_all_gather(rank_, size_, in, out, bytes);
-  require_usable("all_gather");
+  require_usable(call);
   // The input may lie in the output, at this rank's place: a part is only overwritten when it has been sent.
   std::size_t begin = 0;
   do {
     const std::size_t part = std::min(bytes - begin, largest_message / static_cast<std::size_t>(size_));
-    gather_part("all_gather", static_cast<const std::byte*>(in) + begin, static_cast<std::byte*>(out) + begin, part, bytes);
+    gather_part(call, static_cast<const std::byte*>(in) + begin, static_cast<std::byte*>(out) + begin, part, bytes);
     begin += part;
   } while (begin < bytes);
 }
 
 void MpiBootstrap::broadcast(void* data, std::size_t bytes, int root) {
   detail::check_broadcast(rank_, size_, data, bytes, root);
-  require_usable("broadcast");
+  require_usable("Bootstrap::broadcast");
   std::size_t begin = 0;
   do {
     const std::size_t part = std::min(bytes - begin, largest_message);
@@ -360,10 +362,13 @@ void MpiBootstrap::broadcast(void* data, std::size_t bytes, int root) {
 std::unique_ptr<Bootstrap> MpiBootstrap::split(int color, int key) {
   // MPI_Comm_split can't be given a deadline, so it is only entered when all ranks are known to be here; and it takes no negative
   // colors, so the first rank of a color stands for it.
-  const std::vector<detail::SplitKey> keys = all_gather(detail::SplitKey{color, key});
+  constexpr const char* call = "Bootstrap::split";
+  const detail::SplitKey mine{color, key};
+  std::vector<detail::SplitKey> keys(static_cast<std::size_t>(size_));
+  gather(call, &mine, keys.data(), sizeof mine);
   const std::vector<int> members = detail::split_members(keys, rank_);
   MPI_Comm part = MPI_COMM_NULL;
-  check(MPI_Comm_split(comm_, *std::min_element(members.begin(), members.end()), key, &part), "split", rank_);
+  check(MPI_Comm_split(comm_, *std::min_element(members.begin(), members.end()), key, &part), call, rank_);
   return std::make_unique<MpiBootstrap>(part, timeout());
 }
 

@@ -166,7 +166,7 @@ class ThreadBootstrap final : public Bootstrap {
   using Bootstrap::broadcast;
   void all_gather(const void* in, void* out, std::size_t bytes) override;
   void broadcast(void* data, std::size_t bytes, int root) override;
-  void barrier() override { exchange("barrier", nullptr, 0, 0); }
+  void barrier() override { exchange("Bootstrap::barrier", nullptr, 0, 0); }
   std::unique_ptr<Bootstrap> split(int color, int key) override;
 
  private:
@@ -205,7 +205,7 @@ void ThreadBootstrap::all_gather(const void* in, void* out, std::size_t bytes) {
     for (int peer = 0; peer < size(); ++peer, place += bytes) std::memcpy(place, in, bytes);
     return;
   }
-  for (const Deposit& deposit : exchange("all_gather", in, bytes, 0)) {
+  for (const Deposit& deposit : exchange("Bootstrap::all_gather", in, bytes, 0)) {
     if (bytes > 0) std::memcpy(place, deposit.data.data(), bytes);
     place += bytes;
   }
@@ -213,14 +213,14 @@ void ThreadBootstrap::all_gather(const void* in, void* out, std::size_t bytes) {
 
 void ThreadBootstrap::broadcast(void* data, std::size_t bytes, int root) {
   detail::check_broadcast(rank_, size(), data, bytes, root);
-  const auto& all = exchange("broadcast", rank_ == root ? data : nullptr, bytes, root);
+  const auto& all = exchange("Bootstrap::broadcast", rank_ == root ? data : nullptr, bytes, root);
   if (rank_ != root && bytes > 0) std::memcpy(data, all[Group::to_index(root)].data.data(), bytes);
 }
 
 std::unique_ptr<Bootstrap> ThreadBootstrap::split(int color, int key) {
   const detail::SplitKey mine{color, key};
   std::vector<detail::SplitKey> keys(Group::to_index(size()));
-  const auto& all = exchange("split", &mine, sizeof mine, 0);
+  const auto& all = exchange("Bootstrap::split", &mine, sizeof mine, 0);
   for (std::size_t peer = 0; peer < keys.size(); ++peer) std::memcpy(&keys[peer], all[peer].data.data(), sizeof mine);
 
   const std::vector<int> members = detail::split_members(keys, rank_);

@@ -33,12 +33,19 @@ Text as_text(std::string_view view) {
   return text;
 }
 
+constexpr const char* creating = "creating a communicator";
+
+template <class T>
+std::vector<T> gather(Bootstrap& bootstrap, const T& mine) {
+  return on_behalf_of(creating, [&] { return bootstrap.all_gather(mine); });
+}
+
 void require_equal_texts(Bootstrap& bootstrap, std::string_view what, std::string_view mine) {
-  const auto all = bootstrap.all_gather(as_text(mine));
-  const auto hashes = bootstrap.all_gather(std::hash<std::string_view>{}(mine));  // of what may not fit the text
+  const auto all = gather(bootstrap, as_text(mine));
+  const auto hashes = gather(bootstrap, std::hash<std::string_view>{}(mine));  // of what may not fit the text
   for (std::size_t rank = 1; rank < all.size(); ++rank)
     if (all[rank] != all[0] || hashes[rank] != hashes[0])
-      throw Error(ErrorCode::mismatch, fmt::format("creating a communicator: ranks differ in {}: rank {} has {}, rank 0 has {}", what, rank,
+      throw Error(ErrorCode::mismatch, fmt::format("{}: ranks differ in {}: rank {} has {}, rank 0 has {}", creating, what, rank,
                                                    all[rank].data(), all[0].data()));
 }
 
@@ -49,7 +56,7 @@ struct Place {
 };
 
 std::vector<Place> gather_places(Bootstrap& bootstrap, const Backend& backend) {
-  return bootstrap.all_gather(Place{.id = as_text(backend.info().id), .process = process_number()});
+  return gather(bootstrap, Place{.id = as_text(backend.info().id), .process = process_number()});
 }
 
 /// The two lowest ranks that name the same device, if any; those of one process alone if asked.
@@ -92,7 +99,7 @@ std::shared_ptr<Backend> open_for(const Bootstrap& bootstrap, BackendKind kind, 
 std::shared_ptr<Backend> find_gpu(Bootstrap& bootstrap, int device, bool may_share) {
   for (const BackendKind kind : {BackendKind::cuda, BackendKind::hip}) {
     const int mine = device_count(kind);
-    const auto counts = bootstrap.all_gather(mine);
+    const auto counts = gather(bootstrap, mine);
     if (*std::min_element(counts.begin(), counts.end()) == 0) continue;
     std::shared_ptr<Backend> backend;
     agree(bootstrap, "opening the devices", [&] { backend = open_for(bootstrap, kind, device); });
@@ -132,13 +139,13 @@ void separate_threads(Bootstrap& bootstrap, Backend& backend) {
     bool operator==(const HostPlace&) const = default;
   };
   const HostPlace mine{process_number(), backend.info().ordinal};
-  const auto all = bootstrap.all_gather(mine);
+  const auto all = gather(bootstrap, mine);
   if (std::count(all.begin(), all.end(), mine) > 1) backend.use_own_device();
 }
 
 std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOptions& options, bool may_share) {
   std::optional<BackendKind> wanted = options.backend;
-  agree(bootstrap, "creating a communicator", [&] {
+  agree(bootstrap, creating, [&] {
     if (wanted && static_cast<std::size_t>(*wanted) >= thread_device.size())
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("{} is no backend: they are 0 to {}", static_cast<int>(*wanted), thread_device.size() - 1));
@@ -183,7 +190,7 @@ Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& opti
   if (options.timeout) bootstrap.set_timeout(*options.timeout);
   Settings settings{};
   std::string added;
-  agree(bootstrap, "creating a communicator", [&] {
+  agree(bootstrap, creating, [&] {
     const std::chrono::duration<double> timeout(environment_seconds("PLAIT_TIMEOUT", 600));
     std::optional<std::size_t> scratch;
     if (environment("PLAIT_SCRATCH_BYTES")) scratch = environment_bytes("PLAIT_SCRATCH_BYTES", 0);
@@ -231,13 +238,14 @@ std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOpt
 
 Topology discover_topology(Bootstrap& bootstrap, const Backend& backend, const Settings& settings) {
   if (bootstrap.nodes() != 1)
-    throw Error(ErrorCode::unsupported,
-                fmt::format("creating a communicator: {} ranks span {} nodes; all ranks of a communicator must be on one "
-                            "node (Bootstrap::split_by_node gives each node's)",
-                            bootstrap.size(), bootstrap.nodes()));
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format(
+            "{}: {} ranks span {} nodes; all ranks of a communicator must be on one node (Bootstrap::split_by_node gives each node's)",
+            creating, bootstrap.size(), bootstrap.nodes()));
   const DeviceInfo& info = backend.info();
-  const auto facts = bootstrap.all_gather(info.facts);
-  const auto architectures = bootstrap.all_gather(as_text(info.architecture));
+  const auto facts = gather(bootstrap, info.facts);
+  const auto architectures = gather(bootstrap, as_text(info.architecture));
   Topology topology{std::accumulate(facts.begin(), facts.end(), info.facts, weaker)};
   topology.backend = info.backend;
   topology.ranks = bootstrap.size();

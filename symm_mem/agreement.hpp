@@ -1,4 +1,4 @@
-// Turns an error on one rank into the same error on all.
+// Errors of what ranks do together: one on some rank becomes the same on all, and those of the exchange itself say what it was for.
 #pragma once
 #include <fmt/format.h>
 
@@ -10,6 +10,18 @@
 #include "plait/error.hpp"
 
 namespace plait {
+
+/// Runs `exchange`, which asks the other ranks something. If that fails, the error names `what`, a call that the user has made or knows:
+/// which calls of the bootstrap it is made of does not matter to anybody.
+template <class Exchange>
+auto on_behalf_of(const char* what, Exchange exchange) {
+  try {
+    return exchange();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::bootstrap && error.code() != ErrorCode::mismatch) throw;  // of what interrupts it
+    throw Error(error.code(), fmt::format("{}: {}", what, error.what()));
+  }
+}
 
 /// Runs `step` on every rank; collective. If it throws on some, all ranks throw the error of the lowest of those, which the message names.
 template <class Step>
@@ -28,7 +40,7 @@ void agree(Bootstrap& bootstrap, const char* what, Step step) {
     mine = {.failed = true, .code = ErrorCode::backend, .message = {}};
     std::strncpy(mine.message, error.what(), sizeof(mine.message) - 1);
   }
-  const auto all = bootstrap.all_gather(mine);
+  const auto all = on_behalf_of(what, [&] { return bootstrap.all_gather(mine); });
   const auto first = std::find_if(all.begin(), all.end(), [](const Outcome& outcome) { return outcome.failed; });
   if (first != all.end()) throw Error(first->code, fmt::format("{}: rank {}: {}", what, first - all.begin(), first->message));
 }

@@ -156,7 +156,7 @@ TEST(ThreadBootstrap, TimeoutNamesTheMissingRanks) {
         bootstrap->barrier();
         if (bootstrap->rank() == 1 || bootstrap->rank() == 4) return;  // present, but never comes
         const std::string text = message_of(ErrorCode::bootstrap, [&] { bootstrap->template all_gather<int>(1); });
-        expect_contains(text, "all_gather: rank " + std::to_string(bootstrap->rank()));
+        expect_contains(text, "Bootstrap::all_gather: rank " + std::to_string(bootstrap->rank()));
         expect_contains(text, "ranks 1, 4 did not arrive");
         expect_contains(text, "0.2 s");
         message_of(ErrorCode::bootstrap, [&] { bootstrap->barrier(); });  // stays broken
@@ -169,7 +169,7 @@ TEST(ThreadBootstrap, DestroyedRankFailsTheWaiters) {
     bootstrap->barrier();
     if (bootstrap->rank() == 2) return bootstrap.reset();
     const std::string text = message_of(ErrorCode::bootstrap, [&] { bootstrap->barrier(); });
-    expect_contains(text, "barrier: rank " + std::to_string(bootstrap->rank()));
+    expect_contains(text, "Bootstrap::barrier: rank " + std::to_string(bootstrap->rank()));
     expect_contains(text, "rank 2 left");
   });
 }

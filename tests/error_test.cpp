@@ -8,10 +8,12 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <latch>
 #include <limits>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/environment.hpp"
@@ -26,6 +28,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Matcher;
 using testing::Not;
+using testing::StartsWith;
 
 constexpr std::size_t count = 100;
 
@@ -541,6 +544,26 @@ TEST(Settings, RanksThatDisagree) {
     options.backend = rank == 0 ? BackendKind::host : BackendKind::cuda;
     return options;
   });
+}
+
+/// Not the call of the bootstrap that it is made of, which may have a collective's name.
+TEST(SetUp, NamesTheCallThatARankDoesNotMake) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
+  const auto expect_named = [](const char* name, const std::function<void(Communicator&)>& call) {
+    std::latch failed(2);  // until then the other is there, and in no call
+    run_ranks(2, [&](Communicator& comm, int rank) {
+      comm.bootstrap().set_timeout(std::chrono::milliseconds(200));
+      if (rank == 0) expect_error(error_of([&] { call(comm); }), ErrorCode::bootstrap, AllOf(StartsWith(name), HasSubstr("rank 1")));
+      failed.arrive_and_wait();
+    });
+  };
+  expect_named("allocate: ", [](Communicator& comm) { comm.allocate<int>(100); });
+  expect_named("Bootstrap::split: ", [](Communicator& comm) { comm.split(0, 0); });
+  auto bootstraps = make_thread_bootstraps(2);
+  CommunicatorOptions options;
+  options.timeout = std::chrono::milliseconds(200);
+  expect_error(error_of([&] { Communicator::create(std::move(bootstraps[0]), test_options(options)); }), ErrorCode::bootstrap,
+               AllOf(StartsWith("creating a communicator: "), HasSubstr("rank 1")));
 }
 
 }  // namespace

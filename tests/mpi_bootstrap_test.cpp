@@ -199,7 +199,7 @@ TEST(MpiBootstrap, TimeoutNamesTheMissingRank) {
   if (world->rank() != last) {
     victim->set_timeout(300ms);
     const std::string text = message_of(ErrorCode::bootstrap, [&] { victim->all_gather<int>(1); });
-    expect_contains(text, "all_gather: rank " + std::to_string(world->rank()));
+    expect_contains(text, "Bootstrap::all_gather: rank " + std::to_string(world->rank()));
     expect_contains(text, "rank " + std::to_string(last));
     expect_contains(text, "0.3 s");
     expect_contains(message_of(ErrorCode::bootstrap, [&] { victim->barrier(); }), "earlier call");
