@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <string>
+#include <type_traits>
 
 #include "plait/error.hpp"
 
@@ -85,6 +86,28 @@ TEST(Types, SizesAndKinds) {
   EXPECT_TRUE(is_float(DataType::f64));
   EXPECT_EQ(data_type_of<float>, DataType::f32);
   EXPECT_EQ(data_type_of<std::int64_t>, DataType::i64);
+}
+
+template <class T>
+concept HasDataType = requires {
+  DataTypeOf<T>::value;
+};
+
+TEST(Types, IntegersAreTheirSizeAndSign) {  // not only what std::int64_t and the like stand for
+  EXPECT_EQ(data_type_of<long long>, DataType::i64);
+  EXPECT_EQ(data_type_of<unsigned long long>, DataType::u64);
+  EXPECT_EQ(data_type_of<long>, sizeof(long) == 8 ? DataType::i64 : DataType::i32);
+  EXPECT_EQ(data_type_of<unsigned long>, sizeof(long) == 8 ? DataType::u64 : DataType::u32);
+  EXPECT_EQ(data_type_of<int>, DataType::i32);
+  EXPECT_EQ(data_type_of<unsigned>, DataType::u32);
+  EXPECT_EQ(data_type_of<signed char>, DataType::i8);
+  EXPECT_EQ(data_type_of<unsigned char>, DataType::u8);
+  EXPECT_EQ(data_type_of<char>, std::is_signed_v<char> ? DataType::i8 : DataType::u8);
+  EXPECT_FALSE(HasDataType<short>);
+  EXPECT_FALSE(HasDataType<bool>);
+  EXPECT_FALSE(HasDataType<wchar_t>);
+  EXPECT_FALSE(HasDataType<char8_t>);
+  EXPECT_FALSE(HasDataType<char32_t>);
 }
 
 }  // namespace

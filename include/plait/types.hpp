@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 namespace plait {
 
@@ -53,19 +54,30 @@ struct f8e5m2 {
   std::uint8_t bits;
 };
 
+namespace detail {
+template <class T, class... Others>
+concept OneOf = (std::is_same_v<T, Others> || ...);
+/// Not short, of a size that no data type has, and not bool and characters of Unicode, which are no numbers.
 template <class T>
-struct DataTypeOf;  // specialise for an own type with the same representation, for example __half
+concept Integer = OneOf<T, char, signed char, unsigned char, int, unsigned, long, unsigned long, long long, unsigned long long>;
+}  // namespace detail
+
+/// The data type of elements of C++'s type T. Integers are what their size and sign say, by whatever name: `long long` is i64 as `long` is.
+/// Specialise it for an own type with the same representation, for example __half.
+template <class T>
+struct DataTypeOf;
+template <detail::Integer T>
+struct DataTypeOf<T> {
+  static constexpr bool has_sign = std::is_signed_v<T>;
+  static constexpr DataType value = sizeof(T) == 1   ? (has_sign ? DataType::i8 : DataType::u8)
+                                    : sizeof(T) == 4 ? (has_sign ? DataType::i32 : DataType::u32)
+                                                     : (has_sign ? DataType::i64 : DataType::u64);
+};
 #define PLAIT_DATA_TYPE_OF(T, NAME)                   \
   template <>                                         \
   struct DataTypeOf<T> {                              \
     static constexpr DataType value = DataType::NAME; \
   };
-PLAIT_DATA_TYPE_OF(std::int8_t, i8)
-PLAIT_DATA_TYPE_OF(std::uint8_t, u8)
-PLAIT_DATA_TYPE_OF(std::int32_t, i32)
-PLAIT_DATA_TYPE_OF(std::uint32_t, u32)
-PLAIT_DATA_TYPE_OF(std::int64_t, i64)
-PLAIT_DATA_TYPE_OF(std::uint64_t, u64)
 PLAIT_DATA_TYPE_OF(f16, f16)
 PLAIT_DATA_TYPE_OF(bf16, bf16)
 PLAIT_DATA_TYPE_OF(f8e4m3, f8e4m3)

@@ -25,19 +25,11 @@ inline constexpr bool is_bhalf = false;
 template <class T>
 inline constexpr bool is_half = std::is_same_v<T, Kokkos::Experimental::half_t> && sizeof(T) == 2;
 
-/// char, short, int, long, long long, with or without a sign; not bool and the characters of Unicode, which are no numbers.
-template <class T>
-inline constexpr bool is_whole_number = std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, wchar_t> &&
-                                        !std::is_same_v<T, char8_t> && !std::is_same_v<T, char16_t> && !std::is_same_v<T, char32_t>;
-
 template <class T>
 constexpr std::optional<DataType> find_data_type() {
   if constexpr (requires { DataTypeOf<T>::value; }) return DataTypeOf<T>::value;
   else if constexpr (is_half<T>) return DataType::f16;
   else if constexpr (is_bhalf<T>) return DataType::bf16;
-  else if constexpr (is_whole_number<T> && sizeof(T) == 1) return std::is_signed_v<T> ? DataType::i8 : DataType::u8;
-  else if constexpr (is_whole_number<T> && sizeof(T) == 4) return std::is_signed_v<T> ? DataType::i32 : DataType::u32;
-  else if constexpr (is_whole_number<T> && sizeof(T) == 8) return std::is_signed_v<T> ? DataType::i64 : DataType::u64;
   else return std::nullopt;
 }
 
