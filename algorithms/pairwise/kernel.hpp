@@ -29,10 +29,10 @@
 // so the one with that channel has started, and has come to it. Hence they can go on, however few of the other blocks are resident, and
 // however many each rank gives to a direction. (If not all of them ran, some might wait in later channels, or messages, and keep its place:
 // the two ends may give a direction different numbers of blocks, and group its messages differently. Where every block has one stripe,
-// fewer will do: a block before it is not only finished but gone.) Ranks that group their ends differently must order them so that this holds; see Communicator::send. Of a message
-// that may be a copy engine's, the first launches have only the offer and, at the sender, the wait for it, and the stores if they are made
-// after all. None of them waits for a copy or an arrival of such a message, so all first launches go on as above; then all copies are made,
-// and the second launches find what they wait for.
+// fewer will do: a block before it is not only finished but gone.) Ranks that group their ends differently must order them so that this
+// holds; see Communicator::send. Of a message that may be a copy engine's, the first launches have only the offer and, at the sender, the
+// wait for it, and the stores if they are made after all. None of them waits for a copy or an arrival of such a message, so all first
+// launches go on as above; then all copies are made, and the second launches find what they wait for.
 //
 // Cost: one hop, each byte once over the link, in slots and lanes once more through the receiver's memory; straight, two hops.
 #pragma once

@@ -18,7 +18,8 @@ namespace plait {
 /// - A call that would throw does not: the end does, and then nothing of the group is enqueued. The same holds for calls that overlap and
 ///   for streams of which only some are captured. What fails later, at a launch, aborts all communicators that have calls in the group, as
 ///   others would wait for what was not enqueued.
-/// - `synchronize` and `copy` of a communicator that has calls in the group are refused: the one would wait for nothing, the other would run
+/// - `synchronize` and `copy` of a communicator that has calls in the group are refused: the one would wait for nothing, the other would
+/// run
 ///   before the calls. A communicator that is destroyed before the group's end takes its calls with it: there is a warning, and the end
 ///   throws, with nothing of the group enqueued.
 /// - The calls' ordinary memory, and streams that are not Plait's own, must live until the end: only there are the calls enqueued.
