@@ -114,24 +114,21 @@ TEST_F(Conveyors, EveryCallCutsItsChannelsAnew) {
   }
 }
 
+/// By the descriptor, when it enqueues: that breaks the communicator, so a rank may also hear it from the other.
 TEST_F(Conveyors, OtherNumbersOfSlotsAreRefused) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(2);
-  run_ranks(2, [&](Communicator& comm, int) {
-    ChannelAccess channels(comm);
-    for (const std::uint32_t slots : {0u, 3u, 5u, 6u, 7u, 12u, 32u, 0x80000000u}) {
+  for (const std::uint32_t slots : {0u, 3u, 5u, 6u, 7u, 12u, 32u, 0x80000000u})
+    run_ranks(2, [&](Communicator& comm, int) {
+      ChannelAccess channels(comm);
+      comm.bootstrap().barrier();
       try {
         channels.travel({.slots = slots, .pieces = 5});
         ADD_FAILURE() << slots << " slots were taken";
       } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-        EXPECT_THAT(error.what(), testing::HasSubstr(fmt::format("{} slots", slots)));
+        EXPECT_THAT(error.code(), testing::AnyOf(ErrorCode::invalid_argument, ErrorCode::aborted));
+        EXPECT_THAT(error.what(), testing::HasSubstr(fmt::format("can't have {} slots", slots)));
       }
-    }
-    channels.travel({.slots = 8, .pieces = 50, .lag = 3});
-    comm.synchronize();
-    EXPECT_THAT(channels.wrong(), Each(0u)) << "a refusal left something behind";
-    comm.bootstrap().barrier();
-  });
+    });
 }
 
 class HeldUp : public Conveyors, public testing::WithParamInterface<std::uint32_t> {
