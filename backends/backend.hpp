@@ -148,8 +148,8 @@ class Backend {
   /// Where launches on `stream` queue up, for comparison alone: one may wait until those ahead of it in the same queue have ended. On a GPU
   /// that is all of the device, whatever the stream; on the host, where streams have threads of their own, only the stream.
   virtual const void* queue(NativeStream stream) noexcept = 0;
-  /// Tells a stream from earlier ones, whose handle it may have. Where the target has no such number, it is the handle; there a stream that
-  /// is not Plait's own must be idle when it is destroyed.
+  /// Tells a stream, which must not be being captured (cudaStreamGetId refuses then), from earlier ones, whose handle it may have. Where
+  /// the target has no such number, it is the handle; there a stream that is not Plait's own must be idle when it is destroyed.
   virtual std::uint64_t identity(NativeStream stream) { return reinterpret_cast<std::uintptr_t>(stream); }
   /// False of a handle that stands for another stream in each thread.
   virtual bool names_one_stream(NativeStream stream) const noexcept = 0;
@@ -161,7 +161,7 @@ class Backend {
   /// Whether a stream that waits for an event of a captured one is captured with it, until the capture ends.
   virtual bool captures_spread() const noexcept = 0;
   /// Where captures spread, of a stream that is being captured: tells its capture from others, also from earlier ones.
-  virtual std::uint64_t capture(NativeStream stream) { return identity(stream); }
+  virtual std::uint64_t capture(NativeStream stream) { return reinterpret_cast<std::uintptr_t>(stream); }
   /// `timed`: whether `milliseconds_since` will be asked of it.
   virtual std::unique_ptr<Event> create_event(bool timed = true) = 0;
   virtual void begin_capture(NativeStream stream) = 0;
@@ -176,9 +176,9 @@ class Backend {
   /// `args` is copied; at most `max_kernel_args` bytes.
   virtual void launch(KernelHandle kernel, LaunchShape shape, const void* args, std::size_t bytes, const Watch& watch,
                       NativeStream stream) = 0;
-  /// The part of the device that a launch takes while all of its blocks run: more than 1, and they don't run all at once. 0 where launches
-  /// do not take places from each other.
-  virtual double share(KernelHandle kernel, LaunchShape shape) = 0;
+  /// The part of the device that `launch` with the same arguments takes while all of its blocks run: more than 1, and they don't run all at
+  /// once. 0 where launches do not take places from each other.
+  virtual double share(KernelHandle kernel, LaunchShape shape, const void* args) = 0;
   /// Loads every kernel onto the device, so that no launch allocates while another kernel spins.
   virtual void load_kernels() = 0;
 };

@@ -1,6 +1,5 @@
 // Who is measured: Plait's algorithms and their peers, all behind one interface, so that one piece of code times and checks them.
 #pragma once
-#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,22 +7,10 @@
 #include "backends/backend.hpp"
 #include "bench/memory.hpp"
 #include "bench/options.hpp"
-#include "core/collectives.hpp"
+#include "bench/task.hpp"
 #include "plait/communicator.hpp"
 
 namespace plait::bench {
-
-/// One call of this rank.
-struct Task {
-  Call call;  // complete
-  bool in_place = false;
-  int rank = 0, ranks = 1;
-  const void* send = nullptr;  // null where this rank has no such buffer
-  void* recv = nullptr;
-
-  std::size_t send_bytes() const { return send == nullptr ? 0 : plait::send_bytes(call); }
-  std::size_t recv_bytes() const { return recv == nullptr ? 0 : plait::recv_bytes(call); }
-};
 
 class Contender {
  public:

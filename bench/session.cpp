@@ -19,19 +19,10 @@
 namespace plait::bench {
 namespace {
 
-constexpr double premul_scale = 0.5;  // exact in every type
-
 CommunicatorOptions communicator_options(const Options& options) {
   CommunicatorOptions result;
   result.backend = options.backend;
   return result;
-}
-
-/// Of each block, so that all of them have about `bytes` bytes. Where there are several, they begin at multiples of 16 bytes, as those of
-/// nccl-tests do, however many ranks share them; but for the shortest.
-std::size_t elements(const Call& call, std::size_t bytes) {
-  const std::size_t block = bytes / static_cast<std::size_t>(call.parts), aligned = call.parts == 1 || block < 16 ? block : block / 16 * 16;
-  return std::max<std::size_t>(1, aligned / size_of(call.type));
 }
 
 }  // namespace
@@ -130,22 +121,7 @@ void Session::note_missing(const std::string& peer, const std::string& why_not) 
 }
 
 Task Session::task_for(const Contender& contender, const Call& operation, std::size_t bytes, bool in_place) const {
-  const Arena& buffers = contender.arena();
-  const CollectiveFacts facts = facts_of(operation.collective);
-  const int rank = comm_.rank();
-  Task task{.call = operation, .in_place = in_place, .rank = rank, .ranks = comm_.size()};
-  Call& call = task.call;
-  call.parts = parts_of(call.collective, comm_.size());
-  call.count = elements(call, bytes);
-  call.scale = call.op == ReduceOp::premul_sum ? premul_scale : 1;
-  call.symmetric = contender.memory() == Memory::symmetric;
-  call.in_place = call.symmetric && in_place && !facts.rooted;
-  // In place, the smaller buffer is a block of the larger one, which begins where the output does. With a root, the other ranks' only
-  // buffer lies where the root's does: symmetric memory wants that.
-  const std::ptrdiff_t distance = in_place ? in_place_distance(call, facts.rooted ? call.root : rank) : 0;
-  if (has(facts.send, call, rank)) task.send = (in_place ? buffers.recv() : buffers.send()) + std::max<std::ptrdiff_t>(-distance, 0);
-  if (has(facts.recv, call, rank)) task.recv = buffers.recv() + std::max<std::ptrdiff_t>(distance, 0);
-  return task;
+  return make_task(operation, bytes, in_place, contender.memory() == Memory::symmetric, contender.arena(), comm_.rank(), comm_.size());
 }
 
 /// Peers allocate, connect and load kernels at the first call of a kind: that must not happen while anything is timed, or while a kernel

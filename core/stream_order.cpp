@@ -13,7 +13,8 @@ bool StreamOrder::enter(NativeStream stream) {
   const bool captured = backend_->is_capturing(stream);
   entered_ = !captured ? &plain_ : backend_->captures_spread() ? &captured_ : nullptr;
   if (entered_ == nullptr) return captured;  // a capture is of one stream
-  stream_ = backend_->identity(stream);
+  // While a capture lasts, its streams do, so their handles tell them apart.
+  stream_ = captured ? reinterpret_cast<std::uintptr_t>(stream) : backend_->identity(stream);
   if (captured)
     if (const std::uint64_t capture = backend_->capture(stream); std::exchange(capture_, capture) != capture) captured_.stream.reset();
   if (entered_->stream && stream_ != *entered_->stream) entered_->event->wait_in(stream);

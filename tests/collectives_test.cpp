@@ -30,7 +30,7 @@ INSTANTIATE_TEST_SUITE_P(All, Collectives, testing::Combine(testing::ValuesIn(ot
                          });
 
 TEST_P(Collectives, AllTypesAndOperations) {
-  const std::vector<std::size_t> counts = under_tsan ? std::vector<std::size_t>{67} : std::vector<std::size_t>{1, 17, 515};
+  const std::vector<std::size_t> counts = under_tsan ? std::vector<std::size_t>{64, 67} : std::vector<std::size_t>{1, 64, 515};
   run([&](Communicator& comm, Arena& arena) { check_all_types_and_operations(comm, arena, subject(), counts); });
 }
 
@@ -47,6 +47,26 @@ TEST_P(Collectives, Large) {
 
 TEST_P(Collectives, LaunchShapes) {
   run([&](Communicator& comm, Arena& arena) { check_launch_shapes(comm, arena, subject()); });
+}
+
+TEST_P(Collectives, InGraphsAndGroups) {
+  run([&](Communicator& comm, Arena& arena) {
+    const Stream stream = comm.create_stream();
+    std::uint64_t seed = 0;
+    for (const Way way : {Way::captured, Way::grouped})
+      for (const bool symmetric : {false, true})
+        for (const bool in_place : {false, true})
+          for (const std::size_t count : {5u, 1024u}) {
+            const Case c = subject().of({.type = DataType::i32,
+                                         .count = count,
+                                         .in_place = in_place,
+                                         .symmetric = symmetric,
+                                         .root = comm.size() - 1,
+                                         .seed = ++seed,
+                                         .way = way});
+            if (is_served(comm, c)) check(comm, arena, c, stream);
+          }
+  });
 }
 
 class Mixed : public testing::TestWithParam<int> {

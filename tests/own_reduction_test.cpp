@@ -112,6 +112,8 @@ TEST_P(OwnReductions, AreNeverChosen) {
         EXPECT_NE(comm.chosen(call), name);
         EXPECT_THAT(comm.explain(call), HasSubstr(fmt::format("{:<20} only by its name", name)));
       }
+    arena.send.place(0, sizeof(float));
+    arena.recv.place(0, sizeof(float));
     expect_error(error_of([&] {
                    comm.all_reduce(arena.send.device(), arena.recv.device(), 1, DataType::f32, ReduceOp::sum, {}, {.algorithm = name});
                  }),

@@ -24,8 +24,9 @@ namespace plait::test {
 namespace {
 
 struct Launched {
-  KernelHandle kernel;
   LaunchShape shape;
+  double block = 0;  // what one of its blocks takes of the device
+  double share() const { return shape.blocks * block; }
 };
 
 /// Notes what an algorithm launches, and runs nothing.
@@ -34,8 +35,8 @@ class Recorder final : public ForwardingBackend {
   using ForwardingBackend::ForwardingBackend;
   std::vector<Launched> take() { return std::exchange(launched_, {}); }
 
-  void launch(KernelHandle kernel, LaunchShape shape, const void*, std::size_t, const Watch&, NativeStream) override {
-    launched_.push_back({kernel, shape});
+  void launch(KernelHandle kernel, LaunchShape shape, const void* args, std::size_t, const Watch&, NativeStream) override {
+    launched_.push_back({shape, share(kernel, {1, shape.threads}, args)});
   }
   void copy(void*, const void*, std::size_t, NativeStream) override {}
   bool captures_spread() const noexcept override { return false; }  // so that nobody asks for a second stream
@@ -146,16 +147,8 @@ class Launches {
     return recorder_->take();
   }
 
-  double share(const Launched& launched) {
-    const auto key = std::pair{launched.kernel, launched.shape.threads};
-    auto known = one_block_.find(key);
-    if (known == one_block_.end()) known = one_block_.emplace(key, device_->share(launched.kernel, {1, launched.shape.threads})).first;
-    return launched.shape.blocks * known->second;
-  }
   /// Of its kind, that fit on a multiprocessor.
-  double blocks_a_unit(const Launched& launched) {
-    return 1 / (device_->share(launched.kernel, {1, launched.shape.threads}) * device_->info().facts.units);
-  }
+  double blocks_a_unit(const Launched& launched) const { return 1 / (launched.block * device_->info().facts.units); }
 
  private:
   void run(const Topology& topology, const std::function<void(LaunchContext&)>& enqueue) {
@@ -172,7 +165,6 @@ class Launches {
   EventQueue events_;
   WorkMemory work_;
   Statistics statistics_;
-  std::map<std::pair<KernelHandle, unsigned>, double> one_block_;
 };
 
 /// Of several launches the one that takes most.
@@ -295,7 +287,7 @@ TEST_F(Residency, WhatIsChosenLeavesAPlaceForAnother) {
       const Selector& selector = selectors.at(c.ranks);
       const Choice choice = selector.choose(c.call(), {});
       for (const Launched& launched : launches_->of(*choice.algorithm, c, choice.shape, selector.topology()))
-        largest[std::string(choice.algorithm->name())].consider(launches_->share(launched), c, launched, choice.rule);
+        largest[std::string(choice.algorithm->name())].consider(launched.share(), c, launched, choice.rule);
     });
   }
   print("What is chosen, at its largest:", largest, *launches_);
@@ -313,7 +305,7 @@ TEST_F(Residency, BatchesLeaveAPlaceForAnother) {
       if (!algorithm->batches(topology) || !algorithm->supports(c.call(), topology)) continue;
       for (const std::size_t messages : {2u, 50u, 1000u})
         for (const Launched& launched : launches_->of_batch(*algorithm, c, messages, topology))
-          largest[std::string(algorithm->name())].consider(launches_->share(launched), c, launched);
+          largest[std::string(algorithm->name())].consider(launched.share(), c, launched);
     }
   });
   print("Batches, at their largest:", largest, *launches_);
@@ -330,7 +322,7 @@ TEST_F(Residency, MessagesLeaveAPlaceForAnother) {
       if (algorithm->collective() != Collective::send_recv || !algorithm->supports(c.call(), topology)) continue;
       for (const std::size_t each : {1u, 3u})
         for (const Launched& launched : launches_->of_messages(*algorithm, c, each, topology))
-          largest[std::string(algorithm->name())].consider(launches_->share(launched), c, launched);
+          largest[std::string(algorithm->name())].consider(launched.share(), c, launched);
     }
   });
   print("Messages, at their largest:", largest, *launches_);
@@ -346,7 +338,7 @@ TEST_F(Residency, EveryAlgorithmsFirstShapeFits) {
     for (const auto& algorithm : Registry::instance().all()) {
       if (!algorithm->supports(c.call(), topology)) continue;
       for (const Launched& launched : launches_->of(*algorithm, c, algorithm->shapes(c.call(), topology).front(), topology))
-        largest[std::string(algorithm->name())].consider(launches_->share(launched), c, launched);
+        largest[std::string(algorithm->name())].consider(launched.share(), c, launched);
     }
   });
   print("First shapes, at their largest:", largest, *launches_);

@@ -267,10 +267,14 @@ TEST_F(Streams, ASideStreamRunsBetweenForkAndJoin) {
 class Captures final : public test::ForwardingBackend {
  public:
   using ForwardingBackend::ForwardingBackend;
-  std::uint64_t identity(NativeStream stream) override { return reinterpret_cast<std::uintptr_t>(stream); }
+  static std::uint64_t number(NativeStream stream) { return reinterpret_cast<std::uintptr_t>(stream); }
+  std::uint64_t identity(NativeStream stream) override {
+    if (is_capturing(stream)) throw Error(ErrorCode::backend, "not of a stream that is being captured");  // as cudaStreamGetId
+    return number(stream);
+  }
   bool captures_spread() const noexcept override { return true; }
-  bool is_capturing(NativeStream stream) override { return captured.contains(identity(stream)); }
-  std::uint64_t capture(NativeStream stream) override { return captured.at(identity(stream)); }
+  bool is_capturing(NativeStream stream) override { return captured.contains(number(stream)); }
+  std::uint64_t capture(NativeStream stream) override { return captured.at(number(stream)); }
   std::unique_ptr<Event> create_event(bool) override {
     struct Noted final : Event {
       explicit Noted(std::vector<std::string>& notes) : notes_(notes) {}

@@ -197,9 +197,10 @@ class GpuBackend : public Backend {
   void launch(KernelHandle kernel, LaunchShape shape, const void* args, std::size_t, const Watch& watch, NativeStream stream) override {
     check(static_cast<const Kernel*>(kernel)->launch(shape, may_start_early(), args, watch, at(stream)), "kernel launch");
   }
-  double share(KernelHandle kernel, LaunchShape shape) override {
+  double share(KernelHandle kernel, LaunchShape shape, const void* args) override {
     int a_unit = 0;
-    check(static_cast<const Kernel*>(kernel)->blocks_a_unit(&a_unit, shape.threads), "blocks of a kernel that fit on a multiprocessor");
+    check(static_cast<const Kernel*>(kernel)->blocks_a_unit(&a_unit, shape.threads, args),
+          "blocks of a kernel that fit on a multiprocessor");
     if (a_unit == 0) return std::numeric_limits<double>::infinity();
     return static_cast<double>(shape.blocks) / (static_cast<double>(a_unit) * info_.facts.units);
   }

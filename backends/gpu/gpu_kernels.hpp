@@ -20,7 +20,7 @@ struct GpuKernel {
   /// Loads the kernel onto the current device.
   Status (*load)();
   /// How many blocks of so many threads a multiprocessor of the current device runs at once.
-  Status (*blocks_a_unit)(int* blocks, unsigned threads);
+  Status (*blocks_a_unit)(int* blocks, unsigned threads, const void* args);
 };
 
 }  // namespace plait::gpu

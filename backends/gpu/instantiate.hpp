@@ -45,15 +45,21 @@ auto entries(TypeList<Code...>) {
   return std::array<void (*)(Args, Watch), sizeof...(Code)>{entry<Isa, Code, Args>...};
 }
 
+/// The one that a launch with these arguments takes.
+template <class Isa, class Kernel, class Args>
+auto entry_for(const Args& args) {
+  using Codes = KernelCodes<Kernel, Args>;
+  return entries<Isa, Args>(typename Codes::List{})[Codes::index(args)];
+}
+
 /// `Target` names the runtime: Status, which is 0 if all went well, Stream, Isa, Kernel (a GpuKernel), load(function, shared bytes),
 /// blocks_a_unit(blocks, function, threads, shared bytes), and launch(kernel, shape, shared bytes, early, stream, args, watch).
 template <class Target, class Kernel, class Args>
 typename Target::Status launch(LaunchShape shape, bool early, const void* given, const Watch& watch, typename Target::Stream stream) {
   using Isa = typename Target::Isa;
-  using Codes = KernelCodes<Kernel, Args>;
   const Args& args = *static_cast<const Args*>(given);
-  return Target::launch(entries<Isa, Args>(typename Codes::List{})[Codes::index(args)], shape,
-                        shape.threads * shared_bytes_a_thread<Isa, Kernel>(), early, stream, args, watch);
+  return Target::launch(entry_for<Isa, Kernel>(args), shape, shape.threads * shared_bytes_a_thread<Isa, Kernel>(), early, stream, args,
+                        watch);
 }
 
 template <class Target, class Kernel, class Args>
@@ -66,20 +72,11 @@ typename Target::Status load() {
   return {};
 }
 
-/// Of the code of which the fewest run at once.
 template <class Target, class Kernel, class Args>
-typename Target::Status blocks_a_unit(int* blocks, unsigned threads) {
+typename Target::Status blocks_a_unit(int* blocks, unsigned threads, const void* given) {
   using Isa = typename Target::Isa;
-  bool first = true;
-  for (const auto code : entries<Isa, Args>(typename KernelCodes<Kernel, Args>::List{})) {
-    int of_code = 0;
-    const auto status = Target::blocks_a_unit(&of_code, reinterpret_cast<const void*>(code), static_cast<int>(threads),
-                                              threads * shared_bytes_a_thread<Isa, Kernel>());
-    if (status != typename Target::Status{}) return status;
-    *blocks = first ? of_code : std::min(*blocks, of_code);
-    first = false;
-  }
-  return {};
+  return Target::blocks_a_unit(blocks, reinterpret_cast<const void*>(entry_for<Isa, Kernel>(*static_cast<const Args*>(given))),
+                               static_cast<int>(threads), threads * shared_bytes_a_thread<Isa, Kernel>());
 }
 
 template <class Target, class Kernel, class Args>

@@ -196,7 +196,7 @@ class HostBackend final : public Backend {
     std::memcpy(launch->args, args, bytes);
     host_stream.push([launch = std::move(launch)](HostStream& running) { running.pool().run(*launch); });
   }
-  double share(KernelHandle, LaunchShape) override { return 0; }  // a stream brings threads of its own
+  double share(KernelHandle, LaunchShape, const void*) override { return 0; }  // a stream brings threads of its own
   void load_kernels() override {}
 
  private:

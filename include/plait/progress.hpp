@@ -8,6 +8,7 @@ namespace plait {
 
 /// What one rank's blocks have started and completed; from `Communicator::progress`. A call launches one kernel; `copy_engine` several,
 /// and copies, which are not counted.
+/// Read while kernels run, word by word: a time may be that of the launch before the one that is counted already.
 struct Progress {
   struct Block {
     std::uint64_t started = 0, completed = 0;  ///< launches that had this block, since the communicator was made

@@ -696,6 +696,147 @@ static void groups_with_errors(void) {
   CHECK(after.calls == before.calls && after.launches == before.launches);
 }
 
+/* What the options of each collective, and of a call as data, do: on a communicator of their own, which starts to count at 0. */
+static void options_of_calls(void) {
+  enum { blocks = 3, threads = 5, few = 40 };
+  plait_comm fresh = NULL;
+  plait_call_options options = PLAIT_CALL_OPTIONS_INIT, nonsense = PLAIT_CALL_OPTIONS_INIT;
+  plait_call call = PLAIT_CALL_INIT;
+  plait_progress progress = PLAIT_PROGRESS_INIT;
+  plait_statistics statistics = PLAIT_STATISTICS_INIT;
+  plait_buffer buffer = NULL;
+  void* memory = NULL;
+  double* send = calloc((size_t)ranks * few, sizeof *send);
+  double* recv = calloc((size_t)ranks * few, sizeof *recv);
+  size_t* counts = calloc((size_t)ranks, sizeof *counts);
+  char text[4000];
+  int which, asked;
+  OK(plait_comm_duplicate(comm, &fresh));
+  options.blocks = blocks;
+  options.threads = threads;
+  nonsense.algorithm = "nonsense";
+
+  for (which = 0; which < 10; ++which)
+    for (asked = 0; asked < 2; ++asked) {
+      const plait_call_options* with = asked == 0 ? &nonsense : &options;
+      const int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
+      plait_progress then = PLAIT_PROGRESS_INIT, now = PLAIT_PROGRESS_INIT;
+      plait_status status;
+      OK(plait_progress_of(fresh, &then));
+      switch (which) {
+        case 0:
+          status = plait_all_reduce(fresh, send, recv, few, PLAIT_F64, PLAIT_SUM, stream, with);
+          break;
+        case 1:
+          status = plait_reduce_scatter(fresh, send, recv, few, PLAIT_F64, PLAIT_SUM, stream, with);
+          break;
+        case 2:
+          status = plait_all_gather(fresh, send, recv, few, PLAIT_F64, stream, with);
+          break;
+        case 3:
+          status = plait_broadcast(fresh, send, recv, few, PLAIT_F64, 0, stream, with);
+          break;
+        case 4:
+          status = plait_reduce(fresh, send, recv, few, PLAIT_F64, PLAIT_SUM, 0, stream, with);
+          break;
+        case 5:
+          status = plait_all_to_all(fresh, send, recv, few, PLAIT_F64, stream, with);
+          break;
+        case 6:
+          status = plait_gather(fresh, send, recv, few, PLAIT_F64, 0, stream, with);
+          break;
+        case 7:
+          status = plait_scatter(fresh, send, recv, few, PLAIT_F64, 0, stream, with);
+          break;
+        case 8:
+          status = plait_send_recv(fresh, send, few, next, recv, few, before, PLAIT_F64, stream, with);
+          break;
+        default:
+          call.type = PLAIT_F64;
+          call.count = few;
+          status = plait_enqueue(fresh, &call, send, recv, stream, with);
+      }
+      if (asked == 0) {
+        CHECK(status == PLAIT_ERROR_INVALID_ARGUMENT && strstr(plait_last_error(), "\"nonsense\"") != NULL);
+        continue;
+      }
+      CHECK(status == PLAIT_SUCCESS);
+      OK(plait_synchronize(fresh, stream));
+      OK(plait_progress_of(fresh, &now));
+      if (ranks > 1 && now.started - then.started != blocks) {
+        fprintf(stderr, "collective %d: %lu blocks\n", which, (unsigned long)(now.started - then.started));
+        report(__FILE__, __LINE__, "not the blocks that were asked for");
+      }
+    }
+  OK(plait_progress_of(fresh, &progress));
+  CHECK(ranks == 1 || progress.blocks == blocks);
+  INVALID(plait_all_to_all_v(fresh, send, counts, counts, recv, counts, counts, PLAIT_F64, stream, &nonsense), "\"nonsense\"", "", "");
+  if (ranks > 1) INVALID(plait_send(fresh, send, 1, PLAIT_F64, (rank + 1) % ranks, stream, &nonsense), "\"nonsense\"", "", "");
+  if (ranks > 1) INVALID(plait_recv(fresh, recv, 1, PLAIT_F64, (rank + 1) % ranks, stream, &nonsense), "\"nonsense\"", "", "");
+
+  OK(plait_explain(fresh, &call, &options, text, sizeof text, NULL));
+  CHECK(ranks == 1 || strstr(text, "3 blocks of 5 threads") != NULL);
+  options.threads = 1u << 20;
+  INVALID(plait_all_reduce(fresh, send, recv, few, PLAIT_F64, PLAIT_SUM, stream, &options), "1048576", "threads", "");
+
+  /* The operation of a call as data. */
+  call.op = PLAIT_MAX;
+  send[0] = rank;
+  OK(plait_enqueue(fresh, &call, send, recv, stream, NULL));
+  OK(plait_synchronize(fresh, stream));
+  CHECK(recv[0] == ranks - 1);
+
+  /* Where its memory is: some algorithms want symmetric memory. */
+  nonsense.algorithm = "direct_copy";
+  call.collective = PLAIT_ALL_GATHER;
+  if (ranks > 1) REFUSED(PLAIT_ERROR_UNSUPPORTED, plait_chosen(fresh, &call, &nonsense, text, sizeof text, NULL), "symmetric", "", "");
+  call.symmetric = 1;
+  OK(plait_chosen(fresh, &call, &nonsense, text, sizeof text, NULL));
+  CHECK(ranks == 1 || strcmp(text, "direct_copy") == 0);
+  OK(plait_buffer_allocate(fresh, 2 * (size_t)ranks * few * sizeof *send, &buffer));
+  OK(plait_buffer_pointer(buffer, &memory));
+  call.symmetric = 0; /* `plait_enqueue` finds out by itself */
+  OK(plait_enqueue(fresh, &call, memory, (double*)memory + (size_t)ranks * few, stream, &nonsense));
+  OK(plait_synchronize(fresh, stream));
+
+  OK(plait_statistics_of(fresh, &statistics));
+  CHECK(statistics.calls == 12);
+  CHECK(statistics.groups == 0);
+  OK(plait_group_start());
+  OK(plait_all_reduce(fresh, send, recv, few, PLAIT_F64, PLAIT_SUM, stream, NULL));
+  OK(plait_all_reduce(fresh, send + few * (ranks > 1), recv + few * (ranks > 1), few, PLAIT_F64, PLAIT_SUM, stream, NULL));
+  OK(plait_group_end());
+  OK(plait_synchronize(fresh, stream));
+  OK(plait_statistics_of(fresh, &statistics));
+  CHECK(statistics.groups == 1 && statistics.calls == 14);
+  CHECK(ranks == 1 || (statistics.batched == 2 && statistics.launches_in_arguments == 1 && statistics.items_in_arguments == 2));
+
+  OK(plait_comm_destroy(fresh));
+  free(counts);
+  free(send);
+  free(recv);
+}
+
+/* The last rank comes too late. */
+static void deadline(void) {
+  plait_config config = PLAIT_CONFIG_INIT;
+  plait_comm hasty = NULL;
+  plait_status status = PLAIT_SUCCESS;
+  if (ranks == 1) return;
+  config.backend = PLAIT_BACKEND_HOST;
+  config.timeout_seconds = 0.5;
+  OK(plait_comm_create_world(&config, &hasty));
+  if (rank != ranks - 1) {
+    OK(plait_barrier(hasty, stream));
+    REFUSED(PLAIT_ERROR_TIMEOUT, plait_synchronize(hasty, stream), "0.5 s", "", "");
+  } else {
+    do OK(plait_async_error(hasty, &status)); /* the others' */
+    while (status == PLAIT_SUCCESS);
+    CHECK(status == PLAIT_ERROR_TIMEOUT);
+  }
+  OK(plait_comm_destroy(hasty));
+}
+
 static void* on_a_thread(void* seen) {
   plait_status status;
   int* result = seen;
@@ -770,6 +911,8 @@ int main(int argc, char** argv) {
     bad_numbers();
     structure_sizes();
     groups_with_errors();
+    options_of_calls();
+    deadline();
     threads();
     aborting();
     collectives(); /* none of it has harmed the communicator */

@@ -181,10 +181,11 @@ contains
       call plait_scatter(comm, none, one, root, stream)
     end if
     call plait_barrier(comm, stream)
-    call plait_reduce_in_place(comm, one, PLAIT_MAX, root, stream)
     call plait_synchronize(comm, stream)
-    if (rank /= root) call check(all(one == value(rank, at)), 'scatter')
-    if (rank == root) call check(all(one >= value(rank, at)), 'reduce in place')
+    call check(all(one == value(rank, at)), 'scatter')
+    call plait_reduce_in_place(comm, one, PLAIT_SUM, root, stream)
+    call plait_synchronize(comm, stream)
+    if (rank == root) call check(all(one == total(at)), 'reduce in place')
   end subroutine
 
   !> Of the calls with a block for each rank in one of their buffers: with each root, and each type once.

@@ -51,7 +51,7 @@ class ForwardingBackend : public Backend {
               NativeStream stream) override {
     target_->launch(kernel, shape, args, bytes, watch, stream);
   }
-  double share(KernelHandle kernel, LaunchShape shape) override { return target_->share(kernel, shape); }
+  double share(KernelHandle kernel, LaunchShape shape, const void* args) override { return target_->share(kernel, shape, args); }
   void load_kernels() override { target_->load_kernels(); }
 
  private:

@@ -13,6 +13,9 @@
 
 namespace plait::test {
 
+/// How a call is made: by itself; captured in a graph, which is launched twice, or once in place; alone in a group.
+enum class Way { plain, captured, grouped };
+
 struct Case {
   Collective collective = Collective::all_reduce;
   std::string algorithm{};  // empty: chosen
@@ -26,6 +29,7 @@ struct Case {
   int root = 0;
   unsigned blocks = 0, threads = 0;
   std::uint64_t seed = 1;
+  Way way = Way::plain;  // `captured` and `grouped`: of cases that are served; `captured`: on a stream of the caller's
 
   std::string describe() const;
   Call call(int ranks) const;

@@ -1,0 +1,27 @@
+// What is measured: a call and its buffers.
+#pragma once
+#include <cstddef>
+
+#include "bench/memory.hpp"
+#include "core/collectives.hpp"
+#include "plait/types.hpp"
+
+namespace plait::bench {
+
+/// One call of this rank.
+struct Task {
+  Call call;  // complete
+  bool in_place = false;
+  int rank = 0, ranks = 1;
+  const void* send = nullptr;  // null where this rank has no such buffer
+  void* recv = nullptr;
+
+  std::size_t send_bytes() const { return send == nullptr ? 0 : plait::send_bytes(call); }
+  std::size_t recv_bytes() const { return recv == nullptr ? 0 : plait::recv_bytes(call); }
+};
+
+/// The call that `operation` says (collective, type, operation, root), whose larger buffer has about `bytes` bytes: no more, unless that
+/// is less than an element of each block. `symmetric`: whether the buffers are in symmetric memory.
+Task make_task(const Call& operation, std::size_t bytes, bool in_place, bool symmetric, const Arena& buffers, int rank, int ranks);
+
+}  // namespace plait::bench
