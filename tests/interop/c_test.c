@@ -763,7 +763,8 @@ static void options_of_calls(void) {
       CHECK(status == PLAIT_SUCCESS);
       OK(plait_synchronize(fresh, stream));
       OK(plait_progress_of(fresh, &now));
-      if (ranks > 1 && now.started - then.started != blocks) {
+      if (ranks > 1 &&
+          (which == 8 ? now.started == then.started : now.started - then.started != blocks)) { /* messages: as many as workers */
         fprintf(stderr, "collective %d: %lu blocks\n", which, (unsigned long)(now.started - then.started));
         report(__FILE__, __LINE__, "not the blocks that were asked for");
       }
@@ -802,9 +803,11 @@ static void options_of_calls(void) {
   OK(plait_statistics_of(fresh, &statistics));
   CHECK(statistics.calls == 12);
   CHECK(statistics.groups == 0);
+  options.algorithm = "oneshot_ll";
+  options.blocks = options.threads = 0;
   OK(plait_group_start());
-  OK(plait_all_reduce(fresh, send, recv, few, PLAIT_F64, PLAIT_SUM, stream, NULL));
-  OK(plait_all_reduce(fresh, send + few * (ranks > 1), recv + few * (ranks > 1), few, PLAIT_F64, PLAIT_SUM, stream, NULL));
+  OK(plait_all_reduce(fresh, send, recv, few / 2, PLAIT_F64, PLAIT_SUM, stream, &options));
+  OK(plait_all_reduce(fresh, send + few / 2, recv + few / 2, few / 2, PLAIT_F64, PLAIT_SUM, stream, &options));
   OK(plait_group_end());
   OK(plait_synchronize(fresh, stream));
   OK(plait_statistics_of(fresh, &statistics));
@@ -828,7 +831,7 @@ static void deadline(void) {
   OK(plait_comm_create_world(&config, &hasty));
   if (rank != ranks - 1) {
     OK(plait_barrier(hasty, stream));
-    REFUSED(PLAIT_ERROR_TIMEOUT, plait_synchronize(hasty, stream), "0.5 s", "", "");
+    CHECK(plait_synchronize(hasty, stream) == PLAIT_ERROR_TIMEOUT && strstr(plait_last_error(), "waited 0.5 s") != NULL);
   } else {
     do OK(plait_async_error(hasty, &status)); /* the others' */
     while (status == PLAIT_SUCCESS);
