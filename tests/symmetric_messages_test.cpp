@@ -263,7 +263,8 @@ TEST_P(SymmetricMessages, BadArgumentsAreRefused) {
     const DataType f32 = DataType::f32;
     refused([&] { comm.send_recv(from, 3, self, arena.recv.device(), 3, self, f32, {}, symmetric); }, nowhere(arena.recv.device(), 12));
     // As much is sent as there is no room for.
-    refused([&] { comm.send_recv(from, Arena::capacity, self, to, 0, self, f32, {}, symmetric); }, nowhere(to, 4 * Arena::capacity));
+    refused([&] { comm.send_recv(from, Arena::default_capacity, self, to, 0, self, f32, {}, symmetric); },
+            nowhere(to, 4 * Arena::default_capacity));
     refused([&] { comm.send_recv(from, 1, self, nullptr, 0, self, f32, {}, symmetric); }, HasSubstr("is not in symmetric memory"));
     const std::string only = "the option `symmetric` is for send_recv, which says where the receiver's buffer lies";
     refused([&] { comm.send(from, 3, f32, 0, {}, symmetric); }, "send: " + who + only);

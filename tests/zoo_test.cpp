@@ -41,9 +41,7 @@ TEST_P(Zoo, AllCounts) {
 }
 
 TEST_P(Zoo, Large) {
-  run([&](Communicator& comm, Arena& arena) {
-    check_large(comm, arena, algorithm(), under_tsan ? 20000 : ranks() <= 4 ? 1200000 : 500000);
-  });
+  run([&](Communicator& comm, Arena& arena) { check_large(comm, arena, algorithm(), under_tsan ? 20000 : 500000); });
 }
 
 TEST_P(Zoo, LaunchShapes) {

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <Kokkos_Core.hpp>
+#include <functional>
 #include <plait/kokkos.hpp>
 #include <plait/plait.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "world.hpp"
@@ -306,6 +308,45 @@ TEST(Errors, ASpaceOfAnotherTarget) {
   EXPECT_EQ(options.backend, BackendKind::cuda);
   EXPECT_EQ(options.device, 3);
   EXPECT_EQ(kokkos::communicator_options(Exec()).backend, BackendKind::host);
+}
+
+/// A host space whose kernels run when they are waited for, as those of OpenMP or Threads may.
+struct LateSpace {
+  using execution_space = LateSpace;
+  using memory_space = Kokkos::HostSpace;
+  using device_type = Kokkos::Device<Exec, Kokkos::HostSpace>;
+  using size_type = std::size_t;
+  using array_layout = Left;
+  using scratch_memory_space = Exec::scratch_memory_space;
+  static const char* name() { return "LateSpace"; }
+  void fence() const {
+    if (pending) std::exchange(pending, nullptr)();
+  }
+  inline static std::function<void()> pending;
+};
+
+/// What a call reads is there when it begins, and what it writes when it returns.
+TEST(HostSpaces, AreFencedBeforeACallThatIsWaitedFor) {
+  const Vector x("x", 5), y("y", 5);
+  const auto fill = [](const Vector& view, double value) { LateSpace::pending = [=] { Kokkos::deep_copy(view, value); }; };
+  fill(x, 1);
+  kokkos::all_reduce(LateSpace(), comm(), x, y, ReduceOp::sum);
+  EXPECT_EQ(y(4), ranks());
+  fill(x, 2);
+  {
+    const Group group;
+    kokkos::all_reduce(LateSpace(), comm(), x, y, ReduceOp::sum);
+    EXPECT_EQ(x(4), 2) << "before the call was collected";
+    EXPECT_EQ(y(4), ranks()) << "nothing runs before the end of the group";
+  }
+  kokkos::synchronize(LateSpace(), comm());
+  EXPECT_EQ(y(4), 2 * ranks());
+  fill(x, 3);
+  kokkos::barrier(LateSpace(), comm());
+  EXPECT_EQ(x(4), 3);
+  fill(x, 4);
+  kokkos::synchronize(LateSpace(), comm());
+  EXPECT_EQ(x(4), 4);
 }
 
 TEST(SymmetricBuffer, RefusesViewsThatAreLarger) {

@@ -12,14 +12,17 @@
 
 namespace plait::test {
 
-/// splitmix64 (Steele et al. 2014) of several words.
+/// splitmix64 (Steele et al. 2014).
 inline std::uint64_t hash(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
   return x ^ (x >> 31);
 }
-inline std::uint64_t hash(std::uint64_t seed, std::uint64_t rank, std::uint64_t i) { return hash(hash(hash(seed) + rank) + i); }
+/// Of three small numbers: multiples of odd constants keep them apart.
+inline std::uint64_t hash(std::uint64_t seed, std::uint64_t rank, std::uint64_t i) {
+  return hash(seed * 0xd1342543de82ef95u + rank * 0xaf251af3b0f025b5u + i);
+}
 
 /// Largest magnitude of one rank's element, such that a sum over 8 ranks and all its parts are exact, also after a division by 8 or a
 /// multiplication by 0.5 or 2.

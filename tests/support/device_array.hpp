@@ -1,5 +1,7 @@
 // Device memory with guard bands, and a host image of it. Everything goes through the backend, so the same tests run on every target.
 #pragma once
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -40,7 +42,7 @@ class DeviceArray {
     if (guard + offset + bytes + guard > size_) throw std::logic_error("DeviceArray: too small for the test");
     offset_ = offset;
     bytes_ = bytes;
-    for (std::size_t i = 0; i < used(); ++i) image_[i] = poison(i);
+    in_blocks(0, used(), [](std::byte* image, const std::byte* poison, std::size_t length) { std::memcpy(image, poison, length); });
   }
   /// The data on the device, and in the image.
   void* device() const { return device_ + guard + offset_; }
@@ -51,24 +53,44 @@ class DeviceArray {
 
   /// After a download: empty, or which byte beside the data has changed.
   std::string damage() const {
-    for (std::size_t i = 0; i < used(); ++i) {
-      const bool inside = i >= guard + offset_ && i < guard + offset_ + bytes_;
-      if (!inside && image_[i] != poison(i))
-        return "byte " + std::to_string(static_cast<long>(i) - static_cast<long>(guard + offset_)) + " of " + std::to_string(bytes_) +
-               " was overwritten";
-    }
-    return {};
+    const std::size_t begin = guard + offset_, end = begin + bytes_;
+    if (is_poison(0, begin) && is_poison(end, used())) return {};
+    std::size_t i = 0;
+    while (i == begin || image_[i] == poison()[i % period]) i = i == begin ? end : i + 1;
+    return "byte " + std::to_string(static_cast<long>(i) - static_cast<long>(begin)) + " of " + std::to_string(bytes_) + " was overwritten";
   }
   /// After a download: whether the data are still poison.
-  bool untouched() const {
-    for (std::size_t i = 0; i < used(); ++i)
-      if (image_[i] != poison(i)) return false;
-    return true;
-  }
+  bool untouched() const { return is_poison(0, used()); }
 
  private:
   std::size_t used() const { return guard + offset_ + bytes_ + guard; }
-  static std::byte poison(std::size_t i) { return static_cast<std::byte>((0xa5u ^ (i * 31)) & 0xffu); }
+
+  // Poison repeats itself, so that it is written and compared in blocks: race checkers see each block once.
+  static constexpr std::size_t period = 256;
+  static const std::array<std::byte, period>& poison() {
+    static const auto bytes = [] {
+      std::array<std::byte, period> of_a_period;
+      for (std::size_t i = 0; i < period; ++i) of_a_period[i] = static_cast<std::byte>((0xa5u ^ (i * 31)) & 0xffu);
+      return of_a_period;
+    }();
+    return bytes;
+  }
+  /// Calls body(image, poison there, bytes).
+  template <class Body>
+  void in_blocks(std::size_t begin, std::size_t end, Body body) const {
+    while (begin < end) {
+      const std::size_t bytes = std::min(end - begin, period - begin % period);
+      body(image_ + begin, poison().data() + begin % period, bytes);
+      begin += bytes;
+    }
+  }
+  bool is_poison(std::size_t begin, std::size_t end) const {
+    bool same = true;
+    in_blocks(begin, end, [&](const std::byte* image, const std::byte* poison, std::size_t bytes) {
+      same = same && std::memcmp(image, poison, bytes) == 0;
+    });
+    return same;
+  }
 
   Backend& backend_;
   Buffer<std::byte> buffer_;
@@ -81,9 +103,10 @@ class DeviceArray {
 
 /// The memory of one rank that all tests of a communicator use: allocated before the first kernel spins, freed after the last.
 struct Arena {
-  static constexpr std::size_t capacity = std::size_t{5} << 18;  // 1.25 MB
+  static constexpr std::size_t default_capacity = std::size_t{5} << 18;  // 1.25 MB
 
-  explicit Arena(Communicator& comm)
+  /// Collective. `capacity`: bytes of data and offset that each of the four arrays has room for.
+  explicit Arena(Communicator& comm, std::size_t capacity = default_capacity)
       : send(comm.backend(), capacity), recv(comm.backend(), capacity), symmetric_send(comm, capacity), symmetric_recv(comm, capacity) {}
 
   DeviceArray send, recv, symmetric_send, symmetric_recv;

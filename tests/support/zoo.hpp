@@ -1,6 +1,7 @@
 // One call of a collective with everything checked that can be checked. Works for ranks that are threads and for ranks that are processes.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,10 +55,12 @@ struct Subject {
 };
 
 /// Runs the case and checks the result, the guard bands, the input (as far as it is not received into) and, where all receive the same,
-/// that all ranks have the same bits. If the
-/// algorithm refuses the case, checks that the refusal is Error(unsupported), the same on all ranks, and that nothing was written.
-/// Collective. Reports through GoogleTest; false if anything was wrong.
+/// that all ranks have the same bits. If the algorithm refuses the case, checks that the refusal is Error(unsupported), the same on all
+/// ranks, and that nothing was written. Collective. Reports through GoogleTest; false if anything was wrong.
 bool check(Communicator& comm, Arena& arena, const Case& c, StreamRef stream = {});
+
+/// The same of several cases, each in an arena of its own, that are enqueued one after another without waiting.
+bool check_together(Communicator& comm, std::span<Arena* const> arenas, std::span<const Case> cases, StreamRef stream = {});
 
 /// Whether the named algorithm serves the case; true for a chosen one.
 bool is_served(const Communicator& comm, const Case& c);
