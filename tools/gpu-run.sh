@@ -81,6 +81,11 @@ for program in "$bundle"/bin/*; do
     step "$name, $gpus GPUs" 60 tests.log "${mpi[@]}" -n "$gpus" "$program"
   elif [[ $name == *mpi* ]]; then
     for ((n = 1; n <= gpus; n++)); do test_step "$name, $n GPUs" "${mpi[@]}" -n "$n" "$program"; done
+    if [ "$gpus" = 1 ] && [ "$name" = mpi_zoo_test ]; then  # all kernels, between processes that take turns
+      for n in 2 3; do
+        GTEST_FILTER=${GTEST_FILTER:-*AllTypes*:*MpiCollectives*} test_step "$name, $n ranks on 1 GPU" env PLAIT_SHARE_DEVICES=1 "${mpi[@]}" -n "$n" "$program"
+      done
+    fi
   else
     test_step "$name" "$program"
   fi
