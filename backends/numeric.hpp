@@ -52,20 +52,16 @@ struct SmallFloat {
   PLAIT_DEVICE static Storage narrow(float value) {
     const std::uint32_t bits = bits_as<std::uint32_t>(value);
     const std::uint32_t sign = (bits >> (31 - Exponent - Mantissa)) & sign_bit;
-    const std::uint32_t magnitude = bits & 0x7fffffffu;
-    if (magnitude > 0x7f800000u) return static_cast<Storage>(sign | (Finite ? nan : (overflow | (1u << (Mantissa - 1)))));
-    std::uint32_t result;
-    if (magnitude < (127u - bias + 1) << 23) {
-      // Below the smallest normal: let the f32 adder round to the spacing of the subnormals.
-      const float magic = bits_as<float>((127u - bias + 1 + 23 - Mantissa) << 23);
-      result = bits_as<std::uint32_t>(bits_as<float>(magnitude) + magic) - bits_as<std::uint32_t>(magic);
-    } else {
-      constexpr int drop = 23 - Mantissa;
-      const std::uint32_t even = (magnitude >> drop) & 1u;
-      const std::uint32_t rounded = (magnitude + (1u << (drop - 1)) - 1 + even) >> drop;
-      const std::uint32_t rebias = (127u - bias) << Mantissa;
-      result = rounded - rebias > largest ? overflow : rounded - rebias;
-    }
+    const std::uint32_t all = bits & 0x7fffffffu;
+    const std::uint32_t magnitude = all < first_too_large ? all : first_too_large;
+    // The f32 adder rounds to the spacing of the numbers with this exponent, or of the subnormals if that is wider, and counts how many
+    // of them the number is: up to 2^(Mantissa + 1). Each exponent above the lowest has 2^Mantissa codes more before it.
+    constexpr std::uint32_t lowest = (127u - bias + 1) << 23;
+    const std::uint32_t exponent = magnitude & 0x7f800000u, raised = exponent > lowest ? exponent : lowest;
+    const std::uint32_t magic = raised + ((23u - Mantissa) << 23);
+    const std::uint32_t spacings = bits_as<std::uint32_t>(bits_as<float>(magnitude) + bits_as<float>(magic)) - magic;
+    std::uint32_t result = ((raised - lowest) >> (23 - Mantissa)) + spacings;
+    if (all > 0x7f800000u) result = Finite ? nan : (overflow | (1u << (Mantissa - 1)));
     return static_cast<Storage>(sign | result);
   }
 };

@@ -109,6 +109,7 @@ class Reducer {
   PLAIT_DEVICE auto widened(const Pack<T, Bytes>& partial) const {
     Accumulator<Pack<T, Bytes>::lanes> acc;
     if constexpr (converted_in_pairs<T>) {
+      static_assert(Pack<T, Bytes>::lanes % 2 == 0);
       PLAIT_UNROLL
       for (std::size_t i = 0; i < Pack<T, Bytes>::lanes; i += 2)
         widen_pair(partial.lane[i], partial.lane[i + 1], acc.lane[i], acc.lane[i + 1]);
@@ -127,6 +128,7 @@ class Reducer {
   PLAIT_DEVICE Pack<T, Bytes> rounded(const Accumulator<Lanes>& acc) const {
     Pack<T, Bytes> pack;
     if constexpr (converted_in_pairs<T>) {
+      static_assert(Lanes % 2 == 0);
       PLAIT_UNROLL
       for (std::size_t i = 0; i < Lanes; i += 2) narrow_pair(acc.lane[i], acc.lane[i + 1], pack.lane[i], pack.lane[i + 1]);
     } else {
