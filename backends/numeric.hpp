@@ -59,6 +59,7 @@ struct SmallFloat {
     constexpr std::uint32_t lowest = (127u - bias + 1) << 23;
     const std::uint32_t exponent = magnitude & 0x7f800000u, raised = exponent > lowest ? exponent : lowest;
     const std::uint32_t magic = raised + ((23u - Mantissa) << 23);
+    static_assert((first_too_large >> 23) + 23 - Mantissa < 255, "a power of two that f32 has");
     const std::uint32_t spacings = bits_as<std::uint32_t>(bits_as<float>(magnitude) + bits_as<float>(magic)) - magic;
     std::uint32_t result = ((raised - lowest) >> (23 - Mantissa)) + spacings;
     if (all > 0x7f800000u) result = Finite ? nan : (overflow | (1u << (Mantissa - 1)));

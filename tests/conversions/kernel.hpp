@@ -23,7 +23,13 @@ struct Portable;
 template <>
 struct Portable<f16> : SmallFloat<std::uint16_t, 5, 10, false> {};
 template <>
-struct Portable<bf16> : SmallFloat<std::uint16_t, 8, 7, false> {};
+struct Portable<bf16> {  // the upper half of an f32
+  PLAIT_DEVICE static float widen(std::uint16_t code) { return bits_as<float>(std::uint32_t{code} << 16); }
+  PLAIT_DEVICE static std::uint16_t narrow(float value) {
+    const std::uint32_t bits = bits_as<std::uint32_t>(value), upper = bits >> 16, rest = bits & 0xffffu;
+    return static_cast<std::uint16_t>(upper + (rest > 0x8000u || (rest == 0x8000u && upper % 2 == 1) ? 1 : 0));
+  }
+};
 template <>
 struct Portable<f8e4m3> : E4M3 {};
 template <>

@@ -107,14 +107,14 @@ class Run final : public Started {
   std::string indirect_call(StreamRef stream) {
     if (case_.way == Way::grouped) {
       Group group;
-      const std::string refusal = call(stream);
+      std::string refusal = call(stream);
       group.end();
       return refusal;
     }
     Backend& backend = comm_.backend();
     const DeviceScope device(backend);
     backend.begin_capture(stream.native());
-    const std::string refusal = call(stream);
+    std::string refusal = call(stream);
     const auto graph = backend.end_capture(stream.native());
     for (int replay = 0; replay < (case_.in_place ? 1 : 2); ++replay) graph->launch(stream.native());
     backend.synchronize(stream.native());  // before the graph is gone
