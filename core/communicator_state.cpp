@@ -201,6 +201,16 @@ void CommunicatorState::check_stream(std::string_view what, NativeStream stream)
                   what, rank(), stream));
 }
 
+namespace {
+
+/// Of a communicator of one rank: the result is where it has to be, in place, and nobody asks for a launch of his own.
+bool is_done_already(const Call& call, const Buffers& buffers, const CallOptions& options) {
+  return call.collective != Collective::barrier && buffers.send == buffers.recv && options.algorithm.empty() && options.blocks == 0 &&
+         options.threads == 0 && (call.op != ReduceOp::premul_sum || call.scale == 1);
+}
+
+}  // namespace
+
 std::optional<PreparedCall> CommunicatorState::prepare(const Call& wanted, const void* send, void* recv, NativeStream stream,
                                                        const CallOptions& options) {
   PreparedCall prepared;
@@ -235,6 +245,7 @@ std::optional<PreparedCall> CommunicatorState::prepare(const Call& wanted, const
     return std::nullopt;
   }
   choose(prepared, options);
+  prepared.done_already = bootstrap->size() == 1 && is_done_already(call, buffers, options);
   if (trace_) prepared.end = std::chrono::steady_clock::now();
   return prepared;
 }
@@ -375,7 +386,7 @@ void CommunicatorState::launch(const PreparedCall& prepared, std::size_t number,
   const bool captured = order_.enter(stream);
   const LaunchSetting setting{*backend, selector.topology(), bootstrap->rank(), *work_, statistics_};
   LaunchContext context(setting, stream, captured, sides_->of(captured), memory_->of(number), watch);
-  prepared.algorithm->enqueue(call, prepared.buffers, prepared.shape, context);
+  if (!prepared.done_already) prepared.algorithm->enqueue(call, prepared.buffers, prepared.shape, context);
   order_.leave(stream);
   if (trace_)
     trace_->add({.number = collectives_,
@@ -471,7 +482,7 @@ void CommunicatorState::launch(const std::vector<GroupedCall>& calls, const std:
     LaunchContext context(setting, stream, captured, sides_->of(captured), memory_->of(number), watch);
     const PreparedCall& call = calls[step.calls.front()].call;
     if (step.calls.size() == 1 && !call.is_message()) {
-      step.algorithm->enqueue(call.call, call.buffers, step.shape, context);
+      if (!call.done_already) step.algorithm->enqueue(call.call, call.buffers, step.shape, context);
       continue;
     }
     batch.clear();

@@ -27,6 +27,7 @@ struct PreparedCall {
   bool wished = false;                                     // the algorithm, by the user
   bool shares = false;                                     // whether it gains by sharing a launch
   bool sends = false;                                      // of a message: this end
+  bool done_already = false;                               // nothing is to be launched, but it has its place in the order of calls
   Place place{};                                           // of a call in symmetric memory
   std::shared_ptr<const Window> send_memory, recv_memory;  // that is symmetric: it may be freed before the call is enqueued
   std::chrono::steady_clock::time_point begin{}, end{};    // of the preparation, for traces

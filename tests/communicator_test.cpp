@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -202,6 +203,42 @@ TEST_P(Communicators, ScaleOfTheCallOrOfTheOption) {
     EXPECT_EQ(reduce(1, 2), 2 * ranks);
     EXPECT_EQ(reduce(2, 2), 2 * ranks);
     comm.backend().deallocate_pinned(host);
+  });
+}
+
+/// Every collective that has calls in place, of one rank.
+TEST(CommunicatorOfOneRank, LaunchesNothingInPlace) {
+  run_ranks(1, [](Communicator& comm, int) {
+    DeviceArray data(comm.backend(), 4 * sizeof(float));
+    data.place(0, 4 * sizeof(float));
+    const std::array<float, 4> numbers = {1, 2, 3, 4};
+    std::memcpy(data.image(), numbers.data(), sizeof(numbers));
+    data.upload({});
+    const auto launches = [&](const Call& call, const CallOptions& options = {}) {
+      const Statistics before = comm.statistics();
+      comm.enqueue(call, data.device(), data.device(), {}, options);
+      EXPECT_EQ(comm.statistics().calls - before.calls, 1u);
+      return comm.statistics().launches - before.launches;
+    };
+    for (int number = 0; number < collective_count; ++number) {
+      const auto collective = static_cast<Collective>(number);
+      if (collective == Collective::send_recv || collective == Collective::barrier) continue;
+      const Call call{.collective = collective, .count = 4};
+      EXPECT_EQ(launches(call), 0u) << name_of(collective);
+      EXPECT_EQ(launches(call, {.blocks = 1}), 1u) << name_of(collective);
+    }
+    EXPECT_EQ(launches({.count = 4}, {.algorithm = "oneshot_ll"}), 1u);
+    EXPECT_EQ(launches({.op = ReduceOp::avg, .count = 4}), 0u);
+    EXPECT_EQ(launches({.op = ReduceOp::premul_sum, .count = 4}), 0u) << "times 1";
+    EXPECT_EQ(launches({.op = ReduceOp::premul_sum, .count = 4}, {.scale = 2}), 1u);
+    data.download({});
+    comm.synchronize();
+    for (std::size_t i = 0; i < 4; ++i) {
+      float number = 0;
+      std::memcpy(&number, data.image() + i * sizeof(number), sizeof(number));
+      EXPECT_EQ(number, 2 * numbers[i]);
+    }
+    EXPECT_EQ(data.damage(), "");
   });
 }
 

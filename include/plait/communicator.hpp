@@ -87,7 +87,8 @@ class Communicator {
   /// pointers on the host target), equal (in place) or disjoint, aligned to the element. All ranks pass the same count, type, operation
   /// and options, and either all or none pass symmetric memory, at the same offset. Asynchronous, ordered on `stream`, may be captured in a
   /// graph. All ranks receive the same bits. Throws `Error` on bad arguments before anything is enqueued; what fails later, as a launch
-  /// that the runtime refuses, is thrown as well and breaks the communicator like `abort`, as the other ranks count on the call.
+  /// that the runtime refuses, is thrown as well and breaks the communicator like `abort`, as the other ranks count on the call. Of one
+  /// rank in place nothing is launched, unless `options` names an algorithm or a launch shape.
   void all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op, StreamRef stream = {},
                   const CallOptions& options = {});
   template <class T>
