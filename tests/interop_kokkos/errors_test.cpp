@@ -278,14 +278,19 @@ TEST(Errors, FailAGroupThoughCaught) {
   EXPECT_EQ(x(4), static_cast<double>(ranks()));
 }
 
-/// As Kokkos::Cuda looks from here: this program has none.
-struct OtherSpace {
-  using execution_space = OtherSpace;
+/// What Kokkos asks of an execution space.
+template <class Space>
+struct StandIn {
+  using execution_space = Space;
   using memory_space = Kokkos::HostSpace;
   using device_type = Kokkos::Device<Exec, Kokkos::HostSpace>;
   using size_type = std::size_t;
   using array_layout = Left;
   using scratch_memory_space = Exec::scratch_memory_space;
+};
+
+/// As Kokkos::Cuda looks from here: this program has none.
+struct OtherSpace : StandIn<OtherSpace> {
   static const char* name() { return "OtherSpace"; }
   CUstream_st* cuda_stream() const { return nullptr; }
   int cuda_device() const { return 3; }
@@ -312,13 +317,7 @@ TEST(Errors, ASpaceOfAnotherTarget) {
 }
 
 /// A host space whose kernels run when they are waited for, as those of OpenMP or Threads may.
-struct LateSpace {
-  using execution_space = LateSpace;
-  using memory_space = Kokkos::HostSpace;
-  using device_type = Kokkos::Device<Exec, Kokkos::HostSpace>;
-  using size_type = std::size_t;
-  using array_layout = Left;
-  using scratch_memory_space = Exec::scratch_memory_space;
+struct LateSpace : StandIn<LateSpace> {
   static const char* name() { return "LateSpace"; }
   void fence() const {
     if (pending) std::exchange(pending, nullptr)();
