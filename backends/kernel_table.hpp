@@ -1,8 +1,12 @@
 // Which kernels are compiled into this process for a target: (family, data type) -> the target's own kind of code.
 #pragma once
+#include <array>
+#include <concepts>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "plait/types.hpp"
@@ -47,6 +51,27 @@ using Concatenated = typename Concatenation<First, Second>::List;
 
 using AllTypes =
     TypeList<std::int8_t, std::uint8_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t, f16, bf16, f8e4m3, f8e5m2, float, double>;
+
+/// In such a list: T and the signed integer of its size, for both of which `Kernel<T>` is the code.
+template <std::unsigned_integral T>
+struct EitherSign {};
+
+/// All data types, for kernels that leave all arithmetic to `Reducer<T>`: it tells signed integers from others at run time (Reduction), so
+/// that a quarter of the types needs no code of its own.
+using ReducedTypes =
+    TypeList<EitherSign<std::uint8_t>, EitherSign<std::uint32_t>, EitherSign<std::uint64_t>, f16, bf16, f8e4m3, f8e5m2, float, double>;
+
+/// An entry of a list: the T of the `Kernel<T>` that is compiled for it, and the data types that this kernel serves.
+template <class T>
+struct Listed {
+  using Element = T;
+  static constexpr std::array data_types{data_type_of<T>};
+};
+template <class T>
+struct Listed<EitherSign<T>> {
+  using Element = T;
+  static constexpr std::array data_types{data_type_of<T>, data_type_of<std::make_signed_t<T>>};
+};
 
 /// What a kernel is compiled as for these arguments: itself, or, if there is a `Kernel::code(args)`, each of several codes, `using Codes =
 /// TypeList<...>`, of which that says which one a launch takes. Each code gets registers as it needs them, which one kernel that decides in

@@ -19,6 +19,7 @@ struct alignas(Bytes < 16 ? Bytes : 16) Pack {
 /// Which operation, on how many ranks. Every kernel carries one in its arguments.
 struct Reduction {
   ReduceOp op = ReduceOp::sum;
+  bool signed_integers = false;  // what a kernel for unsigned ones sees as such are signed (ReducedTypes)
   int ranks = 1;
   double scale = 1;  // premul_sum
 };
@@ -42,6 +43,9 @@ class Reducer {
     if constexpr (floating) {
       if (op_ == ReduceOp::premul_sum) factor_ = static_cast<A>(reduction.scale);
       if (op_ == ReduceOp::avg) factor_ = A{1} / static_cast<A>(reduction.ranks);
+    }
+    if constexpr (has_either_sign) {
+      if (reduction.signed_integers) sign_bit_ = static_cast<A>(A{1} << (8 * sizeof(A) - 1));
     }
     ranks_ = reduction.ranks;
   }
@@ -151,6 +155,7 @@ class Reducer {
 
  private:
   static constexpr bool floating = is_float(data_type_of<T>);
+  static constexpr bool has_either_sign = std::is_unsigned_v<A>;
 
   template <std::size_t Lanes>
   PLAIT_DEVICE void multiply(Accumulator<Lanes>& acc) const {
@@ -167,7 +172,18 @@ class Reducer {
       return static_cast<A>(x / static_cast<Wide>(ranks_));
     } else {
       using Wide = std::conditional_t<(sizeof(A) < 8), std::uint32_t, std::uint64_t>;
-      return static_cast<A>(x / static_cast<Wide>(ranks_));
+      const bool negative = (x & sign_bit_) != 0;
+      const A magnitude = negative ? static_cast<A>(Wide{0} - x) : x;
+      const auto quotient = static_cast<A>(magnitude / static_cast<Wide>(ranks_));
+      return negative ? static_cast<A>(Wide{0} - quotient) : quotient;
+    }
+  }
+  /// In the order of unsigned integers what is ordered as integers of its sign, and back.
+  PLAIT_DEVICE A ordered(A x) const {
+    if constexpr (has_either_sign) {
+      return static_cast<A>(x ^ sign_bit_);
+    } else {
+      return x;
     }
   }
   template <std::size_t Lanes>
@@ -179,11 +195,11 @@ class Reducer {
         break;
       case ReduceOp::min:
         PLAIT_UNROLL
-        for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = reduce_min(acc.lane[i], term.lane[i]);
+        for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = ordered(reduce_min(ordered(acc.lane[i]), ordered(term.lane[i])));
         break;
       case ReduceOp::max:
         PLAIT_UNROLL
-        for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = reduce_max(acc.lane[i], term.lane[i]);
+        for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = ordered(reduce_max(ordered(acc.lane[i]), ordered(term.lane[i])));
         break;
       default:  // sum, avg, premul_sum
         PLAIT_UNROLL
@@ -194,6 +210,7 @@ class Reducer {
   ReduceOp op_;
   int ranks_ = 1;
   A factor_ = A{1};
+  A sign_bit_ = A{0};  // of integers that are signed, but not in T
 };
 
 }  // namespace plait

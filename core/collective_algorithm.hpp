@@ -22,7 +22,7 @@ class CollectiveAlgorithm : public Algorithm {
   virtual Support supports_call(const Call&, const Topology&) const { return {}; }
 
   static Reduction reduction_of(const Call& call, const Topology& topology) {
-    return {.op = call.op, .ranks = topology.ranks, .scale = call.scale};
+    return {.op = call.op, .signed_integers = is_signed_integer(call.type), .ranks = topology.ranks, .scale = call.scale};
   }
 
  private:

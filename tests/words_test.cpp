@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -190,6 +191,38 @@ TEST(Reducer, AveragesOfSignedIntegersTruncate) {
     const std::vector<std::int32_t> lanes(std::begin(result.lane), std::end(result.lane));
     EXPECT_EQ(lanes, (std::vector<std::int32_t>{-1, 1, 0, 2}));
   }
+}
+
+/// One code for the integers of both signs (ReducedTypes) gives what a code for the signed ones gives.
+template <class Signed>
+void check_signed_as_unsigned(ReduceOp op, int ranks) {
+  using Unsigned = std::make_unsigned_t<Signed>;
+  using Limits = std::numeric_limits<Signed>;
+  const Signed special[] = {0, 1, -1, 2, -7, 100, Limits::max(), Limits::min(), static_cast<Signed>(Limits::min() + 1)};
+  std::vector<typename Reduced<Signed>::Elements> terms(static_cast<std::size_t>(ranks));
+  std::vector<typename Reduced<Unsigned>::Elements> same(terms.size());
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    for (std::size_t rank = 0; rank < terms.size(); ++rank) {
+      for (std::size_t i = 0; i < std::size(terms[rank].lane); ++i)
+        terms[rank].lane[i] = special[hash(seed * 1009 + rank * 101 + i) % std::size(special)];
+      same[rank] = bits_as<typename Reduced<Unsigned>::Elements>(terms[rank]);
+    }
+    const Reduction reduction{.op = op, .ranks = ranks}, told{.op = op, .signed_integers = true, .ranks = ranks};
+    const auto compare = [&](const auto& wanted, const auto& result) {
+      ASSERT_EQ(std::memcmp(&wanted, &result, sizeof wanted), 0) << name_of(op) << " of " << ranks << " ranks, seed " << seed;
+    };
+    compare(Reduced<Signed>::in_one_place(reduction, terms), Reduced<Unsigned>::in_one_place(told, same));
+    compare(Reduced<Signed>::along_a_chain(reduction, terms), Reduced<Unsigned>::along_a_chain(told, same));
+  }
+}
+
+TEST(Reducer, OneCodeServesIntegersOfEitherSign) {
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg})
+    for (int ranks = 1; ranks <= 8 && !HasFatalFailure(); ++ranks) {
+      check_signed_as_unsigned<std::int8_t>(op, ranks);
+      check_signed_as_unsigned<std::int32_t>(op, ranks);
+      check_signed_as_unsigned<std::int64_t>(op, ranks);
+    }
 }
 
 TEST(Reducer, PartialAveragesDoNotOverflow) {

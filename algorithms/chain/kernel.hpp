@@ -24,7 +24,7 @@
 
 namespace plait::chain {
 
-using Types = AllTypes;
+using Types = ReducedTypes;
 
 inline constexpr std::uint32_t slots = 2;  // of a channel
 

@@ -51,7 +51,7 @@
 
 namespace plait::copy_engine {
 
-using Types = AllTypes;
+using Types = ReducedTypes;
 
 struct Args {
   int rank, ranks;

@@ -9,7 +9,7 @@
 
 namespace plait::direct_ll {
 
-using Types = AllTypes;
+using Types = ReducedTypes;
 using Args = DirectArgs;
 
 struct Moved {

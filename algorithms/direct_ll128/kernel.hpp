@@ -5,7 +5,7 @@
 
 namespace plait::direct_ll128 {
 
-using Types = AllTypes;
+using Types = ReducedTypes;
 using Args = DirectArgs;
 
 struct Moved {

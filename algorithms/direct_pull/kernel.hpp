@@ -20,7 +20,7 @@
 
 namespace plait::direct_pull {
 
-using Types = AllTypes;
+using Types = ReducedTypes;
 
 struct Args {
   WindowView signals;

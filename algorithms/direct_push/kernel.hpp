@@ -28,7 +28,7 @@
 
 namespace plait::direct_push {
 
-using Types = AllTypes;
+using Types = ReducedTypes;
 
 inline constexpr std::uint32_t slots = 2, lag = 1;  // of a channel: few, as long pieces wait less; steps from sending to receiving
 

@@ -35,7 +35,7 @@
 
 namespace plait::flash {
 
-using Types = AllTypes;
+using Types = ReducedTypes;
 
 struct Args {
   WindowView signals;

@@ -4,7 +4,7 @@
 
 namespace plait::flash_bulk {
 
-using Types = AllTypes;
+using Types = ReducedTypes;
 using flash::Args;
 
 template <class T>

@@ -35,7 +35,7 @@
 
 namespace plait::halving_doubling {
 
-using Types = AllTypes;
+using Types = ReducedTypes;
 
 struct Args {
   Channels channels;

@@ -23,7 +23,7 @@
 
 namespace plait::oneshot_ll {
 
-using Types = AllTypes;
+using Types = ReducedTypes;
 
 using Args = FlaggedArgs;  // lanes of the layout: one a writing rank
 

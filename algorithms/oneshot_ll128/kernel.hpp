@@ -4,7 +4,7 @@
 
 namespace plait::oneshot_ll128 {
 
-using Types = AllTypes;
+using Types = ReducedTypes;
 using oneshot_ll::Args;
 
 template <class T>

@@ -26,7 +26,7 @@
 
 namespace plait::recursive_doubling {
 
-using Types = AllTypes;
+using Types = ReducedTypes;
 
 struct Args {
   WindowView scratch;

@@ -5,7 +5,7 @@
 
 namespace plait::relay_ll128 {
 
-using Types = AllTypes;
+using Types = ReducedTypes;
 using Args = RelayArgs;
 
 template <class T>

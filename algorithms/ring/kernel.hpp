@@ -19,7 +19,7 @@
 
 namespace plait::ring {
 
-using Types = AllTypes;
+using Types = ReducedTypes;
 
 struct Args {
   Channels channels;

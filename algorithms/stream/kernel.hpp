@@ -35,7 +35,7 @@
 
 namespace plait::stream {
 
-using Types = AllTypes;
+using Types = ReducedTypes;
 
 /// How results reach the peers.
 enum class Results { slots, outputs };

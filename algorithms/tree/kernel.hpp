@@ -39,7 +39,7 @@
 
 namespace plait::tree {
 
-using Types = AllTypes;
+using Types = ReducedTypes;
 
 struct Args {
   Channels channels;

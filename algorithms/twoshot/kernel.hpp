@@ -21,7 +21,7 @@
 
 namespace plait::twoshot {
 
-using Types = AllTypes;
+using Types = ReducedTypes;
 
 struct Args {
   WindowView signals;

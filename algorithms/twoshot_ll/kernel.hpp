@@ -25,7 +25,7 @@
 
 namespace plait::twoshot_ll {
 
-using Types = AllTypes;
+using Types = ReducedTypes;
 
 using Args = FlaggedArgs;  // lanes 0 .. n - 1 of the layout: units to reduce, by writer; n .. 2n - 1: results, by writer
 

@@ -4,7 +4,7 @@
 
 namespace plait::twoshot_ll128 {
 
-using Types = AllTypes;
+using Types = ReducedTypes;
 using twoshot_ll::Args;
 
 template <class T>

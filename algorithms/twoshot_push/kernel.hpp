@@ -4,7 +4,7 @@
 
 namespace plait::twoshot_push {
 
-using Types = AllTypes;
+using Types = ReducedTypes;
 using stream::Args;
 
 template <class T>

@@ -1,6 +1,5 @@
 // Compiles a kernel family for a GPU and adds it to the target's table. For the compiler of kernels: nvcc, or clang for HIP.
 #pragma once
-#include <algorithm>
 #include <array>
 
 #include "backends/block_log.hpp"
@@ -85,19 +84,22 @@ void add_kernel(std::string_view family, DataType type) {
       family, type, {launch<Target, Kernel, Args>, load<Target, Kernel, Args>, blocks_a_unit<Target, Kernel, Args>});
 }
 
-template <class Target, class Kernel, class Args>
-void add_with_batch(const char* family, DataType type) {
-  add_kernel<Target, Kernel, Args>(family, type);
-  if constexpr (requires { typename Kernel::BatchArgs; }) {
-    if constexpr (Target::Isa::indexed_arguments || !requires { Kernel::batch_indexes_arguments; }) {
-      add_kernel<Target, Kernel, typename Kernel::BatchArgs>(batch_family(family), type);
+template <class Target, template <class> class Kernel, class Args, class Entry>
+void add_with_batch(const char* family) {
+  using K = Kernel<typename Listed<Entry>::Element>;
+  for (const DataType type : Listed<Entry>::data_types) {
+    add_kernel<Target, K, Args>(family, type);
+    if constexpr (requires { typename K::BatchArgs; }) {
+      if constexpr (Target::Isa::indexed_arguments || !requires { K::batch_indexes_arguments; }) {
+        add_kernel<Target, K, typename K::BatchArgs>(batch_family(family), type);
+      }
     }
   }
 }
 
-template <class Target, template <class> class Kernel, class Args, class... T>
-bool add_kernels(const char* family, TypeList<T...>) {
-  (add_with_batch<Target, Kernel<T>, Args>(family, data_type_of<T>), ...);
+template <class Target, template <class> class Kernel, class Args, class... Entry>
+bool add_kernels(const char* family, TypeList<Entry...>) {
+  (add_with_batch<Target, Kernel, Args, Entry>(family), ...);
   return true;
 }
 

@@ -19,17 +19,20 @@ void add_kernel(std::string_view family, DataType type) {
   });
 }
 
-template <class Kernel, class Args>
-void add_with_batch(const char* family, DataType type) {
-  add_kernel<Kernel, Args>(family, type);
-  if constexpr (requires { typename Kernel::BatchArgs; }) {
-    add_kernel<Kernel, typename Kernel::BatchArgs>(batch_family(family), type);
+template <template <class> class Kernel, class Args, class Entry>
+void add_with_batch(const char* family) {
+  using K = Kernel<typename Listed<Entry>::Element>;
+  for (const DataType type : Listed<Entry>::data_types) {
+    add_kernel<K, Args>(family, type);
+    if constexpr (requires { typename K::BatchArgs; }) {
+      add_kernel<K, typename K::BatchArgs>(batch_family(family), type);
+    }
   }
 }
 
-template <template <class> class Kernel, class Args, class... T>
-bool add_kernels(const char* family, TypeList<T...>) {
-  (add_with_batch<Kernel<T>, Args>(family, data_type_of<T>), ...);
+template <template <class> class Kernel, class Args, class... Entry>
+bool add_kernels(const char* family, TypeList<Entry...>) {
+  (add_with_batch<Kernel, Args, Entry>(family), ...);
   return true;
 }
 

@@ -92,6 +92,7 @@ constexpr bool is_valid(DataType type) { return static_cast<int>(type) < data_ty
 constexpr bool is_valid(ReduceOp op) { return static_cast<int>(op) < reduce_op_count; }
 constexpr bool is_valid(Collective collective) { return static_cast<int>(collective) < collective_count; }
 constexpr bool is_float(DataType type) { return type >= DataType::f16; }
+constexpr bool is_signed_integer(DataType type) { return type == DataType::i8 || type == DataType::i32 || type == DataType::i64; }
 
 /// Bytes of one element.
 constexpr std::size_t size_of(DataType type) {

@@ -16,7 +16,7 @@
 
 namespace plait::slices {
 
-using Types = AllTypes;  // what it is compiled for
+using Types = ReducedTypes;  // what it is compiled for: all data types, as `Reducer` alone looks at values
 
 struct Args {  // trivially copyable, at most max_kernel_args bytes
   WindowView signals;
