@@ -65,7 +65,7 @@ install(FILES ${PROJECT_BINARY_DIR}/package/plaitConfig.cmake ${PROJECT_BINARY_D
 set(plait_kernel_folder ${CMAKE_INSTALL_INCLUDEDIR}/plait/kernels)
 file(GLOB_RECURSE plait_kernel_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} algorithms/*.hpp)
 foreach(name IN ITEMS backend block_log device kernel_table launch_types numeric own_reducer pack target unique_fd
-                      host/host_kernels host/host_team host/host_words host/instantiate host/jitter)
+                      host/backoff host/host_kernels host/host_team host/host_words host/instantiate host/jitter)
   list(APPEND plait_kernel_headers backends/${name}.hpp)
 endforeach()
 if(PLAIT_CUDA OR PLAIT_HIP)

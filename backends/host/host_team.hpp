@@ -1,7 +1,8 @@
 // The threads of one block on the host target.
 #pragma once
 #include <atomic>
-#include <thread>
+
+#include "backends/host/backoff.hpp"
 
 namespace plait::host {
 
@@ -19,7 +20,8 @@ class Team {
       generation_.store(generation + 1, std::memory_order_release);
       return;
     }
-    while (generation_.load(std::memory_order_acquire) == generation && !broken()) std::this_thread::yield();
+    Backoff backoff;
+    while (generation_.load(std::memory_order_acquire) == generation && !broken()) backoff.pause();
   }
 
   /// `round` counts the votes of a thread. Three ballots in turn: the one after next is wiped while nobody can be writing or reading it.

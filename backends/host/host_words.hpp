@@ -5,9 +5,9 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
-#include <thread>
 
 #include "backends/device.hpp"
+#include "backends/host/backoff.hpp"
 #include "backends/host/host_team.hpp"
 
 #ifdef PLAIT_HOST_JITTER
@@ -191,10 +191,11 @@ class Words {
     using Clock = std::chrono::steady_clock;
     const auto start = Clock::now();
     auto looked = start;
+    Backoff backoff;
     for (;;) {
       for (int i = 0; i < 4; ++i) {
         if (ready()) return true;
-        std::this_thread::yield();
+        backoff.pause();
       }
       const auto now = Clock::now();
       if (now - looked < std::chrono::microseconds(10)) continue;
