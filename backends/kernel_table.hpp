@@ -37,7 +37,7 @@ class KernelTable {
 /// The name of the kernel that takes many messages in one launch. A family has one if its `Kernel<T>` names the arguments, `BatchArgs`.
 inline std::string batch_family(std::string_view family) { return std::string(family) + "_batch"; }
 
-/// A list of element types; every kernel.hpp names the types it is compiled for: `using Types = AllTypes;`.
+/// A list of element types; every kernel.hpp names the types it is compiled for: `using Types = ReducedTypes;`.
 template <class... T>
 struct TypeList {};
 template <class First, class Second>

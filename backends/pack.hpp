@@ -19,7 +19,7 @@ struct alignas(Bytes < 16 ? Bytes : 16) Pack {
 /// Which operation, on how many ranks. Every kernel carries one in its arguments.
 struct Reduction {
   ReduceOp op = ReduceOp::sum;
-  bool signed_integers = false;  // what a kernel for unsigned ones sees as such are signed (ReducedTypes)
+  bool signed_integers = false;  // the elements are, also where the kernel is one for unsigned ones (EitherSign)
   int ranks = 1;
   double scale = 1;  // premul_sum
 };

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # tools/gpu-sanitize.sh: on a machine with an NVIDIA GPU, with the folder that tools/gpu-bundle.sh made beside tools/: compute-sanitizer over the
-# kernels of all algorithms. Its memcheck and synccheck see ranks that are processes, and take turns on one GPU where there is only one; its
+# kernels of all algorithms that the GPUs can run. Its memcheck and synccheck see ranks that are processes, and take turns on one GPU where there is only one; its
 # racecheck sees shared memory. Some 4 minutes; the exit code says whether any step failed. OUT=out gets the logs.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
