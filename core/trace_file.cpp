@@ -64,7 +64,8 @@ std::shared_ptr<TraceFile> TraceFile::open(const std::string& path, int rank, in
 }
 
 TraceFile::TraceFile(UniqueFd file, std::string path, int rank) : file_(std::move(file)), path_(std::move(path)), rank_(rank) {
-  static_cast<void>(::ftruncate(file_.get(), 0));  // where it fails, the first write does, too
+  // What is no file, /dev/null for instance, has no length to cut.
+  if (::ftruncate(file_.get(), 0) != 0 && errno != EINVAL) give_up(errno);
   write_at_end(fmt::format(R"({{"displayTimeUnit":"ns","traceEvents":[
 {{"name":"process_name","ph":"M","pid":{0},"tid":0,"args":{{"name":"rank {0}"}}}})",
                            rank_));
@@ -73,6 +74,11 @@ TraceFile::TraceFile(UniqueFd file, std::string path, int rank) : file_(std::mov
 void TraceFile::append(std::string_view events) {
   const std::lock_guard lock(mutex_);
   write_at_end(events);
+}
+
+void TraceFile::give_up(int error) {
+  log::warn("PLAIT_TRACE: {}: {}; the trace is not complete", path_, std::strerror(error));
+  failed_ = true;
 }
 
 /// Over the closing bracket, and with a new one.
@@ -84,8 +90,7 @@ void TraceFile::write_at_end(std::string_view text) {
     if (n > 0) {
       written += static_cast<std::size_t>(n);
     } else if (n == 0 || errno != EINTR) {
-      log::warn("PLAIT_TRACE: {}: {}; the trace is not complete", path_, std::strerror(errno));
-      failed_ = true;
+      give_up(errno);
     }
   }
   end_ += static_cast<off_t>(text.size());

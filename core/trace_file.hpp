@@ -30,6 +30,7 @@ class TraceFile {
 
  private:
   void write_at_end(std::string_view text);
+  void give_up(int error);  // an errno
 
   UniqueFd file_;  // locked as long as it is open
   std::string path_;

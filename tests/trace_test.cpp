@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -360,6 +361,19 @@ TEST_F(TraceOf, AFileThatCannotBeWrittenIsAWarning) {
     EXPECT_GT(comm.progress().completed, 0u);
   });
   EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::AllOf(HasSubstr("plait warn"), HasSubstr("nowhere/t.json")));
+}
+
+TEST_F(TraceOf, AFileThatCannotBeEmptiedIsAWarning) {
+  const int memory = ::memfd_create("trace", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+  ASSERT_EQ(::write(memory, "theirs", 6), 6);
+  ASSERT_EQ(::fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  testing::internal::CaptureStderr();
+  ASSERT_NE(TraceFile::open(fmt::format("/proc/self/fd/{}", memory), 0, 1), nullptr);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("the trace is not complete"));
+  std::string kept(7, ' ');
+  EXPECT_EQ(::pread(memory, kept.data(), kept.size(), 0), 6);
+  EXPECT_EQ(kept, "theirs ");
+  ::close(memory);
 }
 
 TEST_F(TraceOf, IsWholeBeforeItsCommunicatorsEnd) {

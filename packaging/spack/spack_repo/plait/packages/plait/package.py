@@ -49,7 +49,6 @@ class Plait(CMakePackage, CudaPackage, ROCmPackage):
             self.define_from_variant("PLAIT_BENCH", "tools"),
             self.define_from_variant("PLAIT_FORTRAN", "fortran"),
             self.define("PLAIT_EXAMPLES", False),
-            self.define("PLAIT_WERROR", False),  # compilers to come may warn of more
         ]
         if self.spec.satisfies("+cuda"):
             args.append(self.define("CMAKE_CUDA_ARCHITECTURES", self.spec.variants["cuda_arch"].value))
