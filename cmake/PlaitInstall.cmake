@@ -53,8 +53,7 @@ else()
   set(plait_mpi_condition "!defined(OPEN_MPI)")
 endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/package/plaitConfig.cmake.in ${PROJECT_BINARY_DIR}/package/plaitConfig.cmake @ONLY)
-# Before 1.0, a minor version may change the interface.
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/plaitConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/plaitConfigVersion.cmake COMPATIBILITY ${plait_compatibility})
 install(FILES ${PROJECT_BINARY_DIR}/package/plaitConfig.cmake ${PROJECT_BINARY_DIR}/package/plaitConfigVersion.cmake
   DESTINATION ${plait_package_folder} COMPONENT development)
 

@@ -1,6 +1,6 @@
 # CPack's Debian packages: `cpack -G DEB` in the build folder makes one for each part of the installation. They belong into /usr: configure
 # with -DCMAKE_INSTALL_PREFIX=/usr, so that the library goes where Debian keeps those of the machine's architecture.
-set(plait_runtime_package libplait${PROJECT_VERSION_MAJOR})
+set(plait_runtime_package libplait${plait_interface})
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME plait)
 set(CPACK_PACKAGE_VENDOR Plait)

@@ -73,6 +73,18 @@ for component in nothing hopeless fortran; do
   grep "plait_${component}_FOUND: FALSE" "$work/cmake.log" || fail "component $component is there"
 done
 
+say "the dynamic linker refuses what find_package refuses: the library of another minor version"
+mkdir "$work/later"
+for name in "$(dirname "$package")"/../libplait.so.?*; do
+  name=${name##*/}
+  cp "$(find "$prefix" -name libplait.so)" "$work/later/${name/.0.1/.0.2}"
+done
+ls "$work/later"
+mv "$prefix" "$work/away"
+if LD_LIBRARY_PATH=$work/later "$work/cmake/consumer" >"$work/said" 2>&1; then fail "a program made for 0.1 runs with 0.2"; fi
+grep -F "libplait.so.0.1: cannot open shared object file" "$work/said" || { cat "$work/said"; fail "not for want of libplait.so.0.1"; }
+mv "$work/away" "$prefix"
+
 say "find_package refuses"
 expect_refusal version 'compatible with requested version "99"' -DCONSUMER_VERSION=99
 expect_refusal older 'compatible with requested version "0.0.9"' -DCONSUMER_VERSION=0.0.9

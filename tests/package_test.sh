@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# package_test.sh BUILD CPACK VERSION: makes the Debian packages and looks into them; nothing is installed.
+# package_test.sh BUILD CPACK VERSION INTERFACE: makes the Debian packages and looks into them; nothing is installed.
 set -euo pipefail
-build=$1 cpack=$2 version=$3
+build=$1 cpack=$2 version=$3 interface=$4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { printf 'FAILED: %s\n' "$*"; exit 1; }
@@ -25,8 +25,8 @@ for file in "$work"/*.deb; do
   dpkg-deb -c "$file" | awk '$1 !~ /^d/ { print "  " $6, $7, $8 }'
   if grep -vE '^\./(usr/.*)?$' "$(paths_of "$file")"; then fail "${file##*/} has files outside /usr"; fi
 done
-library=libplait${version%%.*}
-expect "$library" "/libplait\.so\.${version%%.*}$" "/libplait\.so\.$version$"
+library=libplait$interface
+expect "$library" "/libplait\.so\.$interface$" "/libplait\.so\.$version$"
 expect libplait-dev '/libplait\.so$' '/include/plait/plait\.hpp$' '/include/plait/plait\.h$' '/fortran/plait\.f90$' '/plaitConfig\.cmake$' '/plait\.pc$'
 [[ $(field "$library" Depends) == *libc6* ]] || fail "$library does not depend on libc6: was dpkg-shlibdeps asked?"
 for package in libplait-dev plait-tools; do
