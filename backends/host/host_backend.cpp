@@ -43,21 +43,37 @@ class HostGraph final : public Graph {
   std::shared_ptr<TaskList> list_;
 };
 
-/// A point in a stream. A record captured into a graph is recorded anew at every replay.
+/// A point in a stream, which costs the stream nothing: the number of tasks before it. One that is captured is a task instead, so that
+/// every replay records it anew, and one that tells the time is both.
 class HostEvent final : public Event {
  public:
-  explicit HostEvent(std::shared_ptr<HostDevice> device) : device_(std::move(device)) {}
-  void record(NativeStream stream) override {
-    const auto number = ++recorded_;
-    device_->at(stream).push([state = state_, number](HostStream&) { state->reach(number); });
+  HostEvent(std::shared_ptr<HostDevice> device, bool timed) : device_(std::move(device)), timed_(timed) {}
+  void record(NativeStream native) override {
+    HostStream& stream = device_->at(native);
+    const bool captured = stream.is_capturing();
+    if (captured) ++captured_;
+    if (captured || timed_) stream.push([state = state_, number = captured_](HostStream&) { state->reach(number); });
+    if (captured) {
+      progress_.reset();
+    } else {
+      if (progress_ != stream.progress()) progress_ = stream.progress();
+      point_ = stream.end();
+    }
   }
   bool done() override {
+    if (progress_) return progress_->done() >= point_;
     const std::lock_guard lock(state_->mutex);
-    return state_->reached >= recorded_;
+    return state_->reached >= captured_;
   }
-  void synchronize() override { state_->wait_for(recorded_); }
-  void wait_in(NativeStream stream) override {
-    device_->at(stream).push([state = state_, number = recorded_](HostStream&) { state->wait_for(number); });
+  void synchronize() override {
+    if (progress_) progress_->wait_for(point_);
+    else state_->wait_for(captured_);
+  }
+  void wait_in(NativeStream native) override {
+    HostStream& stream = device_->at(native);
+    if (!progress_) return stream.push([state = state_, number = captured_](HostStream&) { state->wait_for(number); });
+    if (done() || (progress_ == stream.progress() && !stream.is_capturing())) return;
+    stream.push([progress = progress_, point = point_](HostStream&) { progress->wait_for(point); });
   }
   double milliseconds_since(const Event& earlier) const override {
     const auto& other = dynamic_cast<const HostEvent&>(earlier);
@@ -85,8 +101,11 @@ class HostEvent final : public Event {
   };
 
   std::shared_ptr<HostDevice> device_;
+  bool timed_;
+  std::shared_ptr<StreamProgress> progress_;  // null: the last record was captured, or there was none
+  std::uint64_t point_ = 0;
   std::shared_ptr<State> state_ = std::make_shared<State>();
-  std::uint64_t recorded_ = 0;
+  std::uint64_t captured_ = 0;
 };
 
 constexpr std::size_t line = 64;
@@ -174,7 +193,7 @@ class HostBackend final : public Backend {
   void synchronize_device() override { device_->finish(); }
   bool is_capturing(NativeStream stream) override { return at(stream).is_capturing(); }
   bool captures_spread() const noexcept override { return false; }  // a capture is the list of one stream's tasks
-  std::unique_ptr<Event> create_event(bool) override { return std::make_unique<HostEvent>(device_); }
+  std::unique_ptr<Event> create_event(bool timed) override { return std::make_unique<HostEvent>(device_, timed); }
   void begin_capture(NativeStream stream) override { at(stream).begin_capture(); }
   std::unique_ptr<Graph> end_capture(NativeStream stream) override {
     return std::make_unique<HostGraph>(device_, at(stream).end_capture());
@@ -188,13 +207,7 @@ class HostBackend final : public Backend {
   }
   void launch(KernelHandle kernel, LaunchShape shape, const void* args, std::size_t bytes, const Watch& watch,
               NativeStream stream) override {
-    HostStream& host_stream = at(stream);
-    auto launch = std::make_shared_for_overwrite<Launch>();  // the arguments are seldom that long
-    launch->kernel = *static_cast<const HostKernel*>(kernel);
-    launch->shape = shape;
-    launch->watch = watch;
-    std::memcpy(launch->args, args, bytes);
-    host_stream.push([launch = std::move(launch)](HostStream& running) { running.pool().run(*launch); });
+    at(stream).push(Launch{*static_cast<const HostKernel*>(kernel), shape, watch}, args, bytes);
   }
   double share(KernelHandle, LaunchShape, const void*) override { return 0; }  // a stream brings threads of its own
   void load_kernels() override {}

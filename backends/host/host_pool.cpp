@@ -16,7 +16,7 @@ void run_block(const Launch& launch, unsigned block, unsigned thread, Team& team
   const unsigned blocks = launch.shape.blocks;
   Words words(block, blocks, thread, team, launch.watch);
   log_start<LogOps>(launch.watch, block, thread);
-  launch.kernel(words, launch.args);
+  launch.kernel(words, launch.args());
   log_end<LogOps>(launch.watch, block, blocks, thread);
 }
 

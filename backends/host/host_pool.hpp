@@ -20,12 +20,13 @@ struct Settings {
 };
 const Settings& settings();
 
-/// A launch ready to run: the kernel and a copy of its arguments.
-struct Launch {
+/// A launch ready to run. A copy of its arguments lies right behind it.
+struct alignas(16) Launch {
   HostKernel kernel;
   LaunchShape shape;
   Watch watch;
-  alignas(16) std::byte args[max_kernel_args];
+  void* args() { return this + 1; }
+  const void* args() const { return this + 1; }
 };
 
 /// Worker w of W runs blocks w, w + W, w + 2W ... in this order, each with a team of `shape.threads` threads. So the lowest block that is

@@ -1,109 +1,203 @@
 #include "backends/host/host_stream.hpp"
 
 #include <algorithm>
-#include <utility>
+#include <cstring>
 
 #include "backends/start_thread.hpp"
 #include "plait/error.hpp"
 
 namespace plait::host {
 
+/// Under the lock. The stream's thread may be anywhere; it looks at `hurried_` before it sleeps.
+void StreamProgress::hurry() {
+  hurried_ = true;
+  asleep_ = napping_ = false;
+  wake_.notify_one();
+}
+
+void StreamProgress::wait_for(std::uint64_t tasks, std::unique_lock<std::mutex>& lock) {
+  while (done_ < tasks) {
+    awaited_ = std::min(awaited_, tasks);
+    reached_.wait(lock);
+  }
+}
+
+void StreamProgress::wait_for(std::uint64_t tasks) {
+  if (done() >= tasks) return;
+  std::unique_lock lock(mutex_);
+  if (done_ >= tasks) return;
+  if (!hurried_) hurry();
+  wait_for(tasks, lock);
+}
+
 HostStream::~HostStream() {
   {
-    std::unique_lock lock(mutex_);
+    Lock lock(progress_->mutex_);
     capture_.reset();  // what was captured and never ended is forgotten
     drain(lock);
     stop_ = true;
   }
-  wake_.notify_one();
+  progress_->wake_.notify_one();
   if (worker_.joinable()) worker_.join();
 }
 
-void HostStream::push(Task task) {
-  std::unique_lock lock(mutex_);
-  if (capture_) {
-    capture_->push_back(std::move(task));
-    return;
+void HostStream::record(Task task) {
+  {
+    const Lock lock(progress_->mutex_);
+    if (capture_) return capture_->push_back(std::move(task));
   }
-  if (!worker_.joinable()) worker_ = start_thread("the thread of a host stream", [this] { work(); });
-  queue_.push_back(std::move(task));
-  ++pushed_;
-  const bool wake = asleep_ && !running_;
-  lock.unlock();
-  if (wake) wake_.notify_one();
+  push(std::move(task));  // another thread has ended the capture
 }
 
-void HostStream::run_front(std::unique_lock<std::mutex>& lock) {
-  Task task = std::move(queue_.front());
-  queue_.pop_front();
-  running_ = true;
+void HostStream::push(const Launch& launch, const void* args, std::size_t bytes) {
+  if (is_capturing()) {
+    const std::shared_ptr<std::byte[]> memory(new std::byte[sizeof(Launch) + bytes]);
+    std::memcpy((new (memory.get()) Launch(launch))->args(), args, bytes);
+    return record([memory](HostStream& running) { running.pool().run(*reinterpret_cast<const Launch*>(memory.get())); });
+  }
+  struct Run {
+    Launch launch;
+    void operator()(HostStream& running) const { running.pool().run(launch); }
+  };
+  static_assert(sizeof(Run) == sizeof(Launch));
+  Lock lock(progress_->mutex_);
+  begin_push(lock);
+  std::memcpy(queue_.push(Run{launch}, bytes).launch.args(), args, bytes);
+  end_push(lock);
+}
+
+/// Makes sure that there is a thread to run the task, and room for it.
+void HostStream::begin_push(Lock& lock) {
+  if (!worker_.joinable()) worker_ = start_thread("the thread of a host stream", [this] { work(); });
+  while (queue_.full()) {
+    waits_ = 0;
+    if (!progress_->hurried_) progress_->hurry();
+    const std::uint64_t done = progress_->done_;
+    progress_->wait_for(done + (progress_->pushed_ - done + 1) / 2, lock);
+  }
+}
+
+void HostStream::end_push(Lock& lock) {
+  StreamProgress& progress = *progress_;
+  const std::uint64_t count = progress.pushed_.load(std::memory_order_relaxed) + 1;
+  progress.pushed_.store(count, std::memory_order_release);
+  if (expects_wait() && count - progress.done_ > most_expected) waits_ = 0;
+  if (!expects_wait()) {
+    progress.hurried_ = true;
+    if (count == waited_ + 1) first_push_ = Clock::now();
+  }
+  // A thread inside a task goes on with the next one, or hurries the stream's.
+  const bool wake = !progress.running_ && (progress.asleep_ || (progress.napping_ && progress.hurried_));
+  if (wake) progress.asleep_ = progress.napping_ = false;
+  lock.unlock();
+  if (wake) progress.wake_.notify_one();
+}
+
+void HostStream::run_front(Lock& lock) {
+  StreamProgress& progress = *progress_;
+  const TaskQueue::Front task = queue_.front();
+  progress.running_ = true;
   lock.unlock();
   std::exception_ptr failure;
   try {
-    task(*this);
+    task.run(*this);
   } catch (...) {
     failure = std::current_exception();
   }
-  task = nullptr;  // what it owns is released before the stream counts as idle
+  task.destroy();  // what it owns is released before the stream counts as idle
   lock.lock();
-  if (!failure_) failure_ = failure;
-  running_ = false;
-  if (++done_ < awaited_) return;
-  awaited_ = nobody;  // whoever waits for more says so again
-  idle_.notify_all();
+  queue_.pop();
+  if (failure && !failure_) failure_ = std::move(failure);
+  progress.running_ = false;
+  if (queue_.empty()) progress.hurried_ = false;
+  const std::uint64_t done = progress.done_.load(std::memory_order_relaxed) + 1;
+  progress.done_.store(done, std::memory_order_release);
+  if (done < progress.awaited_) return;
+  progress.awaited_ = StreamProgress::nobody;  // a thread that waits for more says so again
+  progress.reached_.notify_all();
 }
 
 void HostStream::work() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    asleep_ = true;
-    wake_.wait(lock, [this] { return stop_ || (!queue_.empty() && !running_); });
-    asleep_ = false;
-    if (stop_) return;
-    while (!queue_.empty() && !running_) run_front(lock);
+  StreamProgress& progress = *progress_;
+  Lock lock(progress.mutex_);
+  const auto sleep = [&] {
+    progress.asleep_ = true;
+    progress.wake_.wait(lock, [&] { return stop_ || !progress.asleep_; });
+    looks_ = 0;
+  };
+  while (!stop_) {
+    if (progress.hurried_ && !queue_.empty() && !progress.running_) run_front(lock);
+    else if (!expects_wait() || looks_ == most_looks) sleep();
+    else look(lock);
   }
+}
+
+/// By the stream's thread, while a wait is expected: naps, and takes over if a task is lying there that nobody comes for.
+void HostStream::look(Lock& lock) {
+  StreamProgress& progress = *progress_;
+  const auto woken_in = [&](auto time) {
+    progress.napping_ = true;
+    const bool woken = progress.wake_.wait_for(lock, time, [&] { return stop_ || !progress.napping_; });
+    progress.napping_ = false;
+    return woken;
+  };
+  if (woken_in(nap)) return;
+  looks_ = seen_ == progress.pushed_ ? looks_ + 1 : 0;
+  seen_ = progress.pushed_;
+  if (queue_.empty() || progress.running_) return;
+  looks_ = 0;
+  const std::uint64_t done = progress.done_;
+  if (woken_in(patience) || queue_.empty() || progress.running_ || progress.done_ != done) return;
+  waits_ = 0;
+  progress.hurried_ = true;
 }
 
 /// Other threads may go on pushing: for their tasks it does not wait.
-void HostStream::drain(std::unique_lock<std::mutex>& lock) {
-  const std::uint64_t until = pushed_;
-  while (done_ < until) {
-    if (!running_) {
+void HostStream::drain(Lock& lock) {
+  StreamProgress& progress = *progress_;
+  const std::uint64_t until = progress.pushed_;
+  while (progress.done_ < until) {
+    if (!progress.running_) {
       run_front(lock);
     } else {
-      awaited_ = std::min(awaited_, until);
-      idle_.wait(lock);
+      progress.awaited_ = std::min(progress.awaited_, until);
+      progress.reached_.wait(lock);
     }
   }
-  if (asleep_ && !running_ && !queue_.empty()) wake_.notify_one();  // they found this thread at it, and woke nobody
+  if (!queue_.empty() && !progress.running_) progress.hurry();  // they found this thread at it, and woke nobody
+}
+
+/// How soon after the first push since the last wait this one comes.
+void HostStream::note_wait() {
+  if (progress_->pushed_ == waited_) return;
+  waited_ = progress_->pushed_;
+  if (!expects_wait()) waits_ = Clock::now() - first_push_ < soon ? waits_ + 1 : 0;
 }
 
 void HostStream::synchronize() {
-  std::unique_lock lock(mutex_);
+  Lock lock(progress_->mutex_);
   if (capture_) throw Error(ErrorCode::invalid_argument, "synchronize: the stream is being captured");
+  note_wait();
   drain(lock);
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
 void HostStream::finish() noexcept {
-  std::unique_lock lock(mutex_);
+  Lock lock(progress_->mutex_);
   drain(lock);
 }
 
-bool HostStream::is_capturing() {
-  const std::lock_guard lock(mutex_);
-  return capture_ != nullptr;
-}
-
 void HostStream::begin_capture() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(progress_->mutex_);
   if (capture_) throw Error(ErrorCode::invalid_argument, "begin_capture: the stream is being captured already");
   capture_ = std::make_shared<TaskList>();
+  capturing_ = true;
 }
 
 std::shared_ptr<TaskList> HostStream::end_capture() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(progress_->mutex_);
   if (!capture_) throw Error(ErrorCode::invalid_argument, "end_capture: the stream is not being captured");
+  capturing_ = false;
   return std::exchange(capture_, nullptr);
 }
 
