@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 
 #include "core/collectives.hpp"
 #include "symm_mem/agreement.hpp"
+#include "symm_mem/process_space.hpp"
 #include "symm_mem/window.hpp"
 
 namespace plait {
@@ -37,10 +37,6 @@ struct Board::Page {
 
 namespace {
 
-std::uint64_t process_space() {
-  struct stat space {};
-  return stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0;
-}
 bool exists(pid_t process) { return kill(process, 0) == 0 || errno == EPERM; }
 
 /// Texts in pages are short arrays of atomic characters, ended by a zero.

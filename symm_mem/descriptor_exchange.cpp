@@ -1,3 +1,13 @@
+// Every rank binds a socket to a name that the kernel picks, and the ranks gather the names over the bootstrap. Of each pair the higher
+// rank connects to the lower one. Both ask the kernel whose process is at the other end (SO_PEERCRED), and only then send or receive
+// anything.
+//
+// Anybody on the machine can see the names in /proc/net/unix, connect, and put descriptors into the socket. So nothing is received from a
+// stranger, and what it has connected is closed without waiting (strays.hpp). A name whose owner is gone may be bound by a stranger:
+// the rank that connects finds out before it sends.
+//
+// Not done: /proc/PID/fd opens files anew, which neither exported CUDA memory nor sockets allow; pidfd_getfd needs the right to trace the
+// peer, which Yama gives to ancestors only; both need PIDs that mean the same to all ranks.
 #include "symm_mem/descriptor_exchange.hpp"
 
 #include <fcntl.h>
@@ -11,153 +21,283 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "bootstrap/support.hpp"
 #include "plait/error.hpp"
+#include "symm_mem/descriptor_letter.hpp"
+#include "symm_mem/process_space.hpp"
+#include "symm_mem/strays.hpp"
 
 namespace plait {
-namespace {
 
-/// Drawn by rank 0 for each exchange. The name can be read in /proc/net/unix by anybody; the secret can't, so that nobody else can slip
-/// a descriptor in.
-struct Ticket {
-  std::uint64_t name, secret;
-};
-
-/// What travels beside a descriptor.
-struct Letter {
-  std::uint64_t secret;
-  std::int32_t sender;
-  std::int32_t descriptors;  // 1, or 0 if the sender could not send it
-};
-
-/// An abstract socket address: no file, gone with its process.
-struct Address {
-  sockaddr_un value{};
-  socklen_t length = 0;
-
-  Address(const Ticket& ticket, int rank) {
-    value.sun_family = AF_UNIX;
-    const std::string name = fmt::format("plait-{:016x}-{}", ticket.name, rank);
-    std::copy(name.begin(), name.end(), value.sun_path + 1);  // the leading zero byte makes it abstract
-    length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  }
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&value); }
-};
-
-/// Space for the control data of one message; strays may carry more descriptors than ours do.
-struct Control {
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(4 * sizeof(int))> bytes{};
-};
-
-/// All descriptors of a received message, owned at once so that none leaks.
-std::vector<UniqueFd> take_descriptors(msghdr& message) {
-  std::vector<UniqueFd> result;
-  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-    for (std::size_t at = CMSG_LEN(0); at + sizeof(int) <= part->cmsg_len; at += sizeof(int)) {
-      int fd = -1;
-      std::memcpy(&fd, reinterpret_cast<const char*>(part) + at, sizeof fd);
-      result.emplace_back(fd);
-    }
-  }
-  return result;
+std::optional<DescriptorLetter> parse_letter(std::span<const std::byte> message, std::uint64_t nonce, int receiver, int size) {
+  DescriptorLetter letter{};
+  if (message.size() != sizeof letter) return std::nullopt;
+  std::memcpy(&letter, message.data(), sizeof letter);
+  const bool is_peer = letter.sender >= 0 && letter.sender < size && letter.sender != receiver;
+  if (letter.nonce != nonce || !is_peer || letter.descriptors < 0 || letter.descriptors > 1) return std::nullopt;
+  return letter;
 }
 
-/// One rank's side of an exchange. Nothing here throws but what interrupts the bootstrap's calls: a rank that fails goes on, so that its
-/// peers need not wait for it, and the failure is told to all at the end.
+namespace {
+
+/// What a rank tells the others about its socket.
+struct Address {
+  sockaddr_un name;
+  std::uint32_t length;
+  std::int32_t process;
+  std::uint64_t process_space;
+  std::uint64_t nonce;
+  std::array<char, 256> failure;  // empty, or why there is no socket
+};
+
+/// Space for the control data of a message with one descriptor.
+struct Control {
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> bytes{};
+};
+
+std::optional<ucred> owner_of(int socket) {
+  ucred owner{};
+  socklen_t length = sizeof owner;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &owner, &length) != 0) return std::nullopt;
+  return owner;
+}
+
+bool is_full(int error) { return error == EMFILE || error == ENFILE; }
+bool passes(int error) { return error == EAGAIN || error == EINTR || error == ENOBUFS || error == ENOMEM || error == ETOOMANYREFS; }
+
+/// One rank's side of an exchange. Nothing here throws but what interrupts the bootstrap's calls: a rank that fails says so to its peers
+/// and goes on, so that they need not wait for it, and the failure is told to all at the end.
 class Exchange {
  public:
-  Exchange(int rank, int size, const Ticket& ticket)
-      : rank_(rank), size_(size), ticket_(ticket), sent_(index(size)), received_(index(size)), result_(index(size)) {
-    sent_[index(rank)] = received_[index(rank)] = true;
+  Exchange(int rank, int size, const UniqueFd& mine) : rank_(rank), size_(size), mine_(mine), peers_(index(size)) {
+    peers_[index(rank)].sent = peers_[index(rank)].received = true;
+  }
+  ~Exchange() { close_listener(); }
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  // The steps, between which the ranks tell each other how it went: one whose peers can't be reached could not tell them itself.
+  Address open();
+  void connect(std::vector<Address> addresses);
+  void run(const Bootstrap& bootstrap);
+  const std::string& failure() const { return failure_; }
+  std::vector<UniqueFd> take() {
+    std::vector<UniqueFd> result;
+    for (Peer& peer : peers_) result.push_back(std::move(peer.result));
+    return result;
   }
 
-  void open(const UniqueFd& mine);
-  void run(const UniqueFd& mine, const Bootstrap& bootstrap);
-  const std::string& failure() const { return failure_; }
-  std::vector<UniqueFd> take() { return std::move(result_); }
-
  private:
+  struct Peer {
+    UniqueFd connection;
+    bool sent = false, received = false;
+    UniqueFd result;
+  };
+
   static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
   template <class... Args>
   void fail(fmt::format_string<Args...> format, Args&&... args) {
     if (!failure_.empty()) return;  // the first one is the cause
     failure_ = fmt::format("exchange_descriptors: rank {} {}", rank_, fmt::format(format, std::forward<Args>(args)...));
   }
-  static bool all(const std::vector<bool>& flags) { return std::find(flags.begin(), flags.end(), false) == flags.end(); }
+  void fail_for_descriptors(const std::string& what) {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    fail("{}: is its limit of {} open files reached?", what, limit.rlim_cur);
+  }
+  bool is_done() const {
+    return std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.sent && peer.received; });
+  }
+  bool may_be(const ucred& owner, const Address& address) const;
 
-  void send_what_fits(const UniqueFd& mine);
-  int send_to(int peer, const UniqueFd* fd);  // an errno value
-  void receive_what_is_there();
-  bool receive_one();
-  void accept(const Letter& letter, std::vector<UniqueFd> descriptors);
+  void step();
+  void connect_to(int peer);
+  void accept_callers();
+  void hear_callers();
+  void serve(int rank);
+  void send_to(int rank, bool with_descriptor);
+  /// Returns false if there is nothing to receive yet. Otherwise a letter, or none: the connection is of no use.
+  bool receive(const UniqueFd& connection, std::optional<DescriptorLetter>& letter, UniqueFd& descriptor);
+  void take_letter(int rank, const DescriptorLetter& letter, UniqueFd descriptor);
+  void give_up(int rank);
+  void hang_up();
+  void wait(const detail::Deadline& deadline, int most) const;
+  void close_listener();
   void report_missing(std::chrono::nanoseconds limit);
 
   int rank_, size_;
-  Ticket ticket_;
-  UniqueFd socket_;
-  std::vector<bool> sent_, received_;
-  std::vector<UniqueFd> result_;
+  const UniqueFd& mine_;
+  UniqueFd listener_;
+  std::uint64_t nonce_ = 0;
+  std::vector<Address> addresses_;
+  std::vector<Peer> peers_;
+  std::vector<UniqueFd> callers_;  // of this user; which rank each is will be in its letter
+  Strays strays_;
   std::string failure_;
 };
 
-void Exchange::open(const UniqueFd& mine) {
-  if (::fcntl(mine.get(), F_GETFD) < 0) return fail("passed descriptor {}, which is not open", mine.get());
-  socket_ = UniqueFd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket_.valid()) return fail("can't create a socket: {}", std::strerror(errno));
-  const Address address(ticket_, rank_);
-  if (::bind(socket_.get(), address.get(), address.length) != 0) fail("can't bind its socket: {}", std::strerror(errno));
+Address Exchange::open() {
+  const auto listen = [&](Address& address) {
+    if (::fcntl(mine_.get(), F_GETFD) < 0) return fail("passed descriptor {}, which is not open", mine_.get());
+    if (::getrandom(&nonce_, sizeof nonce_, 0) != sizeof nonce_) return fail("can't draw a number: {}", std::strerror(errno));
+    if (size_ == 1) return;
+    listener_ = UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!listener_.valid())
+      return is_full(errno) ? fail_for_descriptors("can't create a socket") : fail("can't create a socket: {}", std::strerror(errno));
+    address.name.sun_family = AF_UNIX;
+    const auto* name = reinterpret_cast<const sockaddr*>(&address.name);
+    if (::bind(listener_.get(), name, sizeof(sa_family_t)) != 0)  // the family alone: the kernel picks a free abstract name
+      return fail("can't bind its socket: {}", std::strerror(errno));
+    socklen_t length = sizeof address.name;
+    // A long queue: strangers may stand in it, too.
+    if (::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address.name), &length) != 0 ||
+        ::listen(listener_.get(), SOMAXCONN) != 0)
+      return fail("can't listen at its socket: {}", std::strerror(errno));
+    address.length = length;
+  };
+  Address address{};
+  listen(address);
+  address.process = static_cast<std::int32_t>(::getpid());
+  address.process_space = process_space();
+  address.nonce = nonce_;
+  std::copy_n(failure_.data(), std::min(failure_.size(), address.failure.size() - 1), address.failure.data());
+  return address;
 }
 
-/// Sending and receiving alternate and neither blocks: a socket's queue holds as few as ten messages, so ranks that send all before they
-/// receive could wait for each other.
-void Exchange::run(const UniqueFd& mine, const Bootstrap& bootstrap) {
+/// By what the kernel says of the process at the other end: this user's, and this rank's, where numbers of processes mean the same.
+bool Exchange::may_be(const ucred& owner, const Address& address) const {
+  if (owner.uid != ::geteuid()) return false;
+  const std::uint64_t space = addresses_[index(rank_)].process_space;
+  return space == 0 || space != address.process_space || owner.pid == address.process;
+}
+
+void Exchange::connect(std::vector<Address> addresses) {
+  addresses_ = std::move(addresses);
+  for (int peer = 0; peer < rank_; ++peer) connect_to(peer);
+  strays_.dispose();
+}
+
+/// Nothing blocks: a rank connects, accepts, sends and receives what it can, so that no two wait for each other.
+void Exchange::run(const Bootstrap& bootstrap) {
   const detail::Deadline deadline(bootstrap.timeout());
   for (;;) {
-    send_what_fits(mine);
-    receive_what_is_there();
-    const bool all_sent = all(sent_);
-    if (all_sent && all(received_)) return;
+    step();
+    if (!failure_.empty()) return hang_up();
+    if (is_done()) return;
     bootstrap.throw_if_interrupted();
-    if (deadline.expired()) return report_missing(bootstrap.timeout());
-    // Room in a peer's queue can't be polled for, so it is tried again every millisecond.
-    pollfd waiting{socket_.get(), POLLIN, 0};
-    ::poll(&waiting, 1, deadline.milliseconds_left(all_sent ? static_cast<int>(detail::interrupt_period.count()) : 1));
+    if (deadline.expired()) {
+      report_missing(bootstrap.timeout());
+      return hang_up();
+    }
+    wait(deadline, static_cast<int>(detail::interrupt_period.count()));
   }
 }
 
-void Exchange::send_what_fits(const UniqueFd& mine) {
-  for (int step = 1; step < size_; ++step) {
-    const int peer = (rank_ + step) % size_;  // every rank begins with another peer, so that queues fill evenly
-    if (sent_[index(peer)]) continue;
-    const int error = send_to(peer, &mine);
-    if (error == EAGAIN || error == EINTR || error == ENOBUFS || error == ENOMEM || error == ETOOMANYREFS) continue;  // passes
-    sent_[index(peer)] = true;
-    if (error == 0) continue;
-    fail("can't send its descriptor to rank {}: {}", peer, std::strerror(error));
-    // A peer that can be reached is told; one that can't (it has died, or has another network namespace) won't reach this rank either.
-    if (send_to(peer, nullptr) != 0) received_[index(peer)] = true;
+void Exchange::step() {
+  for (int peer = 0; peer < rank_; ++peer) {  // a queue was full
+    if (!peers_[index(peer)].connection.valid() && !peers_[index(peer)].sent) connect_to(peer);
+  }
+  accept_callers();
+  hear_callers();
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peers_[index(peer)].connection.valid()) serve(peer);
+  }
+  strays_.dispose();
+}
+
+void Exchange::connect_to(int peer) {
+  const Address& address = addresses_[index(peer)];
+  UniqueFd connection(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!connection.valid()) {
+    if (passes(errno)) return;
+    return is_full(errno) ? fail_for_descriptors(fmt::format("can't connect to rank {}", peer))
+                          : fail("can't connect to rank {}: {}", peer, std::strerror(errno));
+  }
+  if (::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address.name), address.length) != 0) {
+    if (passes(errno)) return;  // EAGAIN: its queue is full
+    return fail("can't connect to rank {}: {}{}", peer, std::strerror(errno),
+                errno == ECONNREFUSED ? ": it has ended or failed, or has another network namespace" : "");
+  }
+  const auto owner = owner_of(connection.get());
+  if (owner && may_be(*owner, address)) {
+    peers_[index(peer)].connection = std::move(connection);
+    return;
+  }
+  strays_.add(std::move(connection));
+  fail("refuses the socket of rank {} (process {}): it belongs to process {} of user {}", peer, address.process, owner ? owner->pid : 0,
+       owner ? static_cast<long>(owner->uid) : -1);
+}
+
+void Exchange::accept_callers() {
+  constexpr std::size_t most_at_once = 64;  // then the peers have their turn, however many strangers are queueing
+  while (listener_.valid() && strays_.size() < most_at_once) {
+    UniqueFd caller(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!caller.valid()) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      if (passes(errno)) return;
+      return is_full(errno) ? fail_for_descriptors("can't take the descriptor of a rank above it")
+                            : fail("can't accept a connection: {}", std::strerror(errno));
+    }
+    const auto owner = owner_of(caller.get());
+    const bool ours =
+        owner && std::any_of(addresses_.begin() + rank_ + 1, addresses_.end(), [&](const Address& a) { return may_be(*owner, a); });
+    if (ours) callers_.push_back(std::move(caller));
+    else strays_.add(std::move(caller));
   }
 }
 
-int Exchange::send_to(int peer, const UniqueFd* fd) {
-  Letter letter{ticket_.secret, rank_, fd != nullptr ? 1 : 0};
+void Exchange::hear_callers() {
+  std::erase_if(callers_, [&](UniqueFd& caller) {
+    std::optional<DescriptorLetter> letter;
+    UniqueFd descriptor;
+    if (!receive(caller, letter, descriptor)) return false;
+    const auto owner = owner_of(caller.get());
+    if (!letter || letter->sender < rank_ || peers_[index(letter->sender)].connection.valid() || peers_[index(letter->sender)].received ||
+        !owner || !may_be(*owner, addresses_[index(letter->sender)])) {
+      strays_.add(std::move(caller));
+      if (descriptor.valid()) strays_.add(std::move(descriptor));
+      return true;
+    }
+    peers_[index(letter->sender)].connection = std::move(caller);
+    take_letter(letter->sender, *letter, std::move(descriptor));
+    return true;
+  });
+}
+
+/// Sends to a connected peer, and takes its letter.
+void Exchange::serve(int rank) {
+  Peer& peer = peers_[index(rank)];
+  if (!peer.sent) send_to(rank, true);
+  if (!peer.received) {
+    std::optional<DescriptorLetter> letter;
+    UniqueFd descriptor;
+    if (!receive(peer.connection, letter, descriptor)) return;
+    if (letter && letter->sender == rank) take_letter(rank, *letter, std::move(descriptor));
+    else give_up(rank);  // it has ended, or failed, which it reports
+  }
+  if (peer.sent && peer.received) peer.connection = UniqueFd();
+}
+
+/// A peer with which this rank has nothing more to exchange.
+void Exchange::give_up(int rank) { peers_[index(rank)].sent = peers_[index(rank)].received = true; }
+
+void Exchange::send_to(int rank, bool with_descriptor) {
+  DescriptorLetter letter{addresses_[index(rank)].nonce, rank_, with_descriptor ? 1 : 0};
   iovec data{&letter, sizeof letter};
-  Address address(ticket_, peer);
   Control control;
   msghdr message{};
-  message.msg_name = &address.value;
-  message.msg_namelen = address.length;
   message.msg_iov = &data;
   message.msg_iovlen = 1;
-  if (fd != nullptr) {
-    const int value = fd->get();
+  if (with_descriptor) {
+    const int value = mine_.get();
     message.msg_control = control.bytes.data();
     message.msg_controllen = CMSG_SPACE(sizeof value);
     cmsghdr* part = CMSG_FIRSTHDR(&message);
@@ -166,87 +306,123 @@ int Exchange::send_to(int peer, const UniqueFd* fd) {
     part->cmsg_len = CMSG_LEN(sizeof value);
     std::memcpy(CMSG_DATA(part), &value, sizeof value);
   }
-  return ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) >= 0 ? 0 : errno;
-}
-
-void Exchange::receive_what_is_there() {
-  while (!all(received_) && receive_one()) {
+  Peer& peer = peers_[index(rank)];
+  if (::sendmsg(peer.connection.get(), &message, MSG_NOSIGNAL) >= 0) {
+    peer.sent = true;
+  } else if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) {
+    peer.sent = true;  // it has failed or ended; its letter may still be there
+  } else if (!passes(errno)) {
+    peer.sent = true;
+    fail("can't send its descriptor to rank {}: {}", rank, std::strerror(errno));
   }
 }
 
-/// Returns false if there is nothing to receive.
-bool Exchange::receive_one() {
-  Letter letter{};
-  iovec data{&letter, sizeof letter};
+bool Exchange::receive(const UniqueFd& connection, std::optional<DescriptorLetter>& letter, UniqueFd& descriptor) {
+  std::array<std::byte, sizeof(DescriptorLetter) + 1> bytes{};
+  iovec data{bytes.data(), bytes.size()};
   Control control;
   msghdr message{};
   message.msg_iov = &data;
   message.msg_iovlen = 1;
   message.msg_control = control.bytes.data();
-  message.msg_controllen = control.bytes.size();
-  const ssize_t bytes = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
-  if (bytes < 0) {
-    if (errno == EINTR) return true;
-    if (errno == EAGAIN) return false;
-    fail("can't receive from its socket: {}", std::strerror(errno));
-    received_.assign(index(size_), true);
-    return false;
+  message.msg_controllen = CMSG_LEN(sizeof(int));  // not the padding, where a second descriptor would have room
+  const ssize_t length = ::recvmsg(connection.get(), &message, MSG_CMSG_CLOEXEC);
+  if (length < 0 && passes(errno)) return false;
+  if (length <= 0) return true;
+  cmsghdr* part = CMSG_FIRSTHDR(&message);
+  if (part != nullptr && part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS && part->cmsg_len == CMSG_LEN(sizeof(int))) {
+    int fd = -1;
+    std::memcpy(&fd, CMSG_DATA(part), sizeof fd);
+    descriptor = UniqueFd(fd);
   }
-  std::vector<UniqueFd> descriptors = take_descriptors(message);
-  const bool whole = bytes == sizeof letter && (message.msg_flags & MSG_TRUNC) == 0;
-  if (whole && letter.secret == ticket_.secret && letter.sender >= 0 && letter.sender < size_) accept(letter, std::move(descriptors));
-  return true;  // what is not ours is dropped
+  letter = parse_letter({bytes.data(), static_cast<std::size_t>(length)}, nonce_, rank_, size_);
+  return true;
 }
 
-void Exchange::accept(const Letter& letter, std::vector<UniqueFd> descriptors) {
-  if (received_[index(letter.sender)]) return;
-  received_[index(letter.sender)] = true;
-  if (letter.descriptors == 0) return;  // its sender reports why
-  if (descriptors.size() == 1) {
-    result_[index(letter.sender)] = std::move(descriptors.front());
-    return;
+void Exchange::take_letter(int rank, const DescriptorLetter& letter, UniqueFd descriptor) {
+  Peer& peer = peers_[index(rank)];
+  peer.received = true;
+  if (letter.descriptors == 0) return give_up(rank);  // its sender reports why
+  if (!descriptor.valid()) return fail_for_descriptors(fmt::format("can't take the descriptor of rank {}", rank));
+  peer.result = std::move(descriptor);
+}
+
+/// Peers that wait for this rank see the end of their connections, and go on to hear why.
+void Exchange::hang_up() {
+  close_listener();
+  for (Peer& peer : peers_) peer.connection = UniqueFd();
+}
+
+/// Until something can be received. That a peer's queue has room can't be polled for, so it is tried again every millisecond.
+void Exchange::wait(const detail::Deadline& deadline, int most) const {
+  std::vector<pollfd> waiting;
+  for (int peer = 0; peer < size_; ++peer) {
+    const Peer& other = peers_[index(peer)];
+    if (!other.sent && (peer < rank_ || other.connection.valid())) most = 1;
+    if (other.connection.valid()) waiting.push_back({other.connection.get(), POLLIN, 0});
   }
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  fail("can't take the descriptor of rank {}: is its limit of {} open files reached?", letter.sender, limit.rlim_cur);
+  for (const UniqueFd& caller : callers_) waiting.push_back({caller.get(), POLLIN, 0});
+  if (listener_.valid()) waiting.push_back({listener_.get(), POLLIN, 0});
+  ::poll(waiting.data(), waiting.size(), deadline.milliseconds_left(most));
+}
+
+/// Strangers may be in its queue, and closing it would close what they have sent: so no more can come, and those that are there are taken
+/// out.
+void Exchange::close_listener() {
+  if (!listener_.valid()) return;
+  ::shutdown(listener_.get(), SHUT_RDWR);
+  for (;;) {
+    UniqueFd caller(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (caller.valid()) {
+      strays_.add(std::move(caller));
+    } else if (errno != EINTR && errno != ECONNABORTED) {
+      break;
+    }
+  }
+  const bool empty = errno == EINVAL;  // what accept() says when it was shut down and nobody is left
+  if (empty) listener_ = UniqueFd();
+  else strays_.add(std::exchange(listener_, UniqueFd()));
+  for (UniqueFd& caller : callers_) strays_.add(std::move(caller));
+  callers_.clear();
+  strays_.dispose();
 }
 
 void Exchange::report_missing(std::chrono::nanoseconds limit) {
   std::vector<int> silent, full;
   for (int peer = 0; peer < size_; ++peer) {
-    if (!received_[index(peer)]) silent.push_back(peer);
-    if (!sent_[index(peer)]) full.push_back(peer);
+    if (!peers_[index(peer)].received) silent.push_back(peer);
+    if (!peers_[index(peer)].sent) full.push_back(peer);
   }
   if (!silent.empty()) return fail("got no descriptor from {} within {}", detail::list_ranks(silent), detail::in_seconds(limit));
   fail("could not hand its descriptor to {} within {}", detail::list_ranks(full), detail::in_seconds(limit));
 }
 
-/// Tells everybody this rank's failure, if any, and throws the first rank's that has one, on all ranks. Waits for all ranks.
-void throw_first(Bootstrap& bootstrap, const std::string& failure) {
-  using Text = std::array<char, 256>;
-  Text mine{};
-  std::copy_n(failure.data(), std::min(failure.size(), mine.size() - 1), mine.data());
-  for (const Text& text : bootstrap.all_gather(mine)) {
-    if (text[0] != 0) throw Error(ErrorCode::bootstrap, text.data());
-  }
+using Text = std::array<char, 256>;
+Text as_text(const std::string& failure) {
+  Text text{};
+  std::copy_n(failure.data(), std::min(failure.size(), text.size() - 1), text.data());
+  return text;
 }
 
-Ticket draw_ticket(Bootstrap& bootstrap) {
-  Ticket ticket{};
-  if (bootstrap.rank() == 0 && ::getrandom(&ticket, sizeof ticket, 0) != sizeof ticket) {
-    throw Error(ErrorCode::bootstrap, fmt::format("exchange_descriptors: rank 0: getrandom: {}", std::strerror(errno)));
+/// Tells everybody this rank's failure, if any, and throws the first rank's that has one, on all ranks. Waits for all ranks.
+void throw_first(Bootstrap& bootstrap, const std::string& failure) {
+  for (const Text& text : bootstrap.all_gather(as_text(failure))) {
+    if (text[0] != 0) throw Error(ErrorCode::bootstrap, text.data());
   }
-  return bootstrap.broadcast(ticket, 0);
 }
 
 }  // namespace
 
 std::vector<UniqueFd> exchange_descriptors(Bootstrap& bootstrap, const UniqueFd& mine) {
-  Exchange exchange(bootstrap.rank(), bootstrap.size(), draw_ticket(bootstrap));
-  exchange.open(mine);
-  throw_first(bootstrap, exchange.failure());  // also the barrier between binding a socket and sending to it
-  exchange.run(mine, bootstrap);
-  throw_first(bootstrap, exchange.failure());  // also keeps the sockets open until all have sent
+  Exchange exchange(bootstrap.rank(), bootstrap.size(), mine);
+  std::vector<Address> addresses = bootstrap.all_gather(exchange.open());
+  for (const Address& address : addresses) {
+    if (address.failure[0] != 0) throw Error(ErrorCode::bootstrap, address.failure.data());
+  }
+  exchange.connect(std::move(addresses));
+  throw_first(bootstrap, exchange.failure());
+  exchange.run(bootstrap);
+  throw_first(bootstrap, exchange.failure());
   return exchange.take();
 }
 

@@ -17,6 +17,7 @@
 #include <fstream>
 #include <functional>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -24,12 +25,15 @@
 #include <vector>
 
 #include "plait/error.hpp"
+#include "support/interfering_bootstrap.hpp"
 #include "symm_mem/descriptor_exchange.hpp"
+#include "symm_mem/descriptor_letter.hpp"
 
 namespace plait {
 namespace {
 
 using namespace std::chrono_literals;
+using test::InterferingBootstrap;
 using Body = std::function<void(std::unique_ptr<Bootstrap>&)>;
 
 /// Runs `body` on a thread per rank. The pointer is the thread's own: the body may destroy its bootstrap.
@@ -253,56 +257,33 @@ TEST(DescriptorExchange, BadDescriptorFailsOnAllRanks) {
   });
 }
 
-/// Calls `before` and `after` the all-gather by which ranks wait for each other's sockets, so when this rank's own is bound.
-class InterferingBootstrap final : public Bootstrap {
- public:
-  InterferingBootstrap(Bootstrap& inner, std::function<void()> before, std::function<void()> after = nullptr)
-      : inner_(inner), before_(std::move(before)), after_(std::move(after)) {
-    set_timeout(inner.timeout());
-  }
-  int rank() const noexcept override { return inner_.rank(); }
-  int size() const noexcept override { return inner_.size(); }
-  void all_gather(const void* in, void* out, std::size_t bytes) override {
-    if (before_) std::exchange(before_, nullptr)();
-    inner_.all_gather(in, out, bytes);
-    if (after_) std::exchange(after_, nullptr)();
-  }
-  void broadcast(void* data, std::size_t bytes, int root) override { inner_.broadcast(data, bytes, root); }
-  void barrier() override { inner_.barrier(); }
-  std::unique_ptr<Bootstrap> split(int color, int key) override { return inner_.split(color, key); }
-
- private:
-  Bootstrap& inner_;
-  std::function<void()> before_, after_;
-};
-
-/// Sends datagrams to the sockets of exchanges in this network namespace, each with a descriptor to make it worse.
+/// Connects to the listening sockets of this network namespace that have names by the kernel, as another program of the same user may, and
+/// sends two descriptors, a letter with another number, or nothing.
 void send_strays() {
   std::ifstream sockets("/proc/net/unix");
   for (std::string line; std::getline(sockets, line);) {
-    const std::size_t at = line.find("@plait-");
-    if (at == std::string::npos) continue;
+    const std::size_t at = line.find(" @");
+    if (at == std::string::npos || line.size() != at + 2 + 5) continue;
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    const std::string name = line.substr(at + 1);
-    name.copy(address.sun_path + 1, sizeof address.sun_path - 1);
-    std::array<std::uint64_t, 2> junk{1, 0};
-    iovec data{junk.data(), sizeof junk};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> control{};
-    msghdr message{};
-    message.msg_name = &address;
-    message.msg_namelen = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* part = CMSG_FIRSTHDR(&message);
-    part->cmsg_level = SOL_SOCKET;
-    part->cmsg_type = SCM_RIGHTS;
-    part->cmsg_len = CMSG_LEN(2 * sizeof(int));  // of descriptors 0 and 0
-    const UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    ::sendmsg(socket.get(), &message, MSG_DONTWAIT);
-    ::sendto(socket.get(), "x", 1, MSG_DONTWAIT, reinterpret_cast<sockaddr*>(&address), message.msg_namelen);
+    line.copy(address.sun_path + 1, 5, at + 2);
+    for (const int descriptors : {2, 1, 0}) {
+      std::array<std::uint64_t, 2> junk{1, std::uint64_t{1} << 32};  // from rank 0, with a descriptor
+      iovec data{junk.data(), sizeof junk};
+      alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> control{};
+      msghdr message{};
+      message.msg_iov = &data;
+      message.msg_iovlen = 1;
+      message.msg_control = control.data();
+      message.msg_controllen = CMSG_LEN(static_cast<std::size_t>(descriptors) * sizeof(int));
+      cmsghdr* part = CMSG_FIRSTHDR(&message);
+      part->cmsg_level = SOL_SOCKET;
+      part->cmsg_type = SCM_RIGHTS;
+      part->cmsg_len = message.msg_controllen;  // of descriptors 0 and 0
+      const UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 6));
+      if (descriptors > 0) ::sendmsg(socket.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
   }
 }
 
@@ -315,6 +296,24 @@ TEST(DescriptorExchange, StraysAreDropped) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
+TEST(DescriptorExchange, LettersAreChecked) {
+  const auto parse = [](const DescriptorLetter& letter) { return parse_letter(std::as_bytes(std::span(&letter, 1)), 7, 2, 4); };
+  const auto letter = parse({7, 3, 1});
+  ASSERT_TRUE(letter);
+  EXPECT_EQ(letter->sender, 3);
+  EXPECT_EQ(letter->descriptors, 1);
+  EXPECT_TRUE(parse({7, 0, 0}));
+  EXPECT_FALSE(parse({8, 3, 1}));  // of another exchange
+  EXPECT_FALSE(parse({7, 2, 1}));  // the receiver itself
+  EXPECT_FALSE(parse({7, 4, 1}));
+  EXPECT_FALSE(parse({7, -1, 1}));
+  EXPECT_FALSE(parse({7, 3, 2}));
+  const std::array<std::byte, sizeof(DescriptorLetter) + 1> longer{};
+  EXPECT_FALSE(parse_letter(longer, 0, 2, 4));
+  EXPECT_FALSE(parse_letter({longer.data(), 3}, 0, 2, 4));
+  EXPECT_FALSE(parse_letter({}, 0, 2, 4));
+}
+
 /// In any wait of an exchange.
 TEST(DescriptorExchange, IsInterrupted) {
   for (const bool bound : {false, true}) {
@@ -322,8 +321,11 @@ TEST(DescriptorExchange, IsInterrupted) {
     run_ranks(
         3,
         [&](auto& bootstrap) {
-          const auto leave = [] { throw std::runtime_error("gone"); };
-          InterferingBootstrap leaving(*bootstrap, bound ? nullptr : std::function<void()>(leave), bound ? leave : std::function<void()>());
+          std::function<void()> before;
+          std::function<void(void*)> after;
+          if (bound) after = [](void*) { throw std::runtime_error("gone"); };
+          else before = [] { throw std::runtime_error("gone"); };
+          InterferingBootstrap leaving(*bootstrap, before, after);
           if (bootstrap->rank() == 2) {
             EXPECT_THROW(exchange_descriptors(leaving, make_memfd(0)), std::runtime_error);
             std::this_thread::sleep_for(300ms);  // as long as it lives the others can't tell

@@ -1,7 +1,11 @@
 // Devices that can't reach each other's memory: ranks then meet in host memory. No machine is needed that has such devices: a target that
 // runs on the host, and refuses to map peers' memory until it is told to use host memory, stands in for CUDA.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstddef>
@@ -219,6 +223,34 @@ TEST_F(Registered, AnotherAddressOnTheDeviceIsRefused) {
   PinningRuntime::moved = 64;
   Range range(1, 100);
   expect_error(error_of([&] { static_cast<void>(range.create_local(0)); }), ErrorCode::unsupported, HasSubstr("another address"));
+}
+
+/// A peer that shrank a file would end every rank that reads beyond its end.
+TEST(HostRange, FilesKeepTheirSize) {
+  host::HostRange range(2, 3 * host::HostRange::page);
+  const UniqueFd file = range.create_local(0);
+  EXPECT_NE(::ftruncate(file.get(), host::HostRange::page), 0);
+  EXPECT_NE(::ftruncate(file.get(), 4 * host::HostRange::page), 0);
+  EXPECT_NE(::fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE), 0);  // nor can a peer take the right to write away
+}
+
+TEST(HostRange, TakesNothingButAFileOfItsSizeThatKeepsIt) {
+  constexpr auto bytes = 3 * host::HostRange::page;
+  host::HostRange range(2, bytes), other(2, bytes + host::HostRange::page);
+  const auto refused = [&](UniqueFd fd) {
+    expect_error(error_of([&] { range.import_peer(1, std::move(fd)); }), ErrorCode::backend,
+                 HasSubstr("rank 1 did not send a sealed memory file of 12288 bytes"));
+  };
+  refused(other.create_local(0));
+  UniqueFd unsealed(::memfd_create("plait-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  EXPECT_EQ(::ftruncate(unsealed.get(), bytes), 0);
+  refused(std::move(unsealed));
+  refused(UniqueFd(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC)));
+  refused(UniqueFd(::open("/dev/zero", O_RDWR | O_CLOEXEC)));
+  refused(UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)));
+  refused(UniqueFd());
+  range.import_peer(1, host::HostRange(1, bytes).create_local(0));
+  range.address(1)[bytes - 1] = std::byte{1};
 }
 
 }  // namespace

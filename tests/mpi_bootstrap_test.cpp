@@ -240,7 +240,12 @@ TEST(MpiBootstrap, DescriptorsReachEveryProcess) {
   for (int round = 0; round < 10; ++round) exchange_and_check(*world);
 }
 
-TEST(MpiBootstrap, DescriptorLimitOfOneRankFailsOnAll) {
+/// For the socket, for the connection, for what comes over it.
+class DescriptorLimit : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Left, DescriptorLimit, testing::Values(-1, 0, 1));
+
+TEST_P(DescriptorLimit, OfOneRankFailsOnAll) {
+  const int more = GetParam();
   auto world = make_world();
   if (world->size() == 1) GTEST_SKIP() << "needs two ranks";
   exchange_and_check(*world);
@@ -248,14 +253,18 @@ TEST(MpiBootstrap, DescriptorLimitOfOneRankFailsOnAll) {
   rlimit saved{};
   ::getrlimit(RLIMIT_NOFILE, &saved);
   if (world->rank() == 1) {
-    const int next = ::dup(mine.get());  // the lowest free descriptor: left for the socket, and none beyond it
+    const int next = ::dup(mine.get());  // the lowest free descriptor: left for the socket, and `more` beyond it
     ::close(next);
-    const rlimit tight{static_cast<rlim_t>(next) + 1, saved.rlim_max};
+    const rlimit tight{static_cast<rlim_t>(next) + 1 + static_cast<rlim_t>(more), saved.rlim_max};
     ::setrlimit(RLIMIT_NOFILE, &tight);
   }
   const std::string text = message_of(ErrorCode::bootstrap, [&] { exchange_descriptors(*world, mine); });
   ::setrlimit(RLIMIT_NOFILE, &saved);
-  expect_contains(text, "rank 1 can't take the descriptor of rank");
+  const bool binds = more >= 0, connects = more == 0;
+  expect_contains(text, !binds     ? "rank 1 can't create a socket"
+                        : connects ? "rank 1 can't connect to rank 0"
+                                   : "rank 1 can't take the descriptor of ");
+  expect_contains(text, "open files reached?");
   exchange_and_check(*world);  // the group is still in order
 }
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
@@ -12,6 +13,8 @@
 
 namespace plait::host {
 namespace {
+
+constexpr int fixed_size = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 [[noreturn]] void fail(const char* call, std::size_t bytes) {
   const int error = errno;
@@ -31,15 +34,27 @@ HostRange::HostRange(int ranks, std::size_t bytes)
 HostRange::~HostRange() { munmap(base_, size()); }
 
 UniqueFd HostRange::create_local(int rank) {
-  UniqueFd file(memfd_create("plait", MFD_CLOEXEC));
+  UniqueFd file(memfd_create("plait", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file.valid()) fail("memfd_create", stride_);
   // Reserve the pages now: running out later would be a SIGBUS in the middle of a kernel.
   int status = 0;
   do status = fallocate(file.get(), 0, 0, static_cast<off_t>(stride_));
   while (status != 0 && errno == EINTR);
   if (status != 0) fail("fallocate", stride_);
+  // All ranks map it: one that could shrink it would end the others by SIGBUS.
+  if (fcntl(file.get(), F_ADD_SEALS, fixed_size) != 0) fail("sealing", stride_);
   map(rank, file.get());
   return file;
+}
+
+void HostRange::import_peer(int rank, UniqueFd descriptor) {
+  struct stat file {};
+  const bool known = fstat(descriptor.get(), &file) == 0;
+  const int seals = fcntl(descriptor.get(), F_GET_SEALS);  // -1: no memory file
+  if (!known || !S_ISREG(file.st_mode) || seals < 0 || (seals & fixed_size) != fixed_size || file.st_size != static_cast<off_t>(stride_))
+    throw Error(ErrorCode::backend, fmt::format("rank {} did not send a sealed memory file of {} bytes (type {:#o}, {} bytes, seals {:#x})",
+                                                rank, stride_, known ? file.st_mode & S_IFMT : 0, known ? file.st_size : -1, seals));
+  map(rank, descriptor.get());
 }
 
 void HostRange::map(int rank, int file) {

@@ -27,7 +27,8 @@ class HostRange : public SymmetricRange {
     return {.own = address(rank), .stride = static_cast<std::ptrdiff_t>(stride_), .distances = nullptr, .rank = rank};
   }
   UniqueFd create_local(int rank) override;
-  void import_peer(int rank, UniqueFd descriptor) override { map(rank, descriptor.get()); }
+  /// Throws Error(backend) if `descriptor` is not what `create_local` makes: a memory file of this size, which it keeps.
+  void import_peer(int rank, UniqueFd descriptor) override;
 
  protected:
   std::size_t stride() const noexcept { return stride_; }
