@@ -11,6 +11,7 @@
 #include "core/collectives.hpp"
 #include "core/environment.hpp"
 #include "core/selection.hpp"
+#include "core/text.hpp"
 #include "plait/error.hpp"
 #include "plait/version.hpp"
 
@@ -31,19 +32,14 @@ struct Words {
 [[noreturn]] void refuse(const std::string& sentence) { throw Error(ErrorCode::invalid_argument, sentence); }
 
 std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> words;
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    words.push_back(list.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
+  const auto parts = plait::split(list, ',');
+  return {parts.begin(), parts.end()};
 }
 
 std::optional<std::size_t> bytes(const char* flag, const std::string& text) {
   if (text.empty()) return std::nullopt;
   const auto value = parse_bytes(text);
-  if (!value || *value == 0) refuse(fmt::format("{} \"{}\": expected a number of bytes such as 65536, 64K, 16M or 1G", flag, text));
+  if (!value || *value == 0) refuse(fmt::format("{} {}: expected a number of bytes such as 65536, 64K, 16M or 1G", flag, in_quotes(text)));
   return value;
 }
 
@@ -64,7 +60,7 @@ std::vector<Value> one_or_both(const char* flag, const std::string& text, std::p
   if (text == "both") return {first.second, second.second};
   if (text == first.first) return {first.second};
   if (text == second.first) return {second.second};
-  refuse(fmt::format("{} \"{}\": expected {}, {} or both", flag, text, first.first, second.first));
+  refuse(fmt::format("{} {}: expected {}, {} or both", flag, in_quotes(text), first.first, second.first));
 }
 
 std::vector<Collective> collectives(const std::string& text) {
@@ -78,7 +74,8 @@ std::vector<Collective> collectives(const std::string& text) {
   for (const std::string& word : split(text)) {
     const auto found = std::find(known.begin(), known.end(), word);
     if (word == name_of(Collective::barrier)) refuse("--collective barrier: it moves no data, and times are of sizes");
-    if (found == known.end()) refuse(fmt::format("--collective: unknown collective \"{}\"; known: all, {}", word, fmt::join(known, ", ")));
+    if (found == known.end())
+      refuse(fmt::format("--collective: unknown collective {}; known: all, {}", in_quotes(word), fmt::join(known, ", ")));
     result.push_back(timed[static_cast<std::size_t>(found - known.begin())]);
   }
   return result;
@@ -111,7 +108,7 @@ std::vector<std::string> algorithms(const std::string& text, const std::vector<C
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     const WrongName wrong = wrong_name(name, collectives.front(), all);
     if (wrong.code == ErrorCode::unsupported) refuse("--algorithms: " + wrong.why);
-    refuse(fmt::format("--algorithms: unknown algorithm \"{}\"; known: all, {}", name, fmt::join(known, ", ")));
+    refuse(fmt::format("--algorithms: unknown algorithm {}; known: all, {}", in_quotes(name), fmt::join(known, ", ")));
   }
   return names;
 }
@@ -120,13 +117,13 @@ std::vector<std::string> peers(const std::string& text) {
   if (text == "none") return {};
   auto names = split(text.empty() ? "nccl,mpi" : text);
   for (const std::string& name : names)
-    if (name != "nccl" && name != "mpi") refuse(fmt::format("--peers: unknown peer \"{}\"; known: none, nccl, mpi", name));
+    if (name != "nccl" && name != "mpi") refuse(fmt::format("--peers: unknown peer {}; known: none, nccl, mpi", in_quotes(name)));
   return names;
 }
 
 Timing timing(const std::string& text) {
   const auto found = std::find(timing_names.begin(), timing_names.end(), text);
-  if (found == timing_names.end()) refuse(fmt::format("--timing \"{}\": expected {}", text, fmt::join(timing_names, ", ")));
+  if (found == timing_names.end()) refuse(fmt::format("--timing {}: expected {}", in_quotes(text), fmt::join(timing_names, ", ")));
   return static_cast<Timing>(found - timing_names.begin());
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/collectives.hpp"
+#include "core/text.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
@@ -118,9 +119,9 @@ std::optional<Error> check_extents(Collective collective, std::size_t send, std:
 
 void check_agreement(Bootstrap& bootstrap, const Call& call, const CallOptions& options, const std::string& places) {
   std::array<char, 256> text{};
-  fmt::format_to_n(text.data(), text.size() - 1, "{} of {} {} elements, {} (scale {}), root {}, {}, algorithm \"{}\", {} x {} threads",
+  fmt::format_to_n(text.data(), text.size() - 1, "{} of {} {} elements, {} (scale {}), root {}, {}, algorithm {}, {} x {} threads",
                    name_of(call.collective), call.count, name_of(call.type), name_of(call.op), call.scale, call.root, places,
-                   options.algorithm, options.blocks, options.threads);
+                   in_quotes(options.algorithm), options.blocks, options.threads);
   const auto all = bootstrap.all_gather(text);
   for (std::size_t rank = 1; rank < all.size(); ++rank)
     if (all[rank] != all[0])

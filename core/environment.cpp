@@ -7,13 +7,14 @@
 #include <cstdlib>
 #include <limits>
 
+#include "core/text.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
 namespace {
 
 [[noreturn]] void refuse(const char* name, const std::string& value, const std::string& expected) {
-  throw Error(ErrorCode::invalid_argument, fmt::format("{}=\"{}\": expected {}", name, value, expected));
+  throw Error(ErrorCode::invalid_argument, fmt::format("{}={}: expected {}", name, in_quotes(value), expected));
 }
 
 }  // namespace

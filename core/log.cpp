@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/environment.hpp"
+#include "core/text.hpp"
 #include "plait/error.hpp"
 
 namespace plait::log {
@@ -18,7 +19,7 @@ Level read_level() {
   if (!value) return Level::warn;
   for (std::size_t i = 0; i < names.size(); ++i)
     if (names[i] == *value) return static_cast<Level>(i);
-  throw Error(ErrorCode::invalid_argument, fmt::format("PLAIT_LOG=\"{}\": expected one of {}", *value, fmt::join(names, ", ")));
+  throw Error(ErrorCode::invalid_argument, fmt::format("PLAIT_LOG={}: expected one of {}", in_quotes(*value), fmt::join(names, ", ")));
 }
 
 }  // namespace

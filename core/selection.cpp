@@ -11,6 +11,7 @@
 
 #include "core/environment.hpp"
 #include "core/log.hpp"
+#include "core/text.hpp"
 #include "core/tuning_file.hpp"
 #include "plait/error.hpp"
 
@@ -28,22 +29,6 @@ constexpr std::array<std::pair<std::string_view, unsigned>, 4> places = {{{"in",
 Where where_is(const Call& call) {
   if (!call.symmetric) return Where::ordinary;
   return call.in_place ? Where::in_place : Where::out_of_place;
-}
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const auto end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
-
-std::string_view trim(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\n");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\n") - first + 1);
 }
 
 bool is_policy(std::string_view name) {
@@ -80,7 +65,7 @@ class RuleParser {
  private:
   /// What is left of the range.
   static std::string_view parse_place(std::string_view range, Rule& rule) {
-    const auto space = range.find_last_of(" \t");
+    const auto space = range.find_last_of(blanks);
     const std::string_view last = space == std::string_view::npos ? range : range.substr(space + 1);
     const auto* const place = std::find_if(places.begin(), places.end(), [&](const auto& known) { return known.first == last; });
     if (place == places.end()) return range;
@@ -89,12 +74,12 @@ class RuleParser {
   }
   void parse_range(std::string_view range, Rule& rule) {
     const auto dash = range.find('-');
-    if (dash == std::string_view::npos) refuse(fmt::format("\"{}\" is not a range such as 0-64K or 8M-", range));
+    if (dash == std::string_view::npos) refuse(fmt::format("{} is not a range such as 0-64K or 8M-", in_quotes(range)));
     const auto from = parse_bytes(trim(range.substr(0, dash)));
     const auto end = trim(range.substr(dash + 1));
     const auto to = end.empty() ? std::optional(rule.to) : parse_bytes(end);
-    if (!from || !to) refuse(fmt::format("\"{}\" is not a range such as 0-64K or 8M-", range));
-    if (*from >= *to) refuse(fmt::format("the range \"{}\" is empty", range));
+    if (!from || !to) refuse(fmt::format("{} is not a range such as 0-64K or 8M-", in_quotes(range)));
+    if (*from >= *to) refuse(fmt::format("the range {} is empty", in_quotes(range)));
     rule.from = *from;
     rule.to = *to;
   }
@@ -110,7 +95,7 @@ class RuleParser {
            code);
   }
   [[noreturn]] void refuse(std::string_view why, ErrorCode code = ErrorCode::invalid_argument) {
-    throw Error(code, fmt::format("{}: in \"{}\": {}", source_, rule_, why));
+    throw Error(code, fmt::format("{}: in {}: {}", source_, in_quotes(rule_), why));
   }
 
   std::string_view rule_, source_;
@@ -126,9 +111,9 @@ WrongName wrong_name(std::string_view name, Collective collective, std::span<con
     if (algorithm->name() == name) serves.push_back(name_of(algorithm->collective()));
   }
   if (!serves.empty())
-    return {ErrorCode::unsupported,
-            fmt::format("algorithm \"{}\" serves {}, not {}, which has {}", name, fmt::join(serves, ", "), name_of(collective), own)};
-  return {ErrorCode::invalid_argument, fmt::format("unknown algorithm \"{}\"; known: {}", name, own)};
+    return {ErrorCode::unsupported, fmt::format("algorithm {} serves {}, not {}, which has {}", in_quotes(name), fmt::join(serves, ", "),
+                                                name_of(collective), own)};
+  return {ErrorCode::invalid_argument, fmt::format("unknown algorithm {}; known: {}", in_quotes(name), own)};
 }
 
 RuleList::RuleList(std::string_view text, std::string_view source) {

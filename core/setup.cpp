@@ -13,6 +13,7 @@
 
 #include "core/environment.hpp"
 #include "core/log.hpp"
+#include "core/text.hpp"
 #include "core/work_ring.hpp"
 #include "core/workspace.hpp"
 #include "plait/error.hpp"
@@ -46,7 +47,7 @@ void require_equal_texts(Bootstrap& bootstrap, std::string_view what, std::strin
   for (std::size_t rank = 1; rank < all.size(); ++rank)
     if (all[rank] != all[0] || hashes[rank] != hashes[0])
       throw Error(ErrorCode::mismatch, fmt::format("{}: ranks differ in {}: rank {} has {}, rank 0 has {}", creating, what, rank,
-                                                   all[rank].data(), all[0].data()));
+                                                   printable(all[rank].data()), printable(all[0].data())));
 }
 
 /// A rank's device: which one, and from where it is used.

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "core/text.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
@@ -36,7 +37,7 @@ template <class Enum, std::size_t N>
 Enum parse(const std::array<std::string_view, N>& names, std::string_view name, std::string_view what) {
   for (std::size_t i = 0; i < N; ++i)
     if (names[i] == name) return static_cast<Enum>(i);
-  throw Error(ErrorCode::invalid_argument, fmt::format("unknown {} \"{}\"; known: {}", what, name, fmt::join(names, ", ")));
+  throw Error(ErrorCode::invalid_argument, fmt::format("unknown {} {}; known: {}", what, in_quotes(name), fmt::join(names, ", ")));
 }
 
 }  // namespace

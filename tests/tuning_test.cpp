@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <filesystem>
@@ -81,6 +82,41 @@ TEST(TuningFile, IsRefusedWithWhatIsWrong) {
   refused("[7 ranks]\n0-1K=nonsense", "unknown algorithm \"nonsense\"");  // though it is not for these
 }
 
+/// The time and the stack that a line takes grow with its length alone.
+TEST(TuningFile, HasLinesOfAnyLengthAndErrorsShowTheirEnds) {
+  const std::size_t million = 1'000'000;
+  EXPECT_EQ(matched(read("# " + std::string(million, '[') + "\nring"), call(1)), "ring");
+  EXPECT_EQ(matched(read("[" + std::string(million, ' ') + "4 ranks]\nring"), call(1)), "ring");
+  for (const std::string& line : {"[4 ranks on " + std::string(million, 'x'), "[4" + std::string(million, '[') + " ranks]",
+                                  "[" + std::string(million, '4') + " ranks]", std::string(million, 'r')}) {
+    const auto error = error_of([&] { read(line); });
+    expect_error(error, ErrorCode::invalid_argument, HasSubstr("in \"" + line.substr(0, 140) + "..."));
+    EXPECT_LT(std::string(error->what()).size(), 2000u);
+  }
+}
+
+TEST(TuningFile, MayComeFromWindows) {
+  const RuleList rules =
+      read("\xef\xbb\xbf# measured\r\n0-1K=oneshot_ll; 1K-2K ordinary =\tring \r\n\r\n[4 ranks on sm_90]\r\n2K-=twoshot\r\n");
+  EXPECT_EQ(matched(rules, call(1)), "oneshot_ll");
+  EXPECT_EQ(matched(rules, call(1024)), "ring");
+  EXPECT_EQ(matched(rules, call(2048)), "twoshot");
+}
+
+TEST(TuningFile, ErrorsShowWhatIsInvisible) {
+  const auto refused = [](const std::string& text, const char* shown) {
+    expect_error(error_of([&] { read(text); }), ErrorCode::invalid_argument, HasSubstr(shown));
+  };
+  refused("ring\x01", R"(in "ring\x01")");
+  refused("ring\xc2\xa0", R"(in "ring\u00a0")");      // a space that is none
+  refused("ri\xe2\x80\x8bng", R"(in "ri\u200bng")");  // of no width
+  refused("[4 ranks]\x1b[2J", R"(in "[4 ranks]\x1b[2J")");
+  refused("ring\xff", R"(in "ring\xff")");
+  refused(std::string("ring\0", 5), R"(in "ring\x00")");
+  refused("\"ring\"", R"(in "\"ring\"")");
+  refused("r\xc3\xafng", "in \"r\xc3\xafng\"");  // an i with two dots is seen
+}
+
 TEST(TuningFile, RulesAreForSymmetricOrOrdinaryMemory) {
   const RuleList rules = read("0-1K ordinary=stream; in=flash; 0-2K symmetric=twoshot; ring");
   EXPECT_EQ(matched(rules, call(1)), "stream");
@@ -115,6 +151,18 @@ TEST(TuningFile, IsReadWhereTheVariableSays) {
   refused("No such file");
   std::ofstream(path).close();
   refused("empty");
+  std::filesystem::remove(path);
+  std::filesystem::create_directory(path);
+  refused("it is a directory, not a regular file");
+  std::filesystem::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  refused("it is a FIFO, not a regular file");  // and nothing waits for its writer
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink("/dev/zero", path);
+  refused("it is a device, not a regular file");
+  std::filesystem::remove(path);
+  std::ofstream(path) << std::string((1 << 20) + 1, '\n');
+  refused("the file has more than 1M");
   std::ofstream(path) << "0-1K=ring\n";
   const auto file = load_tuning_file();
   ASSERT_TRUE(file.has_value());
