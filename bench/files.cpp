@@ -1,13 +1,17 @@
 #include "bench/files.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "backends/unique_fd.hpp"
 #include "core/collectives.hpp"
+#include "core/text.hpp"
 #include "plait/error.hpp"
 
 namespace plait::bench {
@@ -16,10 +20,20 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Error cannot_write(ErrorCode code, const std::string& path) {
-  return Error(code, fmt::format("can't write \"{}\": {}", path, std::strerror(errno)));
+  return Error(code, fmt::format("can't write {}: {}", in_quotes(path), std::strerror(errno)));
+}
+
+/// A pipe may be written to, but to open a FIFO that no program reads would wait for one for ever.
+void check_reader(const std::string& path) {
+  if (!std::filesystem::is_fifo(path)) return;
+  const UniqueFd fifo(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+  if (fifo.valid()) return;
+  if (errno != ENXIO) throw cannot_write(ErrorCode::invalid_argument, path);
+  throw Error(ErrorCode::invalid_argument, fmt::format("can't write {}: it is a FIFO that no program reads", in_quotes(path)));
 }
 
 std::ofstream open(const std::string& path, std::ios::openmode mode) {
+  check_reader(path);
   std::ofstream file(path, mode);
   if (!file) throw cannot_write(ErrorCode::invalid_argument, path);
   return file;

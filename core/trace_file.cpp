@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +13,8 @@
 #include <utility>
 
 #include "core/log.hpp"
+#include "core/text.hpp"
+#include "core/user_file.hpp"
 
 namespace plait {
 namespace {
@@ -27,9 +30,14 @@ std::string with_part(const std::string& path, const std::string& part) {
 }
 
 UniqueFd create(const std::string& path) {
-  UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-  if (!file.valid()) log::warn("PLAIT_TRACE: {}: {}; this rank writes no trace", path, std::strerror(errno));
-  return file;
+  UserFile file = open_user_file(path, O_RDWR | O_CREAT);
+  if (!file.descriptor.valid()) log::warn("PLAIT_TRACE: {}: {}; this rank writes no trace", printable(path), file.why_not);
+  return std::move(file.descriptor);
+}
+
+bool is_beyond_limit(std::size_t bytes) {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur;
 }
 
 bool is_taken(const UniqueFd& file) { return ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; }
@@ -85,6 +93,11 @@ void TraceFile::give_up(int error) {
 void TraceFile::write_at_end(std::string_view text) {
   const std::string all = fmt::format("{}{}", text, closing);
   std::size_t written = 0;
+  // Beyond it the kernel ends the process (SIGXFSZ). What was written before stays whole.
+  if (!failed_ && is_beyond_limit(static_cast<std::size_t>(end_) + all.size())) {
+    log::warn("PLAIT_TRACE: {}: the limit of a file's size (ulimit -f) is reached; the trace is not complete", path_);
+    failed_ = true;
+  }
   while (written < all.size() && !failed_) {
     const auto n = ::pwrite(file_.get(), all.data() + written, all.size() - written, end_ + static_cast<off_t>(written));
     if (n > 0) {

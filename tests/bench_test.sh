@@ -75,6 +75,10 @@ if command -v python3 >/dev/null; then python3 -m json.tool "$files/early.json" 
 bench --algorithms default -b 1K -e 16K -n 3 -w 0 --csv /dev/stderr || fail "--csv to a pipe"
 [ "$(grep -c '^name,collective,' "$said")" = 1 ] || fail "a pipe gets the results again and again"
 
+mkfifo "$files/fifo"
+refused "can't write \"$files/fifo\": it is a FIFO that no program reads" --csv "$files/fifo"
+refused "can't write \"$files\": Is a directory" --json "$files"
+
 # A disk that is full when everything is measured.
 for format in json csv; do
   bench --algorithms default -b 1K -e 1K -n 3 -w 0 --$format /dev/full

@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -374,6 +376,37 @@ TEST_F(TraceOf, AFileThatCannotBeEmptiedIsAWarning) {
   EXPECT_EQ(::pread(memory, kept.data(), kept.size(), 0), 6);
   EXPECT_EQ(kept, "theirs ");
   ::close(memory);
+}
+
+/// A FIFO that nobody reads, among them: the call returns.
+TEST_F(TraceOf, WhatIsNoRegularFileIsAWarning) {
+  ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
+  for (const auto& [name, why] :
+       {std::pair(path("fifo"), "fifo: it is a FIFO"), {path("."), "it is a directory"}, {"/dev/full", "/dev/full: it is a device"}}) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(TraceFile::open(name, 0, 1), nullptr);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::AllOf(HasSubstr("plait warn"), HasSubstr(why)));
+  }
+}
+
+/// Without SIGXFSZ, which would end the process.
+TEST_F(TraceOf, ALimitOfFileSizesIsAWarningAndTheFileStaysWhole) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto file = TraceFile::open(path("t.json"), 0, 1);
+  ASSERT_NE(file, nullptr);
+  const rlimit limit{.rlim_cur = 4096, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  testing::internal::CaptureStderr();
+  file->append(R"(,
+{"name":"small"})");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  testing::internal::CaptureStderr();
+  file->append(",\n\"" + std::string(4096, 'x') + '"');
+  const std::string said = testing::internal::GetCapturedStderr();
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_THAT(said, HasSubstr("the limit of a file's size (ulimit -f) is reached"));
+  EXPECT_EQ(parse("t.json").back().at("name"), "small");
 }
 
 TEST_F(TraceOf, IsWholeBeforeItsCommunicatorsEnd) {
