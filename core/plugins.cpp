@@ -1,13 +1,15 @@
 #include "core/plugins.hpp"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <link.h>
 
-#include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -16,6 +18,9 @@
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "core/registration.hpp"
+#include "core/shared_object.hpp"
+#include "core/text.hpp"
+#include "core/user_file.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
@@ -58,7 +63,7 @@ void note_failure(const std::string& file, const std::string& why) {
 }
 
 [[noreturn]] void refuse(const std::string& file, std::string_view why) {
-  throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}: {}", variable, file, why));
+  throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}: {}", variable, printable(file), why));
 }
 
 /// Whether algorithms come from an object that is loaded.
@@ -67,7 +72,38 @@ bool has_algorithms(void* object) {
   return dlinfo(object, RTLD_DI_LINKMAP, &entry) == 0 && Registry::instance().has_from(entry->l_name);
 }
 
+/// The files that dlopen may mean by a name without a slash: in the folders where it looks, without those of its cache, which hold what was
+/// installed with a package manager's care.
+std::vector<std::string> searched(const std::string& name) {
+  std::vector<std::string> files;
+  void* const own = dlopen(file_of(reinterpret_cast<const void*>(&load_plugins)).c_str(), RTLD_NOW | RTLD_NOLOAD);
+  Dl_serinfo size{};
+  if (own == nullptr) return files;
+  if (dlinfo(own, RTLD_DI_SERINFOSIZE, &size) == 0) {
+    std::vector<std::max_align_t> memory(size.dls_size / sizeof(std::max_align_t) + 1);
+    auto* const folders = new (memory.data()) Dl_serinfo(size);
+    if (dlinfo(own, RTLD_DI_SERINFO, folders) == 0)
+      for (const Dl_serpath* folder = folders->dls_serpath; folder != folders->dls_serpath + folders->dls_cnt; ++folder)
+        files.push_back(fmt::format("{}/{}", folder->dls_name, name));
+  }
+  dlclose(own);
+  return files;
+}
+
+/// Before any dlopen, which waits for a FIFO's writer, and maps what a file says of itself.
+void check_file(const std::string& file) {
+  const bool is_path = file.find('/') != std::string::npos;
+  for (const std::string& path : is_path ? std::vector{file} : searched(file)) {
+    const UserFile opened = open_user_file(path, O_RDONLY);
+    if (!opened.descriptor.valid() && !is_path) continue;
+    const std::string why = opened.descriptor.valid() ? why_damaged(opened) : opened.why_not;
+    if (!why.empty()) refuse(file, fmt::format("it can't be loaded: {}", why));
+    return;
+  }
+}
+
 void load(const std::string& file) {
+  check_file(file);
   if (void* const there = dlopen(file.c_str(), RTLD_NOW | RTLD_NOLOAD)) {
     const bool is_plugin = has_algorithms(there);  // named twice, or a part of the program
     dlclose(there);
@@ -83,7 +119,7 @@ void load(const std::string& file) {
     const char* why = dlerror();  // NOLINT(concurrency-mt-unsafe): of this thread, as POSIX has it
     std::string_view reason = why != nullptr ? why : "no reason is given";
     if (reason.starts_with(file + ": ")) reason.remove_prefix(file.size() + 2);
-    refuse(file, fmt::format("it can't be loaded: {}", reason));
+    refuse(file, fmt::format("it can't be loaded: {}", printable(reason)));
   }
   if (!now.is_known) dlclose(handle);
   if (!now.failure.empty()) refuse(file, now.failure);
@@ -95,11 +131,9 @@ std::vector<std::string> named_files() {
   std::vector<std::string> files;
   const auto value = environment(variable);
   if (!value) return files;
-  for (std::size_t begin = 0; begin <= value->size();) {
-    const std::size_t end = std::min(value->find(':', begin), value->size());
-    files.push_back(value->substr(begin, end - begin));
-    if (files.back().empty()) throw Error(ErrorCode::invalid_argument, fmt::format("{}=\"{}\": a file without a name", variable, *value));
-    begin = end + 1;
+  for (const std::string_view file : split(*value, ':')) {
+    if (file.empty()) throw Error(ErrorCode::invalid_argument, fmt::format("{}={}: a file without a name", variable, in_quotes(*value)));
+    files.emplace_back(file);
   }
   return files;
 }

@@ -13,7 +13,7 @@ expect() {  # expect TEXT: in what was said
   tr -s ' \n' ' ' <"$work/said" | grep -qF -- "$1" || { cat "$work/said"; fail "nobody says: $1"; }
 }
 refused() {  # [preload=FILE] refused PLUGINS SENTENCE...: plait-info, FILE a part of it, ends with an error, one line that has all of these
-  if with "$1" env LD_PRELOAD="${preload-}" "$bin/plait-info" >"$work/out" 2>"$work/said"; then fail "PLAIT_PLUGINS=$1 was taken"; fi
+  if with "$1" timeout 20 env LD_PRELOAD="${preload-}" "$bin/plait-info" >"$work/out" 2>"$work/said"; then fail "PLAIT_PLUGINS=$1 was taken"; fi
   [ "$(grep -c . "$work/said")" = 1 ] || { cat "$work/said"; fail "not one line"; }
   cat "$work/said"
   for sentence in "${@:2}"; do expect "$sentence"; done
@@ -39,7 +39,7 @@ tail -n 1 "$work/said"
 if grep -q 'Running 0 tests' "$work/said"; then fail "the zoo does not have slices"; fi
 
 printf '== refused\n'
-refused "$work/missing.so" "PLAIT_PLUGINS: $work/missing.so: it can't be loaded: cannot open shared object file: No such file or directory"
+refused "$work/missing.so" "PLAIT_PLUGINS: $work/missing.so: it can't be loaded: No such file or directory"
 echo "no shared object" >"$work/text.so"
 refused "$slices:$work/text.so" "PLAIT_PLUGINS: $work/text.so: it can't be loaded: file too short"
 refused "$nothing" "PLAIT_PLUGINS: $nothing: it registers no algorithm"
@@ -50,6 +50,31 @@ preload=$old refused "$old" "$old: it is made for Plait 0.0.9, and this is Plait
 refused "$twin" "PLAIT_PLUGINS: $twin: an algorithm named ring is registered already for all_reduce"
 refused "$old" "PLAIT_PLUGINS: $old: it is made for Plait 0.0.9, and this is Plait " "compile it anew"
 refused "$slices::$slices" "PLAIT_PLUGINS=\"$slices::$slices\": a file without a name"
+
+printf '== refused: damaged, and what is no file\n'
+# Cut short anywhere, as by a full disk: one sentence, and not the death by SIGBUS of a process that touches what is mapped beyond the file's end.
+size=$(stat -Lc %s "$slices")
+for ((part = 63; part >= 1; part--)); do
+  if [ $part = 63 ]; then cp "$slices" "$work/cut.so"; fi
+  truncate -s $((size * part / 64)) "$work/cut.so"
+  refused "$work/cut.so" "PLAIT_PLUGINS: $work/cut.so: it can't be loaded: the file ends after $((size * part / 64)) bytes" >/dev/null
+done
+for bytes in $((size - 1)) 4096 512 100 64 63 16 1 0; do
+  head -c $bytes "$slices" >"$work/cut.so"
+  refused "$work/cut.so" "PLAIT_PLUGINS: $work/cut.so: it can't be loaded: "
+done
+mkdir "$work/folder"
+head -c 4096 "$slices" >"$work/folder/cut_by_name.so"  # found as the dynamic linker does
+LD_LIBRARY_PATH=$work/folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} refused cut_by_name.so "PLAIT_PLUGINS: cut_by_name.so: it can't be loaded: the file ends after 4096 bytes"
+# A block that never reached the disk, with the dynamic section in it.
+section=$(readelf -lW "$slices" | awk '$1 == "DYNAMIC" { print $2 }')
+cp "$slices" "$work/zeros.so"
+dd if=/dev/zero of="$work/zeros.so" bs=1 seek=$((section)) count=512 conv=notrunc 2>/dev/null
+refused "$work/zeros.so" "PLAIT_PLUGINS: $work/zeros.so: it can't be loaded: its dynamic section names no symbols"
+mkfifo "$work/fifo.so"
+refused "$work/fifo.so" "PLAIT_PLUGINS: $work/fifo.so: it can't be loaded: it is a FIFO, not a regular file"
+refused "$work/folder" "PLAIT_PLUGINS: $work/folder: it can't be loaded: it is a directory, not a regular file"
+refused $'/\e[2J' 'PLAIT_PLUGINS: /\x1b[2J: it can'"'t be loaded: No such file or directory"
 
 printf '== refused by communicators, on all ranks\n'
 if with "$old" ranks -n 2 "$bin/first" >"$work/said"; then fail "a communicator with a plug-in for another version"; fi
