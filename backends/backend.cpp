@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
-#include <random>
 #include <utility>
 
 #include "plait/error.hpp"
@@ -29,11 +28,6 @@ int device_count(BackendKind kind) { return is_built(kind) ? entries()[kind].dev
 std::string why_no_device(BackendKind kind) {
   if (!is_built(kind)) return fmt::format("{} is not built into this library", name_of(kind));
   return entries()[kind].why_no_device();
-}
-
-std::uint64_t process_number() {
-  static const std::uint64_t number = (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
-  return number;
 }
 
 std::shared_ptr<DeviceUse> device_use(BackendKind kind, int ordinal) {

@@ -215,9 +215,6 @@ std::string why_no_device(BackendKind kind);
 bool is_built(BackendKind kind);
 std::unique_ptr<Backend> open_backend(BackendKind kind, int ordinal);
 
-/// Tells this process from all others, also from one with the same number in another container.
-std::uint64_t process_number();
-
 // What each target's folder provides to the functions of devices above; a target that is not built in registers none.
 struct BackendEntry {
   BackendKind kind;

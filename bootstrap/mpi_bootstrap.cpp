@@ -2,6 +2,7 @@
 // not arrive is known by name (MPI's own collectives can't tell), sizes are not bound by `int`, and ranks that disagree are noticed.
 // The messages are few and small, and this is how OpenMPI's MPI_Iallgather works too.
 #include <fmt/format.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,6 +14,7 @@
 #include <utility>
 
 #include "bootstrap/support.hpp"
+#include "core/process.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/error.hpp"
 
@@ -118,14 +120,36 @@ class Open {
   std::set<Bootstrap*> bootstraps_;
 };
 
-void finalize_at_exit() {
-  if (is_finalized()) return;
+/// MPI is the process's that initialised it.
+class Initialized {
+ public:
+  /// Throws in a child that was forked from a process that had.
+  static void require_not_inherited(const char* call) {
+    if (!in_parent) return;
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{}: this process was forked from one that uses MPI, and a child can't: exec, or fork before MPI is initialised",
+                    call));
+  }
+
+ private:
+  static inline std::atomic<bool> in_parent = false;
+  static inline const int at_fork = pthread_atfork(nullptr, nullptr, [] {
+    int flag = 0;
+    MPI_Initialized(&flag);
+    if (flag != 0) in_parent = true;
+  });
+};
+
+void finalize_at_exit(const Origin& initialized) {
+  if (!initialized.is_exactly_here() || is_finalized()) return;
   Open::instance().say_farewell();  // also if MPI is not finalised: then the process may take a while to end
   // MPI_Finalize waits for all ranks, so with a rank missing it would hang. Without it mpirun sees a failed process and ends the job.
   if (Abandoned::instance().finished()) MPI_Finalize();
 }
 
 void initialize_mpi() {
+  Initialized::require_not_inherited("make_mpi_bootstrap");
   static std::mutex mutex;
   const std::scoped_lock lock(mutex);
   if (is_finalized()) throw Error(ErrorCode::bootstrap, "make_mpi_bootstrap: MPI is already finalised in this process");
@@ -135,7 +159,8 @@ void initialize_mpi() {
   int provided = 0;
   const int status = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
   if (status != MPI_SUCCESS) throw Error(ErrorCode::bootstrap, fmt::format("make_mpi_bootstrap: MPI_Init_thread: {}", describe(status)));
-  std::atexit(finalize_at_exit);
+  static const Origin here;
+  std::atexit([] { finalize_at_exit(here); });
 }
 
 class MpiBootstrap final : public Bootstrap {
@@ -145,6 +170,7 @@ class MpiBootstrap final : public Bootstrap {
   /// Takes `comm` over.
   MpiBootstrap(MPI_Comm comm, std::chrono::nanoseconds timeout);
   ~MpiBootstrap() override {
+    if (!origin_.is_here()) return;
     Open::instance().remove(this);
     if (is_finalized()) return;
     if (failure_.empty()) MPI_Comm_free(&comm_);  // collective, so not after a failure: it may wait for a missing rank
@@ -188,6 +214,7 @@ class MpiBootstrap final : public Bootstrap {
     throw Error(code, message);
   }
 
+  Origin origin_;
   MPI_Comm comm_;
   int rank_ = 0, size_ = 1;
   std::string failure_;  // the first one: after it the ranks may be in different calls
@@ -224,6 +251,7 @@ MpiBootstrap::MpiBootstrap(MPI_Comm comm, std::chrono::nanoseconds timeout) : co
 }
 
 void MpiBootstrap::require_usable(const char* call) {
+  origin_.require(call, "bootstrap");
   if (is_finalized()) throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: MPI is already finalised", call, rank_));
   look();
   if (!failure_.empty()) throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: an earlier call failed: {}", call, rank_, failure_));

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "bootstrap/support.hpp"
+#include "core/process.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/error.hpp"
 
@@ -157,7 +158,10 @@ class ThreadBootstrap final : public Bootstrap {
     discover_nodes();
     ready_ = true;
   }
-  ~ThreadBootstrap() override { group_->leave(rank_); }
+  ~ThreadBootstrap() override {
+    if (origin_.is_here()) group_->leave(rank_);
+    else keep_for_ever(std::move(group_));
+  }
 
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return group_->size(); }
@@ -173,6 +177,7 @@ class ThreadBootstrap final : public Bootstrap {
   /// As `Group::exchange`, and throws `Error(mismatch)`, on all ranks, if they are not in the same call. `data` may be null.
   const std::vector<Deposit>& exchange(const char* call, const void* data, std::size_t bytes, int root);
 
+  Origin origin_;
   std::shared_ptr<Group> group_;
   int rank_;
   bool ready_ = false;
@@ -180,6 +185,7 @@ class ThreadBootstrap final : public Bootstrap {
 };
 
 const std::vector<Deposit>& ThreadBootstrap::exchange(const char* call, const void* data, std::size_t bytes, int root) {
+  origin_.require(call, "bootstrap");
   Deposit mine{call, bytes, root, {}};
   const Deposit reference = mine;
   if (data != nullptr) {

@@ -15,16 +15,26 @@
 
 namespace plait {
 
-CommunicatorState& Communicator::state(std::string_view call) const {
+const CommunicatorState& Communicator::member_of(std::string_view call) const {
   if (state_ == nullptr) throw Error(ErrorCode::invalid_argument, fmt::format("{}: this communicator was moved from", call));
+  return *state_;
+}
+CommunicatorState& Communicator::state(std::string_view call) const {
+  member_of(call).origin.require(call, "communicator");
   return *state_;
 }
 
 Communicator::Communicator(std::unique_ptr<CommunicatorState> state) : state_(std::move(state)) {}
-Communicator::~Communicator() = default;
+Communicator::~Communicator() {
+  if (state_ != nullptr && !state_->origin.is_here()) keep_for_ever(std::move(state_));
+}
 GroupMember& Communicator::member() const { return state("group"); }
 Communicator::Communicator(Communicator&&) noexcept = default;
-Communicator& Communicator::operator=(Communicator&&) noexcept = default;
+Communicator& Communicator::operator=(Communicator&& other) noexcept {
+  Communicator before(std::move(other));
+  std::swap(state_, before.state_);  // and what was here is destroyed as any other
+  return *this;
+}
 
 Communicator Communicator::from_mpi(MPI_Comm comm, const CommunicatorOptions& options) { return create(make_mpi_bootstrap(comm), options); }
 
@@ -50,8 +60,8 @@ std::optional<Communicator> Communicator::split(int color, int key) {
 
 Communicator Communicator::duplicate() { return *split(0, state("duplicate").bootstrap->rank()); }
 
-int Communicator::rank() const { return state("rank").bootstrap->rank(); }
-int Communicator::size() const { return state("size").bootstrap->size(); }
+int Communicator::rank() const { return member_of("rank").bootstrap->rank(); }
+int Communicator::size() const { return member_of("size").bootstrap->size(); }
 BackendKind Communicator::backend_kind() const { return state("backend_kind").backend->info().backend; }
 Backend& Communicator::backend() const { return *state("backend").backend; }
 Bootstrap& Communicator::bootstrap() const { return *state("bootstrap").bootstrap; }

@@ -13,6 +13,7 @@
 #include "core/event_queue.hpp"
 #include "core/group.hpp"
 #include "core/monitor.hpp"
+#include "core/process.hpp"
 #include "core/progress.hpp"
 #include "core/selection.hpp"
 #include "core/setup.hpp"
@@ -72,6 +73,7 @@ class CommunicatorState final : public GroupMember {
   std::shared_ptr<TraceFile> trace_file() const { return trace_ ? trace_->file() : nullptr; }
   void adopt(const CommunicatorState& child) { watchdog_->add_child(child.watchdog_); }
 
+  const Origin origin{};
   std::unique_ptr<Bootstrap> bootstrap;
   CommunicatorOptions made_with;
   Settings settings;

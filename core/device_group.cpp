@@ -16,6 +16,7 @@
 #include "core/environment.hpp"
 #include "core/group.hpp"
 #include "core/log.hpp"
+#include "core/process.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/error.hpp"
 
@@ -70,6 +71,8 @@ class DeviceGroupState {
   ~DeviceGroupState();
   DeviceGroupState(const DeviceGroupState&) = delete;
   DeviceGroupState& operator=(const DeviceGroupState&) = delete;
+
+  const Origin origin{};
 
   std::size_t size() const noexcept { return devices_.size(); }
   BackendKind kind() const noexcept { return kind_; }
@@ -317,15 +320,22 @@ std::optional<Error> DeviceGroupState::error() const {
 
 DeviceGroupState& DeviceGroup::state(std::string_view call) const {
   if (state_ == nullptr) throw Error(ErrorCode::invalid_argument, fmt::format("{}: this device group was moved from", call));
+  state_->origin.require(call, "device group");
   return *state_;
 }
 
 DeviceGroup::DeviceGroup(std::unique_ptr<DeviceGroupState> state) : state_(std::move(state)) {}
 DeviceGroup::DeviceGroup(std::vector<int> devices, const DeviceGroupOptions& options)
     : state_(std::make_unique<DeviceGroupState>(std::move(devices), choose_backend(options, 1), options)) {}
-DeviceGroup::~DeviceGroup() = default;
+DeviceGroup::~DeviceGroup() {
+  if (state_ != nullptr && !state_->origin.is_here()) keep_for_ever(std::move(state_));
+}
 DeviceGroup::DeviceGroup(DeviceGroup&&) noexcept = default;
-DeviceGroup& DeviceGroup::operator=(DeviceGroup&&) noexcept = default;
+DeviceGroup& DeviceGroup::operator=(DeviceGroup&& other) noexcept {
+  DeviceGroup before(std::move(other));
+  std::swap(state_, before.state_);  // and what was here is destroyed as any other
+  return *this;
+}
 
 DeviceGroup DeviceGroup::first(int devices, const DeviceGroupOptions& options) {
   if (devices < 1) refuse(ErrorCode::invalid_argument, fmt::format("{} devices, but at least 1 is needed", devices));

@@ -29,7 +29,14 @@ OpenGroup& OpenGroup::of_thread() {
     return *none;
   }
   thread_local Own own{{}, gone};
+  if (!own.group.origin_.is_here()) own.group.leave_behind();
   return own.group;
+}
+
+void OpenGroup::leave_behind() {
+  const bool was_open = is_open();
+  *this = OpenGroup();
+  left_behind_ = was_open;
 }
 
 OpenGroup::Part& OpenGroup::part_of(GroupMember& member) {
@@ -121,6 +128,9 @@ void OpenGroup::check_memory(const std::vector<Part>& parts) {
 }
 
 void OpenGroup::end() {
+  if (left_behind_)
+    throw Error(ErrorCode::invalid_argument,
+                "group_end: the group was started in the process that this one was forked from, and is not here");
   if (depth_ == 0) throw Error(ErrorCode::invalid_argument, "group_end: no group was started on this thread");
   if (--depth_ != 0) return;
   made_ = 0;
@@ -421,7 +431,7 @@ bool group_is_open() noexcept { return OpenGroup::of_thread().is_open(); }
 Group::Group() : exceptions_(std::uncaught_exceptions()) { group_start(); }
 
 Group::~Group() noexcept(false) {
-  if (!open_) return;
+  if (!open_ || OpenGroup::of_thread().is_left_behind()) return;
   if (std::uncaught_exceptions() > exceptions_)
     OpenGroup::of_thread().discard("group: one within it was left by an exception; nothing of it was enqueued");
   else group_end();

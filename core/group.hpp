@@ -13,6 +13,7 @@
 
 #include "core/algorithm.hpp"
 #include "core/call_log.hpp"
+#include "core/process.hpp"
 #include "plait/error.hpp"
 #include "symm_mem/window.hpp"
 
@@ -91,7 +92,12 @@ class OpenGroup {
   static constexpr std::size_t calls_in_turn = 32;
 
   bool is_open() const noexcept { return depth_ > 0; }
-  void start() { ++depth_; }
+  /// The group that was open here is the parent's, from which this process was forked; no other has been started since.
+  bool is_left_behind() const noexcept { return left_behind_; }
+  void start() {
+    ++depth_;
+    left_behind_ = false;
+  }
   void end();
   /// Instead of `end`: forgets the outermost group, or makes it fail at its end.
   void discard(const char* why);
@@ -117,6 +123,7 @@ class OpenGroup {
     std::vector<GroupedCall> calls;
   };
   Part& part_of(GroupMember& member);
+  void leave_behind();
   void keep(const Error& error);
   void lose(const char* what);
   static void check_captures(const std::vector<Part>& parts);
@@ -125,6 +132,8 @@ class OpenGroup {
   static std::vector<Turns> turns_of(const std::vector<Part>& parts);
   static void launch(const std::vector<Part>& parts, const std::vector<Turns>& turns, const std::vector<std::function<void()>>& launches);
 
+  Origin origin_;  // of the calls below
+  bool left_behind_ = false;
   int depth_ = 0;
   std::size_t made_ = 0;  // calls
   std::vector<Part> parts_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/start_thread.hpp"
+#include "core/process.hpp"
 
 namespace plait {
 namespace {
@@ -16,8 +17,8 @@ namespace {
 class Monitor {
  public:
   static Monitor& instance() {
-    static auto* const monitor = new Monitor;
-    return *monitor;
+    static OfProcess<Monitor> monitor;
+    return monitor.get();
   }
 
   void add(const std::function<void()>* look) {

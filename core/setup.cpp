@@ -13,6 +13,7 @@
 
 #include "core/environment.hpp"
 #include "core/log.hpp"
+#include "core/process.hpp"
 #include "core/text.hpp"
 #include "core/work_ring.hpp"
 #include "core/workspace.hpp"

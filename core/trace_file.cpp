@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "core/log.hpp"
+#include "core/process.hpp"
 #include "core/text.hpp"
 #include "core/user_file.hpp"
 
@@ -55,9 +56,13 @@ std::string json_string(std::string_view text) {
 }
 
 std::shared_ptr<TraceFile> TraceFile::open(const std::string& path, int rank, int ranks) {
-  static std::mutex mutex;
-  // Kept open to the end of the process: its lock keeps others away from what is written.
-  static auto& files = *new std::map<std::string, std::shared_ptr<TraceFile>>;
+  struct Files {
+    std::mutex mutex;
+    std::map<std::string, std::shared_ptr<TraceFile>> by_name;
+  };
+  // Kept open to the end of the process: its lock keeps others away from what is written, a child made by fork, too.
+  static OfProcess<Files> of_process;
+  auto& [mutex, files] = of_process.get();
   const std::lock_guard lock(mutex);
   const std::string wanted = ranks > 1 ? with_part(path, fmt::format("rank{}", rank)) : path;
   if (const auto known = files.find(wanted); known != files.end()) return known->second;

@@ -18,12 +18,17 @@ Window::Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange>
     : backend_(std::move(backend)), range_(std::move(range)), rank_(rank), bytes_(bytes), number_(number) {}
 
 Window::~Window() {
+  if (!origin_.is_here()) {
+    keep_for_ever(std::move(backend_));
+    keep_for_ever(std::move(range_));
+    return;
+  }
   try {
     const DeviceScope device(*backend_);
     backend_->synchronize_device();  // no kernel of this rank uses the mappings any more
   } catch (const std::exception&) {
     // A stream is being captured, or the device is lost: whether a kernel still uses the mapping can't be known, so it stays for good.
-    static_cast<void>(new std::shared_ptr<SymmetricRange>(std::move(range_)));
+    keep_for_ever(std::move(range_));
   }
 }
 

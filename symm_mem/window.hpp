@@ -7,6 +7,7 @@
 #include <string>
 
 #include "backends/backend.hpp"
+#include "core/process.hpp"
 #include "plait/bootstrap.hpp"
 
 namespace plait {
@@ -16,8 +17,8 @@ class Window {
  public:
   /// `number`: which allocation of its heap it is, in the order of the calls; equal on all ranks.
   Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange> range, int rank, std::size_t bytes, std::size_t number);
-  /// Waits for this rank's device, then unmaps. The peers' mappings keep this rank's memory alive until they let go of it too, so nobody
-  /// has to wait for anybody.
+  /// Waits for this rank's device, then unmaps; in a child made by fork does neither. The peers' mappings keep this rank's memory alive
+  /// until they let go of it too, so nobody has to wait for anybody.
   ~Window();
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
@@ -32,6 +33,7 @@ class Window {
   std::byte* peer(int peer, std::size_t offset = 0) const noexcept { return range_->address(peer) + offset; }
 
  private:
+  Origin origin_;
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<SymmetricRange> range_;
   int rank_;

@@ -6,12 +6,14 @@
 //   fault_ranks late ALGORITHM     the same, and rank 0's process ends once its time is over: the victim comes after that
 //   fault_ranks gone               the process ends without a word; the others only destroy the communicator
 //   fault_ranks exits              it calls exit(), and Plait ends MPI, which waits for the others
+//   fault_ranks forks              it forks children that make calls, destroy what they have, exit, exec: the ranks go on all the while
 //   fault_ranks aborted [checked]  aborts while the others are in calls on the host, with PLAIT_CHECK=1 or without; then a new communicator
 //                                  works
 //   fault_ranks descriptors        its limit of open files is reached
 //   fault_ranks memory             its limit of memory is reached, in an allocation and while a communicator is made
 //   fault_ranks threads            it can start no thread while a communicator is made
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -24,7 +26,9 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "plait/plait.h"
 #include "plait/plait.hpp"
 #include "support/no_threads.hpp"
 
@@ -147,6 +151,85 @@ void aborted(bool checked) {
   say(rank, "new: " + outcome([] { Member(std::chrono::seconds(20), {}).begin(); }));
 }
 
+/// Twenty calls with right values, and everybody has made them.
+std::string work(Member& member) {
+  std::string wrong;
+  for (int i = 0; i < 20; ++i) {
+    std::vector<float> x(1000, static_cast<float>(member.rank() + i));
+    member.comm().all_reduce(std::span(x), std::span(x), plait::ReduceOp::sum);
+    member.comm().synchronize();
+    for (const float value : x)
+      if (value != static_cast<float>(3 * i + 3)) wrong = ", but sums are wrong";
+  }
+  member.comm().bootstrap().barrier();
+  return "went on" + wrong;
+}
+
+void go_on(Member& member, const std::string& what) {
+  const std::string went = outcome([&] { say(member.rank(), what + ": " + work(member)); });
+  if (went != "no error") say(member.rank(), what + ": " + went);
+}
+
+/// While a child runs `body`. Then says how the child has ended.
+template <class Body>
+void in_child(Member& member, const std::string& what, Body body) {
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(10);
+    body();
+    _exit(0);
+  }
+  go_on(member, what);
+  int status = 0;
+  waitpid(child, &status, 0);
+  say(member.rank(), what + " ends with " + (WIFEXITED(status) ? "status " : "signal ") +
+                         std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status)));
+}
+
+void forks() {
+  plait_comm handle = nullptr;
+  if (plait_comm_create_world(nullptr, &handle) != PLAIT_SUCCESS) std::abort();
+  static std::optional<Member> member;  // destroyed by exit
+  member.emplace(std::chrono::seconds(20), std::string());
+  const auto on_victim = [&](const std::string& what, const auto& body) {
+    if (member->is_victim()) in_child(*member, what, body);
+    else go_on(*member, what);
+  };
+  on_victim("calls", [&] {
+    say(victim, "child reduces: " + outcome([] { member->reduce(); }));
+    say(victim, "child allocates: " + outcome([] { static_cast<void>(member->comm().allocate<float>(1)); }));
+    say(victim, "child makes one of MPI: " + outcome([] { plait::Communicator::from_mpi(MPI_COMM_WORLD); }));
+    float x = 0;
+    const plait_status status = plait_all_reduce(handle, &x, &x, 1, PLAIT_F32, PLAIT_SUM, nullptr, nullptr);
+    say(victim, std::string("child reduces in C: ") + plait_status_name(status) + ": " + plait_last_error());
+    say(victim, std::string("child destroys in C: ") + plait_status_name(plait_comm_destroy(handle)));
+  });
+  on_victim("destroys", [] { member.reset(); });
+  on_victim("exit", [] { std::exit(3); });  // NOLINT(concurrency-mt-unsafe): the child has one thread
+  on_victim("failed exec", [] {
+    execl("/nonexistent", "nonexistent", nullptr);
+    std::exit(4);  // NOLINT(concurrency-mt-unsafe)
+  });
+  on_victim("exec", [] { execl("/bin/true", "true", nullptr); });
+  on_victim("own ranks", [] {
+    auto bootstraps = plait::make_thread_bootstraps(1);
+    auto comm = plait::Communicator::create(std::move(bootstraps[0]), {.backend = plait::BackendKind::host});
+    comm.barrier();
+    comm.synchronize();
+  });
+  if (member->is_victim()) {
+    say(victim, "system: " + std::to_string(std::system("exit 0")));  // NOLINT(concurrency-mt-unsafe)
+    FILE* const pipe = popen("echo through", "r");
+    char word[16] = "";
+    say(victim, "popen: " + std::string(pipe != nullptr && std::fscanf(pipe, "%15s", word) == 1 ? word : "nothing"));
+    pclose(pipe);
+  }
+  go_on(*member, "at last");
+  say(member->rank(), std::string("destroy: ") + plait_status_name(plait_comm_destroy(handle)));
+  member.reset();
+}
+
 class Limit {
  public:
   Limit(__rlimit_resource what, rlim_t value) : what_(what) {
@@ -214,6 +297,7 @@ int main(int argc, char** argv) {
   else if (mode == "late") stopped(algorithm, true);
   else if (mode == "gone") gone();
   else if (mode == "exits") exits();
+  else if (mode == "forks") forks();
   else if (mode == "aborted") aborted(algorithm == "checked");
   else if (mode == "descriptors") descriptors();
   else if (mode == "memory") memory();

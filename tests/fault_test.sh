@@ -39,6 +39,24 @@ case $mode in
     done
     [ $status = 0 ] || fail "the exit status is $status"
     ;;
+  forks)
+    for what in "calls" "destroys" "exit" "failed exec" "exec" "own ranks" "at last"; do
+      for rank in 0 1 2; do expect "^rank $rank: $what: went on$"; done
+    done
+    belongs="belongs to process [0-9]+, and process [0-9]+ was forked from it"
+    expect "^rank 1: child reduces: invalid_argument: all_reduce: this communicator $belongs"
+    expect "^rank 1: child allocates: invalid_argument: allocate: this communicator $belongs"
+    expect "^rank 1: child makes one of MPI: invalid_argument: make_mpi_bootstrap: this process was forked from one that uses MPI"
+    expect "^rank 1: child reduces in C: invalid_argument: .*this communicator $belongs"
+    expect "^rank 1: child destroys in C: success"
+    for end in "calls ends with status 0" "destroys ends with status 0" "exit ends with status 3" "failed exec ends with status 4" \
+               "exec ends with status 0" "own ranks ends with status 0" "system: 0" "popen: through"; do
+      expect "^rank 1: $end$"
+    done
+    for rank in 0 1 2; do expect "^rank $rank: destroy: success"; done
+    ! grep -q "^plait" "$log" || fail "a rank has something to log"
+    [ $status = 0 ] || fail "the exit status is $status"
+    ;;
   aborted)  # nobody is lost, so MPI is finalised and mpirun content
     for rank in 0 2; do expect "^rank $rank: call: aborted: rank 1 has aborted the communicator: enough"; done
     for rank in 0 1 2; do

@@ -16,6 +16,7 @@
 #include "backends/gpu/registered_range.hpp"
 #include "backends/gpu/runtime_call.hpp"
 #include "backends/kernel_table.hpp"
+#include "core/process.hpp"
 #include "plait/error.hpp"
 
 namespace plait::gpu {
@@ -236,7 +237,11 @@ class Devices {
     int count = 0;
     std::string reason;
   };
+  /// A child made by fork can't use what its parent has initialised; both CUDA's and HIP's runtime say so.
   static const Found& found() {
+    static const Origin asked;
+    static const Found in_child{
+        0, fmt::format("no {} device: this process was forked from one that has used them: exec, or fork before", Runtime::label)};
     static const Found result = [] {
       using Traits = StatusTraits<typename Runtime::Status>;
       Found f;
@@ -249,6 +254,7 @@ class Devices {
       }
       return f;
     }();
+    if (result.count != 0 && !asked.is_here()) return in_child;
     return result;
   }
 };

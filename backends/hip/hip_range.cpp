@@ -11,6 +11,7 @@
 #include "backends/hip/ipc.hpp"
 #include "backends/hip/lease.hpp"
 #include "backends/hip/runtime.hpp"
+#include "core/process.hpp"
 #include "plait/error.hpp"
 
 namespace plait::hip {

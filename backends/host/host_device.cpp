@@ -14,7 +14,7 @@ thread_local Devices own_devices;
 std::shared_ptr<HostDevice> find_or_make(Devices& devices, int ordinal) {
   std::weak_ptr<HostDevice>& entry = devices[ordinal];
   auto device = entry.lock();
-  if (device == nullptr) entry = device = std::make_shared<HostDevice>();
+  if (device == nullptr || !device->is_of_process()) entry = device = std::make_shared<HostDevice>();
   return device;
 }
 
@@ -50,11 +50,15 @@ void HostDevice::finish() {
 
 std::shared_ptr<HostDevice> host_device(int ordinal) {
   if (const auto own = own_devices.find(ordinal); own != own_devices.end())
-    if (auto device = own->second.lock()) return device;
-  static std::mutex mutex;
-  static Devices of_process;
+    if (auto device = own->second.lock(); device != nullptr && device->is_of_process()) return device;
+  struct Known {
+    std::mutex mutex;
+    Devices devices;
+  };
+  static OfProcess<Known> of_process;
+  auto& [mutex, devices] = of_process.get();
   const std::lock_guard lock(mutex);
-  return find_or_make(of_process, ordinal);
+  return find_or_make(devices, ordinal);
 }
 
 std::shared_ptr<HostDevice> own_host_device(int ordinal) { return find_or_make(own_devices, ordinal); }

@@ -6,6 +6,7 @@
 
 #include "backends/backend.hpp"
 #include "backends/host/host_stream.hpp"
+#include "core/process.hpp"
 
 namespace plait::host {
 
@@ -23,8 +24,11 @@ class HostDevice {
   /// Returns when all that was pushed so far, to any stream, has run. What tasks have thrown is left to the streams' own `synchronize`.
   void finish();
   DeviceUse& use() noexcept { return use_; }
+  /// False in a child made by fork, which has none of its threads.
+  bool is_of_process() const noexcept { return origin_.is_here(); }
 
  private:
+  Origin origin_;
   DeviceUse use_;
   HostStream default_stream_;
   std::mutex mutex_;

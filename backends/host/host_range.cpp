@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 
+#include "core/process.hpp"
 #include "plait/error.hpp"
 
 namespace plait::host {
@@ -67,8 +68,12 @@ void HostRange::map(int rank, int file) {
 }
 
 std::shared_ptr<SymmetricRange> shared_range(int ranks, std::size_t bytes, std::uint64_t token) {
-  static std::mutex mutex;
-  static std::map<std::uint64_t, std::weak_ptr<SymmetricRange>> ranges;
+  struct Ranges {
+    std::mutex mutex;
+    std::map<std::uint64_t, std::weak_ptr<SymmetricRange>> by_token;
+  };
+  static OfProcess<Ranges> of_process;
+  auto& [mutex, ranges] = of_process.get();
   const std::lock_guard lock(mutex);
   std::erase_if(ranges, [](const auto& entry) { return entry.second.expired(); });
   if (auto range = ranges[token].lock()) return range;

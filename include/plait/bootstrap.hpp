@@ -16,7 +16,8 @@ namespace plait {
 
 /// A group of ranks that can exchange small host data. Every call but the getters is collective over the group and blocks;
 /// it throws `Error(bootstrap)` that names the call when a rank does not arrive within `timeout()`.
-/// An object belongs to one thread of its rank at a time.
+/// An object belongs to one thread of its rank at a time. Those that Plait makes belong to the process as well: in a child made by fork
+/// their calls throw `Error(invalid_argument)`, and their destructors let go without a word.
 class Bootstrap {
  public:
   virtual ~Bootstrap() = default;

@@ -43,6 +43,10 @@ class Buffer;
 /// calls MPI on the calling thread: creating, splitting, duplicating, destroying, allocating, and with PLAIT_CHECK=1 every collective.
 /// MPI's thread level holds for these, see `make_mpi_bootstrap`; nothing else calls MPI.
 /// Of one that was moved from, every call throws `Error(invalid_argument)`.
+///
+/// A communicator belongs to the process that created it. In a child made by fork every call but `rank` and `size` throws
+/// `Error(invalid_argument)`, and the destructors of communicators, buffers, streams, device groups and bootstraps, exit handlers as well,
+/// let go without a word: neither the parent nor its peers notice. See docs/troubleshooting.md, "fork".
 class Communicator {
  public:
   /// One rank per process of `comm`, which is duplicated. Collective. See `make_mpi_bootstrap`, `CommunicatorOptions`.
@@ -62,7 +66,7 @@ class Communicator {
   /// `split`.
   Communicator duplicate();
 
-  /// Waits for the calls under way. As ever, they end when a peer aborts or is lost, and after the deadline.
+  /// Waits for the calls under way. They end when a peer aborts or is lost, and after the deadline.
   ~Communicator();
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
@@ -265,6 +269,7 @@ class Communicator {
   /// If not, the call is refused: this throws, or the group does at its end.
   bool extents_fit(Collective collective, std::size_t send, std::size_t recv, std::size_t count, int root = 0) const;
   Call completed(const Call& call, const CallOptions& options) const;
+  const CommunicatorState& member_of(std::string_view call) const;  // also in a child made by fork
   CommunicatorState& state(std::string_view call) const;
 
   std::unique_ptr<CommunicatorState> state_;

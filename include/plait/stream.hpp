@@ -1,5 +1,6 @@
 // Streams: in-order queues of asynchronous work on a communicator's device.
 #pragma once
+#include <cstdint>
 #include <memory>
 
 struct CUstream_st;   // cudaStream_t
@@ -36,6 +37,7 @@ class StreamRef {
 class Stream {
  public:
   explicit Stream(std::shared_ptr<Backend> backend);
+  /// Waits for its work. In a child made by fork, which has none of it, lets go without a word.
   ~Stream();
   Stream(Stream&& other) noexcept;
   Stream& operator=(Stream&& other) noexcept;
@@ -44,6 +46,7 @@ class Stream {
  private:
   std::shared_ptr<Backend> backend_;
   void* native_ = nullptr;
+  std::uint64_t process_;  // that made it
 };
 
 inline StreamRef::StreamRef(const Stream& stream) noexcept : native_(stream.native()) {}

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/process.hpp"
 #include "plait/error.hpp"
 
 namespace plait::c {
@@ -46,6 +47,7 @@ class HandleTable {
   struct Slot {
     std::atomic<std::uint64_t> id = 0;  // 0: free, or being removed
     std::atomic<std::uint32_t> users = 0;
+    Origin origin;
     std::unique_ptr<T> object;
   };
 
@@ -81,6 +83,8 @@ class HandleTable {
     free_.pop_back();
     Slot& slot = *at(place);
     slot.object = std::move(object);
+    if (!slot.origin.is_here()) slot.users = 0;  // those of the parent's threads, which this child does not have
+    slot.origin = Origin();
     const HandleId id = HandleId::make(next_serial++, place, kind);
     slot.id = id.value;
     return id;
@@ -96,12 +100,12 @@ class HandleTable {
     refuse(call, id);
   }
 
-  /// The object, when its last user has gone. Throws as `pin` does.
+  /// The object, when its last user has gone; at once in a child made by fork, which has no other user. Throws as `pin` does.
   std::unique_ptr<T> remove(const char* call, HandleId id) {
     Slot* slot = at(id.place());
     std::uint64_t expected = id.value;
     if (id.value == 0 || slot == nullptr || !slot->id.compare_exchange_strong(expected, 0)) refuse(call, id);
-    while (slot->users != 0) std::this_thread::yield();
+    while (slot->users != 0 && slot->origin.is_here()) std::this_thread::yield();
     std::unique_ptr<T> object = std::move(slot->object);
     const std::scoped_lock lock(mutex_);
     free_.push_back(id.place());
