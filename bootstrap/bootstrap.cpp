@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <string>
 #include <thread>
 
 #include "bootstrap/support.hpp"
+#include "core/environment.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
@@ -21,7 +21,7 @@ namespace {
 using NodeName = std::array<char, 256>;
 
 std::string name_this_node() {
-  if (const char* name = std::getenv("PLAIT_NODE"); name != nullptr && *name != '\0') return fmt::format("PLAIT_NODE={}", name);
+  if (const auto name = environment("PLAIT_NODE")) return fmt::format("PLAIT_NODE={}", *name);
   std::array<char, 128> host{};
   ::gethostname(host.data(), host.size() - 1);
   std::string boot;

@@ -20,7 +20,7 @@ namespace {
 }  // namespace
 
 std::optional<std::string> environment(const char* name) {
-  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody writes the environment
+  const char* value = ::secure_getenv(name);
   if (value == nullptr || *value == '\0') return std::nullopt;
   return std::string(value);
 }

@@ -6,15 +6,15 @@
 #include <cstdlib>
 #include <utility>
 
+#include "core/environment.hpp"
 #include "plait/error.hpp"
 
 namespace plait::bench {
 
 std::shared_ptr<const NcclLibrary> NcclLibrary::load(const char* name, std::string& why_not) {
   setenv("NCCL_NVLS_ENABLE", "0", 0);  // NOLINT(concurrency-mt-unsafe): before any other thread looks
-  const char* path = std::getenv("PLAIT_NCCL_LIB");
   std::shared_ptr<NcclLibrary> library(new NcclLibrary);
-  library->handle_ = dlopen(path && *path ? path : name, RTLD_NOW | RTLD_LOCAL);
+  library->handle_ = dlopen(environment("PLAIT_NCCL_LIB").value_or(name).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library->handle_) {
     const char* error = dlerror();
     why_not = error ? error : "dlopen failed";
