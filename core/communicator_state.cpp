@@ -107,12 +107,15 @@ CommunicatorState::~CommunicatorState() {
   board_->announce(Board::State::left);
   bootstrap->set_interrupt({});
   bootstrap->set_farewell({});
-  if (const auto broken = error()) abandon(*broken);
+  const auto broken = watchdog_->error();
+  if (!broken) return;
+  if (!watchdog_->was_told()) log::error("{}", broken->what());
+  abandon(*broken);
 }
 
 /// Nobody will receive it any more. What graphs receive is not known.
 void CommunicatorState::warn_of_left_over() const {
-  if (error() || captures_) return;
+  if (watchdog_->error() || captures_) return;
   if (const std::string left = board_->left_over(); !left.empty())
     log::warn("rank {}: a communicator is destroyed with messages that this rank has not received: {}", bootstrap->rank(), left);
 }

@@ -58,7 +58,12 @@ class CommunicatorState final : public GroupMember {
   const void* communicator() const override { return board_->shared(); }
   std::string places(const PreparedCall& call) const override;
 
-  std::optional<Error> error() const { return watchdog_->error(); }
+  /// What broke the communicator; from now on the program knows.
+  std::optional<Error> error() const {
+    auto broken = watchdog_->error();
+    if (broken) watchdog_->tell();
+    return broken;
+  }
   /// Looks also whether the ranks' calls agree.
   void compare() const { watchdog_->compare(); }
   /// By the thread that uses the communicator.
@@ -69,6 +74,8 @@ class CommunicatorState final : public GroupMember {
     throw *std::move(broken);
   }
   void abort(std::string_view reason) override;
+  bool was_told() const override { return watchdog_->was_told(); }
+  void tell() override { watchdog_->tell(); }
   Progress progress() const { return log_ ? log_->read() : Progress{}; }
   std::shared_ptr<TraceFile> trace_file() const { return trace_ ? trace_->file() : nullptr; }
   void adopt(const CommunicatorState& child) { watchdog_->add_child(child.watchdog_); }

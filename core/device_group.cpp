@@ -132,6 +132,11 @@ DeviceGroupState::~DeviceGroupState() {
     if (rank != nullptr) calls += OpenGroup::of_thread().forget(rank->member());  // of this thread, which is none of those below
   if (calls != 0)
     log::warn("a device group is destroyed with calls in a group that has not ended: {} of them, on all devices, never enqueued", calls);
+  // One program drives all ranks. What broke them it has been told of by any, or rank 0 logs it for all.
+  const bool told =
+      std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank != nullptr && rank->member().was_told(); });
+  for (const auto& rank : ranks_)
+    if (rank != nullptr && (told || rank != ranks_.front())) rank->member().tell();
   threads_.run([&](std::size_t rank) { ranks_[rank].reset(); });
 }
 

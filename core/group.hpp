@@ -77,6 +77,9 @@ class GroupMember {
   /// Which symmetric memory a call is in, in words that are the same on all ranks.
   virtual std::string places(const PreparedCall& call) const = 0;
   virtual void abort(std::string_view reason) = 0;
+  /// As Watchdog's.
+  virtual bool was_told() const = 0;
+  virtual void tell() = 0;
 
  protected:
   ~GroupMember() = default;

@@ -1,10 +1,20 @@
 #include "core/log.hpp"
 
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <string>
 
+#include "backends/unique_fd.hpp"
 #include "core/environment.hpp"
 #include "core/text.hpp"
 #include "plait/error.hpp"
@@ -22,6 +32,62 @@ Level read_level() {
   throw Error(ErrorCode::invalid_argument, fmt::format("PLAIT_LOG={}: expected one of {}", in_quotes(*value), fmt::join(names, ", ")));
 }
 
+/// Standard error, to be written to without blocking. O_NONBLOCK belongs to an open file, which the caller's descriptor shares with other
+/// processes, so a pipe or a terminal is opened once more; a socket has a flag for each call.
+class StandardError {
+ public:
+  StandardError() {
+    struct stat status {};
+    if (::fstat(STDERR_FILENO, &status) != 0) return;
+    is_socket_ = S_ISSOCK(status.st_mode);
+    if (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode))
+      own_ = UniqueFd(::open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    asks_first_ = !is_socket_ && !own_.valid() && !S_ISREG(status.st_mode);
+  }
+
+  /// As `::write`. At most PIPE_BUF bytes, which a pipe takes as a whole or not at all.
+  ssize_t write(std::string_view text) const {
+    if (is_socket_) return ::send(STDERR_FILENO, text.data(), text.size(), MSG_DONTWAIT);
+    if (asks_first_ && !has_room(std::chrono::milliseconds(0))) return errno = EAGAIN, -1;
+    return ::write(own_.valid() ? own_.get() : STDERR_FILENO, text.data(), text.size());
+  }
+
+  static bool has_room(std::chrono::milliseconds within) {
+    pollfd room{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+    return ::poll(&room, 1, static_cast<int>(within.count())) == 1;
+  }
+
+ private:
+  bool is_socket_ = false;
+  bool asks_first_ = false;  // it can't be opened again, as without /proc: another writer may still come in between
+  UniqueFd own_;
+};
+
+/// How long a line waits for room, unless the one before has waited in vain.
+constexpr std::chrono::milliseconds patience{100};
+std::atomic<bool> is_stuck = false;
+std::atomic<unsigned> dropped = 0;  // lines, since the last that was written
+
+bool write_whole(std::string_view text) {
+  const StandardError standard_error;
+  while (!text.empty()) {
+    // Lines end where parts do, as far as they fit.
+    std::string_view part = text.substr(0, PIPE_BUF);
+    if (part.size() < text.size())
+      if (const auto end = part.rfind('\n'); end != std::string_view::npos) part = part.substr(0, end + 1);
+    const ssize_t written = standard_error.write(part);
+    if (written > 0) {
+      is_stuck = false;
+      text.remove_prefix(static_cast<std::size_t>(written));
+    } else if (written < 0 && errno == EAGAIN) {
+      if (is_stuck.exchange(true) || !StandardError::has_room(patience)) return false;
+    } else if (written == 0 || errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 Level level() {
@@ -30,8 +96,11 @@ Level level() {
 }
 
 void write(Level level, std::string_view text) {
-  const std::string line = fmt::format("plait {}: {}\n", names[static_cast<std::size_t>(level)], text);
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+  std::string line = fmt::format("plait {}: {}\n", names[static_cast<std::size_t>(level)], text);
+  const unsigned before = dropped.exchange(0);
+  if (before != 0) line.insert(0, fmt::format("plait warn: {} dropped, as standard error took none\n",
+                                            before == 1 ? "a line was" : fmt::format("{} lines were", before)));
+  if (!write_whole(line)) dropped += before + 1;
 }
 
 }  // namespace plait::log

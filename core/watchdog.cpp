@@ -56,42 +56,88 @@ void Watchdog::break_with(ErrorCode code, const std::string& why, Board::State s
   std::atomic_ref(shared_->abort).store(1, std::memory_order_release);
   board_.announce(state, code, why);
   if (error_) return;
-  log::error("{}", why);
   error_.emplace(code, why);
+  is_news_ = true;
   broken_ = true;
-  if (code == ErrorCode::aborted)
-    for (const auto& child : children_)
-      if (const auto alive = child.lock()) alive->abort(code, why);
+}
+
+/// Runs `body` with the lock held. If it breaks the communicator, says so and passes an abort on, both without the lock.
+template <class Body>
+void Watchdog::locked(Body body) {
+  std::optional<Error> news;
+  std::vector<std::weak_ptr<Watchdog>> children;
+  Told told;
+  {
+    const std::lock_guard lock(mutex_);
+    body();
+    if (!std::exchange(is_news_, false)) return;
+    news = error_;
+    children = children_;
+    told = told_;
+  }
+  log::info("rank {}: {}", rank_, news->what());
+  if (news->code() != ErrorCode::aborted) return;
+  for (const auto& child : children)
+    if (const auto alive = child.lock()) alive->abort_with_parent(*news, told);
+}
+
+void Watchdog::abort_with_parent(const Error& error, const Told& told) {
+  locked([&] {
+    if (!error_) told_ = told;
+    break_with(error.code(), error.what(), Board::State::aborted);
+  });
+}
+
+void Watchdog::tell() const {
+  const std::lock_guard lock(mutex_);
+  *told_ = true;
+}
+
+bool Watchdog::was_told() const {
+  const std::lock_guard lock(mutex_);
+  return *told_;
 }
 
 void Watchdog::add_child(const std::shared_ptr<Watchdog>& child) {
-  const std::lock_guard lock(mutex_);
-  std::erase_if(children_, [](const auto& other) { return other.expired(); });
-  children_.push_back(child);
-  if (error_ && error_->code() == ErrorCode::aborted) child->abort(error_->code(), error_->what());
+  std::optional<Error> error;
+  Told told;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(children_, [](const auto& other) { return other.expired(); });
+    children_.push_back(child);
+    error = error_;
+    told = told_;
+  }
+  if (error && error->code() == ErrorCode::aborted) child->abort_with_parent(*error, told);
 }
 
 void Watchdog::abort(ErrorCode code, const std::string& why) {
-  const std::lock_guard lock(mutex_);
-  break_with(code, why, Board::State::aborted);
+  locked([&] {
+    if (!error_) *told_ = true;
+    break_with(code, why, Board::State::aborted);
+  });
 }
 
 std::optional<Error> Watchdog::error() {
   // A kernel that was told to give up ends before all ranks have shown where they wait, and with it what its caller waits for.
   if (!broken_ && !kernel_gave_up(out_of_time) && !kernel_gave_up(told_to)) return std::nullopt;
   for (;;) {
-    {
-      const std::lock_guard lock(mutex_);
+    std::optional<Error> found;
+    locked([&] {
       if (!error_ && !timeout_of_) begin_timeout(rank_);
       if (!error_) finish_timeout();
-      if (error_) return error_;
-    }
+      found = error_;
+    });
+    if (found) return found;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 
 void Watchdog::look() {
-  const std::lock_guard lock(mutex_);
+  locked([this] { look_locked(); });
+}
+
+void Watchdog::look_locked() {
   if (std::atomic_ref(shared_->record.state).load(std::memory_order_acquire) != 0) board_.show(shared_->record);
   if (!error_) compare_calls();
   if (error_) return;
@@ -122,8 +168,9 @@ void Watchdog::lose(int rank, const std::string& call) {
 
 void Watchdog::compare() {
   if (broken_) return;
-  const std::lock_guard lock(mutex_);
-  if (!error_) compare_calls();
+  locked([this] {
+    if (!error_) compare_calls();
+  });
 }
 
 void Watchdog::compare_calls() {

@@ -30,7 +30,8 @@ class Watchdog {
   /// What a launch of call `call` by algorithm number `algorithm` gets.
   Watch watch(std::uint64_t call, std::uint32_t algorithm) const;
 
-  /// Breaks the communicator: kernels of this rank end, later calls throw `Error(code, why)`, and the peers' watchdogs hear of it.
+  /// Breaks the communicator: kernels of this rank end, later calls throw `Error(code, why)`, and the peers' watchdogs hear of it. For the
+  /// program, which so knows of it.
   void abort(ErrorCode code, const std::string& why);
 
   /// An abort reaches it as well, also one that was before.
@@ -38,6 +39,11 @@ class Watchdog {
 
   /// The error that broke the communicator, if any. After a deadline it takes up to some tenths of a second to hear where the peers were.
   std::optional<Error> error();
+
+  /// The program has got to know that error. What it never gets to know is logged when the communicator is destroyed.
+  void tell() const;
+  /// Also of what broke this communicator together with the one that it is a part of, if that has been told.
+  bool was_told() const;
 
   /// Whether a peer has ended, left, aborted or given up while this rank needs it, or has made another call than this rank: then this
   /// rank's ends, too. Called by the monitor every now and then.
@@ -51,6 +57,11 @@ class Watchdog {
     DiagnosticRecord record;
   };
 
+  template <class Body>
+  void locked(Body body);
+  void look_locked();
+  using Told = std::shared_ptr<std::atomic<bool>>;
+  void abort_with_parent(const Error& error, const Told& told);
   bool kernel_gave_up(GaveUp why) const;
   void break_with(ErrorCode code, const std::string& why, Board::State state);
   void lose(int rank, const std::string& call);
@@ -81,11 +92,13 @@ class Watchdog {
   std::uint32_t* claimed_;
   std::chrono::nanoseconds timeout_;
   int rank_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::optional<int> timeout_of_;  // the rank whose kernel ran out of time; its report is under way
   std::chrono::steady_clock::time_point report_by_;
   std::optional<Error> error_;
+  bool is_news_ = false;              // and it is to be passed on
   std::atomic<bool> broken_ = false;  // there is an error
+  Told told_ = std::make_shared<std::atomic<bool>>(false);
   std::vector<std::weak_ptr<Watchdog>> children_;
 };
 
