@@ -153,6 +153,9 @@ class Backend {
   virtual std::uint64_t identity(NativeStream stream) { return reinterpret_cast<std::uintptr_t>(stream); }
   /// False of a handle that stands for another stream in each thread.
   virtual bool names_one_stream(NativeStream stream) const noexcept = 0;
+  /// False of a handle that stands for no stream, as after `destroy_stream`. Only the host target knows: a GPU's runtime looks after its
+  /// own.
+  virtual bool is_live(NativeStream) const noexcept { return true; }
   virtual NativeStream create_stream() = 0;
   virtual void destroy_stream(NativeStream stream) noexcept = 0;
   virtual void synchronize(NativeStream stream) = 0;

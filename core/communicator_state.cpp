@@ -27,11 +27,12 @@ std::vector<std::string> CommunicatorState::names(const std::vector<const Algori
   return names;
 }
 
-CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const CommunicatorOptions& options, const CommunicatorState* parent)
+CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const CommunicatorOptions& options, const CommunicatorState* parent,
+                                     HostDevices host)
     : bootstrap(interruptible(std::move(b), parent)),
       made_with(options),
       settings(agree_on_settings(*bootstrap, options)),
-      backend(open_device(*bootstrap, options, settings, parent != nullptr ? parent->backend.get() : nullptr)),
+      backend(open_device(*bootstrap, options, settings, parent != nullptr ? parent->backend.get() : nullptr, host)),
       counted(*backend),
       heap(backend, *bootstrap),
       selector(make_selector(discover_topology(*bootstrap, *backend, settings))),
@@ -194,9 +195,15 @@ const CommunicatorState::Known& CommunicatorState::known(const Call& call) {
   return known_.emplace(call, Known{std::move(choice), shares, selector.choose_batch(call)}).first->second;
 }
 
+void CommunicatorState::check_live(std::string_view what, NativeStream stream) const {
+  if (backend->is_live(stream)) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("{}: rank {}: {} is no stream: it has been destroyed, or is the stream of another target", what, rank(), stream));
+}
+
 /// Calls are ordered by the handles of their streams, and may be enqueued by another thread than the caller's.
 void CommunicatorState::check_stream(std::string_view what, NativeStream stream) const {
-  if (backend->names_one_stream(stream)) return;
+  if (backend->names_one_stream(stream)) return check_live(what, stream);
   throw Error(
       ErrorCode::invalid_argument,
       fmt::format("{}: rank {}: stream {} is the default stream of whichever thread uses it, so calls on it have no order: pass one "
@@ -537,6 +544,7 @@ void CommunicatorState::copy(void* to, const void* from, std::size_t bytes, Stre
   if (to == nullptr || from == nullptr)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("copy: rank {}: {} is null, with {} bytes", rank(), to == nullptr ? "to" : "from", bytes));
+  check_live("copy", stream.native());
   static_cast<void>(find("copy", "to", to, bytes));
   static_cast<void>(find("copy", "from", from, bytes));
   const DeviceScope device(*backend);
@@ -545,6 +553,7 @@ void CommunicatorState::copy(void* to, const void* from, std::size_t bytes, Stre
 
 void CommunicatorState::synchronize(StreamRef stream) {
   check_not_grouped("synchronize", "nothing would wait for them");
+  check_live("synchronize", stream.native());
   const DeviceScope device(*backend);
   backend->synchronize(stream.native());
   compare();

@@ -32,7 +32,8 @@ namespace plait {
 class CommunicatorState final : public GroupMember {
  public:
   /// `parent`: the communicator that this one is a part of, if it is one: it has the same device, settings and trace file.
-  CommunicatorState(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorOptions& options, const CommunicatorState* parent = nullptr);
+  CommunicatorState(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorOptions& options, const CommunicatorState* parent = nullptr,
+                    HostDevices host = HostDevices::one);
   ~CommunicatorState();
   CommunicatorState(const CommunicatorState&) = delete;
   CommunicatorState& operator=(const CommunicatorState&) = delete;
@@ -108,6 +109,7 @@ class CommunicatorState final : public GroupMember {
   std::optional<PreparedCall> prepare(std::string_view what, DataType type, const MessageEnd& end, const CallOptions& options);
   void locate_receiver(PreparedCall& prepared, void* receiver) const;
   void choose(PreparedCall& prepared, const CallOptions& options);
+  void check_live(std::string_view what, NativeStream stream) const;
   void check_stream(std::string_view what, NativeStream stream) const;
   void check_not_grouped(std::string_view what, std::string_view consequence) const;
   std::size_t number_of(const Algorithm& algorithm) const;

@@ -12,6 +12,7 @@
 #include "backends/backend.hpp"
 #include "core/check.hpp"
 #include "core/collectives.hpp"
+#include "core/communicator_state.hpp"
 #include "core/device_threads.hpp"
 #include "core/environment.hpp"
 #include "core/group.hpp"
@@ -122,7 +123,9 @@ DeviceGroupState::DeviceGroupState(std::vector<int> devices, BackendKind kind, c
   auto bootstraps = make_thread_bootstraps(static_cast<int>(size()));
   threads_.run([&](std::size_t rank) {
     const CommunicatorOptions own{.backend = kind_, .device = devices_[rank], .timeout = options.timeout};
-    ranks_[rank] = std::make_unique<Communicator>(Communicator::create(std::move(bootstraps[rank]), own));
+    ranks_[rank].reset(
+        new Communicator(std::make_unique<CommunicatorState>(std::move(bootstraps[rank]), own, nullptr, HostDevices::named)));
+    log::info("{}", ranks_[rank]->describe());
   });
 }
 

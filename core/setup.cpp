@@ -145,7 +145,7 @@ void separate_threads(Bootstrap& bootstrap, Backend& backend) {
   if (std::count(all.begin(), all.end(), mine) > 1) backend.use_own_device();
 }
 
-std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOptions& options, bool may_share) {
+std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOptions& options, bool may_share, HostDevices host) {
   std::optional<BackendKind> wanted = options.backend;
   agree(bootstrap, creating, [&] {
     if (wanted && static_cast<std::size_t>(*wanted) >= thread_device.size())
@@ -162,7 +162,14 @@ std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOpt
     wanted = BackendKind::host;
   }
   std::shared_ptr<Backend> backend;
-  agree(bootstrap, "opening the devices", [&] { backend = open_for(bootstrap, *wanted, options.device); });
+  agree(bootstrap, "opening the devices", [&] {
+    if (*wanted == BackendKind::host && host == HostDevices::one && options.device > 0)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("rank {}: host device {} does not exist, the host target has device 0 alone: leave "
+                              "the option `device` at -1",
+                              bootstrap.rank(), options.device));
+    backend = open_for(bootstrap, *wanted, options.device);
+  });
   if (*wanted == BackendKind::host) {
     separate_threads(bootstrap, *backend);
     return backend;
@@ -230,9 +237,9 @@ Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& opti
 }
 
 std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOptions& options, const Settings& settings,
-                                     const Backend* parent) {
+                                     const Backend* parent, HostDevices host) {
   std::shared_ptr<Backend> backend;
-  if (parent == nullptr) backend = open_chosen(bootstrap, options, settings.share_devices);
+  if (parent == nullptr) backend = open_chosen(bootstrap, options, settings.share_devices, host);
   else agree(bootstrap, "opening the devices", [&] { backend = parent->again(); });
   if (backend->info().backend != BackendKind::host) choose_memory(bootstrap, backend, settings.peer_access);
   return backend;

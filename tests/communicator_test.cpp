@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "support/environment.hpp"
+#include "support/errors.hpp"
 #include "support/ranks.hpp"
 #include "support/zoo.hpp"
 #include "symm_mem/window.hpp"
@@ -350,6 +351,23 @@ TEST(CommunicatorsOfAProcess, ShareItsDefaultStream) {
   std::optional<Communicator> second;
   std::thread([&] { second = alone(); }).join();
   expect_one_default_stream(first, *second, "made by another thread");
+}
+
+/// A device group's ranks may name what they like: device_group_test.
+TEST(CommunicatorSettings, TheHostHasOneDevice) {
+  for (const bool by_option : {true, false}) {
+    const ScopedEnvironment wish("PLAIT_BACKEND", by_option ? "" : "host");
+    auto bootstraps = make_thread_bootstraps(2);
+    on_threads(2, [&](int rank) {
+      CommunicatorOptions options{.device = rank == 0 ? 0 : 5, .timeout = patience};
+      if (by_option) options.backend = BackendKind::host;
+      expect_error(error_of([&] { Communicator::create(std::move(bootstraps[static_cast<std::size_t>(rank)]), options); }),
+                   ErrorCode::invalid_argument, HasSubstr("rank 1: host device 5 does not exist, the host target has device 0 alone"));
+    });
+  }
+  DeviceGroup group({7, 3}, {.backend = BackendKind::host, .timeout = patience});
+  group.barrier();
+  group.synchronize();
 }
 
 TEST(CommunicatorSettings, TooLittleScratchIsAnErrorOnAllRanks) {

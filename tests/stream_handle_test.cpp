@@ -1,11 +1,13 @@
-// The handle of another stream in each thread (cudaStreamPerThread, hipStreamPerThread) is refused. The host has none: a target that runs
-// on it and refuses one handle stands in for CUDA.
+// Handles that are refused. Of another stream in each thread (cudaStreamPerThread, hipStreamPerThread): the host has none, and a target
+// that runs on it and refuses one handle stands in for CUDA. And on the host, of a stream that has been destroyed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/environment.hpp"
@@ -44,14 +46,14 @@ CommunicatorOptions stand_in() {
 }
 
 /// Every way of making a call.
-std::vector<std::pair<std::string, std::function<void(Communicator&)>>> calls(std::vector<int>& x) {
+std::vector<std::pair<std::string, std::function<void(Communicator&)>>> calls(std::vector<int>& x, StreamRef stream) {
   constexpr auto i32 = DataType::i32;
-  return {{"all_reduce", [&x](Communicator& comm) { comm.all_reduce(x.data(), x.data(), 4, i32, ReduceOp::sum, each_threads_own); }},
-          {"all_reduce", [&x](Communicator& comm) { comm.all_reduce(x.data(), x.data(), 0, i32, ReduceOp::sum, each_threads_own); }},
-          {"barrier", [](Communicator& comm) { comm.barrier(each_threads_own); }},
-          {"send_recv", [&x](Communicator& comm) {
+  return {{"all_reduce", [&x, stream](Communicator& comm) { comm.all_reduce(x.data(), x.data(), 4, i32, ReduceOp::sum, stream); }},
+          {"all_reduce", [&x, stream](Communicator& comm) { comm.all_reduce(x.data(), x.data(), 0, i32, ReduceOp::sum, stream); }},
+          {"barrier", [stream](Communicator& comm) { comm.barrier(stream); }},
+          {"send_recv", [&x, stream](Communicator& comm) {
              const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
-             comm.send_recv(x.data(), 4, next, x.data() + 4, 4, before, i32, each_threads_own);
+             comm.send_recv(x.data(), 4, next, x.data() + 4, 4, before, i32, stream);
            }}};
 }
 
@@ -60,7 +62,7 @@ void expect_refused_alone_and_in_groups() {
       2,
       [](Communicator& comm, int) {
         std::vector<int> x(8, 1), y(8);
-        for (const auto& [name, call] : calls(x)) {
+        for (const auto& [name, call] : calls(x, each_threads_own)) {
           expect_error(error_of([&] { call(comm); }), ErrorCode::invalid_argument, testing::ContainsRegex(name + ": rank [01]: stream 0x"));
           const auto in_group = error_of([&] {
             const Group group;
@@ -98,6 +100,41 @@ TEST(StreamOfEachThread, IsRefusedOnAnyDeviceOfAGroup) {
   EXPECT_EQ(gpus.device(0).statistics().calls, 0u);
   gpus.all_reduce({x.data(), y.data()}, data, 8, DataType::i32, ReduceOp::sum, streams);
   gpus.synchronize(streams);
+}
+
+TEST(DestroyedStream, IsRefused) {
+  CommunicatorOptions options = test_options();
+  options.backend = BackendKind::host;
+  run_ranks(
+      2,
+      [](Communicator& comm, int) {
+        std::vector<int> x(8, 1);
+        const auto handle = [](const Stream& stream) { return StreamRef(static_cast<CUstream_st*>(stream.native())); };
+        std::optional<Stream> stream(comm.create_stream());
+        const StreamRef gone = handle(*stream);
+        comm.barrier(gone);
+        comm.synchronize(gone);
+        stream.reset();
+        auto all = calls(x, gone);
+        all.emplace_back("synchronize", [gone](Communicator& c) { c.synchronize(gone); });
+        all.emplace_back("copy", [gone, &x](Communicator& c) { c.copy(x.data(), x.data() + 1, 4, gone); });
+        for (const auto& [name, call] : all)
+          expect_error(error_of([&] { call(comm); }), ErrorCode::invalid_argument,
+                       testing::ContainsRegex(name + ": rank [01]: 0x.* is no stream"));
+        expect_error(error_of([&] {
+                       const Group group;
+                       comm.barrier(gone);
+                     }),
+                     ErrorCode::invalid_argument, HasSubstr("is no stream"));
+        expect_error(error_of([&] { comm.barrier(each_threads_own); }), ErrorCode::invalid_argument, HasSubstr("is no stream"));
+        // A stream is as good on another communicator, and in another thread than the one that has made it.
+        Communicator other = comm.duplicate();
+        const Stream alive = comm.create_stream();
+        other.barrier(alive);
+        std::thread([&] { other.synchronize(alive); }).join();
+        EXPECT_EQ(comm.statistics().calls, 1u);
+      },
+      options);
 }
 
 }  // namespace

@@ -187,6 +187,7 @@ class HostBackend final : public Backend {
 
   const void* queue(NativeStream stream) noexcept override { return &at(stream); }
   bool names_one_stream(NativeStream) const noexcept override { return true; }
+  bool is_live(NativeStream stream) const noexcept override { return host::is_live(stream); }
   NativeStream create_stream() override { return device_->create_stream(); }
   void destroy_stream(NativeStream stream) noexcept override { device_->destroy_stream(stream); }
   void synchronize(NativeStream stream) override { at(stream).synchronize(); }

@@ -35,6 +35,9 @@ class HostDevice {
   std::vector<std::shared_ptr<HostStream>> streams_;  // shared with `finish`, which waits for them without the lock
 };
 
+/// Whether it is a default stream, or one that some device of this process has made and not destroyed. Any thread may ask.
+bool is_live(NativeStream stream);
+
 /// The calling thread's own device of this number, if it has one, else the process's. A device lives as long as somebody holds it.
 std::shared_ptr<HostDevice> host_device(int ordinal);
 /// The calling thread's own device, which is from now on what `host_device` gives this thread.

@@ -30,7 +30,7 @@ class Window;
 /// How to make a communicator. Equal on all ranks, but for `device`.
 struct CommunicatorOptions {
   std::optional<BackendKind> backend{};  ///< none: PLAIT_BACKEND, else a GPU target if every rank has a device of its own, else host
-  int device = -1;                       ///< -1: that of this thread's last communicator, else the local rank's
+  int device = -1;                       ///< -1: that of this thread's last communicator, else the local rank's. The host has 0 alone
   std::optional<std::chrono::nanoseconds> timeout{};  ///< none: PLAIT_TIMEOUT seconds, else 10 minutes; 0: no deadline
 };
 

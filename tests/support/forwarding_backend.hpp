@@ -35,6 +35,7 @@ class ForwardingBackend : public Backend {
   const void* queue(NativeStream stream) noexcept override { return target_->queue(stream); }
   std::uint64_t identity(NativeStream stream) override { return target_->identity(stream); }
   bool names_one_stream(NativeStream stream) const noexcept override { return target_->names_one_stream(stream); }
+  bool is_live(NativeStream stream) const noexcept override { return target_->is_live(stream); }
   NativeStream create_stream() override { return target_->create_stream(); }
   void destroy_stream(NativeStream stream) noexcept override { target_->destroy_stream(stream); }
   void synchronize(NativeStream stream) override { target_->synchronize(stream); }
