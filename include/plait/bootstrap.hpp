@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "plait/language.hpp"
+
 namespace plait {
 
 /// A group of ranks that can exchange small host data. Every call but the getters is collective over the group and blocks;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <string>
 
+#include "plait/language.hpp"
 #include "plait/types.hpp"
 
 namespace plait {

@@ -14,6 +14,7 @@
 #include "plait/bootstrap.hpp"
 #include "plait/call.hpp"
 #include "plait/error.hpp"
+#include "plait/language.hpp"
 #include "plait/progress.hpp"
 #include "plait/statistics.hpp"
 #include "plait/stream.hpp"

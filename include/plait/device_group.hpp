@@ -15,6 +15,7 @@
 
 #include "plait/call.hpp"
 #include "plait/communicator.hpp"
+#include "plait/language.hpp"
 #include "plait/stream.hpp"
 #include "plait/types.hpp"
 

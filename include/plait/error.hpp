@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "plait/language.hpp"
+
 namespace plait {
 
 /// What kind of thing went wrong. docs/troubleshooting.md says what to do.

@@ -1,5 +1,6 @@
 // Groups: several calls, planned together and enqueued at once.
 #pragma once
+#include "plait/language.hpp"
 
 namespace plait {
 

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "plait/language.hpp"
+
 namespace plait {
 
 /// What one rank's blocks have started and completed; from `Communicator::progress`. A call launches one kernel; `copy_engine` several,

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "plait/language.hpp"
+
 namespace plait {
 
 /// Counts of one rank since its communicator was made. Replays of graphs do not count: a captured call counts once.

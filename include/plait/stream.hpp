@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "plait/language.hpp"
+
 struct CUstream_st;   // cudaStream_t
 struct ihipStream_t;  // hipStream_t
 
