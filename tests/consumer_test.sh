@@ -54,11 +54,6 @@ else
   done < <(find "$prefix" -type f \( -path '*/bin/*' -o -name '*.so*' \))
 fi
 
-say "what the library offers"
-nm -D --defined-only "$(find "$prefix" -name libplait.so)" >"$work/symbols"
-grep -c ' _ZN.*5plait' "$work/symbols"
-if c++filt <"$work/symbols" | grep -F 'fmt::'; then fail "code of fmt's headers is offered to programs that may have another fmt"; fi
-
 if [ -x "$prefix/bin/plait-info" ]; then
   say "programs"
   "$prefix/bin/plait-info" >"$work/info"  # not into head, which may end before it does

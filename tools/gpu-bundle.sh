@@ -58,8 +58,11 @@ mkdir -p "$bundle/bin" "$bundle/lib"
 for file in "$build"/bin/*; do
   if [ -f "$file" ] && [ -x "$file" ]; then strip -o "$bundle/bin/${file##*/}" "$file"; fi
 done
-for file in "$build"/lib/libplait.so*; do
-  if [ -L "$file" ]; then cp -P "$file" "$bundle/lib/"; else strip --strip-unneeded -o "$bundle/lib/${file##*/}" "$file"; fi
+for folder in lib lib/whole; do  # the second for the tests
+  mkdir -p "$bundle/$folder"
+  for file in "$build/$folder"/libplait.so*; do
+    if [ -L "$file" ]; then cp -P "$file" "$bundle/$folder/"; else strip --strip-unneeded -o "$bundle/$folder/${file##*/}" "$file"; fi
+  done
 done
 [ -f "$deps" ] || { mkdir -p gpu-bundle; make_deps "$deps"; }
 du -sh "$bundle" "$bundle"/*
