@@ -1,10 +1,21 @@
-# What `cmake --install` puts where, in three parts: runtime (the library), development (headers, CMake package, pkg-config file) and tools
+# What `cmake --install` puts where, in parts: runtime (the library), development (headers, CMake package, pkg-config file) and tools
 # (the programs). Nothing that is installed has an absolute path in it, so that a prefix can be moved; unless a folder, CMAKE_INSTALL_LIBDIR for
 # instance, was given as one. tests/consumer checks that.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 include(CheckCXXSymbolExists)
 include(CMakePushCheckState)
+
+file(RELATIVE_PATH plait_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+if(NOT PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_INSTALL_RPATH)
+  # The programs that the project around this one makes from here on find the library when they are installed, wherever that is. CMake
+  # removes what other ways there are to say so, for instance a link option of plait::plait.
+  set(CMAKE_INSTALL_RPATH $ORIGIN/${plait_bin_to_lib} PARENT_SCOPE)
+endif()
+if(PLAIT_INSTALL STREQUAL RUNTIME)
+  install(TARGETS plait LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_SKIP)
+  return()
+endif()
 
 set(plait_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/plait)
 
@@ -28,7 +39,6 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} 
 # --- the programs ----------------------------------------------------------------------------------------------------------------------
 
 if(PLAIT_BENCH)
-  file(RELATIVE_PATH plait_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
   set_property(TARGET plait-bench plait-info PROPERTY INSTALL_RPATH $ORIGIN/${plait_bin_to_lib})
   install(TARGETS plait-bench plait-info RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
 endif()
