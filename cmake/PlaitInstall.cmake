@@ -1,4 +1,4 @@
-# What `cmake --install` puts where, in parts: runtime (the library), development (headers, CMake package, pkg-config file) and tools
+# What `cmake --install` puts where, in parts: runtime (the library), development (headers, CMake package, pkg-config file, documentation, examples) and tools
 # (the programs). Nothing that is installed has an absolute path in it, so that a prefix can be moved; unless a folder, CMAKE_INSTALL_LIBDIR for
 # instance, was given as one. tests/consumer checks that.
 include(GNUInstallDirs)
@@ -34,7 +34,12 @@ install(TARGETS plait EXPORT plaitTargets
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/plait ${PROJECT_SOURCE_DIR}/interop/kokkos/include/plait DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
   FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
+
+# The pages refer to each other, and to the examples, by where they lie. Not in the part runtime: two versions of that may be installed.
+install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development FILES_MATCHING PATTERN "*.md")
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development USE_SOURCE_PERMISSIONS)
+install(FILES ${PROJECT_SOURCE_DIR}/tools/mpi-env.sh DESTINATION ${CMAKE_INSTALL_DATADIR}/plait COMPONENT development)
 
 # --- the programs ----------------------------------------------------------------------------------------------------------------------
 
@@ -126,5 +131,7 @@ configure_file(${PROJECT_SOURCE_DIR}/cmake/package/plait.pc.in ${PROJECT_BINARY_
 install(FILES ${PROJECT_BINARY_DIR}/package/plait.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 
 if(PROJECT_IS_TOP_LEVEL)
+  add_custom_target(uninstall COMMAND ${CMAKE_COMMAND} -P ${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake
+    WORKING_DIRECTORY ${PROJECT_BINARY_DIR} COMMENT "Removing what was installed from here last")
   include(cmake/PlaitPackage.cmake)
 endif()

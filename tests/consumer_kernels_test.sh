@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # consumer_kernels_test.sh SOURCE BUILD CMAKE GENERATOR MPIEXEC CXX: installs the build folder, moves the installation, and builds there what
-# strangers write with Plait's own headers: the examples that are projects by themselves, each from a copy of its folder alone.
+# strangers write with Plait's own headers: the examples that are projects by themselves, each from a copy of its folder alone, as it is installed.
 set -euo pipefail
 source=$1 build=$2 cmake=$3 generator=$4 mpiexec=$5
 export CXX=$6 PLAIT_BACKEND=host
@@ -11,7 +11,7 @@ say() { printf '\n== %s\n' "$*"; }
 fail() { printf 'FAILED: %s\n' "$*"; exit 1; }
 configure() { "$cmake" -S "$work/$1" -B "$work/$1-build" -G "$generator" -Dplait_ROOT="$prefix" "${@:2}" >"$work/log" 2>&1; }
 make_project() {  # make_project FOLDER OPTIONS...
-  cp -r "$source/examples/$1" "$work/$1"
+  cp -r "$prefix/share/doc/plait/examples/$1" "$work/$1"
   configure "$@" || { cat "$work/log"; fail "$1 was not configured"; }
   "$cmake" --build "$work/$1-build" >"$work/log" 2>&1 || { cat "$work/log"; fail "$1 was not built"; }
 }
@@ -32,6 +32,11 @@ done
 (cd "$kernels" && find . -name '*.hpp' ! -path './backends/cuda/*' ! -path './backends/hip/*' ! -path './backends/gpu/*' | sed 's|^./\(.*\)|#include "\1"|') >"$work/all.cpp"
 grep -c . "$work/all.cpp"
 "$CXX" -std=c++20 -fsyntax-only -I"$kernels" -I"$prefix/include" "$work/all.cpp" || fail "the headers are not complete"
+
+say "the examples, where they are installed"
+"$cmake" -S "$prefix/share/doc/plait/examples" -B "$work/examples" -G "$generator" -Dplait_ROOT="$prefix" >"$work/log" 2>&1 || { cat "$work/log"; fail "they were not configured"; }
+"$cmake" --build "$work/examples" --target first >"$work/log" 2>&1 || { cat "$work/log"; fail "the first was not built"; }
+ctest --test-dir "$work/examples" -R '^example.first$' --no-tests=error </dev/null
 
 say "an own reduction"
 make_project own_reduction

@@ -37,6 +37,24 @@ for header in "$source"/include/plait/*.h*; do
 done
 [ "$(find "$prefix/include" -mindepth 1 -maxdepth 1)" = "$prefix/include/plait" ] || fail "more than include/plait is installed"
 
+say "documentation"
+for page in README.md docs/install.md docs/algorithms/ring.md examples/first.cpp; do
+  [ -f "$prefix/share/doc/plait/$page" ] || fail "$page is not installed"
+done
+bash -c '. "$1/share/plait/mpi-env.sh" && "$2" --allow-run-as-root --version' - "$prefix" "$mpiexec" </dev/null | head -n 1
+
+say "uninstall"
+"$cmake" --build "$build" --target help >"$work/targets"
+grep -o uninstall "$work/targets" || fail "there is no such target"
+"$cmake" --install "$build" --prefix "$work/again" >"$work/install.log" || { cat "$work/install.log"; fail "the installation"; }
+touch "$work/again/include/plait/mine.hpp"
+uninstall() { (cd "$build" && "$cmake" -P "$source/cmake/uninstall.cmake") 2>&1; }  # the target's command, without a look at what must be built
+uninstall
+[ "$(find "$work/again" ! -type d)" = "$work/again/include/plait/mine.hpp" ] || { find "$work/again"; fail "not just what is not Plait's was left"; }
+[ "$(find "$work/again" -name plait)" = "$work/again/include/plait" ] || fail "empty folders of Plait's were left"
+if uninstall >"$work/said"; then fail "it uninstalls twice"; fi
+grep -F "No install_manifest.txt" "$work/said" || { cat "$work/said"; fail "it does not say why"; }
+
 say "no absolute paths"
 for path in "$work/first" "$source" "$build"; do
   if grep -rlF "$path" "$prefix"; then fail "the files above have the path $path in them"; fi
