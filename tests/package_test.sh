@@ -27,11 +27,20 @@ for file in "$work"/*.deb; do
 done
 library=libplait$interface
 expect "$library" "/libplait\.so\.$interface$" "/libplait\.so\.$version$"
-expect libplait-dev '/libplait\.so$' '/include/plait/plait\.hpp$' '/include/plait/plait\.h$' '/fortran/plait\.f90$' '/plaitConfig\.cmake$' '/plait\.pc$'
+expect libplait-dev '/libplait\.so$' '/include/plait/plait\.hpp$' '/include/plait/plait\.h$' '/fortran/plait\.f90$' '/plaitConfig\.cmake$' '/plait\.pc$' '/doc/plait/docs/install\.md$' '/doc/plait/examples/CMakeLists\.txt$' '/share/plait/mpi-env\.sh$'
 [[ $(field "$library" Depends) == *libc6* ]] || fail "$library does not depend on libc6: was dpkg-shlibdeps asked?"
 for package in libplait-dev plait-tools; do
   [ -f "$work/$package"_*.deb ] || continue
   [[ $(field "$package" Depends) == *"$library (= $version)"* ]] || fail "$package does not depend on $library (= $version)"
 done
-if grep -qE '\.(hpp|cmake|pc)$' "$work/$library.paths"; then fail "$library has files of libplait-dev"; fi
+for file in "$work"/*.deb; do
+  package=${file##*/}
+  package=${package%%_*}
+  expect "$package" "^\./usr/share/doc/$package/copyright$"
+  [[ $(field "$package" Maintainer) =~ ^[^\<]+\ \<[^@]+@[^@]+\.[^@]+\>$ ]] || fail "$package: Maintainer is '$(field "$package" Maintainer)'"
+done
+dpkg-deb --fsys-tarfile "$work/$library"_*.deb | tar -xO "./usr/share/doc/$library/copyright" >"$work/copyright"
+grep -q '^License: Apache-2.0' "$work/copyright" || fail "the licence is not in $library's copyright"
+# Another version's library can be installed beside this one: nothing in its package has a path that the other would have.
+if grep -vE "/$|/libplait\.so\.$interface(\.|$)|/$library/" "$work/$library.paths"; then fail "the paths above are not for $library alone"; fi
 printf '\npassed\n'
