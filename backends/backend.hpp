@@ -52,7 +52,8 @@ struct DeviceInfo {
   DeviceFacts facts{};
 };
 
-/// A stream of the target (cudaStream_t, hipStream_t, HostStream*), not owned. Null is the target's default stream.
+/// A stream of the target (cudaStream_t, hipStream_t, HostStream*), not owned. Null is the device's default stream; on the host, that of
+/// the thread that passes it (`Backend::resolve`).
 using NativeStream = void*;
 
 /// A point in a stream.
@@ -107,19 +108,15 @@ struct Piece {
   std::size_t bytes;
 };
 
-/// All methods but `info`, `use`, `queue`, `names_one_stream`, `bind` and `restore` want this device to be the thread's current one: see
-/// DeviceScope.
+/// All methods but `info`, `use`, `queue`, `resolve`, `is_of_a_thread`, `names_one_stream`, `bind` and `restore` want this device to be the
+/// thread's current one: see DeviceScope.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual const DeviceInfo& info() const noexcept = 0;
   virtual DeviceUse& use() noexcept = 0;
-  /// Another object for the same device, with the same default stream. `use_host_memory` of one is not that of the other.
-  virtual std::unique_ptr<Backend> again() const;
-  /// Other ranks of this process have the same device, as the host target alone allows. A call on the device's default stream would wait
-  /// behind a peer's, which waits for that call. So from now on this object, and those that this thread opens later, are for a device of
-  /// the thread's own. To be called before the device is used.
-  virtual void use_own_device() {}
+  /// Another object for the same device, with the same streams. `use_host_memory` of one is not that of the other.
+  std::unique_ptr<Backend> again() const;
   /// Makes this device the calling thread's current one, and returns which was; `restore` makes that current again. See DeviceScope.
   virtual int bind() = 0;
   virtual void restore(int previous) noexcept = 0;
@@ -148,6 +145,11 @@ class Backend {
   /// Where launches on `stream` queue up, for comparison alone: one may wait until those ahead of it in the same queue have ended. On a GPU
   /// that is all of the device, whatever the stream; on the host, where streams have threads of their own, only the stream.
   virtual const void* queue(NativeStream stream) noexcept = 0;
+  /// What `stream` is for the calling thread: a handle that stands for the same stream in all threads. Null is a stream of the thread's own
+  /// on the host, and stays null on GPUs, where the default stream is the device's. Idempotent.
+  virtual NativeStream resolve(NativeStream stream) { return stream; }
+  /// Whether a stream that was resolved is what null stands for in one thread, and not in all.
+  virtual bool is_of_a_thread(NativeStream) const noexcept { return false; }
   /// Tells a stream, which must not be being captured (cudaStreamGetId refuses then), from earlier ones, whose handle it may have. Where
   /// the target has no such number, it is the handle; there a stream that is not Plait's own must be idle when it is destroyed.
   virtual std::uint64_t identity(NativeStream stream) { return reinterpret_cast<std::uintptr_t>(stream); }

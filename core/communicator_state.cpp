@@ -351,7 +351,7 @@ void CommunicatorState::messages(std::string_view what, DataType type, std::span
   check();
   std::vector<GroupedCall> calls;
   for (const MessageEnd& end : ends)
-    if (const auto prepared = prepare(what, type, end, options)) calls.push_back({*prepared, stream.native()});
+    if (const auto prepared = prepare(what, type, end, options)) calls.push_back({*prepared, backend->resolve(stream.native())});
   if (calls.empty()) return;
   const MemberCalls alone{calls, rank(), communicator()};
   check_disjoint({&alone, 1}, what);
@@ -386,7 +386,7 @@ void CommunicatorState::enqueue(const PreparedCall& prepared, NativeStream strea
   const std::size_t number = number_of(*prepared.algorithm);
   ++statistics_.calls;
   board_->publish(++collectives_, Signature::of(prepared.call, number, prepared.shape, prepared.place));
-  must_enqueue([&] { launch(prepared, number, stream); });
+  must_enqueue([&] { launch(prepared, number, backend->resolve(stream)); });
 }
 
 void CommunicatorState::launch(const PreparedCall& prepared, std::size_t number, NativeStream stream) {
@@ -548,14 +548,17 @@ void CommunicatorState::copy(void* to, const void* from, std::size_t bytes, Stre
   static_cast<void>(find("copy", "to", to, bytes));
   static_cast<void>(find("copy", "from", from, bytes));
   const DeviceScope device(*backend);
-  backend->copy(to, from, bytes, stream.native());
+  const NativeStream resolved = backend->resolve(stream.native());
+  order_.enter_copy(resolved);
+  backend->copy(to, from, bytes, resolved);
+  order_.leave_copy(resolved);
 }
 
 void CommunicatorState::synchronize(StreamRef stream) {
   check_not_grouped("synchronize", "nothing would wait for them");
   check_live("synchronize", stream.native());
   const DeviceScope device(*backend);
-  backend->synchronize(stream.native());
+  order_.synchronize(backend->resolve(stream.native()));
   compare();
   throw_if_broken();
 }

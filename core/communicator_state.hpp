@@ -33,7 +33,7 @@ class CommunicatorState final : public GroupMember {
  public:
   /// `parent`: the communicator that this one is a part of, if it is one: it has the same device, settings and trace file.
   CommunicatorState(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorOptions& options, const CommunicatorState* parent = nullptr,
-                    HostDevices host = HostDevices::one);
+                    HostDevices host = HostDevices::one_per_rank);
   ~CommunicatorState();
   CommunicatorState(const CommunicatorState&) = delete;
   CommunicatorState& operator=(const CommunicatorState&) = delete;
@@ -54,6 +54,7 @@ class CommunicatorState final : public GroupMember {
   void enqueue(const PreparedCall& call, NativeStream stream) override;
   bool is_capturing(NativeStream stream) override;
   std::function<void()> plan(std::vector<GroupedCall> calls) override;
+  NativeStream resolve(NativeStream stream) const override { return backend->resolve(stream); }
   const void* queue(NativeStream stream) const override { return backend->queue(stream); }
   int rank() const override { return bootstrap->rank(); }
   const void* communicator() const override { return board_->shared(); }

@@ -69,7 +69,8 @@ class GroupMember {
   /// Plans its calls of a group. Throws if they can't be enqueued together. The result enqueues them.
   virtual std::function<void()> plan(std::vector<GroupedCall> calls) = 0;
 
-  /// As Backend::queue.
+  /// As those of Backend.
+  virtual NativeStream resolve(NativeStream stream) const = 0;
   virtual const void* queue(NativeStream stream) const = 0;
   virtual int rank() const = 0;
   /// The same for all ranks of a communicator in this process, and for nothing else.
@@ -111,8 +112,9 @@ class OpenGroup {
   void fail(const Error& error);
   /// The same for one call of several parts: `prepare` notes each with `add_part`.
   void add(const std::function<void()>& prepare);
+  /// Other threads may enqueue it at the group's end, so `stream` is resolved here.
   void add_part(GroupMember& member, const PreparedCall& call, NativeStream stream) {
-    part_of(member).calls.push_back({call, stream, made_});
+    part_of(member).calls.push_back({call, member.resolve(stream), made_});
   }
   bool has_calls_of(const GroupMember& member) const;
   /// The member is being destroyed. Returns how many calls of it are in the group, which won't be enqueued.

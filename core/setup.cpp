@@ -93,7 +93,9 @@ int& device_of_thread(BackendKind kind) { return thread_device[static_cast<std::
 std::shared_ptr<Backend> open_for(const Bootstrap& bootstrap, BackendKind kind, int wanted) {
   int ordinal = wanted;
   if (ordinal < 0) ordinal = device_of_thread(kind);
-  if (ordinal < 0) ordinal = bootstrap.local_rank() % std::max(device_count(kind), 1);
+  // On the host a device is a mere number, and its default streams. Ranks that are threads of one process get a device each, because one
+  // thread may drive several of them.
+  if (ordinal < 0) ordinal = kind == BackendKind::host ? bootstrap.local_rank() : bootstrap.local_rank() % std::max(device_count(kind), 1);
   return open_backend(kind, ordinal);
 }
 
@@ -133,18 +135,6 @@ void choose_memory(Bootstrap& bootstrap, const std::shared_ptr<Backend>& backend
   }
 }
 
-/// On the host target, ranks that are threads of one process may have the same device. Then each gets one of its own.
-void separate_threads(Bootstrap& bootstrap, Backend& backend) {
-  struct HostPlace {
-    std::uint64_t process;
-    std::int64_t ordinal;
-    bool operator==(const HostPlace&) const = default;
-  };
-  const HostPlace mine{process_number(), backend.info().ordinal};
-  const auto all = gather(bootstrap, mine);
-  if (std::count(all.begin(), all.end(), mine) > 1) backend.use_own_device();
-}
-
 std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOptions& options, bool may_share, HostDevices host) {
   std::optional<BackendKind> wanted = options.backend;
   agree(bootstrap, creating, [&] {
@@ -163,17 +153,13 @@ std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOpt
   }
   std::shared_ptr<Backend> backend;
   agree(bootstrap, "opening the devices", [&] {
-    if (*wanted == BackendKind::host && host == HostDevices::one && options.device > 0)
+    if (*wanted == BackendKind::host && host == HostDevices::one_per_rank && options.device >= bootstrap.local_size())
       throw Error(ErrorCode::invalid_argument,
-                  fmt::format("rank {}: host device {} does not exist, the host target has device 0 alone: leave "
-                              "the option `device` at -1",
-                              bootstrap.rank(), options.device));
+                  fmt::format("rank {}: host device {} does not exist: the host target has one for each rank of the node, 0 to {}",
+                              bootstrap.rank(), options.device, bootstrap.local_size() - 1));
     backend = open_for(bootstrap, *wanted, options.device);
   });
-  if (*wanted == BackendKind::host) {
-    separate_threads(bootstrap, *backend);
-    return backend;
-  }
+  if (*wanted == BackendKind::host) return backend;
   const auto places = gather_places(bootstrap, *backend);
   if (const std::string why_not = why_not_together(places, *backend, may_share); !why_not.empty())
     throw Error(ErrorCode::unsupported, fmt::format("{}: start at most one rank per GPU, or set PLAIT_BACKEND=host", why_not));

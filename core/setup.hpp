@@ -40,16 +40,16 @@ constexpr std::size_t default_scratch(const Topology& topology) {
 /// PLAIT_ALGO, in the text of a tuning file or in the version of the library.
 Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& options);
 
-/// What a device's number means on the host target. `one`: there is device 0, as for a rank that is a process. `named`: it is a mere name,
-/// as for the ranks of a device group.
-enum class HostDevices { one, named };
+/// What a device's number means on the host target. `one_per_rank`: there are as many as ranks on the node.
+/// `named`: it is a mere name, as for the ranks of a device group.
+enum class HostDevices { one_per_rank, named };
 
 /// Opens this rank's device. Collective. The backend is `options.backend`, else PLAIT_BACKEND, else a GPU target if every rank has a device
 /// of its own, or may share it, else the host. If the devices don't reach each other's memory, or are told not to, symmetric memory lies in
 /// host memory. Throws the same Error on all ranks if they ask for different backends, share a device and may not, or lack one. `parent`:
 /// the device of the communicator that this one is a part of, if it is one; it is opened again, whatever the options say.
 std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOptions& options, const Settings& settings,
-                                     const Backend* parent, HostDevices host = HostDevices::one);
+                                     const Backend* parent, HostDevices host = HostDevices::one_per_rank);
 
 /// Later communicators of this thread take the same device by default: one over a part of the ranks numbers them anew. To be called once a
 /// communicator stands.

@@ -267,11 +267,14 @@ TEST_F(Streams, ASideStreamRunsBetweenForkAndJoin) {
   backend().deallocate(second);
 }
 
-/// Streams that are numbers, of which some are captured, as on a GPU; events say what happens.
+/// Streams that are numbers, of which some are captured, as on a GPU; those from 100 on are default streams of threads. Events say what
+/// happens.
 class Captures final : public test::ForwardingBackend {
  public:
   using ForwardingBackend::ForwardingBackend;
   static std::uint64_t number(NativeStream stream) { return reinterpret_cast<std::uintptr_t>(stream); }
+  bool is_of_a_thread(NativeStream stream) const noexcept override { return number(stream) >= 100; }
+  void synchronize(NativeStream stream) override { waits.push_back("host waits for " + std::to_string(number(stream))); }
   std::uint64_t identity(NativeStream stream) override {
     if (is_capturing(stream)) throw Error(ErrorCode::backend, "not of a stream that is being captured");  // as cudaStreamGetId
     return number(stream);
@@ -284,7 +287,7 @@ class Captures final : public test::ForwardingBackend {
       explicit Noted(std::vector<std::string>& notes) : notes_(notes) {}
       void record(NativeStream stream) override { last_ = std::to_string(reinterpret_cast<std::uintptr_t>(stream)); }
       bool done() override { return false; }
-      void synchronize() override {}
+      void synchronize() override { notes_.push_back("host waits for an event of " + last_); }
       void wait_in(NativeStream stream) override {
         notes_.push_back(std::to_string(reinterpret_cast<std::uintptr_t>(stream)) + " waits for " + last_);
       }
@@ -329,6 +332,46 @@ TEST(StreamOrder, IsThatOfTheCalls) {
   EXPECT_THAT(waits(3), nothing) << "a later capture of a stream";
   backend->captured.clear();
   EXPECT_THAT(waits(3), only("3 waits for 1"));
+}
+
+/// What a communicator does on default streams is in order, copies too, whichever threads the streams belong to.
+TEST(StreamOrder, TakesTheDefaultStreamsOfThreadsForOne) {
+  const auto backend = std::make_shared<Captures>(open_backend(test::target(), 0));
+  StreamOrder order(backend);
+  const auto handle = [](std::uintptr_t stream) { return reinterpret_cast<NativeStream>(stream); };  // NOLINT(performance-no-int-to-ptr)
+  const auto after = [&](const std::function<void()>& act) {
+    backend->waits.clear();
+    act();
+    return std::exchange(backend->waits, {});
+  };
+  const auto call = [&](std::uintptr_t stream) {
+    return after([&] {
+      order.enter(handle(stream));
+      order.leave(handle(stream));
+    });
+  };
+  const auto copy = [&](std::uintptr_t stream) {
+    return after([&] {
+      order.enter_copy(handle(stream));
+      order.leave_copy(handle(stream));
+    });
+  };
+  const auto synchronize = [&](std::uintptr_t stream) { return after([&] { order.synchronize(handle(stream)); }); };
+  const auto nothing = testing::IsEmpty();
+  EXPECT_THAT(copy(1), nothing);
+  EXPECT_THAT(call(100), nothing);
+  EXPECT_THAT(copy(100), nothing);
+  EXPECT_THAT(call(101), testing::ElementsAre("101 waits for 100", "101 waits for 100")) << "the call, and the copy";
+  EXPECT_THAT(copy(1), nothing) << "a copy on another stream has no order";
+  EXPECT_THAT(call(1), testing::ElementsAre("1 waits for 101")) << "a call has";
+  EXPECT_THAT(copy(102), testing::ElementsAre("102 waits for 101", "102 waits for 100")) << "but not with stream 1";
+  EXPECT_THAT(call(102), testing::ElementsAre("102 waits for 1"));
+  EXPECT_THAT(synchronize(102), testing::ElementsAre("host waits for 102"));
+  EXPECT_THAT(synchronize(103),
+              testing::ElementsAre("host waits for 103", "host waits for an event of 102", "host waits for an event of 102"));
+  EXPECT_THAT(call(1), testing::ElementsAre("1 waits for 102"));
+  EXPECT_THAT(synchronize(1), testing::ElementsAre("host waits for 1"));
+  EXPECT_THAT(synchronize(102), testing::ElementsAre("host waits for 102")) << "and not for stream 1";
 }
 
 /// Nobody would know when a graph needs the function no more.

@@ -112,8 +112,7 @@ constexpr std::size_t line = 64;
 
 class HostBackend final : public Backend {
  public:
-  explicit HostBackend(int ordinal) : HostBackend(ordinal, host_device(ordinal)) {}
-  HostBackend(int ordinal, std::shared_ptr<HostDevice> device) : device_(std::move(device)) {
+  explicit HostBackend(int ordinal) : device_(host_device(ordinal)) {
     struct sysinfo system {};
     sysinfo(&system);
     info_ = {
@@ -150,8 +149,6 @@ class HostBackend final : public Backend {
 
   const DeviceInfo& info() const noexcept override { return info_; }
   DeviceUse& use() noexcept override { return device_->use(); }
-  std::unique_ptr<Backend> again() const override { return std::make_unique<HostBackend>(info_.ordinal, device_); }
-  void use_own_device() override { device_ = own_host_device(info_.ordinal); }
   int bind() override { return 0; }
   void restore(int) noexcept override {}
 
@@ -186,11 +183,13 @@ class HostBackend final : public Backend {
   void use_host_memory() noexcept override {}
 
   const void* queue(NativeStream stream) noexcept override { return &at(stream); }
+  NativeStream resolve(NativeStream stream) override { return device_->resolve(stream); }
+  bool is_of_a_thread(NativeStream stream) const noexcept override { return HostDevice::is_default(stream); }
   bool names_one_stream(NativeStream) const noexcept override { return true; }
   bool is_live(NativeStream stream) const noexcept override { return host::is_live(stream); }
   NativeStream create_stream() override { return device_->create_stream(); }
   void destroy_stream(NativeStream stream) noexcept override { device_->destroy_stream(stream); }
-  void synchronize(NativeStream stream) override { at(stream).synchronize(); }
+  void synchronize(NativeStream stream) override { device_->synchronize(stream); }
   void synchronize_device() override { device_->finish(); }
   bool is_capturing(NativeStream stream) override { return at(stream).is_capturing(); }
   bool captures_spread() const noexcept override { return false; }  // a capture is the list of one stream's tasks

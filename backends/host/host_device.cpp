@@ -8,17 +8,37 @@
 #include <utility>
 
 namespace plait::host {
+
+/// The default streams of a thread, one for each device that it uses.
+struct HostDevice::OfThread {
+  struct Entry {
+    std::uint64_t device;
+    Owned* stream;
+    std::weak_ptr<HostDevice> owner;
+  };
+  std::vector<Entry> entries;
+  bool& gone;
+
+  ~OfThread() {
+    gone = true;
+    for (const Entry& entry : entries)
+      if (const auto device = entry.owner.lock(); device != nullptr && device->is_of_process()) device->leave(entry.stream);
+  }
+
+  /// Null: the thread has destroyed what is its own. Static objects, communicators among them, may be destroyed later.
+  static OfThread* get() {
+    thread_local bool gone = false;
+    if (gone) return nullptr;
+    thread_local OfThread own{{}, gone};
+    return &own;
+  }
+};
+
 namespace {
 
-/// By number. Whoever looks a device up holds it.
-using Devices = std::map<int, std::weak_ptr<HostDevice>>;
-thread_local Devices own_devices;
-
-std::shared_ptr<HostDevice> find_or_make(Devices& devices, int ordinal) {
-  std::weak_ptr<HostDevice>& entry = devices[ordinal];
-  auto device = entry.lock();
-  if (device == nullptr || !device->is_of_process()) entry = device = std::make_shared<HostDevice>();
-  return device;
+std::uint64_t next_number() {
+  static std::atomic<std::uint64_t> next = 0;
+  return ++next;
 }
 
 /// The streams of all devices.
@@ -64,15 +84,60 @@ class LiveStreams {
 
 bool is_live(NativeStream stream) { return stream == nullptr || LiveStreams::of_process().has(stream); }
 
-NativeStream HostDevice::create_stream() {
-  auto stream = std::make_shared<HostStream>();
+HostDevice::HostDevice() : number_(next_number()) {}
+
+HostDevice::Owned* HostDevice::add(bool is_default) {
+  auto stream = std::make_shared<Owned>(is_default);
   const std::lock_guard lock(mutex_);
   LiveStreams::of_process().add(stream.get());
   return streams_.emplace_back(std::move(stream)).get();
 }
 
+NativeStream HostDevice::default_stream() {
+  OfThread* const mine = OfThread::get();
+  if (mine == nullptr) {
+    const std::lock_guard lock(mutex_);
+    if (late_ == nullptr) {
+      late_ = streams_.emplace_back(std::make_shared<Owned>(true)).get();
+      LiveStreams::of_process().add(late_);
+    }
+    return late_;
+  }
+  for (const OfThread::Entry& entry : mine->entries)
+    if (entry.device == number_) return entry.stream;
+  reap();
+  std::erase_if(mine->entries, [](const OfThread::Entry& entry) { return entry.owner.expired(); });
+  mine->entries.reserve(mine->entries.size() + 1);
+  return mine->entries.emplace_back(OfThread::Entry{number_, add(true), weak_from_this()}).stream;
+}
+
+/// The ending thread does not wait: its last call may need what another thread does later.
+void HostDevice::leave(Owned* stream) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    stream->left = true;
+    ++left_;
+  }
+  reap();
+}
+
+/// Destroys the default streams of threads that have ended, once their work is done.
+void HostDevice::reap() noexcept {
+  if (left_.load(std::memory_order_relaxed) == 0) return;
+  std::vector<std::shared_ptr<Owned>> gone;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto first =
+        std::stable_partition(streams_.begin(), streams_.end(), [](const auto& stream) { return !stream->left || !stream->is_idle(); });
+    gone.assign(std::make_move_iterator(first), std::make_move_iterator(streams_.end()));
+    for (const auto& stream : gone) LiveStreams::of_process().remove(stream.get());
+    streams_.erase(first, streams_.end());
+    left_ -= static_cast<int>(gone.size());
+  }
+}
+
 void HostDevice::destroy_stream(NativeStream stream) noexcept {
-  std::shared_ptr<HostStream> gone;
+  std::shared_ptr<Owned> gone;
   {
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(streams_.begin(), streams_.end(), [&](const auto& owned) { return owned.get() == stream; });
@@ -84,29 +149,39 @@ void HostDevice::destroy_stream(NativeStream stream) noexcept {
   gone->finish();  // here, even if another thread's `finish` holds it longer
 }
 
+void HostDevice::synchronize(NativeStream stream) {
+  at(stream).synchronize();
+  reap();
+}
+
 void HostDevice::finish() {
-  std::vector<std::shared_ptr<HostStream>> streams;
+  std::vector<std::shared_ptr<Owned>> streams;
   {
     const std::lock_guard lock(mutex_);
     streams = streams_;
   }
-  default_stream_.finish();
   for (const auto& stream : streams) stream->finish();
+  streams.clear();
+  reap();
+}
+
+std::size_t HostDevice::streams() {
+  const std::lock_guard lock(mutex_);
+  return streams_.size();
 }
 
 std::shared_ptr<HostDevice> host_device(int ordinal) {
-  if (const auto own = own_devices.find(ordinal); own != own_devices.end())
-    if (auto device = own->second.lock(); device != nullptr && device->is_of_process()) return device;
   struct Known {
     std::mutex mutex;
-    Devices devices;
+    std::map<int, std::weak_ptr<HostDevice>> devices;
   };
   static OfProcess<Known> of_process;
   auto& [mutex, devices] = of_process.get();
   const std::lock_guard lock(mutex);
-  return find_or_make(devices, ordinal);
+  std::weak_ptr<HostDevice>& entry = devices[ordinal];
+  auto device = entry.lock();
+  if (device == nullptr || !device->is_of_process()) entry = device = std::make_shared<HostDevice>();
+  return device;
 }
-
-std::shared_ptr<HostDevice> own_host_device(int ordinal) { return find_or_make(own_devices, ordinal); }
 
 }  // namespace plait::host

@@ -87,6 +87,8 @@ class HostStream {
   std::uint64_t end() const noexcept { return progress_->pushed_.load(std::memory_order_acquire); }
   const std::shared_ptr<StreamProgress>& progress() const noexcept { return progress_; }
 
+  /// Whether all that was pushed has run.
+  bool is_idle() const noexcept { return progress_->done() == end(); }
   bool is_capturing() const noexcept { return capturing_.load(std::memory_order_acquire); }
   void begin_capture();
   std::shared_ptr<TaskList> end_capture();

@@ -2,7 +2,7 @@
 ! the same names.
 !
 ! Every procedure takes an optional `status` at its end, PLAIT_SUCCESS or an error; plait_last_error() is its sentence. Without
-! `status` an error writes the sentence and stops the program. `stream` is a native stream; none is the device's default stream.
+! `status` an error writes the sentence and stops the program. `stream` is a native stream; none is the default stream.
 module plait
   use plait_base
   use plait_real32

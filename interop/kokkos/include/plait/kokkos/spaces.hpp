@@ -37,7 +37,7 @@ inline constexpr BackendKind backend_of = runs_on_cuda<Exec>  ? BackendKind::cud
 
 }  // namespace detail
 
-/// The stream on which calls with `exec` are ordered: its own on CUDA and HIP, the default stream on the host.
+/// The stream on which calls with `exec` are ordered: its own on CUDA and HIP, the calling thread's default stream on the host.
 template <class Exec>
 StreamRef stream_of(const Exec& exec) {
   static_assert(detail::has_target<Exec>, "plait::kokkos: the execution space runs neither on CUDA, nor on HIP, nor on the host");
