@@ -24,6 +24,18 @@ CommunicatorState& Communicator::state(std::string_view call) const {
   return *state_;
 }
 
+/// For calls that one thread at a time may make: keeps others out until it is destroyed.
+class Communicator::Inside {
+ public:
+  Inside(const Communicator& comm, std::string_view call) : state_(comm.state(call)), scope_(state_.in_use(), call) {}
+  CommunicatorState* operator->() const { return &state_; }
+  CommunicatorState& operator*() const { return state_; }
+
+ private:
+  CommunicatorState& state_;
+  InUse::Scope scope_;
+};
+
 Communicator::Communicator(std::unique_ptr<CommunicatorState> state) : state_(std::move(state)) {}
 Communicator::~Communicator() {
   if (state_ != nullptr && !state_->origin.is_here()) keep_for_ever(std::move(state_));
@@ -46,15 +58,15 @@ Communicator Communicator::create(std::unique_ptr<Bootstrap> bootstrap, const Co
 }
 
 std::optional<Communicator> Communicator::split(int color, int key) {
-  CommunicatorState& own = state("split");
-  own.throw_if_broken();
-  auto group = own.bootstrap->split(color, key);
+  const Inside own(*this, "split");
+  own->throw_if_broken();
+  auto group = own->bootstrap->split(color, key);
   if (color < 0) return std::nullopt;
-  CommunicatorOptions options = own.made_with;
-  options.timeout = own.settings.timeout;
-  Communicator part(std::make_unique<CommunicatorState>(std::move(group), options, &own));
+  CommunicatorOptions options = own->made_with;
+  options.timeout = own->settings.timeout;
+  Communicator part(std::make_unique<CommunicatorState>(std::move(group), options, &*own));
   log::info("{}", part.describe());
-  own.adopt(*part.state_);
+  own->adopt(*part.state_);
   return part;
 }
 
@@ -73,16 +85,16 @@ std::string Communicator::describe() const {
 }
 
 std::shared_ptr<Window> Communicator::allocate_bytes(std::size_t bytes) {
-  CommunicatorState& own = state("allocate");
-  own.throw_if_broken();
-  const DeviceScope device(*own.backend);
-  return own.heap.allocate(bytes);
+  const Inside own(*this, "allocate");
+  own->throw_if_broken();
+  const DeviceScope device(*own->backend);
+  return own->heap.allocate(bytes);
 }
 
 bool Communicator::extents_fit(Collective collective, std::size_t send, std::size_t recv, std::size_t count, int root) const {
-  CommunicatorState& own = state(name_of(collective));
+  const Inside own(*this, name_of(collective));
   const auto wrong = check_extents(collective, send, recv, count, rank(), size(), root);
-  if (wrong) own.refuse(*wrong, true);
+  if (wrong) own->refuse(*wrong, true);
   return !wrong;
 }
 
@@ -93,7 +105,7 @@ void Communicator::enqueue(const Call& call, const void* send, void* recv, Strea
     return send_recv(send, call.count, (rank() + 1) % size(), recv, call.count, (rank() + size() - 1) % size(), call.type, stream,
                      symmetric);
   }
-  state(name_of(call.collective)).call(call, send, recv, stream, options);
+  Inside(*this, name_of(call.collective))->call(call, send, recv, stream, options);
 }
 
 void Communicator::all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op, StreamRef stream,
@@ -130,11 +142,11 @@ void Communicator::scatter(const void* send, void* recv, std::size_t count, Data
 }
 void Communicator::send(const void* data, std::size_t count, DataType type, int to, StreamRef stream, const CallOptions& options) {
   const MessageEnd end{.sends = true, .peer = to, .buffer = const_cast<void*>(data), .count = count};
-  state("send").messages("send", type, {&end, 1}, stream, options);
+  Inside(*this, "send")->messages("send", type, {&end, 1}, stream, options);
 }
 void Communicator::recv(void* data, std::size_t count, DataType type, int from, StreamRef stream, const CallOptions& options) {
   const MessageEnd end{.sends = false, .peer = from, .buffer = data, .count = count};
-  state("recv").messages("recv", type, {&end, 1}, stream, options);
+  Inside(*this, "recv")->messages("recv", type, {&end, 1}, stream, options);
 }
 void Communicator::send_recv(const void* send, std::size_t send_count, int to, void* recv, std::size_t recv_count, int from, DataType type,
                              StreamRef stream, const CallOptions& options) {
@@ -142,19 +154,19 @@ void Communicator::send_recv(const void* send, std::size_t send_count, int to, v
   const std::array<MessageEnd, 2> ends{
       {{.sends = true, .peer = to, .buffer = const_cast<void*>(send), .count = send_count, .receiver = receiver},
        {.sends = false, .peer = from, .buffer = recv, .count = recv_count, .receiver = receiver}}};
-  state("send_recv").messages("send_recv", type, ends, stream, options);
+  Inside(*this, "send_recv")->messages("send_recv", type, ends, stream, options);
 }
 void Communicator::all_to_all_v(const void* send, const BlocksOf& sent, void* recv, const BlocksOf& received, DataType type,
                                 StreamRef stream, const CallOptions& options) {
-  CommunicatorState& own = state("all_to_all_v");
+  const Inside own(*this, "all_to_all_v");
   const auto ranks = static_cast<std::size_t>(size());
   for (const auto& [what, values] : {std::pair("send counts", sent.counts), std::pair("send displacements", sent.displacements),
                                      std::pair("recv counts", received.counts), std::pair("recv displacements", received.displacements)})
     if (values.size() != ranks)
-      return own.refuse(Error(ErrorCode::invalid_argument,
-                              fmt::format("all_to_all_v: rank {}: {} {}, with {} ranks", rank(), values.size(), what, ranks)));
+      return own->refuse(Error(ErrorCode::invalid_argument,
+                               fmt::format("all_to_all_v: rank {}: {} {}, with {} ranks", rank(), values.size(), what, ranks)));
   if (!is_valid(type))
-    return own.refuse(
+    return own->refuse(
         Error(ErrorCode::invalid_argument, fmt::format("all_to_all_v: rank {}: {} is no data type", rank(), static_cast<int>(type))));
   std::vector<MessageEnd> ends;
   ends.reserve(2 * ranks);
@@ -165,8 +177,8 @@ void Communicator::all_to_all_v(const void* send, const BlocksOf& sent, void* re
       const std::size_t at = blocks.displacements[peer], count = blocks.counts[peer];
       // Beyond any memory, as a count is that is refused.
       if (count != 0 && at > std::numeric_limits<std::size_t>::max() / 4 / size_of(type))
-        return own.refuse(Error(ErrorCode::invalid_argument,
-                                fmt::format("all_to_all_v: rank {}: displacement {} of {} overflows", rank(), at, name_of(type))));
+        return own->refuse(Error(ErrorCode::invalid_argument,
+                                 fmt::format("all_to_all_v: rank {}: displacement {} of {} overflows", rank(), at, name_of(type))));
       ends.push_back({.sends = sends,
                       .peer = static_cast<int>(peer),
                       .buffer = buffer == nullptr || count == 0 ? nullptr : buffer + at * size_of(type),
@@ -174,12 +186,16 @@ void Communicator::all_to_all_v(const void* send, const BlocksOf& sent, void* re
                       .always = true});
     }
   }
-  own.messages("all_to_all_v", type, ends, stream, options);
+  own->messages("all_to_all_v", type, ends, stream, options);
 }
 void Communicator::barrier(StreamRef stream) { enqueue({.collective = Collective::barrier}, nullptr, nullptr, stream); }
 
-void Communicator::synchronize(StreamRef stream) { state("synchronize").synchronize(stream); }
-Statistics Communicator::statistics() const { return state("statistics").statistics(); }
+void Communicator::synchronize(StreamRef stream) { Inside(*this, "synchronize")->synchronize(stream); }
+Statistics Communicator::statistics() const {
+  CommunicatorState& own = state("statistics");
+  own.in_use().look("statistics");
+  return own.statistics();
+}
 
 std::optional<Error> Communicator::async_error() const {
   const CommunicatorState& own = state("async_error");
@@ -195,7 +211,9 @@ Stream Communicator::create_stream() {
   return Stream(backend);
 }
 
-void Communicator::copy(void* to, const void* from, std::size_t bytes, StreamRef stream) { state("copy").copy(to, from, bytes, stream); }
+void Communicator::copy(void* to, const void* from, std::size_t bytes, StreamRef stream) {
+  Inside(*this, "copy")->copy(to, from, bytes, stream);
+}
 
 std::string Communicator::explain(const Call& call, const CallOptions& options) const {
   return state("explain").selector.explain(completed(call, options), options);
@@ -211,7 +229,9 @@ Call Communicator::completed(const Call& call, const CallOptions& options) const
   return made;
 }
 bool Communicator::is_symmetric(const void* pointer, std::size_t bytes) const {
-  return state("is_symmetric").heap.find(pointer, bytes) != nullptr;
+  CommunicatorState& own = state("is_symmetric");
+  own.in_use().look("is_symmetric");
+  return own.heap.find(pointer, bytes) != nullptr;
 }
 
 namespace detail {

@@ -12,6 +12,7 @@
 #include "core/board.hpp"
 #include "core/event_queue.hpp"
 #include "core/group.hpp"
+#include "core/in_use.hpp"
 #include "core/monitor.hpp"
 #include "core/process.hpp"
 #include "core/progress.hpp"
@@ -59,6 +60,7 @@ class CommunicatorState final : public GroupMember {
   int rank() const override { return bootstrap->rank(); }
   const void* communicator() const override { return board_->shared(); }
   std::string places(const PreparedCall& call) const override;
+  InUse& in_use() override { return in_use_; }
 
   /// What broke the communicator; from now on the program knows.
   std::optional<Error> error() const {
@@ -144,6 +146,7 @@ class CommunicatorState final : public GroupMember {
   std::unique_ptr<WorkMemory> work_;
   std::unique_ptr<Event> joined_;  // of the streams of a group
   Statistics statistics_;
+  InUse in_use_;
   std::uint64_t collectives_ = 0, messages_ = 0;  // of the calls
   bool captures_ = false;                         // messages may be in graphs
   std::vector<Signature> signatures_;             // of a group's calls

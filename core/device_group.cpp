@@ -84,6 +84,7 @@ class DeviceGroupState {
   std::vector<std::shared_ptr<Window>> allocate(std::size_t bytes);
   void synchronize(const DeviceGroup::Streams& streams);
   std::optional<Error> error() const;
+  InUse& in_use() { return in_use_; }
   void abort(std::string_view reason) {
     for (const auto& rank : ranks_) rank->abort(reason);
   }
@@ -107,7 +108,9 @@ class DeviceGroupState {
   void check_disjoint(const PreparedCalls& prepared) const;
   void check_captures(const GroupCall& call) const;
   void enqueue(const GroupCall& call, const PreparedCalls& prepared);
+  std::vector<InUse::Scope> enter(const Call& call);
 
+  InUse in_use_;
   BackendKind kind_;
   std::vector<int> devices_;
   DeviceThreads threads_;
@@ -284,7 +287,16 @@ void DeviceGroupState::enqueue(const GroupCall& call, const PreparedCalls& prepa
   }
 }
 
+/// Its devices' communicators can be used by themselves, too.
+std::vector<InUse::Scope> DeviceGroupState::enter(const Call& call) {
+  std::vector<InUse::Scope> inside;
+  inside.reserve(size());
+  for (std::size_t rank = 0; rank < size(); ++rank) inside.emplace_back(member(rank).in_use(), name_of(call.collective));
+  return inside;
+}
+
 void DeviceGroupState::call(const GroupCall& call) {
+  const auto inside = enter(call.call);
   if (OpenGroup& group = OpenGroup::of_thread(); group.is_open())
     return group.add([&] {
       const PreparedCalls prepared = prepare(call);
@@ -369,7 +381,20 @@ std::string DeviceGroup::describe() const {
   return fmt::format("{}", fmt::join(lines, "\n"));
 }
 
-std::vector<std::shared_ptr<Window>> DeviceGroup::allocate_bytes(std::size_t bytes) { return state("allocate_bytes").allocate(bytes); }
+/// For calls that one thread at a time may make: keeps others out until it is destroyed.
+class DeviceGroup::Inside {
+ public:
+  Inside(const DeviceGroup& group, std::string_view call) : state_(group.state(call)), scope_(state_.in_use(), call, "device group") {}
+  DeviceGroupState* operator->() const { return &state_; }
+
+ private:
+  DeviceGroupState& state_;
+  InUse::Scope scope_;
+};
+
+std::vector<std::shared_ptr<Window>> DeviceGroup::allocate_bytes(std::size_t bytes) {
+  return Inside(*this, "allocate_bytes")->allocate(bytes);
+}
 
 std::vector<Stream> DeviceGroup::create_streams() {
   DeviceGroupState& own = state("create_streams");
@@ -379,21 +404,21 @@ std::vector<Stream> DeviceGroup::create_streams() {
 }
 
 void DeviceGroup::enqueue(const Call& call, Inputs send, Outputs recv, Streams streams, const CallOptions& options) {
-  state(name_of(call.collective)).call({.call = call, .send = send, .recv = recv, .streams = streams, .options = options});
+  Inside(*this, name_of(call.collective))->call({.call = call, .send = send, .recv = recv, .streams = streams, .options = options});
 }
 
 void DeviceGroup::enqueue_checked(const Call& call, Inputs send, Outputs recv, PerDevice<std::size_t> send_counts,
                                   PerDevice<std::size_t> recv_counts, Streams streams, const CallOptions& options) {
-  state(name_of(call.collective))
-      .call({.call = call,
-             .send = send,
-             .recv = recv,
-             .streams = streams,
-             .options = options,
-             .extents = std::pair(send_counts, recv_counts)});
+  Inside(*this, name_of(call.collective))
+      ->call({.call = call,
+              .send = send,
+              .recv = recv,
+              .streams = streams,
+              .options = options,
+              .extents = std::pair(send_counts, recv_counts)});
 }
 
-void DeviceGroup::synchronize(Streams streams) { state("synchronize").synchronize(streams); }
+void DeviceGroup::synchronize(Streams streams) { Inside(*this, "synchronize")->synchronize(streams); }
 std::optional<Error> DeviceGroup::async_error() const { return state("async_error").error(); }
 void DeviceGroup::abort(std::string_view reason) { state("abort").abort(reason); }
 

@@ -136,6 +136,9 @@ void OpenGroup::end() {
   made_ = 0;
   std::vector<Part> parts = std::exchange(parts_, {});
   if (error_) throw *std::exchange(error_, std::nullopt);
+  std::vector<InUse::Scope> inside;
+  inside.reserve(parts.size());
+  for (const Part& part : parts) inside.emplace_back(part.member->in_use(), "group_end");
   check_captures(parts);
   check_memory(parts);
   const std::vector<Turns> turns = turns_of(parts);

@@ -13,6 +13,7 @@
 
 #include "core/algorithm.hpp"
 #include "core/call_log.hpp"
+#include "core/in_use.hpp"
 #include "core/process.hpp"
 #include "plait/error.hpp"
 #include "symm_mem/window.hpp"
@@ -81,6 +82,8 @@ class GroupMember {
   /// As Watchdog's.
   virtual bool was_told() const = 0;
   virtual void tell() = 0;
+  /// Held by whoever calls any of the others but `abort`.
+  virtual InUse& in_use() = 0;
 
  protected:
   ~GroupMember() = default;

@@ -1,4 +1,4 @@
-// Several threads of a rank: each with communicators of its own, or one after the other with the same.
+// Several threads of a rank: each with communicators of its own, one after the other with the same, and, which is an error, both at once.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,6 +22,7 @@ namespace plait::test {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::HasSubstr;
 
 CommunicatorOptions impatient() {
   CommunicatorOptions options;
@@ -215,6 +216,82 @@ TEST_P(Threads, OfAGroupsEndUseTheCallersDefaultStreams) {
   open.set_value();
   devices.synchronize();
   EXPECT_EQ(ended, devices.size());
+}
+
+/// Two threads inside one communicator at once: the one that comes second is told, nothing hangs, and nothing is lost.
+TEST_P(Threads, InsideOneCommunicatorAtOnceAreNoticed) {
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    Communicator control = comm.duplicate();
+    std::promise<void> inside, leave;
+    // `synchronize` stays inside for as long as the stream is held.
+    std::thread first([&] {
+      comm.backend().host_call(nullptr, [&, left = leave.get_future().share()] {
+        inside.set_value();
+        left.wait();
+      });
+      comm.synchronize();
+    });
+    inside.get_future().wait();
+    Numbers numbers(control, 1);
+    const auto twice = [&](const char* call, const std::function<void()>& body) {
+      const auto until = std::chrono::steady_clock::now() + patience;
+      auto error = error_of(body);
+      while (!error && std::chrono::steady_clock::now() < until) error = error_of(body);  // the other one may not be in it yet
+      expect_error(error, ErrorCode::invalid_argument,
+                   testing::StartsWith(fmt::format("{}: another thread is inside a call of this communicator", call)));
+    };
+    twice("is_symmetric", [&] { static_cast<void>(comm.is_symmetric(numbers.device(), bytes)); });  // until the other is inside
+    twice("all_reduce", [&] { numbers.reduce(comm); });
+    twice("barrier", [&] { comm.barrier(); });
+    twice("send", [&] { comm.send(numbers.device(), count, DataType::i32, 0); });
+    twice("recv", [&] { comm.recv(numbers.device(), count, DataType::i32, 0); });
+    twice("copy", [&] { comm.copy(numbers.device(), numbers.device(), bytes); });
+    twice("allocate", [&] { static_cast<void>(comm.allocate<int>(1)); });
+    twice("split", [&] { static_cast<void>(comm.duplicate()); });
+    twice("synchronize", [&] { comm.synchronize(); });
+    twice("statistics", [&] { static_cast<void>(comm.statistics()); });
+    {
+      Group group;
+      control.barrier();
+      twice("barrier", [&] { comm.barrier(); });
+      group.end();
+    }
+    EXPECT_FALSE(comm.async_error().has_value()) << "is for any thread";
+    static_cast<void>(comm.progress());
+    EXPECT_EQ(comm.rank(), control.rank());
+    static_cast<void>(comm.create_stream());
+    leave.set_value();
+    first.join();
+    numbers.reduce(comm);
+    comm.copy(numbers.image(), numbers.device(), bytes);
+    comm.synchronize();
+    EXPECT_THAT(numbers.values(), testing::Each(comm.size())) << "what was refused was not made";
+    comm.bootstrap().barrier();
+  });
+}
+
+/// Every rank hammers from two threads: each call is made once or refused, on this rank.
+TEST(ThreadsAtOnce, HammerOneCommunicator) {
+  run_ranks(1, [](Communicator& comm, int) {
+    Numbers numbers(comm, 1), other(comm, 1);
+    std::atomic<std::size_t> made = 0, refused = 0;
+    const auto hammer = [&](Numbers& own) {
+      for (int i = 0; i < (under_tsan ? 2000 : 20000) || (refused == 0 && i < 10000000); ++i) {
+        const auto error = error_of(
+            [&] { comm.all_reduce(own.device(), own.device(), count, DataType::i32, ReduceOp::sum, {}, {.algorithm = "oneshot_ll"}); });
+        ++(error ? refused : made);
+        if (error) {
+          ASSERT_THAT(error->what(), HasSubstr("another thread is inside"));
+        }
+      }
+    };
+    std::thread first([&] { hammer(numbers); });
+    hammer(other);
+    first.join();
+    comm.synchronize();
+    EXPECT_EQ(comm.statistics().calls, made);
+    EXPECT_GT(refused, 0u);
+  });
 }
 
 }  // namespace

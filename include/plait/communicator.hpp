@@ -40,10 +40,13 @@ class Buffer;
 
 /// A group of ranks. Creating and destroying it, and allocating from it, are collective; calls must be made by all ranks in the same order.
 ///
-/// A communicator is used by one thread at a time, different ones by different threads at once. Over MPI, what is collective on the host
-/// calls MPI on the calling thread: creating, splitting, duplicating, destroying, allocating, and with PLAIT_CHECK=1 every collective.
-/// MPI's thread level holds for these, see `make_mpi_bootstrap`; nothing else calls MPI.
-/// Of one that was moved from, every call throws `Error(invalid_argument)`.
+/// A communicator is used by one thread at a time, different ones by different threads at once. A call that finds another thread inside
+/// throws `Error(invalid_argument)` and is not made on this rank, as any call with a bad argument is not: the other ranks wait for it.
+/// `abort`, `async_error`, `progress`, `create_stream` and what a communicator is (`rank`, `size`, `backend_kind`, `describe`, `explain`,
+/// `chosen`) are for any thread at any time. Which calls of several threads wait for each other: see `StreamRef`. Over MPI, what is
+/// collective on the host calls MPI on the calling thread: creating, splitting, duplicating, destroying, allocating, and with PLAIT_CHECK=1
+/// every collective. MPI's thread level holds for these, see `make_mpi_bootstrap`; nothing else calls MPI. Of one that was moved from,
+/// every call throws `Error(invalid_argument)`.
 ///
 /// A communicator belongs to the process that created it. In a child made by fork every call but `rank` and `size` throws
 /// `Error(invalid_argument)`, and the destructors of communicators, buffers, streams, device groups and bootstraps, exit handlers as well,
@@ -265,6 +268,7 @@ class Communicator {
 
  private:
   friend DeviceGroupState;
+  class Inside;
   explicit Communicator(std::unique_ptr<CommunicatorState> state);
   GroupMember& member() const;
   /// If not, the call is refused: this throws, or the group does at its end.

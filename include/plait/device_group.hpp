@@ -242,6 +242,7 @@ class DeviceGroup {
   }
   void enqueue_checked(const Call& call, Inputs send, Outputs recv, PerDevice<std::size_t> send_counts, PerDevice<std::size_t> recv_counts,
                        Streams streams, const CallOptions& options);
+  class Inside;
   DeviceGroupState& state(std::string_view call) const;
 
   std::unique_ptr<DeviceGroupState> state_;

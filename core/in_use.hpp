@@ -1,0 +1,57 @@
+// Notices two threads inside an object that is for one thread at a time.
+#pragma once
+#include <fmt/format.h>
+
+#include <atomic>
+#include <string_view>
+#include <utility>
+
+#include "plait/error.hpp"
+
+namespace plait {
+
+/// Two threads that are in one communicator at once would take the same call number and the same scratch memory: other ranks would get
+/// wrong values, or wait for ever. So the second one is refused. A scope costs an atomic exchange and a store.
+class InUse {
+ public:
+  /// Held by a thread for as long as it is inside a call. A thread that is inside already may enter again.
+  class Scope {
+   public:
+    /// Throws `Error(invalid_argument)` if another thread is inside. `object`: what it is, in a word.
+    Scope(InUse& in_use, std::string_view call, std::string_view object = "communicator") {
+      const void* owner = nullptr;
+      if (in_use.owner_.compare_exchange_strong(owner, this_thread(), std::memory_order_acquire, std::memory_order_relaxed))
+        in_use_ = &in_use;
+      else if (owner != this_thread()) refuse(call, object);
+    }
+    ~Scope() {
+      if (in_use_ != nullptr) in_use_->owner_.store(nullptr, std::memory_order_release);
+    }
+    Scope(Scope&& other) noexcept : in_use_(std::exchange(other.in_use_, nullptr)) {}
+    Scope& operator=(Scope&&) = delete;
+
+   private:
+    InUse* in_use_ = nullptr;  // null: the thread was inside before
+  };
+
+  /// For a call that only reads: throws likewise, but keeps no other thread out.
+  void look(std::string_view call, std::string_view object = "communicator") const {
+    const void* const owner = owner_.load(std::memory_order_acquire);
+    if (owner != nullptr && owner != this_thread()) refuse(call, object);
+  }
+
+ private:
+  static const void* this_thread() noexcept {
+    thread_local const char here = 0;
+    return &here;
+  }
+  [[noreturn]] static void refuse(std::string_view call, std::string_view object) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}: another thread is inside a call of this {}: one thread at a time may use it, so the call was not made",
+                            call, object));
+  }
+
+  std::atomic<const void*> owner_ = nullptr;
+};
+
+}  // namespace plait
