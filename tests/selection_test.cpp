@@ -88,7 +88,7 @@ class Fake final : public Algorithm {
   double price_;
 };
 
-const Algorithm& registered(const std::string& name, std::size_t most, double price) {
+const Algorithm& registered(const char* name, std::size_t most, double price) {
   auto& registry = Registry::instance();
   if (registry.find(name) == nullptr) registry.add(std::make_unique<Fake>(name, most, price));
   return *registry.find(name);
