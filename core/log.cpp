@@ -12,6 +12,8 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
+#include <ctime>
 #include <string>
 
 #include "backends/unique_fd.hpp"
@@ -31,6 +33,30 @@ Level read_level() {
     if (names[i] == *value) return static_cast<Level>(i);
   throw Error(ErrorCode::invalid_argument, fmt::format("PLAIT_LOG={}: expected one of {}", in_quotes(*value), fmt::join(names, ", ")));
 }
+
+/// A reader that has gone is no reason to end the program: while this lives, writing raises no SIGPIPE on this thread.
+class NoSigpipe {
+ public:
+  NoSigpipe() {
+    sigemptyset(&sigpipe_);
+    sigaddset(&sigpipe_, SIGPIPE);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &sigpipe_, &before_);
+  }
+  ~NoSigpipe() {
+    const timespec at_once{};
+    if (!was_pending_) sigtimedwait(&sigpipe_, nullptr, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoSigpipe(const NoSigpipe&) = delete;
+  NoSigpipe& operator=(const NoSigpipe&) = delete;
+
+ private:
+  sigset_t sigpipe_, before_;
+  bool was_pending_ = false;
+};
 
 /// Standard error, to be written to without blocking. O_NONBLOCK belongs to an open file, which the caller's descriptor shares with other
 /// processes, so a pipe or a terminal is opened once more; a socket has a flag for each call.
@@ -70,6 +96,8 @@ std::atomic<unsigned> dropped = 0;  // lines, since the last that was written
 
 bool write_whole(std::string_view text) {
   const StandardError standard_error;
+  const NoSigpipe no_sigpipe;
+  const auto until = std::chrono::steady_clock::now() + patience;
   while (!text.empty()) {
     // Lines end where parts do, as far as they fit.
     std::string_view part = text.substr(0, PIPE_BUF);
@@ -80,7 +108,10 @@ bool write_whole(std::string_view text) {
       is_stuck = false;
       text.remove_prefix(static_cast<std::size_t>(written));
     } else if (written < 0 && errno == EAGAIN) {
-      if (is_stuck.exchange(true) || !StandardError::has_room(patience)) return false;
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+      if (!is_stuck && left.count() > 0 && StandardError::has_room(left)) continue;
+      is_stuck = true;
+      return false;
     } else if (written == 0 || errno != EINTR) {
       return false;
     }
@@ -98,8 +129,9 @@ Level level() {
 void write(Level level, std::string_view text) {
   std::string line = fmt::format("plait {}: {}\n", names[static_cast<std::size_t>(level)], text);
   const unsigned before = dropped.exchange(0);
-  if (before != 0) line.insert(0, fmt::format("plait warn: {} dropped, as standard error took none\n",
-                                            before == 1 ? "a line was" : fmt::format("{} lines were", before)));
+  if (before != 0)
+    line.insert(0, fmt::format("plait warn: {} dropped, as standard error took none\n",
+                               before == 1 ? "a line was" : fmt::format("{} lines were", before)));
   if (!write_whole(line)) dropped += before + 1;
 }
 

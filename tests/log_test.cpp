@@ -122,6 +122,13 @@ TEST_P(FullStandardError, WaitsALittleForAReader) {
   EXPECT_EQ(text, "plait warn: in time\n");
 }
 
+TEST_P(FullStandardError, SurvivesAReaderThatHasGone) {
+  Ends ends = GetParam().second();
+  ends.reads = UniqueFd();
+  const Redirected redirected(ends.writes.get());
+  log::warn("to nobody");
+}
+
 TEST(Log, LongReportsArriveWhole) {
   const Ends ends = make_pipe();
   std::string report;
