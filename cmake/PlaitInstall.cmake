@@ -13,7 +13,9 @@ if(NOT PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_INSTALL_RPATH)
   set(CMAKE_INSTALL_RPATH $ORIGIN/${plait_bin_to_lib} PARENT_SCOPE)
 endif()
 if(PLAIT_INSTALL STREQUAL RUNTIME)
-  install(TARGETS plait LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_SKIP)
+  if(NOT PLAIT_STATIC)
+    install(TARGETS plait LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_SKIP)
+  endif()
   return()
 endif()
 
@@ -31,6 +33,7 @@ cmake_pop_check_state()
 
 install(TARGETS plait EXPORT plaitTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/plait ${PROJECT_SOURCE_DIR}/interop/kokkos/include/plait DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
   FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
@@ -127,6 +130,13 @@ else()
 endif()
 cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_LIBDIR BASE_DIRECTORY "\${prefix}" OUTPUT_VARIABLE plait_pc_libdir)
 cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_INCLUDEDIR BASE_DIRECTORY "\${prefix}" OUTPUT_VARIABLE plait_pc_includedir)
+set(plait_pc_libs -lplait)
+if(PLAIT_STATIC)  # programs link what libplait.so would bring
+  string(APPEND plait_pc_libs " -lstdc++ -lm -lpthread -ldl")
+  if(PLAIT_CUDA)
+    string(APPEND plait_pc_libs " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lrt")
+  endif()
+endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/package/plait.pc.in ${PROJECT_BINARY_DIR}/package/plait.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/package/plait.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 
