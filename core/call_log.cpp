@@ -30,17 +30,31 @@ constexpr int symmetric_bit = 40, in_place_bit = 41, root_bit = 44;
 }  // namespace
 
 std::uint64_t CallLogs::hash(std::uint64_t before, const Signature& signature) {
-  return mix(mix(mix(mix(before, signature.count), signature.facts), signature.place), signature.options);
+  const Signature same = signature.without_order();
+  return mix(mix(mix(mix(before, same.count), same.facts), same.place), same.options);
 }
 
 Signature Signature::of(const Call& call, std::size_t algorithm, LaunchShape shape, const Place& place) {
   const auto memory = std::uint64_t{call.symmetric} << symmetric_bit | std::uint64_t{call.in_place} << in_place_bit |
-                      static_cast<std::uint64_t>(call.root) << root_bit;
+                      static_cast<std::uint64_t>(call.order) << order_bit | static_cast<std::uint64_t>(call.root) << root_bit;
   return {.count = call.count,
           .facts = static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.type) << 8 |
                    static_cast<std::uint64_t>(call.op) << 16 | static_cast<std::uint64_t>(algorithm) << 24 | memory,
           .place = hash_of({place.send_window, place.send_offset, place.recv_window, place.recv_offset}),
           .options = hash_of({shape.blocks, shape.threads, std::bit_cast<std::uint64_t>(call.scale)})};
+}
+
+std::string_view order_text(ArrayOrder order) {
+  switch (order) {
+    case ArrayOrder::unsaid:
+      return "";
+    case ArrayOrder::first_fastest:
+      return ", first extent fastest (LayoutLeft)";
+    case ArrayOrder::last_fastest:
+      return ", last extent fastest (LayoutRight)";
+    default:
+      return ", extents in another order than LayoutLeft and LayoutRight";
+  }
 }
 
 std::string Signature::describe(const std::vector<std::string>& algorithms) const {
@@ -52,8 +66,8 @@ std::string Signature::describe(const std::vector<std::string>& algorithms) cons
   const std::string by = algorithm() == no_algorithm       ? ""
                          : algorithm() < algorithms.size() ? fmt::format(", by {}", algorithms[algorithm()])
                                                            : ", by an unknown algorithm";
-  return fmt::format("{}{} {} elements{}{}{}{}", verb, count, name_of(type()), what.reduces ? fmt::format(", {}", name_of(op())) : "",
-                     what.rooted ? fmt::format(", root {}", facts >> root_bit) : "", memory, by);
+  return fmt::format("{}{} {} elements{}{}{}{}{}", verb, count, name_of(type()), what.reduces ? fmt::format(", {}", name_of(op())) : "",
+                     what.rooted ? fmt::format(", root {}", facts >> root_bit) : "", memory, order_text(order()), by);
 }
 
 }  // namespace plait

@@ -1,10 +1,12 @@
 // What a rank says of its calls, in memory that all ranks read: so that calls that differ are noticed.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/launch_types.hpp"
@@ -19,10 +21,13 @@ struct Place {
   friend bool operator==(const Place&, const Place&) = default;
 };
 
-/// What ranks must have the same in a call.
+/// ", last extent fastest (LayoutRight)"; empty if none was said.
+std::string_view order_text(ArrayOrder order);
+
+/// What ranks must have the same in a call. The order of elements is apart: a rank that says none agrees with any, so it is in no hash.
 struct Signature {
   std::uint64_t count = 0;
-  std::uint64_t facts = 0;    // collective, type, operation, algorithm, memory
+  std::uint64_t facts = 0;    // collective, type, operation, algorithm, memory, order of elements
   std::uint64_t place = 0;    // a hash
   std::uint64_t options = 0;  // a hash of the launch shape and the scale
 
@@ -32,9 +37,19 @@ struct Signature {
   DataType type() const { return static_cast<DataType>(facts >> 8 & 0xff); }
   ReduceOp op() const { return static_cast<ReduceOp>(facts >> 16 & 0xff); }
   std::size_t algorithm() const { return facts >> 24 & 0xffff; }
+  ArrayOrder order() const { return static_cast<ArrayOrder>(facts >> order_bit & 3); }
+  Signature without_order() const { return {count, facts & ~(std::uint64_t{3} << order_bit), place, options}; }
   /// "all_reduce of 100 f32 elements, sum, in symmetric memory, by ring".
   std::string describe(const std::vector<std::string>& algorithms) const;
+  /// Whether these are calls that belong together.
+  bool agrees_with(const Signature& other) const {
+    return without_order() == other.without_order() && orders_agree(order(), other.order());
+  }
+  static bool orders_agree(ArrayOrder a, ArrayOrder b) { return a == b || a == ArrayOrder::unsaid || b == ArrayOrder::unsaid; }
   friend bool operator==(const Signature&, const Signature&) = default;
+
+ private:
+  static constexpr int order_bit = 42;
 };
 
 /// What two logs of any length have in common.
@@ -45,7 +60,7 @@ struct CallLogs {
     bool exact;
     Signature mine, theirs;
   };
-  /// A hash of all calls up to one: a difference shows also after its call was overwritten.
+  /// A hash of all calls up to one: a difference shows also after its call was overwritten, but for one in the order of elements.
   static std::uint64_t hash(std::uint64_t before, const Signature& signature);
 };
 
@@ -58,6 +73,8 @@ class alignas(64) CallLog {
 
   /// Of the last call; 0: none yet.
   std::uint64_t last() const { return sequence_.load(std::memory_order_acquire); }
+  /// Of the last call that said an order of its elements; 0: none did.
+  std::uint64_t last_ordered() const { return ordered_.load(std::memory_order_acquire); }
   /// Of a call that is still remembered.
   Signature at(std::uint64_t call) const {
     const Entry& entry = entries_[call % Remembered];
@@ -87,6 +104,7 @@ class alignas(64) CallLog {
     entry.place.store(signature.place, release);
     entry.options.store(signature.options, release);
     entry.history.store(CallLogs::hash(before, signature), release);
+    if (signature.order() != ArrayOrder::unsaid) ordered_.store(call, release);
     sequence_.store(call, release);
   }
 
@@ -96,6 +114,7 @@ class alignas(64) CallLog {
   };
   std::atomic<std::uint64_t> sequence_;  // of the last call
   std::atomic<std::uint64_t> writing_;   // the call whose entry is being written, or was last
+  std::atomic<std::uint64_t> ordered_;
   Entry entries_[Remembered];
 };
 
@@ -106,19 +125,19 @@ std::optional<CallLogs::Difference> compare_logs(const CallLog<Remembered>& mine
   using Copy = typename CallLog<Remembered>::Copy;
   const std::uint64_t common = std::min(mine.last(), theirs.last());
   if (compared >= common) return std::nullopt;
-  const auto differ = [&](std::uint64_t call, auto member) -> std::optional<CallLogs::Difference> {
+  const auto differ = [&](std::uint64_t call, auto agree) -> std::optional<CallLogs::Difference> {
     const Copy a = mine.copy(call), b = theirs.copy(call);
-    if (!a.whole || !b.whole || member(a) == member(b)) return std::nullopt;
-    return CallLogs::Difference{call, a.signature != b.signature, a.signature, b.signature};
+    if (!a.whole || !b.whole || agree(a, b)) return std::nullopt;
+    return CallLogs::Difference{call, !a.signature.agrees_with(b.signature), a.signature, b.signature};
   };
-  // The histories tell whether there is anything to find; then the first call that differs, as far back as both remember.
-  const auto any = differ(common, [](const Copy& copy) { return copy.history; });
-  if (any) {
+  // The histories tell whether there is anything to find, but for orders; then the first call that differs, as far back as both remember.
+  const auto any = differ(common, [](const Copy& a, const Copy& b) { return a.history == b.history; });
+  if (any || std::min(mine.last_ordered(), theirs.last_ordered()) > compared) {
     const std::uint64_t oldest = std::max(compared + 1, common > Remembered / 2 ? common - Remembered / 2 : 1);
     for (std::uint64_t call = oldest; call <= common; ++call)
-      if (const auto found = differ(call, [](const Copy& copy) { return copy.signature; })) return found;
-    return any;
+      if (const auto found = differ(call, [](const Copy& a, const Copy& b) { return a.signature.agrees_with(b.signature); })) return found;
   }
+  if (any) return any;
   compared = common;
   return std::nullopt;
 }

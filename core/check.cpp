@@ -9,6 +9,7 @@
 #include <limits>
 #include <string>
 
+#include "core/call_log.hpp"
 #include "core/collectives.hpp"
 #include "core/text.hpp"
 #include "plait/error.hpp"
@@ -118,15 +119,26 @@ std::optional<Error> check_extents(Collective collective, std::size_t send, std:
 }
 
 void check_agreement(Bootstrap& bootstrap, const Call& call, const CallOptions& options, const std::string& places) {
-  std::array<char, 256> text{};
-  fmt::format_to_n(text.data(), text.size() - 1, "{} of {} {} elements, {} (scale {}), root {}, {}, algorithm {}, {} x {} threads",
-                   name_of(call.collective), call.count, name_of(call.type), name_of(call.op), call.scale, call.root, places,
-                   in_quotes(options.algorithm), options.blocks, options.threads);
-  const auto all = bootstrap.all_gather(text);
+  struct Wanted {
+    std::array<char, 256> text{};
+    ArrayOrder order{};
+    std::string describe() const { return fmt::format("{}{}", text.data(), order_text(order)); }
+    bool agrees_with(const Wanted& other) const { return text == other.text && Signature::orders_agree(order, other.order); }
+  };
+  Wanted mine{.text = {}, .order = call.order};
+  fmt::format_to_n(mine.text.data(), mine.text.size() - 1,
+                   "{} of {} {} elements, {} (scale {}), root {}, {}, algorithm {}, {} x {} threads", name_of(call.collective), call.count,
+                   name_of(call.type), name_of(call.op), call.scale, call.root, places, in_quotes(options.algorithm), options.blocks,
+                   options.threads);
+  const auto all = bootstrap.all_gather(mine);
+  // The first that says an order is whom the orders of others are compared with.
+  const auto ordered = std::find_if(all.begin(), all.end(), [](const Wanted& wanted) { return wanted.order != ArrayOrder::unsaid; });
+  const auto first_ordered = static_cast<std::size_t>(ordered - all.begin());
   for (std::size_t rank = 1; rank < all.size(); ++rank)
-    if (all[rank] != all[0])
-      throw Error(ErrorCode::mismatch,
-                  fmt::format("ranks disagree: rank {} calls {}; rank 0 calls {}", rank, all[rank].data(), all[0].data()));
+    for (const std::size_t other : {std::size_t{0}, first_ordered % all.size()})
+      if (!all[rank].agrees_with(all[other]))
+        throw Error(ErrorCode::mismatch, fmt::format("ranks disagree: rank {} calls {}; rank {} calls {}", rank, all[rank].describe(),
+                                                     other, all[other].describe()));
 }
 
 }  // namespace plait

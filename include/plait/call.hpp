@@ -8,6 +8,14 @@
 
 namespace plait {
 
+/// In which order the elements of an array of several extents lie in memory.
+enum class ArrayOrder : unsigned char {
+  unsaid,         ///< a pointer and a count: agrees with any
+  first_fastest,  ///< as Fortran's arrays, and Kokkos's LayoutLeft
+  last_fastest,   ///< as C's arrays, and Kokkos's LayoutRight
+  other
+};
+
 /// The facts of a call that are equal on all ranks; algorithms are chosen from these alone.
 struct Call {
   Collective collective = Collective::all_reduce;
@@ -22,6 +30,9 @@ struct Call {
   double scale = 1;  ///< factor of premul_sum; 1: that of CallOptions
   int root = 0;
   int parts = 1;  ///< blocks in the larger buffer: the number of ranks, or 1. Filled in by the communicator
+  /// Of a block's elements. No algorithm asks for it: ranks that say different orders would combine other elements than they mean, so that
+  /// is Error(mismatch). Not of messages.
+  ArrayOrder order = ArrayOrder::unsaid;
 
   constexpr std::size_t block_bytes() const { return count * size_of(type); }
   /// Of the larger buffer: what tables, rules and benchmarks call the size of a message.

@@ -13,8 +13,10 @@
 //   has one more, slower extent n. Where only the root has a buffer, the others' argument is not looked at: `View()` will do.
 // - Errors. What types tell is said by the compiler. Anything else throws `Error(invalid_argument)` that names the view by its label,
 //   before anything is enqueued. In a `Group` too, and there the group's end throws it again if it was caught.
-// - Ranks pass the same extents and layout, as far as each has the buffer; that is not checked. Of a message, which is a view's elements as
-//   they lie in memory, the number must be the same at both ends, the extents need not.
+// - Ranks pass the same extents and layout, as far as each has the buffer. Another layout on another rank, of blocks with several extents
+//   larger than 1, is Error(mismatch) on all ranks, as a call of another type is: before it with PLAIT_CHECK=1, else soon after. Extents
+//   are not compared, only the number of elements: elements are combined as they lie in memory, and ranks may give that several shapes. Of
+//   a message, which is a view's elements as they lie in memory, only the number must be the same at both ends.
 #pragma once
 #include <Kokkos_Core.hpp>
 #include <cstddef>
@@ -56,6 +58,7 @@ void call(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst, 
     if (checks.receives()) check_buffer<Exec>(checks, comm, to);
     call.count = checks.count(from, to);
     checks.places(from, to, call.count);
+    call.order = checks.order(from, to);
     enqueue(exec, comm, call, from.data, to.data, options);
   }
 }
@@ -71,6 +74,7 @@ void call_in_place(const Exec& exec, Communicator& comm, const View& view, Call 
     check_buffer<Exec>(checks, comm, buffer);
     constexpr Blocks blocks = blocks_of(collective);
     call.count = blocks.many_sent || blocks.many_received ? checks.block_of(buffer) : buffer.size;
+    call.order = checks.order_of_block(buffer, blocks.many_sent || blocks.many_received);
     auto* all = static_cast<std::byte*>(buffer.data);
     std::byte* mine = blocks.many_sent == blocks.many_received ? all : all + call.block_bytes() * static_cast<std::size_t>(comm.rank());
     enqueue(exec, comm, call, blocks.many_sent ? all : mine, blocks.many_sent ? mine : all, options);

@@ -162,6 +162,25 @@ class Checks {
     return many.size / n();
   }
 
+  /// In which order a block's elements lie, of a call out of place: those that all ranks have, as far as the collective has such a buffer.
+  ArrayOrder order(const ViewFacts& src, const ViewFacts& dst) const {
+    if (blocks_.many_sent != blocks_.many_received) return blocks_.many_sent ? order_of_block(dst, false) : order_of_block(src, false);
+    return order_of_block(sends() ? src : dst, blocks_.many_sent);
+  }
+  /// Of a view of one block, or of one for each rank. Unsaid if at most one extent of a block is larger than 1: then all orders are one.
+  ArrayOrder order_of_block(const ViewFacts& buffer, bool many) const {
+    auto extents = buffer.extents;
+    if (many && buffer.rank > 0) {
+      std::size_t& slowest = extents[buffer.left && !buffer.right ? buffer.rank - 1 : 0];
+      slowest /= n();
+    }
+    const auto longer = std::count_if(extents.begin(), extents.begin() + static_cast<std::ptrdiff_t>(buffer.rank),
+                                      [](std::size_t extent) { return extent > 1; });
+    if (longer <= 1) return ArrayOrder::unsaid;
+    if (buffer.left == buffer.right) return buffer.left ? ArrayOrder::unsaid : ArrayOrder::other;
+    return buffer.left ? ArrayOrder::first_fastest : ArrayOrder::last_fastest;
+  }
+
   /// Disjoint, or in place as the collective says.
   void places(const ViewFacts& src, const ViewFacts& dst, std::size_t count) const {
     if (!sends() || !receives() || count == 0) return;
