@@ -29,7 +29,8 @@ struct Words {
   int check = 1;
 };
 
-[[noreturn]] void refuse(const std::string& sentence) { throw Error(ErrorCode::invalid_argument, sentence); }
+/// Words of the command line may be in the sentence as they are.
+[[noreturn]] void refuse(const std::string& sentence) { throw Error(ErrorCode::invalid_argument, printable(sentence)); }
 
 std::vector<std::string> split(const std::string& list) {
   const auto parts = plait::split(list, ',');
