@@ -19,7 +19,8 @@
 
 namespace plait {
 
-/// Written by its rank only. Behind it lie its logs of messages: for each peer, of those that it has sent to it and received from it.
+/// Written by its rank only, but for the verdict. Behind it lie its logs of messages: for each peer, of those that it has sent to it and
+/// received from it.
 struct Board::Page {
   std::atomic<std::int32_t> process;
   std::atomic<std::uint64_t> process_space;  // in which the number is valid
@@ -31,8 +32,7 @@ struct Board::Page {
   std::atomic<bool> has_record;
   static constexpr std::size_t record_words = sizeof(DiagnosticRecord) / sizeof(std::uint32_t);
   std::atomic<std::uint32_t> record[record_words];
-  std::atomic<int> missing;  // the rank that it has blamed, and 1; 0: none
-  std::atomic<int> witness;
+  std::atomic<std::uint64_t> verdict;  // in rank 0's page, for all; 0: none
 };
 
 namespace {
@@ -145,17 +145,29 @@ std::optional<DiagnosticRecord> Board::record(int rank) const noexcept {
   return record;
 }
 
-void Board::blame(const Blame& blame) noexcept {
-  Page& mine = page(rank_);
-  mine.witness.store(blame.witness, std::memory_order_relaxed);
-  mine.missing.store(blame.missing + 1, std::memory_order_release);
+namespace {
+
+std::uint64_t packed(const Board::Verdict& verdict) {
+  return std::uint64_t{1} << 63 | static_cast<std::uint64_t>(verdict.kind) << 56 | static_cast<std::uint64_t>(verdict.rank) << 28 |
+         static_cast<std::uint64_t>(verdict.witness);
+}
+Board::Verdict unpacked(std::uint64_t word) {
+  constexpr std::uint64_t number = (std::uint64_t{1} << 28) - 1;
+  return {.kind = static_cast<Board::Verdict::Kind>(word >> 56 & 0x7f),
+          .rank = static_cast<int>(word >> 28 & number),
+          .witness = static_cast<int>(word & number)};
 }
 
-std::optional<Board::Blame> Board::blamed() const noexcept {
-  for (int rank = 0; rank < ranks(); ++rank)
-    if (const int missing = page(rank).missing.load(std::memory_order_acquire); missing != 0)
-      return Blame{.missing = missing - 1, .witness = page(rank).witness.load(std::memory_order_relaxed)};
-  return std::nullopt;
+}  // namespace
+
+Board::Verdict Board::settle(const Verdict& verdict) noexcept {
+  std::uint64_t word = 0;
+  return page(0).verdict.compare_exchange_strong(word, packed(verdict)) ? verdict : unpacked(word);
+}
+
+std::optional<Board::Verdict> Board::settled() const noexcept {
+  const std::uint64_t word = page(0).verdict.load();
+  return word != 0 ? std::optional(unpacked(word)) : std::nullopt;
 }
 
 bool Board::is_alive(int rank) const {
@@ -163,15 +175,6 @@ bool Board::is_alive(int rank) const {
   if (!process.handle.valid()) return !process.visible || exists(page(rank).process);  // an old kernel, or no descriptor was left
   pollfd ended{.fd = process.handle.get(), .events = POLLIN, .revents = 0};
   return poll(&ended, 1, 0) != 1;  // also if a signal came in between
-}
-
-int Board::missing_rank(int suspect) const {
-  for (int rank = 0; rank < ranks(); ++rank)
-    if (is_lost(rank)) return rank;
-  int last = suspect;
-  for (int rank = 0; rank < ranks(); ++rank)
-    if (page(rank).calls.last() < page(last).calls.last()) last = rank;
-  return last;
 }
 
 std::uint64_t Board::calls(int rank) const noexcept { return page(rank).calls.last(); }

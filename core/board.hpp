@@ -49,14 +49,16 @@ class Board {
   void show(const DiagnosticRecord& record) noexcept;
   std::optional<DiagnosticRecord> record(int rank) const noexcept;
 
-  /// Whose fault a timeout is, by the record of which rank.
-  struct Blame {
-    int missing, witness;
+  /// What a timeout is put down to, by the record of rank `witness`. `missing`: rank `rank` does not come; `behind`: it has not made the
+  /// collective; `silent`: it has, and its process does not answer; `late`: it has, and its process answers, but no kernel of it waits;
+  /// `circle`: ranks wait for each other, of which `rank` is the lowest.
+  struct Verdict {
+    enum class Kind : std::uint8_t { missing, behind, silent, late, circle } kind;
+    int rank, witness;
   };
-  /// What this rank reports: who comes to its report later, when the board has moved on, is to report the same.
-  void blame(const Blame& blame) noexcept;
-  /// By the lowest rank that has reported.
-  std::optional<Blame> blamed() const noexcept;
+  /// The first verdict of any rank is that of all, also of those that come to theirs when the board has moved on. Returns it.
+  Verdict settle(const Verdict& verdict) noexcept;
+  std::optional<Verdict> settled() const noexcept;
 
   /// False once the rank's process has ended. Always true where that can't be seen: in another container's space of process numbers.
   bool is_alive(int rank) const;
@@ -69,9 +71,6 @@ class Board {
   std::string describe(int rank, const std::vector<std::string>& algorithms) const;
   /// Of what peers have sent to this rank, what it has not received: "2 from rank 0, 1 from rank 3"; empty: nothing is left.
   std::string left_over() const;
-  /// The rank to blame when somebody waits in vain for `suspect`, who may only be waiting for another: one that is lost, else the one that
-  /// has enqueued the fewest calls, else `suspect`.
-  int missing_rank(int suspect) const;
   /// How many collectives the rank has enqueued.
   std::uint64_t calls(int rank) const noexcept;
   int ranks() const noexcept { return static_cast<int>(processes_.size()); }

@@ -209,18 +209,18 @@ void Watchdog::finish_timeout() {
   if (std::chrono::steady_clock::now() < report_by_)
     for (int rank = 0; rank < board_.ranks(); ++rank)
       if (!board_.record(rank) && board_.departure(rank).empty() && board_.is_alive(rank)) return;
-  const Culprit culprit = find_culprit(first_record());
-  const DiagnosticRecord& record = culprit.record;
-  if (culprit.missing) board_.blame({.missing = *culprit.missing, .witness = record.rank});
+  const auto settled = board_.settled();
+  const Report report = report_of(settled ? *settled : board_.settle(find_culprit(first_record())));
+  const DiagnosticRecord& record = report.record;
   std::string text = fmt::format(
       "{}: in {} ({}) rank {} waited {:.3g} s for rank {}, in block {} at step {} (expected {}, saw {}); the communicator is broken",
-      culprit.says, describe_number(record.call), algorithms_.at(record.algorithm), record.rank,
+      report.says, describe_number(record.call), algorithms_.at(record.algorithm), record.rank,
       std::chrono::duration<double>(timeout_).count(), record.peer, record.block, record.step, record.expected, record.seen);
   for (int rank = 0; rank < board_.ranks(); ++rank) {
     text += "\n  " + board_.describe(rank, algorithms_);
     if (const auto its = board_.record(rank)) text += "; " + waiting(*its);
   }
-  break_with(ErrorCode::timeout, text + culprit.hint, Board::State::gave_up);
+  break_with(ErrorCode::timeout, text + report.hint, Board::State::gave_up);
 }
 
 /// Of the lowest rank whose time was over: several may have found that out at once, and all are to report the same.
@@ -230,55 +230,106 @@ DiagnosticRecord Watchdog::first_record() const {
   return board_.record(*timeout_of_).value_or(shared_->record);
 }
 
-/// In a collective all ranks wait for the one that is behind; in a message, for whoever the peer waits for in turn.
-Watchdog::Culprit Watchdog::find_culprit(const DiagnosticRecord& record) const {
-  const Chain chain = follow(record.peer);
-  const auto missing_in = [&](int missing, const DiagnosticRecord& its) {
-    const bool behind = !is_message(its.call) && board_.calls(missing) < plain_number(its.call);
-    const std::string_view departure = board_.departure(missing);
-    return Culprit{.says = fmt::format("rank {} {}", missing, departure.empty() ? "is missing" : departure),
-                   .record = its,
-                   .missing = missing,
-                   .hint = behind ? "\n  calls of 0 elements are not counted: PLAIT_CHECK=1 compares counts" : ""};
-  };
-  // The missing rank may have come, and others have ended, since it was reported.
-  if (const auto blame = board_.blamed()) return missing_in(blame->missing, board_.record(blame->witness).value_or(record));
-  if (chain.circle.size() > 1 && chain.messages != 0) {
-    // Who has left out a collective that another one waits in is at fault, whatever it waits for itself.
-    for (const int rank : chain.circle)
-      if (const DiagnosticRecord its = *board_.record(rank); !is_message(its.call) && board_.calls(its.peer) < plain_number(its.call))
-        return missing_in(its.peer, its);
-    std::vector<std::string> waits;
-    for (const int rank : chain.circle) waits.push_back(fmt::format("{} for rank {}", rank, board_.record(rank)->peer));
-    return {.says = chain.circle.size() == 2 ? fmt::format("ranks {} and {} wait for each other", chain.circle[0], chain.circle[1])
-                                             : fmt::format("ranks wait for each other in a circle, {}", fmt::join(waits, ", ")),
-            .record = *board_.record(chain.circle.front()),
-            .missing = std::nullopt,
-            .hint = chain.messages == chain.circle.size()
-                        ? "\n  messages that must proceed at once, as when all send first, belong into one send_recv or a group"
-                        : ""};
+/// The rank that has made too few collectives for `record`'s: of several, the peer that is waited for, else one that shows no wait itself.
+std::optional<int> Watchdog::find_behind(const DiagnosticRecord& record) const {
+  if (is_message(record.call)) return std::nullopt;
+  std::uint64_t fewest = board_.calls(record.peer);
+  for (int rank = 0; rank < board_.ranks(); ++rank) fewest = std::min(fewest, board_.calls(rank));
+  if (fewest >= plain_number(record.call)) return std::nullopt;
+  if (board_.calls(record.peer) == fewest) return record.peer;
+  std::optional<int> found;
+  for (int rank = 0; rank < board_.ranks(); ++rank) {
+    if (board_.calls(rank) != fewest) continue;
+    if (!board_.record(rank)) return rank;
+    if (!found) found = rank;
   }
-  return missing_in(is_message(record.call) ? chain.last : board_.missing_rank(record.peer), record);
+  return found;
 }
 
-/// From one that waits to whom it waits for, and so on.
-Watchdog::Chain Watchdog::follow(int rank) const {
-  std::vector<int> path;
-  for (;;) {
-    const auto its = board_.record(rank);
-    if (!its || board_.is_lost(rank)) return {.last = rank};
-    const auto before = std::find(path.begin(), path.end(), rank);
-    if (before == path.end()) {
-      path.push_back(std::exchange(rank, its->peer));
-      continue;
-    }
-    Chain chain{.last = rank, .circle{before, path.end()}};
-    // The same on all ranks, wherever they came in.
-    std::rotate(chain.circle.begin(), std::min_element(chain.circle.begin(), chain.circle.end()), chain.circle.end());
-    chain.messages = static_cast<std::size_t>(
-        std::count_if(chain.circle.begin(), chain.circle.end(), [&](int one) { return is_message(board_.record(one)->call); }));
-    return chain;
+/// Of a rank that `record`'s waits for and that does not wait itself.
+Board::Verdict::Kind Watchdog::kind_of(int rank, const DiagnosticRecord& record) const {
+  using enum Board::Verdict::Kind;
+  if (is_message(record.call) || !board_.departure(rank).empty()) return missing;
+  if (board_.calls(rank) < plain_number(record.call)) return behind;
+  return is_silent(rank) ? silent : late;
+}
+
+/// Whether it has not heard that others have given up, which takes its monitor a period.
+bool Watchdog::is_silent(int rank) const { return board_.state(rank) == Board::State::working && !board_.record(rank); }
+
+/// From the first rank whose time was over to the one that it waits for, to the one that that one waits for, and so on: to one that does
+/// not wait. In a collective a rank that has not made the call is waited for by all.
+Board::Verdict Watchdog::find_culprit(const DiagnosticRecord& first) const {
+  using Verdict = Board::Verdict;
+  for (int rank = 0; rank < board_.ranks(); ++rank)
+    if (board_.is_lost(rank)) return {.kind = Verdict::Kind::missing, .rank = rank, .witness = first.rank};
+  std::vector<DiagnosticRecord> path;
+  for (DiagnosticRecord its = first;;) {
+    path.push_back(its);
+    const int next = find_behind(its).value_or(its.peer);
+    const auto record = board_.record(next);
+    if (!record || next == its.rank) return {.kind = kind_of(next, its), .rank = next, .witness = first.rank};
+    const auto before = std::find_if(path.begin(), path.end(), [&](const DiagnosticRecord& other) { return other.rank == next; });
+    if (before != path.end()) return find_culprit_of_circle({before, path.end()});
+    its = *record;
   }
+}
+
+Board::Verdict Watchdog::find_culprit_of_circle(std::vector<DiagnosticRecord> circle) const {
+  using Verdict = Board::Verdict;
+  // The same on all ranks, wherever they came in.
+  const auto lowest = std::min_element(circle.begin(), circle.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  std::rotate(circle.begin(), lowest, circle.end());
+  // A rank that has left out a collective that another one waits in is at fault, whatever it waits for itself.
+  for (const DiagnosticRecord& its : circle)
+    if (const auto behind = find_behind(its)) return {.kind = Verdict::Kind::behind, .rank = *behind, .witness = its.rank};
+  const DiagnosticRecord& first = circle.front();
+  const Verdict each_other{.kind = Verdict::Kind::circle, .rank = first.rank, .witness = first.rank};
+  const auto collective = std::find_if(circle.begin(), circle.end(), [](const auto& its) { return !is_message(its.call); });
+  if (collective == circle.end()) return each_other;
+  // Blocks of a collective may wait for different peers, and each rank shows one of its waits: such a circle does not tell where the waits
+  // of its ranks' other blocks end. A rank outside that shows none does.
+  std::vector<int> silent, late;
+  for (int rank = 0; rank < board_.ranks(); ++rank)
+    if (!board_.record(rank)) (is_silent(rank) ? silent : late).push_back(rank);
+  for (const std::vector<int>* candidates : {&silent, &late})
+    if (candidates->size() == 1)
+      return {.kind = kind_of(candidates->front(), *collective), .rank = candidates->front(), .witness = collective->rank};
+  return each_other;
+}
+
+Watchdog::Report Watchdog::report_of(const Board::Verdict& verdict) const {
+  const DiagnosticRecord record = board_.record(verdict.witness).value_or(shared_->record);
+  const std::string call = describe_number(record.call);
+  const std::string_view departure = board_.departure(verdict.rank);
+  const std::string missing = fmt::format("rank {} {}", verdict.rank, departure.empty() ? "is missing" : departure);
+  switch (verdict.kind) {
+    case Board::Verdict::Kind::missing:
+      return {missing, record, ""};
+    case Board::Verdict::Kind::behind:
+      return {missing, record, "\n  calls of 0 elements are not counted: PLAIT_CHECK=1 compares counts"};
+    case Board::Verdict::Kind::silent:
+      return {missing, record,
+              fmt::format("\n  rank {} has enqueued {}, but its process does not answer: it is stopped, or gets no processor", verdict.rank,
+                          call)};
+    case Board::Verdict::Kind::late:
+      return {
+          fmt::format("rank {} has not come so far", verdict.rank), record,
+          fmt::format("\n  all ranks have enqueued {}, but the stream of rank {} has not come to it: what is ahead of it there may wait "
+                      "for a call that another rank has behind this one",
+                      call, verdict.rank)};
+    case Board::Verdict::Kind::circle:
+      break;
+  }
+  std::vector<std::string> waits;
+  bool messages = true;
+  for (DiagnosticRecord its = record; waits.empty() || its.rank != record.rank; its = *board_.record(its.peer)) {
+    waits.push_back(fmt::format("{} for rank {}", its.rank, its.peer));
+    messages = messages && is_message(its.call);
+  }
+  return {waits.size() == 2 ? fmt::format("ranks {} and {} wait for each other", record.rank, record.peer)
+                            : fmt::format("ranks wait for each other in a circle, {}", fmt::join(waits, ", ")),
+          record, messages ? "\n  messages that must proceed at once, as when all send first, belong into one send_recv or a group" : ""};
 }
 
 std::string Watchdog::waiting(const DiagnosticRecord& record) const {

@@ -69,19 +69,17 @@ class Watchdog {
   void begin_timeout(int rank);
   void finish_timeout();
   DiagnosticRecord first_record() const;
-  struct Culprit {
-    std::string says;  // whose fault it is
-    DiagnosticRecord record;
-    std::optional<int> missing;  // none: ranks wait for each other
-    std::string hint;            // the end of the report
+  std::optional<int> find_behind(const DiagnosticRecord& record) const;
+  Board::Verdict::Kind kind_of(int rank, const DiagnosticRecord& record) const;
+  bool is_silent(int rank) const;
+  Board::Verdict find_culprit(const DiagnosticRecord& first) const;
+  Board::Verdict find_culprit_of_circle(std::vector<DiagnosticRecord> circle) const;
+  struct Report {
+    std::string says;         // whose fault it is
+    DiagnosticRecord record;  // of the witness
+    std::string hint;         // the end of the report
   };
-  Culprit find_culprit(const DiagnosticRecord& record) const;
-  struct Chain {
-    int last;                   // who shows nothing that it waits for, or is in the circle
-    std::vector<int> circle{};  // who wait for each other, the lowest first
-    std::size_t messages = 0;   // how many of those in messages
-  };
-  Chain follow(int rank) const;
+  Report report_of(const Board::Verdict& verdict) const;
   std::string waiting(const DiagnosticRecord& record) const;
 
   std::shared_ptr<Backend> backend_;

@@ -1,8 +1,10 @@
-// Three ranks, of which rank 1 meets with a fault; every rank prints what became of it. Run by fault_test.sh, which knows what to expect.
+// Three ranks, or four, of which rank 1, or the one that is named, meets with a fault; every rank prints what became of it. Run by
+// fault_test.sh, which knows what to expect.
 //
 //   fault_ranks killed ALGORITHM   SIGKILL in the middle of calls
 //   fault_ranks all_killed         the same for all ranks
 //   fault_ranks stopped ALGORITHM  SIGSTOP for longer than the deadline, then SIGCONT
+//   fault_ranks inside ALGORITHM RANK  the same, in the middle of a call, which all ranks have enqueued
 //   fault_ranks late ALGORITHM     the same, and rank 0's process ends once its time is over: the victim comes after that
 //   fault_ranks gone               the process ends without a word; the others only destroy the communicator
 //   fault_ranks exits              it calls exit(), and Plait ends MPI, which waits for the others
@@ -24,6 +26,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,7 +37,7 @@
 
 namespace {
 
-constexpr int victim = 1;
+int victim = 1;
 
 void say(int rank, const std::string& what) {
   std::printf("rank %d: %s\n", rank, what.c_str());
@@ -61,6 +64,11 @@ class Member {
 
   plait::Communicator& comm() { return comm_; }
   int rank() const { return comm_.rank(); }
+  /// A long one: nobody is through when it returns.
+  void call(std::span<float> data) {
+    if (algorithm_ == "chain") comm_.broadcast(std::span<const float>(data), data, victim, {}, {.algorithm = algorithm_});
+    else comm_.all_reduce(std::span<const float>(data), data, plait::ReduceOp::sum, {}, {.algorithm = algorithm_});
+  }
   bool is_victim() const { return rank() == victim; }
   void reduce() {
     comm_.all_reduce(x_.data(), x_.data(), x_.size(), plait::DataType::f32, plait::ReduceOp::sum, {}, {.algorithm = algorithm_});
@@ -107,6 +115,26 @@ void stopped(const std::string& algorithm, bool late) {
   // The stopped rank may find all it needs for that call, but then it hears of it.
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   member.report("then " + outcome([&] { member.reduce(); }));
+}
+
+void stopped_inside(const std::string& algorithm) {
+  Member member(std::chrono::seconds(2), algorithm);
+  std::vector<float> data(std::size_t{8} << 20);
+  for (int i = 0; i < 10; ++i) member.call(std::span(data).first(1000));
+  member.comm().synchronize();
+  const auto processes = member.comm().bootstrap().all_gather(getpid());
+  member.call(data);
+  if (member.is_victim()) std::raise(SIGSTOP);
+  member.report(outcome([&] { member.comm().synchronize(); }));
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);  // a root may be through
+  while (!member.comm().async_error() && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (!member.is_victim()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // all others have reported
+    kill(processes[static_cast<std::size_t>(victim)], SIGCONT);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  member.report("then " + outcome([&] { member.call(data); }));
 }
 
 void gone() {
@@ -291,9 +319,11 @@ void threads() {
 
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "", algorithm = argc > 2 ? argv[2] : "";
+  if (argc > 3) victim = std::stoi(argv[3]);
   if (mode == "killed") killed(algorithm, false);
   else if (mode == "all_killed") killed(algorithm, true);
   else if (mode == "stopped") stopped(algorithm, false);
+  else if (mode == "inside") stopped_inside(algorithm);
   else if (mode == "late") stopped(algorithm, true);
   else if (mode == "gone") gone();
   else if (mode == "exits") exits();

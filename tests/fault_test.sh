@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# fault_test.sh MPIRUN PROGRAM MODE [ALGORITHM]: starts three ranks of PROGRAM (fault_ranks), of which rank 1 meets with a fault. The others must end on
-# their own, in time, and say what the fault deserves; and nothing may be left in /dev/shm.
+# fault_test.sh MPIRUN PROGRAM MODE [ALGORITHM [RANK]]: starts three ranks of PROGRAM (fault_ranks), of which rank 1 meets with a fault; or four, of
+# which RANK does. The others must end on their own, in time, and say what the fault deserves; and nothing may be left in /dev/shm.
 set -uo pipefail
-mpirun=$1 program=$2 mode=$3 algorithm=${4-}
+mpirun=$1 program=$2 mode=$3 algorithm=${4-} victim=${5-1}
+ranks=$(($# > 4 ? 4 : 3))
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 fail() { echo "FAILED: $*"; exit 1; }
@@ -11,7 +12,7 @@ left_behind() { ls /dev/shm 2>/dev/null | grep -i plait | sort; }
 
 before=$(left_behind)
 # --enable-recovery: mpirun itself leaves the others alone.
-timeout --kill-after=5 40 "$mpirun" --allow-run-as-root --oversubscribe --enable-recovery -n 3 "$program" "$mode" "$algorithm" >"$log" 2>&1 </dev/null
+timeout --kill-after=5 40 "$mpirun" --allow-run-as-root --oversubscribe --enable-recovery -n $ranks "$program" "$mode" "$algorithm" "$victim" >"$log" 2>&1 </dev/null
 status=$?
 cat "$log"
 [ $status != 124 ] && [ $status != 137 ] || fail "the ranks did not end"
@@ -25,6 +26,14 @@ case $mode in
     for rank in 0 2; do expect "^rank $rank: timeout: rank 1 is missing: in call 11 \($algorithm\)"; done
     expect "^  rank 1 \(process [0-9]+\): last call 10, "
     for rank in 0 1 2; do expect "^rank $rank: then timeout: rank 1 is missing: in call 11"; done
+    ;;
+  inside)
+    for ((rank = 0; rank < ranks; rank++)); do
+      [ $rank = "$victim" ] || expect "^rank $rank: (timeout: rank $victim is missing: in call 11 \($algorithm\)|no error)"
+      expect "^rank $rank: then timeout: rank $victim is missing: in call 11 \($algorithm\)"
+    done
+    expect "^  rank $victim \(process [0-9]+\): last call 11, "
+    expect "^  rank $victim has enqueued call 11, but its process does not answer"
     ;;
   late)
     for rank in 0 2; do expect "^rank $rank: timeout: rank 1 is missing: in call 11 \($algorithm\)"; done
