@@ -7,7 +7,8 @@
  * thrown, results are written only on success. A null pointer for what is needed, an unknown number for an enum, a structure of unknown
  * size and a handle that was destroyed are errors as well: of this rank alone, and nothing is enqueued. Inside a group its end fails, too.
  *
- * Handles. A handle is a number and never used again: after its end it is refused. Only a stream is the device's own, and can't be checked.
+ * Handles. A handle is a number and never used again: after its end it is refused. Only a stream is the device's own: on
+ * GPUs it can't be checked, on the host one that was destroyed is refused.
  *
  * Ownership. Who makes a communicator, a buffer or a stream destroys it. A communicator takes its buffers along; streams stay. Pointers to
  * structures, texts and results are used during the call alone; those to elements until the stream has passed the call.
@@ -17,6 +18,9 @@
  * MPI, making, splitting, duplicating and destroying a communicator, `plait_buffer_allocate`, and with PLAIT_CHECK=1 every collective call
  * MPI on the calling thread. So MPI's thread level holds for these: with less than MPI_THREAD_MULTIPLE, which Plait asks for if it
  * initialises MPI, no two threads may be in them at once. Nothing else calls MPI.
+ *
+ * Processes. All of these belong to the process that made them. In a child made by fork their functions return
+ * PLAIT_ERROR_INVALID_ARGUMENT, but for `plait_comm_rank` and `plait_comm_size`, and destroying them does nothing and succeeds.
  *
  * Structures begin with their size in bytes, so that later versions can append to them: begin with PLAIT_..._INIT. What a structure of an
  * earlier version lacks has its default. */
