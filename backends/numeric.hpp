@@ -1,6 +1,9 @@
 // Arithmetic on the element types, the same bits on every target but for NaNs of f16 and of the 8-bit floats, which differ in their sign
 // and payload: conversions of the small floats, accumulation types, and the reduction operations. Targets may replace a conversion by their
 // own instruction where that gives the same bits; tests/conversions_test.cpp compares the two.
+//
+// On the CPU `narrow` and the operations are right in the default floating-point environment, which Plait's kernels run in
+// (backends/float_environment.hpp). `widen` is right in any.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -33,6 +36,7 @@ struct SmallFloat {
   static constexpr std::uint32_t nan = sign_bit - 1;                                  // all ones below the sign
   static constexpr std::uint32_t overflow = Finite ? nan : exponent_max << Mantissa;  // what a too large value becomes
   static constexpr std::uint32_t largest = Finite ? nan - 1 : overflow - 1;
+  static constexpr std::uint32_t lowest = (127u - bias + 1) << 23;  // the f32 that is the least normal number
   /// The f32 from which on all are too large: the midpoint between the largest number and what would follow it, if its tie goes up.
   static constexpr std::uint32_t first_too_large =
       ((largest + ((127u - bias) << Mantissa)) << (23 - Mantissa)) + (1u << (22 - Mantissa)) + (largest % 2 == 0 ? 1 : 0);
@@ -41,12 +45,14 @@ struct SmallFloat {
     const std::uint32_t bits = storage;
     const std::uint32_t sign = (bits & sign_bit) << (31 - Exponent - Mantissa);
     const std::uint32_t magnitude = bits & (sign_bit - 1);
-    if (Finite ? magnitude == nan : magnitude > overflow) return bits_as<float>(sign | 0x7fc00000u);
-    if (!Finite && magnitude == overflow) return bits_as<float>(sign | 0x7f800000u);
-    // Moving the fields into place leaves the exponent too small by the difference of the biases; a multiplication by a power of
-    // two mends that, and turns subnormals into normal numbers exactly.
-    const float scale = bits_as<float>((127u + 127u - bias) << 23);
-    return bits_as<float>(sign | bits_as<std::uint32_t>(bits_as<float>(magnitude << (23 - Mantissa)) * scale));
+    // Moving the fields into place leaves the exponent too small by the difference of the biases. A subnormal becomes the fraction of the
+    // least normal number instead, which is then taken off again. That difference is exact and its operands are normal, so it does not
+    // depend on the rounding mode, but for the sign of a zero, nor on whether subnormal numbers are flushed.
+    const std::uint32_t shifted = magnitude << (23 - Mantissa);
+    const std::uint32_t fraction = bits_as<std::uint32_t>(bits_as<float>(lowest + shifted) - bits_as<float>(lowest)) & 0x7fffffffu;
+    const std::uint32_t normal = ((127u - bias) << 23) + shifted;
+    const std::uint32_t number = magnitude < (1u << Mantissa) ? fraction : normal;
+    return bits_as<float>(sign | (magnitude < overflow ? number : 0x7f800000u | shifted));  // else infinity or a NaN
   }
 
   PLAIT_DEVICE static Storage narrow(float value) {
@@ -56,7 +62,6 @@ struct SmallFloat {
     const std::uint32_t magnitude = all < first_too_large ? all : first_too_large;
     // The f32 adder rounds to the spacing of the numbers with this exponent, or of the subnormals if that is wider, and counts how many
     // of them the number is: up to 2^(Mantissa + 1). Each exponent above the lowest has 2^Mantissa codes more before it.
-    constexpr std::uint32_t lowest = (127u - bias + 1) << 23;
     const std::uint32_t exponent = magnitude & 0x7f800000u, raised = exponent > lowest ? exponent : lowest;
     const std::uint32_t magic = raised + ((23u - Mantissa) << 23);
     static_assert((first_too_large >> 23) + 23 - Mantissa < 255, "a power of two that f32 has");

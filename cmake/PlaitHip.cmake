@@ -9,7 +9,7 @@ set(plait_hip_oldest 5.7)
 # How kernels are compiled for AMD GPUs. The last option: else the end of a kernel's Args and the beginning of its Watch are loaded together,
 # as a tuple of eight registers. Where registers are short, clang 19 sets a stack slot aside for it that nothing uses, but a kernel must
 # have no stack (docs/amd.md).
-set(plait_amd_options -O3 -ffp-contract=off -mllvm -amdgpu-ir-lower-kernel-arguments=0)
+set(plait_amd_options -O3 -fno-fast-math -ffp-contract=off -mllvm -amdgpu-ir-lower-kernel-arguments=0)
 
 if(PLAIT_CUDA)
   message(FATAL_ERROR "PLAIT_CUDA=ON and PLAIT_HIP=ON: a library has one of the two; make two build folders.")

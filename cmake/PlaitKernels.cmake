@@ -6,7 +6,8 @@
 # is one of this folder or, if it is not there, of the folders in which `target` looks for headers. This folder becomes one of those, so that
 # the files of NAME/ include each other by such paths, as they do in algorithms/.
 #
-# All are compiled without fused multiply-adds where the text has two operations: the same bits on every rank and target.
+# All are compiled without fused multiply-adds where the text has two operations, and, for the host, without -ffast-math, also where the build
+# has it: the same bits on every rank and target.
 function(plait_add_kernels target)
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   foreach(header IN LISTS ARGN)
@@ -34,7 +35,7 @@ function(plait_add_kernel_families target header)
   if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${header})
     set(header ${CMAKE_CURRENT_SOURCE_DIR}/${header})
   endif()
-  set(host_options -ffp-contract=off)
+  set(host_options -fno-fast-math -ffp-contract=off)
   if(NOT PLAIT_SANITIZE)
     list(APPEND host_options -O3)  # with a sanitizer as the build type says: instrumented, -O3 takes twice as long to compile
   endif()

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/float_environment.hpp"
 #include "core/check.hpp"
 #include "core/collectives.hpp"
 #include "core/communicator_state.hpp"
@@ -52,6 +53,7 @@ Communicator Communicator::from_mpi(MPI_Comm comm, const CommunicatorOptions& op
 
 Communicator Communicator::create(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorOptions& options) {
   if (bootstrap == nullptr) throw Error(ErrorCode::invalid_argument, "creating a communicator: the bootstrap is null");
+  const FloatEnvironment defaults;  // settings with fractions are compared, and some of the threads that are started compute
   Communicator comm(std::make_unique<CommunicatorState>(std::move(bootstrap), options));
   log::info("{}", comm.describe());
   return comm;
@@ -64,6 +66,7 @@ std::optional<Communicator> Communicator::split(int color, int key) {
   if (color < 0) return std::nullopt;
   CommunicatorOptions options = own->made_with;
   options.timeout = own->settings.timeout;
+  const FloatEnvironment defaults;
   Communicator part(std::make_unique<CommunicatorState>(std::move(group), options, &*own));
   log::info("{}", part.describe());
   own->adopt(*part.state_);
@@ -216,9 +219,11 @@ void Communicator::copy(void* to, const void* from, std::size_t bytes, StreamRef
 }
 
 std::string Communicator::explain(const Call& call, const CallOptions& options) const {
+  const FloatEnvironment defaults;
   return state("explain").selector.explain(completed(call, options), options);
 }
 std::string Communicator::chosen(const Call& call, const CallOptions& options) const {
+  const FloatEnvironment defaults;
   return std::string(state("chosen").selector.choose(completed(call, options), options).algorithm->name());
 }
 Call Communicator::completed(const Call& call, const CallOptions& options) const {

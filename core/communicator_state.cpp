@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "backends/float_environment.hpp"
 #include "core/call_number.hpp"
 #include "core/check.hpp"
 #include "core/collectives.hpp"
@@ -190,6 +191,7 @@ const CommunicatorState::Known& CommunicatorState::known(const Call& call) {
   const auto found = known_.find(call);
   if (found != known_.end()) return found->second;
   if (known_.size() >= 4096) known_.clear();
+  const FloatEnvironment defaults;  // estimates are compared: rounded in another mode, they might order algorithms otherwise on one rank
   Choice choice = selector.choose(call, {});
   const bool shares = selector.gains_in_batch(call, choice);
   return known_.emplace(call, Known{std::move(choice), shares, selector.choose_batch(call)}).first->second;
@@ -306,6 +308,7 @@ void CommunicatorState::choose(PreparedCall& prepared, const CallOptions& option
   };
   const bool shaped = options.blocks != 0 || options.threads != 0;
   if (shaped || !options.algorithm.empty()) {
+    const FloatEnvironment defaults;
     take(selector.choose(prepared.call, options));
     prepared.shares = !shaped && prepared.algorithm->batches(selector.topology());
   } else {

@@ -13,6 +13,10 @@
 
 #include "support/data.hpp"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace plait {
 namespace {
 
@@ -100,6 +104,29 @@ TYPED_TEST(SmallFloats, WidenAllCodes) {
     }
   }
 }
+
+#if defined(__x86_64__)
+/// The bits of all codes in f32. Not inlined, so that no operation moves to another environment.
+template <class T>
+[[gnu::noinline]] void widen_all(std::vector<std::uint32_t>& bits) {
+  for (std::size_t code = 0; code < bits.size(); ++code)
+    bits[code] = bits_as<std::uint32_t>(widen(T{static_cast<decltype(T::bits)>(code)}));
+}
+
+TYPED_TEST(SmallFloats, WideningDependsOnNoEnvironment) {
+  std::vector<std::uint32_t> wanted(TestFixture::codes);
+  widen_all<TypeParam>(wanted);
+  for (const unsigned environment :
+       {0x9fc0u /* flushes subnormal numbers */, 0x3f80u /* rounds down */, 0x5f80u /* up */, 0x7f80u /* to zero */}) {
+    std::vector<std::uint32_t> bits(TestFixture::codes);
+    const unsigned before = _mm_getcsr();
+    _mm_setcsr(environment);
+    widen_all<TypeParam>(bits);
+    _mm_setcsr(before);
+    EXPECT_EQ(bits, wanted) << std::hex << environment;
+  }
+}
+#endif
 
 TYPED_TEST(SmallFloats, AllCodesSurviveARoundTrip) {
   for (unsigned code = 0; code < TestFixture::codes; ++code) {

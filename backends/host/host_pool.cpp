@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "backends/float_environment.hpp"
 #include "backends/host/host_log.hpp"
 #include "backends/host/host_words.hpp"
 #include "backends/start_thread.hpp"
@@ -43,6 +44,7 @@ void Pool::run(const Launch& launch) {
   const unsigned blocks = launch.shape.blocks, threads = launch.shape.threads;
   const unsigned workers = std::min(settings().workers, blocks);
   if (workers * threads == 1) {
+    const FloatEnvironment defaults;
     for (unsigned block = 0; block < blocks; ++block) {
       Team team(1);
       run_block(launch, block, 0, team);
@@ -52,6 +54,7 @@ void Pool::run(const Launch& launch) {
   std::deque<Team> teams;  // one a block: a broken team must not let a later block's threads through
   for (unsigned block = 0; block < blocks; ++block) teams.emplace_back(threads);
   run_parallel(workers * threads, [&](unsigned index) {
+    const FloatEnvironment defaults;  // the threads' own is that of the thread that started them
     for (unsigned block = index / threads; block < blocks; block += workers) run_block(launch, block, index % threads, teams[block]);
   });
 }

@@ -39,7 +39,7 @@ class Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  /// Runs the launch to its end. One caller at a time.
+  /// Runs the launch to its end, in the default floating-point environment. One caller at a time.
   void run(const Launch& launch);
 
  private:

@@ -1,0 +1,165 @@
+// The rules of docs/floating-point.md, over all algorithms that reduce: the caller's floating-point environment changes nothing.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cfenv>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "support/ranks.hpp"
+#include "support/reductions.hpp"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace plait::test {
+namespace {
+
+template <class T>
+using BitsOf =
+    std::conditional_t<sizeof(T) == 1, std::uint8_t,
+                       std::conditional_t<sizeof(T) == 2, std::uint16_t, std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>>;
+template <class T>
+BitsOf<T> bits_of(T x) {
+  return bits_as<BitsOf<T>>(x);
+}
+template <class T>
+constexpr BitsOf<T> sign_of = static_cast<BitsOf<T>>(BitsOf<T>{1} << (8 * sizeof(T) - 1));
+constexpr DataType float_types[] = {DataType::f16, DataType::bf16, DataType::f8e4m3, DataType::f8e5m2, DataType::f32, DataType::f64};
+constexpr ReduceOp float_operations[] = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg, ReduceOp::premul_sum};
+
+/// Calls body<T>() for all floats.
+template <class Body>
+void for_floats(Body body) {
+  for (const DataType type : float_types)
+    dispatch(type, [&]<class T>() {
+      if constexpr (!std::is_integral_v<T>) body.template operator()<T>();
+    });
+}
+
+#if defined(__x86_64__)
+/// MXCSR: its modes, and one exception flag that was raised before.
+constexpr unsigned flush = 0x8040, towards_zero = 0x6000, upwards = 0x4000, downwards = 0x2000, masked = 0x1f80, raised_before = 0x10;
+constexpr unsigned trapping = 0x1f80 & ~(0x80u | 0x200u | 0x400u | 0x800u);  // as gfortran -ffpe-trap=invalid,zero,overflow,underflow
+constexpr unsigned environments[] = {masked | flush, masked | towards_zero, masked | flush | upwards, masked | downwards,
+                                     trapping,       trapping | flush};
+unsigned environment_now() { return _mm_getcsr(); }
+void set_environment(unsigned value) { _mm_setcsr(value | raised_before); }
+#else
+constexpr unsigned environments[] = {FE_TOWARDZERO, FE_UPWARD, FE_DOWNWARD};
+unsigned environment_now() { return static_cast<unsigned>(std::fegetround()); }
+void set_environment(unsigned value) { std::fesetround(static_cast<int>(value)); }
+#endif
+
+/// This thread's environment for the life of the object.
+class InEnvironment {
+ public:
+  explicit InEnvironment(unsigned value) : before_(environment_now()) { set_environment(value); }
+  ~InEnvironment() {
+#if defined(__x86_64__)
+    _mm_setcsr(before_);
+#else
+    set_environment(before_);
+#endif
+  }
+  InEnvironment(const InEnvironment&) = delete;
+  InEnvironment& operator=(const InEnvironment&) = delete;
+
+ private:
+  unsigned before_;
+};
+
+class FloatingPoint : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
+  static void run(const std::function<void(Communicator&, Arena&, const ReducingSubject&)>& body) {
+    RankGroup::cached(GetParam()).run([&](Communicator& comm, Arena& arena) {
+      for (const ReducingSubject& subject : reducing_subjects(comm)) body(comm, arena, subject);
+    });
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, FloatingPoint, testing::Values(2, 3, 4, 5, 8),
+                         [](const auto& test) { return fmt::format("n{}", test.param); });
+
+/// Every code of 16-bit and 8-bit floats on rank 0, and any bits elsewhere, of which every fourth is subnormal.
+template <class T>
+T any_bits(int rank, std::size_t i) {
+  const std::uint64_t h = hash(11, static_cast<std::uint64_t>(rank), i);
+  if (sizeof(T) <= 2 && rank == 0) return bits_as<T>(static_cast<BitsOf<T>>(i));
+  auto bits = static_cast<BitsOf<T>>(h);
+  if (sizeof(T) >= 4 && (h >> 7) % 4 == 0) bits &= static_cast<BitsOf<T>>(sign_of<T> | (sign_of<T> >> (sizeof(T) == 4 ? 10 : 14)));
+  if (sizeof(T) >= 4 && (h >> 7) % 4 == 1) bits &= static_cast<BitsOf<T>>(sign_of<T> | ((sign_of<T> >> (sizeof(T) == 4 ? 8 : 11)) - 1));
+  return bits_as<T>(bits);
+}
+
+/// One reduction in all environments, on all ranks or on some.
+template <class T>
+void check_environments(Communicator& comm, Arena& arena, const ReducingSubject& subject, ReduceOp op, std::size_t count) {
+  ReductionOf<T> reduction(comm, arena, subject, count);
+  reduction.fill([&](std::size_t i) { return any_bits<T>(comm.rank(), i); });
+  reduction.call(op);
+  const std::vector<T> wanted = reduction.result();
+  int number = 0;
+  for (const unsigned environment : environments) {
+    const bool mine = number++ % 2 == 0 || comm.rank() % 2 == 1;
+    unsigned before = 0, after = 0;
+    reduction.call(op, [&](const auto& body) {
+      if (!mine) return body();
+      const InEnvironment caller(environment);
+      before = environment_now();
+      body();
+      after = environment_now();
+    });
+    if (before != after)
+      report(comm, fmt::format("{}, {} of {}: the caller's environment was {:#x} and is {:#x}", subject.describe(), name_of(op),
+                               name_of(data_type_of<T>), before, after));
+    const std::vector<T> got = reduction.result();
+    for (std::size_t i = 0; i < got.size(); ++i)
+      if (bits_of(got[i]) != bits_of(wanted[i]))
+        return report(comm, fmt::format("{}, {} of {}, environment {:#x}: element {} is {:#x} instead of {:#x}", subject.describe(),
+                                        name_of(op), name_of(data_type_of<T>), environment, i, bits_of(got[i]), bits_of(wanted[i])));
+  }
+}
+
+TEST_P(FloatingPoint, TheCallersEnvironmentChangesNothing) {
+  if (GetParam() > 3) GTEST_SKIP() << "as with three";
+  run([](Communicator& comm, Arena& arena, const ReducingSubject& subject) {
+    for_floats([&]<class T>() {
+      for (const ReduceOp op : float_operations) check_environments<T>(comm, arena, subject, op, sizeof(T) == 1 ? 256 : 515);
+    });
+    // Conversions are the same in all operations.
+    if (subject.collective == Collective::all_reduce) check_environments<f16>(comm, arena, subject, ReduceOp::max, 65536);
+  });
+}
+
+/// The same for communicators that are made in an environment, with the threads that they start, and chosen algorithms.
+TEST(FloatingPointAtCreation, TheCallersEnvironmentChangesNothing) {
+  constexpr int ranks = 2;
+  PLAIT_SKIP_UNLESS_RANKS_FIT(ranks);
+  for (const unsigned environment : environments) {
+    auto bootstraps = make_thread_bootstraps(ranks);
+    on_threads(ranks, [&](int rank) {
+      const InEnvironment caller(environment);
+      auto& bootstrap = bootstraps[static_cast<std::size_t>(rank)];
+      bootstrap->set_timeout(patience);
+      Communicator comm = Communicator::create(std::move(bootstrap), test_options());
+      Communicator part = comm.duplicate();
+      auto data = part.allocate<std::uint8_t>(4);
+      Backend& backend = part.backend();
+      const std::uint8_t codes[] = {0x01, 0x04, 0x07, 0x08};
+      std::uint8_t sums[4] = {};
+      backend.copy(data.data(), codes, sizeof codes, nullptr);
+      part.all_reduce(data.data(), data.data(), 4, DataType::f8e4m3, ReduceOp::sum);
+      backend.copy(sums, data.data(), sizeof sums, nullptr);
+      part.synchronize();
+      EXPECT_EQ(std::vector<int>(std::begin(sums), std::end(sums)), (std::vector<int>{0x02, 0x08, 0x0e, 0x10}))
+          << fmt::format("{:#x}", environment);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace plait::test
