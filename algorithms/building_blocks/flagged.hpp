@@ -58,6 +58,7 @@ struct PacketUnit {
   static constexpr unsigned group = 1;    // threads that stay together
   static constexpr unsigned words = 1;    // of data in a unit
   static constexpr int share_words = 1;   // words a thread holds, flag included
+  static constexpr int summed_words = 1;  // of these, words that may be data: no others are added up, as nothing may have been put there
 
   PLAIT_DEVICE static PacketData& word(Share& share, int) { return share; }
   PLAIT_DEVICE static const PacketData& word(const Share& share, int) { return share; }
@@ -71,6 +72,7 @@ struct WideUnit {
   static constexpr unsigned group = 1;
   static constexpr unsigned words = 3;
   static constexpr int share_words = 3;
+  static constexpr int summed_words = 3;
 
   PLAIT_DEVICE static PacketData& word(Share& share, int i) { return share.word[i]; }
   PLAIT_DEVICE static const PacketData& word(const Share& share, int i) { return share.word[i]; }
@@ -84,6 +86,7 @@ struct LineUnit {
   static constexpr unsigned group = D::line_group;
   static constexpr unsigned words = 15;
   static constexpr int share_words = 16 / static_cast<int>(threads);
+  static constexpr int summed_words = threads == 1 ? int{words} : share_words;  // of several threads the last one has the flag there
   using Share = LineShare<share_words>;
 
   PLAIT_DEVICE static PacketData& word(Share& share, int i) { return share.word[i]; }
@@ -170,7 +173,7 @@ class UnitSum {
   template <int Max>
   PLAIT_DEVICE void add(bool first, Share (&shares)[Max], int size) {
     PLAIT_UNROLL
-    for (int i = 0; i < Unit::share_words; ++i) {
+    for (int i = 0; i < Unit::summed_words; ++i) {
       const PacketElements<T> head = from_packet<T>(Unit::word(shares[0], i));
       if (first) sum_[i] = reducer_.start(head);
       else reducer_.add(sum_[i], head);
@@ -178,9 +181,9 @@ class UnitSum {
     PLAIT_UNROLL
     for (int j = 1; j < Max; ++j) {
       if (j >= size) break;
-      PacketElements<T> terms[Unit::share_words];
+      PacketElements<T> terms[Unit::summed_words];
       PLAIT_UNROLL
-      for (int i = 0; i < Unit::share_words; ++i) terms[i] = from_packet<T>(Unit::word(shares[j], i));
+      for (int i = 0; i < Unit::summed_words; ++i) terms[i] = from_packet<T>(Unit::word(shares[j], i));
       reducer_.add_each(sum_, terms);
     }
   }
@@ -188,22 +191,22 @@ class UnitSum {
   PLAIT_DEVICE void add_both(int rank, const Share& own, const Share& other) {
     Share shares[2];
     PLAIT_UNROLL
-    for (int i = 0; i < Unit::share_words; ++i) {
+    for (int i = 0; i < Unit::summed_words; ++i) {
       Unit::word(shares[0], i) = Unit::word(rank == 0 ? own : other, i);
       Unit::word(shares[1], i) = Unit::word(rank == 0 ? other : own, i);
     }
     add(true, shares, 2);
   }
   PLAIT_DEVICE Share result() const {
-    Share share;
+    Share share{};
     PLAIT_UNROLL
-    for (int i = 0; i < Unit::share_words; ++i) Unit::word(share, i) = to_packet<T>(reducer_.template finish<packet_bytes>(sum_[i]));
+    for (int i = 0; i < Unit::summed_words; ++i) Unit::word(share, i) = to_packet<T>(reducer_.template finish<packet_bytes>(sum_[i]));
     return share;
   }
 
  private:
   const Reducer<T>& reducer_;
-  typename Reducer<T>::template Accumulator<PacketElements<T>::lanes> sum_[Unit::share_words] = {};
+  typename Reducer<T>::template Accumulator<PacketElements<T>::lanes> sum_[Unit::summed_words] = {};
 };
 
 /// Where units lie in a rank's scratch: [block][half][lane][slot]. A lane has one writing rank and one reader, this rank. Two halves, for

@@ -183,18 +183,18 @@ class RelayUnits {
   PLAIT_DEVICE bool add_terms(std::uint32_t i) {
     const Place place = unit(own_slice(), i);
     Share own = load(place);
-    Sum sum[Unit::share_words];
+    Sum sum[Unit::summed_words];
     PLAIT_UNROLL
-    for (int w = 0; w < Unit::share_words; ++w) sum[w] = reducer_.enter(from_packet<T>(Unit::word(own, w)));
+    for (int w = 0; w < Unit::summed_words; ++w) sum[w] = reducer_.enter(from_packet<T>(Unit::word(own, w)));
     const bool complete = receive(
         i, relays() - 1, [&](int n) { return pattern_.other_relay(n); }, [&](int) { return own_slice(); }, [](int, const Place&) {},
         [&](int, const Place&, Share& share) {
           PLAIT_UNROLL
-          for (int w = 0; w < Unit::share_words; ++w) reducer_.add_entering(sum[w], from_packet<T>(Unit::word(share, w)));
+          for (int w = 0; w < Unit::summed_words; ++w) reducer_.add_entering(sum[w], from_packet<T>(Unit::word(share, w)));
         });
     if (!complete) return false;
     PLAIT_UNROLL
-    for (int w = 0; w < Unit::share_words; ++w) Unit::word(own, w) = to_packet<T>(reducer_.template rounded<packet_bytes>(sum[w]));
+    for (int w = 0; w < Unit::summed_words; ++w) Unit::word(own, w) = to_packet<T>(reducer_.template rounded<packet_bytes>(sum[w]));
     put(pattern_.root, i, place, own);
     return true;
   }
@@ -218,7 +218,7 @@ class RelayUnits {
   /// The root's terms become the result, with the sum of the other ranks, if there are any.
   PLAIT_DEVICE void add_to_own(Share& own, Share* others) {
     PLAIT_UNROLL
-    for (int w = 0; w < Unit::share_words; ++w) {
+    for (int w = 0; w < Unit::summed_words; ++w) {
       Sum sum = reducer_.enter(from_packet<T>(Unit::word(own, w)));
       if (others != nullptr) reducer_.add_partial(sum, from_packet<T>(Unit::word(*others, w)));
       Unit::word(own, w) = to_packet<T>(reducer_.leave(reducer_.template rounded<packet_bytes>(sum)));
