@@ -135,6 +135,8 @@ class Reducer {
       static_assert(Lanes % 2 == 0);
       PLAIT_UNROLL
       for (std::size_t i = 0; i < Lanes; i += 2) narrow_pair(acc.lane[i], acc.lane[i + 1], pack.lane[i], pack.lane[i + 1]);
+    } else if constexpr (std::is_same_v<T, A>) {
+      with_one_nan(acc.lane, pack.lane);
     } else {
       PLAIT_UNROLL
       for (std::size_t i = 0; i < Lanes; ++i) pack.lane[i] = narrow<T>(acc.lane[i]);

@@ -1,4 +1,5 @@
-// The rules of docs/floating-point.md, over all algorithms that reduce: the caller's floating-point environment changes nothing.
+// The rules of docs/floating-point.md, over all algorithms that reduce: the caller's floating-point environment changes nothing, and a NaN has
+// one bit pattern.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -28,6 +29,10 @@ BitsOf<T> bits_of(T x) {
 }
 template <class T>
 constexpr BitsOf<T> sign_of = static_cast<BitsOf<T>>(BitsOf<T>{1} << (8 * sizeof(T) - 1));
+/// All ones below the sign.
+template <class T>
+constexpr BitsOf<T> the_nan = static_cast<BitsOf<T>>(sign_of<T> - 1);
+
 constexpr DataType float_types[] = {DataType::f16, DataType::bf16, DataType::f8e4m3, DataType::f8e5m2, DataType::f32, DataType::f64};
 constexpr ReduceOp float_operations[] = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg, ReduceOp::premul_sum};
 
@@ -159,6 +164,60 @@ TEST(FloatingPointAtCreation, TheCallersEnvironmentChangesNothing) {
           << fmt::format("{:#x}", environment);
     });
   }
+}
+
+/// Half of the elements are NaNs of any payload and sign; the others small numbers and, where a format has them, infinities.
+template <class T>
+T nan_or_number(int rank, std::size_t i) {
+  const std::uint64_t h = hash(23, static_cast<std::uint64_t>(rank), i);
+  constexpr bool finite = std::is_same_v<T, f8e4m3>;
+  const auto infinity = bits_of(finite ? to<T>(1) : to<T>(std::numeric_limits<double>::infinity()));
+  const auto sign = (h & 1) != 0 ? sign_of<T> : BitsOf<T>{0};
+  if (i % 3 != 0 && (h >> 1) % 2 == 0) {  // every third element has no NaN on any rank
+    if constexpr (finite) return bits_as<T>(static_cast<BitsOf<T>>(the_nan<T> | sign));
+    const auto payload = static_cast<BitsOf<T>>((h >> 8) & (the_nan<T> ^ infinity));
+    return bits_as<T>(static_cast<BitsOf<T>>(infinity | sign | (payload == 0 ? 1 : payload)));
+  }
+  if ((h >> 2) % 8 == 0) return bits_as<T>(static_cast<BitsOf<T>>(infinity | sign));
+  return to<T>(((h & 1) != 0 ? -1 : 1) * ((h >> 3) % 2 == 0 ? 1 : 0.5));
+}
+
+/// The result in f64: NaN where the result must be one.
+template <class T>
+double reduced(ReduceOp op, int ranks, std::size_t i) {
+  double result = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    double x = widen(nan_or_number<T>(rank, i));
+    if (op == ReduceOp::premul_sum) x *= 1.25;
+    if (rank == 0) result = x;
+    else if (op == ReduceOp::min || op == ReduceOp::max)  // fmin and fmax take signalling NaNs otherwise
+      result = std::isnan(result) || (op == ReduceOp::min ? x < result : x > result) ? x : result;
+    else result = op == ReduceOp::prod ? result * x : result + x;
+  }
+  return result;
+}
+
+TEST_P(FloatingPoint, ANaNHasOneBitPattern) {
+  run([](Communicator& comm, Arena& arena, const ReducingSubject& subject) {
+    for_floats([&]<class T>() {
+      const std::size_t count = 515;
+      ReductionOf<T> reduction(comm, arena, subject, count);
+      reduction.fill([&](std::size_t i) { return nan_or_number<T>(comm.rank(), i); });
+      for (const ReduceOp op : float_operations) {
+        reduction.call(op);
+        const std::vector<T> got = reduction.result();
+        if (subject.collective == Collective::all_reduce && !same_on_all_ranks(comm, got.data(), got.size() * sizeof(T)))
+          report(comm, fmt::format("{}, {} of {}: ranks have different bits", subject.describe(), name_of(op), name_of(data_type_of<T>)));
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          const bool nan = std::isnan(reduced<T>(op, comm.size(), reduction.first() + i));
+          if (nan ? bits_of(got[i]) == the_nan<T> : !std::isnan(widen(got[i]))) continue;
+          report(comm, fmt::format("{}, {} of {}: element {} is {:#x}, and must be {}", subject.describe(), name_of(op),
+                                   name_of(data_type_of<T>), i, bits_of(got[i]), nan ? "the NaN" : "a number"));
+          break;
+        }
+      }
+    });
+  });
 }
 
 }  // namespace

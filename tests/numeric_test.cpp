@@ -131,7 +131,7 @@ TYPED_TEST(SmallFloats, WideningDependsOnNoEnvironment) {
 TYPED_TEST(SmallFloats, AllCodesSurviveARoundTrip) {
   for (unsigned code = 0; code < TestFixture::codes; ++code) {
     const float x = widen(TestFixture::of(code));
-    if (std::isnan(x)) ASSERT_TRUE(std::isnan(widen(narrow<TypeParam>(x)))) << code;
+    if (std::isnan(x)) ASSERT_EQ(static_cast<unsigned>(narrow<TypeParam>(x).bits), TestFixture::sign_bit - 1) << code;
     else ASSERT_EQ(static_cast<unsigned>(narrow<TypeParam>(x).bits), code);
   }
 }
@@ -153,7 +153,7 @@ TYPED_TEST(SmallFloats, RoundsRandomNumbers) {
   for (std::uint64_t i = 0; i < 200000 && !testing::Test::HasFatalFailure(); ++i) {
     const auto bits = static_cast<std::uint32_t>(hash(i));
     const auto x = bits_as<float>(bits);
-    if (std::isnan(x)) EXPECT_TRUE(std::isnan(widen(narrow<TypeParam>(x))));
+    if (std::isnan(x)) ASSERT_EQ(static_cast<unsigned>(narrow<TypeParam>(x).bits), TestFixture::sign_bit - 1) << bits;
     else if (!std::isinf(x)) TestFixture::expect_rounded(x);
   }
 }
@@ -212,6 +212,31 @@ TEST(Numeric, ArithmeticTypesPassUnchanged) {
   EXPECT_EQ(narrow<double>(1.1), 1.1);
   EXPECT_EQ(narrow<std::int64_t>(std::numeric_limits<std::int64_t>::min()), std::numeric_limits<std::int64_t>::min());
   EXPECT_EQ(widen(std::uint8_t{255}), 255);
+}
+
+template <class A, class Bits>
+void check_nans_side_by_side(const std::vector<Bits>& nans, Bits wanted) {
+  for (const Bits nan : nans) {
+    const A from[8] = {
+        1, bits_as<A>(nan), -2, 3, bits_as<A>(nan), 0, std::numeric_limits<A>::infinity(), std::numeric_limits<A>::denorm_min()};
+    A to[8] = {};
+    with_one_nan(from, to);
+    for (std::size_t i = 0; i < std::size(from); ++i)
+      EXPECT_EQ(bits_as<Bits>(to[i]), std::isnan(from[i]) ? wanted : bits_as<Bits>(from[i])) << i;
+  }
+}
+
+TEST(Numeric, WideNaNsSideBySideHaveOneBitPattern) {
+  check_nans_side_by_side<float, std::uint32_t>({0x7fc00000u, 0xffc00000u, 0x7f800001u, 0xffffffffu}, 0x7fffffffu);
+  check_nans_side_by_side<double, std::uint64_t>({0x7ff8000000000000u, 0xfff0000000000001u, 0xffffffffffffffffu}, 0x7fffffffffffffffu);
+}
+
+TEST(Numeric, WideNaNsHaveOneBitPattern) {
+  for (const std::uint32_t nan : {0x7fc00000u, 0xffc00000u, 0x7f800001u, 0xffffffffu})
+    EXPECT_EQ(bits_as<std::uint32_t>(narrow<float>(bits_as<float>(nan))), 0x7fffffffu);
+  for (const std::uint64_t nan : {0x7ff8000000000000u, 0xfff8000000000000u, 0x7ff0000000000001u, 0xffffffffffffffffu})
+    EXPECT_EQ(bits_as<std::uint64_t>(narrow<double>(bits_as<double>(nan))), 0x7fffffffffffffffu);
+  EXPECT_EQ(bits_as<std::uint32_t>(narrow<float>(-0.0f)), 0x80000000u);
 }
 
 TEST(Numeric, ANumberWinsOverANaN) {

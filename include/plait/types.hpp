@@ -15,6 +15,7 @@ inline constexpr int data_type_count = 12;
 /// - Integers wrap modulo 2^bits; `avg` of integers divides the wrapped sum once and truncates towards zero.
 /// - 16-bit and 8-bit floats accumulate in f32 and are rounded (to nearest even) when a value leaves a rank.
 /// - Floats are computed in IEEE's default environment on all targets, whatever the caller's is: docs/floating-point.md.
+/// - A NaN has one bit pattern, all ones below the sign, whatever the terms' payloads and signs were.
 /// - `min` and `max` of floats: a number wins over a NaN; the result is NaN only where every rank's element is.
 /// - `avg` of floats divides by the number of ranks: after the sum where one rank sees all terms, else before it, so that
 ///   a partial sum never overflows where the average does not.

@@ -26,6 +26,7 @@ template <>
 struct Portable<bf16> {  // the upper half of an f32
   PLAIT_DEVICE static float widen(std::uint16_t code) { return bits_as<float>(std::uint32_t{code} << 16); }
   PLAIT_DEVICE static std::uint16_t narrow(float value) {
+    if (value != value) return 0x7fff;
     const std::uint32_t bits = bits_as<std::uint32_t>(value), upper = bits >> 16, rest = bits & 0xffffu;
     return static_cast<std::uint16_t>(upper + (rest > 0x8000u || (rest == 0x8000u && upper % 2 == 1) ? 1 : 0));
   }
@@ -75,7 +76,7 @@ struct Kernel {
 
  private:
   PLAIT_DEVICE static bool narrowed(T code, float x) {
-    return x == x ? code.bits == Portable<T>::narrow(x) : Portable<T>::widen(code.bits) != Portable<T>::widen(code.bits);
+    return code.bits == Portable<T>::narrow(x);  // a NaN, too, has one code
   }
   PLAIT_DEVICE static bool widened(float x, T code) {
     const float wanted = Portable<T>::widen(code.bits);
