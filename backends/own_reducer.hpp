@@ -62,15 +62,10 @@ class OwnReducer {
     return pack;
   }
 
+  template <std::size_t Lanes>
+  PLAIT_DEVICE void average(Accumulator<Lanes>&) const {}
+
   // Partial results travel as they are.
-  template <std::size_t Bytes>
-  PLAIT_DEVICE auto enter(const Pack<T, Bytes>& pack) const {
-    return start(pack);
-  }
-  template <std::size_t Bytes, std::size_t Lanes = Pack<T, Bytes>::lanes>
-  PLAIT_DEVICE void add_entering(Accumulator<Lanes>& acc, const Pack<T, Bytes>& pack) const {
-    add(acc, pack);
-  }
   template <std::size_t Bytes>
   PLAIT_DEVICE auto widened(const Pack<T, Bytes>& partial) const {
     return start(partial);
@@ -82,10 +77,6 @@ class OwnReducer {
   template <std::size_t Bytes, std::size_t Lanes>
   PLAIT_DEVICE Pack<T, Bytes> rounded(const Accumulator<Lanes>& acc) const {
     return finish<Bytes>(acc);
-  }
-  template <std::size_t Bytes>
-  PLAIT_DEVICE Pack<T, Bytes> leave(const Pack<T, Bytes>& pack) const {
-    return pack;
   }
 };
 

@@ -28,8 +28,12 @@ struct Reduction {
 /// branch a pack: the loops wait for links, not for arithmetic.
 ///
 /// Where one rank sees all terms:     `start(first)`, `add(acc, next)` ..., `finish(acc)`.
-/// Where partial sums travel (ring):  `enter(mine)`, `add_partial(acc, partial)` or `add_entering(acc, other)`, `rounded(acc)`; the last
-/// rank also `leave(result)`.
+/// Where partial sums travel (ring):  `start(mine)`, `add_partial(acc, partial)`, and `rounded(acc)`, which travels on; the last rank
+/// `finish(acc)`.
+///
+/// `avg` of floats: terms are multiplied by the greatest power of two up to 1 / ranks, so that no sum overflows, and the sum is divided by
+/// what is missing to the number of ranks: nothing, if that is a power of two. The product is exact but for subnormal numbers, so this is
+/// the sum divided by the number of ranks, and as precise (docs/floating-point.md).
 template <class T>
 class Reducer {
  public:
@@ -42,7 +46,9 @@ class Reducer {
   PLAIT_DEVICE explicit Reducer(const Reduction& reduction) : op_(reduction.op) {
     if constexpr (floating) {
       if (op_ == ReduceOp::premul_sum) factor_ = static_cast<A>(reduction.scale);
-      if (op_ == ReduceOp::avg) factor_ = A{1} / static_cast<A>(reduction.ranks);
+      if (op_ == ReduceOp::avg) {
+        for (int ranks = 1; ranks < reduction.ranks; ranks *= 2) factor_ *= static_cast<A>(0.5);
+      }
     }
     if constexpr (has_either_sign) {
       if (reduction.signed_integers) sign_bit_ = static_cast<A>(A{1} << (8 * sizeof(A) - 1));
@@ -50,14 +56,15 @@ class Reducer {
     ranks_ = reduction.ranks;
   }
 
-  /// A rank's own contribution where all terms meet in one accumulator: a pre-multiplication, if any.
+  /// A rank's own term.
   template <std::size_t Bytes>
   PLAIT_DEVICE auto start(const Pack<T, Bytes>& pack) const {
     auto acc = widened(pack);
-    if (op_ == ReduceOp::premul_sum) multiply(acc);
+    if (op_ == ReduceOp::premul_sum || op_ == ReduceOp::avg) multiply(acc);
     return acc;
   }
 
+  /// Adds another rank's term, which has travelled as it was.
   template <std::size_t Bytes, std::size_t Lanes = Pack<T, Bytes>::lanes>
   PLAIT_DEVICE void add(Accumulator<Lanes>& acc, const Pack<T, Bytes>& pack) const {
     auto term = start(pack);
@@ -67,7 +74,7 @@ class Reducer {
   /// The same for several packs, with one branch for all of them.
   template <std::size_t Bytes, std::size_t Lanes, int Count>
   PLAIT_DEVICE void add_each(Accumulator<Lanes> (&acc)[Count], const Pack<T, Bytes> (&packs)[Count]) const {
-    if (op_ == ReduceOp::sum || op_ == ReduceOp::avg) {
+    if (op_ == ReduceOp::sum || (!floating && op_ == ReduceOp::avg)) {
       PLAIT_UNROLL
       for (int k = 0; k < Count; ++k) {
         const auto term = widened(packs[k]);
@@ -80,34 +87,29 @@ class Reducer {
     for (int k = 0; k < Count; ++k) add(acc[k], packs[k]);
   }
 
+  /// The result, of a sum of all terms.
   template <std::size_t Bytes, std::size_t Lanes>
   PLAIT_DEVICE Pack<T, Bytes> finish(Accumulator<Lanes> acc) const {
-    if (op_ == ReduceOp::avg) {
-      if constexpr (floating) {
-        PLAIT_UNROLL
-        for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = acc.lane[i] / static_cast<A>(ranks_);
-      } else {
-        PLAIT_UNROLL
-        for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = divide(acc.lane[i]);
-      }
-    }
+    average(acc);
     return rounded<Bytes>(acc);
+  }
+  /// What `avg` still has to do to a sum of all terms; nothing in other operations. Before `rounded`, where `finish` would be.
+  template <std::size_t Lanes>
+  PLAIT_DEVICE void average(Accumulator<Lanes>& acc) const {
+    if (op_ != ReduceOp::avg) return;
+    if constexpr (floating) {
+      const A divisor = static_cast<A>(ranks_) * factor_;
+      if (divisor == A{1}) return;
+      PLAIT_UNROLL
+      for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = acc.lane[i] / divisor;
+    } else {
+      PLAIT_UNROLL
+      for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = divide(acc.lane[i]);
+    }
   }
 
   // Partial results that travel between ranks in the type of the data.
 
-  /// A rank's own contribution to a partial result, scaled before the sum (`premul_sum`, and `avg` of floats).
-  template <std::size_t Bytes>
-  PLAIT_DEVICE auto enter(const Pack<T, Bytes>& pack) const {
-    auto acc = start(pack);
-    if (floating && op_ == ReduceOp::avg) multiply(acc);
-    return acc;
-  }
-  /// Adds another rank's contribution, which has travelled as it was.
-  template <std::size_t Bytes, std::size_t Lanes = Pack<T, Bytes>::lanes>
-  PLAIT_DEVICE void add_entering(Accumulator<Lanes>& acc, const Pack<T, Bytes>& pack) const {
-    combine(acc, enter(pack));
-  }
   /// A partial result that has travelled.
   template <std::size_t Bytes>
   PLAIT_DEVICE auto widened(const Pack<T, Bytes>& partial) const {
@@ -140,17 +142,6 @@ class Reducer {
     } else {
       PLAIT_UNROLL
       for (std::size_t i = 0; i < Lanes; ++i) pack.lane[i] = narrow<T>(acc.lane[i]);
-    }
-    return pack;
-  }
-  /// Ends a chain of partial results: only `avg` of integers has something left to do.
-  template <std::size_t Bytes>
-  PLAIT_DEVICE Pack<T, Bytes> leave(Pack<T, Bytes> pack) const {
-    if constexpr (!floating) {
-      if (op_ == ReduceOp::avg) {
-        PLAIT_UNROLL
-        for (std::size_t i = 0; i < Pack<T, Bytes>::lanes; ++i) pack.lane[i] = divide(pack.lane[i]);
-      }
     }
     return pack;
   }
@@ -211,7 +202,7 @@ class Reducer {
 
   ReduceOp op_;
   int ranks_ = 1;
-  A factor_ = A{1};
+  A factor_ = A{1};    // of each term
   A sign_bit_ = A{0};  // of integers that are signed, but not in T
 };
 

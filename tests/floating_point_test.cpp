@@ -1,5 +1,5 @@
-// The rules of docs/floating-point.md, over all algorithms that reduce: the caller's floating-point environment changes nothing, and a NaN has
-// one bit pattern.
+// The rules of docs/floating-point.md, over all algorithms that reduce: the caller's floating-point environment changes nothing, a NaN has
+// one bit pattern, and an average neither overflows nor loses precision.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -217,6 +217,68 @@ TEST_P(FloatingPoint, ANaNHasOneBitPattern) {
         }
       }
     });
+  });
+}
+
+template <class T, class Element, class Right>
+void check_averages(Communicator& comm, Arena& arena, const ReducingSubject& subject, Element element, Right right) {
+  ReductionOf<T> reduction(comm, arena, subject, 515);
+  reduction.fill([&](std::size_t i) { return element(comm.rank(), i); });
+  reduction.call(ReduceOp::avg);
+  const std::vector<T> got = reduction.result();
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (right(got[i], reduction.first() + i)) continue;
+    return report(comm, fmt::format("{}, average of {}: element {} is {:#x}, {}", subject.describe(), name_of(data_type_of<T>), i,
+                                    bits_of(got[i]), static_cast<double>(widen(got[i]))));
+  }
+}
+
+/// Of the largest number; of 8-bit floats a smaller one, since their partial sums may be rounded up by several units. Two of them overflow.
+TEST_P(FloatingPoint, AveragesDoNotOverflow) {
+  run([](Communicator& comm, Arena& arena, const ReducingSubject& subject) {
+    for_floats([&]<class T>() {
+      const auto infinity = bits_of(to<T>(std::numeric_limits<double>::infinity()));  // of f8e4m3 the NaN
+      const double largest = widen(bits_as<T>(static_cast<BitsOf<T>>(infinity - 1)));
+      const T term = to<T>(sizeof(T) == 1 ? 0.75 * largest : largest);
+      const double value = widen(term);
+      const int ranks = comm.size();
+      check_averages<T>(
+          comm, arena, subject,
+          [&](int, std::size_t i) { return i % 2 == 0 ? term : bits_as<T>(static_cast<BitsOf<T>>(bits_of(term) | sign_of<T>)); },
+          [&](T got, std::size_t i) {
+            const double average = widen(got), wanted = i % 2 == 0 ? value : -value;
+            return ranks == 2 ? average == wanted : std::abs(average / value - wanted / value) <= ranks * epsilon_of<T>() / 2;
+          });
+    });
+  });
+}
+
+TEST_P(FloatingPoint, AveragesAreExactWhereTheSumIs) {
+  run([](Communicator& comm, Arena& arena, const ReducingSubject& subject) {
+    for_floats([&]<class T>() {
+      // All ranks have the same integer, or integers whose sum is a multiple of their number.
+      const auto average = [](std::size_t i) { return sizeof(T) == 1 ? 1 : static_cast<int>(i % 15) + 1; };
+      const auto spread = [&](int rank) { return sizeof(T) >= 4 ? 2 * rank + 1 - comm.size() : 0; };
+      check_averages<T>(
+          comm, arena, subject, [&](int rank, std::size_t i) { return to<T>(average(i) + spread(rank)); },
+          [&](T got, std::size_t i) { return static_cast<double>(widen(got)) == average(i); });
+    });
+  });
+}
+
+/// With two ranks there is one order of the sum but for the exchange of its terms, so all algorithms give the same bits.
+TEST_P(FloatingPoint, AveragesOfTwoAreTheSameByAllAlgorithms) {
+  if (GetParam() != 2) GTEST_SKIP() << "sums of more ranks have several orders";
+  run([](Communicator& comm, Arena& arena, const ReducingSubject& subject) {
+    const auto same = [&]<class T>(T) {
+      check_averages<T>(
+          comm, arena, subject, [](int rank, std::size_t i) { return any_bits<T>(rank, i + 1000); },
+          [](T got, std::size_t i) {
+            return bits_of(got) == bits_of(narrow<T>(std::ldexp(any_bits<T>(0, i + 1000), -1) + std::ldexp(any_bits<T>(1, i + 1000), -1)));
+          });
+    };
+    same(float{});
+    same(double{});
   });
 }
 

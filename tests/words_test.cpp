@@ -148,13 +148,13 @@ struct Reduced {
   }
   static Elements along_a_chain(const Reduction& reduction, const std::vector<Elements>& terms) {
     const Reducer<T> reducer(reduction);
-    Elements partial = reducer.template rounded<bytes>(reducer.enter(terms[0]));
+    auto acc = reducer.start(terms[0]);
     for (std::size_t i = 1; i < terms.size(); ++i) {
-      auto acc = reducer.enter(terms[i]);
+      const Elements partial = reducer.template rounded<bytes>(acc);
+      acc = reducer.start(terms[i]);
       reducer.add_partial(acc, partial);
-      partial = reducer.template rounded<bytes>(acc);
     }
-    return reducer.leave(partial);
+    return reducer.template finish<bytes>(acc);
   }
 };
 
@@ -223,6 +223,28 @@ TEST(Reducer, OneCodeServesIntegersOfEitherSign) {
       check_signed_as_unsigned<std::int32_t>(op, ranks);
       check_signed_as_unsigned<std::int64_t>(op, ranks);
     }
+}
+
+template <class T>
+void check_average_of_largest(int ranks, T largest) {
+  using R = Reduced<T>;
+  typename R::Elements all;
+  std::fill(std::begin(all.lane), std::end(all.lane), largest);
+  const Reduction reduction{.op = ReduceOp::avg, .ranks = ranks, .scale = 1};
+  const std::vector<typename R::Elements> terms(static_cast<std::size_t>(ranks), all);
+  const bool exact = (ranks & (ranks - 1)) == 0;
+  const T least = largest * (1 - (exact ? 0 : static_cast<T>(ranks)) * std::numeric_limits<T>::epsilon());
+  for (const T average : {R::in_one_place(reduction, terms).lane[0], R::along_a_chain(reduction, terms).lane[0]}) {
+    EXPECT_GE(average, least) << ranks;
+    EXPECT_LE(average, largest) << ranks;
+  }
+}
+
+TEST(Reducer, AveragesOfTheLargestDoNotOverflow) {
+  for (int ranks = 1; ranks <= 72; ++ranks) {
+    check_average_of_largest(ranks, std::numeric_limits<float>::max());
+    check_average_of_largest(ranks, std::numeric_limits<double>::max());
+  }
 }
 
 TEST(Reducer, PartialAveragesDoNotOverflow) {

@@ -96,12 +96,12 @@ class PieceMover {
       } else if (From == 0 && !enters) {
         sum = own[u];
       } else {
-        auto sums = enters ? reducer_.enter(own[u]) : reducer_.widened(own[u]);
+        auto sums = enters ? reducer_.start(own[u]) : reducer_.widened(own[u]);
         PLAIT_UNROLL
         for (int s = 0; s < From; ++s)
           if (From == 1 || slots.from[s] != nullptr) reducer_.add_partial(sums, terms[s][u]);
+        if (finished) reducer_.average(sums);
         sum = reducer_.template rounded<sizeof(P)>(sums);
-        if (finished) sum = reducer_.leave(sum);
       }
       PLAIT_UNROLL
       for (int s = 0; s < To; ++s)

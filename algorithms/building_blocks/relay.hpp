@@ -9,7 +9,7 @@
 //   of a relay:  1. pushes its units of the other slices to their relays;
 //                2. polls the other relays' units of the own slice, adds them to its own, and pushes the sum to the root;
 //   of the root: polls its units of every slice, adds its own, and stores the result.
-// Partial sums travel in the type of the data (`Reducer::enter`, `add_entering`, `leave`).
+// Partial sums travel in the type of the data (`Reducer::start`, `add`, `rounded`, `finish`).
 //
 // Why no barrier is needed: see algorithms/building_blocks/peer_lanes.hpp. Nobody hears from all, the root's peers for instance not from
 // it, or it not from them.
@@ -185,12 +185,12 @@ class RelayUnits {
     Share own = load(place);
     Sum sum[Unit::summed_words];
     PLAIT_UNROLL
-    for (int w = 0; w < Unit::summed_words; ++w) sum[w] = reducer_.enter(from_packet<T>(Unit::word(own, w)));
+    for (int w = 0; w < Unit::summed_words; ++w) sum[w] = reducer_.start(from_packet<T>(Unit::word(own, w)));
     const bool complete = receive(
         i, relays() - 1, [&](int n) { return pattern_.other_relay(n); }, [&](int) { return own_slice(); }, [](int, const Place&) {},
         [&](int, const Place&, Share& share) {
           PLAIT_UNROLL
-          for (int w = 0; w < Unit::summed_words; ++w) reducer_.add_entering(sum[w], from_packet<T>(Unit::word(share, w)));
+          for (int w = 0; w < Unit::summed_words; ++w) reducer_.add(sum[w], from_packet<T>(Unit::word(share, w)));
         });
     if (!complete) return false;
     PLAIT_UNROLL
@@ -219,9 +219,9 @@ class RelayUnits {
   PLAIT_DEVICE void add_to_own(Share& own, Share* others) {
     PLAIT_UNROLL
     for (int w = 0; w < Unit::summed_words; ++w) {
-      Sum sum = reducer_.enter(from_packet<T>(Unit::word(own, w)));
+      Sum sum = reducer_.start(from_packet<T>(Unit::word(own, w)));
       if (others != nullptr) reducer_.add_partial(sum, from_packet<T>(Unit::word(*others, w)));
-      Unit::word(own, w) = to_packet<T>(reducer_.leave(reducer_.template rounded<packet_bytes>(sum)));
+      Unit::word(own, w) = to_packet<T>(reducer_.template finish<packet_bytes>(sum));
     }
   }
 

@@ -5,7 +5,7 @@
 // and ends at the root: every rank adds its own term to piece k of the rank before it and sends it on; the root stores it. Before a step, a
 // block waits for the piece, and for room at the next rank; after it, it says what it has sent and used.
 //
-// Partial sums travel in the type of the data (`Reducer::enter`, `add_partial`, `leave`).
+// Partial sums travel in the type of the data (`Reducer::start`, `add_partial`, `rounded`, `finish`).
 //
 // The channels (algorithms/building_blocks/channel.hpp, with the proof that slots may be used again) are a thread block's own; even and odd
 // pieces take one way each, so that the memory of both holds pieces of two neighbours.

@@ -10,7 +10,8 @@
 // (schedule.hpp has the order and the segments.) Segments go through the slots of the channels in pieces. In step i, a block sends piece i
 // of an exchange and takes in piece i - lag: one wait and one release a step, and two pieces on the way.
 //
-// Partial results travel in the type of the data (`Reducer::enter`, `add_partial`, `leave`), and wait in `recv` for the next round.
+// Partial results travel in the type of the data (`Reducer::start`, `add_partial`, `rounded`, `finish`), and wait in `recv` for the next
+// round.
 //
 // Cost: 2 log2(p) hops and 2 (p - 1) / p * bytes out of each rank; two hops and up to twice the bytes more where n is no power of two.
 // Resources: both ways of the channels (algorithms/building_blocks/channel.hpp, with the proof that slots may be used again), way 0 for

@@ -6,7 +6,7 @@
 //   so that
 //      both partners, and in the end all ranks, hold the same bits;
 //   3. unfold: hosts send the result to their guests.
-// Partial results travel in the type of the data (`Reducer::enter`, `add_partial`, `leave`) and wait for their next stage in `recv`.
+// Partial results travel in the type of the data (`Reducer::start`, `add_partial`, `rounded`) and wait for their next stage in `recv`.
 //
 // Cost: log2(p) hops and log2(p) * 2 * bytes out of each rank; two hops and twice 2 * bytes more where n is no power of two.
 // Resources: blocks * 2 halves * (log2(p) + 1) slots * packets of scratch, one epoch a block.
@@ -59,7 +59,7 @@ struct Kernel {
       for (int stage = 0; stage < a.schedule.stages(); ++stage)
         for (std::size_t i = dev.thread(); i < size; i += dev.threads()) {
           const Elements own =
-              stage == 0 ? reducer.template rounded<packet_bytes>(reducer.enter(send.load(dev, begin + i))) : recv.load(dev, begin + i);
+              stage == 0 ? reducer.template rounded<packet_bytes>(reducer.start(send.load(dev, begin + i))) : recv.load(dev, begin + i);
           Elements partial;
           if (!advance(dev, a, epoch, stage, i, reducer, own, partial)) return;
           recv.store(dev, begin + i, partial);
@@ -91,7 +91,7 @@ struct Kernel {
     }
     if (const auto message = schedule.outgoing(stage); message.exists())
       dev.put(packet(message.peer, message.step), to_packet<T>(partial), epoch.value);
-    if (stage + 1 == schedule.stages()) partial = reducer.leave(partial);
+    if (stage + 1 == schedule.stages()) partial = reducer.template finish<packet_bytes>(reducer.widened(partial));
     return true;
   }
 

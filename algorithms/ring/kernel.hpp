@@ -6,7 +6,7 @@
 //   1. Reduce-scatter: chunks travel round the ring and gather every rank's term, n - 1 steps.
 //   2. All-gather: the finished chunks travel round once more, n - 1 steps.
 // (schedule.hpp has the order of the steps, primitives.hpp what a step is.)
-// Partial results travel in the type of the data (`Reducer::enter`, `add_partial`, `leave`).
+// Partial results travel in the type of the data (`Reducer::start`, `add_partial`, `rounded`, `finish`).
 //
 // Cost: 2 (n - 1) hops for the first round, pipelined after it; 2 * bytes * (n - 1) / n out of each rank.
 // Resources: way 0 of the channels (algorithms/building_blocks/channel.hpp) to and from two neighbours.

@@ -11,7 +11,7 @@
 // The lag is 3 steps for each hop from the root: a piece needs one step for each hop, up and down, and the third hides that signals travel.
 // Steps without a piece are left out, so a short stripe doesn't wait for its lag.
 //
-// Partial results travel in the type of the data (`Reducer::enter`, `add_partial`, `leave`).
+// Partial results travel in the type of the data (`Reducer::start`, `add_partial`, `rounded`, `finish`).
 //
 // Cost: 2 log2(n) hops for the first piece, pipelined after it. Out of a rank that has two children in the one tree and none in the other:
 // 3 halves of the message there (one up, two down) and one half here (up), so 2 * bytes.

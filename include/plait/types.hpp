@@ -17,8 +17,8 @@ inline constexpr int data_type_count = 12;
 /// - Floats are computed in IEEE's default environment on all targets, whatever the caller's is: docs/floating-point.md.
 /// - A NaN has one bit pattern, all ones below the sign, whatever the terms' payloads and signs were.
 /// - `min` and `max` of floats: a number wins over a NaN; the result is NaN only where every rank's element is.
-/// - `avg` of floats divides by the number of ranks: after the sum where one rank sees all terms, else before it, so that
-///   a partial sum never overflows where the average does not.
+/// - `avg` of floats multiplies terms by the greatest power of two up to 1 / ranks, sums, and divides by the rest: as precise as a
+///   division after the sum, but no sum overflows where the average does not. Of subnormal terms the last bits are lost.
 /// - `premul_sum` multiplies every rank's element by `CallOptions::scale` (the same on all ranks) and sums; floats only.
 enum class ReduceOp : std::uint8_t { sum, prod, min, max, avg, premul_sum };
 inline constexpr int reduce_op_count = 6;
