@@ -123,7 +123,9 @@ template <std::uint64_t Remembered>
 std::optional<CallLogs::Difference> compare_logs(const CallLog<Remembered>& mine, const CallLog<Remembered>& theirs,
                                                  std::uint64_t& compared) {
   using Copy = typename CallLog<Remembered>::Copy;
-  const std::uint64_t common = std::min(mine.last(), theirs.last());
+  const std::uint64_t last = mine.last();
+  if (compared >= last) return std::nullopt;  // without a look at what another core writes
+  const std::uint64_t common = std::min(last, theirs.last());
   if (compared >= common) return std::nullopt;
   const auto differ = [&](std::uint64_t call, auto agree) -> std::optional<CallLogs::Difference> {
     const Copy a = mine.copy(call), b = theirs.copy(call);

@@ -36,6 +36,8 @@ void check_type(std::string_view what, DataType type, int rank) {
 
 /// Kernels compute with byte offsets of twice the message; a quarter of the address space is beyond any memory.
 void check_count(std::string_view what, const Call& call, int rank) {
+  constexpr std::size_t small = std::size_t{1} << 28;  // too few to overflow, for any number of ranks: no division
+  if (call.count < small) return;
   if (call.count > std::numeric_limits<std::size_t>::max() / 4 / size_of(call.type) / static_cast<unsigned>(call.parts))
     refuse(what, rank, fmt::format("count {} of {} overflows", call.count, name_of(call.type)));
 }
@@ -78,7 +80,7 @@ void check_call(const Call& call, const CallOptions& options, const Buffers& buf
   check_facts(call, options, rank, ranks);
   if (call.count == 0) return;
   const std::string_view what = name_of(call.collective);
-  const CollectiveFacts facts = facts_of(call.collective);
+  const CollectiveFacts& facts = facts_of(call.collective);
   const bool sends = has(facts.send, call, rank), receives = has(facts.recv, call, rank);
   if (sends) check_pointer(what, call, buffers.send, "send", rank);
   if (receives) check_pointer(what, call, buffers.recv, "recv", rank);
@@ -105,7 +107,7 @@ void check_message(const Call& call, const MessageEnd& end, int rank, int ranks,
 
 std::optional<Error> check_extents(Collective collective, std::size_t send, std::size_t recv, std::size_t count, int rank, int ranks,
                                    int root) {
-  const CollectiveFacts facts = facts_of(collective);
+  const CollectiveFacts& facts = facts_of(collective);
   const auto wanted = [&](const BufferFacts& buffer) {
     return buffer.size == BufferFacts::Size::one_a_rank ? count * static_cast<std::size_t>(ranks) : count;
   };

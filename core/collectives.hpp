@@ -1,5 +1,6 @@
 // What each collective has in its buffers, and on which ranks.
 #pragma once
+#include <array>
 #include <cstddef>
 
 #include "plait/call.hpp"
@@ -18,7 +19,8 @@ struct CollectiveFacts {
   BufferFacts send, recv;
 };
 
-constexpr CollectiveFacts facts_of(Collective collective) {
+namespace detail {
+constexpr CollectiveFacts make_facts(Collective collective) {
   using enum BufferFacts::Size;
   constexpr BufferFacts none{nothing, false}, block{one, false}, blocks{one_a_rank, false};
   switch (collective) {
@@ -44,6 +46,18 @@ constexpr CollectiveFacts facts_of(Collective collective) {
       break;
   }
   return {false, false, none, none};
+}
+/// By number, and one more for what is none.
+inline constexpr auto facts = [] {
+  std::array<CollectiveFacts, static_cast<std::size_t>(collective_count) + 1> all{};
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = make_facts(static_cast<Collective>(i));
+  return all;
+}();
+}  // namespace detail
+
+/// A value that is no collective has no buffers.
+constexpr const CollectiveFacts& facts_of(Collective collective) {
+  return detail::facts[is_valid(collective) ? static_cast<std::size_t>(collective) : static_cast<std::size_t>(collective_count)];
 }
 
 /// Blocks in the larger buffer: what `Call::parts` must be.

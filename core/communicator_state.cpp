@@ -188,13 +188,18 @@ std::string CommunicatorState::places(const PreparedCall& prepared) const {
 }
 
 const CommunicatorState::Known& CommunicatorState::known(const Call& call) {
-  const auto found = known_.find(call);
-  if (found != known_.end()) return found->second;
-  if (known_.size() >= 4096) known_.clear();
-  const FloatEnvironment defaults;  // estimates are compared: rounded in another mode, they might order algorithms otherwise on one rank
-  Choice choice = selector.choose(call, {});
-  const bool shares = selector.gains_in_batch(call, choice);
-  return known_.emplace(call, Known{std::move(choice), shares, selector.choose_batch(call)}).first->second;
+  if (last_known_ != nullptr && last_known_->first == call) return last_known_->second;
+  auto found = known_.find(call);
+  if (found == known_.end()) {
+    if (known_.size() >= 4096) known_.clear();
+    last_known_ = nullptr;
+    const FloatEnvironment defaults;  // estimates are compared: rounded in another mode, they might order algorithms otherwise on one rank
+    Choice choice = selector.choose(call, {});
+    const bool shares = selector.gains_in_batch(call, choice);
+    found = known_.emplace(call, Known{std::move(choice), shares, selector.choose_batch(call)}).first;
+  }
+  last_known_ = &*found;
+  return found->second;
 }
 
 void CommunicatorState::check_live(std::string_view what, NativeStream stream) const {
@@ -325,7 +330,9 @@ Watch CommunicatorState::watch(std::uint64_t call, std::size_t algorithm) const 
 }
 
 std::size_t CommunicatorState::number_of(const Algorithm& algorithm) const {
-  return static_cast<std::size_t>(std::find(algorithms_.begin(), algorithms_.end(), &algorithm) - algorithms_.begin());
+  if (algorithms_[last_number_] != &algorithm)
+    last_number_ = static_cast<std::size_t>(std::find(algorithms_.begin(), algorithms_.end(), &algorithm) - algorithms_.begin());
+  return last_number_;
 }
 
 void CommunicatorState::call(const Call& call, const void* send, void* recv, StreamRef stream, const CallOptions& options) {
@@ -353,8 +360,9 @@ void CommunicatorState::messages(std::string_view what, DataType type, std::span
     });
   check();
   std::vector<GroupedCall> calls;
+  calls.reserve(ends.size());
   for (const MessageEnd& end : ends)
-    if (const auto prepared = prepare(what, type, end, options)) calls.push_back({*prepared, backend->resolve(stream.native())});
+    if (auto prepared = prepare(what, type, end, options)) calls.push_back({*std::move(prepared), backend->resolve(stream.native())});
   if (calls.empty()) return;
   const MemberCalls alone{calls, rank(), communicator()};
   check_disjoint({&alone, 1}, what);

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/board.hpp"
@@ -161,6 +162,8 @@ class CommunicatorState final : public GroupMember {
     }
   };
   std::unordered_map<Call, Known, CallHash> known_;
+  const std::pair<const Call, Known>* last_known_ = nullptr;  // of the last call: the next one is often the same
+  mutable std::size_t last_number_ = 0;                       // the same of `number_of`
 };
 
 }  // namespace plait

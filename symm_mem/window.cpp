@@ -77,8 +77,8 @@ std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes,
 std::shared_ptr<Window> SymmetricHeap::allocate(std::size_t bytes, const char* what) {
   auto range = allocate_range(bytes, what);
   auto window = std::make_shared<Window>(backend_, std::move(range), bootstrap_.rank(), bytes, ++allocations_);
-  std::erase_if(windows_, [](const auto& entry) { return entry.second.expired(); });
-  windows_[window->local()] = window;
+  std::erase_if(windows_, [](const auto& entry) { return entry.second.window.expired(); });
+  windows_[window->local()] = {window, bytes};
   return window;
 }
 
@@ -86,9 +86,8 @@ std::shared_ptr<Window> SymmetricHeap::at(const void* pointer) const {
   const auto* address = static_cast<const std::byte*>(pointer);
   auto next = windows_.upper_bound(address);
   if (next == windows_.begin()) return nullptr;
-  auto window = std::prev(next)->second.lock();
-  if (!window) return nullptr;
-  return static_cast<std::size_t>(address - window->local()) <= window->bytes() ? window : nullptr;
+  const auto& [begin, entry] = *std::prev(next);
+  return static_cast<std::size_t>(address - begin) <= entry.bytes ? entry.window.lock() : nullptr;
 }
 
 std::shared_ptr<Window> SymmetricHeap::find(const void* pointer, std::size_t bytes) const {

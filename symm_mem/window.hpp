@@ -67,7 +67,11 @@ class SymmetricHeap {
   std::shared_ptr<Backend> backend_;
   Bootstrap& bootstrap_;
   std::size_t allocations_ = 0;
-  std::map<const std::byte*, std::weak_ptr<Window>> windows_;  // by local address; expired entries go with the next allocation
+  struct Entry {
+    std::weak_ptr<Window> window;
+    std::size_t bytes = 0;  // most pointers are in none, which is to be seen without locking it
+  };
+  std::map<const std::byte*, Entry> windows_;  // by local address; expired entries go with the next allocation
 };
 
 }  // namespace plait

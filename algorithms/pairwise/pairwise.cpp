@@ -232,6 +232,7 @@ Planned planned(const BatchedCall& call, int rank, int ranks) {
 /// receives: core has seen to it that they match.
 std::vector<Planned> plan(std::span<const BatchedCall> calls, int rank, int ranks) {
   std::vector<Planned> all;
+  all.reserve(calls.size());
   std::vector<const BatchedCall*> own_sends, own_receives;
   for (const BatchedCall& call : calls) {
     if (call.buffers->peer != rank) all.push_back(planned(call, rank, ranks));
@@ -244,7 +245,9 @@ std::vector<Planned> plan(std::span<const BatchedCall> calls, int rank, int rank
     copy.message.stripes = Parts::of(copy.message.bytes, copy.message.channels, slot_grain);
     all.push_back(copy);
   }
-  std::stable_sort(all.begin(), all.end(), [](const Planned& a, const Planned& b) { return a.meeting < b.meeting; });
+  const auto meets_before = [](const Planned& a, const Planned& b) { return a.meeting < b.meeting; };
+  // The sort allocates.
+  if (!std::is_sorted(all.begin(), all.end(), meets_before)) std::stable_sort(all.begin(), all.end(), meets_before);
   for (std::size_t i = 1; i < all.size(); ++i)
     if (all[i].meeting == all[i - 1].meeting) all[i].nth = all[i - 1].nth + 1;
   return all;
@@ -263,6 +266,7 @@ DataType element_of(std::span<const Planned> messages) {
 void launch(std::span<const Planned> messages, LaunchContext& context) {
   const Topology& topology = context.topology();
   std::vector<Direction> directions;
+  directions.reserve(messages.size());
   unsigned threads = 1;
   for (std::size_t begin = 0; begin < messages.size();) {
     std::size_t end = begin;
