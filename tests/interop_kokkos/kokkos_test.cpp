@@ -133,7 +133,7 @@ class Collectives {
     const std::size_t block = one.size();
     const auto r = static_cast<std::size_t>(root);
     const bool is_root = comm().rank() == root;
-    const auto gathered = [block](std::size_t i) { return element(i / block, i % block); };
+    const auto gathered = [&](std::size_t i) { return element(i / block, i % block); };
     fill(one);
     kokkos::all_gather(Exec(), comm(), constant(one), many);
     expect(many, "all_gather", gathered);
@@ -178,10 +178,10 @@ class Collectives {
     expect(one, "broadcast in place", [](std::size_t i) { return element(ranks() - 1, i); });
     fill(many);
     kokkos::all_gather(Exec(), comm(), many);
-    expect(many, "all_gather in place", [block](std::size_t i) { return element(i / block, i); });
+    expect(many, "all_gather in place", [&](std::size_t i) { return element(i / block, i); });
     fill(many);
     kokkos::reduce_scatter(comm(), many, ReduceOp::sum);
-    expect(many, "reduce_scatter in place", [block](std::size_t i) { return i / block == rank() ? sum(i) : element(rank(), i); });
+    expect(many, "reduce_scatter in place", [&](std::size_t i) { return i / block == rank() ? sum(i) : element(rank(), i); });
   }
 };
 
