@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cstring>
 #include <fstream>
 #include <limits>
+#include <random>
 #include <string>
 #include <thread>
 
@@ -17,10 +20,7 @@
 namespace plait {
 namespace {
 
-/// A node's name at a fixed size, so that it can be gathered; longer names are told apart by their first bytes.
-using NodeName = std::array<char, 256>;
-
-std::string name_this_node() {
+std::string node_text() {
   if (const auto name = environment("PLAIT_NODE")) return fmt::format("PLAIT_NODE={}", *name);
   std::array<char, 128> host{};
   ::gethostname(host.data(), host.size() - 1);
@@ -34,19 +34,22 @@ std::string name_this_node() {
 }  // namespace
 
 void Bootstrap::discover_nodes() {
-  NodeName mine{};
-  const std::string name = name_this_node();
-  std::copy_n(name.data(), std::min(name.size(), mine.size()), mine.data());
+  const std::vector<detail::NodeName> names = all_gather(detail::name_this_node());
+  std::vector<int> nodes;
+  for (const detail::NodeName& name : names) nodes.push_back(static_cast<int>(std::find(names.begin(), names.end(), name) - names.begin()));
+  set_nodes(nodes);
+}
 
-  const std::vector<NodeName> names = all_gather(mine);
-  std::vector<NodeName> nodes;  // in order of first appearance
-  for (const NodeName& each : names) {
-    if (std::find(nodes.begin(), nodes.end(), each) == nodes.end()) nodes.push_back(each);
+void Bootstrap::set_nodes(const std::vector<int>& node_of_rank) {
+  const int mine = node_of_rank[static_cast<std::size_t>(rank())];
+  std::vector<int> nodes;  // in order of first appearance
+  for (const int node : node_of_rank) {
+    if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
   }
   nodes_ = static_cast<int>(nodes.size());
   node_ = static_cast<int>(std::find(nodes.begin(), nodes.end(), mine) - nodes.begin());
-  local_rank_ = static_cast<int>(std::count(names.begin(), names.begin() + rank(), mine));
-  local_size_ = static_cast<int>(std::count(names.begin(), names.end(), mine));
+  local_rank_ = static_cast<int>(std::count(node_of_rank.begin(), node_of_rank.begin() + rank(), mine));
+  local_size_ = static_cast<int>(std::count(node_of_rank.begin(), node_of_rank.end(), mine));
 }
 
 namespace detail {
@@ -99,6 +102,86 @@ void check_broadcast(int rank, int size, const void* data, std::size_t bytes, in
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("Bootstrap::broadcast: rank {} passed root {}, but there are {} ranks", rank, root, size));
   }
+}
+
+const char* name_of(CallKind kind) {
+  switch (kind) {
+    case CallKind::all_gather:
+      return "Bootstrap::all_gather";
+    case CallKind::broadcast:
+      return "Bootstrap::broadcast";
+    case CallKind::barrier:
+      return "Bootstrap::barrier";
+    case CallKind::split:
+      return "Bootstrap::split";
+  }
+  return "another call";
+}
+
+CallId::CallId(CallKind call, std::uint64_t data, int from, const std::vector<const char*>& purposes)
+    : kind(call), root(from), bytes(data) {
+  if (purposes.empty()) return;
+  std::strncpy(purpose.data(), purposes.front(), purpose.size() - 1);
+  std::strncpy(step.data(), purposes.back(), step.size() - 1);
+}
+
+namespace {
+
+/// What tells this call from that one, and no more.
+std::string describe(const CallId& call, const CallId& other) {
+  if (call.purpose != other.purpose) return call.purpose[0] != 0 ? call.purpose.data() : name_of(call.kind);
+  std::string text = fmt::format("{} of {} bytes with root {}", name_of(call.kind), call.bytes, call.root);
+  if (call.step != other.step) text += fmt::format(" ({})", call.step[0] != 0 ? call.step.data() : "for no purpose");
+  return text;
+}
+
+}  // namespace
+
+std::optional<std::string> find_disagreement(std::span<const std::optional<CallId>> calls) {
+  const auto first = std::find_if(calls.begin(), calls.end(), [](const auto& call) { return call.has_value(); });
+  if (first == calls.end()) return std::nullopt;
+  const auto other = std::find_if(first, calls.end(), [&](const auto& call) { return call && *call != **first; });
+  if (other == calls.end()) return std::nullopt;
+  return fmt::format("rank {} is in {}, rank {} in {}", first - calls.begin(), describe(**first, **other), other - calls.begin(),
+                     describe(**other, **first));
+}
+
+std::string not_arrived(const std::vector<int>& ranks, const char* call, std::chrono::nanoseconds limit) {
+  return fmt::format("{} did not arrive at {} within {}", list_ranks(ranks), call, in_seconds(limit));
+}
+std::string has_left(const std::vector<int>& ranks) {
+  return fmt::format("{} left the group (the Bootstrap was destroyed)", list_ranks(ranks));
+}
+std::string gave_up(int rank, const char* why) { return fmt::format("rank {} gave up: {}", rank, why); }
+
+std::uint64_t draw_number() {
+  static const std::uint64_t start = [] {
+    std::random_device device;
+    return std::uint64_t{device()} << 32 | device();
+  }();
+  static std::atomic<std::uint64_t> drawn = 0;
+  std::uint64_t number = start + 0x9e3779b97f4a7c15u * ++drawn;  // SplitMix64: a bijection, so none comes twice in a process
+  number = (number ^ number >> 30) * 0xbf58476d1ce4e5b9u;
+  number = (number ^ number >> 27) * 0x94d049bb133111ebu;
+  return number ^ number >> 31;
+}
+
+std::chrono::nanoseconds timeout_of_environment() {
+  const std::chrono::duration<double> seconds(environment_seconds("PLAIT_TIMEOUT", 600));
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(seconds);
+}
+
+NodeName name_this_node() {
+  NodeName name{};
+  const std::string text = node_text();
+  std::copy_n(text.data(), std::min(text.size(), name.size()), name.data());
+  return name;
+}
+
+std::vector<int> nodes_of(const std::vector<SplitKey>& keys, const std::vector<int>& members) {
+  std::vector<int> nodes;
+  for (const int member : members) nodes.push_back(keys[static_cast<std::size_t>(member)].node);
+  return nodes;
 }
 
 std::vector<int> split_members(const std::vector<SplitKey>& keys, int rank) {

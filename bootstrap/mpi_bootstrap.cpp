@@ -1,18 +1,21 @@
-// Ranks that are processes of an MPI job. Every collective is made of point-to-point messages between all pairs, so that a rank that does
-// not arrive is known by name (MPI's own collectives can't tell), sizes are not bound by `int`, and ranks that disagree are noticed.
-// The messages are few and small, and this is how OpenMPI's MPI_Iallgather works too.
+// Ranks that are processes of an MPI job. In every call each rank sends every other a message, which says what the call is: so a rank that
+// does not arrive is known by name (MPI's own collectives can't tell), and so are ranks that are in different calls. Sizes are not bound by
+// `int`. The messages are few and small, and this is how OpenMPI's MPI_Iallgather works too.
 #include <fmt/format.h>
 #include <pthread.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
+#include "bootstrap/mpi_handshake.hpp"
+#include "bootstrap/mpi_link.hpp"
+#include "bootstrap/mpi_support.hpp"
 #include "bootstrap/support.hpp"
 #include "core/process.hpp"
 #include "plait/bootstrap.hpp"
@@ -21,79 +24,14 @@
 namespace plait {
 namespace {
 
-constexpr std::size_t largest_message = std::size_t{64} << 20;  // keeps the staging buffers moderate; far below INT_MAX
-constexpr int tag = 0;                                          // messages between two ranks keep their order
+using detail::CallId;
+using detail::CallKind;
+using detail::Link;
+using detail::MessageHead;
 
-std::string describe(int status) {
-  char text[MPI_MAX_ERROR_STRING] = "";
-  int length = 0;
-  MPI_Error_string(status, text, &length);
-  return {text, static_cast<std::size_t>(length)};
-}
-
-void check(int status, const char* call, int rank) {
-  if (status != MPI_SUCCESS) throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: {}", call, rank, describe(status)));
-}
-
-bool is_finalized() {
-  int flag = 0;
-  MPI_Finalized(&flag);
-  return flag != 0;
-}
-
-/// One message under way.
-struct Message {
-  MPI_Request request = MPI_REQUEST_NULL;
-  int peer = 0;
-  bool incoming = false;
-};
-
-/// Messages under way and the memory that MPI reads and writes for them: never the caller's, which is gone after a timeout.
-struct Flight {
-  std::vector<std::byte> sent, received;
-  std::vector<Message> messages;       // not finished yet
-  MPI_Comm duplicate = MPI_COMM_NULL;  // written by MPI_Comm_idup
-};
-
-/// What a failed call left under way. MPI may still write to that memory, so it is kept.
-class Abandoned {
- public:
-  static Abandoned& instance() {
-    static auto* abandoned = new Abandoned;  // never destroyed: needed by an exit handler
-    return *abandoned;
-  }
-  void keep(Flight* flight) {
-    const std::scoped_lock lock(mutex_);
-    flights_.emplace_back(flight);
-  }
-  /// A rank will never come.
-  void lose_rank() { rank_lost_ = true; }
-  /// Whether the ranks that were given up have arrived after all.
-  bool finished() {
-    const std::scoped_lock lock(mutex_);
-    if (rank_lost_) return false;
-    for (const auto& flight : flights_) {
-      for (Message& message : flight->messages) {
-        int done = 0;
-        if (MPI_Test(&message.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0) return false;
-      }
-    }
-    return true;
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Flight>> flights_;
-  std::atomic<bool> rank_lost_ = false;
-};
-
-struct Land {
-  void operator()(Flight* flight) const {
-    if (flight->messages.empty()) return delete flight;
-    Abandoned::instance().keep(flight);
-  }
-};
-using FlightPointer = std::unique_ptr<Flight, Land>;
+constexpr std::size_t largest_message = std::size_t{64} << 20;  // keeps the copies moderate; far below INT_MAX
+/// After which a rank that waits in vain no longer waits for the others to say so, too.
+constexpr std::chrono::milliseconds expiry_grace{150};
 
 /// Bootstraps that exist.
 class Open {
@@ -142,277 +80,380 @@ class Initialized {
 };
 
 void finalize_at_exit(const Origin& initialized) {
-  if (!initialized.is_exactly_here() || is_finalized()) return;
+  if (!initialized.is_exactly_here() || detail::is_finalized()) return;
   Open::instance().say_farewell();  // also if MPI is not finalised: then the process may take a while to end
   // MPI_Finalize waits for all ranks, so with a rank missing it would hang. Without it mpirun sees a failed process and ends the job.
-  if (Abandoned::instance().finished()) MPI_Finalize();
+  if (detail::nothing_abandoned() && detail::Links::instance().flush()) MPI_Finalize();
 }
 
 void initialize_mpi() {
   Initialized::require_not_inherited("make_mpi_bootstrap");
   static std::mutex mutex;
   const std::scoped_lock lock(mutex);
-  if (is_finalized()) throw Error(ErrorCode::bootstrap, "make_mpi_bootstrap: MPI is already finalised in this process");
+  if (detail::is_finalized()) throw Error(ErrorCode::bootstrap, "make_mpi_bootstrap: MPI is already finalised in this process");
   int initialized = 0;
   MPI_Initialized(&initialized);
   if (initialized != 0) return;
   int provided = 0;
   const int status = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
-  if (status != MPI_SUCCESS) throw Error(ErrorCode::bootstrap, fmt::format("make_mpi_bootstrap: MPI_Init_thread: {}", describe(status)));
+  if (status != MPI_SUCCESS)
+    throw Error(ErrorCode::bootstrap, fmt::format("make_mpi_bootstrap: MPI_Init_thread: {}", detail::describe(status)));
   static const Origin here;
   std::atexit([] { finalize_at_exit(here); });
 }
 
 class MpiBootstrap final : public Bootstrap {
  public:
-  /// Over a copy of `comm`.
-  static std::unique_ptr<MpiBootstrap> duplicate(MPI_Comm comm);
-  /// Takes `comm` over.
-  MpiBootstrap(MPI_Comm comm, std::chrono::nanoseconds timeout);
-  ~MpiBootstrap() override {
-    if (!origin_.is_here()) return;
-    Open::instance().remove(this);
-    if (is_finalized()) return;
-    if (failure_.empty()) MPI_Comm_free(&comm_);  // collective, so not after a failure: it may wait for a missing rank
+  /// `ranks`: of the group, in the link. `nodes`: on which each of them is.
+  MpiBootstrap(Link& link, std::uint64_t context, std::vector<int> ranks, const std::vector<int>& nodes, int rank,
+               std::chrono::nanoseconds timeout)
+      : link_(link), context_(context), ranks_(std::move(ranks)), rank_(rank) {
+    set_timeout(timeout);
+    set_nodes(nodes);
+    Open::instance().add(this);
   }
+  ~MpiBootstrap() override;
 
   int rank() const noexcept override { return rank_; }
-  int size() const noexcept override { return size_; }
+  int size() const noexcept override { return static_cast<int>(ranks_.size()); }
 
   using Bootstrap::all_gather;
   using Bootstrap::broadcast;
-  void all_gather(const void* in, void* out, std::size_t bytes) override { gather("Bootstrap::all_gather", in, out, bytes); }
+  void all_gather(const void* in, void* out, std::size_t bytes) override;
   void broadcast(void* data, std::size_t bytes, int root) override;
-  void barrier() override {
-    require_usable("Bootstrap::barrier");
-    gather_part("Bootstrap::barrier", nullptr, nullptr, 0, 0);
-  }
+  void barrier() override { exchange({CallKind::barrier, 0, 0, purposes()}, {}); }
   std::unique_ptr<Bootstrap> split(int color, int key) override;
   void abandon(const std::string& why, bool rank_lost) noexcept override {
-    failure_ = why;
-    if (rank_lost) Abandoned::instance().lose_rank();
+    if (failure_.empty()) give_up(why, sequence_ + 1);
+    if (rank_lost) detail::lose_rank();
   }
 
  private:
+  using Bytes = std::vector<std::byte>;
+  class Exchange;
+
+  static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+  int in_link(int rank) const { return ranks_[index(rank)]; }
+  /// Gives every rank's `mine` to every rank. The own entry is empty.
+  std::vector<Bytes> exchange(const CallId& call, std::span<const std::byte> mine);
   void require_usable(const char* call);
-  void gather(const char* call, const void* in, void* out, std::size_t bytes);
-  /// Parts of a call with at most `largest_message` bytes.
-  void gather_part(const char* call, const std::byte* in, std::byte* out, std::size_t bytes, std::size_t stride);
-  void broadcast_part(std::byte* data, std::size_t bytes, int root);
+  struct Sent {
+    int peer;
+    std::uint64_t message;
+  };
+  /// To all other ranks.
+  std::vector<Sent> send(MessageHead::Type type, std::uint64_t sequence, const CallId& call, std::span<const std::byte> data);
+  /// No call from this one on will succeed, and the others hear of it.
+  void give_up(const std::string& why, std::uint64_t sequence) noexcept;
+  [[noreturn]] void fail(ErrorCode code, const CallId& call, const std::string& why);
 
-  void send(const char* call, Flight& flight, int peer);
-  void receive(const char* call, Flight& flight, int peer, std::byte* place, std::size_t bytes);
-  /// Waits for all messages; the incoming ones have `bytes` bytes each.
-  void complete(const char* call, Flight& flight, std::size_t bytes);
-  /// Whether the call is interrupted. Leaves nothing of `flight` to be received behind, so that MPI can be finalised.
-  void look(Flight* flight = nullptr);
-  /// Takes finished messages off the list. Throws if something is wrong with one.
-  void advance(const char* call, Flight& flight, std::size_t bytes);
-  std::optional<Error> examine(const char* call, const Message& message, int result, const MPI_Status& status, std::size_t bytes) const;
-  [[noreturn]] void fail(ErrorCode code, const std::string& message) {
-    failure_ = message;
-    throw Error(code, message);
-  }
-
+  Link& link_;
+  std::uint64_t context_, sequence_ = 0;
+  std::vector<int> ranks_;
+  int rank_;
   Origin origin_;
-  MPI_Comm comm_;
-  int rank_ = 0, size_ = 1;
   std::string failure_;  // the first one: after it the ranks may be in different calls
 };
 
-std::unique_ptr<MpiBootstrap> MpiBootstrap::duplicate(MPI_Comm comm) {
-  constexpr const char* call = "make_mpi_bootstrap";
-  int rank = 0;
-  check(MPI_Comm_rank(comm, &rank), call, rank);
-  const std::chrono::minutes limit{10};  // as Bootstrap's default
-  const detail::Deadline deadline(limit);
-  detail::Backoff backoff;
-  const FlightPointer flight(new Flight);
-  MPI_Request& request = flight->messages.emplace_back().request;
-  check(MPI_Comm_idup(comm, &flight->duplicate, &request), call, rank);
-  for (int done = 0;; backoff.pause()) {
-    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call, rank);
-    if (done != 0) break;
-    if (!deadline.expired()) continue;
-    throw Error(ErrorCode::bootstrap,
-                fmt::format("{}: rank {} waited {} for the other ranks in MPI_Comm_idup", call, rank, detail::in_seconds(limit)));
+MpiBootstrap::~MpiBootstrap() {
+  if (!origin_.is_here()) return;  // a child of fork() has no part in this
+  Open::instance().remove(this);
+  if (detail::is_finalized()) return;
+  try {
+    send(MessageHead::Type::left, sequence_, {}, {});
+    link_.advance();
+  } catch (const std::exception&) {  // the others will miss this rank
   }
-  flight->messages.clear();
-  return std::make_unique<MpiBootstrap>(flight->duplicate, limit);
-}
-
-MpiBootstrap::MpiBootstrap(MPI_Comm comm, std::chrono::nanoseconds timeout) : comm_(comm) {
-  set_timeout(timeout);
-  check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler", rank_);
-  check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank", rank_);
-  check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size", rank_);
-  discover_nodes();
-  Open::instance().add(this);
+  std::vector<int> others = ranks_;
+  others.erase(others.begin() + rank_);
+  link_.close(context_, others);
 }
 
 void MpiBootstrap::require_usable(const char* call) {
   origin_.require(call, "bootstrap");
-  if (is_finalized()) throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: MPI is already finalised", call, rank_));
-  look();
-  if (!failure_.empty()) throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: an earlier call failed: {}", call, rank_, failure_));
-}
-
-void MpiBootstrap::send(const char* call, Flight& flight, int peer) {
-  MPI_Request& request = flight.messages.emplace_back(Message{MPI_REQUEST_NULL, peer, false}).request;
-  const int size = static_cast<int>(flight.sent.size());
-  const int result = MPI_Isend(flight.sent.data(), size, MPI_BYTE, peer, tag, comm_, &request);
-  if (result != MPI_SUCCESS) fail(ErrorCode::bootstrap, fmt::format("{}: rank {} to rank {}: {}", call, rank_, peer, describe(result)));
-}
-
-void MpiBootstrap::receive(const char* call, Flight& flight, int peer, std::byte* place, std::size_t bytes) {
-  MPI_Request& request = flight.messages.emplace_back(Message{MPI_REQUEST_NULL, peer, true}).request;
-  const int result = MPI_Irecv(place, static_cast<int>(bytes), MPI_BYTE, peer, tag, comm_, &request);
-  if (result != MPI_SUCCESS) fail(ErrorCode::bootstrap, fmt::format("{}: rank {} from rank {}: {}", call, rank_, peer, describe(result)));
-}
-
-/// What is wrong with a finished message.
-std::optional<Error> MpiBootstrap::examine(const char* call, const Message& message, int result, const MPI_Status& status,
-                                           std::size_t bytes) const {
-  int kind = MPI_SUCCESS, received = 0;
-  MPI_Error_class(result, &kind);
-  if (kind == MPI_ERR_TRUNCATE) {
-    return Error(ErrorCode::mismatch, fmt::format("{}: rank {} passed {} bytes, rank {} more", call, rank_, bytes, message.peer));
-  }
-  if (kind != MPI_SUCCESS) {
-    return Error(ErrorCode::bootstrap, fmt::format("{}: rank {} with rank {}: {}", call, rank_, message.peer, describe(result)));
-  }
-  if (!message.incoming) return {};
-  MPI_Get_count(&status, MPI_BYTE, &received);
-  if (static_cast<std::size_t>(received) == bytes) return {};
-  return Error(ErrorCode::mismatch, fmt::format("{}: rank {} passed {} bytes, rank {} {}", call, rank_, bytes, message.peer, received));
-}
-
-void MpiBootstrap::advance(const char* call, Flight& flight, std::size_t bytes) {
-  std::optional<Error> error;
-  std::erase_if(flight.messages, [&](Message& message) {
-    int done = 0;
-    MPI_Status status{};
-    const int result = MPI_Test(&message.request, &done, &status);
-    if (result == MPI_SUCCESS && done == 0) return false;
-    if (!error) error = examine(call, message, result, status, bytes);
-    return true;
-  });
-  if (error) fail(error->code(), error->what());
-}
-
-void MpiBootstrap::look(Flight* flight) {
+  if (detail::is_finalized()) throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: MPI is already finalised", call, rank_));
   try {
     throw_if_interrupted();
   } catch (const std::exception& error) {
-    if (failure_.empty()) failure_ = error.what();
-    if (flight != nullptr)
-      std::erase_if(flight->messages, [](Message& message) {
-        return message.incoming && MPI_Cancel(&message.request) == MPI_SUCCESS &&
-               MPI_Wait(&message.request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
-      });
+    if (failure_.empty()) give_up(detail::gave_up(rank_, error.what()), sequence_ + 1);
+    throw;
+  }
+  if (!failure_.empty()) throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: an earlier call failed: {}", call, rank_, failure_));
+}
+
+std::vector<MpiBootstrap::Sent> MpiBootstrap::send(MessageHead::Type type, std::uint64_t sequence, const CallId& call,
+                                                   std::span<const std::byte> data) {
+  std::vector<Sent> sent;
+  const MessageHead head{context_, sequence, type, call};
+  for (int step = 1; step < size(); ++step) {
+    const int peer = (rank_ + step) % size();
+    sent.push_back({peer, link_.send(in_link(peer), head, data)});
+  }
+  return sent;
+}
+
+void MpiBootstrap::give_up(const std::string& why, std::uint64_t sequence) noexcept {
+  failure_ = why;
+  if (!origin_.is_here() || detail::is_finalized()) return;
+  try {
+    send(MessageHead::Type::failed, sequence, {}, std::as_bytes(std::span(why.data(), std::min<std::size_t>(why.size(), 1000))));
+  } catch (const std::exception&) {  // then their time will be over, too
+  }
+}
+
+void MpiBootstrap::fail(ErrorCode code, const CallId& call, const std::string& why) {
+  give_up(why, sequence_);
+  throw Error(code, fmt::format("{}: rank {}: {}", name_of(call.kind), rank_, why));
+}
+
+/// One rank's side of a call.
+class MpiBootstrap::Exchange {
+ public:
+  Exchange(MpiBootstrap& group, const CallId& call)
+      : group_(group), call_(call), ids_(index(group.size())), data_(ids_.size()), expired_(ids_.size()), deadline_(group.timeout()) {
+    ids_[index(group.rank_)] = call;
+  }
+  std::vector<Bytes> run(std::span<const std::byte> mine);
+
+ private:
+  void take();
+  void look();
+  /// Throws if the call can't be completed any more.
+  void examine();
+  std::optional<std::string> failure_of(int rank);
+  void throw_if_given_up();
+  void wait_for_witnesses();
+  std::vector<int> missing() const;
+  bool is_out(int rank) const { return group_.link_.is_out(group_.in_link(rank)); }
+  bool is_complete();
+
+  MpiBootstrap& group_;
+  const CallId& call_;
+  std::vector<Sent> sent_;  // and not taken yet
+  std::vector<std::optional<CallId>> ids_;
+  std::vector<Bytes> data_;
+  std::vector<std::optional<std::uint64_t>> expired_;  // in which call of theirs ranks have waited too long
+  std::vector<int> left_;
+  detail::Deadline deadline_;
+  std::optional<detail::Deadline> differs_;  // since it is known that ranks are in different calls
+};
+
+/// Takes what has come of this call, and what ranks say instead.
+void MpiBootstrap::Exchange::take() {
+  group_.link_.advance();
+  left_.clear();
+  for (int rank = 0; rank < group_.size(); ++rank) {
+    while (!ids_[index(rank)]) {
+      const auto head = group_.link_.next(group_.context_, group_.in_link(rank));
+      if (!head || head->type == MessageHead::Type::failed) break;
+      if (head->type == MessageHead::Type::left) {
+        left_.push_back(rank);
+        break;
+      }
+      detail::Message message = group_.link_.take(group_.context_, group_.in_link(rank));
+      if (head->type == MessageHead::Type::expired) {
+        expired_[index(rank)] = head->sequence;
+      } else if (head->sequence == group_.sequence_) {  // an earlier one is of a call that this rank has left
+        ids_[index(rank)] = head->call;
+        data_[index(rank)] = std::move(message.data);
+      }
+    }
+  }
+}
+
+std::vector<int> MpiBootstrap::Exchange::missing() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < group_.size(); ++rank) {
+    if (!ids_[index(rank)]) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+bool MpiBootstrap::Exchange::is_complete() {
+  std::erase_if(sent_, [&](const Sent& sent) { return group_.link_.is_sent(sent.message); });
+  return sent_.empty() && missing().empty();
+}
+
+void MpiBootstrap::Exchange::look() {
+  try {
+    group_.throw_if_interrupted();
+  } catch (const std::exception& error) {
+    if (group_.failure_.empty()) group_.give_up(detail::gave_up(group_.rank_, error.what()), group_.sequence_);
     throw;
   }
 }
 
-void MpiBootstrap::complete(const char* call, Flight& flight, std::size_t bytes) {
-  const detail::Deadline deadline(timeout());
+std::optional<std::string> MpiBootstrap::Exchange::failure_of(int rank) {
+  if (rank == group_.rank_) return std::nullopt;
+  return group_.link_.find_failure(group_.context_, group_.in_link(rank), group_.sequence_);
+}
+
+void MpiBootstrap::Exchange::throw_if_given_up() {
+  for (int rank = 0; rank < group_.size(); ++rank) {
+    const auto failure = failure_of(rank);
+    if (!failure) continue;
+    look();  // which may know better
+    group_.fail(ErrorCode::bootstrap, call_, *failure);
+  }
+}
+
+void MpiBootstrap::Exchange::examine() {
+  throw_if_given_up();
+  if (!left_.empty()) {
+    look();
+    group_.fail(ErrorCode::bootstrap, call_, detail::has_left(left_));
+  }
+  const auto disagreement = detail::find_disagreement(ids_);
+  if (disagreement && !differs_) differs_.emplace(detail::mismatch_grace);
+  if (disagreement && (differs_->expired() || deadline_.expired())) {
+    look();
+    group_.give_up(*disagreement, group_.sequence_);
+    throw Error(ErrorCode::mismatch, *disagreement);
+  }
+  if (deadline_.expired()) {
+    look();
+    wait_for_witnesses();
+  }
+}
+
+/// Time is over. A rank that waits in an earlier call, for one that has stopped between its messages, is not missing, and says so.
+void MpiBootstrap::Exchange::wait_for_witnesses() {
+  group_.send(MessageHead::Type::expired, group_.sequence_, call_, {});
+  const detail::Deadline last(expiry_grace);
   detail::Backoff backoff;
-  auto looked = std::chrono::steady_clock::now();
-  for (advance(call, flight, bytes); !flight.messages.empty(); advance(call, flight, bytes)) {
-    if (const auto now = std::chrono::steady_clock::now(); now - looked >= detail::interrupt_period) {
-      look(&flight);
-      looked = now;
+  for (take(); !last.expired(); take()) backoff.pause();
+  if (is_complete()) return;
+  std::set<int> silent;
+  for (const int rank : missing()) {
+    if (const auto failure = failure_of(rank)) group_.fail(ErrorCode::bootstrap, call_, *failure);
+    if (!expired_[index(rank)]) silent.insert(rank);
+  }
+  for (const Sent& sent : sent_) {  // nor does a rank take a message that is stopped after its own
+    if (!expired_[index(sent.peer)]) silent.insert(sent.peer);
+  }
+  if (silent.empty()) {  // all that are missing wait, too
+    for (const Sent& sent : sent_) silent.insert(sent.peer);
+    const std::vector<int> all = missing();
+    silent.insert(all.begin(), all.end());
+  }
+  // Others may be silent for its sake: one that waits in MPI_Comm_idup for it can't say so.
+  if (std::any_of(silent.begin(), silent.end(), [&](int rank) { return is_out(rank); }))
+    std::erase_if(silent, [&](int rank) { return !is_out(rank); });
+  group_.fail(ErrorCode::bootstrap, call_, detail::not_arrived({silent.begin(), silent.end()}, name_of(call_.kind), group_.timeout()));
+}
+
+std::vector<MpiBootstrap::Bytes> MpiBootstrap::Exchange::run(std::span<const std::byte> mine) {
+  try {
+    sent_ = group_.send(MessageHead::Type::call, group_.sequence_, call_, mine);
+    detail::Backoff backoff;
+    auto looked = std::chrono::steady_clock::now();
+    for (take(); !is_complete(); take()) {
+      examine();
+      if (const auto now = std::chrono::steady_clock::now(); now - looked >= detail::interrupt_period) {
+        look();
+        looked = now;
+      }
+      backoff.pause();
     }
-    if (deadline.expired()) {
-      std::set<int> missing;
-      for (const Message& message : flight.messages) missing.insert(message.peer);
-      fail(ErrorCode::bootstrap, fmt::format("{}: rank {} waited {} in vain for {}", call, rank_, detail::in_seconds(timeout()),
-                                             detail::list_ranks({missing.begin(), missing.end()})));
-    }
-    backoff.pause();
+  } catch (const Error& error) {
+    if (group_.failure_.empty()) group_.give_up(error.what(), group_.sequence_);  // MPI's
+    throw;
   }
+  if (const auto disagreement = detail::find_disagreement(ids_)) throw Error(ErrorCode::mismatch, *disagreement);
+  throw_if_given_up();  // if this rank has come too late
+  return std::move(data_);
 }
 
-void MpiBootstrap::gather_part(const char* call, const std::byte* in, std::byte* out, std::size_t bytes, std::size_t stride) {
-  const FlightPointer flight(new Flight);
-  flight->sent.assign(in, in + bytes);
-  flight->received.resize(bytes * static_cast<std::size_t>(size_));
-  const auto part_of = [&](int rank) { return flight->received.data() + bytes * static_cast<std::size_t>(rank); };
-  for (int step = 1; step < size_; ++step) {
-    const int source = (rank_ - step + size_) % size_;
-    receive(call, *flight, source, part_of(source), bytes);
-  }
-  for (int step = 1; step < size_; ++step) send(call, *flight, (rank_ + step) % size_);
-  complete(call, *flight, bytes);
-  if (bytes == 0) return;
-  std::memcpy(part_of(rank_), flight->sent.data(), bytes);
-  for (int rank = 0; rank < size_; ++rank) std::memcpy(out + stride * static_cast<std::size_t>(rank), part_of(rank), bytes);
+std::vector<MpiBootstrap::Bytes> MpiBootstrap::exchange(const CallId& call, std::span<const std::byte> mine) {
+  require_usable(name_of(call.kind));
+  ++sequence_;
+  return Exchange(*this, call).run(mine);
 }
 
-void MpiBootstrap::broadcast_part(std::byte* data, std::size_t bytes, int root) {
-  constexpr const char* call = "Bootstrap::broadcast";
-  const FlightPointer flight(new Flight);
-  if (rank_ == root) {
-    flight->sent.assign(data, data + bytes);
-    for (int step = 1; step < size_; ++step) send(call, *flight, (root + step) % size_);
-    complete(call, *flight, bytes);
-  } else {
-    flight->received.resize(bytes);
-    receive(call, *flight, root, flight->received.data(), bytes);
-    complete(call, *flight, bytes);
-    if (bytes > 0) std::memcpy(data, flight->received.data(), bytes);
-  }
-}
+namespace {
 
-void MpiBootstrap::gather(const char* call, const void* in, void* out, std::size_t bytes) {
-  detail::check_all_gather(rank_, size_, in, out, bytes);
-  require_usable(call);
-  // The input may lie in the output, at this rank's place: a part is only overwritten when it has been sent.
-  std::size_t begin = 0;
-  do {
-    const std::size_t part = std::min(bytes - begin, largest_message / static_cast<std::size_t>(size_));
-    gather_part(call, static_cast<const std::byte*>(in) + begin, static_cast<std::byte*>(out) + begin, part, bytes);
-    begin += part;
-  } while (begin < bytes);
-}
-
-void MpiBootstrap::broadcast(void* data, std::size_t bytes, int root) {
-  detail::check_broadcast(rank_, size_, data, bytes, root);
-  require_usable("Bootstrap::broadcast");
-  std::size_t begin = 0;
-  do {
-    const std::size_t part = std::min(bytes - begin, largest_message);
-    broadcast_part(static_cast<std::byte*>(data) + begin, part, root);
-    begin += part;
-  } while (begin < bytes);
-}
-
-std::unique_ptr<Bootstrap> MpiBootstrap::split(int color, int key) {
-  // MPI_Comm_split can't be given a deadline, so it is only entered when all ranks are known to be here; and it takes no negative
-  // colors, so the first rank of a color stands for it.
-  constexpr const char* call = "Bootstrap::split";
-  const detail::SplitKey mine{color, key};
-  std::vector<detail::SplitKey> keys(static_cast<std::size_t>(size_));
-  gather(call, &mine, keys.data(), sizeof mine);
-  const std::vector<int> members = detail::split_members(keys, rank_);
-  MPI_Comm part = MPI_COMM_NULL;
-  check(MPI_Comm_split(comm_, *std::min_element(members.begin(), members.end()), key, &part), call, rank_);
-  return std::make_unique<MpiBootstrap>(part, timeout());
+/// A message of a call that both ranks have described alike.
+void copy_exactly(void* to, const std::vector<std::byte>& message, std::size_t bytes) {
+  if (message.size() != bytes)
+    throw Error(ErrorCode::bootstrap, fmt::format("a message of {} bytes came where one of {} was expected", message.size(), bytes));
+  if (bytes > 0) std::memcpy(to, message.data(), bytes);
 }
 
 }  // namespace
 
-std::unique_ptr<Bootstrap> make_mpi_bootstrap(MPI_Comm comm) {
+void MpiBootstrap::all_gather(const void* in, void* out, std::size_t bytes) {
+  detail::check_all_gather(rank_, size(), in, out, bytes);
+  const CallId call(CallKind::all_gather, bytes, 0, purposes());
+  // The input may lie in the output, at this rank's place, which is written last.
+  const auto* from = static_cast<const std::byte*>(in);
+  auto* to = static_cast<std::byte*>(out);
+  std::size_t begin = 0;
+  do {
+    const std::size_t part = std::min(bytes - begin, largest_message / index(size()));
+    const std::vector<Bytes> all = exchange(call, std::span(from, bytes).subspan(begin, part));
+    if (part == 0) return;
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      if (rank != index(rank_)) copy_exactly(to + rank * bytes + begin, all[rank], part);
+    }
+    begin += part;
+  } while (begin < bytes);
+  std::memmove(to + index(rank_) * bytes, from, bytes);
+}
+
+void MpiBootstrap::broadcast(void* data, std::size_t bytes, int root) {
+  detail::check_broadcast(rank_, size(), data, bytes, root);
+  const CallId call(CallKind::broadcast, bytes, root, purposes());
+  auto* const begin = static_cast<std::byte*>(data);
+  std::size_t at = 0;
+  do {
+    const std::size_t part = std::min(bytes - at, largest_message);
+    const std::vector<Bytes> all = exchange(call, rank_ == root ? std::span(begin + at, part) : std::span<std::byte>());
+    if (rank_ != root) copy_exactly(begin + at, all[index(root)], part);
+    at += part;
+  } while (at < bytes);
+}
+
+std::unique_ptr<Bootstrap> MpiBootstrap::split(int color, int key) {
+  const detail::SplitKey mine{color, key, node(), detail::draw_number()};
+  const auto all = exchange({CallKind::split, sizeof mine, 0, purposes()}, std::as_bytes(std::span(&mine, 1)));
+  std::vector<detail::SplitKey> keys(all.size(), mine);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (rank != index(rank_)) copy_exactly(&keys[rank], all[rank], sizeof mine);
+  }
+  const std::vector<int> members = detail::split_members(keys, rank_);
+  std::vector<int> ranks;
+  for (const int member : members) ranks.push_back(in_link(member));
+  const auto place = static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
+  // One number for all colors: they have no rank in common.
+  return std::make_unique<MpiBootstrap>(link_, keys[0].drawn, std::move(ranks), detail::nodes_of(keys, members), place, timeout());
+}
+
+}  // namespace
+
+std::unique_ptr<Bootstrap> make_mpi_bootstrap(MPI_Comm comm, std::optional<std::chrono::nanoseconds> timeout) {
   initialize_mpi();
   if (comm == MPI_COMM_NULL) throw Error(ErrorCode::invalid_argument, "make_mpi_bootstrap: the communicator is MPI_COMM_NULL");
   // What nobody has set, or Open MPI makes of an integer of Fortran's that it does not know. MPI would end the program.
   if (comm == MPI_Comm{}) throw Error(ErrorCode::invalid_argument, "make_mpi_bootstrap: the communicator is none of MPI's");
-  int inter = 0;
-  check(MPI_Comm_test_inter(comm, &inter), "make_mpi_bootstrap", 0);
+  int inter = 0, rank = 0;
+  detail::check(MPI_Comm_test_inter(comm, &inter), "make_mpi_bootstrap", 0);
   if (inter != 0) {
     throw Error(ErrorCode::invalid_argument, "make_mpi_bootstrap: the communicator is an inter-communicator; merge it first");
   }
-  return MpiBootstrap::duplicate(comm);
+  detail::check(MPI_Comm_rank(comm, &rank), "make_mpi_bootstrap", 0);
+  std::string failure;  // the others wait for this rank to come and say so
+  const auto choose_limit = [&]() -> std::chrono::nanoseconds {
+    if (timeout) return *timeout;
+    try {
+      return detail::timeout_of_environment();
+    } catch (const Error& error) {
+      failure = error.what();
+      return std::chrono::minutes{10};
+    }
+  };
+  const std::chrono::nanoseconds limit = choose_limit();
+  detail::Meeting meeting = detail::meet(comm, limit, failure);
+  return std::make_unique<MpiBootstrap>(*meeting.link, meeting.context, std::move(meeting.ranks), meeting.nodes, rank, limit);
 }
 
 }  // namespace plait

@@ -1,10 +1,15 @@
 // What the implementations of Bootstrap share: deadlines, argument checks and the wording of errors.
 #pragma once
+#include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "plait/bootstrap.hpp"
 
 namespace plait::detail {
 
@@ -42,12 +47,56 @@ std::string in_seconds(std::chrono::nanoseconds time);
 void check_all_gather(int rank, int size, const void* in, const void* out, std::size_t bytes);
 void check_broadcast(int rank, int size, const void* data, std::size_t bytes, int root);
 
-/// What a rank passes to `split`, and the place it gets.
+enum class CallKind : std::uint32_t { all_gather, broadcast, barrier, split };
+/// "Bootstrap::all_gather".
+const char* name_of(CallKind kind);
+
+/// Which call a rank is in. The ranks compare it in every call, so that two that are in different calls don't take each other's data.
+struct CallId {
+  CallKind kind = CallKind::all_gather;
+  std::int32_t root = 0;
+  std::uint64_t bytes = 0;
+  std::array<char, 48> purpose{}, step{};  // the outermost and the innermost Bootstrap::Purpose
+
+  CallId() = default;
+  CallId(CallKind call, std::uint64_t data, int from, const std::vector<const char*>& purposes);
+  bool operator==(const CallId&) const = default;
+};
+
+/// What each rank is in, where that is known: the lowest of these and the first that differs from it, "rank 0 is in allocate, rank 2 in
+/// split"; nothing if none does.
+std::optional<std::string> find_disagreement(std::span<const std::optional<CallId>> calls);
+
+/// How long the ranks wait for those that have not come, once they know that others are in different calls: all are to find the same two.
+inline constexpr std::chrono::milliseconds mismatch_grace{500};
+
+/// "rank 2 did not arrive at Bootstrap::barrier within 0.3 s".
+std::string not_arrived(const std::vector<int>& ranks, const char* call, std::chrono::nanoseconds limit);
+/// "rank 2 left the group (the Bootstrap was destroyed)".
+std::string has_left(const std::vector<int>& ranks);
+/// "rank 2 gave up: ...".
+std::string gave_up(int rank, const char* why);
+
+/// PLAIT_TIMEOUT, else 10 minutes. Throws Error(invalid_argument) if it is malformed.
+std::chrono::nanoseconds timeout_of_environment();
+
+/// A number that no other call draws.
+std::uint64_t draw_number();
+
+/// A node's name at a fixed size, so that it can be gathered; longer names are told apart by their first bytes.
+using NodeName = std::array<char, 256>;
+NodeName name_this_node();
+
+/// What a rank passes to `split`, and what the others need to know of it.
 struct SplitKey {
   int color;
   int key;
+  int node;
+  std::uint64_t drawn;  // that of rank 0 names the new groups
 };
 /// The ranks of `rank`'s color in the order of the new group.
 std::vector<int> split_members(const std::vector<SplitKey>& keys, int rank);
+/// The nodes of these members.
+std::vector<int> nodes_of(const std::vector<SplitKey>& keys, const std::vector<int>& members);
 
 }  // namespace plait::detail

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "bootstrap/support.hpp"
@@ -19,15 +20,12 @@
 namespace plait {
 namespace {
 
+using detail::CallKind;
+
 /// One rank's part in a call.
 struct Deposit {
-  const char* call = "";
-  std::size_t bytes = 0;
-  int root = 0;
-  std::vector<std::byte> data;  // `bytes` bytes, or none where nobody reads this rank's
-
-  std::string describe() const { return fmt::format("{} of {} bytes with root {}", call, bytes, root); }
-  bool matches(const Deposit& other) const { return std::strcmp(call, other.call) == 0 && bytes == other.bytes && root == other.root; }
+  detail::CallId call;
+  std::vector<std::byte> data;  // none where nobody reads this rank's
 };
 
 /// What the ranks share. All of it is guarded by the mutex, but for the deposits of a finished round, which are only read.
@@ -42,8 +40,14 @@ class Group {
   ///
   /// The result may be read until this rank's next call but one: two sets of deposits alternate, and round k+2 only begins when all
   /// ranks have arrived in round k+1, that is when they have read round k. So no second barrier is needed.
-  /// `look` is called every now and then by a rank that waits; if it throws, the rank has not come.
+  /// `look` is called every now and then by a rank that waits; if it throws, the rank has given up, and with it the others.
   const std::vector<Deposit>& exchange(int rank, Deposit mine, std::chrono::nanoseconds timeout, const std::function<void()>& look);
+
+  /// No later call succeeds, and those that wait fail.
+  void abandon(const std::string& why) {
+    const std::scoped_lock lock(mutex_);
+    fail(ErrorCode::bootstrap, why);
+  }
 
   /// This rank will not come again; whoever waits for it fails.
   void leave(int rank) {
@@ -52,7 +56,7 @@ class Group {
     changed_.notify_all();
   }
 
-  /// The new group of `members` ranks with this color in a rank's `split`-th call of split; the first to ask creates it.
+  /// The new group of `members` ranks with this color in the split with this number; the first to ask creates it.
   std::shared_ptr<Group> child(std::uint64_t split, int color, int members);
 
   static std::size_t to_index(int rank) { return static_cast<std::size_t>(rank); }
@@ -65,7 +69,9 @@ class Group {
 
   void wait_for_round(std::unique_lock<std::mutex>& lock, int rank, const char* call, std::uint64_t round, std::chrono::nanoseconds timeout,
                       const std::function<void()>& look);
-  void look_around(std::unique_lock<std::mutex>& lock, int rank, std::uint64_t round, const std::function<void()>& look);
+  void look_around(std::unique_lock<std::mutex>& lock, int rank, const std::function<void()>& look);
+  std::optional<std::string> disagreement(std::uint64_t round) const;
+  void fail(ErrorCode code, const std::string& why);
   static std::vector<int> ranks_where(const std::vector<bool>& flags, bool value) {
     std::vector<int> ranks;
     for (std::size_t rank = 0; rank < flags.size(); ++rank) {
@@ -79,17 +85,19 @@ class Group {
   std::condition_variable changed_;
   std::uint64_t round_ = 0;  // finished rounds
   int arrivals_ = 0;
-  std::vector<bool> arrived_;       // in the current round
-  std::vector<bool> left_;          // for ever
-  std::string failure_;             // why no call will ever succeed again
-  std::vector<Deposit> rounds_[2];  // round k uses k % 2
+  std::vector<bool> arrived_;                      // in the current round
+  std::vector<bool> left_;                         // for ever
+  std::string failure_;                            // why no call will ever succeed again
+  ErrorCode failure_code_ = ErrorCode::bootstrap;  // of those that wait when that happens
+  std::vector<Deposit> rounds_[2];                 // round k uses k % 2
   std::map<std::pair<std::uint64_t, int>, Child> children_;
 };
 
 const std::vector<Deposit>& Group::exchange(int rank, Deposit mine, std::chrono::nanoseconds timeout, const std::function<void()>& look) {
-  const char* call = mine.call;
+  const char* call = name_of(mine.call.kind);
   std::unique_lock lock(mutex_);
-  if (!failure_.empty()) throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: {}", call, rank, failure_));
+  look_around(lock, rank, look);
+  if (!failure_.empty()) throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: an earlier call failed: {}", call, rank, failure_));
   const std::uint64_t round = round_;
   auto& deposits = rounds_[round % 2];
   deposits[to_index(rank)] = std::move(mine);
@@ -100,47 +108,62 @@ const std::vector<Deposit>& Group::exchange(int rank, Deposit mine, std::chrono:
     ++round_;
     changed_.notify_all();
   } else {
+    changed_.notify_all();  // those that wait see whether they are in the same call
     wait_for_round(lock, rank, call, round, timeout, look);
   }
   return deposits;
 }
 
+/// Among those that have arrived.
+std::optional<std::string> Group::disagreement(std::uint64_t round) const {
+  std::vector<std::optional<detail::CallId>> calls(to_index(size_));
+  for (std::size_t rank = 0; rank < calls.size(); ++rank) {
+    if (arrived_[rank]) calls[rank] = rounds_[round % 2][rank].call;
+  }
+  return detail::find_disagreement(calls);
+}
+
+void Group::fail(ErrorCode code, const std::string& why) {
+  if (!failure_.empty()) return;
+  failure_ = why;
+  failure_code_ = code;
+  changed_.notify_all();
+}
+
 void Group::wait_for_round(std::unique_lock<std::mutex>& lock, int rank, const char* call, std::uint64_t round,
                            std::chrono::nanoseconds timeout, const std::function<void()>& look) {
   const detail::Deadline deadline(timeout);
+  std::optional<detail::Deadline> differs;  // since it is known that ranks are in different calls
   const auto settled = [&] { return round_ != round || !failure_.empty() || !ranks_where(left_, true).empty(); };
   for (bool waits = true; waits;) {
     const int most = deadline.milliseconds_left(static_cast<int>(detail::interrupt_period.count()));
     waits = !changed_.wait_for(lock, std::chrono::milliseconds(most), settled) && !deadline.expired();
     if (round_ != round) return;  // first: a rank may leave as soon as the round is finished
-    look_around(lock, rank, round, look);
+    look_around(lock, rank, look);
+    if (round_ != round) return;
+    const auto disagreement = this->disagreement(round);
+    if (disagreement && !differs) differs.emplace(detail::mismatch_grace);
+    if (disagreement && (differs->expired() || !waits)) fail(ErrorCode::mismatch, *disagreement);
+    waits = waits && failure_.empty();
   }
-  if (round_ != round) return;
-  if (failure_.empty()) {
-    const std::vector<int> left = ranks_where(left_, true);
-    failure_ = left.empty() ? fmt::format("{} did not arrive at {} within {}", detail::list_ranks(ranks_where(arrived_, false)), call,
-                                          detail::in_seconds(timeout))
-                            : fmt::format("{} left the group (the Bootstrap was destroyed)", detail::list_ranks(left));
-    changed_.notify_all();
-  }
-  throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: {}", call, rank, failure_));
+  const std::vector<int> left = ranks_where(left_, true);
+  if (failure_.empty())
+    fail(ErrorCode::bootstrap, left.empty() ? detail::not_arrived(ranks_where(arrived_, false), call, timeout) : detail::has_left(left));
+  if (failure_code_ == ErrorCode::mismatch) throw Error(failure_code_, failure_);
+  throw Error(failure_code_, fmt::format("{}: rank {}: {}", call, rank, failure_));
 }
 
-void Group::look_around(std::unique_lock<std::mutex>& lock, int rank, std::uint64_t round, const std::function<void()>& look) {
-  std::exception_ptr stop;
+/// Without the lock. If that throws, the others need not wait for this rank.
+void Group::look_around(std::unique_lock<std::mutex>& lock, int rank, const std::function<void()>& look) {
   lock.unlock();
   try {
     look();
-  } catch (...) {
-    stop = std::current_exception();
+  } catch (const std::exception& error) {
+    lock.lock();
+    fail(ErrorCode::bootstrap, detail::gave_up(rank, error.what()));
+    throw;
   }
   lock.lock();
-  if (!stop) return;
-  if (round_ == round && failure_.empty()) {
-    arrived_[to_index(rank)] = false;
-    --arrivals_;
-  }
-  std::rethrow_exception(stop);
 }
 
 std::shared_ptr<Group> Group::child(std::uint64_t split, int color, int members) {
@@ -154,9 +177,11 @@ std::shared_ptr<Group> Group::child(std::uint64_t split, int color, int members)
 
 class ThreadBootstrap final : public Bootstrap {
  public:
-  ThreadBootstrap(std::shared_ptr<Group> group, int rank) : group_(std::move(group)), rank_(rank) {
-    discover_nodes();
-    ready_ = true;
+  /// `nodes`: of each rank.
+  ThreadBootstrap(std::shared_ptr<Group> group, int rank, const std::vector<int>& nodes, std::chrono::nanoseconds timeout)
+      : group_(std::move(group)), rank_(rank) {
+    set_timeout(timeout);
+    set_nodes(nodes);
   }
   ~ThreadBootstrap() override {
     if (origin_.is_here()) group_->leave(rank_);
@@ -170,48 +195,37 @@ class ThreadBootstrap final : public Bootstrap {
   using Bootstrap::broadcast;
   void all_gather(const void* in, void* out, std::size_t bytes) override;
   void broadcast(void* data, std::size_t bytes, int root) override;
-  void barrier() override { exchange("Bootstrap::barrier", nullptr, 0, 0); }
+  void barrier() override { exchange({CallKind::barrier, 0, 0, purposes()}, nullptr, 0); }
   std::unique_ptr<Bootstrap> split(int color, int key) override;
+  void abandon(const std::string& why, bool) noexcept override { group_->abandon(why); }
 
  private:
   /// As `Group::exchange`, and throws `Error(mismatch)`, on all ranks, if they are not in the same call. `data` may be null.
-  const std::vector<Deposit>& exchange(const char* call, const void* data, std::size_t bytes, int root);
+  const std::vector<Deposit>& exchange(const detail::CallId& call, const void* data, std::size_t bytes);
 
   Origin origin_;
   std::shared_ptr<Group> group_;
   int rank_;
-  bool ready_ = false;
-  std::uint64_t splits_ = 0;
 };
 
-const std::vector<Deposit>& ThreadBootstrap::exchange(const char* call, const void* data, std::size_t bytes, int root) {
-  origin_.require(call, "bootstrap");
-  Deposit mine{call, bytes, root, {}};
-  const Deposit reference = mine;
+const std::vector<Deposit>& ThreadBootstrap::exchange(const detail::CallId& call, const void* data, std::size_t bytes) {
+  origin_.require(detail::name_of(call.kind), "bootstrap");
+  Deposit mine{call, {}};
   if (data != nullptr) {
     const auto* first = static_cast<const std::byte*>(data);
     mine.data.assign(first, first + bytes);
   }
-  throw_if_interrupted();
   const std::vector<Deposit>& all = group_->exchange(rank_, std::move(mine), timeout(), [this] { throw_if_interrupted(); });
-  for (std::size_t peer = 0; peer < all.size(); ++peer) {
-    if (all[peer].matches(reference)) continue;
-    throw Error(ErrorCode::mismatch,
-                fmt::format("{}: rank {} is in {}, rank {} in {}", call, rank_, reference.describe(), peer, all[peer].describe()));
-  }
+  std::vector<std::optional<detail::CallId>> calls;
+  for (const Deposit& deposit : all) calls.emplace_back(deposit.call);
+  if (const auto disagreement = detail::find_disagreement(calls)) throw Error(ErrorCode::mismatch, *disagreement);
   return all;
 }
 
 void ThreadBootstrap::all_gather(const void* in, void* out, std::size_t bytes) {
   detail::check_all_gather(rank_, size(), in, out, bytes);
   auto* place = static_cast<std::byte*>(out);
-  if (!ready_) {
-    // Only discover_nodes() comes here. All ranks share the process and thus the node name, so nobody needs to be asked, and one thread
-    // can make the bootstraps of all ranks.
-    for (int peer = 0; peer < size(); ++peer, place += bytes) std::memcpy(place, in, bytes);
-    return;
-  }
-  for (const Deposit& deposit : exchange("Bootstrap::all_gather", in, bytes, 0)) {
+  for (const Deposit& deposit : exchange({CallKind::all_gather, bytes, 0, purposes()}, in, bytes)) {
     if (bytes > 0) std::memcpy(place, deposit.data.data(), bytes);
     place += bytes;
   }
@@ -219,23 +233,29 @@ void ThreadBootstrap::all_gather(const void* in, void* out, std::size_t bytes) {
 
 void ThreadBootstrap::broadcast(void* data, std::size_t bytes, int root) {
   detail::check_broadcast(rank_, size(), data, bytes, root);
-  const auto& all = exchange("Bootstrap::broadcast", rank_ == root ? data : nullptr, bytes, root);
+  const auto& all = exchange({CallKind::broadcast, bytes, root, purposes()}, rank_ == root ? data : nullptr, bytes);
   if (rank_ != root && bytes > 0) std::memcpy(data, all[Group::to_index(root)].data.data(), bytes);
 }
 
 std::unique_ptr<Bootstrap> ThreadBootstrap::split(int color, int key) {
-  const detail::SplitKey mine{color, key};
+  const detail::SplitKey mine{color, key, node(), detail::draw_number()};
   std::vector<detail::SplitKey> keys(Group::to_index(size()));
-  const auto& all = exchange("Bootstrap::split", &mine, sizeof mine, 0);
+  const auto& all = exchange({CallKind::split, sizeof mine, 0, purposes()}, &mine, sizeof mine);
   for (std::size_t peer = 0; peer < keys.size(); ++peer) std::memcpy(&keys[peer], all[peer].data.data(), sizeof mine);
 
   const std::vector<int> members = detail::split_members(keys, rank_);
   int place = 0;
   while (members[Group::to_index(place)] != rank_) ++place;
-  auto group = group_->child(splits_++, color, static_cast<int>(members.size()));
-  auto result = std::make_unique<ThreadBootstrap>(std::move(group), place);
-  result->set_timeout(timeout());
-  return result;
+  auto group = group_->child(keys[0].drawn, color, static_cast<int>(members.size()));
+  return std::make_unique<ThreadBootstrap>(std::move(group), place, detail::nodes_of(keys, members), timeout());
+}
+
+std::chrono::nanoseconds timeout_or_default() {
+  try {
+    return detail::timeout_of_environment();
+  } catch (const Error&) {  // the settings of a communicator are where all ranks hear of it
+    return std::chrono::minutes{10};
+  }
 }
 
 }  // namespace
@@ -244,10 +264,12 @@ std::vector<std::unique_ptr<Bootstrap>> make_thread_bootstraps(int ranks) {
   if (ranks < 1) {
     throw Error(ErrorCode::invalid_argument, fmt::format("make_thread_bootstraps: {} ranks, but at least 1 is needed", ranks));
   }
+  const std::chrono::nanoseconds timeout = timeout_or_default();
+  const std::vector<int> nodes(static_cast<std::size_t>(ranks));  // one
   auto group = std::make_shared<Group>(ranks);
   std::vector<std::unique_ptr<Bootstrap>> result;
   result.reserve(static_cast<std::size_t>(ranks));
-  for (int rank = 0; rank < ranks; ++rank) result.push_back(std::make_unique<ThreadBootstrap>(group, rank));
+  for (int rank = 0; rank < ranks; ++rank) result.push_back(std::make_unique<ThreadBootstrap>(group, rank, nodes, timeout));
   return result;
 }
 

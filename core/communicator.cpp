@@ -12,6 +12,7 @@
 #include "core/collectives.hpp"
 #include "core/communicator_state.hpp"
 #include "core/log.hpp"
+#include "symm_mem/agreement.hpp"
 #include "symm_mem/window.hpp"
 
 namespace plait {
@@ -49,7 +50,9 @@ Communicator& Communicator::operator=(Communicator&& other) noexcept {
   return *this;
 }
 
-Communicator Communicator::from_mpi(MPI_Comm comm, const CommunicatorOptions& options) { return create(make_mpi_bootstrap(comm), options); }
+Communicator Communicator::from_mpi(MPI_Comm comm, const CommunicatorOptions& options) {
+  return create(make_mpi_bootstrap(comm, options.timeout), options);
+}
 
 Communicator Communicator::create(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorOptions& options) {
   if (bootstrap == nullptr) throw Error(ErrorCode::invalid_argument, "creating a communicator: the bootstrap is null");
@@ -59,10 +62,10 @@ Communicator Communicator::create(std::unique_ptr<Bootstrap> bootstrap, const Co
   return comm;
 }
 
-std::optional<Communicator> Communicator::split(int color, int key) {
-  const Inside own(*this, "split");
+std::optional<Communicator> Communicator::divide(const char* what, int color, int key) {
+  const Inside own(*this, what);
   own->throw_if_broken();
-  auto group = own->bootstrap->split(color, key);
+  auto group = on_behalf_of(*own->bootstrap, what, [&] { return own->bootstrap->split(color, key); });
   if (color < 0) return std::nullopt;
   CommunicatorOptions options = own->made_with;
   options.timeout = own->settings.timeout;
@@ -73,7 +76,8 @@ std::optional<Communicator> Communicator::split(int color, int key) {
   return part;
 }
 
-Communicator Communicator::duplicate() { return *split(0, state("duplicate").bootstrap->rank()); }
+std::optional<Communicator> Communicator::split(int color, int key) { return divide("split", color, key); }
+Communicator Communicator::duplicate() { return *divide("duplicate", 0, state("duplicate").bootstrap->rank()); }
 
 int Communicator::rank() const { return member_of("rank").bootstrap->rank(); }
 int Communicator::size() const { return member_of("size").bootstrap->size(); }

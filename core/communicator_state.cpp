@@ -31,6 +31,7 @@ std::vector<std::string> CommunicatorState::names(const std::vector<const Algori
 CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const CommunicatorOptions& options, const CommunicatorState* parent,
                                      HostDevices host)
     : bootstrap(interruptible(std::move(b), parent)),
+      creating_(std::in_place, *bootstrap, "creating a communicator"),
       made_with(options),
       settings(agree_on_settings(*bootstrap, options)),
       backend(open_device(*bootstrap, options, settings, parent != nullptr ? parent->backend.get() : nullptr, host)),
@@ -53,6 +54,7 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const Communi
   bootstrap->set_interrupt([this] { look_and_throw(); });
   bootstrap->set_farewell([this] { board_->announce(Board::State::ending); });
   remember_device(*backend);
+  creating_.reset();
 }
 
 Selector CommunicatorState::make_selector(const Topology& topology) const {
@@ -245,7 +247,9 @@ std::optional<PreparedCall> CommunicatorState::prepare(const Call& wanted, const
     check_call(call, options, buffers, rank, bootstrap->size());
     check_stream(name_of(call.collective), stream);
   };
+  std::optional<Bootstrap::Purpose> purpose;
   if (settings.check_calls) {
+    purpose.emplace(*bootstrap, "a collective call (PLAIT_CHECK=1)");
     agree(*bootstrap, "PLAIT_CHECK", [&] {
       throw_if_broken();
       check();
@@ -373,7 +377,10 @@ void CommunicatorState::messages(std::string_view what, DataType type, std::span
 void CommunicatorState::refuse(const Error& error, bool collective) {
   // The other ranks wait for this one to agree with them.
   const auto refused = [&]() -> std::optional<PreparedCall> {
-    if (collective && settings.check_calls) agree(*bootstrap, "PLAIT_CHECK", [&] { throw error; });
+    if (collective && settings.check_calls) {
+      const Bootstrap::Purpose purpose(*bootstrap, "a collective call (PLAIT_CHECK=1)");
+      agree(*bootstrap, "PLAIT_CHECK", [&] { throw error; });
+    }
     throw error;
   };
   OpenGroup& group = OpenGroup::of_thread();

@@ -87,6 +87,11 @@ class CommunicatorState final : public GroupMember {
 
   const Origin origin{};
   std::unique_ptr<Bootstrap> bootstrap;
+
+ private:
+  std::optional<Bootstrap::Purpose> creating_;  // during construction
+
+ public:
   CommunicatorOptions made_with;
   Settings settings;
   std::shared_ptr<Backend> backend;

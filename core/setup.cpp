@@ -39,7 +39,7 @@ constexpr const char* creating = "creating a communicator";
 
 template <class T>
 std::vector<T> gather(Bootstrap& bootstrap, const T& mine) {
-  return on_behalf_of(creating, [&] { return bootstrap.all_gather(mine); });
+  return on_behalf_of(bootstrap, creating, [&] { return bootstrap.all_gather(mine); });
 }
 
 void require_equal_texts(Bootstrap& bootstrap, std::string_view what, std::string_view mine) {

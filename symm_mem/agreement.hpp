@@ -11,10 +11,11 @@
 
 namespace plait {
 
-/// Runs `exchange`, which asks the other ranks something. If that fails, the error names `what`, a call that the user has made or knows:
-/// which calls of the bootstrap it is made of does not matter to anybody.
+/// Runs `exchange`, which asks the other ranks something, for the purpose `what`: a call that the user has made or knows. If it fails, the
+/// error names that; of which calls of the bootstrap it is made does not matter to anybody.
 template <class Exchange>
-auto on_behalf_of(const char* what, Exchange exchange) {
+auto on_behalf_of(Bootstrap& bootstrap, const char* what, Exchange exchange) {
+  const Bootstrap::Purpose purpose(bootstrap, what);
   try {
     return exchange();
   } catch (const Error& error) {
@@ -40,7 +41,7 @@ void agree(Bootstrap& bootstrap, const char* what, Step step) {
     mine = {.failed = true, .code = ErrorCode::backend, .message = {}};
     std::strncpy(mine.message, error.what(), sizeof(mine.message) - 1);
   }
-  const auto all = on_behalf_of(what, [&] { return bootstrap.all_gather(mine); });
+  const auto all = on_behalf_of(bootstrap, what, [&] { return bootstrap.all_gather(mine); });
   const auto first = std::find_if(all.begin(), all.end(), [](const Outcome& outcome) { return outcome.failed; });
   if (first != all.end()) throw Error(first->code, fmt::format("{}: rank {}: {}", what, first - all.begin(), first->message));
 }

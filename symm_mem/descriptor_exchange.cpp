@@ -87,7 +87,8 @@ class Exchange {
   // The steps, between which the ranks tell each other how it went: one whose peers can't be reached could not tell them itself.
   Address open();
   void connect(std::vector<Address> addresses);
-  void run(const Bootstrap& bootstrap);
+  /// False: time is over, as `failure` says.
+  bool run(const Bootstrap& bootstrap);
   const std::string& failure() const { return failure_; }
   std::vector<UniqueFd> take() {
     std::vector<UniqueFd> result;
@@ -186,16 +187,17 @@ void Exchange::connect(std::vector<Address> addresses) {
 }
 
 /// Nothing blocks: a rank connects, accepts, sends and receives what it can, so that no two wait for each other.
-void Exchange::run(const Bootstrap& bootstrap) {
+bool Exchange::run(const Bootstrap& bootstrap) {
   const detail::Deadline deadline(bootstrap.timeout());
   for (;;) {
     step();
-    if (!failure_.empty()) return hang_up();
-    if (is_done()) return;
+    if (!failure_.empty()) hang_up();
+    if (!failure_.empty() || is_done()) return true;
     bootstrap.throw_if_interrupted();
     if (deadline.expired()) {
       report_missing(bootstrap.timeout());
-      return hang_up();
+      hang_up();
+      return false;
     }
     wait(deadline, static_cast<int>(detail::interrupt_period.count()));
   }
@@ -421,7 +423,10 @@ std::vector<UniqueFd> exchange_descriptors(Bootstrap& bootstrap, const UniqueFd&
   }
   exchange.connect(std::move(addresses));
   throw_first(bootstrap, exchange.failure());
-  exchange.run(bootstrap);
+  if (!exchange.run(bootstrap)) {
+    bootstrap.abandon(exchange.failure(), false);  // the others hear of it there, without waiting for the missing rank once more
+    throw Error(ErrorCode::bootstrap, exchange.failure());
+  }
   throw_first(bootstrap, exchange.failure());
   return exchange.take();
 }

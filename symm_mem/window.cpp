@@ -43,7 +43,7 @@ std::string amount(std::size_t bytes) {
 }  // namespace
 
 void SymmetricHeap::check_equal(std::size_t bytes, const char* what) {
-  const auto all = on_behalf_of(what, [&] { return bootstrap_.all_gather(bytes); });
+  const auto all = on_behalf_of(bootstrap_, what, [&] { return bootstrap_.all_gather(bytes); });
   const auto differs = std::find_if(all.begin(), all.end(), [&](std::size_t other) { return other != all[0]; });
   if (differs == all.end()) return;
   throw Error(ErrorCode::mismatch,
@@ -51,13 +51,14 @@ void SymmetricHeap::check_equal(std::size_t bytes, const char* what) {
 }
 
 std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes, const char* what) {
+  const Bootstrap::Purpose purpose(bootstrap_, what);
   check_equal(bytes, what);
   // All ranks come here with the same number, so all throw. Sizes are rounded up, and as many copies as there are ranks are mapped.
   if (bytes > std::numeric_limits<std::size_t>::max() / 4)
     throw Error(ErrorCode::invalid_argument, fmt::format("{}: all ranks passed {}, which overflow", what, amount(bytes)));
   const int rank = bootstrap_.rank(), ranks = bootstrap_.size();
   const std::uint64_t drawn = (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
-  const auto token = on_behalf_of(what, [&] { return bootstrap_.broadcast(drawn, 0); });
+  const auto token = on_behalf_of(bootstrap_, what, [&] { return bootstrap_.broadcast(drawn, 0); });
 
   std::shared_ptr<SymmetricRange> range;
   UniqueFd mine;
@@ -65,7 +66,7 @@ std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes,
     range = backend_->reserve(ranks, std::max<std::size_t>(bytes, 1), token);
     mine = range->create_local(rank);
   });
-  auto descriptors = on_behalf_of(what, [&] { return exchange_descriptors(bootstrap_, mine); });
+  auto descriptors = on_behalf_of(bootstrap_, what, [&] { return exchange_descriptors(bootstrap_, mine); });
   agree(bootstrap_, what, [&] {
     for (int peer = 0; peer < ranks; ++peer)
       if (peer != rank) range->import_peer(peer, std::move(descriptors[static_cast<std::size_t>(peer)]));

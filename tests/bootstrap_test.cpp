@@ -11,9 +11,11 @@
 
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <optional>
@@ -25,6 +27,7 @@
 #include <vector>
 
 #include "plait/error.hpp"
+#include "support/bootstrap_conduct.hpp"
 #include "support/interfering_bootstrap.hpp"
 #include "symm_mem/descriptor_exchange.hpp"
 #include "symm_mem/descriptor_letter.hpp"
@@ -196,6 +199,27 @@ TEST(ThreadBootstrap, MismatchIsSeenByAllRanks) {
     expect_contains(text, "8 bytes");
     expect_contains(text, "4 bytes");
   });
+}
+
+class Conduct : public testing::TestWithParam<test::Conduct> {};
+INSTANTIATE_TEST_SUITE_P(Threads, Conduct, testing::ValuesIn(test::bootstrap_conduct()),
+                         [](const auto& conduct) { return conduct.param.name; });
+
+TEST_P(Conduct, IsThatOfEveryBootstrap) {
+  for (const int size : {3, 4}) {
+    std::barrier meeting(size);
+    run_ranks(size, [&](auto& bootstrap) { GetParam().body(bootstrap, [&] { meeting.arrive_and_wait(); }); });
+  }
+}
+
+TEST(ThreadBootstrap, TimeoutIsThatOfTheEnvironment) {
+  const auto limit = [] { return make_thread_bootstraps(1).front()->timeout(); };
+  EXPECT_EQ(limit(), 10min);
+  ::setenv("PLAIT_TIMEOUT", "2.5", 1);
+  EXPECT_EQ(limit(), 2500ms);
+  ::setenv("PLAIT_TIMEOUT", "soon", 1);
+  EXPECT_EQ(limit(), 10min);  // a communicator refuses it
+  ::unsetenv("PLAIT_TIMEOUT");
 }
 
 /// A memory file that says whose it is.

@@ -558,7 +558,7 @@ TEST(SetUp, NamesTheCallThatARankDoesNotMake) {
     });
   };
   expect_named("allocate: ", [](Communicator& comm) { comm.allocate<int>(100); });
-  expect_named("Bootstrap::split: ", [](Communicator& comm) { comm.split(0, 0); });
+  expect_named("split: ", [](Communicator& comm) { comm.split(0, 0); });
   auto bootstraps = make_thread_bootstraps(2);  // an option by its name: compilers must not warn of the others
   expect_error(error_of([&] { Communicator::create(std::move(bootstraps[0]), test_options({.timeout = std::chrono::milliseconds(200)})); }),
                ErrorCode::bootstrap, AllOf(StartsWith("creating a communicator: "), HasSubstr("rank 1")));

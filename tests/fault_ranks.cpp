@@ -14,6 +14,8 @@
 //   fault_ranks descriptors        its limit of open files is reached
 //   fault_ranks memory             its limit of memory is reached, in an allocation and while a communicator is made
 //   fault_ranks threads            it can start no thread while a communicator is made
+//   fault_ranks setup HOW WHERE N  HOW: kill or stop; WHERE: create, split, duplicate or allocate, over and over. Rank N % 3 meets with
+//                                  it after a time that N gives
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,6 +28,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <random>
 #include <span>
 #include <string>
 #include <thread>
@@ -315,6 +318,52 @@ void threads() {
   say(rank, "create again: " + outcome([] { Member(std::chrono::seconds(20), {}).begin(); }));
 }
 
+double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// Every rank prints when it came to its end. The clock is the machine's.
+int setup(const std::string& how, const std::string& where, unsigned number) {
+  int level = 0, rank = 0;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  int processes[3] = {}, process = getpid();
+  MPI_Allgather(&process, 1, MPI_INT, processes, 1, MPI_INT, MPI_COMM_WORLD);
+  const int chosen = static_cast<int>(number % 3);
+  std::minstd_rand random(number);
+  random.discard(10);
+  const std::chrono::microseconds delay(random() % (where == "create" ? 60000 : 30000));
+  const auto meet_fault = [&] {
+    std::thread([=] {
+      std::this_thread::sleep_for(delay);
+      std::printf("victim %d at %.3f after %d us\n", rank, seconds(), static_cast<int>(delay.count()));
+      std::fflush(stdout);
+      std::raise(how == "kill" ? SIGKILL : SIGSTOP);
+    }).detach();
+  };
+  const std::string what = outcome([&] {
+    const auto create = [] { return plait::Communicator::from_mpi(MPI_COMM_WORLD, {.timeout = std::chrono::seconds(1)}); };
+    if (where == "create") {
+      MPI_Barrier(MPI_COMM_WORLD);
+      if (rank == chosen) meet_fault();
+      for (;;) static_cast<void>(create());
+    }
+    plait::Communicator comm = create();
+    comm.bootstrap().barrier();
+    if (rank == chosen) meet_fault();
+    for (int round = 0;; ++round) {
+      if (where == "split") static_cast<void>(comm.split(round % 2 * rank, 0));
+      else if (where == "duplicate") static_cast<void>(comm.duplicate());
+      else static_cast<void>(comm.allocate<float>(1000));
+    }
+  });
+  std::printf("rank %d at %.3f: %s\n", rank, seconds(), what.substr(0, what.find('\n')).c_str());
+  std::fflush(stdout);
+  if (rank != chosen) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    kill(processes[chosen], SIGCONT);
+  }
+  std::_Exit(0);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -332,6 +381,7 @@ int main(int argc, char** argv) {
   else if (mode == "descriptors") descriptors();
   else if (mode == "memory") memory();
   else if (mode == "threads") threads();
+  else if (mode == "setup" && argc > 4) return setup(algorithm, argv[3], static_cast<unsigned>(std::atoi(argv[4])));
   else return 2;
   return 0;
 }

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -19,6 +21,7 @@
 
 #include "plait/bootstrap.hpp"
 #include "plait/error.hpp"
+#include "support/bootstrap_conduct.hpp"
 #include "symm_mem/descriptor_exchange.hpp"
 
 namespace plait {
@@ -27,6 +30,8 @@ namespace {
 using namespace std::chrono_literals;
 
 bool library_owns_mpi = true;
+int communicators_changed = 0;  // by calls of MPI that make or free them
+bool stopped_in_idup = false;
 
 std::unique_ptr<Bootstrap> make_world(MPI_Comm comm = MPI_COMM_WORLD) {
   auto bootstrap = make_mpi_bootstrap(comm);
@@ -191,30 +196,84 @@ TEST(MpiBootstrap, RefusesBadArguments) {
   MPI_Comm_free(&half);
 }
 
-TEST(MpiBootstrap, TimeoutNamesTheMissingRank) {
+class Conduct : public testing::TestWithParam<test::Conduct> {};
+INSTANTIATE_TEST_SUITE_P(Processes, Conduct, testing::ValuesIn(test::bootstrap_conduct()),
+                         [](const auto& conduct) { return conduct.param.name; });
+
+TEST_P(Conduct, IsThatOfEveryBootstrap) {
+  auto world = make_world();
+  if (world->size() < 3) GTEST_SKIP() << "needs three ranks";
+  auto group = world->split(0, 0);
+  GetParam().body(group, [&] { world->barrier(); });
+  world->barrier();
+}
+
+TEST(MpiBootstrap, CreationNamesTheMissingRank) {
   auto world = make_world();
   const int last = world->size() - 1;
   if (last == 0) GTEST_SKIP() << "needs two ranks";
-  auto victim = world->split(0, 0);
+  const auto create = [] { make_mpi_bootstrap(MPI_COMM_WORLD, 300ms); };
+  const std::string missing = "rank " + std::to_string(last) + " did not arrive at make_mpi_bootstrap within 0.3 s";
   if (world->rank() != last) {
-    victim->set_timeout(300ms);
-    const std::string text = message_of(ErrorCode::bootstrap, [&] { victim->all_gather<int>(1); });
-    expect_contains(text, "Bootstrap::all_gather: rank " + std::to_string(world->rank()));
-    expect_contains(text, "rank " + std::to_string(last));
-    expect_contains(text, "0.3 s");
-    expect_contains(message_of(ErrorCode::bootstrap, [&] { victim->barrier(); }), "earlier call");
+    const auto start = std::chrono::steady_clock::now();
+    expect_contains(message_of(ErrorCode::bootstrap, create), missing);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, 1300ms);
   }
   world->barrier();
-  if (world->rank() == last) victim->all_gather<int>(1);  // too late; the others' messages are there
+  if (world->rank() == last) expect_contains(message_of(ErrorCode::bootstrap, create), missing);  // too late, and told so
+  expect_collectives_work(*make_world());                                                         // the next attempt finds all
 }
 
-TEST(MpiBootstrap, MismatchIsSeenByAllRanks) {
+TEST(MpiBootstrap, CreationTakesItsDeadlineFromTheEnvironment) {
   auto world = make_world();
-  if (world->size() == 1) GTEST_SKIP() << "needs two ranks";
-  auto victim = world->split(0, 0);
-  std::vector<char> in(8), out(8 * index(world->size()));
-  message_of(ErrorCode::mismatch, [&] { victim->all_gather(in.data(), out.data(), world->rank() == 0 ? 8 : 4); });
+  ::setenv("PLAIT_TIMEOUT", "2.5", 1);
+  EXPECT_EQ(make_mpi_bootstrap(MPI_COMM_WORLD)->timeout(), 2500ms);
+  EXPECT_EQ(make_mpi_bootstrap(MPI_COMM_WORLD, 3s)->timeout(), 3s);
+  const int last = world->size() - 1;
+  if (world->rank() == last) ::setenv("PLAIT_TIMEOUT", "soon", 1);
+  const std::string text = message_of(ErrorCode::invalid_argument, [] { make_mpi_bootstrap(MPI_COMM_WORLD); });
+  expect_contains(text, "rank " + std::to_string(last) + ": PLAIT_TIMEOUT=\"soon\"");
+  ::unsetenv("PLAIT_TIMEOUT");
   world->barrier();
+}
+
+TEST(MpiBootstrap, MakesNoCommunicatorAfterTheFirst) {
+  auto world = make_world();
+  const int before = communicators_changed;
+  for (int round = 0; round < 10; ++round) {
+    auto part = world->split(world->rank() % 2, 0);
+    auto again = make_world();
+    expect_collectives_work(*part->split_by_node());
+  }
+  EXPECT_EQ(communicators_changed, before);
+  MPI_Comm half = MPI_COMM_NULL;
+  PMPI_Comm_split(MPI_COMM_WORLD, world->rank() % 2, -world->rank(), &half);
+  expect_collectives_work(*make_world(half));
+  EXPECT_EQ(communicators_changed, before);  // the ranks have met
+  PMPI_Comm_free(&half);
+}
+
+/// Each makes bootstraps of its own over the same processes, at once.
+TEST(MpiBootstrap, ThreadsSplitAndCreateAtOnce) {
+  auto first = make_world();
+  auto second = make_world();
+  int level = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&level);
+  if (level != MPI_THREAD_MULTIPLE) GTEST_SKIP() << "the caller has not asked MPI for it";
+  std::array<MPI_Comm, 2> comms{};
+  for (MPI_Comm& comm : comms) MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  const auto work = [](Bootstrap& mine, MPI_Comm comm) {
+    for (int round = 0; round < 20; ++round) {
+      auto part = mine.split(mine.rank() % 2, 0);
+      auto fresh = make_world(comm);
+      for (const int rank : part->all_gather(mine.rank())) EXPECT_EQ(rank % 2, mine.rank() % 2);
+      EXPECT_EQ(fresh->all_gather(round), std::vector<int>(index(fresh->size()), round));
+    }
+  };
+  std::thread other([&] { work(*second, comms[1]); });
+  work(*first, comms[0]);
+  other.join();
+  for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
 }
 
 UniqueFd make_memfd(int content) {
@@ -268,6 +327,25 @@ TEST_P(DescriptorLimit, OfOneRankFailsOnAll) {
   exchange_and_check(*world);  // the group is still in order
 }
 
+/// One rank comes to the greeting, and is stopped when it calls MPI_Comm_idup. Returns the exit status.
+int create_with_one_stopped() {
+  const int last = mpi_size() - 1;
+  std::vector<int> processes(index(mpi_size()));
+  const int process = ::getpid();
+  MPI_Allgather(&process, 1, MPI_INT, processes.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  stopped_in_idup = mpi_rank() == last;
+  const auto start = std::chrono::steady_clock::now();
+  const std::string text = message_of(ErrorCode::bootstrap, [] { make_mpi_bootstrap(MPI_COMM_WORLD, 500ms); });
+  if (mpi_rank() == last) return 0;
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 1500ms);
+  expect_contains(text, ": rank " + std::to_string(last) + " did not arrive at make_mpi_bootstrap within 0.5 s");
+  ::usleep(200000);
+  ::kill(processes[index(last)], SIGCONT);
+  if (testing::Test::HasFailure()) return 1;
+  std::printf("rank %d names the stopped rank\n", mpi_rank());
+  return 0;
+}
+
 /// Registered before the library's own exit handler, so it runs after it.
 void check_finalized_at_exit() {
   int finalized = 0;
@@ -296,8 +374,29 @@ int finalize_as_caller() {
 }  // namespace
 }  // namespace plait
 
+// The library's calls come here.
+int MPI_Comm_idup(MPI_Comm comm, MPI_Comm* copy, MPI_Request* request) {
+  ++plait::communicators_changed;
+  if (plait::stopped_in_idup) std::raise(SIGSTOP);
+  return PMPI_Comm_idup(comm, copy, request);
+}
+int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* part) {
+  ++plait::communicators_changed;
+  return PMPI_Comm_split(comm, color, key, part);
+}
+int MPI_Comm_free(MPI_Comm* comm) {
+  ++plait::communicators_changed;
+  return PMPI_Comm_free(comm);
+}
+
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
+  if (argc > 1 && std::string_view(argv[1]) == "--stopped-in-idup") {
+    MPI_Init(&argc, &argv);
+    const int status = plait::create_with_one_stopped();
+    std::fflush(stdout);
+    std::_Exit(status);  // MPI is in no state to be finalised
+  }
   if (argc > 1 && std::string_view(argv[1]) == "--caller-initializes-mpi") {
     MPI_Init(&argc, &argv);
     plait::library_owns_mpi = false;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -16,10 +17,13 @@
 
 namespace plait {
 
-/// A group of ranks that can exchange small host data. Every call but the getters is collective over the group and blocks;
-/// it throws `Error(bootstrap)` that names the call when a rank does not arrive within `timeout()`.
-/// An object belongs to one thread of its rank at a time. Those that Plait makes belong to the process as well: in a child made by fork
-/// their calls throw `Error(invalid_argument)`, and their destructors let go without a word.
+/// A group of ranks that can exchange small host data. Every call but the getters is collective over the group and blocks. It throws
+///  - `Error(bootstrap)`, which names the call and the rank, when a rank does not arrive within `timeout()`, has destroyed its object, or
+///    has given up a call; the others that wait end then, too, and later calls fail;
+///  - `Error(mismatch)`, which names two ranks and what each is in, on all ranks when they are in different calls, or in one with different
+///    sizes or roots. The group stays in order.
+/// An object belongs to one thread of its rank at a time. Its end does not wait for other ranks. Those that Plait makes belong to the
+/// process as well: in a child made by fork their calls throw `Error(invalid_argument)`, and their destructors let go without a word.
 class Bootstrap {
  public:
   virtual ~Bootstrap() = default;
@@ -56,6 +60,19 @@ class Bootstrap {
     if (farewell_) farewell_();
   }
 
+  /// While it exists, calls of `bootstrap` are made for `what`, such as a call that the user knows: ranks whose calls have different
+  /// purposes are in different calls, and errors name them. Purposes nest. `what` must outlive the object.
+  class Purpose {
+   public:
+    Purpose(Bootstrap& bootstrap, const char* what) : bootstrap_(bootstrap) { bootstrap_.purposes_.push_back(what); }
+    ~Purpose() { bootstrap_.purposes_.pop_back(); }
+    Purpose(const Purpose&) = delete;
+    Purpose& operator=(const Purpose&) = delete;
+
+   private:
+    Bootstrap& bootstrap_;
+  };
+
   /// Index among, and number of, the ranks on this node (computed once at construction, no communication).
   int local_rank() const noexcept { return local_rank_; }
   int local_size() const noexcept { return local_size_; }
@@ -67,6 +84,7 @@ class Bootstrap {
   /// the environment variable `PLAIT_NODE` says (used to test several nodes on one machine).
   std::unique_ptr<Bootstrap> split_by_node() { return split(node_, rank()); }
 
+  /// How long a call waits. For bootstraps of this library PLAIT_TIMEOUT at first; else 10 minutes.
   std::chrono::nanoseconds timeout() const noexcept { return timeout_; }
   void set_timeout(std::chrono::nanoseconds timeout) noexcept { timeout_ = timeout; }  ///< zero: wait for ever
 
@@ -85,24 +103,35 @@ class Bootstrap {
 
  protected:
   Bootstrap() = default;
-  /// Fills in the local ranks and nodes; implementations call it last in their set-up. Collective.
+  /// Fills in the local ranks and nodes; implementations call one of the two last in their set-up. Collective.
   void discover_nodes();
+  /// The same without communication: equal numbers are one node. Local.
+  void set_nodes(const std::vector<int>& node_of_rank);
+  /// From the outermost to the innermost.
+  const std::vector<const char*>& purposes() const noexcept { return purposes_; }
 
  private:
   std::function<void()> interrupt_, farewell_;
+  std::vector<const char*> purposes_;
   int local_rank_ = 0, local_size_ = 1, nodes_ = 1, node_ = 0;
   std::chrono::nanoseconds timeout_{std::chrono::minutes{10}};
 };
 
-/// Bootstrap over any intra-communicator, which is duplicated. Collective over `comm`. Initialises MPI, asking for MPI_THREAD_MULTIPLE, if
-/// the caller has not, and then finalises it when the process ends; never finalises what it did not initialise. Throws `Error(bootstrap)`
-/// if MPI is already finalised.
+/// Bootstrap over any intra-communicator. Collective over `comm`, on which it makes non-blocking collective calls; nothing of `comm` is
+/// used afterwards, so it may be freed. Initialises MPI, asking for MPI_THREAD_MULTIPLE, if the caller has not, and then finalises it when
+/// the process ends; never finalises what it did not initialise. Throws `Error(bootstrap)` if MPI is already finalised, and on all ranks,
+/// naming the missing one, if a rank does not come within `timeout`, which is PLAIT_TIMEOUT if none is passed, else 10 minutes, and zero
+/// for no limit. `timeout()` is that limit at first.
 ///
-/// Its calls, and its end, are MPI calls of the thread that makes them, without a lock. If MPI provides less than MPI_THREAD_MULTIPLE
-/// (`MPI_Query_thread`), which threads may make them, and that no other thread is in MPI meanwhile, is the caller's business.
-std::unique_ptr<Bootstrap> make_mpi_bootstrap(MPI_Comm comm);
+/// Its calls, and its end, are MPI calls of the thread that makes them. If MPI provides less than MPI_THREAD_MULTIPLE (`MPI_Query_thread`),
+/// which threads may make them, and that no other thread is in MPI meanwhile, is the caller's business.
+///
+/// Messages go over a duplicate of a communicator that has all its ranks. It is made once, kept until MPI ends, and used by all
+/// later bootstraps of these ranks or a part of them: they, `split`, and the end of a bootstrap make no communicator and free none.
+std::unique_ptr<Bootstrap> make_mpi_bootstrap(MPI_Comm comm, std::optional<std::chrono::nanoseconds> timeout = std::nullopt);
 
-/// `ranks` bootstraps in one process, to be handed to one thread each.
+/// `ranks` bootstraps in one process, to be handed to one thread each. `timeout()` is PLAIT_TIMEOUT at first, else, or if that is
+/// malformed, 10 minutes.
 std::vector<std::unique_ptr<Bootstrap>> make_thread_bootstraps(int ranks);
 
 }  // namespace plait

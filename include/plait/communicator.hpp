@@ -53,7 +53,7 @@ class Buffer;
 /// let go without a word: neither the parent nor its peers notice. See docs/troubleshooting.md, "fork".
 class Communicator {
  public:
-  /// One rank per process of `comm`, which is duplicated. Collective. See `make_mpi_bootstrap`, `CommunicatorOptions`.
+  /// One rank per process of `comm`, which may be freed afterwards. Collective. See `make_mpi_bootstrap`, `CommunicatorOptions`.
   static Communicator from_mpi(MPI_Comm comm, const CommunicatorOptions& options = {});
   /// Over any bootstrap. Collective. The rank's device is the thread's current one afterwards; no other call changes that.
   /// Throws the same `Error` on all ranks if they disagree on settings, span several nodes or share a GPU. GPUs
@@ -271,6 +271,7 @@ class Communicator {
   class Inside;
   explicit Communicator(std::unique_ptr<CommunicatorState> state);
   GroupMember& member() const;
+  std::optional<Communicator> divide(const char* what, int color, int key);
   /// If not, the call is refused: this throws, or the group does at its end.
   bool extents_fit(Collective collective, std::size_t send, std::size_t recv, std::size_t count, int root = 0) const;
   Call completed(const Call& call, const CallOptions& options) const;

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "plait/bootstrap.hpp"
@@ -25,6 +26,7 @@ class InterferingBootstrap final : public Bootstrap {
   }
   void broadcast(void* data, std::size_t bytes, int root) override { inner_.broadcast(data, bytes, root); }
   void barrier() override { inner_.barrier(); }
+  void abandon(const std::string& why, bool rank_lost) noexcept override { inner_.abandon(why, rank_lost); }
   std::unique_ptr<Bootstrap> split(int color, int key) override { return inner_.split(color, key); }
 
  private:

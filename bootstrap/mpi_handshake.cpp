@@ -1,0 +1,255 @@
+// A duplicate of the user's communicator keeps our messages from the user's receives, but MPI_Comm_idup can't say who is missing, and one
+// that never ends stops later ones, also of other communicators, in Open MPI. So it is entered by ranks that know that all are there, and
+// only where no link (mpi_link.hpp) has all ranks already.
+//
+// They know that by MPI_Iscatterv on the user's communicator, once with each rank as root: what a rank scatters ends at another one as soon
+// as both are there, whoever else is missing, and collective calls are apart from the user's messages. (Where an implementation scatters
+// along a tree, ranks behind a missing one count as missing, too.) Messages with a tag of ours could be taken by a receive of the user's
+// with MPI_ANY_TAG; a duplicate of MPI_COMM_WORLD would need ranks that have nothing to do with Plait.
+//
+// There are always two rounds, a greeting and a verdict, also on ranks that have given up: so a rank that comes late hears of it at once,
+// and a later attempt begins with all ranks at the same call. Only a rank that ends or is stopped in MPI_Comm_idup itself is found by other
+// means: the system says which processes these are. (No third round can: Open MPI 4 confuses its messages with those of an MPI_Comm_idup
+// that is under way.)
+#include "bootstrap/mpi_handshake.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "bootstrap/mpi_support.hpp"
+#include "plait/error.hpp"
+#include "symm_mem/process_space.hpp"
+
+namespace plait::detail {
+namespace {
+
+constexpr const char* call = "make_mpi_bootstrap";
+constexpr std::uint32_t protocol = 2;  // of the greeting and of the link's messages
+/// After which a rank that waits in vain no longer waits for the others to say so, too: some may have waited a little less.
+constexpr std::chrono::milliseconds grace{200};
+
+using Text = std::array<char, 384>;
+Text as_text(const std::string& words) {
+  Text text{};
+  std::copy_n(words.data(), std::min(words.size(), text.size() - 1), text.data());
+  return text;
+}
+
+struct Greeting {
+  std::uint32_t protocol;
+  std::int32_t process;
+  std::uint64_t process_space;
+  std::array<std::uint64_t, 8> links;  // that have all ranks, as far as this one knows; 0: none
+  std::uint64_t new_link, context;     // rank 0's count
+  NodeName node;
+  Text failure;
+};
+struct Verdict {
+  ErrorCode code;
+  Text failure;  // empty: all is well
+};
+
+/// One record of every rank to every rank.
+template <class Record>
+class Round {
+  static_assert(std::is_trivially_copyable_v<Record>);
+
+ public:
+  Round(MPI_Comm comm, int rank, int size, const Record& mine) : rank_(rank), flight_(std::make_unique<Records>()) {
+    const auto ranks = static_cast<std::size_t>(size);
+    flight_->sent.assign(ranks, mine);
+    flight_->received.resize(ranks);
+    flight_->received[static_cast<std::size_t>(rank)] = mine;
+    flight_->counts.assign(ranks, static_cast<int>(sizeof(Record)));
+    for (int peer = 0; peer < size; ++peer) flight_->places.push_back(peer * static_cast<int>(sizeof(Record)));
+    flight_->requests.assign(ranks, MPI_REQUEST_NULL);
+    int status = MPI_SUCCESS;
+    for (int root = 0; root < size && status == MPI_SUCCESS; ++root) {
+      const auto at = static_cast<std::size_t>(root);
+      void* const to = root == rank ? MPI_IN_PLACE : static_cast<void*>(&flight_->received[at]);
+      status = MPI_Iscatterv(flight_->sent.data(), flight_->counts.data(), flight_->places.data(), MPI_BYTE, to, sizeof(Record), MPI_BYTE,
+                             root, comm, &flight_->requests[at]);
+    }
+    if (status == MPI_SUCCESS) return;
+    abandon(std::move(flight_));
+    check(status, call, rank);
+  }
+  ~Round() {
+    if (flight_) abandon(std::move(flight_));
+  }
+  Round(const Round&) = delete;
+  Round& operator=(const Round&) = delete;
+
+  /// Whether all records are there.
+  bool advance() { return flight_->is_finished(); }
+  std::vector<int> missing() const {
+    std::vector<int> ranks;
+    for (std::size_t rank = 0; rank < flight_->requests.size(); ++rank) {
+      if (flight_->requests[rank] != MPI_REQUEST_NULL && static_cast<int>(rank) != rank_) ranks.push_back(static_cast<int>(rank));
+    }
+    return ranks;
+  }
+  /// None if it has not come.
+  const Record* of(std::size_t rank) const {
+    return flight_->requests[rank] == MPI_REQUEST_NULL || static_cast<int>(rank) == rank_ ? &flight_->received[rank] : nullptr;
+  }
+  std::size_t size() const { return flight_->requests.size(); }
+
+ private:
+  struct Records final : Flight {
+    std::vector<Record> sent, received;
+    std::vector<int> counts, places;
+  };
+  int rank_;
+  std::unique_ptr<Records> flight_;
+};
+
+/// MPI_Comm_idup under way.
+struct Duplicate final : Flight {
+  MPI_Comm comm = MPI_COMM_NULL;
+};
+
+class Handshake {
+ public:
+  Handshake(MPI_Comm comm, std::chrono::nanoseconds limit) : comm_(comm), limit_(limit) {
+    check(MPI_Comm_rank(comm, &rank_), call, rank_);
+    check(MPI_Comm_size(comm, &size_), call, rank_);
+  }
+
+  Meeting run(const std::string& failure) {
+    Round<Greeting> greetings(comm_, rank_, size_, greet(failure));
+    wait_for_all(greetings, [] { return false; });
+    judge(object_to(greetings));
+    Link* link = choose_link(greetings);
+    if (link == nullptr) link = &duplicate(greetings);
+    Meeting meeting{link, link->ranks_of(comm_).value(), {}, greetings.of(0)->context};
+    for (std::size_t rank = 0; rank < greetings.size(); ++rank) {
+      std::size_t same = 0;
+      while (greetings.of(same)->node != greetings.of(rank)->node) ++same;
+      meeting.nodes.push_back(static_cast<int>(same));
+    }
+    return meeting;
+  }
+
+ private:
+  Greeting greet(const std::string& failure) const {
+    Greeting greeting{.protocol = protocol,
+                      .process = static_cast<std::int32_t>(::getpid()),
+                      .process_space = process_space(),
+                      .links = {},
+                      .new_link = draw_number(),
+                      .context = draw_number(),
+                      .node = name_this_node(),
+                      .failure = as_text(failure)};
+    const auto links = Links::instance().covering(comm_, greeting.links.size());
+    std::copy(links.begin(), links.end(), greeting.links.begin());
+    return greeting;
+  }
+
+  /// Until all have come, `stop` says so, or it takes too long. Whether all have come.
+  template <class Record, class Stop>
+  bool wait_for_all(Round<Record>& round, Stop stop) {
+    const Deadline deadline(limit_);
+    Backoff backoff;
+    while (!round.advance()) {
+      if (stop() || deadline.expired()) return false;
+      backoff.pause();
+    }
+    return true;
+  }
+
+  /// Why this rank can't go on, if it can't.
+  std::optional<Error> object_to(Round<Greeting>& greetings) const {
+    if (const auto missing = greetings.missing(); !missing.empty()) return Error(ErrorCode::bootstrap, not_arrived(missing, call, limit_));
+    for (std::size_t rank = 0; rank < greetings.size(); ++rank) {
+      const Greeting& greeting = *greetings.of(rank);
+      if (greeting.protocol != protocol)
+        return Error(ErrorCode::mismatch, fmt::format("ranks {} and {} have different versions of the library", rank, rank_));
+      if (greeting.failure[0] != 0) return Error(ErrorCode::invalid_argument, fmt::format("rank {}: {}", rank, greeting.failure.data()));
+    }
+    return std::nullopt;
+  }
+
+  /// Tells the others, and throws if any rank objects. Only if none does, one that says nothing is missing: else some have waited for it.
+  void judge(const std::optional<Error>& objection) {
+    Round<Verdict> verdicts(comm_, rank_, size_,
+                            objection ? Verdict{objection->code(), as_text(objection->what())} : Verdict{ErrorCode::bootstrap, {}});
+    const auto first_objection = [&]() -> const Verdict* {
+      for (std::size_t rank = 0; rank < verdicts.size(); ++rank) {
+        const Verdict* verdict = verdicts.of(rank);
+        if (verdict != nullptr && verdict->failure[0] != 0) return verdict;
+      }
+      return nullptr;
+    };
+    wait_for_all(verdicts, [&] { return first_objection() != nullptr; });
+    if (first_objection() == nullptr && verdicts.missing().empty()) return;
+    const Deadline last(grace);
+    Backoff backoff;
+    while (!verdicts.advance() && !last.expired()) backoff.pause();
+    const Verdict* const first = first_objection();
+    const auto missing = verdicts.missing();
+    if (first == nullptr && missing.empty()) return;  // they came in the last moment
+    throw Error(first != nullptr ? first->code : ErrorCode::bootstrap,
+                fmt::format("{}: rank {}: {}", call, rank_, first != nullptr ? first->failure.data() : not_arrived(missing, call, limit_)));
+  }
+
+  /// The first of rank 0's that all ranks have.
+  Link* choose_link(Round<Greeting>& greetings) const {
+    for (const std::uint64_t number : greetings.of(0)->links) {
+      bool everywhere = number != 0;
+      for (std::size_t rank = 0; rank < greetings.size() && everywhere; ++rank) {
+        const auto& links = greetings.of(rank)->links;
+        everywhere = std::find(links.begin(), links.end(), number) != links.end();
+      }
+      if (everywhere) return Links::instance().find(number);
+    }
+    return nullptr;
+  }
+
+  Link& duplicate(Round<Greeting>& greetings) {
+    std::vector<int> processes;  // 0: not known here
+    const Greeting& mine = *greetings.of(static_cast<std::size_t>(rank_));
+    for (std::size_t rank = 0; rank < greetings.size(); ++rank) {
+      const Greeting& other = *greetings.of(rank);
+      const bool visible = other.node == mine.node && mine.process_space != 0 && other.process_space == mine.process_space;
+      processes.push_back(visible ? other.process : 0);
+    }
+    auto flight = std::make_unique<Duplicate>();
+    check(MPI_Comm_idup(comm_, &flight->comm, &flight->requests.emplace_back(MPI_REQUEST_NULL)), call, rank_);
+    const Deadline deadline(limit_);
+    Backoff backoff;
+    while (!flight->is_finished() && !deadline.expired()) backoff.pause();
+    const bool done = flight->is_finished();
+    const MPI_Comm copy = flight->comm;
+    abandon(std::move(flight));
+    if (done) return Links::instance().add(std::make_unique<Link>(copy, greetings.of(0)->new_link, std::move(processes)));
+    std::vector<int> missing;
+    for (std::size_t rank = 0; rank < processes.size(); ++rank) {
+      if (is_out_of_action(processes[rank])) missing.push_back(static_cast<int>(rank));
+    }
+    throw Error(ErrorCode::bootstrap,
+                fmt::format("{}: rank {}: {}", call, rank_,
+                            missing.empty() ? fmt::format("MPI_Comm_idup has not ended within {}: a rank is held up, or MPI by an earlier "
+                                                          "one that can't end",
+                                                          in_seconds(limit_))
+                                            : not_arrived(missing, call, limit_)));
+  }
+
+  MPI_Comm comm_;
+  std::chrono::nanoseconds limit_;
+  int rank_ = 0, size_ = 1;
+};
+
+}  // namespace
+
+Meeting meet(MPI_Comm comm, std::chrono::nanoseconds limit, const std::string& failure) { return Handshake(comm, limit).run(failure); }
+
+}  // namespace plait::detail

@@ -1,0 +1,205 @@
+#include "bootstrap/mpi_link.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+#include "bootstrap/mpi_support.hpp"
+#include "plait/error.hpp"
+
+namespace plait::detail {
+namespace {
+
+constexpr int tag = 0;  // one for all: contexts are told apart by what a message says, and messages between two ranks keep their order
+
+}  // namespace
+
+bool is_out_of_action(int process) {
+  if (process == 0 || ::kill(process, 0) != 0) return process != 0 && errno == ESRCH;
+  std::string line;
+  std::getline(std::ifstream(fmt::format("/proc/{}/stat", process)), line);
+  const std::size_t name_end = line.rfind(')');  // the name of the program may have any character
+  return name_end != std::string::npos && name_end + 2 < line.size() &&
+         std::string_view("TtZX").find(line[name_end + 2]) != std::string_view::npos;
+}
+
+Link::Link(MPI_Comm comm, std::uint64_t number, std::vector<int> processes)
+    : comm_(comm), number_(number), processes_(std::move(processes)) {
+  check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler", 0);
+}
+
+std::optional<std::vector<int>> Link::ranks_of(MPI_Comm comm) const {
+  MPI_Group theirs = MPI_GROUP_NULL, mine = MPI_GROUP_NULL;
+  int size = 0;
+  check(MPI_Comm_size(comm, &size), "MPI_Comm_size", 0);
+  check(MPI_Comm_group(comm, &theirs), "MPI_Comm_group", 0);
+  check(MPI_Comm_group(comm_, &mine), "MPI_Comm_group", 0);
+  std::vector<int> numbers(static_cast<std::size_t>(size)), ranks(numbers.size());
+  std::iota(numbers.begin(), numbers.end(), 0);
+  const int status = MPI_Group_translate_ranks(theirs, size, numbers.data(), mine, ranks.data());
+  MPI_Group_free(&theirs);
+  MPI_Group_free(&mine);
+  check(status, "MPI_Group_translate_ranks", 0);
+  if (std::find(ranks.begin(), ranks.end(), MPI_UNDEFINED) != ranks.end()) return std::nullopt;
+  return ranks;
+}
+
+std::uint64_t Link::send(int to, const MessageHead& head, std::span<const std::byte> data) {
+  const std::scoped_lock lock(mutex_);
+  Outgoing& message = outgoing_.emplace_back(Outgoing{++sends_, {}, MPI_REQUEST_NULL});
+  message.bytes.resize(sizeof head + data.size());
+  std::memcpy(message.bytes.data(), &head, sizeof head);
+  if (!data.empty()) std::memcpy(message.bytes.data() + sizeof head, data.data(), data.size());
+  const int status = MPI_Isend(message.bytes.data(), static_cast<int>(message.bytes.size()), MPI_BYTE, to, tag, comm_, &message.request);
+  if (status == MPI_SUCCESS) return message.number;
+  outgoing_.pop_back();
+  throw Error(ErrorCode::bootstrap, fmt::format("a message to process {} of the job: {}", to, describe(status)));
+}
+
+bool Link::is_sent(std::uint64_t message) {
+  const std::scoped_lock lock(mutex_);
+  return std::none_of(outgoing_.begin(), outgoing_.end(), [&](const Outgoing& other) { return other.number == message; });
+}
+
+bool Link::is_idle() {
+  const std::scoped_lock lock(mutex_);
+  return outgoing_.empty();
+}
+
+void Link::advance() {
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(outgoing_, [](Outgoing& message) {
+    int done = 0;
+    // What can't be sent, to a process that has ended, is not there for anybody to miss.
+    return MPI_Test(&message.request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
+  });
+  receive();
+  for (auto& [from, messages] : incoming_) {
+    for (Incoming& message : messages) {
+      int done = 0;
+      if (message.done) continue;
+      if (MPI_Test(&message.request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+        message.bytes.clear();  // its sender has ended: it will be missed
+        done = 1;
+      }
+      message.done = done != 0;
+    }
+    for (; !messages.empty() && messages.front().done; messages.pop_front()) route(from, messages.front().bytes);
+  }
+}
+
+/// Starts to receive what has come.
+void Link::receive() {
+  for (;;) {
+    int found = 0, bytes = 0;
+    MPI_Message message = MPI_MESSAGE_NULL;
+    MPI_Status status{};
+    check(MPI_Improbe(MPI_ANY_SOURCE, tag, comm_, &found, &message, &status), "MPI_Improbe", 0);
+    if (found == 0) return;
+    check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count", 0);
+    Incoming& incoming = incoming_[status.MPI_SOURCE].emplace_back(Incoming{{}, MPI_REQUEST_NULL, false});
+    incoming.bytes.resize(static_cast<std::size_t>(bytes));
+    check(MPI_Imrecv(incoming.bytes.data(), bytes, MPI_BYTE, &message, &incoming.request), "MPI_Imrecv", status.MPI_SOURCE);
+  }
+}
+
+void Link::route(int from, const std::vector<std::byte>& bytes) {
+  Message message;
+  if (bytes.size() < sizeof message.head) return;
+  std::memcpy(&message.head, bytes.data(), sizeof message.head);
+  const std::uint64_t context = message.head.context;
+  if (const auto closed = closed_.find(context); closed != closed_.end()) {
+    if (message.head.type == MessageHead::Type::left && --closed->second == 0) closed_.erase(closed);
+    return;
+  }
+  message.data.assign(bytes.begin() + sizeof message.head, bytes.end());
+  inboxes_[context][from].push_back(std::move(message));
+}
+
+std::optional<MessageHead> Link::next(std::uint64_t context, int from) {
+  const std::scoped_lock lock(mutex_);
+  const std::deque<Message>& messages = inboxes_[context][from];
+  return messages.empty() ? std::nullopt : std::optional(messages.front().head);
+}
+
+Message Link::take(std::uint64_t context, int from) {
+  const std::scoped_lock lock(mutex_);
+  std::deque<Message>& messages = inboxes_[context][from];
+  Message message = std::move(messages.front());
+  messages.pop_front();
+  return message;
+}
+
+std::optional<std::string> Link::find_failure(std::uint64_t context, int from, std::uint64_t sequence) {
+  const std::scoped_lock lock(mutex_);
+  for (const Message& message : inboxes_[context][from]) {
+    if (message.head.type == MessageHead::Type::failed && message.head.sequence <= sequence)
+      return std::string(reinterpret_cast<const char*>(message.data.data()), message.data.size());
+  }
+  return std::nullopt;
+}
+
+void Link::close(std::uint64_t context, const std::vector<int>& ranks) {
+  const std::scoped_lock lock(mutex_);
+  Inbox& inbox = inboxes_[context];
+  const auto stay = static_cast<int>(std::count_if(ranks.begin(), ranks.end(), [&](int rank) {
+    return inbox[rank].empty() || inbox[rank].back().head.type != MessageHead::Type::left;
+  }));
+  inboxes_.erase(context);
+  if (stay != 0) closed_[context] = stay;
+}
+
+Links& Links::instance() {
+  static auto* links = new Links;  // never destroyed: needed by an exit handler
+  return *links;
+}
+
+Link& Links::add(std::unique_ptr<Link> link) {
+  const std::scoped_lock lock(mutex_);
+  return *links_.emplace_back(std::move(link));
+}
+
+Link* Links::find(std::uint64_t number) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = std::find_if(links_.begin(), links_.end(), [&](const auto& link) { return link->number() == number; });
+  return found == links_.end() ? nullptr : found->get();
+}
+
+std::vector<std::uint64_t> Links::covering(MPI_Comm comm, std::size_t most) {
+  const std::scoped_lock lock(mutex_);
+  std::vector<std::uint64_t> numbers;
+  for (const auto& link : links_) {
+    if (numbers.size() < most && link->ranks_of(comm)) numbers.push_back(link->number());
+  }
+  return numbers;
+}
+
+bool Links::flush() {
+  const std::scoped_lock lock(mutex_);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+  Backoff backoff;
+  for (;;) {
+    bool idle = true;
+    for (const auto& link : links_) {
+      try {
+        link->advance();
+      } catch (const std::exception&) {
+        return false;
+      }
+      idle = link->is_idle() && idle;
+    }
+    if (idle || std::chrono::steady_clock::now() > end) return idle;
+    backoff.pause();
+  }
+}
+
+}  // namespace plait::detail
