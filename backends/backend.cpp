@@ -42,8 +42,8 @@ std::shared_ptr<DeviceUse> device_use(BackendKind kind, int ordinal) {
 
 DeviceFacts weaker(const DeviceFacts& a, const DeviceFacts& b) {
   // All members by name: a fact that is added does not compile before somebody has come by here, and said which of two is the weaker one.
-  const auto& [units, block_threads, max_block_threads, wide_packets, line_threads, bulk_threads, peer_access, indexed_arguments, launch_us,
-               hop_us, signal_us, link_bandwidth, push_bandwidth, packet_bandwidth, copy_us, copy_bandwidth] = a;
+  const auto& [units, block_threads, max_block_threads, wide_packets, line_threads, bulk_threads, peer_access, indexed_arguments,
+               peer_reads, launch_us, hop_us, signal_us, link_bandwidth, push_bandwidth, packet_bandwidth, copy_us, copy_bandwidth] = a;
   return {.units = std::min(units, b.units),
           .block_threads = std::min(block_threads, b.block_threads),
           .max_block_threads = std::min(max_block_threads, b.max_block_threads),
@@ -52,6 +52,7 @@ DeviceFacts weaker(const DeviceFacts& a, const DeviceFacts& b) {
           .bulk_threads = std::min(bulk_threads, b.bulk_threads),
           .peer_access = peer_access && b.peer_access,
           .indexed_arguments = indexed_arguments && b.indexed_arguments,
+          .peer_reads = peer_reads && b.peer_reads,
           .launch_us = std::max(launch_us, b.launch_us),
           .hop_us = std::max(hop_us, b.hop_us),
           .signal_us = std::max(signal_us, b.signal_us),

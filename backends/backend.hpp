@@ -1,5 +1,6 @@
 // The host-side interface of a target: memory, streams, events, graphs, launches. One object per rank and device.
 #pragma once
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +27,7 @@ struct DeviceFacts {
   int bulk_threads = 0;            // that start a bulk copy together (BulkStaging of backends/device.hpp); 0 if there are none
   bool peer_access = true;         // whether it reaches the memory of other devices; if not, symmetric memory lies in host memory
   bool indexed_arguments = false;  // whether kernels may index their arguments (backends/device.hpp)
+  bool peer_reads = false;         // whether kernels may read ordinary memory of the other ranks' processes (backends/device.hpp)
   // Model of the links, for estimates; measured on the machines that docs/tuning.md names.
   double launch_us = 0;         // from one kernel to the next in a graph
   double hop_us = 0;            // a packet, one way, until it has been read
@@ -36,6 +38,14 @@ struct DeviceFacts {
   double copy_us = 0;           // what a large copy to a peer takes beyond its bytes, in a row of them on one stream
   double copy_bandwidth = 0;    // of such copies, to one peer at a time while all devices copy
   friend bool operator==(const DeviceFacts&, const DeviceFacts&) = default;
+};
+
+/// What the ranks of a communicator tell each other of their processes, for targets that run in them.
+struct ProcessFacts {
+  std::int64_t process = 0;                    // its number
+  std::uint64_t address = 0, value = 0;        // a word of its memory, by which others try whether they can read that
+  std::array<std::uint64_t, 16> processors{};  // those that it may run on, a bit each
+  std::uint64_t quota = 0;                     // as many processors it may keep busy; 0: all of them
 };
 
 /// What two devices have in common: of each fact the weaker.
@@ -116,7 +126,11 @@ class Backend {
   virtual const DeviceInfo& info() const noexcept = 0;
   virtual DeviceUse& use() noexcept = 0;
   /// Another object for the same device, with the same streams. `use_host_memory` of one is not that of the other.
-  std::unique_ptr<Backend> again() const;
+  virtual std::unique_ptr<Backend> again() const;
+  /// Once for a communicator, before the facts are asked for: each rank's `process_facts` reach all. By then its ranks are known to be on
+  /// one node.
+  virtual ProcessFacts process_facts() const { return {}; }
+  virtual void meet(std::span<const ProcessFacts>) {}
   /// Makes this device the calling thread's current one, and returns which was; `restore` makes that current again. See DeviceScope.
   virtual int bind() = 0;
   virtual void restore(int previous) noexcept = 0;

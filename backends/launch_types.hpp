@@ -86,6 +86,7 @@ struct Watch {
   std::uint64_t call = 0;
   std::uint32_t algorithm = 0;
   std::int32_t rank = 0;
+  std::uint32_t spins = 64;           // host target: looks at what a spin waits for before it begins to give its core away
   BlockProgress* progress = nullptr;  // device memory, one for each of the first `counted_blocks` blocks; null: nothing is counted
   BlockSpan* spans = nullptr;         // device memory, a ring of `span_ring` for each of these blocks; null: no trace
 };

@@ -231,13 +231,14 @@ std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOpt
   return backend;
 }
 
-Topology discover_topology(Bootstrap& bootstrap, const Backend& backend, const Settings& settings) {
+Topology discover_topology(Bootstrap& bootstrap, Backend& backend, const Settings& settings) {
   if (bootstrap.nodes() != 1)
     throw Error(
         ErrorCode::unsupported,
         fmt::format(
             "{}: {} ranks span {} nodes; all ranks of a communicator must be on one node (Bootstrap::split_by_node gives each node's)",
             creating, bootstrap.size(), bootstrap.nodes()));
+  backend.meet(gather(bootstrap, backend.process_facts()));
   const DeviceInfo& info = backend.info();
   const auto facts = gather(bootstrap, info.facts);
   const auto architectures = gather(bootstrap, as_text(info.architecture));

@@ -56,6 +56,6 @@ std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOpt
 void remember_device(const Backend& backend);
 
 /// Collective. Throws the same Error on all ranks if they are on several nodes, or if PLAIT_SCRATCH_BYTES is too little for the algorithms.
-Topology discover_topology(Bootstrap& bootstrap, const Backend& backend, const Settings& settings);
+Topology discover_topology(Bootstrap& bootstrap, Backend& backend, const Settings& settings);
 
 }  // namespace plait

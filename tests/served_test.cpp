@@ -23,6 +23,7 @@ Topology topology(bool peer_access, int ranks = 4) {
   topology.peer_access = peer_access;
   topology.wide_packets = peer_access;
   topology.line_threads = topology.bulk_threads = peer_access ? 8 : 0;
+  topology.peer_reads = peer_access;  // of CPU ranks alone
   return topology;
 }
 
@@ -53,12 +54,14 @@ all_gather direct_ll OSI1EB
 all_gather direct_ll128 OSI1E-
 all_gather direct_push OSI1EB
 all_gather direct_put -SI--B
+all_gather pull OSI1E-
 all_reduce copy_engine -SI-E-
 all_reduce flash -SI-EB
 all_reduce flash_bulk -SI-E-
 all_reduce halving_doubling OSI1EB
 all_reduce oneshot_ll OSI1EB
 all_reduce oneshot_ll128 OSI1E-
+all_reduce pull OSI1E-
 all_reduce recursive_doubling OSI1EB
 all_reduce ring OSI1EB
 all_reduce stream OSI1EB
@@ -73,6 +76,7 @@ all_to_all direct_ll OSI1EB
 all_to_all direct_ll128 OSI1E-
 all_to_all direct_push OSI1EB
 all_to_all direct_put -S---B
+all_to_all pull OSI1E-
 barrier barrier OSI1EB
 broadcast chain OSI-EB
 broadcast direct_copy -SI-E-
@@ -80,27 +84,32 @@ broadcast direct_ll OSI1EB
 broadcast direct_ll128 OSI1E-
 broadcast direct_push OSI1EB
 broadcast direct_put -SI-EB
+broadcast pull OSI1E-
 broadcast relay_ll128 OSI1E-
 gather direct_copy -SI-E-
 gather direct_ll OSI1EB
 gather direct_ll128 OSI1E-
 gather direct_push OSI1EB
 gather direct_put -SI-EB
+gather pull OSI1E-
 reduce chain OSI-EB
 reduce direct_ll OSI1EB
 reduce direct_ll128 OSI1E-
 reduce direct_pull -SI-EB
 reduce direct_push OSI1EB
+reduce pull OSI1E-
 reduce relay_ll128 OSI1E-
 reduce_scatter direct_ll OSI1EB
 reduce_scatter direct_ll128 OSI1E-
 reduce_scatter direct_pull -SI--B
 reduce_scatter direct_push OSI1EB
+reduce_scatter pull OSI1E-
 scatter direct_copy -SI-E-
 scatter direct_ll OSI1EB
 scatter direct_ll128 OSI1E-
 scatter direct_push OSI1EB
 scatter direct_put -SI-EB
+scatter pull OSI1E-
 send_recv pairwise_copy -SI-E-
 send_recv pairwise_ll OSI1EB
 send_recv pairwise_ll128 OSI1E-

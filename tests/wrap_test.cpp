@@ -64,7 +64,7 @@ std::vector<Subject> aged() {
     std::vector<Subject> originals;
     for (const std::string& name : all_reduce_algorithms()) originals.emplace_back(name);
     for (const Subject& subject : other_algorithms())
-      if (subject.collective == Collective::reduce || subject.collective == Collective::send_recv ||
+      if ((subject.collective == Collective::reduce && subject.algorithm != "pull") || subject.collective == Collective::send_recv ||
           (subject.collective == Collective::broadcast && subject.algorithm == "direct_put"))
         originals.push_back(subject);
     for (const Subject& subject : originals)

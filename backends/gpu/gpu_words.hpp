@@ -70,7 +70,7 @@ template <class Isa>
 class Words {
  public:
   static constexpr std::size_t pack_bytes = 16;
-  static constexpr bool has_wide_packets = Isa::has_wide_packets, indexed_arguments = Isa::indexed_arguments;
+  static constexpr bool has_wide_packets = Isa::has_wide_packets, indexed_arguments = Isa::indexed_arguments, has_peer_reads = false;
   static constexpr int line_threads = Isa::line_threads, line_group = Isa::line_group;
 
   /// Asks whether an earlier call has given up: then this one must send nothing that its peers take for that call's. The answer is on its

@@ -22,6 +22,7 @@
 #include "backends/host/host_pool.hpp"
 #include "backends/host/host_range.hpp"
 #include "backends/host/host_stream.hpp"
+#include "backends/host/processes.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
@@ -155,6 +156,16 @@ class HostBackend final : public Backend {
 
   const DeviceInfo& info() const noexcept override { return info_; }
   DeviceUse& use() noexcept override { return device_->use(); }
+  std::unique_ptr<Backend> again() const override {
+    auto other = std::make_unique<HostBackend>(info_.ordinal);
+    other->spins_ = spins_;  // the ranks of the other parts don't vanish
+    return other;
+  }
+  ProcessFacts process_facts() const override { return host::process_facts(); }
+  void meet(std::span<const ProcessFacts> processes) override {
+    info_.facts.peer_reads = settings().peer_reads && can_read(processes);
+    spins_ = settings().spins.value_or(std::min(spins_, spins_for(processes, settings().workers * settings().block_threads)));
+  }
   int bind() override { return 0; }
   void restore(int) noexcept override {}
 
@@ -214,7 +225,9 @@ class HostBackend final : public Backend {
   }
   void launch(KernelHandle kernel, LaunchShape shape, const void* args, std::size_t bytes, const Watch& watch,
               NativeStream stream) override {
-    at(stream).push(Launch{*static_cast<const HostKernel*>(kernel), shape, watch}, args, bytes);
+    Launch launch{*static_cast<const HostKernel*>(kernel), shape, watch};
+    launch.watch.spins = spins_;
+    at(stream).push(launch, args, bytes);
   }
   double share(KernelHandle, LaunchShape, const void*) override { return 0; }  // a stream brings threads of its own
   /// Nothing is loaded: the table is only made one that a call searches faster.
@@ -228,6 +241,7 @@ class HostBackend final : public Backend {
 
   DeviceInfo info_;
   std::shared_ptr<HostDevice> device_;
+  unsigned spins_ = 1000;
   struct Hash {
     using is_transparent = void;
     std::size_t operator()(std::string_view text) const noexcept { return std::hash<std::string_view>{}(text); }

@@ -24,8 +24,14 @@ void run_block(const Launch& launch, unsigned block, unsigned thread, Team& team
 }  // namespace
 
 const Settings& settings() {
-  static const Settings values{static_cast<unsigned>(environment_integer("PLAIT_HOST_WORKERS", 1, 1, 64)),
-                               static_cast<unsigned>(environment_integer("PLAIT_HOST_BLOCK_THREADS", 1, 1, 64))};
+  static const Settings values = [] {
+    Settings read{.workers = static_cast<unsigned>(environment_integer("PLAIT_HOST_WORKERS", 1, 1, 64)),
+                  .block_threads = static_cast<unsigned>(environment_integer("PLAIT_HOST_BLOCK_THREADS", 1, 1, 64)),
+                  .spins = std::nullopt,
+                  .peer_reads = environment_integer("PLAIT_HOST_PEER_READS", 1, 0, 1) == 1};
+    if (environment("PLAIT_HOST_SPINS")) read.spins = static_cast<unsigned>(environment_integer("PLAIT_HOST_SPINS", 0, 0, 1000000000));
+    return read;
+  }();
   return values;
 }
 

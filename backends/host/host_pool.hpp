@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -15,8 +16,10 @@ namespace plait::host {
 
 /// Settings of the host target, from the environment, read once.
 struct Settings {
-  unsigned workers;        // PLAIT_HOST_WORKERS: blocks that run at once in a launch, default 1
-  unsigned block_threads;  // PLAIT_HOST_BLOCK_THREADS: threads a block that kernels are launched with by default, default 1
+  unsigned workers;               // PLAIT_HOST_WORKERS: blocks that run at once in a launch, default 1
+  unsigned block_threads;         // PLAIT_HOST_BLOCK_THREADS: threads a block that kernels are launched with by default, default 1
+  std::optional<unsigned> spins;  // PLAIT_HOST_SPINS: looks before a waiting thread gives its core away; none: a guess
+  bool peer_reads;                // PLAIT_HOST_PEER_READS, default 1: ordinary memory of other processes may be read
 };
 const Settings& settings();
 

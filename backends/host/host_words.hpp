@@ -1,8 +1,11 @@
 // The words of backends/device.hpp on the host target: a block is one thread, or a team of several; memory is shared between processes.
 #pragma once
+#include <sys/uio.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -22,7 +25,7 @@ namespace plait::host {
 class Words {
  public:
   static constexpr std::size_t pack_bytes = 64;  // a cache line: the operation's branch is taken once for it
-  static constexpr bool has_wide_packets = true, indexed_arguments = true;
+  static constexpr bool has_wide_packets = true, indexed_arguments = true, has_peer_reads = true;
   static constexpr int line_threads = 1, line_group = 1;
 
   Words(unsigned block, unsigned blocks, unsigned thread, Team& team, const Watch& watch)
@@ -171,6 +174,29 @@ class Words {
     return true;
   }
 
+  static void copy_bytes(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+
+  /// A process that has ended refuses to be read: the monitor notices that it is gone, and ends this wait.
+  bool read_peer(std::int32_t process, void* to, const void* from, std::size_t bytes, Waiting who) {
+    jitter();
+    auto* into = static_cast<std::byte*>(to);
+    const auto* at = static_cast<const std::byte*>(from);
+    std::uint32_t seen = 0;
+    return spin(
+        [&] {
+          while (bytes != 0) {
+            const iovec local{into, bytes}, remote{const_cast<std::byte*>(at), bytes};
+            const ssize_t count = process_vm_readv(process, &local, 1, &remote, 1, 0);
+            if (count <= 0) return false;
+            into += count;
+            at += count;
+            bytes -= static_cast<std::size_t>(count);
+          }
+          return true;
+        },
+        who, 0, seen);
+  }
+
  private:
   static std::uint64_t combine(std::uint32_t data, std::uint32_t flag) { return data | (std::uint64_t{flag} << 32); }
   static std::atomic_ref<std::uint64_t> half(Packet* packet, int index) {
@@ -179,9 +205,11 @@ class Words {
 
   template <class Ready>
   bool spin(Ready ready, Waiting who, std::uint32_t expected, const std::uint32_t& seen) {
-    for (int i = 0; i < 64; ++i) {
+    // Two cores are a hundred nanoseconds apart, and a pause may take fifty: none at first.
+    constexpr std::uint32_t without_pause = 32;
+    for (std::uint32_t i = 0; i <= watch_.spins; ++i) {
       if (ready()) return true;
-      pause();
+      if (i >= without_pause) pause();
     }
     return spin_yielding(ready, who, expected, seen);
   }

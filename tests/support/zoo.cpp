@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -291,6 +292,7 @@ bool can_run(const Algorithm& algorithm) {
   static const DeviceFacts facts = std::async(std::launch::async, [] {
                                      const auto backend = open_backend(target(), 0);
                                      if (environment_integer("PLAIT_DISABLE_P2P", 0, 0, 1) == 1) backend->use_host_memory();
+                                     backend->meet(std::array{backend->process_facts()});  // of what one process alone can know
                                      return backend->info().facts;
                                    }).get();
   Topology topology{facts};
