@@ -112,7 +112,8 @@ void Session::add_nccl() {
 
 void Session::add_mpi() {
   std::string why_not;
-  if (!add([&] { return make_mpi_peer(comm_, arena(Memory::ordinary), why_not); })) note_missing("mpi", why_not);
+  const bool on_stream = options_.timing != Timing::latency;  // calls that are waited for one by one are made as a program makes them
+  if (!add([&] { return make_mpi_peer(comm_, arena(Memory::ordinary), on_stream, why_not); })) note_missing("mpi", why_not);
 }
 
 void Session::note_missing(const std::string& peer, const std::string& why_not) const {

@@ -64,9 +64,34 @@ constexpr std::array<Table, 3> h200 = {{
      "1536K-5M=pairwise_ll128;5M-=pairwise_push"},
 }};
 
+// CPU ranks, blocking calls of f32, 2 and 4 ranks on 2 cores of a Xeon with AVX-512, 2026-11-24 (docs/benchmarks/host-2026-11-24.md). The
+// estimates find the fastest for symmetric memory; these rules are for ordinary memory, and where one copy beats loads by the kernel. Where
+// ranks can't read each other's memory, `pull` is left out.
+constexpr std::string_view host_pair =
+    "0-640 ordinary=oneshot_ll128;48K- ordinary=pull;640- ordinary=stream;"
+    "reduce_scatter:0-128 ordinary=direct_ll;128-2K ordinary=direct_ll128;12K- ordinary=pull;2K- ordinary=direct_push;"
+    "all_gather:0-128 ordinary=direct_ll;128-2K ordinary=direct_ll128;6K- ordinary=pull;2K- ordinary=direct_push;"
+    "broadcast:6K- ordinary=pull;200K-=pull;0- ordinary=chain;"
+    "reduce:0-3K ordinary=chain;24K-512K ordinary=pull;512K-2M ordinary=chain;3K- ordinary=direct_push;"
+    "all_to_all:0-128 ordinary=direct_ll;128-1536 ordinary=direct_ll128;8K- ordinary=pull;1536- ordinary=direct_push;"
+    "gather:0-128 ordinary=direct_ll;128-2K ordinary=direct_ll128;24K-2M ordinary=pull;2K- ordinary=direct_push;"
+    "scatter:0-128 ordinary=direct_ll;128-2K ordinary=direct_ll128;12K- ordinary=pull;512K-=pull;2K- ordinary=direct_push;"
+    "send_recv:0- ordinary=pairwise_push";
+constexpr std::string_view host_more =
+    "0-2K ordinary=oneshot_ll128;2K-64K ordinary=halving_doubling;64K- ordinary=pull;64K- ordinary=stream;"
+    "reduce_scatter:0-128 ordinary=direct_ll;128-12K ordinary=direct_ll128;1M- ordinary=pull;12K- ordinary=direct_push;"
+    "all_gather:0-12K ordinary=direct_ll128;12K- ordinary=pull;12K- ordinary=direct_push;"
+    "broadcast:0-8K ordinary=direct_ll128;8K- ordinary=pull;8K- ordinary=chain;"
+    "reduce:0-128 ordinary=direct_ll;128-8K ordinary=direct_ll128;64K- ordinary=pull;8K- ordinary=chain;"
+    "all_to_all:0-128 ordinary=direct_ll;128-12K ordinary=direct_ll128;12K- ordinary=pull;12K- ordinary=direct_push;"
+    "gather:0-128 ordinary=direct_ll;128-12K ordinary=direct_ll128;12K- ordinary=pull;12K- ordinary=direct_push;"
+    "scatter:0-128 ordinary=direct_ll;128-12K ordinary=direct_ll128;12K- ordinary=pull;12K- ordinary=direct_push;"
+    "send_recv:0- ordinary=pairwise_push";
+
 }  // namespace
 
 std::string_view builtin_rules(const Topology& topology) {
+  if (topology.backend == BackendKind::host) return topology.ranks < 2 ? std::string_view() : topology.ranks == 2 ? host_pair : host_more;
   if (topology.architecture != "sm_90" || !topology.peer_access) return {};
   for (const Table& table : h200)
     if (table.ranks == topology.ranks) return table.rules;

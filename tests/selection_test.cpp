@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "core/collectives.hpp"
 #include "core/environment.hpp"
 #include "core/workspace.hpp"
 #include "plait/error.hpp"
@@ -33,6 +34,7 @@ TEST(Facts, OfTwoDevicesTheWeakerCounts) {
                          .line_threads = 9,
                          .bulk_threads = 9,
                          .indexed_arguments = true,
+                         .peer_reads = true,
                          .launch_us = 1,
                          .hop_us = 1,
                          .signal_us = 1,
@@ -48,6 +50,7 @@ TEST(Facts, OfTwoDevicesTheWeakerCounts) {
                         .line_threads = 5,
                         .bulk_threads = 0,
                         .indexed_arguments = false,
+                        .peer_reads = false,
                         .launch_us = 2,
                         .hop_us = 3,
                         .signal_us = 4,
@@ -286,6 +289,39 @@ TEST_F(Policies, BuiltInTablesServeEverything) {
     EXPECT_GE(used.size(), 6u) << ranks;
     topology.architecture = "sm_80";
     EXPECT_TRUE(builtin_rules(topology).empty());
+  }
+}
+
+/// CPU ranks: calls in ordinary memory have rules, with and without reads of the peers' memory.
+TEST_F(Policies, BuiltInTablesServeTheHost) {
+  std::vector<const Algorithm*> all;
+  for (const auto& algorithm : Registry::instance().all()) all.push_back(algorithm.get());
+  for (const int ranks : {2, 3, 8}) {
+    for (const bool peer_reads : {false, true}) {
+      Topology topology;
+      topology.backend = BackendKind::host;
+      topology.architecture = "x86_64";
+      topology.ranks = ranks;
+      topology.wide_packets = topology.indexed_arguments = true;
+      topology.line_threads = topology.bulk_threads = 1;
+      topology.max_block_threads = 64;
+      topology.scratch_limit = std::size_t{128} << 20;
+      topology.peer_reads = peer_reads;
+      const Selector selector(topology, all);
+      bool pulls = false;
+      for (int collective = 0; collective < collective_count; ++collective) {
+        if (static_cast<Collective>(collective) == Collective::barrier) continue;
+        for (std::size_t bytes = 64; bytes <= std::size_t{1} << 30; bytes *= 4) {
+          Call call{.collective = static_cast<Collective>(collective), .type = DataType::u8, .count = bytes};
+          call.parts = parts_of(call.collective, ranks);
+          call.count = bytes / static_cast<unsigned>(call.parts);
+          const Choice choice = selector.choose(call, {});
+          EXPECT_EQ(choice.rule, "built-in table") << name_of(call.collective) << " of " << bytes << " bytes, " << ranks << " ranks";
+          pulls = pulls || choice.algorithm->name() == "pull";
+        }
+      }
+      EXPECT_EQ(pulls, peer_reads);
+    }
   }
 }
 

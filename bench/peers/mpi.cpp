@@ -55,7 +55,8 @@ bool wraps(DataType type, ReduceOp op) { return op != ReduceOp::sum || size_of(t
 
 class MpiPeer final : public Contender {
  public:
-  MpiPeer(Communicator& comm, const Arena& arena) : Contender("peer:mpi", Memory::ordinary, arena), backend_(comm.backend()) {
+  MpiPeer(Communicator& comm, const Arena& arena, bool on_stream)
+      : Contender("peer:mpi", Memory::ordinary, arena), backend_(comm.backend()), on_stream_(on_stream) {
     MPI_Comm_dup(MPI_COMM_WORLD, &mpi_);
   }
   ~MpiPeer() override { MPI_Comm_free(&mpi_); }
@@ -72,6 +73,7 @@ class MpiPeer final : public Contender {
         count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
       throw Error(ErrorCode::unsupported,
                   fmt::format("peer:mpi: no {} of {} elements of {}", name_of(call.op), call.count, name_of(call.type)));
+    if (!on_stream_) return run(task, static_cast<int>(count), *type, *op);
     backend_.host_call(stream, [this, task, count = static_cast<int>(count), type = *type, op = *op] { run(task, count, type, op); });
   }
 
@@ -116,17 +118,18 @@ class MpiPeer final : public Contender {
   }
 
   Backend& backend_;
+  bool on_stream_;
   MPI_Comm mpi_ = MPI_COMM_NULL;
 };
 
 }  // namespace
 
-std::unique_ptr<Contender> make_mpi_peer(Communicator& comm, const Arena& arena, std::string& why_not) {
+std::unique_ptr<Contender> make_mpi_peer(Communicator& comm, const Arena& arena, bool on_stream, std::string& why_not) {
   int provided = MPI_THREAD_SINGLE;
   MPI_Query_thread(&provided);
   if (comm.backend_kind() != BackendKind::host) why_not = "MPI is measured on host memory, with --backend host";
   else if (provided < MPI_THREAD_SERIALIZED) why_not = "this MPI does not offer MPI_THREAD_SERIALIZED";
-  else return std::make_unique<MpiPeer>(comm, arena);
+  else return std::make_unique<MpiPeer>(comm, arena, on_stream);
   return nullptr;
 }
 
