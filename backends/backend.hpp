@@ -86,6 +86,16 @@ class Graph {
   virtual void launch(NativeStream stream) = 0;
 };
 
+/// When the memory of a symmetric allocation is set aside: all of it when it is made, or each page when it is first touched.
+enum class Commit { at_once, on_touch };
+
+/// One limit of the host memory that symmetric allocations take. Ranks that share it have the same `id`.
+struct MemoryLimit {
+  std::uint64_t id;
+  std::size_t left;            // bytes
+  std::array<char, 112> name;  // for messages, ended by a zero
+};
+
 /// A symmetric allocation: the memory of every rank, mapped into this process.
 /// Unmaps everything when destroyed; the memory itself lives until the last rank has unmapped it.
 class SymmetricRange {
@@ -99,6 +109,10 @@ class SymmetricRange {
   virtual UniqueFd create_local(int rank) = 0;
   /// Maps a peer's memory. Throws `Error(no_peer_access)` if this device can't reach it.
   virtual void import_peer(int rank, UniqueFd descriptor) = 0;
+  /// Whether pages are committed when they are touched, by this rank or a peer.
+  virtual bool commits_on_touch() const noexcept { return false; }
+  /// How many bytes of rank `rank`'s copy are committed now; only where `commits_on_touch`.
+  virtual std::size_t committed(int) const { return 0; }
 };
 
 /// What all objects of this process for one device know of each other.
@@ -150,7 +164,11 @@ class Backend {
   virtual void peek(std::span<const Piece> pieces, NativeStream stream) = 0;
   /// A range for `ranks` ranks and `bytes` bytes each (rounded up to pages). `token` is the same on all ranks and never used
   /// twice: ranks that are threads of one process share one range on the host target, so that race checkers see one address for one byte.
-  virtual std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token) = 0;
+  /// `commit`: a wish. Device and pinned memory is always committed at once, and so is all memory where the system would refuse a page
+  /// only when it is touched.
+  virtual std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token, Commit commit = Commit::at_once) = 0;
+  /// What limits the memory of `reserve`: where committing too much ends processes instead of failing. Empty where it fails.
+  virtual std::vector<MemoryLimit> memory_limits() const { return {}; }
   /// From now on `reserve` gives host memory, which all devices reach, and `info().facts` are those of such memory. What was reserved
   /// before stays as it is. Nothing changes on the host target, where all memory is like that.
   virtual void use_host_memory() = 0;

@@ -395,7 +395,10 @@ void CommunicatorState::must_enqueue(Body body) {
   try {
     body();
   } catch (const std::exception& error) {
-    abort(fmt::format("a call could not be enqueued: {}", error.what()));
+    const std::string why = fmt::format("rank {}: a call could not be enqueued: {}", bootstrap->rank(), error.what());
+    const auto* const known = dynamic_cast<const Error*>(&error);
+    const bool short_of_memory = known != nullptr && known->code() == ErrorCode::out_of_memory;
+    watchdog_->abort(short_of_memory ? ErrorCode::out_of_memory : ErrorCode::aborted, why);
     throw;
   }
 }
@@ -413,7 +416,7 @@ void CommunicatorState::launch(const PreparedCall& prepared, std::size_t number,
   const DeviceScope device(*backend);
   const bool captured = order_.enter(stream);
   const LaunchSetting setting{*backend, selector.topology(), bootstrap->rank(), *work_, statistics_};
-  LaunchContext context(setting, stream, captured, sides_->of(captured), memory_->of(number), watch);
+  LaunchContext context(setting, stream, captured, sides_->of(captured), memory_->of(number, prepared.shape.blocks), watch);
   if (!prepared.done_already) prepared.algorithm->enqueue(call, prepared.buffers, prepared.shape, context);
   order_.leave(stream);
   if (trace_)
@@ -489,6 +492,13 @@ void CommunicatorState::enqueue(const std::vector<GroupedCall>& calls, const std
   must_enqueue([&] { launch(calls, steps); });
 }
 
+/// Of a launch for several calls the algorithm decides, and takes the target's number where no call has a wish.
+unsigned CommunicatorState::blocks_of(const GroupStep& step, const std::vector<GroupedCall>& calls) const {
+  unsigned blocks = std::max(step.shape.blocks, selector.topology().units);
+  for (const std::size_t i : step.calls) blocks = std::max(blocks, calls[i].call.shape.blocks);
+  return blocks;
+}
+
 /// All on the stream of the first call, which waits for the others; they wait for all.
 void CommunicatorState::launch(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps) {
   const DeviceScope device(*backend);
@@ -507,7 +517,7 @@ void CommunicatorState::launch(const std::vector<GroupedCall>& calls, const std:
   for (const GroupStep& step : steps) {
     const std::size_t number = number_of(*step.algorithm);
     const Watch watch = this->watch(numbers_[step.calls.front()], number);
-    LaunchContext context(setting, stream, captured, sides_->of(captured), memory_->of(number), watch);
+    LaunchContext context(setting, stream, captured, sides_->of(captured), memory_->of(number, blocks_of(step, calls)), watch);
     const PreparedCall& call = calls[step.calls.front()].call;
     if (step.calls.size() == 1 && !call.is_message()) {
       if (!call.done_already) step.algorithm->enqueue(call.call, call.buffers, step.shape, context);
@@ -587,6 +597,8 @@ Statistics CommunicatorState::statistics() const {
   statistics.launches = statistics_.launches;
   statistics.groups = statistics_.groups;
   statistics.batched = statistics_.batched;
+  statistics.scratch_bytes = memory_->bytes();
+  statistics.scratch_bytes_committed = memory_->committed();
   return statistics;
 }
 

@@ -125,7 +125,8 @@ DeviceGroupState::DeviceGroupState(std::vector<int> devices, BackendKind kind, c
     : DeviceGroupState(checked_devices(std::move(devices), kind), kind) {
   auto bootstraps = make_thread_bootstraps(static_cast<int>(size()));
   threads_.run([&](std::size_t rank) {
-    const CommunicatorOptions own{.backend = kind_, .device = devices_[rank], .timeout = options.timeout};
+    const CommunicatorOptions own{
+        .backend = kind_, .device = devices_[rank], .timeout = options.timeout, .scratch_bytes = options.scratch_bytes};
     ranks_[rank].reset(
         new Communicator(std::make_unique<CommunicatorState>(std::move(bootstraps[rank]), own, nullptr, HostDevices::named)));
     log::info("{}", ranks_[rank]->describe());

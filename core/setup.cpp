@@ -187,8 +187,8 @@ Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& opti
   std::string added;
   agree(bootstrap, creating, [&] {
     const std::chrono::duration<double> timeout(environment_seconds("PLAIT_TIMEOUT", 600));
-    std::optional<std::size_t> scratch;
-    if (environment("PLAIT_SCRATCH_BYTES")) scratch = environment_bytes("PLAIT_SCRATCH_BYTES", 0);
+    std::optional<std::size_t> scratch = options.scratch_bytes;
+    if (!scratch && environment("PLAIT_SCRATCH_BYTES")) scratch = environment_bytes("PLAIT_SCRATCH_BYTES", 0);
     settings = {.scratch_bytes = scratch,
                 .work_fifo_bytes = environment_bytes("PLAIT_WORK_FIFO_BYTES", default_work_fifo),
                 .timeout = options.timeout.value_or(std::chrono::duration_cast<std::chrono::nanoseconds>(timeout)),

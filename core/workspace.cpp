@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -62,9 +65,31 @@ std::size_t scratch_within(std::size_t limit, Topology topology, const std::vect
 }
 
 AlgorithmMemory::AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootstrap& bootstrap, SymmetricHeap& heap,
-                                 const Topology& topology, const std::vector<const Algorithm*>& algorithms) {
+                                 const Topology& topology, const std::vector<const Algorithm*>& algorithms)
+    : backend_(backend) {
+  constexpr const char* what = "allocating scratch memory";
   const MemoryLayout layout(topology, algorithms);
-  window_ = heap.allocate(layout.symmetric, "allocating scratch memory");
+  local_bytes_ = layout.local;
+  window_ = heap.allocate(layout.symmetric, what, Commit::on_touch);
+  const bool on_touch = window_->range().commits_on_touch();
+  for (const Algorithm* algorithm : algorithms) {
+    constexpr unsigned any = std::numeric_limits<unsigned>::max();
+    const auto bytes_of = [](const Resources& resources) { return resources.scratch_bytes + resources.signals * word; };
+    room_for_.push_back({.blocks = on_touch ? 0 : any,
+                         .most = algorithm->fitted({.blocks = any, .threads = 1}, {}, topology).blocks,
+                         .bytes = bytes_of(algorithm->resources(topology)) + bytes_of(algorithm->shared(topology).resources)});
+    names_.emplace_back(algorithm->name());
+  }
+  // Equal on all ranks: they have one machine, and what accounts for its memory is the machine's.
+  if (on_touch) {
+    std::array<std::uint64_t, 12> mine{};
+    mine.fill(std::numeric_limits<std::uint64_t>::max());
+    std::size_t count = 0;
+    for (const MemoryLimit& limit : backend->memory_limits())
+      if (count < mine.size()) mine[count++] = limit.id;
+    for (const auto& ids : on_behalf_of(bootstrap, what, [&] { return bootstrap.all_gather(mine); }))
+      for (const std::uint64_t id : ids) ++ranks_under_[id];
+  }
   agree(bootstrap, "allocating counters", [&] {
     counters_ = {static_cast<std::uint32_t*>(backend->allocate(layout.local)), Deallocate{backend}};
     backend->zero(counters_.get(), layout.local);
@@ -74,6 +99,27 @@ AlgorithmMemory::AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootst
     return Grant{.scratch = view.at(at.scratch), .signals = view.at(at.signals), .counters = counters_.get() + at.counters / word};
   };
   for (const auto& [own, common] : layout.places) grants_.push_back({.own = grant(own), .shared = grant(common)});
+}
+
+/// A rank looks for itself, but for as much on every rank with the same limit: they all make this launch. What is found may be gone when
+/// the pages are touched, as with any memory of the system.
+void AlgorithmMemory::make_room(std::size_t algorithm, unsigned blocks) {
+  Room& room = room_for_[algorithm];
+  const unsigned part = std::min(blocks, room.most);
+  const auto bytes = static_cast<std::size_t>(std::ceil(static_cast<double>(room.bytes) * part / room.most));
+  for (const MemoryLimit& limit : backend_->memory_limits()) {
+    const auto sharing = ranks_under_.find(limit.id);
+    const std::size_t ranks = sharing == ranks_under_.end() ? 1 : sharing->second;
+    if (bytes > limit.left / ranks)
+      throw Error(ErrorCode::out_of_memory,
+                  fmt::format("scratch memory of {} in {} blocks: up to {} bytes on each of {} ranks, and {} has {} bytes left",
+                              names_[algorithm], blocks, bytes, ranks, limit.name.data(), limit.left));
+  }
+  room.blocks = blocks;
+}
+
+std::size_t AlgorithmMemory::committed() const {
+  return local_bytes_ + (window_->range().commits_on_touch() ? window_->committed() : window_->bytes());
 }
 
 }  // namespace plait

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -50,12 +51,45 @@ void SymmetricHeap::check_equal(std::size_t bytes, const char* what) {
               fmt::format("{}: rank {} passed {}, rank 0 passed {}", what, differs - all.begin(), amount(*differs), amount(all[0])));
 }
 
-std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes, const char* what) {
+/// Whether there is room for what all ranks are about to commit, each of them `bytes`. One rank alone could not tell: those of a machine,
+/// or of a control group, take from the same. All compute it from the same numbers, so all throw the same.
+void SymmetricHeap::check_room(std::size_t bytes, const char* what) {
+  constexpr std::size_t little = std::size_t{1} << 20;  // not worth a message
+  if (bytes < little) return;
+  struct Limits {
+    std::size_t count;
+    std::array<MemoryLimit, 12> limit;
+  } mine{};
+  for (const MemoryLimit& limit : backend_->memory_limits())
+    if (mine.count < mine.limit.size()) mine.limit[mine.count++] = limit;
+  const auto all = on_behalf_of(bootstrap_, what, [&] { return bootstrap_.all_gather(mine); });
+  struct Use {
+    std::size_t ranks = 0, left = std::numeric_limits<std::size_t>::max();
+  };
+  std::map<std::uint64_t, Use> uses;
+  for (const Limits& limits : all)
+    for (std::size_t i = 0; i < limits.count; ++i) {
+      Use& use = uses[limits.limit[i].id];
+      ++use.ranks;
+      use.left = std::min(use.left, limits.limit[i].left);
+    }
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    for (std::size_t i = 0; i < all[rank].count; ++i) {
+      const MemoryLimit& limit = all[rank].limit[i];
+      const Use& use = uses[limit.id];
+      if (bytes > use.left / use.ranks)
+        throw Error(ErrorCode::out_of_memory, fmt::format("{}: rank {}: {} for each of {} ranks, and {} has {} bytes left", what, rank,
+                                                          amount(bytes), use.ranks, limit.name.data(), use.left));
+    }
+}
+
+std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes, const char* what, Commit commit) {
   const Bootstrap::Purpose purpose(bootstrap_, what);
   check_equal(bytes, what);
   // All ranks come here with the same number, so all throw. Sizes are rounded up, and as many copies as there are ranks are mapped.
   if (bytes > std::numeric_limits<std::size_t>::max() / 4)
     throw Error(ErrorCode::invalid_argument, fmt::format("{}: all ranks passed {}, which overflow", what, amount(bytes)));
+  if (commit == Commit::at_once) check_room(bytes, what);
   const int rank = bootstrap_.rank(), ranks = bootstrap_.size();
   const std::uint64_t drawn = (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
   const auto token = on_behalf_of(bootstrap_, what, [&] { return bootstrap_.broadcast(drawn, 0); });
@@ -63,7 +97,7 @@ std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes,
   std::shared_ptr<SymmetricRange> range;
   UniqueFd mine;
   agree(bootstrap_, what, [&] {
-    range = backend_->reserve(ranks, std::max<std::size_t>(bytes, 1), token);
+    range = backend_->reserve(ranks, std::max<std::size_t>(bytes, 1), token, commit);
     mine = range->create_local(rank);
   });
   auto descriptors = on_behalf_of(bootstrap_, what, [&] { return exchange_descriptors(bootstrap_, mine); });
@@ -75,8 +109,8 @@ std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes,
   return range;
 }
 
-std::shared_ptr<Window> SymmetricHeap::allocate(std::size_t bytes, const char* what) {
-  auto range = allocate_range(bytes, what);
+std::shared_ptr<Window> SymmetricHeap::allocate(std::size_t bytes, const char* what, Commit commit) {
+  auto range = allocate_range(bytes, what, commit);
   auto window = std::make_shared<Window>(backend_, std::move(range), bootstrap_.rank(), bytes, ++allocations_);
   std::erase_if(windows_, [](const auto& entry) { return entry.second.window.expired(); });
   windows_[window->local()] = {window, bytes};

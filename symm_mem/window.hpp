@@ -25,6 +25,8 @@ class Window {
 
   std::size_t bytes() const noexcept { return bytes_; }
   std::size_t number() const noexcept { return number_; }
+  /// Of this rank's copy; see SymmetricRange.
+  std::size_t committed() const { return range_->committed(rank_); }
   /// What kernels get: `view().peer_ptr(rank, offset)`.
   WindowView view() const noexcept { return range_->view(rank_); }
   const SymmetricRange& range() const noexcept { return *range_; }
@@ -48,10 +50,10 @@ class SymmetricHeap {
   /// Collective. Zeroed memory. All ranks throw the same `Error`: `mismatch` if sizes differ (naming the ranks), `invalid_argument` for
   /// more than a quarter of the address space, `out_of_memory` if a rank runs out, `no_peer_access` if a rank can't map a peer's. `what`
   /// names the caller in messages.
-  std::shared_ptr<Window> allocate(std::size_t bytes, const char* what = "allocate");
+  std::shared_ptr<Window> allocate(std::size_t bytes, const char* what = "allocate", Commit commit = Commit::at_once);
 
   /// The mapping alone, for memory that `find` need not know.
-  std::shared_ptr<SymmetricRange> allocate_range(std::size_t bytes, const char* what);
+  std::shared_ptr<SymmetricRange> allocate_range(std::size_t bytes, const char* what, Commit commit = Commit::at_once);
 
   /// The window in which `pointer` lies, or at the end of which, in this rank's copy; or null. Local, never communicates.
   std::shared_ptr<Window> at(const void* pointer) const;
@@ -63,6 +65,7 @@ class SymmetricHeap {
 
  private:
   void check_equal(std::size_t bytes, const char* what);
+  void check_room(std::size_t bytes, const char* what);
 
   std::shared_ptr<Backend> backend_;
   Bootstrap& bootstrap_;

@@ -59,8 +59,8 @@ class LonelyBackend final : public ForwardingBackend {
     info_.facts.block_threads = 16;
   }
   const DeviceInfo& info() const noexcept override { return info_; }
-  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token) override {
-    auto range = ForwardingBackend::reserve(ranks, bytes, token);
+  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token, Commit commit) override {
+    auto range = ForwardingBackend::reserve(ranks, bytes, token, commit);
     if (info_.facts.peer_access) return std::make_shared<Unreachable>(std::move(range));
     return range;
   }

@@ -15,6 +15,7 @@
 #include "backends/gpu/gpu_kernels.hpp"
 #include "backends/gpu/registered_range.hpp"
 #include "backends/gpu/runtime_call.hpp"
+#include "backends/host/memory_limits.hpp"
 #include "backends/kernel_table.hpp"
 #include "core/process.hpp"
 #include "plait/error.hpp"
@@ -116,7 +117,10 @@ class GpuBackend : public Backend {
     synchronize(stream);
   }
 
-  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t) override {
+  std::vector<MemoryLimit> memory_limits() const override {
+    return info_.facts.peer_access ? std::vector<MemoryLimit>() : host::memory_limits();
+  }
+  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t, Commit) override {
     if (info_.facts.peer_access) return reserve_on_device(ranks, bytes);
     return std::make_shared<RegisteredRange<Runtime>>(ranks, bytes);
   }

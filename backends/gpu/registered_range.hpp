@@ -18,7 +18,7 @@ namespace plait::gpu {
 template <class Runtime>
 class RegisteredRange final : public host::HostRange {
  public:
-  RegisteredRange(int ranks, std::size_t bytes) : HostRange(ranks, bytes) {}
+  RegisteredRange(int ranks, std::size_t bytes) : HostRange(ranks, bytes, Commit::at_once) {}
   ~RegisteredRange() override {
     for (const int rank : registered_) static_cast<void>(Runtime::host_unregister.status(address(rank)));
   }

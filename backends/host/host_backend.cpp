@@ -22,6 +22,7 @@
 #include "backends/host/host_pool.hpp"
 #include "backends/host/host_range.hpp"
 #include "backends/host/host_stream.hpp"
+#include "backends/host/memory_limits.hpp"
 #include "backends/host/processes.hpp"
 #include "plait/error.hpp"
 
@@ -194,8 +195,9 @@ class HostBackend final : public Backend {
         static_cast<std::uint64_t*>(piece.to)[i] =
             std::atomic_ref(const_cast<std::uint64_t*>(static_cast<const std::uint64_t*>(piece.from))[i]).load(std::memory_order_relaxed);
   }
-  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token) override {
-    return shared_range(ranks, bytes, token);
+  std::vector<MemoryLimit> memory_limits() const override { return host::memory_limits(); }
+  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token, Commit commit) override {
+    return shared_range(ranks, bytes, token, commit);
   }
   void use_host_memory() noexcept override {}
 

@@ -5,10 +5,12 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <map>
 
+#include "backends/host/memory_limits.hpp"
 #include "core/process.hpp"
 #include "plait/error.hpp"
 
@@ -25,8 +27,10 @@ constexpr int fixed_size = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 }  // namespace
 
-HostRange::HostRange(int ranks, std::size_t bytes)
-    : stride_((bytes + page - 1) / page * page), is_mapped_(static_cast<std::size_t>(ranks)) {
+HostRange::HostRange(int ranks, std::size_t bytes, Commit commit)
+    : stride_((bytes + page - 1) / page * page),
+      commit_(accounts_strictly() ? Commit::at_once : commit),
+      is_mapped_(static_cast<std::size_t>(ranks)) {
   void* base = mmap(nullptr, size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) fail("reserving addresses", size());
   base_ = static_cast<std::byte*>(base);
@@ -37,15 +41,39 @@ HostRange::~HostRange() { munmap(base_, size()); }
 UniqueFd HostRange::create_local(int rank) {
   UniqueFd file(memfd_create("plait", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file.valid()) fail("memfd_create", stride_);
-  // Reserve the pages now: running out later would be a SIGBUS in the middle of a kernel.
-  int status = 0;
-  do status = fallocate(file.get(), 0, 0, static_cast<off_t>(stride_));
-  while (status != 0 && errno == EINTR);
-  if (status != 0) fail("fallocate", stride_);
+  if (const std::size_t most = largest_file(); stride_ > most)
+    throw Error(ErrorCode::out_of_memory,
+                fmt::format("{} bytes of shared memory: the limit of a file's size (ulimit -f) is {} bytes", stride_, most));
+  if (ftruncate(file.get(), static_cast<off_t>(stride_)) != 0) fail("ftruncate", stride_);
+  if (commit_ == Commit::at_once) commit_all(file.get());
   // All ranks map it: one that could shrink it would end the others by SIGBUS.
   if (fcntl(file.get(), F_ADD_SEALS, fixed_size) != 0) fail("sealing", stride_);
   map(rank, file.get());
   return file;
+}
+
+/// Running out later would be a SIGBUS in the middle of a kernel. The ranks have found room for all of it, but others may take that
+/// meanwhile. So this goes in steps and looks again before each, as the kernel itself would rather end a process than say no. A signal
+/// makes a step begin anew, so a step is shorter than the period of a profiler's timer.
+void HostRange::commit_all(int file) const {
+  constexpr std::size_t step = std::size_t{2} << 20, steps_a_look = 64;
+  for (std::size_t done = 0, steps = 0; done < stride_; ++steps) {
+    const std::size_t bytes = std::min(step, stride_ - done);
+    if (steps % steps_a_look == 0 && stride_ > step)
+      for (const MemoryLimit& limit : memory_limits())
+        if (limit.left < std::min(step * steps_a_look, stride_ - done))
+          throw Error(ErrorCode::out_of_memory, fmt::format("{} bytes of shared memory: {} of them are committed, and {} has only {} left",
+                                                            stride_, done, limit.name.data(), limit.left));
+    if (fallocate(file, 0, static_cast<off_t>(done), static_cast<off_t>(bytes)) == 0) done += bytes;
+    else if (errno != EINTR) fail("fallocate", stride_);
+  }
+}
+
+/// Pages that are in the file, whoever has touched them.
+std::size_t HostRange::committed(int rank) const {
+  std::vector<unsigned char> resident(stride_ / page);
+  if (mincore(address(rank), stride_, resident.data()) != 0) return stride_;
+  return page * static_cast<std::size_t>(std::count_if(resident.begin(), resident.end(), [](unsigned char one) { return (one & 1) != 0; }));
 }
 
 void HostRange::import_peer(int rank, UniqueFd descriptor) {
@@ -67,7 +95,7 @@ void HostRange::map(int rank, int file) {
   mapped(rank);
 }
 
-std::shared_ptr<SymmetricRange> shared_range(int ranks, std::size_t bytes, std::uint64_t token) {
+std::shared_ptr<SymmetricRange> shared_range(int ranks, std::size_t bytes, std::uint64_t token, Commit commit) {
   struct Ranges {
     std::mutex mutex;
     std::map<std::uint64_t, std::weak_ptr<SymmetricRange>> by_token;
@@ -77,7 +105,7 @@ std::shared_ptr<SymmetricRange> shared_range(int ranks, std::size_t bytes, std::
   const std::lock_guard lock(mutex);
   std::erase_if(ranges, [](const auto& entry) { return entry.second.expired(); });
   if (auto range = ranges[token].lock()) return range;
-  auto range = std::make_shared<HostRange>(ranks, bytes);
+  auto range = std::make_shared<HostRange>(ranks, bytes, commit);
   ranges[token] = range;
   return range;
 }

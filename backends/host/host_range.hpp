@@ -17,7 +17,7 @@ class HostRange : public SymmetricRange {
   static constexpr std::size_t page = 4096;
 
   /// `bytes` are rounded up to whole pages.
-  HostRange(int ranks, std::size_t bytes);
+  HostRange(int ranks, std::size_t bytes, Commit commit);
   ~HostRange() override;
   HostRange(const HostRange&) = delete;
   HostRange& operator=(const HostRange&) = delete;
@@ -29,6 +29,8 @@ class HostRange : public SymmetricRange {
   UniqueFd create_local(int rank) override;
   /// Throws Error(backend) if `descriptor` is not what `create_local` makes: a memory file of this size, which it keeps.
   void import_peer(int rank, UniqueFd descriptor) override;
+  bool commits_on_touch() const noexcept override { return commit_ == Commit::on_touch; }
+  std::size_t committed(int rank) const override;
 
  protected:
   std::size_t stride() const noexcept { return stride_; }
@@ -38,14 +40,16 @@ class HostRange : public SymmetricRange {
  private:
   std::size_t size() const noexcept { return stride_ * is_mapped_.size(); }
   void map(int rank, int file);
+  void commit_all(int file) const;
 
   std::mutex mutex_;
   std::size_t stride_;
+  Commit commit_;
   std::byte* base_ = nullptr;
   std::vector<bool> is_mapped_;
 };
 
 /// The range of this process for `token`: ranks that are threads find the one that another made.
-std::shared_ptr<SymmetricRange> shared_range(int ranks, std::size_t bytes, std::uint64_t token);
+std::shared_ptr<SymmetricRange> shared_range(int ranks, std::size_t bytes, std::uint64_t token, Commit commit);
 
 }  // namespace plait::host

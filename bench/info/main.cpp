@@ -119,7 +119,9 @@ Json to_json(const Statistics& statistics) {
           {"work_persistent", work(statistics.persistent)},
           {"fifo_bytes", statistics.fifo_bytes},
           {"fifo_bytes_in_use", statistics.fifo_bytes_in_use},
-          {"fifo_waits", statistics.fifo_waits}};
+          {"fifo_waits", statistics.fifo_waits},
+          {"scratch_bytes", statistics.scratch_bytes},
+          {"scratch_bytes_committed", statistics.scratch_bytes_committed}};
 }
 
 void print_statistics(BackendKind backend, int ranks, const Statistics& statistics) {
@@ -136,6 +138,8 @@ void print_statistics(BackendKind backend, int ranks, const Statistics& statisti
   work("persistent", statistics.persistent, "many messages, captured: kept for replays");
   fmt::print("  {:<14} {:>6}, of which {} bytes were in use; {} launches had to wait\n", "FIFO", format_bytes(statistics.fifo_bytes),
              statistics.fifo_bytes_in_use, statistics.fifo_waits);
+  fmt::print("  {:<14} {:>6}, of which {} bytes are committed\n", "scratch", format_bytes(statistics.scratch_bytes),
+             statistics.scratch_bytes_committed);
 }
 
 void run(int ranks, bool json, bool statistics) {

@@ -91,6 +91,7 @@ class PerDevice {
 struct DeviceGroupOptions {
   std::optional<BackendKind> backend{};               ///< none: PLAIT_BACKEND, else a GPU target that has devices, else the host
   std::optional<std::chrono::nanoseconds> timeout{};  ///< none: PLAIT_TIMEOUT seconds, else 10 minutes; 0: no deadline
+  std::optional<std::size_t> scratch_bytes{};         ///< as of CommunicatorOptions
 };
 
 /// Several devices, each a rank of one communicator: what ranks in processes do together, from one thread of one process and without MPI.

@@ -136,9 +136,10 @@ typedef struct plait_config {
   plait_backend backend;  /**< PLAIT_BACKEND_CHOSEN */
   int device;             /**< -1: that of this thread's last communicator, else the local rank's */
   double timeout_seconds; /**< of waiting for a peer; 0: for ever; -1: PLAIT_TIMEOUT in the environment, else 600 */
+  size_t scratch_bytes;   /**< the most memory of a rank for algorithms; 0: PLAIT_SCRATCH_BYTES in the environment, else the default */
 } plait_config;
 #define PLAIT_CONFIG_INIT \
-  { sizeof(plait_config), PLAIT_BACKEND_CHOSEN, -1, -1 }
+  { sizeof(plait_config), PLAIT_BACKEND_CHOSEN, -1, -1, 0 }
 
 /** Wishes for a call. The same on all ranks. */
 typedef struct plait_call_options {
@@ -175,9 +176,10 @@ typedef struct plait_statistics {
   uint64_t launches_in_fifo, items_in_fifo;
   uint64_t launches_persistent, items_persistent;
   uint64_t fifo_bytes, fifo_bytes_in_use, fifo_waits;
+  uint64_t scratch_bytes, scratch_bytes_committed; /**< memory that algorithms may have, and what of it is committed */
 } plait_statistics;
 #define PLAIT_STATISTICS_INIT \
-  { sizeof(plait_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(plait_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /** How far the kernels of a rank have come: the sums of plait::Progress. */
 typedef struct plait_progress {

@@ -25,6 +25,10 @@ struct Statistics {
   std::size_t fifo_bytes = 0;         ///< PLAIT_WORK_FIFO_BYTES
   std::size_t fifo_bytes_in_use = 0;  ///< by launches that were not known to have ended when the last one was made
   std::uint64_t fifo_waits = 0;       ///< launches that had to wait for room in it
+
+  /// Memory of this rank that algorithms may have (PLAIT_SCRATCH_BYTES limits it), and what of it is committed. On the host target pages
+  /// are committed as calls touch them, on GPUs all when the communicator is made.
+  std::size_t scratch_bytes = 0, scratch_bytes_committed = 0;
 };
 
 }  // namespace plait

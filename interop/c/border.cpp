@@ -96,6 +96,7 @@ CommunicatorOptions communicator_options(Where where, const plait_config* config
   if (backend != PLAIT_BACKEND_CHOSEN) options.backend = checked<BackendKind>(where, backend, 3, "backend");
   options.device = get(*config, &plait_config::device, -1);
   if (options.device < -1) refuse(where, fmt::format("{} is no device: they are numbered from 0, and -1 is the default", options.device));
+  if (const std::size_t bytes = get(*config, &plait_config::scratch_bytes, std::size_t{0}); bytes != 0) options.scratch_bytes = bytes;
   const double seconds = get(*config, &plait_config::timeout_seconds, -1.0);
   if (seconds == -1) return options;
   constexpr double most = 9e9;  // what nanoseconds can hold, some 285 years

@@ -248,6 +248,8 @@ plait_status plait_statistics_of(plait_comm comm, plait_statistics* statistics) 
     put(to, &S::fifo_bytes, std::uint64_t{from.fifo_bytes});
     put(to, &S::fifo_bytes_in_use, std::uint64_t{from.fifo_bytes_in_use});
     put(to, &S::fifo_waits, from.fifo_waits);
+    put(to, &S::scratch_bytes, from.scratch_bytes);
+    put(to, &S::scratch_bytes_committed, from.scratch_bytes_committed);
   });
 }
 

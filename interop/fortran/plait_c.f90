@@ -20,10 +20,11 @@ module plait_c
 
   ! The sizes are those of the whole structures; tests/interop/fortran_test.f90 compares them.
   type, bind(c) :: plait_config
-    integer(c_size_t) :: size = 24
+    integer(c_size_t) :: size = 32
     integer(c_int) :: backend = PLAIT_BACKEND_CHOSEN
     integer(c_int) :: device = -1  ! that of this thread's last communicator, else the local rank's
     real(c_double) :: timeout_seconds = -1  ! PLAIT_TIMEOUT in the environment, else 600; 0: for ever
+    integer(c_size_t) :: scratch_bytes = 0  ! the most memory of a rank for algorithms; 0: PLAIT_SCRATCH_BYTES, else the default
   end type
 
   type, bind(c) :: plait_c_call_options
@@ -41,11 +42,11 @@ module plait_c
   end type
 
   type, bind(c) :: plait_statistics
-    integer(c_size_t) :: size = 112
+    integer(c_size_t) :: size = 128
     integer(c_int64_t) :: calls = 0, launches = 0, groups = 0, batched = 0, launches_in_arguments = 0, items_in_arguments = 0, &
       launches_in_fifo = 0, items_in_fifo = 0, launches_persistent = 0, items_persistent = 0, fifo_bytes = 0, &
         fifo_bytes_in_use = 0, &
-      fifo_waits = 0
+      fifo_waits = 0, scratch_bytes = 0, scratch_bytes_committed = 0
   end type
 
   type, bind(c) :: plait_progress

@@ -28,9 +28,10 @@ class ForwardingBackend : public Backend {
   void fill(void* to, unsigned char value, std::size_t bytes, NativeStream stream) override { target_->fill(to, value, bytes, stream); }
   void zero(void* to, std::size_t bytes) override { target_->zero(to, bytes); }
   void peek(std::span<const Piece> pieces, NativeStream stream) override { target_->peek(pieces, stream); }
-  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token) override {
-    return target_->reserve(ranks, bytes, token);
+  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token, Commit commit) override {
+    return target_->reserve(ranks, bytes, token, commit);
   }
+  std::vector<MemoryLimit> memory_limits() const override { return target_->memory_limits(); }
   void use_host_memory() override { target_->use_host_memory(); }
   const void* queue(NativeStream stream) noexcept override { return target_->queue(stream); }
   NativeStream resolve(NativeStream stream) override { return target_->resolve(stream); }
