@@ -42,13 +42,25 @@ std::vector<T> gather(Bootstrap& bootstrap, const T& mine) {
   return on_behalf_of(bootstrap, creating, [&] { return bootstrap.all_gather(mine); });
 }
 
-void require_equal_texts(Bootstrap& bootstrap, std::string_view what, std::string_view mine) {
-  const auto all = gather(bootstrap, as_text(mine));
-  const auto hashes = gather(bootstrap, std::hash<std::string_view>{}(mine));  // of what may not fit the text
-  for (std::size_t rank = 1; rank < all.size(); ++rank)
-    if (all[rank] != all[0] || hashes[rank] != hashes[0])
-      throw Error(ErrorCode::mismatch, fmt::format("{}: ranks differ in {}: rank {} has {}, rank 0 has {}", creating, what, rank,
-                                                   printable(all[rank].data()), printable(all[0].data())));
+/// What all ranks must have alike: its name, and this rank's value.
+using Compared = std::pair<std::string_view, std::string>;
+
+/// All of them in one exchange, because with more ranks than cores each costs some of the system's time slices.
+template <std::size_t Count>
+void require_equal_texts(Bootstrap& bootstrap, const Compared (&compared)[Count]) {
+  struct Value {
+    Text text;
+    std::size_t hash;  // of what may not fit the text
+    bool operator==(const Value&) const = default;
+  };
+  std::array<Value, Count> mine;
+  for (std::size_t i = 0; i < Count; ++i) mine[i] = {as_text(compared[i].second), std::hash<std::string_view>{}(compared[i].second)};
+  const auto all = gather(bootstrap, mine);
+  for (std::size_t i = 0; i < Count; ++i)
+    for (std::size_t rank = 1; rank < all.size(); ++rank)
+      if (all[rank][i] != all[0][i])
+        throw Error(ErrorCode::mismatch, fmt::format("{}: ranks differ in {}: rank {} has {}, rank 0 has {}", creating, compared[i].first,
+                                                     rank, printable(all[rank][i].text.data()), printable(all[0][i].text.data())));
 }
 
 /// A rank's device: which one, and from where it is used.
@@ -146,7 +158,7 @@ std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOpt
                   fmt::format("{} is no device: they are numbered from 0, and -1 is the default", options.device));
     if (const auto name = environment("PLAIT_BACKEND"); name && !wanted) wanted = parse_backend(*name);
   });
-  require_equal_texts(bootstrap, "backend", wanted ? name_of(*wanted) : "no preference");
+  require_equal_texts(bootstrap, {{"backend", std::string(wanted ? name_of(*wanted) : "no preference")}});
   if (!wanted) {
     if (auto gpu = find_gpu(bootstrap, options.device, may_share)) return gpu;
     wanted = BackendKind::host;
@@ -208,16 +220,16 @@ Settings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& opti
     static_cast<void>(log::level());  // an unknown level is an error here and not in the middle of something
     added = added_algorithms();
   });
-  require_equal_texts(bootstrap, "version", PLAIT_VERSION);
-  require_equal_texts(bootstrap, "the algorithms of programs and plug-ins", added);
-  require_equal_texts(
-      bootstrap, "settings",
-      fmt::format("PLAIT_SCRATCH_BYTES={} PLAIT_WORK_FIFO_BYTES={} PLAIT_TIMEOUT={} PLAIT_CHECK={:d} PLAIT_DISABLE_P2P={:d} "
-                  "PLAIT_SHARE_DEVICES={:d} PLAIT_ALGO=\"{}\"",
-                  settings.scratch_bytes ? std::to_string(*settings.scratch_bytes) : "default", settings.work_fifo_bytes,
-                  std::chrono::duration<double>(settings.timeout).count(), settings.check_calls, !settings.peer_access,
-                  settings.share_devices, environment("PLAIT_ALGO").value_or("")));
-  require_equal_texts(bootstrap, "the rules of PLAIT_TUNING", settings.tuning ? settings.tuning->text : "no file");
+  require_equal_texts(bootstrap, {{"version", PLAIT_VERSION}});  // alone: what follows may be another version's
+  const std::string values = fmt::format(
+      "PLAIT_SCRATCH_BYTES={} PLAIT_WORK_FIFO_BYTES={} PLAIT_TIMEOUT={} PLAIT_CHECK={:d} PLAIT_DISABLE_P2P={:d} "
+      "PLAIT_SHARE_DEVICES={:d} PLAIT_ALGO=\"{}\"",
+      settings.scratch_bytes ? std::to_string(*settings.scratch_bytes) : "default", settings.work_fifo_bytes,
+      std::chrono::duration<double>(settings.timeout).count(), settings.check_calls, !settings.peer_access, settings.share_devices,
+      environment("PLAIT_ALGO").value_or(""));
+  require_equal_texts(bootstrap, {{"the algorithms of programs and plug-ins", added},
+                                  {"settings", values},
+                                  {"the rules of PLAIT_TUNING", settings.tuning ? settings.tuning->text : "no file"}});
   bootstrap.set_timeout(settings.timeout);
   return settings;
 }
