@@ -13,6 +13,7 @@ foreach(list IN LISTS lists)
     cmake_path(GET file PARENT_PATH folder)
     while(folder MATCHES "/plait(/|$)")  # in it, or it
       file(GLOB content ${folder}/* ${folder}/.*)
+      list(FILTER content EXCLUDE REGEX "/\\.\\.?$")  # which some versions list
       if(content OR NOT IS_DIRECTORY ${folder})
         break()
       endif()

@@ -4,9 +4,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <exception>
-#include <future>
 #include <limits>
 #include <memory>
 #include <thread>
@@ -24,17 +24,32 @@ bool own_descriptor_table() {
   return ::unshare(CLONE_FILES) == 0;
 }
 
+/// Waits on atomics, not on std::future: that goes by way of std::call_once, which fails where a program and this library have the standard
+/// library twice (one of them linked statically).
 struct Handover {
+  enum Step : int {
+    begun,
+    copied,      // the thread has a table of its own
+    not_copied,  // it has none
+    released,    // the process has closed its descriptors: the thread's are the last
+  };
   std::vector<UniqueFd> strays;
-  std::promise<bool> copied;    // whether the thread has a table of its own
-  std::promise<void> released;  // the process has closed its descriptors: the thread's are the last
+  std::atomic<int> step = begun;
+
+  void reach(Step next) {
+    step.store(next, std::memory_order_release);
+    step.notify_all();
+  }
+  void wait_beyond(int seen) const {
+    while (step.load(std::memory_order_acquire) == seen) step.wait(seen, std::memory_order_acquire);
+  }
 };
 
 void end_with(const std::shared_ptr<Handover>& handover) {
   const bool own = own_descriptor_table();
-  auto released = handover->released.get_future();
-  handover->copied.set_value(own);
-  released.wait();
+  const Handover::Step reached = own ? Handover::copied : Handover::not_copied;
+  handover->reach(reached);
+  handover->wait_beyond(reached);
   // With its own table, the thread's end closes all of it. Otherwise this thread is the one that may have to wait.
   if (!own) handover->strays.clear();
 }
@@ -47,7 +62,6 @@ void Strays::dispose() noexcept {
     const auto handover = std::make_shared<Handover>();
     handover->strays = std::move(strays_);
     strays_.clear();
-    auto copied = handover->copied.get_future();
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);  // the process's signals are for threads that live on
@@ -59,8 +73,9 @@ void Strays::dispose() noexcept {
       return;
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (copied.get()) handover->strays.clear();
-    handover->released.set_value();
+    handover->wait_beyond(Handover::begun);
+    if (handover->step.load(std::memory_order_acquire) == Handover::copied) handover->strays.clear();
+    handover->reach(Handover::released);
   } catch (const std::exception&) {  // no memory: as above
     static_cast<void>(new (std::nothrow) std::vector<UniqueFd>(std::move(strays_)));
   }

@@ -368,7 +368,7 @@ int setup(const std::string& how, const std::string& where, unsigned number) {
 
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "", algorithm = argc > 2 ? argv[2] : "";
-  if (argc > 3) victim = std::stoi(argv[3]);
+  if (mode == "inside" && argc > 3) victim = std::stoi(argv[3]);
   if (mode == "killed") killed(algorithm, false);
   else if (mode == "all_killed") killed(algorithm, true);
   else if (mode == "stopped") stopped(algorithm, false);

@@ -96,8 +96,12 @@ std::set<Target> targets() {
   return found;
 }
 
-/// Whether anything of worth has come: bytes or a descriptor.
+/// Whether anything of worth has come from the test's process: bytes or a descriptor. Other programs of the machine may be free with
+/// theirs.
 bool loot(int socket) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.pid != ::getppid()) return false;
   std::array<char, 64> bytes{};
   iovec data{bytes.data(), bytes.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(4 * sizeof(int))> control{};

@@ -25,6 +25,7 @@ using testing::HasSubstr;
 
 Topology topology(int ranks, std::string architecture) {
   Topology result;
+  result.backend = BackendKind::cuda;
   result.ranks = ranks;
   result.architecture = std::move(architecture);
   result.max_block_threads = 64;
