@@ -40,7 +40,8 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/plait ${PROJECT_SOURCE_DIR}/inte
 
 # The pages refer to each other, and to the examples, by where they lie. Not in the part runtime: two versions of that may be installed.
 install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development FILES_MATCHING PATTERN "*.md")
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.json")
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development USE_SOURCE_PERMISSIONS)
 install(FILES ${PROJECT_SOURCE_DIR}/tools/mpi-env.sh DESTINATION ${CMAKE_INSTALL_DATADIR}/plait COMPONENT development)
 

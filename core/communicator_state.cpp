@@ -395,10 +395,17 @@ void CommunicatorState::must_enqueue(Body body) {
   try {
     body();
   } catch (const std::exception& error) {
-    const std::string why = fmt::format("rank {}: a call could not be enqueued: {}", bootstrap->rank(), error.what());
-    const auto* const known = dynamic_cast<const Error*>(&error);
-    const bool short_of_memory = known != nullptr && known->code() == ErrorCode::out_of_memory;
-    watchdog_->abort(short_of_memory ? ErrorCode::out_of_memory : ErrorCode::aborted, why);
+    abort(fmt::format("a call could not be enqueued: {}", error.what()));
+    throw;
+  }
+}
+
+/// The memory of an algorithm for a launch. Where there is no room for it, all ranks hear why: they count on the call.
+const AlgorithmGrant& CommunicatorState::memory_of(std::size_t number, unsigned blocks) {
+  try {
+    return memory_->of(number, blocks);
+  } catch (const Error& error) {
+    watchdog_->abort(error.code(), fmt::format("rank {}: {}", rank(), error.what()));
     throw;
   }
 }
@@ -416,7 +423,7 @@ void CommunicatorState::launch(const PreparedCall& prepared, std::size_t number,
   const DeviceScope device(*backend);
   const bool captured = order_.enter(stream);
   const LaunchSetting setting{*backend, selector.topology(), bootstrap->rank(), *work_, statistics_};
-  LaunchContext context(setting, stream, captured, sides_->of(captured), memory_->of(number, prepared.shape.blocks), watch);
+  LaunchContext context(setting, stream, captured, sides_->of(captured), memory_of(number, prepared.shape.blocks), watch);
   if (!prepared.done_already) prepared.algorithm->enqueue(call, prepared.buffers, prepared.shape, context);
   order_.leave(stream);
   if (trace_)
@@ -517,7 +524,7 @@ void CommunicatorState::launch(const std::vector<GroupedCall>& calls, const std:
   for (const GroupStep& step : steps) {
     const std::size_t number = number_of(*step.algorithm);
     const Watch watch = this->watch(numbers_[step.calls.front()], number);
-    LaunchContext context(setting, stream, captured, sides_->of(captured), memory_->of(number, blocks_of(step, calls)), watch);
+    LaunchContext context(setting, stream, captured, sides_->of(captured), memory_of(number, blocks_of(step, calls)), watch);
     const PreparedCall& call = calls[step.calls.front()].call;
     if (step.calls.size() == 1 && !call.is_message()) {
       if (!call.done_already) step.algorithm->enqueue(call.call, call.buffers, step.shape, context);

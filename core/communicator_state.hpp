@@ -128,6 +128,7 @@ class CommunicatorState final : public GroupMember {
   void must_enqueue(Body body);
   void launch(const PreparedCall& prepared, std::size_t number, NativeStream stream);
   void launch(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps);
+  const AlgorithmGrant& memory_of(std::size_t number, unsigned blocks);
   unsigned blocks_of(const GroupStep& step, const std::vector<GroupedCall>& calls) const;
   void publish(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps);
   Watch watch(std::uint64_t call, std::size_t algorithm) const;

@@ -324,11 +324,18 @@ bool Exchange::receive(const UniqueFd& connection, std::optional<DescriptorLette
   iovec data{bytes.data(), bytes.size()};
   Control control;
   msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.bytes.data();
-  message.msg_controllen = CMSG_LEN(sizeof(int));  // not the padding, where a second descriptor would have room
-  const ssize_t length = ::recvmsg(connection.get(), &message, MSG_CMSG_CLOEXEC);
+  const auto receive_once = [&] {
+    message = {};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control.bytes.data();
+    message.msg_controllen = CMSG_LEN(sizeof(int));  // not the padding, where a second descriptor would have room
+    return ::recvmsg(connection.get(), &message, MSG_CMSG_CLOEXEC);
+  };
+  ssize_t length = receive_once();
+  // Linux looks at the queue first and then whether the peer has closed: a letter that was sent, and its connection closed, in between
+  // reads as an end. Nothing comes after the end, so what is there now is all.
+  if (length == 0) length = receive_once();
   if (length < 0 && passes(errno)) return false;
   if (length <= 0) return true;
   cmsghdr* part = CMSG_FIRSTHDR(&message);

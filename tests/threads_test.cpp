@@ -247,7 +247,7 @@ TEST_P(Threads, InsideOneCommunicatorAtOnceAreNoticed) {
     twice("recv", [&] { comm.recv(numbers.device(), count, DataType::i32, 0); });
     twice("copy", [&] { comm.copy(numbers.device(), numbers.device(), bytes); });
     twice("allocate", [&] { static_cast<void>(comm.allocate<int>(1)); });
-    twice("split", [&] { static_cast<void>(comm.duplicate()); });
+    twice("duplicate", [&] { static_cast<void>(comm.duplicate()); });
     twice("synchronize", [&] { comm.synchronize(); });
     twice("statistics", [&] { static_cast<void>(comm.statistics()); });
     {

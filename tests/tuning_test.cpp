@@ -134,6 +134,7 @@ TEST(TuningFile, StandsBetweenPlaitAlgoAndTheBuiltInTable) {
   Topology four = topology(4, "sm_90");
   four.peer_access = true;
   four.scratch_limit = std::size_t{1} << 28;
+  four.max_block_threads = 1024;
   const Selector selector(four, all, 0, read("0-1K=recursive_doubling"));
   EXPECT_EQ(selector.choose(call(99), {}).rule, "PLAIT_ALGO");
   EXPECT_EQ(selector.choose(call(100), {}).rule, "PLAIT_TUNING");
