@@ -127,7 +127,8 @@ typedef struct plait_comm_handle* plait_comm;
 /** Symmetric memory of a communicator. NULL is none. */
 typedef struct plait_buffer_handle* plait_buffer;
 /** Where a call is ordered: a `cudaStream_t`, a `hipStream_t`, or one from `plait_stream_create`; NULL is the default stream:
- * the device's on GPUs, for all threads and communicators of the process; the calling thread's on the host. Not `cudaStreamPerThread` or `hipStreamPerThread`. */
+ * the device's on GPUs, for all threads and communicators of the process; the calling thread's on the host. Not `cudaStreamPerThread` or
+ * `hipStreamPerThread`. */
 typedef void* plait_stream_t;
 
 /** How to make a communicator. Equal on all ranks, but for `device`. */
