@@ -97,7 +97,10 @@ const std::vector<Deposit>& Group::exchange(int rank, Deposit mine, std::chrono:
   const char* call = name_of(mine.call.kind);
   std::unique_lock lock(mutex_);
   look_around(lock, rank, look);
-  if (!failure_.empty()) throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: an earlier call failed: {}", call, rank, failure_));
+  if (!failure_.empty()) {
+    look_around(lock, rank, look);  // which may know better by now
+    throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: an earlier call failed: {}", call, rank, failure_));
+  }
   const std::uint64_t round = round_;
   auto& deposits = rounds_[round % 2];
   deposits[to_index(rank)] = std::move(mine);
@@ -150,6 +153,7 @@ void Group::wait_for_round(std::unique_lock<std::mutex>& lock, int rank, const c
   if (failure_.empty())
     fail(ErrorCode::bootstrap, left.empty() ? detail::not_arrived(ranks_where(arrived_, false), call, timeout) : detail::has_left(left));
   if (failure_code_ == ErrorCode::mismatch) throw Error(failure_code_, failure_);
+  look_around(lock, rank, look);  // likewise
   throw Error(failure_code_, fmt::format("{}: rank {}: {}", call, rank, failure_));
 }
 

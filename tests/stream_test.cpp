@@ -622,7 +622,7 @@ TEST_F(HostStreams, ManyCallsInAQueueTakeLittleMemory) {
     comm.synchronize();
     EXPECT_EQ(sum, 2);
   });
-  EXPECT_LT(taken, 16 << 20);
+  EXPECT_LT(taken, test::under_tsan ? 80 << 20 : 16 << 20);  // the race checker keeps four times as much beside
 }
 
 TEST(Backends, SayWhyTheyHaveNoDevice) {

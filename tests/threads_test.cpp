@@ -222,6 +222,7 @@ TEST_P(Threads, OfAGroupsEndUseTheCallersDefaultStreams) {
 TEST_P(Threads, InsideOneCommunicatorAtOnceAreNoticed) {
   run_ranks(GetParam(), [](Communicator& comm, int) {
     Communicator control = comm.duplicate();
+    Numbers numbers(control, 1);  // before the stream is held: on GPUs it is the device's
     std::promise<void> inside, leave;
     // `synchronize` stays inside for as long as the stream is held.
     std::thread first([&] {
@@ -232,7 +233,6 @@ TEST_P(Threads, InsideOneCommunicatorAtOnceAreNoticed) {
       comm.synchronize();
     });
     inside.get_future().wait();
-    Numbers numbers(control, 1);
     const auto twice = [&](const char* call, const std::function<void()>& body) {
       const auto until = std::chrono::steady_clock::now() + patience;
       auto error = error_of(body);
