@@ -29,14 +29,23 @@ def alive(process):
     return state not in "ZX"
 
 
-def names_victim(text, victim):
-    """Whether an error's first sentence says that it was the victim,, and no other rank."""
-    blamed = re.findall(r"\b(?:rank (\d+) \(process \d+, which|rank (\d+) is missing|ranks? ([\d, ]+) did not arrive"
-                        r"|(?:from|to) ranks? ([\d, ]+) within)", text.split("\n")[0])
-    ranks = {int(n) for match in blamed for part in match if part for n in re.findall(r"\d+", part)}
-    if text.startswith("in create:"):  # ranks that have given up before may be named, too: MPI may not deliver what they said
-        return victim in ranks
-    return ranks == {victim}
+def blamed(text, members):
+    """The job's ranks that an error's first sentence says it was. `members`: those behind the communicator's."""
+    found = re.findall(r"\b(?:rank (\d+) \(process \d+, which|rank (\d+) is missing|rank (\d+) has not come so far"
+                       r"|ranks? ([\d, ]+) did not arrive|(?:from|to) ranks? ([\d, ]+) within)", text.split("\n")[0])
+    numbers = {int(n) for match in found for part in match if part for n in re.findall(r"\d+", part)}
+    return {members[n] for n in numbers if n < len(members)} if members else numbers
+
+
+def wrongly_accused(said, victim):
+    """Ranks whose error names another rank than the victim. One that has given up because of it is missing, too, for those that wait for it:
+    in the communicator around a part, and in a creation."""
+    accused = {rank: blamed(text, members) for rank, (members, text) in said.items()}
+    right, before = {victim}, None
+    while right != before:
+        before = set(right)
+        right |= {rank for rank, ranks in accused.items() if ranks and ranks <= right}
+    return [rank for rank in accused if rank not in right]
 
 
 def run(options, number, fault, random_numbers):
@@ -80,22 +89,17 @@ def run(options, number, fault, random_numbers):
     for path in paths:
         path.unlink()
     os.rmdir(folder)
-    said = dict(re.findall(r"^rank (\d+): (.*(?:\n  .*)*)", output, re.M))
-    phases = [re.match(r"in ([^:]*)", text).group(1) for text in said.values() if text.startswith("in ")]
+    said = {int(rank): ([int(member) for member in members.split()], text)
+            for rank, members, text in re.findall(r"^rank (\d+)(?: of \[([\d ]*)\])?: (.*(?:\n  .*)*)", output, re.M)}
+    phases = [re.match(r"in ([^:]*)", text).group(1) for _, text in said.values() if text.startswith("in ")]
     wrong = []
     if left:
         wrong.append(f"ranks {left} hang")
     creating = "create" in phases
     if not left and took > (most if creating else limit):
         wrong.append(f"took {took:.1f} s")
-    for rank in range(options.ranks):
-        if rank == victim or rank in left:
-            continue
-        text = said.get(str(rank))
-        if text is None:
-            wrong.append(f"rank {rank} said nothing")
-        elif not names_victim(text, victim):
-            wrong.append(f"rank {rank} blames another")
+    wrong += [f"rank {rank} said nothing" for rank in range(options.ranks) if rank != victim and rank not in left and rank not in said]
+    wrong += [f"rank {rank} blames another" for rank in wrongly_accused(said, victim) if rank != victim]
     if not wrong:
         return None, took, phases
     return f"job {number}, {fault} of rank {victim} after {delay:.2f} s: {'; '.join(wrong)}\n{output}", took, phases

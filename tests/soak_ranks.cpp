@@ -9,10 +9,12 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <fstream>
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plait/plait.hpp"
@@ -24,17 +26,31 @@ using Clock = std::chrono::steady_clock;
 /// What the rank is doing, for its last line.
 std::string phase = "start";
 
+/// The job's ranks behind those of the communicator in use: errors number ranks as it does.
+std::vector<int> members;
+
 /// One communicator and the memory for its calls.
 class Job {
  public:
   static constexpr std::size_t most = 1 << 16;  // elements of a rank's block
 
   Job(plait::Communicator comm, unsigned seed) : comm_(std::move(comm)), random_(seed) {
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    phase = "bootstrap";
+    before_ = std::exchange(members, comm_.bootstrap().all_gather(rank));
     phase = "allocate";
     symmetric_ = comm_.allocate<float>(most * ranks());
     send_.assign(most * ranks(), 1.0f);
     recv_.assign(most * ranks(), 0.0f);
   }
+
+  /// An error leaves them as they are, for the last line.
+  ~Job() {
+    if (std::uncaught_exceptions() == 0) members = before_;
+  }
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
 
   plait::Communicator& comm() { return comm_; }
 
@@ -138,6 +154,7 @@ class Job {
   }
 
   plait::Communicator comm_;
+  std::vector<int> before_;
   std::minstd_rand random_;
   plait::Buffer<float> symmetric_;
   std::vector<float> send_, recv_;
@@ -170,7 +187,10 @@ int main(int argc, char** argv) {
     }
     phase = "end";
   } catch (const plait::Error& error) {
-    std::printf("rank %s: in %s: %s: %s\n", rank.c_str(), phase.c_str(), std::string(name_of(error.code())).c_str(), error.what());
+    std::string of;
+    for (const int member : members) of += (of.empty() ? "" : " ") + std::to_string(member);
+    std::printf("rank %s of [%s]: in %s: %s: %s\n", rank.c_str(), of.c_str(), phase.c_str(), std::string(name_of(error.code())).c_str(),
+                error.what());
     std::fflush(stdout);
     std::_Exit(0);  // MPI_Finalize would wait for the rank that is lost
   }
