@@ -33,14 +33,19 @@
 #include "plait/version.hpp" /* macros alone: C, too */
 
 #ifdef __cplusplus
+/* Any int is a value of the enums below, so that the library can refuse one that means nothing; without this a C++ program may not even
+ * pass it. */
+#define PLAIT_OF_INT : int
 extern "C" {
+#else
+#define PLAIT_OF_INT
 #endif
 
 /* --- errors and version ----------------------------------------------------------------------------------------------------------------
  */
 
 /** What kind of thing went wrong: plait::ErrorCode plus one, and what is none of those. docs/troubleshooting.md says what to do. */
-typedef enum plait_status {
+typedef enum plait_status PLAIT_OF_INT {
   PLAIT_SUCCESS = 0,
   PLAIT_ERROR_INVALID_ARGUMENT = 1, /**< the call itself is wrong; nothing was enqueued */
   PLAIT_ERROR_UNSUPPORTED = 2,      /**< a valid call that this build, device or algorithm can't serve; nothing was enqueued */
@@ -71,7 +76,7 @@ int plait_version(void);
  */
 
 /** Element types: plait::DataType. */
-typedef enum plait_data_type {
+typedef enum plait_data_type PLAIT_OF_INT {
   PLAIT_I8 = 0,
   PLAIT_U8 = 1,
   PLAIT_I32 = 2,
@@ -88,7 +93,7 @@ typedef enum plait_data_type {
 } plait_data_type;
 
 /** Reduction operations: plait::ReduceOp. */
-typedef enum plait_reduce_op {
+typedef enum plait_reduce_op PLAIT_OF_INT {
   PLAIT_SUM = 0,
   PLAIT_PROD = 1,
   PLAIT_MIN = 2,
@@ -99,7 +104,7 @@ typedef enum plait_reduce_op {
 } plait_reduce_op;
 
 /** Which call a `plait_call` describes: plait::Collective. */
-typedef enum plait_collective {
+typedef enum plait_collective PLAIT_OF_INT {
   PLAIT_ALL_REDUCE = 0,
   PLAIT_REDUCE_SCATTER = 1,
   PLAIT_ALL_GATHER = 2,
@@ -114,7 +119,7 @@ typedef enum plait_collective {
 } plait_collective;
 
 /** Which target a communicator runs on: plait::BackendKind. */
-typedef enum plait_backend {
+typedef enum plait_backend PLAIT_OF_INT {
   PLAIT_BACKEND_CHOSEN = -1, /**< as PLAIT_BACKEND in the environment says, else a GPU target if every rank has a device of its own */
   PLAIT_BACKEND_HOST = 0,
   PLAIT_BACKEND_CUDA = 1,
@@ -336,6 +341,7 @@ plait_status plait_chosen(plait_comm comm, const plait_call* call, const plait_c
 plait_status plait_explain(plait_comm comm, const plait_call* call, const plait_call_options* options, char* text, size_t capacity,
                            size_t* length);
 
+#undef PLAIT_OF_INT
 #ifdef __cplusplus
 }
 #endif
