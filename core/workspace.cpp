@@ -75,8 +75,9 @@ AlgorithmMemory::AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootst
   for (const Algorithm* algorithm : algorithms) {
     constexpr unsigned any = std::numeric_limits<unsigned>::max();
     const auto bytes_of = [](const Resources& resources) { return resources.scratch_bytes + resources.signals * word; };
+    const unsigned most = algorithm->fitted({.blocks = any, .threads = 1}, {}, topology).blocks;
     room_for_.push_back({.blocks = on_touch ? 0 : any,
-                         .most = algorithm->fitted({.blocks = any, .threads = 1}, {}, topology).blocks,
+                         .most = most == any ? 1 : most,  // without a limit, any block may touch all of it
                          .bytes = bytes_of(algorithm->resources(topology)) + bytes_of(algorithm->shared(topology).resources)});
     names_.emplace_back(algorithm->name());
   }
