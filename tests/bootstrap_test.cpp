@@ -36,7 +36,9 @@ namespace plait {
 namespace {
 
 using namespace std::chrono_literals;
+using test::expect_contains;
 using test::InterferingBootstrap;
+using test::message_of;
 using Body = std::function<void(std::unique_ptr<Bootstrap>&)>;
 
 /// Runs `body` on a thread per rank. The pointer is the thread's own: the body may destroy its bootstrap.
@@ -49,20 +51,6 @@ void run_ranks(int size, const Body& body, std::chrono::nanoseconds timeout = 60
   }
   for (auto& thread : threads) thread.join();
 }
-
-/// The error that `call` throws, which is expected to have this code.
-std::string message_of(ErrorCode code, const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(code)) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error was thrown";
-  return {};
-}
-
-void expect_contains(const std::string& text, const std::string& part) { EXPECT_NE(text.find(part), std::string::npos) << text; }
 
 class ThreadRanks : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Sizes, ThreadRanks, testing::Range(1, 9));

@@ -28,6 +28,8 @@ namespace plait {
 namespace {
 
 using namespace std::chrono_literals;
+using test::expect_contains;
+using test::message_of;
 
 bool library_owns_mpi = true;
 int communicators_changed = 0;  // by calls of MPI that make or free them
@@ -52,19 +54,6 @@ int mpi_size() {
 }
 
 std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
-
-std::string message_of(ErrorCode code, const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(code)) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error was thrown";
-  return {};
-}
-
-void expect_contains(const std::string& text, const std::string& part) { EXPECT_NE(text.find(part), std::string::npos) << text; }
 
 void expect_collectives_work(Bootstrap& bootstrap) {
   const int rank = bootstrap.rank(), size = bootstrap.size();

@@ -17,19 +17,6 @@ using Clock = std::chrono::steady_clock;
 using Pointer = std::unique_ptr<Bootstrap>;
 using Meet = std::function<void()>;
 
-std::string message_of(ErrorCode code, const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(code)) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error was thrown";
-  return {};
-}
-
-void expect_contains(const std::string& text, const std::string& part) { EXPECT_NE(text.find(part), std::string::npos) << text; }
-
 bool is_last(const Bootstrap& bootstrap) { return bootstrap.rank() == bootstrap.size() - 1; }
 std::string last_of(const Bootstrap& bootstrap) { return "rank " + std::to_string(bootstrap.size() - 1); }
 

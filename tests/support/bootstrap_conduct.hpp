@@ -1,13 +1,30 @@
 // What every bootstrap does, whatever its ranks are: run by threads in bootstrap_test, by processes in mpi_bootstrap_test.
 #pragma once
+#include <gtest/gtest.h>
+
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "plait/bootstrap.hpp"
+#include "plait/error.hpp"
 
 namespace plait::test {
+
+/// The text of the error that `call` throws, which is expected to have this code.
+inline std::string message_of(ErrorCode code, const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(code)) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no error was thrown";
+  return {};
+}
+
+inline void expect_contains(const std::string& text, const std::string& part) { EXPECT_NE(text.find(part), std::string::npos) << text; }
 
 struct Conduct {
   std::string name;
