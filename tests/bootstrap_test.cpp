@@ -293,8 +293,11 @@ void send_strays() {
       part->cmsg_type = SCM_RIGHTS;
       part->cmsg_len = message.msg_controllen;  // of descriptors 0 and 0
       const UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-      ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 6));
-      if (descriptors > 0) ::sendmsg(socket.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+      const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 6);
+      const auto* name = reinterpret_cast<const sockaddr*>(&address);
+      // Fails once the rank has all its letters, because then it no longer listens.
+      if (::connect(socket.get(), name, length) != 0) continue;
+      if (descriptors > 0) (void)::sendmsg(socket.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
   }
 }
