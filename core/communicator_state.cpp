@@ -594,7 +594,7 @@ void CommunicatorState::synchronize(StreamRef stream) {
   check_live("synchronize", stream.native());
   const DeviceScope device(*backend);
   order_.synchronize(backend->resolve(stream.native()));
-  compare();
+  watchdog_->compare_now_and_then();
   throw_if_broken();
 }
 

@@ -173,6 +173,29 @@ void Watchdog::compare() {
   });
 }
 
+namespace {
+
+/// A clock that ticks every few milliseconds, and takes a fifth of the time that the exact one does to read.
+std::int64_t coarse_nanoseconds() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+}  // namespace
+
+void Watchdog::compare_now_and_then() {
+  constexpr unsigned skips = 15;
+  const std::int64_t now = coarse_nanoseconds();
+  if (now == compared_at_ && skipped_ < skips) {
+    ++skipped_;
+    return;
+  }
+  compared_at_ = now;
+  skipped_ = 0;
+  compare();
+}
+
 void Watchdog::compare_calls() {
   using Kind = Board::Disagreement::Kind;
   const auto found = board_.compare();
