@@ -86,9 +86,28 @@ struct Buffers {
   std::byte* peer_recv(int rank, std::size_t offset) const { return recv_range->address(rank) + recv_offset + offset; }
 };
 
+/// The kernels that a communicator has launched last, one per data type: a program makes most of its calls with few.
+class LastKernels {
+ public:
+  /// As Backend::find_kernel.
+  KernelHandle find(const Backend& backend, std::string_view family, DataType type) {
+    Entry& last = of_type_[static_cast<std::size_t>(type)];
+    if (last.kernel == nullptr || last.family != family) last = {std::string(family), backend.find_kernel(family, type)};
+    return last.kernel;
+  }
+
+ private:
+  struct Entry {
+    std::string family;
+    KernelHandle kernel = nullptr;
+  };
+  std::array<Entry, data_type_count> of_type_;
+};
+
 /// What launches of a communicator have in common.
 struct LaunchSetting {
   Backend& backend;
+  LastKernels& kernels;
   const Topology& topology;
   int rank;
   WorkMemory& work;

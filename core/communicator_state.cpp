@@ -72,6 +72,13 @@ void CommunicatorState::look_and_throw() const {
   throw_if_broken();
 }
 
+void CommunicatorState::throw_broken() const {
+  auto broken = error();
+  if (!broken) return;
+  abandon(*broken);
+  throw *std::move(broken);
+}
+
 void CommunicatorState::abandon(const Error& error) const {
   bool lost = error.code() == ErrorCode::timeout;
   // One that has only left the communicator still takes part in what its job does at the end.
@@ -232,7 +239,8 @@ bool is_done_already(const Call& call, const Buffers& buffers, const CallOptions
 
 std::optional<PreparedCall> CommunicatorState::prepare(const Call& wanted, const void* send, void* recv, NativeStream stream,
                                                        const CallOptions& options) {
-  PreparedCall prepared;
+  std::optional<PreparedCall> result(std::in_place);  // filled in where the caller gets it
+  PreparedCall& prepared = *result;
   if (trace_) prepared.begin = std::chrono::steady_clock::now();
   Call& call = prepared.call;
   Buffers& buffers = prepared.buffers;
@@ -263,12 +271,13 @@ std::optional<PreparedCall> CommunicatorState::prepare(const Call& wanted, const
   if (settings.check_calls) check_agreement(*bootstrap, call, options, places(prepared));
   if (call.count == 0 && call.collective != Collective::barrier) {
     selector.check_known(call.collective, options);
-    return std::nullopt;
+    result.reset();
+    return result;
   }
   choose(prepared, options);
   prepared.done_already = bootstrap->size() == 1 && is_done_already(call, buffers, options);
   if (trace_) prepared.end = std::chrono::steady_clock::now();
-  return prepared;
+  return result;
 }
 
 /// Finds the receiver's buffer in symmetric memory.
@@ -422,7 +431,7 @@ void CommunicatorState::launch(const PreparedCall& prepared, std::size_t number,
   const Watch watch = this->watch(collectives_, number);
   const DeviceScope device(*backend);
   const bool captured = order_.enter(stream);
-  const LaunchSetting setting{*backend, selector.topology(), bootstrap->rank(), *work_, statistics_};
+  const LaunchSetting setting{*backend, kernels_, selector.topology(), bootstrap->rank(), *work_, statistics_};
   LaunchContext context(setting, stream, captured, sides_->of(captured), memory_of(number, prepared.shape.blocks), watch);
   if (!prepared.done_already) prepared.algorithm->enqueue(call, prepared.buffers, prepared.shape, context);
   order_.leave(stream);
@@ -519,7 +528,7 @@ void CommunicatorState::launch(const std::vector<GroupedCall>& calls, const std:
     joined_->record(other);
     joined_->wait_in(stream);
   }
-  const LaunchSetting setting{*backend, selector.topology(), bootstrap->rank(), *work_, statistics_};
+  const LaunchSetting setting{*backend, kernels_, selector.topology(), bootstrap->rank(), *work_, statistics_};
   std::vector<BatchedCall> batch;
   for (const GroupStep& step : steps) {
     const std::size_t number = number_of(*step.algorithm);

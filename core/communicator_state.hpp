@@ -73,10 +73,7 @@ class CommunicatorState final : public GroupMember {
   void compare() const { watchdog_->compare(); }
   /// By the thread that uses the communicator.
   void throw_if_broken() const {
-    auto broken = error();
-    if (!broken) return;
-    abandon(*broken);
-    throw *std::move(broken);
+    if (watchdog_->is_broken()) throw_broken();
   }
   void abort(std::string_view reason) override;
   bool was_told() const override { return watchdog_->was_told(); }
@@ -104,6 +101,7 @@ class CommunicatorState final : public GroupMember {
   Selector make_selector(const Topology& topology) const;
   static std::unique_ptr<Bootstrap> interruptible(std::unique_ptr<Bootstrap> bootstrap, const CommunicatorState* parent);
   void look_and_throw() const;
+  void throw_broken() const;
   void abandon(const Error& error) const;
   static std::vector<std::string> names(const std::vector<const Algorithm*>& algorithms);
   std::shared_ptr<Window> find(std::string_view what, const char* buffer, const void* pointer, std::size_t bytes) const;
@@ -152,6 +150,7 @@ class CommunicatorState final : public GroupMember {
   std::unique_ptr<SideStreams> sides_;
   EventQueue events_;
   std::unique_ptr<WorkMemory> work_;
+  LastKernels kernels_;
   std::unique_ptr<Event> joined_;  // of the streams of a group
   Statistics statistics_;
   InUse in_use_;

@@ -12,25 +12,38 @@
 
 #include "core/collectives.hpp"
 #include "core/device_threads.hpp"
+#include "core/thread_word.hpp"
 #include "plait/group.hpp"
 
 namespace plait {
 
+namespace {
+PLAIT_THREAD_WORD OpenGroup* group_of_thread = nullptr;  // once it has one
+PLAIT_THREAD_WORD bool group_is_gone = false;
+}  // namespace
+
 /// Static objects, communicators among them, may be destroyed after what is a thread's own.
-OpenGroup& OpenGroup::of_thread() {
+OpenGroup& OpenGroup::first_of_thread() {
   struct Own {
     OpenGroup group;
-    bool& gone;
-    ~Own() { gone = true; }
+    ~Own() {
+      group_is_gone = true;
+      group_of_thread = nullptr;
+    }
   };
-  thread_local bool gone = false;
-  if (gone) {
-    static auto* const none = new OpenGroup;  // where nobody collects anything any more
+  if (group_is_gone) {
+    static auto* const none = new OpenGroup;  // where nothing is collected any more
     return *none;
   }
-  thread_local Own own{{}, gone};
-  if (!own.group.origin_.is_here()) own.group.leave_behind();
+  thread_local Own own;
+  group_of_thread = &own.group;
   return own.group;
+}
+
+OpenGroup& OpenGroup::of_thread() {
+  OpenGroup& own = group_of_thread != nullptr ? *group_of_thread : first_of_thread();
+  if (!own.origin_.is_here()) own.leave_behind();
+  return own;
 }
 
 void OpenGroup::leave_behind() {

@@ -130,6 +130,7 @@ class OpenGroup {
     GroupMember* member;
     std::vector<GroupedCall> calls;
   };
+  static OpenGroup& first_of_thread();
   Part& part_of(GroupMember& member);
   void leave_behind();
   void keep(const Error& error);

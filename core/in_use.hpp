@@ -6,9 +6,13 @@
 #include <string_view>
 #include <utility>
 
+#include "core/thread_word.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
+namespace detail {
+PLAIT_THREAD_WORD inline char of_this_thread = 0;  // its address tells threads apart
+}
 
 /// Two threads that are in one communicator at once would take the same call number and the same scratch memory: other ranks would get
 /// wrong values, or wait for ever. So the second one is refused. A scope costs an atomic exchange and a store.
@@ -42,8 +46,7 @@ class InUse {
 
  private:
   static const void* this_thread() noexcept {
-    thread_local const char here = 0;
-    return &here;
+    return &detail::of_this_thread;
   }
   [[noreturn]] static void refuse(std::string_view call, std::string_view object) {
     throw Error(ErrorCode::invalid_argument,

@@ -48,7 +48,7 @@ const Algorithm* Registry::known(std::string_view name, Collective collective) c
 
 void LaunchContext::launch_bytes(std::string_view family, DataType type, LaunchShape shape, const void* args, std::size_t bytes) {
   Backend& backend = setting_.backend;
-  const KernelHandle kernel = backend.find_kernel(family, type);
+  const KernelHandle kernel = setting_.kernels.find(backend, family, type);
   if (kernel == nullptr)
     throw Error(ErrorCode::unsupported, fmt::format("{}: no kernel for {} on {}", family, name_of(type), name_of(backend.info().backend)));
   backend.launch(kernel, shape, args, bytes, watch_, stream_);

@@ -38,7 +38,11 @@ class Watchdog {
   void add_child(const std::shared_ptr<Watchdog>& child);
 
   /// The error that broke the communicator, if any. After a deadline it takes up to some tenths of a second to hear where the peers were.
-  std::optional<Error> error();
+  std::optional<Error> error() { return is_broken() ? broken_error() : std::nullopt; }
+  /// Two loads.
+  bool is_broken() const noexcept {
+    return broken_.load(std::memory_order_acquire) || std::atomic_ref(shared_->record.state).load(std::memory_order_acquire) != 0;
+  }
 
   /// The program has got to know that error. What it never gets to know is logged when the communicator is destroyed.
   void tell() const;
@@ -61,6 +65,7 @@ class Watchdog {
     DiagnosticRecord record;
   };
 
+  std::optional<Error> broken_error();
   template <class Body>
   void locked(Body body);
   void look_locked();

@@ -7,7 +7,17 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/thread_word.hpp"
+
 namespace plait::host {
+namespace {
+
+/// What this thread's last question about its default stream was answered. Numbers of devices begin at 1.
+PLAIT_THREAD_WORD std::uint64_t last_device = 0;
+PLAIT_THREAD_WORD NativeStream last_default_stream = nullptr;
+PLAIT_THREAD_WORD bool streams_are_gone = false;  // the thread has destroyed what is its own
+
+}  // namespace
 
 /// The default streams of a thread, one for each device that it uses.
 struct HostDevice::OfThread {
@@ -17,19 +27,18 @@ struct HostDevice::OfThread {
     std::weak_ptr<HostDevice> owner;
   };
   std::vector<Entry> entries;
-  bool& gone;
 
   ~OfThread() {
-    gone = true;
+    streams_are_gone = true;
+    last_device = 0;
     for (const Entry& entry : entries)
       if (const auto device = entry.owner.lock(); device != nullptr && device->is_of_process()) device->leave(entry.stream);
   }
 
   /// Null: the thread has destroyed what is its own. Static objects, communicators among them, may be destroyed later.
   static OfThread* get() {
-    thread_local bool gone = false;
-    if (gone) return nullptr;
-    thread_local OfThread own{{}, gone};
+    if (streams_are_gone) return nullptr;
+    thread_local OfThread own;
     return &own;
   }
 };
@@ -94,6 +103,7 @@ HostDevice::Owned* HostDevice::add(bool is_default) {
 }
 
 NativeStream HostDevice::default_stream() {
+  if (last_device == number_) return last_default_stream;
   OfThread* const mine = OfThread::get();
   if (mine == nullptr) {
     const std::lock_guard lock(mutex_);
@@ -103,12 +113,16 @@ NativeStream HostDevice::default_stream() {
     }
     return late_;
   }
+  const auto remembered = [this](Owned* stream) {
+    last_device = number_;
+    return last_default_stream = stream;
+  };
   for (const OfThread::Entry& entry : mine->entries)
-    if (entry.device == number_) return entry.stream;
+    if (entry.device == number_) return remembered(entry.stream);
   reap();
   std::erase_if(mine->entries, [](const OfThread::Entry& entry) { return entry.owner.expired(); });
   mine->entries.reserve(mine->entries.size() + 1);
-  return mine->entries.emplace_back(OfThread::Entry{number_, add(true), weak_from_this()}).stream;
+  return remembered(mine->entries.emplace_back(OfThread::Entry{number_, add(true), weak_from_this()}).stream);
 }
 
 /// The ending thread does not wait: its last call may need what another thread does later.
