@@ -22,6 +22,6 @@
 #define PLAIT_UNROLL _Pragma("unroll")
 #define PLAIT_NO_UNROLL _Pragma("unroll 1")
 #else
-#define PLAIT_DEVICE inline
+#define PLAIT_DEVICE inline __attribute__((always_inline))
 #define PLAIT_UNROLL  // the loops over lanes are left to the vectoriser
 #endif

@@ -120,17 +120,16 @@ class Pull {
   /// Adds up bytes `range` of the blocks that begin at byte `begin` of all inputs.
   PLAIT_DEVICE bool add(const Range& range, std::size_t begin) {
     Buffer buffer(a_.ranks - 1);
+    const std::byte* terms[max_ranks];  // where each begins, for the loop below to load
     for (std::size_t at = range.begin; at < range.end; at += buffer.chunk) {
       const std::size_t bytes = range.end - at < buffer.chunk ? range.end - at : buffer.chunk;
-      for (int step = 1; step < a_.ranks; ++step) {
+      for (int step = 0; step < a_.ranks; ++step) {
         const int peer = peer_at(step);
         const Place from = place_of(peer);
+        terms[step] = is_near(from) ? from.send + begin + at : buffer.of(step);
         if (!is_near(from) && !read(peer, from, buffer.of(step), from.send + begin + at, bytes)) return false;
       }
-      const auto term = [&](int step) {
-        const Place from = place_of(peer_at(step));
-        return reinterpret_cast<const T*>(is_near(from) ? from.send + begin + at : buffer.of(step));
-      };
+      const auto term = [&terms](int step) { return reinterpret_cast<const T*>(terms[step]); };
       const std::size_t count = bytes / sizeof(T);
       const Packs<T, D::pack_bytes> out(reinterpret_cast<T*>(a_.recv + at), count);
       std::size_t whole = out.whole();
