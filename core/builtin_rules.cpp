@@ -76,7 +76,7 @@ constexpr std::string_view host_pair =
     "all_to_all:0-128 ordinary=direct_ll;128-1536 ordinary=direct_ll128;8K- ordinary=pull;1536- ordinary=direct_push;"
     "gather:0-128 ordinary=direct_ll;128-2K ordinary=direct_ll128;24K-2M ordinary=pull;2K- ordinary=direct_push;"
     "scatter:0-128 ordinary=direct_ll;128-2K ordinary=direct_ll128;12K- ordinary=pull;512K-=pull;2K- ordinary=direct_push;"
-    "send_recv:0- ordinary=pairwise_push";
+    "send_recv:12K- ordinary=pairwise_pull;0- ordinary=pairwise_push";
 constexpr std::string_view host_more =
     "0-2K ordinary=oneshot_ll128;2K-64K ordinary=halving_doubling;64K- ordinary=pull;64K- ordinary=stream;"
     "reduce_scatter:0-128 ordinary=direct_ll;128-12K ordinary=direct_ll128;1M- ordinary=pull;12K- ordinary=direct_push;"
@@ -86,7 +86,7 @@ constexpr std::string_view host_more =
     "all_to_all:0-128 ordinary=direct_ll;128-12K ordinary=direct_ll128;12K- ordinary=pull;12K- ordinary=direct_push;"
     "gather:0-128 ordinary=direct_ll;128-12K ordinary=direct_ll128;12K- ordinary=pull;12K- ordinary=direct_push;"
     "scatter:0-128 ordinary=direct_ll;128-12K ordinary=direct_ll128;12K- ordinary=pull;12K- ordinary=direct_push;"
-    "send_recv:0- ordinary=pairwise_push";
+    "send_recv:12K- ordinary=pairwise_pull;0- ordinary=pairwise_push";
 
 }  // namespace
 

@@ -15,11 +15,18 @@
 // A copy engine's copy stands between two launches of both ends: the first offers, and waits for the offer; the second says, and waits for,
 // the rest.
 //
+// Pulled out of the sender's buffer, where ranks can read each other's memory (CPU ranks), there is one piece as well:
+//   sender    1. posts the address; 3. settles: waits until the stripe has been taken;
+//   receiver  1. waits for the address; 2. reads the stripe; 3. says that it has taken it.
+// Where a direction has one such message, its sender posts it in a block before all others of the launch and settles in one behind them, so
+// that two ranks that exchange messages read at the same time.
+//
 // Why no barrier is needed. Flagged: data and flag of a unit arrive together. A lane is written anew only when the credit of the last round
 // has come, which the receiver sends after all of its threads have read that round. Both ends count the rounds of a lane from one message
 // to the next in memory of their own, the same, as they cut the same messages; flags are these numbers. Slots: see channel.hpp. Straight:
 // the offer comes after everything that the receiver's stream had to do with the buffer, in its stream's order; both words count up, each
-// by one writer.
+// by one writer. Pulled: posting is a release and taking one, too. An address is overwritten by the next post of the channel, which comes
+// after the sender has settled the last one.
 //
 // Why it can't deadlock. Let ranks a and b have the meeting number (a + b) mod n; each rank meets one other, or itself, at a number. A
 // launch has its blocks in the order of meetings, at each first those of the direction from the lower rank, and blocks start in order. Of
@@ -32,7 +39,8 @@
 // fewer will do: a block before it is not only finished but gone.) Ranks that group their ends differently must order them so that this
 // holds; see Communicator::send. Of a message that may be a copy engine's, the first launches have only the offer and, at the sender, the
 // wait for it, and the stores if they are made after all. None of them waits for a copy or an arrival of such a message, so all first
-// launches go on as above; then all copies are made, and the second launches find what they wait for.
+// launches go on as above; then all copies are made, and the second launches find what they wait for. A block that settles waits for the
+// peer's block of that direction alone, which waits for no block that settles.
 //
 // Cost: one hop, each byte once over the link, in slots and lanes once more through the receiver's memory; straight, two hops.
 #pragma once
@@ -65,6 +73,7 @@ class Pairwise {
     all_global(a_.packets);
     all_global(a_.lines);
     global(a_.straight.words);
+    global(a_.straight.posted);
     a_.straight.counters = dev.to_global(a_.straight.counters);
     global(a_.slots.slot_memory);
     global(a_.slots.signal_memory);
@@ -150,6 +159,12 @@ class Pairwise {
       case Way::own:
         copy(m, channel);
         return true;
+      case Way::pull:
+        return sends ? post(m, channel, peer) && is_offered(channel, peer) : pull(m, channel, peer);
+      case Way::post:
+        return post(m, channel, peer);
+      case Way::settle:
+        return is_offered(channel, peer);
     }
     return false;
   }
@@ -401,6 +416,30 @@ class Pairwise {
       there = dev_.wait(word, next, {peer, next});
     }
     return dev_.all(there);
+  }
+
+  // Pulled: `say` tells of the address, and `offer` that the next one may be posted.
+  PLAIT_DEVICE PostedAt& posted_at(int owner, unsigned channel, int writer) const {
+    return reinterpret_cast<PostedAt*>(a_.straight.posted.peer_ptr(owner))[index(channel, writer)];
+  }
+  PLAIT_DEVICE bool post(const Message& m, unsigned channel, int peer) {
+    if (dev_.thread() == 0) posted_at(peer, channel, a_.slots.rank) = {static_cast<const std::byte*>(m.from), a_.process};
+    return say(channel, peer);
+  }
+  PLAIT_DEVICE bool pull(const Message& m, unsigned channel, int peer) {
+    if (!has_arrived(channel, peer)) return false;
+    bool read = true;
+    if constexpr (D::has_peer_reads) {
+      const Range stripe = m.stripes.at(channel);
+      const PostedAt at = posted_at(a_.slots.rank, channel, peer);
+      auto* const to = static_cast<std::byte*>(m.to) + stripe.begin;
+      const std::byte* const from = at.address + stripe.begin;
+      if (dev_.thread() == 0 && at.process != a_.process)
+        read = dev_.read_peer(static_cast<std::int32_t>(at.process), to, from, stripe.size(), {peer, straight(channel, peer).arrived});
+      else if (dev_.thread() == 0) D::copy_bytes(to, from, stripe.size());
+    }
+    if (!dev_.all(read)) return false;
+    return offer(channel, peer);
   }
 
   PLAIT_DEVICE void copy(const Message& m, unsigned channel) {

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <span>
 #include <vector>
@@ -29,7 +31,7 @@ class Memory {
     return static_cast<std::uint32_t>(std::clamp<std::size_t>(all / (count() * unit.slot_bytes), 1, packets ? 1024 : 256));
   }
   Resources resources() const {
-    return {.scratch_bytes = bytes(UnitKind::packets()) + bytes(UnitKind::lines()),
+    return {.scratch_bytes = lane_bytes() + (topology_.peer_reads ? count() * sizeof(PostedAt) : 0),
             .signals = credit_bytes() / sizeof(std::uint32_t) + 2 * count(),
             .counters = count() * (2 * sizeof(LaneCounters) + sizeof(StraightCounters)) / sizeof(std::uint32_t)};
   }
@@ -42,11 +44,13 @@ class Memory {
   }
   Straight straight(const Grant& grant) const {
     return {.words = grant.signals.at(credit_bytes()),
+            .posted = grant.scratch.at(topology_.peer_reads ? lane_bytes() : 0),
             .counters = reinterpret_cast<StraightCounters*>(reinterpret_cast<LaneCounters*>(grant.counters) + 2 * count()),
             .channels = channels(topology_)};
   }
 
  private:
+  std::size_t lane_bytes() const { return bytes(UnitKind::packets()) + bytes(UnitKind::lines()); }
   std::size_t credit_bytes() const { return count() * (sizeof(Packet) + (has(UnitKind::lines()) ? sizeof(Line) : 0)); }
   std::size_t count() const { return channels(topology_) * static_cast<std::size_t>(topology_.ranks); }
   /// Of lanes.
@@ -105,6 +109,7 @@ class Pairwise : public ChannelAlgorithm {
     return {.packets = memory.lanes(UnitKind::packets(), context.grant()),
             .lines = memory.lanes(UnitKind::lines(), context.grant()),
             .straight = memory.straight(context.grant()),
+            .process = getpid(),
             .slots = channels(context, slots),
             .channels = most,
             .turns = turns};
@@ -118,6 +123,8 @@ class Pairwise : public ChannelAlgorithm {
     if (copies() && !topology.peer_access) return Support::no("devices must reach each other's memory");
     if (way_ == Way::put && !call.symmetric)
       return Support::no("the sender must know where the receiver's buffer lies in symmetric memory (CallOptions::symmetric)");
+    if (way_ == Way::pull && !topology.peer_reads)
+      return Support::no("ranks can't read each other's ordinary memory here (PLAIT_HOST_PEER_READS)");
     return way_ == Way::lines && topology.line_threads == 0 ? Support::no("the target has no packets of that size") : Support();
   }
 
@@ -198,6 +205,22 @@ struct Copy final : Put {
   }
 };
 
+/// Out of the sender's buffer, by the receiver.
+struct Pull final : Pairwise {
+  Pull() : Pairwise(Way::pull) {}
+  std::string_view name() const override { return "pairwise_pull"; }
+  std::string_view summary() const override {
+    return "the receiver reads a message where it lies, one copy: any memory, no scratch; CPU ranks only";
+  }
+  std::vector<LaunchShape> shapes(const Call&, const Topology& topology) const override {
+    return {{.blocks = std::min(topology.units, most_channels(topology)), .threads = 1}};
+  }
+  /// A system call, and what the kernel does for each page, make it dear for what is small.
+  double estimate(const Call& call, const Topology& topology) const override {
+    return topology.launch_us + 2 * topology.signal_us + 2.0 + static_cast<double>(call.bytes()) / topology.link_bandwidth;
+  }
+};
+
 /// A message with its place among the launches of a batch.
 struct Planned {
   unsigned meeting = 0;  // twice the number of the meeting, and one more for the direction from the higher rank
@@ -262,16 +285,36 @@ DataType element_of(std::span<const Planned> messages) {
   return moved_as(bits % 8 == 0 ? 8u : bits % 4 == 0 ? 4u : bits % 2 == 0 ? 2u : 1u);
 }
 
+/// Where a rank has more to do than to send one message that is pulled, it posts that before everything else, and settles behind.
+void settle_last(std::vector<Direction>& directions, std::vector<Message>& messages) {
+  if (directions.size() < 2) return;
+  const auto posts = [&](const Direction& one) { return one.sends != 0 && one.count == 1 && messages[one.first].way == Way::pull; };
+  const auto others = std::stable_partition(directions.begin(), directions.end(), posts);
+  const auto posted = static_cast<std::size_t>(others - directions.begin());
+  for (std::size_t d = 0; d < posted; ++d) {
+    Direction behind = directions[d];
+    Message message = messages[behind.first];
+    messages[behind.first].way = Way::post;
+    message.way = Way::settle;
+    behind.first = static_cast<std::uint32_t>(messages.size());
+    messages.push_back(message);
+    directions.push_back(behind);
+  }
+}
+
 /// `messages` are sorted.
 void launch(std::span<const Planned> messages, LaunchContext& context) {
   const Topology& topology = context.topology();
   std::vector<Direction> directions;
-  directions.reserve(messages.size());
+  directions.reserve(2 * messages.size());
+  std::vector<Message> all;
+  all.reserve(2 * messages.size());
   unsigned threads = 1;
   for (std::size_t begin = 0; begin < messages.size();) {
     std::size_t end = begin;
     unsigned channels = 1;
     for (; end < messages.size() && messages[end].meeting == messages[begin].meeting; ++end) {
+      all.push_back(messages[end].message);
       channels = std::max(channels, messages[end].message.channels);
       threads = std::max(threads, messages[end].threads);
     }
@@ -284,6 +327,7 @@ void launch(std::span<const Planned> messages, LaunchContext& context) {
                           .unused = {}});
     begin = end;
   }
+  settle_last(directions, all);
   // A direction may have fewer blocks than channels: so many that they all run at once, which the proof asks for.
   const unsigned in_all =
       topology.backend == BackendKind::host ? Owners::most_blocks : std::min(Owners::most_blocks, most_in_pairs(topology.units));
@@ -297,24 +341,23 @@ void launch(std::span<const Planned> messages, LaunchContext& context) {
 
   const bool has_lines = std::any_of(messages.begin(), messages.end(), [](const Planned& one) { return one.message.way == Way::lines; });
   const LaunchShape shape{blocks, has_lines ? whole_groups(threads, topology) : threads};
-  if (messages.size() <= 2 && directions.size() == messages.size()) {
+  if (all.size() <= 2 && directions.size() == all.size()) {
     Args args{.paths = Pairwise::paths(context),
               .first = directions.front(),
               .second = directions.back(),
-              .first_message = messages.front().message,
-              .second_message = messages.back().message};
-    if (messages.size() == 1) args.second.first_block = blocks;
+              .first_message = all.front(),
+              .second_message = all.back()};
+    if (all.size() == 1) args.second.first_block = blocks;
     return context.launch("pairwise", element_of(messages), shape, args);
   }
 
   const std::size_t messages_at = sizeof(Owners) + directions.size() * sizeof(Direction);
-  std::vector<std::byte> work(messages_at + messages.size() * sizeof(Message));
+  std::vector<std::byte> work(messages_at + all.size() * sizeof(Message));
   auto* const owners = reinterpret_cast<Owners*>(work.data());
   for (std::size_t d = 0; d < directions.size(); ++d)
     std::fill_n(owners->direction + directions[d].first_block, directions[d].blocks, static_cast<std::uint8_t>(d));
   std::copy(directions.begin(), directions.end(), reinterpret_cast<Direction*>(work.data() + sizeof(Owners)));
-  std::transform(messages.begin(), messages.end(), reinterpret_cast<Message*>(work.data() + messages_at),
-                 [](const Planned& one) { return one.message; });
+  std::copy(all.begin(), all.end(), reinterpret_cast<Message*>(work.data() + messages_at));
   Batch args;
   args.paths = Pairwise::paths(context);
   args.work = context.place(work, args.few, messages.size());
@@ -352,9 +395,11 @@ void launch_around_copies(std::span<Planned> messages, bool copies, LaunchContex
 /// them: by the numbers of meetings, and by the places of messages in their directions.
 struct Cut {
   explicit Cut(const LaunchContext& context) {
-    constexpr std::size_t directions_a_meeting = 2, each = directions_a_meeting * (sizeof(Direction) + sizeof(Message));
+    // To the peer, from it, and what is settled of it.
+    const std::size_t directions_a_meeting = context.topology().peer_reads ? 3 : 2;
+    const std::size_t each = directions_a_meeting * (sizeof(Direction) + sizeof(Message));
     const std::size_t room = context.most_work() - std::min(context.most_work(), sizeof(Owners));
-    constexpr std::size_t most = Owners::most_blocks / directions_a_meeting - 1;  // one block a direction; a rank's own has one more
+    const std::size_t most = Owners::most_blocks / directions_a_meeting - 1;  // one block a direction; a rank's own has one more
     meetings = std::clamp<std::size_t>(room / each, 1, std::min(most, static_cast<std::size_t>(context.ranks())));
     const std::size_t directions = directions_a_meeting * meetings;
     places = std::max<std::size_t>(1, (room - std::min(room, directions * sizeof(Direction))) / (directions * sizeof(Message)));
@@ -382,6 +427,7 @@ const AlgorithmRegistration<Lines> lines;
 const AlgorithmRegistration<Slots> slots;
 const AlgorithmRegistration<Put> puts;
 const AlgorithmRegistration<Copy> copies;
+const AlgorithmRegistration<Pull> pulls;
 
 }  // namespace
 }  // namespace plait::pairwise

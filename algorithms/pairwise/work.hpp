@@ -8,8 +8,9 @@
 
 namespace plait::pairwise {
 
-/// `open` and `close` are what `put` does before and after its stores: around a copy engine's copy.
-enum class Way : std::uint32_t { packets, lines, slots, put, open, close, own };
+/// `open` and `close` are what `put` does before and after its stores: around a copy engine's copy. `post` and `settle` are the two halves
+/// of what the sender of a `pull` does, so that a rank reads its own messages between them.
+enum class Way : std::uint32_t { packets, lines, slots, put, open, close, own, pull, post, settle };
 
 /// One end of a message; what a rank sends to itself has both.
 struct alignas(16) Message {
@@ -56,9 +57,16 @@ struct StraightCounters {
   std::uint32_t offered, arrived, taken, said;
 };
 
+/// Where a message to be pulled lies, in which process.
+struct PostedAt {
+  const std::byte* address;
+  std::int64_t process;
+};
+
 /// Where the two ends of such messages meet.
 struct Straight {
-  WindowView words;  // [offers, arrivals][channel][writer]
+  WindowView words;   // [offers, arrivals][channel][writer]
+  WindowView posted;  // PostedAt [channel][writer]
   StraightCounters* counters;
   std::uint32_t channels;
 };
@@ -67,6 +75,7 @@ struct Straight {
 struct Paths {
   Lanes packets, lines;
   Straight straight;
+  std::int64_t process;    // this one
   Channels slots;          // shared with collectives that send through channels
   std::uint32_t channels;  // the most of a message; a stripe's pieces take turns in both ways' channels of blocks c, c + channels, ...
   std::uint32_t turns;     // that many
