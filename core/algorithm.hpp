@@ -110,6 +110,7 @@ struct LaunchSetting {
   LastKernels& kernels;
   const Topology& topology;
   int rank;
+  std::int64_t process;
   WorkMemory& work;
   Statistics& statistics;
 };
@@ -123,6 +124,8 @@ class LaunchContext {
 
   int rank() const noexcept { return setting_.rank; }
   int ranks() const noexcept { return setting_.topology.ranks; }
+  /// Number of this rank's process.
+  std::int64_t process() const noexcept { return setting_.process; }
   const Topology& topology() const noexcept { return setting_.topology; }
   const Grant& grant() const noexcept { return grant_.own; }
   const Grant& shared() const noexcept { return grant_.shared; }

@@ -296,10 +296,10 @@ void CommunicatorState::locate_receiver(PreparedCall& prepared, void* receiver) 
   prepared.recv_memory = std::move(window);
 }
 
-/// One end of a message. Ranks make such calls at will, so PLAIT_CHECK has nobody to agree with.
-std::optional<PreparedCall> CommunicatorState::prepare(std::string_view what, DataType type, const MessageEnd& end,
-                                                       const CallOptions& options) {
-  PreparedCall prepared;
+/// One end of a message, in a new `prepared`. Ranks make such calls at will, so PLAIT_CHECK has no rank to agree with. False: the call has
+/// nothing to do.
+bool CommunicatorState::prepare(PreparedCall& prepared, std::string_view what, DataType type, const MessageEnd& end,
+                                const CallOptions& options) {
   if (trace_) prepared.begin = std::chrono::steady_clock::now();
   prepared.call = {.collective = Collective::send_recv, .type = type, .count = end.count};
   prepared.buffers.peer = end.peer;
@@ -308,14 +308,14 @@ std::optional<PreparedCall> CommunicatorState::prepare(std::string_view what, Da
   else prepared.buffers.recv = end.buffer;
   if (end.count == 0) {
     selector.check_known(Collective::send_recv, options);
-    return end.always && end.peer != bootstrap->rank() ? std::optional(prepared) : std::nullopt;
+    return end.always && end.peer != bootstrap->rank();
   }
   if (end.sends) prepared.send_memory = find(what, "send", end.buffer, prepared.call.bytes());
   else prepared.recv_memory = find(what, "recv", end.buffer, prepared.call.bytes());
   if (options.symmetric) locate_receiver(prepared, end.receiver);
   choose(prepared, options);
   if (trace_) prepared.end = std::chrono::steady_clock::now();
-  return prepared;
+  return true;
 }
 
 void CommunicatorState::choose(PreparedCall& prepared, const CallOptions& options) {
@@ -326,8 +326,15 @@ void CommunicatorState::choose(PreparedCall& prepared, const CallOptions& option
   };
   const bool shaped = options.blocks != 0 || options.threads != 0;
   if (shaped || !options.algorithm.empty()) {
-    const FloatEnvironment defaults;
-    take(selector.choose(prepared.call, options));
+    const auto is_last = [&](const Wished& last) {
+      return last.call == prepared.call && last.blocks == options.blocks && last.threads == options.threads && last.name == options.algorithm;
+    };
+    if (!last_wished_ || !is_last(*last_wished_)) {
+      const FloatEnvironment defaults;
+      last_wished_.reset();  // the choice may throw
+      last_wished_ = {prepared.call, options.algorithm, options.blocks, options.threads, selector.choose(prepared.call, options)};
+    }
+    take(last_wished_->choice);
     prepared.shares = !shaped && prepared.algorithm->batches(selector.topology());
   } else {
     const Known& remembered = known(prepared.call);
@@ -369,18 +376,25 @@ void CommunicatorState::messages(std::string_view what, DataType type, std::span
     return group.add([&] {
       check();
       for (const MessageEnd& end : ends)
-        if (const auto prepared = prepare(what, type, end, options)) group.add_part(*this, *prepared, stream.native());
+        if (PreparedCall prepared; prepare(prepared, what, type, end, options)) group.add_part(*this, prepared, stream.native());
     });
   check();
-  std::vector<GroupedCall> calls;
-  calls.reserve(ends.size());
-  for (const MessageEnd& end : ends)
-    if (auto prepared = prepare(what, type, end, options)) calls.push_back({*std::move(prepared), backend->resolve(stream.native())});
-  if (calls.empty()) return;
-  const MemberCalls alone{calls, rank(), communicator()};
-  check_disjoint({&alone, 1}, what);
-  check_own_messages(calls, rank(), what);
-  enqueue(calls, plan_steps(calls));
+  calls_.clear();
+  const NativeStream resolved = backend->resolve(stream.native());
+  for (const MessageEnd& end : ends) {
+    calls_.emplace_back().stream = resolved;
+    if (!prepare(calls_.back().call, what, type, end, options)) calls_.pop_back();
+  }
+  if (calls_.empty()) return;
+  if (may_overlap(calls_)) {
+    const MemberCalls alone{calls_, rank(), communicator()};
+    check_disjoint({&alone, 1}, what);
+  }
+  const auto is_own = [&](const GroupedCall& call) { return call.call.buffers.peer == rank(); };
+  if (std::any_of(calls_.begin(), calls_.end(), is_own)) check_own_messages(calls_, rank(), what);
+  if (!plan_messages(calls_, steps_)) steps_ = plan_steps(calls_);
+  enqueue(calls_, steps_);
+  calls_.clear();  // and let go of the memory they are in
 }
 
 void CommunicatorState::refuse(const Error& error, bool collective) {
@@ -431,7 +445,7 @@ void CommunicatorState::launch(const PreparedCall& prepared, std::size_t number,
   const Watch watch = this->watch(collectives_, number);
   const DeviceScope device(*backend);
   const bool captured = order_.enter(stream);
-  const LaunchSetting setting{*backend, kernels_, selector.topology(), bootstrap->rank(), *work_, statistics_};
+  const LaunchSetting setting{*backend, kernels_, selector.topology(), bootstrap->rank(), origin.process(), *work_, statistics_};
   LaunchContext context(setting, stream, captured, sides_->of(captured), memory_of(number, prepared.shape.blocks), watch);
   if (!prepared.done_already) prepared.algorithm->enqueue(call, prepared.buffers, prepared.shape, context);
   order_.leave(stream);
@@ -528,8 +542,8 @@ void CommunicatorState::launch(const std::vector<GroupedCall>& calls, const std:
     joined_->record(other);
     joined_->wait_in(stream);
   }
-  const LaunchSetting setting{*backend, kernels_, selector.topology(), bootstrap->rank(), *work_, statistics_};
-  std::vector<BatchedCall> batch;
+  const LaunchSetting setting{*backend, kernels_, selector.topology(), bootstrap->rank(), origin.process(), *work_, statistics_};
+  std::vector<BatchedCall>& batch = batch_;
   for (const GroupStep& step : steps) {
     const std::size_t number = number_of(*step.algorithm);
     const Watch watch = this->watch(numbers_[step.calls.front()], number);

@@ -113,7 +113,7 @@ class CommunicatorState final : public GroupMember {
     const Algorithm* in_batch;  // for calls that are as long together
   };
   const Known& known(const Call& call);
-  std::optional<PreparedCall> prepare(std::string_view what, DataType type, const MessageEnd& end, const CallOptions& options);
+  bool prepare(PreparedCall& prepared, std::string_view what, DataType type, const MessageEnd& end, const CallOptions& options);
   void locate_receiver(PreparedCall& prepared, void* receiver) const;
   void choose(PreparedCall& prepared, const CallOptions& options);
   void check_live(std::string_view what, NativeStream stream) const;
@@ -156,6 +156,9 @@ class CommunicatorState final : public GroupMember {
   InUse in_use_;
   std::uint64_t collectives_ = 0, messages_ = 0;  // of the calls
   bool captures_ = false;                         // messages may be in graphs
+  std::vector<GroupedCall> calls_;                // of a call of several messages, and its steps: kept for their memory
+  std::vector<GroupStep> steps_;
+  std::vector<BatchedCall> batch_;
   std::vector<Signature> signatures_;             // of a group's calls
   std::vector<std::uint64_t> numbers_;            // and theirs
   std::optional<Monitored> monitored_;
@@ -169,6 +172,14 @@ class CommunicatorState final : public GroupMember {
   };
   std::unordered_map<Call, Known, CallHash> known_;
   const std::pair<const Call, Known>* last_known_ = nullptr;  // of the last call: the next one is often the same
+  /// The last choice for a call with an algorithm's name or a shape: parsing takes longer than a small call.
+  struct Wished {
+    Call call;
+    std::string name;
+    unsigned blocks, threads;
+    Choice choice;
+  };
+  std::optional<Wished> last_wished_;
   mutable std::size_t last_number_ = 0;                       // the same of `number_of`
 };
 

@@ -294,6 +294,25 @@ std::vector<GroupStep> plan_group(std::span<const GroupedCall> calls, const std:
   return steps;
 }
 
+bool plan_messages(std::span<const GroupedCall> messages, std::vector<GroupStep>& steps) {
+  steps.resize(1);
+  GroupStep& step = steps.front();
+  step.calls.clear();
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const PreparedCall& message = messages[i].call;
+    if (message.is_empty_message()) continue;
+    if (step.calls.empty()) {
+      step.algorithm = message.algorithm;
+      step.shape = message.shape;
+    } else if (message.algorithm != step.algorithm && message.algorithm->family() != step.algorithm->family()) {
+      return false;
+    }
+    step.calls.push_back(i);
+  }
+  if (step.calls.empty()) steps.clear();
+  return true;
+}
+
 namespace {
 
 /// What a call does with memory.
@@ -370,6 +389,19 @@ std::vector<MemoryUse> uses_of(std::span<const MemberCalls> members) {
 }
 
 }  // namespace
+
+bool may_overlap(std::span<const GroupedCall> calls) {
+  if (calls.size() < 2) return false;
+  if (calls.size() > 2) return true;
+  const auto range = [](const PreparedCall& call) {
+    const void* const buffer = call.buffers.send != nullptr ? call.buffers.send : call.buffers.recv;
+    const auto begin = reinterpret_cast<std::uintptr_t>(buffer);
+    return std::pair(begin, begin + call.call.bytes());
+  };
+  if (!calls[0].call.is_message() || !calls[1].call.is_message()) return true;
+  const auto a = range(calls[0].call), b = range(calls[1].call);
+  return a.first < b.second && b.first < a.second;
+}
 
 void check_disjoint(std::span<const MemberCalls> members, std::string_view what) {
   const auto conflict = [&](const MemoryUse& a, const MemoryUse& b) {

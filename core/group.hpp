@@ -161,6 +161,10 @@ struct GroupStep {
 /// `choose_batch`: as Selector::choose_batch.
 std::vector<GroupStep> plan_group(std::span<const GroupedCall> calls, const std::function<const Algorithm*(const Call&)>& choose_batch);
 
+/// The same for the parts of one call, which are messages: fills `steps` without allocating, where it can. False: it can't, as they are of
+/// several families.
+bool plan_messages(std::span<const GroupedCall> messages, std::vector<GroupStep>& steps);
+
 /// A member's calls in a group.
 struct MemberCalls {
   std::span<const GroupedCall> calls;
@@ -168,6 +172,8 @@ struct MemberCalls {
   const void* communicator;  // as GroupMember::communicator
 };
 
+/// False of one call or two that have no memory in common, so that `check_disjoint` need not look.
+bool may_overlap(std::span<const GroupedCall> calls);
 /// Throws Error(invalid_argument) if a call writes what another one reads or writes, unless a barrier of their communicator lies between
 /// them. `what`: the group, or the call that they are parts of.
 void check_disjoint(std::span<const MemberCalls> members, std::string_view what = "group");

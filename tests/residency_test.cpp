@@ -154,7 +154,7 @@ class Launches {
   void run(const Topology& topology, const std::function<void(LaunchContext&)>& enqueue) {
     const AlgorithmGrant grant{};
     const Watch watch{};
-    const LaunchSetting setting{*recorder_, topology, 0, work_, statistics_};
+    const LaunchSetting setting{*recorder_, kernels_, topology, 0, 0, work_, statistics_};
     LaunchContext context(setting, nullptr, false, side_, grant, watch);
     enqueue(context);
   }

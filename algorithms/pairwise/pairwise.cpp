@@ -1,6 +1,7 @@
-#include <unistd.h>
-
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <memory_resource>
 #include <span>
 #include <vector>
 
@@ -109,7 +110,7 @@ class Pairwise : public ChannelAlgorithm {
     return {.packets = memory.lanes(UnitKind::packets(), context.grant()),
             .lines = memory.lanes(UnitKind::lines(), context.grant()),
             .straight = memory.straight(context.grant()),
-            .process = getpid(),
+            .process = context.process(),
             .slots = channels(context, slots),
             .channels = most,
             .turns = turns};
@@ -232,6 +233,18 @@ struct Planned {
   Message message{};
 };
 
+/// Memory on the stack for the plans of a few messages; a larger plan allocates.
+class PlanMemory {
+ public:
+  std::pmr::memory_resource* get() { return &resource_; }
+
+ private:
+  std::array<std::byte, 2048> memory_;
+  std::pmr::monotonic_buffer_resource resource_{memory_.data(), memory_.size()};
+};
+template <class T>
+using PlanVector = std::pmr::vector<T>;
+
 Planned planned(const BatchedCall& call, int rank, int ranks) {
   const auto& way = static_cast<const Pairwise&>(*call.algorithm);
   const bool sends = call.buffers->send != nullptr;
@@ -253,10 +266,10 @@ Planned planned(const BatchedCall& call, int rank, int ranks) {
 
 /// In the order of meetings, and of the calls within a direction. The i-th message that a rank sends to itself meets the i-th that it
 /// receives: core has seen to it that they match.
-std::vector<Planned> plan(std::span<const BatchedCall> calls, int rank, int ranks) {
-  std::vector<Planned> all;
+PlanVector<Planned> plan(std::span<const BatchedCall> calls, int rank, int ranks, PlanMemory& memory) {
+  PlanVector<Planned> all(memory.get());
   all.reserve(calls.size());
-  std::vector<const BatchedCall*> own_sends, own_receives;
+  PlanVector<const BatchedCall*> own_sends(memory.get()), own_receives(memory.get());
   for (const BatchedCall& call : calls) {
     if (call.buffers->peer != rank) all.push_back(planned(call, rank, ranks));
     else (call.buffers->send != nullptr ? own_sends : own_receives).push_back(&call);
@@ -286,7 +299,7 @@ DataType element_of(std::span<const Planned> messages) {
 }
 
 /// Where a rank has more to do than to send one message that is pulled, it posts that before everything else, and settles behind.
-void settle_last(std::vector<Direction>& directions, std::vector<Message>& messages) {
+void settle_last(PlanVector<Direction>& directions, PlanVector<Message>& messages) {
   if (directions.size() < 2) return;
   const auto posts = [&](const Direction& one) { return one.sends != 0 && one.count == 1 && messages[one.first].way == Way::pull; };
   const auto others = std::stable_partition(directions.begin(), directions.end(), posts);
@@ -305,9 +318,10 @@ void settle_last(std::vector<Direction>& directions, std::vector<Message>& messa
 /// `messages` are sorted.
 void launch(std::span<const Planned> messages, LaunchContext& context) {
   const Topology& topology = context.topology();
-  std::vector<Direction> directions;
+  PlanMemory memory;
+  PlanVector<Direction> directions(memory.get());
   directions.reserve(2 * messages.size());
-  std::vector<Message> all;
+  PlanVector<Message> all(memory.get());
   all.reserve(2 * messages.size());
   unsigned threads = 1;
   for (std::size_t begin = 0; begin < messages.size();) {
@@ -352,7 +366,8 @@ void launch(std::span<const Planned> messages, LaunchContext& context) {
   }
 
   const std::size_t messages_at = sizeof(Owners) + directions.size() * sizeof(Direction);
-  std::vector<std::byte> work(messages_at + all.size() * sizeof(Message));
+  PlanVector<std::byte> work(memory.get());
+  work.resize(messages_at + all.size() * sizeof(Message));
   auto* const owners = reinterpret_cast<Owners*>(work.data());
   for (std::size_t d = 0; d < directions.size(); ++d)
     std::fill_n(owners->direction + directions[d].first_block, directions[d].blocks, static_cast<std::uint8_t>(d));
@@ -376,7 +391,8 @@ bool copies_one(std::span<const Planned> messages) {
 /// A launch, and another one for what waits for a copy: the sender of a copy engine's message, and the receiver of one that may be such a
 /// copy, even if the sender stores it after all.
 void launch_around_copies(std::span<Planned> messages, bool copies, LaunchContext& context) {
-  std::vector<Planned> rest;
+  PlanMemory memory;
+  PlanVector<Planned> rest(memory.get());
   for (Planned& one : messages) {
     if (!one.may_be_copied || (one.sends && !copies)) continue;
     one.message.way = Way::open;
@@ -410,7 +426,8 @@ struct Cut {
 };
 
 void Pairwise::enqueue_batch(std::span<const BatchedCall> calls, LaunchContext& context) const {
-  std::vector<Planned> all = plan(calls, context.rank(), context.ranks());
+  PlanMemory memory;
+  PlanVector<Planned> all = plan(calls, context.rank(), context.ranks(), memory);
   const bool copies = copies_one(all);
   const Cut cut(context);
   const auto earlier = [&](const Planned& a, const Planned& b) { return cut.part(a) < cut.part(b); };

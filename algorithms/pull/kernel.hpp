@@ -50,7 +50,7 @@ struct Args {
   Parts slices;       // of an all-reduce, in bytes, one a rank
   Parts stripes;      // of a slice, else of a block, in bytes, one a thread block
   Reduction reduction;
-  std::int32_t process;  // this one
+  std::int64_t process;  // this one
   int rank, ranks;
 };
 

@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <array>
 
 #include "algorithms/building_blocks/direct_collectives.hpp"
@@ -62,7 +60,7 @@ class PullAlgorithm final : public CollectiveAlgorithm {
                     .slices = slices,
                     .stripes = Parts::of(all_reduce ? slices.each : call.block_bytes(), shape.blocks, stripe_grain(1)),
                     .reduction = reduction_of(call, context.topology()),
-                    .process = static_cast<std::int32_t>(getpid()),
+                    .process = context.process(),
                     .rank = context.rank(),
                     .ranks = context.ranks()};
     context.launch(name(), reduces ? call.type : DataType::u8, shape, args);
