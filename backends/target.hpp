@@ -22,6 +22,10 @@
 #define PLAIT_UNROLL _Pragma("unroll")
 #define PLAIT_NO_UNROLL _Pragma("unroll 1")
 #else
+#if defined(PLAIT_INLINE_KERNELS)  // by cmake/PlaitKernels.cmake: g++ would call the words of sums for each pack
 #define PLAIT_DEVICE inline __attribute__((always_inline))
+#else
+#define PLAIT_DEVICE inline
+#endif
 #define PLAIT_UNROLL  // the loops over lanes are left to the vectoriser
 #endif

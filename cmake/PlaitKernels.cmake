@@ -37,7 +37,7 @@ function(plait_add_kernel_families target header)
   endif()
   set(host_options -fno-fast-math -ffp-contract=off)
   if(NOT PLAIT_SANITIZE)
-    list(APPEND host_options -O3)  # with a sanitizer as the build type says: instrumented, -O3 takes twice as long to compile
+    list(APPEND host_options -O3 -DPLAIT_INLINE_KERNELS)  # with a sanitizer as the build type says: -O3 takes twice as long to compile then
   endif()
   plait_kernel_source(${target} ${header} "${ARGN}" host.cpp backends/host/instantiate.hpp "${host_options}")
   if(PLAIT_CUDA)

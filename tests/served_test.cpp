@@ -113,6 +113,7 @@ scatter pull OSI1E-
 send_recv pairwise_copy -SI-E-
 send_recv pairwise_ll OSI1EB
 send_recv pairwise_ll128 OSI1E-
+send_recv pairwise_pull OSI1E-
 send_recv pairwise_push OSI1EB
 send_recv pairwise_put -SI-EB
 )";

@@ -124,7 +124,7 @@ TEST_P(SymmetricMessages, OneAfterTheOther) {
 
 /// What a rank sends and what it receives go different ways, one of them by a copy engine: also where one block at a time runs.
 TEST_P(SymmetricMessages, OfDifferentSizes) {
-  for (const std::string below : {"pairwise_ll", "pairwise_push", "pairwise_put"}) {
+  for (const std::string below : {"pairwise_ll", "pairwise_push", "pairwise_put", "pairwise_pull"}) {
     const ScopedEnvironment rules("PLAIT_ALGO", "send_recv:0-2K=" + below + ";2K-=pairwise_copy");
     const ScopedEnvironment one_at_a_time("PLAIT_HOST_WORKERS", "1");
     RankGroup group(GetParam());

@@ -160,11 +160,11 @@ class Pairwise {
         copy(m, channel);
         return true;
       case Way::pull:
-        return sends ? post(m, channel, peer) && is_offered(channel, peer) : pull(m, channel, peer);
+        return sends ? post(m, channel, peer) && is_offered(channel, peer, pulled()) : pull(m, channel, peer);
       case Way::post:
         return post(m, channel, peer);
       case Way::settle:
-        return is_offered(channel, peer);
+        return is_offered(channel, peer, pulled());
     }
     return false;
   }
@@ -377,22 +377,26 @@ class Pairwise {
 
   // --- straight --------------------------------------------------------------------------------------------------------------------
 
+  /// `base`: 0 of what goes straight into the receiver's buffer, `pulled()` of what the receiver reads.
+  PLAIT_DEVICE unsigned pulled() const { return a_.straight.channels; }
   /// In `owner`'s memory, where `writer` says how many messages of the channel it has offered to take, or how many are there.
-  PLAIT_DEVICE std::uint32_t* offers(int owner, unsigned channel, int writer) const {
-    return reinterpret_cast<std::uint32_t*>(a_.straight.words.peer_ptr(owner)) + index(channel, writer);
+  PLAIT_DEVICE std::uint32_t* offers(int owner, unsigned channel, int writer, unsigned base) const {
+    return reinterpret_cast<std::uint32_t*>(a_.straight.words.peer_ptr(owner)) + index(channel + 2 * base, writer);
   }
-  PLAIT_DEVICE std::uint32_t* arrivals(int owner, unsigned channel, int writer) const {
-    return offers(owner, a_.straight.channels + channel, writer);
+  PLAIT_DEVICE std::uint32_t* arrivals(int owner, unsigned channel, int writer, unsigned base) const {
+    return offers(owner, a_.straight.channels + channel, writer, base);
   }
-  PLAIT_DEVICE StraightCounters& straight(unsigned channel, int peer) const { return a_.straight.counters[index(channel, peer)]; }
+  PLAIT_DEVICE StraightCounters& straight(unsigned channel, int peer, unsigned base = 0) const {
+    return a_.straight.counters[index(channel + base, peer)];
+  }
 
   // Counters are read and written by thread 0 alone.
-  PLAIT_DEVICE bool offer(unsigned channel, int peer) {
-    if (dev_.thread() == 0) dev_.signal(offers(peer, channel, a_.slots.rank), ++straight(channel, peer).offered);
+  PLAIT_DEVICE bool offer(unsigned channel, int peer, unsigned base = 0) {
+    if (dev_.thread() == 0) dev_.signal(offers(peer, channel, a_.slots.rank, base), ++straight(channel, peer, base).offered);
     return true;
   }
-  PLAIT_DEVICE bool is_offered(unsigned channel, int peer) {
-    return reached(offers(a_.slots.rank, channel, peer), straight(channel, peer).taken, peer);
+  PLAIT_DEVICE bool is_offered(unsigned channel, int peer, unsigned base = 0) {
+    return reached(offers(a_.slots.rank, channel, peer, base), straight(channel, peer, base).taken, peer);
   }
   /// Any offer speaks for the whole buffer. The first block makes the first one and waits for nobody before; the others might not have
   /// started, as the receiver need not know that a copy engine wants all of the buffer at once.
@@ -400,13 +404,13 @@ class Pairwise {
     if (dev_.thread() == 0) ++straight(channel, peer).taken;
     return true;
   }
-  PLAIT_DEVICE bool say(unsigned channel, int peer) {
+  PLAIT_DEVICE bool say(unsigned channel, int peer, unsigned base = 0) {
     dev_.sync();  // all threads have written
-    if (dev_.thread() == 0) dev_.signal(arrivals(peer, channel, a_.slots.rank), ++straight(channel, peer).said);
+    if (dev_.thread() == 0) dev_.signal(arrivals(peer, channel, a_.slots.rank, base), ++straight(channel, peer, base).said);
     return true;
   }
-  PLAIT_DEVICE bool has_arrived(unsigned channel, int peer) {
-    return reached(arrivals(a_.slots.rank, channel, peer), straight(channel, peer).arrived, peer);
+  PLAIT_DEVICE bool has_arrived(unsigned channel, int peer, unsigned base = 0) {
+    return reached(arrivals(a_.slots.rank, channel, peer, base), straight(channel, peer, base).arrived, peer);
   }
   /// Whether the word is one more than the counter, as that will be.
   PLAIT_DEVICE bool reached(const std::uint32_t* word, std::uint32_t& counter, int peer) {
@@ -424,10 +428,10 @@ class Pairwise {
   }
   PLAIT_DEVICE bool post(const Message& m, unsigned channel, int peer) {
     if (dev_.thread() == 0) posted_at(peer, channel, a_.slots.rank) = {static_cast<const std::byte*>(m.from), a_.process};
-    return say(channel, peer);
+    return say(channel, peer, pulled());
   }
   PLAIT_DEVICE bool pull(const Message& m, unsigned channel, int peer) {
-    if (!has_arrived(channel, peer)) return false;
+    if (!has_arrived(channel, peer, pulled())) return false;
     bool read = true;
     if constexpr (D::has_peer_reads) {
       const Range stripe = m.stripes.at(channel);
@@ -435,11 +439,11 @@ class Pairwise {
       auto* const to = static_cast<std::byte*>(m.to) + stripe.begin;
       const std::byte* const from = at.address + stripe.begin;
       if (dev_.thread() == 0 && at.process != a_.process)
-        read = dev_.read_peer(static_cast<std::int32_t>(at.process), to, from, stripe.size(), {peer, straight(channel, peer).arrived});
+        read = dev_.read_peer(static_cast<std::int32_t>(at.process), to, from, stripe.size(), {peer, straight(channel, peer, pulled()).arrived});
       else if (dev_.thread() == 0) D::copy_bytes(to, from, stripe.size());
     }
     if (!dev_.all(read)) return false;
-    return offer(channel, peer);
+    return offer(channel, peer, pulled());
   }
 
   PLAIT_DEVICE void copy(const Message& m, unsigned channel) {

@@ -33,8 +33,8 @@ class Memory {
   }
   Resources resources() const {
     return {.scratch_bytes = lane_bytes() + (topology_.peer_reads ? count() * sizeof(PostedAt) : 0),
-            .signals = credit_bytes() / sizeof(std::uint32_t) + 2 * count(),
-            .counters = count() * (2 * sizeof(LaneCounters) + sizeof(StraightCounters)) / sizeof(std::uint32_t)};
+            .signals = credit_bytes() / sizeof(std::uint32_t) + 2 * straights(),
+            .counters = (count() * 2 * sizeof(LaneCounters) + straights() * sizeof(StraightCounters)) / sizeof(std::uint32_t)};
   }
   Lanes lanes(UnitKind unit, const Grant& grant) const {
     const bool packets = unit.name == UnitKind::packet;
@@ -51,6 +51,8 @@ class Memory {
   }
 
  private:
+  /// Channels of messages without slots, those of messages that are pulled apart.
+  std::size_t straights() const { return topology_.peer_reads ? 2 * count() : count(); }
   std::size_t lane_bytes() const { return bytes(UnitKind::packets()) + bytes(UnitKind::lines()); }
   std::size_t credit_bytes() const { return count() * (sizeof(Packet) + (has(UnitKind::lines()) ? sizeof(Line) : 0)); }
   std::size_t count() const { return channels(topology_) * static_cast<std::size_t>(topology_.ranks); }

@@ -52,7 +52,7 @@ struct Lanes {
 };
 
 /// Of messages that go straight into the receiver's buffer, in one channel to and from a peer: how many were offered and arrived as the
-/// receiver counts them, and as the sender does.
+/// receiver counts them, and as the sender does. Of those that are pulled: how many were taken and posted.
 struct StraightCounters {
   std::uint32_t offered, arrived, taken, said;
 };
@@ -63,11 +63,12 @@ struct PostedAt {
   std::int64_t process;
 };
 
-/// Where the two ends of such messages meet.
+/// Where the two ends of such messages meet. What is pulled has words and counters of its own: a receiver may close a message that a copy
+/// engine could have brought after it has read a later one that is pulled, while the sender stores them in their order.
 struct Straight {
-  WindowView words;   // [offers, arrivals][channel][writer]
-  WindowView posted;  // PostedAt [channel][writer]
-  StraightCounters* counters;
+  WindowView words;           // [offers, arrivals][channel][writer], and [takes, posts][channel][writer]
+  WindowView posted;          // PostedAt [channel][writer]
+  StraightCounters* counters;  // [straight, pulled][channel][peer]
   std::uint32_t channels;
 };
 
