@@ -48,16 +48,6 @@ std::optional<DescriptorLetter> parse_letter(std::span<const std::byte> message,
 
 namespace {
 
-/// What a rank tells the others about its socket.
-struct Address {
-  sockaddr_un name;
-  std::uint32_t length;
-  std::int32_t process;
-  std::uint64_t process_space;
-  std::uint64_t nonce;
-  std::array<char, 256> failure;  // empty, or why there is no socket
-};
-
 /// Space for the control data of a message with one descriptor.
 struct Control {
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> bytes{};
@@ -85,8 +75,8 @@ class Exchange {
   Exchange& operator=(const Exchange&) = delete;
 
   // The steps, between which the ranks tell each other how it went: one whose peers can't be reached could not tell them itself.
-  Address open();
-  void connect(std::vector<Address> addresses);
+  ExchangeAddress open();
+  void connect(std::vector<ExchangeAddress> addresses);
   /// False: time is over, as `failure` says.
   bool run(const Bootstrap& bootstrap);
   const std::string& failure() const { return failure_; }
@@ -117,7 +107,7 @@ class Exchange {
   bool is_done() const {
     return std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.sent && peer.received; });
   }
-  bool may_be(const ucred& owner, const Address& address) const;
+  bool may_be(const ucred& owner, const ExchangeAddress& address) const;
 
   void step();
   void connect_to(int peer);
@@ -138,15 +128,15 @@ class Exchange {
   const UniqueFd& mine_;
   UniqueFd listener_;
   std::uint64_t nonce_ = 0;
-  std::vector<Address> addresses_;
+  std::vector<ExchangeAddress> addresses_;
   std::vector<Peer> peers_;
   std::vector<UniqueFd> callers_;  // of this user; which rank each is will be in its letter
   Strays strays_;
   std::string failure_;
 };
 
-Address Exchange::open() {
-  const auto listen = [&](Address& address) {
+ExchangeAddress Exchange::open() {
+  const auto listen = [&](ExchangeAddress& address) {
     if (::fcntl(mine_.get(), F_GETFD) < 0) return fail("passed descriptor {}, which is not open", mine_.get());
     if (::getrandom(&nonce_, sizeof nonce_, 0) != sizeof nonce_) return fail("can't draw a number: {}", std::strerror(errno));
     if (size_ == 1) return;
@@ -164,7 +154,7 @@ Address Exchange::open() {
       return fail("can't listen at its socket: {}", std::strerror(errno));
     address.length = length;
   };
-  Address address{};
+  ExchangeAddress address{};
   listen(address);
   address.process = static_cast<std::int32_t>(::getpid());
   address.process_space = process_space();
@@ -174,13 +164,13 @@ Address Exchange::open() {
 }
 
 /// By what the kernel says of the process at the other end: this user's, and this rank's, where numbers of processes mean the same.
-bool Exchange::may_be(const ucred& owner, const Address& address) const {
+bool Exchange::may_be(const ucred& owner, const ExchangeAddress& address) const {
   if (owner.uid != ::geteuid()) return false;
   const std::uint64_t space = addresses_[index(rank_)].process_space;
   return space == 0 || space != address.process_space || owner.pid == address.process;
 }
 
-void Exchange::connect(std::vector<Address> addresses) {
+void Exchange::connect(std::vector<ExchangeAddress> addresses) {
   addresses_ = std::move(addresses);
   for (int peer = 0; peer < rank_; ++peer) connect_to(peer);
   strays_.dispose();
@@ -216,7 +206,7 @@ void Exchange::step() {
 }
 
 void Exchange::connect_to(int peer) {
-  const Address& address = addresses_[index(peer)];
+  const ExchangeAddress& address = addresses_[index(peer)];
   UniqueFd connection(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!connection.valid()) {
     if (passes(errno)) return;
@@ -250,7 +240,7 @@ void Exchange::accept_callers() {
     }
     const auto owner = owner_of(caller.get());
     const bool ours =
-        owner && std::any_of(addresses_.begin() + rank_ + 1, addresses_.end(), [&](const Address& a) { return may_be(*owner, a); });
+        owner && std::any_of(addresses_.begin() + rank_ + 1, addresses_.end(), [&](const ExchangeAddress& a) { return may_be(*owner, a); });
     if (ours) callers_.push_back(std::move(caller));
     else strays_.add(std::move(caller));
   }
@@ -309,10 +299,9 @@ void Exchange::send_to(int rank, bool with_descriptor) {
     std::memcpy(CMSG_DATA(part), &value, sizeof value);
   }
   Peer& peer = peers_[index(rank)];
-  if (::sendmsg(peer.connection.get(), &message, MSG_NOSIGNAL) >= 0) {
-    peer.sent = true;
-  } else if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) {
-    peer.sent = true;  // it has failed or ended; its letter may still be there
+  const bool sent = ::sendmsg(peer.connection.get(), &message, MSG_NOSIGNAL) >= 0;
+  if (sent || errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) {
+    peer.sent = true;  // or the peer has failed or ended: its letter may still be there
   } else if (!passes(errno)) {
     peer.sent = true;
     fail("can't send its descriptor to rank {}: {}", rank, std::strerror(errno));
@@ -424,8 +413,8 @@ void throw_first(Bootstrap& bootstrap, const std::string& failure) {
 
 std::vector<UniqueFd> exchange_descriptors(Bootstrap& bootstrap, const UniqueFd& mine) {
   Exchange exchange(bootstrap.rank(), bootstrap.size(), mine);
-  std::vector<Address> addresses = bootstrap.all_gather(exchange.open());
-  for (const Address& address : addresses) {
+  std::vector<ExchangeAddress> addresses = bootstrap.all_gather(exchange.open());
+  for (const ExchangeAddress& address : addresses) {
     if (address.failure[0] != 0) throw Error(ErrorCode::bootstrap, address.failure.data());
   }
   exchange.connect(std::move(addresses));

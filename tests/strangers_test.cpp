@@ -28,6 +28,7 @@
 #include "plait/error.hpp"
 #include "support/interfering_bootstrap.hpp"
 #include "symm_mem/descriptor_exchange.hpp"
+#include "symm_mem/descriptor_letter.hpp"
 
 namespace plait {
 namespace {
@@ -268,11 +269,10 @@ TEST_F(Strangers, SquatterIsRefused) {
   const Attacker attacker;
   const auto start = std::chrono::steady_clock::now();
   run_ranks(3, [&](Bootstrap& bootstrap) {
-    InterferingBootstrap deceived(bootstrap, nullptr, [&](void* addresses) {  // rank 0's comes first, and in it the name
-      const socklen_t length = attacker.score().own_length;
-      std::memcpy(addresses, &attacker.score().own_name, sizeof(sockaddr_un));
-      std::memcpy(static_cast<std::byte*>(addresses) + sizeof(sockaddr_un) + (sizeof(sockaddr_un) % 4 != 0 ? 2 : 0), &length,
-                  sizeof length);
+    InterferingBootstrap deceived(bootstrap, nullptr, [&](void* addresses) {  // rank 0's comes first
+      auto& address = *static_cast<ExchangeAddress*>(addresses);
+      address.name = attacker.score().own_name;
+      address.length = attacker.score().own_length;
     });
     try {
       exchange_descriptors(deceived, make_memfd(1));
