@@ -53,6 +53,16 @@ struct Control {
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> bytes{};
 };
 
+/// The one descriptor in a message that was received, if there is one. It is open from then on, whatever the message says.
+UniqueFd descriptor_in(msghdr& message) {
+  const cmsghdr* part = CMSG_FIRSTHDR(&message);
+  if (part == nullptr || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS || part->cmsg_len != CMSG_LEN(sizeof(int)))
+    return {};
+  int fd = -1;
+  std::memcpy(&fd, CMSG_DATA(part), sizeof fd);
+  return UniqueFd(fd);
+}
+
 std::optional<ucred> owner_of(int socket) {
   ucred owner{};
   socklen_t length = sizeof owner;
@@ -311,28 +321,24 @@ void Exchange::send_to(int rank, bool with_descriptor) {
 bool Exchange::receive(const UniqueFd& connection, std::optional<DescriptorLetter>& letter, UniqueFd& descriptor) {
   std::array<std::byte, sizeof(DescriptorLetter) + 1> bytes{};
   iovec data{bytes.data(), bytes.size()};
-  Control control;
-  msghdr message{};
   const auto receive_once = [&] {
-    message = {};
+    Control control;
+    msghdr message{};
     message.msg_iov = &data;
     message.msg_iovlen = 1;
     message.msg_control = control.bytes.data();
     message.msg_controllen = CMSG_LEN(sizeof(int));  // not the padding, where a second descriptor would have room
-    return ::recvmsg(connection.get(), &message, MSG_CMSG_CLOEXEC);
+    const ssize_t length = ::recvmsg(connection.get(), &message, MSG_CMSG_CLOEXEC);
+    if (length >= 0) descriptor = descriptor_in(message);
+    return length;
   };
   ssize_t length = receive_once();
   // Linux looks at the queue first and then whether the peer has closed: a letter that was sent, and its connection closed, in between
-  // reads as an end. Nothing comes after the end, so what is there now is all.
+  // reads as an end. Nothing comes after the end, so what is there now is all. An empty message reads as an end as well, and may have had
+  // a descriptor, which is closed.
   if (length == 0) length = receive_once();
   if (length < 0 && passes(errno)) return false;
   if (length <= 0) return true;
-  cmsghdr* part = CMSG_FIRSTHDR(&message);
-  if (part != nullptr && part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS && part->cmsg_len == CMSG_LEN(sizeof(int))) {
-    int fd = -1;
-    std::memcpy(&fd, CMSG_DATA(part), sizeof fd);
-    descriptor = UniqueFd(fd);
-  }
   letter = parse_letter({bytes.data(), static_cast<std::size_t>(length)}, nonce_, rank_, size_);
   return true;
 }
