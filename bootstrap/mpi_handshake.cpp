@@ -19,12 +19,15 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <type_traits>
 #include <utility>
 
 #include "bootstrap/mpi_support.hpp"
+#include "bootstrap/process_state.hpp"
 #include "plait/error.hpp"
 #include "symm_mem/process_space.hpp"
 
@@ -122,11 +125,14 @@ class Handshake {
   Handshake(MPI_Comm comm, std::chrono::nanoseconds limit) : comm_(comm), limit_(limit) {
     check(MPI_Comm_rank(comm, &rank_), call, rank_);
     check(MPI_Comm_size(comm, &size_), call, rank_);
+    processes_ = Links::instance().processes_of(comm);
+    processes_.resize(static_cast<std::size_t>(size_));
   }
 
   Meeting run(const std::string& failure) {
     Round<Greeting> greetings(comm_, rank_, size_, greet(failure));
     wait_for_all(greetings, [] { return false; });
+    note_processes(greetings);
     judge(object_to(greetings));
     Link* link = choose_link(greetings);
     if (link == nullptr) link = &duplicate(greetings);
@@ -154,21 +160,46 @@ class Handshake {
     return greeting;
   }
 
-  /// Until all have come, `stop` says so, or it takes too long. Whether all have come.
+  /// The processes of the ranks that have greeted.
+  void note_processes(const Round<Greeting>& greetings) {
+    const Greeting& mine = *greetings.of(static_cast<std::size_t>(rank_));
+    for (std::size_t rank = 0; rank < greetings.size(); ++rank) {
+      const Greeting* const other = greetings.of(rank);
+      if (other != nullptr && other->node == mine.node) processes_[rank] = visible_process(other->process, other->process_space);
+    }
+  }
+  int process_of(int rank) const { return processes_[static_cast<std::size_t>(rank)]; }
+
+  /// Until all have come, `stop` says so, one has ended, or it takes too long. Whether all have come.
   template <class Record, class Stop>
   bool wait_for_all(Round<Record>& round, Stop stop) {
     const Deadline deadline(limit_);
+    LostRanks lost;
     Backoff backoff;
     while (!round.advance()) {
       if (stop() || deadline.expired()) return false;
+      if (lost.is_time() && !lost.among(round.missing(), [&](int rank) { return process_of(rank); }).empty()) return false;
       backoff.pause();
     }
     return true;
   }
 
+  /// Of the ranks that a wait was given up for: those that have ended, else those that are stopped, else all. Others may be missing for
+  /// their sake: MPI may not have delivered what they said when they gave up.
+  std::string say_missing(const std::vector<int>& ranks) const {
+    const auto those = [&](bool (*condition)(std::int32_t)) {
+      std::vector<int> chosen;
+      std::copy_if(ranks.begin(), ranks.end(), std::back_inserter(chosen), [&](int rank) { return condition(process_of(rank)); });
+      return chosen;
+    };
+    if (const auto ended = those(has_ended); !ended.empty()) return ended_before(ended, call);
+    const auto stopped = those(is_out_of_action);
+    return not_arrived(stopped.empty() ? ranks : stopped, call, limit_);
+  }
+
   /// Why this rank can't go on, if it can't.
   std::optional<Error> object_to(Round<Greeting>& greetings) const {
-    if (const auto missing = greetings.missing(); !missing.empty()) return Error(ErrorCode::bootstrap, not_arrived(missing, call, limit_));
+    if (const auto missing = greetings.missing(); !missing.empty()) return Error(ErrorCode::bootstrap, say_missing(missing));
     for (std::size_t rank = 0; rank < greetings.size(); ++rank) {
       const Greeting& greeting = *greetings.of(rank);
       if (greeting.protocol != protocol)
@@ -198,7 +229,7 @@ class Handshake {
     const auto missing = verdicts.missing();
     if (first == nullptr && missing.empty()) return;  // they came in the last moment
     throw Error(first != nullptr ? first->code : ErrorCode::bootstrap,
-                fmt::format("{}: rank {}: {}", call, rank_, first != nullptr ? first->failure.data() : not_arrived(missing, call, limit_)));
+                fmt::format("{}: rank {}: {}", call, rank_, first != nullptr ? first->failure.data() : say_missing(missing)));
   }
 
   /// The first of rank 0's that all ranks have.
@@ -215,37 +246,34 @@ class Handshake {
   }
 
   Link& duplicate(Round<Greeting>& greetings) {
-    std::vector<int> processes;  // 0: not known here
-    const Greeting& mine = *greetings.of(static_cast<std::size_t>(rank_));
-    for (std::size_t rank = 0; rank < greetings.size(); ++rank) {
-      const Greeting& other = *greetings.of(rank);
-      const bool visible = other.node == mine.node && mine.process_space != 0 && other.process_space == mine.process_space;
-      processes.push_back(visible ? other.process : 0);
-    }
     auto flight = std::make_unique<Duplicate>();
     check(MPI_Comm_idup(comm_, &flight->comm, &flight->requests.emplace_back(MPI_REQUEST_NULL)), call, rank_);
     const Deadline deadline(limit_);
+    LostRanks lost;
+    std::vector<int> everybody(processes_.size()), ended;
+    std::iota(everybody.begin(), everybody.end(), 0);
     Backoff backoff;
-    while (!flight->is_finished() && !deadline.expired()) backoff.pause();
+    while (!flight->is_finished() && !deadline.expired() && ended.empty()) {
+      ended = lost.among(everybody, [&](int rank) { return process_of(rank); });
+      backoff.pause();
+    }
     const bool done = flight->is_finished();
     const MPI_Comm copy = flight->comm;
     abandon(std::move(flight));
-    if (done) return Links::instance().add(std::make_unique<Link>(copy, greetings.of(0)->new_link, std::move(processes)));
-    std::vector<int> missing;
-    for (std::size_t rank = 0; rank < processes.size(); ++rank) {
-      if (is_out_of_action(processes[rank])) missing.push_back(static_cast<int>(rank));
-    }
+    if (done) return Links::instance().add(std::make_unique<Link>(copy, greetings.of(0)->new_link, processes_));
+    const bool known = std::any_of(processes_.begin(), processes_.end(), is_out_of_action);
     throw Error(ErrorCode::bootstrap,
                 fmt::format("{}: rank {}: {}", call, rank_,
-                            missing.empty() ? fmt::format("MPI_Comm_idup has not ended within {}: a rank is held up, or MPI by an earlier "
-                                                          "one that can't end",
-                                                          in_seconds(limit_))
-                                            : not_arrived(missing, call, limit_)));
+                            known ? say_missing(everybody)
+                                  : fmt::format("MPI_Comm_idup has not ended within {}: a rank is held up, or MPI by an earlier one that "
+                                                "can't end",
+                                                in_seconds(limit_))));
   }
 
   MPI_Comm comm_;
   std::chrono::nanoseconds limit_;
   int rank_ = 0, size_ = 1;
+  std::vector<std::int32_t> processes_;  // of the ranks; 0: not known, or not here
 };
 
 }  // namespace

@@ -29,6 +29,7 @@
 #include <string>
 #include <utility>
 
+#include "bootstrap/process_state.hpp"
 #include "bootstrap/support.hpp"
 #include "plait/error.hpp"
 #include "symm_mem/descriptor_letter.hpp"
@@ -87,7 +88,7 @@ class Exchange {
   // The steps, between which the ranks tell each other how it went: one whose peers can't be reached could not tell them itself.
   ExchangeAddress open();
   void connect(std::vector<ExchangeAddress> addresses);
-  /// False: time is over, as `failure` says.
+  /// False: time is over, or a rank has ended, as `failure` says.
   bool run(const Bootstrap& bootstrap);
   const std::string& failure() const { return failure_; }
   std::vector<UniqueFd> take() {
@@ -133,6 +134,11 @@ class Exchange {
   void wait(const detail::Deadline& deadline, int most) const;
   void close_listener();
   void report_missing(std::chrono::nanoseconds limit);
+  std::vector<int> missing() const;
+  std::int32_t process_of(int peer) const {
+    return detail::visible_process(addresses_[index(peer)].process, addresses_[index(peer)].process_space);
+  }
+  bool find_ended(detail::LostRanks& lost);
 
   int rank_, size_;
   const UniqueFd& mine_;
@@ -189,6 +195,7 @@ void Exchange::connect(std::vector<ExchangeAddress> addresses) {
 /// Nothing blocks: a rank connects, accepts, sends and receives what it can, so that no two wait for each other.
 bool Exchange::run(const Bootstrap& bootstrap) {
   const detail::Deadline deadline(bootstrap.timeout());
+  detail::LostRanks lost;
   for (;;) {
     step();
     if (!failure_.empty()) hang_up();
@@ -196,6 +203,10 @@ bool Exchange::run(const Bootstrap& bootstrap) {
     bootstrap.throw_if_interrupted();
     if (deadline.expired()) {
       report_missing(bootstrap.timeout());
+      hang_up();
+      return false;
+    }
+    if (lost.is_time() && find_ended(lost)) {
       hang_up();
       return false;
     }
@@ -389,6 +400,20 @@ void Exchange::close_listener() {
   for (UniqueFd& caller : callers_) strays_.add(std::move(caller));
   callers_.clear();
   strays_.dispose();
+}
+
+std::vector<int> Exchange::missing() const {
+  std::vector<int> ranks;
+  for (int peer = 0; peer < size_; ++peer) {
+    if (!peers_[index(peer)].sent || !peers_[index(peer)].received) ranks.push_back(peer);
+  }
+  return ranks;
+}
+
+bool Exchange::find_ended(detail::LostRanks& lost) {
+  const auto ended = lost.among(missing(), [&](int peer) { return process_of(peer); });
+  if (!ended.empty()) fail("got no descriptor from {}: {} ended", detail::list_ranks(ended), ended.size() == 1 ? "it has" : "they have");
+  return !ended.empty();
 }
 
 void Exchange::report_missing(std::chrono::nanoseconds limit) {

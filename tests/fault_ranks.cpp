@@ -14,8 +14,8 @@
 //   fault_ranks descriptors        its limit of open files is reached
 //   fault_ranks memory             its limit of memory is reached, in an allocation and while a communicator is made
 //   fault_ranks threads            it can start no thread while a communicator is made
-//   fault_ranks setup HOW WHERE N  HOW: kill or stop; WHERE: create, split, duplicate or allocate, over and over. Rank N % 3 meets with
-//                                  it after a time that N gives
+//   fault_ranks setup HOW WHERE N  HOW: kill, stop, or kill_without_deadline; WHERE: create, split, duplicate or allocate, over and over.
+//                                  Rank N % 3 meets with it after a time that N gives
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -336,12 +336,14 @@ int setup(const std::string& how, const std::string& where, unsigned number) {
       std::this_thread::sleep_for(delay);
       std::printf("victim %d at %.3f after %d us\n", rank, seconds(), static_cast<int>(delay.count()));
       std::fflush(stdout);
-      std::raise(how == "kill" ? SIGKILL : SIGSTOP);
+      std::raise(how == "stop" ? SIGSTOP : SIGKILL);
     }).detach();
   };
   const std::string what = outcome([&] {
-    const auto create = [] { return plait::Communicator::from_mpi(MPI_COMM_WORLD, {.timeout = std::chrono::seconds(1)}); };
+    const bool unlimited = how == "kill_without_deadline";
+    const auto create = [=] { return plait::Communicator::from_mpi(MPI_COMM_WORLD, {.timeout = std::chrono::seconds(unlimited ? 0 : 1)}); };
     if (where == "create") {
+      if (unlimited) static_cast<void>(create());  // before it has said which process it is, a rank's end can't be known
       MPI_Barrier(MPI_COMM_WORLD);
       if (rank == chosen) meet_fault();
       for (;;) static_cast<void>(create());
