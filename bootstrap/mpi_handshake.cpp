@@ -23,6 +23,8 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -100,6 +102,8 @@ class Round {
     }
     return ranks;
   }
+  /// Whether the others have this rank's record, as far as MPI says.
+  bool is_taken() const { return flight_->requests[static_cast<std::size_t>(rank_)] == MPI_REQUEST_NULL; }
   /// None if it has not come.
   const Record* of(std::size_t rank) const {
     return flight_->requests[rank] == MPI_REQUEST_NULL || static_cast<int>(rank) == rank_ ? &flight_->received[rank] : nullptr;
@@ -133,7 +137,12 @@ class Handshake {
     Round<Greeting> greetings(comm_, rank_, size_, greet(failure));
     wait_for_all(greetings, [] { return false; });
     note_processes(greetings);
-    judge(object_to(greetings));
+    try {
+      judge(object_to(greetings));
+    } catch (const Error& error) {
+      if (greetings.missing().empty()) tell_group(greetings, error.what());
+      throw;
+    }
     Link* link = choose_link(greetings);
     if (link == nullptr) link = &duplicate(greetings);
     Meeting meeting{link, link->ranks_of(comm_).value(), {}, greetings.of(0)->context};
@@ -170,6 +179,16 @@ class Handshake {
   }
   int process_of(int rank) const { return processes_[static_cast<std::size_t>(rank)]; }
 
+  /// The ranks whose records have not come. If all have, and this rank's own is not taken, those that can't take it.
+  template <class Record>
+  std::vector<int> awaited(const Round<Record>& round) const {
+    std::vector<int> ranks = round.missing();
+    for (int rank = 0; rank < size_ && !round.is_taken() && round.missing().empty(); ++rank) {
+      if (rank != rank_ && is_out_of_action(process_of(rank))) ranks.push_back(rank);
+    }
+    return ranks;
+  }
+
   /// Until all have come, `stop` says so, one has ended, or it takes too long. Whether all have come.
   template <class Record, class Stop>
   bool wait_for_all(Round<Record>& round, Stop stop) {
@@ -178,7 +197,7 @@ class Handshake {
     Backoff backoff;
     while (!round.advance()) {
       if (stop() || deadline.expired()) return false;
-      if (lost.is_time() && !lost.among(round.missing(), [&](int rank) { return process_of(rank); }).empty()) return false;
+      if (lost.is_time() && !lost.among(awaited(round), [&](int rank) { return process_of(rank); }).empty()) return false;
       backoff.pause();
     }
     return true;
@@ -199,7 +218,7 @@ class Handshake {
 
   /// Why this rank can't go on, if it can't.
   std::optional<Error> object_to(Round<Greeting>& greetings) const {
-    if (const auto missing = greetings.missing(); !missing.empty()) return Error(ErrorCode::bootstrap, say_missing(missing));
+    if (const auto missing = awaited(greetings); !missing.empty()) return Error(ErrorCode::bootstrap, say_missing(missing));
     for (std::size_t rank = 0; rank < greetings.size(); ++rank) {
       const Greeting& greeting = *greetings.of(rank);
       if (greeting.protocol != protocol)
@@ -221,19 +240,38 @@ class Handshake {
       return nullptr;
     };
     wait_for_all(verdicts, [&] { return first_objection() != nullptr; });
-    if (first_objection() == nullptr && verdicts.missing().empty()) return;
+    if (first_objection() == nullptr && awaited(verdicts).empty()) return;
     const Deadline last(grace);
     Backoff backoff;
     while (!verdicts.advance() && !last.expired()) backoff.pause();
     const Verdict* const first = first_objection();
-    const auto missing = verdicts.missing();
+    const auto missing = awaited(verdicts);
     if (first == nullptr && missing.empty()) return;  // they came in the last moment
     throw Error(first != nullptr ? first->code : ErrorCode::bootstrap,
                 fmt::format("{}: rank {}: {}", call, rank_, first != nullptr ? first->failure.data() : say_missing(missing)));
   }
 
+  /// A rank that has said yes and misses a verdict may be alone with that: where all verdicts have come, ranks form the group and wait for
+  /// this one there.
+  void tell_group(const Round<Greeting>& greetings, std::string_view why) const noexcept {
+    try {
+      Link* const link = choose_link(greetings);
+      if (link == nullptr) return;
+      const std::vector<int> ranks = link->ranks_of(comm_).value();
+      const std::uint64_t context = greetings.of(0)->context;
+      for (int rank = 0; rank < size_; ++rank) {
+        if (rank == rank_) continue;
+        const int to = ranks[static_cast<std::size_t>(rank)];
+        link->send(to, {context, 0, MessageHead::Type::failed, {}}, std::as_bytes(std::span(why)));
+        link->send(to, {context, 0, MessageHead::Type::left, {}}, {});
+      }
+      link->advance();
+    } catch (const std::exception&) {  // then their time will be over, too
+    }
+  }
+
   /// The first of rank 0's that all ranks have.
-  Link* choose_link(Round<Greeting>& greetings) const {
+  Link* choose_link(const Round<Greeting>& greetings) const {
     for (const std::uint64_t number : greetings.of(0)->links) {
       bool everywhere = number != 0;
       for (std::size_t rank = 0; rank < greetings.size() && everywhere; ++rank) {

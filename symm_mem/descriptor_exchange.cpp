@@ -422,6 +422,11 @@ void Exchange::report_missing(std::chrono::nanoseconds limit) {
     if (!peers_[index(peer)].received) silent.push_back(peer);
     if (!peers_[index(peer)].sent) full.push_back(peer);
   }
+  // Others may be missing for the sake of one that is stopped, in the call of the bootstrap that comes before.
+  const auto is_out = [&](int peer) { return detail::is_out_of_action(process_of(peer)); };
+  for (std::vector<int>* const ranks : {&silent, &full}) {
+    if (std::any_of(ranks->begin(), ranks->end(), is_out)) std::erase_if(*ranks, [&](int peer) { return !is_out(peer); });
+  }
   if (!silent.empty()) return fail("got no descriptor from {} within {}", detail::list_ranks(silent), detail::in_seconds(limit));
   fail("could not hand its descriptor to {} within {}", detail::list_ranks(full), detail::in_seconds(limit));
 }
