@@ -9,8 +9,8 @@
 //
 // There are always two rounds, a greeting and a verdict, also on ranks that have given up: so a rank that comes late hears of it at once,
 // and a later attempt begins with all ranks at the same call. Only a rank that ends or is stopped in MPI_Comm_idup itself is found by other
-// means: the system says which processes these are. (No third round can: Open MPI 4 confuses its messages with those of an MPI_Comm_idup
-// that is under way.)
+// means: the system says which processes these are, and a heartbeat which of those that live don't run. (No third round can: Open MPI 4
+// confuses its messages with those of an MPI_Comm_idup that is under way.)
 #include "bootstrap/mpi_handshake.hpp"
 
 #include <fmt/format.h>
@@ -28,6 +28,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "bootstrap/heartbeat.hpp"
 #include "bootstrap/mpi_support.hpp"
 #include "bootstrap/process_state.hpp"
 #include "plait/error.hpp"
@@ -37,7 +38,7 @@ namespace plait::detail {
 namespace {
 
 constexpr const char* call = "make_mpi_bootstrap";
-constexpr std::uint32_t protocol = 2;  // of the greeting and of the link's messages
+constexpr std::uint32_t protocol = 3;  // of the greeting and of the link's messages
 /// After which a rank that waits in vain no longer waits for the others to say so, too: some may have waited a little less.
 constexpr std::chrono::milliseconds grace{200};
 
@@ -50,7 +51,7 @@ Text as_text(const std::string& words) {
 
 struct Greeting {
   std::uint32_t protocol;
-  std::int32_t process;
+  std::int32_t process, heartbeat;  // the heartbeat's descriptor
   std::uint64_t process_space;
   std::array<std::uint64_t, 8> links;  // that have all ranks, as far as this one knows; 0: none
   std::uint64_t new_link, context;     // rank 0's count
@@ -158,10 +159,11 @@ class Handshake {
   Greeting greet(const std::string& failure) const {
     Greeting greeting{.protocol = protocol,
                       .process = static_cast<std::int32_t>(::getpid()),
+                      .heartbeat = heartbeat_.descriptor(),
                       .process_space = process_space(),
                       .links = {},
                       .new_link = draw_number(),
-                      .context = draw_number(),
+                      .context = number_,
                       .node = name_this_node(),
                       .failure = as_text(failure)};
     const auto links = Links::instance().covering(comm_, greeting.links.size());
@@ -196,6 +198,7 @@ class Handshake {
     LostRanks lost;
     Backoff backoff;
     while (!round.advance()) {
+      heartbeat_.beat();
       if (stop() || deadline.expired()) return false;
       if (lost.is_time() && !lost.among(awaited(round), [&](int rank) { return process_of(rank); }).empty()) return false;
       backoff.pause();
@@ -293,24 +296,35 @@ class Handshake {
     Backoff backoff;
     while (!flight->is_finished() && !deadline.expired() && ended.empty()) {
       ended = lost.among(everybody, [&](int rank) { return process_of(rank); });
+      heartbeat_.beat();
       backoff.pause();
     }
     const bool done = flight->is_finished();
     const MPI_Comm copy = flight->comm;
     abandon(std::move(flight));
     if (done) return Links::instance().add(std::make_unique<Link>(copy, greetings.of(0)->new_link, processes_));
-    const bool known = std::any_of(processes_.begin(), processes_.end(), is_out_of_action);
-    throw Error(ErrorCode::bootstrap,
-                fmt::format("{}: rank {}: {}", call, rank_,
-                            known ? say_missing(everybody)
-                                  : fmt::format("MPI_Comm_idup has not ended within {}: a rank is held up, or MPI by an earlier one that "
-                                                "can't end",
-                                                in_seconds(limit_))));
+    throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: {}", call, rank_, say_held_up(greetings, everybody)));
+  }
+
+  /// Why MPI_Comm_idup does not end: a rank has ended or is stopped, or does not run though it lives.
+  std::string say_held_up(const Round<Greeting>& greetings, const std::vector<int>& ranks) const {
+    if (std::any_of(processes_.begin(), processes_.end(), is_out_of_action)) return say_missing(ranks);
+    std::vector<int> silent;
+    for (const int rank : ranks) {
+      const Greeting& other = *greetings.of(static_cast<std::size_t>(rank));
+      const auto silence = rank == rank_ ? std::nullopt : Heartbeat::silence(process_of(rank), other.heartbeat, other.context);
+      if (silence && *silence >= grace) silent.push_back(rank);
+    }
+    if (!silent.empty()) return not_arrived(silent, call, limit_) + ": held up in MPI_Comm_idup, or on the way there";
+    return fmt::format("MPI_Comm_idup has not ended within {}: a rank is held up, or MPI by an earlier one that can't end",
+                       in_seconds(limit_));
   }
 
   MPI_Comm comm_;
   std::chrono::nanoseconds limit_;
   int rank_ = 0, size_ = 1;
+  std::uint64_t number_ = draw_number();
+  Heartbeat heartbeat_{number_};
   std::vector<std::int32_t> processes_;  // of the ranks; 0: not known, or not here
 };
 

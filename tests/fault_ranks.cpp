@@ -15,7 +15,8 @@
 //   fault_ranks memory             its limit of memory is reached, in an allocation and while a communicator is made
 //   fault_ranks threads            it can start no thread while a communicator is made
 //   fault_ranks setup HOW WHERE N  HOW: kill, stop, or kill_without_deadline; WHERE: create, split, duplicate or allocate, over and over.
-//                                  Rank N % 3 meets with it after a time that N gives
+//                                  Rank N % 3 meets with it after a time that N gives. WHERE may be idup: when the first creation calls
+//                                  MPI_Comm_idup. There, HOW may be hold: the rank sleeps for three seconds
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,6 +27,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <random>
@@ -320,6 +322,8 @@ void threads() {
 
 double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
+std::function<void()> in_idup;
+
 /// Every rank prints when it came to its end. The clock is the machine's.
 int setup(const std::string& how, const std::string& where, unsigned number) {
   int level = 0, rank = 0;
@@ -331,17 +335,26 @@ int setup(const std::string& how, const std::string& where, unsigned number) {
   std::minstd_rand random(number);
   random.discard(10);
   const std::chrono::microseconds delay(random() % (where == "create" ? 60000 : 30000));
+  const auto say_when = [=] {
+    std::printf("victim %d at %.3f after %d us\n", rank, seconds(), static_cast<int>(delay.count()));
+    std::fflush(stdout);
+  };
   const auto meet_fault = [&] {
     std::thread([=] {
       std::this_thread::sleep_for(delay);
-      std::printf("victim %d at %.3f after %d us\n", rank, seconds(), static_cast<int>(delay.count()));
-      std::fflush(stdout);
+      say_when();
       std::raise(how == "stop" ? SIGSTOP : SIGKILL);
     }).detach();
   };
   const std::string what = outcome([&] {
     const bool unlimited = how == "kill_without_deadline";
     const auto create = [=] { return plait::Communicator::from_mpi(MPI_COMM_WORLD, {.timeout = std::chrono::seconds(unlimited ? 0 : 1)}); };
+    if (where == "idup" && rank == chosen)
+      in_idup = [&] {
+        say_when();
+        if (how == "hold") std::this_thread::sleep_for(std::chrono::seconds(3));
+        else std::raise(how == "stop" ? SIGSTOP : SIGKILL);
+      };
     if (where == "create") {
       if (unlimited) static_cast<void>(create());  // before it has said which process it is, a rank's end can't be known
       MPI_Barrier(MPI_COMM_WORLD);
@@ -349,6 +362,7 @@ int setup(const std::string& how, const std::string& where, unsigned number) {
       for (;;) static_cast<void>(create());
     }
     plait::Communicator comm = create();
+    if (where == "idup") return;
     comm.bootstrap().barrier();
     if (rank == chosen) meet_fault();
     for (int round = 0;; ++round) {
@@ -367,6 +381,12 @@ int setup(const std::string& how, const std::string& where, unsigned number) {
 }
 
 }  // namespace
+
+// The library's calls come here.
+int MPI_Comm_idup(MPI_Comm comm, MPI_Comm* copy, MPI_Request* request) {
+  if (in_idup) in_idup();
+  return PMPI_Comm_idup(comm, copy, request);
+}
 
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "", algorithm = argc > 2 ? argv[2] : "";

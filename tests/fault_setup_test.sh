@@ -2,7 +2,7 @@
 # fault_setup_test.sh MPIRUN PROGRAM HOW WHERE [FIRST [COUNT]]: COUNT times (1), three ranks of PROGRAM (fault_ranks) create, split, duplicate or allocate
 # (WHERE; "any": each in turn) over and over, and one of them is killed or stopped (HOW) at a random moment, which the numbers from FIRST (0) on
 # give. The others must end within the deadline of a second, plus a second, and name it, and no other, as the one that is missing. HOW may be
-# kill_without_deadline: within two seconds all the same.
+# kill_without_deadline: within two seconds all the same. WHERE may be idup: in MPI_Comm_idup itself; and HOW, there, hold: the rank only sleeps.
 # By hand: fault_setup_test.sh mpirun build-host/bin/fault_ranks kill any 0 60
 set -uo pipefail
 mpirun=$1 program=$2 how=$3 where=$4 first=${5-0} count=${6-1}
