@@ -13,6 +13,7 @@
 //                                  works
 //   fault_ranks descriptors        its limit of open files is reached
 //   fault_ranks memory             its limit of memory is reached, in an allocation and while a communicator is made
+//   fault_ranks creates            no fault: communicators are made and used, with a deadline, over and over (strangers_test)
 //   fault_ranks threads            it can start no thread while a communicator is made
 //   fault_ranks setup HOW WHERE N  HOW: kill, stop, or kill_without_deadline; WHERE: create, split, duplicate or allocate, over and over.
 //                                  Rank N % 3 meets with it after a time that N gives. WHERE may be idup: when the first creation calls
@@ -320,6 +321,10 @@ void threads() {
   say(rank, "create again: " + outcome([] { Member(std::chrono::seconds(20), {}).begin(); }));
 }
 
+void creates() {
+  for (int i = 0; i < 10; ++i) Member(std::chrono::seconds(5), {}).begin();
+}
+
 double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 std::function<void()> in_idup;
@@ -403,6 +408,7 @@ int main(int argc, char** argv) {
   else if (mode == "descriptors") descriptors();
   else if (mode == "memory") memory();
   else if (mode == "threads") threads();
+  else if (mode == "creates") creates();
   else if (mode == "setup" && argc > 4) return setup(algorithm, argv[3], static_cast<unsigned>(std::atoi(argv[4])));
   else return 2;
   return 0;
