@@ -32,6 +32,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -95,7 +96,7 @@ class LingeringSockets {
 struct Target {
   int type;
   std::string name;
-  auto operator<=>(const Target&) const = default;
+  bool operator<(const Target& other) const { return std::tie(type, name) < std::tie(other.type, other.name); }
 };
 std::set<Target> targets() {
   std::set<Target> found;
