@@ -149,6 +149,9 @@ std::optional<std::string> find_disagreement(std::span<const std::optional<CallI
 std::string not_arrived(const std::vector<int>& ranks, const char* call, std::chrono::nanoseconds limit) {
   return fmt::format("{} did not arrive at {} within {}", list_ranks(ranks), call, in_seconds(limit));
 }
+std::string ended_before(const std::vector<int>& ranks, const char* call) {
+  return fmt::format("{} ended before {} arrived at {}", list_ranks(ranks), ranks.size() == 1 ? "it" : "they", call);
+}
 std::string has_left(const std::vector<int>& ranks) {
   return fmt::format("{} left the group (the Bootstrap was destroyed)", list_ranks(ranks));
 }

@@ -223,7 +223,10 @@ class MpiBootstrap::Exchange {
   std::optional<std::string> failure_of(int rank);
   void throw_if_given_up();
   void wait_for_witnesses();
+  void throw_if_ended();
   std::vector<int> missing() const;
+  /// And those that have not taken this rank's message.
+  std::vector<int> all_missing() const;
   bool is_out(int rank) const { return group_.link_.is_out(group_.in_link(rank)); }
   bool is_complete();
 
@@ -235,6 +238,7 @@ class MpiBootstrap::Exchange {
   std::vector<std::optional<std::uint64_t>> expired_;  // in which call of theirs ranks have waited too long
   std::vector<int> left_;
   detail::Deadline deadline_;
+  detail::LostRanks lost_;
   std::optional<detail::Deadline> differs_;  // since it is known that ranks are in different calls
 };
 
@@ -266,6 +270,15 @@ std::vector<int> MpiBootstrap::Exchange::missing() const {
   for (int rank = 0; rank < group_.size(); ++rank) {
     if (!ids_[index(rank)]) ranks.push_back(rank);
   }
+  return ranks;
+}
+
+std::vector<int> MpiBootstrap::Exchange::all_missing() const {
+  std::vector<int> ranks = missing();
+  for (const Sent& sent : sent_) {
+    if (ids_[index(sent.peer)]) ranks.push_back(sent.peer);
+  }
+  std::sort(ranks.begin(), ranks.end());
   return ranks;
 }
 
@@ -310,10 +323,21 @@ void MpiBootstrap::Exchange::examine() {
     group_.give_up(*disagreement, group_.sequence_);
     throw Error(ErrorCode::mismatch, *disagreement);
   }
+  throw_if_ended();
   if (deadline_.expired()) {
     look();
     wait_for_witnesses();
   }
+}
+
+/// A rank whose process has ended is not waited for, whatever the deadline.
+void MpiBootstrap::Exchange::throw_if_ended() {
+  if (!lost_.is_time()) return;
+  const std::vector<int> silent = all_missing();
+  const auto lost = lost_.among(silent, [&](int rank) { return group_.link_.process(group_.in_link(rank)); });
+  if (lost.empty()) return;
+  look();  // which may know better
+  group_.fail(ErrorCode::bootstrap, call_, detail::ended_before(lost, name_of(call_.kind)));
 }
 
 /// Time is over. A rank that waits in an earlier call, for one that has stopped between its messages, is not missing, and says so.
@@ -332,8 +356,7 @@ void MpiBootstrap::Exchange::wait_for_witnesses() {
     if (!expired_[index(sent.peer)]) silent.insert(sent.peer);
   }
   if (silent.empty()) {  // all that are missing wait, too
-    for (const Sent& sent : sent_) silent.insert(sent.peer);
-    const std::vector<int> all = missing();
+    const std::vector<int> all = all_missing();
     silent.insert(all.begin(), all.end());
   }
   // Others may be silent for its sake: one that waits in MPI_Comm_idup for it can't say so.

@@ -9,8 +9,8 @@
 //
 // There are always two rounds, a greeting and a verdict, also on ranks that have given up: so a rank that comes late hears of it at once,
 // and a later attempt begins with all ranks at the same call. Only a rank that ends or is stopped in MPI_Comm_idup itself is found by other
-// means: the system says which processes these are. (No third round can: Open MPI 4 confuses its messages with those of an MPI_Comm_idup
-// that is under way.)
+// means: the system says which processes these are, and a heartbeat which of those that live don't run. (No third round can: Open MPI 4
+// confuses its messages with those of an MPI_Comm_idup that is under way.)
 #include "bootstrap/mpi_handshake.hpp"
 
 #include <fmt/format.h>
@@ -19,12 +19,18 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <memory>
+#include <numeric>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
+#include "bootstrap/heartbeat.hpp"
 #include "bootstrap/mpi_support.hpp"
+#include "bootstrap/process_state.hpp"
 #include "plait/error.hpp"
 #include "symm_mem/process_space.hpp"
 
@@ -32,7 +38,7 @@ namespace plait::detail {
 namespace {
 
 constexpr const char* call = "make_mpi_bootstrap";
-constexpr std::uint32_t protocol = 2;  // of the greeting and of the link's messages
+constexpr std::uint32_t protocol = 3;  // of the greeting and of the link's messages
 /// After which a rank that waits in vain no longer waits for the others to say so, too: some may have waited a little less.
 constexpr std::chrono::milliseconds grace{200};
 
@@ -45,7 +51,7 @@ Text as_text(const std::string& words) {
 
 struct Greeting {
   std::uint32_t protocol;
-  std::int32_t process;
+  std::int32_t process, heartbeat;  // the heartbeat's descriptor
   std::uint64_t process_space;
   std::array<std::uint64_t, 8> links;  // that have all ranks, as far as this one knows; 0: none
   std::uint64_t new_link, context;     // rank 0's count
@@ -97,6 +103,8 @@ class Round {
     }
     return ranks;
   }
+  /// Whether the others have this rank's record, as far as MPI says.
+  bool is_taken() const { return flight_->requests[static_cast<std::size_t>(rank_)] == MPI_REQUEST_NULL; }
   /// None if it has not come.
   const Record* of(std::size_t rank) const {
     return flight_->requests[rank] == MPI_REQUEST_NULL || static_cast<int>(rank) == rank_ ? &flight_->received[rank] : nullptr;
@@ -122,12 +130,20 @@ class Handshake {
   Handshake(MPI_Comm comm, std::chrono::nanoseconds limit) : comm_(comm), limit_(limit) {
     check(MPI_Comm_rank(comm, &rank_), call, rank_);
     check(MPI_Comm_size(comm, &size_), call, rank_);
+    processes_ = Links::instance().processes_of(comm);
+    processes_.resize(static_cast<std::size_t>(size_));
   }
 
   Meeting run(const std::string& failure) {
     Round<Greeting> greetings(comm_, rank_, size_, greet(failure));
     wait_for_all(greetings, [] { return false; });
-    judge(object_to(greetings));
+    note_processes(greetings);
+    try {
+      judge(object_to(greetings));
+    } catch (const Error& error) {
+      if (greetings.missing().empty()) tell_group(greetings, error.what());
+      throw;
+    }
     Link* link = choose_link(greetings);
     if (link == nullptr) link = &duplicate(greetings);
     Meeting meeting{link, link->ranks_of(comm_).value(), {}, greetings.of(0)->context};
@@ -143,10 +159,11 @@ class Handshake {
   Greeting greet(const std::string& failure) const {
     Greeting greeting{.protocol = protocol,
                       .process = static_cast<std::int32_t>(::getpid()),
+                      .heartbeat = heartbeat_.descriptor(),
                       .process_space = process_space(),
                       .links = {},
                       .new_link = draw_number(),
-                      .context = draw_number(),
+                      .context = number_,
                       .node = name_this_node(),
                       .failure = as_text(failure)};
     const auto links = Links::instance().covering(comm_, greeting.links.size());
@@ -154,21 +171,57 @@ class Handshake {
     return greeting;
   }
 
-  /// Until all have come, `stop` says so, or it takes too long. Whether all have come.
+  /// The processes of the ranks that have greeted.
+  void note_processes(const Round<Greeting>& greetings) {
+    const Greeting& mine = *greetings.of(static_cast<std::size_t>(rank_));
+    for (std::size_t rank = 0; rank < greetings.size(); ++rank) {
+      const Greeting* const other = greetings.of(rank);
+      if (other != nullptr && other->node == mine.node) processes_[rank] = visible_process(other->process, other->process_space);
+    }
+  }
+  int process_of(int rank) const { return processes_[static_cast<std::size_t>(rank)]; }
+
+  /// The ranks whose records have not come. If all have, and this rank's own is not taken, those that can't take it.
+  template <class Record>
+  std::vector<int> awaited(const Round<Record>& round) const {
+    std::vector<int> ranks = round.missing();
+    for (int rank = 0; rank < size_ && !round.is_taken() && round.missing().empty(); ++rank) {
+      if (rank != rank_ && is_out_of_action(process_of(rank))) ranks.push_back(rank);
+    }
+    return ranks;
+  }
+
+  /// Until all have come, `stop` says so, one has ended, or it takes too long. Whether all have come.
   template <class Record, class Stop>
   bool wait_for_all(Round<Record>& round, Stop stop) {
     const Deadline deadline(limit_);
+    LostRanks lost;
     Backoff backoff;
     while (!round.advance()) {
+      heartbeat_.beat();
       if (stop() || deadline.expired()) return false;
+      if (lost.is_time() && !lost.among(awaited(round), [&](int rank) { return process_of(rank); }).empty()) return false;
       backoff.pause();
     }
     return true;
   }
 
+  /// Of the ranks that a wait was given up for: those that have ended, else those that are stopped, else all. Others may be missing for
+  /// their sake: MPI may not have delivered what they said when they gave up.
+  std::string say_missing(const std::vector<int>& ranks) const {
+    const auto those = [&](bool (*condition)(std::int32_t)) {
+      std::vector<int> chosen;
+      std::copy_if(ranks.begin(), ranks.end(), std::back_inserter(chosen), [&](int rank) { return condition(process_of(rank)); });
+      return chosen;
+    };
+    if (const auto ended = those(has_ended); !ended.empty()) return ended_before(ended, call);
+    const auto stopped = those(is_out_of_action);
+    return not_arrived(stopped.empty() ? ranks : stopped, call, limit_);
+  }
+
   /// Why this rank can't go on, if it can't.
   std::optional<Error> object_to(Round<Greeting>& greetings) const {
-    if (const auto missing = greetings.missing(); !missing.empty()) return Error(ErrorCode::bootstrap, not_arrived(missing, call, limit_));
+    if (const auto missing = awaited(greetings); !missing.empty()) return Error(ErrorCode::bootstrap, say_missing(missing));
     for (std::size_t rank = 0; rank < greetings.size(); ++rank) {
       const Greeting& greeting = *greetings.of(rank);
       if (greeting.protocol != protocol)
@@ -190,19 +243,38 @@ class Handshake {
       return nullptr;
     };
     wait_for_all(verdicts, [&] { return first_objection() != nullptr; });
-    if (first_objection() == nullptr && verdicts.missing().empty()) return;
+    if (first_objection() == nullptr && awaited(verdicts).empty()) return;
     const Deadline last(grace);
     Backoff backoff;
     while (!verdicts.advance() && !last.expired()) backoff.pause();
     const Verdict* const first = first_objection();
-    const auto missing = verdicts.missing();
+    const auto missing = awaited(verdicts);
     if (first == nullptr && missing.empty()) return;  // they came in the last moment
     throw Error(first != nullptr ? first->code : ErrorCode::bootstrap,
-                fmt::format("{}: rank {}: {}", call, rank_, first != nullptr ? first->failure.data() : not_arrived(missing, call, limit_)));
+                fmt::format("{}: rank {}: {}", call, rank_, first != nullptr ? first->failure.data() : say_missing(missing)));
+  }
+
+  /// A rank that has said yes and misses a verdict may be alone with that: where all verdicts have come, ranks form the group and wait for
+  /// this one there.
+  void tell_group(const Round<Greeting>& greetings, std::string_view why) const noexcept {
+    try {
+      Link* const link = choose_link(greetings);
+      if (link == nullptr) return;
+      const std::vector<int> ranks = link->ranks_of(comm_).value();
+      const std::uint64_t context = greetings.of(0)->context;
+      for (int rank = 0; rank < size_; ++rank) {
+        if (rank == rank_) continue;
+        const int to = ranks[static_cast<std::size_t>(rank)];
+        link->send(to, {context, 0, MessageHead::Type::failed, {}}, std::as_bytes(std::span(why)));
+        link->send(to, {context, 0, MessageHead::Type::left, {}}, {});
+      }
+      link->advance();
+    } catch (const std::exception&) {  // then their time will be over, too
+    }
   }
 
   /// The first of rank 0's that all ranks have.
-  Link* choose_link(Round<Greeting>& greetings) const {
+  Link* choose_link(const Round<Greeting>& greetings) const {
     for (const std::uint64_t number : greetings.of(0)->links) {
       bool everywhere = number != 0;
       for (std::size_t rank = 0; rank < greetings.size() && everywhere; ++rank) {
@@ -215,37 +287,45 @@ class Handshake {
   }
 
   Link& duplicate(Round<Greeting>& greetings) {
-    std::vector<int> processes;  // 0: not known here
-    const Greeting& mine = *greetings.of(static_cast<std::size_t>(rank_));
-    for (std::size_t rank = 0; rank < greetings.size(); ++rank) {
-      const Greeting& other = *greetings.of(rank);
-      const bool visible = other.node == mine.node && mine.process_space != 0 && other.process_space == mine.process_space;
-      processes.push_back(visible ? other.process : 0);
-    }
     auto flight = std::make_unique<Duplicate>();
     check(MPI_Comm_idup(comm_, &flight->comm, &flight->requests.emplace_back(MPI_REQUEST_NULL)), call, rank_);
     const Deadline deadline(limit_);
+    LostRanks lost;
+    std::vector<int> everybody(processes_.size()), ended;
+    std::iota(everybody.begin(), everybody.end(), 0);
     Backoff backoff;
-    while (!flight->is_finished() && !deadline.expired()) backoff.pause();
+    while (!flight->is_finished() && !deadline.expired() && ended.empty()) {
+      ended = lost.among(everybody, [&](int rank) { return process_of(rank); });
+      heartbeat_.beat();
+      backoff.pause();
+    }
     const bool done = flight->is_finished();
     const MPI_Comm copy = flight->comm;
     abandon(std::move(flight));
-    if (done) return Links::instance().add(std::make_unique<Link>(copy, greetings.of(0)->new_link, std::move(processes)));
-    std::vector<int> missing;
-    for (std::size_t rank = 0; rank < processes.size(); ++rank) {
-      if (is_out_of_action(processes[rank])) missing.push_back(static_cast<int>(rank));
+    if (done) return Links::instance().add(std::make_unique<Link>(copy, greetings.of(0)->new_link, processes_));
+    throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: {}", call, rank_, say_held_up(greetings, everybody)));
+  }
+
+  /// Why MPI_Comm_idup does not end: a rank has ended or is stopped, or does not run though it lives.
+  std::string say_held_up(const Round<Greeting>& greetings, const std::vector<int>& ranks) const {
+    if (std::any_of(processes_.begin(), processes_.end(), is_out_of_action)) return say_missing(ranks);
+    std::vector<int> silent;
+    for (const int rank : ranks) {
+      const Greeting& other = *greetings.of(static_cast<std::size_t>(rank));
+      const auto silence = rank == rank_ ? std::nullopt : Heartbeat::silence(process_of(rank), other.heartbeat, other.context);
+      if (silence && *silence >= grace) silent.push_back(rank);
     }
-    throw Error(ErrorCode::bootstrap,
-                fmt::format("{}: rank {}: {}", call, rank_,
-                            missing.empty() ? fmt::format("MPI_Comm_idup has not ended within {}: a rank is held up, or MPI by an earlier "
-                                                          "one that can't end",
-                                                          in_seconds(limit_))
-                                            : not_arrived(missing, call, limit_)));
+    if (!silent.empty()) return not_arrived(silent, call, limit_) + ": held up in MPI_Comm_idup, or on the way there";
+    return fmt::format("MPI_Comm_idup has not ended within {}: a rank is held up, or MPI by an earlier one that can't end",
+                       in_seconds(limit_));
   }
 
   MPI_Comm comm_;
   std::chrono::nanoseconds limit_;
   int rank_ = 0, size_ = 1;
+  std::uint64_t number_ = draw_number();
+  Heartbeat heartbeat_{number_};
+  std::vector<std::int32_t> processes_;  // of the ranks; 0: not known, or not here
 };
 
 }  // namespace

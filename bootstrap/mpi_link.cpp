@@ -3,14 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstring>
 #include <exception>
-#include <fstream>
 #include <numeric>
-#include <string_view>
 #include <utility>
 
 #include "bootstrap/mpi_support.hpp"
@@ -22,15 +18,6 @@ namespace {
 constexpr int tag = 0;  // one for all: contexts are told apart by what a message says, and messages between two ranks keep their order
 
 }  // namespace
-
-bool is_out_of_action(int process) {
-  if (process == 0 || ::kill(process, 0) != 0) return process != 0 && errno == ESRCH;
-  std::string line;
-  std::getline(std::ifstream(fmt::format("/proc/{}/stat", process)), line);
-  const std::size_t name_end = line.rfind(')');  // the name of the program may have any character
-  return name_end != std::string::npos && name_end + 2 < line.size() &&
-         std::string_view("TtZX").find(line[name_end + 2]) != std::string_view::npos;
-}
 
 Link::Link(MPI_Comm comm, std::uint64_t number, std::vector<int> processes)
     : comm_(comm), number_(number), processes_(std::move(processes)) {
@@ -181,6 +168,18 @@ std::vector<std::uint64_t> Links::covering(MPI_Comm comm, std::size_t most) {
     if (numbers.size() < most && link->ranks_of(comm)) numbers.push_back(link->number());
   }
   return numbers;
+}
+
+std::vector<int> Links::processes_of(MPI_Comm comm) {
+  const std::scoped_lock lock(mutex_);
+  std::vector<int> processes;
+  for (const auto& link : links_) {
+    const auto ranks = link->ranks_of(comm);
+    if (!ranks) continue;
+    for (const int rank : *ranks) processes.push_back(link->process(rank));
+    break;
+  }
+  return processes;
 }
 
 bool Links::flush() {

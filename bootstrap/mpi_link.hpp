@@ -13,12 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "bootstrap/process_state.hpp"
 #include "bootstrap/support.hpp"
 
 namespace plait::detail {
-
-/// Whether a process of this machine has ended or is stopped. False for 0.
-bool is_out_of_action(int process);
 
 /// Begins every message.
 struct MessageHead {
@@ -54,7 +52,9 @@ class Link {
 
   std::uint64_t number() const noexcept { return number_; }
   /// Whether the rank's process has ended or is stopped, as far as that can be known.
-  bool is_out(int rank) const { return is_out_of_action(processes_[static_cast<std::size_t>(rank)]); }
+  bool is_out(int rank) const { return is_out_of_action(process(rank)); }
+  /// 0: not known here.
+  int process(int rank) const { return processes_[static_cast<std::size_t>(rank)]; }
   /// The ranks of the link that the ranks of `comm` are; none unless it has them all. Local.
   std::optional<std::vector<int>> ranks_of(MPI_Comm comm) const;
 
@@ -110,6 +110,8 @@ class Links {
   Link* find(std::uint64_t number);
   /// The numbers of the oldest links that have all ranks of `comm`, at most `most`.
   std::vector<std::uint64_t> covering(MPI_Comm comm, std::size_t most);
+  /// The processes of the ranks of `comm`, as a link that has them all knows them; nothing if there is none.
+  std::vector<int> processes_of(MPI_Comm comm);
   /// Lets messages go out, for a moment. Whether all have.
   bool flush();
 

@@ -72,6 +72,8 @@ inline constexpr std::chrono::milliseconds mismatch_grace{500};
 
 /// "rank 2 did not arrive at Bootstrap::barrier within 0.3 s".
 std::string not_arrived(const std::vector<int>& ranks, const char* call, std::chrono::nanoseconds limit);
+/// "rank 2 ended before it arrived at Bootstrap::barrier".
+std::string ended_before(const std::vector<int>& ranks, const char* call);
 /// "rank 2 left the group (the Bootstrap was destroyed)".
 std::string has_left(const std::vector<int>& ranks);
 /// "rank 2 gave up: ...".

@@ -29,6 +29,7 @@
 #include <string>
 #include <utility>
 
+#include "bootstrap/process_state.hpp"
 #include "bootstrap/support.hpp"
 #include "plait/error.hpp"
 #include "symm_mem/descriptor_letter.hpp"
@@ -48,20 +49,20 @@ std::optional<DescriptorLetter> parse_letter(std::span<const std::byte> message,
 
 namespace {
 
-/// What a rank tells the others about its socket.
-struct Address {
-  sockaddr_un name;
-  std::uint32_t length;
-  std::int32_t process;
-  std::uint64_t process_space;
-  std::uint64_t nonce;
-  std::array<char, 256> failure;  // empty, or why there is no socket
-};
-
 /// Space for the control data of a message with one descriptor.
 struct Control {
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> bytes{};
 };
+
+/// The one descriptor in a message that was received, if there is one. It is open from then on, whatever the message says.
+UniqueFd descriptor_in(msghdr& message) {
+  const cmsghdr* part = CMSG_FIRSTHDR(&message);
+  if (part == nullptr || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS || part->cmsg_len != CMSG_LEN(sizeof(int)))
+    return {};
+  int fd = -1;
+  std::memcpy(&fd, CMSG_DATA(part), sizeof fd);
+  return UniqueFd(fd);
+}
 
 std::optional<ucred> owner_of(int socket) {
   ucred owner{};
@@ -85,9 +86,9 @@ class Exchange {
   Exchange& operator=(const Exchange&) = delete;
 
   // The steps, between which the ranks tell each other how it went: one whose peers can't be reached could not tell them itself.
-  Address open();
-  void connect(std::vector<Address> addresses);
-  /// False: time is over, as `failure` says.
+  ExchangeAddress open();
+  void connect(std::vector<ExchangeAddress> addresses);
+  /// False: time is over, or a rank has ended, as `failure` says.
   bool run(const Bootstrap& bootstrap);
   const std::string& failure() const { return failure_; }
   std::vector<UniqueFd> take() {
@@ -117,7 +118,7 @@ class Exchange {
   bool is_done() const {
     return std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.sent && peer.received; });
   }
-  bool may_be(const ucred& owner, const Address& address) const;
+  bool may_be(const ucred& owner, const ExchangeAddress& address) const;
 
   void step();
   void connect_to(int peer);
@@ -133,20 +134,25 @@ class Exchange {
   void wait(const detail::Deadline& deadline, int most) const;
   void close_listener();
   void report_missing(std::chrono::nanoseconds limit);
+  std::vector<int> missing() const;
+  std::int32_t process_of(int peer) const {
+    return detail::visible_process(addresses_[index(peer)].process, addresses_[index(peer)].process_space);
+  }
+  bool find_ended(detail::LostRanks& lost);
 
   int rank_, size_;
   const UniqueFd& mine_;
   UniqueFd listener_;
   std::uint64_t nonce_ = 0;
-  std::vector<Address> addresses_;
+  std::vector<ExchangeAddress> addresses_;
   std::vector<Peer> peers_;
   std::vector<UniqueFd> callers_;  // of this user; which rank each is will be in its letter
   Strays strays_;
   std::string failure_;
 };
 
-Address Exchange::open() {
-  const auto listen = [&](Address& address) {
+ExchangeAddress Exchange::open() {
+  const auto listen = [&](ExchangeAddress& address) {
     if (::fcntl(mine_.get(), F_GETFD) < 0) return fail("passed descriptor {}, which is not open", mine_.get());
     if (::getrandom(&nonce_, sizeof nonce_, 0) != sizeof nonce_) return fail("can't draw a number: {}", std::strerror(errno));
     if (size_ == 1) return;
@@ -164,7 +170,7 @@ Address Exchange::open() {
       return fail("can't listen at its socket: {}", std::strerror(errno));
     address.length = length;
   };
-  Address address{};
+  ExchangeAddress address{};
   listen(address);
   address.process = static_cast<std::int32_t>(::getpid());
   address.process_space = process_space();
@@ -174,13 +180,13 @@ Address Exchange::open() {
 }
 
 /// By what the kernel says of the process at the other end: this user's, and this rank's, where numbers of processes mean the same.
-bool Exchange::may_be(const ucred& owner, const Address& address) const {
+bool Exchange::may_be(const ucred& owner, const ExchangeAddress& address) const {
   if (owner.uid != ::geteuid()) return false;
   const std::uint64_t space = addresses_[index(rank_)].process_space;
   return space == 0 || space != address.process_space || owner.pid == address.process;
 }
 
-void Exchange::connect(std::vector<Address> addresses) {
+void Exchange::connect(std::vector<ExchangeAddress> addresses) {
   addresses_ = std::move(addresses);
   for (int peer = 0; peer < rank_; ++peer) connect_to(peer);
   strays_.dispose();
@@ -189,6 +195,7 @@ void Exchange::connect(std::vector<Address> addresses) {
 /// Nothing blocks: a rank connects, accepts, sends and receives what it can, so that no two wait for each other.
 bool Exchange::run(const Bootstrap& bootstrap) {
   const detail::Deadline deadline(bootstrap.timeout());
+  detail::LostRanks lost;
   for (;;) {
     step();
     if (!failure_.empty()) hang_up();
@@ -196,6 +203,10 @@ bool Exchange::run(const Bootstrap& bootstrap) {
     bootstrap.throw_if_interrupted();
     if (deadline.expired()) {
       report_missing(bootstrap.timeout());
+      hang_up();
+      return false;
+    }
+    if (lost.is_time() && find_ended(lost)) {
       hang_up();
       return false;
     }
@@ -216,7 +227,7 @@ void Exchange::step() {
 }
 
 void Exchange::connect_to(int peer) {
-  const Address& address = addresses_[index(peer)];
+  const ExchangeAddress& address = addresses_[index(peer)];
   UniqueFd connection(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!connection.valid()) {
     if (passes(errno)) return;
@@ -250,7 +261,7 @@ void Exchange::accept_callers() {
     }
     const auto owner = owner_of(caller.get());
     const bool ours =
-        owner && std::any_of(addresses_.begin() + rank_ + 1, addresses_.end(), [&](const Address& a) { return may_be(*owner, a); });
+        owner && std::any_of(addresses_.begin() + rank_ + 1, addresses_.end(), [&](const ExchangeAddress& a) { return may_be(*owner, a); });
     if (ours) callers_.push_back(std::move(caller));
     else strays_.add(std::move(caller));
   }
@@ -309,10 +320,9 @@ void Exchange::send_to(int rank, bool with_descriptor) {
     std::memcpy(CMSG_DATA(part), &value, sizeof value);
   }
   Peer& peer = peers_[index(rank)];
-  if (::sendmsg(peer.connection.get(), &message, MSG_NOSIGNAL) >= 0) {
-    peer.sent = true;
-  } else if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) {
-    peer.sent = true;  // it has failed or ended; its letter may still be there
+  const bool sent = ::sendmsg(peer.connection.get(), &message, MSG_NOSIGNAL) >= 0;
+  if (sent || errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) {
+    peer.sent = true;  // or the peer has failed or ended: its letter may still be there
   } else if (!passes(errno)) {
     peer.sent = true;
     fail("can't send its descriptor to rank {}: {}", rank, std::strerror(errno));
@@ -322,28 +332,24 @@ void Exchange::send_to(int rank, bool with_descriptor) {
 bool Exchange::receive(const UniqueFd& connection, std::optional<DescriptorLetter>& letter, UniqueFd& descriptor) {
   std::array<std::byte, sizeof(DescriptorLetter) + 1> bytes{};
   iovec data{bytes.data(), bytes.size()};
-  Control control;
-  msghdr message{};
   const auto receive_once = [&] {
-    message = {};
+    Control control;
+    msghdr message{};
     message.msg_iov = &data;
     message.msg_iovlen = 1;
     message.msg_control = control.bytes.data();
     message.msg_controllen = CMSG_LEN(sizeof(int));  // not the padding, where a second descriptor would have room
-    return ::recvmsg(connection.get(), &message, MSG_CMSG_CLOEXEC);
+    const ssize_t length = ::recvmsg(connection.get(), &message, MSG_CMSG_CLOEXEC);
+    if (length >= 0) descriptor = descriptor_in(message);
+    return length;
   };
   ssize_t length = receive_once();
   // Linux looks at the queue first and then whether the peer has closed: a letter that was sent, and its connection closed, in between
-  // reads as an end. Nothing comes after the end, so what is there now is all.
+  // reads as an end. Nothing comes after the end, so what is there now is all. An empty message reads as an end as well, and may have had
+  // a descriptor, which is closed.
   if (length == 0) length = receive_once();
   if (length < 0 && passes(errno)) return false;
   if (length <= 0) return true;
-  cmsghdr* part = CMSG_FIRSTHDR(&message);
-  if (part != nullptr && part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS && part->cmsg_len == CMSG_LEN(sizeof(int))) {
-    int fd = -1;
-    std::memcpy(&fd, CMSG_DATA(part), sizeof fd);
-    descriptor = UniqueFd(fd);
-  }
   letter = parse_letter({bytes.data(), static_cast<std::size_t>(length)}, nonce_, rank_, size_);
   return true;
 }
@@ -396,11 +402,30 @@ void Exchange::close_listener() {
   strays_.dispose();
 }
 
+std::vector<int> Exchange::missing() const {
+  std::vector<int> ranks;
+  for (int peer = 0; peer < size_; ++peer) {
+    if (!peers_[index(peer)].sent || !peers_[index(peer)].received) ranks.push_back(peer);
+  }
+  return ranks;
+}
+
+bool Exchange::find_ended(detail::LostRanks& lost) {
+  const auto ended = lost.among(missing(), [&](int peer) { return process_of(peer); });
+  if (!ended.empty()) fail("got no descriptor from {}: {} ended", detail::list_ranks(ended), ended.size() == 1 ? "it has" : "they have");
+  return !ended.empty();
+}
+
 void Exchange::report_missing(std::chrono::nanoseconds limit) {
   std::vector<int> silent, full;
   for (int peer = 0; peer < size_; ++peer) {
     if (!peers_[index(peer)].received) silent.push_back(peer);
     if (!peers_[index(peer)].sent) full.push_back(peer);
+  }
+  // Others may be missing for the sake of one that is stopped, in the call of the bootstrap that comes before.
+  const auto is_out = [&](int peer) { return detail::is_out_of_action(process_of(peer)); };
+  for (std::vector<int>* const ranks : {&silent, &full}) {
+    if (std::any_of(ranks->begin(), ranks->end(), is_out)) std::erase_if(*ranks, [&](int peer) { return !is_out(peer); });
   }
   if (!silent.empty()) return fail("got no descriptor from {} within {}", detail::list_ranks(silent), detail::in_seconds(limit));
   fail("could not hand its descriptor to {} within {}", detail::list_ranks(full), detail::in_seconds(limit));
@@ -424,8 +449,8 @@ void throw_first(Bootstrap& bootstrap, const std::string& failure) {
 
 std::vector<UniqueFd> exchange_descriptors(Bootstrap& bootstrap, const UniqueFd& mine) {
   Exchange exchange(bootstrap.rank(), bootstrap.size(), mine);
-  std::vector<Address> addresses = bootstrap.all_gather(exchange.open());
-  for (const Address& address : addresses) {
+  std::vector<ExchangeAddress> addresses = bootstrap.all_gather(exchange.open());
+  for (const ExchangeAddress& address : addresses) {
     if (address.failure[0] != 0) throw Error(ErrorCode::bootstrap, address.failure.data());
   }
   exchange.connect(std::move(addresses));

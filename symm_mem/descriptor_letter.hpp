@@ -1,11 +1,24 @@
-// What travels beside a descriptor.
+// What ranks tell each other in an exchange of descriptors: where they listen, and what travels beside a descriptor.
 #pragma once
+#include <sys/un.h>
+
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 
 namespace plait {
+
+/// What a rank tells the others about its socket. It is gathered over the bootstrap, which is trusted.
+struct ExchangeAddress {
+  sockaddr_un name;
+  std::uint32_t length;
+  std::int32_t process;
+  std::uint64_t process_space;
+  std::uint64_t nonce;
+  std::array<char, 256> failure;  // empty, or why there is no socket
+};
 
 struct DescriptorLetter {
   std::uint64_t nonce;       // the receiver's, which only the ranks of its group know

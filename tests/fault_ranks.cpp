@@ -13,9 +13,11 @@
 //                                  works
 //   fault_ranks descriptors        its limit of open files is reached
 //   fault_ranks memory             its limit of memory is reached, in an allocation and while a communicator is made
+//   fault_ranks creates            no fault: communicators are made and used, with a deadline, over and over (strangers_test)
 //   fault_ranks threads            it can start no thread while a communicator is made
-//   fault_ranks setup HOW WHERE N  HOW: kill or stop; WHERE: create, split, duplicate or allocate, over and over. Rank N % 3 meets with
-//                                  it after a time that N gives
+//   fault_ranks setup HOW WHERE N  HOW: kill, stop, or kill_without_deadline; WHERE: create, split, duplicate or allocate, over and over.
+//                                  Rank N % 3 meets with it after a time that N gives. WHERE may be idup: when the first creation calls
+//                                  MPI_Comm_idup. There, HOW may be hold: the rank sleeps for three seconds
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,6 +28,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <random>
@@ -318,7 +321,13 @@ void threads() {
   say(rank, "create again: " + outcome([] { Member(std::chrono::seconds(20), {}).begin(); }));
 }
 
+void creates() {
+  for (int i = 0; i < 10; ++i) Member(std::chrono::seconds(5), {}).begin();
+}
+
 double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+std::function<void()> in_idup;
 
 /// Every rank prints when it came to its end. The clock is the machine's.
 int setup(const std::string& how, const std::string& where, unsigned number) {
@@ -331,22 +340,34 @@ int setup(const std::string& how, const std::string& where, unsigned number) {
   std::minstd_rand random(number);
   random.discard(10);
   const std::chrono::microseconds delay(random() % (where == "create" ? 60000 : 30000));
+  const auto say_when = [=] {
+    std::printf("victim %d at %.3f after %d us\n", rank, seconds(), static_cast<int>(delay.count()));
+    std::fflush(stdout);
+  };
   const auto meet_fault = [&] {
     std::thread([=] {
       std::this_thread::sleep_for(delay);
-      std::printf("victim %d at %.3f after %d us\n", rank, seconds(), static_cast<int>(delay.count()));
-      std::fflush(stdout);
-      std::raise(how == "kill" ? SIGKILL : SIGSTOP);
+      say_when();
+      std::raise(how == "stop" ? SIGSTOP : SIGKILL);
     }).detach();
   };
   const std::string what = outcome([&] {
-    const auto create = [] { return plait::Communicator::from_mpi(MPI_COMM_WORLD, {.timeout = std::chrono::seconds(1)}); };
+    const bool unlimited = how == "kill_without_deadline";
+    const auto create = [=] { return plait::Communicator::from_mpi(MPI_COMM_WORLD, {.timeout = std::chrono::seconds(unlimited ? 0 : 1)}); };
+    if (where == "idup" && rank == chosen)
+      in_idup = [&] {
+        say_when();
+        if (how == "hold") std::this_thread::sleep_for(std::chrono::seconds(3));
+        else std::raise(how == "stop" ? SIGSTOP : SIGKILL);
+      };
     if (where == "create") {
+      if (unlimited) static_cast<void>(create());  // before it has said which process it is, a rank's end can't be known
       MPI_Barrier(MPI_COMM_WORLD);
       if (rank == chosen) meet_fault();
       for (;;) static_cast<void>(create());
     }
     plait::Communicator comm = create();
+    if (where == "idup") return;
     comm.bootstrap().barrier();
     if (rank == chosen) meet_fault();
     for (int round = 0;; ++round) {
@@ -366,6 +387,12 @@ int setup(const std::string& how, const std::string& where, unsigned number) {
 
 }  // namespace
 
+// The library's calls come here.
+int MPI_Comm_idup(MPI_Comm comm, MPI_Comm* copy, MPI_Request* request) {
+  if (in_idup) in_idup();
+  return PMPI_Comm_idup(comm, copy, request);
+}
+
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "", algorithm = argc > 2 ? argv[2] : "";
   if (mode == "inside" && argc > 3) victim = std::stoi(argv[3]);
@@ -381,6 +408,7 @@ int main(int argc, char** argv) {
   else if (mode == "descriptors") descriptors();
   else if (mode == "memory") memory();
   else if (mode == "threads") threads();
+  else if (mode == "creates") creates();
   else if (mode == "setup" && argc > 4) return setup(algorithm, argv[3], static_cast<unsigned>(std::atoi(argv[4])));
   else return 2;
   return 0;

@@ -32,7 +32,7 @@ def alive(process):
 def blamed(text, members):
     """The job's ranks that an error's first sentence says it was. `members`: those behind the communicator's."""
     found = re.findall(r"\b(?:rank (\d+) \(process \d+, which|rank (\d+) is missing|rank (\d+) has not come so far"
-                       r"|ranks? ([\d, ]+) did not arrive|(?:from|to) ranks? ([\d, ]+) within)", text.split("\n")[0])
+                       r"|ranks? ([\d, ]+) (?:did not arrive|ended before)|(?:from|to) ranks? ([\d, ]+)(?: within|:))", text.split("\n")[0])
     numbers = {int(n) for match in found for part in match if part for n in re.findall(r"\d+", part)}
     return {members[n] for n in numbers if n < len(members)} if members else numbers
 

@@ -1,10 +1,17 @@
 // Another user of the machine attacks an exchange of descriptors. Needs root, which can be both users.
+//
+//   strangers_test --beside COMMAND...  runs COMMAND, such as mpirun with a program that makes communicators, as one ordinary user beside
+//   an
+//                                       attacker that is another: it must succeed, within a third of what a stray lingers
 #include <fcntl.h>
 #include <grp.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,7 +21,10 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <new>
@@ -22,25 +32,29 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "plait/error.hpp"
 #include "support/interfering_bootstrap.hpp"
 #include "symm_mem/descriptor_exchange.hpp"
+#include "symm_mem/descriptor_letter.hpp"
 
 namespace plait {
 namespace {
 
 using namespace std::chrono_literals;
 using test::InterferingBootstrap;
-constexpr uid_t nobody = 65534;
+constexpr uid_t nobody = 65534, somebody = 65533;
 constexpr int linger_seconds = 30;
 
 /// What the attacker tells the test, in memory that both have.
 struct Score {
   std::atomic<int> attacks, lingering, loot;
-  sockaddr_un own_name;  // of a socket at which the attacker listens
+  std::atomic<int> looks, intrusions;  // at processes of the victim, and into them
+  std::atomic<bool> on_user;           // the victim is all of somebody's processes, else the test's
+  sockaddr_un own_name;                // of a socket at which the attacker listens
   std::atomic<socklen_t> own_length;
 };
 
@@ -82,7 +96,7 @@ class LingeringSockets {
 struct Target {
   int type;
   std::string name;
-  auto operator<=>(const Target&) const = default;
+  bool operator<(const Target& other) const { return std::tie(type, name) < std::tie(other.type, other.name); }
 };
 std::set<Target> targets() {
   std::set<Target> found;
@@ -96,12 +110,12 @@ std::set<Target> targets() {
   return found;
 }
 
-/// Whether anything of worth has come from the test's process: bytes or a descriptor. Other programs of the machine may be free with
-/// theirs.
-bool loot(int socket) {
+/// Whether anything of worth has come from the victim: bytes or a descriptor. Other programs of the machine may be free with theirs.
+bool loot(int socket, bool on_user) {
   ucred peer{};
   socklen_t length = sizeof peer;
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.pid != ::getppid()) return false;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return false;
+  if (on_user ? peer.uid != somebody : peer.pid != ::getppid()) return false;
   std::array<char, 64> bytes{};
   iovec data{bytes.data(), bytes.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(4 * sizeof(int))> control{};
@@ -135,10 +149,39 @@ void send_stray(int socket, UniqueFd stray, const sockaddr* to, socklen_t length
   std::thread([stray = std::move(stray)]() mutable { stray = UniqueFd(); }).detach();
 }
 
+void become(uid_t user) {
+  if (::setgroups(0, nullptr) != 0 || ::setgid(user) != 0 || ::setuid(user) != 0) ::_exit(1);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // not to outlive a test that is ended
+}
+
+/// Tries the ways into somebody's processes that the system has: their descriptors, their memory, a signal, a descriptor by pidfd.
+void intrude(Score& score) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+    const int process = std::atoi(entry.path().filename().c_str());
+    struct stat owner {};
+    if (process == 0 || ::stat(entry.path().c_str(), &owner) != 0 || owner.st_uid != somebody) continue;
+    ++score.looks;
+    const UniqueFd folder(::open((entry.path() / "fd").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const UniqueFd memory(::open((entry.path() / "mem").c_str(), O_RDONLY | O_CLOEXEC));
+    const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+    if (folder.valid() || memory.valid() || ::kill(process, 0) == 0) ++score.intrusions;
+    for (int fd = 0; fd < 64; ++fd) {
+#ifdef SYS_pidfd_getfd
+      const UniqueFd stolen(static_cast<int>(::syscall(SYS_pidfd_getfd, handle.get(), fd, 0)));
+#else
+      const UniqueFd stolen;
+#endif
+      const UniqueFd opened(::open((entry.path() / "fd" / std::to_string(fd)).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+      if (stolen.valid() || opened.valid()) ++score.intrusions;
+    }
+  }
+}
+
 /// Connects to every abstract socket that it has not seen at its start, sends descriptors that linger, and reads what is sent to it.
 [[noreturn]] void attack(Score& score) {
   const std::set<Target> old = targets();
-  if (::setgroups(0, nullptr) != 0 || ::setgid(nobody) != 0 || ::setuid(nobody) != 0) ::_exit(1);
+  become(nobody);
   const UniqueFd own(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   score.own_name.sun_family = AF_UNIX;
   socklen_t own_length = sizeof score.own_name;
@@ -172,16 +215,18 @@ void send_stray(int socket, UniqueFd stray, const sockaddr* to, socklen_t length
       connections.push_back(std::move(caller));
       ++score.attacks;
     }
-    for (const UniqueFd& connection : connections) score.loot += loot(connection.get()) ? 1 : 0;
+    for (const UniqueFd& connection : connections) score.loot += loot(connection.get(), score.on_user) ? 1 : 0;
+    if (score.on_user) intrude(score);
     if (connections.size() > 200) connections.erase(connections.begin(), connections.begin() + 100);
   }
 }
 
 class Attacker {
  public:
-  Attacker() {
+  explicit Attacker(bool on_user = false) {
     void* memory = ::mmap(nullptr, sizeof(Score), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     score_ = new (memory) Score{};
+    score_->on_user = on_user;
     process_ = ::fork();
     if (process_ == 0) attack(*score_);
     wait_for([&] { return score_->own_length != 0; });
@@ -268,11 +313,10 @@ TEST_F(Strangers, SquatterIsRefused) {
   const Attacker attacker;
   const auto start = std::chrono::steady_clock::now();
   run_ranks(3, [&](Bootstrap& bootstrap) {
-    InterferingBootstrap deceived(bootstrap, nullptr, [&](void* addresses) {  // rank 0's comes first, and in it the name
-      const socklen_t length = attacker.score().own_length;
-      std::memcpy(addresses, &attacker.score().own_name, sizeof(sockaddr_un));
-      std::memcpy(static_cast<std::byte*>(addresses) + sizeof(sockaddr_un) + (sizeof(sockaddr_un) % 4 != 0 ? 2 : 0), &length,
-                  sizeof length);
+    InterferingBootstrap deceived(bootstrap, nullptr, [&](void* addresses) {  // rank 0's comes first
+      auto& address = *static_cast<ExchangeAddress*>(addresses);
+      address.name = attacker.score().own_name;
+      address.length = attacker.score().own_length;
     });
     try {
       exchange_descriptors(deceived, make_memfd(1));
@@ -289,5 +333,35 @@ TEST_F(Strangers, SquatterIsRefused) {
   EXPECT_EQ(attacker.score().loot, 0);
 }
 
+/// Returns the exit status; 77: it can't be tried.
+int run_beside(char** command) {
+  if (::geteuid() != 0) return 77;
+  const Attacker attacker(true);
+  const auto start = std::chrono::steady_clock::now();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    become(somebody);
+    ::setenv("HOME", "/tmp", 1);  // NOLINT(concurrency-mt-unsafe): there is no other thread
+    ::execvp(command[0], command);
+    ::_exit(77);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  const Score& score = attacker.score();
+  std::printf("status %#x after %.1f s; %d attacks, %d of them lingering, %d looks at processes; loot %d, intrusions %d\n", status,
+              seconds.count(), score.attacks.load(), score.lingering.load(), score.looks.load(), score.loot.load(),
+              score.intrusions.load());
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) return 77;
+  const bool tried = score.lingering > 0 && score.looks > 0;
+  return status == 0 && tried && score.loot == 0 && score.intrusions == 0 && seconds.count() < linger_seconds / 3.0 ? 0 : 1;
+}
+
 }  // namespace
 }  // namespace plait
+
+int main(int argc, char** argv) {
+  if (argc > 2 && std::string(argv[1]) == "--beside") return plait::run_beside(argv + 2);
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

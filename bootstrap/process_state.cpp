@@ -1,0 +1,46 @@
+#include "bootstrap/process_state.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <csignal>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "symm_mem/process_space.hpp"
+
+namespace plait::detail {
+namespace {
+
+/// How long messages of a process that has ended are still waited for.
+constexpr std::chrono::milliseconds last_words{100};
+
+/// Whether the process is gone, or in one of these states of /proc/PID/stat.
+bool is_gone_or(std::int32_t process, std::string_view states) {
+  if (process == 0 || ::kill(process, 0) != 0) return process != 0 && errno == ESRCH;
+  std::string line;
+  std::getline(std::ifstream(fmt::format("/proc/{}/stat", process)), line);
+  const std::size_t name_end = line.rfind(')');  // the name of the program may have any character
+  return name_end != std::string::npos && name_end + 2 < line.size() && states.find(line[name_end + 2]) != std::string_view::npos;
+}
+
+}  // namespace
+
+std::int32_t visible_process(std::int32_t process, std::uint64_t its_space) {
+  const std::uint64_t space = process_space();
+  return space != 0 && space == its_space ? process : 0;
+}
+
+bool has_ended(std::int32_t process) { return is_gone_or(process, "ZX"); }
+bool is_out_of_action(std::int32_t process) { return is_gone_or(process, "TtZX"); }
+
+std::vector<int> LostRanks::confirm(const std::vector<int>& ended) {
+  const auto now = Clock::now();
+  next_ = now + std::chrono::milliseconds(20);
+  if (ended.empty()) since_.reset();
+  else if (!since_) since_ = now;
+  return since_ && now - *since_ >= last_words ? ended : std::vector<int>();
+}
+
+}  // namespace plait::detail
