@@ -78,8 +78,7 @@ class Reducer {
       PLAIT_UNROLL
       for (int k = 0; k < Count; ++k) {
         const auto term = widened(packs[k]);
-        PLAIT_UNROLL
-        for (std::size_t i = 0; i < Lanes; ++i) acc[k].lane[i] = reduce_sum(acc[k].lane[i], term.lane[i]);
+        add_lanes(acc[k].lane, term.lane);
       }
       return;
     }
@@ -119,6 +118,8 @@ class Reducer {
       PLAIT_UNROLL
       for (std::size_t i = 0; i < Pack<T, Bytes>::lanes; i += 2)
         widen_pair(partial.lane[i], partial.lane[i + 1], acc.lane[i], acc.lane[i + 1]);
+    } else if constexpr (whole_packs && std::is_same_v<T, A>) {
+      __builtin_memcpy(acc.lane, partial.lane, sizeof(acc.lane));
     } else {
       PLAIT_UNROLL
       for (std::size_t i = 0; i < Pack<T, Bytes>::lanes; ++i) acc.lane[i] = widen(partial.lane[i]);
@@ -195,8 +196,7 @@ class Reducer {
         for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = ordered(reduce_max(ordered(acc.lane[i]), ordered(term.lane[i])));
         break;
       default:  // sum, avg, premul_sum
-        PLAIT_UNROLL
-        for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = reduce_sum(acc.lane[i], term.lane[i]);
+        add_lanes(acc.lane, term.lane);
     }
   }
 

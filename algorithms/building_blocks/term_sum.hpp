@@ -23,6 +23,9 @@ class TermSum {
   /// loaded before the first is used.
   template <class Store>
   PLAIT_DEVICE void run(Range packs, Store store) {
+    if constexpr (D::pack_bytes >= 64) {
+      if (terms_ != 2) return run_in_turn(packs, store);
+    }
     switch (terms_) {
       case 2:
         return run_known<2, unroll<2>>(packs, store);
@@ -43,7 +46,7 @@ class TermSum {
  private:
   /// Loads in flight a thread, whatever the number of terms; half as many of 8-bit elements, whose sums take four times their room.
   static constexpr int in_flight = sizeof(T) == 1 ? 8 : 16;
-  /// Packs of each of so many terms. A CPU keeps loads in flight by itself, and has registers for few packs of a cache line.
+  /// Packs of each of so many terms. A CPU keeps loads in flight by itself, and has registers for two packs of a cache line.
   template <int Terms>
   static constexpr int unroll = D::pack_bytes >= 64 ? 1 : in_flight / Terms;
 
