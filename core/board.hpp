@@ -76,10 +76,15 @@ class Board {
   int ranks() const noexcept { return static_cast<int>(processes_.size()); }
   /// The same for all ranks of the communicator in this process, and for no other communicator's.
   const void* shared() const noexcept { return range_.get(); }
+  /// A number that all ranks of the communicator know, and that no other communicator has.
+  std::uint64_t token() const noexcept;
+  /// Of all ranks: memory for CallBootstrap.
+  std::vector<void*> desks() const;
 
  private:
   struct Page;
   Page& page(int rank) const;
+  static std::size_t desk_offset(int ranks);  // in a rank's memory
   using MessageLog = CallLog<256>;
   /// Of rank `owner`: the messages that it has sent to, or received from, `peer`.
   MessageLog& messages(int owner, bool sends, int peer) const;
