@@ -27,6 +27,7 @@ struct Topology : DeviceFacts {
   int ranks = 1;
   std::string architecture{};     // of every device, "mixed" if they differ
   std::size_t scratch_limit = 0;  // bytes a rank of which algorithms take shares: PLAIT_SCRATCH_BYTES, or a little less (scratch_within)
+  std::size_t base_limit = 0;     // bytes a rank that are committed at creation, the rest by calls that need it; 0: all at creation
 };
 
 /// Yes, or a printable reason why not.

@@ -39,10 +39,11 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const Communi
       heap(backend, *bootstrap),
       selector(make_selector(discover_topology(*bootstrap, *backend, settings))),
       board_(std::make_shared<Board>(*bootstrap)),
+      in_calls_(board_->desks(), bootstrap->rank()),
       order_(backend),
       events_(backend) {
   agree(*bootstrap, "loading kernels", [&] { backend->load_kernels(); });
-  memory_ = std::make_unique<AlgorithmMemory>(backend, *bootstrap, heap, selector.topology(), algorithms_);
+  memory_ = std::make_unique<AlgorithmMemory>(backend, *bootstrap, in_calls_, heap, selector.topology(), algorithms_);
   agree(*bootstrap, "creating the watchdog, work memory, streams and threads", [&] {
     watchdog_ = std::make_shared<Watchdog>(backend, board_, names(algorithms_), memory_->claimed(), settings.timeout, bootstrap->rank());
     sides_ = std::make_unique<SideStreams>(backend);
@@ -52,6 +53,8 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const Communi
     if (bootstrap->size() > 1) monitored_.emplace([this] { watchdog_->look(); });
   });
   bootstrap->set_interrupt([this] { look_and_throw(); });
+  in_calls_.set_timeout(settings.timeout);
+  in_calls_.set_interrupt([this] { look_and_throw(); });
   bootstrap->set_farewell([this] { board_->announce(Board::State::ending); });
   remember_device(*backend);
   creating_.reset();
@@ -400,12 +403,20 @@ void CommunicatorState::must_enqueue(Body body) {
   }
 }
 
-/// The memory of an algorithm for a launch. Where there is no room for it, all ranks hear why: they count on the call.
+/// The memory of an algorithm for a launch, whose call has been published. Where it can't be had, all ranks hear why: they count on the
+/// call. An error that was a peer's first is thrown as that peer put it.
 const AlgorithmGrant& CommunicatorState::memory_of(std::size_t number, unsigned blocks) {
   try {
     return memory_->of(number, blocks);
   } catch (const Error& error) {
-    watchdog_->abort(error.code(), fmt::format("rank {}: {}", rank(), error.what()));
+    if (error.code() == ErrorCode::mismatch) compare();  // which knows the calls
+    std::string text = error.what();
+    if (error.code() == ErrorCode::timeout && !watchdog_->error()) {
+      text += "; the communicator is broken";
+      for (int rank = 0; rank < board_->ranks(); ++rank) text += "\n  " + board_->describe(rank, names(algorithms_));
+    }
+    watchdog_->abort(error.code(), text);
+    throw_if_broken();
     throw;
   }
 }
@@ -421,9 +432,11 @@ void CommunicatorState::launch(const PreparedCall& prepared, std::size_t number,
   const Call& call = prepared.call;
   const Watch watch = this->watch(collectives_, number);
   const DeviceScope device(*backend);
+  static constexpr AlgorithmGrant none;
+  const AlgorithmGrant& memory = prepared.done_already ? none : memory_of(number, prepared.shape.blocks);
   const bool captured = order_.enter(stream);
   const LaunchSetting setting{*backend, selector.topology(), bootstrap->rank(), *work_, statistics_};
-  LaunchContext context(setting, stream, captured, sides_->of(captured), memory_of(number, prepared.shape.blocks), watch);
+  LaunchContext context(setting, stream, captured, sides_->of(captured), memory, watch);
   if (!prepared.done_already) prepared.algorithm->enqueue(call, prepared.buffers, prepared.shape, context);
   order_.leave(stream);
   if (trace_)
@@ -509,6 +522,7 @@ unsigned CommunicatorState::blocks_of(const GroupStep& step, const std::vector<G
 /// All on the stream of the first call, which waits for the others; they wait for all.
 void CommunicatorState::launch(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps) {
   const DeviceScope device(*backend);
+  for (const GroupStep& step : steps) static_cast<void>(memory_of(number_of(*step.algorithm), blocks_of(step, calls)));
   const NativeStream stream = calls.front().stream;
   std::vector<NativeStream> others;
   for (const GroupedCall& call : calls)

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/board.hpp"
+#include "core/call_bootstrap.hpp"
 #include "core/event_queue.hpp"
 #include "core/group.hpp"
 #include "core/in_use.hpp"
@@ -144,6 +145,7 @@ class CommunicatorState final : public GroupMember {
 
  private:
   std::shared_ptr<Board> board_;
+  CallBootstrap in_calls_;
   std::unique_ptr<AlgorithmMemory> memory_;
   std::unique_ptr<BlockLog> log_;  // null: PLAIT_PROGRESS=0
   std::unique_ptr<Trace> trace_;   // null: no PLAIT_TRACE
