@@ -12,7 +12,6 @@
 #include <csignal>
 #include <cstring>
 
-#include "bootstrap/support.hpp"
 #include "core/call_bootstrap.hpp"
 #include "core/collectives.hpp"
 #include "symm_mem/agreement.hpp"
@@ -35,7 +34,6 @@ struct Board::Page {
   static constexpr std::size_t record_words = sizeof(DiagnosticRecord) / sizeof(std::uint32_t);
   std::atomic<std::uint32_t> record[record_words];
   std::atomic<std::uint64_t> verdict;  // in rank 0's page, for all; 0: none
-  std::atomic<std::uint64_t> token;    // in rank 0's page, for all
 };
 
 namespace {
@@ -67,7 +65,6 @@ Board::Board(Bootstrap& bootstrap) : rank_(bootstrap.rank()) {
   agree(bootstrap, "creating the board", [&] { host = open_backend(BackendKind::host, 0); });
   SymmetricHeap heap(host, bootstrap);
   range_ = heap.allocate_range(desk_offset(bootstrap.size()) + CallBootstrap::desk_bytes(), "creating the board");
-  page(rank_).token = detail::draw_number();
   page(rank_).process = static_cast<std::int32_t>(getpid());
   page(rank_).process_space = process_space();
   bootstrap.barrier();
@@ -86,7 +83,6 @@ std::vector<void*> Board::desks() const {
   for (int rank = 0; rank < ranks(); ++rank) desks.push_back(range_->address(rank) + desk_offset(ranks()));
   return desks;
 }
-std::uint64_t Board::token() const noexcept { return page(0).token.load(std::memory_order_relaxed); }
 Board::Page& Board::page(int rank) const { return *reinterpret_cast<Page*>(range_->address(rank)); }
 Board::MessageLog& Board::messages(int owner, bool sends, int peer) const {
   auto* const logs = reinterpret_cast<MessageLog*>(range_->address(owner) + sizeof(Page));

@@ -76,8 +76,6 @@ class Board {
   int ranks() const noexcept { return static_cast<int>(processes_.size()); }
   /// The same for all ranks of the communicator in this process, and for no other communicator's.
   const void* shared() const noexcept { return range_.get(); }
-  /// A number that all ranks of the communicator know, and that no other communicator has.
-  std::uint64_t token() const noexcept;
   /// Of all ranks: memory for CallBootstrap.
   std::vector<void*> desks() const;
 

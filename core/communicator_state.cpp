@@ -54,7 +54,10 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const Communi
   });
   bootstrap->set_interrupt([this] { look_and_throw(); });
   in_calls_.set_timeout(settings.timeout);
-  in_calls_.set_interrupt([this] { look_and_throw(); });
+  in_calls_.set_interrupt([this] {
+    watchdog_->look();
+    if (auto broken = error()) throw *std::move(broken);
+  });
   bootstrap->set_farewell([this] { board_->announce(Board::State::ending); });
   remember_device(*backend);
   creating_.reset();
@@ -374,7 +377,9 @@ void CommunicatorState::messages(std::string_view what, DataType type, std::span
   const MemberCalls alone{calls, rank(), communicator()};
   check_disjoint({&alone, 1}, what);
   check_own_messages(calls, rank(), what);
-  enqueue(calls, plan_steps(calls));
+  GroupPlan plan{std::move(calls), {}};
+  plan.steps = plan_steps(plan.calls);
+  issue(plan);
 }
 
 void CommunicatorState::refuse(const Error& error, bool collective) {
@@ -416,7 +421,7 @@ const AlgorithmGrant& CommunicatorState::memory_of(std::size_t number, unsigned 
       for (int rank = 0; rank < board_->ranks(); ++rank) text += "\n  " + board_->describe(rank, names(algorithms_));
     }
     watchdog_->abort(error.code(), text);
-    throw_if_broken();
+    if (auto broken = this->error()) throw *std::move(broken);  // by any thread, so nothing else is told of it
     throw;
   }
 }
@@ -458,7 +463,7 @@ std::vector<GroupStep> CommunicatorState::plan_steps(std::span<const GroupedCall
   return plan_group(calls, [this](const Call& all) { return known(all).in_batch; });
 }
 
-std::function<void()> CommunicatorState::plan(std::vector<GroupedCall> calls) {
+GroupPlan CommunicatorState::plan(std::vector<GroupedCall> calls) {
   throw_if_broken();
   check_own_messages(calls, rank());
   const bool one_stream =
@@ -466,11 +471,9 @@ std::function<void()> CommunicatorState::plan(std::vector<GroupedCall> calls) {
   if (!one_stream && !backend->captures_spread() && is_capturing(calls.front().stream))
     throw Error(ErrorCode::unsupported, fmt::format("group: calls of one communicator are captured on several streams, which {} can't join",
                                                     name_of(backend->info().backend)));
-  auto steps = plan_steps(calls);
-  return [this, calls = std::move(calls), steps = std::move(steps)] {
-    enqueue(calls, steps);
-    if (!steps.empty()) ++statistics_.groups;
-  };
+  GroupPlan plan{std::move(calls), {}};
+  plan.steps = plan_steps(plan.calls);
+  return plan;
 }
 
 /// Numbered as they were made. That a call shares launches, and with how many, must be the same on all ranks, too; of messages, only what
@@ -506,10 +509,33 @@ void CommunicatorState::publish(const std::vector<GroupedCall>& calls, const std
     if (!part.call.is_empty_message()) statistics_.calls += std::exchange(last, part.number) != part.number ? 1 : 0;
 }
 
-void CommunicatorState::enqueue(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps) {
-  publish(calls, steps);
-  if (steps.empty()) return;  // empty messages alone
-  must_enqueue([&] { launch(calls, steps); });
+void CommunicatorState::publish(GroupPlan& plan) {
+  if (!std::exchange(plan.is_published, true)) publish(plan.calls, plan.steps);
+}
+
+void CommunicatorState::enqueue(GroupPlan& plan) {
+  issue(plan);
+  if (!plan.steps.empty()) ++statistics_.groups;
+}
+
+void CommunicatorState::issue(GroupPlan& plan) {
+  publish(plan);
+  if (plan.steps.empty()) return;  // empty messages alone
+  must_enqueue([&] { launch(plan.calls, plan.steps); });
+}
+
+bool CommunicatorState::grows(const GroupPlan& plan) const {
+  return std::any_of(plan.steps.begin(), plan.steps.end(),
+                     [this](const GroupStep& step) { return !memory_->has_all_of(number_of(*step.algorithm)); });
+}
+
+void CommunicatorState::grow(const GroupPlan& plan) {
+  const DeviceScope device(*backend);
+  must_enqueue([&] { make_room(plan.calls, plan.steps); });
+}
+
+void CommunicatorState::make_room(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps) {
+  for (const GroupStep& step : steps) static_cast<void>(memory_of(number_of(*step.algorithm), blocks_of(step, calls)));
 }
 
 /// Of a launch for several calls the algorithm decides, and takes the target's number where no call has a wish.
@@ -522,7 +548,7 @@ unsigned CommunicatorState::blocks_of(const GroupStep& step, const std::vector<G
 /// All on the stream of the first call, which waits for the others; they wait for all.
 void CommunicatorState::launch(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps) {
   const DeviceScope device(*backend);
-  for (const GroupStep& step : steps) static_cast<void>(memory_of(number_of(*step.algorithm), blocks_of(step, calls)));
+  make_room(calls, steps);
   const NativeStream stream = calls.front().stream;
   std::vector<NativeStream> others;
   for (const GroupedCall& call : calls)

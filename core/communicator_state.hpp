@@ -56,7 +56,11 @@ class CommunicatorState final : public GroupMember {
   bool prepares_together() const override { return settings.check_calls; }
   void enqueue(const PreparedCall& call, NativeStream stream) override;
   bool is_capturing(NativeStream stream) override;
-  std::function<void()> plan(std::vector<GroupedCall> calls) override;
+  GroupPlan plan(std::vector<GroupedCall> calls) override;
+  void enqueue(GroupPlan& plan) override;
+  bool grows(const GroupPlan& plan) const override;
+  void publish(GroupPlan& plan) override;
+  void grow(const GroupPlan& plan) override;
   NativeStream resolve(NativeStream stream) const override { return backend->resolve(stream); }
   const void* queue(NativeStream stream) const override { return backend->queue(stream); }
   int rank() const override { return bootstrap->rank(); }
@@ -124,7 +128,7 @@ class CommunicatorState final : public GroupMember {
   void check_not_grouped(std::string_view what, std::string_view consequence) const;
   std::size_t number_of(const Algorithm& algorithm) const;
   std::vector<GroupStep> plan_steps(std::span<const GroupedCall> calls);
-  void enqueue(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps);
+  void issue(GroupPlan& plan);
   template <class Body>
   void must_enqueue(Body body);
   void launch(const PreparedCall& prepared, std::size_t number, NativeStream stream);
@@ -132,6 +136,7 @@ class CommunicatorState final : public GroupMember {
   const AlgorithmGrant& memory_of(std::size_t number, unsigned blocks);
   unsigned blocks_of(const GroupStep& step, const std::vector<GroupedCall>& calls) const;
   void publish(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps);
+  void make_room(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps);
   Watch watch(std::uint64_t call, std::size_t algorithm) const;
   void finish() noexcept;
   void warn_of_left_over() const;

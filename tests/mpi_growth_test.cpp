@@ -179,6 +179,90 @@ TEST(Growth, OfOneGroupIsOfAllItsCalls) {
   EXPECT_GT(committed(comm), before);
 }
 
+/// Two communicators that both grow, each on a stream.
+struct Two {
+  struct Part {
+    Communicator comm = make(growing(std::chrono::seconds(10)));
+    Stream stream = comm.create_stream();
+    std::vector<float> x = std::vector<float>(1000, 1);
+    void call() {
+      comm.all_reduce(x.data(), x.data(), x.size(), DataType::f32, ReduceOp::sum, stream, {.algorithm = "ring", .threads = 1});
+    }
+    void wait() { comm.synchronize(stream); }
+  };
+  Part a, b;
+  bool swapped = world_rank % 2 == 1;
+  Part& first = swapped ? b : a;
+  Part& second = swapped ? a : b;
+
+  void expect_sums() {
+    for (Part* part : {&a, &b}) {
+      const std::size_t before = committed(part->comm);
+      part->wait();
+      EXPECT_EQ(part->x, std::vector<float>(1000, static_cast<float>(world_size)));
+      part->call();
+      part->wait();
+      EXPECT_EQ(committed(part->comm), before);
+    }
+  }
+};
+
+TEST(Growth, OfTwoCommunicatorsInAGroupHasNoOrder) {
+  Two two;
+  {
+    const Group group;
+    two.first.call();
+    two.second.call();
+  }
+  two.expect_sums();
+}
+
+/// Ranks that are free to make them one after another, in any order, even if they wait between.
+TEST(Growth, OfTwoCommunicatorsInAGroupOfOneRankHasNoOrder) {
+  for (const bool swapped : {false, true}) {
+    Two two;
+    if (world_rank == 0) {
+      const Group group;
+      two.a.call();
+      two.b.call();
+    } else {
+      Two::Part &first = swapped ? two.b : two.a, &second = swapped ? two.a : two.b;
+      first.call();
+      if (!swapped) first.wait();
+      second.call();
+    }
+    two.expect_sums();
+  }
+}
+
+TEST(Growth, InAGroupFailsAllItsCommunicators) {
+  Two two;
+  std::optional<Error> error;
+  {
+    struct NoMemoryHere {
+      NoMemoryHere() {
+        if (world_rank == 1)
+          GrowingBackend::before_reserve = [](std::size_t) { throw Error(ErrorCode::out_of_memory, "the test has none"); };
+      }
+      ~NoMemoryHere() { GrowingBackend::before_reserve = nullptr; }
+    } const none;
+    error = error_of([&] {
+      Group group;
+      two.first.call();
+      two.second.call();
+      group.end();
+    });
+  }
+  ASSERT_TRUE(error.has_value());
+  for (const Two::Part* part : {&two.a, &two.b}) {
+    const auto broken = heard(part->comm);
+    ASSERT_TRUE(broken.has_value());
+    EXPECT_TRUE(broken->code() == ErrorCode::out_of_memory || broken->code() == ErrorCode::aborted) << broken->what();
+    EXPECT_THAT(broken->what(), HasSubstr("the test has none"));
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 // --- what ends it -----------------------------------------------------------------------------------------------------------------------
 
 /// Nothing on this rank while it lives.
