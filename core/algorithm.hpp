@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -71,6 +72,7 @@ struct Grant {
 /// An algorithm's own memory, and what it shares.
 struct AlgorithmGrant {
   Grant own, shared;
+  std::optional<Grant> reserved;  // `Algorithm::shared_once_reserved`
 };
 
 /// The pointers of one rank's call, and its peer. Deliberately apart from `Call`: what may differ between ranks can't influence a choice.
@@ -108,6 +110,8 @@ class LaunchContext {
   const Topology& topology() const noexcept { return setting_.topology; }
   const Grant& grant() const noexcept { return grant_.own; }
   const Grant& shared() const noexcept { return grant_.shared; }
+  /// What `shared_once_reserved` asks for; null before.
+  const Grant* reserved() const noexcept { return grant_.reserved ? &*grant_.reserved : nullptr; }
 
   /// Launches the kernel of `family` (an algorithm's folder) for `type` on the call's stream.
   template <class Args>
@@ -176,6 +180,9 @@ class Algorithm {
   virtual Support supports(const Call& call, const Topology& topology) const = 0;
   virtual Resources resources(const Topology& topology) const = 0;
   virtual SharedResources shared(const Topology&) const { return {}; }
+  /// What it uses instead of `shared` after Communicator::reserve, where that is more than there was before (`Topology::base_limit`). For
+  /// messages, whose ends find no other moment from which both have it.
+  virtual SharedResources shared_once_reserved(const Topology&) const { return {}; }
   /// Launch shapes worth trying for this call, the best guess first; never empty for a call that is supported.
   virtual std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const = 0;
   /// What it makes of a shape, of its own or of the user's: only such ones are enqueued.

@@ -221,6 +221,15 @@ std::string Board::left_over() const {
   return text;
 }
 
+std::string Board::apart() const {
+  std::string text;
+  for (int peer = 0; peer < ranks(); ++peer) {
+    const std::uint64_t sent = messages(peer, true, rank_).last(), received = messages(rank_, false, peer).last();
+    if (sent != received) text += fmt::format("{}rank {} has sent {}, and {} are received", text.empty() ? "" : "; ", peer, sent, received);
+  }
+  return text;
+}
+
 std::string Board::describe_messages(int rank) const {
   constexpr int most_peers = 8;
   std::string text;

@@ -613,6 +613,22 @@ void CommunicatorState::check_not_grouped(std::string_view what, std::string_vie
                                                          bootstrap->rank(), consequence));
 }
 
+/// Collective also where there is nothing to allocate, so that a program does the same everywhere.
+void CommunicatorState::reserve() {
+  constexpr const char* what = "reserve";
+  check_not_grouped(what, "they would be enqueued after it");
+  throw_if_broken();
+  const Bootstrap::Purpose purpose(*bootstrap, what);
+  on_behalf_of(*bootstrap, what, [&] { bootstrap->barrier(); });  // all ranks have published what they called before
+  agree(*bootstrap, what, [&] {
+    // From now on messages may be sent through other memory than before.
+    if (const std::string apart = board_->apart(); !apart.empty())
+      throw Error(ErrorCode::mismatch, fmt::format("messages have one end before this call and one after it: {}", apart));
+  });
+  const DeviceScope device(*backend);
+  memory_->reserve(*bootstrap, what);
+}
+
 void CommunicatorState::copy(void* to, const void* from, std::size_t bytes, StreamRef stream) {
   check_not_grouped("copy", "the copy would run before them");
   if (bytes == 0) return;

@@ -48,6 +48,7 @@ class CommunicatorState final : public GroupMember {
   /// Throws, or lets the group throw at its end. `collective`: so do the other ranks, with PLAIT_CHECK=1.
   void refuse(const Error& error, bool collective = false);
   void copy(void* to, const void* from, std::size_t bytes, StreamRef stream);
+  void reserve();
   void synchronize(StreamRef stream);
   Statistics statistics() const;
 

@@ -38,16 +38,26 @@ struct Share {
 }  // namespace
 
 MemoryLayout::MemoryLayout(const Topology& topology, const std::vector<const Algorithm*>& algorithms) : local(line) {
+  const bool grows = topology.base_limit != 0;
   std::vector<Share> shares{{}};  // the first is of those that need none
   std::map<std::string_view, std::size_t> shared;
   std::map<std::pair<std::string_view, Collective>, std::size_t> families;
-  std::vector<std::pair<std::size_t, std::size_t>> of_algorithms;
+  struct Needs {
+    std::size_t own, shared = 0, reserved = 0;  // of the shares
+  };
+  std::vector<Needs> of_algorithms;
   const auto add = [&](auto& known, const auto& key, const Resources& need, const Algorithm& algorithm) {
     const auto [found, is_new] = known.try_emplace(key, shares.size());
     if (is_new) shares.push_back({.need = need, .first = algorithm.name()});
-    Share& share = shares[found->second];
-    share.for_messages = share.for_messages || algorithm.collective() == Collective::send_recv;
     return found->second;
+  };
+  const auto add_shared = [&](const SharedResources& need, const Algorithm& algorithm) -> std::size_t {
+    if (need.name.empty()) return 0;
+    const std::size_t share = add(shared, need.name, need.resources, algorithm);
+    if (shares[share].need == need.resources) return share;
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{} asks for another amount of the shared memory \"{}\" than an algorithm before it", algorithm.name(), need.name));
   };
   for (const Algorithm* algorithm : algorithms) {
     const Resources own = algorithm->resources(topology);
@@ -55,14 +65,11 @@ MemoryLayout::MemoryLayout(const Topology& topology, const std::vector<const Alg
     if (shares[family].need != own)
       throw Error(ErrorCode::invalid_argument, fmt::format("{} asks for another amount of memory than an algorithm of its family, {}",
                                                            algorithm->name(), shares[family].first));
-    of_algorithms.emplace_back(family, 0);
-    const SharedResources need = algorithm->shared(topology);
-    if (need.name.empty()) continue;
-    of_algorithms.back().second = add(shared, need.name, need.resources, *algorithm);
-    if (shares[of_algorithms.back().second].need != need.resources)
-      throw Error(
-          ErrorCode::invalid_argument,
-          fmt::format("{} asks for another amount of the shared memory \"{}\" than an algorithm before it", algorithm->name(), need.name));
+    const Needs needs{.own = family,
+                      .shared = add_shared(algorithm->shared(topology), *algorithm),
+                      .reserved = grows ? add_shared(algorithm->shared_once_reserved(topology), *algorithm) : 0};
+    if (algorithm->collective() == Collective::send_recv) shares[needs.own].for_messages = shares[needs.shared].for_messages = true;
+    of_algorithms.push_back(needs);
   }
 
   const auto place = [&](Share& share, std::size_t window) {
@@ -72,7 +79,6 @@ MemoryLayout::MemoryLayout(const Topology& topology, const std::vector<const Alg
   };
   std::vector<std::size_t> order(shares.size() - 1);
   std::iota(order.begin(), order.end(), std::size_t{1});
-  const bool grows = topology.base_limit != 0;
   if (grows)
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
       return std::pair(!shares[a].for_messages, shares[a].bytes()) < std::pair(!shares[b].for_messages, shares[b].bytes());
@@ -82,7 +88,10 @@ MemoryLayout::MemoryLayout(const Topology& topology, const std::vector<const Alg
     if (!in_base) windows.push_back(0);
     place(shares[i], in_base ? 0 : windows.size() - 1);
   }
-  for (const auto& [own, common] : of_algorithms) places.emplace_back(shares[own].at, shares[common].at);
+  for (const Needs& needs : of_algorithms)
+    places.push_back({.own = shares[needs.own].at,
+                      .shared = shares[needs.shared].at,
+                      .reserved = needs.reserved != 0 ? std::optional(shares[needs.reserved].at) : std::nullopt});
 }
 
 std::size_t MemoryLayout::bytes() const { return std::accumulate(windows.begin(), windows.end(), local); }
@@ -141,15 +150,16 @@ void AlgorithmMemory::grant() {
   };
   const bool on_touch = windows_.front()->range().commits_on_touch();
   for (std::size_t i = 0; i < grants_.size(); ++i) {
-    const auto& [own, common] = layout_.places[i];
-    grants_[i] = {.own = granted(own), .shared = granted(common)};
+    const MemoryLayout::Places& at = layout_.places[i];
+    grants_[i] = {.own = granted(at.own), .shared = granted(at.shared), .reserved = {}};
+    if (is_reserved_ && at.reserved) grants_[i].reserved = granted(*at.reserved);
     if (!on_touch && has_all_of(i)) room_for_[i].blocks = any_blocks;
   }
 }
 
 bool AlgorithmMemory::has_all_of(std::size_t algorithm) const noexcept {
-  const auto& [own, common] = layout_.places[algorithm];
-  return windows_[own.window] != nullptr && windows_[common.window] != nullptr;
+  const MemoryLayout::Places& at = layout_.places[algorithm];
+  return windows_[at.own.window] != nullptr && windows_[at.shared.window] != nullptr;
 }
 
 /// Such a window is no allocation of the user's: it has no number, and calls don't look for their buffers in it.
@@ -161,14 +171,16 @@ void AlgorithmMemory::allocate(std::size_t window, Bootstrap& bootstrap, const c
   grant();
 }
 
-void AlgorithmMemory::allocate_all(Bootstrap& bootstrap, const char* what) {
+void AlgorithmMemory::reserve(Bootstrap& bootstrap, const char* what) {
   for (std::size_t window = 0; window < windows_.size(); ++window) allocate(window, bootstrap, what);
+  is_reserved_ = true;
+  grant();
 }
 
 void AlgorithmMemory::make_room(std::size_t algorithm, unsigned blocks) {
   if (has_all_of(algorithm)) return find_room(algorithm, blocks);
-  const auto& [own, common] = layout_.places[algorithm];
-  for (const std::size_t window : {own.window, common.window}) {
+  const MemoryLayout::Places& at = layout_.places[algorithm];
+  for (const std::size_t window : {at.own.window, at.shared.window}) {
     const std::string what = fmt::format("scratch memory of {}, {} bytes", names_[algorithm], layout_.windows[window]);
     allocate(window, in_calls_, what.c_str());
   }

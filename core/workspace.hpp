@@ -27,9 +27,13 @@ struct MemoryLayout {
     std::size_t window = 0;                              // which holds scratch and signals
     std::size_t scratch = 0, signals = 0, counters = 0;  // offsets in bytes
   };
+  struct Places {
+    Place own, shared;
+    std::optional<Place> reserved;  // Algorithm::shared_once_reserved
+  };
   std::vector<std::size_t> windows{0};  // bytes of each, the base first
   std::size_t local = 0;
-  std::vector<std::pair<Place, Place>> places;  // of each algorithm, its own and what it shares
+  std::vector<Places> places;  // of each algorithm
 
   MemoryLayout(const Topology& topology, const std::vector<const Algorithm*>& algorithms);
   std::size_t bytes() const;
@@ -64,9 +68,9 @@ class AlgorithmMemory {
   }
   /// Whether the windows that an algorithm needs are there.
   bool has_all_of(std::size_t algorithm) const noexcept;
-  /// Allocates all windows. Collective over `bootstrap`; all ranks throw the same error, and what they have got by then stays. `what` names
-  /// the caller in messages.
-  void allocate_all(Bootstrap& bootstrap, const char* what);
+  /// Allocates all windows, and grants what algorithms want once that is done. Collective over `bootstrap`; all ranks throw the same error,
+  /// and what they have got by then stays. `what` names the caller in messages.
+  void reserve(Bootstrap& bootstrap, const char* what);
   /// Bytes that it may have, and that it has committed.
   std::size_t bytes() const noexcept { return layout_.bytes(); }
   std::size_t committed() const;
@@ -97,6 +101,7 @@ class AlgorithmMemory {
   std::unique_ptr<std::uint32_t, Deallocate> counters_;  // the first one is `claimed`; outlives windows, whose end waits for the device
   std::vector<std::shared_ptr<Window>> windows_;         // null: not there yet
   std::vector<AlgorithmGrant> grants_;
+  bool is_reserved_ = false;
 };
 
 }  // namespace plait

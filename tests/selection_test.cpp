@@ -467,7 +467,7 @@ TEST_P(ScratchMemory, BaseIsSmallAndServesMessages) {
       EXPECT_EQ(at_once.windows.size(), 1u);
       EXPECT_LE(layout.windows.front(), base_scratch) << ranks << " ranks, limit " << limit;
       for (std::size_t i = 0; i < all_.size(); ++i) {
-        const auto& [own, common] = layout.places[i];
+        const auto& [own, common, reserved] = layout.places[i];
         if (all_[i]->collective() == Collective::send_recv) {
           EXPECT_EQ(own.window + common.window, 0u) << all_[i]->name();
         } else {

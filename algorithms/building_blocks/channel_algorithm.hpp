@@ -54,10 +54,11 @@ class ChannelAlgorithm : public CollectiveAlgorithm {
 
   /// Half of the scratch memory for all channels. Fewer blocks have some where scratch memory is small, or the device.
   static ChannelMemory memory(const Topology& topology) {
-    const unsigned most = topology.backend == BackendKind::host
-                              ? max_blocks
-                              : std::clamp(most_in_pairs(topology.units), ChannelMemory::least_blocks, max_blocks);
-    return ChannelMemory::within(topology.scratch_limit / 2, topology.ranks, most, "channels");
+    return ChannelMemory::within(topology.scratch_limit / 2, topology.ranks, most_blocks(topology), "channels");
+  }
+  static unsigned most_blocks(const Topology& topology) {
+    return topology.backend == BackendKind::host ? max_blocks
+                                                 : std::clamp(most_in_pairs(topology.units), ChannelMemory::least_blocks, max_blocks);
   }
   static unsigned blocks(const Topology& topology) { return memory(topology).blocks; }
   static std::uint32_t channel_bytes(const Topology& topology) { return memory(topology).bytes; }
@@ -71,15 +72,15 @@ class ChannelAlgorithm : public CollectiveAlgorithm {
 
   /// A rank's channels, each cut into `slots` slots. Throws Error(invalid_argument) if they can't be.
   static Channels channels(const LaunchContext& context, std::uint32_t slots) {
-    return channels(context, slots, memory(context.topology()));
+    return channels(context, slots, memory(context.topology()), context.shared());
   }
-  static Channels channels(const LaunchContext& context, std::uint32_t slots, const ChannelMemory& memory) {
+  static Channels channels(const LaunchContext& context, std::uint32_t slots, const ChannelMemory& memory, const Grant& granted) {
     if (!Channels::can_have(slots))
       throw Error(ErrorCode::invalid_argument,
                   "a channel can't have " + std::to_string(slots) + " slots: a power of two up to " + std::to_string(Channels::max_slots));
-    return {.slot_memory = context.shared().scratch,
-            .signal_memory = context.shared().signals,
-            .states = reinterpret_cast<ChannelState*>(context.shared().counters),
+    return {.slot_memory = granted.scratch,
+            .signal_memory = granted.signals,
+            .states = reinterpret_cast<ChannelState*>(granted.counters),
             .slots = slots,
             .slot_bytes = memory.bytes / slots,
             .blocks = memory.blocks,
