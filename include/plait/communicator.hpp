@@ -34,7 +34,8 @@ struct CommunicatorOptions {
   int device = -1;                       ///< -1: that of this thread's last communicator, else the local rank's. The host has 0 alone
   std::optional<std::chrono::nanoseconds> timeout{};  ///< none: PLAIT_TIMEOUT seconds, else 10 minutes; 0: no deadline
   /// The most memory of a rank that algorithms may have for scratch and signals, bytes. None: PLAIT_SCRATCH_BYTES, else 128 MB, on GPUs
-  /// 128 MB per peer up to 384 MB. Parts and duplicates take over their parent's. `Error(invalid_argument)` if the algorithms need more.
+  /// 128 MB per peer up to 384 MB, and 16 MB more for messages. Parts and duplicates take over their parent's. `Error(invalid_argument)` if
+  /// the algorithms need more.
   std::optional<std::size_t> scratch_bytes{};
 };
 
