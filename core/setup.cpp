@@ -256,7 +256,9 @@ std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOpt
   std::shared_ptr<Backend> backend;
   if (parent == nullptr) backend = open_chosen(bootstrap, options, settings.share_devices, host);
   else agree(bootstrap, "opening the devices", [&] { backend = parent->again(); });
-  if (backend->info().backend != BackendKind::host) choose_memory(bootstrap, backend, settings.peer_access);
+  // What all ranks of the parent reach, a part of them reaches, too.
+  const bool is_known = parent != nullptr && parent->info().facts.peer_access;
+  if (backend->info().backend != BackendKind::host && !is_known) choose_memory(bootstrap, backend, settings.peer_access);
   return backend;
 }
 
