@@ -31,7 +31,7 @@ struct CallPart {
 
 std::size_t CallBootstrap::desk_bytes() noexcept { return sizeof(Desk); }
 
-CallBootstrap::CallBootstrap(std::vector<void*> desks, int rank) : rank_(rank) {
+CallBootstrap::CallBootstrap(const std::vector<void*>& desks, int rank) : rank_(rank) {
   for (void* const desk : desks) desks_.push_back(static_cast<Desk*>(desk));
   set_nodes(std::vector<int>(desks_.size(), 0));
 }

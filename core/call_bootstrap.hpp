@@ -24,7 +24,7 @@ class CallBootstrap final : public Bootstrap {
   static std::size_t desk_bytes() noexcept;
 
   /// `desks`: of all ranks, in memory that all of them have mapped and that outlives this object. Local.
-  CallBootstrap(std::vector<void*> desks, int rank);
+  CallBootstrap(const std::vector<void*>& desks, int rank);
 
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return static_cast<int>(desks_.size()); }
