@@ -167,6 +167,8 @@ class Backend {
   /// `commit`: a wish. Device and pinned memory is always committed at once, and so is all memory where the system would refuse a page
   /// only when it is touched.
   virtual std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token, Commit commit = Commit::at_once) = 0;
+  /// Whether `reserve` fulfils the wish for memory that is committed as it is touched.
+  virtual bool commits_on_touch() const { return false; }
   /// What limits the memory of `reserve`: where committing too much ends processes instead of failing. Empty where it fails.
   virtual std::vector<MemoryLimit> memory_limits() const { return {}; }
   /// From now on `reserve` gives host memory, which all devices reach, and `info().facts` are those of such memory. What was reserved

@@ -32,6 +32,7 @@ struct Options {
   int warm_up = 5;
   int repeats = 7;
   bool check = true;
+  bool reserve = false;  // Communicator::reserve, first of all
   std::vector<bool> in_place = {false};
   int messages = 1;                     // that a contender's message is cut into, a call for each
   std::vector<bool> grouped = {false};  // whether these calls are a group

@@ -45,6 +45,7 @@ Session::Session(const Options& options)
     check_writable(options_.csv);
     check_writable(options_.tuning);
   });
+  if (options_.reserve) comm_.reserve();
   add_plait();
   for (const std::string& peer : options_.peers) peer == "nccl" ? add_nccl() : add_mpi();
   warm_up_peers();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +28,7 @@ struct Topology : DeviceFacts {
   int ranks = 1;
   std::string architecture{};     // of every device, "mixed" if they differ
   std::size_t scratch_limit = 0;  // bytes a rank of which algorithms take shares: PLAIT_SCRATCH_BYTES, or a little less (scratch_within)
+  std::size_t base_limit = 0;     // bytes a rank that are committed at creation, the rest by calls that need it; 0: all at creation
 };
 
 /// Yes, or a printable reason why not.
@@ -70,6 +72,7 @@ struct Grant {
 /// An algorithm's own memory, and what it shares.
 struct AlgorithmGrant {
   Grant own, shared;
+  std::optional<Grant> reserved;  // `Algorithm::shared_once_reserved`
 };
 
 /// The pointers of one rank's call, and its peer. Deliberately apart from `Call`: what may differ between ranks can't influence a choice.
@@ -129,6 +132,8 @@ class LaunchContext {
   const Topology& topology() const noexcept { return setting_.topology; }
   const Grant& grant() const noexcept { return grant_.own; }
   const Grant& shared() const noexcept { return grant_.shared; }
+  /// What `shared_once_reserved` asks for; null before.
+  const Grant* reserved() const noexcept { return grant_.reserved ? &*grant_.reserved : nullptr; }
 
   /// Launches the kernel of `family` (an algorithm's folder) for `type` on the call's stream.
   template <class Args>
@@ -197,6 +202,9 @@ class Algorithm {
   virtual Support supports(const Call& call, const Topology& topology) const = 0;
   virtual Resources resources(const Topology& topology) const = 0;
   virtual SharedResources shared(const Topology&) const { return {}; }
+  /// What it uses instead of `shared` after Communicator::reserve, where that is more than there was before (`Topology::base_limit`). For
+  /// messages, whose ends find no other moment from which both have it.
+  virtual SharedResources shared_once_reserved(const Topology&) const { return {}; }
   /// Launch shapes worth trying for this call, the best guess first; never empty for a call that is supported.
   virtual std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const = 0;
   /// What it makes of a shape, of its own or of the user's: only such ones are enqueued.

@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "core/call_bootstrap.hpp"
 #include "core/collectives.hpp"
 #include "symm_mem/agreement.hpp"
 #include "symm_mem/process_space.hpp"
@@ -20,7 +21,7 @@
 namespace plait {
 
 /// Written by its rank only, but for the verdict. Behind it lie its logs of messages: for each peer, of those that it has sent to it and
-/// received from it.
+/// received from it; and behind these its desk.
 struct Board::Page {
   std::atomic<std::int32_t> process;
   std::atomic<std::uint64_t> process_space;  // in which the number is valid
@@ -63,7 +64,7 @@ Board::Board(Bootstrap& bootstrap) : rank_(bootstrap.rank()) {
   std::shared_ptr<Backend> host;
   agree(bootstrap, "creating the board", [&] { host = open_backend(BackendKind::host, 0); });
   SymmetricHeap heap(host, bootstrap);
-  range_ = heap.allocate_range(sizeof(Page) + 2 * static_cast<unsigned>(bootstrap.size()) * sizeof(MessageLog), "creating the board");
+  range_ = heap.allocate_range(desk_offset(bootstrap.size()) + CallBootstrap::desk_bytes(), "creating the board");
   page(rank_).process = static_cast<std::int32_t>(getpid());
   page(rank_).process_space = process_space();
   bootstrap.barrier();
@@ -76,6 +77,12 @@ Board::Board(Bootstrap& bootstrap) : rank_(bootstrap.rank()) {
   }
 }
 
+std::size_t Board::desk_offset(int ranks) { return sizeof(Page) + 2 * static_cast<unsigned>(ranks) * sizeof(MessageLog); }
+std::vector<void*> Board::desks() const {
+  std::vector<void*> desks;
+  for (int rank = 0; rank < ranks(); ++rank) desks.push_back(range_->address(rank) + desk_offset(ranks()));
+  return desks;
+}
 Board::Page& Board::page(int rank) const { return *reinterpret_cast<Page*>(range_->address(rank)); }
 Board::MessageLog& Board::messages(int owner, bool sends, int peer) const {
   auto* const logs = reinterpret_cast<MessageLog*>(range_->address(owner) + sizeof(Page));
@@ -210,6 +217,15 @@ std::string Board::left_over() const {
   for (int peer = 0; peer < ranks(); ++peer) {
     const std::uint64_t sent = messages(peer, true, rank_).last(), received = messages(rank_, false, peer).last();
     if (sent > received) text += fmt::format("{}{} from rank {}", text.empty() ? "" : ", ", sent - received, peer);
+  }
+  return text;
+}
+
+std::string Board::apart() const {
+  std::string text;
+  for (int peer = 0; peer < ranks(); ++peer) {
+    const std::uint64_t sent = messages(peer, true, rank_).last(), received = messages(rank_, false, peer).last();
+    if (sent != received) text += fmt::format("{}rank {} has sent {}, and {} are received", text.empty() ? "" : "; ", peer, sent, received);
   }
   return text;
 }

@@ -71,15 +71,20 @@ class Board {
   std::string describe(int rank, const std::vector<std::string>& algorithms) const;
   /// Of what peers have sent to this rank, what it has not received: "2 from rank 0, 1 from rank 3"; empty: nothing is left.
   std::string left_over() const;
+  /// Messages to this rank of which it and the sender have called different numbers: "rank 0 has sent 3, and 2 are received"; empty: none.
+  std::string apart() const;
   /// How many collectives the rank has enqueued.
   std::uint64_t calls(int rank) const noexcept;
   int ranks() const noexcept { return static_cast<int>(processes_.size()); }
   /// The same for all ranks of the communicator in this process, and for no other communicator's.
   const void* shared() const noexcept { return range_.get(); }
+  /// Of all ranks: memory for CallBootstrap.
+  std::vector<void*> desks() const;
 
  private:
   struct Page;
   Page& page(int rank) const;
+  static std::size_t desk_offset(int ranks);  // in a rank's memory
   using MessageLog = CallLog<256>;
   /// Of rank `owner`: the messages that it has sent to, or received from, `peer`.
   MessageLog& messages(int owner, bool sends, int peer) const;

@@ -98,6 +98,8 @@ std::shared_ptr<Window> Communicator::allocate_bytes(std::size_t bytes) {
   return own->heap.allocate(bytes);
 }
 
+void Communicator::reserve() { Inside(*this, "reserve")->reserve(); }
+
 bool Communicator::extents_fit(Collective collective, std::size_t send, std::size_t recv, std::size_t count, int root) const {
   const Inside own(*this, name_of(collective));
   const auto wrong = check_extents(collective, send, recv, count, rank(), size(), root);

@@ -39,10 +39,11 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const Communi
       heap(backend, *bootstrap),
       selector(make_selector(discover_topology(*bootstrap, *backend, settings))),
       board_(std::make_shared<Board>(*bootstrap)),
+      in_calls_(board_->desks(), bootstrap->rank()),
       order_(backend),
       events_(backend) {
   agree(*bootstrap, "loading kernels", [&] { backend->load_kernels(); });
-  memory_ = std::make_unique<AlgorithmMemory>(backend, *bootstrap, heap, selector.topology(), algorithms_);
+  memory_ = std::make_unique<AlgorithmMemory>(backend, *bootstrap, in_calls_, heap, selector.topology(), algorithms_);
   agree(*bootstrap, "creating the watchdog, work memory, streams and threads", [&] {
     watchdog_ = std::make_shared<Watchdog>(backend, board_, names(algorithms_), memory_->claimed(), settings.timeout, bootstrap->rank());
     sides_ = std::make_unique<SideStreams>(backend);
@@ -52,6 +53,11 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b, const Communi
     if (bootstrap->size() > 1) monitored_.emplace([this] { watchdog_->look(); });
   });
   bootstrap->set_interrupt([this] { look_and_throw(); });
+  in_calls_.set_timeout(settings.timeout);
+  in_calls_.set_interrupt([this] {
+    watchdog_->look();
+    if (auto broken = error()) throw *std::move(broken);
+  });
   bootstrap->set_farewell([this] { board_->announce(Board::State::ending); });
   remember_device(*backend);
   creating_.reset();
@@ -379,22 +385,24 @@ void CommunicatorState::messages(std::string_view what, DataType type, std::span
         if (PreparedCall prepared; prepare(prepared, what, type, end, options)) group.add_part(*this, prepared, stream.native());
     });
   check();
-  calls_.clear();
+  plan_.is_published = false;
+  std::vector<GroupedCall>& calls = plan_.calls;
+  calls.clear();
   const NativeStream resolved = backend->resolve(stream.native());
   for (const MessageEnd& end : ends) {
-    calls_.emplace_back().stream = resolved;
-    if (!prepare(calls_.back().call, what, type, end, options)) calls_.pop_back();
+    calls.emplace_back().stream = resolved;
+    if (!prepare(calls.back().call, what, type, end, options)) calls.pop_back();
   }
-  if (calls_.empty()) return;
-  if (may_overlap(calls_)) {
-    const MemberCalls alone{calls_, rank(), communicator()};
+  if (calls.empty()) return;
+  if (may_overlap(calls)) {
+    const MemberCalls alone{calls, rank(), communicator()};
     check_disjoint({&alone, 1}, what);
   }
   const auto is_own = [&](const GroupedCall& call) { return call.call.buffers.peer == rank(); };
-  if (std::any_of(calls_.begin(), calls_.end(), is_own)) check_own_messages(calls_, rank(), what);
-  if (!plan_messages(calls_, steps_)) steps_ = plan_steps(calls_);
-  enqueue(calls_, steps_);
-  calls_.clear();  // and let go of the memory they are in
+  if (std::any_of(calls.begin(), calls.end(), is_own)) check_own_messages(calls, rank(), what);
+  if (!plan_messages(calls, plan_.steps)) plan_.steps = plan_steps(calls);
+  issue(plan_);
+  calls.clear();  // and let go of the memory they are in
 }
 
 void CommunicatorState::refuse(const Error& error, bool collective) {
@@ -423,12 +431,20 @@ void CommunicatorState::must_enqueue(Body body) {
   }
 }
 
-/// The memory of an algorithm for a launch. Where there is no room for it, all ranks hear why: they count on the call.
+/// The memory of an algorithm for a launch, whose call has been published. Where it can't be had, all ranks hear why: they count on the
+/// call. An error that was a peer's first is thrown as that peer put it.
 const AlgorithmGrant& CommunicatorState::memory_of(std::size_t number, unsigned blocks) {
   try {
     return memory_->of(number, blocks);
   } catch (const Error& error) {
-    watchdog_->abort(error.code(), fmt::format("rank {}: {}", rank(), error.what()));
+    if (error.code() == ErrorCode::mismatch) compare();  // which knows the calls
+    std::string text = error.what();
+    if (error.code() == ErrorCode::timeout && !watchdog_->error()) {
+      text += "; the communicator is broken";
+      for (int rank = 0; rank < board_->ranks(); ++rank) text += "\n  " + board_->describe(rank, names(algorithms_));
+    }
+    watchdog_->abort(error.code(), text);
+    if (auto broken = this->error()) throw *std::move(broken);  // by any thread, so nothing else is told of it
     throw;
   }
 }
@@ -444,9 +460,11 @@ void CommunicatorState::launch(const PreparedCall& prepared, std::size_t number,
   const Call& call = prepared.call;
   const Watch watch = this->watch(collectives_, number);
   const DeviceScope device(*backend);
+  static constexpr AlgorithmGrant none;
+  const AlgorithmGrant& memory = prepared.done_already ? none : memory_of(number, prepared.shape.blocks);
   const bool captured = order_.enter(stream);
   const LaunchSetting setting{*backend, kernels_, selector.topology(), bootstrap->rank(), origin.process(), *work_, statistics_};
-  LaunchContext context(setting, stream, captured, sides_->of(captured), memory_of(number, prepared.shape.blocks), watch);
+  LaunchContext context(setting, stream, captured, sides_->of(captured), memory, watch);
   if (!prepared.done_already) prepared.algorithm->enqueue(call, prepared.buffers, prepared.shape, context);
   order_.leave(stream);
   if (trace_)
@@ -468,7 +486,7 @@ std::vector<GroupStep> CommunicatorState::plan_steps(std::span<const GroupedCall
   return plan_group(calls, [this](const Call& all) { return known(all).in_batch; });
 }
 
-std::function<void()> CommunicatorState::plan(std::vector<GroupedCall> calls) {
+GroupPlan CommunicatorState::plan(std::vector<GroupedCall> calls) {
   throw_if_broken();
   check_own_messages(calls, rank());
   const bool one_stream =
@@ -476,11 +494,9 @@ std::function<void()> CommunicatorState::plan(std::vector<GroupedCall> calls) {
   if (!one_stream && !backend->captures_spread() && is_capturing(calls.front().stream))
     throw Error(ErrorCode::unsupported, fmt::format("group: calls of one communicator are captured on several streams, which {} can't join",
                                                     name_of(backend->info().backend)));
-  auto steps = plan_steps(calls);
-  return [this, calls = std::move(calls), steps = std::move(steps)] {
-    enqueue(calls, steps);
-    if (!steps.empty()) ++statistics_.groups;
-  };
+  GroupPlan plan{std::move(calls), {}};
+  plan.steps = plan_steps(plan.calls);
+  return plan;
 }
 
 /// Numbered as they were made. That a call shares launches, and with how many, must be the same on all ranks, too; of messages, only what
@@ -516,10 +532,33 @@ void CommunicatorState::publish(const std::vector<GroupedCall>& calls, const std
     if (!part.call.is_empty_message()) statistics_.calls += std::exchange(last, part.number) != part.number ? 1 : 0;
 }
 
-void CommunicatorState::enqueue(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps) {
-  publish(calls, steps);
-  if (steps.empty()) return;  // empty messages alone
-  must_enqueue([&] { launch(calls, steps); });
+void CommunicatorState::publish(GroupPlan& plan) {
+  if (!std::exchange(plan.is_published, true)) publish(plan.calls, plan.steps);
+}
+
+void CommunicatorState::enqueue(GroupPlan& plan) {
+  issue(plan);
+  if (!plan.steps.empty()) ++statistics_.groups;
+}
+
+void CommunicatorState::issue(GroupPlan& plan) {
+  publish(plan);
+  if (plan.steps.empty()) return;  // empty messages alone
+  must_enqueue([&] { launch(plan.calls, plan.steps); });
+}
+
+bool CommunicatorState::grows(const GroupPlan& plan) const {
+  return std::any_of(plan.steps.begin(), plan.steps.end(),
+                     [this](const GroupStep& step) { return !memory_->has_all_of(number_of(*step.algorithm)); });
+}
+
+void CommunicatorState::grow(const GroupPlan& plan) {
+  const DeviceScope device(*backend);
+  must_enqueue([&] { make_room(plan.calls, plan.steps); });
+}
+
+void CommunicatorState::make_room(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps) {
+  for (const GroupStep& step : steps) static_cast<void>(memory_of(number_of(*step.algorithm), blocks_of(step, calls)));
 }
 
 /// Of a launch for several calls the algorithm decides, and takes the target's number where no call has a wish.
@@ -532,6 +571,7 @@ unsigned CommunicatorState::blocks_of(const GroupStep& step, const std::vector<G
 /// All on the stream of the first call, which waits for the others; they wait for all.
 void CommunicatorState::launch(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps) {
   const DeviceScope device(*backend);
+  make_room(calls, steps);
   const NativeStream stream = calls.front().stream;
   std::vector<NativeStream> others;
   for (const GroupedCall& call : calls)
@@ -594,6 +634,22 @@ void CommunicatorState::check_not_grouped(std::string_view what, std::string_vie
   if (OpenGroup::of_thread().has_calls_of(*this))
     throw Error(ErrorCode::invalid_argument, fmt::format("{}: rank {}: this communicator has calls in a group that has not ended: {}", what,
                                                          bootstrap->rank(), consequence));
+}
+
+/// Collective also where there is nothing to allocate, so that a program does the same everywhere.
+void CommunicatorState::reserve() {
+  constexpr const char* what = "reserve";
+  check_not_grouped(what, "they would be enqueued after it");
+  throw_if_broken();
+  const Bootstrap::Purpose purpose(*bootstrap, what);
+  on_behalf_of(*bootstrap, what, [&] { bootstrap->barrier(); });  // all ranks have published what they called before
+  agree(*bootstrap, what, [&] {
+    // From now on messages may be sent through other memory than before.
+    if (const std::string apart = board_->apart(); !apart.empty())
+      throw Error(ErrorCode::mismatch, fmt::format("messages have one end before this call and one after it: {}", apart));
+  });
+  const DeviceScope device(*backend);
+  memory_->reserve(*bootstrap, what);
 }
 
 void CommunicatorState::copy(void* to, const void* from, std::size_t bytes, StreamRef stream) {

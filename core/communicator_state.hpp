@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/board.hpp"
+#include "core/call_bootstrap.hpp"
 #include "core/event_queue.hpp"
 #include "core/group.hpp"
 #include "core/in_use.hpp"
@@ -47,6 +48,7 @@ class CommunicatorState final : public GroupMember {
   /// Throws, or lets the group throw at its end. `collective`: so do the other ranks, with PLAIT_CHECK=1.
   void refuse(const Error& error, bool collective = false);
   void copy(void* to, const void* from, std::size_t bytes, StreamRef stream);
+  void reserve();
   void synchronize(StreamRef stream);
   Statistics statistics() const;
 
@@ -55,7 +57,11 @@ class CommunicatorState final : public GroupMember {
   bool prepares_together() const override { return settings.check_calls; }
   void enqueue(const PreparedCall& call, NativeStream stream) override;
   bool is_capturing(NativeStream stream) override;
-  std::function<void()> plan(std::vector<GroupedCall> calls) override;
+  GroupPlan plan(std::vector<GroupedCall> calls) override;
+  void enqueue(GroupPlan& plan) override;
+  bool grows(const GroupPlan& plan) const override;
+  void publish(GroupPlan& plan) override;
+  void grow(const GroupPlan& plan) override;
   NativeStream resolve(NativeStream stream) const override { return backend->resolve(stream); }
   const void* queue(NativeStream stream) const override { return backend->queue(stream); }
   int rank() const override { return bootstrap->rank(); }
@@ -121,7 +127,7 @@ class CommunicatorState final : public GroupMember {
   void check_not_grouped(std::string_view what, std::string_view consequence) const;
   std::size_t number_of(const Algorithm& algorithm) const;
   std::vector<GroupStep> plan_steps(std::span<const GroupedCall> calls);
-  void enqueue(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps);
+  void issue(GroupPlan& plan);
   template <class Body>
   void must_enqueue(Body body);
   void launch(const PreparedCall& prepared, std::size_t number, NativeStream stream);
@@ -129,6 +135,7 @@ class CommunicatorState final : public GroupMember {
   const AlgorithmGrant& memory_of(std::size_t number, unsigned blocks);
   unsigned blocks_of(const GroupStep& step, const std::vector<GroupedCall>& calls) const;
   void publish(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps);
+  void make_room(const std::vector<GroupedCall>& calls, const std::vector<GroupStep>& steps);
   Watch watch(std::uint64_t call, std::size_t algorithm) const;
   void finish() noexcept;
   void warn_of_left_over() const;
@@ -142,6 +149,7 @@ class CommunicatorState final : public GroupMember {
 
  private:
   std::shared_ptr<Board> board_;
+  CallBootstrap in_calls_;
   std::unique_ptr<AlgorithmMemory> memory_;
   std::unique_ptr<BlockLog> log_;  // null: PLAIT_PROGRESS=0
   std::unique_ptr<Trace> trace_;   // null: no PLAIT_TRACE
@@ -156,8 +164,7 @@ class CommunicatorState final : public GroupMember {
   InUse in_use_;
   std::uint64_t collectives_ = 0, messages_ = 0;  // of the calls
   bool captures_ = false;                         // messages may be in graphs
-  std::vector<GroupedCall> calls_;                // of a call of several messages, and its steps: kept for their memory
-  std::vector<GroupStep> steps_;
+  GroupPlan plan_;                                // of a call of several messages: kept for its memory
   std::vector<BatchedCall> batch_;
   std::vector<Signature> signatures_;             // of a group's calls
   std::vector<std::uint64_t> numbers_;            // and theirs

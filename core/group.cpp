@@ -155,9 +155,9 @@ void OpenGroup::end() {
   check_captures(parts);
   check_memory(parts);
   const std::vector<Turns> turns = turns_of(parts);
-  std::vector<std::function<void()>> launches;
-  for (Part& part : parts) launches.push_back(part.member->plan(std::move(part.calls)));
-  launch(parts, turns, launches);
+  std::vector<GroupPlan> plans;
+  for (Part& part : parts) plans.push_back(part.member->plan(std::move(part.calls)));
+  launch(parts, turns, plans);
 }
 
 /// Where one thread drives several ranks, a call on the first may wait for the same call on the second. So enqueueing many calls on the
@@ -200,13 +200,27 @@ std::vector<OpenGroup::Turns> OpenGroup::turns_of(const std::vector<Part>& parts
   return turns;
 }
 
-void OpenGroup::launch(const std::vector<Part>& parts, const std::vector<Turns>& turns,
-                       const std::vector<std::function<void()>>& launches) {
+/// Communicators whose scratch memory must grow wait for their ranks, each on a thread, because another rank may come to them in another
+/// order. Before that the ranks are told of all calls, so those in different calls notice. `growth` becomes one for each part, if any:
+/// where it is valid, the part is enqueued once that has ended.
+void OpenGroup::begin_growth(const std::vector<Part>& parts, std::vector<GroupPlan>& plans, std::vector<std::future<void>>& growth) {
+  if (parts.size() < 2) return;
+  std::vector<std::size_t> growing;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    if (parts[i].member->grows(plans[i])) growing.push_back(i);
+  if (growing.empty()) return;
+  growth.resize(parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) parts[i].member->publish(plans[i]);
+  for (const std::size_t i : growing)
+    growth[i] = std::async(std::launch::async, [member = parts[i].member, &plan = plans[i]] { member->grow(plan); });
+}
+
+void OpenGroup::launch(const std::vector<Part>& parts, const std::vector<Turns>& turns, std::vector<GroupPlan>& plans) {
   std::mutex mutex;
   std::exception_ptr first;
-  const auto take_turns = [&](std::size_t thread) {
+  const auto attempt = [&](const auto& body) {
     try {
-      for (const std::size_t i : turns[thread]) launches[i]();
+      body();
     } catch (const std::exception& error) {
       {
         const std::lock_guard lock(mutex);
@@ -216,8 +230,20 @@ void OpenGroup::launch(const std::vector<Part>& parts, const std::vector<Turns>&
       for (const Part& part : parts) part.member->abort(fmt::format("a part of a group could not be enqueued: {}", error.what()));
     }
   };
-  if (turns.size() > 1) DeviceThreads(turns.size()).run(take_turns);
-  else take_turns(0);
+  std::vector<std::future<void>> growth;
+  attempt([&] { begin_growth(parts, plans, growth); });
+  const auto take_turns = [&](std::size_t thread) {
+    attempt([&] {
+      for (const std::size_t i : turns[thread]) {
+        if (!growth.empty() && growth[i].valid()) growth[i].get();
+        parts[i].member->enqueue(plans[i]);
+      }
+    });
+  };
+  if (!first) {
+    if (turns.size() > 1) DeviceThreads(turns.size()).run(take_turns);
+    else take_turns(0);
+  }
   if (first) std::rethrow_exception(first);
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <span>
@@ -56,6 +57,20 @@ struct GroupedCall {
   std::size_t number = 1;  // of the call in its group, rising; all parts of a call have the same
 };
 
+/// What becomes one call of an algorithm: `calls`, numbered as given, share launches if they are several.
+struct GroupStep {
+  const Algorithm* algorithm;
+  LaunchShape shape;  // of a single call
+  std::vector<std::size_t> calls;
+};
+
+/// The calls of one communicator in a group.
+struct GroupPlan {
+  std::vector<GroupedCall> calls;
+  std::vector<GroupStep> steps;
+  bool is_published = false;
+};
+
 /// A communicator as groups, and groups of devices, see it.
 class GroupMember {
  public:
@@ -67,8 +82,14 @@ class GroupMember {
   virtual void enqueue(const PreparedCall& call, NativeStream stream) = 0;
 
   virtual bool is_capturing(NativeStream stream) = 0;
-  /// Plans its calls of a group. Throws if they can't be enqueued together. The result enqueues them.
-  virtual std::function<void()> plan(std::vector<GroupedCall> calls) = 0;
+  /// Plans its calls of a group. Throws if they can't be enqueued together.
+  virtual GroupPlan plan(std::vector<GroupedCall> calls) = 0;
+  virtual void enqueue(GroupPlan& plan) = 0;
+  /// Whether `enqueue` waits for the other ranks, because scratch memory must be allocated with them. `publish`, and then `grow` by any
+  /// thread, may come before it and do that part of it.
+  virtual bool grows(const GroupPlan& plan) const = 0;
+  virtual void publish(GroupPlan& plan) = 0;
+  virtual void grow(const GroupPlan& plan) = 0;
 
   /// As those of Backend.
   virtual NativeStream resolve(NativeStream stream) const = 0;
@@ -139,7 +160,8 @@ class OpenGroup {
   static void check_memory(const std::vector<Part>& parts);
   using Turns = std::vector<std::size_t>;  // numbers of parts that are enqueued one after another
   static std::vector<Turns> turns_of(const std::vector<Part>& parts);
-  static void launch(const std::vector<Part>& parts, const std::vector<Turns>& turns, const std::vector<std::function<void()>>& launches);
+  static void begin_growth(const std::vector<Part>& parts, std::vector<GroupPlan>& plans, std::vector<std::future<void>>& growth);
+  static void launch(const std::vector<Part>& parts, const std::vector<Turns>& turns, std::vector<GroupPlan>& plans);
 
   Origin origin_;  // of the calls below
   bool left_behind_ = false;
@@ -147,13 +169,6 @@ class OpenGroup {
   std::size_t made_ = 0;  // calls
   std::vector<Part> parts_;
   std::optional<Error> error_;
-};
-
-/// What becomes one call of an algorithm: `calls`, numbered as given, share launches if they are several.
-struct GroupStep {
-  const Algorithm* algorithm;
-  LaunchShape shape;  // of a single call
-  std::vector<std::size_t> calls;
 };
 
 /// Which calls of one communicator share launches: those of one type, operation and scale that gain by it, and all messages, which come

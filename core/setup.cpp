@@ -189,6 +189,23 @@ std::string added_algorithms() {
   return names.empty() ? "none" : names;
 }
 
+/// What the topology is made of.
+struct OfRank {
+  DeviceFacts facts;
+  std::uint64_t process;
+  bool commits_on_touch;
+};
+
+/// Whether scratch memory may be allocated by the calls that need it, in which all ranks then meet. Not where it costs nothing until it is
+/// touched. And not where two ranks are in one process: one thread may drive both of them in turn, and would wait for itself.
+bool may_grow(const std::vector<OfRank>& ranks) {
+  std::vector<std::uint64_t> processes;
+  for (const OfRank& rank : ranks) processes.push_back(rank.process);
+  std::sort(processes.begin(), processes.end());
+  return std::adjacent_find(processes.begin(), processes.end()) == processes.end() &&
+         std::none_of(ranks.begin(), ranks.end(), [](const OfRank& rank) { return rank.commits_on_touch; });
+}
+
 }  // namespace
 
 void remember_device(const Backend& backend) { device_of_thread(backend.info().backend) = backend.info().ordinal; }
@@ -239,7 +256,9 @@ std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOpt
   std::shared_ptr<Backend> backend;
   if (parent == nullptr) backend = open_chosen(bootstrap, options, settings.share_devices, host);
   else agree(bootstrap, "opening the devices", [&] { backend = parent->again(); });
-  if (backend->info().backend != BackendKind::host) choose_memory(bootstrap, backend, settings.peer_access);
+  // What all ranks of the parent reach, a part of them reaches, too.
+  const bool is_known = parent != nullptr && parent->info().facts.peer_access;
+  if (backend->info().backend != BackendKind::host && !is_known) choose_memory(bootstrap, backend, settings.peer_access);
   return backend;
 }
 
@@ -252,16 +271,21 @@ Topology discover_topology(Bootstrap& bootstrap, Backend& backend, const Setting
             creating, bootstrap.size(), bootstrap.nodes()));
   backend.meet(gather(bootstrap, backend.process_facts()));
   const DeviceInfo& info = backend.info();
-  const auto facts = gather(bootstrap, info.facts);
+  const auto ranks = gather(bootstrap, OfRank{info.facts, process_number(), backend.commits_on_touch()});
   const auto architectures = gather(bootstrap, as_text(info.architecture));
-  Topology topology{std::accumulate(facts.begin(), facts.end(), info.facts, weaker)};
+  const auto weakest = [](const DeviceFacts& facts, const OfRank& rank) { return weaker(facts, rank.facts); };
+  Topology topology{std::accumulate(ranks.begin(), ranks.end(), info.facts, weakest)};
   topology.backend = info.backend;
   topology.ranks = bootstrap.size();
   const bool mixed = std::any_of(architectures.begin(), architectures.end(), [&](const Text& other) { return other != architectures[0]; });
   topology.architecture = mixed ? "mixed" : info.architecture;
   std::vector<const Algorithm*> algorithms;
   for (const auto& algorithm : Registry::instance().all()) algorithms.push_back(algorithm.get());
-  topology.scratch_limit = scratch_within(settings.scratch_bytes.value_or(default_scratch(topology)), topology, algorithms);
+  const std::size_t shares = settings.scratch_bytes.value_or(default_scratch(topology));
+  if (may_grow(ranks) && shares > base_scratch) topology.base_limit = base_scratch;
+  // Messages then have memory that they don't share with collectives, for which the default is not divided anew.
+  const std::size_t limit = settings.scratch_bytes ? shares : shares + topology.base_limit / 2;
+  topology.scratch_limit = scratch_within(limit, topology, algorithms, shares);
   return topology;
 }
 

@@ -15,6 +15,7 @@
 //   fault_ranks memory             its limit of memory is reached, in an allocation and while a communicator is made
 //   fault_ranks creates            no fault: communicators are made and used, with a deadline, over and over (strangers_test)
 //   fault_ranks threads            it can start no thread while a communicator is made
+//   fault_ranks growing HOW        it is killed or stopped in a call that allocates scratch memory with the others. HOW: kill or stop
 //   fault_ranks setup HOW WHERE N  HOW: kill, stop, or kill_without_deadline; WHERE: create, split, duplicate or allocate, over and over.
 //                                  Rank N % 3 meets with it after a time that N gives. WHERE may be idup: when the first creation calls
 //                                  MPI_Comm_idup. There, HOW may be hold: the rank sleeps for three seconds
@@ -39,6 +40,7 @@
 
 #include "plait/plait.h"
 #include "plait/plait.hpp"
+#include "support/growing_backend.hpp"
 #include "support/no_threads.hpp"
 
 namespace {
@@ -325,6 +327,27 @@ void creates() {
   for (int i = 0; i < 10; ++i) Member(std::chrono::seconds(5), {}).begin();
 }
 
+void growing(const std::string& how) {
+  static_cast<void>(plait::test::stand_in_for_cuda<plait::test::GrowingBackend>());
+  plait::Communicator comm = plait::Communicator::from_mpi(
+      MPI_COMM_WORLD, {.backend = plait::BackendKind::cuda, .timeout = std::chrono::seconds(how == "stop" ? 1 : 0)});
+  const int rank = comm.rank();
+  const auto processes = comm.bootstrap().all_gather(getpid());
+  std::vector<float> x(1000);
+  const auto reduce = [&](const char* algorithm) {
+    comm.all_reduce(std::span<const float>(x), std::span(x), plait::ReduceOp::sum, {}, {.algorithm = algorithm, .threads = 1});
+    comm.synchronize();
+  };
+  reduce("oneshot_ll");
+  comm.bootstrap().barrier();
+  if (rank == victim) plait::test::GrowingBackend::before_reserve = [&](std::size_t) { std::raise(how == "stop" ? SIGSTOP : SIGKILL); };
+  say(rank, outcome([&] { reduce("twoshot_ll128"); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  if (rank != victim) kill(processes[static_cast<std::size_t>(victim)], SIGCONT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  say(rank, "then " + outcome([&] { reduce("oneshot_ll"); }));
+}
+
 double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 std::function<void()> in_idup;
@@ -409,6 +432,7 @@ int main(int argc, char** argv) {
   else if (mode == "memory") memory();
   else if (mode == "threads") threads();
   else if (mode == "creates") creates();
+  else if (mode == "growing") growing(algorithm);
   else if (mode == "setup" && argc > 4) return setup(algorithm, argv[3], static_cast<unsigned>(std::atoi(argv[4])));
   else return 2;
   return 0;

@@ -96,6 +96,17 @@ case $mode in
       expect "^rank $rank: create again: no error"
     done
     ;;
+  growing)
+    what='scratch memory of twoshot_ll128, [0-9]+ bytes'
+    for rank in 0 2; do
+      if [ "$algorithm" = kill ]; then expect "^rank $rank: rank_lost: rank 1 \(process [0-9]+, which has ended\): last call 2, .* by twoshot_ll128"
+      else expect "^rank $rank: timeout: $what: rank 1 is missing, for 1 s; the communicator is broken"; fi
+    done
+    if [ "$algorithm" = stop ]; then
+      expect "^  rank 1 \(process [0-9]+\): last call 2, .* by twoshot_ll128"
+      for rank in 0 1 2; do expect "^rank $rank: then timeout: $what: rank 1 is missing, for 1 s"; done
+    fi
+    ;;
   *) fail "there is no mode $mode" ;;
 esac
 # What other programs of the machine had for a while is no longer there, sooner or later.

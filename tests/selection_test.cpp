@@ -15,6 +15,7 @@
 
 #include "core/collectives.hpp"
 #include "core/environment.hpp"
+#include "core/setup.hpp"
 #include "core/workspace.hpp"
 #include "plait/error.hpp"
 #include "support/environment.hpp"
@@ -449,6 +450,33 @@ TEST_P(ScratchMemory, MoreIsAlwaysEnough) {
 TEST_P(ScratchMemory, LeastIsAsDocumented) {
   for (const auto& [ranks, enough] : {std::pair(2, 1), std::pair(4, 2), std::pair(8, 3)})
     EXPECT_NE(bytes(enough * mega, topology(ranks)), 0u) << ranks << " ranks";
+}
+
+/// Where memory is committed as calls need it: what is there from the start, for any limit. Messages need no more, and shares that are
+/// windows by themselves are as large as without.
+TEST_P(ScratchMemory, BaseIsSmallAndServesMessages) {
+  for (int ranks = 1; ranks <= 64; ++ranks) {
+    Topology whole = topology(ranks);
+    const std::size_t usual = default_scratch(whole);
+    for (const std::size_t limit : {48 * mega, usual, std::size_t{1} << 30, std::size_t{16} << 30}) {
+      Topology grows = whole;
+      grows.base_limit = base_scratch;
+      whole.scratch_limit = grows.scratch_limit = scratch_within(limit + base_scratch / 2, grows, all_, limit);
+      EXPECT_TRUE(limit != usual || grows.scratch_limit == limit) << ranks << " ranks, " << grows.scratch_limit;
+      const MemoryLayout layout(grows, all_), at_once(whole, all_);
+      EXPECT_EQ(at_once.windows.size(), 1u);
+      EXPECT_LE(layout.windows.front(), base_scratch) << ranks << " ranks, limit " << limit;
+      for (std::size_t i = 0; i < all_.size(); ++i) {
+        const auto& [own, common, reserved] = layout.places[i];
+        if (all_[i]->collective() == Collective::send_recv) {
+          EXPECT_EQ(own.window + common.window, 0u) << all_[i]->name();
+        } else {
+          EXPECT_EQ(all_[i]->resources(grows), all_[i]->resources(whole)) << all_[i]->name();
+        }
+        for (const MemoryLayout::Place& at : {own, common}) EXPECT_TRUE(at.window == 0 || at.scratch == 0) << all_[i]->name();
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -28,7 +28,9 @@ class Memory {
     const bool packets = unit.name == UnitKind::packet;
     // Elsewhere half of that: all shares together just fit, where none reaches its most.
     const bool room = topology_.scratch_limit >= std::size_t{128} << 20 && topology_.ranks <= 8;
-    const std::size_t all = topology_.scratch_limit / (packets ? 128 : 32) / (room ? 1 : 2);
+    std::size_t all = topology_.scratch_limit / (packets ? 128 : 32) / (room ? 1 : 2);
+    // Of the base together not quite half: the channels have the other half.
+    if (topology_.base_limit != 0) all = std::min(all, topology_.base_limit / 32 * (packets ? 3 : 12));
     return static_cast<std::uint32_t>(std::clamp<std::size_t>(all / (count() * unit.slot_bytes), 1, packets ? 1024 : 256));
   }
   Resources resources() const {
@@ -69,6 +71,8 @@ class Pairwise : public ChannelAlgorithm {
 
   std::string_view family() const final { return "pairwise"; }
   Resources resources(const Topology& topology) const final { return Memory(topology).resources(); }
+  SharedResources shared(const Topology& topology) const final { return slot_memory(topology).resources(); }
+  SharedResources shared_once_reserved(const Topology& topology) const final { return memory(topology).resources(); }
   bool batches(const Topology&) const final { return true; }
 
   LaunchShape fitted(LaunchShape shape, const Call& call, const Topology& topology) const final {
@@ -100,12 +104,21 @@ class Pairwise : public ChannelAlgorithm {
     return way_ == Way::slots ? slot_channels(topology) : Memory::channels(topology);
   }
 
-  static unsigned slot_channels(const Topology& topology) { return std::min(blocks(topology), Memory::channels(topology)); }
+  /// Where all memory is there from the start, or has been reserved, messages share the channels of collectives. Else they have some in the
+  /// base, in which a stripe has two turns: one is filled while the other is emptied.
+  static ChannelMemory slot_memory(const Topology& topology) {
+    if (topology.base_limit == 0) return memory(topology);
+    return ChannelMemory::within(std::min(topology.base_limit / 2, topology.scratch_limit / 8), topology.ranks,
+                                 std::min(Memory::channels(topology), most_blocks(topology)), "channels of messages");
+  }
+  static unsigned slot_channels(const Topology& topology) { return std::min(slot_memory(topology).blocks, Memory::channels(topology)); }
 
   static Paths paths(const LaunchContext& context) {
     const Topology& topology = context.topology();
     const Memory memory(topology);
-    const unsigned most = slot_channels(topology), turns = Channels::ways * (blocks(topology) / most);
+    const Grant* const reserved = context.reserved();
+    const ChannelMemory slot_memory = reserved != nullptr ? ChannelAlgorithm::memory(topology) : Pairwise::slot_memory(topology);
+    const unsigned most = slot_channels(topology), turns = Channels::ways * (slot_memory.blocks / most);
     // Long pieces, as there is a signal for each (2 H200, 1 GB: 345 GB/s with 32 KB, 357 with 64 KB, 361 with 128 KB; 2026-11-22); in two
     // turns at least, so that one is filled while the other is emptied.
     constexpr std::uint32_t slots = 1;
@@ -113,7 +126,7 @@ class Pairwise : public ChannelAlgorithm {
             .lines = memory.lanes(UnitKind::lines(), context.grant()),
             .straight = memory.straight(context.grant()),
             .process = context.process(),
-            .slots = channels(context, slots),
+            .slots = channels(context, slots, slot_memory, reserved != nullptr ? *reserved : context.shared()),
             .channels = most,
             .turns = turns};
   }

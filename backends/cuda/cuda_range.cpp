@@ -43,6 +43,7 @@ class CudaRange final : public SymmetricRange {
   }
 
   UniqueFd create_local(int rank) override {
+    const gpu::BesideCaptures<Runtime> beside;
     const CUmemAllocationProp properties = properties_of(ordinal_);
     Handle memory;
     check(driver().create(&memory.value, stride_, &properties, 0), "cuMemCreate");
@@ -56,6 +57,7 @@ class CudaRange final : public SymmetricRange {
   }
 
   void import_peer(int rank, UniqueFd descriptor) override {
+    const gpu::BesideCaptures<Runtime> beside;
     Handle memory;
     void* handle = reinterpret_cast<void*>(static_cast<std::uintptr_t>(descriptor.get()));
     check(driver().import_handle(&memory.value, handle, handle_type), "cuMemImportFromShareableHandle");

@@ -99,6 +99,7 @@ class HipRange final : public SymmetricRange {
  public:
   HipRange(int ranks, std::size_t bytes, int ordinal)
       : ordinal_(ordinal), bytes_(bytes), addresses_(static_cast<std::size_t>(ranks)), peers_(static_cast<std::size_t>(ranks)) {
+    const gpu::BesideCaptures<Runtime> beside;
     void* table = nullptr;
     Runtime::allocate(&table, sizeof(std::ptrdiff_t) * static_cast<std::size_t>(ranks));
     distances_ = std::make_unique<DeviceMemory>(table, ordinal);
@@ -117,6 +118,7 @@ class HipRange final : public SymmetricRange {
   }
 
   UniqueFd create_local(int rank) override {
+    const gpu::BesideCaptures<Runtime> beside;
     Retired::sweep();
     memory_ = std::make_unique<DeviceMemory>(allocate_shared(bytes_), ordinal_);
     gpu::zero<Runtime>(memory_->get(), bytes_);
@@ -128,6 +130,7 @@ class HipRange final : public SymmetricRange {
   }
 
   void import_peer(int rank, UniqueFd descriptor) override {
+    const gpu::BesideCaptures<Runtime> beside;
     Offer offer{};
     Lease::read(descriptor, std::as_writable_bytes(std::span(&offer, 1)));
     Peer& peer = peers_[static_cast<std::size_t>(rank)];

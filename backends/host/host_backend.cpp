@@ -199,6 +199,7 @@ class HostBackend final : public Backend {
   std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token, Commit commit) override {
     return shared_range(ranks, bytes, token, commit);
   }
+  bool commits_on_touch() const override { return !accounts_strictly(); }
   void use_host_memory() noexcept override {}
 
   const void* queue(NativeStream stream) noexcept override { return &at(stream); }

@@ -34,7 +34,8 @@ struct CommunicatorOptions {
   int device = -1;                       ///< -1: that of this thread's last communicator, else the local rank's. The host has 0 alone
   std::optional<std::chrono::nanoseconds> timeout{};  ///< none: PLAIT_TIMEOUT seconds, else 10 minutes; 0: no deadline
   /// The most memory of a rank that algorithms may have for scratch and signals, bytes. None: PLAIT_SCRATCH_BYTES, else 128 MB, on GPUs
-  /// 128 MB per peer up to 384 MB. Parts and duplicates take over their parent's. `Error(invalid_argument)` if the algorithms need more.
+  /// 128 MB per peer up to 384 MB, and 16 MB more for messages. Parts and duplicates take over their parent's. `Error(invalid_argument)` if
+  /// the algorithms need more.
   std::optional<std::size_t> scratch_bytes{};
 };
 
@@ -47,9 +48,9 @@ class Buffer;
 /// throws `Error(invalid_argument)` and is not made on this rank, as any call with a bad argument is not: the other ranks wait for it.
 /// `abort`, `async_error`, `progress`, `create_stream` and what a communicator is (`rank`, `size`, `backend_kind`, `describe`, `explain`,
 /// `chosen`) are for any thread at any time. Which calls of several threads wait for each other: see `StreamRef`. Over MPI, what is
-/// collective on the host calls MPI on the calling thread: creating, splitting, duplicating, destroying, allocating, and with PLAIT_CHECK=1
-/// every collective. MPI's thread level holds for these, see `make_mpi_bootstrap`; nothing else calls MPI. Of one that was moved from,
-/// every call throws `Error(invalid_argument)`.
+/// collective on the host calls MPI on the calling thread: creating, splitting, duplicating, destroying, allocating, reserving, and with
+/// PLAIT_CHECK=1 every collective. MPI's thread level holds for these, see `make_mpi_bootstrap`; nothing else calls MPI. Of one that was
+/// moved from, every call throws `Error(invalid_argument)`.
 ///
 /// A communicator belongs to the process that created it. In a child made by fork every call but `rank` and `size` throws
 /// `Error(invalid_argument)`, and the destructors of communicators, buffers, streams, device groups and bootstraps, exit handlers as well,
@@ -93,6 +94,14 @@ class Communicator {
   template <class T>
   Buffer<T> allocate(std::size_t count);
   std::shared_ptr<Window> allocate_bytes(std::size_t bytes);
+
+  /// Commits all scratch memory now. Where ranks are processes with GPUs, a communicator begins with at most 32 MB per rank, and the first
+  /// call of an algorithm that needs more waits on the host until all ranks have made that call; a message never does. Programs that can't
+  /// have such a wait, because ranks make these calls in an order of their own, or meet by other means between them, call this first. Large
+  /// messages become faster by it. Collective. `Error(out_of_memory)` on all ranks if one runs out: then calls work as before.
+  /// `Error(mismatch)` on all if a message has one end before this call and one after it; capture graphs with messages anew on both ranks
+  /// or on none. Not in a group that has calls of this communicator. See docs/symmetric-memory.md.
+  void reserve();
 
   /// Reduces `count` elements of all ranks, element by element, into `recv` on all ranks. `send` and `recv` are device pointers (host
   /// pointers on the host target), equal (in place) or disjoint, aligned to the element. All ranks pass the same count, type, operation

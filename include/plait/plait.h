@@ -15,9 +15,9 @@
  *
  * Threads. A communicator and its buffers are used by one thread at a time, but `plait_async_error`, `plait_abort` and `plait_progress_of`
  * by any at any time; destroying waits until these have returned. Different communicators may be used by different threads at once. Over
- * MPI, making, splitting, duplicating and destroying a communicator, `plait_buffer_allocate`, and with PLAIT_CHECK=1 every collective call
- * MPI on the calling thread. So MPI's thread level holds for these: with less than MPI_THREAD_MULTIPLE, which Plait asks for if it
- * initialises MPI, no two threads may be in them at once. Nothing else calls MPI.
+ * MPI, making, splitting, duplicating and destroying a communicator, `plait_buffer_allocate`, `plait_reserve`, and with PLAIT_CHECK=1 every
+ * collective call MPI on the calling thread. So MPI's thread level holds for these: with less than MPI_THREAD_MULTIPLE, which Plait asks
+ * for if it initialises MPI, no two threads may be in them at once. Nothing else calls MPI.
  *
  * Processes. All of these belong to the process that made them. In a child made by fork their functions return
  * PLAIT_ERROR_INVALID_ARGUMENT, but for `plait_comm_rank` and `plait_comm_size`, and destroying them does nothing and succeeds.
@@ -227,6 +227,10 @@ plait_status plait_comm_describe(plait_comm comm, char* text, size_t capacity, s
 
 /* --- memory and streams ----------------------------------------------------------------------------------------------------------------
  */
+
+/** Commits all scratch memory now, so that no later call waits on the host until all ranks have made it. Collective; all ranks fail if one
+ *  runs out, or if a message has one end before this call and one after it. See Communicator::reserve. */
+plait_status plait_reserve(plait_comm comm);
 
 /** Symmetric memory: `bytes` zeroed bytes on every rank, reachable by all peers. Collective; all ranks fail if sizes differ or one runs
  *  out. */

@@ -27,7 +27,7 @@ struct Statistics {
   std::uint64_t fifo_waits = 0;       ///< launches that had to wait for room in it
 
   /// Memory of this rank that algorithms may have (PLAIT_SCRATCH_BYTES limits it), and what of it is committed. On the host target pages
-  /// are committed as calls touch them, on GPUs all when the communicator is made.
+  /// are committed as calls touch them, on GPUs an algorithm's memory by its first call (Communicator::reserve).
   std::size_t scratch_bytes = 0, scratch_bytes_committed = 0;
 };
 

@@ -125,6 +125,10 @@ plait_status plait_size_of(plait_data_type type, size_t* bytes) {
   return guarded(call, [&] { needed(call, bytes, "bytes") = size_of(data_type(call, type)); });
 }
 
+plait_status plait_reserve(plait_comm comm) {
+  return with("plait_reserve", comm, [](Communicator& of) { of.reserve(); });
+}
+
 plait_status plait_buffer_allocate(plait_comm comm, size_t bytes, plait_buffer* buffer) {
   constexpr const char* call = "plait_buffer_allocate";
   return guarded(call, [&] {

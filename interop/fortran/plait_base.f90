@@ -82,7 +82,7 @@ module plait_base
   public :: plait_last_error, plait_status_name, plait_version, plait_size_of, plait_refuse
   public :: plait_comm_create, plait_comm_create_world, plait_comm_split, plait_comm_duplicate, plait_comm_destroy
   public :: plait_comm_rank, plait_comm_size, plait_comm_backend, plait_comm_describe
-  public :: plait_buffer_allocate, plait_buffer_free, plait_buffer_pointer, plait_buffer_bytes, plait_is_symmetric
+  public :: plait_reserve, plait_buffer_allocate, plait_buffer_free, plait_buffer_pointer, plait_buffer_bytes, plait_is_symmetric
   public :: plait_stream_create, plait_stream_destroy, plait_copy
   public :: plait_all_reduce, plait_reduce_scatter, plait_all_gather, plait_broadcast, plait_reduce, plait_all_to_all, &
     plait_gather, &
@@ -237,6 +237,13 @@ contains
   end function
 
   ! --- memory and streams ---------------------------------------------------------------------------------------------------------
+
+  !> Commits all scratch memory, so that no later call waits for other ranks before it returns. Collective.
+  subroutine plait_reserve(comm, status)
+    type(plait_comm), intent(in) :: comm
+    integer, intent(out), optional :: status
+    call finish(c_reserve(comm%handle), status)
+  end subroutine
 
   !> `bytes` zeroed bytes on every rank. Collective.
   subroutine plait_buffer_allocate(comm, bytes, buffer, status)

@@ -100,6 +100,9 @@ module plait_c
       import; type(c_ptr), value :: comm, text; integer(c_size_t), value :: capacity; integer(c_size_t), intent(inout) :: length
       integer(c_int) :: status
     end function
+    function c_reserve(comm) bind(c, name="plait_reserve") result(status)
+      import; type(c_ptr), value :: comm; integer(c_int) :: status
+    end function
     function c_buffer_allocate(comm, bytes, buffer) bind(c, name="plait_buffer_allocate") result(status)
       import; type(c_ptr), value :: comm; integer(c_size_t), value :: bytes; type(c_ptr), intent(inout) :: buffer
       integer(c_int) :: status

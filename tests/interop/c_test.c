@@ -54,6 +54,7 @@ static void create(void) {
   OK(plait_comm_duplicate(comm, &other));
   OK(plait_comm_rank(other, &n));
   CHECK(other != comm && n == rank);
+  OK(plait_reserve(other));
   OK(plait_barrier(other, NULL));
   OK(plait_synchronize(other, NULL));
   OK(plait_comm_destroy(other));
@@ -492,17 +493,20 @@ static plait_status call_with(plait_comm on, int which) {
       return plait_recv(on, x, 1, PLAIT_F32, 0, NULL, NULL);
     case 30:
       return plait_send_recv(on, x, 1, 0, x + 32, 1, 0, PLAIT_F32, NULL, NULL);
+    case 31:
+      return plait_reserve(on);
     default:
       return plait_all_to_all_v(on, x, none, none, x + 32, none, none, PLAIT_F32, NULL, NULL);
   }
 }
 
 static void bad_handles(void) {
-  static const char* const names[] = {
-      "comm_split",   "comm_duplicate", "comm_destroy", "comm_rank",  "comm_size",      "comm_backend", "comm_describe", "buffer_allocate",
-      "is_symmetric", "stream_create",  "copy",         "all_reduce", "reduce_scatter", "all_gather",   "broadcast",     "reduce",
-      "all_to_all",   "gather",         "scatter",      "barrier",    "enqueue",        "synchronize",  "async_error",   "abort",
-      "progress_of",  "statistics_of",  "chosen",       "explain",    "send",           "recv",         "send_recv",     "all_to_all_v"};
+  static const char* const names[] = {"comm_split",     "comm_duplicate",  "comm_destroy", "comm_rank",     "comm_size",   "comm_backend",
+                                      "comm_describe",  "buffer_allocate", "is_symmetric", "stream_create", "copy",        "all_reduce",
+                                      "reduce_scatter", "all_gather",      "broadcast",    "reduce",        "all_to_all",  "gather",
+                                      "scatter",        "barrier",         "enqueue",      "synchronize",   "async_error", "abort",
+                                      "progress_of",    "statistics_of",   "chosen",       "explain",       "send",        "recv",
+                                      "send_recv",      "reserve",         "all_to_all_v"};
   plait_comm dead = NULL;
   plait_buffer of_dead = NULL, live = NULL;
   void* pointer;

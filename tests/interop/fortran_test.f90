@@ -101,6 +101,7 @@ contains
     c = reshape([(real(value(rank, i), real64), i = 1, size(c))], shape(c))
     allocate (d(100), source=[(value(rank, i), i = 1, 100)])
     e = value(rank, 5)
+    call plait_reserve(comm)
     call plait_group_start()
     call plait_all_reduce(comm, a, b, PLAIT_SUM, stream)
     call plait_all_reduce_in_place(comm, c, PLAIT_SUM, stream, plait_options(algorithm='ring'))

@@ -31,6 +31,7 @@ class ForwardingBackend : public Backend {
   std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token, Commit commit) override {
     return target_->reserve(ranks, bytes, token, commit);
   }
+  bool commits_on_touch() const override { return target_->commits_on_touch(); }
   std::vector<MemoryLimit> memory_limits() const override { return target_->memory_limits(); }
   void use_host_memory() override { target_->use_host_memory(); }
   const void* queue(NativeStream stream) noexcept override { return target_->queue(stream); }
