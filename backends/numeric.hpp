@@ -215,8 +215,8 @@ inline constexpr bool whole_packs = false;
 inline constexpr bool whole_packs = true;
 #endif
 
-/// The same for elements side by side. On the CPU in vectors of 16 bytes: g++ 12 keeps some of the lanes of a pack in scalars otherwise, and
-/// loops over packs took twice as long (f32, sums of two terms in the second cache; EPYC, 2026-11-24).
+/// The same for elements side by side. On the CPU in vectors of 16 bytes: g++ 12 keeps some of the lanes of a pack in scalars otherwise,
+/// and loops over packs took twice as long (f32, sums of two terms in the second cache; EPYC, 2026-11-24).
 template <class A, std::size_t Count>
 PLAIT_DEVICE void add_lanes(A (&sum)[Count], const A (&term)[Count]) {
 #if !defined(__CUDACC__) && !defined(__HIP__)

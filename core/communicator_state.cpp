@@ -333,7 +333,8 @@ void CommunicatorState::choose(PreparedCall& prepared, const CallOptions& option
   const bool shaped = options.blocks != 0 || options.threads != 0;
   if (shaped || !options.algorithm.empty()) {
     const auto is_last = [&](const Wished& last) {
-      return last.call == prepared.call && last.blocks == options.blocks && last.threads == options.threads && last.name == options.algorithm;
+      return last.call == prepared.call && last.blocks == options.blocks && last.threads == options.threads &&
+             last.name == options.algorithm;
     };
     if (!last_wished_ || !is_last(*last_wished_)) {
       const FloatEnvironment defaults;

@@ -166,8 +166,8 @@ class CommunicatorState final : public GroupMember {
   bool captures_ = false;                         // messages may be in graphs
   GroupPlan plan_;                                // of a call of several messages: kept for its memory
   std::vector<BatchedCall> batch_;
-  std::vector<Signature> signatures_;             // of a group's calls
-  std::vector<std::uint64_t> numbers_;            // and theirs
+  std::vector<Signature> signatures_;   // of a group's calls
+  std::vector<std::uint64_t> numbers_;  // and theirs
   std::optional<Monitored> monitored_;
 
   struct CallHash {
@@ -187,7 +187,7 @@ class CommunicatorState final : public GroupMember {
     Choice choice;
   };
   std::optional<Wished> last_wished_;
-  mutable std::size_t last_number_ = 0;                       // the same of `number_of`
+  mutable std::size_t last_number_ = 0;  // the same of `number_of`
 };
 
 }  // namespace plait

@@ -45,9 +45,7 @@ class InUse {
   }
 
  private:
-  static const void* this_thread() noexcept {
-    return &detail::of_this_thread;
-  }
+  static const void* this_thread() noexcept { return &detail::of_this_thread; }
   [[noreturn]] static void refuse(std::string_view call, std::string_view object) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{}: another thread is inside a call of this {}: one thread at a time may use it, so the call was not made",

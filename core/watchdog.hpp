@@ -107,7 +107,7 @@ class Watchdog {
   std::atomic<bool> broken_ = false;  // there is an error
   Told told_ = std::make_shared<std::atomic<bool>>(false);
   std::vector<std::weak_ptr<Watchdog>> children_;
-  unsigned skipped_ = 0;         // by compare_now_and_then
+  unsigned skipped_ = 0;          // by compare_now_and_then
   std::int64_t compared_at_ = 0;  // on the coarse clock
 };
 

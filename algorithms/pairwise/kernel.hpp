@@ -73,7 +73,9 @@ class Pairwise {
     all_global(a_.packets);
     all_global(a_.lines);
     global(a_.straight.words);
-    global(a_.straight.posted);
+    if constexpr (D::has_peer_reads) {
+      global(a_.straight.posted);
+    }
     a_.straight.counters = dev.to_global(a_.straight.counters);
     global(a_.slots.slot_memory);
     global(a_.slots.signal_memory);
@@ -160,11 +162,14 @@ class Pairwise {
         copy(m, channel);
         return true;
       case Way::pull:
-        return sends ? post(m, channel, peer) && is_offered(channel, peer, pulled()) : pull(m, channel, peer);
       case Way::post:
-        return post(m, channel, peer);
       case Way::settle:
-        return is_offered(channel, peer, pulled());
+        if constexpr (D::has_peer_reads) {
+          const bool posts = sends && way_of(m) != Way::settle, settles = sends && way_of(m) != Way::post;
+          return sends ? (!posts || post(m, channel, peer)) && (!settles || is_offered(channel, peer, pulled_base()))
+                       : pull(m, channel, peer);
+        }
+        return false;
     }
     return false;
   }
@@ -377,8 +382,8 @@ class Pairwise {
 
   // --- straight --------------------------------------------------------------------------------------------------------------------
 
-  /// `base`: 0 of what goes straight into the receiver's buffer, `pulled()` of what the receiver reads.
-  PLAIT_DEVICE unsigned pulled() const { return a_.straight.channels; }
+  /// `base`: 0 of what goes straight into the receiver's buffer, `pulled_base()` of what the receiver reads.
+  PLAIT_DEVICE unsigned pulled_base() const { return a_.straight.channels; }
   /// In `owner`'s memory, where `writer` says how many messages of the channel it has offered to take, or how many are there.
   PLAIT_DEVICE std::uint32_t* offers(int owner, unsigned channel, int writer, unsigned base) const {
     return reinterpret_cast<std::uint32_t*>(a_.straight.words.peer_ptr(owner)) + index(channel + 2 * base, writer);
@@ -428,22 +433,21 @@ class Pairwise {
   }
   PLAIT_DEVICE bool post(const Message& m, unsigned channel, int peer) {
     if (dev_.thread() == 0) posted_at(peer, channel, a_.slots.rank) = {static_cast<const std::byte*>(m.from), a_.process};
-    return say(channel, peer, pulled());
+    return say(channel, peer, pulled_base());
   }
   PLAIT_DEVICE bool pull(const Message& m, unsigned channel, int peer) {
-    if (!has_arrived(channel, peer, pulled())) return false;
+    if (!has_arrived(channel, peer, pulled_base())) return false;
     bool read = true;
-    if constexpr (D::has_peer_reads) {
-      const Range stripe = m.stripes.at(channel);
-      const PostedAt at = posted_at(a_.slots.rank, channel, peer);
-      auto* const to = static_cast<std::byte*>(m.to) + stripe.begin;
-      const std::byte* const from = at.address + stripe.begin;
-      if (dev_.thread() == 0 && at.process != a_.process)
-        read = dev_.read_peer(static_cast<std::int32_t>(at.process), to, from, stripe.size(), {peer, straight(channel, peer, pulled()).arrived});
-      else if (dev_.thread() == 0) D::copy_bytes(to, from, stripe.size());
-    }
+    const Range stripe = m.stripes.at(channel);
+    const PostedAt at = posted_at(a_.slots.rank, channel, peer);
+    auto* const to = static_cast<std::byte*>(m.to) + stripe.begin;
+    const std::byte* const from = at.address + stripe.begin;
+    if (dev_.thread() == 0 && at.process != a_.process)
+      read = dev_.read_peer(static_cast<std::int32_t>(at.process), to, from, stripe.size(),
+                            {peer, straight(channel, peer, pulled_base()).arrived});
+    else if (dev_.thread() == 0) D::copy_bytes(to, from, stripe.size());
     if (!dev_.all(read)) return false;
-    return offer(channel, peer, pulled());
+    return offer(channel, peer, pulled_base());
   }
 
   PLAIT_DEVICE void copy(const Message& m, unsigned channel) {

@@ -66,8 +66,8 @@ struct PostedAt {
 /// Where the two ends of such messages meet. What is pulled has words and counters of its own: a receiver may close a message that a copy
 /// engine could have brought after it has read a later one that is pulled, while the sender stores them in their order.
 struct Straight {
-  WindowView words;           // [offers, arrivals][channel][writer], and [takes, posts][channel][writer]
-  WindowView posted;          // PostedAt [channel][writer]
+  WindowView words;            // [offers, arrivals][channel][writer], and [takes, posts][channel][writer]
+  WindowView posted;           // PostedAt [channel][writer]
   StraightCounters* counters;  // [straight, pulled][channel][peer]
   std::uint32_t channels;
 };
