@@ -244,10 +244,13 @@ class Communicator {
   /// No rank's stream passes this point before all ranks' streams have reached it. Asynchronous like every call.
   void barrier(StreamRef stream = {});
 
-  /// Waits until `stream` is empty. Throws `Error(timeout)` that names the missing rank if a call on it ran out of time.
+  /// Waits until `stream` is empty. Throws the error that has broken the communicator, for instance `Error(timeout)`, which names the
+  /// missing rank, if a call ran out of time. It also compares the ranks' calls: in each wait if waits are milliseconds apart, in a tight
+  /// loop in every sixteenth. A monitor compares them every 50 ms. So `Error(mismatch)` may come from a later wait or call than the first
+  /// after the difference.
   void synchronize(StreamRef stream = {});
-  /// The error that broke this communicator, if any; does not wait, but for some tenths of a second after a deadline. After it every call
-  /// throws it. May be called from any thread.
+  /// The error that broke this communicator, if any, after a comparison of the ranks' calls. Does not wait, except for some tenths of a
+  /// second after a deadline. Once there is an error, every call throws it. May be called from any thread.
   std::optional<Error> async_error() const;
   /// Ends all calls under way, on all ranks, within a second: their results are undefined, `synchronize`, calls that wait on the host, such
   /// as `allocate`, and later calls throw `Error(aborted)` that names this rank and the reason. Local, and may be called from any thread,

@@ -326,10 +326,11 @@ plait_status plait_group_end(void);
 /* --- the end of calls, and what became of them -----------------------------------------------------------------------------------------
  */
 
-/** Waits until `stream` is empty. Fails with what broke the communicator, for instance that a rank did not come. */
+/** Waits until `stream` is empty. Fails with what broke the communicator, for instance that a rank did not come. Calls that differ between
+ *  ranks may be found by a later wait only: a tight loop of waits compares in every sixteenth, a monitor every 50 ms. */
 plait_status plait_synchronize(plait_comm comm, plait_stream_t stream);
-/** `*status` is what broke the communicator, or PLAIT_SUCCESS; if it is not that, `plait_last_error` has the sentence. Does not wait, but
- * for some tenths of a second after a deadline. */
+/** `*status` is what broke the communicator, or PLAIT_SUCCESS; if it is not that, `plait_last_error` has the sentence. Compares the ranks'
+ *  calls first. Does not wait, except for some tenths of a second after a deadline. */
 plait_status plait_async_error(plait_comm comm, plait_status* status);
 /** Ends all calls under way on all ranks; `plait_synchronize` and later calls fail with PLAIT_ERROR_ABORTED, this rank and `reason` (NULL:
  *  none). Local; not from a signal handler. */

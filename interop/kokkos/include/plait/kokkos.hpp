@@ -7,10 +7,9 @@
 //   complete when it returns, but for a call in a `Group`, which is complete after the group's end and `synchronize(exec, comm)`. So in
 //   both cases the result is there after `exec.fence()`, and a kernel launched on `exec` sees it.
 // - Views. Contiguous; LayoutLeft, LayoutRight, or LayoutStride with the strides of one of these; of rank 0 (one element) to 8. `src` may
-// be of
-//   const elements. `src` and `dst` have one value type. Where a collective knows blocks, one for each of n ranks, they are cut along the
-//   slowest extent (the first of LayoutRight, the last of LayoutLeft): the view of n blocks is the view of one with that extent times n, or
-//   has one more, slower extent n. Where only the root has a buffer, the others' argument is not looked at: `View()` will do.
+//   be of const elements. `src` and `dst` have one value type. Where a collective knows blocks, one for each of n ranks, they are cut
+//   along the slowest extent (the first of LayoutRight, the last of LayoutLeft): the view of n blocks is the view of one with that extent
+//   times n, or has one more, slower extent n. Where only the root has a buffer, the others' argument is not looked at: `View()` will do.
 // - Errors. What types tell is said by the compiler. Anything else throws `Error(invalid_argument)` that names the view by its label,
 //   before anything is enqueued. In a `Group` too, and there the group's end throws it again if it was caught.
 // - Ranks pass the same extents and layout, as far as each has the buffer. Another layout on another rank, of blocks with several extents
