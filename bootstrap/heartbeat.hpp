@@ -10,7 +10,7 @@
 namespace plait::detail {
 
 /// A rank that waits beats; others read when it last did. The beat lies in a memory file without a name, which the others open through
-/// /proc: so it works between processes of one user that see each other's numbers, takes nothing from anybody, and leaves nothing behind.
+/// /proc: so it works between processes of one user that see each other's numbers, and leaves nothing behind.
 /// Other users can't open it.
 class Heartbeat {
  public:

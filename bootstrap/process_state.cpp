@@ -4,9 +4,12 @@
 
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "symm_mem/process_space.hpp"
 
@@ -32,7 +35,12 @@ std::int32_t visible_process(std::int32_t process, std::uint64_t its_space) {
   return space != 0 && space == its_space ? process : 0;
 }
 
-bool has_ended(std::int32_t process) { return is_gone_or(process, "ZX"); }
+/// A process whose first thread has ended is a zombie as well, but still has threads.
+bool has_ended(std::int32_t process) {
+  if (!is_gone_or(process, "ZX")) return false;
+  std::error_code gone;
+  return std::distance(std::filesystem::directory_iterator(fmt::format("/proc/{}/task", process), gone), {}) <= 1;
+}
 bool is_out_of_action(std::int32_t process) { return is_gone_or(process, "TtZX"); }
 
 std::vector<int> LostRanks::confirm(const std::vector<int>& ended) {

@@ -388,7 +388,10 @@ void CommunicatorState::messages(std::string_view what, DataType type, std::span
   check();
   plan_.is_published = false;
   std::vector<GroupedCall>& calls = plan_.calls;
-  calls.clear();
+  struct Clear {  // also where the call is refused: calls hold the memory they are in
+    std::vector<GroupedCall>& calls;
+    ~Clear() { calls.clear(); }
+  } const at_the_end{calls};
   const NativeStream resolved = backend->resolve(stream.native());
   for (const MessageEnd& end : ends) {
     calls.emplace_back().stream = resolved;
@@ -403,7 +406,6 @@ void CommunicatorState::messages(std::string_view what, DataType type, std::span
   if (std::any_of(calls.begin(), calls.end(), is_own)) check_own_messages(calls, rank(), what);
   if (!plan_messages(calls, plan_.steps)) plan_.steps = plan_steps(calls);
   issue(plan_);
-  calls.clear();  // and let go of the memory they are in
 }
 
 void CommunicatorState::refuse(const Error& error, bool collective) {

@@ -187,7 +187,7 @@ struct MemberCalls {
   const void* communicator;  // as GroupMember::communicator
 };
 
-/// False of one call or two that have no memory in common, so that `check_disjoint` need not look.
+/// Returns false for a single call, and for two messages that share no memory: `check_disjoint` need not look at these.
 bool may_overlap(std::span<const GroupedCall> calls);
 /// Throws Error(invalid_argument) if a call writes what another one reads or writes, unless a barrier of their communicator lies between
 /// them. `what`: the group, or the call that they are parts of.

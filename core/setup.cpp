@@ -196,8 +196,8 @@ struct OfRank {
   bool commits_on_touch;
 };
 
-/// Whether scratch memory may be allocated by the calls that need it, in which all ranks then meet. Not where it costs nothing until it is
-/// touched. And not where two ranks are in one process: one thread may drive both of them in turn, and would wait for itself.
+/// Whether scratch memory may be allocated by the calls that need it, in which all ranks then meet. That gains nothing where memory costs
+/// nothing until it is touched. It would deadlock where two ranks are in one process, because one thread may drive both in turn.
 bool may_grow(const std::vector<OfRank>& ranks) {
   std::vector<std::uint64_t> processes;
   for (const OfRank& rank : ranks) processes.push_back(rank.process);
@@ -257,7 +257,7 @@ std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOpt
   if (parent == nullptr) backend = open_chosen(bootstrap, options, settings.share_devices, host);
   else agree(bootstrap, "opening the devices", [&] { backend = parent->again(); });
   // What all ranks of the parent reach, a part of them reaches, too.
-  const bool is_known = parent != nullptr && parent->info().facts.peer_access;
+  const bool is_known = parent != nullptr && parent->info().facts.peer_access && settings.peer_access;
   if (backend->info().backend != BackendKind::host && !is_known) choose_memory(bootstrap, backend, settings.peer_access);
   return backend;
 }

@@ -123,6 +123,7 @@ std::optional<Error> Watchdog::broken_error() {
   for (;;) {
     std::optional<Error> found;
     locked([&] {
+      if (!error_ && kernel_gave_up(unreadable)) report_unreadable();
       if (!error_ && !timeout_of_) begin_timeout(rank_);
       if (!error_) finish_timeout();
       found = error_;
@@ -140,6 +141,7 @@ void Watchdog::look_locked() {
   if (std::atomic_ref(shared_->record.state).load(std::memory_order_acquire) != 0) board_.show(shared_->record);
   if (!error_) compare_calls();
   if (error_) return;
+  if (kernel_gave_up(unreadable)) return report_unreadable();
   if (timeout_of_) return finish_timeout();
   if (kernel_gave_up(out_of_time)) return begin_timeout(rank_);
   for (int rank = 0; rank < board_.ranks(); ++rank) {
@@ -214,6 +216,16 @@ void Watchdog::compare_calls() {
                          : sent     ? "receives"
                                     : "sends",
                          found->theirs.describe(algorithms_), difference(*found)),
+             Board::State::aborted);
+}
+
+/// The kernel refused to copy from the peer's buffer. If that rank read the buffer itself, it would end by a signal.
+void Watchdog::report_unreadable() {
+  const DiagnosticRecord& record = shared_->record;
+  break_with(ErrorCode::invalid_argument,
+             fmt::format("in {} ({}) rank {} can't read from rank {}: the send buffer there, or the recv buffer here, is not all mapped "
+                         "memory, or the system forbids to read that process now; the communicator is broken",
+                         describe_number(record.call), algorithms_.at(record.algorithm), rank_, record.peer),
              Board::State::aborted);
 }
 

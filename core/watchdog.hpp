@@ -75,6 +75,7 @@ class Watchdog {
   void break_with(ErrorCode code, const std::string& why, Board::State state);
   void lose(int rank, const std::string& call);
   void compare_calls();
+  void report_unreadable();
   void begin_timeout(int rank);
   void finish_timeout();
   DiagnosticRecord first_record() const;

@@ -141,7 +141,7 @@ AlgorithmMemory::AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootst
   grant();
 }
 
-/// Of what is there.
+/// Hands out the memory that is allocated so far.
 void AlgorithmMemory::grant() {
   const auto granted = [&](const MemoryLayout::Place& at) {
     if (windows_[at.window] == nullptr) return Grant{};

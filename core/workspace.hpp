@@ -87,7 +87,7 @@ class AlgorithmMemory {
   void allocate(std::size_t window, Bootstrap& bootstrap, const char* what);
   void grant();
 
-  /// Of an algorithm: launches of up to `blocks` have had room. All of its `bytes` belong to `most` blocks, in equal parts.
+  /// What is known of an algorithm: launches of up to `blocks` have had room. All of its `bytes` belong to `most` blocks, in equal parts.
   struct Room {
     unsigned blocks, most;
     std::size_t bytes;

@@ -15,14 +15,19 @@
 //   fault_ranks memory             its limit of memory is reached, in an allocation and while a communicator is made
 //   fault_ranks creates            no fault: communicators are made and used, with a deadline, over and over (strangers_test)
 //   fault_ranks threads            it can start no thread while a communicator is made
+//   fault_ranks unmapped WHAT      it passes a buffer that is not mapped to its end. WHAT: pull or pairwise_pull
+//   fault_ranks main_ended         the first thread of each process ends, and another one calls what reads the peers' memory
 //   fault_ranks growing HOW        it is killed or stopped in a call that allocates scratch memory with the others. HOW: kill or stop
 //   fault_ranks setup HOW WHERE N  HOW: kill, stop, or kill_without_deadline; WHERE: create, split, duplicate or allocate, over and over.
 //                                  Rank N % 3 meets with it after a time that N gives. WHERE may be idup: when the first creation calls
 //                                  MPI_Comm_idup. There, HOW may be hold: the rank sleeps for three seconds
+#include <pthread.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -323,6 +328,51 @@ void threads() {
   say(rank, "create again: " + outcome([] { Member(std::chrono::seconds(20), {}).begin(); }));
 }
 
+void unmapped(const std::string& algorithm) {
+  Member member(std::chrono::seconds(0), {});  // no deadline
+  const std::size_t bytes = std::size_t{1} << 20;
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (member.is_victim()) munmap(static_cast<std::byte*>(memory) + bytes / 2, bytes / 2);
+  std::vector<std::byte> received(bytes);
+  plait::Communicator& comm = member.comm();
+  const int after = (member.rank() + 1) % comm.size(), before = (member.rank() + comm.size() - 1) % comm.size();
+  const std::string what = outcome([&] {
+    const plait::CallOptions options{.algorithm = algorithm};
+    if (algorithm == "pull") comm.broadcast(memory, memory, bytes, plait::DataType::u8, victim, {}, options);
+    else comm.send_recv(memory, bytes, after, received.data(), bytes, before, plait::DataType::u8, {}, options);
+    comm.synchronize();
+    for (;;) {  // a rank may be through before others find out
+      if (auto broken = comm.async_error()) throw *std::move(broken);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  member.report(what);
+}
+
+void main_ended() {
+  static Member member(std::chrono::seconds(10), {});
+  std::thread([] {
+    // The first thread has no memory any more once its process seems to be a zombie.
+    for (std::string line; line.find(") Z") == std::string::npos;) std::getline(std::ifstream("/proc/self/stat"), line);
+    plait::Communicator& comm = member.comm();
+    std::vector<float> mine(30000, 1), all(3 * mine.size());
+    const int after = (member.rank() + 1) % comm.size(), before = (member.rank() + comm.size() - 1) % comm.size();
+    for (const std::string algorithm : {"pull", "pairwise_pull"})
+      member.report(algorithm + ": " + outcome([&] {
+                      const plait::CallOptions options{.algorithm = algorithm};
+                      std::fill(all.begin(), all.end(), 0.0F);
+                      if (algorithm == "pull") comm.all_gather(mine.data(), all.data(), mine.size(), plait::DataType::f32, {}, options);
+                      else
+                        comm.send_recv(mine.data(), mine.size(), after, all.data(), mine.size(), before, plait::DataType::f32, {}, options);
+                      comm.synchronize();
+                      if (all[mine.size() - 1] != 1) throw plait::Error(plait::ErrorCode::backend, "wrong data");
+                    }));
+    comm.bootstrap().barrier();
+    std::_Exit(0);
+  }).detach();
+  pthread_exit(nullptr);
+}
+
 void creates() {
   for (int i = 0; i < 10; ++i) Member(std::chrono::seconds(5), {}).begin();
 }
@@ -433,6 +483,8 @@ int main(int argc, char** argv) {
   else if (mode == "threads") threads();
   else if (mode == "creates") creates();
   else if (mode == "growing") growing(algorithm);
+  else if (mode == "unmapped") unmapped(algorithm);
+  else if (mode == "main_ended") main_ended();
   else if (mode == "setup" && argc > 4) return setup(algorithm, argv[3], static_cast<unsigned>(std::atoi(argv[4])));
   else return 2;
   return 0;

@@ -40,6 +40,14 @@ case $mode in
     expect "^  rank 0 \(process [0-9]+, which has ended\): last call 11, "
     for rank in 1 2; do expect "^rank $rank: then timeout: rank 1 is missing: in call 11"; done
     ;;
+  main_ended)
+    for rank in 0 1 2; do for algorithm in pull pairwise_pull; do expect "^rank $rank: $algorithm: no error"; done; done
+    ;;
+  unmapped)
+    for rank in 0 1 2; do
+      expect "^rank $rank: invalid_argument: in (call|message) [0-9]+ \\($algorithm\\) rank [0-2] can't read from rank 1: the send buffer there"
+    done
+    ;;
   gone) [ "$(grep -c '^rank -1: no error' "$log")" = 2 ] || fail "not both ranks could destroy the communicator" ;;
   exits)
     for rank in 0 2; do

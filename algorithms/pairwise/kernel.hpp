@@ -28,8 +28,9 @@
 // by one writer. Pulled: posting is a release and taking one, too. An address is overwritten by the next post of the channel, which comes
 // after the sender has settled the last one.
 //
-// Why it can't deadlock. Let ranks a and b have the meeting number (a + b) mod n; each rank meets one other, or itself, at a number. A
-// launch has its blocks in the order of meetings, at each first those of the direction from the lower rank, and blocks start in order. Of
+// Why it can't deadlock. Let ranks a and b have the meeting number (a + b) mod n; each rank meets one other, or itself, at a number. Blocks
+// start in order. In a launch, blocks that post come first and wait for nothing, and blocks that settle come last. Those between have the
+// order of meetings, at each first the direction from the lower rank; a posted direction is finished once its receiver has read it. Of
 // all launches of a group look at the lowest meeting and direction that is not finished on some rank, there at the first message, and of
 // that at the lowest channel. On both ranks everything before is finished, so the blocks of that direction are the first with something to
 // do in their launch. They all run at once, as a direction has no more blocks than the device has multiprocessors (on the host, workers),
@@ -42,7 +43,8 @@
 // launches go on as above; then all copies are made, and the second launches find what they wait for. A block that settles waits for the
 // peer's block of that direction alone, which waits for no block that settles.
 //
-// Cost: one hop, each byte once over the link, in slots and lanes once more through the receiver's memory; straight, two hops.
+// Cost: one hop, each byte once over the link, in slots and lanes once more through the receiver's memory; straight, two hops. Pulled,
+// two hops, and a system call for each stripe.
 #pragma once
 #include "algorithms/building_blocks/flagged.hpp"
 #include "algorithms/building_blocks/moved_as.hpp"
@@ -432,7 +434,8 @@ class Pairwise {
     return reinterpret_cast<PostedAt*>(a_.straight.posted.peer_ptr(owner))[index(channel, writer)];
   }
   PLAIT_DEVICE bool post(const Message& m, unsigned channel, int peer) {
-    if (dev_.thread() == 0) posted_at(peer, channel, a_.slots.rank) = {static_cast<const std::byte*>(m.from), a_.process};
+    if (dev_.thread() == 0)
+      posted_at(peer, channel, a_.slots.rank) = {static_cast<const std::byte*>(m.from), a_.process, D::reader_handle()};
     return say(channel, peer, pulled_base());
   }
   PLAIT_DEVICE bool pull(const Message& m, unsigned channel, int peer) {
@@ -443,8 +446,7 @@ class Pairwise {
     auto* const to = static_cast<std::byte*>(m.to) + stripe.begin;
     const std::byte* const from = at.address + stripe.begin;
     if (dev_.thread() == 0 && at.process != a_.process)
-      read = dev_.read_peer(static_cast<std::int32_t>(at.process), to, from, stripe.size(),
-                            {peer, straight(channel, peer, pulled_base()).arrived});
+      read = dev_.read_peer(at.reader_handle, to, from, stripe.size(), {peer, straight(channel, peer, pulled_base()).arrived});
     else if (dev_.thread() == 0) D::copy_bytes(to, from, stripe.size());
     if (!dev_.all(read)) return false;
     return offer(channel, peer, pulled_base());

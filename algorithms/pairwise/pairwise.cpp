@@ -29,7 +29,7 @@ class Memory {
     // Elsewhere half of that: all shares together just fit, where none reaches its most.
     const bool room = topology_.scratch_limit >= std::size_t{128} << 20 && topology_.ranks <= 8;
     std::size_t all = topology_.scratch_limit / (packets ? 128 : 32) / (room ? 1 : 2);
-    // Of the base together not quite half: the channels have the other half.
+    // Together they take not quite half of the base; the channels have the other half.
     if (topology_.base_limit != 0) all = std::min(all, topology_.base_limit / 32 * (packets ? 3 : 12));
     return static_cast<std::uint32_t>(std::clamp<std::size_t>(all / (count() * unit.slot_bytes), 1, packets ? 1024 : 256));
   }
@@ -125,7 +125,7 @@ class Pairwise : public ChannelAlgorithm {
     return {.packets = memory.lanes(UnitKind::packets(), context.grant()),
             .lines = memory.lanes(UnitKind::lines(), context.grant()),
             .straight = memory.straight(context.grant()),
-            .process = context.process(),
+            .process = static_cast<std::int32_t>(context.process()),
             .slots = channels(context, slots, slot_memory, reserved != nullptr ? *reserved : context.shared()),
             .channels = most,
             .turns = turns};
@@ -225,13 +225,13 @@ struct Copy final : Put {
 struct Pull final : Pairwise {
   Pull() : Pairwise(Way::pull) {}
   std::string_view name() const override { return "pairwise_pull"; }
-  std::string_view summary() const override {
-    return "the receiver reads a message where it lies, one copy: any memory, no scratch; CPU ranks only";
+  std::string_view summary() const override { return "the receiver reads a message where it lies, one copy: any memory; CPU ranks only"; }
+  /// A sender waits for one stripe at a time, so that its deadline is not that of the whole message.
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
+    constexpr std::size_t stripe = std::size_t{256} << 20;
+    return {{.blocks = blocks_for(std::max(call.bytes(), topology.units * stripe), stripe, most_channels(topology)), .threads = 1}};
   }
-  std::vector<LaunchShape> shapes(const Call&, const Topology& topology) const override {
-    return {{.blocks = std::min(topology.units, most_channels(topology)), .threads = 1}};
-  }
-  /// A system call, and what the kernel does for each page, make it dear for what is small.
+  /// A system call and the kernel's work per page cost too much for small messages.
   double estimate(const Call& call, const Topology& topology) const override {
     return topology.launch_us + 2 * topology.signal_us + 2.0 + static_cast<double>(call.bytes()) / topology.link_bandwidth;
   }
@@ -381,8 +381,13 @@ void launch(std::span<const Planned> messages, LaunchContext& context) {
   }
 
   const std::size_t messages_at = sizeof(Owners) + directions.size() * sizeof(Direction);
-  PlanVector<std::byte> work(memory.get());
-  work.resize(messages_at + all.size() * sizeof(Message));
+  struct alignas(16) Unit {
+    std::byte bytes[16];
+  };
+  PlanVector<Unit> units(memory.get());
+  static_assert(sizeof(Owners) % sizeof(Unit) == 0 && sizeof(Direction) % sizeof(Unit) == 0 && sizeof(Message) % sizeof(Unit) == 0);
+  units.resize((messages_at + all.size() * sizeof(Message)) / sizeof(Unit));
+  const std::span work(reinterpret_cast<std::byte*>(units.data()), units.size() * sizeof(Unit));
   auto* const owners = reinterpret_cast<Owners*>(work.data());
   for (std::size_t d = 0; d < directions.size(); ++d)
     std::fill_n(owners->direction + directions[d].first_block, directions[d].blocks, static_cast<std::uint8_t>(d));

@@ -51,8 +51,8 @@ struct Lanes {
   LaneCounters* counters;
 };
 
-/// Of messages that go straight into the receiver's buffer, in one channel to and from a peer: how many were offered and arrived as the
-/// receiver counts them, and as the sender does. Of those that are pulled: how many were taken and posted.
+/// Counts for one channel to and from a peer. Messages that go straight into the receiver's buffer: how many were offered and arrived as
+/// the receiver counts them, and as the sender does. Messages that are pulled: how many were taken and posted.
 struct StraightCounters {
   std::uint32_t offered, arrived, taken, said;
 };
@@ -60,7 +60,7 @@ struct StraightCounters {
 /// Where a message to be pulled lies, in which process.
 struct PostedAt {
   const std::byte* address;
-  std::int64_t process;
+  std::int32_t process, reader_handle;  // what it is read by
 };
 
 /// Where the two ends of such messages meet. What is pulled has words and counters of its own: a receiver may close a message that a copy
@@ -76,7 +76,7 @@ struct Straight {
 struct Paths {
   Lanes packets, lines;
   Straight straight;
-  std::int64_t process;    // this one
+  std::int32_t process;    // this one
   Channels slots;          // shared with collectives that send through channels
   std::uint32_t channels;  // the most of a message; a stripe's pieces take turns in both ways' channels of blocks c, c + channels, ...
   std::uint32_t turns;     // that many

@@ -32,7 +32,7 @@ struct Place {
   const std::byte* send;
   std::byte* recv;
   std::int64_t process;
-  std::uint64_t unused;
+  std::int64_t reader_handle;  // what others read it by
 };
 
 constexpr std::size_t buffer_bytes = std::size_t{64} << 10;  // of a block, for chunks of all peers together
@@ -83,14 +83,14 @@ class Pull {
         a_.places.peer_ptr(owner))[dev_.block() * static_cast<unsigned>(a_.ranks) + static_cast<unsigned>(writer)];
   }
   PLAIT_DEVICE void tell() {
-    for (int peer = 0; peer < a_.ranks; ++peer) place(peer, a_.rank) = {a_.send, a_.recv, a_.process, 0};
+    for (int peer = 0; peer < a_.ranks; ++peer) place(peer, a_.rank) = {a_.send, a_.recv, a_.process, D::reader_handle()};
   }
   PLAIT_DEVICE Place place_of(int rank) const { return place(a_.rank, rank); }
   PLAIT_DEVICE int peer_at(int step) const { return rank_after(a_.rank, step, a_.ranks); }
   PLAIT_DEVICE bool is_near(const Place& place) const { return place.process == a_.process; }
 
   PLAIT_DEVICE bool read(int rank, const Place& place, std::byte* to, const std::byte* from, std::size_t bytes) {
-    if (!is_near(place)) return dev_.read_peer(static_cast<std::int32_t>(place.process), to, from, bytes, {rank, epoch_});
+    if (!is_near(place)) return dev_.read_peer(static_cast<std::int32_t>(place.reader_handle), to, from, bytes, {rank, epoch_});
     if (to != from) D::copy_bytes(to, from, bytes);
     return true;
   }

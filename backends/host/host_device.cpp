@@ -12,7 +12,7 @@
 namespace plait::host {
 namespace {
 
-/// What this thread's last question about its default stream was answered. Numbers of devices begin at 1.
+/// Cached answer of `default_stream` for this thread. Numbers of devices begin at 1.
 PLAIT_THREAD_WORD std::uint64_t last_device = 0;
 PLAIT_THREAD_WORD NativeStream last_default_stream = nullptr;
 PLAIT_THREAD_WORD bool streams_are_gone = false;  // the thread has destroyed what is its own

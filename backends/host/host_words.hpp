@@ -1,9 +1,12 @@
 // The words of backends/device.hpp on the host target: a block is one thread, or a team of several; memory is shared between processes.
 #pragma once
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -176,28 +179,46 @@ class Words {
 
   static void copy_bytes(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
 
-  /// A process that has ended refuses to be read: the monitor notices that it is gone, and ends this wait.
-  bool read_peer(std::int32_t process, void* to, const void* from, std::size_t bytes, Waiting who) {
+  /// By which others read this thread's memory, while it lives: a process whose first thread has ended can't be read by its own number.
+  static std::int32_t reader_handle() { return static_cast<std::int32_t>(syscall(SYS_gettid)); }
+
+  bool read_peer(std::int32_t thread, void* to, const void* from, std::size_t bytes, Waiting who) {
+    constexpr std::size_t most = std::size_t{64} << 20;  // between two looks at the abort word
+    for (std::size_t done = 0; done < bytes; done += most) {
+      if (done != 0 && is_set(watch_.abort)) return spin_yielding([] { return false; }, who, 0, 0);
+      if (!read_part(thread, static_cast<std::byte*>(to) + done, static_cast<const std::byte*>(from) + done, std::min(bytes - done, most),
+                     who))
+        return false;
+    }
+    return true;
+  }
+
+ private:
+  /// A process that has ended refuses to be read: the monitor notices that it is gone, and ends this wait. Addresses that are not mapped,
+  /// and a system that forbids it now, end it at once.
+  bool read_part(std::int32_t thread, std::byte* to, const std::byte* from, std::size_t bytes, Waiting who) {
     jitter();
-    auto* into = static_cast<std::byte*>(to);
-    const auto* at = static_cast<const std::byte*>(from);
-    std::uint32_t seen = 0;
-    return spin(
+    bool is_readable = true;
+    const std::uint32_t seen = 0;
+    const bool ended = spin(
         [&] {
           while (bytes != 0) {
-            const iovec local{into, bytes}, remote{const_cast<std::byte*>(at), bytes};
-            const ssize_t count = process_vm_readv(process, &local, 1, &remote, 1, 0);
-            if (count <= 0) return false;
-            into += count;
-            at += count;
+            const iovec local{to, bytes}, remote{const_cast<std::byte*>(from), bytes};
+            const ssize_t count = process_vm_readv(thread, &local, 1, &remote, 1, 0);
+            if (count <= 0) return !(is_readable = count == 0 || (errno != EFAULT && errno != EPERM));
+            to += count;
+            from += count;
             bytes -= static_cast<std::size_t>(count);
           }
           return true;
         },
         who, 0, seen);
+    if (is_readable) return ended;
+    report(unreadable, who, 0, seen);
+    team_.break_up();
+    return false;
   }
 
- private:
   static std::uint64_t combine(std::uint32_t data, std::uint32_t flag) { return data | (std::uint64_t{flag} << 32); }
   static std::atomic_ref<std::uint64_t> half(Packet* packet, int index) {
     return std::atomic_ref(reinterpret_cast<std::uint64_t*>(packet)[index]);  // scratch is only ever accessed so
