@@ -160,8 +160,9 @@ concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint
   { D::line_threads } -> std::convertible_to<int>;  // with lines, also put(Line*, LineShare<16 / line_threads>, flag, live) and its get
   { D::line_group } -> std::convertible_to<int>;
 
-  // With peer reads, of ordinary memory of other processes: read_peer(handle, to, from, bytes, who) is true once the bytes are copied, where
-  // reader_handle() gave `handle` to the thread there that waits for it, and copy_bytes(to, from, bytes) is the same within a process.
+  // With peer reads, of ordinary memory of other processes: read_peer(handle, to, from, bytes, who) is true once the bytes are copied,
+  // where reader_handle() gave `handle` to the thread there that waits for it, and copy_bytes(to, from, bytes) is the same within a
+  // process.
   { D::has_peer_reads } -> std::convertible_to<bool>;
 };
 
