@@ -17,7 +17,7 @@ class TermSum {
 
   /// `whole`: packs before this one are complete and aligned, in all terms and wherever sums are stored.
   PLAIT_DEVICE TermSum(D& dev, Term term, int terms, std::size_t count, std::size_t whole, const Reduction& reduction)
-      : dev_(dev), term_(term), terms_(terms), count_(count), whole_(whole), reducer_(reduction) {}
+      : dev_(dev), term_(term), terms_(terms), count_(count), whole_(whole), op_(reduction.op), reducer_(reduction) {}
 
   /// Calls store<Whole>(i, sums) for this thread's packs of a range: sums[u] is that of pack i + u * threads. All terms of 2, 4 and 8 are
   /// loaded before the first is used.
@@ -53,36 +53,44 @@ class TermSum {
   /// `Terms` of them, or 0 for any; `Unroll` packs of each are in flight at once.
   template <int Terms, int Unroll, class Store>
   PLAIT_DEVICE void run_known(Range packs, Store store) {
+    // The compiler knows this one's operation, so sums stay in registers: with a branch for each pack they lay in memory.
+    if constexpr (D::pack_bytes >= 64) {
+      if (op_ == ReduceOp::sum) return run_with<Terms, Unroll>(Reducer<T>(Reduction{}), packs, store);
+    }
+    run_with<Terms, Unroll>(reducer_, packs, store);
+  }
+  template <int Terms, int Unroll, class Store>
+  PLAIT_DEVICE void run_with(const Reducer<T>& reducer, Range packs, Store store) {
     const std::size_t whole = packs.end < whole_ ? packs.end : whole_, step = dev_.threads();
     std::size_t i = packs.begin + dev_.thread();
-    for (; i + (Unroll - 1) * step < whole; i += Unroll * step) add_whole<Terms, Unroll>(i, store);
-    for (; i < whole; i += step) add_whole<Terms, 1>(i, store);
+    for (; i + (Unroll - 1) * step < whole; i += Unroll * step) add_whole<Terms, Unroll>(reducer, i, store);
+    for (; i < whole; i += step) add_whole<Terms, 1>(reducer, i, store);
     for (; i < packs.end; i += step) add_one(i, store);
   }
 
   /// `Unroll` complete, aligned packs a thread apart.
   template <int Terms, int Unroll, class Store>
-  PLAIT_DEVICE void add_whole(std::size_t i, Store store) {
+  PLAIT_DEVICE void add_whole(const Reducer<T>& reducer, std::size_t i, Store store) {
     constexpr int known = Terms == 0 ? 1 : Terms;  // terms whose packs are all loaded before the first is used
     P packs[known][Unroll];
     PLAIT_UNROLL
     for (int s = 0; s < known; ++s) load(s, i, packs[s]);
 
-    using Sum = decltype(reducer_.start(packs[0][0]));
+    using Sum = decltype(reducer.start(packs[0][0]));
     Sum sum[Unroll];
     PLAIT_UNROLL
-    for (int u = 0; u < Unroll; ++u) sum[u] = reducer_.start(packs[0][u]);
+    for (int u = 0; u < Unroll; ++u) sum[u] = reducer.start(packs[0][u]);
     PLAIT_UNROLL
-    for (int s = 1; s < known; ++s) reducer_.add_each(sum, packs[s]);
+    for (int s = 1; s < known; ++s) reducer.add_each(sum, packs[s]);
     if constexpr (Terms == 0) {
       for (int s = 1; s < terms_; ++s) {
         load(s, i, packs[0]);
-        reducer_.add_each(sum, packs[0]);
+        reducer.add_each(sum, packs[0]);
       }
     }
 
     PLAIT_UNROLL
-    for (int u = 0; u < Unroll; ++u) packs[0][u] = reducer_.template finish<sizeof(P)>(sum[u]);
+    for (int u = 0; u < Unroll; ++u) packs[0][u] = reducer.template finish<sizeof(P)>(sum[u]);
     store.template operator()<true>(i, packs[0]);
   }
 
@@ -107,6 +115,7 @@ class TermSum {
   Term term_;
   int terms_;
   std::size_t count_, whole_;
+  ReduceOp op_;
   Reducer<T> reducer_;
 };
 
