@@ -64,25 +64,25 @@ constexpr std::array<Table, 3> h200 = {{
      "1536K-5M=pairwise_ll128;5M-=pairwise_push"},
 }};
 
-// CPU ranks, blocking calls of f32, 2 and 4 ranks on 2 cores of a Xeon with AVX-512, 2026-11-24 (docs/benchmarks/host-2026-11-24.md). The
+// CPU ranks, blocking calls of f32, 2 and 4 ranks on 2 cores of an AMD EPYC, 2026-11-24 (docs/benchmarks/host-2026-11-24.md). The
 // estimates find the fastest for symmetric memory; these rules are for ordinary memory, and where one copy beats loads by the kernel. Where
 // ranks can't read each other's memory, `pull` is left out.
 constexpr std::string_view host_pair =
-    "0-640 ordinary=oneshot_ll128;128K- ordinary=pull;640- ordinary=stream;"
+    "0-640 ordinary=oneshot_ll128;40K- ordinary=pull;640- ordinary=stream;"
     "reduce_scatter:0-128 ordinary=direct_ll;128-2K ordinary=direct_ll128;24K- ordinary=pull;2K- ordinary=direct_push;"
     "all_gather:0-128 ordinary=direct_ll;128-2K ordinary=direct_ll128;24K- ordinary=pull;2K- ordinary=direct_push;"
     "broadcast:12K- ordinary=pull;200K-=pull;0- ordinary=chain;"
-    "reduce:0-3K ordinary=chain;16K- ordinary=pull;3K- ordinary=direct_push;"
+    "reduce:0-3K ordinary=chain;24K- ordinary=pull;3K- ordinary=direct_push;"
     "all_to_all:0-128 ordinary=direct_ll;128-1536 ordinary=direct_ll128;24K- ordinary=pull;1536- ordinary=direct_push;"
     "gather:0-128 ordinary=direct_ll;128-2K ordinary=direct_ll128;24K- ordinary=pull;2K- ordinary=direct_push;"
     "scatter:0-128 ordinary=direct_ll;128-2K ordinary=direct_ll128;24K- ordinary=pull;512K-=pull;2K- ordinary=direct_push;"
     "send_recv:12K- ordinary=pairwise_pull;0- ordinary=pairwise_push";
 constexpr std::string_view host_more =
-    "0-2K ordinary=oneshot_ll128;2K-384K ordinary=halving_doubling;384K- ordinary=pull;384K- ordinary=stream;"
+    "0-2K ordinary=oneshot_ll128;2K-96K ordinary=halving_doubling;96K- ordinary=pull;96K- ordinary=stream;"
     "reduce_scatter:0-128 ordinary=direct_ll;128-12K ordinary=direct_ll128;1M- ordinary=pull;12K- ordinary=direct_push;"
     "all_gather:0-12K ordinary=direct_ll128;12K- ordinary=pull;12K- ordinary=direct_push;"
     "broadcast:0-8K ordinary=direct_ll128;8K- ordinary=pull;8K- ordinary=chain;"
-    "reduce:0-128 ordinary=direct_ll;128-6K ordinary=direct_ll128;6K- ordinary=direct_push;"
+    "reduce:0-128 ordinary=direct_ll;128-6K ordinary=direct_ll128;128K- ordinary=pull;6K- ordinary=direct_push;"
     "all_to_all:0-128 ordinary=direct_ll;128-12K ordinary=direct_ll128;12K- ordinary=pull;12K- ordinary=direct_push;"
     "gather:0-128 ordinary=direct_ll;128-12K ordinary=direct_ll128;12K- ordinary=pull;12K- ordinary=direct_push;"
     "scatter:0-128 ordinary=direct_ll;128-12K ordinary=direct_ll128;12K- ordinary=pull;12K- ordinary=direct_push;"
