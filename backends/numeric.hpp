@@ -109,8 +109,8 @@ PLAIT_DEVICE void with_one_nan(const A (&from)[Count], A (&to)[Count]) {
 #if !defined(__CUDACC__) && !defined(__HIP__)
   if constexpr (std::is_floating_point_v<A> && Count * sizeof(A) % 16 == 0) {
     using Bits = std::conditional_t<sizeof(A) == 4, std::uint32_t, std::uint64_t>;
-    typedef A Numbers __attribute__((vector_size(16)));
-    typedef Bits Masks __attribute__((vector_size(16)));
+    using Numbers [[gnu::vector_size(16)]] = A;
+    using Masks [[gnu::vector_size(16)]] = Bits;
     for (std::size_t i = 0; i < Count; i += 16 / sizeof(A)) {
       Numbers x;
       __builtin_memcpy(&x, from + i, sizeof(x));
@@ -222,7 +222,7 @@ PLAIT_DEVICE void add_lanes(A (&sum)[Count], const A (&term)[Count]) {
 #if !defined(__CUDACC__) && !defined(__HIP__)
   if constexpr (Count * sizeof(A) % 16 == 0) {
     using Wrapping = typename std::conditional_t<std::is_integral_v<A>, std::make_unsigned<A>, std::type_identity<A>>::type;
-    typedef Wrapping Numbers __attribute__((vector_size(16)));
+    using Numbers [[gnu::vector_size(16)]] = Wrapping;
     for (std::size_t i = 0; i < Count; i += 16 / sizeof(A)) {
       Numbers a, b;
       __builtin_memcpy(&a, sum + i, sizeof(a));
