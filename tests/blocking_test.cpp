@@ -75,7 +75,7 @@ TEST_F(Blocking, CallsStandBesideMpi) {
     };
   };
   std::vector<Way> ways;
-  for (const auto& [floats, limit] : {std::pair{std::size_t{16}, 2.5}, {256, 2.2}, {1024, 1.7}, {16384, 1.7}}) {
+  for (const auto& [floats, limit] : {std::pair{std::size_t{16}, 2.5}, {256, 2.6}, {1024, 2.0}, {16384, 2.0}}) {
     const std::size_t count = floats;  // which lambdas can capture: clang 14 can't capture a structured binding
     const int n = static_cast<int>(count);
     ways.push_back({"all_reduce", count, limit,
@@ -85,7 +85,7 @@ TEST_F(Blocking, CallsStandBesideMpi) {
   ways.push_back({"all_gather", 256, 3.0, waited([&] { comm.all_gather(send.data(), recv.data(), 256, type); }),
                   [&] { MPI_Allgather(send.data(), 256, MPI_FLOAT, recv.data(), 256, MPI_FLOAT, MPI_COMM_WORLD); }});
   const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
-  for (const auto& [floats, limit] : {std::pair{std::size_t{16}, 7.5}, {1024, 1.8}, {16384, 2.0}}) {
+  for (const auto& [floats, limit] : {std::pair{std::size_t{16}, 7.5}, {1024, 2.2}, {16384, 2.2}}) {
     const std::size_t count = floats;
     const int n = static_cast<int>(count);
     ways.push_back({"send_recv", count, limit,
