@@ -149,7 +149,7 @@ std::shared_ptr<Window> CommunicatorState::find(std::string_view what, const cha
   if (!window) return nullptr;
   const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(pointer) - window->local());
   if (bytes <= window->bytes() - offset) return window;
-  if (offset == window->bytes()) return nullptr;  // other memory may begin there
+  if (offset == window->bytes() && offset != 0) return nullptr;  // other memory may begin there
   throw Error(
       ErrorCode::invalid_argument,
       fmt::format("{}: rank {}: {} = {} begins at offset {} of a symmetric buffer of {} bytes, which has no room for {} bytes there", what,
