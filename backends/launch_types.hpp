@@ -33,8 +33,8 @@ struct Waiting {
   std::uint32_t step;
 };
 
-/// Why a kernel left a spin before its end: its time was over, or it was told to.
-/// `unreadable`: a peer's buffer, or the memory that its bytes go to, is not mapped, or the system refuses the access.
+/// Why a kernel left a spin before its end: its time was over, it was told to, or a peer's memory can't be read (not mapped, or the system
+/// refuses).
 enum GaveUp : std::uint32_t { out_of_time = 1, told_to = 2, unreadable = 3 };
 
 /// What a kernel leaves in host memory when it left a spin before its end: who waited where for whom.

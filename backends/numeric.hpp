@@ -102,7 +102,18 @@ PLAIT_DEVICE A with_one_nan(A x) {
   }
 }
 
-/// The same for elements side by side. On the CPU in vectors of 16 bytes: g++ 12 would unroll the loop and then branch for each
+/// Copies elements side by side. On the CPU as a whole: what is copied one by one, g++ 12 does not keep in vectors.
+template <class A, std::size_t Count>
+PLAIT_DEVICE void copy_lanes(const A (&from)[Count], A (&to)[Count]) {
+#if defined(__CUDACC__) || defined(__HIP__)
+  PLAIT_UNROLL
+  for (std::size_t i = 0; i < Count; ++i) to[i] = from[i];
+#else
+  __builtin_memcpy(to, from, sizeof(to));
+#endif
+}
+
+/// `with_one_nan` for elements side by side. On the CPU in vectors of 16 bytes: g++ 12 would unroll the loop and then branch for each
 /// element, which takes half as long again (f32; EPYC, 2026-11-24).
 template <class A, std::size_t Count>
 PLAIT_DEVICE void with_one_nan(const A (&from)[Count], A (&to)[Count]) {
@@ -208,14 +219,7 @@ PLAIT_DEVICE A reduce_sum(A a, A b) {
     return a + b;
   }
 }
-/// Whether packs are best copied as a whole, rather than lane by lane: by the CPU, in whose code the lanes of one end up in vectors.
-#if defined(__CUDACC__) || defined(__HIP__)
-inline constexpr bool whole_packs = false;
-#else
-inline constexpr bool whole_packs = true;
-#endif
-
-/// The same for elements side by side. On the CPU in vectors of 16 bytes: g++ 12 keeps some of the lanes of a pack in scalars
+/// `reduce_sum` for elements side by side. On the CPU in vectors of 16 bytes: g++ 12 keeps some of the lanes of a pack in scalars
 /// otherwise, and takes them to vectors and back one by one.
 template <class A, std::size_t Count>
 PLAIT_DEVICE void add_lanes(A (&sum)[Count], const A (&term)[Count]) {

@@ -118,8 +118,8 @@ class Reducer {
       PLAIT_UNROLL
       for (std::size_t i = 0; i < Pack<T, Bytes>::lanes; i += 2)
         widen_pair(partial.lane[i], partial.lane[i + 1], acc.lane[i], acc.lane[i + 1]);
-    } else if constexpr (whole_packs && std::is_same_v<T, A>) {
-      __builtin_memcpy(acc.lane, partial.lane, sizeof(acc.lane));
+    } else if constexpr (std::is_same_v<T, A>) {
+      copy_lanes(partial.lane, acc.lane);
     } else {
       PLAIT_UNROLL
       for (std::size_t i = 0; i < Pack<T, Bytes>::lanes; ++i) acc.lane[i] = widen(partial.lane[i]);

@@ -1,5 +1,6 @@
 // What an algorithm is: one object, registered once, found by name. Nothing outside its folder knows it.
 #pragma once
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -89,28 +90,31 @@ struct Buffers {
   std::byte* peer_recv(int rank, std::size_t offset) const { return recv_range->address(rank) + recv_offset + offset; }
 };
 
-/// The kernels that a communicator has launched last, one per data type: a program makes most of its calls with few.
-class LastKernels {
+/// The kernels that a communicator has launched last, so that a small call does not search the table of all.
+class KernelCache {
  public:
   /// As Backend::find_kernel.
   KernelHandle find(const Backend& backend, std::string_view family, DataType type) {
-    Entry& last = of_type_[static_cast<std::size_t>(type)];
-    if (last.kernel == nullptr || last.family != family) last = {std::string(family), backend.find_kernel(family, type)};
-    return last.kernel;
+    const std::size_t ends = family.empty() ? 0 : static_cast<unsigned char>(family.front()) + static_cast<unsigned char>(family.back());
+    Entry& entry = entries_[(family.size() * 7 + ends * 3 + static_cast<std::size_t>(type)) % entries_.size()];
+    if (entry.kernel == nullptr || entry.type != type || entry.family != family)
+      entry = {std::string(family), type, backend.find_kernel(family, type)};
+    return entry.kernel;
   }
 
  private:
   struct Entry {
     std::string family;
+    DataType type{};
     KernelHandle kernel = nullptr;
   };
-  std::array<Entry, data_type_count> of_type_;
+  std::array<Entry, 32> entries_;
 };
 
 /// What launches of a communicator have in common.
 struct LaunchSetting {
   Backend& backend;
-  LastKernels& kernels;
+  KernelCache& kernels;
   const Topology& topology;
   int rank;
   std::int64_t process;

@@ -23,6 +23,12 @@ constexpr unsigned blocks_for(std::size_t items, std::size_t grain, unsigned mos
   return static_cast<unsigned>(std::clamp<std::size_t>((items + grain - 1) / grain, 1, std::max(most, 1u)));
 }
 
+/// Blocks for `bytes` that are read out of peers' memory, in stripes of up to 256 MB, one at least per unit. A peer waits for one stripe at
+/// a time, so its deadline is not that of the whole message.
+constexpr unsigned reading_blocks(std::size_t bytes, unsigned units, unsigned most) {
+  return std::min(std::max(units, blocks_for(bytes, std::size_t{256} << 20, most)), most);
+}
+
 /// The most blocks that a launch should have by itself where perhaps one of them fits on a multiprocessor: one multiprocessor is left to
 /// the kernels of another communicator (docs/invariants.md, 1).
 constexpr unsigned most_units(unsigned units) { return units > 1 ? units - 1 : 1; }

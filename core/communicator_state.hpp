@@ -126,7 +126,7 @@ class CommunicatorState final : public GroupMember {
   void check_stream(std::string_view what, NativeStream stream) const;
   void check_not_grouped(std::string_view what, std::string_view consequence) const;
   std::size_t number_of(const Algorithm& algorithm) const;
-  std::vector<GroupStep> plan_steps(std::span<const GroupedCall> calls);
+  void plan_steps(std::span<const GroupedCall> calls, std::vector<GroupStep>& steps);
   void issue(GroupPlan& plan);
   template <class Body>
   void must_enqueue(Body body);
@@ -158,7 +158,7 @@ class CommunicatorState final : public GroupMember {
   std::unique_ptr<SideStreams> sides_;
   EventQueue events_;
   std::unique_ptr<WorkMemory> work_;
-  LastKernels kernels_;
+  KernelCache kernels_;
   std::unique_ptr<Event> joined_;  // of the streams of a group
   Statistics statistics_;
   InUse in_use_;

@@ -279,10 +279,33 @@ bool may_share(const PreparedCall& a, const PreparedCall& b) {
          a.call.root == b.call.root && a.call.scale == b.call.scale && a.wished == b.wished && (!a.wished || a.algorithm == b.algorithm);
 }
 
+/// Messages of one family become one step, in the memory that `steps` has. Returns false if `calls` are something else.
+bool plan_one_family(std::span<const GroupedCall> calls, std::vector<GroupStep>& steps) {
+  steps.resize(1);
+  GroupStep& step = steps.front();
+  step.calls.clear();
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const PreparedCall& call = calls[i].call;
+    if (!call.is_message()) return false;
+    if (call.is_empty_message()) continue;
+    if (step.calls.empty()) {
+      step.algorithm = call.algorithm;
+      step.shape = call.shape;
+    } else if (call.algorithm != step.algorithm && call.algorithm->family() != step.algorithm->family()) {
+      return false;
+    }
+    step.calls.push_back(i);
+  }
+  if (step.calls.empty()) steps.clear();
+  return true;
+}
+
 }  // namespace
 
-std::vector<GroupStep> plan_group(std::span<const GroupedCall> calls, const std::function<const Algorithm*(const Call&)>& choose_batch) {
-  std::vector<GroupStep> steps;
+void plan_group(std::span<const GroupedCall> calls, const std::function<const Algorithm*(const Call&)>& choose_batch,
+                std::vector<GroupStep>& steps) {
+  if (plan_one_family(calls, steps)) return;  // the way of send_recv, which allocates nothing
+  steps.clear();
   for_each_stretch(calls, [&](std::size_t begin, std::size_t end) {
     const auto first = static_cast<std::ptrdiff_t>(steps.size());
     const auto add = [&](std::size_t i) {
@@ -317,26 +340,6 @@ std::vector<GroupStep> plan_group(std::span<const GroupedCall> calls, const std:
         step = steps.insert(step + 1, {calls[*i].call.algorithm, calls[*i].call.shape, {*i}});
     }
   });
-  return steps;
-}
-
-bool plan_messages(std::span<const GroupedCall> messages, std::vector<GroupStep>& steps) {
-  steps.resize(1);
-  GroupStep& step = steps.front();
-  step.calls.clear();
-  for (std::size_t i = 0; i < messages.size(); ++i) {
-    const PreparedCall& message = messages[i].call;
-    if (message.is_empty_message()) continue;
-    if (step.calls.empty()) {
-      step.algorithm = message.algorithm;
-      step.shape = message.shape;
-    } else if (message.algorithm != step.algorithm && message.algorithm->family() != step.algorithm->family()) {
-      return false;
-    }
-    step.calls.push_back(i);
-  }
-  if (step.calls.empty()) steps.clear();
-  return true;
 }
 
 namespace {
@@ -414,22 +417,25 @@ std::vector<MemoryUse> uses_of(std::span<const MemberCalls> members) {
   return uses;
 }
 
-}  // namespace
-
-bool may_overlap(std::span<const GroupedCall> calls) {
-  if (calls.size() < 2) return false;
-  if (calls.size() > 2) return true;
-  const auto range = [](const PreparedCall& call) {
-    const void* const buffer = call.buffers.send != nullptr ? call.buffers.send : call.buffers.recv;
+/// Whether the one call, or the two messages, of one member are disjoint, which is seen without a list of uses. False: they may be.
+bool are_few_and_disjoint(std::span<const MemberCalls> members) {
+  if (members.size() != 1) return false;
+  const std::span<const GroupedCall> calls = members.front().calls;
+  if (calls.size() < 2) return true;  // a call's own two buffers may overlap: check_call has seen to that
+  if (calls.size() > 2 || !calls[0].call.is_message() || !calls[1].call.is_message()) return false;
+  const auto use = [](const PreparedCall& message) {  // it has one of the buffers
+    const void* const buffer = message.buffers.send != nullptr ? message.buffers.send : message.buffers.recv;
     const auto begin = reinterpret_cast<std::uintptr_t>(buffer);
-    return std::pair(begin, begin + call.call.bytes());
+    return std::pair(begin, begin + message.call.bytes());
   };
-  if (!calls[0].call.is_message() || !calls[1].call.is_message()) return true;
-  const auto a = range(calls[0].call), b = range(calls[1].call);
-  return a.first < b.second && b.first < a.second;
+  const auto a = use(calls[0].call), b = use(calls[1].call);
+  return a.second <= b.first || b.second <= a.first;
 }
 
+}  // namespace
+
 void check_disjoint(std::span<const MemberCalls> members, std::string_view what) {
+  if (are_few_and_disjoint(members)) return;
   const auto conflict = [&](const MemoryUse& a, const MemoryUse& b) {
     const bool swapped = std::tuple(b.call->number, b.part) < std::tuple(a.call->number, a.part);
     const MemoryUse &first = swapped ? b : a, &second = swapped ? a : b;

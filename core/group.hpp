@@ -173,12 +173,9 @@ class OpenGroup {
 
 /// Which calls of one communicator share launches: those of one type, operation and scale that gain by it, and all messages, which come
 /// first. Empty messages need none. Nothing is moved over a barrier. But for the messages, depends only on what is equal on all ranks.
-/// `choose_batch`: as Selector::choose_batch.
-std::vector<GroupStep> plan_group(std::span<const GroupedCall> calls, const std::function<const Algorithm*(const Call&)>& choose_batch);
-
-/// The same for the parts of one call, which are messages: fills `steps` without allocating, where it can. False: it can't, as they are of
-/// several families.
-bool plan_messages(std::span<const GroupedCall> messages, std::vector<GroupStep>& steps);
+/// `choose_batch`: as Selector::choose_batch. `steps` become these, in the memory that it has.
+void plan_group(std::span<const GroupedCall> calls, const std::function<const Algorithm*(const Call&)>& choose_batch,
+                std::vector<GroupStep>& steps);
 
 /// A member's calls in a group.
 struct MemberCalls {
@@ -187,8 +184,6 @@ struct MemberCalls {
   const void* communicator;  // as GroupMember::communicator
 };
 
-/// Returns false for a single call, and for two messages that share no memory: `check_disjoint` need not look at these.
-bool may_overlap(std::span<const GroupedCall> calls);
 /// Throws Error(invalid_argument) if a call writes what another one reads or writes, unless a barrier of their communicator lies between
 /// them. `what`: the group, or the call that they are parts of.
 void check_disjoint(std::span<const MemberCalls> members, std::string_view what = "group");

@@ -20,7 +20,7 @@ class Origin {
  public:
   Origin() noexcept;
   bool is_here() const noexcept { return number_ == process_number(); }
-  /// Its number in the system. Costs no system call, as getpid does.
+  /// Its number in the system, without the system call that getpid makes.
   pid_t process() const noexcept { return process_; }
   /// The same, and false also in a child that runs in the memory of its parent. Costs a system call.
   bool is_exactly_here() const noexcept;

@@ -22,10 +22,6 @@ constexpr std::size_t word = sizeof(std::uint32_t);
 constexpr unsigned any_blocks = std::numeric_limits<unsigned>::max();
 std::size_t lines(std::size_t bytes) { return (bytes + line - 1) / line * line; }
 
-}  // namespace
-
-namespace {
-
 /// The memory of one family, or of one name.
 struct Share {
   Resources need;

@@ -66,6 +66,8 @@ class AlgorithmMemory {
     if (blocks > room_for_[algorithm].blocks) make_room(algorithm, blocks);
     return grants_[algorithm];
   }
+  /// The same once `of` has been called for the launch.
+  const AlgorithmGrant& granted(std::size_t algorithm) const { return grants_[algorithm]; }
   /// Whether the windows that an algorithm needs are there.
   bool has_all_of(std::size_t algorithm) const noexcept;
   /// Allocates all windows, and grants what algorithms want once that is done. Collective over `bootstrap`; all ranks throw the same error,

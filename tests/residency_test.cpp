@@ -164,7 +164,7 @@ class Launches {
   SideStream side_;
   EventQueue events_;
   WorkMemory work_;
-  LastKernels kernels_;
+  KernelCache kernels_;
   Statistics statistics_;
 };
 

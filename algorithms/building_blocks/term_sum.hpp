@@ -23,37 +23,35 @@ class TermSum {
   /// loaded before the first is used.
   template <class Store>
   PLAIT_DEVICE void run(Range packs, Store store) {
-    if constexpr (D::pack_bytes >= 64) {
-      if (terms_ != 2) return run_in_turn(packs, store);
-    }
-    switch (terms_) {
-      case 2:
-        return run_known<2, unroll<2>>(packs, store);
-      case 4:
-        return run_known<4, unroll<4>>(packs, store);
-      case 8:
-        return run_known<8, unroll<8>>(packs, store);
-      default:
-        return run_known<0, unroll<4>>(packs, store);
+    if constexpr (D::pack_bytes >= 64) {  // a CPU has registers for two packs of a cache line, and keeps loads in flight by itself
+      return terms_ == 2 ? run_known<2, 1>(packs, store) : run_in_turn(packs, store);
+    } else {
+      switch (terms_) {
+        case 2:
+          return run_known<2, in_flight / 2>(packs, store);
+        case 4:
+          return run_known<4, in_flight / 4>(packs, store);
+        case 8:
+          return run_known<8, in_flight / 8>(packs, store);
+        default:
+          return run_known<0, in_flight / 4>(packs, store);
+      }
     }
   }
   /// The same with one term after the other: less code, for what is not far away.
   template <class Store>
   PLAIT_DEVICE void run_in_turn(Range packs, Store store) {
-    run_known<0, unroll<2>>(packs, store);
+    run_known<0, (D::pack_bytes >= 64 ? 1 : in_flight / 2)>(packs, store);
   }
 
  private:
   /// Loads in flight a thread, whatever the number of terms; half as many of 8-bit elements, whose sums take four times their room.
   static constexpr int in_flight = sizeof(T) == 1 ? 8 : 16;
-  /// Packs of each of so many terms. A CPU keeps loads in flight by itself, and has registers for two packs of a cache line.
-  template <int Terms>
-  static constexpr int unroll = D::pack_bytes >= 64 ? 1 : in_flight / Terms;
 
   /// `Terms` of them, or 0 for any; `Unroll` packs of each are in flight at once.
   template <int Terms, int Unroll, class Store>
   PLAIT_DEVICE void run_known(Range packs, Store store) {
-    // The compiler knows this one's operation, so sums stay in registers: with a branch for each pack they lay in memory.
+    // The compiler sees this reducer's operation, so sums stay in registers. With a branch per pack they lay in memory.
     if constexpr (D::pack_bytes >= 64) {
       if (op_ == ReduceOp::sum) return run_with<Terms, Unroll>(Reducer<T>(Reduction{}), packs, store);
     }

@@ -167,9 +167,9 @@ class Pairwise {
       case Way::post:
       case Way::settle:
         if constexpr (D::has_peer_reads) {
-          const bool posts = sends && way_of(m) != Way::settle, settles = sends && way_of(m) != Way::post;
-          return sends ? (!posts || post(m, channel, peer)) && (!settles || is_offered(channel, peer, pulled_base()))
-                       : pull(m, channel, peer);
+          if (!sends) return pull(m, channel, peer);
+          if (way_of(m) != Way::settle && !post(m, channel, peer)) return false;
+          return way_of(m) == Way::post || is_offered(channel, peer, pulled_base());
         }
         return false;
     }

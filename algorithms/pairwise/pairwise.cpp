@@ -226,10 +226,8 @@ struct Pull final : Pairwise {
   Pull() : Pairwise(Way::pull) {}
   std::string_view name() const override { return "pairwise_pull"; }
   std::string_view summary() const override { return "the receiver reads a message where it lies, one copy: any memory; CPU ranks only"; }
-  /// A sender waits for one stripe at a time, so that its deadline is not that of the whole message.
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
-    constexpr std::size_t stripe = std::size_t{256} << 20;
-    return {{.blocks = blocks_for(std::max(call.bytes(), topology.units * stripe), stripe, most_channels(topology)), .threads = 1}};
+    return {{.blocks = reading_blocks(call.bytes(), topology.units, most_channels(topology)), .threads = 1}};
   }
   /// A system call and the kernel's work per page cost too much for small messages.
   double estimate(const Call& call, const Topology& topology) const override {

@@ -30,10 +30,8 @@ class PullAlgorithm final : public CollectiveAlgorithm {
                           .counters = max_blocks}};
   }
 
-  /// A block's barriers wait for its own stripe alone, so that the deadline is not that of the whole message.
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
-    constexpr std::size_t stripe = std::size_t{256} << 20;
-    return {{.blocks = blocks_for(std::max(call.bytes(), topology.units * stripe), stripe, max_blocks), .threads = 1}};
+    return {{.blocks = reading_blocks(call.bytes(), topology.units, max_blocks), .threads = 1}};
   }
   LaunchShape fitted(LaunchShape shape, const Call&, const Topology&) const override {
     return {std::min(shape.blocks, max_blocks), 1};  // a thread has a buffer of its own

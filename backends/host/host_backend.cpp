@@ -13,7 +13,6 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include "backends/backend.hpp"
@@ -223,7 +222,6 @@ class HostBackend final : public Backend {
   }
 
   KernelHandle find_kernel(std::string_view family, DataType type) const override {
-    if (const auto found = loaded_.find(family); found != loaded_.end()) return found->second[static_cast<std::size_t>(type)];
     return KernelTable<HostKernel>::instance().find(family, type);
   }
   void launch(KernelHandle kernel, LaunchShape shape, const void* args, std::size_t bytes, const Watch& watch,
@@ -233,11 +231,7 @@ class HostBackend final : public Backend {
     at(stream).push(launch, args, bytes);
   }
   double share(KernelHandle, LaunchShape, const void*) override { return 0; }  // a stream brings threads of its own
-  /// Nothing is loaded: the table is only made one that a call searches faster.
-  void load_kernels() override {
-    KernelTable<HostKernel>::instance().for_each(
-        [this](const auto& key, const HostKernel& code) { loaded_[key.first][static_cast<std::size_t>(key.second)] = &code; });
-  }
+  void load_kernels() override {}                                              // the process has them
 
  private:
   HostStream& at(NativeStream stream) { return device_->at(stream); }
@@ -245,11 +239,6 @@ class HostBackend final : public Backend {
   DeviceInfo info_;
   std::shared_ptr<HostDevice> device_;
   unsigned spins_ = 1000;
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const noexcept { return std::hash<std::string_view>{}(text); }
-  };
-  std::unordered_map<std::string, std::array<KernelHandle, data_type_count>, Hash, std::equal_to<>> loaded_;
 };
 
 const BackendRegistration registration({.kind = BackendKind::host,
