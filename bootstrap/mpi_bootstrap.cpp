@@ -448,7 +448,9 @@ std::unique_ptr<Bootstrap> MpiBootstrap::split(int color, int key) {
   for (const int member : members) ranks.push_back(in_link(member));
   const auto place = static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
   // One number for all colors: they have no rank in common.
-  return std::make_unique<MpiBootstrap>(link_, keys[0].drawn, std::move(ranks), detail::nodes_of(keys, members), place, timeout());
+  auto part = std::make_unique<MpiBootstrap>(link_, keys[0].drawn, std::move(ranks), detail::nodes_of(keys, members), place, timeout());
+  part->set_parent_ranks(members);
+  return part;
 }
 
 }  // namespace

@@ -251,7 +251,9 @@ std::unique_ptr<Bootstrap> ThreadBootstrap::split(int color, int key) {
   int place = 0;
   while (members[Group::to_index(place)] != rank_) ++place;
   auto group = group_->child(keys[0].drawn, color, static_cast<int>(members.size()));
-  return std::make_unique<ThreadBootstrap>(std::move(group), place, detail::nodes_of(keys, members), timeout());
+  auto part = std::make_unique<ThreadBootstrap>(std::move(group), place, detail::nodes_of(keys, members), timeout());
+  part->set_parent_ranks(members);
+  return part;
 }
 
 std::chrono::nanoseconds timeout_or_default() {

@@ -4,6 +4,9 @@
 
 #include <array>
 #include <limits>
+#include <numeric>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -62,15 +65,38 @@ Communicator Communicator::create(std::unique_ptr<Bootstrap> bootstrap, const Co
   return comm;
 }
 
+namespace {
+
+/// "the part of ranks 2, 0 (its ranks 0, 1)"; nothing where the part numbers its ranks as its parent does.
+std::optional<std::string> name_part(const std::vector<int>& parent_ranks) {
+  std::vector<int> own(parent_ranks.size());
+  std::iota(own.begin(), own.end(), 0);
+  if (own == parent_ranks) return std::nullopt;
+  return fmt::format("the part of ranks {} (its ranks {})", fmt::join(parent_ranks, ", "), fmt::join(own, ", "));
+}
+
+/// Makes the part of `parent` that `bootstrap` connects. The errors of that have the part's numbers, which its user does not know yet.
+std::unique_ptr<CommunicatorState> make_part(const CommunicatorState& parent, std::unique_ptr<Bootstrap> bootstrap) {
+  CommunicatorOptions options = parent.made_with;
+  options.timeout = parent.settings.timeout;
+  const auto part = name_part(bootstrap->parent_ranks());
+  const FloatEnvironment defaults;
+  try {
+    return std::make_unique<CommunicatorState>(std::move(bootstrap), options, &parent);
+  } catch (const Error& error) {
+    if (!part || parent.error()) throw;  // the parent's own error has the parent's numbers
+    throw Error(error.code(), fmt::format("{}: {}", *part, error.what()));
+  }
+}
+
+}  // namespace
+
 std::optional<Communicator> Communicator::divide(const char* what, int color, int key) {
   const Inside own(*this, what);
   own->throw_if_broken();
   auto group = on_behalf_of(*own->bootstrap, what, [&] { return own->bootstrap->split(color, key); });
   if (color < 0) return std::nullopt;
-  CommunicatorOptions options = own->made_with;
-  options.timeout = own->settings.timeout;
-  const FloatEnvironment defaults;
-  Communicator part(std::make_unique<CommunicatorState>(std::move(group), options, &*own));
+  Communicator part(make_part(*own, std::move(group)));
   log::info("{}", part.describe());
   own->adopt(*part.state_);
   return part;

@@ -300,6 +300,23 @@ TEST_P(Communicators, OfARankShareItsDefaultStream) {
   });
 }
 
+/// Rank 2 splits off the group below and leaves it: the part of ranks 2 and 0 is never made, and rank 0 hears of rank 2, not of "rank 0".
+TEST(Split, NamesTheRanksOfAPartThatFailsAsItsCallerDoes) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(3);
+  run_ranks(3, [](Communicator& comm, int rank) {
+    const int color = rank % 2, key = -rank;
+    if (rank == 2) {
+      const Bootstrap::Purpose purpose(comm.bootstrap(), "split");
+      comm.bootstrap().split(color, key);
+    } else {
+      const auto error = error_of([&] { static_cast<void>(comm.split(color, key)); });
+      if (rank == 0) expect_error(error, ErrorCode::bootstrap, testing::StartsWith("the part of ranks 2, 0 (its ranks 0, 1): "));
+      else EXPECT_FALSE(error.has_value());  // it is a part of its own
+    }
+    comm.bootstrap().barrier();
+  });
+}
+
 /// A stream of one, work of the other.
 TEST_P(Communicators, NothingIsFreedThatAStreamStillUses) {
   run_ranks(GetParam(), [](Communicator& comm, int) {

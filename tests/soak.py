@@ -30,7 +30,9 @@ def alive(process):
 
 
 def blamed(text, members):
-    """The job's ranks that an error's first sentence says it was. `members`: those behind the communicator's."""
+    """The job's ranks that an error's first sentence says it was. `members`: those behind the communicator's; the error may speak of a part of it."""
+    if part := re.search(r"the part of ranks ([\d, ]+) \(", text):
+        members = [members[int(n)] for n in part.group(1).split(", ")]
     found = re.findall(r"\b(?:rank (\d+) \(process \d+, which|rank (\d+) is missing|rank (\d+) has not come so far"
                        r"|ranks? ([\d, ]+) (?:did not arrive|ended before)|(?:from|to) ranks? ([\d, ]+)(?: within|:))", text.split("\n")[0])
     numbers = {int(n) for match in found for part in match if part for n in re.findall(r"\d+", part)}

@@ -79,6 +79,8 @@ class Bootstrap {
   /// Number of different nodes in the group, and the index of this rank's node in order of first appearance.
   int nodes() const noexcept { return nodes_; }
   int node() const noexcept { return node_; }
+  /// This group's ranks, in its order, as the group numbers them that it was split from. Empty if it was not split from one.
+  const std::vector<int>& parent_ranks() const noexcept { return parent_ranks_; }
 
   /// The group of the ranks on this node. Collective. A node is a machine that was booted once, or what
   /// the environment variable `PLAIT_NODE` says (used to test several nodes on one machine).
@@ -107,12 +109,15 @@ class Bootstrap {
   void discover_nodes();
   /// The same without communication: equal numbers are one node. Local.
   void set_nodes(const std::vector<int>& node_of_rank);
+  /// For `split` to call on the new group, so that errors can name its ranks as the caller knows them. Local.
+  void set_parent_ranks(std::vector<int> ranks) { parent_ranks_ = std::move(ranks); }
   /// From the outermost to the innermost.
   const std::vector<const char*>& purposes() const noexcept { return purposes_; }
 
  private:
   std::function<void()> interrupt_, farewell_;
   std::vector<const char*> purposes_;
+  std::vector<int> parent_ranks_;
   int local_rank_ = 0, local_size_ = 1, nodes_ = 1, node_ = 0;
   std::chrono::nanoseconds timeout_{std::chrono::minutes{10}};
 };
