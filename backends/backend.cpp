@@ -19,7 +19,9 @@ std::map<BackendKind, BackendEntry>& entries() {
 
 }  // namespace
 
-BackendRegistration::BackendRegistration(const BackendEntry& entry) { entries()[entry.kind] = entry; }
+BackendRegistration::BackendRegistration(const BackendEntry& entry) {
+  entries()[entry.kind] = entry;
+}
 
 bool is_built(BackendKind kind) { return entries().contains(kind); }
 
@@ -41,9 +43,11 @@ std::shared_ptr<DeviceUse> device_use(BackendKind kind, int ordinal) {
 }
 
 DeviceFacts weaker(const DeviceFacts& a, const DeviceFacts& b) {
-  // All members by name: a fact that is added does not compile before somebody has come by here, and said which of two is the weaker one.
-  const auto& [units, block_threads, max_block_threads, wide_packets, line_threads, bulk_threads, peer_access, indexed_arguments,
-               peer_reads, launch_us, hop_us, signal_us, link_bandwidth, push_bandwidth, packet_bandwidth, copy_us, copy_bandwidth] = a;
+  // All members by name: a fact that is added does not compile before somebody has come by here,
+  // and said which of two is the weaker one.
+  const auto& [units, block_threads, max_block_threads, wide_packets, line_threads, bulk_threads,
+               peer_access, indexed_arguments, peer_reads, launch_us, hop_us, signal_us,
+               link_bandwidth, push_bandwidth, packet_bandwidth, copy_us, copy_bandwidth] = a;
   return {.units = std::min(units, b.units),
           .block_threads = std::min(block_threads, b.block_threads),
           .max_block_threads = std::min(max_block_threads, b.max_block_threads),
@@ -63,14 +67,19 @@ DeviceFacts weaker(const DeviceFacts& a, const DeviceFacts& b) {
           .copy_bandwidth = std::min(copy_bandwidth, b.copy_bandwidth)};
 }
 
-std::unique_ptr<Backend> Backend::again() const { return open_backend(info().backend, info().ordinal); }
+std::unique_ptr<Backend> Backend::again() const {
+  return open_backend(info().backend, info().ordinal);
+}
 
 std::unique_ptr<Backend> open_backend(BackendKind kind, int ordinal) {
   const int count = device_count(kind);
-  if (count == 0) throw Error(ErrorCode::unsupported, fmt::format("backend {}: {}", name_of(kind), why_no_device(kind)));
+  if (count == 0)
+    throw Error(ErrorCode::unsupported,
+                fmt::format("backend {}: {}", name_of(kind), why_no_device(kind)));
   if (kind != BackendKind::host && (ordinal < 0 || ordinal >= count))
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("backend {}: device {} does not exist, there are {}", name_of(kind), ordinal, count));
+                fmt::format("backend {}: device {} does not exist, there are {}", name_of(kind),
+                            ordinal, count));
   return entries()[kind].open(ordinal);
 }
 

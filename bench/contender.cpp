@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/algorithm.hpp"
-#include "core/selection.hpp"
+#include "algorithms/contract/algorithm.hpp"
+#include "communicator/selection/selection.hpp"
 #include "plait/error.hpp"
 #include "plait/group.hpp"
 
@@ -15,7 +15,8 @@ namespace {
 
 class PlaitContender final : public Contender {
  public:
-  PlaitContender(Communicator& comm, const std::string& algorithm, Memory memory, const Arena& arena, const Options& options)
+  PlaitContender(Communicator& comm, const std::string& algorithm, Memory memory,
+                 const Arena& arena, const Options& options)
       : Contender(algorithm, memory, arena), comm_(comm) {
     if (algorithm != "default") call_options_.algorithm = algorithm;
     call_options_.blocks = options.blocks;
@@ -36,7 +37,9 @@ class PlaitContender final : public Contender {
   }
 
  private:
-  bool is_known(const Task& task) const { return Registry::instance().find(call_options_.algorithm, task.call.collective) != nullptr; }
+  bool is_known(const Task& task) const {
+    return Registry::instance().find(call_options_.algorithm, task.call.collective) != nullptr;
+  }
 
   Communicator& comm_;
   CallOptions call_options_;
@@ -53,12 +56,15 @@ class AllToAllVContender final : public Contender {
 
   void enqueue(const Task& task, NativeStream stream) override {
     if (task.call.collective != Collective::all_to_all || task.in_place)
-      throw Error(ErrorCode::unsupported, fmt::format("{} is all_to_all out of place", all_to_all_v));
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("{} is all_to_all out of place", all_to_all_v));
     counts_.assign(static_cast<std::size_t>(task.ranks), task.call.count);
     displacements_.resize(counts_.size());
-    for (std::size_t rank = 0; rank < displacements_.size(); ++rank) displacements_[rank] = rank * task.call.count;
+    for (std::size_t rank = 0; rank < displacements_.size(); ++rank)
+      displacements_[rank] = rank * task.call.count;
     const Communicator::BlocksOf blocks{counts_, displacements_};
-    comm_.all_to_all_v(task.send, blocks, task.recv, blocks, task.call.type, stream_ref(stream), call_options_);
+    comm_.all_to_all_v(task.send, blocks, task.recv, blocks, task.call.type, stream_ref(stream),
+                       call_options_);
   }
   void begin_group() override { group_start(); }
   void end_group() override { group_end(); }
@@ -72,7 +78,8 @@ class AllToAllVContender final : public Contender {
 class CutContender final : public Contender {
  public:
   CutContender(std::unique_ptr<Contender> whole, int messages, bool grouped)
-      : Contender(fmt::format("{} x{}{}", whole->name(), messages, grouped ? " grouped" : ""), whole->memory(), whole->arena()),
+      : Contender(fmt::format("{} x{}{}", whole->name(), messages, grouped ? " grouped" : ""),
+                  whole->memory(), whole->arena()),
         whole_(std::move(whole)),
         messages_(static_cast<std::size_t>(messages)),
         grouped_(grouped) {}
@@ -82,20 +89,25 @@ class CutContender final : public Contender {
     if (grouped_) whole_->begin_group();
     try {
       for (std::size_t i = 0; i < messages_; ++i)
-        if (const Task message = at(task, i); message.call.count != 0) whole_->enqueue(message, stream);
+        if (const Task message = at(task, i); message.call.count != 0)
+          whole_->enqueue(message, stream);
     } catch (...) {
       if (grouped_) whole_->end_group();  // all ranks have made the same calls
       throw;
     }
     if (grouped_) whole_->end_group();
   }
-  std::string chosen(const Task& task) const override { return grouped_ ? std::string() : whole_->chosen(at(task, 0)); }
+  std::string chosen(const Task& task) const override {
+    return grouped_ ? std::string() : whole_->chosen(at(task, 0));
+  }
 
  private:
   Task at(const Task& task, std::size_t i) const {
     if (messages_ > 1 && task.call.parts != 1)
-      throw Error(ErrorCode::unsupported, fmt::format("the blocks of {} are not cut into messages", plait::name_of(task.call.collective)));
-    const std::size_t count = task.call.count, each = (count + messages_ - 1) / messages_, begin = std::min(i * each, count);
+      throw Error(ErrorCode::unsupported, fmt::format("the blocks of {} are not cut into messages",
+                                                      plait::name_of(task.call.collective)));
+    const std::size_t count = task.call.count, each = (count + messages_ - 1) / messages_,
+                      begin = std::min(i * each, count);
     const std::size_t offset = begin * size_of(task.call.type);
     Task message = task;
     message.call.count = std::min(each, count - begin);
@@ -111,15 +123,18 @@ class CutContender final : public Contender {
 
 }  // namespace
 
-void Contender::begin_group() { throw Error(ErrorCode::unsupported, fmt::format("{} has no groups", name())); }
+void Contender::begin_group() {
+  throw Error(ErrorCode::unsupported, fmt::format("{} has no groups", name()));
+}
 
 std::unique_ptr<Contender> cut(std::unique_ptr<Contender> contender, int messages, bool grouped) {
   return std::make_unique<CutContender>(std::move(contender), messages, grouped);
 }
 
-std::unique_ptr<Contender> make_plait(Communicator& comm, const std::string& algorithm, Memory memory, const Arena& arena,
-                                      const Options& options) {
-  if (algorithm == all_to_all_v) return std::make_unique<AllToAllVContender>(comm, memory, arena, options);
+std::unique_ptr<Contender> make_plait(Communicator& comm, const std::string& algorithm,
+                                      Memory memory, const Arena& arena, const Options& options) {
+  if (algorithm == all_to_all_v)
+    return std::make_unique<AllToAllVContender>(comm, memory, arena, options);
   return std::make_unique<PlaitContender>(comm, algorithm, memory, arena, options);
 }
 

@@ -9,9 +9,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "backends/unique_fd.hpp"
-#include "core/collectives.hpp"
+#include "algorithms/contract/collectives.hpp"
 #include "core/text.hpp"
+#include "core/unique_fd.hpp"
 #include "plait/error.hpp"
 
 namespace plait::bench {
@@ -29,7 +29,8 @@ void check_reader(const std::string& path) {
   const UniqueFd fifo(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
   if (fifo.valid()) return;
   if (errno != ENXIO) throw cannot_write(ErrorCode::invalid_argument, path);
-  throw Error(ErrorCode::invalid_argument, fmt::format("can't write {}: it is a FIFO that no program reads", in_quotes(path)));
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("can't write {}: it is a FIFO that no program reads", in_quotes(path)));
 }
 
 std::ofstream open(const std::string& path, std::ios::openmode mode) {
@@ -60,7 +61,8 @@ Json to_json(const Result& result) {
   json["name"] = result.name;
   json["collective"] = name_of(result.call.collective);
   json["type"] = name_of(result.call.type);
-  json["op"] = facts_of(result.call.collective).reduces ? Json(name_of(result.call.op)) : Json(nullptr);
+  json["op"] =
+      facts_of(result.call.collective).reduces ? Json(name_of(result.call.op)) : Json(nullptr);
   json["ranks"] = result.ranks;
   json["bytes"] = result.bytes();
   json["in_place"] = result.in_place;
@@ -81,7 +83,9 @@ Json to_json(const Result& result) {
 }
 
 /// A value as CSV: the JSON text, strings without quotes (names hold no comma), null as nothing.
-std::string cell(const Json& value) { return value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.dump(); }
+std::string cell(const Json& value) {
+  return value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.dump();
+}
 
 }  // namespace
 
@@ -92,7 +96,8 @@ void write_text(const std::string& path, const std::string& text) {
   if (!file) throw cannot_write(ErrorCode::backend, path);
 }
 
-void write_json(const std::string& path, const Machine& machine, const std::vector<Result>& results) {
+void write_json(const std::string& path, const Machine& machine,
+                const std::vector<Result>& results) {
   Json list = Json::array();
   for (const Result& result : results) list.push_back(to_json(result));
   Json json;
@@ -103,7 +108,8 @@ void write_json(const std::string& path, const Machine& machine, const std::vect
 
 void write_csv(const std::string& path, const std::vector<Result>& results) {
   std::string text =
-      "name,collective,type,op,ranks,bytes,in_place,memory,timing,time_us,algbw,busbw,wrong,chosen,time_us_min,time_us_max,time_us_p50,"
+      "name,collective,type,op,ranks,bytes,in_place,memory,timing,time_us,algbw,busbw,wrong,chosen,"
+      "time_us_min,time_us_max,time_us_p50,"
       "time_us_p95,repeats,calls\n";
   for (const Result& result : results) {
     Json json = to_json(result);

@@ -15,7 +15,8 @@ namespace {
 constexpr int copies = 4, repeats = 7;
 
 /// Milliseconds for `copies` copies on this rank; 0 on a rank that takes no part.
-double time_copies(Communicator& comm, NativeStream stream, Event& begin, Event& end, void* to, const void* from, std::size_t bytes) {
+double time_copies(Communicator& comm, NativeStream stream, Event& begin, Event& end, void* to,
+                   const void* from, std::size_t bytes) {
   Backend& backend = comm.backend();
   comm.barrier(stream_ref(stream));
   begin.record(stream);
@@ -46,13 +47,17 @@ Link measure_link(Communicator& comm, NativeStream stream) {
   const auto begin = backend.create_event(), end = backend.create_event();
   std::vector<double> times;
   for (int repeat = 0; repeat <= repeats; ++repeat) {
-    const auto all = comm.bootstrap().all_gather(time_copies(comm, stream, *begin, *end, to, from, bytes));
-    if (repeat != 0) times.push_back(*std::max_element(all.begin(), all.end()));  // the first one warms up
+    const auto all =
+        comm.bootstrap().all_gather(time_copies(comm, stream, *begin, *end, to, from, bytes));
+    if (repeat != 0)
+      times.push_back(*std::max_element(all.begin(), all.end()));  // the first one warms up
   }
   std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
   const double gb_per_s = static_cast<double>(bytes) * copies / (times[repeats / 2] * 1e6);
-  return {gb_per_s, fmt::format("{} of {}, ranks 0->1, 2->3, ... one way at a time; median of {} repeats of {} copies, slowest pair",
-                                host ? "memcpy from the neighbour's window" : "copy engine into the neighbour's symmetric memory",
+  return {gb_per_s, fmt::format("{} of {}, ranks 0->1, 2->3, ... one way at a time; median of {} "
+                                "repeats of {} copies, slowest pair",
+                                host ? "memcpy from the neighbour's window"
+                                     : "copy engine into the neighbour's symmetric memory",
                                 format_bytes(bytes), repeats, copies)};
 }
 

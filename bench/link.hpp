@@ -12,7 +12,8 @@ struct Link {
   std::string how;      // how it was measured, for the reader
 };
 
-/// Measures large copies between neighbours, one way: by the copy engine on a GPU, by the processor on the host. Collective.
+/// Measures large copies between neighbours, one way: by the copy engine on a GPU, by the processor
+/// on the host. Collective.
 Link measure_link(Communicator& comm, NativeStream stream);
 
 }  // namespace plait::bench

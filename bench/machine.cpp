@@ -46,12 +46,16 @@ std::string mpi_version() {
 /// As Topology has it.
 std::string architecture(Communicator& comm) {
   const auto all = gather(comm.bootstrap(), comm.backend().info().architecture);
-  return std::all_of(all.begin(), all.end(), [&](const std::string& other) { return other == all[0]; }) ? all[0] : "mixed";
+  return std::all_of(all.begin(), all.end(),
+                     [&](const std::string& other) { return other == all[0]; })
+             ? all[0]
+             : "mixed";
 }
 
 }  // namespace
 
-Machine describe_machine(Communicator& comm, const Link& link, const std::string& nccl_version, const std::string& command_line) {
+Machine describe_machine(Communicator& comm, const Link& link, const std::string& nccl_version,
+                         const std::string& command_line) {
   return {.date = now(),
           .hostname = hostname(),
           .backend = std::string(name_of(comm.backend_kind())),

@@ -17,7 +17,8 @@ using plait::ErrorCode;
 
 constexpr int ok = 0, wrong_results = 1, bad_request = 2, broke = 3;  // --help names them
 
-/// Errors that every rank has met alike. Others concern one rank, and the rest may be waiting for it.
+/// Errors that every rank has met alike. Others concern one rank, and the rest may be waiting for
+/// it.
 bool is_everywhere(ErrorCode code) {
   switch (code) {
     case ErrorCode::invalid_argument:
@@ -31,7 +32,8 @@ bool is_everywhere(ErrorCode code) {
   }
 }
 
-/// None if any rank's flags or plug-ins are wrong: one rank's may be alone, and the others would wait for it. The first such rank says why.
+/// None if any rank's flags or plug-ins are wrong: one rank's may be alone, and the others would
+/// wait for it. The first such rank says why.
 std::optional<plait::bench::Options> agreed_options(int argc, char** argv, int rank) {
   std::optional<plait::bench::Options> options;
   std::string wrong;
@@ -45,7 +47,9 @@ std::optional<plait::bench::Options> agreed_options(int argc, char** argv, int r
   int first = options ? ranks : rank;
   MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
   if (first == ranks) return options;
-  if (first == rank) fmt::print(stderr, "plait-bench: {}{}\n", rank == 0 ? "" : fmt::format("rank {}: ", rank), wrong);
+  if (first == rank)
+    fmt::print(stderr, "plait-bench: {}{}\n", rank == 0 ? "" : fmt::format("rank {}: ", rank),
+               wrong);
   return std::nullopt;
 }
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-#include "symm_mem/agreement.hpp"
+#include "bootstrap/agreement.hpp"
 #include "symm_mem/window.hpp"
 
 namespace plait::bench {
@@ -24,7 +24,8 @@ Allocate ordinary_memory(Communicator& comm) {
     std::shared_ptr<void> owner;
     agree(comm.bootstrap(), "allocating ordinary memory", [&] {
       backend.bind();
-      owner = std::shared_ptr<void>(backend.allocate(bytes), [&backend](void* pointer) { backend.deallocate(pointer); });
+      owner = std::shared_ptr<void>(backend.allocate(bytes),
+                                    [&backend](void* pointer) { backend.deallocate(pointer); });
     });
     return Allocation{static_cast<std::byte*>(owner.get()), owner};
   };
@@ -34,10 +35,13 @@ std::size_t available_host_memory() {
   std::size_t available = std::numeric_limits<std::size_t>::max();
   std::ifstream machine("/proc/meminfo");
   for (std::string line; std::getline(machine, line);)
-    if (std::size_t kilobytes = 0; std::sscanf(line.c_str(), "MemAvailable: %zu", &kilobytes) == 1) available = 1024 * kilobytes;
+    if (std::size_t kilobytes = 0; std::sscanf(line.c_str(), "MemAvailable: %zu", &kilobytes) == 1)
+      available = 1024 * kilobytes;
   // Either version of control groups. Not less what is used: that has caches in it, which give way.
-  for (const char* const limit : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"})
-    if (std::size_t bytes = 0; std::ifstream(limit) >> bytes) available = std::min(available, bytes);
+  for (const char* const limit :
+       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"})
+    if (std::size_t bytes = 0; std::ifstream(limit) >> bytes)
+      available = std::min(available, bytes);
   return available;
 }
 

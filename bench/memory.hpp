@@ -1,4 +1,5 @@
-// Buffers of the benchmark: one pair a kind of memory, as large as the largest message, with guard bands around.
+// Buffers of the benchmark: one pair a kind of memory, as large as the largest message, with guard
+// bands around.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -9,7 +10,8 @@
 
 namespace plait::bench {
 
-/// Bytes before and after a buffer that nobody may write. A multiple of every alignment that matters.
+/// Bytes before and after a buffer that nobody may write. A multiple of every alignment that
+/// matters.
 inline constexpr std::size_t guard_bytes = 4096;
 
 /// Memory and what keeps it alive.
@@ -22,7 +24,8 @@ using Allocate = std::function<Allocation(std::size_t bytes)>;
 class Arena {
  public:
   /// Two buffers for messages of up to `bytes` bytes.
-  Arena(const Allocate& allocate, std::size_t bytes) : send_(allocate(bytes + 2 * guard_bytes)), recv_(allocate(bytes + 2 * guard_bytes)) {}
+  Arena(const Allocate& allocate, std::size_t bytes)
+      : send_(allocate(bytes + 2 * guard_bytes)), recv_(allocate(bytes + 2 * guard_bytes)) {}
   std::byte* send() const noexcept { return send_.data + guard_bytes; }
   std::byte* recv() const noexcept { return recv_.data + guard_bytes; }
 

@@ -7,10 +7,10 @@
 #include <array>
 #include <utility>
 
-#include "core/algorithm.hpp"
-#include "core/collectives.hpp"
+#include "algorithms/contract/algorithm.hpp"
+#include "algorithms/contract/collectives.hpp"
+#include "communicator/selection/selection.hpp"
 #include "core/environment.hpp"
-#include "core/selection.hpp"
 #include "core/text.hpp"
 #include "plait/error.hpp"
 #include "plait/version.hpp"
@@ -18,19 +18,22 @@
 namespace plait::bench {
 namespace {
 
-constexpr std::array<std::string_view, 5> timing_names = {"graph", "events", "throughput", "latency", "enqueue"};
+constexpr std::array<std::string_view, 5> timing_names = {"graph", "events", "throughput",
+                                                          "latency", "enqueue"};
 constexpr std::array<std::string_view, 2> memory_names = {"symmetric", "ordinary"};
 
 /// The command line as words, before they are understood.
 struct Words {
-  std::string min_bytes, max_bytes, collectives = "all_reduce", types = "f32", ops = "sum", algorithms = "all", backend, peers,
-                                    timing = "graph";
+  std::string min_bytes, max_bytes, collectives = "all_reduce", types = "f32", ops = "sum",
+                                    algorithms = "all", backend, peers, timing = "graph";
   std::string in_place = "0", memory = "symmetric", group = "0";
   int check = 1;
 };
 
 /// Words of the command line may be in the sentence as they are.
-[[noreturn]] void refuse(const std::string& sentence) { throw Error(ErrorCode::invalid_argument, printable(sentence)); }
+[[noreturn]] void refuse(const std::string& sentence) {
+  throw Error(ErrorCode::invalid_argument, printable(sentence));
+}
 
 std::vector<std::string> split(const std::string& list) {
   const auto parts = plait::split(list, ',');
@@ -40,7 +43,9 @@ std::vector<std::string> split(const std::string& list) {
 std::optional<std::size_t> bytes(const char* flag, const std::string& text) {
   if (text.empty()) return std::nullopt;
   const auto value = parse_bytes(text);
-  if (!value || *value == 0) refuse(fmt::format("{} {}: expected a number of bytes such as 65536, 64K, 16M or 1G", flag, in_quotes(text)));
+  if (!value || *value == 0)
+    refuse(fmt::format("{} {}: expected a number of bytes such as 65536, 64K, 16M or 1G", flag,
+                       in_quotes(text)));
   return value;
 }
 
@@ -56,27 +61,32 @@ std::vector<Value> list_of(const std::string& text, int all, Parse parse) {
 }
 
 template <class Value>
-std::vector<Value> one_or_both(const char* flag, const std::string& text, std::pair<std::string_view, Value> first,
+std::vector<Value> one_or_both(const char* flag, const std::string& text,
+                               std::pair<std::string_view, Value> first,
                                std::pair<std::string_view, Value> second) {
   if (text == "both") return {first.second, second.second};
   if (text == first.first) return {first.second};
   if (text == second.first) return {second.second};
-  refuse(fmt::format("{} {}: expected {}, {} or both", flag, in_quotes(text), first.first, second.first));
+  refuse(fmt::format("{} {}: expected {}, {} or both", flag, in_quotes(text), first.first,
+                     second.first));
 }
 
 std::vector<Collective> collectives(const std::string& text) {
   std::vector<Collective> timed;  // a barrier has no bytes
   for (int i = 0; i < collective_count; ++i)
-    if (static_cast<Collective>(i) != Collective::barrier) timed.push_back(static_cast<Collective>(i));
+    if (static_cast<Collective>(i) != Collective::barrier)
+      timed.push_back(static_cast<Collective>(i));
   if (text == "all") return timed;
   std::vector<std::string_view> known;
   for (const Collective collective : timed) known.push_back(name_of(collective));
   std::vector<Collective> result;
   for (const std::string& word : split(text)) {
     const auto found = std::find(known.begin(), known.end(), word);
-    if (word == name_of(Collective::barrier)) refuse("--collective barrier: it moves no data, and times are of sizes");
+    if (word == name_of(Collective::barrier))
+      refuse("--collective barrier: it moves no data, and times are of sizes");
     if (found == known.end())
-      refuse(fmt::format("--collective: unknown collective {}; known: all, {}", in_quotes(word), fmt::join(known, ", ")));
+      refuse(fmt::format("--collective: unknown collective {}; known: all, {}", in_quotes(word),
+                         fmt::join(known, ", ")));
     result.push_back(timed[static_cast<std::size_t>(found - known.begin())]);
   }
   return result;
@@ -91,16 +101,20 @@ std::vector<bool> in_place(const std::string& text, const std::vector<Collective
 }
 
 /// "all" is every algorithm of these collectives, and what the selection takes.
-std::vector<std::string> algorithms(const std::string& text, const std::vector<Collective>& collectives) {
+std::vector<std::string> algorithms(const std::string& text,
+                                    const std::vector<Collective>& collectives) {
   std::vector<std::string> known;
   std::vector<const Algorithm*> all;
   for (const auto& algorithm : Registry::instance().all()) {
     all.push_back(algorithm.get());
-    if (std::find(collectives.begin(), collectives.end(), algorithm->collective()) != collectives.end() &&
+    if (std::find(collectives.begin(), collectives.end(), algorithm->collective()) !=
+            collectives.end() &&
         std::find(known.begin(), known.end(), algorithm->name()) == known.end())
       known.emplace_back(algorithm->name());
   }
-  if (std::find(collectives.begin(), collectives.end(), Collective::all_to_all) != collectives.end()) known.emplace_back(all_to_all_v);
+  if (std::find(collectives.begin(), collectives.end(), Collective::all_to_all) !=
+      collectives.end())
+    known.emplace_back(all_to_all_v);
   known.emplace_back("default");
   if (text == "all") return known;
   for (const Policy& policy : policies()) known.emplace_back(policy.name);
@@ -109,7 +123,8 @@ std::vector<std::string> algorithms(const std::string& text, const std::vector<C
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     const WrongName wrong = wrong_name(name, collectives.front(), all);
     if (wrong.code == ErrorCode::unsupported) refuse("--algorithms: " + wrong.why);
-    refuse(fmt::format("--algorithms: unknown algorithm {}; known: all, {}", in_quotes(name), fmt::join(known, ", ")));
+    refuse(fmt::format("--algorithms: unknown algorithm {}; known: all, {}", in_quotes(name),
+                       fmt::join(known, ", ")));
   }
   return names;
 }
@@ -118,48 +133,79 @@ std::vector<std::string> peers(const std::string& text) {
   if (text == "none") return {};
   auto names = split(text.empty() ? "nccl,mpi" : text);
   for (const std::string& name : names)
-    if (name != "nccl" && name != "mpi") refuse(fmt::format("--peers: unknown peer {}; known: none, nccl, mpi", in_quotes(name)));
+    if (name != "nccl" && name != "mpi")
+      refuse(fmt::format("--peers: unknown peer {}; known: none, nccl, mpi", in_quotes(name)));
   return names;
 }
 
 Timing timing(const std::string& text) {
   const auto found = std::find(timing_names.begin(), timing_names.end(), text);
-  if (found == timing_names.end()) refuse(fmt::format("--timing {}: expected {}", in_quotes(text), fmt::join(timing_names, ", ")));
+  if (found == timing_names.end())
+    refuse(fmt::format("--timing {}: expected {}", in_quotes(text), fmt::join(timing_names, ", ")));
   return static_cast<Timing>(found - timing_names.begin());
 }
 
 void add_flags(CLI::App& app, Options& options, Words& words) {
-  app.add_option("-b,--min-bytes", words.min_bytes, "Smallest message, bytes with suffix K, M, G (default 1K)");
-  app.add_option("-e,--max-bytes", words.max_bytes, "Largest message (default 64M on the host target, 1G on a GPU)");
-  app.add_option("-f,--factor", options.factor, "From one size to the next (default 4)")->check(CLI::Range(2, 1 << 20));
-  app.add_option("-C,--collective", words.collectives, "Collective, a list of them, or all (default all_reduce)");
-  app.add_option("--root", options.root, "Root of broadcast, reduce, gather and scatter (default 0)")->check(CLI::Range(0, 1000000));
+  app.add_option("-b,--min-bytes", words.min_bytes,
+                 "Smallest message, bytes with suffix K, M, G (default 1K)");
+  app.add_option("-e,--max-bytes", words.max_bytes,
+                 "Largest message (default 64M on the host target, 1G on a GPU)");
+  app.add_option("-f,--factor", options.factor, "From one size to the next (default 4)")
+      ->check(CLI::Range(2, 1 << 20));
+  app.add_option("-C,--collective", words.collectives,
+                 "Collective, a list of them, or all (default all_reduce)");
+  app.add_option("--root", options.root,
+                 "Root of broadcast, reduce, gather and scatter (default 0)")
+      ->check(CLI::Range(0, 1000000));
   app.add_option("-d,--type", words.types, "Element type, a list of them, or all (default f32)");
   app.add_option("-o,--op", words.ops, "Reduction, a list of them, or all (default sum)");
-  app.add_option("-n,--iterations", options.iterations, "Timed calls a repeat (default: at least 200 for small messages, else about 50 ms)")
+  app.add_option(
+         "-n,--iterations", options.iterations,
+         "Timed calls a repeat (default: at least 200 for small messages, else about 50 ms)")
       ->check(CLI::Range(1, 1000000));
-  app.add_option("-w,--warm-up", options.warm_up, "Calls before the timed ones (default 5)")->check(CLI::Range(0, 1000000));
-  app.add_option("-c,--check", words.check, "1: check every configuration's result (default), 0: do not")->check(CLI::Range(0, 1));
-  app.add_flag("--reserve", options.reserve, "Commit all scratch memory first, which makes large messages faster on GPUs");
+  app.add_option("-w,--warm-up", options.warm_up, "Calls before the timed ones (default 5)")
+      ->check(CLI::Range(0, 1000000));
+  app.add_option("-c,--check", words.check,
+                 "1: check every configuration's result (default), 0: do not")
+      ->check(CLI::Range(0, 1));
+  app.add_flag("--reserve", options.reserve,
+               "Commit all scratch memory first, which makes large messages faster on GPUs");
   app.add_option("--in-place", words.in_place, "0 (default), 1 or both");
   app.add_option("--memory", words.memory, "Buffers: symmetric (default), ordinary or both");
-  app.add_option("--messages", options.messages, "Cut every message into so many, a call for each; sizes and times are of all together")
+  app.add_option(
+         "--messages", options.messages,
+         "Cut every message into so many, a call for each; sizes and times are of all together")
       ->check(CLI::Range(1, 100000));
-  app.add_option("--group", words.group, "Whether these calls are one group: 0 (default), 1 or both");
-  app.add_option("--algorithms", words.algorithms, "all (default), default (what the selection takes), or a list of names");
-  app.add_option("--backend", words.backend, "host, cuda or hip (default: PLAIT_BACKEND, else a GPU where every rank has one)");
-  app.add_option("--peers", words.peers, "Who else is measured: nccl, mpi, both with a comma, or none (default: what fits the backend)");
-  app.add_option("--timing", words.timing, "graph (default), events, throughput, latency or enqueue (host time of a call)");
-  app.add_option("--repeats", options.repeats, "Measurements of which the median counts (default and least 7)")
+  app.add_option("--group", words.group,
+                 "Whether these calls are one group: 0 (default), 1 or both");
+  app.add_option("--algorithms", words.algorithms,
+                 "all (default), default (what the selection takes), or a list of names");
+  app.add_option("--backend", words.backend,
+                 "host, cuda or hip (default: PLAIT_BACKEND, else a GPU where every rank has one)");
+  app.add_option("--peers", words.peers,
+                 "Who else is measured: nccl, mpi, both with a comma, or none (default: what fits "
+                 "the backend)");
+  app.add_option("--timing", words.timing,
+                 "graph (default), events, throughput, latency or enqueue (host time of a call)");
+  app.add_option("--repeats", options.repeats,
+                 "Measurements of which the median counts (default and least 7)")
       ->check(CLI::Range(7, 100000));
-  app.add_option("--json", options.json, "Write the results to this file, after each size what there is");
+  app.add_option("--json", options.json,
+                 "Write the results to this file, after each size what there is");
   app.add_option("--csv", options.csv, "The same, one line a result");
-  app.add_option("--tuning", options.tuning, "Write the fastest algorithms to this file, as rules for PLAIT_TUNING");
-  app.add_option("--blocks", options.blocks, "Blocks of Plait's kernels (default: the algorithm's choice)")->check(CLI::Range(1, 65535));
-  app.add_option("--threads", options.threads, "Threads a block (default: the algorithm's choice), at most what the target can run")
+  app.add_option("--tuning", options.tuning,
+                 "Write the fastest algorithms to this file, as rules for PLAIT_TUNING");
+  app.add_option("--blocks", options.blocks,
+                 "Blocks of Plait's kernels (default: the algorithm's choice)")
+      ->check(CLI::Range(1, 65535));
+  app.add_option(
+         "--threads", options.threads,
+         "Threads a block (default: the algorithm's choice), at most what the target can run")
       ->check(CLI::Range(1, 1024));
   app.set_version_flag("--version", "plait " PLAIT_VERSION);
-  app.footer("Exit code: 0, 1 if results are wrong, 2 if the request can't be served, 3 if something broke.");
+  app.footer(
+      "Exit code: 0, 1 if results are wrong, 2 if the request can't be served, 3 if something "
+      "broke.");
 }
 
 void understand(const Words& words, Options& options) {
@@ -170,7 +216,8 @@ void understand(const Words& words, Options& options) {
   options.ops = list_of<ReduceOp>(words.ops, reduce_op_count, parse_reduce_op);
   options.check = words.check == 1;
   options.in_place = in_place(words.in_place, options.collectives);
-  options.memories = one_or_both<Memory>("--memory", words.memory, {"symmetric", Memory::symmetric}, {"ordinary", Memory::ordinary});
+  options.memories = one_or_both<Memory>("--memory", words.memory, {"symmetric", Memory::symmetric},
+                                         {"ordinary", Memory::ordinary});
   options.grouped = one_or_both<bool>("--group", words.group, {"0", false}, {"1", true});
   options.algorithms = algorithms(words.algorithms, options.collectives);
   if (!words.backend.empty()) options.backend = parse_backend(words.backend);
@@ -187,8 +234,10 @@ std::string_view name_of(Memory memory) { return memory_names[static_cast<std::s
 Options parse_options(int argc, char** argv) {
   Options options;
   Words words;
-  CLI::App app("Times collectives: Plait's algorithms, and NCCL or MPI beside them. Start one rank per GPU: mpirun -n 4 plait-bench ...",
-               "plait-bench");
+  CLI::App app(
+      "Times collectives: Plait's algorithms, and NCCL or MPI beside them. Start one rank per GPU: "
+      "mpirun -n 4 plait-bench ...",
+      "plait-bench");
   add_flags(app, options, words);
   try {
     app.parse(argc, argv);
@@ -211,10 +260,13 @@ Options parse_options(int argc, char** argv) {
 }
 
 std::vector<std::size_t> sizes(const Options& options, BackendKind backend) {
-  const std::size_t largest = backend == BackendKind::host ? std::size_t{64} << 20 : std::size_t{1} << 30;
-  const std::size_t from = options.min_bytes.value_or(std::min<std::size_t>(1024, options.max_bytes.value_or(1024)));
+  const std::size_t largest =
+      backend == BackendKind::host ? std::size_t{64} << 20 : std::size_t{1} << 30;
+  const std::size_t from =
+      options.min_bytes.value_or(std::min<std::size_t>(1024, options.max_bytes.value_or(1024)));
   const std::size_t to = options.max_bytes.value_or(std::max(from, largest));
-  if (from > to) refuse(fmt::format("-b {} is more than -e {}", format_bytes(from), format_bytes(to)));
+  if (from > to)
+    refuse(fmt::format("-b {} is more than -e {}", format_bytes(from), format_bytes(to)));
   std::vector<std::size_t> result;
   for (std::size_t size = from;; size *= options.factor) {
     result.push_back(size);
@@ -228,11 +280,17 @@ std::vector<Call> operations(const Options& options) {
     for (const DataType type : options.types)
       for (const ReduceOp op : options.ops) {
         const CollectiveFacts facts = facts_of(collective);
-        if (facts.reduces ? op == ReduceOp::premul_sum && !is_float(type) : op != options.ops.front()) continue;
-        result.push_back(
-            {.collective = collective, .type = type, .op = facts.reduces ? op : ReduceOp::sum, .root = facts.rooted ? options.root : 0});
+        if (facts.reduces ? op == ReduceOp::premul_sum && !is_float(type)
+                          : op != options.ops.front())
+          continue;
+        result.push_back({.collective = collective,
+                          .type = type,
+                          .op = facts.reduces ? op : ReduceOp::sum,
+                          .root = facts.rooted ? options.root : 0});
       }
-  if (result.empty()) refuse(fmt::format("-o premul_sum: is for floats only, not for {}", name_of(options.types.front())));
+  if (result.empty())
+    refuse(fmt::format("-o premul_sum: is for floats only, not for {}",
+                       name_of(options.types.front())));
   return result;
 }
 

@@ -22,7 +22,8 @@ std::string_view name_of(Timing timing);
 std::string_view name_of(Memory memory);
 
 struct Options {
-  std::optional<std::size_t> min_bytes, max_bytes;  // none: 1K to 64M on the host target, to 1G on a GPU
+  std::optional<std::size_t> min_bytes,
+      max_bytes;  // none: 1K to 64M on the host target, to 1G on a GPU
   std::size_t factor = 4;
   std::vector<Collective> collectives = {Collective::all_reduce};
   int root = 0;
@@ -37,7 +38,8 @@ struct Options {
   int messages = 1;                     // that a contender's message is cut into, a call for each
   std::vector<bool> grouped = {false};  // whether these calls are a group
   std::vector<Memory> memories = {Memory::symmetric};
-  std::vector<std::string> algorithms;  // names of the registry, of any of the collectives, "default", and "all_to_all_v"
+  std::vector<std::string> algorithms;  // names of the registry, of any of the collectives,
+                                        // "default", and "all_to_all_v"
   std::optional<BackendKind> backend;
   std::vector<std::string> peers;
   bool peers_asked = false;  // the user named them: say why one is missing
@@ -54,8 +56,8 @@ Options parse_options(int argc, char** argv);
 /// Message sizes from the smallest to the largest, for this target.
 std::vector<std::size_t> sizes(const Options& options, BackendKind backend);
 
-/// The collectives with their types and operations, as far as they exist; the rest of each call is open. Throws Error(invalid_argument) if
-/// there are none.
+/// The collectives with their types and operations, as far as they exist; the rest of each call is
+/// open. Throws Error(invalid_argument) if there are none.
 std::vector<Call> operations(const Options& options);
 
 }  // namespace plait::bench

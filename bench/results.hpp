@@ -12,9 +12,12 @@
 
 namespace plait::bench {
 
-/// busbw / algbw: 2 (n-1)/n for all-reduce, 1 for broadcast, reduce and send_recv, (n-1)/n for all others.
+/// busbw / algbw: 2 (n-1)/n for all-reduce, 1 for broadcast, reduce and send_recv, (n-1)/n for all
+/// others.
 constexpr double busbw_factor(Collective collective, int ranks) {
-  if (collective == Collective::broadcast || collective == Collective::reduce || collective == Collective::send_recv) return 1;
+  if (collective == Collective::broadcast || collective == Collective::reduce ||
+      collective == Collective::send_recv)
+    return 1;
   return (collective == Collective::all_reduce ? 2.0 : 1.0) * (ranks - 1) / ranks;
 }
 
@@ -52,6 +55,7 @@ struct Machine {
 };
 
 /// Collective.
-Machine describe_machine(Communicator& comm, const Link& link, const std::string& nccl_version, const std::string& command_line);
+Machine describe_machine(Communicator& comm, const Link& link, const std::string& nccl_version,
+                         const std::string& command_line);
 
 }  // namespace plait::bench

@@ -12,9 +12,9 @@
 #include "bench/table.hpp"
 #include "bench/tuning.hpp"
 #include "bench/verify.hpp"
+#include "bootstrap/agreement.hpp"
 #include "core/environment.hpp"
 #include "plait/error.hpp"
-#include "symm_mem/agreement.hpp"
 
 namespace plait::bench {
 namespace {
@@ -37,7 +37,8 @@ Session::Session(const Options& options)
       timer_(comm_, stream_.native(), options) {
   agree(comm_.bootstrap(), "options", [&] {
     if (options_.root >= comm_.size())
-      throw Error(ErrorCode::invalid_argument, fmt::format("--root {}: there are {} ranks", options_.root, comm_.size()));
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("--root {}: there are {} ranks", options_.root, comm_.size()));
     check_threads();
     check_memory();
     if (!speaks()) return;
@@ -55,38 +56,49 @@ void Session::check_threads() const {
   const DeviceInfo& device = comm_.backend().info();
   if (options_.threads > device.facts.max_block_threads)
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("--threads {}: at most {} on {}", options_.threads, device.facts.max_block_threads, name_of(device.backend)));
+                fmt::format("--threads {}: at most {} on {}", options_.threads,
+                            device.facts.max_block_threads, name_of(device.backend)));
 }
 
-/// On the host, which promises more memory than there is and then ends a process. Devices say so themselves.
+/// On the host, which promises more memory than there is and then ends a process. Devices say so
+/// themselves.
 void Session::check_memory() const {
   if (comm_.backend_kind() != BackendKind::host) return;
   std::set<Memory> kinds(options_.memories.begin(), options_.memories.end());
   if (!options_.peers.empty()) kinds.insert(Memory::ordinary);
-  const std::size_t buffers = static_cast<std::size_t>(comm_.size()) * kinds.size() * 2, available = available_host_memory();
+  const std::size_t buffers = static_cast<std::size_t>(comm_.size()) * kinds.size() * 2,
+                    available = available_host_memory();
   if (arena_bytes() <= available / buffers) return;
   const auto gib = [](double bytes) { return bytes / (1 << 30); };
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("messages of up to {}: {} buffers of {} ranks would take {:.1f} GiB of memory, and {:.1f} GiB are there",
+              fmt::format("messages of up to {}: {} buffers of {} ranks would take {:.1f} GiB of "
+                          "memory, and {:.1f} GiB are there",
                           format_bytes(sizes_.back()), buffers, comm_.size(),
-                          gib(static_cast<double>(arena_bytes()) * static_cast<double>(buffers)), gib(static_cast<double>(available))));
+                          gib(static_cast<double>(arena_bytes()) * static_cast<double>(buffers)),
+                          gib(static_cast<double>(available))));
 }
 
 /// The buffers in this kind of memory. Collective at its first use.
 const Arena& Session::arena(Memory memory) {
   auto& arena = arenas_[memory];
   if (!arena)
-    arena = std::make_unique<Arena>(memory == Memory::symmetric ? symmetric_memory(comm_) : ordinary_memory(comm_), arena_bytes());
+    arena = std::make_unique<Arena>(
+        memory == Memory::symmetric ? symmetric_memory(comm_) : ordinary_memory(comm_),
+        arena_bytes());
   return *arena;
 }
-std::size_t Session::arena_bytes() const { return std::max(sizes_.back(), sizeof(double) * static_cast<std::size_t>(comm_.size())); }
+std::size_t Session::arena_bytes() const {
+  return std::max(sizes_.back(), sizeof(double) * static_cast<std::size_t>(comm_.size()));
+}
 
 /// As the options cut and group its message. False if there is none.
 bool Session::add(const std::function<std::unique_ptr<Contender>()>& make) {
   for (const bool grouped : options_.grouped) {
     auto contender = make();
     if (!contender) return false;
-    contenders_.push_back(options_.messages > 1 || grouped ? cut(std::move(contender), options_.messages, grouped) : std::move(contender));
+    contenders_.push_back(options_.messages > 1 || grouped
+                              ? cut(std::move(contender), options_.messages, grouped)
+                              : std::move(contender));
   }
   return true;
 }
@@ -102,7 +114,8 @@ void Session::add_nccl() {
   nccl_ = NcclGroup::create(comm_, why_not);
   if (!nccl_) return note_missing("nccl", why_not);
   add([&] { return nccl_->contender(Memory::ordinary, arena(Memory::ordinary)); });
-  if (!nccl_->has_windows()) return note_missing("nccl-symmetric", "this NCCL has no symmetric windows (2.27 is the first)");
+  if (!nccl_->has_windows())
+    return note_missing("nccl-symmetric", "this NCCL has no symmetric windows (2.27 is the first)");
   try {
     nccl_windows_ = std::make_unique<Arena>(nccl_->window_memory(), arena_bytes());
     add([&] { return nccl_->contender(Memory::symmetric, *nccl_windows_); });
@@ -113,21 +126,27 @@ void Session::add_nccl() {
 
 void Session::add_mpi() {
   std::string why_not;
-  const bool on_stream = options_.timing != Timing::latency;  // calls that are waited for one by one are made as a program makes them
-  if (!add([&] { return make_mpi_peer(comm_, arena(Memory::ordinary), on_stream, why_not); })) note_missing("mpi", why_not);
+  const bool on_stream =
+      options_.timing !=
+      Timing::latency;  // calls that are waited for one by one are made as a program makes them
+  if (!add([&] { return make_mpi_peer(comm_, arena(Memory::ordinary), on_stream, why_not); }))
+    note_missing("mpi", why_not);
 }
 
 void Session::note_missing(const std::string& peer, const std::string& why_not) const {
   const bool fits = (comm_.backend_kind() == BackendKind::host) == (peer == "mpi");
-  if (speaks() && (options_.peers_asked || fits)) fmt::print("# peer {} is not measured: {}\n", peer, why_not);
+  if (speaks() && (options_.peers_asked || fits))
+    fmt::print("# peer {} is not measured: {}\n", peer, why_not);
 }
 
-Task Session::task_for(const Contender& contender, const Call& operation, std::size_t bytes, bool in_place) const {
-  return make_task(operation, bytes, in_place, contender.memory() == Memory::symmetric, contender.arena(), comm_.rank(), comm_.size());
+Task Session::task_for(const Contender& contender, const Call& operation, std::size_t bytes,
+                       bool in_place) const {
+  return make_task(operation, bytes, in_place, contender.memory() == Memory::symmetric,
+                   contender.arena(), comm_.rank(), comm_.size());
 }
 
-/// Peers allocate, connect and load kernels at the first call of a kind: that must not happen while anything is timed, or while a kernel
-/// spins.
+/// Peers allocate, connect and load kernels at the first call of a kind: that must not happen while
+/// anything is timed, or while a kernel spins.
 void Session::warm_up_peers() {
   for (const auto& contender : contenders_) {
     if (!contender->is_peer()) continue;
@@ -157,7 +176,8 @@ bool Session::measure(Contender& contender, const Task& task) {
   fill_input(comm_, stream_.native(), task, ++seed_);
   try {
     result.chosen = contender.chosen(task);
-    result.times = timer_.measure([&](NativeStream stream) { contender.enqueue(task, stream); }, task.call.bytes());
+    result.times = timer_.measure([&](NativeStream stream) { contender.enqueue(task, stream); },
+                                  task.call.bytes());
   } catch (const Error& error) {
     if (error.code() != ErrorCode::unsupported) throw;
     refusal_ = error.what();
@@ -174,19 +194,24 @@ void Session::measure_size(const Call& operation, std::size_t bytes) {
   bool any = false;
   for (const bool in_place : options_.in_place)
     for (const auto& contender : contenders_)
-      if (!in_place || has_in_place(operation.collective)) any |= measure(*contender, task_for(*contender, operation, bytes, in_place));
+      if (!in_place || has_in_place(operation.collective))
+        any |= measure(*contender, task_for(*contender, operation, bytes, in_place));
   if (any && speaks()) print_gap(stdout);
 }
 
-/// What has been measured so far. `early`: more will follow and be written over it, which a pipe or a terminal can't take back.
+/// What has been measured so far. `early`: more will follow and be written over it, which a pipe or
+/// a terminal can't take back.
 void Session::write_files(const Machine& machine, bool early) const {
-  const auto wanted = [early](const std::string& path) { return !path.empty() && (!early || std::filesystem::is_regular_file(path)); };
+  const auto wanted = [early](const std::string& path) {
+    return !path.empty() && (!early || std::filesystem::is_regular_file(path));
+  };
   if (wanted(options_.json)) write_json(options_.json, machine, results_);
   if (wanted(options_.csv)) write_csv(options_.csv, results_);
 }
 
 std::size_t Session::run() {
-  const Machine machine = describe_machine(comm_, link_, nccl_ ? nccl_->library().version_text() : "", options_.command_line);
+  const Machine machine = describe_machine(
+      comm_, link_, nccl_ ? nccl_->library().version_text() : "", options_.command_line);
   if (speaks()) print_header(stdout, machine, options_);
   for (const Call& operation : operations_)
     for (const std::size_t bytes : sizes_) {
@@ -196,13 +221,16 @@ std::size_t Session::run() {
       try {
         write_files(machine, true);  // a run that is killed later leaves what it has measured
       } catch (const Error&) {
-        // The table is still to come. If the file can't be written at the end either, that is an error.
+        // The table is still to come. If the file can't be written at the end either, that is an
+        // error.
       }
     }
-  if (results_.empty()) throw Error(ErrorCode::unsupported, fmt::format("nothing can be measured: {}", refusal_));
+  if (results_.empty())
+    throw Error(ErrorCode::unsupported, fmt::format("nothing can be measured: {}", refusal_));
   if (speaks()) {
     print_summary(stdout, results_);
-    const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;  // the table stays if a file can't be written
+    const bool written = std::fflush(stdout) == 0 &&
+                         std::ferror(stdout) == 0;  // the table stays if a file can't be written
     write_files(machine, false);
     if (!options_.tuning.empty()) write_text(options_.tuning, tuning_rules(results_, machine));
     if (!written) throw Error(ErrorCode::backend, "can't write the table to standard output");

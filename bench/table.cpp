@@ -6,26 +6,35 @@
 #include <numeric>
 #include <tuple>
 
-#include "core/collectives.hpp"
+#include "algorithms/contract/collectives.hpp"
 
 namespace plait::bench {
 namespace {
 
 /// Four significant digits, but no fraction of what is large.
-std::string microseconds(double us) { return fmt::format("{:.{}f}", us, us < 10 ? 3 : us < 100 ? 2 : us < 1000 ? 1 : 0); }
-std::string bandwidth(double gb_per_s) { return fmt::format("{:.{}f}", gb_per_s, gb_per_s < 1 ? 3 : gb_per_s < 100 ? 2 : 1); }
+std::string microseconds(double us) {
+  return fmt::format("{:.{}f}", us, us < 10 ? 3 : us < 100 ? 2 : us < 1000 ? 1 : 0);
+}
+std::string bandwidth(double gb_per_s) {
+  return fmt::format("{:.{}f}", gb_per_s, gb_per_s < 1 ? 3 : gb_per_s < 100 ? 2 : 1);
+}
 std::string place(const Result& result) { return result.in_place ? "in" : "out"; }
 
 std::string percent_of(double busbw, const Link& link) {
   return link.gb_per_s > 0 ? fmt::format("{:.1f}", 100 * busbw / link.gb_per_s) : "-";
 }
-std::string_view operation(Collective collective, ReduceOp op) { return facts_of(collective).reduces ? name_of(op) : "-"; }
-std::string wrong(const Result& result) { return result.wrong ? std::to_string(*result.wrong) : "N/A"; }
+std::string_view operation(Collective collective, ReduceOp op) {
+  return facts_of(collective).reduces ? name_of(op) : "-";
+}
+std::string wrong(const Result& result) {
+  return result.wrong ? std::to_string(*result.wrong) : "N/A";
+}
 std::string full_name(const Result& result) {
   return result.chosen.empty() ? result.name : fmt::format("{} ({})", result.name, result.chosen);
 }
 
-constexpr const char* columns = "{:<14} {:>12} {:>12} {:>7} {:>10}  {:<28} {:<10} {:>6} {:>10} {:>8} {:>8} {:>6} {:>7}\n";
+constexpr const char* columns =
+    "{:<14} {:>12} {:>12} {:>7} {:>10}  {:<28} {:<10} {:>6} {:>10} {:>8} {:>8} {:>6} {:>7}\n";
 
 /// Results that compete: the same call in the same place.
 struct Race {
@@ -36,7 +45,10 @@ struct Race {
   bool in_place;
   bool operator==(const Race&) const = default;
 };
-Race race_of(const Result& result) { return {result.call.collective, result.call.type, result.call.op, result.bytes(), result.in_place}; }
+Race race_of(const Result& result) {
+  return {result.call.collective, result.call.type, result.call.op, result.bytes(),
+          result.in_place};
+}
 
 struct Winners {
   const Result* algorithm = nullptr;  // of Plait's
@@ -53,24 +65,34 @@ Winners winners(const std::vector<Result>& results, const Race& race) {
   std::vector<std::string> named;
   for (const Result& result : results) {
     if (race_of(result) != race) continue;
-    improve(result.name.starts_with("peer:") ? best.peer : result.name == "default" ? best.selected : best.algorithm, result);
+    improve(result.name.starts_with("peer:") ? best.peer
+            : result.name == "default"       ? best.selected
+                                             : best.algorithm,
+            result);
     named.push_back(result.name);
   }
   // What the selection took counts as an algorithm where it was not measured under its own name.
-  if (best.selected && std::find(named.begin(), named.end(), best.selected->chosen) == named.end()) improve(best.algorithm, *best.selected);
+  if (best.selected && std::find(named.begin(), named.end(), best.selected->chosen) == named.end())
+    improve(best.algorithm, *best.selected);
   return best;
 }
 
-constexpr const char* summary_columns = "{:<14} {:>12} {:>7} {:>10} {:>6}  {:<24} {:<10} {:>10} {:>8}  {:>10}  {:<22} {:>10} {:>8}\n";
+constexpr const char* summary_columns =
+    "{:<14} {:>12} {:>7} {:>10} {:>6}  {:<24} {:<10} {:>10} {:>8}  {:>10}  {:<22} {:>10} {:>8}\n";
 
 void print_race(std::FILE* out, const Race& race, const Winners& best) {
   const Result* fastest = best.algorithm;
-  const auto time_of = [](const Result* result) { return result ? microseconds(result->time_us()) : "-"; };
-  const std::string ratio = best.peer && fastest ? fmt::format("{:.2f}x", best.peer->time_us() / fastest->time_us()) : "-";
-  fmt::print(out, summary_columns, name_of(race.collective), race.bytes, name_of(race.type), operation(race.collective, race.op),
-             race.in_place ? "in" : "out", fastest ? full_name(*fastest) : "-", fastest ? name_of(fastest->memory) : "-", time_of(fastest),
-             fastest ? bandwidth(fastest->busbw()) : "-", time_of(best.selected), best.peer ? best.peer->name : "-", time_of(best.peer),
-             ratio);
+  const auto time_of = [](const Result* result) {
+    return result ? microseconds(result->time_us()) : "-";
+  };
+  const std::string ratio = best.peer && fastest
+                                ? fmt::format("{:.2f}x", best.peer->time_us() / fastest->time_us())
+                                : "-";
+  fmt::print(out, summary_columns, name_of(race.collective), race.bytes, name_of(race.type),
+             operation(race.collective, race.op), race.in_place ? "in" : "out",
+             fastest ? full_name(*fastest) : "-", fastest ? name_of(fastest->memory) : "-",
+             time_of(fastest), fastest ? bandwidth(fastest->busbw()) : "-", time_of(best.selected),
+             best.peer ? best.peer->name : "-", time_of(best.peer), ratio);
 }
 
 }  // namespace
@@ -78,35 +100,40 @@ void print_race(std::FILE* out, const Race& race, const Winners& best) {
 void print_header(std::FILE* out, const Machine& machine, const Options& options) {
   fmt::print(out, "# plait {} on {}, {}\n", machine.version, machine.hostname, machine.date);
   for (const std::string& rank : machine.ranks) fmt::print(out, "# {}\n", rank);
-  fmt::print(out, "# MPI: {}{}\n", machine.mpi_version, machine.nccl_version.empty() ? "" : "; NCCL: " + machine.nccl_version);
-  if (machine.link.gb_per_s > 0) fmt::print(out, "# link: {} GB/s: {}\n", bandwidth(machine.link.gb_per_s), machine.link.how);
+  fmt::print(out, "# MPI: {}{}\n", machine.mpi_version,
+             machine.nccl_version.empty() ? "" : "; NCCL: " + machine.nccl_version);
+  if (machine.link.gb_per_s > 0)
+    fmt::print(out, "# link: {} GB/s: {}\n", bandwidth(machine.link.gb_per_s), machine.link.how);
   else fmt::print(out, "# link: {}\n", machine.link.how);
-  fmt::print(
-      out,
-      "# timing {}, median of {} repeats of the slowest rank; GB = 1e9 bytes; busbw = algbw * 2(n-1)/n for all_reduce, * 1 for broadcast, "
-      "reduce and send_recv, * (n-1)/n for others; %link of busbw\n#\n",
-      name_of(options.timing), options.repeats);
-  fmt::print(out, columns, "collective", "size", "count", "type", "redop", "algorithm", "memory", "in/out", "time", "algbw", "busbw",
-             "%link", "#wrong");
-  fmt::print(out, columns, "", "(B)", "(elements)", "", "", "", "", "place", "(us)", "(GB/s)", "(GB/s)", "", "");
+  fmt::print(out,
+             "# timing {}, median of {} repeats of the slowest rank; GB = 1e9 bytes; busbw = algbw "
+             "* 2(n-1)/n for all_reduce, * 1 for broadcast, "
+             "reduce and send_recv, * (n-1)/n for others; %link of busbw\n#\n",
+             name_of(options.timing), options.repeats);
+  fmt::print(out, columns, "collective", "size", "count", "type", "redop", "algorithm", "memory",
+             "in/out", "time", "algbw", "busbw", "%link", "#wrong");
+  fmt::print(out, columns, "", "(B)", "(elements)", "", "", "", "", "place", "(us)", "(GB/s)",
+             "(GB/s)", "", "");
   std::fflush(out);
 }
 
 void print_result(std::FILE* out, const Result& result, const Link& link) {
-  fmt::print(out, columns, name_of(result.call.collective), result.bytes(), result.call.count, name_of(result.call.type),
-             operation(result.call.collective, result.call.op), full_name(result), name_of(result.memory), place(result),
-             microseconds(result.time_us()), bandwidth(result.algbw()), bandwidth(result.busbw()), percent_of(result.busbw(), link),
-             wrong(result));
+  fmt::print(out, columns, name_of(result.call.collective), result.bytes(), result.call.count,
+             name_of(result.call.type), operation(result.call.collective, result.call.op),
+             full_name(result), name_of(result.memory), place(result),
+             microseconds(result.time_us()), bandwidth(result.algbw()), bandwidth(result.busbw()),
+             percent_of(result.busbw(), link), wrong(result));
   std::fflush(out);
 }
 
 void print_gap(std::FILE* out) { fmt::print(out, "\n"); }
 
 void print_summary(std::FILE* out, const std::vector<Result>& results) {
-  fmt::print(
-      out, "# Fastest algorithm for each size; \"default\" is what the selection takes; \"peer/us\" above 1 means that Plait is faster\n");
-  fmt::print(out, summary_columns, "collective", "size(B)", "type", "redop", "in/out", "fastest", "memory", "time(us)", "busbw", "default",
-             "best peer", "time(us)", "peer/us");
+  fmt::print(out,
+             "# Fastest algorithm for each size; \"default\" is what the selection takes; "
+             "\"peer/us\" above 1 means that Plait is faster\n");
+  fmt::print(out, summary_columns, "collective", "size(B)", "type", "redop", "in/out", "fastest",
+             "memory", "time(us)", "busbw", "default", "best peer", "time(us)", "peer/us");
   std::vector<Race> done;
   for (const Result& result : results) {
     const Race race = race_of(result);
@@ -114,14 +141,18 @@ void print_summary(std::FILE* out, const std::vector<Result>& results) {
     done.push_back(race);
     print_race(out, race, winners(results, race));
   }
-  const bool checked = std::any_of(results.begin(), results.end(), [](const Result& result) { return result.wrong.has_value(); });
-  if (checked) fmt::print(out, "# wrong elements: {}{}\n", total_wrong(results), total_wrong(results) ? "  <-- FAILED" : "");
+  const bool checked = std::any_of(results.begin(), results.end(),
+                                   [](const Result& result) { return result.wrong.has_value(); });
+  if (checked)
+    fmt::print(out, "# wrong elements: {}{}\n", total_wrong(results),
+               total_wrong(results) ? "  <-- FAILED" : "");
   else fmt::print(out, "# results were not checked (-c 0)\n");
 }
 
 std::size_t total_wrong(const std::vector<Result>& results) {
-  return std::accumulate(results.begin(), results.end(), std::size_t{0},
-                         [](std::size_t sum, const Result& result) { return sum + result.wrong.value_or(0); });
+  return std::accumulate(
+      results.begin(), results.end(), std::size_t{0},
+      [](std::size_t sum, const Result& result) { return sum + result.wrong.value_or(0); });
 }
 
 }  // namespace plait::bench

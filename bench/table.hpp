@@ -12,7 +12,8 @@ void print_header(std::FILE* out, const Machine& machine, const Options& options
 void print_result(std::FILE* out, const Result& result, const Link& link);
 /// An empty line between groups.
 void print_gap(std::FILE* out);
-/// For every type, operation and size the fastest of Plait's algorithms, and the best peer beside it. Then the number of wrong elements.
+/// For every type, operation and size the fastest of Plait's algorithms, and the best peer beside
+/// it. Then the number of wrong elements.
 void print_summary(std::FILE* out, const std::vector<Result>& results);
 
 /// Sum of all results' wrong elements.

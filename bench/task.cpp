@@ -7,16 +7,19 @@ namespace {
 
 constexpr double premul_scale = 0.5;  // exact in every type
 
-/// Of each block, so that all of them have about `bytes` bytes. Where there are several, they begin at multiples of 16 bytes, as those of
-/// nccl-tests do, however many ranks share them; but for the shortest.
+/// Of each block, so that all of them have about `bytes` bytes. Where there are several, they begin
+/// at multiples of 16 bytes, as those of nccl-tests do, however many ranks share them; but for the
+/// shortest.
 std::size_t elements(const Call& call, std::size_t bytes) {
-  const std::size_t block = bytes / static_cast<std::size_t>(call.parts), aligned = call.parts == 1 || block < 16 ? block : block / 16 * 16;
+  const std::size_t block = bytes / static_cast<std::size_t>(call.parts),
+                    aligned = call.parts == 1 || block < 16 ? block : block / 16 * 16;
   return std::max<std::size_t>(1, aligned / size_of(call.type));
 }
 
 }  // namespace
 
-Task make_task(const Call& operation, std::size_t bytes, bool in_place, bool symmetric, const Arena& buffers, int rank, int ranks) {
+Task make_task(const Call& operation, std::size_t bytes, bool in_place, bool symmetric,
+               const Arena& buffers, int rank, int ranks) {
   const CollectiveFacts facts = facts_of(operation.collective);
   Task task{.call = operation, .in_place = in_place, .rank = rank, .ranks = ranks};
   Call& call = task.call;
@@ -25,11 +28,16 @@ Task make_task(const Call& operation, std::size_t bytes, bool in_place, bool sym
   call.scale = call.op == ReduceOp::premul_sum ? premul_scale : 1;
   call.symmetric = symmetric;
   call.in_place = symmetric && in_place && !facts.rooted;
-  // In place, the smaller buffer is a block of the larger one, which begins where the output does. With a root, the other ranks' only
-  // buffer lies where the root's does: symmetric memory wants that.
-  const std::ptrdiff_t distance = in_place ? in_place_distance(call, facts.rooted ? call.root : rank) : 0;
-  if (has(facts.send, call, rank)) task.send = (in_place ? buffers.recv() : buffers.send()) + std::max<std::ptrdiff_t>(-distance, 0);
-  if (has(facts.recv, call, rank)) task.recv = buffers.recv() + std::max<std::ptrdiff_t>(distance, 0);
+  // In place, the smaller buffer is a block of the larger one, which begins where the output does.
+  // With a root, the other ranks' only buffer lies where the root's does: symmetric memory wants
+  // that.
+  const std::ptrdiff_t distance =
+      in_place ? in_place_distance(call, facts.rooted ? call.root : rank) : 0;
+  if (has(facts.send, call, rank))
+    task.send =
+        (in_place ? buffers.recv() : buffers.send()) + std::max<std::ptrdiff_t>(-distance, 0);
+  if (has(facts.recv, call, rank))
+    task.recv = buffers.recv() + std::max<std::ptrdiff_t>(distance, 0);
   return task;
 }
 

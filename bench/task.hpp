@@ -2,8 +2,8 @@
 #pragma once
 #include <cstddef>
 
+#include "algorithms/contract/collectives.hpp"
 #include "bench/memory.hpp"
-#include "core/collectives.hpp"
 #include "plait/types.hpp"
 
 namespace plait::bench {
@@ -20,8 +20,10 @@ struct Task {
   std::size_t recv_bytes() const { return recv == nullptr ? 0 : plait::recv_bytes(call); }
 };
 
-/// The call that `operation` says (collective, type, operation, root), whose larger buffer has about `bytes` bytes: no more, unless that
-/// is less than an element of each block. `symmetric`: whether the buffers are in symmetric memory.
-Task make_task(const Call& operation, std::size_t bytes, bool in_place, bool symmetric, const Arena& buffers, int rank, int ranks);
+/// The call that `operation` says (collective, type, operation, root), whose larger buffer has
+/// about `bytes` bytes: no more, unless that is less than an element of each block. `symmetric`:
+/// whether the buffers are in symmetric memory.
+Task make_task(const Call& operation, std::size_t bytes, bool in_place, bool symmetric,
+               const Arena& buffers, int rank, int ranks);
 
 }  // namespace plait::bench

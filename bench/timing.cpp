@@ -10,25 +10,32 @@ namespace plait::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double microseconds_since(Clock::time_point start) { return std::chrono::duration<double, std::micro>(Clock::now() - start).count(); }
+double microseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
 
-// Small messages need many calls, so that the start and the end of a repeat don't count; large ones need time.
+// Small messages need many calls, so that the start and the end of a repeat don't count; large ones
+// need time.
 constexpr std::size_t small_bytes = 256 << 10;
 constexpr int small_calls = 200, most_calls = 400, least_calls = 3;
 constexpr double repeat_us = 50e3;
-// A call that takes milliseconds whatever its size (more ranks than processors) isn't worth 200 of them.
+// A call that takes milliseconds whatever its size (more ranks than processors) isn't worth 200 of
+// them.
 constexpr double longest_repeat_us = 1e6;
 constexpr int least_small_calls = 20;
 
 }  // namespace
 
-Times::Times(std::vector<double> microseconds) : sorted_(std::move(microseconds)) { std::sort(sorted_.begin(), sorted_.end()); }
+Times::Times(std::vector<double> microseconds) : sorted_(std::move(microseconds)) {
+  std::sort(sorted_.begin(), sorted_.end());
+}
 
 double Times::quantile(double q) const {
   const double position = q * static_cast<double>(sorted_.size() - 1);
   const auto below = static_cast<std::size_t>(position);
   const auto above = std::min(below + 1, sorted_.size() - 1);
-  return sorted_[below] + (position - static_cast<double>(below)) * (sorted_[above] - sorted_[below]);
+  return sorted_[below] +
+         (position - static_cast<double>(below)) * (sorted_[above] - sorted_[below]);
 }
 
 Timer::Timer(Communicator& comm, NativeStream stream, const Options& options)
@@ -59,7 +66,8 @@ Times Timer::measure(const Enqueue& enqueue, std::size_t bytes) {
   std::vector<double> times;
   for (int repeat = 0; repeat < repeats_; ++repeat) {
     const bool on_device = timing_ == Timing::graph || timing_ == Timing::events;
-    times.push_back(slowest((on_device ? repeat_on_device(work) : repeat_wall_clock(enqueue)) / calls_));
+    times.push_back(
+        slowest((on_device ? repeat_on_device(work) : repeat_wall_clock(enqueue)) / calls_));
   }
   return Times(std::move(times));
 }
@@ -79,10 +87,14 @@ int Timer::choose_calls(const Enqueue& enqueue, std::size_t bytes) {
   comm_.synchronize(stream_ref(stream_));
   const double call_us = std::max(slowest(microseconds_since(start)) / tries, 0.01);
   const auto calls_in = [&](double budget, int least) {
-    return static_cast<int>(std::clamp(std::floor(budget / call_us), double{1} * least, double{1} * most_calls));
+    return static_cast<int>(
+        std::clamp(std::floor(budget / call_us), double{1} * least, double{1} * most_calls));
   };
   const int calls = calls_in(repeat_us, least_calls);
-  return bytes > small_bytes ? calls : std::max(calls, std::min(small_calls, calls_in(longest_repeat_us, least_small_calls)));
+  return bytes > small_bytes
+             ? calls
+             : std::max(calls,
+                        std::min(small_calls, calls_in(longest_repeat_us, least_small_calls)));
 }
 
 /// Microseconds between the events around `work`.

@@ -13,7 +13,8 @@ namespace plait::bench {
 /// Enqueues one call on a stream.
 using Enqueue = std::function<void(NativeStream)>;
 
-/// Microseconds a call, of the slowest rank, one value a repeat, in ascending order. The same on all ranks.
+/// Microseconds a call, of the slowest rank, one value a repeat, in ascending order. The same on
+/// all ranks.
 class Times {
  public:
   Times() = default;
@@ -30,18 +31,20 @@ class Times {
 };
 
 /// Times calls, in one of five ways:
-/// - graph: the calls are captured once; a repeat is a barrier on the device, an event, the graph, an event. What a call costs where
+/// - graph: the calls are captured once; a repeat is a barrier on the device, an event, the graph,
+/// an event. What a call costs where
 ///   a program replays its work, without the host.
 /// - events: the same, but every call is enqueued by the host.
 /// - throughput: wall clock over all calls and one synchronisation at their end.
 /// - latency: wall clock over calls that are each waited for.
-/// - enqueue: wall clock until the last call has returned to its caller, which is before it is done: what the host pays.
-/// Ranks start each repeat together. Construction and use are collective.
+/// - enqueue: wall clock until the last call has returned to its caller, which is before it is
+/// done: what the host pays. Ranks start each repeat together. Construction and use are collective.
 class Timer {
  public:
   Timer(Communicator& comm, NativeStream stream, const Options& options);
 
-  /// Warms up, settles on the number of calls a repeat, and measures. `bytes` is the size of the message.
+  /// Warms up, settles on the number of calls a repeat, and measures. `bytes` is the size of the
+  /// message.
   Times measure(const Enqueue& enqueue, std::size_t bytes);
   /// Calls a repeat of the last measurement.
   int calls() const noexcept { return calls_; }

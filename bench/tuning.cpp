@@ -11,8 +11,8 @@
 #include <set>
 #include <tuple>
 
+#include "communicator/selection/selection.hpp"
 #include "core/environment.hpp"
-#include "core/selection.hpp"
 
 namespace plait::bench {
 namespace {
@@ -32,8 +32,8 @@ unsigned where_of(const Result& result) {
   return result.in_place ? Where::in_place : Where::out_of_place;
 }
 
-/// Of the algorithms that were measured with all types, operations and, in ordinary memory, places of a size: others' means could not be
-/// compared with theirs.
+/// Of the algorithms that were measured with all types, operations and, in ordinary memory, places
+/// of a size: others' means could not be compared with theirs.
 Curve curve_of(const std::vector<Result>& results, Collective collective, unsigned where) {
   struct Sum {
     double logarithms = 0;
@@ -43,7 +43,8 @@ Curve curve_of(const std::vector<Result>& results, Collective collective, unsign
   std::map<std::size_t, std::set<std::tuple<DataType, ReduceOp, bool>>> kinds;
   for (const Result& result : results) {
     if (result.call.collective != collective || where_of(result) != where) continue;
-    if (Registry::instance().find(result.name, collective) == nullptr) continue;  // "default", a peer, a policy
+    if (Registry::instance().find(result.name, collective) == nullptr)
+      continue;  // "default", a peer, a policy
     Sum& sum = sums[result.bytes()][result.name];
     sum.logarithms += std::log(result.time_us());
     ++sum.terms;
@@ -52,7 +53,8 @@ Curve curve_of(const std::vector<Result>& results, Collective collective, unsign
   Curve curve;
   for (const auto& [bytes, of_size] : sums)
     for (const auto& [name, sum] : of_size)
-      if (sum.terms == static_cast<int>(kinds[bytes].size())) curve[bytes][name] = std::exp(sum.logarithms / sum.terms);
+      if (sum.terms == static_cast<int>(kinds[bytes].size()))
+        curve[bytes][name] = std::exp(sum.logarithms / sum.terms);
   return curve;
 }
 
@@ -62,16 +64,21 @@ std::size_t rounded(double bytes) {
   return static_cast<std::size_t>(std::llround(bytes / static_cast<double>(step))) * step;
 }
 
-/// From where on `second` is faster, if it is at `high` and not at `low`; the middle if the two were not measured at both.
-std::size_t border(const Curve& curve, std::size_t low, std::size_t high, const std::string& first, const std::string& second) {
-  const auto lead = [&](std::size_t bytes) -> std::optional<double> {  // of the second, as a logarithm
+/// From where on `second` is faster, if it is at `high` and not at `low`; the middle if the two
+/// were not measured at both.
+std::size_t border(const Curve& curve, std::size_t low, std::size_t high, const std::string& first,
+                   const std::string& second) {
+  const auto lead =
+      [&](std::size_t bytes) -> std::optional<double> {  // of the second, as a logarithm
     const Costs& times = curve.at(bytes);
     const auto a = times.find(first), b = times.find(second);
-    return a == times.end() || b == times.end() ? std::nullopt : std::optional(std::log(a->second / b->second));
+    return a == times.end() || b == times.end() ? std::nullopt
+                                                : std::optional(std::log(a->second / b->second));
   };
   const auto at_low = lead(low), at_high = lead(high);
   double part = 0.5;
-  if (at_low && at_high && *at_high > *at_low) part = std::clamp(-*at_low / (*at_high - *at_low), 0.0, 1.0);
+  if (at_low && at_high && *at_high > *at_low)
+    part = std::clamp(-*at_low / (*at_high - *at_low), 0.0, 1.0);
   const auto from = static_cast<double>(std::max<std::size_t>(low, 1));
   return std::clamp(rounded(from * std::pow(static_cast<double>(high) / from, part)), low, high);
 }
@@ -81,13 +88,16 @@ Spans fastest(const Curve& curve) {
   Spans spans;
   std::size_t last = 0;
   for (const auto& [bytes, times] : curve) {
-    const auto best = std::min_element(times.begin(), times.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto best =
+        std::min_element(times.begin(), times.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
     const auto same = spans.empty() ? times.end() : times.find(spans.back().algorithm);
     if (spans.empty()) {
       spans.push_back({0, best->first});
     } else if (same == times.end() || same->second > noise * best->second) {
       const std::size_t from = border(curve, last, bytes, spans.back().algorithm, best->first);
-      if (from == spans.back().from) spans.back().algorithm = best->first;  // the one before was never faster for certain
+      if (from == spans.back().from)
+        spans.back().algorithm = best->first;  // the one before was never faster for certain
       else spans.push_back({from, best->first});
     }
     last = bytes;
@@ -98,14 +108,16 @@ Spans fastest(const Curve& curve) {
 void add_rules(std::vector<std::string>& rules, const Spans& spans, std::string_view where) {
   for (std::size_t i = 0; i < spans.size(); ++i) {
     const std::string to = i + 1 < spans.size() ? format_bytes(spans[i + 1].from) : "";
-    rules.push_back(fmt::format("{}-{}{}{}={}", format_bytes(spans[i].from), to, where.empty() ? "" : " ", where, spans[i].algorithm));
+    rules.push_back(fmt::format("{}-{}{}{}={}", format_bytes(spans[i].from), to,
+                                where.empty() ? "" : " ", where, spans[i].algorithm));
   }
 }
 
 /// Rules for calls in ordinary memory and in place first, where they differ from those for all.
 std::vector<std::string> rules_of(const std::vector<Result>& results, Collective collective) {
   const auto of = [&](unsigned where) { return fastest(curve_of(results, collective, where)); };
-  const Spans in = of(Where::in_place), out = of(Where::out_of_place), ordinary = of(Where::ordinary);
+  const Spans in = of(Where::in_place), out = of(Where::out_of_place),
+              ordinary = of(Where::ordinary);
   std::vector<std::string> rules;
   if (ordinary != out) add_rules(rules, ordinary, "ordinary");
   if (in != out) add_rules(rules, in, "in");
@@ -117,13 +129,15 @@ std::vector<std::string> rules_of(const std::vector<Result>& results, Collective
 
 std::string tuning_rules(const std::vector<Result>& results, const Machine& machine) {
   std::set<std::string> devices(machine.devices.begin(), machine.devices.end());
-  std::string text =
-      fmt::format("# plait {}, {}, {}\n# {}\n[{} {} on {}]\n", machine.version, fmt::join(devices, ", "), machine.date,
-                  machine.command_line, machine.ranks.size(), machine.ranks.size() == 1 ? "rank" : "ranks", machine.architecture);
+  std::string text = fmt::format("# plait {}, {}, {}\n# {}\n[{} {} on {}]\n", machine.version,
+                                 fmt::join(devices, ", "), machine.date, machine.command_line,
+                                 machine.ranks.size(), machine.ranks.size() == 1 ? "rank" : "ranks",
+                                 machine.architecture);
   for (int c = 0; c < collective_count; ++c) {
     const auto collective = static_cast<Collective>(c);
     const std::vector<std::string> rules = rules_of(results, collective);
-    if (!rules.empty()) text += fmt::format("{}: {}\n", name_of(collective), fmt::join(rules, "; "));
+    if (!rules.empty())
+      text += fmt::format("{}: {}\n", name_of(collective), fmt::join(rules, "; "));
   }
   return text;
 }

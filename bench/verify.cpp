@@ -18,19 +18,27 @@ class Verifier {
       : backend_(comm.backend()),
         stream_(stream),
         task_(task),
-        data_{.type = task.call.type, .op = task.call.op, .rank = task.rank, .ranks = task.ranks, .seed = seed, .scale = task.call.scale} {}
+        data_{.type = task.call.type,
+              .op = task.call.op,
+              .rank = task.rank,
+              .ranks = task.ranks,
+              .seed = seed,
+              .scale = task.call.scale} {}
 
   void fill() const {
-    if (task_.send != nullptr) exact::fill(backend_, stream_, data_, const_cast<void*>(task_.send), send_count());
+    if (task_.send != nullptr)
+      exact::fill(backend_, stream_, data_, const_cast<void*>(task_.send), send_count());
   }
   void poison_output() const {
-    if (task_.recv != nullptr) backend_.fill(recv() - guard_bytes, poison, task_.recv_bytes() + 2 * guard_bytes, stream_);
+    if (task_.recv != nullptr)
+      backend_.fill(recv() - guard_bytes, poison, task_.recv_bytes() + 2 * guard_bytes, stream_);
   }
   std::size_t count_wrong() const {
     std::size_t wrong = 0;
     if (task_.recv != nullptr) wrong += count_wrong_results();
     // In place, the output or its guards lie in the input.
-    if (task_.send != nullptr && !task_.in_place) wrong += exact::count_changed(backend_, stream_, data_, task_.send, send_count());
+    if (task_.send != nullptr && !task_.in_place)
+      wrong += exact::count_changed(backend_, stream_, data_, task_.send, send_count());
     if (task_.recv != nullptr && !nested()) wrong += count_spoilt();
     return wrong;
   }
@@ -39,12 +47,15 @@ class Verifier {
   std::byte* recv() const { return static_cast<std::byte*>(task_.recv); }
   std::size_t send_count() const { return task_.send_bytes() / size_of(task_.call.type); }
   /// Whether what lies beside the output is input.
-  bool nested() const { return task_.in_place && task_.send != nullptr && task_.send_bytes() > task_.recv_bytes(); }
+  bool nested() const {
+    return task_.in_place && task_.send != nullptr && task_.send_bytes() > task_.recv_bytes();
+  }
 
   std::size_t count_wrong_results() const {
     const Call& call = task_.call;
     const std::size_t own = static_cast<std::size_t>(task_.rank) * call.count;
-    // A block of the output that must be the reduction from element `first` on, or what rank `from` had there.
+    // A block of the output that must be the reduction from element `first` on, or what rank `from`
+    // had there.
     const auto reduced = [&](std::size_t first) {
       exact::Case wanted = data_;
       wanted.first = first;
@@ -54,7 +65,9 @@ class Verifier {
       exact::Case wanted = data_;
       wanted.rank = from;
       wanted.first = first;
-      return exact::count_changed(backend_, stream_, wanted, recv() + static_cast<std::size_t>(block) * call.block_bytes(), call.count);
+      return exact::count_changed(backend_, stream_, wanted,
+                                  recv() + static_cast<std::size_t>(block) * call.block_bytes(),
+                                  call.count);
     };
     const auto from_all = [&](std::size_t first) {
       std::size_t wrong = 0;
@@ -86,7 +99,8 @@ class Verifier {
     backend_.copy(guards.data(), recv() - guard_bytes, guard_bytes, stream_);
     backend_.copy(guards.data() + guard_bytes, recv() + task_.recv_bytes(), guard_bytes, stream_);
     backend_.synchronize(stream_);
-    return static_cast<std::size_t>(std::count_if(guards.begin(), guards.end(), [](unsigned char byte) { return byte != poison; }));
+    return static_cast<std::size_t>(std::count_if(
+        guards.begin(), guards.end(), [](unsigned char byte) { return byte != poison; }));
   }
 
   Backend& backend_;
@@ -102,7 +116,8 @@ void fill_input(Communicator& comm, NativeStream stream, const Task& task, std::
   comm.backend().synchronize(stream);
 }
 
-std::size_t count_wrong(Communicator& comm, NativeStream stream, Contender& contender, const Task& task, std::uint32_t seed) {
+std::size_t count_wrong(Communicator& comm, NativeStream stream, Contender& contender,
+                        const Task& task, std::uint32_t seed) {
   const Verifier verifier(comm, stream, task, seed);
   verifier.poison_output();
   verifier.fill();

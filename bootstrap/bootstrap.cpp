@@ -26,8 +26,8 @@ std::string node_text() {
   ::gethostname(host.data(), host.size() - 1);
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  // The boot id alone is shared by the containers of a machine, which may not reach each other's memory; the host name alone is often
-  // the same on several machines ("localhost").
+  // The boot id alone is shared by the containers of a machine, which may not reach each other's
+  // memory; the host name alone is often the same on several machines ("localhost").
   return fmt::format("{}@{}", boot, host.data());
 }
 
@@ -36,7 +36,8 @@ std::string node_text() {
 void Bootstrap::discover_nodes() {
   const std::vector<detail::NodeName> names = all_gather(detail::name_this_node());
   std::vector<int> nodes;
-  for (const detail::NodeName& name : names) nodes.push_back(static_cast<int>(std::find(names.begin(), names.end(), name) - names.begin()));
+  for (const detail::NodeName& name : names)
+    nodes.push_back(static_cast<int>(std::find(names.begin(), names.end(), name) - names.begin()));
   set_nodes(nodes);
 }
 
@@ -48,7 +49,8 @@ void Bootstrap::set_nodes(const std::vector<int>& node_of_rank) {
   }
   nodes_ = static_cast<int>(nodes.size());
   node_ = static_cast<int>(std::find(nodes.begin(), nodes.end(), mine) - nodes.begin());
-  local_rank_ = static_cast<int>(std::count(node_of_rank.begin(), node_of_rank.begin() + rank(), mine));
+  local_rank_ =
+      static_cast<int>(std::count(node_of_rank.begin(), node_of_rank.begin() + rank(), mine));
   local_size_ = static_cast<int>(std::count(node_of_rank.begin(), node_of_rank.end(), mine));
 }
 
@@ -81,26 +83,33 @@ std::string list_ranks(const std::vector<int>& ranks) {
   return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
 }
 
-std::string in_seconds(std::chrono::nanoseconds time) { return fmt::format("{:.4g} s", std::chrono::duration<double>(time).count()); }
+std::string in_seconds(std::chrono::nanoseconds time) {
+  return fmt::format("{:.4g} s", std::chrono::duration<double>(time).count());
+}
 
 void check_all_gather(int rank, int size, const void* in, const void* out, std::size_t bytes) {
   if (bytes > 0 && (in == nullptr || out == nullptr)) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("Bootstrap::all_gather: rank {} passed a null pointer with {} bytes", rank, bytes));
+                fmt::format("Bootstrap::all_gather: rank {} passed a null pointer with {} bytes",
+                            rank, bytes));
   }
   if (bytes > std::numeric_limits<std::size_t>::max() / static_cast<std::size_t>(size)) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("Bootstrap::all_gather: rank {} passed {} bytes, too many for {} ranks", rank, bytes, size));
+                fmt::format("Bootstrap::all_gather: rank {} passed {} bytes, too many for {} ranks",
+                            rank, bytes, size));
   }
 }
 
 void check_broadcast(int rank, int size, const void* data, std::size_t bytes, int root) {
   if (bytes > 0 && data == nullptr) {
-    throw Error(ErrorCode::invalid_argument, fmt::format("Bootstrap::broadcast: rank {} passed a null pointer with {} bytes", rank, bytes));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("Bootstrap::broadcast: rank {} passed a null pointer with {} bytes",
+                            rank, bytes));
   }
   if (root < 0 || root >= size) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("Bootstrap::broadcast: rank {} passed root {}, but there are {} ranks", rank, root, size));
+                fmt::format("Bootstrap::broadcast: rank {} passed root {}, but there are {} ranks",
+                            rank, root, size));
   }
 }
 
@@ -118,7 +127,8 @@ const char* name_of(CallKind kind) {
   return "another call";
 }
 
-CallId::CallId(CallKind call, std::uint64_t data, int from, const std::vector<const char*>& purposes)
+CallId::CallId(CallKind call, std::uint64_t data, int from,
+               const std::vector<const char*>& purposes)
     : kind(call), root(from), bytes(data) {
   if (purposes.empty()) return;
   std::strncpy(purpose.data(), purposes.front(), purpose.size() - 1);
@@ -129,33 +139,43 @@ namespace {
 
 /// What tells this call from that one, and no more.
 std::string describe(const CallId& call, const CallId& other) {
-  if (call.purpose != other.purpose) return call.purpose[0] != 0 ? call.purpose.data() : name_of(call.kind);
-  std::string text = fmt::format("{} of {} bytes with root {}", name_of(call.kind), call.bytes, call.root);
-  if (call.step != other.step) text += fmt::format(" ({})", call.step[0] != 0 ? call.step.data() : "for no purpose");
+  if (call.purpose != other.purpose)
+    return call.purpose[0] != 0 ? call.purpose.data() : name_of(call.kind);
+  std::string text =
+      fmt::format("{} of {} bytes with root {}", name_of(call.kind), call.bytes, call.root);
+  if (call.step != other.step)
+    text += fmt::format(" ({})", call.step[0] != 0 ? call.step.data() : "for no purpose");
   return text;
 }
 
 }  // namespace
 
 std::optional<std::string> find_disagreement(std::span<const std::optional<CallId>> calls) {
-  const auto first = std::find_if(calls.begin(), calls.end(), [](const auto& call) { return call.has_value(); });
+  const auto first =
+      std::find_if(calls.begin(), calls.end(), [](const auto& call) { return call.has_value(); });
   if (first == calls.end()) return std::nullopt;
-  const auto other = std::find_if(first, calls.end(), [&](const auto& call) { return call && *call != **first; });
+  const auto other =
+      std::find_if(first, calls.end(), [&](const auto& call) { return call && *call != **first; });
   if (other == calls.end()) return std::nullopt;
-  return fmt::format("rank {} is in {}, rank {} in {}", first - calls.begin(), describe(**first, **other), other - calls.begin(),
-                     describe(**other, **first));
+  return fmt::format("rank {} is in {}, rank {} in {}", first - calls.begin(),
+                     describe(**first, **other), other - calls.begin(), describe(**other, **first));
 }
 
-std::string not_arrived(const std::vector<int>& ranks, const char* call, std::chrono::nanoseconds limit) {
-  return fmt::format("{} did not arrive at {} within {}", list_ranks(ranks), call, in_seconds(limit));
+std::string not_arrived(const std::vector<int>& ranks, const char* call,
+                        std::chrono::nanoseconds limit) {
+  return fmt::format("{} did not arrive at {} within {}", list_ranks(ranks), call,
+                     in_seconds(limit));
 }
 std::string ended_before(const std::vector<int>& ranks, const char* call) {
-  return fmt::format("{} ended before {} arrived at {}", list_ranks(ranks), ranks.size() == 1 ? "it" : "they", call);
+  return fmt::format("{} ended before {} arrived at {}", list_ranks(ranks),
+                     ranks.size() == 1 ? "it" : "they", call);
 }
 std::string has_left(const std::vector<int>& ranks) {
   return fmt::format("{} left the group (the Bootstrap was destroyed)", list_ranks(ranks));
 }
-std::string gave_up(int rank, const char* why) { return fmt::format("rank {} gave up: {}", rank, why); }
+std::string gave_up(int rank, const char* why) {
+  return fmt::format("rank {} gave up: {}", rank, why);
+}
 
 std::uint64_t draw_number() {
   static const std::uint64_t start = [] {
@@ -163,7 +183,9 @@ std::uint64_t draw_number() {
     return std::uint64_t{device()} << 32 | device();
   }();
   static std::atomic<std::uint64_t> drawn = 0;
-  std::uint64_t number = start + 0x9e3779b97f4a7c15u * ++drawn;  // SplitMix64: a bijection, so none comes twice in a process
+  std::uint64_t number =
+      start +
+      0x9e3779b97f4a7c15u * ++drawn;  // SplitMix64: a bijection, so none comes twice in a process
   number = (number ^ number >> 30) * 0xbf58476d1ce4e5b9u;
   number = (number ^ number >> 27) * 0x94d049bb133111ebu;
   return number ^ number >> 31;
@@ -190,10 +212,12 @@ std::vector<int> nodes_of(const std::vector<SplitKey>& keys, const std::vector<i
 std::vector<int> split_members(const std::vector<SplitKey>& keys, int rank) {
   std::vector<int> members;
   for (std::size_t peer = 0; peer < keys.size(); ++peer) {
-    if (keys[peer].color == keys[static_cast<std::size_t>(rank)].color) members.push_back(static_cast<int>(peer));
+    if (keys[peer].color == keys[static_cast<std::size_t>(rank)].color)
+      members.push_back(static_cast<int>(peer));
   }
-  std::stable_sort(members.begin(), members.end(),
-                   [&](int a, int b) { return keys[static_cast<std::size_t>(a)].key < keys[static_cast<std::size_t>(b)].key; });
+  std::stable_sort(members.begin(), members.end(), [&](int a, int b) {
+    return keys[static_cast<std::size_t>(a)].key < keys[static_cast<std::size_t>(b)].key;
+  });
   return members;
 }
 

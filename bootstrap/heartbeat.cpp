@@ -16,14 +16,17 @@ namespace {
 
 constexpr const char* name = "plait-heartbeat";
 
-std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1); }
+std::int64_t now() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
 
 }  // namespace
 
 Heartbeat::Heartbeat(std::uint64_t number) {
   UniqueFd file(::memfd_create(name, MFD_CLOEXEC));
   if (!file.valid() || ::ftruncate(file.get(), sizeof(Page)) != 0) return;
-  void* const memory = ::mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  void* const memory =
+      ::mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) return;
   page_ = new (memory) Page{number, now()};
   file_ = std::move(file);
@@ -37,7 +40,9 @@ void Heartbeat::beat() noexcept {
   if (page_ != nullptr) page_->beat.store(now(), std::memory_order_relaxed);
 }
 
-std::optional<std::chrono::nanoseconds> Heartbeat::silence(std::int32_t process, std::int32_t descriptor, std::uint64_t number) {
+std::optional<std::chrono::nanoseconds> Heartbeat::silence(std::int32_t process,
+                                                           std::int32_t descriptor,
+                                                           std::uint64_t number) {
   if (process == 0 || descriptor < 0) return std::nullopt;
   const std::string path = fmt::format("/proc/{}/fd/{}", process, descriptor);
   // The number may be another file's by now, and to open some does something.
@@ -47,7 +52,8 @@ std::optional<std::chrono::nanoseconds> Heartbeat::silence(std::int32_t process,
     return std::nullopt;
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::array<std::int64_t, 2> words{};
-  if (!file.valid() || ::pread(file.get(), words.data(), sizeof words, 0) != sizeof words) return std::nullopt;
+  if (!file.valid() || ::pread(file.get(), words.data(), sizeof words, 0) != sizeof words)
+    return std::nullopt;
   if (static_cast<std::uint64_t>(words[0]) != number) return std::nullopt;
   return std::chrono::nanoseconds(now() - words[1]);
 }

@@ -5,16 +5,17 @@
 #include <cstdint>
 #include <optional>
 
-#include "backends/unique_fd.hpp"
+#include "core/unique_fd.hpp"
 
 namespace plait::detail {
 
-/// A rank that waits beats; others read when it last did. The beat lies in a memory file without a name, which the others open through
-/// /proc: so it works between processes of one user that see each other's numbers, and leaves nothing behind.
-/// Other users can't open it.
+/// A rank that waits beats; others read when it last did. The beat lies in a memory file without a
+/// name, which the others open through /proc: so it works between processes of one user that see
+/// each other's numbers, and leaves nothing behind. Other users can't open it.
 class Heartbeat {
  public:
-  /// `number` is told to the others and no other heartbeat's. Without memory there is none, and the others know nothing of this rank.
+  /// `number` is told to the others and no other heartbeat's. Without memory there is none, and the
+  /// others know nothing of this rank.
   explicit Heartbeat(std::uint64_t number);
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
@@ -24,8 +25,11 @@ class Heartbeat {
   std::int32_t descriptor() const noexcept { return file_.get(); }
   void beat() noexcept;
 
-  /// How long the process has not beaten. None if that can't be known, or its heartbeat is gone: then it waits no longer.
-  static std::optional<std::chrono::nanoseconds> silence(std::int32_t process, std::int32_t descriptor, std::uint64_t number);
+  /// How long the process has not beaten. None if that can't be known, or its heartbeat is gone:
+  /// then it waits no longer.
+  static std::optional<std::chrono::nanoseconds> silence(std::int32_t process,
+                                                         std::int32_t descriptor,
+                                                         std::uint64_t number);
 
  private:
   struct Page {

@@ -1,5 +1,6 @@
-// Ranks that are processes of an MPI job. In every call each rank sends every other a message, which says what the call is: so a rank that
-// does not arrive is known by name (MPI's own collectives can't tell), and so are ranks that are in different calls. Sizes are not bound by
+// Ranks that are processes of an MPI job. In every call each rank sends every other a message,
+// which says what the call is: so a rank that does not arrive is known by name (MPI's own
+// collectives can't tell), and so are ranks that are in different calls. Sizes are not bound by
 // `int`. The messages are few and small, and this is how OpenMPI's MPI_Iallgather works too.
 #include <fmt/format.h>
 #include <pthread.h>
@@ -29,7 +30,8 @@ using detail::CallKind;
 using detail::Link;
 using detail::MessageHead;
 
-constexpr std::size_t largest_message = std::size_t{64} << 20;  // keeps the copies moderate; far below INT_MAX
+constexpr std::size_t largest_message = std::size_t{64}
+                                        << 20;  // keeps the copies moderate; far below INT_MAX
 /// After which a rank that waits in vain no longer waits for the others to say so, too.
 constexpr std::chrono::milliseconds expiry_grace{150};
 
@@ -64,10 +66,10 @@ class Initialized {
   /// Throws in a child that was forked from a process that had.
   static void require_not_inherited(const char* call) {
     if (!in_parent) return;
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("{}: this process was forked from one that uses MPI, and a child can't: exec, or fork before MPI is initialised",
-                    call));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}: this process was forked from one that uses MPI, and a child "
+                            "can't: exec, or fork before MPI is initialised",
+                            call));
   }
 
  private:
@@ -81,8 +83,10 @@ class Initialized {
 
 void finalize_at_exit(const Origin& initialized) {
   if (!initialized.is_exactly_here() || detail::is_finalized()) return;
-  Open::instance().say_farewell();  // also if MPI is not finalised: then the process may take a while to end
-  // MPI_Finalize waits for all ranks, so with a rank missing it would hang. Without it mpirun sees a failed process and ends the job.
+  Open::instance()
+      .say_farewell();  // also if MPI is not finalised: then the process may take a while to end
+  // MPI_Finalize waits for all ranks, so with a rank missing it would hang. Without it mpirun sees
+  // a failed process and ends the job.
   if (detail::nothing_abandoned() && detail::Links::instance().flush()) MPI_Finalize();
 }
 
@@ -90,14 +94,17 @@ void initialize_mpi() {
   Initialized::require_not_inherited("make_mpi_bootstrap");
   static std::mutex mutex;
   const std::scoped_lock lock(mutex);
-  if (detail::is_finalized()) throw Error(ErrorCode::bootstrap, "make_mpi_bootstrap: MPI is already finalised in this process");
+  if (detail::is_finalized())
+    throw Error(ErrorCode::bootstrap,
+                "make_mpi_bootstrap: MPI is already finalised in this process");
   int initialized = 0;
   MPI_Initialized(&initialized);
   if (initialized != 0) return;
   int provided = 0;
   const int status = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
   if (status != MPI_SUCCESS)
-    throw Error(ErrorCode::bootstrap, fmt::format("make_mpi_bootstrap: MPI_Init_thread: {}", detail::describe(status)));
+    throw Error(ErrorCode::bootstrap,
+                fmt::format("make_mpi_bootstrap: MPI_Init_thread: {}", detail::describe(status)));
   static const Origin here;
   std::atexit([] { finalize_at_exit(here); });
 }
@@ -105,8 +112,8 @@ void initialize_mpi() {
 class MpiBootstrap final : public Bootstrap {
  public:
   /// `ranks`: of the group, in the link. `nodes`: on which each of them is.
-  MpiBootstrap(Link& link, std::uint64_t context, std::vector<int> ranks, const std::vector<int>& nodes, int rank,
-               std::chrono::nanoseconds timeout)
+  MpiBootstrap(Link& link, std::uint64_t context, std::vector<int> ranks,
+               const std::vector<int>& nodes, int rank, std::chrono::nanoseconds timeout)
       : link_(link), context_(context), ranks_(std::move(ranks)), rank_(rank) {
     set_timeout(timeout);
     set_nodes(nodes);
@@ -142,7 +149,8 @@ class MpiBootstrap final : public Bootstrap {
     std::uint64_t message;
   };
   /// To all other ranks.
-  std::vector<Sent> send(MessageHead::Type type, std::uint64_t sequence, const CallId& call, std::span<const std::byte> data);
+  std::vector<Sent> send(MessageHead::Type type, std::uint64_t sequence, const CallId& call,
+                         std::span<const std::byte> data);
   /// No call from this one on will succeed, and the others hear of it.
   void give_up(const std::string& why, std::uint64_t sequence) noexcept;
   [[noreturn]] void fail(ErrorCode code, const CallId& call, const std::string& why);
@@ -171,17 +179,22 @@ MpiBootstrap::~MpiBootstrap() {
 
 void MpiBootstrap::require_usable(const char* call) {
   origin_.require(call, "bootstrap");
-  if (detail::is_finalized()) throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: MPI is already finalised", call, rank_));
+  if (detail::is_finalized())
+    throw Error(ErrorCode::bootstrap,
+                fmt::format("{}: rank {}: MPI is already finalised", call, rank_));
   try {
     throw_if_interrupted();
   } catch (const std::exception& error) {
     if (failure_.empty()) give_up(detail::gave_up(rank_, error.what()), sequence_ + 1);
     throw;
   }
-  if (!failure_.empty()) throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: an earlier call failed: {}", call, rank_, failure_));
+  if (!failure_.empty())
+    throw Error(ErrorCode::bootstrap,
+                fmt::format("{}: rank {}: an earlier call failed: {}", call, rank_, failure_));
 }
 
-std::vector<MpiBootstrap::Sent> MpiBootstrap::send(MessageHead::Type type, std::uint64_t sequence, const CallId& call,
+std::vector<MpiBootstrap::Sent> MpiBootstrap::send(MessageHead::Type type, std::uint64_t sequence,
+                                                   const CallId& call,
                                                    std::span<const std::byte> data) {
   std::vector<Sent> sent;
   const MessageHead head{context_, sequence, type, call};
@@ -196,7 +209,8 @@ void MpiBootstrap::give_up(const std::string& why, std::uint64_t sequence) noexc
   failure_ = why;
   if (!origin_.is_here() || detail::is_finalized()) return;
   try {
-    send(MessageHead::Type::failed, sequence, {}, std::as_bytes(std::span(why.data(), std::min<std::size_t>(why.size(), 1000))));
+    send(MessageHead::Type::failed, sequence, {},
+         std::as_bytes(std::span(why.data(), std::min<std::size_t>(why.size(), 1000))));
   } catch (const std::exception&) {  // then their time will be over, too
   }
 }
@@ -210,7 +224,12 @@ void MpiBootstrap::fail(ErrorCode code, const CallId& call, const std::string& w
 class MpiBootstrap::Exchange {
  public:
   Exchange(MpiBootstrap& group, const CallId& call)
-      : group_(group), call_(call), ids_(index(group.size())), data_(ids_.size()), expired_(ids_.size()), deadline_(group.timeout()) {
+      : group_(group),
+        call_(call),
+        ids_(index(group.size())),
+        data_(ids_.size()),
+        expired_(ids_.size()),
+        deadline_(group.timeout()) {
     ids_[index(group.rank_)] = call;
   }
   std::vector<Bytes> run(std::span<const std::byte> mine);
@@ -235,7 +254,8 @@ class MpiBootstrap::Exchange {
   std::vector<Sent> sent_;  // and not taken yet
   std::vector<std::optional<CallId>> ids_;
   std::vector<Bytes> data_;
-  std::vector<std::optional<std::uint64_t>> expired_;  // in which call of theirs ranks have waited too long
+  std::vector<std::optional<std::uint64_t>>
+      expired_;  // in which call of theirs ranks have waited too long
   std::vector<int> left_;
   detail::Deadline deadline_;
   detail::LostRanks lost_;
@@ -257,7 +277,8 @@ void MpiBootstrap::Exchange::take() {
       detail::Message message = group_.link_.take(group_.context_, group_.in_link(rank));
       if (head->type == MessageHead::Type::expired) {
         expired_[index(rank)] = head->sequence;
-      } else if (head->sequence == group_.sequence_) {  // an earlier one is of a call that this rank has left
+      } else if (head->sequence ==
+                 group_.sequence_) {  // an earlier one is of a call that this rank has left
         ids_[index(rank)] = head->call;
         data_[index(rank)] = std::move(message.data);
       }
@@ -291,7 +312,8 @@ void MpiBootstrap::Exchange::look() {
   try {
     group_.throw_if_interrupted();
   } catch (const std::exception& error) {
-    if (group_.failure_.empty()) group_.give_up(detail::gave_up(group_.rank_, error.what()), group_.sequence_);
+    if (group_.failure_.empty())
+      group_.give_up(detail::gave_up(group_.rank_, error.what()), group_.sequence_);
     throw;
   }
 }
@@ -334,13 +356,15 @@ void MpiBootstrap::Exchange::examine() {
 void MpiBootstrap::Exchange::throw_if_ended() {
   if (!lost_.is_time()) return;
   const std::vector<int> silent = all_missing();
-  const auto lost = lost_.among(silent, [&](int rank) { return group_.link_.process(group_.in_link(rank)); });
+  const auto lost =
+      lost_.among(silent, [&](int rank) { return group_.link_.process(group_.in_link(rank)); });
   if (lost.empty()) return;
   look();  // which may know better
   group_.fail(ErrorCode::bootstrap, call_, detail::ended_before(lost, name_of(call_.kind)));
 }
 
-/// Time is over. A rank that waits in an earlier call, for one that has stopped between its messages, is not missing, and says so.
+/// Time is over. A rank that waits in an earlier call, for one that has stopped between its
+/// messages, is not missing, and says so.
 void MpiBootstrap::Exchange::wait_for_witnesses() {
   group_.send(MessageHead::Type::expired, group_.sequence_, call_, {});
   const detail::Deadline last(expiry_grace);
@@ -362,7 +386,9 @@ void MpiBootstrap::Exchange::wait_for_witnesses() {
   // Others may be silent for its sake: one that waits in MPI_Comm_idup for it can't say so.
   if (std::any_of(silent.begin(), silent.end(), [&](int rank) { return is_out(rank); }))
     std::erase_if(silent, [&](int rank) { return !is_out(rank); });
-  group_.fail(ErrorCode::bootstrap, call_, detail::not_arrived({silent.begin(), silent.end()}, name_of(call_.kind), group_.timeout()));
+  group_.fail(
+      ErrorCode::bootstrap, call_,
+      detail::not_arrived({silent.begin(), silent.end()}, name_of(call_.kind), group_.timeout()));
 }
 
 std::vector<MpiBootstrap::Bytes> MpiBootstrap::Exchange::run(std::span<const std::byte> mine) {
@@ -372,7 +398,8 @@ std::vector<MpiBootstrap::Bytes> MpiBootstrap::Exchange::run(std::span<const std
     auto looked = std::chrono::steady_clock::now();
     for (take(); !is_complete(); take()) {
       examine();
-      if (const auto now = std::chrono::steady_clock::now(); now - looked >= detail::interrupt_period) {
+      if (const auto now = std::chrono::steady_clock::now();
+          now - looked >= detail::interrupt_period) {
         look();
         looked = now;
       }
@@ -382,12 +409,14 @@ std::vector<MpiBootstrap::Bytes> MpiBootstrap::Exchange::run(std::span<const std
     if (group_.failure_.empty()) group_.give_up(error.what(), group_.sequence_);  // MPI's
     throw;
   }
-  if (const auto disagreement = detail::find_disagreement(ids_)) throw Error(ErrorCode::mismatch, *disagreement);
+  if (const auto disagreement = detail::find_disagreement(ids_))
+    throw Error(ErrorCode::mismatch, *disagreement);
   throw_if_given_up();  // if this rank has come too late
   return std::move(data_);
 }
 
-std::vector<MpiBootstrap::Bytes> MpiBootstrap::exchange(const CallId& call, std::span<const std::byte> mine) {
+std::vector<MpiBootstrap::Bytes> MpiBootstrap::exchange(const CallId& call,
+                                                        std::span<const std::byte> mine) {
   require_usable(name_of(call.kind));
   ++sequence_;
   return Exchange(*this, call).run(mine);
@@ -398,7 +427,9 @@ namespace {
 /// A message of a call that both ranks have described alike.
 void copy_exactly(void* to, const std::vector<std::byte>& message, std::size_t bytes) {
   if (message.size() != bytes)
-    throw Error(ErrorCode::bootstrap, fmt::format("a message of {} bytes came where one of {} was expected", message.size(), bytes));
+    throw Error(ErrorCode::bootstrap,
+                fmt::format("a message of {} bytes came where one of {} was expected",
+                            message.size(), bytes));
   if (bytes > 0) std::memcpy(to, message.data(), bytes);
 }
 
@@ -430,7 +461,8 @@ void MpiBootstrap::broadcast(void* data, std::size_t bytes, int root) {
   std::size_t at = 0;
   do {
     const std::size_t part = std::min(bytes - at, largest_message);
-    const std::vector<Bytes> all = exchange(call, rank_ == root ? std::span(begin + at, part) : std::span<std::byte>());
+    const std::vector<Bytes> all =
+        exchange(call, rank_ == root ? std::span(begin + at, part) : std::span<std::byte>());
     if (rank_ != root) copy_exactly(begin + at, all[index(root)], part);
     at += part;
   } while (at < bytes);
@@ -438,7 +470,8 @@ void MpiBootstrap::broadcast(void* data, std::size_t bytes, int root) {
 
 std::unique_ptr<Bootstrap> MpiBootstrap::split(int color, int key) {
   const detail::SplitKey mine{color, key, node(), detail::draw_number()};
-  const auto all = exchange({CallKind::split, sizeof mine, 0, purposes()}, std::as_bytes(std::span(&mine, 1)));
+  const auto all =
+      exchange({CallKind::split, sizeof mine, 0, purposes()}, std::as_bytes(std::span(&mine, 1)));
   std::vector<detail::SplitKey> keys(all.size(), mine);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (rank != index(rank_)) copy_exactly(&keys[rank], all[rank], sizeof mine);
@@ -446,24 +479,33 @@ std::unique_ptr<Bootstrap> MpiBootstrap::split(int color, int key) {
   const std::vector<int> members = detail::split_members(keys, rank_);
   std::vector<int> ranks;
   for (const int member : members) ranks.push_back(in_link(member));
-  const auto place = static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
+  const auto place =
+      static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
   // One number for all colors: they have no rank in common.
-  auto part = std::make_unique<MpiBootstrap>(link_, keys[0].drawn, std::move(ranks), detail::nodes_of(keys, members), place, timeout());
+  auto part = std::make_unique<MpiBootstrap>(link_, keys[0].drawn, std::move(ranks),
+                                             detail::nodes_of(keys, members), place, timeout());
   part->set_parent_ranks(members);
   return part;
 }
 
 }  // namespace
 
-std::unique_ptr<Bootstrap> make_mpi_bootstrap(MPI_Comm comm, std::optional<std::chrono::nanoseconds> timeout) {
+std::unique_ptr<Bootstrap> make_mpi_bootstrap(MPI_Comm comm,
+                                              std::optional<std::chrono::nanoseconds> timeout) {
   initialize_mpi();
-  if (comm == MPI_COMM_NULL) throw Error(ErrorCode::invalid_argument, "make_mpi_bootstrap: the communicator is MPI_COMM_NULL");
-  // What nobody has set, or Open MPI makes of an integer of Fortran's that it does not know. MPI would end the program.
-  if (comm == MPI_Comm{}) throw Error(ErrorCode::invalid_argument, "make_mpi_bootstrap: the communicator is none of MPI's");
+  if (comm == MPI_COMM_NULL)
+    throw Error(ErrorCode::invalid_argument,
+                "make_mpi_bootstrap: the communicator is MPI_COMM_NULL");
+  // What nobody has set, or Open MPI makes of an integer of Fortran's that it does not know. MPI
+  // would end the program.
+  if (comm == MPI_Comm{})
+    throw Error(ErrorCode::invalid_argument,
+                "make_mpi_bootstrap: the communicator is none of MPI's");
   int inter = 0, rank = 0;
   detail::check(MPI_Comm_test_inter(comm, &inter), "make_mpi_bootstrap", 0);
   if (inter != 0) {
-    throw Error(ErrorCode::invalid_argument, "make_mpi_bootstrap: the communicator is an inter-communicator; merge it first");
+    throw Error(ErrorCode::invalid_argument,
+                "make_mpi_bootstrap: the communicator is an inter-communicator; merge it first");
   }
   detail::check(MPI_Comm_rank(comm, &rank), "make_mpi_bootstrap", 0);
   std::string failure;  // the others wait for this rank to come and say so
@@ -478,7 +520,8 @@ std::unique_ptr<Bootstrap> make_mpi_bootstrap(MPI_Comm comm, std::optional<std::
   };
   const std::chrono::nanoseconds limit = choose_limit();
   detail::Meeting meeting = detail::meet(comm, limit, failure);
-  return std::make_unique<MpiBootstrap>(*meeting.link, meeting.context, std::move(meeting.ranks), meeting.nodes, rank, limit);
+  return std::make_unique<MpiBootstrap>(*meeting.link, meeting.context, std::move(meeting.ranks),
+                                        meeting.nodes, rank, limit);
 }
 
 }  // namespace plait

@@ -1,16 +1,21 @@
-// A duplicate of the user's communicator keeps our messages from the user's receives, but MPI_Comm_idup can't say who is missing, and one
-// that never ends stops later ones, also of other communicators, in Open MPI. So it is entered by ranks that know that all are there, and
-// only where no link (mpi_link.hpp) has all ranks already.
+// A duplicate of the user's communicator keeps our messages from the user's receives, but
+// MPI_Comm_idup can't say who is missing, and one that never ends stops later ones, also of other
+// communicators, in Open MPI. So it is entered by ranks that know that all are there, and only
+// where no link (mpi_link.hpp) has all ranks already.
 //
-// They know that by MPI_Iscatterv on the user's communicator, once with each rank as root: what a rank scatters ends at another one as soon
-// as both are there, whoever else is missing, and collective calls are apart from the user's messages. (Where an implementation scatters
-// along a tree, ranks behind a missing one count as missing, too.) Messages with a tag of ours could be taken by a receive of the user's
-// with MPI_ANY_TAG; a duplicate of MPI_COMM_WORLD would need ranks that have nothing to do with Plait.
+// They know that by MPI_Iscatterv on the user's communicator, once with each rank as root: what a
+// rank scatters ends at another one as soon as both are there, whoever else is missing, and
+// collective calls are apart from the user's messages. (Where an implementation scatters along a
+// tree, ranks behind a missing one count as missing, too.) Messages with a tag of ours could be
+// taken by a receive of the user's with MPI_ANY_TAG; a duplicate of MPI_COMM_WORLD would need ranks
+// that have nothing to do with Plait.
 //
-// There are always two rounds, a greeting and a verdict, also on ranks that have given up: so a rank that comes late hears of it at once,
-// and a later attempt begins with all ranks at the same call. Only a rank that ends or is stopped in MPI_Comm_idup itself is found by other
-// means: the system says which processes these are, and a heartbeat which of those that live don't run. (No third round can: Open MPI 4
-// confuses its messages with those of an MPI_Comm_idup that is under way.)
+// There are always two rounds, a greeting and a verdict, also on ranks that have given up: so a
+// rank that comes late hears of it at once, and a later attempt begins with all ranks at the same
+// call. Only a rank that ends or is stopped in MPI_Comm_idup itself is found by other means: the
+// system says which processes these are, and a heartbeat which of those that live don't run. (No
+// third round can: Open MPI 4 confuses its messages with those of an MPI_Comm_idup that is under
+// way.)
 #include "bootstrap/mpi_handshake.hpp"
 
 #include <fmt/format.h>
@@ -31,15 +36,16 @@
 #include "bootstrap/heartbeat.hpp"
 #include "bootstrap/mpi_support.hpp"
 #include "bootstrap/process_state.hpp"
+#include "core/process_space.hpp"
 #include "plait/error.hpp"
-#include "symm_mem/process_space.hpp"
 
 namespace plait::detail {
 namespace {
 
 constexpr const char* call = "make_mpi_bootstrap";
 constexpr std::uint32_t protocol = 3;  // of the greeting and of the link's messages
-/// After which a rank that waits in vain no longer waits for the others to say so, too: some may have waited a little less.
+/// After which a rank that waits in vain no longer waits for the others to say so, too: some may
+/// have waited a little less.
 constexpr std::chrono::milliseconds grace{200};
 
 using Text = std::array<char, 384>;
@@ -69,20 +75,23 @@ class Round {
   static_assert(std::is_trivially_copyable_v<Record>);
 
  public:
-  Round(MPI_Comm comm, int rank, int size, const Record& mine) : rank_(rank), flight_(std::make_unique<Records>()) {
+  Round(MPI_Comm comm, int rank, int size, const Record& mine)
+      : rank_(rank), flight_(std::make_unique<Records>()) {
     const auto ranks = static_cast<std::size_t>(size);
     flight_->sent.assign(ranks, mine);
     flight_->received.resize(ranks);
     flight_->received[static_cast<std::size_t>(rank)] = mine;
     flight_->counts.assign(ranks, static_cast<int>(sizeof(Record)));
-    for (int peer = 0; peer < size; ++peer) flight_->places.push_back(peer * static_cast<int>(sizeof(Record)));
+    for (int peer = 0; peer < size; ++peer)
+      flight_->places.push_back(peer * static_cast<int>(sizeof(Record)));
     flight_->requests.assign(ranks, MPI_REQUEST_NULL);
     int status = MPI_SUCCESS;
     for (int root = 0; root < size && status == MPI_SUCCESS; ++root) {
       const auto at = static_cast<std::size_t>(root);
       void* const to = root == rank ? MPI_IN_PLACE : static_cast<void*>(&flight_->received[at]);
-      status = MPI_Iscatterv(flight_->sent.data(), flight_->counts.data(), flight_->places.data(), MPI_BYTE, to, sizeof(Record), MPI_BYTE,
-                             root, comm, &flight_->requests[at]);
+      status =
+          MPI_Iscatterv(flight_->sent.data(), flight_->counts.data(), flight_->places.data(),
+                        MPI_BYTE, to, sizeof(Record), MPI_BYTE, root, comm, &flight_->requests[at]);
     }
     if (status == MPI_SUCCESS) return;
     abandon(std::move(flight_));
@@ -99,15 +108,20 @@ class Round {
   std::vector<int> missing() const {
     std::vector<int> ranks;
     for (std::size_t rank = 0; rank < flight_->requests.size(); ++rank) {
-      if (flight_->requests[rank] != MPI_REQUEST_NULL && static_cast<int>(rank) != rank_) ranks.push_back(static_cast<int>(rank));
+      if (flight_->requests[rank] != MPI_REQUEST_NULL && static_cast<int>(rank) != rank_)
+        ranks.push_back(static_cast<int>(rank));
     }
     return ranks;
   }
   /// Whether the others have this rank's record, as far as MPI says.
-  bool is_taken() const { return flight_->requests[static_cast<std::size_t>(rank_)] == MPI_REQUEST_NULL; }
+  bool is_taken() const {
+    return flight_->requests[static_cast<std::size_t>(rank_)] == MPI_REQUEST_NULL;
+  }
   /// None if it has not come.
   const Record* of(std::size_t rank) const {
-    return flight_->requests[rank] == MPI_REQUEST_NULL || static_cast<int>(rank) == rank_ ? &flight_->received[rank] : nullptr;
+    return flight_->requests[rank] == MPI_REQUEST_NULL || static_cast<int>(rank) == rank_
+               ? &flight_->received[rank]
+               : nullptr;
   }
   std::size_t size() const { return flight_->requests.size(); }
 
@@ -176,12 +190,14 @@ class Handshake {
     const Greeting& mine = *greetings.of(static_cast<std::size_t>(rank_));
     for (std::size_t rank = 0; rank < greetings.size(); ++rank) {
       const Greeting* const other = greetings.of(rank);
-      if (other != nullptr && other->node == mine.node) processes_[rank] = visible_process(other->process, other->process_space);
+      if (other != nullptr && other->node == mine.node)
+        processes_[rank] = visible_process(other->process, other->process_space);
     }
   }
   int process_of(int rank) const { return processes_[static_cast<std::size_t>(rank)]; }
 
-  /// The ranks whose records have not come. If all have, and this rank's own is not taken, those that can't take it.
+  /// The ranks whose records have not come. If all have, and this rank's own is not taken, those
+  /// that can't take it.
   template <class Record>
   std::vector<int> awaited(const Round<Record>& round) const {
     std::vector<int> ranks = round.missing();
@@ -191,7 +207,8 @@ class Handshake {
     return ranks;
   }
 
-  /// Until all have come, `stop` says so, one has ended, or it takes too long. Whether all have come.
+  /// Until all have come, `stop` says so, one has ended, or it takes too long. Whether all have
+  /// come.
   template <class Record, class Stop>
   bool wait_for_all(Round<Record>& round, Stop stop) {
     const Deadline deadline(limit_);
@@ -200,18 +217,22 @@ class Handshake {
     while (!round.advance()) {
       heartbeat_.beat();
       if (stop() || deadline.expired()) return false;
-      if (lost.is_time() && !lost.among(awaited(round), [&](int rank) { return process_of(rank); }).empty()) return false;
+      if (lost.is_time() &&
+          !lost.among(awaited(round), [&](int rank) { return process_of(rank); }).empty())
+        return false;
       backoff.pause();
     }
     return true;
   }
 
-  /// Of the ranks that a wait was given up for: those that have ended, else those that are stopped, else all. Others may be missing for
-  /// their sake: MPI may not have delivered what they said when they gave up.
+  /// Of the ranks that a wait was given up for: those that have ended, else those that are stopped,
+  /// else all. Others may be missing for their sake: MPI may not have delivered what they said when
+  /// they gave up.
   std::string say_missing(const std::vector<int>& ranks) const {
     const auto those = [&](bool (*condition)(std::int32_t)) {
       std::vector<int> chosen;
-      std::copy_if(ranks.begin(), ranks.end(), std::back_inserter(chosen), [&](int rank) { return condition(process_of(rank)); });
+      std::copy_if(ranks.begin(), ranks.end(), std::back_inserter(chosen),
+                   [&](int rank) { return condition(process_of(rank)); });
       return chosen;
     };
     if (const auto ended = those(has_ended); !ended.empty()) return ended_before(ended, call);
@@ -221,20 +242,27 @@ class Handshake {
 
   /// Why this rank can't go on, if it can't.
   std::optional<Error> object_to(Round<Greeting>& greetings) const {
-    if (const auto missing = awaited(greetings); !missing.empty()) return Error(ErrorCode::bootstrap, say_missing(missing));
+    if (const auto missing = awaited(greetings); !missing.empty())
+      return Error(ErrorCode::bootstrap, say_missing(missing));
     for (std::size_t rank = 0; rank < greetings.size(); ++rank) {
       const Greeting& greeting = *greetings.of(rank);
       if (greeting.protocol != protocol)
-        return Error(ErrorCode::mismatch, fmt::format("ranks {} and {} have different versions of the library", rank, rank_));
-      if (greeting.failure[0] != 0) return Error(ErrorCode::invalid_argument, fmt::format("rank {}: {}", rank, greeting.failure.data()));
+        return Error(
+            ErrorCode::mismatch,
+            fmt::format("ranks {} and {} have different versions of the library", rank, rank_));
+      if (greeting.failure[0] != 0)
+        return Error(ErrorCode::invalid_argument,
+                     fmt::format("rank {}: {}", rank, greeting.failure.data()));
     }
     return std::nullopt;
   }
 
-  /// Tells the others, and throws if any rank objects. Only if none does, one that says nothing is missing: else some have waited for it.
+  /// Tells the others, and throws if any rank objects. Only if none does, one that says nothing is
+  /// missing: else some have waited for it.
   void judge(const std::optional<Error>& objection) {
     Round<Verdict> verdicts(comm_, rank_, size_,
-                            objection ? Verdict{objection->code(), as_text(objection->what())} : Verdict{ErrorCode::bootstrap, {}});
+                            objection ? Verdict{objection->code(), as_text(objection->what())}
+                                      : Verdict{ErrorCode::bootstrap, {}});
     const auto first_objection = [&]() -> const Verdict* {
       for (std::size_t rank = 0; rank < verdicts.size(); ++rank) {
         const Verdict* verdict = verdicts.of(rank);
@@ -251,11 +279,12 @@ class Handshake {
     const auto missing = awaited(verdicts);
     if (first == nullptr && missing.empty()) return;  // they came in the last moment
     throw Error(first != nullptr ? first->code : ErrorCode::bootstrap,
-                fmt::format("{}: rank {}: {}", call, rank_, first != nullptr ? first->failure.data() : say_missing(missing)));
+                fmt::format("{}: rank {}: {}", call, rank_,
+                            first != nullptr ? first->failure.data() : say_missing(missing)));
   }
 
-  /// A rank that has said yes and misses a verdict may be alone with that: where all verdicts have come, ranks form the group and wait for
-  /// this one there.
+  /// A rank that has said yes and misses a verdict may be alone with that: where all verdicts have
+  /// come, ranks form the group and wait for this one there.
   void tell_group(const Round<Greeting>& greetings, std::string_view why) const noexcept {
     try {
       Link* const link = choose_link(greetings);
@@ -288,7 +317,8 @@ class Handshake {
 
   Link& duplicate(Round<Greeting>& greetings) {
     auto flight = std::make_unique<Duplicate>();
-    check(MPI_Comm_idup(comm_, &flight->comm, &flight->requests.emplace_back(MPI_REQUEST_NULL)), call, rank_);
+    check(MPI_Comm_idup(comm_, &flight->comm, &flight->requests.emplace_back(MPI_REQUEST_NULL)),
+          call, rank_);
     const Deadline deadline(limit_);
     LostRanks lost;
     std::vector<int> everybody(processes_.size()), ended;
@@ -302,22 +332,32 @@ class Handshake {
     const bool done = flight->is_finished();
     const MPI_Comm copy = flight->comm;
     abandon(std::move(flight));
-    if (done) return Links::instance().add(std::make_unique<Link>(copy, greetings.of(0)->new_link, processes_));
-    throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: {}", call, rank_, say_held_up(greetings, everybody)));
+    if (done)
+      return Links::instance().add(
+          std::make_unique<Link>(copy, greetings.of(0)->new_link, processes_));
+    throw Error(ErrorCode::bootstrap,
+                fmt::format("{}: rank {}: {}", call, rank_, say_held_up(greetings, everybody)));
   }
 
-  /// Why MPI_Comm_idup does not end: a rank has ended or is stopped, or does not run though it lives.
+  /// Why MPI_Comm_idup does not end: a rank has ended or is stopped, or does not run though it
+  /// lives.
   std::string say_held_up(const Round<Greeting>& greetings, const std::vector<int>& ranks) const {
-    if (std::any_of(processes_.begin(), processes_.end(), is_out_of_action)) return say_missing(ranks);
+    if (std::any_of(processes_.begin(), processes_.end(), is_out_of_action))
+      return say_missing(ranks);
     std::vector<int> silent;
     for (const int rank : ranks) {
       const Greeting& other = *greetings.of(static_cast<std::size_t>(rank));
-      const auto silence = rank == rank_ ? std::nullopt : Heartbeat::silence(process_of(rank), other.heartbeat, other.context);
+      const auto silence =
+          rank == rank_ ? std::nullopt
+                        : Heartbeat::silence(process_of(rank), other.heartbeat, other.context);
       if (silence && *silence >= grace) silent.push_back(rank);
     }
-    if (!silent.empty()) return not_arrived(silent, call, limit_) + ": held up in MPI_Comm_idup, or on the way there";
-    return fmt::format("MPI_Comm_idup has not ended within {}: a rank is held up, or MPI by an earlier one that can't end",
-                       in_seconds(limit_));
+    if (!silent.empty())
+      return not_arrived(silent, call, limit_) + ": held up in MPI_Comm_idup, or on the way there";
+    return fmt::format(
+        "MPI_Comm_idup has not ended within {}: a rank is held up, or MPI by an earlier one that "
+        "can't end",
+        in_seconds(limit_));
   }
 
   MPI_Comm comm_;
@@ -330,6 +370,8 @@ class Handshake {
 
 }  // namespace
 
-Meeting meet(MPI_Comm comm, std::chrono::nanoseconds limit, const std::string& failure) { return Handshake(comm, limit).run(failure); }
+Meeting meet(MPI_Comm comm, std::chrono::nanoseconds limit, const std::string& failure) {
+  return Handshake(comm, limit).run(failure);
+}
 
 }  // namespace plait::detail

@@ -18,8 +18,9 @@ struct Meeting {
   std::uint64_t context;   // for the group's messages
 };
 
-/// Collective over `comm`; the ranks wait for each other in each of its steps for `limit` at most. Throws the same Error on all ranks that
-/// come: `bootstrap`, with the ranks that are missing, or `failure`'s code if one of them passes a `failure`, why it can't take part.
+/// Collective over `comm`; the ranks wait for each other in each of its steps for `limit` at most.
+/// Throws the same Error on all ranks that come: `bootstrap`, with the ranks that are missing, or
+/// `failure`'s code if one of them passes a `failure`, why it can't take part.
 Meeting meet(MPI_Comm comm, std::chrono::nanoseconds limit, const std::string& failure);
 
 }  // namespace plait::detail

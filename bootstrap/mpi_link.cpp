@@ -15,7 +15,8 @@
 namespace plait::detail {
 namespace {
 
-constexpr int tag = 0;  // one for all: contexts are told apart by what a message says, and messages between two ranks keep their order
+constexpr int tag = 0;  // one for all: contexts are told apart by what a message says, and messages
+                        // between two ranks keep their order
 
 }  // namespace
 
@@ -46,15 +47,18 @@ std::uint64_t Link::send(int to, const MessageHead& head, std::span<const std::b
   message.bytes.resize(sizeof head + data.size());
   std::memcpy(message.bytes.data(), &head, sizeof head);
   if (!data.empty()) std::memcpy(message.bytes.data() + sizeof head, data.data(), data.size());
-  const int status = MPI_Isend(message.bytes.data(), static_cast<int>(message.bytes.size()), MPI_BYTE, to, tag, comm_, &message.request);
+  const int status = MPI_Isend(message.bytes.data(), static_cast<int>(message.bytes.size()),
+                               MPI_BYTE, to, tag, comm_, &message.request);
   if (status == MPI_SUCCESS) return message.number;
   outgoing_.pop_back();
-  throw Error(ErrorCode::bootstrap, fmt::format("a message to process {} of the job: {}", to, describe(status)));
+  throw Error(ErrorCode::bootstrap,
+              fmt::format("a message to process {} of the job: {}", to, describe(status)));
 }
 
 bool Link::is_sent(std::uint64_t message) {
   const std::scoped_lock lock(mutex_);
-  return std::none_of(outgoing_.begin(), outgoing_.end(), [&](const Outgoing& other) { return other.number == message; });
+  return std::none_of(outgoing_.begin(), outgoing_.end(),
+                      [&](const Outgoing& other) { return other.number == message; });
 }
 
 bool Link::is_idle() {
@@ -80,7 +84,8 @@ void Link::advance() {
       }
       message.done = done != 0;
     }
-    for (; !messages.empty() && messages.front().done; messages.pop_front()) route(from, messages.front().bytes);
+    for (; !messages.empty() && messages.front().done; messages.pop_front())
+      route(from, messages.front().bytes);
   }
 }
 
@@ -93,9 +98,11 @@ void Link::receive() {
     check(MPI_Improbe(MPI_ANY_SOURCE, tag, comm_, &found, &message, &status), "MPI_Improbe", 0);
     if (found == 0) return;
     check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count", 0);
-    Incoming& incoming = incoming_[status.MPI_SOURCE].emplace_back(Incoming{{}, MPI_REQUEST_NULL, false});
+    Incoming& incoming =
+        incoming_[status.MPI_SOURCE].emplace_back(Incoming{{}, MPI_REQUEST_NULL, false});
     incoming.bytes.resize(static_cast<std::size_t>(bytes));
-    check(MPI_Imrecv(incoming.bytes.data(), bytes, MPI_BYTE, &message, &incoming.request), "MPI_Imrecv", status.MPI_SOURCE);
+    check(MPI_Imrecv(incoming.bytes.data(), bytes, MPI_BYTE, &message, &incoming.request),
+          "MPI_Imrecv", status.MPI_SOURCE);
   }
 }
 
@@ -105,7 +112,8 @@ void Link::route(int from, const std::vector<std::byte>& bytes) {
   std::memcpy(&message.head, bytes.data(), sizeof message.head);
   const std::uint64_t context = message.head.context;
   if (const auto closed = closed_.find(context); closed != closed_.end()) {
-    if (message.head.type == MessageHead::Type::left && --closed->second == 0) closed_.erase(closed);
+    if (message.head.type == MessageHead::Type::left && --closed->second == 0)
+      closed_.erase(closed);
     return;
   }
   message.data.assign(bytes.begin() + sizeof message.head, bytes.end());
@@ -126,7 +134,8 @@ Message Link::take(std::uint64_t context, int from) {
   return message;
 }
 
-std::optional<std::string> Link::find_failure(std::uint64_t context, int from, std::uint64_t sequence) {
+std::optional<std::string> Link::find_failure(std::uint64_t context, int from,
+                                              std::uint64_t sequence) {
   const std::scoped_lock lock(mutex_);
   for (const Message& message : inboxes_[context][from]) {
     if (message.head.type == MessageHead::Type::failed && message.head.sequence <= sequence)
@@ -157,7 +166,8 @@ Link& Links::add(std::unique_ptr<Link> link) {
 
 Link* Links::find(std::uint64_t number) {
   const std::scoped_lock lock(mutex_);
-  const auto found = std::find_if(links_.begin(), links_.end(), [&](const auto& link) { return link->number() == number; });
+  const auto found = std::find_if(links_.begin(), links_.end(),
+                                  [&](const auto& link) { return link->number() == number; });
   return found == links_.end() ? nullptr : found->get();
 }
 

@@ -22,7 +22,8 @@ namespace plait::detail {
 struct MessageHead {
   enum class Type : std::uint32_t {
     call,     // the sender's part in a call, with its data
-    expired,  // the sender has waited for as long as it may in this call, and still listens for a moment
+    expired,  // the sender has waited for as long as it may in this call, and still listens for a
+              // moment
     failed,   // the sender has given up, for good; why is the text that follows
     left,     // the sender's object is destroyed; its last message
   };
@@ -37,15 +38,17 @@ struct Message {
   std::vector<std::byte> data;
 };
 
-/// A communicator of the library's own, over which groups of its ranks send each other messages. Each group has a number, its context. One
-/// thread receives for all groups: whichever is waiting. So nothing is ever posted that a lost rank would have to match, and a group costs
-/// MPI nothing: no call here waits for another rank.
+/// A communicator of the library's own, over which groups of its ranks send each other messages.
+/// Each group has a number, its context. One thread receives for all groups: whichever is waiting.
+/// So nothing is ever posted that a lost rank would have to match, and a group costs MPI nothing:
+/// no call here waits for another rank.
 ///
-/// A link is never freed, as freeing is collective, and messages may come as long as the processes live: a group's last ones say that ranks
-/// leave it, and nobody waits for those.
+/// A link is never freed, as freeing is collective, and messages may come as long as the processes
+/// live: a group's last ones say that ranks leave it, and nobody waits for those.
 class Link {
  public:
-  /// Takes `comm` over. `number` is equal on its ranks, and no other link's. `processes`: of the ranks, 0 where numbers mean nothing here.
+  /// Takes `comm` over. `number` is equal on its ranks, and no other link's. `processes`: of the
+  /// ranks, 0 where numbers mean nothing here.
   Link(MPI_Comm comm, std::uint64_t number, std::vector<int> processes);
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -69,9 +72,11 @@ class Link {
   /// The next message of `from` in this context; it stays until it is taken.
   std::optional<MessageHead> next(std::uint64_t context, int from);
   Message take(std::uint64_t context, int from);
-  /// Why `from` has failed in its call `sequence` or before, if it has, even if other messages are before that.
+  /// Why `from` has failed in its call `sequence` or before, if it has, even if other messages are
+  /// before that.
   std::optional<std::string> find_failure(std::uint64_t context, int from, std::uint64_t sequence);
-  /// No more messages of this context are wanted, which the group's other ranks, `ranks`, may still send until they leave.
+  /// No more messages of this context are wanted, which the group's other ranks, `ranks`, may still
+  /// send until they leave.
   void close(std::uint64_t context, const std::vector<int>& ranks);
 
  private:
@@ -97,8 +102,9 @@ class Link {
   std::uint64_t sends_ = 0;
   std::deque<Outgoing> outgoing_;
   std::map<int, std::deque<Incoming>> incoming_;  // in the order in which they were sent
-  std::map<std::uint64_t, Inbox> inboxes_;        // by context; also of those that this rank does not know yet
-  std::map<std::uint64_t, int> closed_;           // contexts, and how many of their ranks have not left
+  std::map<std::uint64_t, Inbox>
+      inboxes_;  // by context; also of those that this rank does not know yet
+  std::map<std::uint64_t, int> closed_;  // contexts, and how many of their ranks have not left
 };
 
 /// Those of this process.
@@ -110,7 +116,8 @@ class Links {
   Link* find(std::uint64_t number);
   /// The numbers of the oldest links that have all ranks of `comm`, at most `most`.
   std::vector<std::uint64_t> covering(MPI_Comm comm, std::size_t most);
-  /// The processes of the ranks of `comm`, as a link that has them all knows them; nothing if there is none.
+  /// The processes of the ranks of `comm`, as a link that has them all knows them; nothing if there
+  /// is none.
   std::vector<int> processes_of(MPI_Comm comm);
   /// Lets messages go out, for a moment. Whether all have.
   bool flush();

@@ -25,7 +25,8 @@ class Abandoned {
   }
   bool finished() {
     const std::scoped_lock lock(mutex_);
-    return std::all_of(flights_.begin(), flights_.end(), [](const auto& flight) { return flight->is_finished(); });
+    return std::all_of(flights_.begin(), flights_.end(),
+                       [](const auto& flight) { return flight->is_finished(); });
   }
   std::atomic<bool> rank_lost = false;
 
@@ -44,7 +45,8 @@ std::string describe(int status) {
 }
 
 void check(int status, const char* call, int rank) {
-  if (status != MPI_SUCCESS) throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: {}", call, rank, describe(status)));
+  if (status != MPI_SUCCESS)
+    throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: {}", call, rank, describe(status)));
 }
 
 bool is_finalized() {
@@ -57,7 +59,9 @@ bool Flight::is_finished() {
   bool finished = true;
   for (MPI_Request& request : requests) {
     int done = 0;
-    if (request != MPI_REQUEST_NULL && MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0) finished = false;
+    if (request != MPI_REQUEST_NULL &&
+        MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0)
+      finished = false;
   }
   return finished;
 }
@@ -66,6 +70,8 @@ void abandon(std::unique_ptr<Flight> flight) {
   if (!flight->is_finished()) Abandoned::instance().keep(std::move(flight));
 }
 void lose_rank() { Abandoned::instance().rank_lost = true; }
-bool nothing_abandoned() { return !Abandoned::instance().rank_lost && Abandoned::instance().finished(); }
+bool nothing_abandoned() {
+  return !Abandoned::instance().rank_lost && Abandoned::instance().finished();
+}
 
 }  // namespace plait::detail

@@ -1,4 +1,5 @@
-// What the parts of the MPI bootstrap share: checked calls, and what a failed call leaves under way.
+// What the parts of the MPI bootstrap share: checked calls, and what a failed call leaves under
+// way.
 #pragma once
 #include <mpi.h>
 
@@ -14,7 +15,8 @@ std::string describe(int status);
 void check(int status, const char* call, int rank);
 bool is_finalized();
 
-/// Requests under way with the memory that MPI reads and writes for them. It must never be the caller's, which is gone after a timeout.
+/// Requests under way with the memory that MPI reads and writes for them. It must never be the
+/// caller's, which is gone after a timeout.
 class Flight {
  public:
   virtual ~Flight() = default;
@@ -31,7 +33,8 @@ class Flight {
 void abandon(std::unique_ptr<Flight> flight);
 /// A rank will never come.
 void lose_rank();
-/// Whether no rank is lost, and those that were given up have come after all, so that MPI can be finalised.
+/// Whether no rank is lost, and those that were given up have come after all, so that MPI can be
+/// finalised.
 bool nothing_abandoned();
 
 }  // namespace plait::detail

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "symm_mem/process_space.hpp"
+#include "core/process_space.hpp"
 
 namespace plait::detail {
 namespace {
@@ -25,7 +25,8 @@ bool is_gone_or(std::int32_t process, std::string_view states) {
   std::string line;
   std::getline(std::ifstream(fmt::format("/proc/{}/stat", process)), line);
   const std::size_t name_end = line.rfind(')');  // the name of the program may have any character
-  return name_end != std::string::npos && name_end + 2 < line.size() && states.find(line[name_end + 2]) != std::string_view::npos;
+  return name_end != std::string::npos && name_end + 2 < line.size() &&
+         states.find(line[name_end + 2]) != std::string_view::npos;
 }
 
 }  // namespace
@@ -39,7 +40,9 @@ std::int32_t visible_process(std::int32_t process, std::uint64_t its_space) {
 bool has_ended(std::int32_t process) {
   if (!is_gone_or(process, "ZX")) return false;
   std::error_code gone;
-  return std::distance(std::filesystem::directory_iterator(fmt::format("/proc/{}/task", process), gone), {}) <= 1;
+  return std::distance(
+             std::filesystem::directory_iterator(fmt::format("/proc/{}/task", process), gone),
+             {}) <= 1;
 }
 bool is_out_of_action(std::int32_t process) { return is_gone_or(process, "TtZX"); }
 

@@ -1,4 +1,5 @@
-// What the implementations of Bootstrap share: deadlines, argument checks and the wording of errors.
+// What the implementations of Bootstrap share: deadlines, argument checks and the wording of
+// errors.
 #pragma once
 #include <array>
 #include <chrono>
@@ -51,7 +52,8 @@ enum class CallKind : std::uint32_t { all_gather, broadcast, barrier, split };
 /// "Bootstrap::all_gather".
 const char* name_of(CallKind kind);
 
-/// Which call a rank is in. The ranks compare it in every call, so that two that are in different calls don't take each other's data.
+/// Which call a rank is in. The ranks compare it in every call, so that two that are in different
+/// calls don't take each other's data.
 struct CallId {
   CallKind kind = CallKind::all_gather;
   std::int32_t root = 0;
@@ -63,15 +65,17 @@ struct CallId {
   bool operator==(const CallId&) const = default;
 };
 
-/// What each rank is in, where that is known: the lowest of these and the first that differs from it, "rank 0 is in allocate, rank 2 in
-/// split"; nothing if none does.
+/// What each rank is in, where that is known: the lowest of these and the first that differs from
+/// it, "rank 0 is in allocate, rank 2 in split"; nothing if none does.
 std::optional<std::string> find_disagreement(std::span<const std::optional<CallId>> calls);
 
-/// How long the ranks wait for those that have not come, once they know that others are in different calls: all are to find the same two.
+/// How long the ranks wait for those that have not come, once they know that others are in
+/// different calls: all are to find the same two.
 inline constexpr std::chrono::milliseconds mismatch_grace{500};
 
 /// "rank 2 did not arrive at Bootstrap::barrier within 0.3 s".
-std::string not_arrived(const std::vector<int>& ranks, const char* call, std::chrono::nanoseconds limit);
+std::string not_arrived(const std::vector<int>& ranks, const char* call,
+                        std::chrono::nanoseconds limit);
 /// "rank 2 ended before it arrived at Bootstrap::barrier".
 std::string ended_before(const std::vector<int>& ranks, const char* call);
 /// "rank 2 left the group (the Bootstrap was destroyed)".
@@ -85,7 +89,8 @@ std::chrono::nanoseconds timeout_of_environment();
 /// A number that no other call draws.
 std::uint64_t draw_number();
 
-/// A node's name at a fixed size, so that it can be gathered; longer names are told apart by their first bytes.
+/// A node's name at a fixed size, so that it can be gathered; longer names are told apart by their
+/// first bytes.
 using NodeName = std::array<char, 256>;
 NodeName name_this_node();
 

@@ -1,5 +1,5 @@
-// Ranks that are threads of one process. A call deposits a copy of the rank's data in the group and waits for all ranks; then each rank
-// reads what it needs from the deposits.
+// Ranks that are threads of one process. A call deposits a copy of the rank's data in the group and
+// waits for all ranks; then each rank reads what it needs from the deposits.
 #include <fmt/format.h>
 
 #include <condition_variable>
@@ -28,7 +28,8 @@ struct Deposit {
   std::vector<std::byte> data;  // none where nobody reads this rank's
 };
 
-/// What the ranks share. All of it is guarded by the mutex, but for the deposits of a finished round, which are only read.
+/// What the ranks share. All of it is guarded by the mutex, but for the deposits of a finished
+/// round, which are only read.
 class Group {
  public:
   explicit Group(int size) : size_(size), arrived_(to_index(size)), left_(to_index(size)) {
@@ -38,10 +39,12 @@ class Group {
 
   /// Waits until every rank has made its deposit for this call, and returns them in rank order.
   ///
-  /// The result may be read until this rank's next call but one: two sets of deposits alternate, and round k+2 only begins when all
-  /// ranks have arrived in round k+1, that is when they have read round k. So no second barrier is needed.
-  /// `look` is called every now and then by a rank that waits; if it throws, the rank has given up, and with it the others.
-  const std::vector<Deposit>& exchange(int rank, Deposit mine, std::chrono::nanoseconds timeout, const std::function<void()>& look);
+  /// The result may be read until this rank's next call but one: two sets of deposits alternate,
+  /// and round k+2 only begins when all ranks have arrived in round k+1, that is when they have
+  /// read round k. So no second barrier is needed. `look` is called every now and then by a rank
+  /// that waits; if it throws, the rank has given up, and with it the others.
+  const std::vector<Deposit>& exchange(int rank, Deposit mine, std::chrono::nanoseconds timeout,
+                                       const std::function<void()>& look);
 
   /// No later call succeeds, and those that wait fail.
   void abandon(const std::string& why) {
@@ -56,7 +59,8 @@ class Group {
     changed_.notify_all();
   }
 
-  /// The new group of `members` ranks with this color in the split with this number; the first to ask creates it.
+  /// The new group of `members` ranks with this color in the split with this number; the first to
+  /// ask creates it.
   std::shared_ptr<Group> child(std::uint64_t split, int color, int members);
 
   static std::size_t to_index(int rank) { return static_cast<std::size_t>(rank); }
@@ -67,7 +71,8 @@ class Group {
     int taken = 0;
   };
 
-  void wait_for_round(std::unique_lock<std::mutex>& lock, int rank, const char* call, std::uint64_t round, std::chrono::nanoseconds timeout,
+  void wait_for_round(std::unique_lock<std::mutex>& lock, int rank, const char* call,
+                      std::uint64_t round, std::chrono::nanoseconds timeout,
                       const std::function<void()>& look);
   void look_around(std::unique_lock<std::mutex>& lock, int rank, const std::function<void()>& look);
   std::optional<std::string> disagreement(std::uint64_t round) const;
@@ -93,13 +98,16 @@ class Group {
   std::map<std::pair<std::uint64_t, int>, Child> children_;
 };
 
-const std::vector<Deposit>& Group::exchange(int rank, Deposit mine, std::chrono::nanoseconds timeout, const std::function<void()>& look) {
+const std::vector<Deposit>& Group::exchange(int rank, Deposit mine,
+                                            std::chrono::nanoseconds timeout,
+                                            const std::function<void()>& look) {
   const char* call = name_of(mine.call.kind);
   std::unique_lock lock(mutex_);
   look_around(lock, rank, look);
   if (!failure_.empty()) {
     look_around(lock, rank, look);  // which may know better by now
-    throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: an earlier call failed: {}", call, rank, failure_));
+    throw Error(ErrorCode::bootstrap,
+                fmt::format("{}: rank {}: an earlier call failed: {}", call, rank, failure_));
   }
   const std::uint64_t round = round_;
   auto& deposits = rounds_[round % 2];
@@ -133,14 +141,18 @@ void Group::fail(ErrorCode code, const std::string& why) {
   changed_.notify_all();
 }
 
-void Group::wait_for_round(std::unique_lock<std::mutex>& lock, int rank, const char* call, std::uint64_t round,
-                           std::chrono::nanoseconds timeout, const std::function<void()>& look) {
+void Group::wait_for_round(std::unique_lock<std::mutex>& lock, int rank, const char* call,
+                           std::uint64_t round, std::chrono::nanoseconds timeout,
+                           const std::function<void()>& look) {
   const detail::Deadline deadline(timeout);
   std::optional<detail::Deadline> differs;  // since it is known that ranks are in different calls
-  const auto settled = [&] { return round_ != round || !failure_.empty() || !ranks_where(left_, true).empty(); };
+  const auto settled = [&] {
+    return round_ != round || !failure_.empty() || !ranks_where(left_, true).empty();
+  };
   for (bool waits = true; waits;) {
     const int most = deadline.milliseconds_left(static_cast<int>(detail::interrupt_period.count()));
-    waits = !changed_.wait_for(lock, std::chrono::milliseconds(most), settled) && !deadline.expired();
+    waits =
+        !changed_.wait_for(lock, std::chrono::milliseconds(most), settled) && !deadline.expired();
     if (round_ != round) return;  // first: a rank may leave as soon as the round is finished
     look_around(lock, rank, look);
     if (round_ != round) return;
@@ -151,14 +163,17 @@ void Group::wait_for_round(std::unique_lock<std::mutex>& lock, int rank, const c
   }
   const std::vector<int> left = ranks_where(left_, true);
   if (failure_.empty())
-    fail(ErrorCode::bootstrap, left.empty() ? detail::not_arrived(ranks_where(arrived_, false), call, timeout) : detail::has_left(left));
+    fail(ErrorCode::bootstrap,
+         left.empty() ? detail::not_arrived(ranks_where(arrived_, false), call, timeout)
+                      : detail::has_left(left));
   if (failure_code_ == ErrorCode::mismatch) throw Error(failure_code_, failure_);
   look_around(lock, rank, look);  // likewise
   throw Error(failure_code_, fmt::format("{}: rank {}: {}", call, rank, failure_));
 }
 
 /// Without the lock. If that throws, the others need not wait for this rank.
-void Group::look_around(std::unique_lock<std::mutex>& lock, int rank, const std::function<void()>& look) {
+void Group::look_around(std::unique_lock<std::mutex>& lock, int rank,
+                        const std::function<void()>& look) {
   lock.unlock();
   try {
     look();
@@ -182,7 +197,8 @@ std::shared_ptr<Group> Group::child(std::uint64_t split, int color, int members)
 class ThreadBootstrap final : public Bootstrap {
  public:
   /// `nodes`: of each rank.
-  ThreadBootstrap(std::shared_ptr<Group> group, int rank, const std::vector<int>& nodes, std::chrono::nanoseconds timeout)
+  ThreadBootstrap(std::shared_ptr<Group> group, int rank, const std::vector<int>& nodes,
+                  std::chrono::nanoseconds timeout)
       : group_(std::move(group)), rank_(rank) {
     set_timeout(timeout);
     set_nodes(nodes);
@@ -204,25 +220,30 @@ class ThreadBootstrap final : public Bootstrap {
   void abandon(const std::string& why, bool) noexcept override { group_->abandon(why); }
 
  private:
-  /// As `Group::exchange`, and throws `Error(mismatch)`, on all ranks, if they are not in the same call. `data` may be null.
-  const std::vector<Deposit>& exchange(const detail::CallId& call, const void* data, std::size_t bytes);
+  /// As `Group::exchange`, and throws `Error(mismatch)`, on all ranks, if they are not in the same
+  /// call. `data` may be null.
+  const std::vector<Deposit>& exchange(const detail::CallId& call, const void* data,
+                                       std::size_t bytes);
 
   Origin origin_;
   std::shared_ptr<Group> group_;
   int rank_;
 };
 
-const std::vector<Deposit>& ThreadBootstrap::exchange(const detail::CallId& call, const void* data, std::size_t bytes) {
+const std::vector<Deposit>& ThreadBootstrap::exchange(const detail::CallId& call, const void* data,
+                                                      std::size_t bytes) {
   origin_.require(detail::name_of(call.kind), "bootstrap");
   Deposit mine{call, {}};
   if (data != nullptr) {
     const auto* first = static_cast<const std::byte*>(data);
     mine.data.assign(first, first + bytes);
   }
-  const std::vector<Deposit>& all = group_->exchange(rank_, std::move(mine), timeout(), [this] { throw_if_interrupted(); });
+  const std::vector<Deposit>& all =
+      group_->exchange(rank_, std::move(mine), timeout(), [this] { throw_if_interrupted(); });
   std::vector<std::optional<detail::CallId>> calls;
   for (const Deposit& deposit : all) calls.emplace_back(deposit.call);
-  if (const auto disagreement = detail::find_disagreement(calls)) throw Error(ErrorCode::mismatch, *disagreement);
+  if (const auto disagreement = detail::find_disagreement(calls))
+    throw Error(ErrorCode::mismatch, *disagreement);
   return all;
 }
 
@@ -237,7 +258,8 @@ void ThreadBootstrap::all_gather(const void* in, void* out, std::size_t bytes) {
 
 void ThreadBootstrap::broadcast(void* data, std::size_t bytes, int root) {
   detail::check_broadcast(rank_, size(), data, bytes, root);
-  const auto& all = exchange({CallKind::broadcast, bytes, root, purposes()}, rank_ == root ? data : nullptr, bytes);
+  const auto& all = exchange({CallKind::broadcast, bytes, root, purposes()},
+                             rank_ == root ? data : nullptr, bytes);
   if (rank_ != root && bytes > 0) std::memcpy(data, all[Group::to_index(root)].data.data(), bytes);
 }
 
@@ -245,13 +267,15 @@ std::unique_ptr<Bootstrap> ThreadBootstrap::split(int color, int key) {
   const detail::SplitKey mine{color, key, node(), detail::draw_number()};
   std::vector<detail::SplitKey> keys(Group::to_index(size()));
   const auto& all = exchange({CallKind::split, sizeof mine, 0, purposes()}, &mine, sizeof mine);
-  for (std::size_t peer = 0; peer < keys.size(); ++peer) std::memcpy(&keys[peer], all[peer].data.data(), sizeof mine);
+  for (std::size_t peer = 0; peer < keys.size(); ++peer)
+    std::memcpy(&keys[peer], all[peer].data.data(), sizeof mine);
 
   const std::vector<int> members = detail::split_members(keys, rank_);
   int place = 0;
   while (members[Group::to_index(place)] != rank_) ++place;
   auto group = group_->child(keys[0].drawn, color, static_cast<int>(members.size()));
-  auto part = std::make_unique<ThreadBootstrap>(std::move(group), place, detail::nodes_of(keys, members), timeout());
+  auto part = std::make_unique<ThreadBootstrap>(std::move(group), place,
+                                                detail::nodes_of(keys, members), timeout());
   part->set_parent_ranks(members);
   return part;
 }
@@ -268,14 +292,16 @@ std::chrono::nanoseconds timeout_or_default() {
 
 std::vector<std::unique_ptr<Bootstrap>> make_thread_bootstraps(int ranks) {
   if (ranks < 1) {
-    throw Error(ErrorCode::invalid_argument, fmt::format("make_thread_bootstraps: {} ranks, but at least 1 is needed", ranks));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("make_thread_bootstraps: {} ranks, but at least 1 is needed", ranks));
   }
   const std::chrono::nanoseconds timeout = timeout_or_default();
   const std::vector<int> nodes(static_cast<std::size_t>(ranks));  // one
   auto group = std::make_shared<Group>(ranks);
   std::vector<std::unique_ptr<Bootstrap>> result;
   result.reserve(static_cast<std::size_t>(ranks));
-  for (int rank = 0; rank < ranks; ++rank) result.push_back(std::make_unique<ThreadBootstrap>(group, rank, nodes, timeout));
+  for (int rank = 0; rank < ranks; ++rank)
+    result.push_back(std::make_unique<ThreadBootstrap>(group, rank, nodes, timeout));
   return result;
 }
 

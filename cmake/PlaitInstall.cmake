@@ -1,6 +1,6 @@
 # What `cmake --install` puts where, in parts: runtime (the library), development (headers, CMake package, pkg-config file, documentation, examples) and tools
 # (the programs). Nothing that is installed has an absolute path in it, so that a prefix can be moved; unless a folder, CMAKE_INSTALL_LIBDIR for
-# instance, was given as one. tests/consumer checks that.
+# instance, was given as one. tests/package/consumer checks that.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 include(CheckCXXSymbolExists)
@@ -82,8 +82,9 @@ install(FILES ${PROJECT_BINARY_DIR}/package/plaitConfig.cmake ${PROJECT_BINARY_D
 # folder of algorithms/ can as well be one of a program or a plug-in. They are of this version alone: plait_register sees to that.
 set(plait_kernel_folder ${CMAKE_INSTALL_INCLUDEDIR}/plait/kernels)
 file(GLOB_RECURSE plait_kernel_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} algorithms/*.hpp)
-foreach(name IN ITEMS backend block_log device kernel_table launch_types numeric own_reducer pack target unique_fd
-                      host/backoff host/host_kernels host/host_team host/host_words host/instantiate host/jitter)
+file(GLOB plait_device_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} backends/device/*.hpp)
+list(APPEND plait_kernel_headers ${plait_device_headers})
+foreach(name IN ITEMS backend host/backoff host/host_kernels host/host_team host/host_words host/instantiate host/jitter)
   list(APPEND plait_kernel_headers backends/${name}.hpp)
 endforeach()
 if(PLAIT_CUDA OR PLAIT_HIP)
@@ -96,9 +97,7 @@ if(PLAIT_HIP)
   list(APPEND plait_kernel_headers backends/hip/api.hpp backends/hip/gcn.hpp backends/hip/instantiate.hpp backends/hip/target.hpp
        backends/hip/nvidia/cuda13.h)
 endif()
-foreach(name IN ITEMS algorithm budget collective_algorithm collectives event_queue registration side_stream work_memory work_ring)
-  list(APPEND plait_kernel_headers core/${name}.hpp)
-endforeach()
+list(APPEND plait_kernel_headers core/unique_fd.hpp)
 foreach(header IN LISTS plait_kernel_headers)
   cmake_path(GET header PARENT_PATH folder)
   install(FILES ${header} DESTINATION ${plait_kernel_folder}/${folder} COMPONENT development)

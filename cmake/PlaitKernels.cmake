@@ -1,18 +1,22 @@
 # Kernels of a program, a plug-in or the library itself, compiled for all targets that are built. The installed package has this file too
 # (component kernels), so it looks for what belongs to it beside itself.
 
-# plait_add_kernels(target path/to/NAME/kernel.hpp ...): compiles `plait::NAME::Kernel<T>` for all of `plait::NAME::Types` and every target
-# that is built, and links the result into `target`. The generated files hold a few lines each; the kernel's text is the same for all. A path
-# is one of this folder or, if it is not there, of the folders in which `target` looks for headers. This folder becomes one of those, so that
-# the files of NAME/ include each other by such paths, as they do in algorithms/.
+# plait_add_kernels(target HEADER...): compiles the kernels `plait::NAME::Kernel<T>` of each header for all of `plait::NAME::Types` and every
+# target that is built, and links the result into `target`. The header's path gives the name: path/to/NAME/kernel.hpp, or NAME_kernel.hpp in
+# any folder, for a variant that lives beside its parent. The generated files hold a few lines each; the kernel's text is the same for all
+# targets. A path is relative to this folder or, if it is not there, to the folders in which `target` looks for headers. This folder becomes
+# one of those, so that the files of NAME/ include each other by such paths, as they do in algorithms/.
 #
 # All are compiled without fused multiply-adds where the text has two operations, and, for the host, without -ffast-math, also where the build
 # has it: the same bits on every rank and target.
 function(plait_add_kernels target)
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   foreach(header IN LISTS ARGN)
-    cmake_path(GET header PARENT_PATH folder)
-    cmake_path(GET folder FILENAME family)
+    if(header MATCHES "([^/]+)(/|_)kernel\\.hpp$")
+      set(family ${CMAKE_MATCH_1})
+    else()
+      message(FATAL_ERROR "plait_add_kernels(${target}): ${header} is neither NAME/kernel.hpp nor NAME_kernel.hpp, so the kernel has no name.")
+    endif()
     plait_add_kernel_families(${target} ${header} ${family})
   endforeach()
 endfunction()

@@ -1,4 +1,5 @@
-// What of fmt 9 is no template, and what of its templates its headers expect elsewhere: cmake/PlaitFmt.cmake says what for.
+// What of fmt 9 is no template, and what of its templates its headers expect elsewhere:
+// cmake/PlaitFmt.cmake says what for.
 #include <fmt/format-inl.h>
 
 namespace fmt::detail {

@@ -2,14 +2,15 @@
 
 #include <utility>
 
-#include "backends/start_thread.hpp"
+#include "core/start_thread.hpp"
 
 namespace plait {
 
 DeviceThreads::DeviceThreads(std::size_t count) {
   threads_.reserve(count);
   try {
-    for (std::size_t i = 0; i < count; ++i) threads_.push_back(start_thread("a thread for each device", [this, i] { work(i); }));
+    for (std::size_t i = 0; i < count; ++i)
+      threads_.push_back(start_thread("a thread for each device", [this, i] { work(i); }));
   } catch (...) {
     stop();
     throw;

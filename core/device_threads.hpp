@@ -10,8 +10,9 @@
 
 namespace plait {
 
-/// What is collective over a bootstrap blocks until all ranks have come, so ranks in one process need a thread each for as long. The
-/// threads live as long as this object: each keeps its device current.
+/// What is collective over a bootstrap blocks until all ranks have come, so ranks in one process
+/// need a thread each for as long. The threads live as long as this object: each keeps its device
+/// current.
 class DeviceThreads {
  public:
   /// Throws Error(backend) if they can't be started.
@@ -20,8 +21,8 @@ class DeviceThreads {
   DeviceThreads(const DeviceThreads&) = delete;
   DeviceThreads& operator=(const DeviceThreads&) = delete;
 
-  /// Runs `step(i)` on thread i, on all at once, and waits for all. Throws what was thrown first: later errors follow from it. By one
-  /// thread at a time.
+  /// Runs `step(i)` on thread i, on all at once, and waits for all. Throws what was thrown first:
+  /// later errors follow from it. By one thread at a time.
   void run(const std::function<void(std::size_t)>& step);
 
  private:

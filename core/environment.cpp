@@ -14,7 +14,8 @@ namespace plait {
 namespace {
 
 [[noreturn]] void refuse(const char* name, const std::string& value, const std::string& expected) {
-  throw Error(ErrorCode::invalid_argument, fmt::format("{}={}: expected {}", name, in_quotes(value), expected));
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("{}={}: expected {}", name, in_quotes(value), expected));
 }
 
 }  // namespace
@@ -30,7 +31,8 @@ long environment_integer(const char* name, long fallback, long least, long most)
   if (!value) return fallback;
   long number = 0;
   const auto [end, status] = std::from_chars(value->data(), value->data() + value->size(), number);
-  if (status != std::errc{} || end != value->data() + value->size() || number < least || number > most)
+  if (status != std::errc{} || end != value->data() + value->size() || number < least ||
+      number > most)
     refuse(name, *value, fmt::format("an integer from {} to {}", least, most));
   return number;
 }
@@ -47,8 +49,10 @@ double environment_seconds(const char* name, double fallback) {
   const auto value = environment(name);
   if (!value) return fallback;
   double seconds = 0;
-  const auto [end, status] = std::from_chars(value->data(), value->data() + value->size(), seconds);  // in no locale
-  if (status != std::errc{} || end != value->data() + value->size() || !std::isfinite(seconds) || seconds < 0 || seconds > 1e9)
+  const auto [end, status] =
+      std::from_chars(value->data(), value->data() + value->size(), seconds);  // in no locale
+  if (status != std::errc{} || end != value->data() + value->size() || !std::isfinite(seconds) ||
+      seconds < 0 || seconds > 1e9)
     refuse(name, *value, "seconds, from 0 to 1e9");
   return seconds;
 }

@@ -1,5 +1,6 @@
-// Environment variables, read in one way: a value that can't be understood is an error, never ignored. But a program that has more rights
-// than its caller (setuid, setgid, file capabilities) reads none: they would let the caller load code and write files with these rights.
+// Environment variables, read in one way: a value that can't be understood is an error, never
+// ignored. But a program that has more rights than its caller (setuid, setgid, file capabilities)
+// reads none: they would let the caller load code and write files with these rights.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -8,9 +9,11 @@
 
 namespace plait {
 
-/// The variable's value; none if it is unset or empty, or if the program has rights that its caller lacks.
+/// The variable's value; none if it is unset or empty, or if the program has rights that its caller
+/// lacks.
 std::optional<std::string> environment(const char* name);
-/// An integer in [least, most]. Throws Error(invalid_argument) that names the variable and its value otherwise.
+/// An integer in [least, most]. Throws Error(invalid_argument) that names the variable and its
+/// value otherwise.
 long environment_integer(const char* name, long fallback, long least, long most);
 /// Bytes, with an optional suffix K, M or G (powers of 1024).
 std::size_t environment_bytes(const char* name, std::size_t fallback);

@@ -14,17 +14,21 @@ namespace detail {
 PLAIT_THREAD_WORD inline char of_this_thread = 0;  // its address tells threads apart
 }
 
-/// Two threads that are in one communicator at once would take the same call number and the same scratch memory: other ranks would get
-/// wrong values, or wait for ever. So the second one is refused. A scope costs an atomic exchange and a store.
+/// Two threads that are in one communicator at once would take the same call number and the same
+/// scratch memory: other ranks would get wrong values, or wait for ever. So the second one is
+/// refused. A scope costs an atomic exchange and a store.
 class InUse {
  public:
-  /// Held by a thread for as long as it is inside a call. A thread that is inside already may enter again.
+  /// Held by a thread for as long as it is inside a call. A thread that is inside already may enter
+  /// again.
   class Scope {
    public:
-    /// Throws `Error(invalid_argument)` if another thread is inside. `object`: what it is, in a word.
+    /// Throws `Error(invalid_argument)` if another thread is inside. `object`: what it is, in a
+    /// word.
     Scope(InUse& in_use, std::string_view call, std::string_view object = "communicator") {
       const void* owner = nullptr;
-      if (in_use.owner_.compare_exchange_strong(owner, this_thread(), std::memory_order_acquire, std::memory_order_relaxed))
+      if (in_use.owner_.compare_exchange_strong(owner, this_thread(), std::memory_order_acquire,
+                                                std::memory_order_relaxed))
         in_use_ = &in_use;
       else if (owner != this_thread()) refuse(call, object);
     }
@@ -48,7 +52,8 @@ class InUse {
   static const void* this_thread() noexcept { return &detail::of_this_thread; }
   [[noreturn]] static void refuse(std::string_view call, std::string_view object) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("{}: another thread is inside a call of this {}: one thread at a time may use it, so the call was not made",
+                fmt::format("{}: another thread is inside a call of this {}: one thread at a time "
+                            "may use it, so the call was not made",
                             call, object));
   }
 

@@ -16,9 +16,9 @@
 #include <ctime>
 #include <string>
 
-#include "backends/unique_fd.hpp"
 #include "core/environment.hpp"
 #include "core/text.hpp"
+#include "core/unique_fd.hpp"
 #include "plait/error.hpp"
 
 namespace plait::log {
@@ -31,10 +31,12 @@ Level read_level() {
   if (!value) return Level::warn;
   for (std::size_t i = 0; i < names.size(); ++i)
     if (names[i] == *value) return static_cast<Level>(i);
-  throw Error(ErrorCode::invalid_argument, fmt::format("PLAIT_LOG={}: expected one of {}", in_quotes(*value), fmt::join(names, ", ")));
+  throw Error(ErrorCode::invalid_argument, fmt::format("PLAIT_LOG={}: expected one of {}",
+                                                       in_quotes(*value), fmt::join(names, ", ")));
 }
 
-/// A reader that has gone is no reason to end the program: while this lives, writing raises no SIGPIPE on this thread.
+/// A reader that has gone is no reason to end the program: while this lives, writing raises no
+/// SIGPIPE on this thread.
 class NoSigpipe {
  public:
   NoSigpipe() {
@@ -58,8 +60,9 @@ class NoSigpipe {
   bool was_pending_ = false;
 };
 
-/// Standard error, to be written to without blocking. O_NONBLOCK belongs to an open file, which the caller's descriptor shares with other
-/// processes, so a pipe or a terminal is opened once more; a socket has a flag for each call.
+/// Standard error, to be written to without blocking. O_NONBLOCK belongs to an open file, which the
+/// caller's descriptor shares with other processes, so a pipe or a terminal is opened once more; a
+/// socket has a flag for each call.
 class StandardError {
  public:
   StandardError() {
@@ -85,7 +88,8 @@ class StandardError {
 
  private:
   bool is_socket_ = false;
-  bool asks_first_ = false;  // it can't be opened again, as without /proc: another writer may still come in between
+  bool asks_first_ = false;  // it can't be opened again, as without /proc: another writer may still
+                             // come in between
   UniqueFd own_;
 };
 
@@ -102,13 +106,15 @@ bool write_whole(std::string_view text) {
     // Lines end where parts do, as far as they fit.
     std::string_view part = text.substr(0, PIPE_BUF);
     if (part.size() < text.size())
-      if (const auto end = part.rfind('\n'); end != std::string_view::npos) part = part.substr(0, end + 1);
+      if (const auto end = part.rfind('\n'); end != std::string_view::npos)
+        part = part.substr(0, end + 1);
     const ssize_t written = standard_error.write(part);
     if (written > 0) {
       is_stuck = false;
       text.remove_prefix(static_cast<std::size_t>(written));
     } else if (written < 0 && errno == EAGAIN) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
       if (!is_stuck && left.count() > 0 && StandardError::has_room(left)) continue;
       is_stuck = true;
       return false;

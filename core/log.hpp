@@ -1,4 +1,5 @@
-// The log: lines on standard error, with a level that PLAIT_LOG sets (off, error, warn, info, debug; default warn).
+// The log: lines on standard error, with a level that PLAIT_LOG sets (off, error, warn, info,
+// debug; default warn).
 #pragma once
 #include <fmt/format.h>
 

@@ -1,5 +1,6 @@
-// Which process this is. A child that fork makes has a copy of every object and of every lock as it was, but none of the threads; and it
-// shares the parent's shared memory. So objects remember the process that made them.
+// Which process this is. A child that fork makes has a copy of every object and of every lock as it
+// was, but none of the threads; and it shares the parent's shared memory. So objects remember the
+// process that made them.
 #pragma once
 #include <sys/types.h>
 
@@ -10,9 +11,9 @@
 
 namespace plait {
 
-/// Tells this process from all others: from the one that it was forked from, and from one with the same number in another container.
-/// Costs two loads. A child of vfork or of clone with CLONE_VM runs in its parent's memory and so has its parent's number; such a child
-/// may only exec or _exit.
+/// Tells this process from all others: from the one that it was forked from, and from one with the
+/// same number in another container. Costs two loads. A child of vfork or of clone with CLONE_VM
+/// runs in its parent's memory and so has its parent's number; such a child may only exec or _exit.
 std::uint64_t process_number() noexcept;
 
 /// The process that made an object.
@@ -22,9 +23,11 @@ class Origin {
   bool is_here() const noexcept { return number_ == process_number(); }
   /// Its number in the system, without the system call that getpid makes.
   pid_t process() const noexcept { return process_; }
-  /// The same, and false also in a child that runs in the memory of its parent. Costs a system call.
+  /// The same, and false also in a child that runs in the memory of its parent. Costs a system
+  /// call.
   bool is_exactly_here() const noexcept;
-  /// Throws `Error(invalid_argument)` in a child: "all_reduce: this communicator belongs to process 4711, ...".
+  /// Throws `Error(invalid_argument)` in a child: "all_reduce: this communicator belongs to process
+  /// 4711, ...".
   void require(std::string_view call, std::string_view object) const {
     if (!is_here()) refuse(call, object);
   }
@@ -36,10 +39,12 @@ class Origin {
   pid_t process_;
 };
 
-/// For what a child has of its parent's: its destructor would wait for threads that the child does not have. Takes no lock.
+/// For what a child has of its parent's: its destructor would wait for threads that the child does
+/// not have. Takes no lock.
 void keep_for_ever(std::shared_ptr<const void> object);
 
-/// An object for each process: a child gets a new one when it first asks. Static ones need no destruction.
+/// An object for each process: a child gets a new one when it first asks. Static ones need no
+/// destruction.
 template <class T>
 class OfProcess {
  public:
@@ -51,7 +56,8 @@ class OfProcess {
     Entry* found = latest_.load(std::memory_order_acquire);
     while (found == nullptr || found->process != process_number()) {
       auto mine = std::make_unique<Entry>(process_number(), found);
-      if (latest_.compare_exchange_strong(found, mine.get(), std::memory_order_acq_rel)) return mine.release()->object;
+      if (latest_.compare_exchange_strong(found, mine.get(), std::memory_order_acq_rel))
+        return mine.release()->object;
     }
     return found->object;
   }

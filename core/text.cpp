@@ -19,7 +19,11 @@ struct Character {
 Character first_of(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
-  const std::size_t length = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : lead >= 0xe0 && lead < 0xf0 ? 3 : lead >= 0xf0 ? 4 : 0;
+  const std::size_t length = lead < 0x80                   ? 1
+                             : lead >= 0xc2 && lead < 0xe0 ? 2
+                             : lead >= 0xe0 && lead < 0xf0 ? 3
+                             : lead >= 0xf0                ? 4
+                                                           : 0;
   const Character wrong{text.substr(0, 1), lead, false};
   if (length == 0 || lead > 0xf4 || length > text.size()) return wrong;
   if (length == 1) return {text.substr(0, 1), lead, true};
@@ -33,7 +37,8 @@ Character first_of(std::string_view text) {
   return {text.substr(0, length), code, true};
 }
 
-/// Controls, blanks that look like a space, and characters without width, among them those that turn the direction of what follows.
+/// Controls, blanks that look like a space, and characters without width, among them those that
+/// turn the direction of what follows.
 bool is_invisible(char32_t code) {
   constexpr std::array<std::pair<char32_t, char32_t>, 9> ranges = {{{0, 0x1f},
                                                                     {0x7f, 0xa0},
@@ -44,7 +49,9 @@ bool is_invisible(char32_t code) {
                                                                     {0xfe00, 0xfe0f},
                                                                     {0xfeff, 0xfeff},
                                                                     {0xe0000, 0xe0fff}}};
-  return std::any_of(ranges.begin(), ranges.end(), [&](const auto& range) { return code >= range.first && code <= range.second; });
+  return std::any_of(ranges.begin(), ranges.end(), [&](const auto& range) {
+    return code >= range.first && code <= range.second;
+  });
 }
 
 std::string escaped(const Character& character) {
@@ -115,9 +122,11 @@ std::string in_quotes(std::string_view text) {
   constexpr std::string_view special = "\"\\";
   if (text.size() <= most) return fmt::format("\"{}\"", shown(text, special));
   std::size_t begin = head, end = text.size() - tail;
-  for (std::size_t i = 0; i < character && continues(text[begin]); ++i) --begin;  // no character is cut
+  for (std::size_t i = 0; i < character && continues(text[begin]); ++i)
+    --begin;  // no character is cut
   for (std::size_t i = 0; i < character && continues(text[end]); ++i) ++end;
-  return fmt::format("\"{}...{}\"", shown(text.substr(0, begin), special), shown(text.substr(end), special));
+  return fmt::format("\"{}...{}\"", shown(text.substr(0, begin), special),
+                     shown(text.substr(end), special));
 }
 
 }  // namespace plait

@@ -1,4 +1,5 @@
-// Text that users write: in environment variables, files and flags. How it is taken apart, and how errors show it.
+// Text that users write: in environment variables, files and flags. How it is taken apart, and how
+// errors show it.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -17,10 +18,12 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 /// What stands between blanks.
 std::vector<std::string_view> words(std::string_view text);
 
-/// As a terminal can show it, and a reader can see it: characters that control or have no width, and bytes that are no UTF-8, as escapes
-/// such as \r, \x01 or \u200b. Errors and warnings show no user's text without.
+/// As a terminal can show it, and a reader can see it: characters that control or have no width,
+/// and bytes that are no UTF-8, as escapes such as \r, \x01 or \u200b. Errors and warnings show no
+/// user's text without.
 std::string printable(std::string_view text);
-/// Printable and in quotes; quotes and backslashes within are escaped. Of a text of more than 200 bytes the beginning and the end, with
+/// Printable and in quotes; quotes and backslashes within are escaped. Of a text of more than 200
+/// bytes the beginning and the end, with
 /// "..." between them.
 std::string in_quotes(std::string_view text);
 

@@ -15,7 +15,10 @@ namespace plait {
 namespace {
 
 std::string kind_of(mode_t mode) {
-  const char* const kind = S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a FIFO" : S_ISSOCK(mode) ? "a socket" : "a device";
+  const char* const kind = S_ISDIR(mode)    ? "a directory"
+                           : S_ISFIFO(mode) ? "a FIFO"
+                           : S_ISSOCK(mode) ? "a socket"
+                                            : "a device";
   return fmt::format("it is {}, not a regular file", kind);
 }
 
@@ -48,7 +51,8 @@ UserFile open_user_file(const std::string& path, int flags) {
 std::string read_user_file(const std::string& path, std::size_t most, std::string_view source) {
   const UserFile file = open_user_file(path, O_RDONLY);
   if (!file.descriptor.valid()) refuse(source, file.why_not);
-  std::string text(most + 1, '\0');  // not file.bytes, which is 0 for what the kernel makes up, and may change
+  std::string text(
+      most + 1, '\0');  // not file.bytes, which is 0 for what the kernel makes up, and may change
   std::size_t size = 0;
   while (size < text.size()) {
     const ssize_t n = ::read(file.descriptor.get(), text.data() + size, text.size() - size);

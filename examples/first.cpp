@@ -20,7 +20,10 @@ int main() try {
 
   std::printf("rank %d: %g\n", comm.rank(), values[0]);
   const auto ranks = static_cast<float>(comm.size());
-  return std::all_of(values.begin(), values.end(), [&](float value) { return value == ranks * (ranks + 1) / 2; }) ? 0 : 1;
+  return std::all_of(values.begin(), values.end(),
+                     [&](float value) { return value == ranks * (ranks + 1) / 2; })
+             ? 0
+             : 1;
 } catch (const plait::Error& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;

@@ -1,11 +1,13 @@
-// The sum of an array over two GPUs that one process drives, without MPI: build-host/bin/two_devices
+// The sum of an array over two GPUs that one process drives, without MPI:
+// build-host/bin/two_devices
 #include <algorithm>
 #include <cstdio>
 #include <plait/plait.hpp>
 #include <vector>
 
 int main() try {
-  plait::DeviceGroup gpus = plait::DeviceGroup::first(2);  // two ranks on the host, where there are no two GPUs
+  plait::DeviceGroup gpus =
+      plait::DeviceGroup::first(2);  // two ranks on the host, where there are no two GPUs
   std::puts(gpus.describe().c_str());
 
   const std::size_t count = 1'000'003, bytes = count * sizeof(float);
@@ -21,7 +23,8 @@ int main() try {
   bool right = true;
   for (int i : {0, 1}) {
     std::printf("device %d: %g\n", i, values[i][0]);
-    right = right && std::all_of(values[i].begin(), values[i].end(), [](float value) { return value == 3; });
+    right = right &&
+            std::all_of(values[i].begin(), values[i].end(), [](float value) { return value == 3; });
   }
   return right ? 0 : 1;
 } catch (const plait::Error& error) {

@@ -1,13 +1,15 @@
-// Every rank binds a socket to a name that the kernel picks, and the ranks gather the names over the bootstrap. Of each pair the higher
-// rank connects to the lower one. Both ask the kernel whose process is at the other end (SO_PEERCRED), and only then send or receive
-// anything.
+// Every rank binds a socket to a name that the kernel picks, and the ranks gather the names over
+// the bootstrap. Of each pair the higher rank connects to the lower one. Both ask the kernel whose
+// process is at the other end (SO_PEERCRED), and only then send or receive anything.
 //
-// Anybody on the machine can see the names in /proc/net/unix, connect, and put descriptors into the socket. So nothing is received from a
-// stranger, and what it has connected is closed without waiting (strays.hpp). A name whose owner is gone may be bound by a stranger:
-// the rank that connects finds out before it sends.
+// Anybody on the machine can see the names in /proc/net/unix, connect, and put descriptors into the
+// socket. So nothing is received from a stranger, and what it has connected is closed without
+// waiting (strays.hpp). A name whose owner is gone may be bound by a stranger: the rank that
+// connects finds out before it sends.
 //
-// Not done: /proc/PID/fd opens files anew, which neither exported CUDA memory nor sockets allow; pidfd_getfd needs the right to trace the
-// peer, which Yama gives to ancestors only; both need PIDs that mean the same to all ranks.
+// Not done: /proc/PID/fd opens files anew, which neither exported CUDA memory nor sockets allow;
+// pidfd_getfd needs the right to trace the peer, which Yama gives to ancestors only; both need PIDs
+// that mean the same to all ranks.
 #include "symm_mem/descriptor_exchange.hpp"
 
 #include <fcntl.h>
@@ -31,19 +33,21 @@
 
 #include "bootstrap/process_state.hpp"
 #include "bootstrap/support.hpp"
+#include "core/process_space.hpp"
 #include "plait/error.hpp"
 #include "symm_mem/descriptor_letter.hpp"
-#include "symm_mem/process_space.hpp"
 #include "symm_mem/strays.hpp"
 
 namespace plait {
 
-std::optional<DescriptorLetter> parse_letter(std::span<const std::byte> message, std::uint64_t nonce, int receiver, int size) {
+std::optional<DescriptorLetter> parse_letter(std::span<const std::byte> message,
+                                             std::uint64_t nonce, int receiver, int size) {
   DescriptorLetter letter{};
   if (message.size() != sizeof letter) return std::nullopt;
   std::memcpy(&letter, message.data(), sizeof letter);
   const bool is_peer = letter.sender >= 0 && letter.sender < size && letter.sender != receiver;
-  if (letter.nonce != nonce || !is_peer || letter.descriptors < 0 || letter.descriptors > 1) return std::nullopt;
+  if (letter.nonce != nonce || !is_peer || letter.descriptors < 0 || letter.descriptors > 1)
+    return std::nullopt;
   return letter;
 }
 
@@ -54,10 +58,12 @@ struct Control {
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> bytes{};
 };
 
-/// The one descriptor in a message that was received, if there is one. It is open from then on, whatever the message says.
+/// The one descriptor in a message that was received, if there is one. It is open from then on,
+/// whatever the message says.
 UniqueFd descriptor_in(msghdr& message) {
   const cmsghdr* part = CMSG_FIRSTHDR(&message);
-  if (part == nullptr || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS || part->cmsg_len != CMSG_LEN(sizeof(int)))
+  if (part == nullptr || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS ||
+      part->cmsg_len != CMSG_LEN(sizeof(int)))
     return {};
   int fd = -1;
   std::memcpy(&fd, CMSG_DATA(part), sizeof fd);
@@ -72,20 +78,26 @@ std::optional<ucred> owner_of(int socket) {
 }
 
 bool is_full(int error) { return error == EMFILE || error == ENFILE; }
-bool passes(int error) { return error == EAGAIN || error == EINTR || error == ENOBUFS || error == ENOMEM || error == ETOOMANYREFS; }
+bool passes(int error) {
+  return error == EAGAIN || error == EINTR || error == ENOBUFS || error == ENOMEM ||
+         error == ETOOMANYREFS;
+}
 
-/// One rank's side of an exchange. Nothing here throws but what interrupts the bootstrap's calls: a rank that fails says so to its peers
-/// and goes on, so that they need not wait for it, and the failure is told to all at the end.
+/// One rank's side of an exchange. Nothing here throws but what interrupts the bootstrap's calls: a
+/// rank that fails says so to its peers and goes on, so that they need not wait for it, and the
+/// failure is told to all at the end.
 class Exchange {
  public:
-  Exchange(int rank, int size, const UniqueFd& mine) : rank_(rank), size_(size), mine_(mine), peers_(index(size)) {
+  Exchange(int rank, int size, const UniqueFd& mine)
+      : rank_(rank), size_(size), mine_(mine), peers_(index(size)) {
     peers_[index(rank)].sent = peers_[index(rank)].received = true;
   }
   ~Exchange() { close_listener(); }
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  // The steps, between which the ranks tell each other how it went: one whose peers can't be reached could not tell them itself.
+  // The steps, between which the ranks tell each other how it went: one whose peers can't be
+  // reached could not tell them itself.
   ExchangeAddress open();
   void connect(std::vector<ExchangeAddress> addresses);
   /// False: time is over, or a rank has ended, as `failure` says.
@@ -108,7 +120,8 @@ class Exchange {
   template <class... Args>
   void fail(fmt::format_string<Args...> format, Args&&... args) {
     if (!failure_.empty()) return;  // the first one is the cause
-    failure_ = fmt::format("exchange_descriptors: rank {} {}", rank_, fmt::format(format, std::forward<Args>(args)...));
+    failure_ = fmt::format("exchange_descriptors: rank {} {}", rank_,
+                           fmt::format(format, std::forward<Args>(args)...));
   }
   void fail_for_descriptors(const std::string& what) {
     rlimit limit{};
@@ -116,7 +129,8 @@ class Exchange {
     fail("{}: is its limit of {} open files reached?", what, limit.rlim_cur);
   }
   bool is_done() const {
-    return std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.sent && peer.received; });
+    return std::all_of(peers_.begin(), peers_.end(),
+                       [](const Peer& peer) { return peer.sent && peer.received; });
   }
   bool may_be(const ucred& owner, const ExchangeAddress& address) const;
 
@@ -126,8 +140,10 @@ class Exchange {
   void hear_callers();
   void serve(int rank);
   void send_to(int rank, bool with_descriptor);
-  /// Returns false if there is nothing to receive yet. Otherwise a letter, or none: the connection is of no use.
-  bool receive(const UniqueFd& connection, std::optional<DescriptorLetter>& letter, UniqueFd& descriptor);
+  /// Returns false if there is nothing to receive yet. Otherwise a letter, or none: the connection
+  /// is of no use.
+  bool receive(const UniqueFd& connection, std::optional<DescriptorLetter>& letter,
+               UniqueFd& descriptor);
   void take_letter(int rank, const DescriptorLetter& letter, UniqueFd descriptor);
   void give_up(int rank);
   void hang_up();
@@ -136,7 +152,8 @@ class Exchange {
   void report_missing(std::chrono::nanoseconds limit);
   std::vector<int> missing() const;
   std::int32_t process_of(int peer) const {
-    return detail::visible_process(addresses_[index(peer)].process, addresses_[index(peer)].process_space);
+    return detail::visible_process(addresses_[index(peer)].process,
+                                   addresses_[index(peer)].process_space);
   }
   bool find_ended(detail::LostRanks& lost);
 
@@ -153,15 +170,19 @@ class Exchange {
 
 ExchangeAddress Exchange::open() {
   const auto listen = [&](ExchangeAddress& address) {
-    if (::fcntl(mine_.get(), F_GETFD) < 0) return fail("passed descriptor {}, which is not open", mine_.get());
-    if (::getrandom(&nonce_, sizeof nonce_, 0) != sizeof nonce_) return fail("can't draw a number: {}", std::strerror(errno));
+    if (::fcntl(mine_.get(), F_GETFD) < 0)
+      return fail("passed descriptor {}, which is not open", mine_.get());
+    if (::getrandom(&nonce_, sizeof nonce_, 0) != sizeof nonce_)
+      return fail("can't draw a number: {}", std::strerror(errno));
     if (size_ == 1) return;
     listener_ = UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!listener_.valid())
-      return is_full(errno) ? fail_for_descriptors("can't create a socket") : fail("can't create a socket: {}", std::strerror(errno));
+      return is_full(errno) ? fail_for_descriptors("can't create a socket")
+                            : fail("can't create a socket: {}", std::strerror(errno));
     address.name.sun_family = AF_UNIX;
     const auto* name = reinterpret_cast<const sockaddr*>(&address.name);
-    if (::bind(listener_.get(), name, sizeof(sa_family_t)) != 0)  // the family alone: the kernel picks a free abstract name
+    if (::bind(listener_.get(), name, sizeof(sa_family_t)) !=
+        0)  // the family alone: the kernel picks a free abstract name
       return fail("can't bind its socket: {}", std::strerror(errno));
     socklen_t length = sizeof address.name;
     // A long queue: strangers may stand in it, too.
@@ -175,11 +196,13 @@ ExchangeAddress Exchange::open() {
   address.process = static_cast<std::int32_t>(::getpid());
   address.process_space = process_space();
   address.nonce = nonce_;
-  std::copy_n(failure_.data(), std::min(failure_.size(), address.failure.size() - 1), address.failure.data());
+  std::copy_n(failure_.data(), std::min(failure_.size(), address.failure.size() - 1),
+              address.failure.data());
   return address;
 }
 
-/// By what the kernel says of the process at the other end: this user's, and this rank's, where numbers of processes mean the same.
+/// By what the kernel says of the process at the other end: this user's, and this rank's, where
+/// numbers of processes mean the same.
 bool Exchange::may_be(const ucred& owner, const ExchangeAddress& address) const {
   if (owner.uid != ::geteuid()) return false;
   const std::uint64_t space = addresses_[index(rank_)].process_space;
@@ -192,7 +215,8 @@ void Exchange::connect(std::vector<ExchangeAddress> addresses) {
   strays_.dispose();
 }
 
-/// Nothing blocks: a rank connects, accepts, sends and receives what it can, so that no two wait for each other.
+/// Nothing blocks: a rank connects, accepts, sends and receives what it can, so that no two wait
+/// for each other.
 bool Exchange::run(const Bootstrap& bootstrap) {
   const detail::Deadline deadline(bootstrap.timeout());
   detail::LostRanks lost;
@@ -234,10 +258,12 @@ void Exchange::connect_to(int peer) {
     return is_full(errno) ? fail_for_descriptors(fmt::format("can't connect to rank {}", peer))
                           : fail("can't connect to rank {}: {}", peer, std::strerror(errno));
   }
-  if (::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address.name), address.length) != 0) {
+  if (::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address.name),
+                address.length) != 0) {
     if (passes(errno)) return;  // EAGAIN: its queue is full
-    return fail("can't connect to rank {}: {}{}", peer, std::strerror(errno),
-                errno == ECONNREFUSED ? ": it has ended or failed, or has another network namespace" : "");
+    return fail(
+        "can't connect to rank {}: {}{}", peer, std::strerror(errno),
+        errno == ECONNREFUSED ? ": it has ended or failed, or has another network namespace" : "");
   }
   const auto owner = owner_of(connection.get());
   if (owner && may_be(*owner, address)) {
@@ -245,12 +271,13 @@ void Exchange::connect_to(int peer) {
     return;
   }
   strays_.add(std::move(connection));
-  fail("refuses the socket of rank {} (process {}): it belongs to process {} of user {}", peer, address.process, owner ? owner->pid : 0,
-       owner ? static_cast<long>(owner->uid) : -1);
+  fail("refuses the socket of rank {} (process {}): it belongs to process {} of user {}", peer,
+       address.process, owner ? owner->pid : 0, owner ? static_cast<long>(owner->uid) : -1);
 }
 
 void Exchange::accept_callers() {
-  constexpr std::size_t most_at_once = 64;  // then the peers have their turn, however many strangers are queueing
+  constexpr std::size_t most_at_once =
+      64;  // then the peers have their turn, however many strangers are queueing
   while (listener_.valid() && strays_.size() < most_at_once) {
     UniqueFd caller(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!caller.valid()) {
@@ -261,7 +288,8 @@ void Exchange::accept_callers() {
     }
     const auto owner = owner_of(caller.get());
     const bool ours =
-        owner && std::any_of(addresses_.begin() + rank_ + 1, addresses_.end(), [&](const ExchangeAddress& a) { return may_be(*owner, a); });
+        owner && std::any_of(addresses_.begin() + rank_ + 1, addresses_.end(),
+                             [&](const ExchangeAddress& a) { return may_be(*owner, a); });
     if (ours) callers_.push_back(std::move(caller));
     else strays_.add(std::move(caller));
   }
@@ -273,8 +301,9 @@ void Exchange::hear_callers() {
     UniqueFd descriptor;
     if (!receive(caller, letter, descriptor)) return false;
     const auto owner = owner_of(caller.get());
-    if (!letter || letter->sender < rank_ || peers_[index(letter->sender)].connection.valid() || peers_[index(letter->sender)].received ||
-        !owner || !may_be(*owner, addresses_[index(letter->sender)])) {
+    if (!letter || letter->sender < rank_ || peers_[index(letter->sender)].connection.valid() ||
+        peers_[index(letter->sender)].received || !owner ||
+        !may_be(*owner, addresses_[index(letter->sender)])) {
       strays_.add(std::move(caller));
       if (descriptor.valid()) strays_.add(std::move(descriptor));
       return true;
@@ -329,7 +358,8 @@ void Exchange::send_to(int rank, bool with_descriptor) {
   }
 }
 
-bool Exchange::receive(const UniqueFd& connection, std::optional<DescriptorLetter>& letter, UniqueFd& descriptor) {
+bool Exchange::receive(const UniqueFd& connection, std::optional<DescriptorLetter>& letter,
+                       UniqueFd& descriptor) {
   std::array<std::byte, sizeof(DescriptorLetter) + 1> bytes{};
   iovec data{bytes.data(), bytes.size()};
   const auto receive_once = [&] {
@@ -338,15 +368,17 @@ bool Exchange::receive(const UniqueFd& connection, std::optional<DescriptorLette
     message.msg_iov = &data;
     message.msg_iovlen = 1;
     message.msg_control = control.bytes.data();
-    message.msg_controllen = CMSG_LEN(sizeof(int));  // not the padding, where a second descriptor would have room
+    message.msg_controllen =
+        CMSG_LEN(sizeof(int));  // not the padding, where a second descriptor would have room
     const ssize_t length = ::recvmsg(connection.get(), &message, MSG_CMSG_CLOEXEC);
     if (length >= 0) descriptor = descriptor_in(message);
     return length;
   };
   ssize_t length = receive_once();
-  // Linux looks at the queue first and then whether the peer has closed: a letter that was sent, and its connection closed, in between
-  // reads as an end. Nothing comes after the end, so what is there now is all. An empty message reads as an end as well, and may have had
-  // a descriptor, which is closed.
+  // Linux looks at the queue first and then whether the peer has closed: a letter that was sent,
+  // and its connection closed, in between reads as an end. Nothing comes after the end, so what is
+  // there now is all. An empty message reads as an end as well, and may have had a descriptor,
+  // which is closed.
   if (length == 0) length = receive_once();
   if (length < 0 && passes(errno)) return false;
   if (length <= 0) return true;
@@ -358,7 +390,8 @@ void Exchange::take_letter(int rank, const DescriptorLetter& letter, UniqueFd de
   Peer& peer = peers_[index(rank)];
   peer.received = true;
   if (letter.descriptors == 0) return give_up(rank);  // its sender reports why
-  if (!descriptor.valid()) return fail_for_descriptors(fmt::format("can't take the descriptor of rank {}", rank));
+  if (!descriptor.valid())
+    return fail_for_descriptors(fmt::format("can't take the descriptor of rank {}", rank));
   peer.result = std::move(descriptor);
 }
 
@@ -368,7 +401,8 @@ void Exchange::hang_up() {
   for (Peer& peer : peers_) peer.connection = UniqueFd();
 }
 
-/// Until something can be received. That a peer's queue has room can't be polled for, so it is tried again every millisecond.
+/// Until something can be received. That a peer's queue has room can't be polled for, so it is
+/// tried again every millisecond.
 void Exchange::wait(const detail::Deadline& deadline, int most) const {
   std::vector<pollfd> waiting;
   for (int peer = 0; peer < size_; ++peer) {
@@ -381,8 +415,8 @@ void Exchange::wait(const detail::Deadline& deadline, int most) const {
   ::poll(waiting.data(), waiting.size(), deadline.milliseconds_left(most));
 }
 
-/// Strangers may be in its queue, and closing it would close what they have sent: so no more can come, and those that are there are taken
-/// out.
+/// Strangers may be in its queue, and closing it would close what they have sent: so no more can
+/// come, and those that are there are taken out.
 void Exchange::close_listener() {
   if (!listener_.valid()) return;
   ::shutdown(listener_.get(), SHUT_RDWR);
@@ -394,7 +428,8 @@ void Exchange::close_listener() {
       break;
     }
   }
-  const bool empty = errno == EINVAL;  // what accept() says when it was shut down and nobody is left
+  const bool empty =
+      errno == EINVAL;  // what accept() says when it was shut down and nobody is left
   if (empty) listener_ = UniqueFd();
   else strays_.add(std::exchange(listener_, UniqueFd()));
   for (UniqueFd& caller : callers_) strays_.add(std::move(caller));
@@ -412,7 +447,9 @@ std::vector<int> Exchange::missing() const {
 
 bool Exchange::find_ended(detail::LostRanks& lost) {
   const auto ended = lost.among(missing(), [&](int peer) { return process_of(peer); });
-  if (!ended.empty()) fail("got no descriptor from {}: {} ended", detail::list_ranks(ended), ended.size() == 1 ? "it has" : "they have");
+  if (!ended.empty())
+    fail("got no descriptor from {}: {} ended", detail::list_ranks(ended),
+         ended.size() == 1 ? "it has" : "they have");
   return !ended.empty();
 }
 
@@ -422,13 +459,18 @@ void Exchange::report_missing(std::chrono::nanoseconds limit) {
     if (!peers_[index(peer)].received) silent.push_back(peer);
     if (!peers_[index(peer)].sent) full.push_back(peer);
   }
-  // Others may be missing for the sake of one that is stopped, in the call of the bootstrap that comes before.
+  // Others may be missing for the sake of one that is stopped, in the call of the bootstrap that
+  // comes before.
   const auto is_out = [&](int peer) { return detail::is_out_of_action(process_of(peer)); };
   for (std::vector<int>* const ranks : {&silent, &full}) {
-    if (std::any_of(ranks->begin(), ranks->end(), is_out)) std::erase_if(*ranks, [&](int peer) { return !is_out(peer); });
+    if (std::any_of(ranks->begin(), ranks->end(), is_out))
+      std::erase_if(*ranks, [&](int peer) { return !is_out(peer); });
   }
-  if (!silent.empty()) return fail("got no descriptor from {} within {}", detail::list_ranks(silent), detail::in_seconds(limit));
-  fail("could not hand its descriptor to {} within {}", detail::list_ranks(full), detail::in_seconds(limit));
+  if (!silent.empty())
+    return fail("got no descriptor from {} within {}", detail::list_ranks(silent),
+                detail::in_seconds(limit));
+  fail("could not hand its descriptor to {} within {}", detail::list_ranks(full),
+       detail::in_seconds(limit));
 }
 
 using Text = std::array<char, 256>;
@@ -438,7 +480,8 @@ Text as_text(const std::string& failure) {
   return text;
 }
 
-/// Tells everybody this rank's failure, if any, and throws the first rank's that has one, on all ranks. Waits for all ranks.
+/// Tells everybody this rank's failure, if any, and throws the first rank's that has one, on all
+/// ranks. Waits for all ranks.
 void throw_first(Bootstrap& bootstrap, const std::string& failure) {
   for (const Text& text : bootstrap.all_gather(as_text(failure))) {
     if (text[0] != 0) throw Error(ErrorCode::bootstrap, text.data());
@@ -456,7 +499,9 @@ std::vector<UniqueFd> exchange_descriptors(Bootstrap& bootstrap, const UniqueFd&
   exchange.connect(std::move(addresses));
   throw_first(bootstrap, exchange.failure());
   if (!exchange.run(bootstrap)) {
-    bootstrap.abandon(exchange.failure(), false);  // the others hear of it there, without waiting for the missing rank once more
+    bootstrap.abandon(
+        exchange.failure(),
+        false);  // the others hear of it there, without waiting for the missing rank once more
     throw Error(ErrorCode::bootstrap, exchange.failure());
   }
   throw_first(bootstrap, exchange.failure());

@@ -2,15 +2,16 @@
 #pragma once
 #include <vector>
 
-#include "backends/unique_fd.hpp"
+#include "core/unique_fd.hpp"
 #include "plait/bootstrap.hpp"
 
 namespace plait {
 
-/// Gives a duplicate of `mine` to every other rank. Entry r of the result is rank r's descriptor; this rank's own entry is invalid.
-/// Collective; all ranks must be on one machine, in one network namespace, and run as one user. Leaves nothing in the file system. Other
-/// users can neither get a descriptor, nor hand one in, nor hold the exchange up. What a received descriptor is, the caller checks.
-/// Throws the same `Error(bootstrap)` on all ranks, which names the rank it went wrong on.
+/// Gives a duplicate of `mine` to every other rank. Entry r of the result is rank r's descriptor;
+/// this rank's own entry is invalid. Collective; all ranks must be on one machine, in one network
+/// namespace, and run as one user. Leaves nothing in the file system. Other users can neither get a
+/// descriptor, nor hand one in, nor hold the exchange up. What a received descriptor is, the caller
+/// checks. Throws the same `Error(bootstrap)` on all ranks, which names the rank it went wrong on.
 std::vector<UniqueFd> exchange_descriptors(Bootstrap& bootstrap, const UniqueFd& mine);
 
 }  // namespace plait

@@ -1,4 +1,5 @@
-// What ranks tell each other in an exchange of descriptors: where they listen, and what travels beside a descriptor.
+// What ranks tell each other in an exchange of descriptors: where they listen, and what travels
+// beside a descriptor.
 #pragma once
 #include <sys/un.h>
 
@@ -10,7 +11,8 @@
 
 namespace plait {
 
-/// What a rank tells the others about its socket. It is gathered over the bootstrap, which is trusted.
+/// What a rank tells the others about its socket. It is gathered over the bootstrap, which is
+/// trusted.
 struct ExchangeAddress {
   sockaddr_un name;
   std::uint32_t length;
@@ -26,7 +28,9 @@ struct DescriptorLetter {
   std::int32_t descriptors;  // 1, or 0 if the sender can't send it
 };
 
-/// The letter that `message` holds, if it is one to rank `receiver`, of `size`, whose nonce is this one. Takes any bytes.
-std::optional<DescriptorLetter> parse_letter(std::span<const std::byte> message, std::uint64_t nonce, int receiver, int size);
+/// The letter that `message` holds, if it is one to rank `receiver`, of `size`, whose nonce is this
+/// one. Takes any bytes.
+std::optional<DescriptorLetter> parse_letter(std::span<const std::byte> message,
+                                             std::uint64_t nonce, int receiver, int size);
 
 }  // namespace plait

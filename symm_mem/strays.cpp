@@ -15,17 +15,19 @@
 namespace plait {
 namespace {
 
-/// Gives this thread a table of descriptors of its own, a copy. Containers often forbid unshare() and allow close_range().
+/// Gives this thread a table of descriptors of its own, a copy. Containers often forbid unshare()
+/// and allow close_range().
 bool own_descriptor_table() {
 #ifdef SYS_close_range
-  constexpr unsigned none = std::numeric_limits<int>::max(), unshare_too = 1u << 1;  // CLOSE_RANGE_UNSHARE
+  constexpr unsigned none = std::numeric_limits<int>::max(),
+                     unshare_too = 1u << 1;  // CLOSE_RANGE_UNSHARE
   if (::syscall(SYS_close_range, none, none, unshare_too) == 0) return true;
 #endif
   return ::unshare(CLONE_FILES) == 0;
 }
 
-/// Waits on atomics, not on std::future: that goes by way of std::call_once, which fails where a program and this library have the standard
-/// library twice (one of them linked statically).
+/// Waits on atomics, not on std::future: that goes by way of std::call_once, which fails where a
+/// program and this library have the standard library twice (one of them linked statically).
 struct Handover {
   enum Step : int {
     begun,
@@ -50,7 +52,8 @@ void end_with(const std::shared_ptr<Handover>& handover) {
   const Handover::Step reached = own ? Handover::copied : Handover::not_copied;
   handover->reach(reached);
   handover->wait_beyond(reached);
-  // With its own table, the thread's end closes all of it. Otherwise this thread is the one that may have to wait.
+  // With its own table, the thread's end closes all of it. Otherwise this thread is the one that
+  // may have to wait.
   if (!own) handover->strays.clear();
 }
 
@@ -64,17 +67,20 @@ void Strays::dispose() noexcept {
     strays_.clear();
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // the process's signals are for threads that live on
+    pthread_sigmask(SIG_SETMASK, &all,
+                    &before);  // the process's signals are for threads that live on
     try {
       std::thread(end_with, handover).detach();
-    } catch (const std::exception&) {  // no thread can be started: the descriptors stay open, which harms less than waiting
+    } catch (const std::exception&) {  // no thread can be started: the descriptors stay open, which
+                                       // harms less than waiting
       pthread_sigmask(SIG_SETMASK, &before, nullptr);
       static_cast<void>(new std::vector<UniqueFd>(std::move(handover->strays)));
       return;
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     handover->wait_beyond(Handover::begun);
-    if (handover->step.load(std::memory_order_acquire) == Handover::copied) handover->strays.clear();
+    if (handover->step.load(std::memory_order_acquire) == Handover::copied)
+      handover->strays.clear();
     handover->reach(Handover::released);
   } catch (const std::exception&) {  // no memory: as above
     static_cast<void>(new (std::nothrow) std::vector<UniqueFd>(std::move(strays_)));

@@ -1,15 +1,17 @@
-// Sockets that a stranger has connected to: closed without waiting for anything that the stranger has put into them.
+// Sockets that a stranger has connected to: closed without waiting for anything that the stranger
+// has put into them.
 #pragma once
 #include <cstddef>
 #include <vector>
 
-#include "backends/unique_fd.hpp"
+#include "core/unique_fd.hpp"
 
 namespace plait {
 
-/// Closing a socket also closes the descriptors in its queue, and close() of another one's descriptor may take as long as its owner likes:
-/// a TCP socket that lingers, a file of a FUSE server. The last reference to such sockets is therefore dropped by a thread that ends:
-/// no close waits for an exiting thread's linger, and if something else blocks, only that thread does.
+/// Closing a socket also closes the descriptors in its queue, and close() of another one's
+/// descriptor may take as long as its owner likes: a TCP socket that lingers, a file of a FUSE
+/// server. The last reference to such sockets is therefore dropped by a thread that ends: no close
+/// waits for an exiting thread's linger, and if something else blocks, only that thread does.
 class Strays {
  public:
   Strays() = default;

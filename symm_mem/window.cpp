@@ -9,14 +9,19 @@
 #include <random>
 #include <vector>
 
+#include "bootstrap/agreement.hpp"
 #include "plait/error.hpp"
-#include "symm_mem/agreement.hpp"
 #include "symm_mem/descriptor_exchange.hpp"
 
 namespace plait {
 
-Window::Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange> range, int rank, std::size_t bytes, std::size_t number)
-    : backend_(std::move(backend)), range_(std::move(range)), rank_(rank), bytes_(bytes), number_(number) {}
+Window::Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange> range, int rank,
+               std::size_t bytes, std::size_t number)
+    : backend_(std::move(backend)),
+      range_(std::move(range)),
+      rank_(rank),
+      bytes_(bytes),
+      number_(number) {}
 
 Window::~Window() {
   if (!origin_.is_here()) {
@@ -28,7 +33,8 @@ Window::~Window() {
     const DeviceScope device(*backend_);
     backend_->synchronize_device();  // no kernel of this rank uses the mappings any more
   } catch (const std::exception&) {
-    // A stream is being captured, or the device is lost: whether a kernel still uses the mapping can't be known, so it stays for good.
+    // A stream is being captured, or the device is lost: whether a kernel still uses the mapping
+    // can't be known, so it stays for good.
     keep_for_ever(std::move(range_));
   }
 }
@@ -45,14 +51,17 @@ std::string amount(std::size_t bytes) {
 
 void SymmetricHeap::check_equal(std::size_t bytes, const char* what) {
   const auto all = on_behalf_of(bootstrap_, what, [&] { return bootstrap_.all_gather(bytes); });
-  const auto differs = std::find_if(all.begin(), all.end(), [&](std::size_t other) { return other != all[0]; });
+  const auto differs =
+      std::find_if(all.begin(), all.end(), [&](std::size_t other) { return other != all[0]; });
   if (differs == all.end()) return;
   throw Error(ErrorCode::mismatch,
-              fmt::format("{}: rank {} passed {}, rank 0 passed {}", what, differs - all.begin(), amount(*differs), amount(all[0])));
+              fmt::format("{}: rank {} passed {}, rank 0 passed {}", what, differs - all.begin(),
+                          amount(*differs), amount(all[0])));
 }
 
-/// Whether there is room for what all ranks are about to commit, each of them `bytes`. One rank alone could not tell: those of a machine,
-/// or of a control group, take from the same. All compute it from the same numbers, so all throw the same.
+/// Whether there is room for what all ranks are about to commit, each of them `bytes`. One rank
+/// alone could not tell: those of a machine, or of a control group, take from the same. All compute
+/// it from the same numbers, so all throw the same.
 void SymmetricHeap::check_room(std::size_t bytes, const char* what) {
   constexpr std::size_t little = std::size_t{1} << 20;  // not worth a message
   if (bytes < little) return;
@@ -78,20 +87,25 @@ void SymmetricHeap::check_room(std::size_t bytes, const char* what) {
       const MemoryLimit& limit = all[rank].limit[i];
       const Use& use = uses[limit.id];
       if (bytes > use.left / use.ranks)
-        throw Error(ErrorCode::out_of_memory, fmt::format("{}: rank {}: {} for each of {} ranks, and {} has {} bytes left", what, rank,
-                                                          amount(bytes), use.ranks, limit.name.data(), use.left));
+        throw Error(ErrorCode::out_of_memory,
+                    fmt::format("{}: rank {}: {} for each of {} ranks, and {} has {} bytes left",
+                                what, rank, amount(bytes), use.ranks, limit.name.data(), use.left));
     }
 }
 
-std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes, const char* what, Commit commit) {
+std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes, const char* what,
+                                                              Commit commit) {
   const Bootstrap::Purpose purpose(bootstrap_, what);
   check_equal(bytes, what);
-  // All ranks come here with the same number, so all throw. Sizes are rounded up, and as many copies as there are ranks are mapped.
+  // All ranks come here with the same number, so all throw. Sizes are rounded up, and as many
+  // copies as there are ranks are mapped.
   if (bytes > std::numeric_limits<std::size_t>::max() / 4)
-    throw Error(ErrorCode::invalid_argument, fmt::format("{}: all ranks passed {}, which overflow", what, amount(bytes)));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}: all ranks passed {}, which overflow", what, amount(bytes)));
   if (commit == Commit::at_once) check_room(bytes, what);
   const int rank = bootstrap_.rank(), ranks = bootstrap_.size();
-  const std::uint64_t drawn = (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
+  const std::uint64_t drawn =
+      (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
   const auto token = on_behalf_of(bootstrap_, what, [&] { return bootstrap_.broadcast(drawn, 0); });
 
   std::shared_ptr<SymmetricRange> range;
@@ -100,18 +114,22 @@ std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes,
     range = backend_->reserve(ranks, std::max<std::size_t>(bytes, 1), token, commit);
     mine = range->create_local(rank);
   });
-  auto descriptors = on_behalf_of(bootstrap_, what, [&] { return exchange_descriptors(bootstrap_, mine); });
+  auto descriptors =
+      on_behalf_of(bootstrap_, what, [&] { return exchange_descriptors(bootstrap_, mine); });
   agree(bootstrap_, what, [&] {
     for (int peer = 0; peer < ranks; ++peer)
-      if (peer != rank) range->import_peer(peer, std::move(descriptors[static_cast<std::size_t>(peer)]));
+      if (peer != rank)
+        range->import_peer(peer, std::move(descriptors[static_cast<std::size_t>(peer)]));
   });
 
   return range;
 }
 
-std::shared_ptr<Window> SymmetricHeap::allocate(std::size_t bytes, const char* what, Commit commit) {
+std::shared_ptr<Window> SymmetricHeap::allocate(std::size_t bytes, const char* what,
+                                                Commit commit) {
   auto range = allocate_range(bytes, what, commit);
-  auto window = std::make_shared<Window>(backend_, std::move(range), bootstrap_.rank(), bytes, ++allocations_);
+  auto window = std::make_shared<Window>(backend_, std::move(range), bootstrap_.rank(), bytes,
+                                         ++allocations_);
   std::erase_if(windows_, [](const auto& entry) { return entry.second.window.expired(); });
   windows_[window->local()] = {window, bytes};
   return window;
@@ -128,14 +146,16 @@ std::shared_ptr<Window> SymmetricHeap::at(const void* pointer) const {
 std::shared_ptr<Window> SymmetricHeap::find(const void* pointer, std::size_t bytes) const {
   auto window = at(pointer);
   if (!window) return nullptr;
-  const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(pointer) - window->local());
+  const auto offset =
+      static_cast<std::size_t>(static_cast<const std::byte*>(pointer) - window->local());
   return bytes <= window->bytes() - offset ? window : nullptr;
 }
 
 std::string SymmetricHeap::describe(const void* pointer) const {
   const auto window = find(pointer, 0);
   if (!window) return "ordinary memory";
-  return fmt::format("symmetric memory {} + {} bytes", window->number(), static_cast<const std::byte*>(pointer) - window->local());
+  return fmt::format("symmetric memory {} + {} bytes", window->number(),
+                     static_cast<const std::byte*>(pointer) - window->local());
 }
 
 }  // namespace plait

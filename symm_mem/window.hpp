@@ -1,4 +1,5 @@
-// Symmetric memory: allocations of equal size on every rank, in which every rank can reach every other's copy.
+// Symmetric memory: allocations of equal size on every rank, in which every rank can reach every
+// other's copy.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -16,9 +17,11 @@ namespace plait {
 class Window {
  public:
   /// `number`: which allocation of its heap it is, in the order of the calls; equal on all ranks.
-  Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange> range, int rank, std::size_t bytes, std::size_t number);
-  /// Waits for this rank's device, then unmaps; in a child made by fork does neither. The peers' mappings keep this rank's memory alive
-  /// until they let go of it too, so nobody has to wait for anybody.
+  Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange> range, int rank,
+         std::size_t bytes, std::size_t number);
+  /// Waits for this rank's device, then unmaps; in a child made by fork does neither. The peers'
+  /// mappings keep this rank's memory alive until they let go of it too, so nobody has to wait for
+  /// anybody.
   ~Window();
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
@@ -32,7 +35,9 @@ class Window {
   const SymmetricRange& range() const noexcept { return *range_; }
   std::byte* local() const noexcept { return range_->address(rank_); }
   /// Rank `peer`'s copy in this rank's address space; for `peer == rank` the local pointer.
-  std::byte* peer(int peer, std::size_t offset = 0) const noexcept { return range_->address(peer) + offset; }
+  std::byte* peer(int peer, std::size_t offset = 0) const noexcept {
+    return range_->address(peer) + offset;
+  }
 
  private:
   Origin origin_;
@@ -45,22 +50,28 @@ class Window {
 /// The windows of one communicator.
 class SymmetricHeap {
  public:
-  SymmetricHeap(std::shared_ptr<Backend> backend, Bootstrap& bootstrap) : backend_(std::move(backend)), bootstrap_(bootstrap) {}
+  SymmetricHeap(std::shared_ptr<Backend> backend, Bootstrap& bootstrap)
+      : backend_(std::move(backend)), bootstrap_(bootstrap) {}
 
-  /// Collective. Zeroed memory. All ranks throw the same `Error`: `mismatch` if sizes differ (naming the ranks), `invalid_argument` for
-  /// more than a quarter of the address space, `out_of_memory` if a rank runs out, `no_peer_access` if a rank can't map a peer's. `what`
+  /// Collective. Zeroed memory. All ranks throw the same `Error`: `mismatch` if sizes differ
+  /// (naming the ranks), `invalid_argument` for more than a quarter of the address space,
+  /// `out_of_memory` if a rank runs out, `no_peer_access` if a rank can't map a peer's. `what`
   /// names the caller in messages.
-  std::shared_ptr<Window> allocate(std::size_t bytes, const char* what = "allocate", Commit commit = Commit::at_once);
+  std::shared_ptr<Window> allocate(std::size_t bytes, const char* what = "allocate",
+                                   Commit commit = Commit::at_once);
 
   /// The mapping alone, for memory that `find` need not know.
-  std::shared_ptr<SymmetricRange> allocate_range(std::size_t bytes, const char* what, Commit commit = Commit::at_once);
+  std::shared_ptr<SymmetricRange> allocate_range(std::size_t bytes, const char* what,
+                                                 Commit commit = Commit::at_once);
 
-  /// The window in which `pointer` lies, or at the end of which, in this rank's copy; or null. Local, never communicates.
+  /// The window in which `pointer` lies, or at the end of which, in this rank's copy; or null.
+  /// Local, never communicates.
   std::shared_ptr<Window> at(const void* pointer) const;
-  /// The window that holds [pointer, pointer + bytes) in this rank's copy, or null. Local, never communicates.
+  /// The window that holds [pointer, pointer + bytes) in this rank's copy, or null. Local, never
+  /// communicates.
   std::shared_ptr<Window> find(const void* pointer, std::size_t bytes) const;
-  /// "symmetric memory 3 + 512 bytes": which allocation of this heap, in the order of the calls, and where in it. Equal on all ranks for
-  /// equal places.
+  /// "symmetric memory 3 + 512 bytes": which allocation of this heap, in the order of the calls,
+  /// and where in it. Equal on all ranks for equal places.
   std::string describe(const void* pointer) const;
 
  private:
@@ -74,7 +85,8 @@ class SymmetricHeap {
     std::weak_ptr<Window> window;
     std::size_t bytes = 0;  // most pointers are in none, which is to be seen without locking it
   };
-  std::map<const std::byte*, Entry> windows_;  // by local address; expired entries go with the next allocation
+  std::map<const std::byte*, Entry>
+      windows_;  // by local address; expired entries go with the next allocation
 };
 
 }  // namespace plait

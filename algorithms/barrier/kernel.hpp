@@ -3,10 +3,11 @@
 //   1. Signal: tell every peer the number of this barrier.
 //   2. Wait: until every peer has told the same.
 //
-// Cost: one hop. Resources: one word a writer and a counter. Proof: algorithms/building_blocks/block_barrier.hpp.
+// Cost: one hop. Resources: one word a writer and a counter. Proof:
+// algorithms/blocks/flags/block_barrier.hpp.
 #pragma once
-#include "algorithms/building_blocks/block_barrier.hpp"
-#include "backends/kernel_table.hpp"
+#include "algorithms/blocks/flags/block_barrier.hpp"
+#include "backends/device/kernel_table.hpp"
 
 namespace plait::barrier {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "algorithms/barrier/kernel.hpp"
-#include "core/algorithm.hpp"
+#include "algorithms/contract/algorithm.hpp"
 
 namespace plait::barrier {
 
@@ -14,11 +14,16 @@ inline Resources resources(const Topology& topology) {
 
 /// As nothing is tied to blocks, and `resources` are those of one.
 inline LaunchShape one_block(LaunchShape shape) { return {1, shape.threads}; }
-inline LaunchShape shape(const Topology& topology) { return {.blocks = 1, .threads = std::min(32u, topology.block_threads)}; }
+inline LaunchShape shape(const Topology& topology) {
+  return {.blocks = 1, .threads = std::min(32u, topology.block_threads)};
+}
 
 /// `memory`: `resources` of it, granted.
 inline void launch(LaunchContext& context, const Grant& memory, LaunchShape shape) {
-  const Args args{.signals = memory.signals, .epoch = memory.counters, .rank = context.rank(), .ranks = context.ranks()};
+  const Args args{.signals = memory.signals,
+                  .epoch = memory.counters,
+                  .rank = context.rank(),
+                  .ranks = context.ranks()};
   context.launch("barrier", DataType::u8, shape, args);
 }
 

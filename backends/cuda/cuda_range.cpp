@@ -23,10 +23,12 @@ CUmemAllocationProp properties_of(int ordinal) {
   return properties;
 }
 
-/// Physical memory, mapped into a range. The mapping keeps the memory alive, so the handle is let go at once.
+/// Physical memory, mapped into a range. The mapping keeps the memory alive, so the handle is let
+/// go at once.
 class CudaRange final : public SymmetricRange {
  public:
-  CudaRange(int ranks, std::size_t stride, int ordinal) : ordinal_(ordinal), stride_(stride), mapped_(static_cast<std::size_t>(ranks)) {
+  CudaRange(int ranks, std::size_t stride, int ordinal)
+      : ordinal_(ordinal), stride_(stride), mapped_(static_cast<std::size_t>(ranks)) {
     check(driver().address_reserve(&base_, size(), 0, 0, 0), "cuMemAddressReserve");
   }
   ~CudaRange() override {
@@ -37,9 +39,14 @@ class CudaRange final : public SymmetricRange {
   CudaRange(const CudaRange&) = delete;
   CudaRange& operator=(const CudaRange&) = delete;
 
-  std::byte* address(int rank) const noexcept override { return reinterpret_cast<std::byte*>(address_of(rank)); }
+  std::byte* address(int rank) const noexcept override {
+    return reinterpret_cast<std::byte*>(address_of(rank));
+  }
   WindowView view(int rank) const noexcept override {
-    return {.own = address(rank), .stride = static_cast<std::ptrdiff_t>(stride_), .distances = nullptr, .rank = rank};
+    return {.own = address(rank),
+            .stride = static_cast<std::ptrdiff_t>(stride_),
+            .distances = nullptr,
+            .rank = rank};
   }
 
   UniqueFd create_local(int rank) override {
@@ -48,7 +55,8 @@ class CudaRange final : public SymmetricRange {
     Handle memory;
     check(driver().create(&memory.value, stride_, &properties, 0), "cuMemCreate");
     int descriptor = -1;
-    check(driver().export_handle(&descriptor, memory.value, handle_type, 0), "cuMemExportToShareableHandle");
+    check(driver().export_handle(&descriptor, memory.value, handle_type, 0),
+          "cuMemExportToShareableHandle");
     UniqueFd owned(descriptor);
     map(rank, memory.value);
     give_access(rank);
@@ -60,14 +68,16 @@ class CudaRange final : public SymmetricRange {
     const gpu::BesideCaptures<Runtime> beside;
     Handle memory;
     void* handle = reinterpret_cast<void*>(static_cast<std::uintptr_t>(descriptor.get()));
-    check(driver().import_handle(&memory.value, handle, handle_type), "cuMemImportFromShareableHandle");
+    check(driver().import_handle(&memory.value, handle, handle_type),
+          "cuMemImportFromShareableHandle");
     map(rank, memory.value);
     try {
       give_access(rank);
     } catch (const Error& error) {  // this alone depends on the link between the devices
       if (error.code() != ErrorCode::backend) throw;
       throw Error(ErrorCode::no_peer_access,
-                  fmt::format("device {} can't reach the memory of rank {}'s device: {}", ordinal_, rank, error.what()));
+                  fmt::format("device {} can't reach the memory of rank {}'s device: {}", ordinal_,
+                              rank, error.what()));
     }
   }
 
@@ -83,7 +93,9 @@ class CudaRange final : public SymmetricRange {
   };
 
   std::size_t size() const { return stride_ * mapped_.size(); }
-  CUdeviceptr address_of(int rank) const { return base_ + static_cast<std::size_t>(rank) * stride_; }
+  CUdeviceptr address_of(int rank) const {
+    return base_ + static_cast<std::size_t>(rank) * stride_;
+  }
 
   void map(int rank, CUmemGenericAllocationHandle memory) {
     check(driver().map(address_of(rank), stride_, 0, memory, 0), "cuMemMap");
@@ -105,7 +117,8 @@ class CudaRange final : public SymmetricRange {
 std::size_t range_granularity(int ordinal) {
   const CUmemAllocationProp properties = properties_of(ordinal);
   std::size_t granularity = 0;
-  check(driver().granularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED), "cuMemGetAllocationGranularity");
+  check(driver().granularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+        "cuMemGetAllocationGranularity");
   return granularity;
 }
 
@@ -113,7 +126,8 @@ std::size_t range_granularity(int ordinal) {
 
 std::shared_ptr<SymmetricRange> make_range(int ranks, std::size_t bytes, int ordinal) {
   const std::size_t granularity = range_granularity(ordinal);
-  return std::make_shared<CudaRange>(ranks, (bytes + granularity - 1) / granularity * granularity, ordinal);
+  return std::make_shared<CudaRange>(ranks, (bytes + granularity - 1) / granularity * granularity,
+                                     ordinal);
 }
 
 }  // namespace plait::cuda

@@ -12,9 +12,12 @@ template <class Function>
 void find(Function& function, const char* name) {
   void* pointer = nullptr;
   cudaDriverEntryPointQueryResult found{};
-  gpu::check(cudaGetDriverEntryPointByVersion(name, &pointer, 12000, cudaEnableDefault, &found), "cudaGetDriverEntryPointByVersion");
+  gpu::check(cudaGetDriverEntryPointByVersion(name, &pointer, 12000, cudaEnableDefault, &found),
+             "cudaGetDriverEntryPointByVersion");
   if (found != cudaDriverEntryPointSuccess || pointer == nullptr)
-    throw Error(ErrorCode::backend, fmt::format("the CUDA driver has no {}: Plait needs a driver for CUDA 12 or newer", name));
+    throw Error(
+        ErrorCode::backend,
+        fmt::format("the CUDA driver has no {}: Plait needs a driver for CUDA 12 or newer", name));
   function = reinterpret_cast<Function>(pointer);
 }
 
@@ -44,7 +47,8 @@ void check(CUresult status, const char* call) {
   const char* text = nullptr;
   driver().error_string(status, &text);
   throw Error(status == CUDA_ERROR_OUT_OF_MEMORY ? ErrorCode::out_of_memory : ErrorCode::backend,
-              fmt::format("{}: {} (CUresult {})", call, text == nullptr ? "unknown error" : text, static_cast<int>(status)));
+              fmt::format("{}: {} (CUresult {})", call, text == nullptr ? "unknown error" : text,
+                          static_cast<int>(status)));
 }
 
 }  // namespace plait::cuda

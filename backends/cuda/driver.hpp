@@ -1,4 +1,5 @@
-// The part of the CUDA driver API that the runtime lacks, found at run time: libplait.so loads on a machine without a driver.
+// The part of the CUDA driver API that the runtime lacks, found at run time: libplait.so loads on a
+// machine without a driver.
 #pragma once
 #include <cuda.h>
 #include <cuda_runtime_api.h>

@@ -8,11 +8,12 @@ namespace plait::cuda {
 struct KernelTarget : Target {
   using Isa = Ptx;
 
-  /// From sm_90 on, a kernel that is launched `early` may be started while the one before it in the stream still runs: it then waits for
-  /// its end itself (Ptx::begin), so that its start costs less time. Older GPUs know nothing of it.
+  /// From sm_90 on, a kernel that is launched `early` may be started while the one before it in the
+  /// stream still runs: it then waits for its end itself (Ptx::begin), so that its start costs less
+  /// time. Older GPUs know nothing of it.
   template <class Args>
-  static Status launch(void (*kernel)(Args, Watch), LaunchShape shape, std::size_t shared_bytes, bool early, Stream stream,
-                       const Args& args, const Watch& watch) {
+  static Status launch(void (*kernel)(Args, Watch), LaunchShape shape, std::size_t shared_bytes,
+                       bool early, Stream stream, const Args& args, const Watch& watch) {
     cudaLaunchAttribute start_early{};
     start_early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     start_early.val.programmaticStreamSerializationAllowed = 1;
@@ -28,6 +29,7 @@ struct KernelTarget : Target {
 };
 }  // namespace plait::cuda
 
-#define PLAIT_INSTANTIATE(family)    \
-  static const bool family##_added = \
-      plait::gpu::add_kernels<plait::cuda::KernelTarget, plait::family::Kernel, plait::family::Args>(#family, plait::family::Types{});
+#define PLAIT_INSTANTIATE(family)                                               \
+  static const bool family##_added =                                            \
+      plait::gpu::add_kernels<plait::cuda::KernelTarget, plait::family::Kernel, \
+                              plait::family::Args>(#family, plait::family::Types{});

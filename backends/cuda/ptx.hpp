@@ -1,15 +1,17 @@
-// What the words of backends/gpu/gpu_words.hpp are made of on NVIDIA GPUs, sm_80 and newer: PTX for all accesses that cross the link.
+// What the words of backends/gpu/gpu_words.hpp are made of on NVIDIA GPUs, sm_80 and newer: PTX for
+// all accesses that cross the link.
 #pragma once
 #include <cstdint>
 
-#include "backends/device.hpp"
+#include "backends/device/device.hpp"
 #include "backends/gpu/gpu_kernels.hpp"
 
 namespace plait::cuda {
 
 struct Ptx {
-  /// The first thing that a kernel does. It may have been started early: so wait until the stream's work before it is done and its writes
-  /// are visible, then let the next kernel be started early. (All of this one's blocks run by then, so it takes no place from them.)
+  /// The first thing that a kernel does. It may have been started early: so wait until the stream's
+  /// work before it is done and its writes are visible, then let the next kernel be started early.
+  /// (All of this one's blocks run by then, so it takes no place from them.)
   __device__ static void begin() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");
@@ -26,12 +28,18 @@ struct Ptx {
   __device__ static P load(const P* p) {
     if constexpr (sizeof(P) == 16) {
       uint4 word;
-      asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w) : "l"(p) : "memory");
+      asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
+                   : "l"(p)
+                   : "memory");
       return bits_as<P>(word);
     } else {
       static_assert(sizeof(P) == 8);
       uint2 word;
-      asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(word.x), "=r"(word.y) : "l"(p) : "memory");
+      asm volatile("ld.global.v2.u32 {%0, %1}, [%2];"
+                   : "=r"(word.x), "=r"(word.y)
+                   : "l"(p)
+                   : "memory");
       return bits_as<P>(word);
     }
   }
@@ -39,11 +47,14 @@ struct Ptx {
   __device__ static void store(P* p, const P& value) {
     if constexpr (sizeof(P) == 16) {
       const uint4 word = bits_as<uint4>(value);
-      asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(word.x), "r"(word.y), "r"(word.z), "r"(word.w) : "memory");
+      asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(word.x), "r"(word.y),
+                   "r"(word.z), "r"(word.w)
+                   : "memory");
     } else {
       static_assert(sizeof(P) == 8);
       const uint2 word = bits_as<uint2>(value);
-      asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(word.x), "r"(word.y) : "memory");
+      asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(word.x), "r"(word.y)
+                   : "memory");
     }
   }
 
@@ -60,11 +71,12 @@ struct Ptx {
   __device__ static void store_relaxed(std::uint64_t* p, std::uint64_t value) {
     asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
   }
-  /// The addend is made of %tid.x, which is 0. Of a constant ptxas would first make one sum for the warp, and that takes a dozen
-  /// instructions.
+  /// The addend is made of %tid.x, which is 0. Of a constant ptxas would first make one sum for the
+  /// warp, and that takes a dozen instructions.
   __device__ static void count(std::uint64_t* p) {
     asm volatile(
-        "{\n\t.reg .u32 thread;\n\t.reg .u64 one;\n\tmov.u32 thread, %tid.x;\n\tcvt.u64.u32 one, thread;\n\tadd.u64 one, one, 1;\n\t"
+        "{\n\t.reg .u32 thread;\n\t.reg .u64 one;\n\tmov.u32 thread, %tid.x;\n\tcvt.u64.u32 one, "
+        "thread;\n\tadd.u64 one, one, 1;\n\t"
         "red.relaxed.sys.global.add.u64 [%0], one;\n\t}" ::"l"(p)
         : "memory");
   }
@@ -81,13 +93,19 @@ struct Ptx {
 
   /// One 16-byte access. Each of its 8-byte halves is a single-copy atomic access.
   __device__ static void store_packet(Packet* packet, std::uint64_t low, std::uint64_t high) {
-    asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};" ::"l"(packet), "l"(low), "l"(high) : "memory");
+    asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};" ::"l"(packet), "l"(low), "l"(high)
+                 : "memory");
   }
-  __device__ static void load_packet(const Packet* packet, std::uint64_t& low, std::uint64_t& high) {
-    asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];" : "=l"(low), "=l"(high) : "l"(packet) : "memory");
+  __device__ static void load_packet(const Packet* packet, std::uint64_t& low,
+                                     std::uint64_t& high) {
+    asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];"
+                 : "=l"(low), "=l"(high)
+                 : "l"(packet)
+                 : "memory");
   }
 
-  /// In shared memory, thread beside thread, so that a warp's accesses are contiguous. `cg`: past the L1, as befits a peer's memory.
+  /// In shared memory, thread beside thread, so that a warp's accesses are contiguous. `cg`: past
+  /// the L1, as befits a peer's memory.
   static constexpr bool staging_is_shared = true;
   template <class P, int Count>
   class Staging {
@@ -96,10 +114,12 @@ struct Ptx {
    public:
     __device__ Staging() {
       extern __shared__ uint4 plait_staging[];
-      first_ = static_cast<std::uint32_t>(__cvta_generic_to_shared(plait_staging)) + threadIdx.x * 16;
+      first_ =
+          static_cast<std::uint32_t>(__cvta_generic_to_shared(plait_staging)) + threadIdx.x * 16;
     }
     __device__ void copy_async(int place, const P* from) {
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address(place)), "l"(from) : "memory");
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address(place)), "l"(from)
+                   : "memory");
     }
     __device__ void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
     template <int Pending>
@@ -116,7 +136,9 @@ struct Ptx {
     }
 
    private:
-    __device__ std::uint32_t address(int place) const { return first_ + static_cast<unsigned>(place) * blockDim.x * 16; }
+    __device__ std::uint32_t address(int place) const {
+      return first_ + static_cast<unsigned>(place) * blockDim.x * 16;
+    }
 
     std::uint32_t first_;
   };
@@ -136,22 +158,28 @@ struct Ptx {
 #else
   static constexpr int bulk_threads = 32;
 #endif
-  /// A warp's slots in shared memory, which the bulk copy engine of sm_90 fills: lane 0 starts a copy, and an mbarrier for each slot counts
-  /// its bytes. A phase of an mbarrier is a copy: lane 0 arrives, the only one to do so, with the number of bytes to come, and the phase
-  /// is over when they have come. So `wait` ends as surely as a load does, and needs no deadline.
+  /// A warp's slots in shared memory, which the bulk copy engine of sm_90 fills: lane 0 starts a
+  /// copy, and an mbarrier for each slot counts its bytes. A phase of an mbarrier is a copy: lane 0
+  /// arrives, the only one to do so, with the number of bytes to come, and the phase is over when
+  /// they have come. So `wait` ends as surely as a load does, and needs no deadline.
   ///
-  /// The engine does not see memory as threads do (it is the "async proxy" of PTX), so a fence stands on each way from a thread's access to
-  /// one of the engine:
-  /// - A peer wrote the data, with stores; release, acquire and the block's barrier hand them on to lane 0, which then makes its staging
-  ///   memory: the fence in there orders the engine's reads of global memory after all that. One fence is enough for all copies, because a
-  ///   kernel does not wait for more data after it.
-  /// - Lane 0 initialised the mbarriers: the same fence orders the engine's arrivals after that, and __syncwarp the other lanes' waits.
-  /// - All lanes have read what lies in the slot: __syncwarp hands that on to lane 0, whose fence for shared memory orders the engine's
+  /// The engine does not see memory as threads do (it is the "async proxy" of PTX), so a fence
+  /// stands on each way from a thread's access to one of the engine:
+  /// - A peer wrote the data, with stores; release, acquire and the block's barrier hand them on to
+  /// lane 0, which then makes its staging
+  ///   memory: the fence in there orders the engine's reads of global memory after all that. One
+  ///   fence is enough for all copies, because a kernel does not wait for more data after it.
+  /// - Lane 0 initialised the mbarriers: the same fence orders the engine's arrivals after that,
+  /// and __syncwarp the other lanes' waits.
+  /// - All lanes have read what lies in the slot: __syncwarp hands that on to lane 0, whose fence
+  /// for shared memory orders the engine's
   ///   writes after it. Nobody stores into slots.
-  /// - The engine has written the slot: whoever has seen the end of the phase sees the bytes. That is part of how the engine completes.
-  /// - A peer writes over the data, after this rank's signal: all copies were waited for before, and their bytes have been read by then.
-  /// A phase is told from the one before it by its parity alone. That is enough, as no lane can be two phases behind: a slot's next copy is
-  /// started after all lanes have come to __syncwarp, and so have waited for the last one.
+  /// - The engine has written the slot: whoever has seen the end of the phase sees the bytes. That
+  /// is part of how the engine completes.
+  /// - A peer writes over the data, after this rank's signal: all copies were waited for before,
+  /// and their bytes have been read by then. A phase is told from the one before it by its parity
+  /// alone. That is enough, as no lane can be two phases behind: a slot's next copy is started
+  /// after all lanes have come to __syncwarp, and so have waited for the last one.
   template <class P, int Slots, int Packs>
   class BulkStaging {
     static_assert(sizeof(P) == 16);
@@ -162,11 +190,13 @@ struct Ptx {
       extern __shared__ __align__(128) uint4 plait_bulk_staging[];
       __shared__ std::uint64_t barriers[gpu::max_threads / 32][Slots];
       const unsigned warp = threadIdx.x / 32;
-      slots_ = static_cast<std::uint32_t>(__cvta_generic_to_shared(plait_bulk_staging)) + warp * Slots * slot_bytes;
+      slots_ = static_cast<std::uint32_t>(__cvta_generic_to_shared(plait_bulk_staging)) +
+               warp * Slots * slot_bytes;
       barriers_ = static_cast<std::uint32_t>(__cvta_generic_to_shared(barriers[warp]));
       if (threadIdx.x % 32 == 0) {
         PLAIT_UNROLL
-        for (int slot = 0; slot < Slots; ++slot) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier(slot)) : "memory");
+        for (int slot = 0; slot < Slots; ++slot)
+          asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier(slot)) : "memory");
         asm volatile("fence.proxy.async;" ::: "memory");  // of all memory
       }
       __syncwarp();
@@ -177,32 +207,37 @@ struct Ptx {
       asm volatile(
           "fence.proxy.async.shared::cta;\n\t"
           "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n\t"
-          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%2], [%3], %1, [%0];" ::"r"(barrier(slot)),
+          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%2], [%3], %1, "
+          "[%0];" ::"r"(barrier(slot)),
           "r"(packs * 16), "r"(slots_ + static_cast<unsigned>(slot) * slot_bytes), "l"(from)
           : "memory");
     }
     __device__ void wait(int slot) {
       std::uint32_t over;
       do {
-        asm volatile("{\n\t.reg .pred over;\n\tmbarrier.try_wait.parity.shared::cta.b64 over, [%1], %2;\n\tselp.u32 %0, 1, 0, over;\n\t}"
-                     : "=r"(over)
-                     : "r"(barrier(slot)), "r"(parities_ >> slot & 1u)
-                     : "memory");
+        asm volatile(
+            "{\n\t.reg .pred over;\n\tmbarrier.try_wait.parity.shared::cta.b64 over, [%1], "
+            "%2;\n\tselp.u32 %0, 1, 0, over;\n\t}"
+            : "=r"(over)
+            : "r"(barrier(slot)), "r"(parities_ >> slot & 1u)
+            : "memory");
       } while (over == 0);
       parities_ ^= 1u << slot;
     }
     __device__ P load(int slot, int pack) const {
       uint4 word;
-      asm volatile(
-          "ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-          : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
-          : "r"(slots_ + static_cast<unsigned>(slot) * slot_bytes + static_cast<unsigned>(pack) * row_bytes + threadIdx.x % 32 * 16)
-          : "memory");
+      asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
+                   : "r"(slots_ + static_cast<unsigned>(slot) * slot_bytes +
+                         static_cast<unsigned>(pack) * row_bytes + threadIdx.x % 32 * 16)
+                   : "memory");
       return bits_as<P>(word);
     }
 
    private:
-    __device__ std::uint32_t barrier(int slot) const { return barriers_ + static_cast<unsigned>(slot) * 8; }
+    __device__ std::uint32_t barrier(int slot) const {
+      return barriers_ + static_cast<unsigned>(slot) * 8;
+    }
 
     std::uint32_t slots_, barriers_;
     std::uint32_t parities_ = 0;  // a bit for each slot: of the phase to wait for next
@@ -210,47 +245,59 @@ struct Ptx {
 
   static constexpr bool has_wide_packets = true;
   __device__ static void store_whole(std::uint32_t* p, std::uint64_t low, std::uint64_t high) {
-    asm volatile("{\n\t.reg .b128 whole;\n\tmov.b128 whole, {%1, %2};\n\tst.relaxed.sys.global.b128 [%0], whole;\n\t}" ::"l"(p), "l"(low),
-                 "l"(high)
-                 : "memory");
+    asm volatile(
+        "{\n\t.reg .b128 whole;\n\tmov.b128 whole, {%1, %2};\n\tst.relaxed.sys.global.b128 [%0], "
+        "whole;\n\t}" ::"l"(p),
+        "l"(low), "l"(high)
+        : "memory");
   }
-  __device__ static void load_whole(const std::uint32_t* p, std::uint64_t& low, std::uint64_t& high) {
-    asm volatile("{\n\t.reg .b128 whole;\n\tld.relaxed.sys.global.b128 whole, [%2];\n\tmov.b128 {%0, %1}, whole;\n\t}"
-                 : "=l"(low), "=l"(high)
-                 : "l"(p)
-                 : "memory");
+  __device__ static void load_whole(const std::uint32_t* p, std::uint64_t& low,
+                                    std::uint64_t& high) {
+    asm volatile(
+        "{\n\t.reg .b128 whole;\n\tld.relaxed.sys.global.b128 whole, [%2];\n\tmov.b128 {%0, %1}, "
+        "whole;\n\t}"
+        : "=l"(low), "=l"(high)
+        : "l"(p)
+        : "memory");
   }
 
-  /// Over NVLink, eight threads' adjacent 16-byte stores in one instruction arrive as one write of 128 bytes, and a load sees all or
-  /// nothing of it. So eight threads that came apart must be one again. Neither `vote.sync` nor `bar.warp.sync` does that: threads that
-  /// were apart before them are apart again after them (docs/algorithms/twoshot_ll.md). A barrier of the block does, and so does a named
-  /// one with the warp alone in it, which also votes. It takes the place of a vote, so that accesses need no barrier of their own. Number 0
-  /// is
+  /// Over NVLink, eight threads' adjacent 16-byte stores in one instruction arrive as one write of
+  /// 128 bytes, and a load sees all or nothing of it. So eight threads that came apart must be one
+  /// again. Neither `vote.sync` nor `bar.warp.sync` does that: threads that were apart before them
+  /// are apart again after them (docs/algorithms/twoshot_ll.md). A barrier of the block does, and
+  /// so does a named one with the warp alone in it, which also votes. It takes the place of a vote,
+  /// so that accesses need no barrier of their own. Number 0 is
   /// __syncthreads; there are 16, so a block has at most 15 warps.
   static constexpr int line_threads = 8, line_group = 32;
   __device__ static bool any_of_group(bool flag) {
     std::uint32_t any;
     asm volatile(
-        "{\n\t.reg .pred mine, any;\n\tsetp.ne.u32 mine, %1, 0;\n\tbar.red.or.pred any, %2, 32, mine;\n\tselp.u32 %0, 1, 0, any;\n\t}"
+        "{\n\t.reg .pred mine, any;\n\tsetp.ne.u32 mine, %1, 0;\n\tbar.red.or.pred any, %2, 32, "
+        "mine;\n\tselp.u32 %0, 1, 0, any;\n\t}"
         : "=r"(any)
         : "r"(static_cast<std::uint32_t>(flag)), "r"(1 + threadIdx.x / 32)
         : "memory");
     return any != 0;
   }
   /// Predicated, so that there is no branch at which threads could come apart.
-  __device__ static void store_share(Packet* share, std::uint64_t low, std::uint64_t high, bool live) {
+  __device__ static void store_share(Packet* share, std::uint64_t low, std::uint64_t high,
+                                     bool live) {
     asm volatile(
-        "{\n\t.reg .pred live;\n\tsetp.ne.u32 live, %3, 0;\n\t@live st.relaxed.sys.global.v2.b64 [%0], {%1, %2};\n\t}" ::"l"(share),
+        "{\n\t.reg .pred live;\n\tsetp.ne.u32 live, %3, 0;\n\t@live st.relaxed.sys.global.v2.b64 "
+        "[%0], {%1, %2};\n\t}" ::"l"(share),
         "l"(low), "l"(high), "r"(static_cast<std::uint32_t>(live))
         : "memory");
   }
   /// 0 where it is not live.
-  __device__ static void load_share(const Packet* share, std::uint64_t& low, std::uint64_t& high, bool live) {
+  __device__ static void load_share(const Packet* share, std::uint64_t& low, std::uint64_t& high,
+                                    bool live) {
     low = high = 0;
-    asm volatile("{\n\t.reg .pred live;\n\tsetp.ne.u32 live, %3, 0;\n\t@live ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];\n\t}"
-                 : "+l"(low), "+l"(high)
-                 : "l"(share), "r"(static_cast<std::uint32_t>(live))
-                 : "memory");
+    asm volatile(
+        "{\n\t.reg .pred live;\n\tsetp.ne.u32 live, %3, 0;\n\t@live ld.relaxed.sys.global.v2.b64 "
+        "{%0, %1}, [%2];\n\t}"
+        : "+l"(low), "+l"(high)
+        : "l"(share), "r"(static_cast<std::uint32_t>(live))
+        : "memory");
   }
 
   __device__ static void sync() { __syncthreads(); }

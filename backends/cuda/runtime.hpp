@@ -11,7 +11,8 @@
 namespace plait::gpu {
 template <>
 struct StatusTraits<cudaError_t> {
-  static constexpr cudaError_t success = cudaSuccess, not_ready = cudaErrorNotReady, out_of_memory = cudaErrorMemoryAllocation;
+  static constexpr cudaError_t success = cudaSuccess, not_ready = cudaErrorNotReady,
+                               out_of_memory = cudaErrorMemoryAllocation;
   static const char* name(cudaError_t status) { return cudaGetErrorName(status); }
   static const char* text(cudaError_t status) { return cudaGetErrorString(status); }
   static void forget() { static_cast<void>(cudaGetLastError()); }
@@ -29,7 +30,8 @@ struct Runtime : Target {
   using GraphExec = cudaGraphExec_t;
   using CaptureMode = cudaStreamCaptureMode;
 
-  static constexpr unsigned event_default = cudaEventDefault, event_disable_timing = cudaEventDisableTiming;
+  static constexpr unsigned event_default = cudaEventDefault,
+                            event_disable_timing = cudaEventDisableTiming;
   static constexpr unsigned host_portable_and_mapped = cudaHostAllocPortable | cudaHostAllocMapped;
   static constexpr unsigned register_mapped = cudaHostRegisterMapped;
   static constexpr unsigned stream_non_blocking = cudaStreamNonBlocking;
@@ -42,47 +44,61 @@ struct Runtime : Target {
   /// What the runtime's text does not say.
   static std::string why_uncounted(Status status) {
     if (status != cudaErrorInsufficientDriver) return {};
-    return fmt::format(" (there is no driver, or one that is older than CUDA {}.{})", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+    return fmt::format(" (there is no driver, or one that is older than CUDA {}.{})",
+                       CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
   }
   static constexpr gpu::RuntimeCall get_device_count{"cudaGetDeviceCount", cudaGetDeviceCount};
   static constexpr gpu::RuntimeCall get_device{"cudaGetDevice", cudaGetDevice};
   static constexpr gpu::RuntimeCall set_device{"cudaSetDevice", cudaSetDevice};
-  static constexpr gpu::RuntimeCall device_synchronize{"cudaDeviceSynchronize", cudaDeviceSynchronize};
+  static constexpr gpu::RuntimeCall device_synchronize{"cudaDeviceSynchronize",
+                                                       cudaDeviceSynchronize};
   static constexpr gpu::RuntimeCall allocate{"cudaMalloc", cudaMalloc};
   static constexpr gpu::RuntimeCall free{"cudaFree", cudaFree};
   static constexpr gpu::RuntimeCall host_allocate{"cudaHostAlloc", cudaHostAlloc};
   static constexpr gpu::RuntimeCall host_free{"cudaFreeHost", cudaFreeHost};
   static constexpr gpu::RuntimeCall host_register{"cudaHostRegister", cudaHostRegister};
   static constexpr gpu::RuntimeCall host_unregister{"cudaHostUnregister", cudaHostUnregister};
-  static constexpr gpu::RuntimeCall<Status, void**, void*, unsigned> host_device_pointer{"cudaHostGetDevicePointer",
-                                                                                         cudaHostGetDevicePointer};
+  static constexpr gpu::RuntimeCall<Status, void**, void*, unsigned> host_device_pointer{
+      "cudaHostGetDevicePointer", cudaHostGetDevicePointer};
   static constexpr gpu::RuntimeCall copy{"cudaMemcpyAsync", cudaMemcpyAsync};
   static constexpr gpu::RuntimeCall fill{"cudaMemsetAsync", cudaMemsetAsync};
-  static constexpr gpu::RuntimeCall stream_create{"cudaStreamCreateWithFlags", cudaStreamCreateWithFlags};
+  static constexpr gpu::RuntimeCall stream_create{"cudaStreamCreateWithFlags",
+                                                  cudaStreamCreateWithFlags};
   static constexpr gpu::RuntimeCall stream_destroy{"cudaStreamDestroy", cudaStreamDestroy};
   static constexpr bool identifies_streams = true;
   static constexpr gpu::RuntimeCall stream_number{"cudaStreamGetId", cudaStreamGetId};
-  static constexpr gpu::RuntimeCall stream_synchronize{"cudaStreamSynchronize", cudaStreamSynchronize};
+  static constexpr gpu::RuntimeCall stream_synchronize{"cudaStreamSynchronize",
+                                                       cudaStreamSynchronize};
   static constexpr gpu::RuntimeCall stream_wait_event{"cudaStreamWaitEvent", cudaStreamWaitEvent};
-  static constexpr gpu::RuntimeCall stream_is_capturing{"cudaStreamIsCapturing", cudaStreamIsCapturing};
-  static constexpr gpu::RuntimeCall<Status, Stream, cudaStreamCaptureStatus*, unsigned long long*> stream_capture{
-      "cudaStreamGetCaptureInfo", [](Stream stream, cudaStreamCaptureStatus* status, unsigned long long* number) {
-        return cudaStreamGetCaptureInfo(stream, status, number);  // what more it has to say differs between versions
-      }};
-  static constexpr gpu::RuntimeCall exchange_capture_mode{"cudaThreadExchangeStreamCaptureMode", cudaThreadExchangeStreamCaptureMode};
-  static constexpr gpu::RuntimeCall stream_begin_capture{"cudaStreamBeginCapture", cudaStreamBeginCapture};
-  static constexpr gpu::RuntimeCall stream_end_capture{"cudaStreamEndCapture", cudaStreamEndCapture};
+  static constexpr gpu::RuntimeCall stream_is_capturing{"cudaStreamIsCapturing",
+                                                        cudaStreamIsCapturing};
+  static constexpr gpu::RuntimeCall<Status, Stream, cudaStreamCaptureStatus*, unsigned long long*>
+      stream_capture{
+          "cudaStreamGetCaptureInfo",
+          [](Stream stream, cudaStreamCaptureStatus* status, unsigned long long* number) {
+            return cudaStreamGetCaptureInfo(
+                stream, status, number);  // what more it has to say differs between versions
+          }};
+  static constexpr gpu::RuntimeCall exchange_capture_mode{"cudaThreadExchangeStreamCaptureMode",
+                                                          cudaThreadExchangeStreamCaptureMode};
+  static constexpr gpu::RuntimeCall stream_begin_capture{"cudaStreamBeginCapture",
+                                                         cudaStreamBeginCapture};
+  static constexpr gpu::RuntimeCall stream_end_capture{"cudaStreamEndCapture",
+                                                       cudaStreamEndCapture};
   static constexpr gpu::RuntimeCall launch_host_function{"cudaLaunchHostFunc", cudaLaunchHostFunc};
   static constexpr gpu::RuntimeCall graph_instantiate{"cudaGraphInstantiate", cudaGraphInstantiate};
   static constexpr gpu::RuntimeCall graph_destroy{"cudaGraphDestroy", cudaGraphDestroy};
-  static constexpr gpu::RuntimeCall graph_exec_destroy{"cudaGraphExecDestroy", cudaGraphExecDestroy};
+  static constexpr gpu::RuntimeCall graph_exec_destroy{"cudaGraphExecDestroy",
+                                                       cudaGraphExecDestroy};
   static constexpr gpu::RuntimeCall graph_launch{"cudaGraphLaunch", cudaGraphLaunch};
-  static constexpr gpu::RuntimeCall event_create{"cudaEventCreateWithFlags", cudaEventCreateWithFlags};
+  static constexpr gpu::RuntimeCall event_create{"cudaEventCreateWithFlags",
+                                                 cudaEventCreateWithFlags};
   static constexpr gpu::RuntimeCall event_destroy{"cudaEventDestroy", cudaEventDestroy};
   static constexpr gpu::RuntimeCall event_record{"cudaEventRecord", cudaEventRecord};
   static constexpr gpu::RuntimeCall event_query{"cudaEventQuery", cudaEventQuery};
   static constexpr gpu::RuntimeCall event_synchronize{"cudaEventSynchronize", cudaEventSynchronize};
-  static constexpr gpu::RuntimeCall event_elapsed_time{"cudaEventElapsedTime", cudaEventElapsedTime};
+  static constexpr gpu::RuntimeCall event_elapsed_time{"cudaEventElapsedTime",
+                                                       cudaEventElapsedTime};
 };
 
 }  // namespace plait::cuda

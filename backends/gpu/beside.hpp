@@ -4,8 +4,9 @@
 
 namespace plait::gpu {
 
-/// While a thread captures a stream, the runtime refuses it calls that have nothing to do with that stream, and ends the capture:
-/// allocations, and questions about events. As long as one of these lives, it may make them.
+/// While a thread captures a stream, the runtime refuses it calls that have nothing to do with that
+/// stream, and ends the capture: allocations, and questions about events. As long as one of these
+/// lives, it may make them.
 template <class Runtime>
 class BesideCaptures {
  public:
@@ -18,8 +19,8 @@ class BesideCaptures {
   typename Runtime::CaptureMode mode_ = Runtime::capture_relaxed;
 };
 
-/// Fills device memory with zeros and waits for that alone: waiting for the device is refused while a stream is captured, and takes as long
-/// as any kernel.
+/// Fills device memory with zeros and waits for that alone: waiting for the device is refused while
+/// a stream is captured, and takes as long as any kernel.
 template <class Runtime>
 void zero(void* to, std::size_t bytes) {
   const BesideCaptures<Runtime> beside;

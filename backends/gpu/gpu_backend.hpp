@@ -1,5 +1,6 @@
-// A device of this process, through the runtime that `Runtime` lists (cuda/runtime.hpp, hip/runtime.hpp). What differs beyond names is left
-// to the target's own class: symmetric memory, and what there is to know about a device.
+// A device of this process, through the runtime that `Runtime` lists (cuda/runtime.hpp,
+// hip/runtime.hpp). What differs beyond names is left to the target's own class: symmetric memory,
+// and what there is to know about a device.
 #pragma once
 #include <fmt/format.h>
 
@@ -11,12 +12,12 @@
 #include <utility>
 
 #include "backends/backend.hpp"
+#include "backends/device/kernel_table.hpp"
 #include "backends/gpu/beside.hpp"
 #include "backends/gpu/gpu_kernels.hpp"
 #include "backends/gpu/registered_range.hpp"
 #include "backends/gpu/runtime_call.hpp"
 #include "backends/host/memory_limits.hpp"
-#include "backends/kernel_table.hpp"
 #include "core/process.hpp"
 #include "plait/error.hpp"
 
@@ -27,12 +28,16 @@ class GpuEvent final : public Event {
  public:
   using Stream = typename Runtime::Stream;
 
-  explicit GpuEvent(bool timed) { Runtime::event_create(&event_, timed ? Runtime::event_default : Runtime::event_disable_timing); }
+  explicit GpuEvent(bool timed) {
+    Runtime::event_create(&event_, timed ? Runtime::event_default : Runtime::event_disable_timing);
+  }
   ~GpuEvent() override { static_cast<void>(Runtime::event_destroy.status(event_)); }
   GpuEvent(const GpuEvent&) = delete;
   GpuEvent& operator=(const GpuEvent&) = delete;
 
-  void record(NativeStream stream) override { Runtime::event_record(event_, static_cast<Stream>(stream)); }
+  void record(NativeStream stream) override {
+    Runtime::event_record(event_, static_cast<Stream>(stream));
+  }
   bool done() override {
     const BesideCaptures<Runtime> beside;
     const auto status = Runtime::event_query.status(event_);
@@ -41,10 +46,13 @@ class GpuEvent final : public Event {
     return true;
   }
   void synchronize() override { Runtime::event_synchronize(event_); }
-  void wait_in(NativeStream stream) override { Runtime::stream_wait_event(static_cast<Stream>(stream), event_, 0); }
+  void wait_in(NativeStream stream) override {
+    Runtime::stream_wait_event(static_cast<Stream>(stream), event_, 0);
+  }
   double milliseconds_since(const Event& earlier) const override {
     float milliseconds = 0;
-    Runtime::event_elapsed_time(&milliseconds, dynamic_cast<const GpuEvent&>(earlier).event_, event_);
+    Runtime::event_elapsed_time(&milliseconds, dynamic_cast<const GpuEvent&>(earlier).event_,
+                                event_);
     return milliseconds;
   }
 
@@ -63,7 +71,9 @@ class GpuGraph final : public Graph {
   ~GpuGraph() override { static_cast<void>(Runtime::graph_exec_destroy.status(executable_)); }
   GpuGraph(const GpuGraph&) = delete;
   GpuGraph& operator=(const GpuGraph&) = delete;
-  void launch(NativeStream stream) override { Runtime::graph_launch(executable_, static_cast<typename Runtime::Stream>(stream)); }
+  void launch(NativeStream stream) override {
+    Runtime::graph_launch(executable_, static_cast<typename Runtime::Stream>(stream));
+  }
 
  private:
   typename Runtime::GraphExec executable_ = nullptr;
@@ -76,7 +86,8 @@ class GpuBackend : public Backend {
   using Kernel = typename Runtime::Kernel;
 
   /// Makes the device current.
-  explicit GpuBackend(DeviceInfo info) : info_(std::move(info)), use_(device_use(info_.backend, info_.ordinal)) {
+  explicit GpuBackend(DeviceInfo info)
+      : info_(std::move(info)), use_(device_use(info_.backend, info_.ordinal)) {
     Runtime::set_device(info_.ordinal);
   }
 
@@ -97,7 +108,9 @@ class GpuBackend : public Backend {
     Runtime::allocate(&pointer, bytes);
     return pointer;
   }
-  void deallocate(void* pointer) noexcept override { static_cast<void>(Runtime::free.status(pointer)); }
+  void deallocate(void* pointer) noexcept override {
+    static_cast<void>(Runtime::free.status(pointer));
+  }
   void* allocate_pinned(std::size_t bytes) override {
     const BesideCaptures<Runtime> beside;
     void* pointer = nullptr;
@@ -105,11 +118,15 @@ class GpuBackend : public Backend {
     std::memset(pointer, 0, bytes);
     return pointer;
   }
-  void deallocate_pinned(void* pointer) noexcept override { static_cast<void>(Runtime::host_free.status(pointer)); }
+  void deallocate_pinned(void* pointer) noexcept override {
+    static_cast<void>(Runtime::host_free.status(pointer));
+  }
   void copy(void* to, const void* from, std::size_t bytes, NativeStream stream) override {
     Runtime::copy(to, from, bytes, Runtime::copy_any, at(stream));
   }
-  void fill(void* to, unsigned char value, std::size_t bytes, NativeStream stream) override { Runtime::fill(to, value, bytes, at(stream)); }
+  void fill(void* to, unsigned char value, std::size_t bytes, NativeStream stream) override {
+    Runtime::fill(to, value, bytes, at(stream));
+  }
   void zero(void* to, std::size_t bytes) override { gpu::zero<Runtime>(to, bytes); }
   void peek(std::span<const Piece> pieces, NativeStream stream) override {
     const BesideCaptures<Runtime> beside;
@@ -120,7 +137,8 @@ class GpuBackend : public Backend {
   std::vector<MemoryLimit> memory_limits() const override {
     return info_.facts.peer_access ? std::vector<MemoryLimit>() : host::memory_limits();
   }
-  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t, Commit) override {
+  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t,
+                                          Commit) override {
     if (info_.facts.peer_access) return reserve_on_device(ranks, bytes);
     return std::make_shared<RegisteredRange<Runtime>>(ranks, bytes);
   }
@@ -140,7 +158,9 @@ class GpuBackend : public Backend {
   }
 
   const void* queue(NativeStream) noexcept override { return use_.get(); }
-  bool names_one_stream(NativeStream stream) const noexcept override { return stream != Runtime::stream_per_thread(); }
+  bool names_one_stream(NativeStream stream) const noexcept override {
+    return stream != Runtime::stream_per_thread();
+  }
   NativeStream create_stream() override {
     Stream stream = nullptr;
     Runtime::stream_create(&stream, Runtime::stream_non_blocking);
@@ -176,9 +196,14 @@ class GpuBackend : public Backend {
     Runtime::stream_capture(at(stream), &status, &number);
     return number;
   }
-  std::unique_ptr<Event> create_event(bool timed) override { return std::make_unique<GpuEvent<Runtime>>(timed); }
-  /// Relaxed: one thread may capture the streams of several devices, and make the graph of one before the next one has ended.
-  void begin_capture(NativeStream stream) override { Runtime::stream_begin_capture(at(stream), Runtime::capture_relaxed); }
+  std::unique_ptr<Event> create_event(bool timed) override {
+    return std::make_unique<GpuEvent<Runtime>>(timed);
+  }
+  /// Relaxed: one thread may capture the streams of several devices, and make the graph of one
+  /// before the next one has ended.
+  void begin_capture(NativeStream stream) override {
+    Runtime::stream_begin_capture(at(stream), Runtime::capture_relaxed);
+  }
   std::unique_ptr<Graph> end_capture(NativeStream stream) override {
     typename Runtime::Graph graph = nullptr;
     Runtime::stream_end_capture(at(stream), &graph);
@@ -186,9 +211,11 @@ class GpuBackend : public Backend {
   }
   void host_call(NativeStream stream, std::function<void()> function) override {
     // A graph would run it again, after it is gone.
-    if (is_capturing(stream)) throw Error(ErrorCode::unsupported, "calls of host functions can't be captured on GPUs");
+    if (is_capturing(stream))
+      throw Error(ErrorCode::unsupported, "calls of host functions can't be captured on GPUs");
     const auto run = [](void* pointer) {
-      const std::unique_ptr<std::function<void()>> owned(static_cast<std::function<void()>*>(pointer));
+      const std::unique_ptr<std::function<void()>> owned(
+          static_cast<std::function<void()>*>(pointer));
       (*owned)();
     };
     auto owned = std::make_unique<std::function<void()>>(std::move(function));
@@ -199,8 +226,11 @@ class GpuBackend : public Backend {
   KernelHandle find_kernel(std::string_view family, DataType type) const override {
     return KernelTable<Kernel>::instance().find(family, type);
   }
-  void launch(KernelHandle kernel, LaunchShape shape, const void* args, std::size_t, const Watch& watch, NativeStream stream) override {
-    check(static_cast<const Kernel*>(kernel)->launch(shape, may_start_early(), args, watch, at(stream)), "kernel launch");
+  void launch(KernelHandle kernel, LaunchShape shape, const void* args, std::size_t,
+              const Watch& watch, NativeStream stream) override {
+    check(static_cast<const Kernel*>(kernel)->launch(shape, may_start_early(), args, watch,
+                                                     at(stream)),
+          "kernel launch");
   }
   double share(KernelHandle kernel, LaunchShape shape, const void* args) override {
     int a_unit = 0;
@@ -211,7 +241,8 @@ class GpuBackend : public Backend {
   }
   void load_kernels() override {
     KernelTable<Kernel>::instance().for_each([](const auto& key, const Kernel& kernel) {
-      check(kernel.load(), fmt::format("loading kernel {} for {}", key.first, name_of(key.second)).c_str());
+      check(kernel.load(),
+            fmt::format("loading kernel {} for {}", key.first, name_of(key.second)).c_str());
     });
   }
 
@@ -221,15 +252,19 @@ class GpuBackend : public Backend {
 
  private:
   static Stream at(NativeStream stream) { return static_cast<Stream>(stream); }
-  /// A kernel that waits for the one ahead of it takes places that the kernel of another communicator may need, on whose end, by way of
-  /// other ranks, that one waits (docs/invariants.md, 1).
-  bool may_start_early() const noexcept { return use_->communicators.load(std::memory_order_relaxed) <= 1; }
+  /// A kernel that waits for the one ahead of it takes places that the kernel of another
+  /// communicator may need, on whose end, by way of other ranks, that one waits
+  /// (docs/invariants.md, 1).
+  bool may_start_early() const noexcept {
+    return use_->communicators.load(std::memory_order_relaxed) <= 1;
+  }
 
   DeviceInfo info_;
   std::shared_ptr<DeviceUse> use_;
 };
 
-/// What this process can use, found out at the first question. `Runtime::label` names the target in messages.
+/// What this process can use, found out at the first question. `Runtime::label` names the target in
+/// messages.
 template <class Runtime>
 class Devices {
  public:
@@ -241,18 +276,21 @@ class Devices {
     int count = 0;
     std::string reason;
   };
-  /// A child made by fork can't use what its parent has initialised; both CUDA's and HIP's runtime say so.
+  /// A child made by fork can't use what its parent has initialised; both CUDA's and HIP's runtime
+  /// say so.
   static const Found& found() {
     static const Origin asked;
-    static const Found in_child{
-        0, fmt::format("no {} device: this process was forked from one that has used them: exec, or fork before", Runtime::label)};
+    static const Found in_child{0, fmt::format("no {} device: this process was forked from one "
+                                               "that has used them: exec, or fork before",
+                                               Runtime::label)};
     static const Found result = [] {
       using Traits = StatusTraits<typename Runtime::Status>;
       Found f;
       const auto status = Runtime::get_device_count.status(&f.count);
       if (status != Traits::success) {
         Traits::forget();
-        f = {0, fmt::format("no {} device: {}{}", Runtime::label, Traits::text(status), Runtime::why_uncounted(status))};
+        f = {0, fmt::format("no {} device: {}{}", Runtime::label, Traits::text(status),
+                            Runtime::why_uncounted(status))};
       } else if (f.count == 0) {
         f.reason = fmt::format("no {} device", Runtime::label);
       }
@@ -269,7 +307,9 @@ BackendEntry backend_entry() {
   return {.kind = Runtime::kind,
           .device_count = Devices<Runtime>::count,
           .why_no_device = Devices<Runtime>::why_none,
-          .open = [](int ordinal) -> std::unique_ptr<Backend> { return std::make_unique<TheBackend>(ordinal); }};
+          .open = [](int ordinal) -> std::unique_ptr<Backend> {
+            return std::make_unique<TheBackend>(ordinal);
+          }};
 }
 
 }  // namespace plait::gpu

@@ -1,7 +1,8 @@
-// What a kernel is on a GPU: functions of the file it was compiled in, because a kernel can only be launched from its own module.
+// What a kernel is on a GPU: functions of the file it was compiled in, because a kernel can only be
+// launched from its own module.
 #pragma once
-#include "backends/kernel_table.hpp"
-#include "backends/launch_types.hpp"
+#include "backends/device/kernel_table.hpp"
+#include "backends/device/launch_types.hpp"
 
 namespace plait::gpu {
 
@@ -14,9 +15,10 @@ inline constexpr std::size_t default_shared_bytes = 48 * 1024;
 /// `Status` and `Stream`: the runtime's types.
 template <class Status, class Stream>
 struct GpuKernel {
-  /// Launches on the current device. `early`: the kernel may be started before the one ahead of it in the stream has ended, where the
-  /// target can.
-  Status (*launch)(LaunchShape shape, bool early, const void* args, const Watch& watch, Stream stream);
+  /// Launches on the current device. `early`: the kernel may be started before the one ahead of it
+  /// in the stream has ended, where the target can.
+  Status (*launch)(LaunchShape shape, bool early, const void* args, const Watch& watch,
+                   Stream stream);
   /// Loads the kernel onto the current device.
   Status (*load)();
   /// How many blocks of so many threads a multiprocessor of the current device runs at once.

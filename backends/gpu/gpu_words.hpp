@@ -1,28 +1,34 @@
-// The words of backends/device.hpp on GPUs. What an instruction set has of its own is in `Isa` (cuda/ptx.hpp, hip/gcn.hpp):
+// The words of backends/device/device.hpp on GPUs. What an instruction set has of its own is in
+// `Isa` (cuda/ptx.hpp, hip/gcn.hpp):
 //
 //   begin()                                the first thing in a kernel
 //   nanoseconds()                          a clock that runs evenly
-//   count, load_relaxed, store_relaxed     of backends/block_log.hpp, on 8-byte words, system scope
-//   load(pack), store(pack, value)         8 or 16 bytes of global memory, in one instruction each
-//   load_relaxed(word)                     system scope
-//   store_release(word, value)             system scope: what was written before is visible to whoever sees the value
-//   poll(word), acquire()                  a load at system scope; `acquire` after the one that saw the awaited value makes the pair
+//   count, load_relaxed, store_relaxed     of backends/device/block_log.hpp, on 8-byte words,
+//   system scope load(pack), store(pack, value)         8 or 16 bytes of global memory, in one
+//   instruction each load_relaxed(word)                     system scope store_release(word, value)
+//   system scope: what was written before is visible to whoever sees the value poll(word),
+//   acquire()                  a load at system scope; `acquire` after the one that saw the awaited
+//   value makes the pair
 //                                          an acquire
-//   store_packet, load_packet              two 8-byte words, each of them single-copy atomic at system scope
-//   Staging<P, count>                      a thread's places for asynchronous copies; `staging_is_shared`: they lie in the dynamic shared
+//   store_packet, load_packet              two 8-byte words, each of them single-copy atomic at
+//   system scope Staging<P, count>                      a thread's places for asynchronous copies;
+//   `staging_is_shared`: they lie in the dynamic shared
 //                                          memory of the launch
-//   bulk_threads, BulkStaging<P, s, p>     of backends/device.hpp, in the same memory; none where bulk_threads is 0
-//   indexed_arguments, to_global(pointer), uniform(value)  of backends/device.hpp
-//   has_wide_packets                       whether store_whole and load_whole are there: 16 bytes, single-copy atomic at system scope
-//   line_threads, line_group               of backends/device.hpp. With lines: store_share and load_share, which access a thread's 16 bytes
-//                                          if it says so, in one instruction for all threads that have been together since the last
-//                                          any_of_group(flag), a vote and barrier of the group
-//   sync(), all(flag)                      the block; after it, one thread's release covers what all its threads wrote
-//   pause()                                in a spin
+//   bulk_threads, BulkStaging<P, s, p>     of backends/device/device.hpp, in the same memory; none
+//   where bulk_threads is 0 indexed_arguments, to_global(pointer), uniform(value)  of
+//   backends/device/device.hpp has_wide_packets                       whether store_whole and
+//   load_whole are there: 16 bytes, single-copy atomic at system scope line_threads, line_group of
+//   backends/device/device.hpp. With lines: store_share and load_share, which access a thread's 16
+//   bytes
+//                                          if it says so, in one instruction for all threads that
+//                                          have been together since the last any_of_group(flag), a
+//                                          vote and barrier of the group
+//   sync(), all(flag)                      the block; after it, one thread's release covers what
+//   all its threads wrote pause()                                in a spin
 #pragma once
 #include <cstdint>
 
-#include "backends/device.hpp"
+#include "backends/device/device.hpp"
 
 namespace plait::gpu {
 
@@ -34,17 +40,20 @@ class Patience {
 
   /// True when it is time to give up; the first call starts the clock.
   ///
-  /// Whether the others have given up stands in memory that all threads of the launch would read at once: 32768 threads that look every ten
-  /// microseconds keep each other waiting for a millisecond (2 H200, batches of 64 messages of 16 KB: 1650 us instead of 30 where one rank
-  /// was late). So they take turns, three looks a microsecond of all threads that there may be, whether there are so many or not: the size
-  /// of a launch is a load on AMD GPUs, which a spin should not have.
-  PLAIT_WORD PLAIT_COLD bool over(unsigned block, Waiting who, std::uint32_t expected, std::uint32_t seen) {
+  /// Whether the others have given up stands in memory that all threads of the launch would read at
+  /// once: 32768 threads that look every ten microseconds keep each other waiting for a millisecond
+  /// (2 H200, batches of 64 messages of 16 KB: 1650 us instead of 30 where one rank was late). So
+  /// they take turns, three looks a microsecond of all threads that there may be, whether there are
+  /// so many or not: the size of a launch is a load on AMD GPUs, which a spin should not have.
+  PLAIT_WORD PLAIT_COLD bool over(unsigned block, Waiting who, std::uint32_t expected,
+                                  std::uint32_t seen) {
     constexpr unsigned most_threads_a_block = 512, turns = 128 * most_threads_a_block;
     constexpr std::uint64_t first_look_ns = 10'000, turn_ns = 300;
     const std::uint64_t now = Isa::nanoseconds();
     if (start_ == 0) {
       start_ = now;
-      next_look_ = now + first_look_ns + (block * most_threads_a_block + threadIdx.x) % turns * turn_ns;
+      next_look_ =
+          now + first_look_ns + (block * most_threads_a_block + threadIdx.x) % turns * turn_ns;
     }
     const bool expired = watch_.timeout_ns != 0 && now - start_ > watch_.timeout_ns;
     if (!expired && now < next_look_) return false;
@@ -56,7 +65,8 @@ class Patience {
 
  private:
   /// Claims the record, also so that the calls behind send nothing.
-  PLAIT_WORD void report(GaveUp why, unsigned block, Waiting who, std::uint32_t expected, std::uint32_t seen) {
+  PLAIT_WORD void report(GaveUp why, unsigned block, Waiting who, std::uint32_t expected,
+                         std::uint32_t seen) {
     if (atomicCAS(watch_.claimed, 0u, 1u) != 0u) return;
     describe(*watch_.record, watch_, block, who, expected, seen);
     Isa::store_release(&watch_.record->state, why);
@@ -70,12 +80,15 @@ template <class Isa>
 class Words {
  public:
   static constexpr std::size_t pack_bytes = 16;
-  static constexpr bool has_wide_packets = Isa::has_wide_packets, indexed_arguments = Isa::indexed_arguments, has_peer_reads = false;
+  static constexpr bool has_wide_packets = Isa::has_wide_packets,
+                        indexed_arguments = Isa::indexed_arguments, has_peer_reads = false;
   static constexpr int line_threads = Isa::line_threads, line_group = Isa::line_group;
 
-  /// Asks whether an earlier call has given up: then this one must send nothing that its peers take for that call's. The answer is on its
-  /// way while the kernel loads its epoch, so it costs no time.
-  PLAIT_WORD explicit Words(const Watch& watch) : watch_(watch), broken_(watch.claimed == nullptr ? 0 : Isa::load_relaxed(watch.claimed)) {}
+  /// Asks whether an earlier call has given up: then this one must send nothing that its peers take
+  /// for that call's. The answer is on its way while the kernel loads its epoch, so it costs no
+  /// time.
+  PLAIT_WORD explicit Words(const Watch& watch)
+      : watch_(watch), broken_(watch.claimed == nullptr ? 0 : Isa::load_relaxed(watch.claimed)) {}
 
   PLAIT_WORD unsigned block() const { return blockIdx.x; }
   PLAIT_WORD unsigned blocks() const { return gridDim.x; }
@@ -128,12 +141,13 @@ class Words {
 
   PLAIT_WORD void put(Packet* packet, PacketData data, std::uint32_t flag) {
     if (broken_ != 0) return;
-    Isa::store_packet(packet, data.word[0] | (std::uint64_t{flag} << 32), data.word[1] | (std::uint64_t{flag} << 32));
+    Isa::store_packet(packet, data.word[0] | (std::uint64_t{flag} << 32),
+                      data.word[1] | (std::uint64_t{flag} << 32));
   }
 
   template <int Max>
-  PLAIT_WORD bool get(const Packet* const (&packets)[Max], PacketData (&data)[Max], unsigned wanted, std::uint32_t flag,
-                      const Waiting (&who)[Max]) {
+  PLAIT_WORD bool get(const Packet* const (&packets)[Max], PacketData (&data)[Max], unsigned wanted,
+                      std::uint32_t flag, const Waiting (&who)[Max]) {
     std::uint32_t seen = 0;
     Waiting missing = who[0];
     return spin(
@@ -147,7 +161,8 @@ class Words {
           for (int i = 0; i < Max; ++i)
             if ((wanted >> i & 1u) != 0) {
               data[i] = {{static_cast<std::uint32_t>(low[i]), static_cast<std::uint32_t>(high[i])}};
-              const auto flag0 = static_cast<std::uint32_t>(low[i] >> 32), flag1 = static_cast<std::uint32_t>(high[i] >> 32);
+              const auto flag0 = static_cast<std::uint32_t>(low[i] >> 32),
+                         flag1 = static_cast<std::uint32_t>(high[i] >> 32);
               if (flag0 == flag && flag1 == flag) continue;
               complete = false;
               seen = flag0 == flag ? flag1 : flag0;
@@ -161,14 +176,15 @@ class Words {
   PLAIT_WORD void put(WidePacket* packet, const WidePacketData& data, std::uint32_t flag) {
     if (broken_ != 0) return;
     const PacketData(&word)[3] = data.word;
-    Isa::store_whole(packet->word, bits_as<std::uint64_t>(word[0]), word[1].word[0] | (std::uint64_t{flag} << 32));
+    Isa::store_whole(packet->word, bits_as<std::uint64_t>(word[0]),
+                     word[1].word[0] | (std::uint64_t{flag} << 32));
     Isa::store_whole(packet->word + 4, word[1].word[1] | (std::uint64_t{word[2].word[0]} << 32),
                      word[2].word[1] | (std::uint64_t{flag} << 32));
   }
 
   template <int Max>
-  PLAIT_WORD bool get(const WidePacket* const (&packets)[Max], WidePacketData (&data)[Max], unsigned wanted, std::uint32_t flag,
-                      const Waiting (&who)[Max]) {
+  PLAIT_WORD bool get(const WidePacket* const (&packets)[Max], WidePacketData (&data)[Max],
+                      unsigned wanted, std::uint32_t flag, const Waiting (&who)[Max]) {
     std::uint32_t seen = 0;
     Waiting missing = who[0];
     return spin(
@@ -197,21 +213,24 @@ class Words {
         missing, flag, seen);
   }
 
-  /// The flag of a line is the upper half of its last word. Between a vote and the access that it brings together there are only branches
-  /// that the whole group takes. Each thread has asked by itself whether the call is broken, so the group agrees: a line of which
-  /// some threads sent nothing would be taken for whole.
+  /// The flag of a line is the upper half of its last word. Between a vote and the access that it
+  /// brings together there are only branches that the whole group takes. Each thread has asked by
+  /// itself whether the call is broken, so the group agrees: a line of which some threads sent
+  /// nothing would be taken for whole.
   PLAIT_WORD void put(Line* line, const LineShare<2>& share, std::uint32_t flag, bool live) {
     if (Isa::any_of_group(broken_ != 0)) return;
     Isa::store_share(share_of(line), bits_as<std::uint64_t>(share.word[0]),
-                     has_flag() ? std::uint64_t{flag} << 32 : bits_as<std::uint64_t>(share.word[1]), live);
+                     has_flag() ? std::uint64_t{flag} << 32 : bits_as<std::uint64_t>(share.word[1]),
+                     live);
   }
 
   template <int Max>
-  PLAIT_WORD bool get(const Line* const (&lines)[Max], LineShare<2> (&shares)[Max], unsigned wanted, std::uint32_t flag,
-                      const Waiting (&who)[Max]) {
+  PLAIT_WORD bool get(const Line* const (&lines)[Max], LineShare<2> (&shares)[Max], unsigned wanted,
+                      std::uint32_t flag, const Waiting (&who)[Max]) {
     std::uint32_t seen = 0;
     Waiting missing = who[0];
-    // One line alone is loaded before it is known whether the call is broken (2 H200, send_recv of 16 KB: 3.03 us, else 3.25; 2026-11-23).
+    // One line alone is loaded before it is known whether the call is broken (2 H200, send_recv of
+    // 16 KB: 3.03 us, else 3.25; 2026-11-23).
     constexpr bool asks_late = Max == 1;
     if constexpr (!asks_late) {
       if (Isa::any_of_group(broken_ != 0)) return false;
@@ -220,7 +239,8 @@ class Words {
         [&] {
           std::uint64_t low[Max], high[Max];
           PLAIT_UNROLL
-          for (int i = 0; i < Max; ++i) Isa::load_share(share_of(lines[i]), low[i], high[i], (wanted >> i & 1u) != 0);
+          for (int i = 0; i < Max; ++i)
+            Isa::load_share(share_of(lines[i]), low[i], high[i], (wanted >> i & 1u) != 0);
           bool complete = !asks_late || broken_ == 0;
           PLAIT_UNROLL
           for (int i = 0; i < Max; ++i) {
@@ -241,10 +261,11 @@ class Words {
     PLAIT_WORD bool operator()(bool over) const { return over; }
   };
 
-  /// About forty microseconds of plain polling, then with patience. `agree`: threads that spin together also give up together. `AsksLate`:
-  /// `ready` is false if the call is broken.
+  /// About forty microseconds of plain polling, then with patience. `agree`: threads that spin
+  /// together also give up together. `AsksLate`: `ready` is false if the call is broken.
   template <bool AsksLate = false, class Ready, class Agree = Alone>
-  PLAIT_WORD bool spin(Ready ready, const Waiting& who, std::uint32_t expected, const std::uint32_t& seen, Agree agree = {}) {
+  PLAIT_WORD bool spin(Ready ready, const Waiting& who, std::uint32_t expected,
+                       const std::uint32_t& seen, Agree agree = {}) {
     if constexpr (!AsksLate) {
       if (broken_ != 0) return false;
     }
@@ -256,7 +277,8 @@ class Words {
         if (agree(broken_ != 0)) return false;
       }
       Isa::pause();
-      if (polls >= 64 && polls % 8 == 0 && agree(patience.over(blockIdx.x, who, expected, seen))) return false;
+      if (polls >= 64 && polls % 8 == 0 && agree(patience.over(blockIdx.x, who, expected, seen)))
+        return false;
     }
   }
 

@@ -1,14 +1,16 @@
-// Compiles a kernel family for a GPU and adds it to the target's table. For the compiler of kernels: nvcc, or clang for HIP.
+// Compiles a kernel family for a GPU and adds it to the target's table. For the compiler of
+// kernels: nvcc, or clang for HIP.
 #pragma once
 #include <array>
 
-#include "backends/block_log.hpp"
+#include "backends/device/block_log.hpp"
 #include "backends/gpu/gpu_kernels.hpp"
 #include "backends/gpu/gpu_words.hpp"
 
 namespace plait::gpu {
 
-/// Blocks that one unit must have registers for at once; 0: as many as the compiler likes, which on NVIDIA GPUs may spill some for two.
+/// Blocks that one unit must have registers for at once; 0: as many as the compiler likes, which on
+/// NVIDIA GPUs may spill some for two.
 template <class Kernel>
 constexpr unsigned least_blocks_a_unit() {
   if constexpr (requires { Kernel::least_blocks_a_unit; }) {
@@ -51,13 +53,16 @@ auto entry_for(const Args& args) {
   return entries<Isa, Args>(typename Codes::List{})[Codes::index(args)];
 }
 
-/// `Target` names the runtime: Status, which is 0 if all went well, Stream, Isa, Kernel (a GpuKernel), load(function, shared bytes),
-/// blocks_a_unit(blocks, function, threads, shared bytes), and launch(kernel, shape, shared bytes, early, stream, args, watch).
+/// `Target` names the runtime: Status, which is 0 if all went well, Stream, Isa, Kernel (a
+/// GpuKernel), load(function, shared bytes), blocks_a_unit(blocks, function, threads, shared
+/// bytes), and launch(kernel, shape, shared bytes, early, stream, args, watch).
 template <class Target, class Kernel, class Args>
-typename Target::Status launch(LaunchShape shape, bool early, const void* given, const Watch& watch, typename Target::Stream stream) {
+typename Target::Status launch(LaunchShape shape, bool early, const void* given, const Watch& watch,
+                               typename Target::Stream stream) {
   using Isa = typename Target::Isa;
   const Args& args = *static_cast<const Args*>(given);
-  return Target::launch(entry_for<Isa, Kernel>(args), shape, shape.threads * shared_bytes_a_thread<Isa, Kernel>(), early, stream, args,
+  return Target::launch(entry_for<Isa, Kernel>(args), shape,
+                        shape.threads * shared_bytes_a_thread<Isa, Kernel>(), early, stream, args,
                         watch);
 }
 
@@ -65,7 +70,8 @@ template <class Target, class Kernel, class Args>
 typename Target::Status load() {
   using Isa = typename Target::Isa;
   for (const auto code : entries<Isa, Args>(typename KernelCodes<Kernel, Args>::List{})) {
-    const auto status = Target::load(reinterpret_cast<const void*>(code), max_threads * shared_bytes_a_thread<Isa, Kernel>());
+    const auto status = Target::load(reinterpret_cast<const void*>(code),
+                                     max_threads * shared_bytes_a_thread<Isa, Kernel>());
     if (status != typename Target::Status{}) return status;
   }
   return {};
@@ -74,14 +80,18 @@ typename Target::Status load() {
 template <class Target, class Kernel, class Args>
 typename Target::Status blocks_a_unit(int* blocks, unsigned threads, const void* given) {
   using Isa = typename Target::Isa;
-  return Target::blocks_a_unit(blocks, reinterpret_cast<const void*>(entry_for<Isa, Kernel>(*static_cast<const Args*>(given))),
-                               static_cast<int>(threads), threads * shared_bytes_a_thread<Isa, Kernel>());
+  return Target::blocks_a_unit(
+      blocks,
+      reinterpret_cast<const void*>(entry_for<Isa, Kernel>(*static_cast<const Args*>(given))),
+      static_cast<int>(threads), threads * shared_bytes_a_thread<Isa, Kernel>());
 }
 
 template <class Target, class Kernel, class Args>
 void add_kernel(std::string_view family, DataType type) {
   KernelTable<typename Target::Kernel>::instance().add(
-      family, type, {launch<Target, Kernel, Args>, load<Target, Kernel, Args>, blocks_a_unit<Target, Kernel, Args>});
+      family, type,
+      {launch<Target, Kernel, Args>, load<Target, Kernel, Args>,
+       blocks_a_unit<Target, Kernel, Args>});
 }
 
 template <class Target, template <class> class Kernel, class Args, class Entry>

@@ -1,5 +1,5 @@
-// Calls of a vendor's runtime. CUDA's and HIP's are the same functions under two prefixes: each target lists its own once (its
-// runtime.hpp), and backends/gpu is written against that list.
+// Calls of a vendor's runtime. CUDA's and HIP's are the same functions under two prefixes: each
+// target lists its own once (its runtime.hpp), and backends/gpu is written against that list.
 #pragma once
 #include <fmt/format.h>
 

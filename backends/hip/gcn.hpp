@@ -1,11 +1,13 @@
-// What the words of backends/gpu/gpu_words.hpp are made of on AMD GPUs, gfx90a and gfx942. Nothing of it could be run yet: docs/amd.md says
-// what was proved instead, and tests/hip/ reads the instructions that come out.
+// What the words of backends/gpu/gpu_words.hpp are made of on AMD GPUs, gfx90a and gfx942. Nothing
+// of it could be run yet: docs/amd.md says what was proved instead, and tests/hip/ reads the
+// instructions that come out.
 //
-// What peers share lies in uncached (else fine-grained) memory (hip_range.cpp), so that no cache holds an old copy of it.
+// What peers share lies in uncached (else fine-grained) memory (hip_range.cpp), so that no cache
+// holds an old copy of it.
 #pragma once
 #include <cstdint>
 
-#include "backends/device.hpp"
+#include "backends/device/device.hpp"
 
 namespace plait::hip {
 
@@ -37,17 +39,21 @@ struct Gcn {
     return __hip_atomic_load(global<std::uint64_t>(p), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
   }
   PLAIT_WORD static void store_relaxed(std::uint64_t* p, std::uint64_t value) {
-    __hip_atomic_store(global<std::uint64_t>(p), value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+    __hip_atomic_store(global<std::uint64_t>(p), value, __ATOMIC_RELAXED,
+                       __HIP_MEMORY_SCOPE_SYSTEM);
   }
   PLAIT_WORD static void count(std::uint64_t* p) {
-    __hip_atomic_fetch_add(global<std::uint64_t>(p), std::uint64_t{1}, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+    __hip_atomic_fetch_add(global<std::uint64_t>(p), std::uint64_t{1}, __ATOMIC_RELAXED,
+                           __HIP_MEMORY_SCOPE_SYSTEM);
   }
-  /// Not __hip_atomic_store(..., __ATOMIC_RELEASE, ...): clang 16 to 19 write the caches back for that, but don't wait until it is done
-  /// before they store the flag, where no store of this wave is on its way (llvm/llvm-project#178316).
+  /// Not __hip_atomic_store(..., __ATOMIC_RELEASE, ...): clang 16 to 19 write the caches back for
+  /// that, but don't wait until it is done before they store the flag, where no store of this wave
+  /// is on its way (llvm/llvm-project#178316).
   PLAIT_WORD static void store_release(std::uint32_t* p, std::uint32_t value) {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "");  // "": system scope
     wait_for_memory();
-    __hip_atomic_store(global<std::uint32_t>(p), value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+    __hip_atomic_store(global<std::uint32_t>(p), value, __ATOMIC_RELAXED,
+                       __HIP_MEMORY_SCOPE_SYSTEM);
   }
   /// Relaxed, so that a spin does not empty the caches at every look.
   PLAIT_WORD static std::uint32_t poll(const std::uint32_t* p) { return load_relaxed(p); }
@@ -59,19 +65,23 @@ struct Gcn {
     __hip_atomic_store(halves, low, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
     __hip_atomic_store(halves + 1, high, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
   }
-  PLAIT_WORD static void load_packet(const Packet* packet, std::uint64_t& low, std::uint64_t& high) {
+  PLAIT_WORD static void load_packet(const Packet* packet, std::uint64_t& low,
+                                     std::uint64_t& high) {
     auto* halves = global<std::uint64_t>(packet);
     low = __hip_atomic_load(halves, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
     high = __hip_atomic_load(halves + 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
   }
 
-  /// In registers, filled by plain loads: loads are asynchronous here until their value is used, and the compiler counts them
-  /// (s_waitcnt vmcnt). What gfx90a and gfx942 can load straight into LDS is 4 bytes a thread.
+  /// In registers, filled by plain loads: loads are asynchronous here until their value is used,
+  /// and the compiler counts them (s_waitcnt vmcnt). What gfx90a and gfx942 can load straight into
+  /// LDS is 4 bytes a thread.
   static constexpr bool staging_is_shared = false;
   template <class P, int Count>
   class Staging {
    public:
-    PLAIT_WORD void copy_async(int place, const P* from) { words_[place] = *global<const Vector<sizeof(P)>>(from); }
+    PLAIT_WORD void copy_async(int place, const P* from) {
+      words_[place] = *global<const Vector<sizeof(P)>>(from);
+    }
     PLAIT_WORD void commit() {}
     template <int Pending>
     PLAIT_WORD void wait_pending() {}
@@ -95,14 +105,16 @@ struct Gcn {
   }
   template <class T>
   PLAIT_WORD static T* to_global(T* pointer) {
-    return (T*)(Global<T>*)reinterpret_cast<std::uintptr_t>(pointer);  // casts alone, there and back, would fold
+    return (T*)(Global<T>*)reinterpret_cast<std::uintptr_t>(
+        pointer);  // casts alone, there and back, would fold
   }
 
   template <class P, int Slots, int Packs>
   class BulkStaging;  // there is none
 
-  /// Every wave waits until its own stores are done: a release by one thread after the barrier waits for that thread's wave alone, and
-  /// requests of one workgroup to different channels of the cache may overtake each other.
+  /// Every wave waits until its own stores are done: a release by one thread after the barrier
+  /// waits for that thread's wave alone, and requests of one workgroup to different channels of the
+  /// cache may overtake each other.
   PLAIT_WORD static void sync() {
     wait_for_memory();
     __syncthreads();
@@ -111,7 +123,9 @@ struct Gcn {
     wait_for_memory();
     return __syncthreads_and(flag) != 0;
   }
-  PLAIT_WORD static void pause() { __builtin_amdgcn_s_sleep(1); }  // 64 cycles: leaves issue slots to the other waves
+  PLAIT_WORD static void pause() {
+    __builtin_amdgcn_s_sleep(1);
+  }  // 64 cycles: leaves issue slots to the other waves
 
  private:
   /// Says that a pointer is to global memory, for which there are instructions of their own.

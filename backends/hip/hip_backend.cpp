@@ -21,9 +21,12 @@ namespace {
 
 #if defined(__HIP_PLATFORM_NVIDIA__)
 
-std::string architecture_of(const hipDeviceProp_t& properties) { return fmt::format("sm_{}{}", properties.major, properties.minor); }
+std::string architecture_of(const hipDeviceProp_t& properties) {
+  return fmt::format("sm_{}{}", properties.major, properties.minor);
+}
 void check_clock(int) {}
-constexpr double link_bandwidth = 330e3, push_bandwidth = link_bandwidth * 1.07, packet_bandwidth = link_bandwidth * 0.75,
+constexpr double link_bandwidth = 330e3, push_bandwidth = link_bandwidth * 1.07,
+                 packet_bandwidth = link_bandwidth * 0.75,
                  copy_bandwidth = 392e3;  // H200, as on the CUDA target
 
 #else
@@ -37,15 +40,19 @@ std::string architecture_of(const hipDeviceProp_t& properties) {
 /// Deadlines in kernels count on it (gcn.hpp).
 void check_clock(int ordinal) {
   int kilohertz = 0;
-  if (hipDeviceGetAttribute(&kilohertz, hipDeviceAttributeWallClockRate, ordinal) != hipSuccess || kilohertz == 100'000) return;
-  throw Error(ErrorCode::unsupported,
-              fmt::format("HIP device {}: its clock runs at {} kHz; Plait knows devices with 100000 kHz", ordinal, kilohertz));
+  if (hipDeviceGetAttribute(&kilohertz, hipDeviceAttributeWallClockRate, ordinal) != hipSuccess ||
+      kilohertz == 100'000)
+    return;
+  throw Error(
+      ErrorCode::unsupported,
+      fmt::format("HIP device {}: its clock runs at {} kHz; Plait knows devices with 100000 kHz",
+                  ordinal, kilohertz));
 }
 
-// Not measured. MI300X: 7 links of 64 GB/s a direction, of which 70 percent arrive (docs/amd.md has the sources). A copy to one peer at a
-// time has one of the links.
-constexpr double link_bandwidth = 310e3, push_bandwidth = link_bandwidth, packet_bandwidth = link_bandwidth * 0.5,
-                 copy_bandwidth = link_bandwidth / 7;
+// Not measured. MI300X: 7 links of 64 GB/s a direction, of which 70 percent arrive (docs/amd.md has
+// the sources). A copy to one peer at a time has one of the links.
+constexpr double link_bandwidth = 310e3, push_bandwidth = link_bandwidth,
+                 packet_bandwidth = link_bandwidth * 0.5, copy_bandwidth = link_bandwidth / 7;
 
 #endif
 

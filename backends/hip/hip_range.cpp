@@ -17,8 +17,9 @@
 namespace plait::hip {
 namespace {
 
-/// Device memory that peers may write while kernels read it: a cache keeps none of it, or is told what peers change. AMD GPUs have
-/// that as uncached memory, older drivers and devices at least as fine-grained memory.
+/// Device memory that peers may write while kernels read it: a cache keeps none of it, or is told
+/// what peers change. AMD GPUs have that as uncached memory, older drivers and devices at least as
+/// fine-grained memory.
 void* allocate_shared(std::size_t bytes) {
   void* pointer = nullptr;
 #if defined(__HIP_PLATFORM_NVIDIA__)
@@ -27,7 +28,8 @@ void* allocate_shared(std::size_t bytes) {
   const hipError_t status = hipExtMallocWithFlags(&pointer, bytes, hipDeviceMallocUncached);
   if (status == hipErrorInvalidValue || status == hipErrorNotSupported) {
     gpu::StatusTraits<hipError_t>::forget();
-    gpu::check(hipExtMallocWithFlags(&pointer, bytes, hipDeviceMallocFinegrained), "hipExtMallocWithFlags (fine-grained)");
+    gpu::check(hipExtMallocWithFlags(&pointer, bytes, hipDeviceMallocFinegrained),
+               "hipExtMallocWithFlags (fine-grained)");
   } else {
     gpu::check(status, "hipExtMallocWithFlags (uncached)");
   }
@@ -39,7 +41,8 @@ void* allocate_shared(std::size_t bytes) {
 class DeviceMemory {
  public:
   DeviceMemory(void* pointer, int ordinal) : pointer_(pointer), ordinal_(ordinal) {}
-  DeviceMemory(DeviceMemory&& other) noexcept : pointer_(std::exchange(other.pointer_, nullptr)), ordinal_(other.ordinal_) {}
+  DeviceMemory(DeviceMemory&& other) noexcept
+      : pointer_(std::exchange(other.pointer_, nullptr)), ordinal_(other.ordinal_) {}
   DeviceMemory& operator=(DeviceMemory&&) = delete;
   ~DeviceMemory() {
     if (pointer_ == nullptr) return;
@@ -53,8 +56,9 @@ class DeviceMemory {
   int ordinal_;
 };
 
-/// Memory that its owner is done with, but a peer has still open. Looked through whenever memory is shared or let go of, so a later owner
-/// may free it; what is left when the process ends goes with it.
+/// Memory that its owner is done with, but a peer has still open. Looked through whenever memory is
+/// shared or let go of, so a later owner may free it; what is left when the process ends goes with
+/// it.
 class Retired {
  public:
   static void add(DeviceMemory memory, Lease lease) {
@@ -98,23 +102,32 @@ struct Offer {
 class HipRange final : public SymmetricRange {
  public:
   HipRange(int ranks, std::size_t bytes, int ordinal)
-      : ordinal_(ordinal), bytes_(bytes), addresses_(static_cast<std::size_t>(ranks)), peers_(static_cast<std::size_t>(ranks)) {
+      : ordinal_(ordinal),
+        bytes_(bytes),
+        addresses_(static_cast<std::size_t>(ranks)),
+        peers_(static_cast<std::size_t>(ranks)) {
     const gpu::BesideCaptures<Runtime> beside;
     void* table = nullptr;
     Runtime::allocate(&table, sizeof(std::ptrdiff_t) * static_cast<std::size_t>(ranks));
     distances_ = std::make_unique<DeviceMemory>(table, ordinal);
   }
   ~HipRange() override {
-    peers_.clear();                                                                // closes, then tells the owners
-    if (memory_ && lease_) Retired::add(std::move(*memory_), std::move(*lease_));  // without a lease nobody else has it
+    peers_.clear();  // closes, then tells the owners
+    if (memory_ && lease_)
+      Retired::add(std::move(*memory_), std::move(*lease_));  // without a lease nobody else has it
     Retired::sweep();
   }
   HipRange(const HipRange&) = delete;
   HipRange& operator=(const HipRange&) = delete;
 
-  std::byte* address(int rank) const noexcept override { return addresses_[static_cast<std::size_t>(rank)]; }
+  std::byte* address(int rank) const noexcept override {
+    return addresses_[static_cast<std::size_t>(rank)];
+  }
   WindowView view(int rank) const noexcept override {
-    return {.own = address(rank), .stride = 0, .distances = reinterpret_cast<const std::ptrdiff_t*>(distances_->get()), .rank = rank};
+    return {.own = address(rank),
+            .stride = 0,
+            .distances = reinterpret_cast<const std::ptrdiff_t*>(distances_->get()),
+            .rank = rank};
   }
 
   UniqueFd create_local(int rank) override {
@@ -161,7 +174,8 @@ class HipRange final : public SymmetricRange {
     Runtime::can_access_peer(&possible, ordinal_, peer_ordinal);
     if (possible == 0)
       throw Error(ErrorCode::no_peer_access,
-                  fmt::format("device {} can't reach the memory of rank {}'s device {}", ordinal_, rank, peer_ordinal));
+                  fmt::format("device {} can't reach the memory of rank {}'s device {}", ordinal_,
+                              rank, peer_ordinal));
     const hipError_t status = Runtime::enable_peer_access.status(peer_ordinal, 0);
     if (status == hipErrorPeerAccessAlreadyEnabled) gpu::StatusTraits<hipError_t>::forget();
     else Runtime::enable_peer_access.check_status(status);
@@ -170,9 +184,9 @@ class HipRange final : public SymmetricRange {
   void place(int rank, std::byte* pointer) {
     addresses_[static_cast<std::size_t>(rank)] = pointer;
     const std::ptrdiff_t distance = pointer - address(own_);
-    gpu::check(
-        hipMemcpy(distances_->get() + sizeof distance * static_cast<std::size_t>(rank), &distance, sizeof distance, hipMemcpyHostToDevice),
-        "hipMemcpy");
+    gpu::check(hipMemcpy(distances_->get() + sizeof distance * static_cast<std::size_t>(rank),
+                         &distance, sizeof distance, hipMemcpyHostToDevice),
+               "hipMemcpy");
   }
 
   int ordinal_, own_ = 0;
@@ -186,7 +200,8 @@ class HipRange final : public SymmetricRange {
 }  // namespace
 
 std::shared_ptr<SymmetricRange> make_range(int ranks, std::size_t bytes, int ordinal) {
-  return std::make_shared<HipRange>(ranks, (bytes + granularity - 1) / granularity * granularity, ordinal);
+  return std::make_shared<HipRange>(ranks, (bytes + granularity - 1) / granularity * granularity,
+                                    ordinal);
 }
 
 }  // namespace plait::hip

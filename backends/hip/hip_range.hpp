@@ -6,7 +6,8 @@
 
 namespace plait::hip {
 
-/// Allocations of this size and multiples of it are never parts of a larger one (CUDA's rule; a page of AMD's devices is as large).
+/// Allocations of this size and multiples of it are never parts of a larger one (CUDA's rule; a
+/// page of AMD's devices is as large).
 inline constexpr std::size_t granularity = std::size_t{2} << 20;
 
 /// A range of `ranks` times `bytes`, rounded up to the granularity, for device `ordinal`.

@@ -23,16 +23,19 @@ struct KernelTarget : Target {
 
   /// HIP knows no early starts.
   template <class Args>
-  static Status launch(void (*kernel)(Args, Watch), LaunchShape shape, std::size_t shared_bytes, bool, Stream stream, const Args& args,
-                       const Watch& watch) {
-    // Not <<<...>>> with hipGetLastError, which from HIP 7.0 on tells of the thread's earlier errors, too (AMD: HIP API 7.0 changes).
+  static Status launch(void (*kernel)(Args, Watch), LaunchShape shape, std::size_t shared_bytes,
+                       bool, Stream stream, const Args& args, const Watch& watch) {
+    // Not <<<...>>> with hipGetLastError, which from HIP 7.0 on tells of the thread's earlier
+    // errors, too (AMD: HIP API 7.0 changes).
     const void* const arguments[] = {&args, &watch};
-    return hipLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(shape.blocks), dim3(shape.threads), const_cast<void**>(arguments),
-                           shared_bytes, stream);
+    return hipLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(shape.blocks),
+                           dim3(shape.threads), const_cast<void**>(arguments), shared_bytes,
+                           stream);
   }
 };
 }  // namespace plait::hip
 
-#define PLAIT_INSTANTIATE(family)    \
-  static const bool family##_added = \
-      plait::gpu::add_kernels<plait::hip::KernelTarget, plait::family::Kernel, plait::family::Args>(#family, plait::family::Types{});
+#define PLAIT_INSTANTIATE(family)                                              \
+  static const bool family##_added =                                           \
+      plait::gpu::add_kernels<plait::hip::KernelTarget, plait::family::Kernel, \
+                              plait::family::Args>(#family, plait::family::Types{});

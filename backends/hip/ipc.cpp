@@ -83,7 +83,8 @@ void* allocation_of(const void* pointer) {
   static const Function get_address_range = [] {
     void* entry = nullptr;
     cudaDriverEntryPointQueryResult found{};
-    if (cudaGetDriverEntryPointByVersion("cuMemGetAddressRange", &entry, 12000, cudaEnableDefault, &found) != cudaSuccess ||
+    if (cudaGetDriverEntryPointByVersion("cuMemGetAddressRange", &entry, 12000, cudaEnableDefault,
+                                         &found) != cudaSuccess ||
         entry == nullptr)
       throw Error(ErrorCode::backend, "the CUDA driver has no cuMemGetAddressRange");
     return reinterpret_cast<Function>(entry);
@@ -92,7 +93,8 @@ void* allocation_of(const void* pointer) {
     throw Error(ErrorCode::backend, "cuMemGetAddressRange: not device memory of this process");
   return reinterpret_cast<void*>(base);
 #else
-  gpu::check(hipMemGetAddressRange(&base, &size, const_cast<void*>(pointer)), "hipMemGetAddressRange");
+  gpu::check(hipMemGetAddressRange(&base, &size, const_cast<void*>(pointer)),
+             "hipMemGetAddressRange");
   return base;
 #endif
 }
@@ -111,7 +113,8 @@ IpcAddress IpcAddress::of(const void* pointer) {
   void* base = allocation_of(pointer);
   IpcAddress address{};
   Runtime::get_ipc_handle(&address.handle, base);
-  address.offset = static_cast<std::size_t>(static_cast<const std::byte*>(pointer) - static_cast<const std::byte*>(base));
+  address.offset = static_cast<std::size_t>(static_cast<const std::byte*>(pointer) -
+                                            static_cast<const std::byte*>(base));
   return address;
 }
 
@@ -119,11 +122,16 @@ std::shared_ptr<std::byte> open_ipc(const IpcAddress& address, int ordinal) {
   std::byte* base = nullptr;
   try {
     base = Cache::instance().acquire(address.handle, ordinal);
-  } catch (const Error& error) {  // one call maps and gives access, so all but a lack of memory counts as the latter's failure
+  } catch (const Error& error) {  // one call maps and gives access, so all but a lack of memory
+                                  // counts as the latter's failure
     if (error.code() != ErrorCode::backend) throw;
-    throw Error(ErrorCode::no_peer_access, fmt::format("device {} can't reach another process's memory: {}", ordinal, error.what()));
+    throw Error(
+        ErrorCode::no_peer_access,
+        fmt::format("device {} can't reach another process's memory: {}", ordinal, error.what()));
   }
-  return {base + address.offset, [handle = address.handle, ordinal](std::byte*) { Cache::instance().release(handle, ordinal); }};
+  return {base + address.offset, [handle = address.handle, ordinal](std::byte*) {
+            Cache::instance().release(handle, ordinal);
+          }};
 }
 
 std::size_t open_ipc_count() { return Cache::instance().size(); }

@@ -19,7 +19,8 @@ class CurrentDevice {
   int previous_ = 0, ordinal_;
 };
 
-/// Where memory lies in its allocation: a handle is for a whole allocation, a pointer may be anywhere in it.
+/// Where memory lies in its allocation: a handle is for a whole allocation, a pointer may be
+/// anywhere in it.
 struct IpcAddress {
   hipIpcMemHandle_t handle;
   std::size_t offset;
@@ -28,10 +29,11 @@ struct IpcAddress {
   static IpcAddress of(const void* pointer);
 };
 
-/// An allocation of another process, mapped for the device `ordinal` until the last user of it is gone: opening takes milliseconds, and
-/// a runtime may refuse to open a handle twice, so a process opens each once for a device. Thread-safe. Throws Error(no_peer_access) if the
-/// device can't reach the memory, Error(out_of_memory) if it can't be mapped for want of memory. In the process that exported it a handle
-/// can't be opened: use the pointer.
+/// An allocation of another process, mapped for the device `ordinal` until the last user of it is
+/// gone: opening takes milliseconds, and a runtime may refuse to open a handle twice, so a process
+/// opens each once for a device. Thread-safe. Throws Error(no_peer_access) if the device can't
+/// reach the memory, Error(out_of_memory) if it can't be mapped for want of memory. In the process
+/// that exported it a handle can't be opened: use the pointer.
 std::shared_ptr<std::byte> open_ipc(const IpcAddress& address, int ordinal);
 
 /// Allocations that this process has open now.

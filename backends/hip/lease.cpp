@@ -13,7 +13,8 @@ namespace plait::hip {
 namespace {
 
 [[noreturn]] void fail(const char* what) {
-  throw Error(ErrorCode::backend, fmt::format("sharing device memory: {}: {}", what, std::strerror(errno)));
+  throw Error(ErrorCode::backend,
+              fmt::format("sharing device memory: {}: {}", what, std::strerror(errno)));
 }
 
 }  // namespace
@@ -23,7 +24,9 @@ Lease::Lease(std::span<const std::byte> offer) {
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) fail("socketpair");
   mine_ = UniqueFd(ends[0]);
   theirs_ = UniqueFd(ends[1]);
-  if (::send(mine_.get(), offer.data(), offer.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(offer.size())) fail("send");
+  if (::send(mine_.get(), offer.data(), offer.size(), MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(offer.size()))
+    fail("send");
 }
 
 bool Lease::ended() const {
@@ -32,11 +35,13 @@ bool Lease::ended() const {
 }
 
 void Lease::read(const UniqueFd& theirs, std::span<std::byte> offer) {
-  const ssize_t bytes = ::recv(theirs.get(), offer.data(), offer.size(), MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC);
+  const ssize_t bytes =
+      ::recv(theirs.get(), offer.data(), offer.size(), MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC);
   if (bytes < 0) fail("recv");
   if (bytes != static_cast<ssize_t>(offer.size()))
     throw Error(ErrorCode::backend,
-                fmt::format("sharing device memory: a peer offers {} bytes where {} were expected", bytes, offer.size()));
+                fmt::format("sharing device memory: a peer offers {} bytes where {} were expected",
+                            bytes, offer.size()));
 }
 
 }  // namespace plait::hip

@@ -9,7 +9,8 @@
 namespace plait::gpu {
 template <>
 struct StatusTraits<hipError_t> {
-  static constexpr hipError_t success = hipSuccess, not_ready = hipErrorNotReady, out_of_memory = hipErrorOutOfMemory;
+  static constexpr hipError_t success = hipSuccess, not_ready = hipErrorNotReady,
+                              out_of_memory = hipErrorOutOfMemory;
   static const char* name(hipError_t status) { return hipGetErrorName(status); }
   static const char* text(hipError_t status) { return hipGetErrorString(status); }
   static void forget() { static_cast<void>(hipGetLastError()); }
@@ -27,9 +28,12 @@ struct Runtime : Target {
   using GraphExec = hipGraphExec_t;
   using CaptureMode = hipStreamCaptureMode;
 
-  static constexpr unsigned event_default = hipEventDefault, event_disable_timing = hipEventDisableTiming;
-  // Coherent whatever HIP_HOST_COHERENT says: kernels write diagnostics that the host reads while they run.
-  static constexpr unsigned host_portable_and_mapped = hipHostMallocPortable | hipHostMallocMapped | hipHostMallocCoherent;
+  static constexpr unsigned event_default = hipEventDefault,
+                            event_disable_timing = hipEventDisableTiming;
+  // Coherent whatever HIP_HOST_COHERENT says: kernels write diagnostics that the host reads while
+  // they run.
+  static constexpr unsigned host_portable_and_mapped =
+      hipHostMallocPortable | hipHostMallocMapped | hipHostMallocCoherent;
   static constexpr unsigned register_mapped = hipHostRegisterMapped;  // coherent, too
   static constexpr unsigned stream_non_blocking = hipStreamNonBlocking;
   static constexpr auto copy_any = hipMemcpyDefault;
@@ -42,40 +46,52 @@ struct Runtime : Target {
   static constexpr gpu::RuntimeCall get_device_count{"hipGetDeviceCount", hipGetDeviceCount};
   static constexpr gpu::RuntimeCall get_device{"hipGetDevice", hipGetDevice};
   static constexpr gpu::RuntimeCall set_device{"hipSetDevice", hipSetDevice};
-  static constexpr gpu::RuntimeCall device_synchronize{"hipDeviceSynchronize", hipDeviceSynchronize};
+  static constexpr gpu::RuntimeCall device_synchronize{"hipDeviceSynchronize",
+                                                       hipDeviceSynchronize};
   static constexpr gpu::RuntimeCall<Status, void**, std::size_t> allocate{"hipMalloc", hipMalloc};
   static constexpr gpu::RuntimeCall free{"hipFree", hipFree};
-  static constexpr gpu::RuntimeCall<Status, void**, std::size_t, unsigned> host_allocate{"hipHostMalloc", hipHostMalloc};
+  static constexpr gpu::RuntimeCall<Status, void**, std::size_t, unsigned> host_allocate{
+      "hipHostMalloc", hipHostMalloc};
   static constexpr gpu::RuntimeCall host_free{"hipHostFree", hipHostFree};
   static constexpr gpu::RuntimeCall host_register{"hipHostRegister", hipHostRegister};
   static constexpr gpu::RuntimeCall host_unregister{"hipHostUnregister", hipHostUnregister};
-  static constexpr gpu::RuntimeCall<Status, void**, void*, unsigned> host_device_pointer{"hipHostGetDevicePointer",
-                                                                                         hipHostGetDevicePointer};
+  static constexpr gpu::RuntimeCall<Status, void**, void*, unsigned> host_device_pointer{
+      "hipHostGetDevicePointer", hipHostGetDevicePointer};
   static constexpr gpu::RuntimeCall copy{"hipMemcpyAsync", hipMemcpyAsync};
   static constexpr gpu::RuntimeCall fill{"hipMemsetAsync", hipMemsetAsync};
-  static constexpr gpu::RuntimeCall stream_create{"hipStreamCreateWithFlags", hipStreamCreateWithFlags};
+  static constexpr gpu::RuntimeCall stream_create{"hipStreamCreateWithFlags",
+                                                  hipStreamCreateWithFlags};
   static constexpr gpu::RuntimeCall stream_destroy{"hipStreamDestroy", hipStreamDestroy};
   static constexpr bool identifies_streams = false;
-  static constexpr gpu::RuntimeCall stream_synchronize{"hipStreamSynchronize", hipStreamSynchronize};
+  static constexpr gpu::RuntimeCall stream_synchronize{"hipStreamSynchronize",
+                                                       hipStreamSynchronize};
   static constexpr gpu::RuntimeCall stream_wait_event{"hipStreamWaitEvent", hipStreamWaitEvent};
-  static constexpr gpu::RuntimeCall stream_is_capturing{"hipStreamIsCapturing", hipStreamIsCapturing};
-  static constexpr gpu::RuntimeCall stream_capture{"hipStreamGetCaptureInfo", hipStreamGetCaptureInfo};
-  static constexpr gpu::RuntimeCall exchange_capture_mode{"hipThreadExchangeStreamCaptureMode", hipThreadExchangeStreamCaptureMode};
-  static constexpr gpu::RuntimeCall stream_begin_capture{"hipStreamBeginCapture", hipStreamBeginCapture};
+  static constexpr gpu::RuntimeCall stream_is_capturing{"hipStreamIsCapturing",
+                                                        hipStreamIsCapturing};
+  static constexpr gpu::RuntimeCall stream_capture{"hipStreamGetCaptureInfo",
+                                                   hipStreamGetCaptureInfo};
+  static constexpr gpu::RuntimeCall exchange_capture_mode{"hipThreadExchangeStreamCaptureMode",
+                                                          hipThreadExchangeStreamCaptureMode};
+  static constexpr gpu::RuntimeCall stream_begin_capture{"hipStreamBeginCapture",
+                                                         hipStreamBeginCapture};
   static constexpr gpu::RuntimeCall stream_end_capture{"hipStreamEndCapture", hipStreamEndCapture};
   static constexpr gpu::RuntimeCall launch_host_function{"hipLaunchHostFunc", hipLaunchHostFunc};
-  static constexpr gpu::RuntimeCall graph_instantiate{"hipGraphInstantiateWithFlags", hipGraphInstantiateWithFlags};
+  static constexpr gpu::RuntimeCall graph_instantiate{"hipGraphInstantiateWithFlags",
+                                                      hipGraphInstantiateWithFlags};
   static constexpr gpu::RuntimeCall graph_destroy{"hipGraphDestroy", hipGraphDestroy};
   static constexpr gpu::RuntimeCall graph_exec_destroy{"hipGraphExecDestroy", hipGraphExecDestroy};
   static constexpr gpu::RuntimeCall graph_launch{"hipGraphLaunch", hipGraphLaunch};
-  static constexpr gpu::RuntimeCall event_create{"hipEventCreateWithFlags", hipEventCreateWithFlags};
+  static constexpr gpu::RuntimeCall event_create{"hipEventCreateWithFlags",
+                                                 hipEventCreateWithFlags};
   static constexpr gpu::RuntimeCall event_destroy{"hipEventDestroy", hipEventDestroy};
   static constexpr gpu::RuntimeCall event_record{"hipEventRecord", hipEventRecord};
   static constexpr gpu::RuntimeCall event_query{"hipEventQuery", hipEventQuery};
   static constexpr gpu::RuntimeCall event_synchronize{"hipEventSynchronize", hipEventSynchronize};
   static constexpr gpu::RuntimeCall event_elapsed_time{"hipEventElapsedTime", hipEventElapsedTime};
-  static constexpr gpu::RuntimeCall can_access_peer{"hipDeviceCanAccessPeer", hipDeviceCanAccessPeer};
-  static constexpr gpu::RuntimeCall enable_peer_access{"hipDeviceEnablePeerAccess", hipDeviceEnablePeerAccess};
+  static constexpr gpu::RuntimeCall can_access_peer{"hipDeviceCanAccessPeer",
+                                                    hipDeviceCanAccessPeer};
+  static constexpr gpu::RuntimeCall enable_peer_access{"hipDeviceEnablePeerAccess",
+                                                       hipDeviceEnablePeerAccess};
   static constexpr gpu::RuntimeCall get_ipc_handle{"hipIpcGetMemHandle", hipIpcGetMemHandle};
   static constexpr gpu::RuntimeCall open_ipc_handle{"hipIpcOpenMemHandle", hipIpcOpenMemHandle};
   static constexpr gpu::RuntimeCall close_ipc_handle{"hipIpcCloseMemHandle", hipIpcCloseMemHandle};

@@ -5,8 +5,8 @@
 
 namespace plait::host {
 
-/// Lets other threads run between two looks at what is waited for: at once again at first, and later after a sleep, so that a long wait
-/// leaves the cores to those who compute.
+/// Lets other threads run between two looks at what is waited for: at once again at first, and
+/// later after a sleep, so that a long wait leaves the cores to those who compute.
 class Backoff {
  public:
   void pause() {

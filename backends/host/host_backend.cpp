@@ -1,4 +1,5 @@
-// The host target: ranks are processes or threads, memory is shared through nameless files, kernels run on CPU threads.
+// The host target: ranks are processes or threads, memory is shared through nameless files, kernels
+// run on CPU threads.
 #include <fmt/format.h>
 #include <sys/sysinfo.h>
 
@@ -38,7 +39,8 @@ namespace {
 
 class HostGraph final : public Graph {
  public:
-  HostGraph(std::shared_ptr<HostDevice> device, std::shared_ptr<TaskList> list) : device_(std::move(device)), list_(std::move(list)) {}
+  HostGraph(std::shared_ptr<HostDevice> device, std::shared_ptr<TaskList> list)
+      : device_(std::move(device)), list_(std::move(list)) {}
   void launch(NativeStream stream) override {
     device_->at(stream).push([list = list_](HostStream& running) {
       for (const Task& task : *list) task(running);
@@ -50,16 +52,19 @@ class HostGraph final : public Graph {
   std::shared_ptr<TaskList> list_;
 };
 
-/// A point in a stream, which costs the stream nothing: the number of tasks before it. One that is captured is a task instead, so that
-/// every replay records it anew, and one that tells the time is both.
+/// A point in a stream, which costs the stream nothing: the number of tasks before it. One that is
+/// captured is a task instead, so that every replay records it anew, and one that tells the time is
+/// both.
 class HostEvent final : public Event {
  public:
-  HostEvent(std::shared_ptr<HostDevice> device, bool timed) : device_(std::move(device)), timed_(timed) {}
+  HostEvent(std::shared_ptr<HostDevice> device, bool timed)
+      : device_(std::move(device)), timed_(timed) {}
   void record(NativeStream native) override {
     HostStream& stream = device_->at(native);
     const bool captured = stream.is_capturing();
     if (captured) ++captured_;
-    if (captured || timed_) stream.push([state = state_, number = captured_](HostStream&) { state->reach(number); });
+    if (captured || timed_)
+      stream.push([state = state_, number = captured_](HostStream&) { state->reach(number); });
     if (captured) {
       progress_.reset();
     } else {
@@ -78,7 +83,9 @@ class HostEvent final : public Event {
   }
   void wait_in(NativeStream native) override {
     HostStream& stream = device_->at(native);
-    if (!progress_) return stream.push([state = state_, number = captured_](HostStream&) { state->wait_for(number); });
+    if (!progress_)
+      return stream.push(
+          [state = state_, number = captured_](HostStream&) { state->wait_for(number); });
     if (done() || (progress_ == stream.progress() && !stream.is_capturing())) return;
     stream.push([progress = progress_, point = point_](HostStream&) { progress->wait_for(point); });
   }
@@ -109,7 +116,8 @@ class HostEvent final : public Event {
 
   std::shared_ptr<HostDevice> device_;
   bool timed_;
-  std::shared_ptr<StreamProgress> progress_;  // null: the last record was captured, or there was none
+  std::shared_ptr<StreamProgress>
+      progress_;  // null: the last record was captured, or there was none
   std::uint64_t point_ = 0;
   std::shared_ptr<State> state_ = std::make_shared<State>();
   std::uint64_t captured_ = 0;
@@ -164,14 +172,16 @@ class HostBackend final : public Backend {
   ProcessFacts process_facts() const override { return host::process_facts(); }
   void meet(std::span<const ProcessFacts> processes) override {
     info_.facts.peer_reads = settings().peer_reads && can_read(processes);
-    spins_ = settings().spins.value_or(std::min(spins_, spins_for(processes, settings().workers * settings().block_threads)));
+    spins_ = settings().spins.value_or(
+        std::min(spins_, spins_for(processes, settings().workers * settings().block_threads)));
   }
   int bind() override { return 0; }
   void restore(int) noexcept override {}
 
   void* allocate(std::size_t bytes) override {
     void* pointer = std::aligned_alloc(line, (bytes + line - 1) / line * line + line);
-    if (pointer == nullptr) throw Error(ErrorCode::out_of_memory, fmt::format("out of memory: {} bytes", bytes));
+    if (pointer == nullptr)
+      throw Error(ErrorCode::out_of_memory, fmt::format("out of memory: {} bytes", bytes));
     return pointer;
   }
   void deallocate(void* pointer) noexcept override { std::free(pointer); }
@@ -192,10 +202,13 @@ class HostBackend final : public Backend {
     for (const Piece& piece : pieces)
       for (std::size_t i = 0; i < piece.bytes / sizeof(std::uint64_t); ++i)
         static_cast<std::uint64_t*>(piece.to)[i] =
-            std::atomic_ref(const_cast<std::uint64_t*>(static_cast<const std::uint64_t*>(piece.from))[i]).load(std::memory_order_relaxed);
+            std::atomic_ref(
+                const_cast<std::uint64_t*>(static_cast<const std::uint64_t*>(piece.from))[i])
+                .load(std::memory_order_relaxed);
   }
   std::vector<MemoryLimit> memory_limits() const override { return host::memory_limits(); }
-  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token, Commit commit) override {
+  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token,
+                                          Commit commit) override {
     return shared_range(ranks, bytes, token, commit);
   }
   bool commits_on_touch() const override { return !accounts_strictly(); }
@@ -203,7 +216,9 @@ class HostBackend final : public Backend {
 
   const void* queue(NativeStream stream) noexcept override { return &at(stream); }
   NativeStream resolve(NativeStream stream) override { return device_->resolve(stream); }
-  bool is_of_a_thread(NativeStream stream) const noexcept override { return HostDevice::is_default(stream); }
+  bool is_of_a_thread(NativeStream stream) const noexcept override {
+    return HostDevice::is_default(stream);
+  }
   bool names_one_stream(NativeStream) const noexcept override { return true; }
   bool is_live(NativeStream stream) const noexcept override { return host::is_live(stream); }
   NativeStream create_stream() override { return device_->create_stream(); }
@@ -211,8 +226,12 @@ class HostBackend final : public Backend {
   void synchronize(NativeStream stream) override { device_->synchronize(stream); }
   void synchronize_device() override { device_->finish(); }
   bool is_capturing(NativeStream stream) override { return at(stream).is_capturing(); }
-  bool captures_spread() const noexcept override { return false; }  // a capture is the list of one stream's tasks
-  std::unique_ptr<Event> create_event(bool timed) override { return std::make_unique<HostEvent>(device_, timed); }
+  bool captures_spread() const noexcept override {
+    return false;
+  }  // a capture is the list of one stream's tasks
+  std::unique_ptr<Event> create_event(bool timed) override {
+    return std::make_unique<HostEvent>(device_, timed);
+  }
   void begin_capture(NativeStream stream) override { at(stream).begin_capture(); }
   std::unique_ptr<Graph> end_capture(NativeStream stream) override {
     return std::make_unique<HostGraph>(device_, at(stream).end_capture());
@@ -224,14 +243,16 @@ class HostBackend final : public Backend {
   KernelHandle find_kernel(std::string_view family, DataType type) const override {
     return KernelTable<HostKernel>::instance().find(family, type);
   }
-  void launch(KernelHandle kernel, LaunchShape shape, const void* args, std::size_t bytes, const Watch& watch,
-              NativeStream stream) override {
+  void launch(KernelHandle kernel, LaunchShape shape, const void* args, std::size_t bytes,
+              const Watch& watch, NativeStream stream) override {
     Launch launch{*static_cast<const HostKernel*>(kernel), shape, watch};
     launch.watch.spins = spins_;
     at(stream).push(launch, args, bytes);
   }
-  double share(KernelHandle, LaunchShape, const void*) override { return 0; }  // a stream brings threads of its own
-  void load_kernels() override {}                                              // the process has them
+  double share(KernelHandle, LaunchShape, const void*) override {
+    return 0;
+  }                                // a stream brings threads of its own
+  void load_kernels() override {}  // the process has them
 
  private:
   HostStream& at(NativeStream stream) { return device_->at(stream); }

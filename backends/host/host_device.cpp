@@ -32,10 +32,12 @@ struct HostDevice::OfThread {
     streams_are_gone = true;
     last_device = 0;
     for (const Entry& entry : entries)
-      if (const auto device = entry.owner.lock(); device != nullptr && device->is_of_process()) device->leave(entry.stream);
+      if (const auto device = entry.owner.lock(); device != nullptr && device->is_of_process())
+        device->leave(entry.stream);
   }
 
-  /// Null: the thread has destroyed what is its own. Static objects, communicators among them, may be destroyed later.
+  /// Null: the thread has destroyed what is its own. Static objects, communicators among them, may
+  /// be destroyed later.
   static OfThread* get() {
     if (streams_are_gone) return nullptr;
     thread_local OfThread own;
@@ -66,7 +68,8 @@ class LiveStreams {
     live_.erase(stream);
     removed_.fetch_add(1, std::memory_order_release);
   }
-  /// A thread that asks again about the stream it asked about last takes no lock, unless one was removed since.
+  /// A thread that asks again about the stream it asked about last takes no lock, unless one was
+  /// removed since.
   bool has(NativeStream stream) {
     struct Answer {
       const LiveStreams* of;
@@ -91,7 +94,9 @@ class LiveStreams {
 
 }  // namespace
 
-bool is_live(NativeStream stream) { return stream == nullptr || LiveStreams::of_process().has(stream); }
+bool is_live(NativeStream stream) {
+  return stream == nullptr || LiveStreams::of_process().has(stream);
+}
 
 HostDevice::HostDevice() : number_(next_number()) {}
 
@@ -122,7 +127,8 @@ NativeStream HostDevice::default_stream() {
   reap();
   std::erase_if(mine->entries, [](const OfThread::Entry& entry) { return entry.owner.expired(); });
   mine->entries.reserve(mine->entries.size() + 1);
-  return remembered(mine->entries.emplace_back(OfThread::Entry{number_, add(true), weak_from_this()}).stream);
+  return remembered(
+      mine->entries.emplace_back(OfThread::Entry{number_, add(true), weak_from_this()}).stream);
 }
 
 /// The ending thread does not wait: its last call may need what another thread does later.
@@ -141,8 +147,9 @@ void HostDevice::reap() noexcept {
   std::vector<std::shared_ptr<Owned>> gone;
   {
     const std::lock_guard lock(mutex_);
-    const auto first =
-        std::stable_partition(streams_.begin(), streams_.end(), [](const auto& stream) { return !stream->left || !stream->is_idle(); });
+    const auto first = std::stable_partition(
+        streams_.begin(), streams_.end(),
+        [](const auto& stream) { return !stream->left || !stream->is_idle(); });
     gone.assign(std::make_move_iterator(first), std::make_move_iterator(streams_.end()));
     for (const auto& stream : gone) LiveStreams::of_process().remove(stream.get());
     streams_.erase(first, streams_.end());
@@ -154,7 +161,8 @@ void HostDevice::destroy_stream(NativeStream stream) noexcept {
   std::shared_ptr<Owned> gone;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = std::find_if(streams_.begin(), streams_.end(), [&](const auto& owned) { return owned.get() == stream; });
+    const auto found = std::find_if(streams_.begin(), streams_.end(),
+                                    [&](const auto& owned) { return owned.get() == stream; });
     if (found == streams_.end()) return;
     LiveStreams::of_process().remove(stream);
     gone = std::move(*found);
@@ -185,16 +193,17 @@ std::size_t HostDevice::streams() {
 }
 
 std::shared_ptr<HostDevice> host_device(int ordinal) {
-  struct Known {
+  struct Devices {
     std::mutex mutex;
     std::map<int, std::weak_ptr<HostDevice>> devices;
   };
-  static OfProcess<Known> of_process;
+  static OfProcess<Devices> of_process;
   auto& [mutex, devices] = of_process.get();
   const std::lock_guard lock(mutex);
   std::weak_ptr<HostDevice>& entry = devices[ordinal];
   auto device = entry.lock();
-  if (device == nullptr || !device->is_of_process()) entry = device = std::make_shared<HostDevice>();
+  if (device == nullptr || !device->is_of_process())
+    entry = device = std::make_shared<HostDevice>();
   return device;
 }
 

@@ -1,4 +1,5 @@
-// What a device of the host target is: a default stream for each thread that asks for it, and the streams that were made on it.
+// What a device of the host target is: a default stream for each thread that asks for it, and the
+// streams that were made on it.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -13,11 +14,13 @@
 
 namespace plait::host {
 
-/// Shared by the backends, events and graphs of one device, of which the last destroys it. By any threads.
+/// Shared by the backends, events and graphs of one device, of which the last destroys it. By any
+/// threads.
 ///
-/// Calls of one thread on the default stream keep their order, whichever communicators they belong to; those of different threads don't
-/// wait for each other, as two threads may make them in another order on another rank. The stream outlives its thread until its work is
-/// done: what a thread has enqueued before it ends counts.
+/// Calls of one thread on the default stream keep their order, whichever communicators they belong
+/// to; those of different threads don't wait for each other, as two threads may make them in
+/// another order on another rank. The stream outlives its thread until its work is done: what a
+/// thread has enqueued before it ends counts.
 class HostDevice : public std::enable_shared_from_this<HostDevice> {
  public:
   HostDevice();
@@ -25,17 +28,22 @@ class HostDevice : public std::enable_shared_from_this<HostDevice> {
   HostDevice& operator=(const HostDevice&) = delete;
 
   /// Null: the calling thread's default stream, which is made when the thread first asks for it.
-  NativeStream resolve(NativeStream stream) { return stream == nullptr ? default_stream() : stream; }
+  NativeStream resolve(NativeStream stream) {
+    return stream == nullptr ? default_stream() : stream;
+  }
   HostStream& at(NativeStream stream) { return *static_cast<Owned*>(resolve(stream)); }
   /// Whether it is the default stream of some thread. Of a stream that was resolved.
-  static bool is_default(NativeStream stream) noexcept { return static_cast<const Owned*>(stream)->is_default; }
+  static bool is_default(NativeStream stream) noexcept {
+    return static_cast<const Owned*>(stream)->is_default;
+  }
 
   NativeStream create_stream() { return add(false); }
   /// Finishes its work first.
   void destroy_stream(NativeStream stream) noexcept;
   /// As HostStream's.
   void synchronize(NativeStream stream);
-  /// Returns when all that was pushed so far, to any stream, has run. What tasks have thrown is left to the streams' own `synchronize`.
+  /// Returns when all that was pushed so far, to any stream, has run. What tasks have thrown is
+  /// left to the streams' own `synchronize`.
   void finish();
   DeviceUse& use() noexcept { return use_; }
   /// False in a child made by fork, which has none of its threads.
@@ -59,12 +67,14 @@ class HostDevice : public std::enable_shared_from_this<HostDevice> {
   const std::uint64_t number_;  // never used for another device
   DeviceUse use_;
   std::mutex mutex_;
-  std::vector<std::shared_ptr<Owned>> streams_;  // shared with `finish`, which waits for them without the lock
-  std::atomic<int> left_ = 0;                    // of those
-  Owned* late_ = nullptr;                        // of all threads that are past their end
+  std::vector<std::shared_ptr<Owned>>
+      streams_;                // shared with `finish`, which waits for them without the lock
+  std::atomic<int> left_ = 0;  // of those
+  Owned* late_ = nullptr;      // of all threads that are past their end
 };
 
-/// Whether it is a default stream, or one that some device of this process has made and not destroyed. Any thread may ask.
+/// Whether it is a default stream, or one that some device of this process has made and not
+/// destroyed. Any thread may ask.
 bool is_live(NativeStream stream);
 
 /// The process's device of this number. A device lives as long as somebody holds it.

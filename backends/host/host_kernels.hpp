@@ -1,6 +1,6 @@
 // What a kernel is on the host target: a function that runs one thread of one block.
 #pragma once
-#include "backends/kernel_table.hpp"
+#include "backends/device/kernel_table.hpp"
 
 namespace plait::host {
 

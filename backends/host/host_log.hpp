@@ -1,19 +1,26 @@
-// What backends/block_log.hpp is made of on the host target.
+// What backends/device/block_log.hpp is made of on the host target.
 #pragma once
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 
-#include "backends/block_log.hpp"
+#include "backends/device/block_log.hpp"
 
 namespace plait::host {
 
 struct LogOps {
-  static void count(std::uint64_t* word) { store_relaxed(word, load_relaxed(word) + 1); }  // it has one writer at a time
-  static std::uint64_t load_relaxed(std::uint64_t* word) { return std::atomic_ref(*word).load(std::memory_order_relaxed); }
-  static void store_relaxed(std::uint64_t* word, std::uint64_t value) { std::atomic_ref(*word).store(value, std::memory_order_relaxed); }
+  static void count(std::uint64_t* word) {
+    store_relaxed(word, load_relaxed(word) + 1);
+  }  // it has one writer at a time
+  static std::uint64_t load_relaxed(std::uint64_t* word) {
+    return std::atomic_ref(*word).load(std::memory_order_relaxed);
+  }
+  static void store_relaxed(std::uint64_t* word, std::uint64_t value) {
+    std::atomic_ref(*word).store(value, std::memory_order_relaxed);
+  }
   static std::uint64_t nanoseconds() {
-    return static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+    return static_cast<std::uint64_t>(
+        std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
   }
 };
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <deque>
 
-#include "backends/float_environment.hpp"
 #include "backends/host/host_log.hpp"
 #include "backends/host/host_words.hpp"
-#include "backends/start_thread.hpp"
 #include "core/environment.hpp"
+#include "core/float_environment.hpp"
+#include "core/start_thread.hpp"
 
 namespace plait::host {
 namespace {
@@ -23,13 +23,16 @@ void run_block(const Launch& launch, unsigned block, unsigned thread, Team& team
 
 }  // namespace
 
-const Settings& settings() {
-  static const Settings values = [] {
-    Settings read{.workers = static_cast<unsigned>(environment_integer("PLAIT_HOST_WORKERS", 1, 1, 64)),
-                  .block_threads = static_cast<unsigned>(environment_integer("PLAIT_HOST_BLOCK_THREADS", 1, 1, 64)),
-                  .spins = std::nullopt,
-                  .peer_reads = environment_integer("PLAIT_HOST_PEER_READS", 1, 0, 1) == 1};
-    if (environment("PLAIT_HOST_SPINS")) read.spins = static_cast<unsigned>(environment_integer("PLAIT_HOST_SPINS", 0, 0, 1000000000));
+const PoolSettings& settings() {
+  static const PoolSettings values = [] {
+    PoolSettings read{
+        .workers = static_cast<unsigned>(environment_integer("PLAIT_HOST_WORKERS", 1, 1, 64)),
+        .block_threads =
+            static_cast<unsigned>(environment_integer("PLAIT_HOST_BLOCK_THREADS", 1, 1, 64)),
+        .spins = std::nullopt,
+        .peer_reads = environment_integer("PLAIT_HOST_PEER_READS", 1, 0, 1) == 1};
+    if (environment("PLAIT_HOST_SPINS"))
+      read.spins = static_cast<unsigned>(environment_integer("PLAIT_HOST_SPINS", 0, 0, 1000000000));
     return read;
   }();
   return values;
@@ -46,7 +49,9 @@ Pool::~Pool() {
 
 void Pool::run(const Launch& launch) {
   // After a call that gave up, the next ones would send packets that its peers still wait for.
-  if (launch.watch.claimed != nullptr && std::atomic_ref(*launch.watch.claimed).load(std::memory_order_acquire) != 0) return;
+  if (launch.watch.claimed != nullptr &&
+      std::atomic_ref(*launch.watch.claimed).load(std::memory_order_acquire) != 0)
+    return;
   const unsigned blocks = launch.shape.blocks, threads = launch.shape.threads;
   const unsigned workers = std::min(settings().workers, blocks);
   if (workers * threads == 1) {
@@ -57,11 +62,13 @@ void Pool::run(const Launch& launch) {
     }
     return;
   }
-  std::deque<Team> teams;  // one a block: a broken team must not let a later block's threads through
+  std::deque<Team>
+      teams;  // one a block: a broken team must not let a later block's threads through
   for (unsigned block = 0; block < blocks; ++block) teams.emplace_back(threads);
   run_parallel(workers * threads, [&](unsigned index) {
     const FloatEnvironment defaults;  // the threads' own is that of the thread that started them
-    for (unsigned block = index / threads; block < blocks; block += workers) run_block(launch, block, index % threads, teams[block]);
+    for (unsigned block = index / threads; block < blocks; block += workers)
+      run_block(launch, block, index % threads, teams[block]);
   });
 }
 
@@ -71,7 +78,8 @@ void Pool::run_parallel(unsigned count, const std::function<void(unsigned)>& bod
     const std::lock_guard lock(mutex_);
     while (threads_.size() + 1 < count) {
       const auto index = static_cast<unsigned>(threads_.size()) + 1;
-      threads_.push_back(start_thread("the threads of a host kernel", [this, index] { work(index); }));
+      threads_.push_back(
+          start_thread("the threads of a host kernel", [this, index] { work(index); }));
     }
     body_ = &body;
     wanted_ = count;

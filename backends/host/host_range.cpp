@@ -21,8 +21,9 @@ constexpr int fixed_size = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 [[noreturn]] void fail(const char* call, std::size_t bytes) {
   const int error = errno;
-  throw Error(error == ENOMEM || error == ENOSPC ? ErrorCode::out_of_memory : ErrorCode::backend,
-              fmt::format("{} of {} bytes of shared memory: {}", call, bytes, std::strerror(error)));
+  throw Error(
+      error == ENOMEM || error == ENOSPC ? ErrorCode::out_of_memory : ErrorCode::backend,
+      fmt::format("{} of {} bytes of shared memory: {}", call, bytes, std::strerror(error)));
 }
 
 }  // namespace
@@ -42,8 +43,10 @@ UniqueFd HostRange::create_local(int rank) {
   UniqueFd file(memfd_create("plait", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file.valid()) fail("memfd_create", stride_);
   if (const std::size_t most = largest_file(); stride_ > most)
-    throw Error(ErrorCode::out_of_memory,
-                fmt::format("{} bytes of shared memory: the limit of a file's size (ulimit -f) is {} bytes", stride_, most));
+    throw Error(
+        ErrorCode::out_of_memory,
+        fmt::format("{} bytes of shared memory: the limit of a file's size (ulimit -f) is {} bytes",
+                    stride_, most));
   if (ftruncate(file.get(), static_cast<off_t>(stride_)) != 0) fail("ftruncate", stride_);
   if (commit_ == Commit::at_once) commit_all(file.get());
   // All ranks map it: one that could shrink it would end the others by SIGBUS.
@@ -52,9 +55,10 @@ UniqueFd HostRange::create_local(int rank) {
   return file;
 }
 
-/// Running out later would be a SIGBUS in the middle of a kernel. The ranks have found room for all of it, but others may take that
-/// meanwhile. So this goes in steps and looks again before each, as the kernel itself would rather end a process than say no. A signal
-/// makes a step begin anew, so a step is shorter than the period of a profiler's timer.
+/// Running out later would be a SIGBUS in the middle of a kernel. The ranks have found room for all
+/// of it, but others may take that meanwhile. So this goes in steps and looks again before each, as
+/// the kernel itself would rather end a process than say no. A signal makes a step begin anew, so a
+/// step is shorter than the period of a profiler's timer.
 void HostRange::commit_all(int file) const {
   constexpr std::size_t step = std::size_t{2} << 20, steps_a_look = 64;
   for (std::size_t done = 0, steps = 0; done < stride_; ++steps) {
@@ -62,8 +66,11 @@ void HostRange::commit_all(int file) const {
     if (steps % steps_a_look == 0 && stride_ > step)
       for (const MemoryLimit& limit : memory_limits())
         if (limit.left < std::min(step * steps_a_look, stride_ - done))
-          throw Error(ErrorCode::out_of_memory, fmt::format("{} bytes of shared memory: {} of them are committed, and {} has only {} left",
-                                                            stride_, done, limit.name.data(), limit.left));
+          throw Error(
+              ErrorCode::out_of_memory,
+              fmt::format(
+                  "{} bytes of shared memory: {} of them are committed, and {} has only {} left",
+                  stride_, done, limit.name.data(), limit.left));
     if (fallocate(file, 0, static_cast<off_t>(done), static_cast<off_t>(bytes)) == 0) done += bytes;
     else if (errno != EINTR) fail("fallocate", stride_);
   }
@@ -73,16 +80,21 @@ void HostRange::commit_all(int file) const {
 std::size_t HostRange::committed(int rank) const {
   std::vector<unsigned char> resident(stride_ / page);
   if (mincore(address(rank), stride_, resident.data()) != 0) return stride_;
-  return page * static_cast<std::size_t>(std::count_if(resident.begin(), resident.end(), [](unsigned char one) { return (one & 1) != 0; }));
+  return page *
+         static_cast<std::size_t>(std::count_if(resident.begin(), resident.end(),
+                                                [](unsigned char one) { return (one & 1) != 0; }));
 }
 
 void HostRange::import_peer(int rank, UniqueFd descriptor) {
   struct stat file {};
   const bool known = fstat(descriptor.get(), &file) == 0;
   const int seals = fcntl(descriptor.get(), F_GET_SEALS);  // -1: no memory file
-  if (!known || !S_ISREG(file.st_mode) || seals < 0 || (seals & fixed_size) != fixed_size || file.st_size != static_cast<off_t>(stride_))
-    throw Error(ErrorCode::backend, fmt::format("rank {} did not send a sealed memory file of {} bytes (type {:#o}, {} bytes, seals {:#x})",
-                                                rank, stride_, known ? file.st_mode & S_IFMT : 0, known ? file.st_size : -1, seals));
+  if (!known || !S_ISREG(file.st_mode) || seals < 0 || (seals & fixed_size) != fixed_size ||
+      file.st_size != static_cast<off_t>(stride_))
+    throw Error(ErrorCode::backend, fmt::format("rank {} did not send a sealed memory file of {} "
+                                                "bytes (type {:#o}, {} bytes, seals {:#x})",
+                                                rank, stride_, known ? file.st_mode & S_IFMT : 0,
+                                                known ? file.st_size : -1, seals));
   map(rank, descriptor.get());
 }
 
@@ -90,12 +102,15 @@ void HostRange::map(int rank, int file) {
   const std::lock_guard lock(mutex_);
   const auto slot = static_cast<std::size_t>(rank);
   if (is_mapped_[slot]) return;  // another rank of this process has done it
-  if (mmap(address(rank), stride_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED) fail("mmap", stride_);
+  if (mmap(address(rank), stride_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) ==
+      MAP_FAILED)
+    fail("mmap", stride_);
   is_mapped_[slot] = true;
   mapped(rank);
 }
 
-std::shared_ptr<SymmetricRange> shared_range(int ranks, std::size_t bytes, std::uint64_t token, Commit commit) {
+std::shared_ptr<SymmetricRange> shared_range(int ranks, std::size_t bytes, std::uint64_t token,
+                                             Commit commit) {
   struct Ranges {
     std::mutex mutex;
     std::map<std::uint64_t, std::weak_ptr<SymmetricRange>> by_token;

@@ -1,4 +1,5 @@
-// Symmetric memory that lies in host memory: what ranks on CPUs use, and GPUs that can't reach each other's memory.
+// Symmetric memory that lies in host memory: what ranks on CPUs use, and GPUs that can't reach each
+// other's memory.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,8 +11,8 @@
 
 namespace plait::host {
 
-/// All ranks' parts of one symmetric allocation, one behind the other. Ranks of a process may share one. Each part is a nameless file, so
-/// nothing is left behind by a process that is killed.
+/// All ranks' parts of one symmetric allocation, one behind the other. Ranks of a process may share
+/// one. Each part is a nameless file, so nothing is left behind by a process that is killed.
 class HostRange : public SymmetricRange {
  public:
   static constexpr std::size_t page = 4096;
@@ -22,12 +23,18 @@ class HostRange : public SymmetricRange {
   HostRange(const HostRange&) = delete;
   HostRange& operator=(const HostRange&) = delete;
 
-  std::byte* address(int rank) const noexcept override { return base_ + static_cast<std::size_t>(rank) * stride_; }
+  std::byte* address(int rank) const noexcept override {
+    return base_ + static_cast<std::size_t>(rank) * stride_;
+  }
   WindowView view(int rank) const noexcept override {
-    return {.own = address(rank), .stride = static_cast<std::ptrdiff_t>(stride_), .distances = nullptr, .rank = rank};
+    return {.own = address(rank),
+            .stride = static_cast<std::ptrdiff_t>(stride_),
+            .distances = nullptr,
+            .rank = rank};
   }
   UniqueFd create_local(int rank) override;
-  /// Throws Error(backend) if `descriptor` is not what `create_local` makes: a memory file of this size, which it keeps.
+  /// Throws Error(backend) if `descriptor` is not what `create_local` makes: a memory file of this
+  /// size, which it keeps.
   void import_peer(int rank, UniqueFd descriptor) override;
   bool commits_on_touch() const noexcept override { return commit_ == Commit::on_touch; }
   std::size_t committed(int rank) const override;
@@ -50,6 +57,7 @@ class HostRange : public SymmetricRange {
 };
 
 /// The range of this process for `token`: ranks that are threads find the one that another made.
-std::shared_ptr<SymmetricRange> shared_range(int ranks, std::size_t bytes, std::uint64_t token, Commit commit);
+std::shared_ptr<SymmetricRange> shared_range(int ranks, std::size_t bytes, std::uint64_t token,
+                                             Commit commit);
 
 }  // namespace plait::host

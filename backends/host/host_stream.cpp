@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/start_thread.hpp"
+#include "core/start_thread.hpp"
 #include "plait/error.hpp"
 
 namespace plait::host {
@@ -53,7 +53,9 @@ void HostStream::push(const Launch& launch, const void* args, std::size_t bytes)
   if (is_capturing()) {
     const std::shared_ptr<std::byte[]> memory(new std::byte[sizeof(Launch) + bytes]);
     std::memcpy((new (memory.get()) Launch(launch))->args(), args, bytes);
-    return record([memory](HostStream& running) { running.pool().run(*reinterpret_cast<const Launch*>(memory.get())); });
+    return record([memory](HostStream& running) {
+      running.pool().run(*reinterpret_cast<const Launch*>(memory.get()));
+    });
   }
   struct Run {
     Launch launch;
@@ -68,7 +70,8 @@ void HostStream::push(const Launch& launch, const void* args, std::size_t bytes)
 
 /// Makes sure that there is a thread to run the task, and room for it.
 void HostStream::begin_push(Lock& lock) {
-  if (!worker_.joinable()) worker_ = start_thread("the thread of a host stream", [this] { work(); });
+  if (!worker_.joinable())
+    worker_ = start_thread("the thread of a host stream", [this] { work(); });
   while (queue_.full()) {
     waits_ = 0;
     if (!progress_->hurried_) progress_->hurry();
@@ -87,7 +90,8 @@ void HostStream::end_push(Lock& lock) {
     if (count == waited_ + 1) first_push_ = Clock::now();
   }
   // A thread inside a task goes on with the next one, or hurries the stream's.
-  const bool wake = !progress.running_ && (progress.asleep_ || (progress.napping_ && progress.hurried_));
+  const bool wake =
+      !progress.running_ && (progress.asleep_ || (progress.napping_ && progress.hurried_));
   if (wake) progress.asleep_ = progress.napping_ = false;
   lock.unlock();
   if (wake) progress.wake_.notify_one();
@@ -132,12 +136,14 @@ void HostStream::work() {
   }
 }
 
-/// By the stream's thread, while a wait is expected: naps, and takes over if a task is lying there that nobody comes for.
+/// By the stream's thread, while a wait is expected: naps, and takes over if a task is lying there
+/// that nobody comes for.
 void HostStream::look(Lock& lock) {
   StreamProgress& progress = *progress_;
   const auto woken_in = [&](auto time) {
     progress.napping_ = true;
-    const bool woken = progress.wake_.wait_for(lock, time, [&] { return stop_ || !progress.napping_; });
+    const bool woken =
+        progress.wake_.wait_for(lock, time, [&] { return stop_ || !progress.napping_; });
     progress.napping_ = false;
     return woken;
   };
@@ -164,7 +170,8 @@ void HostStream::drain(Lock& lock) {
       progress.reached_.wait(lock);
     }
   }
-  if (!queue_.empty() && !progress.running_) progress.hurry();  // they found this thread at it, and woke nobody
+  if (!queue_.empty() && !progress.running_)
+    progress.hurry();  // they found this thread at it, and woke nobody
 }
 
 /// How soon after the first push since the last wait this one comes.
@@ -176,7 +183,8 @@ void HostStream::note_wait() {
 
 void HostStream::synchronize() {
   Lock lock(progress_->mutex_);
-  if (capture_) throw Error(ErrorCode::invalid_argument, "synchronize: the stream is being captured");
+  if (capture_)
+    throw Error(ErrorCode::invalid_argument, "synchronize: the stream is being captured");
   note_wait();
   drain(lock);
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
@@ -189,14 +197,16 @@ void HostStream::finish() noexcept {
 
 void HostStream::begin_capture() {
   const Lock lock(progress_->mutex_);
-  if (capture_) throw Error(ErrorCode::invalid_argument, "begin_capture: the stream is being captured already");
+  if (capture_)
+    throw Error(ErrorCode::invalid_argument, "begin_capture: the stream is being captured already");
   capture_ = std::make_shared<TaskList>();
   capturing_ = true;
 }
 
 std::shared_ptr<TaskList> HostStream::end_capture() {
   const Lock lock(progress_->mutex_);
-  if (!capture_) throw Error(ErrorCode::invalid_argument, "end_capture: the stream is not being captured");
+  if (!capture_)
+    throw Error(ErrorCode::invalid_argument, "end_capture: the stream is not being captured");
   capturing_ = false;
   return std::exchange(capture_, nullptr);
 }

@@ -6,8 +6,8 @@
 
 namespace plait::host {
 
-/// Barrier and vote of the threads of a block. A broken team (a wait has failed) lets everybody through, so that no thread is left waiting
-/// for one that has returned.
+/// Barrier and vote of the threads of a block. A broken team (a wait has failed) lets everybody
+/// through, so that no thread is left waiting for one that has returned.
 class Team {
  public:
   explicit Team(unsigned threads) : threads_(threads) {}
@@ -24,7 +24,8 @@ class Team {
     while (generation_.load(std::memory_order_acquire) == generation && !broken()) backoff.pause();
   }
 
-  /// `round` counts the votes of a thread. Three ballots in turn: the one after next is wiped while nobody can be writing or reading it.
+  /// `round` counts the votes of a thread. Three ballots in turn: the one after next is wiped while
+  /// nobody can be writing or reading it.
   bool all(bool flag, unsigned thread, unsigned round) {
     if (threads_ == 1) return flag;
     if (!flag) no_[round % 3].store(true, std::memory_order_relaxed);

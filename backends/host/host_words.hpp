@@ -1,4 +1,5 @@
-// The words of backends/device.hpp on the host target: a block is one thread, or a team of several; memory is shared between processes.
+// The words of backends/device/device.hpp on the host target: a block is one thread, or a team of
+// several; memory is shared between processes.
 #pragma once
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -12,7 +13,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "backends/device.hpp"
+#include "backends/device/device.hpp"
 #include "backends/host/backoff.hpp"
 #include "backends/host/host_team.hpp"
 
@@ -27,7 +28,8 @@ namespace plait::host {
 
 class Words {
  public:
-  static constexpr std::size_t pack_bytes = 64;  // a cache line: the operation's branch is taken once for it
+  static constexpr std::size_t pack_bytes =
+      64;  // a cache line: the operation's branch is taken once for it
   static constexpr bool has_wide_packets = true, indexed_arguments = true, has_peer_reads = true;
   static constexpr int line_threads = 1, line_group = 1;
 
@@ -94,7 +96,8 @@ class Words {
 
   bool wait(const std::uint32_t* slot, std::uint32_t at_least, Waiting who) {
     jitter();
-    std::atomic_ref flag(*const_cast<std::uint32_t*>(slot));  // atomic_ref of const comes with C++26
+    std::atomic_ref flag(
+        *const_cast<std::uint32_t*>(slot));  // atomic_ref of const comes with C++26
     std::uint32_t seen = 0;
     return spin(
         [&] {
@@ -111,12 +114,14 @@ class Words {
   }
 
   template <int Max>
-  bool get(const Packet* const (&packets)[Max], PacketData (&data)[Max], unsigned wanted, std::uint32_t flag, const Waiting (&who)[Max]) {
+  bool get(const Packet* const (&packets)[Max], PacketData (&data)[Max], unsigned wanted,
+           std::uint32_t flag, const Waiting (&who)[Max]) {
     for (int i = 0; i < Max; ++i) {
       if ((wanted >> i & 1u) == 0) continue;
       std::uint32_t seen = 0;
       const auto arrived = [&](int h) {
-        const std::uint64_t word = half(const_cast<Packet*>(packets[i]), h).load(std::memory_order_relaxed);
+        const std::uint64_t word =
+            half(const_cast<Packet*>(packets[i]), h).load(std::memory_order_relaxed);
         data[i].word[h] = static_cast<std::uint32_t>(word);
         seen = static_cast<std::uint32_t>(word >> 32);
         return seen == flag;
@@ -137,18 +142,20 @@ class Words {
   }
 
   template <int Max>
-  bool get(const WidePacket* const (&packets)[Max], WidePacketData (&data)[Max], unsigned wanted, std::uint32_t flag,
-           const Waiting (&who)[Max]) {
+  bool get(const WidePacket* const (&packets)[Max], WidePacketData (&data)[Max], unsigned wanted,
+           std::uint32_t flag, const Waiting (&who)[Max]) {
     for (int i = 0; i < Max; ++i) {
       if ((wanted >> i & 1u) == 0) continue;
       std::uint32_t seen = 0;
       const auto arrived = [&](int h) {
-        seen = std::atomic_ref(const_cast<std::uint32_t&>(packets[i]->word[4 * h + 3])).load(std::memory_order_acquire);
+        seen = std::atomic_ref(const_cast<std::uint32_t&>(packets[i]->word[4 * h + 3]))
+                   .load(std::memory_order_acquire);
         return seen == flag;
       };
       if (!spin([&] { return arrived(0) && arrived(1); }, who[i], flag, seen)) return false;
       std::uint32_t words[6];
-      for (int h = 0; h < 2; ++h) std::memcpy(words + 3 * h, packets[i]->word + 4 * h, 3 * sizeof(std::uint32_t));
+      for (int h = 0; h < 2; ++h)
+        std::memcpy(words + 3 * h, packets[i]->word + 4 * h, 3 * sizeof(std::uint32_t));
       std::memcpy(data[i].word, words, sizeof(words));
     }
     return true;
@@ -162,7 +169,8 @@ class Words {
   }
 
   template <int Max>
-  bool get(const Line* const (&lines)[Max], LineShare<16> (&shares)[Max], unsigned wanted, std::uint32_t flag, const Waiting (&who)[Max]) {
+  bool get(const Line* const (&lines)[Max], LineShare<16> (&shares)[Max], unsigned wanted,
+           std::uint32_t flag, const Waiting (&who)[Max]) {
     for (int i = 0; i < Max; ++i) {
       if ((wanted >> i & 1u) == 0) continue;
       std::uint32_t seen = 0;
@@ -177,26 +185,30 @@ class Words {
     return true;
   }
 
-  static void copy_bytes(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+  static void copy_bytes(void* to, const void* from, std::size_t bytes) {
+    std::memcpy(to, from, bytes);
+  }
 
-  /// By which others read this thread's memory, while it lives: a process whose first thread has ended can't be read by its own number.
+  /// By which others read this thread's memory, while it lives: a process whose first thread has
+  /// ended can't be read by its own number.
   static std::int32_t reader_handle() { return static_cast<std::int32_t>(syscall(SYS_gettid)); }
 
   bool read_peer(std::int32_t thread, void* to, const void* from, std::size_t bytes, Waiting who) {
     constexpr std::size_t most = std::size_t{64} << 20;  // between two looks at the abort word
     for (std::size_t done = 0; done < bytes; done += most) {
       if (done != 0 && is_set(watch_.abort)) return spin_yielding([] { return false; }, who, 0, 0);
-      if (!read_part(thread, static_cast<std::byte*>(to) + done, static_cast<const std::byte*>(from) + done, std::min(bytes - done, most),
-                     who))
+      if (!read_part(thread, static_cast<std::byte*>(to) + done,
+                     static_cast<const std::byte*>(from) + done, std::min(bytes - done, most), who))
         return false;
     }
     return true;
   }
 
  private:
-  /// A process that has ended refuses to be read: the monitor notices that it is gone, and ends this wait. Addresses that are not mapped,
-  /// and a system that forbids it now, end it at once.
-  bool read_part(std::int32_t thread, std::byte* to, const std::byte* from, std::size_t bytes, Waiting who) {
+  /// A process that has ended refuses to be read: the monitor notices that it is gone, and ends
+  /// this wait. Addresses that are not mapped, and a system that forbids it now, end it at once.
+  bool read_part(std::int32_t thread, std::byte* to, const std::byte* from, std::size_t bytes,
+                 Waiting who) {
     jitter();
     bool is_readable = true;
     const std::uint32_t seen = 0;
@@ -205,7 +217,8 @@ class Words {
           while (bytes != 0) {
             const iovec local{to, bytes}, remote{const_cast<std::byte*>(from), bytes};
             const ssize_t count = process_vm_readv(thread, &local, 1, &remote, 1, 0);
-            if (count <= 0) return !(is_readable = count == 0 || (errno != EFAULT && errno != EPERM));
+            if (count <= 0)
+              return !(is_readable = count == 0 || (errno != EFAULT && errno != EPERM));
             to += count;
             from += count;
             bytes -= static_cast<std::size_t>(count);
@@ -219,9 +232,12 @@ class Words {
     return false;
   }
 
-  static std::uint64_t combine(std::uint32_t data, std::uint32_t flag) { return data | (std::uint64_t{flag} << 32); }
+  static std::uint64_t combine(std::uint32_t data, std::uint32_t flag) {
+    return data | (std::uint64_t{flag} << 32);
+  }
   static std::atomic_ref<std::uint64_t> half(Packet* packet, int index) {
-    return std::atomic_ref(reinterpret_cast<std::uint64_t*>(packet)[index]);  // scratch is only ever accessed so
+    return std::atomic_ref(
+        reinterpret_cast<std::uint64_t*>(packet)[index]);  // scratch is only ever accessed so
   }
 
   template <class Ready>
@@ -249,7 +265,8 @@ class Words {
       const auto now = Clock::now();
       if (now - looked < std::chrono::microseconds(10)) continue;
       looked = now;
-      const bool expired = watch_.timeout_ns != 0 && now - start > std::chrono::nanoseconds(watch_.timeout_ns);
+      const bool expired =
+          watch_.timeout_ns != 0 && now - start > std::chrono::nanoseconds(watch_.timeout_ns);
       const bool aborted = is_set(watch_.abort);
       if (expired || aborted) report(expired ? out_of_time : told_to, who, expected, seen);
       if (expired || aborted || team_.broken() || is_set(watch_.claimed)) {

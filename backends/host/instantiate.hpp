@@ -15,7 +15,8 @@ template <class Kernel, class Args>
 void add_kernel(std::string_view family, DataType type) {
   KernelTable<HostKernel>::instance().add(family, type, [](Words& words, const void* given) {
     const Args& args = *static_cast<const Args*>(given);
-    run_code(KernelCodes<Kernel, Args>::index(args), words, args, typename KernelCodes<Kernel, Args>::List{});
+    run_code(KernelCodes<Kernel, Args>::index(args), words, args,
+             typename KernelCodes<Kernel, Args>::List{});
   });
 }
 
@@ -38,5 +39,7 @@ bool add_kernels(const char* family, TypeList<Entry...>) {
 
 }  // namespace plait::host
 
-#define PLAIT_INSTANTIATE(family) \
-  static const bool family##_added = plait::host::add_kernels<plait::family::Kernel, plait::family::Args>(#family, plait::family::Types{});
+#define PLAIT_INSTANTIATE(family)                                           \
+  static const bool family##_added =                                        \
+      plait::host::add_kernels<plait::family::Kernel, plait::family::Args>( \
+          #family, plait::family::Types{});

@@ -1,4 +1,5 @@
-// Random delays at the words that talk to peers, so that race tests see orders that an idle machine never shows.
+// Random delays at the words that talk to peers, so that race tests see orders that an idle machine
+// never shows.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -7,7 +8,8 @@
 namespace plait::host {
 
 inline void random_delay() {
-  static thread_local std::uint64_t state = std::hash<std::thread::id>{}(std::this_thread::get_id()) | 1u;
+  static thread_local std::uint64_t state =
+      std::hash<std::thread::id>{}(std::this_thread::get_id()) | 1u;
   state ^= state << 13;  // xorshift64 (Marsaglia 2003)
   state ^= state >> 7;
   state ^= state << 17;

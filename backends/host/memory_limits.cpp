@@ -64,12 +64,14 @@ std::optional<std::string> group_of(const std::string& root, bool second) {
     const auto first = line.find(':'), last = line.find(':', first + 1);
     if (first == std::string::npos || last == std::string::npos) continue;
     const std::string controllers = ',' + line.substr(first + 1, last - first - 1) + ',';
-    if (second ? controllers == ",," : controllers.find(",memory,") != std::string::npos) return line.substr(last + 1);
+    if (second ? controllers == ",," : controllers.find(",memory,") != std::string::npos)
+      return line.substr(last + 1);
   }
   return std::nullopt;
 }
 
-/// Of each mounted hierarchy that limits memory. A container may see only its own group, which is then at the mount point.
+/// Of each mounted hierarchy that limits memory. A container may see only its own group, which is
+/// then at the mount point.
 std::vector<Hierarchy> hierarchies(const std::string& root) {
   std::vector<Hierarchy> found;
   std::ifstream file(root + "/proc/self/mountinfo");
@@ -82,7 +84,9 @@ std::vector<Hierarchy> hierarchies(const std::string& root) {
     }
     words >> type >> source >> options;
     const bool second = type == "cgroup2";
-    if (!second && (type != "cgroup" || (',' + options + ',').find(",memory,") == std::string::npos)) continue;
+    if (!second &&
+        (type != "cgroup" || (',' + options + ',').find(",memory,") == std::string::npos))
+      continue;
     auto group = group_of(root, second);
     if (!group) continue;
     if (inside != "/" && group->starts_with(inside)) group->erase(0, inside.size());
@@ -97,9 +101,11 @@ std::vector<Hierarchy> hierarchies(const std::string& root) {
 std::optional<std::size_t> left_in(const std::string& folder, bool second) {
   const auto most = number_in(folder + (second ? "/memory.max" : "/memory.limit_in_bytes"));
   const auto used = number_in(folder + (second ? "/memory.current" : "/memory.usage_in_bytes"));
-  constexpr std::size_t unlimited = std::size_t{1} << 62;  // version 1 says it with a number near 2^63
+  constexpr std::size_t unlimited = std::size_t{1}
+                                    << 62;  // version 1 says it with a number near 2^63
   if (!most || !used || *most >= unlimited) return std::nullopt;
-  const std::size_t cache = value_in(folder + "/memory.stat", second ? "inactive_file" : "total_inactive_file");
+  const std::size_t cache =
+      value_in(folder + "/memory.stat", second ? "inactive_file" : "total_inactive_file");
   return plus(minus(*most, *used), cache);
 }
 
@@ -109,7 +115,8 @@ std::vector<MemoryLimit> memory_limits(const std::string& root) {
   std::vector<MemoryLimit> limits;
   const std::string machine = root + "/proc/meminfo";
   if (const std::size_t available = value_in(machine, "MemAvailable:", 1024); available != 0)
-    limits.push_back(limit(0, plus(available, value_in(machine, "SwapFree:", 1024)), "the machine"));
+    limits.push_back(
+        limit(0, plus(available, value_in(machine, "SwapFree:", 1024)), "the machine"));
   for (const Hierarchy& hierarchy : hierarchies(root)) {
     for (std::string group = hierarchy.group;; group.erase(group.rfind('/'))) {
       const std::string folder = hierarchy.mount + group;
@@ -126,7 +133,8 @@ std::vector<MemoryLimit> memory_limits(const std::string& root) {
 
 std::size_t largest_file() {
   rlimit most{};
-  return ::getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY ? most.rlim_cur : none;
+  return ::getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY ? most.rlim_cur
+                                                                                 : none;
 }
 
 bool accounts_strictly() { return number_in("/proc/sys/vm/overcommit_memory") == std::size_t{2}; }

@@ -17,7 +17,8 @@ namespace {
 
 /// Drawn once for a process, so a number that means another process here is noticed.
 const std::uint64_t& drawn() {
-  static const std::uint64_t value = (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
+  static const std::uint64_t value =
+      (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
   return value;
 }
 
@@ -28,18 +29,22 @@ std::uint64_t processor_quota() {
   };
   std::string quota;
   double period = 0;
-  if (std::ifstream file("/sys/fs/cgroup/cpu.max"); file >> quota >> period)  // "max 100000" or "150000 100000"
+  if (std::ifstream file("/sys/fs/cgroup/cpu.max");
+      file >> quota >> period)  // "max 100000" or "150000 100000"
     return quota == "max" ? 0 : whole(std::strtod(quota.c_str(), nullptr), period);
   double old_quota = 0;
-  std::ifstream first("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), second("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  std::ifstream first("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
+      second("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
   return first >> old_quota && second >> period ? whole(old_quota, period) : 0;
 }
 
 }  // namespace
 
 ProcessFacts process_facts() {
-  ProcessFacts facts{
-      .process = getpid(), .address = reinterpret_cast<std::uintptr_t>(&drawn()), .value = drawn(), .quota = processor_quota()};
+  ProcessFacts facts{.process = getpid(),
+                     .address = reinterpret_cast<std::uintptr_t>(&drawn()),
+                     .value = drawn(),
+                     .quota = processor_quota()};
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof(set), &set) == 0)
@@ -52,8 +57,11 @@ bool can_read(std::span<const ProcessFacts> processes) {
   return std::all_of(processes.begin(), processes.end(), [](const ProcessFacts& other) {
     std::uint64_t value = 0;
     const iovec local{&value, sizeof(value)};
-    const iovec remote{reinterpret_cast<void*>(other.address), sizeof(value)};  // NOLINT(performance-no-int-to-ptr)
-    return process_vm_readv(static_cast<pid_t>(other.process), &local, 1, &remote, 1, 0) == ssize_t{sizeof(value)} && value == other.value;
+    const iovec remote{reinterpret_cast<void*>(other.address),
+                       sizeof(value)};  // NOLINT(performance-no-int-to-ptr)
+    return process_vm_readv(static_cast<pid_t>(other.process), &local, 1, &remote, 1, 0) ==
+               ssize_t{sizeof(value)} &&
+           value == other.value;
   });
 }
 
@@ -65,7 +73,9 @@ unsigned spins_for(std::span<const ProcessFacts> processes, unsigned threads) {
     quota = std::max(quota, process.quota);
   }
   auto cores = std::accumulate(all.begin(), all.end(), std::uint64_t{0},
-                               [](std::uint64_t sum, std::uint64_t bits) { return sum + static_cast<unsigned>(std::popcount(bits)); });
+                               [](std::uint64_t sum, std::uint64_t bits) {
+                                 return sum + static_cast<unsigned>(std::popcount(bits));
+                               });
   if (quota != 0) cores = std::min(cores, quota);
   return std::uint64_t{threads} * processes.size() <= cores ? 1000 : 8;
 }

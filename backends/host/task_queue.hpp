@@ -11,8 +11,9 @@ namespace plait::host {
 
 class HostStream;
 
-/// First in, first out. An entry is as large as its task, and stays where it is until it is popped, so tasks run in place. Memory comes in
-/// chunks and goes with them, so a queue that was long once does not stay large. The caller synchronizes.
+/// First in, first out. An entry is as large as its task, and stays where it is until it is popped,
+/// so tasks run in place. Memory comes in chunks and goes with them, so a queue that was long once
+/// does not stay large. The caller synchronizes.
 class TaskQueue {
  public:
   /// A queue that holds this much takes no more.
@@ -31,7 +32,8 @@ class TaskQueue {
   bool empty() const noexcept { return entries_ == 0; }
   bool full() const noexcept { return chunks_.size() > most_bytes / chunk_bytes; }
 
-  /// Appends a task, a function of a `HostStream&`, with `more` bytes of memory behind it. Returns the task in the queue.
+  /// Appends a task, a function of a `HostStream&`, with `more` bytes of memory behind it. Returns
+  /// the task in the queue.
   template <class F>
   std::decay_t<F>& push(F&& task, std::size_t more = 0) {
     using Stored = std::decay_t<F>;
@@ -39,7 +41,10 @@ class TaskQueue {
     const std::size_t bytes = sizeof(Entry) + whole_units(sizeof(Stored) + more);
     std::byte* const place = room(bytes);
     auto* const stored = new (place + sizeof(Entry)) Stored(std::forward<F>(task));
-    Entry entry{bytes, [](void* function, HostStream& stream) { (*static_cast<Stored*>(function))(stream); }, nullptr};
+    Entry entry{
+        bytes,
+        [](void* function, HostStream& stream) { (*static_cast<Stored*>(function))(stream); },
+        nullptr};
     if constexpr (!std::is_trivially_destructible_v<Stored>) {
       entry.destroy = [](void* function) { static_cast<Stored*>(function)->~Stored(); };
     }
@@ -49,7 +54,8 @@ class TaskQueue {
     return *stored;
   }
 
-  /// The task that is next: to be run, destroyed and popped. Running and destroying it may go on beside `push`.
+  /// The task that is next: to be run, destroyed and popped. Running and destroying it may go on
+  /// beside `push`.
   class Front {
    public:
     void run(HostStream& stream) const { entry_->run(entry_ + 1, stream); }
@@ -69,7 +75,9 @@ class TaskQueue {
   };
 
   /// Of a queue that is not empty.
-  Front front() const { return Front(reinterpret_cast<Entry*>(chunks_.front().memory.get() + chunks_.front().begin)); }
+  Front front() const {
+    return Front(reinterpret_cast<Entry*>(chunks_.front().memory.get() + chunks_.front().begin));
+  }
   void pop() noexcept {
     Chunk& first = chunks_.front();
     first.begin += front().entry_->bytes;
@@ -82,7 +90,9 @@ class TaskQueue {
  private:
   using Entry = Front::Entry;
   static constexpr std::size_t unit = 16, chunk_bytes = std::size_t{16} << 10;
-  static constexpr std::size_t whole_units(std::size_t bytes) { return (bytes + unit - 1) / unit * unit; }
+  static constexpr std::size_t whole_units(std::size_t bytes) {
+    return (bytes + unit - 1) / unit * unit;
+  }
 
   struct Chunk {
     explicit Chunk(std::size_t size) : memory(new std::byte[size]), bytes(size) {}

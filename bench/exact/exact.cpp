@@ -15,7 +15,8 @@ namespace {
 class Words {
  public:
   Words(Backend& backend, std::size_t count)
-      : backend_(backend), data_(static_cast<std::uint32_t*>(backend.allocate(count * sizeof(std::uint32_t)))) {}
+      : backend_(backend),
+        data_(static_cast<std::uint32_t*>(backend.allocate(count * sizeof(std::uint32_t)))) {}
   ~Words() { backend_.deallocate(data_); }
   Words(const Words&) = delete;
   Words& operator=(const Words&) = delete;
@@ -29,21 +30,28 @@ class Words {
 /// Enough threads to fill a GPU (4 blocks of 256 a multiprocessor); on the host one.
 LaunchShape shape_for(const Backend& backend) {
   const DeviceInfo& info = backend.info();
-  return info.backend == BackendKind::host ? LaunchShape{1, 1} : LaunchShape{4 * info.facts.units, 256};
+  return info.backend == BackendKind::host ? LaunchShape{1, 1}
+                                           : LaunchShape{4 * info.facts.units, 256};
 }
 
-void launch(Backend& backend, NativeStream stream, const Case& data, Mode mode, void* pointer, std::size_t count, std::uint32_t* wrong) {
+void launch(Backend& backend, NativeStream stream, const Case& data, Mode mode, void* pointer,
+            std::size_t count, std::uint32_t* wrong) {
   const KernelHandle kernel = backend.find_kernel("exact", data.type);
-  if (!kernel) throw Error(ErrorCode::unsupported, fmt::format("exact: no kernel for {} on this target", name_of(data.type)));
-  const Args args{pointer, count, data.first, wrong, data.scale, data.seed, data.rank, data.ranks, data.op, mode};
+  if (!kernel)
+    throw Error(ErrorCode::unsupported,
+                fmt::format("exact: no kernel for {} on this target", name_of(data.type)));
+  const Args args{pointer,   count,     data.first, wrong,   data.scale,
+                  data.seed, data.rank, data.ranks, data.op, mode};
   static_assert(sizeof(args) <= max_kernel_args);
   backend.launch(kernel, shape_for(backend), &args, sizeof(args), Watch{}, stream);
 }
 
-std::size_t check(Backend& backend, NativeStream stream, const Case& data, Mode mode, const void* pointer, std::size_t count) {
+std::size_t check(Backend& backend, NativeStream stream, const Case& data, Mode mode,
+                  const void* pointer, std::size_t count) {
   const LaunchShape shape = shape_for(backend);
   std::vector<std::uint32_t> wrong(static_cast<std::size_t>(shape.blocks) * shape.threads);
-  backend.synchronize(stream);  // an allocation may wait for the device: not while a collective waits for a peer there
+  backend.synchronize(stream);  // an allocation may wait for the device: not while a collective
+                                // waits for a peer there
   const Words words(backend, wrong.size());
   launch(backend, stream, data, mode, const_cast<void*>(pointer), count, words.data());
   backend.copy(wrong.data(), words.data(), wrong.size() * sizeof(std::uint32_t), stream);
@@ -53,15 +61,18 @@ std::size_t check(Backend& backend, NativeStream stream, const Case& data, Mode 
 
 }  // namespace
 
-void fill(Backend& backend, NativeStream stream, const Case& data, void* pointer, std::size_t count) {
+void fill(Backend& backend, NativeStream stream, const Case& data, void* pointer,
+          std::size_t count) {
   launch(backend, stream, data, Mode::fill, pointer, count, nullptr);
 }
 
-std::size_t count_wrong(Backend& backend, NativeStream stream, const Case& data, const void* pointer, std::size_t count) {
+std::size_t count_wrong(Backend& backend, NativeStream stream, const Case& data,
+                        const void* pointer, std::size_t count) {
   return check(backend, stream, data, Mode::check_result, pointer, count);
 }
 
-std::size_t count_changed(Backend& backend, NativeStream stream, const Case& data, const void* pointer, std::size_t count) {
+std::size_t count_changed(Backend& backend, NativeStream stream, const Case& data,
+                          const void* pointer, std::size_t count) {
   return check(backend, stream, data, Mode::check_input, pointer, count);
 }
 

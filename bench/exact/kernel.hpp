@@ -1,19 +1,23 @@
-// Data that every element type holds exactly, and the check of their reduction, made where the data lie.
+// Data that every element type holds exactly, and the check of their reduction, made where the data
+// lie.
 //
-// Rank r's element i is a small integer made of hash(seed, r, i). The integers are so small that every partial result, in any order, is
-// exact in the type (8 ranks at least, more by leaving some ranks' terms zero), so that there is one right answer, bit for bit.
-// `avg` over a number of ranks that is no power of two gets multiples of that number, whose average is an integer again: f32 is precise
-// enough for any way of computing it to round to that integer in a smaller type. For f32 and f64 themselves an error bound holds.
+// Rank r's element i is a small integer made of hash(seed, r, i). The integers are so small that
+// every partial result, in any order, is exact in the type (8 ranks at least, more by leaving some
+// ranks' terms zero), so that there is one right answer, bit for bit. `avg` over a number of ranks
+// that is no power of two gets multiples of that number, whose average is an integer again: f32 is
+// precise enough for any way of computing it to round to that integer in a smaller type. For f32
+// and f64 themselves an error bound holds.
 //
-// This file computes the answer in f64 or in wrapping integers, on its own: it does not use the reduction that it checks.
+// This file computes the answer in f64 or in wrapping integers, on its own: it does not use the
+// reduction that it checks.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
-#include "backends/device.hpp"
-#include "backends/kernel_table.hpp"
-#include "backends/numeric.hpp"
+#include "backends/device/device.hpp"
+#include "backends/device/kernel_table.hpp"
+#include "backends/device/numeric.hpp"
 
 namespace plait::exact {
 
@@ -33,17 +37,20 @@ struct Args {
 
 using Types = AllTypes;
 
-/// Two rounds of multiply and shift (the constants of "lowbias32" by C. Wellons), one stream a rank.
+/// Two rounds of multiply and shift (the constants of "lowbias32" by C. Wellons), one stream a
+/// rank.
 PLAIT_DEVICE std::uint32_t hash(std::uint32_t seed, int rank, std::size_t i) {
   const std::uint64_t index = i;
-  std::uint32_t h = static_cast<std::uint32_t>(index) * 0x85ebca6bu + static_cast<std::uint32_t>(index >> 32) * 0x27d4eb2fu;
+  std::uint32_t h = static_cast<std::uint32_t>(index) * 0x85ebca6bu +
+                    static_cast<std::uint32_t>(index >> 32) * 0x27d4eb2fu;
   h += (seed * 0x9e3779b1u) ^ ((static_cast<std::uint32_t>(rank) + 1u) * 0xc2b2ae35u);
   h = (h ^ (h >> 16)) * 0x7feb352du;
   h = (h ^ (h >> 15)) * 0x846ca68bu;
   return h ^ (h >> 16);
 }
 
-/// Integers up to this magnitude are exact in the float T. (f32 and f64 could do more; this tells f64 from f32 and fits the arithmetic.)
+/// Integers up to this magnitude are exact in the float T. (f32 and f64 could do more; this tells
+/// f64 from f32 and fits the arithmetic.)
 template <class T>
 PLAIT_DEVICE constexpr std::int64_t exact_limit() {
   if constexpr (std::is_same_v<T, f8e5m2>) return 8;
@@ -58,7 +65,8 @@ template <class T>
 PLAIT_DEVICE bool same_bits(T a, T b) {
   using Bits = std::conditional_t<
       sizeof(T) == 1, std::uint8_t,
-      std::conditional_t<sizeof(T) == 2, std::uint16_t, std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>>;
+      std::conditional_t<sizeof(T) == 2, std::uint16_t,
+                         std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>>;
   return bits_as<Bits>(a) == bits_as<Bits>(b);
 }
 
@@ -68,7 +76,8 @@ class Rule {
  public:
   PLAIT_DEVICE explicit Rule(const Args& args) : args_(args) {}
 
-  /// Any value at all: integers wrap. Odd where they are multiplied, so that the product never ends at zero.
+  /// Any value at all: integers wrap. Odd where they are multiplied, so that the product never ends
+  /// at zero.
   PLAIT_DEVICE T input(int rank, std::size_t i) const {
     const std::uint64_t wide = hash(args_.seed, rank, i) * 0x9e3779b97f4a7c15ull;
     const T value = static_cast<T>(wide >> (64 - 8 * sizeof(T)));
@@ -79,7 +88,8 @@ class Rule {
     T result = input(0, i);
     for (int rank = 1; rank < args_.ranks; ++rank) result = combine(result, input(rank, i));
     if (args_.op == ReduceOp::avg) {
-      if constexpr (std::is_signed_v<T>) result = static_cast<T>(result / static_cast<std::int64_t>(args_.ranks));
+      if constexpr (std::is_signed_v<T>)
+        result = static_cast<T>(result / static_cast<std::int64_t>(args_.ranks));
       else result = static_cast<T>(result / static_cast<std::uint64_t>(args_.ranks));
     }
     return got == result;
@@ -97,17 +107,21 @@ class Rule {
   const Args args_;
 };
 
-/// What the elements of one call are and must become. Floats: integers that f64 sums and multiplies exactly.
+/// What the elements of one call are and must become. Floats: integers that f64 sums and multiplies
+/// exactly.
 template <class T>
 requires(is_float(data_type_of<T>)) class Rule<T> {
  public:
   PLAIT_DEVICE explicit Rule(const Args& args) : args_(args) {
-    const bool sums = args.op == ReduceOp::sum || args.op == ReduceOp::avg || args.op == ReduceOp::premul_sum;
+    const bool sums =
+        args.op == ReduceOp::sum || args.op == ReduceOp::avg || args.op == ReduceOp::premul_sum;
     const std::int64_t limit = exact_limit<T>();
     largest_ = sums ? limit / args.ranks : limit;
     if (largest_ == 0) largest_ = 1, terms_ = static_cast<int>(limit);
     if (args.op == ReduceOp::avg && (args.ranks & (args.ranks - 1)) != 0) {
-      exact_ = sizeof(T) < 4 && terms_ == 0;  // with terms left out, the number of ranks itself isn't exact in the type
+      exact_ =
+          sizeof(T) < 4 &&
+          terms_ == 0;  // with terms left out, the number of ranks itself isn't exact in the type
       if (exact_) unit_ = args.ranks;
     }
   }
@@ -134,11 +148,13 @@ requires(is_float(data_type_of<T>)) class Rule<T> {
  private:
   PLAIT_DEVICE double value(int rank, std::size_t i) const {
     const std::uint32_t h = hash(args_.seed, rank, i);
-    if (args_.op == ReduceOp::prod) {  // -1, 1 or 2; 2 on eight ranks at most: 256 is below every type's largest
+    if (args_.op == ReduceOp::prod) {  // -1, 1 or 2; 2 on eight ranks at most: 256 is below every
+                                       // type's largest
       const std::uint32_t choice = h & 3u;
       return choice == 0 ? -1.0 : choice == 1 && rank < 8 ? 2.0 : 1.0;
     }
-    if (terms_ && (i + static_cast<std::size_t>(rank)) % static_cast<std::size_t>(args_.ranks) >= static_cast<std::size_t>(terms_))
+    if (terms_ && (i + static_cast<std::size_t>(rank)) % static_cast<std::size_t>(args_.ranks) >=
+                      static_cast<std::size_t>(terms_))
       return 0;
     const auto span = static_cast<std::uint64_t>(2 * largest_ + 1);
     return static_cast<double>((static_cast<std::int64_t>((h * span) >> 32) - largest_) * unit_);
@@ -153,7 +169,9 @@ requires(is_float(data_type_of<T>)) class Rule<T> {
   PLAIT_DEVICE static constexpr double epsilon() {
     if constexpr (std::is_same_v<T, double>) return 1.0 / (std::int64_t{1} << 52);
     else if constexpr (std::is_same_v<T, float>) return 1.0 / (1 << 23);
-    else return 2.0 / exact_limit<T>();  // a type of p bits is exact up to 2^p, and its epsilon is 2^(1-p)
+    else
+      return 2.0 /
+             exact_limit<T>();  // a type of p bits is exact up to 2^p, and its epsilon is 2^(1-p)
   }
 
   const Args args_;
@@ -172,14 +190,17 @@ struct Kernel {
     const std::size_t first = static_cast<std::size_t>(dev.block()) * dev.threads() + dev.thread();
     const std::size_t step = static_cast<std::size_t>(dev.blocks()) * dev.threads();
     if (args.mode == Mode::fill) {
-      for (std::size_t i = first; i < args.count; i += step) data[i] = rule.input(args.rank, args.begin + i);
+      for (std::size_t i = first; i < args.count; i += step)
+        data[i] = rule.input(args.rank, args.begin + i);
       return;
     }
     std::uint32_t wrong = 0;
     if (args.mode == Mode::check_input) {
-      for (std::size_t i = first; i < args.count; i += step) wrong += same_bits(data[i], rule.input(args.rank, args.begin + i)) ? 0u : 1u;
+      for (std::size_t i = first; i < args.count; i += step)
+        wrong += same_bits(data[i], rule.input(args.rank, args.begin + i)) ? 0u : 1u;
     } else {
-      for (std::size_t i = first; i < args.count; i += step) wrong += rule.is_right(data[i], args.begin + i) ? 0u : 1u;
+      for (std::size_t i = first; i < args.count; i += step)
+        wrong += rule.is_right(data[i], args.begin + i) ? 0u : 1u;
     }
     args.wrong[first] = wrong;
   }

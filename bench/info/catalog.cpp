@@ -4,8 +4,8 @@
 
 #include <optional>
 
+#include "communicator/setup.hpp"
 #include "core/environment.hpp"
-#include "core/setup.hpp"
 #include "plait/error.hpp"
 
 namespace plait::info {
@@ -22,12 +22,15 @@ Coverage coverage(const Algorithm& algorithm, const Topology& topology, bool sym
     call.op = op;
     call.count = example_bytes / size_of(type);
     call.symmetric = symmetric;
-    if (const Support support = algorithm.supports(call, topology)) result.served[type].push_back(op);
-    else result.refused[support.reason()].push_back(fmt::format("{} {}", name_of(type), name_of(op)));
+    if (const Support support = algorithm.supports(call, topology))
+      result.served[type].push_back(op);
+    else
+      result.refused[support.reason()].push_back(fmt::format("{} {}", name_of(type), name_of(op)));
   };
   for (int type = 0; type < data_type_count; ++type)
     for (int op = 0; op < reduce_op_count; ++op)
-      if (static_cast<ReduceOp>(op) != ReduceOp::premul_sum || is_float(static_cast<DataType>(type)))
+      if (static_cast<ReduceOp>(op) != ReduceOp::premul_sum ||
+          is_float(static_cast<DataType>(type)))
         ask(static_cast<DataType>(type), static_cast<ReduceOp>(op));
   return result;
 }
@@ -56,8 +59,10 @@ const BackendFacts& chosen_of(const std::vector<BackendFacts>& backends) {
   const auto wanted = name ? std::optional(parse_backend(*name)) : std::nullopt;
   const BackendFacts* best = &backends.front();  // the host
   for (const BackendFacts& facts : backends)
-    if (wanted ? facts.kind == *wanted : facts.kind != BackendKind::host && !facts.devices.empty()) best = &facts;
-  if (best->devices.empty()) throw Error(ErrorCode::unsupported, fmt::format("PLAIT_BACKEND={}: {}", *name, best->why_none));
+    if (wanted ? facts.kind == *wanted : facts.kind != BackendKind::host && !facts.devices.empty())
+      best = &facts;
+  if (best->devices.empty())
+    throw Error(ErrorCode::unsupported, fmt::format("PLAIT_BACKEND={}: {}", *name, best->why_none));
   return *best;
 }
 

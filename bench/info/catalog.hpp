@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/contract/algorithm.hpp"
 #include "backends/backend.hpp"
-#include "core/algorithm.hpp"
 #include "plait/types.hpp"
 
 namespace plait::info {
@@ -34,14 +34,15 @@ struct AlgorithmFacts {
 
 std::vector<BackendFacts> list_backends();
 
-/// What a communicator would run on here: PLAIT_BACKEND, else this machine's GPUs if it has any, else the host. Throws Error if that has no
-/// device or is no backend.
+/// What a communicator would run on here: PLAIT_BACKEND, else this machine's GPUs if it has any,
+/// else the host. Throws Error if that has no device or is no backend.
 const BackendFacts& chosen_of(const std::vector<BackendFacts>& backends);
 
 /// The group that `supports` is asked about: `ranks` ranks on the backend.
 Topology topology_of(const BackendFacts& backend, int ranks);
 
-/// Every algorithm of the registry, asked about every type and operation that exist, in both kinds of memory.
+/// Every algorithm of the registry, asked about every type and operation that exist, in both kinds
+/// of memory.
 std::vector<AlgorithmFacts> list_algorithms(const Topology& topology);
 
 }  // namespace plait::info

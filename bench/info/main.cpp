@@ -22,16 +22,20 @@ using Json = nlohmann::ordered_json;
 Json to_json(const BackendFacts& facts) {
   Json devices = Json::array();
   for (const DeviceInfo& device : facts.devices)
-    devices.push_back(
-        {{"ordinal", device.ordinal},
-         {"name", device.name},
-         {"architecture", device.architecture},
-         {"id", device.id},
-         {"units", device.facts.units},
-         {"memory_bytes", device.memory},
-         {"model",
-          {{"launch_us", device.facts.launch_us}, {"hop_us", device.facts.hop_us}, {"link_gbs", device.facts.link_bandwidth / 1e3}}}});
-  return {{"name", name_of(facts.kind)}, {"built", facts.built}, {"devices", devices}, {"why_no_device", facts.why_none}};
+    devices.push_back({{"ordinal", device.ordinal},
+                       {"name", device.name},
+                       {"architecture", device.architecture},
+                       {"id", device.id},
+                       {"units", device.facts.units},
+                       {"memory_bytes", device.memory},
+                       {"model",
+                        {{"launch_us", device.facts.launch_us},
+                         {"hop_us", device.facts.hop_us},
+                         {"link_gbs", device.facts.link_bandwidth / 1e3}}}});
+  return {{"name", name_of(facts.kind)},
+          {"built", facts.built},
+          {"devices", devices},
+          {"why_no_device", facts.why_none}};
 }
 
 Json to_json(const Coverage& coverage) {
@@ -43,17 +47,26 @@ Json to_json(const Coverage& coverage) {
 }
 
 Json to_json(const AlgorithmFacts& facts) {
-  return {{"name", facts.name},   {"collective", name_of(facts.collective)}, {"summary", facts.summary},
-          {"plugin", facts.file}, {"symmetric", to_json(facts.symmetric)},   {"ordinary", to_json(facts.ordinary)}};
+  return {{"name", facts.name},
+          {"collective", name_of(facts.collective)},
+          {"summary", facts.summary},
+          {"plugin", facts.file},
+          {"symmetric", to_json(facts.symmetric)},
+          {"ordinary", to_json(facts.ordinary)}};
 }
 
 void print_backend(const BackendFacts& facts) {
-  fmt::print("  {:<5} {}\n", name_of(facts.kind), !facts.built ? "not built" : facts.devices.empty() ? "built, no device" : "built");
+  fmt::print("  {:<5} {}\n", name_of(facts.kind),
+             !facts.built            ? "not built"
+             : facts.devices.empty() ? "built, no device"
+                                     : "built");
   for (const DeviceInfo& device : facts.devices) {
-    fmt::print("        device {}: {} ({}), {} units, {:.1f} GiB, id {}\n", device.ordinal, device.name, device.architecture,
-               device.facts.units, static_cast<double>(device.memory) / (1 << 30), device.id);
+    fmt::print("        device {}: {} ({}), {} units, {:.1f} GiB, id {}\n", device.ordinal,
+               device.name, device.architecture, device.facts.units,
+               static_cast<double>(device.memory) / (1 << 30), device.id);
     fmt::print(
-        "          links as estimates assume them: {:.0f} GB/s out of the device, a flag {:.2f} us, next kernel in a graph {:.2f} us\n",
+        "          links as estimates assume them: {:.0f} GB/s out of the device, a flag {:.2f} "
+        "us, next kernel in a graph {:.2f} us\n",
         device.facts.link_bandwidth / 1e3, device.facts.hop_us, device.facts.launch_us);
   }
   if (!facts.why_none.empty()) fmt::print("        {}\n", facts.why_none);
@@ -70,7 +83,9 @@ std::string in_words(const Coverage& coverage) {
 void print_refusals(const AlgorithmFacts& facts, const char* memory, const Coverage& coverage) {
   for (const auto& [reason, calls] : coverage.refused)
     fmt::print("  {} for {} in {} memory: {}: {}\n", facts.name, name_of(facts.collective), memory,
-               coverage.nothing() && coverage.refused.size() == 1 ? std::string("nothing") : fmt::format("not {}", fmt::join(calls, ", ")),
+               coverage.nothing() && coverage.refused.size() == 1
+                   ? std::string("nothing")
+                   : fmt::format("not {}", fmt::join(calls, ", ")),
                reason);
 }
 
@@ -79,11 +94,14 @@ void print_algorithms(const std::vector<AlgorithmFacts>& algorithms) {
   fmt::print(columns, "name", "collective", "symmetric memory", "ordinary memory", "what moves");
   for (const AlgorithmFacts& facts : algorithms) {
     const bool reduces = facts.collective != Collective::barrier;
-    fmt::print(columns, facts.name, name_of(facts.collective), reduces ? in_words(facts.symmetric) : "-",
-               reduces ? in_words(facts.ordinary) : "-", facts.summary);
+    fmt::print(columns, facts.name, name_of(facts.collective),
+               reduces ? in_words(facts.symmetric) : "-", reduces ? in_words(facts.ordinary) : "-",
+               facts.summary);
   }
   for (const AlgorithmFacts& facts : algorithms)
-    if (!facts.file.empty()) fmt::print("  {} for {} is a plug-in's: {}\n", facts.name, name_of(facts.collective), facts.file);
+    if (!facts.file.empty())
+      fmt::print("  {} for {} is a plug-in's: {}\n", facts.name, name_of(facts.collective),
+                 facts.file);
   for (const AlgorithmFacts& facts : algorithms) {
     if (facts.collective == Collective::barrier) continue;
     print_refusals(facts, "symmetric", facts.symmetric);
@@ -94,22 +112,27 @@ void print_algorithms(const std::vector<AlgorithmFacts>& algorithms) {
 template <class Enum>
 std::string names(int count) {
   std::string list;
-  for (int i = 0; i < count; ++i) list += fmt::format("{}{}", i ? " " : "", name_of(static_cast<Enum>(i)));
+  for (int i = 0; i < count; ++i)
+    list += fmt::format("{}{}", i ? " " : "", name_of(static_cast<Enum>(i)));
   return list;
 }
 
-void print(const std::vector<BackendFacts>& backends, const Topology& topology, const std::vector<AlgorithmFacts>& algorithms) {
+void print(const std::vector<BackendFacts>& backends, const Topology& topology,
+           const std::vector<AlgorithmFacts>& algorithms) {
   fmt::print("plait {}\n\nbackends\n", PLAIT_VERSION);
   for (const BackendFacts& facts : backends) print_backend(facts);
-  fmt::print("\ntypes       {}\noperations  {} (premul_sum: floats only)\n\n", names<DataType>(data_type_count),
-             names<ReduceOp>(reduce_op_count));
-  fmt::print("algorithms, for {} ranks on {}{}{}, scratch {}\n", topology.ranks, name_of(topology.backend),
-             topology.architecture.empty() ? "" : ", ", topology.architecture, format_bytes(topology.scratch_limit));
+  fmt::print("\ntypes       {}\noperations  {} (premul_sum: floats only)\n\n",
+             names<DataType>(data_type_count), names<ReduceOp>(reduce_op_count));
+  fmt::print("algorithms, for {} ranks on {}{}{}, scratch {}\n", topology.ranks,
+             name_of(topology.backend), topology.architecture.empty() ? "" : ", ",
+             topology.architecture, format_bytes(topology.scratch_limit));
   print_algorithms(algorithms);
 }
 
 Json to_json(const Statistics& statistics) {
-  const auto work = [](const Statistics::Work& kind) { return Json{{"launches", kind.launches}, {"items", kind.items}}; };
+  const auto work = [](const Statistics::Work& kind) {
+    return Json{{"launches", kind.launches}, {"items", kind.items}};
+  };
   return {{"calls", statistics.calls},
           {"launches", statistics.launches},
           {"groups", statistics.groups},
@@ -126,26 +149,32 @@ Json to_json(const Statistics& statistics) {
 
 void print_statistics(BackendKind backend, int ranks, const Statistics& statistics) {
   const auto work = [](const char* name, const Statistics::Work& kind, const char* where) {
-    fmt::print("  {:<14} {:>6} launches {:>6} messages  {}\n", name, kind.launches, kind.items, where);
+    fmt::print("  {:<14} {:>6} launches {:>6} messages  {}\n", name, kind.launches, kind.items,
+               where);
   };
-  fmt::print("\nstatistics of rank 0 of {} on {}, after 10 calls alone, groups of 20 and 500, and a captured group of 500\n", ranks,
-             name_of(backend));
-  fmt::print("  {:<14} {:>6}, {} of them in {} groups shared {}\n", "calls", statistics.calls, statistics.batched, statistics.groups,
-             "launches with others");
+  fmt::print(
+      "\nstatistics of rank 0 of {} on {}, after 10 calls alone, groups of 20 and 500, and a "
+      "captured group of 500\n",
+      ranks, name_of(backend));
+  fmt::print("  {:<14} {:>6}, {} of them in {} groups shared {}\n", "calls", statistics.calls,
+             statistics.batched, statistics.groups, "launches with others");
   fmt::print("  {:<14} {:>6}\n", "launches", statistics.launches);
   work("in arguments", statistics.in_arguments, "few messages: in the kernel's arguments");
   work("in the FIFO", statistics.in_fifo, "many messages");
   work("persistent", statistics.persistent, "many messages, captured: kept for replays");
-  fmt::print("  {:<14} {:>6}, of which {} bytes were in use; {} launches had to wait\n", "FIFO", format_bytes(statistics.fifo_bytes),
-             statistics.fifo_bytes_in_use, statistics.fifo_waits);
-  fmt::print("  {:<14} {:>6}, of which {} bytes are committed\n", "scratch", format_bytes(statistics.scratch_bytes),
-             statistics.scratch_bytes_committed);
+  fmt::print("  {:<14} {:>6}, of which {} bytes were in use; {} launches had to wait\n", "FIFO",
+             format_bytes(statistics.fifo_bytes), statistics.fifo_bytes_in_use,
+             statistics.fifo_waits);
+  fmt::print("  {:<14} {:>6}, of which {} bytes are committed\n", "scratch",
+             format_bytes(statistics.scratch_bytes), statistics.scratch_bytes_committed);
 }
 
 void run(int ranks, bool json, bool statistics) {
   const auto backends = list_backends();
   const BackendFacts& chosen = chosen_of(backends);
-  if (ranks == 0) ranks = chosen.kind == BackendKind::host ? 2 : std::max(2, static_cast<int>(chosen.devices.size()));
+  if (ranks == 0)
+    ranks =
+        chosen.kind == BackendKind::host ? 2 : std::max(2, static_cast<int>(chosen.devices.size()));
   const Topology topology = topology_of(chosen, ranks);
   const auto algorithms = list_algorithms(topology);
   std::optional<Statistics> counted;
@@ -155,7 +184,10 @@ void run(int ranks, bool json, bool statistics) {
     if (counted) print_statistics(topology.backend, ranks, *counted);
     return;
   }
-  Json document = {{"version", PLAIT_VERSION}, {"ranks", ranks}, {"backends", Json::array()}, {"algorithms", Json::array()}};
+  Json document = {{"version", PLAIT_VERSION},
+                   {"ranks", ranks},
+                   {"backends", Json::array()},
+                   {"algorithms", Json::array()}};
   for (const BackendFacts& facts : backends) document["backends"].push_back(to_json(facts));
   for (const AlgorithmFacts& facts : algorithms) document["algorithms"].push_back(to_json(facts));
   if (counted) document["statistics"] = to_json(*counted);
@@ -169,14 +201,18 @@ int main(int argc, char** argv) {
   bool json = false, statistics = false;
   int ranks = 0;
   app.add_flag("--json", json, "Print JSON");
-  app.add_flag("--statistics", statistics, "Run a small job with as many ranks, and print what its communicator has counted");
-  app.add_option("--ranks", ranks, "Number of ranks to ask the algorithms about (default: the number of GPUs, at least 2)")
+  app.add_flag("--statistics", statistics,
+               "Run a small job with as many ranks, and print what its communicator has counted");
+  app.add_option(
+         "--ranks", ranks,
+         "Number of ranks to ask the algorithms about (default: the number of GPUs, at least 2)")
       ->check(CLI::Range(1, 1024));
   app.set_version_flag("--version", "plait " PLAIT_VERSION);
   try {
     app.parse(argc, argv);
     run(ranks, json, statistics);
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw Error(ErrorCode::backend, "can't write to standard output");
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      throw Error(ErrorCode::backend, "can't write to standard output");
   } catch (const CLI::CallForHelp&) {
     std::fputs(app.help().c_str(), stdout);
   } catch (const CLI::CallForVersion& version) {

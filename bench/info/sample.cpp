@@ -17,7 +17,9 @@ constexpr std::size_t few = 20, many = 500, most_alone = 10;
 Statistics run_rank(Communicator& comm) {
   const Buffer<float> data = comm.allocate<float>(many);
   const Stream stream = comm.create_stream();
-  const auto call = [&](std::size_t i) { comm.all_reduce(data.data() + i, data.data() + i, 1, DataType::f32, ReduceOp::max, stream); };
+  const auto call = [&](std::size_t i) {
+    comm.all_reduce(data.data() + i, data.data() + i, 1, DataType::f32, ReduceOp::max, stream);
+  };
   const auto in_group = [&](std::size_t calls) {
     const Group group;
     for (std::size_t i = 0; i < calls; ++i) call(i);
@@ -37,8 +39,8 @@ Statistics run_rank(Communicator& comm) {
 
 Statistics run_sample(BackendKind backend, int ranks) {
   if (backend != BackendKind::host && device_count(backend) < ranks)
-    throw Error(ErrorCode::unsupported,
-                fmt::format("{} ranks on {}: there are {} devices", ranks, name_of(backend), device_count(backend)));
+    throw Error(ErrorCode::unsupported, fmt::format("{} ranks on {}: there are {} devices", ranks,
+                                                    name_of(backend), device_count(backend)));
   auto bootstraps = make_thread_bootstraps(ranks);
   Statistics result;
   std::exception_ptr failure;
@@ -50,7 +52,8 @@ Statistics run_sample(BackendKind backend, int ranks) {
         CommunicatorOptions options;
         options.backend = backend;
         options.timeout = std::chrono::seconds(30);
-        Communicator comm = Communicator::create(std::move(bootstraps[static_cast<std::size_t>(rank)]), options);
+        Communicator comm =
+            Communicator::create(std::move(bootstraps[static_cast<std::size_t>(rank)]), options);
         const Statistics statistics = run_rank(comm);
         if (rank == 0) result = statistics;
       } catch (...) {

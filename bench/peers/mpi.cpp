@@ -50,13 +50,16 @@ std::optional<MPI_Op> mpi_op(ReduceOp op) {
   }
 }
 
-/// Overflow is undefined for MPI's integers; Open MPI 4.1 saturates 8-bit sums (its vector code), where others and Plait wrap.
+/// Overflow is undefined for MPI's integers; Open MPI 4.1 saturates 8-bit sums (its vector code),
+/// where others and Plait wrap.
 bool wraps(DataType type, ReduceOp op) { return op != ReduceOp::sum || size_of(type) > 1; }
 
 class MpiPeer final : public Contender {
  public:
   MpiPeer(Communicator& comm, const Arena& arena, bool on_stream)
-      : Contender("peer:mpi", Memory::ordinary, arena), backend_(comm.backend()), on_stream_(on_stream) {
+      : Contender("peer:mpi", Memory::ordinary, arena),
+        backend_(comm.backend()),
+        on_stream_(on_stream) {
     MPI_Comm_dup(MPI_COMM_WORLD, &mpi_);
   }
   ~MpiPeer() override { MPI_Comm_free(&mpi_); }
@@ -72,9 +75,11 @@ class MpiPeer final : public Contender {
     if (!type || !op || other_place || (reduces && !wraps(call.type, call.op)) ||
         count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
       throw Error(ErrorCode::unsupported,
-                  fmt::format("peer:mpi: no {} of {} elements of {}", name_of(call.op), call.count, name_of(call.type)));
+                  fmt::format("peer:mpi: no {} of {} elements of {}", name_of(call.op), call.count,
+                              name_of(call.type)));
     if (!on_stream_) return run(task, static_cast<int>(count), *type, *op);
-    backend_.host_call(stream, [this, task, count = static_cast<int>(count), type = *type, op = *op] { run(task, count, type, op); });
+    backend_.host_call(stream, [this, task, count = static_cast<int>(count), type = *type,
+                                op = *op] { run(task, count, type, op); });
   }
 
  private:
@@ -109,8 +114,8 @@ class MpiPeer final : public Contender {
         else MPI_Scatter(send, count, type, recv, count, type, root, mpi_);
         break;
       case Collective::send_recv:
-        MPI_Sendrecv(send, count, type, (task.rank + 1) % task.ranks, 0, recv, count, type, (task.rank + task.ranks - 1) % task.ranks, 0,
-                     mpi_, MPI_STATUS_IGNORE);
+        MPI_Sendrecv(send, count, type, (task.rank + 1) % task.ranks, 0, recv, count, type,
+                     (task.rank + task.ranks - 1) % task.ranks, 0, mpi_, MPI_STATUS_IGNORE);
         break;
       default:
         MPI_Allreduce(send, recv, count, type, op, mpi_);
@@ -124,11 +129,14 @@ class MpiPeer final : public Contender {
 
 }  // namespace
 
-std::unique_ptr<Contender> make_mpi_peer(Communicator& comm, const Arena& arena, bool on_stream, std::string& why_not) {
+std::unique_ptr<Contender> make_mpi_peer(Communicator& comm, const Arena& arena, bool on_stream,
+                                         std::string& why_not) {
   int provided = MPI_THREAD_SINGLE;
   MPI_Query_thread(&provided);
-  if (comm.backend_kind() != BackendKind::host) why_not = "MPI is measured on host memory, with --backend host";
-  else if (provided < MPI_THREAD_SERIALIZED) why_not = "this MPI does not offer MPI_THREAD_SERIALIZED";
+  if (comm.backend_kind() != BackendKind::host)
+    why_not = "MPI is measured on host memory, with --backend host";
+  else if (provided < MPI_THREAD_SERIALIZED)
+    why_not = "this MPI does not offer MPI_THREAD_SERIALIZED";
   else return std::make_unique<MpiPeer>(comm, arena, on_stream);
   return nullptr;
 }

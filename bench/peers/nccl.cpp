@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "bootstrap/agreement.hpp"
 #include "plait/error.hpp"
-#include "symm_mem/agreement.hpp"
 
 namespace plait::bench {
 namespace {
@@ -66,15 +66,18 @@ bool is_small_float(DataType type) { return type == DataType::f8e4m3 || type == 
 class NcclPeer final : public Contender {
  public:
   NcclPeer(std::shared_ptr<NcclGroup> group, Memory memory, const Arena& arena)
-      : Contender(memory == Memory::symmetric ? "peer:nccl-symmetric" : "peer:nccl", memory, arena), group_(std::move(group)) {}
+      : Contender(memory == Memory::symmetric ? "peer:nccl-symmetric" : "peer:nccl", memory, arena),
+        group_(std::move(group)) {}
 
   void enqueue(const Task& task, NativeStream stream) override {
     const NcclLibrary& nccl = group_->library();
     const Call& call = task.call;
     const auto op = nccl_op(call.op);
     if (!op || (is_small_float(call.type) && !nccl.has_small_floats()))
-      throw Error(ErrorCode::unsupported, fmt::format("{}: no {} of {}", Contender::name(), name_of(call.op), name_of(call.type)));
-    // With a root, NCCL wants both buffers on all ranks, though it uses them on one: with none it may choose otherwise than the root does.
+      throw Error(ErrorCode::unsupported, fmt::format("{}: no {} of {}", Contender::name(),
+                                                      name_of(call.op), name_of(call.type)));
+    // With a root, NCCL wants both buffers on all ranks, though it uses them on one: with none it
+    // may choose otherwise than the root does.
     const void* const send = task.send != nullptr ? task.send : arena().send();
     void* const recv = task.recv != nullptr ? task.recv : arena().recv();
     const int type = nccl_type(call.type);
@@ -82,37 +85,49 @@ class NcclPeer final : public Contender {
     auto* const on = static_cast<CUstream_st*>(stream);
     switch (call.collective) {
       case Collective::all_reduce:
-        return nccl.check(nccl.all_reduce(send, recv, call.count, type, *op, comm, on), "ncclAllReduce");
+        return nccl.check(nccl.all_reduce(send, recv, call.count, type, *op, comm, on),
+                          "ncclAllReduce");
       case Collective::reduce_scatter:
-        return nccl.check(nccl.reduce_scatter(send, recv, call.count, type, *op, comm, on), "ncclReduceScatter");
+        return nccl.check(nccl.reduce_scatter(send, recv, call.count, type, *op, comm, on),
+                          "ncclReduceScatter");
       case Collective::all_gather:
         return nccl.check(nccl.all_gather(send, recv, call.count, type, comm, on), "ncclAllGather");
       case Collective::broadcast:
-        return nccl.check(nccl.broadcast(send, recv, call.count, type, call.root, comm, on), "ncclBroadcast");
+        return nccl.check(nccl.broadcast(send, recv, call.count, type, call.root, comm, on),
+                          "ncclBroadcast");
       case Collective::reduce:
-        return nccl.check(nccl.reduce(send, recv, call.count, type, *op, call.root, comm, on), "ncclReduce");
+        return nccl.check(nccl.reduce(send, recv, call.count, type, *op, call.root, comm, on),
+                          "ncclReduce");
       default:
         exchange(task, on);
     }
   }
-  void begin_group() override { group_->library().check(group_->library().group_start(), "ncclGroupStart"); }
-  void end_group() override { group_->library().check(group_->library().group_end(), "ncclGroupEnd"); }
+  void begin_group() override {
+    group_->library().check(group_->library().group_start(), "ncclGroupStart");
+  }
+  void end_group() override {
+    group_->library().check(group_->library().group_end(), "ncclGroupEnd");
+  }
 
  private:
-  /// All-to-all, gather, scatter and messages that go round, as nccl-tests does them: a group of sends and receives.
+  /// All-to-all, gather, scatter and messages that go round, as nccl-tests does them: a group of
+  /// sends and receives.
   void exchange(const Task& task, CUstream_st* stream) {
     const NcclLibrary& nccl = group_->library();
     const Call& call = task.call;
     if (call.collective == Collective::all_to_all && task.in_place)
-      throw Error(ErrorCode::unsupported, fmt::format("{}: no all_to_all in place", Contender::name()));
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("{}: no all_to_all in place", Contender::name()));
     const int type = nccl_type(call.type);
     const auto* send = static_cast<const std::byte*>(task.send);
     auto* recv = static_cast<std::byte*>(task.recv);
-    const bool everyone = call.collective == Collective::all_to_all, scatters = call.collective != Collective::gather,
+    const bool everyone = call.collective == Collective::all_to_all,
+               scatters = call.collective != Collective::gather,
                gathers = call.collective != Collective::scatter;
     begin_group();
     if (call.collective == Collective::send_recv) {
-      const int next = (task.rank + 1) % task.ranks, before = (task.rank + task.ranks - 1) % task.ranks;
+      const int next = (task.rank + 1) % task.ranks,
+                before = (task.rank + task.ranks - 1) % task.ranks;
       nccl.check(nccl.send(send, call.count, type, next, group_->native(), stream), "ncclSend");
       nccl.check(nccl.recv(recv, call.count, type, before, group_->native(), stream), "ncclRecv");
       return end_group();
@@ -120,9 +135,13 @@ class NcclPeer final : public Contender {
     for (int rank = 0; rank < task.ranks; ++rank) {
       const std::size_t block = static_cast<std::size_t>(rank) * call.block_bytes();
       if (send != nullptr && (everyone || scatters || rank == call.root))
-        nccl.check(nccl.send(send + (scatters ? block : 0), call.count, type, rank, group_->native(), stream), "ncclSend");
+        nccl.check(nccl.send(send + (scatters ? block : 0), call.count, type, rank,
+                             group_->native(), stream),
+                   "ncclSend");
       if (recv != nullptr && (everyone || gathers || rank == call.root))
-        nccl.check(nccl.recv(recv + (gathers ? block : 0), call.count, type, rank, group_->native(), stream), "ncclRecv");
+        nccl.check(nccl.recv(recv + (gathers ? block : 0), call.count, type, rank, group_->native(),
+                             stream),
+                   "ncclRecv");
     }
     end_group();
   }
@@ -137,7 +156,8 @@ std::shared_ptr<NcclGroup> NcclGroup::create(Communicator& comm, std::string& wh
     why_not = "NCCL and RCCL need GPUs";
     return nullptr;
   }
-  auto library = NcclLibrary::load(comm.backend_kind() == BackendKind::hip ? "librccl.so.1" : "libnccl.so.2", why_not);
+  auto library = NcclLibrary::load(
+      comm.backend_kind() == BackendKind::hip ? "librccl.so.1" : "libnccl.so.2", why_not);
   const auto versions = comm.bootstrap().all_gather(library ? library->version() : 0);
   const auto [least, most] = std::minmax_element(versions.begin(), versions.end());
   if (*least != *most) why_not = fmt::format("ranks found NCCL {} and {}", *least, *most);
@@ -147,11 +167,15 @@ std::shared_ptr<NcclGroup> NcclGroup::create(Communicator& comm, std::string& wh
   std::shared_ptr<NcclGroup> group(new NcclGroup(comm, std::move(library)));
   NcclLibrary::UniqueId id{};
   agree(comm.bootstrap(), "NCCL", [&] {
-    if (comm.rank() == 0) group->library_->check(group->library_->get_unique_id(&id), "ncclGetUniqueId");
+    if (comm.rank() == 0)
+      group->library_->check(group->library_->get_unique_id(&id), "ncclGetUniqueId");
   });
   id = comm.bootstrap().broadcast(id, 0);
-  agree(comm.bootstrap(), "NCCL",
-        [&] { group->library_->check(group->library_->comm_init_rank(&group->nccl_, comm.size(), id, comm.rank()), "ncclCommInitRank"); });
+  agree(comm.bootstrap(), "NCCL", [&] {
+    group->library_->check(
+        group->library_->comm_init_rank(&group->nccl_, comm.size(), id, comm.rank()),
+        "ncclCommInitRank");
+  });
   return group;
 }
 
@@ -171,11 +195,14 @@ Allocate NcclGroup::window_memory() {
     });
     agree(self->comm_.bootstrap(), "NCCL", [&] {
       NcclLibrary::Window window = nullptr;
-      nccl.check(nccl.window_register(self->nccl_, memory.get(), (bytes + page - 1) / page * page, &window, NcclLibrary::window_symmetric),
+      nccl.check(nccl.window_register(self->nccl_, memory.get(), (bytes + page - 1) / page * page,
+                                      &window, NcclLibrary::window_symmetric),
                  "ncclCommWindowRegister");
-      if (!window) throw Error(ErrorCode::unsupported, "ncclCommWindowRegister: NCCL made no window");
-      window_owner = std::shared_ptr<void>(
-          window, [self, memory](void* w) { self->library_->window_deregister(self->nccl_, static_cast<NcclLibrary::Window>(w)); });
+      if (!window)
+        throw Error(ErrorCode::unsupported, "ncclCommWindowRegister: NCCL made no window");
+      window_owner = std::shared_ptr<void>(window, [self, memory](void* w) {
+        self->library_->window_deregister(self->nccl_, static_cast<NcclLibrary::Window>(w));
+      });
     });
     return Allocation{static_cast<std::byte*>(memory.get()), window_owner};
   };

@@ -12,9 +12,11 @@
 namespace plait::bench {
 
 std::shared_ptr<const NcclLibrary> NcclLibrary::load(const char* name, std::string& why_not) {
-  setenv("NCCL_NVLS_ENABLE", "0", 0);  // NOLINT(concurrency-mt-unsafe): before any other thread looks
+  setenv("NCCL_NVLS_ENABLE", "0",
+         0);  // NOLINT(concurrency-mt-unsafe): before any other thread looks
   std::shared_ptr<NcclLibrary> library(new NcclLibrary);
-  library->handle_ = dlopen(environment("PLAIT_NCCL_LIB").value_or(name).c_str(), RTLD_NOW | RTLD_LOCAL);
+  library->handle_ =
+      dlopen(environment("PLAIT_NCCL_LIB").value_or(name).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library->handle_) {
     const char* error = dlerror();
     why_not = error ? error : "dlopen failed";
@@ -22,14 +24,20 @@ std::shared_ptr<const NcclLibrary> NcclLibrary::load(const char* name, std::stri
   }
   NcclLibrary& l = *library;
   const bool complete =
-      l.find(l.get_version, "ncclGetVersion", true) && l.find(l.get_error_string, "ncclGetErrorString", true) &&
-      l.find(l.get_unique_id, "ncclGetUniqueId", true) && l.find(l.comm_init_rank, "ncclCommInitRank", true) &&
-      l.find(l.comm_destroy, "ncclCommDestroy", true) && l.find(l.all_reduce, "ncclAllReduce", true) &&
-      l.find(l.reduce_scatter, "ncclReduceScatter", true) && l.find(l.all_gather, "ncclAllGather", true) &&
-      l.find(l.broadcast, "ncclBroadcast", true) && l.find(l.reduce, "ncclReduce", true) && l.find(l.send, "ncclSend", true) &&
-      l.find(l.recv, "ncclRecv", true) && l.find(l.group_start, "ncclGroupStart", true) && l.find(l.group_end, "ncclGroupEnd", true) &&
-      l.find(l.mem_alloc, "ncclMemAlloc", false) && l.find(l.mem_free, "ncclMemFree", false) &&
-      l.find(l.window_register, "ncclCommWindowRegister", false) && l.find(l.window_deregister, "ncclCommWindowDeregister", false);
+      l.find(l.get_version, "ncclGetVersion", true) &&
+      l.find(l.get_error_string, "ncclGetErrorString", true) &&
+      l.find(l.get_unique_id, "ncclGetUniqueId", true) &&
+      l.find(l.comm_init_rank, "ncclCommInitRank", true) &&
+      l.find(l.comm_destroy, "ncclCommDestroy", true) &&
+      l.find(l.all_reduce, "ncclAllReduce", true) &&
+      l.find(l.reduce_scatter, "ncclReduceScatter", true) &&
+      l.find(l.all_gather, "ncclAllGather", true) && l.find(l.broadcast, "ncclBroadcast", true) &&
+      l.find(l.reduce, "ncclReduce", true) && l.find(l.send, "ncclSend", true) &&
+      l.find(l.recv, "ncclRecv", true) && l.find(l.group_start, "ncclGroupStart", true) &&
+      l.find(l.group_end, "ncclGroupEnd", true) && l.find(l.mem_alloc, "ncclMemAlloc", false) &&
+      l.find(l.mem_free, "ncclMemFree", false) &&
+      l.find(l.window_register, "ncclCommWindowRegister", false) &&
+      l.find(l.window_deregister, "ncclCommWindowDeregister", false);
   if (!complete || l.get_version(&l.version_) != 0) {
     why_not = "the library lacks functions of NCCL";
     return nullptr;
@@ -50,7 +58,8 @@ std::string NcclLibrary::version_text() const {
 }
 
 void NcclLibrary::check(Result result, const char* call) const {
-  if (result != 0) throw Error(ErrorCode::backend, fmt::format("{}: {}", call, get_error_string(result)));
+  if (result != 0)
+    throw Error(ErrorCode::backend, fmt::format("{}: {}", call, get_error_string(result)));
 }
 
 }  // namespace plait::bench

@@ -1,4 +1,5 @@
-// NCCL as far as the benchmark needs it, found at run time. These declarations are our own; the values are NCCL's stable binary interface.
+// NCCL as far as the benchmark needs it, found at run time. These declarations are our own; the
+// values are NCCL's stable binary interface.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -18,17 +19,21 @@ class NcclLibrary {
   };
   static constexpr int window_symmetric = 1;  // NCCL_WIN_COLL_SYMMETRIC
 
-  /// Loads PLAIT_NCCL_LIB, or the library `name` (NCCL or RCCL). Null, and the reason in `why_not`, if that fails. The first load in a
-  /// process sets NCCL_NVLS_ENABLE=0 unless it is set: NVLink multicast is out of bounds for everybody here (docs: numbers are without it).
+  /// Loads PLAIT_NCCL_LIB, or the library `name` (NCCL or RCCL). Null, and the reason in `why_not`,
+  /// if that fails. The first load in a process sets NCCL_NVLS_ENABLE=0 unless it is set: NVLink
+  /// multicast is out of bounds for everybody here (docs: numbers are without it).
   static std::shared_ptr<const NcclLibrary> load(const char* name, std::string& why_not);
-  ~NcclLibrary() = default;  // NCCL's threads and exit handlers may outlive us: it is never unloaded
+  ~NcclLibrary() =
+      default;  // NCCL's threads and exit handlers may outlive us: it is never unloaded
   NcclLibrary(const NcclLibrary&) = delete;
   NcclLibrary& operator=(const NcclLibrary&) = delete;
 
   /// 22809 for 2.28.9.
   int version() const noexcept { return version_; }
   std::string version_text() const;
-  bool has_windows() const noexcept { return version_ >= 22700 && window_register && window_deregister && mem_alloc && mem_free; }
+  bool has_windows() const noexcept {
+    return version_ >= 22700 && window_register && window_deregister && mem_alloc && mem_free;
+  }
   bool has_small_floats() const noexcept { return version_ >= 22400; }
 
   /// Throws Error(backend) that names the call unless `result` is success.
@@ -37,12 +42,18 @@ class NcclLibrary {
   Result (*get_unique_id)(UniqueId*) = nullptr;
   Result (*comm_init_rank)(Comm*, int ranks, UniqueId, int rank) = nullptr;
   Result (*comm_destroy)(Comm) = nullptr;
-  Result (*all_reduce)(const void* send, void* recv, std::size_t count, int type, int op, Comm, CUstream_st*) = nullptr;
-  Result (*reduce_scatter)(const void* send, void* recv, std::size_t count, int type, int op, Comm, CUstream_st*) = nullptr;
-  Result (*all_gather)(const void* send, void* recv, std::size_t count, int type, Comm, CUstream_st*) = nullptr;
-  Result (*broadcast)(const void* send, void* recv, std::size_t count, int type, int root, Comm, CUstream_st*) = nullptr;
-  Result (*reduce)(const void* send, void* recv, std::size_t count, int type, int op, int root, Comm, CUstream_st*) = nullptr;
-  Result (*send)(const void* send, std::size_t count, int type, int peer, Comm, CUstream_st*) = nullptr;
+  Result (*all_reduce)(const void* send, void* recv, std::size_t count, int type, int op, Comm,
+                       CUstream_st*) = nullptr;
+  Result (*reduce_scatter)(const void* send, void* recv, std::size_t count, int type, int op, Comm,
+                           CUstream_st*) = nullptr;
+  Result (*all_gather)(const void* send, void* recv, std::size_t count, int type, Comm,
+                       CUstream_st*) = nullptr;
+  Result (*broadcast)(const void* send, void* recv, std::size_t count, int type, int root, Comm,
+                      CUstream_st*) = nullptr;
+  Result (*reduce)(const void* send, void* recv, std::size_t count, int type, int op, int root,
+                   Comm, CUstream_st*) = nullptr;
+  Result (*send)(const void* send, std::size_t count, int type, int peer, Comm,
+                 CUstream_st*) = nullptr;
   Result (*recv)(void* recv, std::size_t count, int type, int peer, Comm, CUstream_st*) = nullptr;
   Result (*group_start)() = nullptr;
   Result (*group_end)() = nullptr;

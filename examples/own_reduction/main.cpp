@@ -1,4 +1,5 @@
-// Each rank has a part of every row of a table. Where is each row's greatest value? mpirun -n 2 build-host/bin/own_reduction
+// Each rank has a part of every row of a table. Where is each row's greatest value? mpirun -n 2
+// build-host/bin/own_reduction
 #include <algorithm>
 #include <cstdio>
 #include <vector>
@@ -9,12 +10,15 @@ namespace {
 
 constexpr std::uint32_t rows = 1000, columns = 512;  // columns of a rank
 
-float value(std::uint32_t row, std::uint32_t column) { return static_cast<float>((row * 7919 + column * 104729) % 10007); }
+float value(std::uint32_t row, std::uint32_t column) {
+  return static_cast<float>((row * 7919 + column * 104729) % 10007);
+}
 
 /// The best of the columns [begin, end) of a row.
 Candidate best(std::uint32_t row, std::uint32_t begin, std::uint32_t end) {
   Candidate best{value(row, begin), begin};
-  for (std::uint32_t column = begin; column < end; ++column) best = Better()(best, {value(row, column), column});
+  for (std::uint32_t column = begin; column < end; ++column)
+    best = Better()(best, {value(row, column), column});
   return best;
 }
 
@@ -22,10 +26,12 @@ Candidate best(std::uint32_t row, std::uint32_t begin, std::uint32_t end) {
 
 int main() try {
   plait::Communicator comm = plait::Communicator::from_mpi(MPI_COMM_WORLD);
-  const auto rank = static_cast<std::uint32_t>(comm.rank()), ranks = static_cast<std::uint32_t>(comm.size());
+  const auto rank = static_cast<std::uint32_t>(comm.rank()),
+             ranks = static_cast<std::uint32_t>(comm.size());
 
   std::vector<Candidate> mine(rows), all(rows);
-  for (std::uint32_t row = 0; row < rows; ++row) mine[row] = best(row, rank * columns, (rank + 1) * columns);
+  for (std::uint32_t row = 0; row < rows; ++row)
+    mine[row] = best(row, rank * columns, (rank + 1) * columns);
 
   plait::Buffer<Candidate> x = comm.allocate<Candidate>(rows);
   comm.copy(x.data(), mine.data(), rows * sizeof(Candidate));
@@ -34,8 +40,10 @@ int main() try {
   comm.synchronize();
 
   std::size_t wrong = 0;
-  for (std::uint32_t row = 0; row < rows; ++row) wrong += all[row].index != best(row, 0, ranks * columns).index;
-  std::printf("rank %d: row 0 has %g in column %u, %zu of %u rows are wrong\n", comm.rank(), all[0].value, all[0].index, wrong, rows);
+  for (std::uint32_t row = 0; row < rows; ++row)
+    wrong += all[row].index != best(row, 0, ranks * columns).index;
+  std::printf("rank %d: row 0 has %g in column %u, %zu of %u rows are wrong\n", comm.rank(),
+              all[0].value, all[0].index, wrong, rows);
   return wrong == 0 ? 0 : 1;
 } catch (const plait::Error& error) {
   std::fprintf(stderr, "%s\n", error.what());

@@ -1,4 +1,5 @@
-// What a distributed solver needs of the other ranks. Both calls are made by all ranks, on the same device and in its order.
+// What a distributed solver needs of the other ranks. Both calls are made by all ranks, on the same
+// device and in its order.
 #pragma once
 #include <cstddef>
 

@@ -1,4 +1,5 @@
-// The exchange with MPI alone. It is not taken for granted that MPI can read a GPU's memory: data pass through host memory.
+// The exchange with MPI alone. It is not taken for granted that MPI can read a GPU's memory: data
+// pass through host memory.
 #pragma once
 #include <mpi.h>
 
@@ -16,9 +17,15 @@ namespace poisson {
 class MpiExchange final : public Exchange {
  public:
   MpiExchange(MPI_Comm comm, Device& device, const Slab& slab)
-      : comm_(comm), device_(device), neighbours_(slab.neighbours()), layer_(slab.layer()), staged_(device, staged ? 4 * layer_ : 0) {}
+      : comm_(comm),
+        device_(device),
+        neighbours_(slab.neighbours()),
+        layer_(slab.layer()),
+        staged_(device, staged ? 4 * layer_ : 0) {}
 
-  double* numbers(std::size_t count) override { return numbers_.emplace_back(device_, count).data(); }
+  double* numbers(std::size_t count) override {
+    return numbers_.emplace_back(device_, count).data();
+  }
 
   void sum(double* number) override {
     double* const seen = read(number, 0, 1);
@@ -29,18 +36,23 @@ class MpiExchange final : public Exchange {
 
   void halo(double* field) override {
     std::array<double*, 2> sent{};
-    for (std::size_t k = 0; k < neighbours_.size(); ++k) sent[k] = read(field + neighbours_[k].send, k * layer_, layer_);
+    for (std::size_t k = 0; k < neighbours_.size(); ++k)
+      sent[k] = read(field + neighbours_[k].send, k * layer_, layer_);
     device_.synchronize();
     std::array<MPI_Request, 4> requests{};
     int started = 0;
     for (std::size_t k = 0; k < neighbours_.size(); ++k) {
       const Neighbour& neighbour = neighbours_[k];
-      double* const received = staged ? staged_.data() + (2 + k) * layer_ : field + neighbour.receive;
-      MPI_Irecv(received, static_cast<int>(layer_), MPI_DOUBLE, neighbour.rank, 0, comm_, &requests[started++]);
-      MPI_Isend(sent[k], static_cast<int>(layer_), MPI_DOUBLE, neighbour.rank, 0, comm_, &requests[started++]);
+      double* const received =
+          staged ? staged_.data() + (2 + k) * layer_ : field + neighbour.receive;
+      MPI_Irecv(received, static_cast<int>(layer_), MPI_DOUBLE, neighbour.rank, 0, comm_,
+                &requests[started++]);
+      MPI_Isend(sent[k], static_cast<int>(layer_), MPI_DOUBLE, neighbour.rank, 0, comm_,
+                &requests[started++]);
     }
     MPI_Waitall(started, requests.data(), MPI_STATUSES_IGNORE);
-    for (std::size_t k = 0; k < neighbours_.size(); ++k) write(field + neighbours_[k].receive, (2 + k) * layer_, layer_);
+    for (std::size_t k = 0; k < neighbours_.size(); ++k)
+      write(field + neighbours_[k].receive, (2 + k) * layer_, layer_);
   }
 
   bool capturable() const override { return false; }

@@ -16,9 +16,14 @@ namespace poisson {
 class NcclExchange final : public Exchange {
  public:
   NcclExchange(std::unique_ptr<Nccl> nccl, Device& device, const Slab& slab)
-      : nccl_(std::move(nccl)), device_(device), neighbours_(slab.neighbours()), layer_(slab.layer()) {}
+      : nccl_(std::move(nccl)),
+        device_(device),
+        neighbours_(slab.neighbours()),
+        layer_(slab.layer()) {}
 
-  double* numbers(std::size_t count) override { return numbers_.emplace_back(device_, count).data(); }
+  double* numbers(std::size_t count) override {
+    return numbers_.emplace_back(device_, count).data();
+  }
 
   void sum(double* number) override { nccl_->sum(number, 1, device_.stream().native()); }
 

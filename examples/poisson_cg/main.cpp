@@ -1,4 +1,5 @@
-// A Poisson solver on several ranks, once for each way to exchange data: mpirun -n 2 build-host/bin/poisson_cg --n 64
+// A Poisson solver on several ranks, once for each way to exchange data: mpirun -n 2
+// build-host/bin/poisson_cg --n 64
 #include <mpi.h>
 
 #include <cmath>
@@ -59,7 +60,8 @@ Result solve(Device& device, const Slab& slab, Exchange& exchange, const Options
   const double first = solver.residual(), expected = norm(b);
   // Conjugate gradients forgive wrong sums: they only take longer.
   if (!(std::abs(first - expected) <= 1e-6 * expected))
-    throw std::runtime_error("the norm of b is " + std::to_string(first) + ", not " + std::to_string(expected));
+    throw std::runtime_error("the norm of b is " + std::to_string(first) + ", not " +
+                             std::to_string(expected));
   iterate();
   Batch batch(device, exchange.capturable(), iterate);
   batch.run();
@@ -86,15 +88,17 @@ class Program {
         rank_(rank),
         ranks_(ranks),
         slab_(options.n, rank, ranks),
-        comm_(plait::Communicator::from_mpi(MPI_COMM_WORLD, communicator_options())),  // chooses the rank's device, for the others as well
+        comm_(plait::Communicator::from_mpi(
+            MPI_COMM_WORLD,
+            communicator_options())),  // chooses the rank's device, for the others as well
         device_(slab_) {}
 
   /// Whether all ways came to the solution.
   bool run() {
     if (rank_ == 0) {
       const std::string on(plait::name_of(target));
-      std::printf("%d %s on %s, %d^3 points, tolerance %g\n", ranks_, ranks_ == 1 ? "rank" : "ranks", on.c_str(), options_.n,
-                  options_.tolerance);
+      std::printf("%d %s on %s, %d^3 points, tolerance %g\n", ranks_,
+                  ranks_ == 1 ? "rank" : "ranks", on.c_str(), options_.n, options_.tolerance);
       std::printf("%-6s %10s %10s %12s\n", "with", "iterations", "max error", "iterations/s");
     }
     bool good = true;
@@ -119,15 +123,20 @@ class Program {
 
   bool report(const char* way, Exchange&& exchange) {
     const Result result = solve(device_, slab_, exchange, options_);
-    if (rank_ == 0) std::printf("%-6s %10d %10.2g %12.1f\n", way, result.iterations, result.error, result.iterations / result.seconds);
-    // For this problem the error is a twentieth of the relative residual at most, in the maximum norm too: that of the Green's function
-    // in L2, 1/4, times the norm of f, 1/5.
-    const bool converged = result.residual <= options_.tolerance, right = result.error <= options_.tolerance;
+    if (rank_ == 0)
+      std::printf("%-6s %10d %10.2g %12.1f\n", way, result.iterations, result.error,
+                  result.iterations / result.seconds);
+    // For this problem the error is a twentieth of the relative residual at most, in the maximum
+    // norm too: that of the Green's function in L2, 1/4, times the norm of f, 1/5.
+    const bool converged = result.residual <= options_.tolerance,
+               right = result.error <= options_.tolerance;
     if (rank_ == 0 && !converged)
-      std::fprintf(stderr, "poisson_cg: %s: the residual is %.2g after %d iterations, more than %g\n", way, result.residual,
-                   result.iterations, options_.tolerance);
+      std::fprintf(stderr,
+                   "poisson_cg: %s: the residual is %.2g after %d iterations, more than %g\n", way,
+                   result.residual, result.iterations, options_.tolerance);
     if (rank_ == 0 && converged && !right)
-      std::fprintf(stderr, "poisson_cg: %s: the largest error is %.2g, more than %g\n", way, result.error, options_.tolerance);
+      std::fprintf(stderr, "poisson_cg: %s: the largest error is %.2g, more than %g\n", way,
+                   result.error, options_.tolerance);
     return converged && right;
   }
 

@@ -18,22 +18,26 @@ struct Nccl::Library {
     char bytes[128];
   };
 
-  /// False, and the reason, if there is none. It is never closed: NCCL's threads may outlive its communicators.
+  /// False, and the reason, if there is none. It is never closed: NCCL's threads may outlive its
+  /// communicators.
   bool load(std::string& why_not) {
     const char* named = std::getenv("PLAIT_NCCL_LIB");
-    void* handle = dlopen(named != nullptr && *named != 0 ? named : "libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    void* handle =
+        dlopen(named != nullptr && *named != 0 ? named : "libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
       const char* error = dlerror();
       why_not = error != nullptr ? error : "dlopen failed";
       return false;
     }
     const auto find = [&](auto& function, const char* symbol) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, symbol));
+      function =
+          reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, symbol));
       if (function == nullptr) why_not = std::string("the library has no ") + symbol;
       return function != nullptr;
     };
-    return find(error_string, "ncclGetErrorString") && find(unique_id, "ncclGetUniqueId") && find(init_rank, "ncclCommInitRank") &&
-           find(destroy, "ncclCommDestroy") && find(all_reduce, "ncclAllReduce") && find(send, "ncclSend") && find(recv, "ncclRecv") &&
+    return find(error_string, "ncclGetErrorString") && find(unique_id, "ncclGetUniqueId") &&
+           find(init_rank, "ncclCommInitRank") && find(destroy, "ncclCommDestroy") &&
+           find(all_reduce, "ncclAllReduce") && find(send, "ncclSend") && find(recv, "ncclRecv") &&
            find(group_start, "ncclGroupStart") && find(group_end, "ncclGroupEnd");
   }
 
@@ -45,15 +49,18 @@ struct Nccl::Library {
   int (*unique_id)(UniqueId*) = nullptr;
   int (*init_rank)(Comm*, int ranks, UniqueId, int rank) = nullptr;
   int (*destroy)(Comm) = nullptr;
-  int (*all_reduce)(const void* send, void* recv, std::size_t count, int type, int op, Comm, void* stream) = nullptr;
-  int (*send)(const void* send, std::size_t count, int type, int peer, Comm, void* stream) = nullptr;
+  int (*all_reduce)(const void* send, void* recv, std::size_t count, int type, int op, Comm,
+                    void* stream) = nullptr;
+  int (*send)(const void* send, std::size_t count, int type, int peer, Comm,
+              void* stream) = nullptr;
   int (*recv)(void* recv, std::size_t count, int type, int peer, Comm, void* stream) = nullptr;
   int (*group_start)() = nullptr;
   int (*group_end)() = nullptr;
 };
 
 std::unique_ptr<Nccl> Nccl::create(MPI_Comm comm, std::string& why_not) {
-  setenv("NCCL_NVLS_ENABLE", "0", 0);  // NOLINT(concurrency-mt-unsafe): before any other thread looks
+  setenv("NCCL_NVLS_ENABLE", "0",
+         0);  // NOLINT(concurrency-mt-unsafe): before any other thread looks
   auto library = std::make_unique<Library>();
   const bool loaded = library->load(why_not);
   int everywhere = loaded ? 1 : 0;
@@ -81,7 +88,8 @@ Nccl::~Nccl() {
 }
 
 void Nccl::sum(double* numbers, std::size_t count, void* stream) {
-  library_->check(library_->all_reduce(numbers, numbers, count, f64, add, comm_, stream), "ncclAllReduce");
+  library_->check(library_->all_reduce(numbers, numbers, count, f64, add, comm_, stream),
+                  "ncclAllReduce");
 }
 void Nccl::send(const double* data, std::size_t count, int to, void* stream) {
   library_->check(library_->send(data, count, f64, to, comm_, stream), "ncclSend");

@@ -1,4 +1,5 @@
-// NCCL as far as this program needs it, found at run time. The declarations are our own; the values are NCCL's stable binary interface.
+// NCCL as far as this program needs it, found at run time. The declarations are our own; the values
+// are NCCL's stable binary interface.
 #pragma once
 #include <mpi.h>
 
@@ -8,11 +9,12 @@
 
 namespace poisson {
 
-/// An NCCL communicator of the ranks of an MPI communicator, on their current CUDA devices. `stream` is a cudaStream_t.
+/// An NCCL communicator of the ranks of an MPI communicator, on their current CUDA devices.
+/// `stream` is a cudaStream_t.
 class Nccl {
  public:
-  /// Collective. Null on all ranks, and the reason in `why_not`, if a rank has no NCCL (libnccl.so.2, or the library PLAIT_NCCL_LIB). Sets
-  /// NCCL_NVLS_ENABLE=0, unless it is set.
+  /// Collective. Null on all ranks, and the reason in `why_not`, if a rank has no NCCL
+  /// (libnccl.so.2, or the library PLAIT_NCCL_LIB). Sets NCCL_NVLS_ENABLE=0, unless it is set.
   static std::unique_ptr<Nccl> create(MPI_Comm comm, std::string& why_not);
   ~Nccl();
   Nccl(const Nccl&) = delete;

@@ -11,9 +11,15 @@ namespace poisson {
 
 std::optional<Options> parse_options(int argc, char** argv, bool print) {
   Options options;
-  CLI::App app("Solves -Laplace u = f on the unit cube with conjugate gradients, on all ranks of an MPI program.");
-  app.add_option("--n", options.n, "interior points in each direction")->check(CLI::Range(1, 2048))->capture_default_str();
-  app.add_option("--iterations", options.iterations, "at most so many")->check(CLI::PositiveNumber)->capture_default_str();
+  CLI::App app(
+      "Solves -Laplace u = f on the unit cube with conjugate gradients, on all ranks of an MPI "
+      "program.");
+  app.add_option("--n", options.n, "interior points in each direction")
+      ->check(CLI::Range(1, 2048))
+      ->capture_default_str();
+  app.add_option("--iterations", options.iterations, "at most so many")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--tolerance", options.tolerance, "of the residual, relative to that of u = 0")
       ->check(CLI::Range(1e-12, 1.0))
       ->capture_default_str();
@@ -28,7 +34,8 @@ std::optional<Options> parse_options(int argc, char** argv, bool print) {
   } catch (const CLI::ParseError& error) {
     throw UsageError(error.what());
   }
-  if (std::isnan(options.tolerance)) throw UsageError("--tolerance: not a number");  // which CLI::Range lets pass
+  if (std::isnan(options.tolerance))
+    throw UsageError("--tolerance: not a number");  // which CLI::Range lets pass
   return options;
 }
 

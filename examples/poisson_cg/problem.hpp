@@ -1,4 +1,5 @@
-// The problem, -Laplace u = f on the unit cube with u = 0 on its faces, and the part of its grid that one rank has.
+// The problem, -Laplace u = f on the unit cube with u = 0 on its faces, and the part of its grid
+// that one rank has.
 #pragma once
 #include <cmath>
 #include <cstddef>
@@ -14,35 +15,41 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A layer that this rank sends to `rank`, and the one that it receives from there: where they begin in a field.
+/// A layer that this rank sends to `rank`, and the one that it receives from there: where they
+/// begin in a field.
 struct Neighbour {
   int rank;
   std::size_t send, receive;
 };
 
-/// Of `n`^3 interior points, the z layers of one rank: slabs that differ by one layer at most. A field on it is an array with one more
-/// point on every side: the faces of the cube, which stay 0, and towards neighbours a copy of their nearest layer. Points count from 1; x
-/// is the fastest.
+/// Of `n`^3 interior points, the z layers of one rank: slabs that differ by one layer at most. A
+/// field on it is an array with one more point on every side: the faces of the cube, which stay 0,
+/// and towards neighbours a copy of their nearest layer. Points count from 1; x is the fastest.
 class Slab {
  public:
   Slab(int points, int rank, int ranks) : n(points), rank_(rank), ranks_(ranks) {
     if (ranks > points)
-      throw UsageError(std::to_string(ranks) + " ranks, but only " + std::to_string(points) + " layers: a rank needs at least one");
+      throw UsageError(std::to_string(ranks) + " ranks, but only " + std::to_string(points) +
+                       " layers: a rank needs at least one");
     first = first_of(rank);
     layers = first_of(rank + 1) - first;
   }
 
-  std::size_t row() const { return static_cast<std::size_t>(n) + 2; }  ///< points from one y to the next
-  std::size_t layer() const { return row() * row(); }                  ///< points from one z to the next
+  std::size_t row() const {
+    return static_cast<std::size_t>(n) + 2;
+  }                                                    ///< points from one y to the next
+  std::size_t layer() const { return row() * row(); }  ///< points from one z to the next
   std::size_t points() const { return layer() * (static_cast<std::size_t>(layers) + 2); }
   std::size_t index(int x, int y, int z) const {
-    return static_cast<std::size_t>(z) * layer() + static_cast<std::size_t>(y) * row() + static_cast<std::size_t>(x);
+    return static_cast<std::size_t>(z) * layer() + static_cast<std::size_t>(y) * row() +
+           static_cast<std::size_t>(x);
   }
 
   std::vector<Neighbour> neighbours() const {
     std::vector<Neighbour> all;
     if (rank_ > 0) all.push_back({rank_ - 1, index(0, 0, 1), index(0, 0, 0)});
-    if (rank_ + 1 < ranks_) all.push_back({rank_ + 1, index(0, 0, layers), index(0, 0, layers + 1)});
+    if (rank_ + 1 < ranks_)
+      all.push_back({rank_ + 1, index(0, 0, layers), index(0, 0, layers + 1)});
     return all;
   }
 
@@ -51,12 +58,15 @@ class Slab {
   int first = 0;   ///< layers of the ranks before
 
  private:
-  int first_of(int rank) const { return static_cast<int>(static_cast<long long>(n) * rank / ranks_); }
+  int first_of(int rank) const {
+    return static_cast<int>(static_cast<long long>(n) * rank / ranks_);
+  }
 
   int rank_, ranks_;
 };
 
-/// The exact solution is q(x) q(y) q(z). The 7-point stencil is exact for quadratics, so the discrete solution is the same.
+/// The exact solution is q(x) q(y) q(z). The 7-point stencil is exact for quadratics, so the
+/// discrete solution is the same.
 inline double quadratic(double t) { return t * (1 - t); }
 
 /// Calls `visit(index, x, y, z)` with the coordinates of every point of the slab.
@@ -65,7 +75,8 @@ void for_each_point(const Slab& slab, const Visit& visit) {
   const double h = 1.0 / (slab.n + 1);
   for (int z = 1; z <= slab.layers; ++z)
     for (int y = 1; y <= slab.n; ++y)
-      for (int x = 1; x <= slab.n; ++x) visit(slab.index(x, y, z), x * h, y * h, (slab.first + z) * h);
+      for (int x = 1; x <= slab.n; ++x)
+        visit(slab.index(x, y, z), x * h, y * h, (slab.first + z) * h);
 }
 
 /// h^2 f: the right-hand side for the stencil 6 u - (sum of the 6 neighbours).

@@ -1,4 +1,5 @@
-// Conjugate gradients. Nothing here waits for the device but `residual` and `solution`: the coefficients alpha and beta never leave it.
+// Conjugate gradients. Nothing here waits for the device but `residual` and `solution`: the
+// coefficients alpha and beta never leave it.
 #pragma once
 #include <cmath>
 #include <cstddef>
@@ -42,14 +43,15 @@ class Solver {
   void iterate() {
     const auto x = x_.view(), r = r_.view(), p = p_.view(), q = q_.view();
     const std::size_t row = slab_.row(), layer = slab_.layer();
-    double *const rr = this->rr(), *const next = next_rr(), *const pq = this->pq(), *const alpha = this->alpha(),
-                  *const beta = this->beta();
+    double *const rr = this->rr(), *const next = next_rr(), *const pq = this->pq(),
+                  *const alpha = this->alpha(), *const beta = this->beta();
 
     // q = A p
     exchange_.halo(p_.data());
     device_.sum_points(
         pq, POISSON_LAMBDA(std::size_t i) {
-          q[i] = 6 * p[i] - p[i - 1] - p[i + 1] - p[i - row] - p[i + row] - p[i - layer] - p[i + layer];
+          q[i] = 6 * p[i] - p[i - 1] - p[i + 1] - p[i - row] - p[i + row] - p[i - layer] -
+                 p[i + layer];
           return p[i] * q[i];
         });
     // alpha = (r, r) / (p, q). With r = 0, which small problems reach, x and r stay.

@@ -1,4 +1,5 @@
-// How ranks find each other before they share memory: a handful of collective calls on small host data.
+// How ranks find each other before they share memory: a handful of collective calls on small host
+// data.
 #pragma once
 #include <mpi.h>
 
@@ -17,13 +18,17 @@
 
 namespace plait {
 
-/// A group of ranks that can exchange small host data. Every call but the getters is collective over the group and blocks. It throws
-///  - `Error(bootstrap)`, which names the call and the rank, when a rank does not arrive within `timeout()`, has destroyed its object, or
+/// A group of ranks that can exchange small host data. Every call but the getters is collective
+/// over the group and blocks. It throws
+///  - `Error(bootstrap)`, which names the call and the rank, when a rank does not arrive within
+///  `timeout()`, has destroyed its object, or
 ///    has given up a call; the others that wait end then, too, and later calls fail;
-///  - `Error(mismatch)`, which names two ranks and what each is in, on all ranks when they are in different calls, or in one with different
+///  - `Error(mismatch)`, which names two ranks and what each is in, on all ranks when they are in
+///  different calls, or in one with different
 ///    sizes or roots. The group stays in order.
-/// An object belongs to one thread of its rank at a time. Its end does not wait for other ranks. Those that Plait makes belong to the
-/// process as well: in a child made by fork their calls throw `Error(invalid_argument)`, and their destructors let go without a word.
+/// An object belongs to one thread of its rank at a time. Its end does not wait for other ranks.
+/// Those that Plait makes belong to the process as well: in a child made by fork their calls throw
+/// `Error(invalid_argument)`, and their destructors let go without a word.
 class Bootstrap {
  public:
   virtual ~Bootstrap() = default;
@@ -38,33 +43,42 @@ class Bootstrap {
   virtual void broadcast(void* data, std::size_t bytes, int root) = 0;
   virtual void barrier() = 0;
 
-  /// The ranks that pass the same `color` form a new group, ordered by `key`, then by rank. Collective.
+  /// The ranks that pass the same `color` form a new group, ordered by `key`, then by rank.
+  /// Collective.
   virtual std::unique_ptr<Bootstrap> split(int color, int key) = 0;
 
-  /// Ranks may be in different calls, or gone, as the caller found out by other means: later calls fail, and the destructor waits for
-  /// nobody. `rank_lost`: one will never come, so if this library initialised MPI, the end of the process does not finalise it. Local.
-  virtual void abandon(const std::string& why, bool rank_lost) noexcept { static_cast<void>(why), static_cast<void>(rank_lost); }
+  /// Ranks may be in different calls, or gone, as the caller found out by other means: later calls
+  /// fail, and the destructor waits for nobody. `rank_lost`: one will never come, so if this
+  /// library initialised MPI, the end of the process does not finalise it. Local.
+  virtual void abandon(const std::string& why, bool rank_lost) noexcept {
+    static_cast<void>(why), static_cast<void>(rank_lost);
+  }
 
-  /// `look` is called by the thread that is in a call of this object, when it begins and every few milliseconds while it waits: what it
-  /// throws ends the call, on this rank. An empty one ends that. Parts that are split off don't get it.
+  /// `look` is called by the thread that is in a call of this object, when it begins and every few
+  /// milliseconds while it waits: what it throws ends the call, on this rank. An empty one ends
+  /// that. Parts that are split off don't get it.
   void set_interrupt(std::function<void()> look) { interrupt_ = std::move(look); }
   /// For calls that wait: when they begin, every few milliseconds, and before they give up.
   void throw_if_interrupted() const {
     if (interrupt_) interrupt_();
   }
 
-  /// `farewell` is called if the process ends while this object exists, and that end waits for other ranks, as MPI's does: they may be
-  /// waiting for this one, and nothing else would tell them that it has gone. By the thread that ends the process. An empty one ends that.
+  /// `farewell` is called if the process ends while this object exists, and that end waits for
+  /// other ranks, as MPI's does: they may be waiting for this one, and nothing else would tell them
+  /// that it has gone. By the thread that ends the process. An empty one ends that.
   void set_farewell(std::function<void()> farewell) { farewell_ = std::move(farewell); }
   void say_farewell() const {
     if (farewell_) farewell_();
   }
 
-  /// While it exists, calls of `bootstrap` are made for `what`, such as a call that the user knows: ranks whose calls have different
-  /// purposes are in different calls, and errors name them. Purposes nest. `what` must outlive the object.
+  /// While it exists, calls of `bootstrap` are made for `what`, such as a call that the user knows:
+  /// ranks whose calls have different purposes are in different calls, and errors name them.
+  /// Purposes nest. `what` must outlive the object.
   class Purpose {
    public:
-    Purpose(Bootstrap& bootstrap, const char* what) : bootstrap_(bootstrap) { bootstrap_.purposes_.push_back(what); }
+    Purpose(Bootstrap& bootstrap, const char* what) : bootstrap_(bootstrap) {
+      bootstrap_.purposes_.push_back(what);
+    }
     ~Purpose() { bootstrap_.purposes_.pop_back(); }
     Purpose(const Purpose&) = delete;
     Purpose& operator=(const Purpose&) = delete;
@@ -73,22 +87,27 @@ class Bootstrap {
     Bootstrap& bootstrap_;
   };
 
-  /// Index among, and number of, the ranks on this node (computed once at construction, no communication).
+  /// Index among, and number of, the ranks on this node (computed once at construction, no
+  /// communication).
   int local_rank() const noexcept { return local_rank_; }
   int local_size() const noexcept { return local_size_; }
-  /// Number of different nodes in the group, and the index of this rank's node in order of first appearance.
+  /// Number of different nodes in the group, and the index of this rank's node in order of first
+  /// appearance.
   int nodes() const noexcept { return nodes_; }
   int node() const noexcept { return node_; }
-  /// This group's ranks, in its order, as the group numbers them that it was split from. Empty if it was not split from one.
+  /// This group's ranks, in its order, as the group numbers them that it was split from. Empty if
+  /// it was not split from one.
   const std::vector<int>& parent_ranks() const noexcept { return parent_ranks_; }
 
-  /// The group of the ranks on this node. Collective. A node is a machine that was booted once, or what
-  /// the environment variable `PLAIT_NODE` says (used to test several nodes on one machine).
+  /// The group of the ranks on this node. Collective. A node is a machine that was booted once, or
+  /// what the environment variable `PLAIT_NODE` says (used to test several nodes on one machine).
   std::unique_ptr<Bootstrap> split_by_node() { return split(node_, rank()); }
 
   /// How long a call waits. For bootstraps of this library PLAIT_TIMEOUT at first; else 10 minutes.
   std::chrono::nanoseconds timeout() const noexcept { return timeout_; }
-  void set_timeout(std::chrono::nanoseconds timeout) noexcept { timeout_ = timeout; }  ///< zero: wait for ever
+  void set_timeout(std::chrono::nanoseconds timeout) noexcept {
+    timeout_ = timeout;
+  }  ///< zero: wait for ever
 
   // Typed forms.
   template <class T>
@@ -105,11 +124,13 @@ class Bootstrap {
 
  protected:
   Bootstrap() = default;
-  /// Fills in the local ranks and nodes; implementations call one of the two last in their set-up. Collective.
+  /// Fills in the local ranks and nodes; implementations call one of the two last in their set-up.
+  /// Collective.
   void discover_nodes();
   /// The same without communication: equal numbers are one node. Local.
   void set_nodes(const std::vector<int>& node_of_rank);
-  /// For `split` to call on the new group, so that errors can name its ranks as the caller knows them. Local.
+  /// For `split` to call on the new group, so that errors can name its ranks as the caller knows
+  /// them. Local.
   void set_parent_ranks(std::vector<int> ranks) { parent_ranks_ = std::move(ranks); }
   /// From the outermost to the innermost.
   const std::vector<const char*>& purposes() const noexcept { return purposes_; }
@@ -122,21 +143,26 @@ class Bootstrap {
   std::chrono::nanoseconds timeout_{std::chrono::minutes{10}};
 };
 
-/// Bootstrap over any intra-communicator. Collective over `comm`, on which it makes non-blocking collective calls; nothing of `comm` is
-/// used afterwards, so it may be freed. Initialises MPI, asking for MPI_THREAD_MULTIPLE, if the caller has not, and then finalises it when
-/// the process ends; never finalises what it did not initialise. Throws `Error(bootstrap)` if MPI is already finalised, and on all ranks,
-/// naming the missing one, if a rank does not come within `timeout`, which is PLAIT_TIMEOUT if none is passed, else 10 minutes, and zero
-/// for no limit. `timeout()` is that limit at first.
+/// Bootstrap over any intra-communicator. Collective over `comm`, on which it makes non-blocking
+/// collective calls; nothing of `comm` is used afterwards, so it may be freed. Initialises MPI,
+/// asking for MPI_THREAD_MULTIPLE, if the caller has not, and then finalises it when the process
+/// ends; never finalises what it did not initialise. Throws `Error(bootstrap)` if MPI is already
+/// finalised, and on all ranks, naming the missing one, if a rank does not come within `timeout`,
+/// which is PLAIT_TIMEOUT if none is passed, else 10 minutes, and zero for no limit. `timeout()` is
+/// that limit at first.
 ///
-/// Its calls, and its end, are MPI calls of the thread that makes them. If MPI provides less than MPI_THREAD_MULTIPLE (`MPI_Query_thread`),
-/// which threads may make them, and that no other thread is in MPI meanwhile, is the caller's business.
+/// Its calls, and its end, are MPI calls of the thread that makes them. If MPI provides less than
+/// MPI_THREAD_MULTIPLE (`MPI_Query_thread`), which threads may make them, and that no other thread
+/// is in MPI meanwhile, is the caller's business.
 ///
-/// Messages go over a duplicate of a communicator that has all its ranks. It is made once, kept until MPI ends, and used by all
-/// later bootstraps of these ranks or a part of them: they, `split`, and the end of a bootstrap make no communicator and free none.
-std::unique_ptr<Bootstrap> make_mpi_bootstrap(MPI_Comm comm, std::optional<std::chrono::nanoseconds> timeout = std::nullopt);
+/// Messages go over a duplicate of a communicator that has all its ranks. It is made once, kept
+/// until MPI ends, and used by all later bootstraps of these ranks or a part of them: they,
+/// `split`, and the end of a bootstrap make no communicator and free none.
+std::unique_ptr<Bootstrap> make_mpi_bootstrap(
+    MPI_Comm comm, std::optional<std::chrono::nanoseconds> timeout = std::nullopt);
 
-/// `ranks` bootstraps in one process, to be handed to one thread each. `timeout()` is PLAIT_TIMEOUT at first, else, or if that is
-/// malformed, 10 minutes.
+/// `ranks` bootstraps in one process, to be handed to one thread each. `timeout()` is PLAIT_TIMEOUT
+/// at first, else, or if that is malformed, 10 minutes.
 std::vector<std::unique_ptr<Bootstrap>> make_thread_bootstraps(int ranks);
 
 }  // namespace plait

@@ -25,7 +25,8 @@ class DeviceGroupState;
 
 namespace detail {
 
-// How an element of a range stands for a Value: as what it converts to, else by its `data()` or, for a number, its `size()`.
+// How an element of a range stands for a Value: as what it converts to, else by its `data()` or,
+// for a number, its `size()`.
 template <class Element, class Value>
 concept Is = std::is_convertible_v<const Element&, Value>;
 template <class Element, class Value>
@@ -52,27 +53,33 @@ concept Gives = std::ranges::contiguous_range<const Range> &&
     (Is<Element<Range>, Value> || PointsTo<Element<Range>, Value> || Counts<Element<Range>, Value>);
 
 template <class Range>
-using ElementOf = std::remove_cv_t<std::remove_pointer_t<decltype(std::declval<const Element<Range>&>().data())>>;
+using ElementOf =
+    std::remove_cv_t<std::remove_pointer_t<decltype(std::declval<const Element<Range>&>().data())>>;
 
 /// A range of `Buffer<T>` or `std::span<T>`.
 template <class Range>
-concept Buffers = std::ranges::contiguous_range<const Range> && requires(const Element<Range>& element) {
+concept Buffers = std::ranges::contiguous_range<const Range> &&
+    requires(const Element<Range>& element) {
   { element.size() } -> std::convertible_to<std::size_t>;
   data_type_of<ElementOf<Range>>;
 };
 
 }  // namespace detail
 
-/// One value for each device of a group, in their order: a look at a range such as `std::vector<float*>` or `std::array<void*, 2>`, or at a
-/// list in braces. Pointers may also be given as a range of `Buffer<T>` or `std::span<T>`, streams as one of `plait::Stream`,
+/// One value for each device of a group, in their order: a look at a range such as
+/// `std::vector<float*>` or `std::array<void*, 2>`, or at a list in braces. Pointers may also be
+/// given as a range of `Buffer<T>` or `std::span<T>`, streams as one of `plait::Stream`,
 /// `cudaStream_t` or `hipStream_t`. It owns nothing, and is made to be an argument of a call.
 template <class Value>
 class PerDevice {
  public:
   PerDevice() = default;
   template <detail::Gives<Value> Range>
-  requires(!std::same_as<Range, PerDevice>) PerDevice(const Range& range)  // NOLINT(google-explicit-constructor): that is its purpose
-      : data_(std::ranges::data(range)), size_(std::ranges::size(range)), at_([](const void* data, std::size_t i) -> Value {
+  requires(!std::same_as<Range, PerDevice>)
+      PerDevice(const Range& range)  // NOLINT(google-explicit-constructor): that is its purpose
+      : data_(std::ranges::data(range)),
+        size_(std::ranges::size(range)),
+        at_([](const void* data, std::size_t i) -> Value {
           return detail::as<Value>(static_cast<const detail::Element<Range>*>(data)[i]);
         }) {}
   PerDevice(std::initializer_list<Value> list) : PerDevice(std::span<const Value>(list)) {}
@@ -89,23 +96,28 @@ class PerDevice {
 
 /// How to make a device group.
 struct DeviceGroupOptions {
-  std::optional<BackendKind> backend{};               ///< none: PLAIT_BACKEND, else a GPU target that has devices, else the host
-  std::optional<std::chrono::nanoseconds> timeout{};  ///< none: PLAIT_TIMEOUT seconds, else 10 minutes; 0: no deadline
-  std::optional<std::size_t> scratch_bytes{};         ///< as of CommunicatorOptions
+  std::optional<BackendKind>
+      backend{};  ///< none: PLAIT_BACKEND, else a GPU target that has devices, else the host
+  std::optional<std::chrono::nanoseconds>
+      timeout{};  ///< none: PLAIT_TIMEOUT seconds, else 10 minutes; 0: no deadline
+  std::optional<std::size_t> scratch_bytes{};  ///< as of CommunicatorOptions
 };
 
-/// Several devices, each a rank of one communicator: what ranks in processes do together, from one thread of one process and without MPI.
+/// Several devices, each a rank of one communicator: what ranks in processes do together, from one
+/// thread of one process and without MPI.
 ///
 ///     plait::DeviceGroup gpus({0, 1});
 ///     auto x = gpus.allocate<float>(count);
 ///     gpus.all_reduce(x, x, plait::ReduceOp::sum);
 ///
-/// A call is made once for all devices, with a pointer and a stream for each, in the order in which the devices were named: entry i belongs
-/// to rank i. It only enqueues, on one device after another, and never waits for a device. Everything is checked on all devices before
-/// anything is enqueued on any. On the host target a device is a rank on the CPU, and its number a mere name.
+/// A call is made once for all devices, with a pointer and a stream for each, in the order in which
+/// the devices were named: entry i belongs to rank i. It only enqueues, on one device after
+/// another, and never waits for a device. Everything is checked on all devices before anything is
+/// enqueued on any. On the host target a device is a rank on the CPU, and its number a mere name.
 ///
-/// Groups (plait/group.hpp), captures in graphs, algorithms and deadlines are as for `Communicator`, and so is what a call throws; messages
-/// say which device a rank is. One thread at a time uses a device group; every call of one that was moved from throws
+/// Groups (plait/group.hpp), captures in graphs, algorithms and deadlines are as for
+/// `Communicator`, and so is what a call throws; messages say which device a rank is. One thread at
+/// a time uses a device group; every call of one that was moved from throws
 /// `Error(invalid_argument)`. Its current device is the same after every call as before.
 class DeviceGroup {
  public:
@@ -113,10 +125,12 @@ class DeviceGroup {
   using Outputs = PerDevice<void*>;
   using Streams = PerDevice<StreamRef>;
 
-  /// Rank i is device `devices[i]`. Throws `Error(invalid_argument)` for no devices, one that does not exist and one that is named twice,
-  /// `Error(unsupported)` if the target has none. If nobody asks for a target and no GPU is there, the devices are ranks on the host.
+  /// Rank i is device `devices[i]`. Throws `Error(invalid_argument)` for no devices, one that does
+  /// not exist and one that is named twice, `Error(unsupported)` if the target has none. If nobody
+  /// asks for a target and no GPU is there, the devices are ranks on the host.
   explicit DeviceGroup(std::vector<int> devices, const DeviceGroupOptions& options = {});
-  /// The devices 0 to `devices` - 1. If nobody asks for a target: of a GPU target that has so many, else ranks on the host.
+  /// The devices 0 to `devices` - 1. If nobody asks for a target: of a GPU target that has so many,
+  /// else ranks on the host.
   static DeviceGroup first(int devices, const DeviceGroupOptions& options = {});
 
   /// Waits for what is enqueued on the devices.
@@ -125,14 +139,17 @@ class DeviceGroup {
   DeviceGroup& operator=(DeviceGroup&&) noexcept;
 
   int size() const;
-  /// Rank `rank`'s communicator, for what concerns one device: `copy`, `statistics`, `progress`, `explain`. What is collective there
-  /// (`split`, `allocate`) wants a thread for each rank. Throws `Error(invalid_argument)` if there is no such rank.
+  /// Rank `rank`'s communicator, for what concerns one device: `copy`, `statistics`, `progress`,
+  /// `explain`. What is collective there
+  /// (`split`, `allocate`) wants a thread for each rank. Throws `Error(invalid_argument)` if there
+  /// is no such rank.
   Communicator& device(int rank) const;
   BackendKind backend_kind() const;
   /// A line for each device: "rank 0 of 2: cuda device 0, NVIDIA H200 (sm_90)".
   std::string describe() const;
 
-  /// Symmetric memory of `count` elements on every device, zeroed; see `Communicator::allocate`. Must not outlive the group.
+  /// Symmetric memory of `count` elements on every device, zeroed; see `Communicator::allocate`.
+  /// Must not outlive the group.
   template <class T>
   std::vector<Buffer<T>> allocate(std::size_t count) {
     std::vector<Buffer<T>> buffers;
@@ -146,102 +163,137 @@ class DeviceGroup {
   /// A stream on every device.
   std::vector<Stream> create_streams();
 
-  // The collectives. What `Communicator` says of each of them holds: the sizes of `send` and `recv`, who has them, what is in place. Each
-  // takes one pointer a device and a count of elements, or one `Buffer<T>` or `std::span<T>` a device, whose sizes must fit. Symmetric
-  // memory helps if all devices pass the same place of the same allocation, which is checked. No streams: the devices' default streams.
+  // The collectives. What `Communicator` says of each of them holds: the sizes of `send` and
+  // `recv`, who has them, what is in place. Each takes one pointer a device and a count of
+  // elements, or one `Buffer<T>` or `std::span<T>` a device, whose sizes must fit. Symmetric memory
+  // helps if all devices pass the same place of the same allocation, which is checked. No streams:
+  // the devices' default streams.
 
-  void all_reduce(Inputs send, Outputs recv, std::size_t count, DataType type, ReduceOp op, Streams streams = {},
-                  const CallOptions& options = {}) {
-    enqueue({.collective = Collective::all_reduce, .type = type, .op = op, .count = count}, send, recv, streams, options);
+  void all_reduce(Inputs send, Outputs recv, std::size_t count, DataType type, ReduceOp op,
+                  Streams streams = {}, const CallOptions& options = {}) {
+    enqueue({.collective = Collective::all_reduce, .type = type, .op = op, .count = count}, send,
+            recv, streams, options);
   }
   template <detail::Buffers Send, detail::Buffers Recv>
-  void all_reduce(const Send& send, const Recv& recv, ReduceOp op, Streams streams = {}, const CallOptions& options = {}) {
+  void all_reduce(const Send& send, const Recv& recv, ReduceOp op, Streams streams = {},
+                  const CallOptions& options = {}) {
     enqueue_buffers({.collective = Collective::all_reduce, .op = op}, send, recv, streams, options);
   }
 
-  void reduce_scatter(Inputs send, Outputs recv, std::size_t count, DataType type, ReduceOp op, Streams streams = {},
-                      const CallOptions& options = {}) {
-    enqueue({.collective = Collective::reduce_scatter, .type = type, .op = op, .count = count}, send, recv, streams, options);
+  void reduce_scatter(Inputs send, Outputs recv, std::size_t count, DataType type, ReduceOp op,
+                      Streams streams = {}, const CallOptions& options = {}) {
+    enqueue({.collective = Collective::reduce_scatter, .type = type, .op = op, .count = count},
+            send, recv, streams, options);
   }
   template <detail::Buffers Send, detail::Buffers Recv>
-  void reduce_scatter(const Send& send, const Recv& recv, ReduceOp op, Streams streams = {}, const CallOptions& options = {}) {
-    enqueue_buffers({.collective = Collective::reduce_scatter, .op = op}, send, recv, streams, options);
+  void reduce_scatter(const Send& send, const Recv& recv, ReduceOp op, Streams streams = {},
+                      const CallOptions& options = {}) {
+    enqueue_buffers({.collective = Collective::reduce_scatter, .op = op}, send, recv, streams,
+                    options);
   }
 
-  void all_gather(Inputs send, Outputs recv, std::size_t count, DataType type, Streams streams = {}, const CallOptions& options = {}) {
-    enqueue({.collective = Collective::all_gather, .type = type, .count = count}, send, recv, streams, options);
+  void all_gather(Inputs send, Outputs recv, std::size_t count, DataType type, Streams streams = {},
+                  const CallOptions& options = {}) {
+    enqueue({.collective = Collective::all_gather, .type = type, .count = count}, send, recv,
+            streams, options);
   }
   template <detail::Buffers Send, detail::Buffers Recv>
-  void all_gather(const Send& send, const Recv& recv, Streams streams = {}, const CallOptions& options = {}) {
+  void all_gather(const Send& send, const Recv& recv, Streams streams = {},
+                  const CallOptions& options = {}) {
     enqueue_buffers({.collective = Collective::all_gather}, send, recv, streams, options);
   }
 
-  void broadcast(Inputs send, Outputs recv, std::size_t count, DataType type, int root, Streams streams = {},
+  void broadcast(Inputs send, Outputs recv, std::size_t count, DataType type, int root,
+                 Streams streams = {}, const CallOptions& options = {}) {
+    enqueue({.collective = Collective::broadcast, .type = type, .count = count, .root = root}, send,
+            recv, streams, options);
+  }
+  template <detail::Buffers Send, detail::Buffers Recv>
+  void broadcast(const Send& send, const Recv& recv, int root, Streams streams = {},
                  const CallOptions& options = {}) {
-    enqueue({.collective = Collective::broadcast, .type = type, .count = count, .root = root}, send, recv, streams, options);
-  }
-  template <detail::Buffers Send, detail::Buffers Recv>
-  void broadcast(const Send& send, const Recv& recv, int root, Streams streams = {}, const CallOptions& options = {}) {
-    enqueue_buffers({.collective = Collective::broadcast, .root = root}, send, recv, streams, options);
+    enqueue_buffers({.collective = Collective::broadcast, .root = root}, send, recv, streams,
+                    options);
   }
 
-  void reduce(Inputs send, Outputs recv, std::size_t count, DataType type, ReduceOp op, int root, Streams streams = {},
+  void reduce(Inputs send, Outputs recv, std::size_t count, DataType type, ReduceOp op, int root,
+              Streams streams = {}, const CallOptions& options = {}) {
+    enqueue(
+        {.collective = Collective::reduce, .type = type, .op = op, .count = count, .root = root},
+        send, recv, streams, options);
+  }
+  template <detail::Buffers Send, detail::Buffers Recv>
+  void reduce(const Send& send, const Recv& recv, ReduceOp op, int root, Streams streams = {},
               const CallOptions& options = {}) {
-    enqueue({.collective = Collective::reduce, .type = type, .op = op, .count = count, .root = root}, send, recv, streams, options);
-  }
-  template <detail::Buffers Send, detail::Buffers Recv>
-  void reduce(const Send& send, const Recv& recv, ReduceOp op, int root, Streams streams = {}, const CallOptions& options = {}) {
-    enqueue_buffers({.collective = Collective::reduce, .op = op, .root = root}, send, recv, streams, options);
+    enqueue_buffers({.collective = Collective::reduce, .op = op, .root = root}, send, recv, streams,
+                    options);
   }
 
-  void all_to_all(Inputs send, Outputs recv, std::size_t count, DataType type, Streams streams = {}, const CallOptions& options = {}) {
-    enqueue({.collective = Collective::all_to_all, .type = type, .count = count}, send, recv, streams, options);
+  void all_to_all(Inputs send, Outputs recv, std::size_t count, DataType type, Streams streams = {},
+                  const CallOptions& options = {}) {
+    enqueue({.collective = Collective::all_to_all, .type = type, .count = count}, send, recv,
+            streams, options);
   }
   template <detail::Buffers Send, detail::Buffers Recv>
-  void all_to_all(const Send& send, const Recv& recv, Streams streams = {}, const CallOptions& options = {}) {
+  void all_to_all(const Send& send, const Recv& recv, Streams streams = {},
+                  const CallOptions& options = {}) {
     enqueue_buffers({.collective = Collective::all_to_all}, send, recv, streams, options);
   }
 
-  void gather(Inputs send, Outputs recv, std::size_t count, DataType type, int root, Streams streams = {},
-              const CallOptions& options = {}) {
-    enqueue({.collective = Collective::gather, .type = type, .count = count, .root = root}, send, recv, streams, options);
+  void gather(Inputs send, Outputs recv, std::size_t count, DataType type, int root,
+              Streams streams = {}, const CallOptions& options = {}) {
+    enqueue({.collective = Collective::gather, .type = type, .count = count, .root = root}, send,
+            recv, streams, options);
   }
   template <detail::Buffers Send, detail::Buffers Recv>
-  void gather(const Send& send, const Recv& recv, int root, Streams streams = {}, const CallOptions& options = {}) {
+  void gather(const Send& send, const Recv& recv, int root, Streams streams = {},
+              const CallOptions& options = {}) {
     enqueue_buffers({.collective = Collective::gather, .root = root}, send, recv, streams, options);
   }
 
-  void scatter(Inputs send, Outputs recv, std::size_t count, DataType type, int root, Streams streams = {},
-               const CallOptions& options = {}) {
-    enqueue({.collective = Collective::scatter, .type = type, .count = count, .root = root}, send, recv, streams, options);
+  void scatter(Inputs send, Outputs recv, std::size_t count, DataType type, int root,
+               Streams streams = {}, const CallOptions& options = {}) {
+    enqueue({.collective = Collective::scatter, .type = type, .count = count, .root = root}, send,
+            recv, streams, options);
   }
   template <detail::Buffers Send, detail::Buffers Recv>
-  void scatter(const Send& send, const Recv& recv, int root, Streams streams = {}, const CallOptions& options = {}) {
-    enqueue_buffers({.collective = Collective::scatter, .root = root}, send, recv, streams, options);
+  void scatter(const Send& send, const Recv& recv, int root, Streams streams = {},
+               const CallOptions& options = {}) {
+    enqueue_buffers({.collective = Collective::scatter, .root = root}, send, recv, streams,
+                    options);
   }
 
   /// No device's stream passes this point before all devices' streams have reached it.
-  void barrier(Streams streams = {}) { enqueue({.collective = Collective::barrier}, {}, {}, streams); }
+  void barrier(Streams streams = {}) {
+    enqueue({.collective = Collective::barrier}, {}, {}, streams);
+  }
 
-  /// Any of the collectives, for programs that learn at run time which; see `Communicator::enqueue`. A barrier needs no pointers.
-  void enqueue(const Call& call, Inputs send, Outputs recv, Streams streams = {}, const CallOptions& options = {});
+  /// Any of the collectives, for programs that learn at run time which; see
+  /// `Communicator::enqueue`. A barrier needs no pointers.
+  void enqueue(const Call& call, Inputs send, Outputs recv, Streams streams = {},
+               const CallOptions& options = {});
 
-  /// Waits until the streams are empty, of all devices also if one has failed; throws as `Communicator::synchronize` does.
+  /// Waits until the streams are empty, of all devices also if one has failed; throws as
+  /// `Communicator::synchronize` does.
   void synchronize(Streams streams = {});
-  /// The error that broke the group, if any; see `Communicator::async_error`. May be called from any thread.
+  /// The error that broke the group, if any; see `Communicator::async_error`. May be called from
+  /// any thread.
   std::optional<Error> async_error() const;
-  /// Ends all calls under way on all devices; see `Communicator::abort`. May be called from any thread, also while another is in a call.
+  /// Ends all calls under way on all devices; see `Communicator::abort`. May be called from any
+  /// thread, also while another is in a call.
   void abort(std::string_view reason = {});
 
  private:
   explicit DeviceGroup(std::unique_ptr<DeviceGroupState> state);
   template <class Send, class Recv>
   requires std::same_as<detail::ElementOf<Send>, detail::ElementOf<Recv>>
-  void enqueue_buffers(Call call, const Send& send, const Recv& recv, Streams streams, const CallOptions& options) {
+  void enqueue_buffers(Call call, const Send& send, const Recv& recv, Streams streams,
+                       const CallOptions& options) {
     call.type = data_type_of<detail::ElementOf<Send>>;
-    enqueue_checked(call, send, recv, PerDevice<std::size_t>(send), PerDevice<std::size_t>(recv), streams, options);
+    enqueue_checked(call, send, recv, PerDevice<std::size_t>(send), PerDevice<std::size_t>(recv),
+                    streams, options);
   }
-  void enqueue_checked(const Call& call, Inputs send, Outputs recv, PerDevice<std::size_t> send_counts, PerDevice<std::size_t> recv_counts,
+  void enqueue_checked(const Call& call, Inputs send, Outputs recv,
+                       PerDevice<std::size_t> send_counts, PerDevice<std::size_t> recv_counts,
                        Streams streams, const CallOptions& options);
   class Inside;
   DeviceGroupState& state(std::string_view call) const;

@@ -10,9 +10,9 @@
 extern "C" {
 #endif
 
-/** One rank per process of `mpi`, an intra-communicator, which is duplicated. Collective over it. Initialises MPI if nobody has, and then
- *  finalises it when the process ends, but not after a lost rank or a timeout, see `plait_comm_create_world`. `config`: NULL for the
- *  defaults. */
+/** One rank per process of `mpi`, an intra-communicator, which is duplicated. Collective over it.
+ * Initialises MPI if nobody has, and then finalises it when the process ends, but not after a lost
+ * rank or a timeout, see `plait_comm_create_world`. `config`: NULL for the defaults. */
 plait_status plait_comm_create(MPI_Comm mpi, const plait_config* config, plait_comm* comm);
 /** The same for a communicator as Fortran has it: an integer, or `comm%MPI_VAL` of mpi_f08. */
 plait_status plait_comm_create_fortran(MPI_Fint mpi, const plait_config* config, plait_comm* comm);

@@ -7,19 +7,41 @@
 
 namespace plait {
 
-/// Element types of a collective. Sizes: 1 byte (i8 u8 f8*), 2 (f16 bf16), 4 (i32 u32 f32), 8 (i64 u64 f64).
-enum class DataType : std::uint8_t { i8, u8, i32, u32, i64, u64, f16, bf16, f8e4m3, f8e5m2, f32, f64 };
+/// Element types of a collective. Sizes: 1 byte (i8 u8 f8*), 2 (f16 bf16), 4 (i32 u32 f32), 8 (i64
+/// u64 f64).
+enum class DataType : std::uint8_t {
+  i8,
+  u8,
+  i32,
+  u32,
+  i64,
+  u64,
+  f16,
+  bf16,
+  f8e4m3,
+  f8e5m2,
+  f32,
+  f64
+};
 inline constexpr int data_type_count = 12;
 
 /// Reduction operations.
-/// - Integers wrap modulo 2^bits; `avg` of integers divides the wrapped sum once and truncates towards zero.
-/// - 16-bit and 8-bit floats accumulate in f32 and are rounded (to nearest even) when a value leaves a rank.
-/// - Floats are computed in IEEE's default environment on all targets, whatever the caller's is: docs/floating-point.md.
-/// - A NaN has one bit pattern, all ones below the sign, whatever the terms' payloads and signs were.
-/// - `min` and `max` of floats: a number wins over a NaN; the result is NaN only where every rank's element is.
-/// - `avg` of floats multiplies terms by the greatest power of two up to 1 / ranks, sums, and divides by the rest: as precise as a
-///   division after the sum, but no sum overflows where the average does not. Of subnormal terms the last bits are lost.
-/// - `premul_sum` multiplies every rank's element by `CallOptions::scale` (the same on all ranks) and sums; floats only.
+/// - Integers wrap modulo 2^bits; `avg` of integers divides the wrapped sum once and truncates
+/// towards zero.
+/// - 16-bit and 8-bit floats accumulate in f32 and are rounded (to nearest even) when a value
+/// leaves a rank.
+/// - Floats are computed in IEEE's default environment on all targets, whatever the caller's is:
+/// docs/floating-point.md.
+/// - A NaN has one bit pattern, all ones below the sign, whatever the terms' payloads and signs
+/// were.
+/// - `min` and `max` of floats: a number wins over a NaN; the result is NaN only where every rank's
+/// element is.
+/// - `avg` of floats multiplies terms by the greatest power of two up to 1 / ranks, sums, and
+/// divides by the rest: as precise as a
+///   division after the sum, but no sum overflows where the average does not. Of subnormal terms
+///   the last bits are lost.
+/// - `premul_sum` multiplies every rank's element by `CallOptions::scale` (the same on all ranks)
+/// and sums; floats only.
 enum class ReduceOp : std::uint8_t { sum, prod, min, max, avg, premul_sum };
 inline constexpr int reduce_op_count = 6;
 
@@ -41,8 +63,9 @@ inline constexpr int collective_count = 10;
 /// Which target a communicator runs on.
 enum class BackendKind : std::uint8_t { host, cuda, hip };
 
-/// Storage of the floats that C++20 lacks; arithmetic on them is the kernels' business. Bit patterns are IEEE 754 binary16,
-/// bfloat16, and the OCP 8-bit formats E4M3 (finite: no infinity, one NaN a sign) and E5M2.
+/// Storage of the floats that C++20 lacks; arithmetic on them is the kernels' business. Bit
+/// patterns are IEEE 754 binary16, bfloat16, and the OCP 8-bit formats E4M3 (finite: no infinity,
+/// one NaN a sign) and E5M2.
 struct f16 {
   std::uint16_t bits;
 };
@@ -59,13 +82,16 @@ struct f8e5m2 {
 namespace detail {
 template <class T, class... Others>
 concept OneOf = (std::is_same_v<T, Others> || ...);
-/// Not short, of a size that no data type has, and not bool and characters of Unicode, which are no numbers.
+/// Not short, of a size that no data type has, and not bool and characters of Unicode, which are no
+/// numbers.
 template <class T>
-concept Integer = OneOf<T, char, signed char, unsigned char, int, unsigned, long, unsigned long, long long, unsigned long long>;
+concept Integer = OneOf<T, char, signed char, unsigned char, int, unsigned, long, unsigned long,
+                        long long, unsigned long long>;
 }  // namespace detail
 
-/// The data type of elements of C++'s type T. Integers are what their size and sign say, by whatever name: `long long` is i64 as `long` is.
-/// Specialise it for an own type with the same representation, for example __half.
+/// The data type of elements of C++'s type T. Integers are what their size and sign say, by
+/// whatever name: `long long` is i64 as `long` is. Specialise it for an own type with the same
+/// representation, for example __half.
 template <class T>
 struct DataTypeOf;
 template <detail::Integer T>
@@ -92,9 +118,13 @@ inline constexpr DataType data_type_of = DataTypeOf<T>::value;
 
 constexpr bool is_valid(DataType type) { return static_cast<int>(type) < data_type_count; }
 constexpr bool is_valid(ReduceOp op) { return static_cast<int>(op) < reduce_op_count; }
-constexpr bool is_valid(Collective collective) { return static_cast<int>(collective) < collective_count; }
+constexpr bool is_valid(Collective collective) {
+  return static_cast<int>(collective) < collective_count;
+}
 constexpr bool is_float(DataType type) { return type >= DataType::f16; }
-constexpr bool is_signed_integer(DataType type) { return type == DataType::i8 || type == DataType::i32 || type == DataType::i64; }
+constexpr bool is_signed_integer(DataType type) {
+  return type == DataType::i8 || type == DataType::i32 || type == DataType::i64;
+}
 
 /// Bytes of one element.
 constexpr std::size_t size_of(DataType type) {
@@ -108,8 +138,8 @@ std::string_view name_of(ReduceOp op);
 std::string_view name_of(Collective collective);
 std::string_view name_of(BackendKind kind);
 
-/// The reverse of `name_of`; NCCL's spellings ("float", "half", "bfloat16", "int32", ...) are understood too.
-/// Throw `Error(invalid_argument)` that lists the names for anything else.
+/// The reverse of `name_of`; NCCL's spellings ("float", "half", "bfloat16", "int32", ...) are
+/// understood too. Throw `Error(invalid_argument)` that lists the names for anything else.
 DataType parse_data_type(std::string_view name);
 ReduceOp parse_reduce_op(std::string_view name);
 Collective parse_collective(std::string_view name);

@@ -12,7 +12,9 @@ namespace {
 thread_local std::string last_sentence;
 thread_local const char* last_error = "";
 
-constexpr plait_status status_of(ErrorCode code) { return static_cast<plait_status>(static_cast<int>(code) + 1); }
+constexpr plait_status status_of(ErrorCode code) {
+  return static_cast<plait_status>(static_cast<int>(code) + 1);
+}
 static_assert(status_of(ErrorCode::invalid_argument) == PLAIT_ERROR_INVALID_ARGUMENT);
 static_assert(status_of(ErrorCode::unsupported) == PLAIT_ERROR_UNSUPPORTED);
 static_assert(status_of(ErrorCode::mismatch) == PLAIT_ERROR_MISMATCH);
@@ -29,26 +31,39 @@ template <class Cpp, class C>
 constexpr bool same(Cpp cpp, C c) {
   return static_cast<int>(cpp) == static_cast<int>(c);
 }
-static_assert(same(DataType::i8, PLAIT_I8) && same(DataType::u8, PLAIT_U8) && same(DataType::i32, PLAIT_I32));
-static_assert(same(DataType::u32, PLAIT_U32) && same(DataType::i64, PLAIT_I64) && same(DataType::u64, PLAIT_U64));
-static_assert(same(DataType::f16, PLAIT_F16) && same(DataType::bf16, PLAIT_BF16) && same(DataType::f8e4m3, PLAIT_F8E4M3));
-static_assert(same(DataType::f8e5m2, PLAIT_F8E5M2) && same(DataType::f32, PLAIT_F32) && same(DataType::f64, PLAIT_F64));
+static_assert(same(DataType::i8, PLAIT_I8) && same(DataType::u8, PLAIT_U8) &&
+              same(DataType::i32, PLAIT_I32));
+static_assert(same(DataType::u32, PLAIT_U32) && same(DataType::i64, PLAIT_I64) &&
+              same(DataType::u64, PLAIT_U64));
+static_assert(same(DataType::f16, PLAIT_F16) && same(DataType::bf16, PLAIT_BF16) &&
+              same(DataType::f8e4m3, PLAIT_F8E4M3));
+static_assert(same(DataType::f8e5m2, PLAIT_F8E5M2) && same(DataType::f32, PLAIT_F32) &&
+              same(DataType::f64, PLAIT_F64));
 static_assert(data_type_count == PLAIT_F64 + 1, "a data type is missing in plait.h");
-static_assert(same(ReduceOp::sum, PLAIT_SUM) && same(ReduceOp::prod, PLAIT_PROD) && same(ReduceOp::min, PLAIT_MIN));
-static_assert(same(ReduceOp::max, PLAIT_MAX) && same(ReduceOp::avg, PLAIT_AVG) && same(ReduceOp::premul_sum, PLAIT_PREMUL_SUM));
+static_assert(same(ReduceOp::sum, PLAIT_SUM) && same(ReduceOp::prod, PLAIT_PROD) &&
+              same(ReduceOp::min, PLAIT_MIN));
+static_assert(same(ReduceOp::max, PLAIT_MAX) && same(ReduceOp::avg, PLAIT_AVG) &&
+              same(ReduceOp::premul_sum, PLAIT_PREMUL_SUM));
 static_assert(reduce_op_count == PLAIT_PREMUL_SUM + 1, "an operation is missing in plait.h");
-static_assert(same(Collective::all_reduce, PLAIT_ALL_REDUCE) && same(Collective::reduce_scatter, PLAIT_REDUCE_SCATTER));
-static_assert(same(Collective::all_gather, PLAIT_ALL_GATHER) && same(Collective::broadcast, PLAIT_BROADCAST));
-static_assert(same(Collective::reduce, PLAIT_REDUCE) && same(Collective::all_to_all, PLAIT_ALL_TO_ALL));
+static_assert(same(Collective::all_reduce, PLAIT_ALL_REDUCE) &&
+              same(Collective::reduce_scatter, PLAIT_REDUCE_SCATTER));
+static_assert(same(Collective::all_gather, PLAIT_ALL_GATHER) &&
+              same(Collective::broadcast, PLAIT_BROADCAST));
+static_assert(same(Collective::reduce, PLAIT_REDUCE) &&
+              same(Collective::all_to_all, PLAIT_ALL_TO_ALL));
 static_assert(same(Collective::gather, PLAIT_GATHER) && same(Collective::scatter, PLAIT_SCATTER));
-static_assert(same(Collective::send_recv, PLAIT_SEND_RECV) && same(Collective::barrier, PLAIT_BARRIER));
+static_assert(same(Collective::send_recv, PLAIT_SEND_RECV) &&
+              same(Collective::barrier, PLAIT_BARRIER));
 static_assert(collective_count == PLAIT_BARRIER + 1, "a collective is missing in plait.h");
-static_assert(same(BackendKind::host, PLAIT_BACKEND_HOST) && same(BackendKind::cuda, PLAIT_BACKEND_CUDA));
+static_assert(same(BackendKind::host, PLAIT_BACKEND_HOST) &&
+              same(BackendKind::cuda, PLAIT_BACKEND_CUDA));
 static_assert(same(BackendKind::hip, PLAIT_BACKEND_HIP));
 
 /// Of a launch shape. Languages without unsigned numbers pass negative ones.
 unsigned checked_extent(Where where, unsigned value, const char* name) {
-  if (static_cast<int>(value) < 0) refuse(where, fmt::format("{} is {}: it is 0 for the default, or more", name, static_cast<int>(value)));
+  if (static_cast<int>(value) < 0)
+    refuse(where, fmt::format("{} is {}: it is 0 for the default, or more", name,
+                              static_cast<int>(value)));
   return value;
 }
 
@@ -56,7 +71,8 @@ unsigned checked_extent(Where where, unsigned value, const char* name) {
 template <class Cpp, class C>
 Cpp checked(Where where, C value, int count, const char* what) {
   const auto number = static_cast<int>(value);
-  if (number < 0 || number >= count) refuse(where, fmt::format("{} is no {}: they are 0 to {}", number, what, count - 1));
+  if (number < 0 || number >= count)
+    refuse(where, fmt::format("{} is no {}: they are 0 to {}", number, what, count - 1));
   return static_cast<Cpp>(number);
 }
 
@@ -72,7 +88,9 @@ plait_status fail(plait_status status, std::string_view sentence) noexcept {
   return status;
 }
 
-plait_status fail(const Error& error) noexcept { return fail(status_of(error.code()), error.what()); }
+plait_status fail(const Error& error) noexcept {
+  return fail(status_of(error.code()), error.what());
+}
 
 void refuse(Where where, const std::string& why) {
   const std::string rank = where.rank < 0 ? "" : fmt::format("rank {}: ", where.rank);
@@ -81,45 +99,62 @@ void refuse(Where where, const std::string& why) {
 
 void check_size(Where where, const char* structure, std::size_t size, std::size_t known) {
   if (size >= sizeof(std::size_t) && size <= known) return;
-  refuse(where, fmt::format("{} has size {}, and Plait " PLAIT_VERSION " knows {} to {}: {}", structure, size, sizeof(std::size_t), known,
-                            size > known ? "it is of a later version" : "begin with its PLAIT_..._INIT"));
+  refuse(where,
+         fmt::format("{} has size {}, and Plait " PLAIT_VERSION " knows {} to {}: {}", structure,
+                     size, sizeof(std::size_t), known,
+                     size > known ? "it is of a later version" : "begin with its PLAIT_..._INIT"));
 }
 
-DataType data_type(Where where, plait_data_type type) { return checked<DataType>(where, type, data_type_count, "data type"); }
-ReduceOp reduce_op(Where where, plait_reduce_op op) { return checked<ReduceOp>(where, op, reduce_op_count, "operation"); }
+DataType data_type(Where where, plait_data_type type) {
+  return checked<DataType>(where, type, data_type_count, "data type");
+}
+ReduceOp reduce_op(Where where, plait_reduce_op op) {
+  return checked<ReduceOp>(where, op, reduce_op_count, "operation");
+}
 
 CommunicatorOptions communicator_options(Where where, const plait_config* config) {
   CommunicatorOptions options;
   if (config == nullptr) return options;
   check_size(where, "plait_config", config->size, sizeof(plait_config));
   const plait_backend backend = get(*config, &plait_config::backend, PLAIT_BACKEND_CHOSEN);
-  if (backend != PLAIT_BACKEND_CHOSEN) options.backend = checked<BackendKind>(where, backend, 3, "backend");
+  if (backend != PLAIT_BACKEND_CHOSEN)
+    options.backend = checked<BackendKind>(where, backend, 3, "backend");
   options.device = get(*config, &plait_config::device, -1);
-  if (options.device < -1) refuse(where, fmt::format("{} is no device: they are numbered from 0, and -1 is the default", options.device));
-  if (const std::size_t bytes = get(*config, &plait_config::scratch_bytes, std::size_t{0}); bytes != 0) options.scratch_bytes = bytes;
+  if (options.device < -1)
+    refuse(where, fmt::format("{} is no device: they are numbered from 0, and -1 is the default",
+                              options.device));
+  if (const std::size_t bytes = get(*config, &plait_config::scratch_bytes, std::size_t{0});
+      bytes != 0)
+    options.scratch_bytes = bytes;
   const double seconds = get(*config, &plait_config::timeout_seconds, -1.0);
   if (seconds == -1) return options;
   constexpr double most = 9e9;  // what nanoseconds can hold, some 285 years
-  if (!(seconds >= 0 && seconds <= most)) refuse(where, fmt::format("timeout_seconds is {}: it is -1 or 0 to {}", seconds, most));
-  options.timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
+  if (!(seconds >= 0 && seconds <= most))
+    refuse(where, fmt::format("timeout_seconds is {}: it is -1 or 0 to {}", seconds, most));
+  options.timeout =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
   return options;
 }
 
 CallOptions call_options(Where where, const plait_call_options* options) {
   if (options == nullptr) return {};
   check_size(where, "plait_call_options", options->size, sizeof(plait_call_options));
-  const char* algorithm = get<plait_call_options, const char*>(*options, &plait_call_options::algorithm, nullptr);
-  return {.algorithm = algorithm == nullptr ? "" : algorithm,
-          .scale = get(*options, &plait_call_options::scale, 1.0),
-          .blocks = checked_extent(where, get(*options, &plait_call_options::blocks, 0u), "blocks"),
-          .threads = checked_extent(where, get(*options, &plait_call_options::threads, 0u), "threads"),
-          .symmetric = get(*options, &plait_call_options::symmetric, 0) != 0};
+  const char* algorithm =
+      get<plait_call_options, const char*>(*options, &plait_call_options::algorithm, nullptr);
+  return {
+      .algorithm = algorithm == nullptr ? "" : algorithm,
+      .scale = get(*options, &plait_call_options::scale, 1.0),
+      .blocks = checked_extent(where, get(*options, &plait_call_options::blocks, 0u), "blocks"),
+      .threads = checked_extent(where, get(*options, &plait_call_options::threads, 0u), "threads"),
+      .symmetric = get(*options, &plait_call_options::symmetric, 0) != 0};
 }
 
 Call described_call(Where where, const plait_call* description) {
   const plait_call& given = needed(where, description, "call");
   check_size(where, "plait_call", given.size, sizeof(plait_call));
-  return {.collective = checked<Collective>(where, get(given, &plait_call::collective, PLAIT_ALL_REDUCE), collective_count, "collective"),
+  return {.collective =
+              checked<Collective>(where, get(given, &plait_call::collective, PLAIT_ALL_REDUCE),
+                                  collective_count, "collective"),
           .type = data_type(where, get(given, &plait_call::type, PLAIT_F32)),
           .op = reduce_op(where, get(given, &plait_call::op, PLAIT_SUM)),
           .count = get(given, &plait_call::count, std::size_t{0}),
@@ -131,7 +166,8 @@ Call described_call(Where where, const plait_call* description) {
 StreamRef stream_ref(plait_stream_t stream) { return {static_cast<CUstream_st*>(stream)}; }
 
 void check_place(Where where, const char* text, std::size_t capacity) {
-  if (text == nullptr && capacity != 0) refuse(where, fmt::format("text is NULL, and its capacity {}", capacity));
+  if (text == nullptr && capacity != 0)
+    refuse(where, fmt::format("text is NULL, and its capacity {}", capacity));
 }
 
 void write_text(const std::string& from, char* text, std::size_t capacity, std::size_t* length) {
@@ -153,7 +189,8 @@ const char* plait_status_name(plait_status status) {
   if (status == PLAIT_SUCCESS) return "success";
   if (status == PLAIT_ERROR_INTERNAL) return "internal";
   // Literals end with a zero.
-  return code < 0 || code > last_code ? "invalid" : plait::name_of(static_cast<plait::ErrorCode>(code)).data();
+  return code < 0 || code > last_code ? "invalid"
+                                      : plait::name_of(static_cast<plait::ErrorCode>(code)).data();
 }
 
 int plait_version(void) { return PLAIT_VERSION_NUMBER; }

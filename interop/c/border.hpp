@@ -1,5 +1,5 @@
-// What every function of the C interface does at the border: errors become status codes, arguments are checked, structures of other
-// versions are read.
+// What every function of the C interface does at the border: errors become status codes, arguments
+// are checked, structures of other versions are read.
 #pragma once
 #include <fmt/format.h>
 
@@ -35,7 +35,8 @@ HandleId id_of(Handle handle) {
 }
 template <class Handle>
 Handle handle_of(HandleId id) {
-  return reinterpret_cast<Handle>(static_cast<std::uintptr_t>(id.value));  // NOLINT(performance-no-int-to-ptr): a number in disguise
+  return reinterpret_cast<Handle>(static_cast<std::uintptr_t>(
+      id.value));  // NOLINT(performance-no-int-to-ptr): a number in disguise
 }
 
 /// Notes what this thread's last error was.
@@ -63,7 +64,8 @@ plait_status guarded(const char* call, Body&& body) noexcept {
 
 /// What a message begins with.
 struct Where {
-  Where(const char* function, int at_rank = -1) : call(function), rank(at_rank) {}  // NOLINT(google-explicit-constructor)
+  Where(const char* function, int at_rank = -1)
+      : call(function), rank(at_rank) {}  // NOLINT(google-explicit-constructor)
   const char* call;
   int rank;  // -1: not known
 };
@@ -83,7 +85,8 @@ void check_size(Where where, const char* structure, std::size_t size, std::size_
 /// Whether a structure of the caller's version has this member.
 template <class S, class T>
 bool has(const S& given, T S::*member) {
-  const auto end = reinterpret_cast<const std::byte*>(&(given.*member) + 1) - reinterpret_cast<const std::byte*>(&given);
+  const auto end = reinterpret_cast<const std::byte*>(&(given.*member) + 1) -
+                   reinterpret_cast<const std::byte*>(&given);
   return static_cast<std::size_t>(end) <= given.size;
 }
 template <class S, class T>
@@ -108,11 +111,12 @@ void write_text(const std::string& from, char* text, std::size_t capacity, std::
 
 /// Makes a communicator and its handle.
 template <class Make>
-plait_status create(const char* call, const plait_config* config, plait_comm* comm, Make&& make) noexcept {
+plait_status create(const char* call, const plait_config* config, plait_comm* comm,
+                    Make&& make) noexcept {
   return guarded(call, [&] {
     plait_comm& result = needed(call, comm, "comm");
-    result =
-        handle_of<plait_comm>(Communicators::instance().insert(std::make_unique<Owner>(Owner{make(communicator_options(call, config))})));
+    result = handle_of<plait_comm>(Communicators::instance().insert(
+        std::make_unique<Owner>(Owner{make(communicator_options(call, config))})));
   });
 }
 

@@ -1,7 +1,7 @@
 // plait.h: the collectives, messages and groups.
 #include <span>
 
-#include "core/group.hpp"
+#include "communicator/groups/group.hpp"
 #include "interop/c/border.hpp"
 #include "plait/group.hpp"
 
@@ -15,14 +15,17 @@ struct Caller {
 
   DataType type(plait_data_type type) const { return data_type(where, type); }
   ReduceOp op(plait_reduce_op op) const { return reduce_op(where, op); }
-  CallOptions options(const plait_call_options* options) const { return call_options(where, options); }
+  CallOptions options(const plait_call_options* options) const {
+    return call_options(where, options);
+  }
   /// One element a rank.
   std::span<const std::size_t> each_rank(const std::size_t* values, const char* name) const {
     return {&needed(where, values, name), static_cast<std::size_t>(comm.size())};
   }
 };
 
-/// Runs `body`. In a group, what it refuses makes the group's end fail, as what a communicator refuses does.
+/// Runs `body`. In a group, what it refuses makes the group's end fail, as what a communicator
+/// refuses does.
 template <class Body>
 plait_status grouped(const char* call, Body&& body) noexcept {
   return guarded(call, [&] {
@@ -51,97 +54,123 @@ plait_status enqueued(const char* call, plait_comm comm, Body&& body) noexcept {
 using namespace plait;  // NOLINT(google-build-using-namespace): the functions below are global
 using namespace plait::c;
 
-plait_status plait_all_reduce(plait_comm comm, const void* send, void* recv, size_t count, plait_data_type type, plait_reduce_op op,
-                              plait_stream_t stream, const plait_call_options* options) {
+plait_status plait_all_reduce(plait_comm comm, const void* send, void* recv, size_t count,
+                              plait_data_type type, plait_reduce_op op, plait_stream_t stream,
+                              const plait_call_options* options) {
   return enqueued("plait_all_reduce", comm, [&](const Caller& by) {
-    by.comm.all_reduce(send, recv, count, by.type(type), by.op(op), stream_ref(stream), by.options(options));
+    by.comm.all_reduce(send, recv, count, by.type(type), by.op(op), stream_ref(stream),
+                       by.options(options));
   });
 }
 
-plait_status plait_reduce_scatter(plait_comm comm, const void* send, void* recv, size_t count, plait_data_type type, plait_reduce_op op,
-                                  plait_stream_t stream, const plait_call_options* options) {
+plait_status plait_reduce_scatter(plait_comm comm, const void* send, void* recv, size_t count,
+                                  plait_data_type type, plait_reduce_op op, plait_stream_t stream,
+                                  const plait_call_options* options) {
   return enqueued("plait_reduce_scatter", comm, [&](const Caller& by) {
-    by.comm.reduce_scatter(send, recv, count, by.type(type), by.op(op), stream_ref(stream), by.options(options));
+    by.comm.reduce_scatter(send, recv, count, by.type(type), by.op(op), stream_ref(stream),
+                           by.options(options));
   });
 }
 
-plait_status plait_all_gather(plait_comm comm, const void* send, void* recv, size_t count, plait_data_type type, plait_stream_t stream,
+plait_status plait_all_gather(plait_comm comm, const void* send, void* recv, size_t count,
+                              plait_data_type type, plait_stream_t stream,
                               const plait_call_options* options) {
-  return enqueued("plait_all_gather", comm,
-                  [&](const Caller& by) { by.comm.all_gather(send, recv, count, by.type(type), stream_ref(stream), by.options(options)); });
+  return enqueued("plait_all_gather", comm, [&](const Caller& by) {
+    by.comm.all_gather(send, recv, count, by.type(type), stream_ref(stream), by.options(options));
+  });
 }
 
-plait_status plait_broadcast(plait_comm comm, const void* send, void* recv, size_t count, plait_data_type type, int root,
-                             plait_stream_t stream, const plait_call_options* options) {
+plait_status plait_broadcast(plait_comm comm, const void* send, void* recv, size_t count,
+                             plait_data_type type, int root, plait_stream_t stream,
+                             const plait_call_options* options) {
   return enqueued("plait_broadcast", comm, [&](const Caller& by) {
-    by.comm.broadcast(send, recv, count, by.type(type), root, stream_ref(stream), by.options(options));
+    by.comm.broadcast(send, recv, count, by.type(type), root, stream_ref(stream),
+                      by.options(options));
   });
 }
 
-plait_status plait_reduce(plait_comm comm, const void* send, void* recv, size_t count, plait_data_type type, plait_reduce_op op, int root,
-                          plait_stream_t stream, const plait_call_options* options) {
+plait_status plait_reduce(plait_comm comm, const void* send, void* recv, size_t count,
+                          plait_data_type type, plait_reduce_op op, int root, plait_stream_t stream,
+                          const plait_call_options* options) {
   return enqueued("plait_reduce", comm, [&](const Caller& by) {
-    by.comm.reduce(send, recv, count, by.type(type), by.op(op), root, stream_ref(stream), by.options(options));
+    by.comm.reduce(send, recv, count, by.type(type), by.op(op), root, stream_ref(stream),
+                   by.options(options));
   });
 }
 
-plait_status plait_all_to_all(plait_comm comm, const void* send, void* recv, size_t count, plait_data_type type, plait_stream_t stream,
+plait_status plait_all_to_all(plait_comm comm, const void* send, void* recv, size_t count,
+                              plait_data_type type, plait_stream_t stream,
                               const plait_call_options* options) {
-  return enqueued("plait_all_to_all", comm,
-                  [&](const Caller& by) { by.comm.all_to_all(send, recv, count, by.type(type), stream_ref(stream), by.options(options)); });
+  return enqueued("plait_all_to_all", comm, [&](const Caller& by) {
+    by.comm.all_to_all(send, recv, count, by.type(type), stream_ref(stream), by.options(options));
+  });
 }
 
-plait_status plait_gather(plait_comm comm, const void* send, void* recv, size_t count, plait_data_type type, int root,
-                          plait_stream_t stream, const plait_call_options* options) {
+plait_status plait_gather(plait_comm comm, const void* send, void* recv, size_t count,
+                          plait_data_type type, int root, plait_stream_t stream,
+                          const plait_call_options* options) {
   return enqueued("plait_gather", comm, [&](const Caller& by) {
     by.comm.gather(send, recv, count, by.type(type), root, stream_ref(stream), by.options(options));
   });
 }
 
-plait_status plait_scatter(plait_comm comm, const void* send, void* recv, size_t count, plait_data_type type, int root,
-                           plait_stream_t stream, const plait_call_options* options) {
+plait_status plait_scatter(plait_comm comm, const void* send, void* recv, size_t count,
+                           plait_data_type type, int root, plait_stream_t stream,
+                           const plait_call_options* options) {
   return enqueued("plait_scatter", comm, [&](const Caller& by) {
-    by.comm.scatter(send, recv, count, by.type(type), root, stream_ref(stream), by.options(options));
+    by.comm.scatter(send, recv, count, by.type(type), root, stream_ref(stream),
+                    by.options(options));
   });
 }
 
-plait_status plait_send(plait_comm comm, const void* data, size_t count, plait_data_type type, int to, plait_stream_t stream,
-                        const plait_call_options* options) {
-  return enqueued("plait_send", comm,
-                  [&](const Caller& by) { by.comm.send(data, count, by.type(type), to, stream_ref(stream), by.options(options)); });
+plait_status plait_send(plait_comm comm, const void* data, size_t count, plait_data_type type,
+                        int to, plait_stream_t stream, const plait_call_options* options) {
+  return enqueued("plait_send", comm, [&](const Caller& by) {
+    by.comm.send(data, count, by.type(type), to, stream_ref(stream), by.options(options));
+  });
 }
 
-plait_status plait_recv(plait_comm comm, void* data, size_t count, plait_data_type type, int from, plait_stream_t stream,
-                        const plait_call_options* options) {
-  return enqueued("plait_recv", comm,
-                  [&](const Caller& by) { by.comm.recv(data, count, by.type(type), from, stream_ref(stream), by.options(options)); });
+plait_status plait_recv(plait_comm comm, void* data, size_t count, plait_data_type type, int from,
+                        plait_stream_t stream, const plait_call_options* options) {
+  return enqueued("plait_recv", comm, [&](const Caller& by) {
+    by.comm.recv(data, count, by.type(type), from, stream_ref(stream), by.options(options));
+  });
 }
 
-plait_status plait_send_recv(plait_comm comm, const void* send, size_t send_count, int to, void* recv, size_t recv_count, int from,
-                             plait_data_type type, plait_stream_t stream, const plait_call_options* options) {
+plait_status plait_send_recv(plait_comm comm, const void* send, size_t send_count, int to,
+                             void* recv, size_t recv_count, int from, plait_data_type type,
+                             plait_stream_t stream, const plait_call_options* options) {
   return enqueued("plait_send_recv", comm, [&](const Caller& by) {
-    by.comm.send_recv(send, send_count, to, recv, recv_count, from, by.type(type), stream_ref(stream), by.options(options));
+    by.comm.send_recv(send, send_count, to, recv, recv_count, from, by.type(type),
+                      stream_ref(stream), by.options(options));
   });
 }
 
-plait_status plait_all_to_all_v(plait_comm comm, const void* send, const size_t* send_counts, const size_t* send_displacements, void* recv,
-                                const size_t* recv_counts, const size_t* recv_displacements, plait_data_type type, plait_stream_t stream,
+plait_status plait_all_to_all_v(plait_comm comm, const void* send, const size_t* send_counts,
+                                const size_t* send_displacements, void* recv,
+                                const size_t* recv_counts, const size_t* recv_displacements,
+                                plait_data_type type, plait_stream_t stream,
                                 const plait_call_options* options) {
   return enqueued("plait_all_to_all_v", comm, [&](const Caller& by) {
-    const Communicator::BlocksOf sent{by.each_rank(send_counts, "send_counts"), by.each_rank(send_displacements, "send_displacements")};
-    const Communicator::BlocksOf received{by.each_rank(recv_counts, "recv_counts"), by.each_rank(recv_displacements, "recv_displacements")};
-    by.comm.all_to_all_v(send, sent, recv, received, by.type(type), stream_ref(stream), by.options(options));
+    const Communicator::BlocksOf sent{by.each_rank(send_counts, "send_counts"),
+                                      by.each_rank(send_displacements, "send_displacements")};
+    const Communicator::BlocksOf received{by.each_rank(recv_counts, "recv_counts"),
+                                          by.each_rank(recv_displacements, "recv_displacements")};
+    by.comm.all_to_all_v(send, sent, recv, received, by.type(type), stream_ref(stream),
+                         by.options(options));
   });
 }
 
 plait_status plait_barrier(plait_comm comm, plait_stream_t stream) {
-  return enqueued("plait_barrier", comm, [&](const Caller& by) { by.comm.barrier(stream_ref(stream)); });
+  return enqueued("plait_barrier", comm,
+                  [&](const Caller& by) { by.comm.barrier(stream_ref(stream)); });
 }
 
-plait_status plait_enqueue(plait_comm comm, const plait_call* call, const void* send, void* recv, plait_stream_t stream,
-                           const plait_call_options* options) {
+plait_status plait_enqueue(plait_comm comm, const plait_call* call, const void* send, void* recv,
+                           plait_stream_t stream, const plait_call_options* options) {
   return enqueued("plait_enqueue", comm, [&](const Caller& by) {
-    by.comm.enqueue(described_call(by.where, call), send, recv, stream_ref(stream), by.options(options));
+    by.comm.enqueue(described_call(by.where, call), send, recv, stream_ref(stream),
+                    by.options(options));
   });
 }
 
@@ -154,5 +183,6 @@ plait_status plait_group_end(void) {
 
 plait_status plait_refuse(const char* sentence) {
   constexpr const char* call = "plait_refuse";
-  return grouped(call, [&] { throw Error(ErrorCode::invalid_argument, &needed(call, sentence, "sentence")); });
+  return grouped(
+      call, [&] { throw Error(ErrorCode::invalid_argument, &needed(call, sentence, "sentence")); });
 }

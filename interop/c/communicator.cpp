@@ -10,7 +10,8 @@
 namespace plait::c {
 namespace {
 
-/// The streams of `plait_stream_create`. A stream is the device's own, so that it can be used elsewhere, and can't be a handle.
+/// The streams of `plait_stream_create`. A stream is the device's own, so that it can be used
+/// elsewhere, and can't be a handle.
 struct Streams {
   std::mutex mutex;
   std::map<void*, Stream> all;
@@ -32,13 +33,17 @@ plait_status with(const char* call, plait_comm comm, Body&& body) noexcept {
 
 /// Writes `ask(Communicator&)` to `*result`.
 template <class T, class Ask>
-plait_status tell(const char* call, plait_comm comm, T* result, const char* name, Ask&& ask) noexcept {
-  return with(call, comm, [&](Communicator& of) { needed({call, of.rank()}, result, name) = static_cast<T>(ask(of)); });
+plait_status tell(const char* call, plait_comm comm, T* result, const char* name,
+                  Ask&& ask) noexcept {
+  return with(call, comm, [&](Communicator& of) {
+    needed({call, of.rank()}, result, name) = static_cast<T>(ask(of));
+  });
 }
 
 /// Writes the text `ask(Communicator&)`.
 template <class Ask>
-plait_status tell_text(const char* call, plait_comm comm, char* text, std::size_t capacity, std::size_t* length, Ask&& ask) noexcept {
+plait_status tell_text(const char* call, plait_comm comm, char* text, std::size_t capacity,
+                       std::size_t* length, Ask&& ask) noexcept {
   return with(call, comm, [&](Communicator& of) {
     check_place({call, of.rank()}, text, capacity);
     write_text(ask(of), text, capacity, length);
@@ -46,7 +51,8 @@ plait_status tell_text(const char* call, plait_comm comm, char* text, std::size_
 }
 
 plait_comm give(Communicator comm) {
-  return handle_of<plait_comm>(Communicators::instance().insert(std::make_unique<Owner>(Owner{std::move(comm)})));
+  return handle_of<plait_comm>(
+      Communicators::instance().insert(std::make_unique<Owner>(Owner{std::move(comm)})));
 }
 
 }  // namespace
@@ -55,16 +61,19 @@ plait_comm give(Communicator comm) {
 using namespace plait;  // NOLINT(google-build-using-namespace): the functions below are global
 using namespace plait::c;
 
-// --- communicators ---------------------------------------------------------------------------------------------------------------------
+// --- communicators
+// ---------------------------------------------------------------------------------------------------------------------
 
 plait_status plait_comm_create_world(const plait_config* config, plait_comm* comm) {
-  return create("plait_comm_create_world", config, comm,
-                [](const CommunicatorOptions& options) { return Communicator::from_mpi(MPI_COMM_WORLD, options); });
+  return create("plait_comm_create_world", config, comm, [](const CommunicatorOptions& options) {
+    return Communicator::from_mpi(MPI_COMM_WORLD, options);
+  });
 }
 
 plait_status plait_comm_create(MPI_Comm mpi, const plait_config* config, plait_comm* comm) {
-  return create("plait_comm_create", config, comm,
-                [&](const CommunicatorOptions& options) { return Communicator::from_mpi(mpi, options); });
+  return create("plait_comm_create", config, comm, [&](const CommunicatorOptions& options) {
+    return Communicator::from_mpi(mpi, options);
+  });
 }
 
 plait_status plait_comm_create_fortran(MPI_Fint mpi, const plait_config* config, plait_comm* comm) {
@@ -74,8 +83,11 @@ plait_status plait_comm_create_fortran(MPI_Fint mpi, const plait_config* config,
     MPI_Initialized(&initialized);
     MPI_Finalized(&finalized);
     // Before, MPI does not know its own handles; afterwards it ends a program that asks.
-    if (initialized == 0) refuse(call, "MPI is not initialised: do that, or take plait_comm_create_world");
-    if (finalized != 0) throw Error(ErrorCode::bootstrap, fmt::format("{}: MPI is already finalised in this process", call));
+    if (initialized == 0)
+      refuse(call, "MPI is not initialised: do that, or take plait_comm_create_world");
+    if (finalized != 0)
+      throw Error(ErrorCode::bootstrap,
+                  fmt::format("{}: MPI is already finalised in this process", call));
     return Communicator::from_mpi(MPI_Comm_f2c(mpi), options);
   });
 }
@@ -112,13 +124,16 @@ plait_status plait_comm_size(plait_comm comm, int* size) {
   return tell("plait_comm_size", comm, size, "size", [](Communicator& of) { return of.size(); });
 }
 plait_status plait_comm_backend(plait_comm comm, plait_backend* backend) {
-  return tell("plait_comm_backend", comm, backend, "backend", [](Communicator& of) { return of.backend_kind(); });
+  return tell("plait_comm_backend", comm, backend, "backend",
+              [](Communicator& of) { return of.backend_kind(); });
 }
 plait_status plait_comm_describe(plait_comm comm, char* text, size_t capacity, size_t* length) {
-  return tell_text("plait_comm_describe", comm, text, capacity, length, [](Communicator& of) { return of.describe(); });
+  return tell_text("plait_comm_describe", comm, text, capacity, length,
+                   [](Communicator& of) { return of.describe(); });
 }
 
-// --- memory and streams ----------------------------------------------------------------------------------------------------------------
+// --- memory and streams
+// ----------------------------------------------------------------------------------------------------------------
 
 plait_status plait_size_of(plait_data_type type, size_t* bytes) {
   constexpr const char* call = "plait_size_of";
@@ -137,8 +152,8 @@ plait_status plait_buffer_allocate(plait_comm comm, size_t bytes, plait_buffer* 
     owner->buffers.reserve(owner->buffers.size() + 1);
     auto window = owner->comm.allocate_bytes(bytes);
     void* pointer = detail::local_pointer(*window);
-    const HandleId id =
-        Buffers::instance().insert(std::make_unique<Allocation>(Allocation{id_of(comm), std::move(window), pointer, bytes}));
+    const HandleId id = Buffers::instance().insert(
+        std::make_unique<Allocation>(Allocation{id_of(comm), std::move(window), pointer, bytes}));
     owner->buffers.push_back(id);
     result = handle_of<plait_buffer>(id);
   });
@@ -171,7 +186,8 @@ plait_status plait_buffer_bytes(plait_buffer buffer, size_t* bytes) {
 }
 
 plait_status plait_is_symmetric(plait_comm comm, const void* pointer, size_t bytes, int* result) {
-  return tell("plait_is_symmetric", comm, result, "result", [&](Communicator& of) { return of.is_symmetric(pointer, bytes); });
+  return tell("plait_is_symmetric", comm, result, "result",
+              [&](Communicator& of) { return of.is_symmetric(pointer, bytes); });
 }
 
 plait_status plait_stream_create(plait_comm comm, plait_stream_t* stream) {
@@ -194,19 +210,24 @@ plait_status plait_stream_destroy(plait_stream_t stream) {
     std::unique_lock lock(streams.mutex);
     const auto destroyed = streams.all.extract(stream);
     lock.unlock();  // its end may wait for what is on it
-    if (destroyed.empty()) refuse(call, fmt::format("{} is no stream of plait_stream_create, or has been destroyed", stream));
+    if (destroyed.empty())
+      refuse(call,
+             fmt::format("{} is no stream of plait_stream_create, or has been destroyed", stream));
   });
 }
 
-plait_status plait_copy(plait_comm comm, void* to, const void* from, size_t bytes, plait_stream_t stream) {
+plait_status plait_copy(plait_comm comm, void* to, const void* from, size_t bytes,
+                        plait_stream_t stream) {
   constexpr const char* call = "plait_copy";
   return with(call, comm, [&](Communicator& of) { of.copy(to, from, bytes, stream_ref(stream)); });
 }
 
-// --- the end of calls, and what became of them -----------------------------------------------------------------------------------------
+// --- the end of calls, and what became of them
+// -----------------------------------------------------------------------------------------
 
 plait_status plait_synchronize(plait_comm comm, plait_stream_t stream) {
-  return with("plait_synchronize", comm, [&](Communicator& of) { of.synchronize(stream_ref(stream)); });
+  return with("plait_synchronize", comm,
+              [&](Communicator& of) { of.synchronize(stream_ref(stream)); });
 }
 
 plait_status plait_async_error(plait_comm comm, plait_status* status) {
@@ -217,7 +238,8 @@ plait_status plait_async_error(plait_comm comm, plait_status* status) {
 }
 
 plait_status plait_abort(plait_comm comm, const char* reason) {
-  return with("plait_abort", comm, [&](Communicator& of) { of.abort(reason == nullptr ? "" : reason); });
+  return with("plait_abort", comm,
+              [&](Communicator& of) { of.abort(reason == nullptr ? "" : reason); });
 }
 
 plait_status plait_progress_of(plait_comm comm, plait_progress* progress) {
@@ -257,7 +279,8 @@ plait_status plait_statistics_of(plait_comm comm, plait_statistics* statistics) 
   });
 }
 
-plait_status plait_chosen(plait_comm comm, const plait_call* call, const plait_call_options* options, char* text, size_t capacity,
+plait_status plait_chosen(plait_comm comm, const plait_call* call,
+                          const plait_call_options* options, char* text, size_t capacity,
                           size_t* length) {
   return tell_text("plait_chosen", comm, text, capacity, length, [&](Communicator& of) {
     const Where where("plait_chosen", of.rank());
@@ -266,7 +289,8 @@ plait_status plait_chosen(plait_comm comm, const plait_call* call, const plait_c
   });
 }
 
-plait_status plait_explain(plait_comm comm, const plait_call* call, const plait_call_options* options, char* text, size_t capacity,
+plait_status plait_explain(plait_comm comm, const plait_call* call,
+                           const plait_call_options* options, char* text, size_t capacity,
                            size_t* length) {
   return tell_text("plait_explain", comm, text, capacity, length, [&](Communicator& of) {
     const Where where("plait_explain", of.rank());

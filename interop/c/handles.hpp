@@ -19,9 +19,12 @@ namespace plait::c {
 
 enum class HandleKind : std::uint64_t { communicator = 1, buffer = 2 };
 
-constexpr std::string_view name_of(HandleKind kind) { return kind == HandleKind::communicator ? "communicator" : "buffer"; }
+constexpr std::string_view name_of(HandleKind kind) {
+  return kind == HandleKind::communicator ? "communicator" : "buffer";
+}
 
-/// The number that a caller holds as a pointer: a serial number that is never used again, the place in the table, the kind.
+/// The number that a caller holds as a pointer: a serial number that is never used again, the place
+/// in the table, the kind.
 struct HandleId {
   static constexpr unsigned kind_bits = 4, place_bits = 20;
   static constexpr std::uint64_t most_places = std::uint64_t{1} << place_bits;
@@ -35,13 +38,15 @@ struct HandleId {
 
   std::uint64_t value = 0;  // 0: none
 };
-static_assert(sizeof(void*) == sizeof(HandleId), "handles are numbers of 64 bits in the guise of pointers");
+static_assert(sizeof(void*) == sizeof(HandleId),
+              "handles are numbers of 64 bits in the guise of pointers");
 
 /// The next serial number, of handles of all kinds.
 inline std::atomic<std::uint64_t> next_serial = 1;
 
-/// Handles of one kind. A look-up takes no lock: it counts itself as a user of the slot, and then asks whether the slot still is that
-/// handle's. Who removes a handle asks in the reverse order, so one of the two sees the other.
+/// Handles of one kind. A look-up takes no lock: it counts itself as a user of the slot, and then
+/// asks whether the slot still is that handle's. Who removes a handle asks in the reverse order, so
+/// one of the two sees the other.
 template <class T, HandleKind kind>
 class HandleTable {
   struct Slot {
@@ -83,7 +88,8 @@ class HandleTable {
     free_.pop_back();
     Slot& slot = *at(place);
     slot.object = std::move(object);
-    if (!slot.origin.is_here()) slot.users = 0;  // those of the parent's threads, which this child does not have
+    if (!slot.origin.is_here())
+      slot.users = 0;  // those of the parent's threads, which this child does not have
     slot.origin = Origin();
     const HandleId id = HandleId::make(next_serial++, place, kind);
     slot.id = id.value;
@@ -100,11 +106,13 @@ class HandleTable {
     refuse(call, id);
   }
 
-  /// The object, when its last user has gone; at once in a child made by fork, which has no other user. Throws as `pin` does.
+  /// The object, when its last user has gone; at once in a child made by fork, which has no other
+  /// user. Throws as `pin` does.
   std::unique_ptr<T> remove(const char* call, HandleId id) {
     Slot* slot = at(id.place());
     std::uint64_t expected = id.value;
-    if (id.value == 0 || slot == nullptr || !slot->id.compare_exchange_strong(expected, 0)) refuse(call, id);
+    if (id.value == 0 || slot == nullptr || !slot->id.compare_exchange_strong(expected, 0))
+      refuse(call, id);
     while (slot->users != 0 && slot->origin.is_here()) std::this_thread::yield();
     std::unique_ptr<T> object = std::move(slot->object);
     const std::scoped_lock lock(mutex_);
@@ -122,7 +130,8 @@ class HandleTable {
 
   void grow() {
     if (made_ == HandleId::most_places)
-      throw Error(ErrorCode::unsupported, fmt::format("more than {} {}s live at once", HandleId::most_places, name_of(kind)));
+      throw Error(ErrorCode::unsupported, fmt::format("more than {} {}s live at once",
+                                                      HandleId::most_places, name_of(kind)));
     free_.reserve(made_ + chunk);  // so that a removal need not
     chunks_[made_ / chunk] = new Slot[chunk];
     for (std::uint64_t place = made_ + chunk; place > made_; --place) free_.push_back(place - 1);
@@ -130,14 +139,17 @@ class HandleTable {
   }
 
   [[noreturn]] static void refuse(const char* call, HandleId id) {
-    const auto error = [&](const std::string& why) { return Error(ErrorCode::invalid_argument, fmt::format("{}: {}", call, why)); };
+    const auto error = [&](const std::string& why) {
+      return Error(ErrorCode::invalid_argument, fmt::format("{}: {}", call, why));
+    };
     if (id.value == 0) throw error(fmt::format("the {} is NULL", name_of(kind)));
     const bool was_given = id.serial() != 0 && id.serial() < next_serial;
     if (was_given && id.kind() == static_cast<std::uint64_t>(kind))
       throw error(fmt::format("{} {:#x} has been destroyed", name_of(kind), id.value));
     for (const HandleKind other : {HandleKind::communicator, HandleKind::buffer})
       if (was_given && id.kind() == static_cast<std::uint64_t>(other))
-        throw error(fmt::format("{:#x} is a {}, not a {}", id.value, name_of(other), name_of(kind)));
+        throw error(
+            fmt::format("{:#x} is a {}, not a {}", id.value, name_of(other), name_of(kind)));
     throw error(fmt::format("{:#x} is no {}", id.value, name_of(kind)));
   }
 

@@ -1,6 +1,7 @@
-// The C interface: any sequence of calls, with arguments that are right, wrong and absent, by one rank, or by two that call alike. What
-// must hold: each call returns, with a status of the header's, and a sentence if it fails. Buffers are as large as the counts say, as only
-// the caller can know that.
+// The C interface: any sequence of calls, with arguments that are right, wrong and absent, by one
+// rank, or by two that call alike. What must hold: each call returns, with a status of the
+// header's, and a sentence if it fails. Buffers are as large as the counts say, as only the caller
+// can know that.
 #include <array>
 #include <chrono>
 #include <cstring>
@@ -23,11 +24,14 @@ constexpr std::size_t most = 3000;  // elements of a call that is served
 /// One rank's calls.
 class Program {
  public:
-  Program(plait_comm comm, Bytes bytes) : bytes_(bytes), comms_{comm, nullptr, reinterpret_cast<plait_comm>(std::uintptr_t{0x12345})} {}
+  Program(plait_comm comm, Bytes bytes)
+      : bytes_(bytes),
+        comms_{comm, nullptr, reinterpret_cast<plait_comm>(std::uintptr_t{0x12345})} {}
 
   void run() {
     int own = -1;
-    require(plait_comm_rank(comms_.front(), &own) == PLAIT_SUCCESS, "the handle is one that the library knows");
+    require(plait_comm_rank(comms_.front(), &own) == PLAIT_SUCCESS,
+            "the handle is one that the library knows");
     for (int calls = 0; calls < 40 && !bytes_.empty(); ++calls) call();
     while (plait::group_is_open()) static_cast<void>(plait_group_end());
     for (plait_comm comm : made_) check(plait_comm_destroy(comm));
@@ -37,17 +41,21 @@ class Program {
 
  private:
   plait_status check(plait_status status) {
-    require(std::strcmp(plait_status_name(status), "invalid") != 0, "a status is one of the header's");
+    require(std::strcmp(plait_status_name(status), "invalid") != 0,
+            "a status is one of the header's");
     if (status != PLAIT_SUCCESS) plait::fuzz::require_readable(plait_last_error());
     return status;
   }
 
   plait_comm comm() { return comms_[bytes_.next() % 8 < 6 ? 0 : bytes_.next() % comms_.size()]; }
-  plait_stream_t stream() { return streams_.empty() || bytes_.next() % 2 == 0 ? nullptr : streams_.back(); }
+  plait_stream_t stream() {
+    return streams_.empty() || bytes_.next() % 2 == 0 ? nullptr : streams_.back();
+  }
   std::size_t count() {
     const std::uint8_t kind = bytes_.next();
     if (kind < 200) return kind % 7 == 0 ? 0 : (kind * 37u) % most;
-    constexpr std::size_t none = std::numeric_limits<std::size_t>::max();  // of these no memory can have so many
+    constexpr std::size_t none =
+        std::numeric_limits<std::size_t>::max();  // of these no memory can have so many
     const std::size_t choices[] = {none, none - 1, none / 2, none / 3};
     return bytes_.one_of(choices);
   }
@@ -57,25 +65,32 @@ class Program {
     if (kind < 8) return nullptr;
     if (kind < 16) return reinterpret_cast<void*>(std::uintptr_t{0x10});
     void* symmetric = nullptr;
-    if (kind < 100 && !buffers_.empty()) static_cast<void>(plait_buffer_pointer(buffers_.back(), &symmetric));
-    if (symmetric != nullptr) return static_cast<std::byte*>(symmetric) + (kind % 4 == 3 ? bytes_.next() : 0);
+    if (kind < 100 && !buffers_.empty())
+      static_cast<void>(plait_buffer_pointer(buffers_.back(), &symmetric));
+    if (symmetric != nullptr)
+      return static_cast<std::byte*>(symmetric) + (kind % 4 == 3 ? bytes_.next() : 0);
     return memory_[kind % 2].data() + (kind % 16 == 15 ? 1 : 0);
   }
-  static bool is_null_page(const void* pointer) { return pointer == reinterpret_cast<void*>(std::uintptr_t{0x10}); }
+  static bool is_null_page(const void* pointer) {
+    return pointer == reinterpret_cast<void*>(std::uintptr_t{0x10});
+  }
 
   const plait_call_options* options() {
     if (bytes_.next() % 4 != 0) return nullptr;
-    static const char* const names[] = {"",     "ring", "twoshot",  "oneshot_ll", "pairwise_ll", "direct_push",
-                                        "yali", "p2p",  "nonesuch", "r\x1bing"};
+    static const char* const names[] = {
+        "",     "ring", "twoshot",  "oneshot_ll", "pairwise_ll", "direct_push",
+        "yali", "p2p",  "nonesuch", "r\x1bing"};
     options_ = PLAIT_CALL_OPTIONS_INIT;
     options_.algorithm = bytes_.one_of(names);
-    const double scales[] = {1, 0.5, -0.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()};
+    const double scales[] = {1, 0.5, -0.0, std::numeric_limits<double>::infinity(),
+                             std::numeric_limits<double>::quiet_NaN()};
     options_.scale = bytes_.one_of(scales);
     const unsigned shapes[] = {0, 1, 2, 64, 65, 1u << 31, ~0u};
     options_.blocks = bytes_.next() % 4 == 0 ? bytes_.one_of(shapes) : 0;
     options_.threads = bytes_.next() % 4 == 0 ? bytes_.one_of(shapes) : 0;
     options_.symmetric = bytes_.next() % 4 == 0;
-    const std::size_t sizes[] = {sizeof options_, sizeof options_, sizeof options_, 0, 8, 16, sizeof options_ + 8, ~std::size_t{0}};
+    const std::size_t sizes[] = {sizeof options_,     sizeof options_, sizeof options_, 0, 8, 16,
+                                 sizeof options_ + 8, ~std::size_t{0}};
     options_.size = bytes_.one_of(sizes);
     return &options_;
   }
@@ -88,7 +103,8 @@ class Program {
     return static_cast<plait_reduce_op>(kind < 240 ? kind % 6 : static_cast<int>(kind) - 250);
   }
   int rank() {
-    const int ranks[] = {0, 0, 0, 1, 1, -1, 2, std::numeric_limits<int>::max(), std::numeric_limits<int>::min()};
+    const int ranks[] = {
+        0, 0, 0, 1, 1, -1, 2, std::numeric_limits<int>::max(), std::numeric_limits<int>::min()};
     return bytes_.one_of(ranks);
   }
   struct Ends {
@@ -97,8 +113,10 @@ class Program {
   };
   Ends ends() {
     Ends ends{place(), place(), count()};
-    // That an address is nobody's is for the caller to know: such a call is one that is refused for its count.
-    if ((is_null_page(ends.send) || is_null_page(ends.recv)) && ends.count != 0) ends.count = std::numeric_limits<std::size_t>::max();
+    // That an address is nobody's is for the caller to know: such a call is one that is refused for
+    // its count.
+    if ((is_null_page(ends.send) || is_null_page(ends.recv)) && ends.count != 0)
+      ends.count = std::numeric_limits<std::size_t>::max();
     return ends;
   }
 
@@ -113,7 +131,8 @@ class Program {
   std::vector<plait_buffer> buffers_;
   std::vector<plait_stream_t> streams_;
   plait_call_options options_ = PLAIT_CALL_OPTIONS_INIT;
-  std::array<std::vector<std::byte>, 2> memory_{std::vector<std::byte>(2 * 8 * most + 8), std::vector<std::byte>(2 * 8 * most + 8)};
+  std::array<std::vector<std::byte>, 2> memory_{std::vector<std::byte>(2 * 8 * most + 8),
+                                                std::vector<std::byte>(2 * 8 * most + 8)};
 };
 
 void Program::collective(unsigned which) {
@@ -123,7 +142,8 @@ void Program::collective(unsigned which) {
       check(plait_all_reduce(comm(), e.send, e.recv, e.count, type(), op(), stream(), options()));
       break;
     case 1:
-      check(plait_reduce_scatter(comm(), e.send, e.recv, e.count, type(), op(), stream(), options()));
+      check(
+          plait_reduce_scatter(comm(), e.send, e.recv, e.count, type(), op(), stream(), options()));
       break;
     case 2:
       check(plait_all_gather(comm(), e.send, e.recv, e.count, type(), stream(), options()));
@@ -132,7 +152,8 @@ void Program::collective(unsigned which) {
       check(plait_broadcast(comm(), e.send, e.recv, e.count, type(), rank(), stream(), options()));
       break;
     case 4:
-      check(plait_reduce(comm(), e.send, e.recv, e.count, type(), op(), rank(), stream(), options()));
+      check(
+          plait_reduce(comm(), e.send, e.recv, e.count, type(), op(), rank(), stream(), options()));
       break;
     case 5:
       check(plait_all_to_all(comm(), e.send, e.recv, e.count, type(), stream(), options()));
@@ -155,7 +176,8 @@ void Program::collective(unsigned which) {
       call.count = e.count;
       const std::size_t sizes[] = {sizeof call, sizeof call, sizeof call, 0, 12, sizeof call + 64};
       call.size = bytes_.one_of(sizes);
-      check(plait_enqueue(comm(), bytes_.next() % 16 == 0 ? nullptr : &call, e.send, e.recv, stream(), options()));
+      check(plait_enqueue(comm(), bytes_.next() % 16 == 0 ? nullptr : &call, e.send, e.recv,
+                          stream(), options()));
     }
   }
 }
@@ -170,15 +192,19 @@ void Program::message(unsigned which) {
       check(plait_recv(comm(), e.recv, e.count, type(), rank(), stream(), options()));
       break;
     case 2:
-      check(plait_send_recv(comm(), e.send, e.count, rank(), e.recv, e.count, rank(), type(), stream(), options()));
+      check(plait_send_recv(comm(), e.send, e.count, rank(), e.recv, e.count, rank(), type(),
+                            stream(), options()));
       break;
     default: {
       std::size_t values[4][2];
       for (auto& list : values)
-        for (std::size_t& value : list) value = e.count > most ? e.count : bytes_.next() % 4 == 0 ? 0 : bytes_.next() % (most / 4);
+        for (std::size_t& value : list)
+          value = e.count > most           ? e.count
+                  : bytes_.next() % 4 == 0 ? 0
+                                           : bytes_.next() % (most / 4);
       const bool gap = bytes_.next() % 8 == 0;
-      check(plait_all_to_all_v(comm(), e.send, gap ? nullptr : values[0], values[1], e.recv, values[2], values[3], type(), stream(),
-                               options()));
+      check(plait_all_to_all_v(comm(), e.send, gap ? nullptr : values[0], values[1], e.recv,
+                               values[2], values[3], type(), stream(), options()));
     }
   }
 }
@@ -188,27 +214,37 @@ void Program::object(unsigned which) {
   switch (which % 8) {
     case 0: {
       plait_buffer buffer = nullptr;
-      const std::size_t sizes[] = {0, 1, 4096, 2 * 8 * most + 256, std::numeric_limits<std::size_t>::max(), std::size_t{1} << 60};
+      const std::size_t sizes[] = {0,
+                                   1,
+                                   4096,
+                                   2 * 8 * most + 256,
+                                   std::numeric_limits<std::size_t>::max(),
+                                   std::size_t{1} << 60};
       const std::size_t size = bytes_.one_of(sizes);
-      if (check(plait_buffer_allocate(comm(), size, nowhere ? nullptr : &buffer)) != PLAIT_SUCCESS) break;
-      // Another communicator, or a place at the end, makes ordinary memory of it: that has room for any call.
+      if (check(plait_buffer_allocate(comm(), size, nowhere ? nullptr : &buffer)) != PLAIT_SUCCESS)
+        break;
+      // Another communicator, or a place at the end, makes ordinary memory of it: that has room for
+      // any call.
       if (size < 2 * 8 * most) check(plait_buffer_free(buffer));
       else buffers_.push_back(buffer);
       break;
     }
     case 1:
-      check(plait_buffer_free(buffers_.empty() || nowhere ? reinterpret_cast<plait_buffer>(comm())
-                                                          : buffers_[bytes_.next() % buffers_.size()]));
+      check(plait_buffer_free(buffers_.empty() || nowhere
+                                  ? reinterpret_cast<plait_buffer>(comm())
+                                  : buffers_[bytes_.next() % buffers_.size()]));
       break;
     case 2: {
       plait_stream_t stream = nullptr;
-      if (check(plait_stream_create(comm(), nowhere ? nullptr : &stream)) == PLAIT_SUCCESS) streams_.push_back(stream);
+      if (check(plait_stream_create(comm(), nowhere ? nullptr : &stream)) == PLAIT_SUCCESS)
+        streams_.push_back(stream);
       break;
     }
     case 3: {
       plait_comm part = nullptr;
       if (made_.size() < 2 &&
-          check(plait_comm_split(comm(), static_cast<int>(bytes_.next() % 3) - 1, rank(), nowhere ? nullptr : &part)) == PLAIT_SUCCESS &&
+          check(plait_comm_split(comm(), static_cast<int>(bytes_.next() % 3) - 1, rank(),
+                                 nowhere ? nullptr : &part)) == PLAIT_SUCCESS &&
           part != nullptr)
         made_.push_back(part), comms_.push_back(part);
       break;
@@ -280,14 +316,16 @@ void Program::question(unsigned which) {
       call.root = rank();
       call.symmetric = bytes_.next() % 2;
       call.in_place = bytes_.next() % 2;
-      if (bytes_.next() % 2 == 0) check(plait_chosen(comm(), &call, options(), text, capacity, &length));
+      if (bytes_.next() % 2 == 0)
+        check(plait_chosen(comm(), &call, options(), text, capacity, &length));
       else check(plait_explain(comm(), &call, options(), text, capacity, nullptr));
       break;
     case 10:
       check(plait_refuse(bytes_.next() % 2 == 0 ? nullptr : "refused by an interface above"));
       break;
     default:
-      if (bytes_.next() % 8 == 0) check(plait_abort(comm(), bytes_.next() % 2 == 0 ? nullptr : "as the input says"));
+      if (bytes_.next() % 8 == 0)
+        check(plait_abort(comm(), bytes_.next() % 2 == 0 ? nullptr : "as the input says"));
   }
 }
 
@@ -321,8 +359,10 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   for (auto& bootstrap : bootstraps)
     threads.emplace_back([&, mine = std::move(bootstrap)]() mutable {
       fuzz::succeeds([&] {  // a machine that is busy may let the ranks' creation run out of time
-        auto owner = std::make_unique<c::Owner>(c::Owner{Communicator::create(std::move(mine), options)});
-        const auto comm = c::handle_of<plait_comm>(c::Communicators::instance().insert(std::move(owner)));
+        auto owner =
+            std::make_unique<c::Owner>(c::Owner{Communicator::create(std::move(mine), options)});
+        const auto comm =
+            c::handle_of<plait_comm>(c::Communicators::instance().insert(std::move(owner)));
         Program(comm, bytes).run();
       });
     });

@@ -1,8 +1,10 @@
-// An exchange of descriptors in which the peers, and other programs of the same user, send any bytes and any descriptors.
+// An exchange of descriptors in which the peers, and other programs of the same user, send any
+// bytes and any descriptors.
 //
-// The target is all the other processes. It hands the rank under test what a bootstrap would, connects to its socket, accepts its
-// connections, and between two steps of the exchange does what the input says: connects, closes, sends letters that are right, wrong, too
-// long or empty, with no descriptor or several. Then the peers that the input left alone send what they should.
+// The target is all the other processes. It hands the rank under test what a bootstrap would,
+// connects to its socket, accepts its connections, and between two steps of the exchange does what
+// the input says: connects, closes, sends letters that are right, wrong, too long or empty, with no
+// descriptor or several. Then the peers that the input left alone send what they should.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -29,9 +31,9 @@
 #include <vector>
 
 #include "bootstrap/support.hpp"
+#include "core/process_space.hpp"
 #include "symm_mem/descriptor_exchange.hpp"
 #include "symm_mem/descriptor_letter.hpp"
-#include "symm_mem/process_space.hpp"
 #include "target.hpp"
 
 namespace {
@@ -54,12 +56,14 @@ FileId id_of(int fd) {
 }
 
 std::ptrdiff_t open_descriptors() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                       std::filesystem::directory_iterator());
 }
 
 /// A thread that ends may have to close the last of them (symm_mem/strays.hpp).
 bool comes_true(const std::function<bool()>& condition) {
-  for (int i = 0; i < 2000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (int i = 0; i < 2000 && !condition(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return condition();
 }
 
@@ -70,7 +74,8 @@ class Descriptors {
  public:
   Descriptors() {
     std::array<int, 2> pipe{}, sockets{};
-    require(::pipe2(pipe.data(), O_CLOEXEC) == 0 && ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) == 0,
+    require(::pipe2(pipe.data(), O_CLOEXEC) == 0 &&
+                ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) == 0,
             "there are pipes and sockets");
     reader_ = UniqueFd(pipe[0]);
     own_.emplace_back(pipe[1]);
@@ -99,7 +104,8 @@ struct InputEnds {};  // thrown out of the exchange
 /// The other ranks and programs.
 class World final : public plait::Bootstrap {
  public:
-  explicit World(plait::fuzz::Bytes& bytes) : bytes_(bytes), size_(2 + bytes.next() % 3), rank_(bytes.next() % size_) {
+  explicit World(plait::fuzz::Bytes& bytes)
+      : bytes_(bytes), size_(2 + bytes.next() % 3), rank_(bytes.next() % size_) {
     set_timeout(std::chrono::nanoseconds::zero());
     set_interrupt([this] { between_steps(); });
     ::getrlimit(RLIMIT_NOFILE, &limit_);
@@ -117,7 +123,9 @@ class World final : public plait::Bootstrap {
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return size_; }
   void all_gather(const void* in, void* out, std::size_t bytes) override;
-  void broadcast(void*, std::size_t, int) override { require(false, "an exchange broadcasts nothing"); }
+  void broadcast(void*, std::size_t, int) override {
+    require(false, "an exchange broadcasts nothing");
+  }
   void barrier() override { require(false, "an exchange has no barrier"); }
   std::unique_ptr<Bootstrap> split(int, int) override { return nullptr; }
 
@@ -135,7 +143,8 @@ class World final : public plait::Bootstrap {
  private:
   struct End {
     UniqueFd socket;
-    int peer;  // the rank whose socket the rank under test has connected to; -1: it was connected to
+    int peer;  // the rank whose socket the rank under test has connected to; -1: it was connected
+               // to
   };
   std::size_t count() const { return static_cast<std::size_t>(size_); }
   UniqueFd& listener(int peer) { return listeners_[static_cast<std::size_t>(peer)]; }
@@ -173,18 +182,22 @@ ExchangeAddress World::address_of(int peer) {
   listeners_.emplace_back(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   socklen_t length = sizeof address.name;
   auto* name = reinterpret_cast<sockaddr*>(&address.name);
-  require(::bind(listener(peer).get(), name, sizeof(sa_family_t)) == 0 && ::getsockname(listener(peer).get(), name, &length) == 0 &&
+  require(::bind(listener(peer).get(), name, sizeof(sa_family_t)) == 0 &&
+              ::getsockname(listener(peer).get(), name, &length) == 0 &&
               ::listen(listener(peer).get(), 4) == 0,
           "a socket can listen");
   address.length = length;
   return address;
 }
 
-/// First the addresses are gathered, with all of them bound, then whether connecting went well, then the outcome.
+/// First the addresses are gathered, with all of them bound, then whether connecting went well,
+/// then the outcome.
 void World::all_gather(const void* in, void* out, std::size_t bytes) {
   restore_limit();
   std::memset(out, 0, bytes * count());
-  const auto place = [&](int peer) { return static_cast<std::byte*>(out) + static_cast<std::size_t>(peer) * bytes; };
+  const auto place = [&](int peer) {
+    return static_cast<std::byte*>(out) + static_cast<std::size_t>(peer) * bytes;
+  };
   if (++gathers_ == 1) {
     require(bytes == sizeof target_, "addresses are gathered");
     std::memcpy(&target_, in, sizeof target_);
@@ -201,7 +214,8 @@ void World::all_gather(const void* in, void* out, std::size_t bytes) {
 
 void World::accept() {
   for (int peer = 0; peer < rank_; ++peer) {
-    UniqueFd connection(::accept4(listener(peer).get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    UniqueFd connection(
+        ::accept4(listener(peer).get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (connection.valid()) ends_.push_back({std::move(connection), peer});
     else spoilt_ = true;
   }
@@ -209,7 +223,9 @@ void World::accept() {
 
 World::End* World::connect() {
   UniqueFd connection(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (::connect(connection.get(), reinterpret_cast<const sockaddr*>(&target_.name), target_.length) != 0) return nullptr;
+  if (::connect(connection.get(), reinterpret_cast<const sockaddr*>(&target_.name),
+                target_.length) != 0)
+    return nullptr;
   ends_.push_back({std::move(connection), -1});
   return &ends_.back();
 }
@@ -224,7 +240,9 @@ void World::between_steps() {
 
 /// No descriptor can be taken in the next step: the control data of a letter come without it.
 void World::take_room() {
-#ifndef PLAIT_FUZZ_SANITIZED  // UndefinedBehaviorSanitizer asks by way of a pipe what memory it may read, and takes a failure for a no
+#ifndef PLAIT_FUZZ_SANITIZED
+  // Not under UndefinedBehaviorSanitizer: it asks through a pipe which memory it may read, and takes
+  // a failure for a no.
   const rlimit none{0, limit_.rlim_max};
   ::setrlimit(RLIMIT_NOFILE, &none);
 #endif
@@ -259,7 +277,8 @@ void World::act() {
   }
 }
 
-bool World::put(const End& end, std::span<const std::byte> message, std::span<const std::byte> control) {
+bool World::put(const End& end, std::span<const std::byte> message,
+                std::span<const std::byte> control) {
   iovec data{const_cast<std::byte*>(message.data()), message.size()};
   msghdr header{};
   header.msg_iov = &data;
@@ -271,16 +290,21 @@ bool World::put(const End& end, std::span<const std::byte> message, std::span<co
 
 /// A letter as the input has it, and up to two parts of control data.
 void World::send(End& end) {
-  constexpr std::size_t lengths[] = {sizeof(DescriptorLetter), 0, sizeof(DescriptorLetter) + 1, 1, sizeof(DescriptorLetter) - 1, 300};
-  constexpr std::int32_t senders[] = {0, 1, 2, 3, 4, -1, std::numeric_limits<int>::max(), std::numeric_limits<int>::min()};
+  constexpr std::size_t lengths[] = {sizeof(DescriptorLetter),     0,
+                                     sizeof(DescriptorLetter) + 1, 1,
+                                     sizeof(DescriptorLetter) - 1, 300};
+  constexpr std::int32_t senders[] = {
+      0, 1, 2, 3, 4, -1, std::numeric_limits<int>::max(), std::numeric_limits<int>::min()};
   constexpr std::int32_t amounts[] = {1, 0, 2, -1};
   constexpr std::size_t descriptors[] = {1, 0, 2, 3, 40};
   constexpr int parts[] = {1, 0, 2};
   DescriptorLetter letter{target_.nonce, bytes_.one_of(senders), bytes_.one_of(amounts)};
   if (bytes_.next() % 4 == 3) letter.nonce ^= bytes_.word();
   std::vector<std::byte> message(bytes_.one_of(lengths));
-  std::copy_n(std::as_bytes(std::span(&letter, 1)).begin(), std::min(message.size(), sizeof letter), message.begin());
-  for (std::size_t i = sizeof letter; i < message.size(); ++i) message[i] = std::byte{bytes_.next()};
+  std::copy_n(std::as_bytes(std::span(&letter, 1)).begin(), std::min(message.size(), sizeof letter),
+              message.begin());
+  for (std::size_t i = sizeof letter; i < message.size(); ++i)
+    message[i] = std::byte{bytes_.next()};
 
   std::vector<std::byte> control;
   std::optional<int> first;
@@ -288,7 +312,8 @@ void World::send(End& end) {
     std::vector<int> numbers(bytes_.one_of(descriptors));
     for (int& number : numbers) {  // an end, too: it may be sent over itself
       const unsigned which = bytes_.next();
-      number = which % 16 == 15 ? ends_[which / 16 % ends_.size()].socket.get() : descriptors_.get(which);
+      number = which % 16 == 15 ? ends_[which / 16 % ends_.size()].socket.get()
+                                : descriptors_.get(which);
     }
     if (!numbers.empty() && !first) first = numbers.front();
     cmsghdr header{};
@@ -298,14 +323,16 @@ void World::send(End& end) {
     const std::size_t at = control.size();
     control.resize(at + CMSG_SPACE(numbers.size() * sizeof(int)));
     std::memcpy(control.data() + at, &header, sizeof header);
-    std::ranges::copy(std::as_bytes(std::span(numbers)), control.begin() + static_cast<std::ptrdiff_t>(at + CMSG_LEN(0)));
+    std::ranges::copy(std::as_bytes(std::span(numbers)),
+                      control.begin() + static_cast<std::ptrdiff_t>(at + CMSG_LEN(0)));
   }
   if (!put(end, message, control)) return;
   if (end.peer >= 0) spoilt_ = true;
   const auto read = plait::parse_letter(message, target_.nonce, rank_, size_);
   if (!read || (end.peer >= 0 ? read->sender != end.peer : read->sender < rank_)) return;
   spoilt_ = true;
-  if (first && read->descriptors == 1) acceptable_[static_cast<std::size_t>(read->sender)].push_back(id_of(*first));
+  if (first && read->descriptors == 1)
+    acceptable_[static_cast<std::size_t>(read->sender)].push_back(id_of(*first));
 }
 
 /// Of the peers that the input did not speak for.
@@ -339,9 +366,12 @@ void World::check(const std::vector<UniqueFd>& result) const {
     const auto at = static_cast<std::size_t>(peer);
     const UniqueFd& fd = result[at];
     if (peer == rank_) require(!fd.valid(), "a rank has no descriptor of its own");
-    else if (!spoilt_) require(fd.valid() && id_of(fd.get()) == acceptable_[at].front(), "a descriptor is the one that was sent");
+    else if (!spoilt_)
+      require(fd.valid() && id_of(fd.get()) == acceptable_[at].front(),
+              "a descriptor is the one that was sent");
     else if (fd.valid())
-      require(std::find(acceptable_[at].begin(), acceptable_[at].end(), id_of(fd.get())) != acceptable_[at].end(),
+      require(std::find(acceptable_[at].begin(), acceptable_[at].end(), id_of(fd.get())) !=
+                  acceptable_[at].end(),
               "a descriptor came with a letter of its rank's");
   }
 }
@@ -355,13 +385,16 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     World world(bytes);
     try {
       const UniqueFd mine = make_memory_file();
-      const bool succeeds = plait::fuzz::succeeds([&] { world.check(exchange_descriptors(world, mine)); });
+      const bool succeeds =
+          plait::fuzz::succeeds([&] { world.check(exchange_descriptors(world, mine)); });
       require(succeeds || world.is_spoilt(), "an exchange succeeds if its ranks do as they should");
     } catch (const InputEnds&) {
     }
     world.close();
-    require(comes_true([&] { return world.descriptors().all_closed(); }), "what is received is closed, too, or handed out");
+    require(comes_true([&] { return world.descriptors().all_closed(); }),
+            "what is received is closed, too, or handed out");
   }
-  require(comes_true([&] { return open_descriptors() == before; }), "an exchange leaves no descriptor open");
+  require(comes_true([&] { return open_descriptors() == before; }),
+          "an exchange leaves no descriptor open");
   return 0;
 }

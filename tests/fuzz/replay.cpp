@@ -1,4 +1,5 @@
-// replay FOLDER...: gives each file in the folders to the target, as a regression test that any compiler can build.
+// replay FOLDER...: gives each file in the folders to the target, as a regression test that any
+// compiler can build.
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -15,7 +16,8 @@ int main(int argc, char** argv) {
       for (const auto& entry : std::filesystem::directory_iterator(argv[i])) {
         std::ifstream file(entry.path(), std::ios::binary);
         const std::string text{std::istreambuf_iterator<char>(file), {}};
-        std::fprintf(stderr, "%s\n", entry.path().c_str());  // the last one said is the one that failed
+        std::fprintf(stderr, "%s\n",
+                     entry.path().c_str());  // the last one said is the one that failed
         LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
         ++inputs;
       }

@@ -10,7 +10,8 @@
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace plait;  // NOLINT(google-build-using-namespace): one function
   std::string text(reinterpret_cast<const char*>(data), size);
-  if (const auto bytes = parse_bytes(text)) fuzz::require(parse_bytes(format_bytes(*bytes)) == bytes, "what is written is read", text);
+  if (const auto bytes = parse_bytes(text))
+    fuzz::require(parse_bytes(format_bytes(*bytes)) == bytes, "what is written is read", text);
 
   text = text.substr(0, text.find('\0'));  // what variables and flags can hold
   constexpr const char* variable = "PLAIT_FUZZ_SIZES";
@@ -30,11 +31,13 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
-    const bench::Options options = bench::parse_options(static_cast<int>(words.size()), arguments.data());
+    const bench::Options options =
+        bench::parse_options(static_cast<int>(words.size()), arguments.data());
     if (!options.answer.empty()) return;
     const auto sizes = bench::sizes(options, BackendKind::host);
     fuzz::require(!sizes.empty() && sizes.front() > 0, "there are sizes", text);
-    for (std::size_t i = 1; i < sizes.size(); ++i) fuzz::require(sizes[i] > sizes[i - 1], "sizes grow", text);
+    for (std::size_t i = 1; i < sizes.size(); ++i)
+      fuzz::require(sizes[i] > sizes[i - 1], "sizes grow", text);
   });
   return 0;
 }

@@ -1,5 +1,5 @@
-// What the fuzz targets share. A target takes any bytes, and fails by ending the process: a sanitizer's report, an exception that escapes,
-// or `require`.
+// What the fuzz targets share. A target takes any bytes, and fails by ending the process: a
+// sanitizer's report, an exception that escapes, or `require`.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +23,8 @@ inline void require(bool holds, const char* what, std::string_view about = {}) {
   std::abort();
 }
 
-/// What every error says is one line or several of text that can be seen, and no longer than somebody reads.
+/// What every error says is one line or several of text that can be seen, and no longer than
+/// somebody reads.
 inline void require_readable(std::string_view sentence) {
   require(!sentence.empty(), "an error has a sentence");
   require(sentence.size() < 20'000, "an error is not long", sentence);
@@ -67,7 +68,8 @@ class Bytes {
   }
   std::string text() {
     std::string result;
-    for (std::size_t length = next() % 32; length != 0 && size_ != 0; --length) result += static_cast<char>(next());
+    for (std::size_t length = next() % 32; length != 0 && size_ != 0; --length)
+      result += static_cast<char>(next());
     return result;
   }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/tuning_file.hpp"
+#include "communicator/selection/tuning_file.hpp"
 #include "target.hpp"
 
 namespace {
@@ -27,6 +27,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   for (const char c : text) windows += c == '\n' ? std::string("\r\n") : std::string(1, c);
   plait::fuzz::require(is_taken(windows) == taken, "lines may end as on Windows", text);
   if (taken)
-    plait::fuzz::require(is_taken(fmt::format("# a comment [\n{}\n[4 ranks]\n", text)), "comments and empty parts mean nothing", text);
+    plait::fuzz::require(is_taken(fmt::format("# a comment [\n{}\n[4 ranks]\n", text)),
+                         "comments and empty parts mean nothing", text);
   return 0;
 }

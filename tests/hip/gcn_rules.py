@@ -231,7 +231,7 @@ def scope(function: Function) -> Iterator[Problem]:
 
 
 def is_count(instruction: Instruction) -> bool:
-    """Of the blocks' log (backends/block_log.hpp): an addition that nobody waits for. gfx90a has no scope for those."""
+    """Of the blocks' log (backends/device/block_log.hpp): an addition that nobody waits for. gfx90a has no scope for those."""
     return instruction.named("global_atomic_add_x2") and "glc" not in instruction.bits and "sc0" not in instruction.bits
 
 

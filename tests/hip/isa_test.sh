@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks AMD machine code by check_isa.py. ARCHITECTURES are gfx90a, gfx942 or both, with a comma between.
 #   isa_test.sh library CLANG ARCHITECTURES FILE [check_isa.py's options...]   what was built
-#   isa_test.sh probes CLANG ARCHITECTURES ROCM_ROOT SOURCE_DIR                each word of backends/device.hpp, by itself
+#   isa_test.sh probes CLANG ARCHITECTURES ROCM_ROOT SOURCE_DIR                each word of backends/device/device.hpp, by itself
 #   isa_test.sh wrong CLANG ARCHITECTURES ROCM_ROOT SOURCE_DIR [NAME...]       each of wrong_words.hpp is found, by the right rule
 set -euo pipefail
 fail() { printf 'isa_test: %s\n' "$*" >&2; exit 1; }

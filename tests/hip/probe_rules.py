@@ -1,4 +1,4 @@
-"""What holds for the kernels of probes.hip, each of which is one word of backends/device.hpp: here the whole sequence is known."""
+"""What holds for the kernels of probes.hip, each of which is one word of backends/device/device.hpp: here the whole sequence is known."""
 from __future__ import annotations
 
 import re

@@ -1,10 +1,11 @@
-// One small kernel for each word of backends/device.hpp, so that probe_rules.py can check a word's instructions one by one. Never run.
-// With -DPLAIT_WRONG=name, the same kernels on accesses that are wrong on purpose (wrong_words.hpp): the check must find out.
+// One small kernel for each word of backends/device/device.hpp, so that probe_rules.py can check a
+// word's instructions one by one. Never run. With -DPLAIT_WRONG=name, the same kernels on accesses
+// that are wrong on purpose (wrong_words.hpp): the check must find out.
 #include <hip/hip_runtime.h>
 
+#include "backends/device/pack.hpp"
 #include "backends/gpu/gpu_words.hpp"
 #include "backends/hip/gcn.hpp"
-#include "backends/pack.hpp"
 
 #if defined(PLAIT_WRONG)
 #include "tests/hip/wrong_words.hpp"
@@ -23,17 +24,18 @@ using Pack = plait::Pack<float, Words::pack_bytes>;
 #define PLAIT_PROBE extern "C" __global__ void __launch_bounds__(512)
 
 /// The block writes data, and one thread tells a peer.
-PLAIT_PROBE probe_signal(const Watch watch, Pack* data, Pack value, std::uint32_t* flag, std::uint32_t epoch) {
+PLAIT_PROBE probe_signal(const Watch watch, Pack* data, Pack value, std::uint32_t* flag,
+                         std::uint32_t epoch) {
   Words words(watch);
   words.store(data + words.thread(), value);
   words.sync();
   if (words.thread() == 0) words.signal(flag, epoch);
 }
 
-/// Each thread waits, and then reads its own pack, and a word that is the same for all threads: that one tempts the compiler to use a
-/// scalar load, whose cache no acquire empties.
-PLAIT_PROBE probe_wait(const Watch watch, const std::uint32_t* flag, std::uint32_t epoch, const Pack* data, const float* word,
-                       Pack* result) {
+/// Each thread waits, and then reads its own pack, and a word that is the same for all threads:
+/// that one tempts the compiler to use a scalar load, whose cache no acquire empties.
+PLAIT_PROBE probe_wait(const Watch watch, const std::uint32_t* flag, std::uint32_t epoch,
+                       const Pack* data, const float* word, Pack* result) {
   Words words(watch);
   if (!words.wait(flag, epoch, {1, epoch})) return;
   Pack pack = words.load(data + words.thread());
@@ -42,7 +44,8 @@ PLAIT_PROBE probe_wait(const Watch watch, const std::uint32_t* flag, std::uint32
 }
 
 /// One thread waits and the block votes, as in a kernel.
-PLAIT_PROBE probe_all(const Watch watch, const std::uint32_t* flag, std::uint32_t epoch, const Pack* data, Pack* result) {
+PLAIT_PROBE probe_all(const Watch watch, const std::uint32_t* flag, std::uint32_t epoch,
+                      const Pack* data, Pack* result) {
   Words words(watch);
   words.store(result + words.threads() + words.thread(), Pack{});
   bool arrived = true;
@@ -56,7 +59,8 @@ PLAIT_PROBE probe_put(const Watch watch, Packet* packets, PacketData data, std::
   words.put(packets + words.thread(), data, epoch);
 }
 
-PLAIT_PROBE probe_get(const Watch watch, const Packet* first, const Packet* second, std::uint32_t epoch, PacketData* result) {
+PLAIT_PROBE probe_get(const Watch watch, const Packet* first, const Packet* second,
+                      std::uint32_t epoch, PacketData* result) {
   Words words(watch);
   const Packet* const packets[2] = {first + words.thread(), second + words.thread()};
   const Waiting who[2] = {{1, epoch}, {2, epoch}};
@@ -67,11 +71,12 @@ PLAIT_PROBE probe_get(const Watch watch, const Packet* first, const Packet* seco
 
 PLAIT_PROBE probe_copy(const Watch watch, const Pack* from, Pack* to, std::size_t count) {
   Words words(watch);
-  for (std::size_t i = words.thread(); i < count; i += words.threads()) words.store(to + i, words.load(from + i));
+  for (std::size_t i = words.thread(); i < count; i += words.threads())
+    words.store(to + i, words.load(from + i));
 }
 
-PLAIT_PROBE probe_reduce(const Watch watch, const Pack* first, const Pack* second, Pack* to, std::size_t count,
-                         plait::Reduction reduction) {
+PLAIT_PROBE probe_reduce(const Watch watch, const Pack* first, const Pack* second, Pack* to,
+                         std::size_t count, plait::Reduction reduction) {
   Words words(watch);
   const plait::Reducer<float> reducer(reduction);
   for (std::size_t i = words.thread(); i < count; i += words.threads()) {

@@ -1,5 +1,6 @@
-// Accesses for AMD GPUs that are wrong, each in one way: isa_test.sh compiles probes.hip with each, and says which rule must find it.
-// PLAIT_WRITE_BACK is the instruction that writes the caches back at system scope.
+// Accesses for AMD GPUs that are wrong, each in one way: isa_test.sh compiles probes.hip with each,
+// and says which rule must find it. PLAIT_WRITE_BACK is the instruction that writes the caches back
+// at system scope.
 #pragma once
 #include <cstdint>
 
@@ -28,8 +29,8 @@ struct release_unwaited : Gcn {
     store_word(p, value);
   }
 };
-/// The same, from compilers before https://github.com/llvm/llvm-project/pull/178316 (2026): where no store is on its way, they drop the
-/// wait.
+/// The same, from compilers before https://github.com/llvm/llvm-project/pull/178316 (2026): where
+/// no store is on its way, they drop the wait.
 struct release_of_compiler : Gcn {
   __device__ static void store_release(std::uint32_t* p, std::uint32_t value) {
     __hip_atomic_store(global_words(p), value, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_SYSTEM);
@@ -88,7 +89,8 @@ struct pause_missing : Gcn {
 
 // Barriers.
 
-/// (`all` without its wait comes out right: what __syncthreads_and looks up for itself makes the wave wait.)
+/// (`all` without its wait comes out right: what __syncthreads_and looks up for itself makes the
+/// wave wait.)
 struct sync_unwaited : Gcn {
   __device__ static void sync() { __syncthreads(); }
 };
@@ -121,8 +123,8 @@ struct packet_words : Gcn {
 /// One access of 16 bytes, which nobody promises to be atomic.
 struct packet_whole : Gcn {
   __device__ static void store_packet(Packet* packet, std::uint64_t low, std::uint64_t high) {
-    store(packet, Packet{static_cast<std::uint32_t>(low), static_cast<std::uint32_t>(low >> 32), static_cast<std::uint32_t>(high),
-                         static_cast<std::uint32_t>(high >> 32)});
+    store(packet, Packet{static_cast<std::uint32_t>(low), static_cast<std::uint32_t>(low >> 32),
+                         static_cast<std::uint32_t>(high), static_cast<std::uint32_t>(high >> 32)});
   }
 };
 struct packet_agent : Gcn {
@@ -134,7 +136,8 @@ struct packet_agent : Gcn {
 };
 /// Data and flag of a half looked at one after the other.
 struct packet_poll_words : Gcn {
-  __device__ static void load_packet(const Packet* packet, std::uint64_t& low, std::uint64_t& high) {
+  __device__ static void load_packet(const Packet* packet, std::uint64_t& low,
+                                     std::uint64_t& high) {
     low = load_relaxed(&packet->data0) | std::uint64_t{load_relaxed(&packet->flag0)} << 32;
     high = load_relaxed(&packet->data1) | std::uint64_t{load_relaxed(&packet->flag1)} << 32;
   }
@@ -150,13 +153,16 @@ struct spilled : Gcn {
     std::uint32_t stack[sizeof(P) / 4];
     auto* words = (volatile StackWord*)stack;
     for (unsigned i = 0; i < sizeof(P) / 4; ++i) words[i] = bits_as<std::uint32_t>(pack.lane[i]);
-    for (unsigned i = 0; i < sizeof(P) / 4; ++i) pack.lane[i] = bits_as<float>(std::uint32_t{words[i]});
+    for (unsigned i = 0; i < sizeof(P) / 4; ++i)
+      pack.lane[i] = bits_as<float>(std::uint32_t{words[i]});
     return pack;
   }
 };
 /// A call.
 struct called : Gcn {
-  __device__ __attribute__((noinline)) static std::uint64_t nanoseconds() { return Gcn::nanoseconds(); }
+  __device__ __attribute__((noinline)) static std::uint64_t nanoseconds() {
+    return Gcn::nanoseconds();
+  }
 };
 /// A pointer of which the compiler can't see that it is to global memory.
 struct generic : Gcn {

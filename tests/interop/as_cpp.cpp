@@ -1,4 +1,5 @@
-// The C headers are C++, too, before anything of Plait's own: the macros initialise, the functions have C's linkage.
+// The C headers are C++, too, before anything of Plait's own: the macros initialise, the functions
+// have C's linkage.
 #include "plait/plait_mpi.h"
 
 namespace {

@@ -1,5 +1,6 @@
-/* The collectives and messages of Plait's C interface on whichever target PLAIT_BACKEND names, with a GPU's memory where it is one:
- * mpirun -n N c_device_test. Data goes to and from the device by plait_copy alone, so the program needs no GPU runtime. */
+/* The collectives and messages of Plait's C interface on whichever target PLAIT_BACKEND names, with
+ * a GPU's memory where it is one: mpirun -n N c_device_test. Data goes to and from the device by
+ * plait_copy alone, so the program needs no GPU runtime. */
 #include <stdlib.h>
 
 #include "checks.h"
@@ -29,8 +30,8 @@ static void compare(int line, const char* what, size_t count) {
   OK(plait_synchronize(comm, stream));
   for (i = 0; i < all && here[i] == expected[i]; ++i) continue;
   if (i == all) return;
-  fprintf(stderr, "rank %d: %s of %lu: element %lu is %g, not %g\n", rank, what, (unsigned long)count, (unsigned long)i, here[i],
-          expected[i]);
+  fprintf(stderr, "rank %d: %s of %lu: element %lu is %g, not %g\n", rank, what,
+          (unsigned long)count, (unsigned long)i, here[i], expected[i]);
   report("c_device_test.c", line, what);
 }
 
@@ -62,7 +63,8 @@ static void collectives(size_t count) {
 
   fill(count);
   for (i = 0; is_root && i < count; ++i) expected[i] = sum(0, i);
-  OK(plait_reduce(comm, send, is_root ? recv : NULL, count, PLAIT_F64, PLAIT_SUM, root, stream, NULL));
+  OK(plait_reduce(comm, send, is_root ? recv : NULL, count, PLAIT_F64, PLAIT_SUM, root, stream,
+                  NULL));
   compare(__LINE__, "reduce", count);
 
   fill(count);
@@ -83,11 +85,13 @@ static void collectives(size_t count) {
   compare(__LINE__, "scatter", count);
 }
 
-/* Messages in a ring: together, one by one in a group, straight into symmetric memory; and blocks of all lengths. */
+/* Messages in a ring: together, one by one in a group, straight into symmetric memory; and blocks
+ * of all lengths. */
 static void messages(size_t count) {
   const int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
   size_t* layout = calloc(4 * (size_t)ranks, sizeof *layout);
-  size_t *send_counts = layout, *send_at = layout + ranks, *recv_counts = layout + 2 * ranks, *recv_at = layout + 3 * ranks;
+  size_t *send_counts = layout, *send_at = layout + ranks, *recv_counts = layout + 2 * ranks,
+         *recv_at = layout + 3 * ranks;
   plait_call_options options = PLAIT_CALL_OPTIONS_INIT;
   size_t i;
   int way, b;
@@ -101,7 +105,8 @@ static void messages(size_t count) {
       OK(plait_group_end());
     } else {
       options.symmetric = way == 2;
-      OK(plait_send_recv(comm, send, count, next, recv, count, before, PLAIT_F64, stream, &options));
+      OK(plait_send_recv(comm, send, count, next, recv, count, before, PLAIT_F64, stream,
+                         &options));
     }
     compare(__LINE__, "send_recv", count);
   }
@@ -113,7 +118,8 @@ static void messages(size_t count) {
     send_at[b] = recv_at[b] = (size_t)b * count;
     for (i = 0; i < recv_counts[b]; ++i) expected[recv_at[b] + i] = value(b, rank, i);
   }
-  OK(plait_all_to_all_v(comm, send, send_counts, send_at, recv, recv_counts, recv_at, PLAIT_F64, stream, NULL));
+  OK(plait_all_to_all_v(comm, send, send_counts, send_at, recv, recv_counts, recv_at, PLAIT_F64,
+                        stream, NULL));
   compare(__LINE__, "all_to_all_v", count);
   free(layout);
 }

@@ -1,4 +1,5 @@
-/* Every function of Plait's C interface, from C99: mpirun -n N c_test. What it does, and what it says to bad input. */
+/* Every function of Plait's C interface, from C99: mpirun -n N c_test. What it does, and what it
+ * says to bad input. */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <stdio.h>
@@ -11,11 +12,12 @@
 enum { count = 1003 };
 
 /* The call must be refused with this status, and its sentence contain all three words. */
-#define REFUSED(status, call, a, b, c)                                                                      \
-  do {                                                                                                      \
-    CHECK((call) == (status));                                                                              \
-    CHECK(strstr(plait_last_error(), a) && strstr(plait_last_error(), b) && strstr(plait_last_error(), c)); \
-    CHECK(strchr(plait_last_error(), '\n') == NULL);                                                        \
+#define REFUSED(status, call, a, b, c)                                      \
+  do {                                                                      \
+    CHECK((call) == (status));                                              \
+    CHECK(strstr(plait_last_error(), a) && strstr(plait_last_error(), b) && \
+          strstr(plait_last_error(), c));                                   \
+    CHECK(strchr(plait_last_error(), '\n') == NULL);                        \
   } while (0)
 #define INVALID(call, a, b, c) REFUSED(PLAIT_ERROR_INVALID_ARGUMENT, call, a, b, c)
 
@@ -38,7 +40,8 @@ static void create(void) {
   OK(plait_comm_describe(comm, text, sizeof text, &length));
   CHECK(length == strlen(text) && strstr(text, "host device"));
   OK(plait_comm_describe(comm, part, sizeof part, &length)); /* as snprintf does */
-  CHECK(strlen(part) == sizeof part - 1 && strncmp(part, text, sizeof part - 1) == 0 && length == strlen(text));
+  CHECK(strlen(part) == sizeof part - 1 && strncmp(part, text, sizeof part - 1) == 0 &&
+        length == strlen(text));
   OK(plait_comm_describe(comm, NULL, 0, &length));
   CHECK(length == strlen(text));
   OK(plait_comm_describe(comm, text, sizeof text, NULL));
@@ -79,7 +82,8 @@ static void collectives(void) {
   int b, which;
   for (which = 0; which < 10; ++which) {
     for (b = 0; b < ranks; ++b)
-      for (i = 0; i < count; ++i) send[(size_t)b * count + i] = value(rank, b, i), recv[(size_t)b * count + i] = -1;
+      for (i = 0; i < count; ++i)
+        send[(size_t)b * count + i] = value(rank, b, i), recv[(size_t)b * count + i] = -1;
     switch (which) {
       case 0:
         OK(plait_all_reduce(comm, send, recv, count, PLAIT_F64, PLAIT_SUM, stream, NULL));
@@ -91,24 +95,29 @@ static void collectives(void) {
         OK(plait_all_gather(comm, send, recv, count, PLAIT_F64, stream, NULL));
         break;
       case 3:
-        OK(plait_broadcast(comm, rank == root ? send : NULL, recv, count, PLAIT_F64, root, stream, NULL));
+        OK(plait_broadcast(comm, rank == root ? send : NULL, recv, count, PLAIT_F64, root, stream,
+                           NULL));
         break;
       case 4:
-        OK(plait_reduce(comm, send, rank == root ? recv : NULL, count, PLAIT_F64, PLAIT_SUM, root, stream, NULL));
+        OK(plait_reduce(comm, send, rank == root ? recv : NULL, count, PLAIT_F64, PLAIT_SUM, root,
+                        stream, NULL));
         break;
       case 5:
         OK(plait_all_to_all(comm, send, recv, count, PLAIT_F64, stream, NULL));
         break;
       case 6:
-        OK(plait_gather(comm, send, rank == root ? recv : NULL, count, PLAIT_F64, root, stream, NULL));
+        OK(plait_gather(comm, send, rank == root ? recv : NULL, count, PLAIT_F64, root, stream,
+                        NULL));
         break;
       case 7:
-        OK(plait_scatter(comm, rank == root ? send : NULL, recv, count, PLAIT_F64, root, stream, NULL));
+        OK(plait_scatter(comm, rank == root ? send : NULL, recv, count, PLAIT_F64, root, stream,
+                         NULL));
         break;
       case 8:
         options.algorithm = "ring";
         options.scale = 2;
-        OK(plait_all_reduce(comm, send, recv, count, PLAIT_F64, PLAIT_PREMUL_SUM, stream, &options));
+        OK(plait_all_reduce(comm, send, recv, count, PLAIT_F64, PLAIT_PREMUL_SUM, stream,
+                            &options));
         break;
       default:
         call.collective = PLAIT_BROADCAST;
@@ -131,8 +140,8 @@ static void collectives(void) {
         if (b == 0 && which == 7) expected = value(root, rank, i);
         if (b == 0 && which == 8) expected = 2 * sum(0, i);
         if (recv[(size_t)b * count + i] != expected) {
-          fprintf(stderr, "collective %d, block %d, element %lu: %g, not %g\n", which, b, (unsigned long)i, recv[(size_t)b * count + i],
-                  expected);
+          fprintf(stderr, "collective %d, block %d, element %lu: %g, not %g\n", which, b,
+                  (unsigned long)i, recv[(size_t)b * count + i], expected);
           report(__FILE__, __LINE__, "a wrong element");
           b = ranks;
           break;
@@ -158,7 +167,8 @@ static void messages(void) {
   double* send = malloc((room + count) * sizeof *send);
   double* recv = malloc((room + count) * sizeof *recv);
   size_t* layout = malloc(4 * (size_t)ranks * sizeof *layout);
-  size_t *send_counts = layout, *send_at = layout + ranks, *recv_counts = layout + 2 * ranks, *recv_at = layout + 3 * ranks;
+  size_t *send_counts = layout, *send_at = layout + ranks, *recv_counts = layout + 2 * ranks,
+         *recv_at = layout + 3 * ranks;
   plait_call call = PLAIT_CALL_INIT;
   plait_call_options options = PLAIT_CALL_OPTIONS_INIT;
   size_t i, end;
@@ -170,7 +180,8 @@ static void messages(void) {
   for (i = 0; i < count && recv[i] == value(before, 0, i); ++i) continue;
   CHECK(i == count);
   options.algorithm = "pairwise_push";
-  OK(plait_send_recv(comm, send, count, before, recv, count, next, PLAIT_F64, stream, &options)); /* the other way round */
+  OK(plait_send_recv(comm, send, count, before, recv, count, next, PLAIT_F64, stream,
+                     &options)); /* the other way round */
   OK(plait_synchronize(comm, stream));
   for (i = 0; i < count && recv[i] == value(next, 0, i); ++i) continue;
   CHECK(i == count);
@@ -223,7 +234,8 @@ static void messages(void) {
     recv_at[b] = end;
     end += recv_counts[b] + gap;
   }
-  OK(plait_all_to_all_v(comm, send, send_counts, send_at, recv, recv_counts, recv_at, PLAIT_F64, stream, NULL));
+  OK(plait_all_to_all_v(comm, send, send_counts, send_at, recv, recv_counts, recv_at, PLAIT_F64,
+                        stream, NULL));
   memset(layout, 0xff, 4 * (size_t)ranks * sizeof *layout); /* has been read */
   OK(plait_synchronize(comm, stream));
   for (b = ranks - 1, end = 0; b >= 0; --b) {
@@ -254,17 +266,25 @@ static void refused_messages(void) {
     sprintf(number, "peer %d is none of the ranks", peers[i]);
     INVALID(plait_send(comm, send, 1, PLAIT_F64, peers[i], stream, NULL), "send: rank", number, "");
     INVALID(plait_recv(comm, recv, 1, PLAIT_F64, peers[i], stream, NULL), "recv: rank", number, "");
-    INVALID(plait_send_recv(comm, send, 1, peers[i], recv, 1, rank, PLAIT_F64, stream, NULL), "send_recv: rank", number, "");
-    INVALID(plait_send_recv(comm, send, 1, rank, recv, 1, peers[i], PLAIT_F64, stream, NULL), "send_recv: rank", number, "");
+    INVALID(plait_send_recv(comm, send, 1, peers[i], recv, 1, rank, PLAIT_F64, stream, NULL),
+            "send_recv: rank", number, "");
+    INVALID(plait_send_recv(comm, send, 1, rank, recv, 1, peers[i], PLAIT_F64, stream, NULL),
+            "send_recv: rank", number, "");
   }
-  INVALID(plait_send(comm, NULL, 2, PLAIT_F64, rank, stream, NULL), "send: rank", "send is null", "2");
-  INVALID(plait_recv(comm, NULL, 2, PLAIT_F64, rank, stream, NULL), "recv: rank", "recv is null", "2");
-  INVALID(plait_send(comm, send, (size_t)-1, PLAIT_F64, rank, stream, NULL), "send: rank", "overflows", "");
+  INVALID(plait_send(comm, NULL, 2, PLAIT_F64, rank, stream, NULL), "send: rank", "send is null",
+          "2");
+  INVALID(plait_recv(comm, NULL, 2, PLAIT_F64, rank, stream, NULL), "recv: rank", "recv is null",
+          "2");
+  INVALID(plait_send(comm, send, (size_t)-1, PLAIT_F64, rank, stream, NULL), "send: rank",
+          "overflows", "");
 
   /* With itself: alone, of another length or type, and in the memory that it sends. */
-  INVALID(plait_send(comm, send, 1, PLAIT_F64, rank, stream, NULL), "send: rank", "sends to itself", "one group");
-  INVALID(plait_send_recv(comm, send, 2, rank, recv, 3, rank, PLAIT_F64, stream, NULL), "send_recv: rank", "2 f64", "3 f64");
-  INVALID(plait_send_recv(comm, send, 2, rank, send + 1, 2, rank, PLAIT_F64, stream, NULL), "send_recv: rank", "same memory", "");
+  INVALID(plait_send(comm, send, 1, PLAIT_F64, rank, stream, NULL), "send: rank", "sends to itself",
+          "one group");
+  INVALID(plait_send_recv(comm, send, 2, rank, recv, 3, rank, PLAIT_F64, stream, NULL),
+          "send_recv: rank", "2 f64", "3 f64");
+  INVALID(plait_send_recv(comm, send, 2, rank, send + 1, 2, rank, PLAIT_F64, stream, NULL),
+          "send_recv: rank", "same memory", "");
   OK(plait_group_start());
   OK(plait_send(comm, send, 2, PLAIT_F64, rank, stream, NULL));
   OK(plait_recv(comm, recv, 2, PLAIT_I64, rank, stream, NULL));
@@ -275,31 +295,39 @@ static void refused_messages(void) {
   INVALID(plait_group_end(), "send: rank", "peer", "nothing of the group was enqueued");
 
   for (null = 0; null < 4; ++null) {
-    static const char* const names[] = {"send_counts", "send_displacements", "recv_counts", "recv_displacements"};
+    static const char* const names[] = {"send_counts", "send_displacements", "recv_counts",
+                                        "recv_displacements"};
     sprintf(number, "%s is NULL", names[null]);
-    INVALID(plait_all_to_all_v(comm, send, null == 0 ? NULL : zeros, null == 1 ? NULL : zeros, recv, null == 2 ? NULL : zeros,
-                               null == 3 ? NULL : zeros, PLAIT_F64, stream, NULL),
+    INVALID(plait_all_to_all_v(comm, send, null == 0 ? NULL : zeros, null == 1 ? NULL : zeros, recv,
+                               null == 2 ? NULL : zeros, null == 3 ? NULL : zeros, PLAIT_F64,
+                               stream, NULL),
             "plait_all_to_all_v: rank", number, "");
   }
   OK(plait_group_start());
-  INVALID(plait_all_to_all_v(comm, send, NULL, zeros, recv, zeros, zeros, PLAIT_F64, stream, NULL), "send_counts is NULL", "", "");
+  INVALID(plait_all_to_all_v(comm, send, NULL, zeros, recv, zeros, zeros, PLAIT_F64, stream, NULL),
+          "send_counts is NULL", "", "");
   INVALID(plait_group_end(), "call 1", "send_counts is NULL", "nothing of the group was enqueued");
   counts[rank] = 2;
-  INVALID(plait_all_to_all_v(comm, send, counts, zeros, recv, zeros, zeros, PLAIT_F64, stream, NULL), "all_to_all_v: rank",
-          "sends to itself", "receives 0");
-  INVALID(plait_all_to_all_v(comm, NULL, counts, zeros, recv, counts, zeros, PLAIT_F64, stream, NULL), "all_to_all_v: rank", "send is null",
-          "");
+  INVALID(
+      plait_all_to_all_v(comm, send, counts, zeros, recv, zeros, zeros, PLAIT_F64, stream, NULL),
+      "all_to_all_v: rank", "sends to itself", "receives 0");
+  INVALID(
+      plait_all_to_all_v(comm, NULL, counts, zeros, recv, counts, zeros, PLAIT_F64, stream, NULL),
+      "all_to_all_v: rank", "send is null", "");
   zeros[rank] = beyond;
-  INVALID(plait_all_to_all_v(comm, send, counts, zeros, recv, counts, counts, PLAIT_F64, stream, NULL), "all_to_all_v: rank",
-          "displacement", "overflows");
+  INVALID(
+      plait_all_to_all_v(comm, send, counts, zeros, recv, counts, counts, PLAIT_F64, stream, NULL),
+      "all_to_all_v: rank", "displacement", "overflows");
   OK(plait_synchronize(comm, stream));
   OK(plait_statistics_of(comm, &after));
-  CHECK(recv[0] == 0 && recv[1] == 0 && send[1] == 2 && after.calls == before.calls && after.launches == before.launches);
+  CHECK(recv[0] == 0 && recv[1] == 0 && send[1] == 2 && after.calls == before.calls &&
+        after.launches == before.launches);
   free(counts);
   free(zeros);
 }
 
-/* A communicator and its duplicate are on one device: they share its default stream, and neither frees what a stream still uses. */
+/* A communicator and its duplicate are on one device: they share its default stream, and neither
+ * frees what a stream still uses. */
 static void one_device(void) {
   const size_t many = (size_t)1 << 20;
   float* x = malloc(many * sizeof *x);
@@ -321,7 +349,8 @@ static void one_device(void) {
   OK(plait_synchronize(comm, NULL));
   OK(plait_buffer_allocate(copy, many * sizeof *x, &buffer));
   OK(plait_buffer_pointer(buffer, &pointer));
-  for (call = 0; call < 8; ++call) OK(plait_all_reduce(copy, pointer, pointer, many, PLAIT_F32, PLAIT_SUM, stream, NULL));
+  for (call = 0; call < 8; ++call)
+    OK(plait_all_reduce(copy, pointer, pointer, many, PLAIT_F32, PLAIT_SUM, stream, NULL));
   OK(plait_buffer_free(buffer));
   OK(plait_synchronize(copy, stream));
   OK(plait_comm_destroy(copy));
@@ -353,14 +382,16 @@ static void symmetric_memory_and_groups(void) {
   OK(plait_statistics_of(comm, &before));
   OK(plait_group_start());
   for (call = 0; call < 4; ++call)
-    OK(plait_all_reduce(comm, x + call * count, x + call * count, count, PLAIT_F32, PLAIT_SUM, stream, NULL));
+    OK(plait_all_reduce(comm, x + call * count, x + call * count, count, PLAIT_F32, PLAIT_SUM,
+                        stream, NULL));
   OK(plait_group_end());
   OK(plait_synchronize(comm, stream));
   for (i = 0; i < 4 * count; ++i)
     if (x[i] != (float)sum(0, i)) break;
   CHECK(i == 4 * count);
   OK(plait_statistics_of(comm, &after));
-  CHECK(after.calls == before.calls + 4 && after.groups == before.groups + 1 && after.fifo_bytes != 0);
+  CHECK(after.calls == before.calls + 4 && after.groups == before.groups + 1 &&
+        after.fifo_bytes != 0);
   /* straight into the next rank's symmetric memory */
   for (i = 0; i < count; ++i) x[i] = (float)value(rank, 1, i);
   options.algorithm = "pairwise_put";
@@ -370,12 +401,14 @@ static void symmetric_memory_and_groups(void) {
   for (i = 0; i < count; ++i)
     if (x[count + i] != (float)value(last, 1, i)) break;
   CHECK(i == count);
-  INVALID(plait_send_recv(comm, x, count, next, &last, 0, last, PLAIT_F32, stream, &options), "send_recv: rank", "the option `symmetric`",
-          "is not in symmetric memory");
-  INVALID(plait_send(comm, x, count, PLAIT_F32, next, stream, &options), "send: rank", "the option `symmetric`", "for send_recv");
+  INVALID(plait_send_recv(comm, x, count, next, &last, 0, last, PLAIT_F32, stream, &options),
+          "send_recv: rank", "the option `symmetric`", "is not in symmetric memory");
+  INVALID(plait_send(comm, x, count, PLAIT_F32, next, stream, &options), "send: rank",
+          "the option `symmetric`", "for send_recv");
   OK(plait_buffer_free(buffer));
   INVALID(plait_buffer_free(buffer), "plait_buffer_free", "buffer", "has been destroyed");
-  INVALID(plait_buffer_pointer(buffer, &pointer), "plait_buffer_pointer", "buffer", "has been destroyed");
+  INVALID(plait_buffer_pointer(buffer, &pointer), "plait_buffer_pointer", "buffer",
+          "has been destroyed");
   INVALID(plait_buffer_bytes(buffer, &bytes), "plait_buffer_bytes", "buffer", "has been destroyed");
 }
 
@@ -401,7 +434,8 @@ static void questions(void) {
   OK(plait_explain(comm, &call, NULL, text, sizeof text, &length));
   CHECK(strncmp(text, "barrier", 7) == 0);
   OK(plait_progress_of(comm, &progress));
-  CHECK(progress.blocks > 0 && progress.started == progress.completed && progress.started >= progress.blocks);
+  CHECK(progress.blocks > 0 && progress.started == progress.completed &&
+        progress.started >= progress.blocks);
   OK(plait_async_error(comm, &status));
   CHECK(status == PLAIT_SUCCESS);
   OK(plait_size_of(PLAIT_BF16, &bytes));
@@ -501,12 +535,14 @@ static plait_status call_with(plait_comm on, int which) {
 }
 
 static void bad_handles(void) {
-  static const char* const names[] = {"comm_split",     "comm_duplicate",  "comm_destroy", "comm_rank",     "comm_size",   "comm_backend",
-                                      "comm_describe",  "buffer_allocate", "is_symmetric", "stream_create", "copy",        "all_reduce",
-                                      "reduce_scatter", "all_gather",      "broadcast",    "reduce",        "all_to_all",  "gather",
-                                      "scatter",        "barrier",         "enqueue",      "synchronize",   "async_error", "abort",
-                                      "progress_of",    "statistics_of",   "chosen",       "explain",       "send",        "recv",
-                                      "send_recv",      "reserve",         "all_to_all_v"};
+  static const char* const names[] = {
+      "comm_split",    "comm_duplicate", "comm_destroy",    "comm_rank",    "comm_size",
+      "comm_backend",  "comm_describe",  "buffer_allocate", "is_symmetric", "stream_create",
+      "copy",          "all_reduce",     "reduce_scatter",  "all_gather",   "broadcast",
+      "reduce",        "all_to_all",     "gather",          "scatter",      "barrier",
+      "enqueue",       "synchronize",    "async_error",     "abort",        "progress_of",
+      "statistics_of", "chosen",         "explain",         "send",         "recv",
+      "send_recv",     "reserve",        "all_to_all_v"};
   plait_comm dead = NULL;
   plait_buffer of_dead = NULL, live = NULL;
   void* pointer;
@@ -515,7 +551,8 @@ static void bad_handles(void) {
   OK(plait_buffer_allocate(dead, 100, &of_dead));
   OK(plait_buffer_allocate(comm, 100, &live));
   OK(plait_comm_destroy(dead)); /* takes its buffer along */
-  INVALID(plait_buffer_pointer(of_dead, &pointer), "plait_buffer_pointer", "buffer", "has been destroyed");
+  INVALID(plait_buffer_pointer(of_dead, &pointer), "plait_buffer_pointer", "buffer",
+          "has been destroyed");
   INVALID(plait_buffer_free(of_dead), "plait_buffer_free", "buffer", "has been destroyed");
   for (which = 0; which < calls_with_communicator; ++which) {
     char name[64];
@@ -526,7 +563,8 @@ static void bad_handles(void) {
     INVALID(call_with((plait_comm)(void*)&which, which), name, "0x", "communicator");
   }
   INVALID(plait_buffer_pointer(NULL, &pointer), "plait_buffer_pointer", "buffer is NULL", "");
-  INVALID(plait_buffer_pointer((plait_buffer)(void*)comm, &pointer), "is a communicator, not a buffer", "", "");
+  INVALID(plait_buffer_pointer((plait_buffer)(void*)comm, &pointer),
+          "is a communicator, not a buffer", "", "");
   INVALID(plait_buffer_free(NULL), "plait_buffer_free", "buffer is NULL", "");
   OK(plait_buffer_free(live));
   INVALID(plait_stream_destroy(NULL), "plait_stream_destroy", "no stream", "");
@@ -540,13 +578,15 @@ static void null_pointers(void) {
   OK(plait_buffer_allocate(comm, 8, &buffer));
   INVALID(plait_comm_create(MPI_COMM_WORLD, NULL, NULL), "plait_comm_create: ", "comm is NULL", "");
   INVALID(plait_comm_create(MPI_COMM_NULL, NULL, &comm), "MPI_COMM_NULL", "", "");
-#ifdef OPEN_MPI /* its handles are pointers, and null where Fortran's integer is no communicator's */
+#ifdef OPEN_MPI /* its handles are pointers, and null where Fortran's integer is no communicator's \
+                 */
   INVALID(plait_comm_create(NULL, NULL, &comm), "none of MPI's", "", "");
   INVALID(plait_comm_create_fortran(-1, NULL, &comm), "none of MPI's", "", "");
   INVALID(plait_comm_create_fortran(4711, NULL, &comm), "none of MPI's", "", "");
 #endif
   INVALID(plait_comm_create_world(NULL, NULL), "plait_comm_create_world", "comm is NULL", "");
-  INVALID(plait_comm_create_fortran(0, NULL, NULL), "plait_comm_create_fortran", "comm is NULL", "");
+  INVALID(plait_comm_create_fortran(0, NULL, NULL), "plait_comm_create_fortran", "comm is NULL",
+          "");
   INVALID(plait_comm_split(comm, 0, 0, NULL), "plait_comm_split", "part is NULL", "");
   INVALID(plait_comm_duplicate(comm, NULL), "plait_comm_duplicate", "copy is NULL", "");
   INVALID(plait_comm_rank(comm, NULL), "plait_comm_rank: rank ", "rank is NULL", "");
@@ -560,19 +600,23 @@ static void null_pointers(void) {
   INVALID(plait_stream_create(comm, NULL), "plait_stream_create", "stream is NULL", "");
   INVALID(plait_copy(comm, NULL, x, 4, stream), "copy: rank", "to is null", "4 bytes");
   INVALID(plait_copy(comm, x, NULL, 4, stream), "copy: rank", "from is null", "4 bytes");
-  INVALID(plait_all_reduce(comm, NULL, x, 2, PLAIT_F32, PLAIT_SUM, stream, NULL), "all_reduce: rank", "send is null", "2");
+  INVALID(plait_all_reduce(comm, NULL, x, 2, PLAIT_F32, PLAIT_SUM, stream, NULL),
+          "all_reduce: rank", "send is null", "2");
   INVALID(plait_enqueue(comm, NULL, x, x, stream, NULL), "plait_enqueue: rank", "call is NULL", "");
   INVALID(plait_async_error(comm, NULL), "plait_async_error", "status is NULL", "");
   INVALID(plait_progress_of(comm, NULL), "plait_progress_of", "progress is NULL", "");
   INVALID(plait_statistics_of(comm, NULL), "plait_statistics_of", "statistics is NULL", "");
-  INVALID(plait_chosen(comm, NULL, NULL, text, sizeof text, NULL), "plait_chosen: rank", "call is NULL", "");
-  INVALID(plait_explain(comm, NULL, NULL, text, sizeof text, NULL), "plait_explain: rank", "call is NULL", "");
+  INVALID(plait_chosen(comm, NULL, NULL, text, sizeof text, NULL), "plait_chosen: rank",
+          "call is NULL", "");
+  INVALID(plait_explain(comm, NULL, NULL, text, sizeof text, NULL), "plait_explain: rank",
+          "call is NULL", "");
   INVALID(plait_size_of(PLAIT_F32, NULL), "plait_size_of", "bytes is NULL", "");
   OK(plait_buffer_free(buffer));
 }
 
 static void bad_numbers(void) {
-  static const int wrong[] = {-1, 12, 255, 256, 300, 0x7fffffff}; /* 256 would be the first type, cut to a byte */
+  static const int wrong[] = {-1,  12,        255, 256,
+                              300, 0x7fffffff}; /* 256 would be the first type, cut to a byte */
   float x[8] = {0};
   size_t bytes = 77;
   const size_t zero = 0; /* the type is refused before counts are read */
@@ -586,31 +630,44 @@ static void bad_numbers(void) {
     const plait_reduce_op op = (plait_reduce_op)wrong[i];
     sprintf(number, "%d is no ", wrong[i]);
     INVALID(plait_size_of(type, &bytes), "plait_size_of", number, "data type");
-    INVALID(plait_all_reduce(comm, x, x, 1, type, PLAIT_SUM, stream, NULL), "plait_all_reduce: rank", number, "data type");
-    INVALID(plait_all_reduce(comm, x, x, 1, PLAIT_F32, op, stream, NULL), "plait_all_reduce: rank", number, "operation");
-    INVALID(plait_reduce_scatter(comm, x, x, 1, PLAIT_F32, op, stream, NULL), "plait_reduce_scatter: rank", number, "operation");
-    INVALID(plait_broadcast(comm, x, x, 1, type, 0, stream, NULL), "plait_broadcast: rank", number, "data type");
+    INVALID(plait_all_reduce(comm, x, x, 1, type, PLAIT_SUM, stream, NULL),
+            "plait_all_reduce: rank", number, "data type");
+    INVALID(plait_all_reduce(comm, x, x, 1, PLAIT_F32, op, stream, NULL), "plait_all_reduce: rank",
+            number, "operation");
+    INVALID(plait_reduce_scatter(comm, x, x, 1, PLAIT_F32, op, stream, NULL),
+            "plait_reduce_scatter: rank", number, "operation");
+    INVALID(plait_broadcast(comm, x, x, 1, type, 0, stream, NULL), "plait_broadcast: rank", number,
+            "data type");
     INVALID(plait_send(comm, x, 1, type, 0, stream, NULL), "plait_send: rank", number, "data type");
     INVALID(plait_recv(comm, x, 1, type, 0, stream, NULL), "plait_recv: rank", number, "data type");
-    INVALID(plait_send_recv(comm, x, 1, 0, x + 4, 1, 0, type, stream, NULL), "plait_send_recv: rank", number, "data type");
-    INVALID(plait_all_to_all_v(comm, x, &zero, &zero, x, &zero, &zero, type, stream, NULL), "plait_all_to_all_v: rank", number,
-            "data type");
+    INVALID(plait_send_recv(comm, x, 1, 0, x + 4, 1, 0, type, stream, NULL),
+            "plait_send_recv: rank", number, "data type");
+    INVALID(plait_all_to_all_v(comm, x, &zero, &zero, x, &zero, &zero, type, stream, NULL),
+            "plait_all_to_all_v: rank", number, "data type");
     call.collective = (plait_collective)wrong[i];
-    INVALID(plait_enqueue(comm, &call, x, x, stream, NULL), "plait_enqueue: rank", number, "collective");
-    INVALID(plait_chosen(comm, &call, NULL, text, sizeof text, NULL), "plait_chosen: rank", number, "collective");
+    INVALID(plait_enqueue(comm, &call, x, x, stream, NULL), "plait_enqueue: rank", number,
+            "collective");
+    INVALID(plait_chosen(comm, &call, NULL, text, sizeof text, NULL), "plait_chosen: rank", number,
+            "collective");
   }
   CHECK(bytes == 77);
   config.backend = (plait_backend)3;
-  INVALID(plait_comm_create_world(&config, &made), "plait_comm_create_world", "3 is no backend", "");
+  INVALID(plait_comm_create_world(&config, &made), "plait_comm_create_world", "3 is no backend",
+          "");
   config.backend = PLAIT_BACKEND_HOST;
   config.device = -2;
-  INVALID(plait_comm_create_world(&config, &made), "plait_comm_create_world", "-2 is no device", "");
+  INVALID(plait_comm_create_world(&config, &made), "plait_comm_create_world", "-2 is no device",
+          "");
   config.device = -1;
   config.timeout_seconds = -5;
-  INVALID(plait_comm_create_world(&config, &made), "plait_comm_create_world", "timeout_seconds is -5", "");
+  INVALID(plait_comm_create_world(&config, &made), "plait_comm_create_world",
+          "timeout_seconds is -5", "");
   CHECK(made == NULL);
-  INVALID(plait_broadcast(comm, x, x, 1, PLAIT_F32, ranks, stream, NULL), "broadcast: rank", "root", "");
-  REFUSED(PLAIT_ERROR_UNSUPPORTED, plait_all_reduce(comm, x, x, 1, PLAIT_I32, PLAIT_PREMUL_SUM, stream, NULL), "premul_sum", "i32", "rank");
+  INVALID(plait_broadcast(comm, x, x, 1, PLAIT_F32, ranks, stream, NULL), "broadcast: rank", "root",
+          "");
+  REFUSED(PLAIT_ERROR_UNSUPPORTED,
+          plait_all_reduce(comm, x, x, 1, PLAIT_I32, PLAIT_PREMUL_SUM, stream, NULL), "premul_sum",
+          "i32", "rank");
 }
 
 static void structure_sizes(void) {
@@ -628,9 +685,11 @@ static void structure_sizes(void) {
   float x[2] = {1, 1};
   char text[100], number[100];
   int which;
-  static const size_t known[] = {sizeof(plait_config), sizeof(plait_call_options), sizeof(plait_call), sizeof(plait_progress),
+  static const size_t known[] = {sizeof(plait_config), sizeof(plait_call_options),
+                                 sizeof(plait_call), sizeof(plait_progress),
                                  sizeof(plait_statistics)};
-  static const char* const names[] = {"plait_config", "plait_call_options", "plait_call", "plait_progress", "plait_statistics"};
+  static const char* const names[] = {"plait_config", "plait_call_options", "plait_call",
+                                      "plait_progress", "plait_statistics"};
   for (which = 0; which < 5; ++which) {
     int step;
     for (step = 0; step < 4; ++step) {
@@ -638,13 +697,20 @@ static void structure_sizes(void) {
       memset(&any, 0, sizeof any);
       any.size = wrong[step];
       sprintf(number, "%s has size %lu, and Plait ", names[which], (unsigned long)wrong[step]);
-      if (which == 0) INVALID(plait_comm_create_world(&any.config, &made), "plait_comm_create_world", number, "");
+      if (which == 0)
+        INVALID(plait_comm_create_world(&any.config, &made), "plait_comm_create_world", number, "");
       if (which == 1)
-        INVALID(plait_all_reduce(comm, x, x, 1, PLAIT_F32, PLAIT_SUM, stream, &any.options), "plait_all_reduce: rank", number, "");
-      if (which == 2) INVALID(plait_enqueue(comm, &any.call, x, x, stream, NULL), "plait_enqueue: rank", number, "");
-      if (which == 3) INVALID(plait_progress_of(comm, &any.progress), "plait_progress_of", number, "");
-      if (which == 4) INVALID(plait_statistics_of(comm, &any.statistics), "plait_statistics_of", number, "");
-      sprintf(number, " knows %lu to %lu: ", (unsigned long)sizeof(size_t), (unsigned long)known[which]);
+        INVALID(plait_all_reduce(comm, x, x, 1, PLAIT_F32, PLAIT_SUM, stream, &any.options),
+                "plait_all_reduce: rank", number, "");
+      if (which == 2)
+        INVALID(plait_enqueue(comm, &any.call, x, x, stream, NULL), "plait_enqueue: rank", number,
+                "");
+      if (which == 3)
+        INVALID(plait_progress_of(comm, &any.progress), "plait_progress_of", number, "");
+      if (which == 4)
+        INVALID(plait_statistics_of(comm, &any.statistics), "plait_statistics_of", number, "");
+      sprintf(number, " knows %lu to %lu: ", (unsigned long)sizeof(size_t),
+              (unsigned long)known[which]);
       CHECK(strstr(plait_last_error(), number));
     }
   }
@@ -669,7 +735,8 @@ static void structure_sizes(void) {
   memset(&any, 0xee, sizeof any);
   any.size = offsetof(plait_statistics, groups);
   OK(plait_statistics_of(comm, &any.statistics));
-  CHECK(any.statistics.calls != 0 && any.statistics.launches != 0 && any.bytes[offsetof(plait_statistics, groups)] == 0xee);
+  CHECK(any.statistics.calls != 0 && any.statistics.launches != 0 &&
+        any.bytes[offsetof(plait_statistics, groups)] == 0xee);
   any.size = offsetof(plait_progress, completed);
   OK(plait_progress_of(comm, &any.progress));
   CHECK(any.progress.blocks != 0 && any.bytes[offsetof(plait_progress, completed)] == 0xee);
@@ -680,10 +747,12 @@ static void groups_with_errors(void) {
   plait_statistics before = PLAIT_STATISTICS_INIT, after = PLAIT_STATISTICS_INIT;
   INVALID(plait_group_end(), "group_end", "no group", "");
   OK(plait_statistics_of(comm, &before));
-  /* What the border refuses, and what the communicator refuses: in both cases nothing of the group is enqueued. */
+  /* What the border refuses, and what the communicator refuses: in both cases nothing of the group
+   * is enqueued. */
   OK(plait_group_start());
   OK(plait_all_reduce(comm, x, x, 2, PLAIT_F32, PLAIT_SUM, stream, NULL));
-  INVALID(plait_all_reduce(comm, x, x, 2, (plait_data_type)99, PLAIT_SUM, stream, NULL), "plait_all_reduce: rank", "99", "type");
+  INVALID(plait_all_reduce(comm, x, x, 2, (plait_data_type)99, PLAIT_SUM, stream, NULL),
+          "plait_all_reduce: rank", "99", "type");
   INVALID(plait_group_end(), "call 2", "99 is no data type", "nothing of the group was enqueued");
   OK(plait_group_start());
   OK(plait_all_reduce(comm, x, x, 2, PLAIT_F32, PLAIT_SUM, stream, NULL));
@@ -700,7 +769,8 @@ static void groups_with_errors(void) {
   CHECK(after.calls == before.calls && after.launches == before.launches);
 }
 
-/* What the options of each collective, and of a call as data, do: on a communicator of their own, which starts to count at 0. */
+/* What the options of each collective, and of a call as data, do: on a communicator of their own,
+ * which starts to count at 0. */
 static void options_of_calls(void) {
   enum { blocks = 3, threads = 5, few = 40 };
   plait_comm fresh = NULL;
@@ -753,7 +823,8 @@ static void options_of_calls(void) {
           status = plait_scatter(fresh, send, recv, few, PLAIT_F64, 0, stream, with);
           break;
         case 8:
-          status = plait_send_recv(fresh, send, few, next, recv, few, before, PLAIT_F64, stream, with);
+          status =
+              plait_send_recv(fresh, send, few, next, recv, few, before, PLAIT_F64, stream, with);
           break;
         default:
           call.type = PLAIT_F64;
@@ -761,28 +832,38 @@ static void options_of_calls(void) {
           status = plait_enqueue(fresh, &call, send, recv, stream, with);
       }
       if (asked == 0) {
-        CHECK(status == PLAIT_ERROR_INVALID_ARGUMENT && strstr(plait_last_error(), "\"nonsense\"") != NULL);
+        CHECK(status == PLAIT_ERROR_INVALID_ARGUMENT &&
+              strstr(plait_last_error(), "\"nonsense\"") != NULL);
         continue;
       }
       CHECK(status == PLAIT_SUCCESS);
       OK(plait_synchronize(fresh, stream));
       OK(plait_progress_of(fresh, &now));
       if (ranks > 1 &&
-          (which == 8 ? now.started == then.started : now.started - then.started != blocks)) { /* messages: as many as workers */
-        fprintf(stderr, "collective %d: %lu blocks\n", which, (unsigned long)(now.started - then.started));
+          (which == 8 ? now.started == then.started
+                      : now.started - then.started != blocks)) { /* messages: as many as workers */
+        fprintf(stderr, "collective %d: %lu blocks\n", which,
+                (unsigned long)(now.started - then.started));
         report(__FILE__, __LINE__, "not the blocks that were asked for");
       }
     }
   OK(plait_progress_of(fresh, &progress));
   CHECK(ranks == 1 || progress.blocks == blocks);
-  INVALID(plait_all_to_all_v(fresh, send, counts, counts, recv, counts, counts, PLAIT_F64, stream, &nonsense), "\"nonsense\"", "", "");
-  if (ranks > 1) INVALID(plait_send(fresh, send, 1, PLAIT_F64, (rank + 1) % ranks, stream, &nonsense), "\"nonsense\"", "", "");
-  if (ranks > 1) INVALID(plait_recv(fresh, recv, 1, PLAIT_F64, (rank + 1) % ranks, stream, &nonsense), "\"nonsense\"", "", "");
+  INVALID(plait_all_to_all_v(fresh, send, counts, counts, recv, counts, counts, PLAIT_F64, stream,
+                             &nonsense),
+          "\"nonsense\"", "", "");
+  if (ranks > 1)
+    INVALID(plait_send(fresh, send, 1, PLAIT_F64, (rank + 1) % ranks, stream, &nonsense),
+            "\"nonsense\"", "", "");
+  if (ranks > 1)
+    INVALID(plait_recv(fresh, recv, 1, PLAIT_F64, (rank + 1) % ranks, stream, &nonsense),
+            "\"nonsense\"", "", "");
 
   OK(plait_explain(fresh, &call, &options, text, sizeof text, NULL));
   CHECK(ranks == 1 || strstr(text, "3 blocks of 5 threads") != NULL);
   options.threads = 1u << 20;
-  INVALID(plait_all_reduce(fresh, send, recv, few, PLAIT_F64, PLAIT_SUM, stream, &options), "1048576", "threads", "");
+  INVALID(plait_all_reduce(fresh, send, recv, few, PLAIT_F64, PLAIT_SUM, stream, &options),
+          "1048576", "threads", "");
 
   /* The operation of a call as data. */
   call.op = PLAIT_MAX;
@@ -794,7 +875,9 @@ static void options_of_calls(void) {
   /* Where its memory is: some algorithms want symmetric memory. */
   nonsense.algorithm = "direct_copy";
   call.collective = PLAIT_ALL_GATHER;
-  if (ranks > 1) REFUSED(PLAIT_ERROR_UNSUPPORTED, plait_chosen(fresh, &call, &nonsense, text, sizeof text, NULL), "symmetric", "", "");
+  if (ranks > 1)
+    REFUSED(PLAIT_ERROR_UNSUPPORTED, plait_chosen(fresh, &call, &nonsense, text, sizeof text, NULL),
+            "symmetric", "", "");
   call.symmetric = 1;
   OK(plait_chosen(fresh, &call, &nonsense, text, sizeof text, NULL));
   CHECK(ranks == 1 || strcmp(text, "direct_copy") == 0);
@@ -811,12 +894,14 @@ static void options_of_calls(void) {
   options.blocks = options.threads = 0;
   OK(plait_group_start());
   OK(plait_all_reduce(fresh, send, recv, few / 2, PLAIT_F64, PLAIT_SUM, stream, &options));
-  OK(plait_all_reduce(fresh, send + few / 2, recv + few / 2, few / 2, PLAIT_F64, PLAIT_SUM, stream, &options));
+  OK(plait_all_reduce(fresh, send + few / 2, recv + few / 2, few / 2, PLAIT_F64, PLAIT_SUM, stream,
+                      &options));
   OK(plait_group_end());
   OK(plait_synchronize(fresh, stream));
   OK(plait_statistics_of(fresh, &statistics));
   CHECK(statistics.groups == 1 && statistics.calls == 14);
-  CHECK(ranks == 1 || (statistics.batched == 2 && statistics.launches_in_arguments == 1 && statistics.items_in_arguments == 2));
+  CHECK(ranks == 1 || (statistics.batched == 2 && statistics.launches_in_arguments == 1 &&
+                       statistics.items_in_arguments == 2));
 
   OK(plait_comm_destroy(fresh));
   free(counts);
@@ -835,7 +920,8 @@ static void deadline(void) {
   OK(plait_comm_create_world(&config, &hasty));
   if (rank != ranks - 1) {
     OK(plait_barrier(hasty, stream));
-    CHECK(plait_synchronize(hasty, stream) == PLAIT_ERROR_TIMEOUT && strstr(plait_last_error(), "waited 0.5 s") != NULL);
+    CHECK(plait_synchronize(hasty, stream) == PLAIT_ERROR_TIMEOUT &&
+          strstr(plait_last_error(), "waited 0.5 s") != NULL);
   } else {
     do OK(plait_async_error(hasty, &status)); /* the others' */
     while (status == PLAIT_SUCCESS);
@@ -848,7 +934,8 @@ static void* on_a_thread(void* seen) {
   plait_status status;
   int* result = seen;
   *result = plait_last_error()[0] == '\0'; /* the main thread's errors are its own */
-  *result &= plait_group_end() == PLAIT_ERROR_INVALID_ARGUMENT && strstr(plait_last_error(), "group_end") != NULL;
+  *result &= plait_group_end() == PLAIT_ERROR_INVALID_ARGUMENT &&
+             strstr(plait_last_error(), "group_end") != NULL;
   *result &= plait_async_error(comm, &status) == PLAIT_SUCCESS && status == PLAIT_SUCCESS;
   *result &= strstr(plait_last_error(), "group_end") != NULL; /* what succeeds leaves it */
   return NULL;
@@ -879,7 +966,8 @@ static void aborting(void) {
     CHECK(pthread_create(&thread, NULL, abort_it, copy) == 0);
     CHECK(pthread_join(thread, &returned) == 0 && returned == copy);
   } else {
-    const plait_status enqueued = plait_all_reduce(copy, x, x, 4, PLAIT_F32, PLAIT_SUM, stream, NULL);
+    const plait_status enqueued =
+        plait_all_reduce(copy, x, x, 4, PLAIT_F32, PLAIT_SUM, stream, NULL);
     CHECK(enqueued == PLAIT_SUCCESS || enqueued == PLAIT_ERROR_ABORTED);
   }
   REFUSED(PLAIT_ERROR_ABORTED, plait_synchronize(copy, stream), by, "aborted", "enough");
@@ -893,8 +981,10 @@ static void after_the_end_of_mpi(void) {
   const MPI_Fint world = MPI_Comm_c2f(MPI_COMM_WORLD);
   plait_comm late = NULL;
   MPI_Finalize();
-  REFUSED(PLAIT_ERROR_BOOTSTRAP, plait_comm_create_fortran(world, NULL, &late), "plait_comm_create_fortran", "finalised", "");
-  REFUSED(PLAIT_ERROR_BOOTSTRAP, plait_comm_create(MPI_COMM_WORLD, NULL, &late), "finalised", "", "");
+  REFUSED(PLAIT_ERROR_BOOTSTRAP, plait_comm_create_fortran(world, NULL, &late),
+          "plait_comm_create_fortran", "finalised", "");
+  REFUSED(PLAIT_ERROR_BOOTSTRAP, plait_comm_create(MPI_COMM_WORLD, NULL, &late), "finalised", "",
+          "");
   REFUSED(PLAIT_ERROR_BOOTSTRAP, plait_comm_create_world(NULL, &late), "finalised", "", "");
   CHECK(late == NULL);
 }

@@ -18,7 +18,9 @@ using Pointer = std::unique_ptr<Bootstrap>;
 using Meet = std::function<void()>;
 
 bool is_last(const Bootstrap& bootstrap) { return bootstrap.rank() == bootstrap.size() - 1; }
-std::string last_of(const Bootstrap& bootstrap) { return "rank " + std::to_string(bootstrap.size() - 1); }
+std::string last_of(const Bootstrap& bootstrap) {
+  return "rank " + std::to_string(bootstrap.size() - 1);
+}
 
 void purposes_differ(Pointer& bootstrap, const Meet&) {
   for (int round = 0; round < 3; ++round) {
@@ -38,11 +40,12 @@ void calls_differ(Pointer& bootstrap, const Meet&) {
     if (last) bootstrap->barrier();
     else bootstrap->all_gather<double>(1);
   });
-  EXPECT_EQ(text, "rank 0 is in Bootstrap::all_gather of 8 bytes with root 0, " + last_of(*bootstrap) +
-                      " in Bootstrap::barrier of 0 bytes with root 0");
+  EXPECT_EQ(text, "rank 0 is in Bootstrap::all_gather of 8 bytes with root 0, " +
+                      last_of(*bootstrap) + " in Bootstrap::barrier of 0 bytes with root 0");
   std::array<int, 2> in{};
   std::vector<int> out(2 * static_cast<std::size_t>(bootstrap->size()));
-  text = message_of(ErrorCode::mismatch, [&] { bootstrap->all_gather(in.data(), out.data(), last ? 4 : 8); });
+  text = message_of(ErrorCode::mismatch,
+                    [&] { bootstrap->all_gather(in.data(), out.data(), last ? 4 : 8); });
   expect_contains(text, "rank 0 is in Bootstrap::all_gather of 8 bytes");
   expect_contains(text, last_of(*bootstrap) + " in Bootstrap::all_gather of 4 bytes");
   text = message_of(ErrorCode::mismatch, [&] { bootstrap->broadcast(1, last ? 1 : 0); });
@@ -67,7 +70,8 @@ void calls_differ(Pointer& bootstrap, const Meet&) {
 void calls_differ_without_all(Pointer& bootstrap, const Meet& meet) {
   if (!is_last(*bootstrap)) {
     const Bootstrap::Purpose purpose(*bootstrap, bootstrap->rank() == 0 ? "allocate" : "split");
-    EXPECT_EQ(message_of(ErrorCode::mismatch, [&] { bootstrap->barrier(); }), "rank 0 is in allocate, rank 1 in split");
+    EXPECT_EQ(message_of(ErrorCode::mismatch, [&] { bootstrap->barrier(); }),
+              "rank 0 is in allocate, rank 1 in split");
     message_of(ErrorCode::bootstrap, [&] { bootstrap->barrier(); });
   }
   meet();
@@ -85,14 +89,16 @@ void missing_rank_is_named(Pointer& bootstrap, const Meet& meet) {
   bootstrap->set_timeout(300ms);
   if (!is_last(*bootstrap)) {
     const std::string text = message_of(ErrorCode::bootstrap, [&] { bootstrap->split(0, 0); });
-    expect_contains(text,
-                    "Bootstrap::split: rank " + std::to_string(bootstrap->rank()) + ": " + last_of(*bootstrap) + " did not arrive at");
+    expect_contains(text, "Bootstrap::split: rank " + std::to_string(bootstrap->rank()) + ": " +
+                              last_of(*bootstrap) + " did not arrive at");
     expect_contains(text, "0.3 s");
-    expect_contains(message_of(ErrorCode::bootstrap, [&] { bootstrap->barrier(); }), "an earlier call failed");
+    expect_contains(message_of(ErrorCode::bootstrap, [&] { bootstrap->barrier(); }),
+                    "an earlier call failed");
   }
   meet();
   if (is_last(*bootstrap))  // hears that it is too late
-    expect_contains(message_of(ErrorCode::bootstrap, [&] { bootstrap->split(0, 0); }), last_of(*bootstrap) + " did not arrive");
+    expect_contains(message_of(ErrorCode::bootstrap, [&] { bootstrap->split(0, 0); }),
+                    last_of(*bootstrap) + " did not arrive");
 }
 
 void rank_that_leaves_is_named(Pointer& bootstrap, const Meet& meet) {
@@ -104,7 +110,8 @@ void rank_that_leaves_is_named(Pointer& bootstrap, const Meet& meet) {
   meet();
 }
 
-/// What a rank's interrupt throws it gets itself; the others get Error(bootstrap), unless their own says better.
+/// What a rank's interrupt throws it gets itself; the others get Error(bootstrap), unless their own
+/// says better.
 void interrupted_rank_ends_the_others(Pointer& bootstrap, const Meet& meet) {
   const auto start = Clock::now();
   const auto after = [start](auto time, auto error) {
@@ -116,13 +123,15 @@ void interrupted_rank_ends_the_others(Pointer& bootstrap, const Meet& meet) {
     bootstrap->set_interrupt(after(100ms, std::runtime_error("enough")));
     EXPECT_THROW(bootstrap->split(0, 0), std::runtime_error);
   } else if (!is_last(*bootstrap)) {
-    expect_contains(message_of(ErrorCode::bootstrap, [&] { bootstrap->split(0, 0); }), "rank 0 gave up: enough");
+    expect_contains(message_of(ErrorCode::bootstrap, [&] { bootstrap->split(0, 0); }),
+                    "rank 0 gave up: enough");
   }
   EXPECT_LT(Clock::now() - start, 5s);
   meet();
 }
 
-/// All from the same moment on, as of what breaks a communicator: a rank that hears of another's end knows better by itself.
+/// All from the same moment on, as of what breaks a communicator: a rank that hears of another's
+/// end knows better by itself.
 void interrupts_end_all(Pointer& bootstrap, const Meet& meet) {
   const auto start = bootstrap->broadcast(Clock::now(), 0);  // the machine's clock
   bootstrap->set_interrupt([start] {
@@ -135,7 +144,9 @@ void interrupts_end_all(Pointer& bootstrap, const Meet& meet) {
 void abandoned_group_ends_the_others(Pointer& bootstrap, const Meet& meet) {
   bootstrap->barrier();
   if (is_last(*bootstrap)) bootstrap->abandon("a kernel waited in vain", false);
-  else expect_contains(message_of(ErrorCode::bootstrap, [&] { bootstrap->barrier(); }), "a kernel waited in vain");
+  else
+    expect_contains(message_of(ErrorCode::bootstrap, [&] { bootstrap->barrier(); }),
+                    "a kernel waited in vain");
   message_of(ErrorCode::bootstrap, [&] { bootstrap->barrier(); });
   meet();
 }
@@ -147,7 +158,8 @@ void parts_outlive_the_whole(Pointer& bootstrap, const Meet& meet) {
     part.reset();
     const int sum = bootstrap->all_gather(again->size())[0];
     EXPECT_EQ(sum, (bootstrap->size() + 1) / 2);
-    for (const int rank : again->all_gather(bootstrap->rank())) EXPECT_EQ(rank % 2, bootstrap->rank() % 2);
+    for (const int rank : again->all_gather(bootstrap->rank()))
+      EXPECT_EQ(rank % 2, bootstrap->rank() % 2);
   }
   auto part = bootstrap->split(0, 0);
   bootstrap.reset();
@@ -158,15 +170,16 @@ void parts_outlive_the_whole(Pointer& bootstrap, const Meet& meet) {
 }  // namespace
 
 const std::vector<Conduct>& bootstrap_conduct() {
-  static const std::vector<Conduct> all{{"PurposesDiffer", purposes_differ},
-                                        {"CallsDiffer", calls_differ},
-                                        {"CallsDifferWithoutAll", calls_differ_without_all},
-                                        {"MissingRankIsNamed", missing_rank_is_named},
-                                        {"RankThatLeavesIsNamed", rank_that_leaves_is_named},
-                                        {"InterruptedRankEndsTheOthers", interrupted_rank_ends_the_others},
-                                        {"InterruptsEndAll", interrupts_end_all},
-                                        {"AbandonedGroupEndsTheOthers", abandoned_group_ends_the_others},
-                                        {"PartsOutliveTheWhole", parts_outlive_the_whole}};
+  static const std::vector<Conduct> all{
+      {"PurposesDiffer", purposes_differ},
+      {"CallsDiffer", calls_differ},
+      {"CallsDifferWithoutAll", calls_differ_without_all},
+      {"MissingRankIsNamed", missing_rank_is_named},
+      {"RankThatLeavesIsNamed", rank_that_leaves_is_named},
+      {"InterruptedRankEndsTheOthers", interrupted_rank_ends_the_others},
+      {"InterruptsEndAll", interrupts_end_all},
+      {"AbandonedGroupEndsTheOthers", abandoned_group_ends_the_others},
+      {"PartsOutliveTheWhole", parts_outlive_the_whole}};
   return all;
 }
 

@@ -1,4 +1,5 @@
-// What every bootstrap does, whatever its ranks are: run by threads in bootstrap_test, by processes in mpi_bootstrap_test.
+// What every bootstrap does, whatever its ranks are: run by threads in bootstrap_test, by processes
+// in mpi_bootstrap_test.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -24,13 +25,16 @@ inline std::string message_of(ErrorCode code, const std::function<void()>& call)
   return {};
 }
 
-inline void expect_contains(const std::string& text, const std::string& part) { EXPECT_NE(text.find(part), std::string::npos) << text; }
+inline void expect_contains(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text;
+}
 
 struct Conduct {
   std::string name;
-  /// On every rank of three or more. The pointer is the rank's own: the body may destroy its bootstrap. `meet` waits for all ranks, by
-  /// other means.
-  std::function<void(std::unique_ptr<Bootstrap>& bootstrap, const std::function<void()>& meet)> body;
+  /// On every rank of three or more. The pointer is the rank's own: the body may destroy its
+  /// bootstrap. `meet` waits for all ranks, by other means.
+  std::function<void(std::unique_ptr<Bootstrap>& bootstrap, const std::function<void()>& meet)>
+      body;
 };
 
 const std::vector<Conduct>& bootstrap_conduct();

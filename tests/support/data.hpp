@@ -1,4 +1,5 @@
-// Test data: hashed small integers that every type holds exactly, and what a reduction of them must give, computed on the host.
+// Test data: hashed small integers that every type holds exactly, and what a reduction of them must
+// give, computed on the host.
 #pragma once
 #include <cmath>
 #include <cstddef>
@@ -6,7 +7,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "backends/numeric.hpp"
+#include "backends/device/numeric.hpp"
 #include "plait/call.hpp"
 #include "plait/types.hpp"
 
@@ -24,8 +25,8 @@ inline std::uint64_t hash(std::uint64_t seed, std::uint64_t rank, std::uint64_t 
   return hash(seed * 0xd1342543de82ef95u + rank * 0xaf251af3b0f025b5u + i);
 }
 
-/// Largest magnitude of one rank's element, such that a sum over 8 ranks and all its parts are exact, also after a division by 8 or a
-/// multiplication by 0.5 or 2.
+/// Largest magnitude of one rank's element, such that a sum over 8 ranks and all its parts are
+/// exact, also after a division by 8 or a multiplication by 0.5 or 2.
 template <class T>
 constexpr int span_of() {
   if constexpr (std::is_same_v<T, f8e5m2>) return 1;       // integers to 8
@@ -95,7 +96,8 @@ auto reduce_reference(ReduceOp op, int ranks, double scale, At at) {
 /// What element `i` must be. See `tolerance`.
 template <class T>
 auto expected(std::uint64_t seed, int ranks, std::size_t i, ReduceOp op, double scale) {
-  return reduce_reference<T>(op, ranks, scale, [&](int rank) { return element<T>(seed, rank, i, op); });
+  return reduce_reference<T>(op, ranks, scale,
+                             [&](int rank) { return element<T>(seed, rank, i, op); });
 }
 
 /// Element `i` of what `rank` receives in `call`, in which every rank sends its `element`s.
@@ -103,7 +105,9 @@ template <class T>
 auto received(const Call& call, std::uint64_t seed, int ranks, int rank, std::size_t i) {
   using Reduced = decltype(expected<T>(seed, 1, i, call.op, call.scale));
   const auto own = static_cast<std::size_t>(rank), count = call.count;
-  const auto reduced = [&](std::size_t at) { return expected<T>(seed, ranks, at, call.op, call.scale); };
+  const auto reduced = [&](std::size_t at) {
+    return expected<T>(seed, ranks, at, call.op, call.scale);
+  };
   const auto moved = [&](std::size_t from, std::size_t at) {
     return static_cast<Reduced>(widen(element<T>(seed, static_cast<int>(from), at, call.op)));
   };
@@ -126,7 +130,8 @@ auto received(const Call& call, std::uint64_t seed, int ranks, int rank, std::si
   }
 }
 
-/// How far from `expected` a result may be: nothing, but for averages over a number of ranks that is no power of two.
+/// How far from `expected` a result may be: nothing, but for averages over a number of ranks that
+/// is no power of two.
 template <class T>
 double tolerance(ReduceOp op, int ranks) {
   if (std::is_integral_v<T> || op != ReduceOp::avg || (ranks & (ranks - 1)) == 0) return 0;

@@ -1,4 +1,5 @@
-// Device memory with guard bands, and a host image of it. Everything goes through the backend, so the same tests run on every target.
+// Device memory with guard bands, and a host image of it. Everything goes through the backend, so
+// the same tests run on every target.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -13,21 +14,27 @@
 
 namespace plait::test {
 
-/// [guard][offset][data][guard] in device memory of one rank, mirrored in pinned host memory. Data may start at any byte offset.
+/// [guard][offset][data][guard] in device memory of one rank, mirrored in pinned host memory. Data
+/// may start at any byte offset.
 class DeviceArray {
  public:
   static constexpr std::size_t guard = 512;
 
   /// Ordinary device memory for at most `capacity` bytes of data and offset.
-  DeviceArray(Backend& backend, std::size_t capacity) : backend_(backend), size_(capacity + 2 * guard) {
+  DeviceArray(Backend& backend, std::size_t capacity)
+      : backend_(backend), size_(capacity + 2 * guard) {
     owned_ = device_ = static_cast<std::byte*>(backend_.allocate(size_));
     image_ = static_cast<std::byte*>(backend_.allocate_pinned(size_));
   }
   /// Symmetric memory. Collective.
-  DeviceArray(Communicator& comm, std::size_t capacity) : DeviceArray(comm.backend(), comm.allocate<std::byte>(capacity + 2 * guard)) {}
+  DeviceArray(Communicator& comm, std::size_t capacity)
+      : DeviceArray(comm.backend(), comm.allocate<std::byte>(capacity + 2 * guard)) {}
   /// Symmetric memory that was allocated already, with room for the guards.
   DeviceArray(Backend& backend, Buffer<std::byte> buffer)
-      : backend_(backend), buffer_(std::move(buffer)), size_(buffer_.size()), device_(buffer_.data()) {
+      : backend_(backend),
+        buffer_(std::move(buffer)),
+        size_(buffer_.size()),
+        device_(buffer_.data()) {
     image_ = static_cast<std::byte*>(backend_.allocate_pinned(size_));
   }
   ~DeviceArray() {
@@ -39,10 +46,13 @@ class DeviceArray {
 
   /// Chooses where the data lie, and poisons the image.
   void place(std::size_t offset, std::size_t bytes) {
-    if (guard + offset + bytes + guard > size_) throw std::logic_error("DeviceArray: too small for the test");
+    if (guard + offset + bytes + guard > size_)
+      throw std::logic_error("DeviceArray: too small for the test");
     offset_ = offset;
     bytes_ = bytes;
-    in_blocks(0, used(), [](std::byte* image, const std::byte* poison, std::size_t length) { std::memcpy(image, poison, length); });
+    in_blocks(0, used(), [](std::byte* image, const std::byte* poison, std::size_t length) {
+      std::memcpy(image, poison, length);
+    });
   }
   /// The data on the device, and in the image.
   void* device() const { return device_ + guard + offset_; }
@@ -57,7 +67,8 @@ class DeviceArray {
     if (is_poison(0, begin) && is_poison(end, used())) return {};
     std::size_t i = 0;
     while (i == begin || image_[i] == poison()[i % period]) i = i == begin ? end : i + 1;
-    return "byte " + std::to_string(static_cast<long>(i) - static_cast<long>(begin)) + " of " + std::to_string(bytes_) + " was overwritten";
+    return "byte " + std::to_string(static_cast<long>(i) - static_cast<long>(begin)) + " of " +
+           std::to_string(bytes_) + " was overwritten";
   }
   /// After a download: whether the data are still poison.
   bool untouched() const { return is_poison(0, used()); }
@@ -65,12 +76,14 @@ class DeviceArray {
  private:
   std::size_t used() const { return guard + offset_ + bytes_ + guard; }
 
-  // Poison repeats itself, so that it is written and compared in blocks: race checkers see each block once.
+  // Poison repeats itself, so that it is written and compared in blocks: race checkers see each
+  // block once.
   static constexpr std::size_t period = 256;
   static const std::array<std::byte, period>& poison() {
     static const auto bytes = [] {
       std::array<std::byte, period> of_a_period;
-      for (std::size_t i = 0; i < period; ++i) of_a_period[i] = static_cast<std::byte>((0xa5u ^ (i * 31)) & 0xffu);
+      for (std::size_t i = 0; i < period; ++i)
+        of_a_period[i] = static_cast<std::byte>((0xa5u ^ (i * 31)) & 0xffu);
       return of_a_period;
     }();
     return bytes;
@@ -101,13 +114,17 @@ class DeviceArray {
   std::byte* image_ = nullptr;
 };
 
-/// The memory of one rank that all tests of a communicator use: allocated before the first kernel spins, freed after the last.
+/// The memory of one rank that all tests of a communicator use: allocated before the first kernel
+/// spins, freed after the last.
 struct Arena {
   static constexpr std::size_t default_capacity = std::size_t{5} << 18;  // 1.25 MB
 
   /// Collective. `capacity`: bytes of data and offset that each of the four arrays has room for.
   explicit Arena(Communicator& comm, std::size_t capacity = default_capacity)
-      : send(comm.backend(), capacity), recv(comm.backend(), capacity), symmetric_send(comm, capacity), symmetric_recv(comm, capacity) {}
+      : send(comm.backend(), capacity),
+        recv(comm.backend(), capacity),
+        symmetric_send(comm, capacity),
+        symmetric_recv(comm, capacity) {}
 
   DeviceArray send, recv, symmetric_send, symmetric_recv;
 };

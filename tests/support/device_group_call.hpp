@@ -1,4 +1,5 @@
-// One call of a collective on a device group, from one thread, with everything checked that can be checked.
+// One call of a collective on a device group, from one thread, with everything checked that can be
+// checked.
 #pragma once
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -12,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/collectives.hpp"
+#include "algorithms/contract/collectives.hpp"
 #include "plait/plait.hpp"
 #include "support/data.hpp"
 #include "support/device_array.hpp"
@@ -37,7 +38,8 @@ class GroupArena {
       Backend& backend = gpus_.device(rank).backend();
       const DeviceScope device(backend);
       backend.synchronize_device();  // a test that was left in the middle may have copies under way
-      for (auto* arrays : {&send, &recv, &symmetric_send, &symmetric_recv}) (*arrays)[static_cast<std::size_t>(rank)].reset();
+      for (auto* arrays : {&send, &recv, &symmetric_send, &symmetric_recv})
+        (*arrays)[static_cast<std::size_t>(rank)].reset();
     }
   }
   GroupArena(const GroupArena&) = delete;
@@ -46,12 +48,15 @@ class GroupArena {
   std::vector<std::unique_ptr<DeviceArray>> send, recv, symmetric_send, symmetric_recv;  // by rank
 
  private:
-  void add(std::vector<std::unique_ptr<DeviceArray>>& arrays, std::vector<Buffer<std::byte>>* buffers) {
+  void add(std::vector<std::unique_ptr<DeviceArray>>& arrays,
+           std::vector<Buffer<std::byte>>* buffers) {
     for (int rank = 0; rank < gpus_.size(); ++rank) {
       Backend& backend = gpus_.device(rank).backend();
       const DeviceScope device(backend);
-      arrays.push_back(buffers != nullptr ? std::make_unique<DeviceArray>(backend, std::move((*buffers)[static_cast<std::size_t>(rank)]))
-                                          : std::make_unique<DeviceArray>(backend, capacity));
+      arrays.push_back(buffers != nullptr
+                           ? std::make_unique<DeviceArray>(
+                                 backend, std::move((*buffers)[static_cast<std::size_t>(rank)]))
+                           : std::make_unique<DeviceArray>(backend, capacity));
     }
   }
 
@@ -65,8 +70,10 @@ struct GroupCase {
   std::uint64_t seed = 1;
 
   std::string describe() const {
-    return fmt::format("{} of {} {}, {}, root {}, {}, {} memory", name_of(call.collective), call.count, name_of(call.type),
-                       name_of(call.op), call.root, in_place ? "in place" : "out of place", symmetric ? "symmetric" : "ordinary");
+    return fmt::format("{} of {} {}, {}, root {}, {}, {} memory", name_of(call.collective),
+                       call.count, name_of(call.type), name_of(call.op), call.root,
+                       in_place ? "in place" : "out of place",
+                       symmetric ? "symmetric" : "ordinary");
   }
 };
 
@@ -76,7 +83,8 @@ class GroupRun {
  public:
   using Streams = DeviceGroup::Streams;
 
-  GroupRun(DeviceGroup& gpus, GroupArena& arena, GroupCase c) : gpus_(gpus), case_(std::move(c)), call_(case_.call) {
+  GroupRun(DeviceGroup& gpus, GroupArena& arena, GroupCase c)
+      : gpus_(gpus), case_(std::move(c)), call_(case_.call) {
     const auto facts = facts_of(call_.collective);
     call_.parts = parts_of(call_.collective, gpus.size());
     for (int rank = 0; rank < gpus.size(); ++rank) {
@@ -84,11 +92,14 @@ class GroupRun {
       Side side{};
       side.sends = has(facts.send, call_, rank);
       side.receives = has(facts.recv, call_, rank);
-      side.in_place = case_.in_place && ((side.sends && side.receives) || (facts.rooted && case_.symmetric));
+      side.in_place =
+          case_.in_place && ((side.sends && side.receives) || (facts.rooted && case_.symmetric));
       side.from = (case_.symmetric ? arena.symmetric_send : arena.send)[index].get();
-      side.to = side.in_place ? side.from : (case_.symmetric ? arena.symmetric_recv : arena.recv)[index].get();
+      side.to = side.in_place ? side.from
+                              : (case_.symmetric ? arena.symmetric_recv : arena.recv)[index].get();
       // In place, the smaller buffer begins somewhere in the larger one.
-      const auto distance = side.in_place ? in_place_distance(call_, facts.rooted ? call_.root : rank) : 0;
+      const auto distance =
+          side.in_place ? in_place_distance(call_, facts.rooted ? call_.root : rank) : 0;
       side.send_begin = static_cast<std::size_t>(std::max<std::ptrdiff_t>(-distance, 0));
       side.recv_begin = static_cast<std::size_t>(std::max<std::ptrdiff_t>(distance, 0));
       sides_.push_back(side);
@@ -130,7 +141,9 @@ class GroupRun {
     }
   }
   /// By the function that takes any collective.
-  void enqueue_generic(Streams streams = {}) { gpus_.enqueue(case_.call, send, recv, streams, {.scale = call_.scale}); }
+  void enqueue_generic(Streams streams = {}) {
+    gpus_.enqueue(case_.call, send, recv, streams, {.scale = call_.scale});
+  }
 
   /// Fetches the results.
   void check(Streams streams = {}) {
@@ -143,7 +156,8 @@ class GroupRun {
     gpus_.synchronize();
     for (int rank = 0; rank < gpus_.size(); ++rank) {
       const Side& side = sides_[static_cast<std::size_t>(rank)];
-      if (!side.in_place) EXPECT_TRUE(side.to->untouched()) << "rank " << rank << ": something was enqueued";
+      if (!side.in_place)
+        EXPECT_TRUE(side.to->untouched()) << "rank " << rank << ": something was enqueued";
       else check_input(rank, 0);
     }
   }
@@ -158,11 +172,13 @@ class GroupRun {
   void place() {
     for (std::size_t rank = 0; rank < sides_.size(); ++rank) {
       const Side& side = sides_[rank];
-      const std::size_t sent = side.sends ? send_bytes(call_) : 0, received = side.receives ? recv_bytes(call_) : 0;
+      const std::size_t sent = side.sends ? send_bytes(call_) : 0,
+                        received = side.receives ? recv_bytes(call_) : 0;
       // Of ordinary memory, ranks differ in where their data lie.
       const std::size_t shift = case_.symmetric ? 0 : rank % 3 * sizeof(T);
       if (!side.in_place) side.to->place(2 * shift, received);
-      side.from->place(shift, side.in_place ? std::max(send_bytes(call_), recv_bytes(call_)) : sent);
+      side.from->place(shift,
+                       side.in_place ? std::max(send_bytes(call_), recv_bytes(call_)) : sent);
       for (std::size_t i = 0; i < sent / sizeof(T); ++i) {
         const T x = element<T>(case_.seed, static_cast<int>(rank), i, call_.op);
         std::memcpy(side.from->image() + side.send_begin + i * sizeof(T), &x, sizeof(T));
@@ -184,8 +200,11 @@ class GroupRun {
   void check_input(int rank, std::size_t received) {
     const Side& side = sides_[static_cast<std::size_t>(rank)];
     EXPECT_EQ(side.from->damage(), "") << case_.describe() << ", rank " << rank;
-    for (std::size_t at = side.send_begin, i = 0; side.sends && i < send_bytes(call_) / sizeof(T); ++i, at += sizeof(T)) {
-      if (side.in_place && side.receives && at >= side.recv_begin && at < side.recv_begin + received) continue;
+    for (std::size_t at = side.send_begin, i = 0; side.sends && i < send_bytes(call_) / sizeof(T);
+         ++i, at += sizeof(T)) {
+      if (side.in_place && side.receives && at >= side.recv_begin &&
+          at < side.recv_begin + received)
+        continue;
       const T x = element<T>(case_.seed, rank, i, call_.op);
       ASSERT_EQ(std::memcmp(side.from->image() + at, &x, sizeof(T)), 0)
           << case_.describe() << ", rank " << rank << ": the input was changed";
@@ -196,13 +215,17 @@ class GroupRun {
     const Side& side = sides_[static_cast<std::size_t>(rank)];
     check_input(rank, recv_bytes(call_));
     EXPECT_EQ(side.to->damage(), "") << case_.describe() << ", rank " << rank;
-    const double allowed = facts_of(call_.collective).reduces ? tolerance<T>(call_.op, gpus_.size()) : 0;
+    const double allowed =
+        facts_of(call_.collective).reduces ? tolerance<T>(call_.op, gpus_.size()) : 0;
     for (std::size_t i = 0; side.receives && i < recv_bytes(call_) / sizeof(T); ++i) {
       T got;
       std::memcpy(&got, side.to->image() + side.recv_begin + i * sizeof(T), sizeof(T));
       const auto wanted = received<T>(call_, case_.seed, gpus_.size(), rank, i);
-      if constexpr (std::is_integral_v<T>) ASSERT_EQ(got, wanted) << case_.describe() << ", rank " << rank << ", element " << i;
-      else ASSERT_NEAR(static_cast<double>(widen(got)), wanted, allowed) << case_.describe() << ", rank " << rank << ", element " << i;
+      if constexpr (std::is_integral_v<T>)
+        ASSERT_EQ(got, wanted) << case_.describe() << ", rank " << rank << ", element " << i;
+      else
+        ASSERT_NEAR(static_cast<double>(widen(got)), wanted, allowed)
+            << case_.describe() << ", rank " << rank << ", element " << i;
     }
   }
 
@@ -213,7 +236,8 @@ class GroupRun {
 };
 
 /// Runs the case once, on `streams`.
-inline void check_case(DeviceGroup& gpus, GroupArena& arena, const GroupCase& c, DeviceGroup::Streams streams = {}) {
+inline void check_case(DeviceGroup& gpus, GroupArena& arena, const GroupCase& c,
+                       DeviceGroup::Streams streams = {}) {
   dispatch(c.call.type, [&]<class T>() {
     GroupRun<T> run(gpus, arena, c);
     run.upload(streams);

@@ -18,7 +18,8 @@ inline DeviceGroupOptions options() { return {.backend = target(), .timeout = pa
 
 /// A group, its memory and a stream on each device.
 struct Gpus {
-  explicit Gpus(int devices, const DeviceGroupOptions& how = options()) : group(DeviceGroup::first(devices, how)) {}
+  explicit Gpus(int devices, const DeviceGroupOptions& how = options())
+      : group(DeviceGroup::first(devices, how)) {}
 
   Statistics statistics(int rank = 0) const { return group.device(rank).statistics(); }
 
@@ -31,12 +32,18 @@ struct Gpus {
 inline std::vector<Collective> collectives() {
   std::vector<Collective> all;
   for (int i = 0; i < collective_count; ++i)
-    if (const auto c = static_cast<Collective>(i); c != Collective::barrier && c != Collective::send_recv) all.push_back(c);
+    if (const auto c = static_cast<Collective>(i);
+        c != Collective::barrier && c != Collective::send_recv)
+      all.push_back(c);
   return all;
 }
 
 inline GroupCase sum_of(std::size_t count, std::uint64_t seed = 1) {
-  return {.call = {.collective = Collective::all_reduce, .type = DataType::i32, .op = ReduceOp::sum, .count = count}, .seed = seed};
+  return {.call = {.collective = Collective::all_reduce,
+                   .type = DataType::i32,
+                   .op = ReduceOp::sum,
+                   .count = count},
+          .seed = seed};
 }
 
 class DeviceGroups : public testing::TestWithParam<int> {
@@ -48,10 +55,12 @@ class DeviceGroups : public testing::TestWithParam<int> {
 using SeveralDevices = DeviceGroups;
 
 /// An error of that kind, in one sentence.
-inline void expect_refused(ErrorCode code, const testing::Matcher<std::string>& message, const std::function<void()>& call) {
+inline void expect_refused(ErrorCode code, const testing::Matcher<std::string>& message,
+                           const std::function<void()>& call) {
   const auto error = error_of(call);
   expect_error(error, code, message);
-  EXPECT_THAT(std::string(error ? error->what() : ""), testing::Not(testing::HasSubstr("\n"))) << "more than a sentence";
+  EXPECT_THAT(std::string(error ? error->what() : ""), testing::Not(testing::HasSubstr("\n")))
+      << "more than a sentence";
 }
 
 }  // namespace plait::test

@@ -1,4 +1,5 @@
-// Sets an environment variable for the life of a scope. Only while no other thread reads the environment.
+// Sets an environment variable for the life of a scope. Only while no other thread reads the
+// environment.
 #pragma once
 #include <cstdlib>
 #include <optional>

@@ -1,4 +1,5 @@
-// What tests of errors share: catching them, comparing them, and waiting until a rank in no call has heard of one.
+// What tests of errors share: catching them, comparing them, and waiting until a rank in no call
+// has heard of one.
 #pragma once
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +24,8 @@ inline std::optional<Error> error_of(const std::function<void()>& call) {
   return std::nullopt;
 }
 
-inline void expect_error(const std::optional<Error>& error, ErrorCode code, const testing::Matcher<std::string>& message) {
+inline void expect_error(const std::optional<Error>& error, ErrorCode code,
+                         const testing::Matcher<std::string>& message) {
   ASSERT_TRUE(error.has_value()) << "no error was thrown";
   EXPECT_EQ(name_of(error->code()), name_of(code)) << error->what();
   EXPECT_THAT(std::string(error->what()), message);
@@ -40,9 +42,11 @@ inline CommunicatorOptions patient() {
 }
 
 /// Until this rank, in no call, has heard of an error.
-inline std::optional<Error> heard(const Communicator& comm, std::chrono::seconds within = 2 * promised) {
+inline std::optional<Error> heard(const Communicator& comm,
+                                  std::chrono::seconds within = 2 * promised) {
   const auto until = std::chrono::steady_clock::now() + within;
-  while (!comm.async_error() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (!comm.async_error() && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return comm.async_error();
 }
 

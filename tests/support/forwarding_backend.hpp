@@ -24,11 +24,18 @@ class ForwardingBackend : public Backend {
   void deallocate(void* pointer) noexcept override { target_->deallocate(pointer); }
   void* allocate_pinned(std::size_t bytes) override { return target_->allocate_pinned(bytes); }
   void deallocate_pinned(void* pointer) noexcept override { target_->deallocate_pinned(pointer); }
-  void copy(void* to, const void* from, std::size_t bytes, NativeStream stream) override { target_->copy(to, from, bytes, stream); }
-  void fill(void* to, unsigned char value, std::size_t bytes, NativeStream stream) override { target_->fill(to, value, bytes, stream); }
+  void copy(void* to, const void* from, std::size_t bytes, NativeStream stream) override {
+    target_->copy(to, from, bytes, stream);
+  }
+  void fill(void* to, unsigned char value, std::size_t bytes, NativeStream stream) override {
+    target_->fill(to, value, bytes, stream);
+  }
   void zero(void* to, std::size_t bytes) override { target_->zero(to, bytes); }
-  void peek(std::span<const Piece> pieces, NativeStream stream) override { target_->peek(pieces, stream); }
-  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token, Commit commit) override {
+  void peek(std::span<const Chunk> chunks, NativeStream stream) override {
+    target_->peek(chunks, stream);
+  }
+  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token,
+                                          Commit commit) override {
     return target_->reserve(ranks, bytes, token, commit);
   }
   bool commits_on_touch() const override { return target_->commits_on_touch(); }
@@ -36,9 +43,13 @@ class ForwardingBackend : public Backend {
   void use_host_memory() override { target_->use_host_memory(); }
   const void* queue(NativeStream stream) noexcept override { return target_->queue(stream); }
   NativeStream resolve(NativeStream stream) override { return target_->resolve(stream); }
-  bool is_of_a_thread(NativeStream stream) const noexcept override { return target_->is_of_a_thread(stream); }
+  bool is_of_a_thread(NativeStream stream) const noexcept override {
+    return target_->is_of_a_thread(stream);
+  }
   std::uint64_t identity(NativeStream stream) override { return target_->identity(stream); }
-  bool names_one_stream(NativeStream stream) const noexcept override { return target_->names_one_stream(stream); }
+  bool names_one_stream(NativeStream stream) const noexcept override {
+    return target_->names_one_stream(stream);
+  }
   bool is_live(NativeStream stream) const noexcept override { return target_->is_live(stream); }
   NativeStream create_stream() override { return target_->create_stream(); }
   void destroy_stream(NativeStream stream) noexcept override { target_->destroy_stream(stream); }
@@ -49,27 +60,38 @@ class ForwardingBackend : public Backend {
   std::uint64_t capture(NativeStream stream) override { return target_->capture(stream); }
   std::unique_ptr<Event> create_event(bool timed) override { return target_->create_event(timed); }
   void begin_capture(NativeStream stream) override { target_->begin_capture(stream); }
-  std::unique_ptr<Graph> end_capture(NativeStream stream) override { return target_->end_capture(stream); }
-  void host_call(NativeStream stream, std::function<void()> function) override { target_->host_call(stream, std::move(function)); }
-  KernelHandle find_kernel(std::string_view family, DataType type) const override { return target_->find_kernel(family, type); }
-  void launch(KernelHandle kernel, LaunchShape shape, const void* args, std::size_t bytes, const Watch& watch,
-              NativeStream stream) override {
+  std::unique_ptr<Graph> end_capture(NativeStream stream) override {
+    return target_->end_capture(stream);
+  }
+  void host_call(NativeStream stream, std::function<void()> function) override {
+    target_->host_call(stream, std::move(function));
+  }
+  KernelHandle find_kernel(std::string_view family, DataType type) const override {
+    return target_->find_kernel(family, type);
+  }
+  void launch(KernelHandle kernel, LaunchShape shape, const void* args, std::size_t bytes,
+              const Watch& watch, NativeStream stream) override {
     target_->launch(kernel, shape, args, bytes, watch, stream);
   }
-  double share(KernelHandle kernel, LaunchShape shape, const void* args) override { return target_->share(kernel, shape, args); }
+  double share(KernelHandle kernel, LaunchShape shape, const void* args) override {
+    return target_->share(kernel, shape, args);
+  }
   void load_kernels() override { target_->load_kernels(); }
 
  private:
   std::shared_ptr<Backend> target_;
 };
 
-/// Registers `StandIn` as the CUDA target, with eight devices: for programs that are built without that target.
+/// Registers `StandIn` as the CUDA target, with eight devices: for programs that are built without
+/// that target.
 template <class StandIn>
 BackendRegistration stand_in_for_cuda() {
   return BackendRegistration({.kind = BackendKind::cuda,
                               .device_count = [] { return 8; },
                               .why_no_device = [] { return std::string(); },
-                              .open = [](int ordinal) -> std::unique_ptr<Backend> { return std::make_unique<StandIn>(ordinal); }});
+                              .open = [](int ordinal) -> std::unique_ptr<Backend> {
+                                return std::make_unique<StandIn>(ordinal);
+                              }});
 }
 
 }  // namespace plait::test

@@ -1,4 +1,5 @@
-// A target on which communicators get scratch memory as calls need it: the host's, with memory that is committed at once, as a GPU's is.
+// A target on which communicators get scratch memory as calls need it: the host's, with memory that
+// is committed at once, as a GPU's is.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -12,7 +13,9 @@ namespace plait::test {
 /// Stands in for CUDA. Every rank has a device of its own.
 class GrowingBackend final : public ForwardingBackend {
  public:
-  explicit GrowingBackend(int ordinal) : ForwardingBackend(open_backend(BackendKind::host, ordinal)), info_(ForwardingBackend::info()) {
+  explicit GrowingBackend(int ordinal)
+      : ForwardingBackend(open_backend(BackendKind::host, ordinal)),
+        info_(ForwardingBackend::info()) {
     info_.backend = BackendKind::cuda;
     info_.ordinal = ordinal;
     info_.id = "growing" + std::to_string(ordinal);
@@ -25,7 +28,8 @@ class GrowingBackend final : public ForwardingBackend {
 
   const DeviceInfo& info() const noexcept override { return info_; }
   bool commits_on_touch() const override { return false; }
-  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token, Commit) override {
+  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token,
+                                          Commit) override {
     if (before_reserve) before_reserve(bytes);
     return ForwardingBackend::reserve(ranks, bytes, token, Commit::at_once);
   }

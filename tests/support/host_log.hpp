@@ -5,20 +5,23 @@
 #include <vector>
 
 #include "backends/host/host_log.hpp"
-#include "core/progress.hpp"
+#include "communicator/observe/progress.hpp"
 
 namespace plait::test {
 
 /// The log of a communicator on the host target, and who writes it.
 class WrittenLog {
  public:
-  explicit WrittenLog(bool with_spans = true) : backend_(open_backend(BackendKind::host, 0)), log_(backend_, with_spans) {
+  explicit WrittenLog(bool with_spans = true)
+      : backend_(open_backend(BackendKind::host, 0)), log_(backend_, with_spans) {
     log_.put_into(watch_);
   }
   BlockLog& log() { return log_; }
   Watch& watch() { return watch_; }
 
-  void start(unsigned block, unsigned thread = 0) { log_start<host::LogOps>(watch_, block, thread); }
+  void start(unsigned block, unsigned thread = 0) {
+    log_start<host::LogOps>(watch_, block, thread);
+  }
   void end(std::uint64_t call, unsigned block, unsigned blocks, unsigned thread = 0) {
     Watch watch = watch_;
     watch.call = call;

@@ -9,11 +9,12 @@
 
 namespace plait::test {
 
-/// Calls `before` and `after` the first all-gather; in an exchange of descriptors this is when the rank's own socket is bound. `after` may
-/// change what was gathered.
+/// Calls `before` and `after` the first all-gather; in an exchange of descriptors this is when the
+/// rank's own socket is bound. `after` may change what was gathered.
 class InterferingBootstrap final : public Bootstrap {
  public:
-  InterferingBootstrap(Bootstrap& inner, std::function<void()> before, std::function<void(void*)> after = nullptr)
+  InterferingBootstrap(Bootstrap& inner, std::function<void()> before,
+                       std::function<void(void*)> after = nullptr)
       : inner_(inner), before_(std::move(before)), after_(std::move(after)) {
     set_timeout(inner.timeout());
   }
@@ -24,9 +25,13 @@ class InterferingBootstrap final : public Bootstrap {
     inner_.all_gather(in, out, bytes);
     if (after_) std::exchange(after_, nullptr)(out);
   }
-  void broadcast(void* data, std::size_t bytes, int root) override { inner_.broadcast(data, bytes, root); }
+  void broadcast(void* data, std::size_t bytes, int root) override {
+    inner_.broadcast(data, bytes, root);
+  }
   void barrier() override { inner_.barrier(); }
-  void abandon(const std::string& why, bool rank_lost) noexcept override { inner_.abandon(why, rank_lost); }
+  void abandon(const std::string& why, bool rank_lost) noexcept override {
+    inner_.abandon(why, rank_lost);
+  }
   std::unique_ptr<Bootstrap> split(int color, int key) override { return inner_.split(color, key); }
 
  private:

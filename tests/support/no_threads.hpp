@@ -6,7 +6,8 @@
 
 namespace plait::test {
 
-/// While it lives, threads that ask for nothing else get a stack that no address space holds, so that they can't be started.
+/// While it lives, threads that ask for nothing else get a stack that no address space holds, so
+/// that they can't be started.
 class NoThreads {
  public:
   NoThreads() {

@@ -21,7 +21,8 @@ std::unique_ptr<RankGroup>& cache() {
 namespace {
 
 BackendKind find_target() {
-  if (const char* name = std::getenv("PLAIT_BACKEND"); name != nullptr && *name != '\0') return parse_backend(name);
+  if (const char* name = std::getenv("PLAIT_BACKEND"); name != nullptr && *name != '\0')
+    return parse_backend(name);
   for (const BackendKind kind : {BackendKind::cuda, BackendKind::hip})
     if (device_count(kind) > 0) return kind;
   return BackendKind::host;
@@ -36,7 +37,8 @@ BackendKind target() {
 
 std::string why_not(int ranks) {
   if (target() == BackendKind::host || ranks <= device_count(target())) return {};
-  return std::to_string(ranks) + " ranks need as many devices; there are " + std::to_string(device_count(target()));
+  return std::to_string(ranks) + " ranks need as many devices; there are " +
+         std::to_string(device_count(target()));
 }
 
 CommunicatorOptions test_options(CommunicatorOptions options) {
@@ -62,13 +64,15 @@ void on_threads(int ranks, const std::function<void(int)>& body) {
   if (first) std::rethrow_exception(first);
 }
 
-RankGroup::RankGroup(int ranks, const CommunicatorOptions& options) : members_(static_cast<std::size_t>(ranks)) {
+RankGroup::RankGroup(int ranks, const CommunicatorOptions& options)
+    : members_(static_cast<std::size_t>(ranks)) {
   auto bootstraps = make_thread_bootstraps(ranks);
   try {
     on_threads(ranks, [&](int rank) {
       const auto index = static_cast<std::size_t>(rank);
       bootstraps[index]->set_timeout(patience);
-      members_[index].comm = std::make_unique<Communicator>(Communicator::create(std::move(bootstraps[index]), test_options(options)));
+      members_[index].comm = std::make_unique<Communicator>(
+          Communicator::create(std::move(bootstraps[index]), test_options(options)));
       members_[index].arena = std::make_unique<Arena>(*members_[index].comm);
     });
   } catch (...) {
@@ -115,7 +119,8 @@ RankGroup& RankGroup::cached(int ranks) {
 
 void RankGroup::drop_cached() { cache().reset(); }
 
-void run_ranks(int ranks, const std::function<void(Communicator&, int)>& body, const CommunicatorOptions& options) {
+void run_ranks(int ranks, const std::function<void(Communicator&, int)>& body,
+               const CommunicatorOptions& options) {
   auto bootstraps = make_thread_bootstraps(ranks);
   on_threads(ranks, [&](int rank) {
     auto& bootstrap = bootstraps[static_cast<std::size_t>(rank)];

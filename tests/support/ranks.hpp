@@ -23,13 +23,15 @@ inline constexpr std::chrono::seconds patience{under_tsan ? 120 : 40};
 
 /// What the tests run on: PLAIT_BACKEND, else a GPU target that has a device, else the host.
 BackendKind target();
-/// Empty, or why `ranks` ranks can't run here. The host takes any number; a GPU target one a device.
+/// Empty, or why `ranks` ranks can't run here. The host takes any number; a GPU target one a
+/// device.
 std::string why_not(int ranks);
-#define PLAIT_SKIP_UNLESS_RANKS_FIT(ranks) \
-  if (const std::string reason = plait::test::why_not(ranks); !reason.empty()) GTEST_SKIP() << reason
+#define PLAIT_SKIP_UNLESS_RANKS_FIT(ranks)                                     \
+  if (const std::string reason = plait::test::why_not(ranks); !reason.empty()) \
+  GTEST_SKIP() << reason
 
-/// Runs `body(rank)` on a thread each and waits for all. Rethrows what was thrown first. The others must not wait for ever for the one that
-/// threw: every wait in Plait has a deadline.
+/// Runs `body(rank)` on a thread each and waits for all. Rethrows what was thrown first. The others
+/// must not wait for ever for the one that threw: every wait in Plait has a deadline.
 void on_threads(int ranks, const std::function<void(int)>& body);
 
 /// One communicator a rank, created and destroyed together; memory for tests with each.
@@ -62,7 +64,8 @@ class RankGroup {
 };
 
 /// `body(comm, rank)` on fresh communicators without an arena.
-void run_ranks(int ranks, const std::function<void(Communicator&, int)>& body, const CommunicatorOptions& options = {});
+void run_ranks(int ranks, const std::function<void(Communicator&, int)>& body,
+               const CommunicatorOptions& options = {});
 
 /// Options with the target and the deadline of the tests filled in.
 CommunicatorOptions test_options(CommunicatorOptions options = {});

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/collectives.hpp"
+#include "algorithms/contract/collectives.hpp"
 #include "plait/plait.hpp"
 #include "support/device_array.hpp"
 #include "support/zoo.hpp"
@@ -20,10 +20,15 @@ struct ReducingSubject {
   bool symmetric;
 
   Case of(DataType type, std::size_t count) const {
-    return {.collective = collective, .algorithm = algorithm, .type = type, .count = count, .symmetric = symmetric};
+    return {.collective = collective,
+            .algorithm = algorithm,
+            .type = type,
+            .count = count,
+            .symmetric = symmetric};
   }
   std::string describe() const {
-    return std::string(name_of(collective)) + " by " + algorithm + (symmetric ? ", symmetric" : ", ordinary");
+    return std::string(name_of(collective)) + " by " + algorithm +
+           (symmetric ? ", symmetric" : ", ordinary");
   }
 };
 
@@ -41,8 +46,9 @@ inline std::vector<ReducingSubject> reducing_subjects(const Communicator& comm) 
   return subjects;
 }
 
-/// A reduction of `count` elements of T for each rank that receives any, or of a few less, if the algorithm serves whole packs only. Where
-/// ranks need not agree, their buffers are aligned differently.
+/// A reduction of `count` elements of T for each rank that receives any, or of a few less, if the
+/// algorithm serves whole packs only. Where ranks need not agree, their buffers are aligned
+/// differently.
 template <class T>
 class ReductionOf {
  public:
@@ -57,7 +63,8 @@ class ReductionOf {
   /// Puts element(i) into the input, for i up to `sent()`.
   template <class Element>
   void fill(Element element) {
-    const std::size_t offset = subject_.symmetric ? 0 : static_cast<std::size_t>(comm_.rank() % 2) * sizeof(T);
+    const std::size_t offset =
+        subject_.symmetric ? 0 : static_cast<std::size_t>(comm_.rank() % 2) * sizeof(T);
     send_.place(offset, sent_ * sizeof(T));
     recv_.place(offset, count_ * sizeof(T));
     for (std::size_t i = 0; i < sent_; ++i) {
@@ -77,7 +84,8 @@ class ReductionOf {
     around([&] {
       const void* send = send_.device();
       void* recv = recv_.device();
-      if (subject_.collective == Collective::all_reduce) comm_.all_reduce(send, recv, count_, data_type_of<T>, op, {}, options);
+      if (subject_.collective == Collective::all_reduce)
+        comm_.all_reduce(send, recv, count_, data_type_of<T>, op, {}, options);
       else if (subject_.collective == Collective::reduce_scatter)
         comm_.reduce_scatter(send, recv, count_, data_type_of<T>, op, {}, options);
       else comm_.reduce(send, recv, count_, data_type_of<T>, op, root, {}, options);
@@ -88,7 +96,8 @@ class ReductionOf {
     call(op, [](const auto& body) { body(); });
   }
 
-  /// What this rank has received: element i is the reduction of element `first() + i` of all ranks. Empty if it receives nothing.
+  /// What this rank has received: element i is the reduction of element `first() + i` of all ranks.
+  /// Empty if it receives nothing.
   std::vector<T> result() {
     if (subject_.collective == Collective::reduce && comm_.rank() != root) return {};
     recv_.download({});
@@ -98,7 +107,9 @@ class ReductionOf {
     return values;
   }
   std::size_t first() const {
-    return subject_.collective == Collective::reduce_scatter ? static_cast<std::size_t>(comm_.rank()) * count_ : 0;
+    return subject_.collective == Collective::reduce_scatter
+               ? static_cast<std::size_t>(comm_.rank()) * count_
+               : 0;
   }
 
  private:

@@ -12,7 +12,7 @@
 #include <memory>
 #include <stdexcept>
 
-#include "core/collectives.hpp"
+#include "algorithms/contract/collectives.hpp"
 #include "core/environment.hpp"
 #include "support/ranks.hpp"
 
@@ -40,8 +40,9 @@ class Started {
   virtual bool finish() = 0;
 };
 
-/// Out of place it has two arrays; in place one, of which the smaller buffer is a block. With a root, the other ranks' only buffer then
-/// lies where the root's does, as symmetric memory wants it.
+/// Out of place it has two arrays; in place one, of which the smaller buffer is a block. With a
+/// root, the other ranks' only buffer then lies where the root's does, as symmetric memory wants
+/// it.
 template <class T>
 class Run final : public Started {
  public:
@@ -55,7 +56,8 @@ class Run final : public Started {
         call_{c.call(comm.size())},
         sends_(has(facts_.send, call_, comm.rank())),
         receives_(has(facts_.recv, call_, comm.rank())),
-        in_place_(c.in_place && has_in_place(c.collective) && ((sends_ && receives_) || (facts_.rooted && c.symmetric))),
+        in_place_(c.in_place && has_in_place(c.collective) &&
+                  ((sends_ && receives_) || (facts_.rooted && c.symmetric))),
         send_(c.symmetric ? arena.symmetric_send : arena.send),
         recv_(in_place_     ? send_
               : c.symmetric ? arena.symmetric_recv
@@ -78,13 +80,18 @@ class Run final : public Started {
  private:
   std::size_t send_count() const { return sends_ ? plait::send_bytes(call_) / sizeof(T) : 0; }
   std::size_t recv_count() const { return receives_ ? plait::recv_bytes(call_) / sizeof(T) : 0; }
-  // Elements from the start of the arrays' data; in place, the smaller buffer begins somewhere in the larger one.
+  // Elements from the start of the arrays' data; in place, the smaller buffer begins somewhere in
+  // the larger one.
   std::ptrdiff_t distance() const {
     const int owner = facts_.rooted ? case_.root : rank_;
     return in_place_ ? in_place_distance(call_, owner) / static_cast<std::ptrdiff_t>(sizeof(T)) : 0;
   }
-  std::size_t send_begin() const { return static_cast<std::size_t>(std::max<std::ptrdiff_t>(-distance(), 0)); }
-  std::size_t recv_begin() const { return static_cast<std::size_t>(std::max<std::ptrdiff_t>(distance(), 0)); }
+  std::size_t send_begin() const {
+    return static_cast<std::size_t>(std::max<std::ptrdiff_t>(-distance(), 0));
+  }
+  std::size_t recv_begin() const {
+    return static_cast<std::size_t>(std::max<std::ptrdiff_t>(distance(), 0));
+  }
 
   /// Messages go round: to the next rank, from the one before.
   int before() const { return (rank_ + ranks_ - 1) % ranks_; }
@@ -95,9 +102,11 @@ class Run final : public Started {
 
   void prepare() {
     const std::size_t shift = case_.symmetric ? 0 : static_cast<std::size_t>(rank_) % 3;
-    if (!in_place_) recv_.place((case_.recv_offset + 2 * shift) * sizeof(T), recv_count() * sizeof(T));
+    if (!in_place_)
+      recv_.place((case_.recv_offset + 2 * shift) * sizeof(T), recv_count() * sizeof(T));
     const std::size_t larger = std::max(plait::send_bytes(call_), plait::recv_bytes(call_));
-    send_.place((case_.send_offset + shift) * sizeof(T), in_place_ ? larger : send_count() * sizeof(T));
+    send_.place((case_.send_offset + shift) * sizeof(T),
+                in_place_ ? larger : send_count() * sizeof(T));
     std::byte* const image = send_.image() + send_begin() * sizeof(T);
     for (std::size_t i = 0, count = send_count(); i < count; ++i) {
       const T x = input(rank_, i);
@@ -117,7 +126,8 @@ class Run final : public Started {
     backend.begin_capture(stream.native());
     std::string refusal = call(stream);
     const auto graph = backend.end_capture(stream.native());
-    for (int replay = 0; replay < (case_.in_place ? 1 : 2); ++replay) graph->launch(stream.native());
+    for (int replay = 0; replay < (case_.in_place ? 1 : 2); ++replay)
+      graph->launch(stream.native());
     backend.synchronize(stream.native());  // before the graph is gone
     return refusal;
   }
@@ -153,7 +163,8 @@ class Run final : public Started {
           break;
         case Collective::send_recv:
           options.symmetric = c.symmetric;
-          comm_.send_recv(from, c.count, (rank_ + 1) % ranks_, to, c.count, before(), c.type, stream, options);
+          comm_.send_recv(from, c.count, (rank_ + 1) % ranks_, to, c.count, before(), c.type,
+                          stream, options);
           break;
         default:
           comm_.all_reduce(from, to, c.count, c.type, c.op, stream, options);
@@ -161,7 +172,8 @@ class Run final : public Started {
       if (!is_served(comm_, case_)) fail("was enqueued, though supports() refuses it");
     } catch (const Error& error) {
       if (error.code() != ErrorCode::unsupported || is_served(comm_, case_))
-        throw std::runtime_error(fmt::format("{}: {} ({})", case_.describe(), error.what(), name_of(error.code())));
+        throw std::runtime_error(
+            fmt::format("{}: {} ({})", case_.describe(), error.what(), name_of(error.code())));
       return error.what();
     }
     return {};
@@ -177,17 +189,20 @@ class Run final : public Started {
       const std::size_t at = begin + i;
       if (at >= received && at < received_end) continue;
       const T x = load<T>(image, at), wanted = input(rank_, i);
-      if (std::memcmp(&x, &wanted, sizeof(T)) != 0) return fail(fmt::format("the input was changed at {}", i));
+      if (std::memcmp(&x, &wanted, sizeof(T)) != 0)
+        return fail(fmt::format("the input was changed at {}", i));
     }
   }
 
   void check_refusal(const std::string& refusal) {
     if (!in_place_ && !recv_.untouched()) fail("was refused, but wrote");
-    if (refusal.find(case_.algorithm) == std::string::npos) fail("the refusal does not name the algorithm: " + refusal);
+    if (refusal.find(case_.algorithm) == std::string::npos)
+      fail("the refusal does not name the algorithm: " + refusal);
     const std::string own = fmt::format("rank {}: ", rank_);
     std::string of_all = refusal;
     if (const auto at = of_all.find(own); at != std::string::npos) of_all.erase(at, own.size());
-    if (!same_on_all_ranks(comm_, of_all.data(), of_all.size())) fail("ranks refuse with different messages: " + refusal);
+    if (!same_on_all_ranks(comm_, of_all.data(), of_all.size()))
+      fail("ranks refuse with different messages: " + refusal);
   }
 
   void check_result() {
@@ -205,9 +220,11 @@ class Run final : public Started {
         break;
       }
     }
-    const bool all_the_same = case_.collective == Collective::all_reduce || case_.collective == Collective::broadcast ||
+    const bool all_the_same = case_.collective == Collective::all_reduce ||
+                              case_.collective == Collective::broadcast ||
                               case_.collective == Collective::all_gather;
-    if (all_the_same && !same_on_all_ranks(comm_, recv_.image() + recv_begin() * sizeof(T), recv_count() * sizeof(T)))
+    if (all_the_same && !same_on_all_ranks(comm_, recv_.image() + recv_begin() * sizeof(T),
+                                           recv_count() * sizeof(T)))
       fail("ranks have different bits");
   }
 
@@ -231,12 +248,16 @@ class Run final : public Started {
 
 std::string Case::describe() const {
   const CollectiveFacts facts = facts_of(collective);
-  return fmt::format("{} by {}: {} x {}{}{}{}, {}, {} memory, offsets {} and {}, seed {}{}", name_of(collective),
-                     algorithm.empty() ? "what is chosen" : algorithm, count, name_of(type),
-                     facts.reduces ? fmt::format(", {}", name_of(op)) : "", scale == 1 ? "" : fmt::format(" (scale {})", scale),
-                     facts.rooted ? fmt::format(", root {}", root) : "", in_place ? "in place" : "out of place",
-                     symmetric ? "symmetric" : "ordinary", send_offset, recv_offset, seed,
-                     blocks + threads == 0 ? "" : fmt::format(", {} blocks of {} threads", blocks, threads)) +
+  return fmt::format("{} by {}: {} x {}{}{}{}, {}, {} memory, offsets {} and {}, seed {}{}",
+                     name_of(collective), algorithm.empty() ? "what is chosen" : algorithm, count,
+                     name_of(type), facts.reduces ? fmt::format(", {}", name_of(op)) : "",
+                     scale == 1 ? "" : fmt::format(" (scale {})", scale),
+                     facts.rooted ? fmt::format(", root {}", root) : "",
+                     in_place ? "in place" : "out of place", symmetric ? "symmetric" : "ordinary",
+                     send_offset, recv_offset, seed,
+                     blocks + threads == 0
+                         ? ""
+                         : fmt::format(", {} blocks of {} threads", blocks, threads)) +
          (way == Way::plain      ? ""
           : way == Way::captured ? ", in a graph"
                                  : ", in a group");
@@ -258,9 +279,11 @@ Call Case::call(int ranks) const {
 bool is_served(const Communicator& comm, const Case& c) {
   if (c.algorithm.empty() || c.count == 0) return true;
   const std::string line = "  " + c.algorithm + " ";
-  const std::string text = comm.explain(c.call(comm.size()));  // lists all algorithms, each with an estimate or the reason why not
+  const std::string text = comm.explain(
+      c.call(comm.size()));  // lists all algorithms, each with an estimate or the reason why not
   const auto start = text.find('\n' + line);
-  if (start == std::string::npos) throw std::runtime_error("explain() does not list " + c.algorithm + ":\n" + text);
+  if (start == std::string::npos)
+    throw std::runtime_error("explain() does not list " + c.algorithm + ":\n" + text);
   const auto end = text.find('\n', start + 1);
   return text.substr(start, end - start).find(" no: ") == std::string::npos;
 }
@@ -270,7 +293,8 @@ bool check(Communicator& comm, Arena& arena, const Case& c, StreamRef stream) {
   return check_together(comm, std::span(&only, 1), std::span(&c, 1), stream);
 }
 
-bool check_together(Communicator& comm, std::span<Arena* const> arenas, std::span<const Case> cases, StreamRef stream) {
+bool check_together(Communicator& comm, std::span<Arena* const> arenas, std::span<const Case> cases,
+                    StreamRef stream) {
   std::vector<std::unique_ptr<Started>> started;
   for (std::size_t i = 0; i < cases.size(); ++i)
     started.push_back(dispatch(cases[i].type, [&]<class T>() -> std::unique_ptr<Started> {
@@ -282,19 +306,23 @@ bool check_together(Communicator& comm, std::span<Arena* const> arenas, std::spa
   return good;
 }
 
-std::vector<std::size_t> odd_counts() { return {0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 127, 1000, 1024, 4099}; }
+std::vector<std::size_t> odd_counts() {
+  return {0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 127, 1000, 1024, 4099};
+}
 
 namespace {
 
 /// Whether the target can run the algorithm at all.
 bool can_run(const Algorithm& algorithm) {
-  // On a thread of its own: opening a device makes it the thread's current one, and this may be asked in the middle of a rank's work.
-  static const DeviceFacts facts = std::async(std::launch::async, [] {
-                                     const auto backend = open_backend(target(), 0);
-                                     if (environment_integer("PLAIT_DISABLE_P2P", 0, 0, 1) == 1) backend->use_host_memory();
-                                     backend->meet(std::array{backend->process_facts()});  // of what one process alone can know
-                                     return backend->info().facts;
-                                   }).get();
+  // On a thread of its own: opening a device makes it the thread's current one, and this may be
+  // asked in the middle of a rank's work.
+  static const DeviceFacts facts =
+      std::async(std::launch::async, [] {
+        const auto backend = open_backend(target(), 0);
+        if (environment_integer("PLAIT_DISABLE_P2P", 0, 0, 1) == 1) backend->use_host_memory();
+        backend->meet(std::array{backend->process_facts()});  // of what one process alone can know
+        return backend->info().facts;
+      }).get();
   Topology topology{facts};
   topology.backend = target();
   topology.ranks = 2;
@@ -311,21 +339,24 @@ bool can_run(const Algorithm& algorithm) {
 std::vector<std::string> all_reduce_algorithms() {
   std::vector<std::string> names;
   for (const auto& algorithm : Registry::instance().all())
-    if (algorithm->collective() == Collective::all_reduce && can_run(*algorithm)) names.emplace_back(algorithm->name());
+    if (algorithm->collective() == Collective::all_reduce && can_run(*algorithm))
+      names.emplace_back(algorithm->name());
   return names;
 }
 
 std::vector<Subject> other_algorithms() {
   std::vector<Subject> subjects;
   for (const auto& algorithm : Registry::instance().all())
-    if (algorithm->collective() != Collective::all_reduce && algorithm->collective() != Collective::barrier && can_run(*algorithm))
+    if (algorithm->collective() != Collective::all_reduce &&
+        algorithm->collective() != Collective::barrier && can_run(*algorithm))
       subjects.emplace_back(algorithm->collective(), std::string(algorithm->name()));
   return subjects;
 }
 
 std::uint64_t digest(const void* data, std::size_t bytes) {
   std::uint64_t value = 0xcbf29ce484222325u;
-  for (std::size_t i = 0; i < bytes; ++i) value = (value ^ static_cast<const unsigned char*>(data)[i]) * 0x100000001b3u;
+  for (std::size_t i = 0; i < bytes; ++i)
+    value = (value ^ static_cast<const unsigned char*>(data)[i]) * 0x100000001b3u;
   return value;
 }
 
@@ -361,11 +392,14 @@ std::vector<Case> variants(const Communicator& comm, const Case& base) {
 
 }  // namespace
 
-void check_all_types_and_operations(Communicator& comm, Arena& arena, const Subject& subject, const std::vector<std::size_t>& counts) {
+void check_all_types_and_operations(Communicator& comm, Arena& arena, const Subject& subject,
+                                    const std::vector<std::size_t>& counts) {
   // Who touches which byte when does not depend on them: the race checker gets a few.
   for (int type = 0; type < data_type_count; type += under_tsan ? 5 : 1)
-    for (int op = 0; op < (facts_of(subject.collective).reduces ? reduce_op_count : 1); op += under_tsan ? 4 : 1) {
-      Case base = subject.of({.type = static_cast<DataType>(type), .op = static_cast<ReduceOp>(op)});
+    for (int op = 0; op < (facts_of(subject.collective).reduces ? reduce_op_count : 1);
+         op += under_tsan ? 4 : 1) {
+      Case base =
+          subject.of({.type = static_cast<DataType>(type), .op = static_cast<ReduceOp>(op)});
       const bool scaled = base.op == ReduceOp::premul_sum;
       if (scaled && !is_float(base.type)) continue;  // refused by the call itself: error_test
       for (const std::size_t count : counts)
@@ -378,31 +412,43 @@ void check_all_types_and_operations(Communicator& comm, Arena& arena, const Subj
     }
 }
 
-void check_all_counts(Communicator& comm, Arena& arena, const Subject& subject, const std::vector<DataType>& types) {
+void check_all_counts(Communicator& comm, Arena& arena, const Subject& subject,
+                      const std::vector<DataType>& types) {
   for (const DataType type : types)
     for (const std::size_t count : odd_counts())
-      for (const Case& c : variants(comm, subject.of({.type = type, .count = count, .seed = 77}))) check(comm, arena, c);
+      for (const Case& c : variants(comm, subject.of({.type = type, .count = count, .seed = 77})))
+        check(comm, arena, c);
 }
 
 void check_large(Communicator& comm, Arena& arena, const Subject& subject, std::size_t bytes) {
   bytes /= static_cast<std::size_t>(parts_of(subject.collective, comm.size()));
   check(comm, arena,
-        subject.of({.type = DataType::u8, .count = bytes / 5, .symmetric = true, .send_offset = 1, .root = comm.size() - 1, .seed = 98}));
+        subject.of({.type = DataType::u8,
+                    .count = bytes / 5,
+                    .symmetric = true,
+                    .send_offset = 1,
+                    .root = comm.size() - 1,
+                    .seed = 98}));
   for (const DataType type : {DataType::f32, DataType::bf16}) {
-    const auto cases = variants(comm, subject.of({.type = type, .count = bytes / size_of(type) + 1, .seed = 99}));
+    const auto cases =
+        variants(comm, subject.of({.type = type, .count = bytes / size_of(type) + 1, .seed = 99}));
     check(comm, arena, cases[1]);  // ordinary, in place
     check(comm, arena, cases[2]);  // symmetric, out of place
   }
 }
 
 void check_launch_shapes(Communicator& comm, Arena& arena, const Subject& subject) {
-  // Two variants of the four in turn: all of them with every number of blocks, of threads and of elements, and with every pair of these.
+  // Two variants of the four in turn: all of them with every number of blocks, of threads and of
+  // elements, and with every pair of these.
   bool odd = false;
   for (const unsigned blocks : {1u, 2u, 3u, 5u}) {
     for (const unsigned threads : {1u, 2u, 3u, 4u})
       for (const std::size_t count : {1u, 4096u, 4099u}) {
-        const auto cases =
-            variants(comm, subject.of({.type = DataType::i32, .count = count, .blocks = blocks, .threads = threads, .seed = 5}));
+        const auto cases = variants(comm, subject.of({.type = DataType::i32,
+                                                      .count = count,
+                                                      .blocks = blocks,
+                                                      .threads = threads,
+                                                      .seed = 5}));
         for (std::size_t i = 0; i < cases.size(); ++i)
           if ((i == 1 || i == 2) == odd) check(comm, arena, cases[i]);
         odd = !odd;

@@ -1,4 +1,5 @@
-// One call of a collective with everything checked that can be checked. Works for ranks that are threads and for ranks that are processes.
+// One call of a collective with everything checked that can be checked. Works for ranks that are
+// threads and for ranks that are processes.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -7,14 +8,15 @@
 #include <utility>
 #include <vector>
 
-#include "core/algorithm.hpp"
+#include "algorithms/contract/algorithm.hpp"
 #include "plait/plait.hpp"
 #include "support/data.hpp"
 #include "support/device_array.hpp"
 
 namespace plait::test {
 
-/// How a call is made: by itself; captured in a graph, which is launched twice, or once in place; alone in a group.
+/// How a call is made: by itself; captured in a graph, which is launched twice, or once in place;
+/// alone in a group.
 enum class Way { plain, captured, grouped };
 
 struct Case {
@@ -25,16 +27,20 @@ struct Case {
   std::size_t count = 1;  // of a block
   bool in_place = false;  // on the ranks that have both buffers
   bool symmetric = false;
-  std::size_t send_offset = 0, recv_offset = 0;  // elements from an aligned address; of ordinary memory, ranks differ on top of it
+  std::size_t send_offset = 0, recv_offset = 0;  // elements from an aligned address; of ordinary
+                                                 // memory, ranks differ on top of it
   double scale = 1;
   int root = 0;
   unsigned blocks = 0, threads = 0;
   std::uint64_t seed = 1;
-  Way way = Way::plain;  // `captured` and `grouped`: of cases that are served; `captured`: on a stream of the caller's
+  Way way = Way::plain;  // `captured` and `grouped`: of cases that are served; `captured`: on a
+                         // stream of the caller's
 
   std::string describe() const;
   Call call(int ranks) const;
-  CallOptions options() const { return {.algorithm = algorithm, .scale = scale, .blocks = blocks, .threads = threads}; }
+  CallOptions options() const {
+    return {.algorithm = algorithm, .scale = scale, .blocks = blocks, .threads = threads};
+  }
 };
 
 /// An algorithm of a collective.
@@ -42,7 +48,8 @@ struct Subject {
   Collective collective = Collective::all_reduce;
   std::string algorithm;
 
-  // NOLINTBEGIN(google-explicit-constructor): a name stands for the algorithm of all_reduce; an empty one for what is chosen
+  // NOLINTBEGIN(google-explicit-constructor): a name stands for the algorithm of all_reduce; an
+  // empty one for what is chosen
   Subject(std::string name) : algorithm(std::move(name)) {}
   Subject(const char* name) : algorithm(name) {}
   // NOLINTEND(google-explicit-constructor)
@@ -54,13 +61,16 @@ struct Subject {
   }
 };
 
-/// Runs the case and checks the result, the guard bands, the input (as far as it is not received into) and, where all receive the same,
-/// that all ranks have the same bits. If the algorithm refuses the case, checks that the refusal is Error(unsupported), the same on all
-/// ranks, and that nothing was written. Collective. Reports through GoogleTest; false if anything was wrong.
+/// Runs the case and checks the result, the guard bands, the input (as far as it is not received
+/// into) and, where all receive the same, that all ranks have the same bits. If the algorithm
+/// refuses the case, checks that the refusal is Error(unsupported), the same on all ranks, and that
+/// nothing was written. Collective. Reports through GoogleTest; false if anything was wrong.
 bool check(Communicator& comm, Arena& arena, const Case& c, StreamRef stream = {});
 
-/// The same of several cases, each in an arena of its own, that are enqueued one after another without waiting.
-bool check_together(Communicator& comm, std::span<Arena* const> arenas, std::span<const Case> cases, StreamRef stream = {});
+/// The same of several cases, each in an arena of its own, that are enqueued one after another
+/// without waiting.
+bool check_together(Communicator& comm, std::span<Arena* const> arenas, std::span<const Case> cases,
+                    StreamRef stream = {});
 
 /// Whether the named algorithm serves the case; true for a chosen one.
 bool is_served(const Communicator& comm, const Case& c);
@@ -79,12 +89,15 @@ std::uint64_t digest(const void* data, std::size_t bytes);
 /// Whether all ranks have the same bits. Collective.
 bool same_on_all_ranks(Communicator& comm, const void* data, std::size_t bytes);
 
-/// GoogleTest failure of a rank. After many the test gives up by an exception: they all say the same.
+/// GoogleTest failure of a rank. After many the test gives up by an exception: they all say the
+/// same.
 void report(const Communicator& comm, const std::string& what);
 
 // The parts of the zoo that run with every algorithm, for threads and for mpirun.
-void check_all_types_and_operations(Communicator& comm, Arena& arena, const Subject& subject, const std::vector<std::size_t>& counts);
-void check_all_counts(Communicator& comm, Arena& arena, const Subject& subject, const std::vector<DataType>& types);
+void check_all_types_and_operations(Communicator& comm, Arena& arena, const Subject& subject,
+                                    const std::vector<std::size_t>& counts);
+void check_all_counts(Communicator& comm, Arena& arena, const Subject& subject,
+                      const std::vector<DataType>& types);
 void check_large(Communicator& comm, Arena& arena, const Subject& subject, std::size_t bytes);
 void check_launch_shapes(Communicator& comm, Arena& arena, const Subject& subject);
 

@@ -1,5 +1,6 @@
-// HIP's interface on NVIDIA GPUs. Its headers were written for CUDA 12 and older, and use a few things whose CUDA 13 form differs. The
-// functions among them answer "not supported" here; Plait calls none of them.
+// HIP's interface on NVIDIA GPUs. Its headers were written for CUDA 12 and older, and use a few
+// things whose CUDA 13 form differs. The functions among them answer "not supported" here; Plait
+// calls none of them.
 #pragma once
 #include <cuda.h>
 #include <cuda_fp16.h>
@@ -8,8 +9,8 @@
 
 // Fields that CUDA 13 dropped, which the headers copy.
 struct PlaitCuda12DeviceProp : cudaDeviceProp {
-  int clockRate, computeMode, deviceOverlap, kernelExecTimeoutEnabled, memoryClockRate, singleToDoublePrecisionPerfRatio,
-      cooperativeMultiDeviceLaunch;
+  int clockRate, computeMode, deviceOverlap, kernelExecTimeoutEnabled, memoryClockRate,
+      singleToDoublePrecisionPerfRatio, cooperativeMultiDeviceLaunch;
 };
 #define cudaDeviceProp PlaitCuda12DeviceProp
 #define cudaDevAttrCooperativeMultiDeviceLaunch cudaDevAttrCooperativeLaunch
@@ -30,7 +31,8 @@ struct PlaitCuda12DeviceProp : cudaDeviceProp {
 #define cudaStreamGetCaptureInfo_v2(...) cudaErrorNotSupported
 #define cuStreamGetCaptureInfo_v2(...) CUDA_ERROR_NOT_SUPPORTED
 
-// The headers declare half of the runtime's functions only where nvcc compiles. Host code needs them too.
+// The headers declare half of the runtime's functions only where nvcc compiles. Host code needs
+// them too.
 #if defined(__CUDACC__)
 #include <hip/hip_runtime_api.h>
 #else

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-#include "backends/target.hpp"
+#include "backends/device/target.hpp"
 
 struct alignas(8) Candidate {
   float value;

@@ -1,8 +1,8 @@
 // The kernel of oneshot_ll for candidates. plait_add_kernels compiles it for every target.
 #pragma once
-#include "algorithms/oneshot_ll/kernel.hpp"
+#include "algorithms/all_reduce/oneshot_ll/kernel.hpp"
 #include "argmax/candidate.hpp"
-#include "backends/own_reducer.hpp"
+#include "backends/device/own_reducer.hpp"
 
 template <>
 struct plait::DataTypeOf<Candidate> {

@@ -2,21 +2,26 @@
 //
 // The message is cut into one slice a rank, and a slice into one stripe a block.
 //   1. Enter: a barrier among the blocks b of all ranks: their inputs are ready.
-//   2. Reduce: each pack of the own slice is pulled from all ranks, added up in rank order, and pushed to all ranks.
+//   2. Reduce: each pack of the own slice is pulled from all ranks, added up in rank order, and
+//   pushed to all ranks.
 //   3. Leave: a second barrier: all results have arrived, and nobody reads inputs any more.
 //
-// Cost: two hops and 2 * bytes * (n - 1) / n out of each rank. Resources: one signal word a block and writer, one epoch a block.
+// Cost: two hops and 2 * bytes * (n - 1) / n out of each rank. Resources: one signal word a block
+// and writer, one epoch a block.
 //
-// Why the two barriers are enough. A pack of slice r and stripe b is read and written, on all ranks, by one thread of block b of rank r,
-// which reads it everywhere before it writes it anywhere: so it may be in place. That block needs the inputs (barrier 1) and delivers the
-// outputs (barrier 2). Slices and stripes end at multiples of a pack, so no two threads share one. Block b waits only for block b.
+// Why the two barriers are enough. A pack of slice r and stripe b is read and written, on all
+// ranks, by one thread of block b of rank r, which reads it everywhere before it writes it
+// anywhere: so it may be in place. That block needs the inputs (barrier 1) and delivers the outputs
+// (barrier 2). Slices and stripes end at multiples of a pack, so no two threads share one. Block b
+// waits only for block b.
 #pragma once
-#include "algorithms/building_blocks/block_barrier.hpp"
-#include "backends/kernel_table.hpp"
+#include "algorithms/blocks/flags/block_barrier.hpp"
+#include "backends/device/kernel_table.hpp"
 
 namespace plait::slices {
 
-using Types = ReducedTypes;  // what it is compiled for: all data types, as `Reducer` alone looks at values
+using Types =
+    ReducedTypes;  // what it is compiled for: all data types, as `Reducer` alone looks at values
 
 struct Args {  // trivially copyable, at most max_kernel_args bytes
   WindowView signals;
@@ -36,8 +41,10 @@ struct Kernel {
     const std::uint32_t epoch = a.epochs[dev.block()];
     if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 1)) return;
 
-    const Range slice = a.parts.at(static_cast<unsigned>(a.rank)), stripe = a.stripes.at(dev.block());
-    const Range bytes{slice.begin + stripe.begin, slice.begin + stripe.end < slice.end ? slice.begin + stripe.end : slice.end};
+    const Range slice = a.parts.at(static_cast<unsigned>(a.rank)),
+                stripe = a.stripes.at(dev.block());
+    const Range bytes{slice.begin + stripe.begin,
+                      slice.begin + stripe.end < slice.end ? slice.begin + stripe.end : slice.end};
     if (bytes.begin < bytes.end) reduce(dev, a, in_packs<D::pack_bytes>(bytes));
 
     if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 2)) return;
@@ -51,10 +58,13 @@ struct Kernel {
     using Out = Packs<T, D::pack_bytes>;
     const Reducer<T> reducer(a.reduction);
     for (std::size_t i = packs.begin + dev.thread(); i < packs.end; i += dev.threads()) {
-      auto sum = reducer.start(In(reinterpret_cast<const T*>(a.send.peer_ptr(0)), a.count).load(dev, i));
-      for (int r = 1; r < a.ranks; ++r) reducer.add(sum, In(reinterpret_cast<const T*>(a.send.peer_ptr(r)), a.count).load(dev, i));
+      auto sum =
+          reducer.start(In(reinterpret_cast<const T*>(a.send.peer_ptr(0)), a.count).load(dev, i));
+      for (int r = 1; r < a.ranks; ++r)
+        reducer.add(sum, In(reinterpret_cast<const T*>(a.send.peer_ptr(r)), a.count).load(dev, i));
       const auto result = reducer.template finish<D::pack_bytes>(sum);
-      for (int r = 0; r < a.ranks; ++r) Out(reinterpret_cast<T*>(a.recv.peer_ptr(r)), a.count).store(dev, i, result);
+      for (int r = 0; r < a.ranks; ++r)
+        Out(reinterpret_cast<T*>(a.recv.peer_ptr(r)), a.count).store(dev, i, result);
     }
   }
 };

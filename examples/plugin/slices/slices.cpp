@@ -1,5 +1,5 @@
-#include "core/budget.hpp"
-#include "core/collective_algorithm.hpp"
+#include "algorithms/contract/budget.hpp"
+#include "algorithms/contract/collective_algorithm.hpp"
 #include "slices/kernel.hpp"
 
 namespace plait::slices {
@@ -10,16 +10,23 @@ constexpr unsigned max_blocks = 64;
 class Slices final : public CollectiveAlgorithm {
  public:
   std::string_view name() const override { return "slices"; }
-  std::string_view summary() const override { return "pull and reduce the own slice, push the result, a pack at a time: symmetric memory"; }
+  std::string_view summary() const override {
+    return "pull and reduce the own slice, push the result, a pack at a time: symmetric memory";
+  }
 
   Resources resources(const Topology& topology) const override {
-    return {.scratch_bytes = 0, .signals = block_barrier_signals(max_blocks, topology.ranks), .counters = max_blocks};
+    return {.scratch_bytes = 0,
+            .signals = block_barrier_signals(max_blocks, topology.ranks),
+            .counters = max_blocks};
   }
 
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
-    if (topology.backend == BackendKind::host) return {{.blocks = topology.units, .threads = topology.block_threads}};
+    if (topology.backend == BackendKind::host)
+      return {{.blocks = topology.units, .threads = topology.block_threads}};
     const unsigned threads = topology.block_threads;
-    return {{blocks_for(call.bytes() / static_cast<unsigned>(topology.ranks), std::size_t{threads} * 16, max_blocks), threads}};
+    return {{blocks_for(call.bytes() / static_cast<unsigned>(topology.ranks),
+                        std::size_t{threads} * 16, max_blocks),
+             threads}};
   }
 
   /// No more blocks than there is memory for.
@@ -28,12 +35,16 @@ class Slices final : public CollectiveAlgorithm {
   }
 
   double estimate(const Call& call, const Topology& topology) const override {
-    const double moved = 2.0 * (topology.ranks - 1) / topology.ranks * static_cast<double>(call.bytes());
-    return topology.launch_us + 2 * topology.signal_us + 2 * moved / topology.link_bandwidth;  // few loads in flight: half the speed
+    const double moved =
+        2.0 * (topology.ranks - 1) / topology.ranks * static_cast<double>(call.bytes());
+    return topology.launch_us + 2 * topology.signal_us +
+           2 * moved / topology.link_bandwidth;  // few loads in flight: half the speed
   }
 
-  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape, LaunchContext& context) const override {
-    const Parts parts = Parts::of(call.bytes(), static_cast<unsigned>(context.ranks()), stripe_grain(1));
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
+               LaunchContext& context) const override {
+    const Parts parts =
+        Parts::of(call.bytes(), static_cast<unsigned>(context.ranks()), stripe_grain(1));
     const Args args{.signals = context.grant().signals,
                     .send = buffers.send_window,
                     .recv = buffers.recv_window,
@@ -49,7 +60,9 @@ class Slices final : public CollectiveAlgorithm {
 
  protected:
   Support supports_call(const Call& call, const Topology&) const override {
-    return call.symmetric ? Support() : Support::no("both buffers must be in symmetric memory (Communicator::allocate)");
+    return call.symmetric
+               ? Support()
+               : Support::no("both buffers must be in symmetric memory (Communicator::allocate)");
   }
 };
 

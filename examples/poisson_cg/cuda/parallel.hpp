@@ -32,10 +32,12 @@ inline plait::CommunicatorOptions communicator_options() {
 }
 
 inline void check(cudaError_t error, const char* call) {
-  if (error != cudaSuccess) throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(error));
+  if (error != cudaSuccess)
+    throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(error));
 }
 
-/// Memory of the device, or pinned memory of the host; zeroed. A view is what lambdas take with them.
+/// Memory of the device, or pinned memory of the host; zeroed. A view is what lambdas take with
+/// them.
 template <cudaError_t (*allocate)(void**, std::size_t), cudaError_t (*release)(void*)>
 class ArrayFrom {
  public:
@@ -59,7 +61,8 @@ class ArrayFrom {
 namespace kernels {
 
 // A block has a tile of a layer, and walks through some layers: as many as leave few partial sums.
-inline constexpr unsigned tile_x = 32, tile_y = 8, depth = 16, block = tile_x * tile_y, final_block = 1024;
+inline constexpr unsigned tile_x = 32, tile_y = 8, depth = 16, block = tile_x * tile_y,
+                          final_block = 1024;
 
 /// The sum over a block's threads, in thread 0. In an order that is always the same.
 template <unsigned threads>
@@ -76,9 +79,11 @@ __device__ double block_sum(double mine) {
 
 template <class Visit>
 __device__ void visit_points(int n, int layers, const Visit& visit) {
-  const int x = static_cast<int>(blockIdx.x * tile_x + threadIdx.x) + 1, y = static_cast<int>(blockIdx.y * tile_y + threadIdx.y) + 1;
+  const int x = static_cast<int>(blockIdx.x * tile_x + threadIdx.x) + 1,
+            y = static_cast<int>(blockIdx.y * tile_y + threadIdx.y) + 1;
   if (x > n || y > n) return;
-  const int begin = static_cast<int>(blockIdx.z * depth) + 1, end = min(begin + static_cast<int>(depth), layers + 1);
+  const int begin = static_cast<int>(blockIdx.z * depth) + 1,
+            end = min(begin + static_cast<int>(depth), layers + 1);
   const std::size_t row = n + 2, layer = row * row;
   for (int z = begin; z < end; ++z) visit(z * layer + y * row + x);
 }
@@ -93,7 +98,8 @@ __global__ void partial_sums(int n, int layers, F f, double* partial) {
   double mine = 0;
   visit_points(n, layers, [&](std::size_t i) { mine += f(i); });
   const double sum = block_sum<block>(mine);
-  if (threadIdx.x == 0 && threadIdx.y == 0) partial[blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z)] = sum;
+  if (threadIdx.x == 0 && threadIdx.y == 0)
+    partial[blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z)] = sum;
 }
 
 /// One block.
@@ -110,17 +116,21 @@ __global__ void once(F f) {
 }
 
 inline cudaError_t allocate(void** data, std::size_t bytes) { return cudaMalloc(data, bytes); }
-inline cudaError_t allocate_pinned(void** data, std::size_t bytes) { return cudaMallocHost(data, bytes); }
+inline cudaError_t allocate_pinned(void** data, std::size_t bytes) {
+  return cudaMallocHost(data, bytes);
+}
 
 }  // namespace kernels
 
-/// The stream on which everything is ordered, and loops over the points of one slab. Only `synchronize` waits.
+/// The stream on which everything is ordered, and loops over the points of one slab. Only
+/// `synchronize` waits.
 class Device {
  public:
   explicit Device(const Slab& slab)
       : n_(slab.n),
         layers_(slab.layers),
-        grid_(blocks(slab.n, kernels::tile_x), blocks(slab.n, kernels::tile_y), blocks(slab.layers, kernels::depth)),
+        grid_(blocks(slab.n, kernels::tile_x), blocks(slab.n, kernels::tile_y),
+              blocks(slab.layers, kernels::depth)),
         partial_(std::size_t{grid_.x} * grid_.y * grid_.z) {
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   }
@@ -138,7 +148,8 @@ class Device {
   template <class F>
   void sum_points(double* result, const F& f) {
     kernels::partial_sums<<<grid_, tile(), 0, stream_>>>(n_, layers_, f, partial_.data());
-    kernels::sum_of_partials<<<1, kernels::final_block, 0, stream_>>>(partial_.data(), std::size_t{grid_.x} * grid_.y * grid_.z, result);
+    kernels::sum_of_partials<<<1, kernels::final_block, 0, stream_>>>(
+        partial_.data(), std::size_t{grid_.x} * grid_.y * grid_.z, result);
     check(cudaGetLastError(), "sum_points");
   }
   /// f() once, on the device.
@@ -148,16 +159,21 @@ class Device {
     check(cudaGetLastError(), "once");
   }
   void to_host(double* host, const double* device, std::size_t count) { copy(host, device, count); }
-  void to_device(double* device, const double* host, std::size_t count) { copy(device, host, count); }
+  void to_device(double* device, const double* host, std::size_t count) {
+    copy(device, host, count);
+  }
   void synchronize() { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
   cudaStream_t native() const { return stream_; }
   plait::StreamRef stream() const { return stream_; }
 
  private:
-  static unsigned blocks(int points, unsigned each) { return (static_cast<unsigned>(points) + each - 1) / each; }
+  static unsigned blocks(int points, unsigned each) {
+    return (static_cast<unsigned>(points) + each - 1) / each;
+  }
   static dim3 tile() { return {kernels::tile_x, kernels::tile_y}; }
   void copy(void* to, const void* from, std::size_t count) {
-    check(cudaMemcpyAsync(to, from, count * sizeof(double), cudaMemcpyDefault, stream_), "cudaMemcpyAsync");
+    check(cudaMemcpyAsync(to, from, count * sizeof(double), cudaMemcpyDefault, stream_),
+          "cudaMemcpyAsync");
   }
 
   int n_, layers_;
@@ -180,10 +196,12 @@ class StagingArray : public ArrayFrom<kernels::allocate_pinned, cudaFreeHost> {
 /// Calls that are made again and again: recorded in a graph, if they may be.
 class Batch {
  public:
-  Batch(Device& device, bool capturable, std::function<void()> calls) : device_(device), calls_(std::move(calls)) {
+  Batch(Device& device, bool capturable, std::function<void()> calls)
+      : device_(device), calls_(std::move(calls)) {
     if (!capturable) return;
     cudaGraph_t graph = nullptr;
-    check(cudaStreamBeginCapture(device.native(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    check(cudaStreamBeginCapture(device.native(), cudaStreamCaptureModeThreadLocal),
+          "cudaStreamBeginCapture");
     calls_();
     check(cudaStreamEndCapture(device.native(), &graph), "cudaStreamEndCapture");
     const cudaError_t error = cudaGraphInstantiate(&replay_, graph, 0);

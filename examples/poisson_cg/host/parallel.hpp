@@ -28,7 +28,8 @@ inline plait::CommunicatorOptions communicator_options() {
   return options;
 }
 
-/// The queue on which everything is ordered, and loops over the points of one slab. On the host all is done when a call returns.
+/// The queue on which everything is ordered, and loops over the points of one slab. On the host all
+/// is done when a call returns.
 class Device {
  public:
   explicit Device(const Slab& slab) : slab_(slab) {}
@@ -38,7 +39,8 @@ class Device {
   void for_each_point(const F& f) {
     for (int z = 1; z <= slab_.layers; ++z)
       for (int y = 1; y <= slab_.n; ++y) {
-        const std::size_t begin = slab_.index(1, y, z), end = begin + static_cast<std::size_t>(slab_.n);
+        const std::size_t begin = slab_.index(1, y, z),
+                          end = begin + static_cast<std::size_t>(slab_.n);
         for (std::size_t i = begin; i < end; ++i) f(i);
       }
   }
@@ -54,8 +56,12 @@ class Device {
   void once(const F& f) {
     f();
   }
-  void to_host(double* host, const double* device, std::size_t count) { std::memcpy(host, device, count * sizeof(double)); }
-  void to_device(double* device, const double* host, std::size_t count) { std::memcpy(device, host, count * sizeof(double)); }
+  void to_host(double* host, const double* device, std::size_t count) {
+    std::memcpy(host, device, count * sizeof(double));
+  }
+  void to_device(double* device, const double* host, std::size_t count) {
+    std::memcpy(device, host, count * sizeof(double));
+  }
   void synchronize() {}
   plait::StreamRef stream() const { return {}; }
 
@@ -77,7 +83,8 @@ class Array {
 /// Host memory from which a device copies fast.
 using StagingArray = Array;
 
-/// Calls that are made again and again, recorded in a graph where the device has graphs and the calls allow it.
+/// Calls that are made again and again, recorded in a graph where the device has graphs and the
+/// calls allow it.
 class Batch {
  public:
   Batch(Device&, bool /*capturable*/, std::function<void()> calls) : calls_(std::move(calls)) {}

@@ -1,4 +1,5 @@
-// The exchange with Plait for Kokkos: an all-reduce of a view in symmetric memory, and messages to both neighbours in a group.
+// The exchange with Plait for Kokkos: an all-reduce of a view in symmetric memory, and messages to
+// both neighbours in a group.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -18,18 +19,23 @@ class PlaitExchange final : public Exchange {
 
   double* numbers(std::size_t count) override { return numbers_.emplace_back(comm_, count).data(); }
 
-  void sum(double* number) override { plait::kokkos::all_reduce(device_.exec(), comm_, NumberView(number), plait::ReduceOp::sum); }
+  void sum(double* number) override {
+    plait::kokkos::all_reduce(device_.exec(), comm_, NumberView(number), plait::ReduceOp::sum);
+  }
 
   void halo(double* field) override {
     if constexpr (target == plait::BackendKind::host) device_.synchronize();
     {
       plait::Group group;
       for (const Neighbour& neighbour : neighbours_) {
-        comm_.send(field + neighbour.send, layer_, plait::DataType::f64, neighbour.rank, device_.stream());
-        comm_.recv(field + neighbour.receive, layer_, plait::DataType::f64, neighbour.rank, device_.stream());
+        comm_.send(field + neighbour.send, layer_, plait::DataType::f64, neighbour.rank,
+                   device_.stream());
+        comm_.recv(field + neighbour.receive, layer_, plait::DataType::f64, neighbour.rank,
+                   device_.stream());
       }
     }
-    if constexpr (target == plait::BackendKind::host) plait::kokkos::synchronize(device_.exec(), comm_);
+    if constexpr (target == plait::BackendKind::host)
+      plait::kokkos::synchronize(device_.exec(), comm_);
   }
 
   bool capturable() const override { return true; }

@@ -1,4 +1,5 @@
-// Loops over a slab with Kokkos, on its default execution space. `host/` and `cuda/` have the same names.
+// Loops over a slab with Kokkos, on its default execution space. `host/` and `cuda/` have the same
+// names.
 #pragma once
 #include <Kokkos_Core.hpp>
 #include <cstddef>
@@ -20,8 +21,10 @@ using NumberView = Kokkos::View<double, Memory, Kokkos::MemoryTraits<Kokkos::Unm
 
 template <class Space>
 constexpr plait::BackendKind target_of() {
-  if constexpr (requires(const Space& exec) { exec.cuda_stream(); }) return plait::BackendKind::cuda;
-  else if constexpr (requires(const Space& exec) { exec.hip_stream(); }) return plait::BackendKind::hip;
+  if constexpr (requires(const Space& exec) { exec.cuda_stream(); })
+    return plait::BackendKind::cuda;
+  else if constexpr (requires(const Space& exec) { exec.hip_stream(); })
+    return plait::BackendKind::hip;
   else return plait::BackendKind::host;
 }
 inline constexpr plait::BackendKind target = target_of<Exec>();
@@ -29,15 +32,20 @@ inline constexpr plait::BackendKind target = target_of<Exec>();
 /// Takes Kokkos's own options out of the command line.
 using Environment = Kokkos::ScopeGuard;
 
-inline plait::CommunicatorOptions communicator_options() { return plait::kokkos::communicator_options(Exec()); }
+inline plait::CommunicatorOptions communicator_options() {
+  return plait::kokkos::communicator_options(Exec());
+}
 
 /// The queue on which everything is ordered, and loops over the points of one slab.
 class Device {
-  using Points = Kokkos::MDRangePolicy<Exec, Kokkos::Rank<3, Kokkos::Iterate::Left, Kokkos::Iterate::Left>>;
+  using Points =
+      Kokkos::MDRangePolicy<Exec, Kokkos::Rank<3, Kokkos::Iterate::Left, Kokkos::Iterate::Left>>;
 
  public:
   explicit Device(const Slab& slab)
-      : row_(slab.row()), layer_(slab.layer()), points_(exec_, {1, 1, 1}, {slab.n + 1, slab.n + 1, slab.layers + 1}) {}
+      : row_(slab.row()),
+        layer_(slab.layer()),
+        points_(exec_, {1, 1, 1}, {slab.n + 1, slab.n + 1, slab.layers + 1}) {}
 
   /// f(i) for the index i of every point.
   template <class F>
@@ -45,7 +53,8 @@ class Device {
     const std::size_t row = row_, layer = layer_;
     Kokkos::parallel_for(
         "poisson::for_each_point", points_, KOKKOS_LAMBDA(int x, int y, int z) {
-          f(static_cast<std::size_t>(z) * layer + static_cast<std::size_t>(y) * row + static_cast<std::size_t>(x));
+          f(static_cast<std::size_t>(z) * layer + static_cast<std::size_t>(y) * row +
+            static_cast<std::size_t>(x));
         });
   }
   /// The same, and the sum of what f returns in `*result`.
@@ -56,7 +65,8 @@ class Device {
     Kokkos::parallel_reduce(
         "poisson::sum_points", points_,
         KOKKOS_LAMBDA(int x, int y, int z, double& sum) {
-          sum += f(static_cast<std::size_t>(z) * layer + static_cast<std::size_t>(y) * row + static_cast<std::size_t>(x));
+          sum += f(static_cast<std::size_t>(z) * layer + static_cast<std::size_t>(y) * row +
+                   static_cast<std::size_t>(x));
         },
         NumberView(result));
   }
@@ -67,10 +77,12 @@ class Device {
         "poisson::once", Kokkos::RangePolicy<Exec>(exec_, 0, 1), KOKKOS_LAMBDA(int) { f(); });
   }
   void to_host(double* host, const double* device, std::size_t count) {
-    Kokkos::deep_copy(exec_, Numbers<Kokkos::HostSpace>(host, count), Numbers<Memory, const double>(device, count));
+    Kokkos::deep_copy(exec_, Numbers<Kokkos::HostSpace>(host, count),
+                      Numbers<Memory, const double>(device, count));
   }
   void to_device(double* device, const double* host, std::size_t count) {
-    Kokkos::deep_copy(exec_, Numbers<Memory>(device, count), Numbers<Kokkos::HostSpace, const double>(host, count));
+    Kokkos::deep_copy(exec_, Numbers<Memory>(device, count),
+                      Numbers<Kokkos::HostSpace, const double>(host, count));
   }
   void synchronize() { exec_.fence(); }
   plait::StreamRef stream() const { return plait::kokkos::stream_of(exec_); }

@@ -1,4 +1,5 @@
-// The exchange with Plait: an all-reduce in symmetric memory, and messages to both neighbours in a group.
+// The exchange with Plait: an all-reduce in symmetric memory, and messages to both neighbours in a
+// group.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -15,10 +16,13 @@ class PlaitExchange final : public Exchange {
   PlaitExchange(plait::Communicator& comm, Device& device, const Slab& slab)
       : comm_(comm), device_(device), neighbours_(slab.neighbours()), layer_(slab.layer()) {}
 
-  double* numbers(std::size_t count) override { return numbers_.emplace_back(comm_.allocate<double>(count)).data(); }
+  double* numbers(std::size_t count) override {
+    return numbers_.emplace_back(comm_.allocate<double>(count)).data();
+  }
 
   void sum(double* number) override {
-    comm_.all_reduce(number, number, 1, plait::DataType::f64, plait::ReduceOp::sum, device_.stream());
+    comm_.all_reduce(number, number, 1, plait::DataType::f64, plait::ReduceOp::sum,
+                     device_.stream());
     complete();
   }
 
@@ -26,8 +30,10 @@ class PlaitExchange final : public Exchange {
     {
       plait::Group group;
       for (const Neighbour& neighbour : neighbours_) {
-        comm_.send(field + neighbour.send, layer_, plait::DataType::f64, neighbour.rank, device_.stream());
-        comm_.recv(field + neighbour.receive, layer_, plait::DataType::f64, neighbour.rank, device_.stream());
+        comm_.send(field + neighbour.send, layer_, plait::DataType::f64, neighbour.rank,
+                   device_.stream());
+        comm_.recv(field + neighbour.receive, layer_, plait::DataType::f64, neighbour.rank,
+                   device_.stream());
       }
     }
     complete();

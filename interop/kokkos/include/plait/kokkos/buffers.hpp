@@ -17,7 +17,8 @@
 
 namespace plait::kokkos::detail {
 
-/// A view without its type. Its label is asked for when an error needs it: a label is a string, to be allocated.
+/// A view without its type. Its label is asked for when an error needs it: a label is a string, to
+/// be allocated.
 struct ViewFacts {
   const char* role;  // what the caller calls the argument
   const void* view;
@@ -28,11 +29,13 @@ struct ViewFacts {
   std::size_t rank;
   std::array<std::size_t, 8> extents;
   bool contiguous;
-  // Whether the elements of a contiguous view are ordered as by LayoutLeft, LayoutRight: both, if only one extent is larger than 1.
+  // Whether the elements of a contiguous view are ordered as by LayoutLeft, LayoutRight: both, if
+  // only one extent is larger than 1.
   bool left, right;
 };
 
-/// The largest number if the product is beyond it, as extents of an unmanaged view may be: no view's memory has so many elements.
+/// The largest number if the product is beyond it, as extents of an unmanaged view may be: no
+/// view's memory has so many elements.
 constexpr std::size_t product_or_most(std::size_t a, std::size_t b) {
   constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
   return b != 0 && a > most / b ? most : a * b;
@@ -45,17 +48,18 @@ template <class View>
 ViewFacts facts_of(const View& view, const char* role) {
   using Layout = typename View::array_layout;
   constexpr std::size_t rank = rank_of<View>;
-  ViewFacts buffer{.role = role,
-                   .view = &view,
-                   .label = [](const void* v) { return std::string(static_cast<const View*>(v)->label()); },
-                   .memory_space = View::memory_space::name(),
-                   .data = const_cast<typename View::non_const_value_type*>(view.data()),
-                   .size = 1,
-                   .rank = rank,
-                   .extents = {},
-                   .contiguous = false,
-                   .left = rank <= 1 || std::is_same_v<Layout, Kokkos::LayoutLeft>,
-                   .right = rank <= 1 || std::is_same_v<Layout, Kokkos::LayoutRight>};
+  ViewFacts buffer{
+      .role = role,
+      .view = &view,
+      .label = [](const void* v) { return std::string(static_cast<const View*>(v)->label()); },
+      .memory_space = View::memory_space::name(),
+      .data = const_cast<typename View::non_const_value_type*>(view.data()),
+      .size = 1,
+      .rank = rank,
+      .extents = {},
+      .contiguous = false,
+      .left = rank <= 1 || std::is_same_v<Layout, Kokkos::LayoutLeft>,
+      .right = rank <= 1 || std::is_same_v<Layout, Kokkos::LayoutRight>};
   // Not size(), which since Kokkos 5 is 0 for a view without memory, whatever its extents.
   std::array<std::size_t, rank> strides{}, order{};
   for (std::size_t i = 0; i < rank; ++i) {
@@ -64,8 +68,9 @@ ViewFacts facts_of(const View& view, const char* role) {
     strides[i] = static_cast<std::size_t>(view.stride(i));
     order[i] = i;
   }
-  // Whether each extent of `order`, from the fastest on, steps over those before it. An extent of 1 makes no step, so its stride says
-  // nothing: not span_is_contiguous(), which asks for that one, too, or compares only the span with the size, that may be equal by chance.
+  // Whether each extent of `order`, from the fastest on, steps over those before it. An extent of 1
+  // makes no step, so its stride says nothing: not span_is_contiguous(), which asks for that one,
+  // too, or compares only the span with the size, that may be equal by chance.
   const auto dense = [&] {
     if (buffer.size <= 1) return true;
     std::size_t stride = 1;
@@ -80,12 +85,14 @@ ViewFacts facts_of(const View& view, const char* role) {
     std::reverse(order.begin(), order.end());
     buffer.right = dense();
   }
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return strides[a] < strides[b]; });
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return strides[a] < strides[b]; });
   buffer.contiguous = dense();
   return buffer;
 }
 
-/// How many blocks the buffers of a collective hold, 1 or one for each rank, and who has them; `Communicator` says the same in words.
+/// How many blocks the buffers of a collective hold, 1 or one for each rank, and who has them;
+/// `Communicator` says the same in words.
 struct Blocks {
   bool many_sent = false, many_received = false;
   bool root_sends = false, root_receives = false;  // alone
@@ -123,25 +130,34 @@ class Checks {
       refuse_sentence(std::string(function_) + ": this communicator was moved from");
     }
   }
-  Checks(const Communicator& comm, const Call& call) : Checks(comm, call, name_of(call.collective)) {}
+  Checks(const Communicator& comm, const Call& call)
+      : Checks(comm, call, name_of(call.collective)) {}
 
   bool sends() const { return !blocks_.root_sends || rank_ == call_.root; }
   bool receives() const { return !blocks_.root_receives || rank_ == call_.root; }
 
-  /// The execution space runs on the communicator's target, so its memory is there. None: a barrier.
-  void targets(BackendKind of_exec, const char* exec, BackendKind of_comm, const ViewFacts* buffer = nullptr) const {
+  /// The execution space runs on the communicator's target, so its memory is there. None: a
+  /// barrier.
+  void targets(BackendKind of_exec, const char* exec, BackendKind of_comm,
+               const ViewFacts* buffer = nullptr) const {
     if (of_exec == of_comm) return;
-    refuse((buffer == nullptr ? "it" : named(*buffer) + ", in " + buffer->memory_space + ",") + " is called with execution space " + exec +
-           ", which is on " + std::string(name_of(of_exec)) + ", but the communicator is on " + std::string(name_of(of_comm)));
+    refuse((buffer == nullptr ? "it" : named(*buffer) + ", in " + buffer->memory_space + ",") +
+           " is called with execution space " + exec + ", which is on " +
+           std::string(name_of(of_exec)) + ", but the communicator is on " +
+           std::string(name_of(of_comm)));
   }
 
   void memory(const ViewFacts& buffer) const {
-    if (buffer.size == std::numeric_limits<std::size_t>::max()) refuse(described(buffer) + " has extents whose product overflows");
-    if (!buffer.contiguous) refuse(described(buffer) + " is not contiguous; Plait does not pack, so copy it into a view that is");
+    if (buffer.size == std::numeric_limits<std::size_t>::max())
+      refuse(described(buffer) + " has extents whose product overflows");
+    if (!buffer.contiguous)
+      refuse(described(buffer) +
+             " is not contiguous; Plait does not pack, so copy it into a view that is");
     if (buffer.data == nullptr && buffer.size != 0) refuse(described(buffer) + " has no memory");
   }
 
-  /// The count of a call out of place: elements of a block. The buffers that this rank has were checked by `memory`.
+  /// The count of a call out of place: elements of a block. The buffers that this rank has were
+  /// checked by `memory`.
   std::size_t count(const ViewFacts& src, const ViewFacts& dst) const {
     const bool both = sends() && receives();
     if (blocks_.many_sent == blocks_.many_received) {
@@ -156,26 +172,33 @@ class Checks {
 
   /// Elements of a block in a view with one for each rank.
   std::size_t block_of(const ViewFacts& many) const {
-    const auto cut = [&](bool order, std::size_t slowest) { return order && many.extents[slowest] % n() == 0; };
+    const auto cut = [&](bool order, std::size_t slowest) {
+      return order && many.extents[slowest] % n() == 0;
+    };
     if (!cut(many.right, 0) && !cut(many.left, many.rank - 1))
-      refuse(described(many) + " can't be cut into " + std::to_string(ranks_) + " blocks along its slowest extent");
+      refuse(described(many) + " can't be cut into " + std::to_string(ranks_) +
+             " blocks along its slowest extent");
     return many.size / n();
   }
 
-  /// In which order a block's elements lie, of a call out of place: those that all ranks have, as far as the collective has such a buffer.
+  /// In which order a block's elements lie, of a call out of place: those that all ranks have, as
+  /// far as the collective has such a buffer.
   ArrayOrder order(const ViewFacts& src, const ViewFacts& dst) const {
-    if (blocks_.many_sent != blocks_.many_received) return blocks_.many_sent ? order_of_block(dst, false) : order_of_block(src, false);
+    if (blocks_.many_sent != blocks_.many_received)
+      return blocks_.many_sent ? order_of_block(dst, false) : order_of_block(src, false);
     return order_of_block(sends() ? src : dst, blocks_.many_sent);
   }
-  /// Of a view of one block, or of one for each rank. Unsaid if at most one extent of a block is larger than 1: then all orders are one.
+  /// Of a view of one block, or of one for each rank. Unsaid if at most one extent of a block is
+  /// larger than 1: then all orders are one.
   ArrayOrder order_of_block(const ViewFacts& buffer, bool many) const {
     auto extents = buffer.extents;
     if (many && buffer.rank > 0) {
       std::size_t& slowest = extents[buffer.left && !buffer.right ? buffer.rank - 1 : 0];
       slowest /= n();
     }
-    const auto longer = std::count_if(extents.begin(), extents.begin() + static_cast<std::ptrdiff_t>(buffer.rank),
-                                      [](std::size_t extent) { return extent > 1; });
+    const auto longer =
+        std::count_if(extents.begin(), extents.begin() + static_cast<std::ptrdiff_t>(buffer.rank),
+                      [](std::size_t extent) { return extent > 1; });
     if (longer <= 1) return ArrayOrder::unsaid;
     if (buffer.left == buffer.right) return buffer.left ? ArrayOrder::unsaid : ArrayOrder::other;
     return buffer.left ? ArrayOrder::first_fastest : ArrayOrder::last_fastest;
@@ -185,12 +208,16 @@ class Checks {
   void places(const ViewFacts& src, const ViewFacts& dst, std::size_t count) const {
     if (!sends() || !receives() || count == 0) return;
     const std::size_t block = count * size_of(call_.type);
-    const auto from = reinterpret_cast<std::uintptr_t>(src.data), to = reinterpret_cast<std::uintptr_t>(dst.data);
-    if (from >= to + block * (blocks_.many_received ? n() : 1) || to >= from + block * (blocks_.many_sent ? n() : 1)) return;
+    const auto from = reinterpret_cast<std::uintptr_t>(src.data),
+               to = reinterpret_cast<std::uintptr_t>(dst.data);
+    if (from >= to + block * (blocks_.many_received ? n() : 1) ||
+        to >= from + block * (blocks_.many_sent ? n() : 1))
+      return;
     const std::uintptr_t mine = block * static_cast<std::uintptr_t>(rank_);
     const bool equal = blocks_.many_sent == blocks_.many_received;
     if (equal ? from == to : blocks_.many_sent ? to == from + mine : from == to + mine) return;
-    refuse(described(src) + " and " + described(dst) + " overlap; pass disjoint views, or in place " +
+    refuse(described(src) + " and " + described(dst) +
+           " overlap; pass disjoint views, or in place " +
            (equal               ? "the same"
             : blocks_.many_sent ? "block " + std::to_string(rank_) + " of src as dst"
                                 : "block " + std::to_string(rank_) + " of dst as src"));
@@ -198,20 +225,25 @@ class Checks {
 
   /// Of two messages: one is read while the other is written.
   void disjoint(const ViewFacts& src, const ViewFacts& dst) const {
-    const auto from = reinterpret_cast<std::uintptr_t>(src.data), to = reinterpret_cast<std::uintptr_t>(dst.data);
+    const auto from = reinterpret_cast<std::uintptr_t>(src.data),
+               to = reinterpret_cast<std::uintptr_t>(dst.data);
     if (src.size == 0 || dst.size == 0) return;
-    if (from >= to + dst.size * size_of(call_.type) || to >= from + src.size * size_of(call_.type)) return;
+    if (from >= to + dst.size * size_of(call_.type) || to >= from + src.size * size_of(call_.type))
+      return;
     refuse(described(src) + " and " + described(dst) + " overlap; pass disjoint views");
   }
 
-  /// The block for, or from, each rank lies in the view of rank 1. Where there is nothing, it may be said to lie anywhere. That there is
-  /// one for each rank, the communicator checks.
-  void within(const ViewFacts& buffer, const Communicator::BlocksOf& blocks, const char* for_or_from) const {
-    for (std::size_t peer = 0; peer < std::min(blocks.counts.size(), blocks.displacements.size()); ++peer) {
+  /// The block for, or from, each rank lies in the view of rank 1. Where there is nothing, it may
+  /// be said to lie anywhere. That there is one for each rank, the communicator checks.
+  void within(const ViewFacts& buffer, const Communicator::BlocksOf& blocks,
+              const char* for_or_from) const {
+    for (std::size_t peer = 0; peer < std::min(blocks.counts.size(), blocks.displacements.size());
+         ++peer) {
       const std::size_t count = blocks.counts[peer], at = blocks.displacements[peer];
       if (count == 0 || (at <= buffer.size && count <= buffer.size - at)) continue;
-      refuse(described(buffer) + " is too short: the block " + for_or_from + " rank " + std::to_string(peer) + " begins at " +
-             std::to_string(at) + ", with a count of " + std::to_string(count));
+      refuse(described(buffer) + " is too short: the block " + for_or_from + " rank " +
+             std::to_string(peer) + " begins at " + std::to_string(at) + ", with a count of " +
+             std::to_string(count));
     }
   }
 
@@ -219,12 +251,14 @@ class Checks {
   std::size_t n() const { return static_cast<std::size_t>(ranks_); }
 
   void same_extents(const ViewFacts& src, const ViewFacts& dst) const {
-    if (src.extents != dst.extents) refuse(described(src) + " and " + described(dst) + " differ in their extents");
+    if (src.extents != dst.extents)
+      refuse(described(src) + " and " + described(dst) + " differ in their extents");
     if (src.size > 1 && !(src.left && dst.left) && !(src.right && dst.right))
       refuse(described(src) + " and " + described(dst) + " differ in the order of their elements");
   }
 
-  /// `many` is `one` with its slowest extent times n, or with a further extent n that is slower than all others.
+  /// `many` is `one` with its slowest extent times n, or with a further extent n that is slower
+  /// than all others.
   void one_for_each_rank(const ViewFacts& many, const ViewFacts& one) const {
     const bool deeper = many.rank == one.rank + 1;
     const auto fits = [&](bool order, std::size_t slowest) {
@@ -238,8 +272,8 @@ class Checks {
       return true;
     };
     if (fits(many.right && one.right, 0) || fits(many.left && one.left, many.rank - 1)) return;
-    refuse(described(many) + " is not " + described(one) + " once for each of " + std::to_string(ranks_) +
-           " ranks along its slowest extent");
+    refuse(described(many) + " is not " + described(one) + " once for each of " +
+           std::to_string(ranks_) + " ranks along its slowest extent");
   }
 
   static std::string named(const ViewFacts& buffer) {
@@ -248,7 +282,8 @@ class Checks {
   }
   static std::string described(const ViewFacts& buffer) {
     std::string text = named(buffer) + " (";
-    for (std::size_t i = 0; i < buffer.rank; ++i) text += (i == 0 ? "" : " x ") + std::to_string(buffer.extents[i]);
+    for (std::size_t i = 0; i < buffer.rank; ++i)
+      text += (i == 0 ? "" : " x ") + std::to_string(buffer.extents[i]);
     return text + (buffer.rank == 0 ? "scalar)" : ")");
   }
   [[noreturn]] void refuse(const std::string& why) const {

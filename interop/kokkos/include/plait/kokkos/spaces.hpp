@@ -11,7 +11,8 @@
 namespace plait::kokkos {
 namespace detail {
 
-// By what they have, not by name: so this text compiles wherever Kokkos does, with whatever is enabled in it.
+// By what they have, not by name: so this text compiles wherever Kokkos does, with whatever is
+// enabled in it.
 template <class Exec>
 inline constexpr bool runs_on_cuda = requires(const Exec& exec) {
   exec.cuda_stream();
@@ -22,7 +23,8 @@ inline constexpr bool runs_on_hip = requires(const Exec& exec) {
 };
 template <class Exec>
 constexpr bool find_runs_on_host() {
-  if constexpr (!Kokkos::is_execution_space<Exec>::value || runs_on_cuda<Exec> || runs_on_hip<Exec>) return false;
+  if constexpr (!Kokkos::is_execution_space<Exec>::value || runs_on_cuda<Exec> || runs_on_hip<Exec>)
+    return false;
   else return Kokkos::SpaceAccessibility<Exec, Kokkos::HostSpace>::accessible;
 }
 template <class Exec>
@@ -37,19 +39,25 @@ inline constexpr BackendKind backend_of = runs_on_cuda<Exec>  ? BackendKind::cud
 
 }  // namespace detail
 
-/// The stream on which calls with `exec` are ordered: its own on CUDA and HIP, the calling thread's default stream on the host.
+/// The stream on which calls with `exec` are ordered: its own on CUDA and HIP, the calling thread's
+/// default stream on the host.
 template <class Exec>
 StreamRef stream_of(const Exec& exec) {
-  static_assert(detail::has_target<Exec>, "plait::kokkos: the execution space runs neither on CUDA, nor on HIP, nor on the host");
+  static_assert(
+      detail::has_target<Exec>,
+      "plait::kokkos: the execution space runs neither on CUDA, nor on HIP, nor on the host");
   if constexpr (detail::runs_on_cuda<Exec>) return exec.cuda_stream();
   else if constexpr (detail::runs_on_hip<Exec>) return exec.hip_stream();
   else return {};
 }
 
-/// Options for a communicator that fits `exec`: its target and, on a GPU, its device. Kokkos must be initialised.
+/// Options for a communicator that fits `exec`: its target and, on a GPU, its device. Kokkos must
+/// be initialised.
 template <class Exec = Kokkos::DefaultExecutionSpace>
 CommunicatorOptions communicator_options(const Exec& exec = Exec()) {
-  static_assert(detail::has_target<Exec>, "plait::kokkos: the execution space runs neither on CUDA, nor on HIP, nor on the host");
+  static_assert(
+      detail::has_target<Exec>,
+      "plait::kokkos: the execution space runs neither on CUDA, nor on HIP, nor on the host");
   CommunicatorOptions options;
   options.backend = detail::backend_of<Exec>;
   if constexpr (detail::runs_on_cuda<Exec>) options.device = exec.cuda_device();
@@ -57,8 +65,8 @@ CommunicatorOptions communicator_options(const Exec& exec = Exec()) {
   return options;
 }
 
-/// Waits until everything on `exec` is complete, calls of `comm` included; like `exec.fence()`, but throws the `Error` that broke the
-/// communicator, if one did (`Communicator::synchronize`).
+/// Waits until everything on `exec` is complete, calls of `comm` included; like `exec.fence()`, but
+/// throws the `Error` that broke the communicator, if one did (`Communicator::synchronize`).
 template <class Exec>
 void synchronize(const Exec& exec, Communicator& comm) {
   if constexpr (detail::runs_on_host<Exec>) exec.fence();
@@ -67,9 +75,10 @@ void synchronize(const Exec& exec, Communicator& comm) {
 
 namespace detail {
 
-/// Enqueues on `exec` by `enqueue(stream)`. Host spaces have no stream that Plait's host target could share, but an order: theirs is that
-/// of the calling thread. So what was started before is complete when the call begins, and the call is when this returns. Within a group
-/// nothing runs before the group's end, and nothing can be waited for.
+/// Enqueues on `exec` by `enqueue(stream)`. Host spaces have no stream that Plait's host target
+/// could share, but an order: theirs is that of the calling thread. So what was started before is
+/// complete when the call begins, and the call is when this returns. Within a group nothing runs
+/// before the group's end, and nothing can be waited for.
 template <class Exec, class Enqueue>
 void in_order(const Exec& exec, Communicator& comm, const Enqueue& enqueue) {
   if constexpr (runs_on_host<Exec>) exec.fence();
@@ -81,10 +90,12 @@ void in_order(const Exec& exec, Communicator& comm, const Enqueue& enqueue) {
 /// A region of Kokkos's profiling, "plait::all_reduce [bf16, 1024]", if a tool listens.
 class Region {
  public:
-  Region(std::string_view function, const Call& call) : open_(Kokkos::Tools::profileLibraryLoaded()) {
+  Region(std::string_view function, const Call& call)
+      : open_(Kokkos::Tools::profileLibraryLoaded()) {
     if (!open_) return;
     std::string name = "plait::" + std::string(function);
-    if (call.collective != Collective::barrier) name += " [" + std::string(name_of(call.type)) + ", " + std::to_string(call.count) + "]";
+    if (call.collective != Collective::barrier)
+      name += " [" + std::string(name_of(call.type)) + ", " + std::to_string(call.count) + "]";
     Kokkos::Profiling::pushRegion(name);
   }
   explicit Region(const Call& call) : Region(name_of(call.collective), call) {}

@@ -18,37 +18,47 @@ class CudaSpace;  // complete where Kokkos has CUDA
 namespace plait::kokkos {
 namespace detail {
 
-/// Whether `Memory` is of the host or of a GPU alone, as symmetric memory is: not managed memory, nor pinned memory of a GPU's.
+/// Whether `Memory` is of the host or of a GPU alone, as symmetric memory is: not managed memory,
+/// nor pinned memory of a GPU's.
 template <class Memory>
 constexpr bool is_of_one_side() {
   using Exec = typename Memory::execution_space;
   using Default = Kokkos::DefaultExecutionSpace;
-  if constexpr (!runs_on_host<Exec>) return !Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace, Memory>::accessible;
-  else if constexpr (runs_on_host<Default> || std::is_same_v<Memory, Kokkos::HostSpace>) return true;
+  if constexpr (!runs_on_host<Exec>)
+    return !Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace, Memory>::accessible;
+  else if constexpr (runs_on_host<Default> || std::is_same_v<Memory, Kokkos::HostSpace>)
+    return true;
   else return !Kokkos::SpaceAccessibility<Default, Memory>::accessible;
 }
 
 template <class Exec>
 constexpr bool has_managed_memory() {
   if constexpr (!runs_on_cuda<Exec>) return false;
-  else return Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace, typename Exec::memory_space>::accessible;
+  else
+    return Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace,
+                                      typename Exec::memory_space>::accessible;
 }
-/// The memory space of `Exec`; but CudaSpace where that is CudaUVMSpace, as with Kokkos_ENABLE_CUDA_UVM. HIP has no such option.
+/// The memory space of `Exec`; but CudaSpace where that is CudaUVMSpace, as with
+/// Kokkos_ENABLE_CUDA_UVM. HIP has no such option.
 template <class Exec>
-using symmetric_memory_space = std::conditional_t<has_managed_memory<Exec>(), Kokkos::CudaSpace, typename Exec::memory_space>;
+using symmetric_memory_space =
+    std::conditional_t<has_managed_memory<Exec>(), Kokkos::CudaSpace, typename Exec::memory_space>;
 
 }  // namespace detail
 
-/// `size()` elements of T on every rank, in symmetric memory (docs/symmetric-memory.md), zeroed: collectives on its views need no copies.
-/// `MemorySpace` is where the views say they are: CudaSpace or HIPSpace with a communicator on a GPU, HostSpace with one on the host; none
-/// of managed or pinned memory, which this is not. Views do not own the memory and have no label; neither they nor the buffer may outlive
-/// the communicator. Can be moved, not copied.
-template <class T, class MemorySpace = detail::symmetric_memory_space<Kokkos::DefaultExecutionSpace>>
+/// `size()` elements of T on every rank, in symmetric memory (docs/symmetric-memory.md), zeroed:
+/// collectives on its views need no copies. `MemorySpace` is where the views say they are:
+/// CudaSpace or HIPSpace with a communicator on a GPU, HostSpace with one on the host; none of
+/// managed or pinned memory, which this is not. Views do not own the memory and have no label;
+/// neither they nor the buffer may outlive the communicator. Can be moved, not copied.
+template <class T,
+          class MemorySpace = detail::symmetric_memory_space<Kokkos::DefaultExecutionSpace>>
 class SymmetricBuffer {
   static_assert(detail::has_target<typename MemorySpace::execution_space>,
                 "plait::kokkos: the memory space is neither on CUDA, nor on HIP, nor on the host");
   static_assert(detail::is_of_one_side<MemorySpace>(),
-                "plait::kokkos: symmetric memory is a GPU's or the host's alone, and the memory space's views could be used on both");
+                "plait::kokkos: symmetric memory is a GPU's or the host's alone, and the memory "
+                "space's views could be used on both");
   template <class Data, class Layout>
   using ViewOf = Kokkos::View<Data, Layout, MemorySpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
 
@@ -58,9 +68,11 @@ class SymmetricBuffer {
   using view_type = ViewOf<T*, layout>;
 
   SymmetricBuffer() = default;
-  /// Collective: all ranks of `comm` make it, in the same order and with the same `count`. Throws `Error(invalid_argument)` if the memory
-  /// space does not fit the communicator's target, and what `Communicator::allocate` throws.
-  SymmetricBuffer(Communicator& comm, std::size_t count) : buffer_(checked(comm).template allocate<T>(count)) {}
+  /// Collective: all ranks of `comm` make it, in the same order and with the same `count`. Throws
+  /// `Error(invalid_argument)` if the memory space does not fit the communicator's target, and what
+  /// `Communicator::allocate` throws.
+  SymmetricBuffer(Communicator& comm, std::size_t count)
+      : buffer_(checked(comm).template allocate<T>(count)) {}
   /// Frees the memory, which waits for this rank's device; not collective.
   ~SymmetricBuffer() = default;
   SymmetricBuffer(SymmetricBuffer&& other) noexcept : buffer_(std::exchange(other.buffer_, {})) {}
@@ -73,8 +85,9 @@ class SymmetricBuffer {
   std::size_t size() const noexcept { return buffer_.size(); }
   /// All of it.
   view_type view() const { return view_type(data(), size()); }
-  /// The beginning of it, with the extents of a type like `double**` or `float*[3]`: `view<double**>(rows, columns)`. Throws
-  /// `Error(invalid_argument)` if it has fewer elements than that.
+  /// The beginning of it, with the extents of a type like `double**` or `float*[3]`:
+  /// `view<double**>(rows, columns)`. Throws `Error(invalid_argument)` if it has fewer elements
+  /// than that.
   template <class Data, class Layout = layout, class... Extents>
   ViewOf<Data, Layout> view(Extents... extents) const {
     using View = ViewOf<Data, Layout>;
@@ -92,7 +105,8 @@ class SymmetricBuffer {
   }
 
  private:
-  /// Before there is a view, whose own product may overflow: of those given, and what the type says of the rest.
+  /// Before there is a view, whose own product may overflow: of those given, and what the type says
+  /// of the rest.
   template <class View>
   void check_extents(std::initializer_list<std::size_t> given) const {
     std::vector<std::size_t> extents(given);
@@ -108,16 +122,18 @@ class SymmetricBuffer {
       product += (product.empty() ? "" : " x ") + std::to_string(extent);
     }
     if (!fits)
-      throw Error(ErrorCode::invalid_argument,
-                  "SymmetricBuffer::view: " + product + " elements were asked for, of " + std::to_string(size()));
+      throw Error(ErrorCode::invalid_argument, "SymmetricBuffer::view: " + product +
+                                                   " elements were asked for, of " +
+                                                   std::to_string(size()));
   }
 
   static Communicator& checked(Communicator& comm) {
     constexpr BackendKind kind = detail::backend_of<typename MemorySpace::execution_space>;
     if (kind != comm.backend_kind())
-      throw Error(ErrorCode::invalid_argument, "SymmetricBuffer: rank " + std::to_string(comm.rank()) + ": " + MemorySpace::name() +
-                                                   " is memory on " + std::string(name_of(kind)) + ", but the communicator is on " +
-                                                   std::string(name_of(comm.backend_kind())));
+      throw Error(ErrorCode::invalid_argument,
+                  "SymmetricBuffer: rank " + std::to_string(comm.rank()) + ": " +
+                      MemorySpace::name() + " is memory on " + std::string(name_of(kind)) +
+                      ", but the communicator is on " + std::string(name_of(comm.backend_kind())));
     return comm;
   }
 

@@ -9,7 +9,8 @@
 
 namespace plait::kokkos::detail {
 
-// Each function is true if all is well. Callers go on only then, so that a mistake brings its own sentence and no further ones.
+// Each function is true if all is well. Callers go on only then, so that a mistake brings its own
+// sentence and no further ones.
 
 template <class View>
 constexpr bool is_view() {
@@ -21,9 +22,13 @@ constexpr bool is_view() {
 template <class Exec>
 constexpr bool execution_space_fits() {
   constexpr bool space = Kokkos::is_execution_space<Exec>::value;
-  static_assert(space, "plait::kokkos: the first argument is neither a communicator nor a Kokkos execution space");
+  static_assert(
+      space,
+      "plait::kokkos: the first argument is neither a communicator nor a Kokkos execution space");
   constexpr bool target = !space || has_target<Exec>;
-  static_assert(target, "plait::kokkos: the execution space runs neither on CUDA, nor on HIP, nor on the host");
+  static_assert(
+      target,
+      "plait::kokkos: the execution space runs neither on CUDA, nor on HIP, nor on the host");
   return space && target;
 }
 
@@ -34,29 +39,40 @@ constexpr bool view_fits() {
   if constexpr (!is_view<View>() || !execution_space_fits<Exec>()) return false;
   else {
     constexpr bool type = has_data_type<typename View::non_const_value_type>;
-    static_assert(
-        type,
-        "plait::kokkos: Plait has no data type for the view's value type; it has integers of 8, 32 and 64 bits, floats of 8 and 16 "
-        "bits, float and double");
-    constexpr bool writable = access == Access::read || std::is_same_v<typename View::value_type, typename View::non_const_value_type>;
-    static_assert(writable, "plait::kokkos: the view that receives the result has a const value type");
+    static_assert(type,
+                  "plait::kokkos: Plait has no data type for the view's value type; it has "
+                  "integers of 8, 32 and 64 bits, floats of 8 and 16 "
+                  "bits, float and double");
+    constexpr bool writable =
+        access == Access::read ||
+        std::is_same_v<typename View::value_type, typename View::non_const_value_type>;
+    static_assert(writable,
+                  "plait::kokkos: the view that receives the result has a const value type");
     using Layout = typename View::array_layout;
-    constexpr bool layout = std::is_same_v<Layout, Kokkos::LayoutLeft> || std::is_same_v<Layout, Kokkos::LayoutRight> ||
+    constexpr bool layout = std::is_same_v<Layout, Kokkos::LayoutLeft> ||
+                            std::is_same_v<Layout, Kokkos::LayoutRight> ||
                             std::is_same_v<Layout, Kokkos::LayoutStride>;
-    static_assert(layout, "plait::kokkos: the view's layout is none of LayoutLeft, LayoutRight and LayoutStride");
-    constexpr bool accessible = Kokkos::SpaceAccessibility<Exec, typename View::memory_space>::accessible;
-    static_assert(accessible, "plait::kokkos: the execution space can't access the view's memory space");
+    static_assert(
+        layout,
+        "plait::kokkos: the view's layout is none of LayoutLeft, LayoutRight and LayoutStride");
+    constexpr bool accessible =
+        Kokkos::SpaceAccessibility<Exec, typename View::memory_space>::accessible;
+    static_assert(accessible,
+                  "plait::kokkos: the execution space can't access the view's memory space");
     return type && writable && layout && accessible;
   }
 }
 
-/// Of two views with two messages, the first of which is read: their shapes have nothing to do with each other.
+/// Of two views with two messages, the first of which is read: their shapes have nothing to do with
+/// each other.
 template <class Exec, class Src, class Dst>
 constexpr bool messages_fit() {
-  constexpr bool src = view_fits<Exec, Src, Access::read>(), dst = view_fits<Exec, Dst, Access::write>();
+  constexpr bool src = view_fits<Exec, Src, Access::read>(),
+                 dst = view_fits<Exec, Dst, Access::write>();
   if constexpr (!src || !dst) return false;
   else {
-    constexpr bool type = std::is_same_v<typename Src::non_const_value_type, typename Dst::non_const_value_type>;
+    constexpr bool type =
+        std::is_same_v<typename Src::non_const_value_type, typename Dst::non_const_value_type>;
     static_assert(type, "plait::kokkos: src and dst have different value types");
     return type;
   }
@@ -68,7 +84,9 @@ constexpr bool displaced_messages_fit() {
   if constexpr (!messages_fit<Exec, Src, Dst>()) return false;
   else {
     constexpr bool flat = rank_of<Src> == 1 && rank_of<Dst> == 1;
-    static_assert(flat, "plait::kokkos: all_to_all_v takes views of rank 1, in which a displacement counts elements");
+    static_assert(flat,
+                  "plait::kokkos: all_to_all_v takes views of rank 1, in which a displacement "
+                  "counts elements");
     return flat;
   }
 }
@@ -80,20 +98,26 @@ constexpr bool views_fit() {
   else {
     constexpr Blocks blocks = blocks_of(collective);
     constexpr bool equal = blocks.many_sent == blocks.many_received;
-    constexpr std::size_t many = blocks.many_sent ? rank_of<Src> : rank_of<Dst>, one = blocks.many_sent ? rank_of<Dst> : rank_of<Src>;
+    constexpr std::size_t many = blocks.many_sent ? rank_of<Src> : rank_of<Dst>,
+                          one = blocks.many_sent ? rank_of<Dst> : rank_of<Src>;
     constexpr bool ranks = equal ? many == one : many == one + 1 || (many == one && one != 0);
     static_assert(ranks || !equal, "plait::kokkos: src and dst have different ranks");
     static_assert(ranks || equal,
-                  "plait::kokkos: a view with a block for each rank must have the rank of the view of one block, or one rank more");
+                  "plait::kokkos: a view with a block for each rank must have the rank of the view "
+                  "of one block, or one rank more");
     constexpr bool dividable = !(equal && blocks.many_sent) || many != 0;
     static_assert(dividable, "plait::kokkos: a view of rank 0 has no blocks, one for each rank");
-    // Equal layouts, unless one view has a single dimension, or the strides are known at run time only.
+    // Equal layouts, unless one view has a single dimension, or the strides are known at run time
+    // only.
     using L = typename Src::array_layout;
     using M = typename Dst::array_layout;
-    constexpr bool strided = std::is_same_v<L, Kokkos::LayoutStride> || std::is_same_v<M, Kokkos::LayoutStride>;
-    constexpr bool layouts = std::is_same_v<L, M> || strided || rank_of<Src> <= 1 || rank_of<Dst> <= 1;
+    constexpr bool strided =
+        std::is_same_v<L, Kokkos::LayoutStride> || std::is_same_v<M, Kokkos::LayoutStride>;
+    constexpr bool layouts =
+        std::is_same_v<L, M> || strided || rank_of<Src> <= 1 || rank_of<Dst> <= 1;
     static_assert(layouts,
-                  "plait::kokkos: one of src and dst is LayoutLeft, the other LayoutRight, so their elements are in different orders");
+                  "plait::kokkos: one of src and dst is LayoutLeft, the other LayoutRight, so "
+                  "their elements are in different orders");
     return ranks && dividable && layouts;
   }
 }
@@ -103,7 +127,8 @@ template <class Exec, class View, Collective collective>
 constexpr bool view_fits_in_place() {
   if constexpr (!view_fits<Exec, View, Access::write>()) return false;
   else {
-    constexpr bool dividable = rank_of<View> != 0 || !(blocks_of(collective).many_sent || blocks_of(collective).many_received);
+    constexpr bool dividable = rank_of<View> != 0 || !(blocks_of(collective).many_sent ||
+                                                       blocks_of(collective).many_received);
     static_assert(dividable, "plait::kokkos: a view of rank 0 has no blocks, one for each rank");
     return dividable;
   }

@@ -14,7 +14,8 @@
 namespace plait::kokkos {
 namespace detail {
 
-// Where Kokkos has no 16-bit floats of its own, as without a GPU, these names are other words for float.
+// Where Kokkos has no 16-bit floats of its own, as without a GPU, these names are other words for
+// float.
 #if KOKKOS_VERSION >= 40000
 template <class T>
 inline constexpr bool is_bhalf = std::is_same_v<T, Kokkos::Experimental::bhalf_t> && sizeof(T) == 2;
@@ -35,8 +36,9 @@ constexpr std::optional<DataType> find_data_type() {
 
 }  // namespace detail
 
-/// Whether a view of T can be passed: integers of 8, 32 and 64 bits by whatever name, float, double, Kokkos's half_t and bhalf_t where they
-/// are 16-bit types, Plait's own floats, and what `plait::DataTypeOf` is specialised for. Not Kokkos::complex, short or bool.
+/// Whether a view of T can be passed: integers of 8, 32 and 64 bits by whatever name, float,
+/// double, Kokkos's half_t and bhalf_t where they are 16-bit types, Plait's own floats, and what
+/// `plait::DataTypeOf` is specialised for. Not Kokkos::complex, short or bool.
 template <class T>
 inline constexpr bool has_data_type = detail::find_data_type<T>().has_value();
 

@@ -1,0 +1,90 @@
+// The descriptor of flash and flash_bulk.
+#pragma once
+#include "algorithms/all_reduce/flash/kernel.hpp"
+#include "algorithms/contract/budget.hpp"
+#include "algorithms/contract/collective_algorithm.hpp"
+
+namespace plait::flash {
+
+class FlashAlgorithm : public CollectiveAlgorithm {
+ public:
+  /// `bulk`: whether its kernel has BulkCopies. A block is then a whole number of teams.
+  explicit FlashAlgorithm(bool bulk) : bulk_(bulk) {}
+
+  Resources resources(const Topology& topology) const override {
+    if (!serves(topology)) return {};
+    return {.scratch_bytes = 0,
+            .signals = block_barrier_signals(max_blocks, topology.ranks),
+            .counters = max_blocks};
+  }
+
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
+    if (topology.backend == BackendKind::host)
+      return {{.blocks = topology.units, .threads = topology.block_threads}};
+    const auto n = static_cast<unsigned>(topology.ranks);
+    const std::size_t bytes = n == 2 ? call.bytes() : call.bytes() / n;
+    // A block a multiprocessor, but half as many for large messages: 4 H200, 256 MB: 319 GB/s with
+    // 64 blocks and 307 with 132; 64 MB: 310 to 325 and 187 to 260, for reasons unknown; 16 MB: the
+    // same (2026-11-21, tools/gpu-sweep.sh).
+    const std::size_t large = std::size_t{n == 2 ? 128u : 16u} << 20;
+    const unsigned most = call.bytes() < large ? most_units(topology.units) : topology.units / 2;
+    std::vector<LaunchShape> shapes;
+    for (const unsigned threads : {topology.block_threads, topology.block_threads / 2})
+      for (const unsigned limit :
+           {most, topology.units, topology.units / 2, topology.units / 4, 16u})
+        shapes.push_back(
+            {blocks_for_stages(bytes, topology.ranks - 1, Stage::of(size_of(call.type), threads),
+                               std::clamp(limit, 1u, max_blocks)),
+             threads});
+    return shapes;
+  }
+
+  LaunchShape fitted(LaunchShape shape, const Call&, const Topology& topology) const override {
+    const unsigned team = bulk_ ? static_cast<unsigned>(topology.bulk_threads) : 1;
+    return {std::min(shape.blocks, max_blocks), (shape.threads + team - 1) / team * team};
+  }
+
+  double estimate(const Call& call, const Topology& topology) const override {
+    const double moved =
+        2.0 * (topology.ranks - 1) / topology.ranks * static_cast<double>(call.bytes());
+    // A guess, until flash was measured: the way through shared memory. It leaves twoshot, which
+    // moves as much, the default.
+    const double staging_us = 0.5;
+    return topology.launch_us + 2 * topology.signal_us + staging_us +
+           moved / topology.link_bandwidth;
+  }
+
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
+               LaunchContext& context) const override {
+    const bool whole = context.ranks() == 2 && buffers.send != buffers.recv;
+    const Args args{
+        .signals = context.grant().signals,
+        .send = buffers.send_window,
+        .recv = buffers.recv_window,
+        .count = call.count,
+        .stripes = stripes(call.bytes(), whole, context.rank(), context.ranks(), shape.blocks),
+        .epochs = context.grant().counters,
+        .reduction = reduction_of(call, context.topology()),
+        .rank = context.rank(),
+        .ranks = context.ranks(),
+        .whole = whole};
+    context.launch(name(), call.type, shape, args);
+  }
+
+ protected:
+  Support supports_call(const Call& call, const Topology& topology) const override {
+    if (!serves(topology)) return Support::no("the target has no bulk copies");
+    return call.symmetric
+               ? Support()
+               : Support::no("both buffers must be in symmetric memory (Communicator::allocate)");
+  }
+
+ private:
+  static constexpr unsigned max_blocks = 256;
+
+  bool serves(const Topology& topology) const { return !bulk_ || topology.bulk_threads != 0; }
+
+  bool bulk_;
+};
+
+}  // namespace plait::flash

@@ -1,0 +1,13 @@
+// flash by the bulk copy engine, where the target has one.
+#pragma once
+#include "algorithms/all_reduce/flash/kernel.hpp"
+
+namespace plait::flash_bulk {
+
+using Types = ReducedTypes;
+using flash::Args;
+
+template <class T>
+struct Kernel : flash::AllReduce<T, flash::BulkCopies> {};
+
+}  // namespace plait::flash_bulk

@@ -1,0 +1,272 @@
+// Flash all-reduce on symmetric memory: pulls through a pipeline of asynchronous copies, so that
+// loads of the next packs are on their way while the last ones are added up. No scratch.
+//
+// Two ranks, out of place: each pulls the other's whole input and makes the whole result for
+// itself. More ranks, or in place: the message is cut into a slice a rank. What a rank has to
+// reduce is cut into a stripe a block, and a thread's part of that into items: up to four packs of
+// one peer.
+//   1. Enter: a barrier among the blocks b of all ranks: their inputs are ready.
+//   2. Reduce: the items go through the pipeline (pipeline.hpp), peer after peer from the next rank
+//   on, and are added to the own packs ...
+//   3. Store:  ... and after the last peer's the result goes to the own output (two ranks, out of
+//   place) or to all ranks' outputs.
+//   4. Leave: a second barrier: nobody reads inputs any more, and all results have arrived.
+// Packs that are not aligned or not complete are reduced one by one, without the pipeline, in the
+// same order.
+//
+// Cost: one hop and `bytes` out of each of two ranks, else two hops and 2 * bytes * (n - 1) / n.
+// Resources: one signal word a block and writer, one epoch a block; 12 packs a thread of shared
+// memory, where copies go there.
+//
+// All ranks get the same bits: of two ranks each starts the sum with rank 0's term, and an element
+// of a slice is summed by one rank.
+//
+// Why the two barriers are enough. Inputs are complete after barrier 1, and a copy is ordered after
+// it as a load is. Nobody leaves before barrier 2, which a thread's block enters with nothing on
+// its way (pipeline.hpp), so inputs are free after it, and outputs that peers write are complete.
+// Between the two:
+//   - Sliced: elements of slice r and stripe b are read, on all ranks, and written, on all ranks,
+//   by block b of rank r alone, and a pack of
+//     them by one thread. In place, that thread has all ranks' terms of a pack before it stores the
+//     result anywhere; what it has started to copy before that and not used yet are later packs,
+//     which it stores later.
+//   - Whole (two ranks): inputs are read by both and written by nobody, an output is written by its
+//   own rank alone. In place this would be
+//     wrong: a rank would store over what its peer still reads. Whether a call is in place is equal
+//     on both, because buffers lie at the same offset of the same window on all ranks
+//     (plait/call.hpp; PLAIT_CHECK compares both buffers), and other overlaps are refused.
+// Inside the pipeline a thread reads only what it or its team copied (stages.hpp). The barriers are
+// per block: block b of a rank waits for block b of the others only. A kernel ends when its last
+// block has left.
+#pragma once
+#include "algorithms/all_reduce/flash/pipeline.hpp"
+#include "algorithms/all_reduce/flash/plan.hpp"
+#include "algorithms/all_reduce/flash/stages.hpp"
+#include "algorithms/blocks/flags/block_barrier.hpp"
+#include "backends/device/kernel_table.hpp"
+
+namespace plait::flash {
+
+using Types = ReducedTypes;
+
+struct Args {
+  WindowView signals;
+  WindowView send,
+      recv;  // peer_ptr(r) is rank r's input and output; they may be equal if `whole` is false
+  std::size_t count;
+  EvenParts stripes;      // of what this rank reduces, in bytes, one a block
+  std::uint32_t* epochs;  // one a block
+  Reduction reduction;
+  int rank, ranks;
+  bool whole;  // two ranks that each reduce the whole message for themselves
+};
+
+/// The buffers of a call, and the ranks in the order in which this one goes round.
+template <class T>
+struct Ranks {
+  const Args& a;
+
+  PLAIT_DEVICE const T* input(int step) const {
+    return reinterpret_cast<const T*>(a.send.peer_ptr(at(step)));
+  }
+  PLAIT_DEVICE T* output(int step) const { return reinterpret_cast<T*>(a.recv.peer_ptr(at(step))); }
+  /// The rank `step` places after this one.
+  PLAIT_DEVICE int at(int step) const { return rank_after(a.rank, step, a.ranks); }
+};
+
+/// What one thread does with its part of a stripe of complete, aligned packs: the `Work` of the
+/// pipeline. All of a team have the same items, in which a thread may have no pack. `Copies`:
+/// OwnCopies or BulkCopies. `Whole`: see Args.
+template <class T, Device D, class Copies, int Depth, bool Whole>
+class Stripe {
+ public:
+  static constexpr int width = stage_packs(sizeof(T));
+
+  PLAIT_DEVICE Stripe(D& dev, const Args& a, Range packs, const Reducer<T>& reducer)
+      : dev_(dev),
+        ranks_{a},
+        end_(packs.end),
+        reducer_(reducer),
+        deal_(Stages::deal(dev)),
+        started_{packs.begin + deal_.base, 1},
+        used_(started_) {}
+
+  PLAIT_DEVICE bool more() const { return used_.pack < end_; }
+
+  template <int Slot>
+  PLAIT_DEVICE void start() {
+    if (started_.pack < end_) {
+      const P* from = reinterpret_cast<const P*>(ranks_.input(started_.step)) + started_.pack;
+      stages_.template copy<Slot>(from, end_ - started_.pack, deal_.stride);
+      advance(started_);
+    }
+    stages_.commit();
+  }
+
+  /// The own packs need no pipeline: they are near, and asked for before the wait for the first
+  /// peer's.
+  PLAIT_DEVICE void meanwhile() {
+    if (used_.step != 1) return;
+    const P* from = reinterpret_cast<const P*>(ranks_.input(0)) + used_.pack;
+    PLAIT_UNROLL
+    for (int u = 0; u < width; ++u)
+      own_[u] = offset(u) < end_ - used_.pack ? dev_.load(from + offset(u)) : P{};
+    if constexpr (!Whole) {
+      start_sums();
+    }
+  }
+
+  template <int Slot>
+  PLAIT_DEVICE void wait() {
+    stages_.template wait<Slot>();
+  }
+
+  /// Adds up what lies in the slot. Packs beyond the end are old ones, whose sums are not stored.
+  template <int Slot>
+  PLAIT_DEVICE void use() {
+    P packs[width];
+    PLAIT_UNROLL
+    for (int u = 0; u < width; ++u) packs[u] = stages_.template load<Slot>(u);
+    if constexpr (Whole) {
+      if (ranks_.a.rank == 1) exchange(own_, packs);
+      start_sums();
+    }
+    reducer_.add_each(sums_, packs);
+    if (used_.step + 1 == ranks()) store_sums();
+    advance(used_);
+  }
+
+ private:
+  using P = Pack<T, D::pack_bytes>;
+  using Stages = typename Copies::template Stages<D, P, Depth, width>;
+  using Sum = typename Reducer<T>::template Accumulator<P::lanes>;
+
+  /// A team's place in the sequence of items.
+  struct Item {
+    std::size_t pack;  // the first one
+    int step;          // of the peer, from this rank
+  };
+
+  PLAIT_DEVICE int ranks() const { return Whole ? 2 : ranks_.a.ranks; }
+  /// Of the thread's packs, from the item's first.
+  PLAIT_DEVICE std::size_t offset(int u) const {
+    return static_cast<unsigned>(u) * deal_.stride + deal_.lane;
+  }
+  PLAIT_DEVICE void advance(Item& item) const {
+    if (++item.step < ranks()) return;
+    item.step = 1;
+    item.pack += static_cast<unsigned>(width) * dev_.threads();
+  }
+
+  PLAIT_DEVICE static void exchange(P (&a)[width], P (&b)[width]) {
+    PLAIT_UNROLL
+    for (int u = 0; u < width; ++u) {
+      const P of_a = a[u];
+      a[u] = b[u];
+      b[u] = of_a;
+    }
+  }
+  PLAIT_DEVICE void start_sums() {
+    PLAIT_UNROLL
+    for (int u = 0; u < width; ++u) sums_[u] = reducer_.start(own_[u]);
+  }
+  PLAIT_DEVICE void store_sums() {
+    P results[width];
+    PLAIT_UNROLL
+    for (int u = 0; u < width; ++u) results[u] = reducer_.template finish<sizeof(P)>(sums_[u]);
+    for (int step = 0; step < (Whole ? 1 : ranks()); ++step) {
+      P* to = reinterpret_cast<P*>(ranks_.output(step)) + used_.pack;
+      PLAIT_UNROLL
+      for (int u = 0; u < width; ++u)
+        if (offset(u) < end_ - used_.pack) dev_.store(to + offset(u), results[u]);
+    }
+  }
+
+  D& dev_;
+  Ranks<T> ranks_;
+  std::size_t end_;
+  const Reducer<T>& reducer_;
+  Deal deal_;
+  Item started_, used_;
+  P own_[width] = {};
+  Sum sums_[width];
+  Stages stages_;
+};
+
+/// The kernel, for one way to copy packs and one depth of the pipeline. Empty for a target that has
+/// no such copies.
+template <class T, class Copies, int Depth = depth>
+struct AllReduce {
+  static constexpr int staged_packs = Depth * stage_packs(sizeof(T));
+
+  template <Device D>
+  PLAIT_DEVICE static void run(D& dev, const Args& a) {
+    if constexpr (Copies::template served<D>) {
+      const std::uint32_t epoch = a.epochs[dev.block()];
+      if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 1)) return;
+      reduce(dev, a);
+      if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 2)) return;
+      if (dev.thread() == 0) a.epochs[dev.block()] = epoch + 2;
+    }
+  }
+
+  /// What a block does between the barriers.
+  template <Device D>
+  PLAIT_DEVICE static void reduce(D& dev, const Args& a) {
+    if (a.whole) {
+      reduce_stripe<true>(dev, a);
+    } else {
+      reduce_stripe<false>(dev, a);
+    }
+  }
+
+ private:
+  template <bool Whole, Device D>
+  PLAIT_DEVICE static void reduce_stripe(D& dev, const Args& a) {
+    const Range packs = in_packs<D::pack_bytes>(a.stripes.at(dev.block()));
+    const Reducer<T> reducer(a.reduction);
+    std::size_t whole = packs.begin;  // packs before this one go through the pipeline
+    if (a.ranks > 1 && all_aligned<D>(a)) {
+      const std::size_t complete = a.count / Pack<T, D::pack_bytes>::lanes;
+      const std::size_t end = packs.end < complete ? packs.end : complete;
+      if (end > whole) whole = end;
+    }
+    using Work = Stripe<T, D, Copies, Depth, Whole>;
+    Work work(dev, a, {packs.begin, whole}, reducer);
+    Pipeline<Depth, Work>(work).run();
+    for (std::size_t i = whole + dev.thread(); i < packs.end; i += dev.threads())
+      reduce_one<Whole>(dev, a, i, reducer);
+  }
+
+  /// One pack of any alignment, perhaps the last and partial one.
+  template <bool Whole, Device D>
+  PLAIT_DEVICE static void reduce_one(D& dev, const Args& a, std::size_t i,
+                                      const Reducer<T>& reducer) {
+    const Ranks<T> ranks{a};
+    const int first = Whole ? a.rank : 0;  // steps from here to the rank that the sum starts with
+    const auto term = [&](int step) {
+      return Packs<const T, D::pack_bytes>(ranks.input(step), a.count).load(dev, i);
+    };
+    auto sum = reducer.start(term(first));
+    for (int step = 1; step < a.ranks; ++step) reducer.add(sum, term(Whole ? 1 - first : step));
+    const auto result = reducer.template finish<D::pack_bytes>(sum);
+    for (int step = 0; step < (Whole ? 1 : a.ranks); ++step)
+      Packs<T, D::pack_bytes>(ranks.output(step), a.count).store(dev, i, result);
+  }
+
+  template <class D>
+  PLAIT_DEVICE static bool all_aligned(const Args& a) {
+    // Windows are aligned to pages on all ranks and the offset is the same, so this rank's pointers
+    // speak for all.
+    const Ranks<T> ranks{a};
+    return (reinterpret_cast<std::uintptr_t>(ranks.input(0)) |
+            reinterpret_cast<std::uintptr_t>(ranks.output(0))) %
+               alignof(Pack<T, D::pack_bytes>) ==
+           0;
+  }
+};
+
+template <class T>
+struct Kernel : AllReduce<T, OwnCopies> {};
+
+}  // namespace plait::flash

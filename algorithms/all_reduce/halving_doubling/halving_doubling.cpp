@@ -1,0 +1,63 @@
+#include "algorithms/all_reduce/halving_doubling/kernel.hpp"
+#include "algorithms/blocks/channels/channel_algorithm.hpp"
+
+namespace plait::halving_doubling {
+namespace {
+
+class HalvingDoubling final : public ChannelAlgorithm {
+ public:
+  std::string_view name() const override { return "halving_doubling"; }
+  std::string_view summary() const override {
+    return "exchange halves with rank XOR 2^s and reduce, then results the other way; extra ranks "
+           "fold in before and out after";
+  }
+
+  Resources resources(const Topology&) const override { return {}; }
+
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
+    if (topology.backend == BackendKind::host)
+      return {{.blocks = topology.units, .threads = topology.block_threads}};
+    const std::size_t share =
+        std::size_t{topology.block_threads} * 16 * 2;  // a pack a thread in the first round
+    std::vector<LaunchShape> shapes;
+    if (small_blocks(call, topology)) shapes.push_back({max_blocks, 256});
+    for (const unsigned limit : {most_units(topology.units), topology.units / 2,
+                                 topology.units / 4}) {  // registers allow one a unit
+      const unsigned most = std::clamp(limit, 1u, max_blocks);
+      shapes.push_back({blocks_for(call.bytes(), share, most), topology.block_threads});
+    }
+    return shapes;
+  }
+
+  /// A hop each round, of the signal and the first loads of a slot; halves of halves both ways, and
+  /// two whole messages for guests.
+  double estimate(const Call& call, const Topology& topology) const override {
+    const Schedule schedule{{0, topology.ranks}};
+    const int hops = 2 * schedule.rounds() + (schedule.has_guest() ? 2 : 0), p = schedule.core();
+    const double messages = 2.0 * (p - 1) / p + (schedule.has_guest() ? 2 : 0);
+    return topology.launch_us + hops * 1.5 * topology.signal_us +
+           messages * static_cast<double>(call.bytes()) / topology.push_bandwidth;
+  }
+
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
+               LaunchContext& context) const override {
+    const Channels own = channels(context, Schedule::slots);
+    const std::size_t grain = stripe_grain(shape.threads);
+    const Parts stripes = Parts::of(call.bytes(), shape.blocks, grain);
+    const Args args{
+        .channels = own,
+        .send = buffers.send,
+        .recv = buffers.recv,
+        .count = call.count,
+        .stripes = stripes,
+        .chunks = Chunks::of(stripes.each, 8, grain, own.slot_bytes),  // four in the first round
+        .schedule = {{context.rank(), context.ranks()}},
+        .reduction = reduction_of(call, context.topology())};
+    context.launch(name(), call.type, shape, args);
+  }
+};
+
+const AlgorithmRegistration<HalvingDoubling> registration;
+
+}  // namespace
+}  // namespace plait::halving_doubling

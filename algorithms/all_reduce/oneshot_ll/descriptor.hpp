@@ -1,0 +1,31 @@
+// The descriptor of oneshot_ll and oneshot_ll128.
+#pragma once
+#include "algorithms/all_reduce/oneshot_ll/kernel.hpp"
+#include "algorithms/blocks/flags/ll_exchange.hpp"
+
+namespace plait::oneshot_ll {
+
+class OneshotAlgorithm : public LLExchangeAlgorithm {
+ public:
+  using LLExchangeAlgorithm::LLExchangeAlgorithm;
+
+  double estimate(const Call& call, const Topology& topology) const override {
+    const double pushed = std::max(topology.ranks - 1, 1) * static_cast<double>(call.bytes());
+    return topology.launch_us +
+           rounds(static_cast<double>(call.bytes()), topology) * hop_us(topology) +
+           sending(pushed, topology);
+  }
+
+  bool batches(const Topology&) const override { return true; }
+
+ protected:
+  std::uint32_t lanes(const Topology& topology) const override {
+    return static_cast<std::uint32_t>(topology.ranks);
+  }
+  std::size_t parallel_units(std::size_t units, const Topology&) const override { return units; }
+  std::size_t grain(LaunchShape shape, const Topology& topology) const override {
+    return shape.threads / threads_a_unit(topology);
+  }
+};
+
+}  // namespace plait::oneshot_ll

@@ -1,0 +1,50 @@
+#include "algorithms/all_reduce/recursive_doubling/kernel.hpp"
+#include "algorithms/blocks/flags/ll_algorithm.hpp"
+
+namespace plait::recursive_doubling {
+namespace {
+
+class RecursiveDoubling final : public LLAlgorithm {
+ public:
+  RecursiveDoubling() : LLAlgorithm(UnitKind::packets()) {}
+  std::string_view name() const override { return "recursive_doubling"; }
+  std::string_view summary() const override {
+    return "exchange partial results with rank XOR 2^s; extra ranks fold in before and out after";
+  }
+
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
+    return shapes_for(units_of(call.bytes()), topology);
+  }
+
+  double estimate(const Call& call, const Topology& topology) const override {
+    const Schedule schedule{0, topology.ranks};
+    const int hops = std::max(schedule.rounds() + (schedule.has_guest() ? 2 : 0), 1);
+    return topology.launch_us +
+           hops * (rounds(static_cast<double>(call.bytes()), topology) * hop_us(topology) +
+                   sending(static_cast<double>(call.bytes()), topology));
+  }
+
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
+               LaunchContext& context) const override {
+    const Args args{.scratch = context.grant().scratch,
+                    .layout = layout(context.topology()),
+                    .schedule = {context.rank(), context.ranks()},
+                    .send = buffers.send,
+                    .recv = buffers.recv,
+                    .count = call.count,
+                    .stripes = Parts::of(units_of(call.bytes()), shape.blocks, shape.threads),
+                    .epochs = context.grant().counters,
+                    .reduction = reduction_of(call, context.topology())};
+    context.launch(name(), call.type, shape, args);
+  }
+
+ protected:
+  std::uint32_t lanes(const Topology& topology) const override {
+    return static_cast<std::uint32_t>(Schedule{0, topology.ranks}.steps());
+  }
+};
+
+const AlgorithmRegistration<RecursiveDoubling> registration;
+
+}  // namespace
+}  // namespace plait::recursive_doubling

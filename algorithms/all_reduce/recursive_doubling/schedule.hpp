@@ -1,0 +1,37 @@
+// Who talks to whom in recursive doubling, for any number of ranks. Plain arithmetic, checked by
+// unit tests.
+#pragma once
+#include "algorithms/blocks/patterns/hypercube.hpp"
+
+namespace plait::recursive_doubling {
+
+/// Among the corners of a hypercube; guests send first and receive last.
+struct Schedule : Hypercube {
+  /// A packet to or from a peer, in one of the receiver's steps; no peer: nothing moves.
+  struct Message {
+    int peer = -1;
+    int step = 0;
+    PLAIT_DEVICE constexpr bool exists() const { return peer >= 0; }
+  };
+
+  /// Steps a rank receives in: one a round of doubling, one for the guest's input (or, at a guest,
+  /// for the result).
+  PLAIT_DEVICE constexpr int steps() const { return rounds() + 1; }
+  PLAIT_DEVICE constexpr int guest_step() const { return rounds(); }
+
+  /// Stages of a rank. In each it receives at most one message, adds it to its partial result and
+  /// sends that on to at most one peer.
+  PLAIT_DEVICE constexpr int stages() const { return is_guest() ? 2 : rounds() + 1; }
+  PLAIT_DEVICE constexpr Message incoming(int stage) const {
+    if (is_guest()) return stage == 1 ? Message{host(), guest_step()} : Message{};
+    if (stage == 0) return has_guest() ? Message{guest(), guest_step()} : Message{};
+    return {partner(stage - 1), stage - 1};
+  }
+  PLAIT_DEVICE constexpr Message outgoing(int stage) const {
+    if (is_guest()) return stage == 0 ? Message{host(), guest_step()} : Message{};
+    if (stage < rounds()) return {partner(stage), stage};
+    return has_guest() ? Message{guest(), guest_step()} : Message{};
+  }
+};
+
+}  // namespace plait::recursive_doubling

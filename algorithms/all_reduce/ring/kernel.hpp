@@ -1,0 +1,58 @@
+// Ring all-reduce: large messages on any memory, each rank talking to its two neighbours only.
+//
+// Each block is a channel of its own: even channels go round the ring forwards, odd ones backwards,
+// so that both directions of every link are used by every rank. The message is cut into one stripe
+// a channel, and a stripe into rounds of n chunks that fit a slot each. In each round:
+//   1. Reduce-scatter: chunks travel round the ring and gather every rank's term, n - 1 steps.
+//   2. All-gather: the finished chunks travel round once more, n - 1 steps.
+// (schedule.hpp has the order of the steps, primitives.hpp what a step is.)
+// Partial results travel in the type of the data (`Reducer::start`, `add_partial`, `rounded`,
+// `finish`).
+//
+// Cost: 2 (n - 1) hops for the first round, pipelined after it; 2 * bytes * (n - 1) / n out of each
+// rank. Resources: way 0 of the channels (algorithms/blocks/channels/channel.hpp) to and from two
+// neighbours. All ranks get the same bits because a chunk is summed along one path and then only
+// copied.
+//
+// In place is safe: a rank stores a chunk only after it has sent its own input for it (the last
+// reduce step and the all-gather come after), and nobody reads another's user buffers. A channel
+// waits only for the same channel of its neighbours.
+#pragma once
+#include "algorithms/all_reduce/ring/primitives.hpp"
+
+namespace plait::ring {
+
+using Types = ReducedTypes;
+
+struct Args {
+  Channels channels;
+  const void* send;
+  void* recv;  // may equal send
+  std::size_t count;
+  Parts stripes;  // of the message, in bytes, one a channel
+  Reduction reduction;
+  int rank, ranks;
+};
+
+template <class T>
+struct Kernel {
+  template <Device D>
+  PLAIT_DEVICE static void run(D& dev, const Args& a) {
+    ChunkMover<T, D> mover(dev, a.send, a.recv, a.count, a.reduction);
+    const Place place = Place::of(a.rank, a.ranks, dev.block() % 2 == 1);
+    Primitives<T, D> ring(dev, mover, place, a.channels);
+
+    const Range stripe = a.stripes.at(dev.block());
+    const std::uint32_t slot_bytes = a.channels.slot_bytes;
+    const std::size_t round = std::size_t{slot_bytes} * static_cast<unsigned>(a.ranks);
+    for (std::size_t begin = stripe.begin; begin < stripe.end; begin += round) {
+      const std::size_t size = stripe.end - begin < round ? stripe.end - begin : round;
+      ring.set_chunks(RoundChunks::of(begin, size, slot_bytes, a.ranks, D::pack_bytes));
+      if (!all_reduce(ring, place)) return;
+    }
+
+    ring.advance();
+  }
+};
+
+}  // namespace plait::ring

@@ -1,0 +1,54 @@
+#include "algorithms/all_reduce/ring/kernel.hpp"
+#include "algorithms/blocks/channels/channel_algorithm.hpp"
+
+namespace plait::ring {
+namespace {
+
+class Ring final : public ChannelAlgorithm {
+ public:
+  std::string_view name() const override { return "ring"; }
+  std::string_view summary() const override {
+    return "chunks travel round the ring through slots with credits, half of the channels each way";
+  }
+
+  Resources resources(const Topology&) const override { return {}; }
+
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
+    if (topology.backend == BackendKind::host)
+      return {{.blocks = topology.units, .threads = topology.block_threads}};
+    // Four packs a thread and chunk: fewer channels take longer for large messages and more of them
+    // for small ones. 4 H200, 4 MB: 43 us with 64 channels of 256 threads, 55 with 256; 256 MB: 165
+    // and 290 GB/s (2026-11-21, tools/gpu-sweep.sh).
+    const unsigned threads = std::min(256u, topology.block_threads);
+    const std::size_t share = std::size_t{threads} * 64 * static_cast<unsigned>(topology.ranks);
+    std::vector<LaunchShape> shapes;
+    for (const unsigned most : {256u, 128u, 64u, 32u})
+      shapes.push_back({blocks_for(call.bytes(), share, most), threads});
+    return shapes;
+  }
+
+  double estimate(const Call& call, const Topology& topology) const override {
+    const int n = topology.ranks;
+    const double moved = 2.0 * (n - 1) / n * static_cast<double>(call.bytes());
+    return topology.launch_us + 2 * (n - 1) * 1.5 * topology.signal_us +
+           moved / topology.link_bandwidth;
+  }
+
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
+               LaunchContext& context) const override {
+    const Args args{.channels = channels(context, slots),
+                    .send = buffers.send,
+                    .recv = buffers.recv,
+                    .count = call.count,
+                    .stripes = Parts::of(call.bytes(), shape.blocks, stripe_grain(shape.threads)),
+                    .reduction = reduction_of(call, context.topology()),
+                    .rank = context.rank(),
+                    .ranks = context.ranks()};
+    context.launch(name(), call.type, shape, args);
+  }
+};
+
+const AlgorithmRegistration<Ring> registration;
+
+}  // namespace
+}  // namespace plait::ring

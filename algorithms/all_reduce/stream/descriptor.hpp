@@ -1,0 +1,65 @@
+// The descriptor of stream and twoshot_push.
+#pragma once
+#include "algorithms/all_reduce/stream/kernel.hpp"
+#include "algorithms/blocks/channels/channel_algorithm.hpp"
+
+namespace plait::stream {
+
+class PushAlgorithm : public ChannelAlgorithm {
+ public:
+  explicit PushAlgorithm(Results results) : results_(results) {}
+
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
+    if (topology.backend == BackendKind::host)
+      return {{.blocks = topology.units, .threads = topology.block_threads}};
+    const std::size_t slice =
+        everywhere(topology) ? call.bytes() : call.bytes() / static_cast<unsigned>(topology.ranks);
+    // Two small blocks a multiprocessor hide each other's waits, if there is enough for all: 4
+    // H200, 256 MB, stream: 344 GB/s with 128 blocks of 256 threads, 351 with 256, 316 and 322 with
+    // 512 threads; 1 MB: 14.9 and 17.4 us (2026-11-21, tools/gpu-sweep.sh).
+    const unsigned threads = std::min(256u, topology.block_threads),
+                   enough = call.bytes() < (std::size_t{16} << 20) ? 128 : max_blocks;
+    std::vector<LaunchShape> shapes;
+    for (const unsigned most : {enough, 128u, 192u, 256u})
+      shapes.push_back({blocks_for(slice, std::size_t{threads} * 16, most), threads});
+    return shapes;
+  }
+
+  double estimate(const Call& call, const Topology& topology) const override {
+    const double moved =
+        2.0 * (topology.ranks - 1) / topology.ranks * static_cast<double>(call.bytes());
+    const int hops =
+        results_ == Results::slots && !everywhere(topology) ? 3 : 2;  // each of them a signal
+    const double slots = results_ == Results::slots
+                             ? 1.03
+                             : 1;  // results pass through them too; measured as for the shapes
+    return topology.launch_us + hops * topology.signal_us + slots * moved / topology.push_bandwidth;
+  }
+
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
+               LaunchContext& context) const override {
+    const Channels own = channels(context, Plan::slots);
+    const Args args{
+        .channels = own,
+        .send = buffers.send,
+        .recv = buffers.recv,
+        .outputs = buffers.recv_window,
+        .signals = context.grant().signals,
+        .epochs = context.grant().counters,
+        .count = call.count,
+        .plan = Plan::of(call.bytes(), context.ranks(), shape.blocks, stripe_grain(shape.threads),
+                         own.slot_bytes, everywhere(context.topology())),
+        .reduction = reduction_of(call, context.topology())};
+    context.launch(name(), call.type, shape, args);
+  }
+
+ private:
+  /// Two ranks need not send results: each link direction carries the message once either way.
+  bool everywhere(const Topology& topology) const {
+    return results_ == Results::slots && topology.ranks <= 2;
+  }
+
+  Results results_;
+};
+
+}  // namespace plait::stream

@@ -1,0 +1,361 @@
+// Push all-reduce through slots: middle to large messages on any memory (`stream`), and with
+// results that need no slots, on symmetric memory
+// (`twoshot_push`). Every byte crosses the links once in each direction, as stores, which are
+// faster than loads there.
+//
+// The message is cut into one slice a rank, a slice into one stripe a block, and a stripe into
+// chunks that fit a slot. (Two ranks of `stream` reduce everything themselves: one slice, one hop.)
+// In step j, a block does three things at once, with three chunks:
+//   1. Scatter: pushes chunk j of every peer's slice into a slot of that peer;
+//   2. Reduce: adds up chunk j - lag of its own slice, from its input and the peers' slots, stores
+//   the result and pushes it on: to a slot
+//      of every peer, or straight into every peer's output;
+//   3. Gather: copies the peers' results, chunks j - 2 lag, from slots to its output.
+// Before them it waits for what all three need, after them it says what it has sent and used: one
+// wait and one release a step, and while chunks are on their way the block works on others.
+//
+// The channels (algorithms/blocks/channels/channel.hpp, with the proof that slots may be used
+// again) are a block's own: way 0 for the scatter, way 1 for results.
+//
+// Why it can't deadlock. Step j waits for chunks that peers send in their steps j - lag, and for
+// slots that they empty, at the latest, in their step j - slots + lag. With 1 <= lag < slots, these
+// are earlier steps than j; so of all the blocks with one number, the one with the least step can
+// go on.
+//
+// In place is safe. Scattering reads chunk j of the peers' slices in step j. Results for them are
+// written in later steps, after a `sync`, or by the peers, after they have received what was read.
+// The own slice's chunk is read and written by one thread.
+//
+// Outputs of peers are written without a barrier before: the peer has sent its chunk, so it is in
+// this call and its output is free. They are followed by a barrier of the block: all results have
+// arrived when the kernel ends.
+//
+// All ranks get the same bits: one rank sums a slice, in rank order; two ranks that sum everything
+// do so in the same order.
+//
+// Cost: two hops (one for two ranks of `stream`), then 2 (n - 1) / n * bytes out of each rank;
+// chunks are pipelined.
+#pragma once
+#include "algorithms/all_reduce/stream/plan.hpp"
+#include "algorithms/blocks/channels/channel.hpp"
+#include "algorithms/blocks/flags/block_barrier.hpp"
+#include "backends/device/kernel_table.hpp"
+
+namespace plait::stream {
+
+using Types = ReducedTypes;
+
+/// How results reach the peers.
+enum class Results { slots, outputs };
+
+struct Args {
+  Channels channels;
+  const void* send;
+  void* recv;          // may equal send
+  WindowView outputs;  // Results::outputs: peer_ptr(r) is rank r's recv
+  WindowView signals;  // Results::outputs: of the barrier at the end
+  std::uint32_t* epochs;
+  std::size_t count;
+  Plan plan;
+  Reduction reduction;
+};
+
+template <class T, Results R, class D>
+class Stream {
+ public:
+  PLAIT_DEVICE Stream(D& dev, const Args& a)
+      : dev_(dev),
+        a_(a),
+        rank_(a.channels.rank),
+        ranks_(a.channels.ranks),
+        channels_(a.channels, dev.block()),
+        in_(static_cast<const T*>(a.send), a.count),
+        out_(static_cast<T*>(a.recv), a.count),
+        reducer_(a.reduction),
+        stripe_(a.plan.stripes.at(dev.block())),
+        chunks_(a.plan.chunks.count(stripe_)) {}
+
+  PLAIT_DEVICE void run() {
+    switch (ranks_) {
+      case 2:
+        return run_ranks<2>();
+      case 4:
+        return run_ranks<4>();
+      case 8:
+        return run_ranks<8>();
+      default:
+        run_ranks<0>();
+    }
+  }
+
+ private:
+  using P = Pack<T, D::pack_bytes>;
+  static constexpr unsigned scattering = 0, gathering = 1;  // ways of the channels
+  /// Packs a thread moves at once, of all peers together; sums of 8-bit elements take four times
+  /// their room.
+  static constexpr int in_flight = D::pack_bytes >= 64 ? 1 : sizeof(T) == 1 ? 4 : 8;
+
+  /// `Ranks`: how many, or 0 for any.
+  template <int Ranks>
+  PLAIT_DEVICE void run_ranks() {
+    const std::uint32_t lag = a_.plan.lag;
+    const bool gathers = R == Results::slots && a_.plan.has_results;
+    const std::uint32_t steps = chunks_ == 0 ? 0 : chunks_ + (gathers ? 2 * lag : lag);
+    for (std::uint32_t j = 0; j < steps; ++j) {
+      if (!ready(j, gathers)) return;
+      if (j < chunks_) scatter<Ranks>(j);
+      if (j - lag < chunks_) reduce<Ranks>(j - lag);  // unsigned: false below lag
+      if (gathers && j - 2 * lag < chunks_) gather<Ranks>(j - 2 * lag);
+      announce(j, gathers);
+    }
+    finish(gathers);
+  }
+
+  /// Bytes of the message: chunk k of this block's stripe of a slice, in packs.
+  PLAIT_DEVICE Range chunk(int slice, std::uint32_t k) const {
+    return in_packs<D::pack_bytes>(a_.plan.chunk(slice, stripe_, k));
+  }
+  PLAIT_DEVICE int own_slice() const { return a_.plan.has_results ? rank_ : 0; }
+  PLAIT_DEVICE int slice_for(int peer) const { return a_.plan.has_results ? peer : 0; }
+  PLAIT_DEVICE int peer_at(unsigned i) const {
+    return rank_after(rank_, static_cast<int>(i) + 1, ranks_);
+  }
+
+  /// Calls body(way, peer, sending, k) for both ends of the channels that are used in step j, with
+  /// their chunk; spread over the threads.
+  template <class Body>
+  PLAIT_DEVICE void for_each_end(std::uint32_t j, bool gathers, Body body) {
+    const auto peers = static_cast<unsigned>(ranks_ - 1);
+    for (unsigned i = dev_.thread(); i < (gathers ? 4 : 2) * peers; i += dev_.threads()) {
+      const unsigned way = i / peers / 2;
+      const bool sending = i / peers % 2 == 0;
+      const std::uint32_t k = j - (way + (sending ? 0 : 1)) * a_.plan.lag;
+      if (k < chunks_) body(way, peer_at(i % peers), sending, k);
+    }
+  }
+
+  PLAIT_DEVICE bool ready(std::uint32_t j, bool gathers) {
+    bool ok = true;
+    for_each_end(j, gathers, [&](unsigned way, int peer, bool sending, std::uint32_t k) {
+      if (!ok) return;
+      const ChannelWait wait =
+          sending ? channels_.may_send(way, peer, k) : channels_.has_arrived(way, peer, k);
+      ok = dev_.wait(wait.word, wait.at_least, {peer, j});
+    });
+    return dev_.all(ok);
+  }
+
+  PLAIT_DEVICE void announce(std::uint32_t j, bool gathers) {
+    dev_.sync();  // all threads have written what is published, and read what is consumed
+    for_each_end(j, gathers, [&](unsigned way, int peer, bool sending, std::uint32_t k) {
+      const ChannelSignal signal =
+          sending ? channels_.publish(way, peer, k) : channels_.consume(way, peer, k);
+      dev_.signal(signal.word, signal.value);
+    });
+  }
+
+  PLAIT_DEVICE void finish(bool gathers) {
+    dev_.sync();  // all threads have read the counters
+    const auto peers = static_cast<unsigned>(ranks_ - 1);
+    for (unsigned i = dev_.thread(); i < (gathers ? 2 : 1) * peers; i += dev_.threads()) {
+      channels_.advance_sent(i / peers, peer_at(i % peers), chunks_);
+      channels_.advance_received(i / peers, peer_at(i % peers), chunks_);
+    }
+    if constexpr (R == Results::outputs) {
+      const std::uint32_t epoch = a_.epochs[dev_.block()] + 1;
+      if (!block_barrier(dev_, a_.signals, rank_, ranks_, epoch)) return;
+      if (dev_.thread() == 0) a_.epochs[dev_.block()] = epoch;
+    }
+  }
+
+  template <int Ranks>
+  PLAIT_DEVICE void scatter(std::uint32_t k) {
+    exchange<Ranks, true>(k);
+  }
+  template <int Ranks>
+  PLAIT_DEVICE void gather(std::uint32_t k) {
+    exchange<Ranks, false>(k);
+  }
+
+  /// Chunk k of all peers' slices: from the input to slots, or from slots to the output.
+  template <int Ranks, bool ToSlots>
+  PLAIT_DEVICE void exchange(std::uint32_t k) {
+    for_peers<Ranks>([&]<int Peers>(unsigned first) {
+      const P* from[Peers];
+      P* to[Peers];
+      Range range[Peers];
+      bool whole = true;
+      PLAIT_UNROLL
+      for (int s = 0; s < Peers; ++s) {
+        const int peer = peer_at(first + static_cast<unsigned>(s));
+        range[s] = chunk(slice_for(peer), k);
+        if constexpr (ToSlots) {
+          from[s] = in_.packs() + range[s].begin;
+          to[s] = channels_.template outgoing<P>(scattering, peer, k);
+          whole = whole && range[s].end <= in_.whole();
+        } else {
+          from[s] = channels_.template incoming<P>(gathering, peer, k);
+          to[s] = out_.packs() + range[s].begin;
+          whole = whole && range[s].end <= out_.whole();
+        }
+      }
+      if (whole) return copy_whole(from, to, range);
+      PLAIT_UNROLL
+      for (int s = 0; s < Peers; ++s) {
+        for (std::size_t i = range[s].begin + dev_.thread(); i < range[s].end;
+             i += dev_.threads()) {
+          if constexpr (ToSlots) {
+            dev_.store(to[s] + (i - range[s].begin), in_.load(dev_, i));
+          } else {
+            out_.store(dev_, i, dev_.load(from[s] + (i - range[s].begin)));
+          }
+        }
+      }
+    });
+  }
+
+  /// Calls body with the peers, all at once where their number is known, else one by one.
+  template <int Ranks, class Body>
+  PLAIT_DEVICE void for_peers(Body body) {
+    if constexpr (Ranks == 0) {
+      for (unsigned s = 0; s + 1 < static_cast<unsigned>(ranks_); ++s)
+        body.template operator()<1>(s);
+    } else {
+      body.template operator()<Ranks - 1>(0);
+    }
+  }
+
+  /// Complete, aligned packs of several chunks at once.
+  template <int Peers>
+  PLAIT_DEVICE void copy_whole(const P* const (&from)[Peers], P* const (&to)[Peers],
+                               const Range (&range)[Peers]) {
+    constexpr int unroll = in_flight / Peers > 1 ? in_flight / Peers : 1;
+    std::uint32_t most = 0;
+    PLAIT_UNROLL
+    for (int s = 0; s < Peers; ++s)
+      if (range[s].size() > most) most = static_cast<std::uint32_t>(range[s].size());
+    for (std::uint32_t i = dev_.thread(); i < most; i += unroll * dev_.threads()) {
+      P packs[Peers][unroll];
+      PLAIT_UNROLL
+      for (int s = 0; s < Peers; ++s) {
+        PLAIT_UNROLL
+        for (int u = 0; u < unroll; ++u)
+          if (i + u * dev_.threads() < range[s].size())
+            packs[s][u] = dev_.load(from[s] + i + u * dev_.threads());
+      }
+      PLAIT_UNROLL
+      for (int s = 0; s < Peers; ++s) {
+        PLAIT_UNROLL
+        for (int u = 0; u < unroll; ++u)
+          if (i + u * dev_.threads() < range[s].size())
+            dev_.store(to[s] + i + u * dev_.threads(), packs[s][u]);
+      }
+    }
+  }
+
+  /// Chunk k of the own slice.
+  template <int Ranks>
+  PLAIT_DEVICE void reduce(std::uint32_t k) {
+    const Range range = chunk(own_slice(), k);
+    const bool whole = range.end <= in_.whole() && range.end <= out_.whole();
+    const auto size = static_cast<std::uint32_t>(range.size());
+    if constexpr (Ranks != 0) {
+      constexpr int unroll = in_flight / Ranks > 1 ? in_flight / Ranks : 1;
+      if (whole) {
+        const P* from[Ranks];
+        P* to[Ranks];
+        PLAIT_UNROLL
+        for (int r = 0; r < Ranks; ++r) {
+          from[r] = r == rank_ ? in_.packs() + range.begin
+                               : channels_.template incoming<P>(scattering, r, k);
+          to[r] = destination(r, range, k);
+        }
+        const std::uint32_t step = dev_.threads();
+        std::uint32_t i = dev_.thread();
+        for (; i + (unroll - 1) * step < size; i += unroll * step)
+          reduce_whole<Ranks, unroll>(from, to, i);
+        for (; i < size; i += step) reduce_whole<Ranks, 1>(from, to, i);
+        return;
+      }
+    }
+    for (std::uint32_t i = dev_.thread(); i < size; i += dev_.threads()) reduce_one(range, k, i);
+  }
+
+  /// Where rank r gets the result of the own chunk; null if it needs none.
+  PLAIT_DEVICE P* destination(int r, const Range& range, std::uint32_t k) const {
+    if (r == rank_) return out_.packs() + range.begin;
+    if constexpr (R == Results::outputs) {
+      return reinterpret_cast<P*>(a_.outputs.peer_ptr(r)) + range.begin;
+    } else {
+      return a_.plan.has_results ? channels_.template outgoing<P>(gathering, r, k) : nullptr;
+    }
+  }
+
+  template <int Ranks, int Unroll>
+  PLAIT_DEVICE void reduce_whole(const P* const (&from)[Ranks], P* const (&to)[Ranks],
+                                 std::uint32_t i) {
+    P packs[Ranks][Unroll];
+    PLAIT_UNROLL
+    for (int r = 0; r < Ranks; ++r) {
+      PLAIT_UNROLL
+      for (int u = 0; u < Unroll; ++u) packs[r][u] = dev_.load(from[r] + i + u * dev_.threads());
+    }
+    using Sum = decltype(reducer_.start(packs[0][0]));
+    Sum sum[Unroll];
+    PLAIT_UNROLL
+    for (int u = 0; u < Unroll; ++u) sum[u] = reducer_.start(packs[0][u]);
+    PLAIT_UNROLL
+    for (int r = 1; r < Ranks; ++r) reducer_.add_each(sum, packs[r]);
+    PLAIT_UNROLL
+    for (int u = 0; u < Unroll; ++u) packs[0][u] = reducer_.template finish<sizeof(P)>(sum[u]);
+    PLAIT_UNROLL
+    for (int r = 0; r < Ranks; ++r)
+      if (to[r] != nullptr) {
+        PLAIT_UNROLL
+        for (int u = 0; u < Unroll; ++u) dev_.store(to[r] + i + u * dev_.threads(), packs[0][u]);
+      }
+  }
+
+  /// Any number of ranks, any alignment of the buffers; perhaps the message's last and partial
+  /// pack.
+  PLAIT_DEVICE void reduce_one(const Range& range, std::uint32_t k, std::uint32_t i) {
+    const auto term = [&](int r) {
+      return r == rank_ ? in_.load(dev_, range.begin + i)
+                        : dev_.load(channels_.template incoming<P>(scattering, r, k) + i);
+    };
+    auto sum = reducer_.start(term(0));
+    for (int r = 1; r < ranks_; ++r) reducer_.add(sum, term(r));
+    const P result = reducer_.template finish<sizeof(P)>(sum);
+    out_.store(dev_, range.begin + i, result);
+    if (!a_.plan.has_results) return;
+    for (unsigned s = 0; s + 1 < static_cast<unsigned>(ranks_); ++s) {
+      const int peer = peer_at(s);
+      if constexpr (R == Results::outputs) {
+        Packs<T, D::pack_bytes>(reinterpret_cast<T*>(a_.outputs.peer_ptr(peer)), a_.count)
+            .store(dev_, range.begin + i, result);
+      } else {
+        dev_.store(channels_.template outgoing<P>(gathering, peer, k) + i, result);
+      }
+    }
+  }
+
+  D& dev_;
+  const Args& a_;
+  int rank_, ranks_;
+  BlockChannels channels_;
+  Packs<const T, D::pack_bytes> in_;
+  Packs<T, D::pack_bytes> out_;
+  Reducer<T> reducer_;
+  Range stripe_;
+  std::uint32_t chunks_;
+};
+
+template <class T>
+struct Kernel {
+  template <Device D>
+  PLAIT_DEVICE static void run(D& dev, const Args& a) {
+    Stream<T, Results::slots, D>(dev, a).run();
+  }
+};
+
+}  // namespace plait::stream

@@ -1,0 +1,75 @@
+#include "algorithms/all_reduce/tree/kernel.hpp"
+#include "algorithms/blocks/channels/channel_algorithm.hpp"
+
+namespace plait::tree {
+namespace {
+
+class DoubleTree final : public ChannelAlgorithm {
+ public:
+  std::string_view name() const override { return "tree"; }
+  std::string_view summary() const override {
+    return "partial sums go up a binary tree and results come down, in chunks; half of the blocks "
+           "use a second tree";
+  }
+
+  Resources resources(const Topology&) const override { return {}; }
+
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
+    if (topology.backend == BackendKind::host)
+      return {{.blocks = topology.units, .threads = topology.block_threads}};
+    const unsigned threads = topology.block_threads;
+    std::vector<LaunchShape> shapes;
+    if (small_blocks(call, topology)) shapes.push_back({max_blocks, 256});
+    for (const unsigned limit : {most_units(topology.units), topology.units / 2,
+                                 topology.units / 4}) {  // registers allow one a unit
+      const unsigned most = std::clamp(limit / 2 * 2, 2u, max_blocks);
+      const unsigned blocks = blocks_for(call.bytes(), std::size_t{threads} * 16 * 2, most);
+      shapes.push_back({(blocks + 1) / 2 * 2, threads});  // as many in each tree
+    }
+    return shapes;
+  }
+
+  /// A rank sends twice the message (kernel.hpp). Before that, the first chunk pays for each level
+  /// a hop up and one down: each a signal and the first loads of a slot, and together three
+  /// quarters of what a rank sends in a step (up once, down twice, out of four).
+  double estimate(const Call& call, const Topology& topology) const override {
+    const int depth = Place::height(topology.ranks);
+    const LaunchShape shape = fitted(shapes(call, topology).front(), call, topology);
+    const Parts stripes = stripes_of(call, shape);
+    const double chunks = std::max(chunks_of(stripes, shape, topology).count(stripes.at(0)), 1u);
+    const double sending =
+        topology.ranks == 1 ? 0 : 2.0 * static_cast<double>(call.bytes()) / topology.push_bandwidth;
+    return topology.launch_us + 2 * depth * 1.5 * topology.signal_us +
+           sending * (1 + 0.75 * depth / chunks);
+  }
+
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
+               LaunchContext& context) const override {
+    const Parts stripes = stripes_of(call, shape);
+    const Args args{.channels = channels(context, Steps::slots),
+                    .send = buffers.send,
+                    .recv = buffers.recv,
+                    .count = call.count,
+                    .stripes = stripes,
+                    .chunks = chunks_of(stripes, shape, context.topology()),
+                    .relatives = {Relatives::of({context.rank(), context.ranks(), 0}),
+                                  Relatives::of({context.rank(), context.ranks(), 1})},
+                    .reduction = reduction_of(call, context.topology())};
+    context.launch(name(), call.type, shape, args);
+  }
+
+ private:
+  static Parts stripes_of(const Call& call, const LaunchShape& shape) {
+    return Parts::of(call.bytes(), shape.blocks, stripe_grain(shape.threads));
+  }
+  static Chunks chunks_of(const Parts& stripes, const LaunchShape& shape,
+                          const Topology& topology) {
+    return Chunks::of(stripes.each, 8, stripe_grain(shape.threads),
+                      channel_bytes(topology) / Steps::slots);
+  }
+};
+
+const AlgorithmRegistration<DoubleTree> registration;
+
+}  // namespace
+}  // namespace plait::tree

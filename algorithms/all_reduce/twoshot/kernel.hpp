@@ -1,0 +1,107 @@
+// Two-shot all-reduce on symmetric memory: middle to large messages, no scratch, every byte crosses
+// the link once in each direction.
+//
+// The message is cut into one slice a rank, and a slice into one stripe a block.
+//   1. Enter: a barrier among the blocks b of all ranks: their inputs are ready.
+//   2. Reduce: each rank pulls its own slice of all peers' inputs, starting at the next rank so
+//   that the links are used evenly, and adds it up ...
+//   3. Push:   ... and pushes the result to all ranks' outputs, in the same loop, so that both
+//   directions of the links are busy.
+//   4. Leave: a second barrier: all results have arrived, and nobody reads inputs any more.
+//
+// Cost: two hops and 2 * bytes * (n - 1) / n out of each rank. Resources: one signal word a block
+// and writer, one epoch a block. All ranks get the same bits because each element is summed by one
+// rank. The order of the sum is fixed: it starts at the slice's own rank.
+//
+// Why the two barriers are enough. Elements of slice r and stripe b are read, on all ranks, and
+// written, on all ranks, by block b of rank r alone, which needs the inputs (barrier 1) and
+// delivers the outputs (barrier 2). In place, a thread has read an element of all ranks before it
+// writes it. The barriers are per block: block b of a rank waits for block b of the others only. A
+// kernel ends when its last block has left, so whatever the stream does next finds the output
+// complete and its input free.
+#pragma once
+#include "algorithms/blocks/flags/block_barrier.hpp"
+#include "algorithms/blocks/loops/buffer_sum.hpp"
+#include "backends/device/kernel_table.hpp"
+
+namespace plait::twoshot {
+
+using Types = ReducedTypes;
+
+struct Args {
+  WindowView signals;
+  WindowView send, recv;  // peer_ptr(r) is rank r's input and output; they may be equal
+  std::size_t count;
+  Parts slices;           // of the message, in bytes, one a rank
+  Parts stripes;          // of a slice, in bytes, one a block
+  std::uint32_t* epochs;  // one a block
+  Reduction reduction;
+  int rank, ranks;
+};
+
+template <class T>
+struct Kernel {
+  template <Device D>
+  PLAIT_DEVICE static void run(D& dev, const Args& a) {
+    const std::uint32_t epoch = a.epochs[dev.block()];
+    if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 1)) return;
+
+    reduce_slice(dev, a);
+
+    if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 2)) return;
+    if (dev.thread() == 0) a.epochs[dev.block()] = epoch + 2;
+  }
+
+ private:
+  template <class D>
+  using PackOf = Pack<T, D::pack_bytes>;
+
+  PLAIT_DEVICE static const T* input(const Args& a, int rank) {
+    return reinterpret_cast<const T*>(a.send.peer_ptr(rank));
+  }
+  PLAIT_DEVICE static T* output(const Args& a, int rank) {
+    return reinterpret_cast<T*>(a.recv.peer_ptr(rank));
+  }
+  PLAIT_DEVICE static int peer_at(const Args& a, int step) {
+    return rank_after(a.rank, step, a.ranks);
+  }
+
+  /// The block's stripe of the rank's slice, of all inputs to all outputs.
+  template <Device D>
+  PLAIT_DEVICE static void reduce_slice(D& dev, const Args& a) {
+    const Range slice = a.slices.at(static_cast<unsigned>(a.rank));
+    const Range stripe = a.stripes.at(dev.block());
+    const auto clipped = [&](std::size_t offset) {
+      return slice.begin + offset < slice.end ? slice.begin + offset : slice.end;
+    };
+    const Range packs = in_packs<D::pack_bytes>({clipped(stripe.begin), clipped(stripe.end)});
+    const auto term = [&a](int step) { return input(a, peer_at(a, step)); };
+    BufferSum<T, D, decltype(term)> sum(dev, term, a.ranks, a.count,
+                                        all_aligned<D>(a) ? a.count / PackOf<D>::lanes : 0,
+                                        a.reduction);
+    // By value: of arguments that this captures by reference, clang forgets that their pointers are
+    // to global memory.
+    const auto store = [&dev, recv = a.recv, rank = a.rank, ranks = a.ranks,
+                        count = a.count]<bool Whole, int Count>(std::size_t i,
+                                                                const PackOf<D>(&sums)[Count]) {
+      for (int step = 0; step < ranks; ++step) {
+        const Packs<T, D::pack_bytes> out(
+            reinterpret_cast<T*>(recv.peer_ptr(rank_after(rank, step, ranks))), count);
+        store_packs<Whole>(dev, out, i, sums);
+      }
+    };
+    sum.run(packs, store);
+  }
+
+  template <class D>
+  PLAIT_DEVICE static bool all_aligned(const Args& a) {
+    // Windows are aligned to pages on all ranks and the offset is the same, so this rank's pointers
+    // speak for all.
+    return (reinterpret_cast<std::uintptr_t>(input(a, a.rank)) |
+            reinterpret_cast<std::uintptr_t>(output(a, a.rank))) %
+               alignof(PackOf<D>) ==
+           0;
+  }
+};
+
+}  // namespace plait::twoshot

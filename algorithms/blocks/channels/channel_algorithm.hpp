@@ -1,0 +1,107 @@
+// What descriptors of algorithms that send through channels have in common
+// (algorithms/blocks/channels/channel.hpp).
+#pragma once
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "algorithms/blocks/channels/channel.hpp"
+#include "algorithms/contract/budget.hpp"
+#include "algorithms/contract/collective_algorithm.hpp"
+#include "plait/error.hpp"
+
+namespace plait {
+
+/// How many channels a rank has, and how large they are.
+struct ChannelMemory {
+  int ranks;
+  unsigned blocks;        // that have channels
+  std::uint32_t bytes;    // of a channel
+  std::string_view name;  // under which algorithms share it
+  static constexpr std::size_t least_bytes = 4096;
+  static constexpr unsigned least_blocks = 8;
+
+  /// 4 KB to 256 KB a channel, for as many of `most` blocks as `budget` has at least 4 KB for each
+  /// channel: a power of two.
+  static ChannelMemory within(std::size_t budget, int ranks, unsigned most, std::string_view name) {
+    constexpr std::size_t most_units = 64;
+    static_assert(least_bytes % (std::size_t{Channels::max_slots} * 64) == 0,
+                  "slots are whole packs on every target");
+    const auto channels = [&](unsigned blocks) {
+      return std::max<std::size_t>(Channels::count(ranks, blocks), 1);
+    };
+    const unsigned blocks = slots_within(budget, channels(1) * least_bytes, least_blocks, most);
+    const std::size_t units =
+        std::clamp<std::size_t>(budget / channels(blocks) / least_bytes, 1, most_units);
+    return {ranks, blocks, static_cast<std::uint32_t>(least_bytes * units), name};
+  }
+
+  SharedResources resources() const {
+    const std::size_t channels = Channels::count(ranks, blocks);
+    return {.name = name,
+            .resources = {.scratch_bytes = channels * bytes,
+                          .signals = channels * sizeof(ChannelSignals) / sizeof(std::uint32_t),
+                          .counters = channels * sizeof(ChannelState) / sizeof(std::uint32_t)}};
+  }
+};
+
+class ChannelAlgorithm : public CollectiveAlgorithm {
+ public:
+  using CollectiveAlgorithm::CollectiveAlgorithm;
+
+  SharedResources shared(const Topology& topology) const override {
+    return memory(topology).resources();
+  }
+
+  LaunchShape fitted(LaunchShape shape, const Call&, const Topology& topology) const override {
+    return {std::min(shape.blocks, blocks(topology)), shape.threads};
+  }
+
+ protected:
+  static constexpr unsigned max_blocks = Channels::max_blocks;
+
+  /// Half of the scratch memory for all channels. Fewer blocks have some where scratch memory is
+  /// small, or the device.
+  static ChannelMemory memory(const Topology& topology) {
+    return ChannelMemory::within(topology.scratch_limit / 2, topology.ranks, most_blocks(topology),
+                                 "channels");
+  }
+  static unsigned most_blocks(const Topology& topology) {
+    return topology.backend == BackendKind::host
+               ? max_blocks
+               : std::clamp(most_in_pairs(topology.units), ChannelMemory::least_blocks, max_blocks);
+  }
+  static unsigned blocks(const Topology& topology) { return memory(topology).blocks; }
+  static std::uint32_t channel_bytes(const Topology& topology) { return memory(topology).bytes; }
+
+  /// Whether 256 blocks of 256 threads beat blocks of full size for algorithms that meet one peer
+  /// at a time: with 2 H200 they reach 318 and 334 GB/s (halving_doubling and tree, 64 MB) against
+  /// 286 and 301; with 4 they may fall to a tenth (docs/algorithms/tree.md; 2026-11-21).
+  static bool small_blocks(const Call& call, const Topology& topology) {
+    return topology.ranks == 2 && call.bytes() >= std::size_t{16} << 20 &&
+           topology.block_threads >= 256;
+  }
+
+  /// A rank's channels, each cut into `slots` slots. Throws Error(invalid_argument) if they can't
+  /// be.
+  static Channels channels(const LaunchContext& context, std::uint32_t slots) {
+    return channels(context, slots, memory(context.topology()), context.shared());
+  }
+  static Channels channels(const LaunchContext& context, std::uint32_t slots,
+                           const ChannelMemory& memory, const Grant& granted) {
+    if (!Channels::can_have(slots))
+      throw Error(ErrorCode::invalid_argument, "a channel can't have " + std::to_string(slots) +
+                                                   " slots: a power of two up to " +
+                                                   std::to_string(Channels::max_slots));
+    return {.slot_memory = granted.scratch,
+            .signal_memory = granted.signals,
+            .states = reinterpret_cast<ChannelState*>(granted.counters),
+            .slots = slots,
+            .slot_bytes = memory.bytes / slots,
+            .blocks = memory.blocks,
+            .rank = context.rank(),
+            .ranks = context.ranks()};
+  }
+};
+
+}  // namespace plait

@@ -1,0 +1,148 @@
+// Chunks: how a block cuts what it sends through channels, and how its threads move a chunk and add
+// it up on the way.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "algorithms/blocks/loops/pack_loop.hpp"
+#include "backends/device/device.hpp"
+#include "backends/device/pack.hpp"
+
+namespace plait {
+
+/// A range of bytes in chunks that fit a slot.
+struct Chunks {
+  std::uint32_t bytes;  // of a chunk; a multiple of a pack
+
+  /// About `parts` chunks of `size` bytes, so that they overlap on their way; but not so small that
+  /// a step's fixed cost shows, and not larger than a slot. `grain` and `slot_bytes` are multiples
+  /// of a pack.
+  static constexpr Chunks of(std::size_t size, std::size_t parts, std::size_t grain,
+                             std::uint32_t slot_bytes) {
+    const std::size_t part = Parts::of(size, parts, grain).each,
+                      wanted = part < grain ? grain : part;
+    return {wanted < slot_bytes ? static_cast<std::uint32_t>(wanted) : slot_bytes};
+  }
+  PLAIT_DEVICE constexpr std::uint32_t count(Range range) const {
+    return static_cast<std::uint32_t>((range.size() + bytes - 1) / bytes);
+  }
+  PLAIT_DEVICE constexpr Range at(Range range, std::uint32_t k) const {
+    const std::size_t begin = range.begin + std::size_t{k} * bytes, end = begin + bytes;
+    return {begin < range.end ? begin : range.end, end < range.end ? end : range.end};
+  }
+};
+
+/// Slots that a chunk comes from and goes to; of two, any may be null: not there.
+template <class P, int From, int To>
+struct Slots {
+  const P* from[From > 0 ? From : 1];
+  P* to[To > 0 ? To : 1];
+};
+
+/// Where a rank's own part of a sum is: its term in the input, or a partial result that waits in
+/// the output.
+enum class Own { input, output };
+
+/// One block's threads, at work on chunks of a call.
+template <class T, Device D>
+class ChunkMover {
+ public:
+  using P = Pack<T, D::pack_bytes>;
+  template <int From, int To>
+  using Slots = plait::Slots<P, From, To>;
+
+  PLAIT_DEVICE ChunkMover(D& dev, const void* send, void* recv, std::size_t count,
+                          const Reduction& reduction)
+      : dev_(dev),
+        in_(static_cast<const T*>(send), count),
+        partials_(static_cast<const T*>(recv), count),
+        out_(static_cast<T*>(recv), count),
+        reducer_(reduction) {}
+
+  /// Adds partial results from slots to the own part of a chunk, in this order; puts the sum into
+  /// slots and, with `Store`, into the output. A sum of all terms is `finished`, once. In a slot,
+  /// the chunk begins at pack 0. A partial result alone is copied bit by bit.
+  template <int From, int To, bool Store>
+  PLAIT_DEVICE void add(Own own, Range chunk, const Slots<From, To>& slots, bool finished = false) {
+    move<true, From, To, Store>(own == Own::input, chunk, slots, finished);
+  }
+  /// Copies a chunk from a slot.
+  template <int To, bool Store>
+  PLAIT_DEVICE void copy(Range chunk, const Slots<1, To>& slots) {
+    move<false, 1, To, Store>(false, chunk, slots, false);
+  }
+
+ private:
+  using Input = Packs<const T, D::pack_bytes>;
+
+  template <bool Adds, int From, int To, bool Store>
+  PLAIT_DEVICE void move(bool enters, Range chunk, const Slots<From, To>& slots, bool finished) {
+    Input source =
+        in_;  // in registers: a reference to the one or the other would put both into memory
+    if (!enters) source = partials_;
+    const Range packs = in_packs<D::pack_bytes>(chunk);
+    const bool whole =
+        (!Adds || packs.end <= source.whole()) && (!Store || packs.end <= out_.whole());
+    for_packs<packs_in_flight<T, D>>(dev_, static_cast<std::uint32_t>(packs.size()), whole,
+                                     [&]<int Count, bool Whole>(std::uint32_t i) {
+                                       move_packs<Adds, From, To, Store, Count, Whole>(
+                                           source, enters, packs.begin, i, slots, finished);
+                                     });
+  }
+
+  /// Packs i, i + threads, ... of a chunk that begins at pack `base` of the message. `Whole`:
+  /// complete and aligned ones.
+  template <bool Adds, int From, int To, bool Store, int Count, bool Whole>
+  PLAIT_DEVICE void move_packs(const Input& source, bool enters, std::size_t base, std::uint32_t i,
+                               const Slots<From, To>& slots, bool finished) {
+    P own[Count], terms[From > 0 ? From : 1][Count];
+    if constexpr (Adds) {
+      PLAIT_UNROLL
+      for (int u = 0; u < Count; ++u)
+        own[u] = load_pack<Whole>(dev_, source, base + i + u * dev_.threads());
+    }
+    PLAIT_UNROLL
+    for (int s = 0; s < From; ++s) load_slot<From>(slots.from[s], i, terms[s]);
+    PLAIT_UNROLL
+    for (int u = 0; u < Count; ++u) {
+      P sum;
+      if constexpr (!Adds) {
+        sum = terms[0][u];
+      } else if (From == 0 && !enters) {
+        sum = own[u];
+      } else {
+        auto sums = enters ? reducer_.start(own[u]) : reducer_.widened(own[u]);
+        PLAIT_UNROLL
+        for (int s = 0; s < From; ++s)
+          if (From == 1 || slots.from[s] != nullptr) reducer_.add_partial(sums, terms[s][u]);
+        if (finished) reducer_.average(sums);
+        sum = reducer_.template rounded<sizeof(P)>(sums);
+      }
+      PLAIT_UNROLL
+      for (int s = 0; s < To; ++s)
+        if (To == 1 || slots.to[s] != nullptr)
+          dev_.store(slots.to[s] + i + u * dev_.threads(), sum);
+      if constexpr (Store) {
+        store_pack<Whole>(dev_, out_, base + i + u * dev_.threads(), sum);
+      }
+    }
+  }
+
+  template <int From, int Count>
+  PLAIT_DEVICE void load_slot(const P* slot, std::uint32_t i, P (&packs)[Count]) {
+    if (From == 1 || slot != nullptr) {
+      PLAIT_UNROLL
+      for (int u = 0; u < Count; ++u) packs[u] = dev_.load(slot + i + u * dev_.threads());
+    } else {
+      PLAIT_UNROLL
+      for (int u = 0; u < Count; ++u) packs[u] = P{};
+    }
+  }
+
+  D& dev_;
+  Input in_, partials_;
+  Packs<T, D::pack_bytes> out_;
+  Reducer<T> reducer_;
+};
+
+}  // namespace plait

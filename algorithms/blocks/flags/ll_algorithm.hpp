@@ -1,0 +1,153 @@
+// What descriptors of algorithms that exchange flagged units have in common
+// (algorithms/blocks/flags/units.hpp).
+#pragma once
+#include <cmath>
+
+#include "algorithms/blocks/flags/units.hpp"
+#include "algorithms/contract/budget.hpp"
+#include "algorithms/contract/collective_algorithm.hpp"
+
+namespace plait {
+
+inline constexpr unsigned max_group_threads =
+    480;  // of a block whose threads stay together in groups (cuda/ptx.hpp)
+
+/// The kinds of units.
+struct UnitKind {
+  enum Name { packet, wide_packet, line } name;
+  std::size_t data_bytes, slot_bytes;
+  std::uint32_t most_slots;  // of a lane
+  static constexpr UnitKind packets() { return {packet, packet_bytes, sizeof(Packet), 512}; }
+  static constexpr UnitKind wide_packets() {
+    return {wide_packet, sizeof(WidePacketData), sizeof(WidePacket), 256};
+  }
+  static constexpr UnitKind lines(std::uint32_t most_slots = 128) {
+    return {line, 15 * packet_bytes, sizeof(Line), most_slots};
+  }
+};
+
+/// Threads of a block that moves lines: a whole number of groups (`D::line_group`), and not more
+/// than the target can keep together.
+inline unsigned whole_groups(unsigned threads, const Topology& topology) {
+  constexpr unsigned warp = 32;
+  return topology.line_threads > 1 ? std::min((threads + warp - 1) / warp * warp, max_group_threads)
+                                   : threads;
+}
+
+class LLAlgorithm : public CollectiveAlgorithm {
+ public:
+  /// `share`: the algorithm's part of the scratch memory is one by that number.
+  explicit LLAlgorithm(UnitKind unit, std::size_t share = 16,
+                       Collective collective = Collective::all_reduce)
+      : CollectiveAlgorithm(collective), unit_(unit), share_(share) {}
+
+  Resources resources(const Topology& topology) const override { return memory(topology); }
+
+  LaunchShape fitted(LaunchShape shape, const Call&, const Topology& topology) const final {
+    return {std::min(shape.blocks, most_blocks(topology)), whole_groups(shape.threads, topology)};
+  }
+
+ protected:
+  static constexpr unsigned max_blocks = 128;
+
+  /// Of a launch: perhaps one fits on a multiprocessor.
+  static unsigned most_blocks(const Topology& topology) {
+    return topology.backend == BackendKind::host ? max_blocks
+                                                 : std::min(max_blocks, most_units(topology.units));
+  }
+
+  /// Lanes of all blocks, and a counter each.
+  Resources memory(const Topology& topology) const {
+    if (!serves(topology)) return {};
+    return {.scratch_bytes = layout(topology).units(max_blocks) * unit_.slot_bytes,
+            .signals = 0,
+            .counters = max_blocks};
+  }
+  /// Lanes of a rank's scratch.
+  virtual std::uint32_t lanes(const Topology& topology) const = 0;
+
+  Support supports_call(const Call&, const Topology& topology) const override {
+    return serves(topology) ? Support() : Support::no("the target has no packets of that size");
+  }
+
+  std::size_t units_of(std::size_t bytes) const {
+    return (bytes + unit_.data_bytes - 1) / unit_.data_bytes;
+  }
+  unsigned threads_a_unit(const Topology& topology) const {
+    return unit_.name == UnitKind::line ? static_cast<unsigned>(topology.line_threads) : 1;
+  }
+
+  unsigned whole_groups(unsigned threads, const Topology& topology) const {
+    return unit_.name == UnitKind::line ? plait::whole_groups(threads, topology) : threads;
+  }
+
+  LLLayout layout(const Topology& topology) const {
+    LLLayout one{.slots = 1, .lanes = lanes(topology)};
+    const std::size_t most = unit_.most_slots,
+                      least = unit_.name == UnitKind::line ? 1 : most / 128;
+    const std::size_t fitting =
+        topology.scratch_limit / share_ / (one.units(max_blocks) * unit_.slot_bytes);
+    one.slots = static_cast<std::uint32_t>(std::clamp(fitting, least, most));
+    return one;
+  }
+
+  /// Microseconds until a unit has arrived. A line takes longer where several threads must agree on
+  /// what they saw.
+  double hop_us(const Topology& topology) const {
+    return topology.hop_us * (unit_.name == UnitKind::line ? 1.3 : 1.0);
+  }
+
+  /// Rounds for `bytes` in a lane, each of which costs its hops again.
+  double rounds(double bytes, const Topology& topology) const {
+    return std::ceil(std::max(bytes, 1.0) /
+                     static_cast<double>(max_blocks * layout(topology).slots * unit_.data_bytes));
+  }
+
+  /// Microseconds for `bytes` of data as units. Lines come close to plain stores (2 H200, 4 MB: 300
+  /// of 353 bytes a nanosecond).
+  double sending(double bytes, const Topology& topology) const {
+    const double bandwidth = unit_.name == UnitKind::line && topology.line_threads > 1
+                                 ? 0.85 * topology.push_bandwidth
+                                 : topology.packet_bandwidth;
+    return bytes * static_cast<double>(unit_.slot_bytes) / static_cast<double>(unit_.data_bytes) /
+           bandwidth;
+  }
+
+  /// Small blocks, a unit a thread (or its threads) while there are blocks left: small blocks beat
+  /// large ones (4 H200, 1 KB: 2.5 us with 128 threads or less, 2.6 with 256; twoshot_ll, 1
+  /// MB: 15.2 and 13.7 with 128 blocks; 2026-11-21, tools/gpu-sweep.sh). `line_passes`: threads of
+  /// a block that moves lines in several passes, if not as many as make few of them.
+  std::vector<LaunchShape> shapes_for(std::size_t units, const Topology& topology,
+                                      unsigned line_passes = 0) const {
+    if (topology.backend == BackendKind::host)
+      return {{.blocks = topology.units, .threads = topology.block_threads}};
+    const std::size_t threads = units * threads_a_unit(topology);
+    unsigned best = threads > std::size_t{128} * max_blocks ? 256 : 128;
+    if (unit_.name == UnitKind::line) {
+      // As many threads as make a block's work a whole number of passes.
+      const std::size_t a_block = (threads + max_blocks - 1) / max_blocks;
+      const std::size_t passes = (a_block + max_group_threads - 1) / max_group_threads;
+      best =
+          passes > 1 && line_passes != 0
+              ? line_passes
+              : std::max(128u, whole_groups(static_cast<unsigned>((a_block + passes - 1) / passes),
+                                            topology));
+    }
+    std::vector<LaunchShape> shapes;
+    for (const unsigned each : {best, 128u, 256u, 512u})
+      shapes.push_back({blocks_for(threads, each, max_blocks), each});
+    return shapes;
+  }
+
+ private:
+  bool serves(const Topology& topology) const {
+    return unit_.name == UnitKind::packet ||
+           (unit_.name == UnitKind::wide_packet ? topology.wide_packets
+                                                : topology.line_threads != 0);
+  }
+
+  UnitKind unit_;
+  std::size_t share_;
+};
+
+}  // namespace plait

@@ -1,0 +1,136 @@
+// How the threads of a block add up what lies at the same place of several buffers, perhaps those
+// of other ranks.
+#pragma once
+#include <cstddef>
+
+#include "algorithms/blocks/loops/pack_loop.hpp"
+#include "backends/device/device.hpp"
+#include "backends/device/pack.hpp"
+
+namespace plait {
+
+/// Sums of `terms` buffers of `count` elements. Term(s) is where term s begins, in the order in
+/// which terms are added up: if they lie with several ranks, every rank should begin with another
+/// one, so that links are used evenly.
+template <class T, Device D, class Term>
+class BufferSum {
+ public:
+  using P = Pack<T, D::pack_bytes>;
+
+  /// `whole`: packs before this one are complete and aligned, in all terms and wherever sums are
+  /// stored.
+  PLAIT_DEVICE BufferSum(D& dev, Term term, int terms, std::size_t count, std::size_t whole,
+                         const Reduction& reduction)
+      : dev_(dev),
+        term_(term),
+        terms_(terms),
+        count_(count),
+        whole_(whole),
+        op_(reduction.op),
+        reducer_(reduction) {}
+
+  /// Calls store<Whole>(i, sums) for this thread's packs of a range: sums[u] is that of pack i + u
+  /// * threads. All terms of 2, 4 and 8 are loaded before the first is used.
+  template <class Store>
+  PLAIT_DEVICE void run(Range packs, Store store) {
+    if constexpr (D::pack_bytes >= 64) {  // a CPU has registers for two packs of a cache line, and
+                                          // keeps loads in flight by itself
+      return terms_ == 2 ? run_known<2, 1>(packs, store) : run_in_turn(packs, store);
+    } else {
+      switch (terms_) {
+        case 2:
+          return run_known<2, in_flight / 2>(packs, store);
+        case 4:
+          return run_known<4, in_flight / 4>(packs, store);
+        case 8:
+          return run_known<8, in_flight / 8>(packs, store);
+        default:
+          return run_known<0, in_flight / 4>(packs, store);
+      }
+    }
+  }
+  /// The same with one term after the other: less code, for what is not far away.
+  template <class Store>
+  PLAIT_DEVICE void run_in_turn(Range packs, Store store) {
+    run_known<0, (D::pack_bytes >= 64 ? 1 : in_flight / 2)>(packs, store);
+  }
+
+ private:
+  /// Loads in flight a thread, whatever the number of terms; half as many of 8-bit elements, whose
+  /// sums take four times their room.
+  static constexpr int in_flight = sizeof(T) == 1 ? 8 : 16;
+
+  /// `Terms` of them, or 0 for any; `Unroll` packs of each are in flight at once.
+  template <int Terms, int Unroll, class Store>
+  PLAIT_DEVICE void run_known(Range packs, Store store) {
+    // The compiler sees this reducer's operation, so sums stay in registers. With a branch per pack
+    // they lay in memory.
+    if constexpr (D::pack_bytes >= 64) {
+      if (op_ == ReduceOp::sum)
+        return run_with<Terms, Unroll>(Reducer<T>(Reduction{}), packs, store);
+    }
+    run_with<Terms, Unroll>(reducer_, packs, store);
+  }
+  template <int Terms, int Unroll, class Store>
+  PLAIT_DEVICE void run_with(const Reducer<T>& reducer, Range packs, Store store) {
+    const std::size_t whole = packs.end < whole_ ? packs.end : whole_, step = dev_.threads();
+    std::size_t i = packs.begin + dev_.thread();
+    for (; i + (Unroll - 1) * step < whole; i += Unroll * step)
+      add_whole<Terms, Unroll>(reducer, i, store);
+    for (; i < whole; i += step) add_whole<Terms, 1>(reducer, i, store);
+    for (; i < packs.end; i += step) add_one(i, store);
+  }
+
+  /// `Unroll` complete, aligned packs a thread apart.
+  template <int Terms, int Unroll, class Store>
+  PLAIT_DEVICE void add_whole(const Reducer<T>& reducer, std::size_t i, Store store) {
+    constexpr int known =
+        Terms == 0 ? 1 : Terms;  // terms whose packs are all loaded before the first is used
+    P packs[known][Unroll];
+    PLAIT_UNROLL
+    for (int s = 0; s < known; ++s) load(s, i, packs[s]);
+
+    using Sum = decltype(reducer.start(packs[0][0]));
+    Sum sum[Unroll];
+    PLAIT_UNROLL
+    for (int u = 0; u < Unroll; ++u) sum[u] = reducer.start(packs[0][u]);
+    PLAIT_UNROLL
+    for (int s = 1; s < known; ++s) reducer.add_each(sum, packs[s]);
+    if constexpr (Terms == 0) {
+      for (int s = 1; s < terms_; ++s) {
+        load(s, i, packs[0]);
+        reducer.add_each(sum, packs[0]);
+      }
+    }
+
+    PLAIT_UNROLL
+    for (int u = 0; u < Unroll; ++u) packs[0][u] = reducer.template finish<sizeof(P)>(sum[u]);
+    store.template operator()<true>(i, packs[0]);
+  }
+
+  template <int Unroll>
+  PLAIT_DEVICE void load(int s, std::size_t i, P (&packs)[Unroll]) {
+    const P* const from = reinterpret_cast<const P*>(term_(s)) + i;
+    PLAIT_UNROLL
+    for (int u = 0; u < Unroll; ++u) packs[u] = dev_.load(from + std::size_t(u) * dev_.threads());
+  }
+
+  /// One pack of any alignment, perhaps the last and partial one.
+  template <class Store>
+  PLAIT_DEVICE void add_one(std::size_t i, Store store) {
+    using Input = Packs<const T, D::pack_bytes>;
+    auto sum = reducer_.start(Input(term_(0), count_).load(dev_, i));
+    for (int s = 1; s < terms_; ++s) reducer_.add(sum, Input(term_(s), count_).load(dev_, i));
+    const P sums[1] = {reducer_.template finish<D::pack_bytes>(sum)};
+    store.template operator()<false>(i, sums);
+  }
+
+  D& dev_;
+  Term term_;
+  int terms_;
+  std::size_t count_, whole_;
+  ReduceOp op_;
+  Reducer<T> reducer_;
+};
+
+}  // namespace plait

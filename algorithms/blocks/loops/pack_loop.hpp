@@ -1,0 +1,111 @@
+// How the threads of a block go through packs that lie side by side.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/device/device.hpp"
+
+namespace plait {
+
+/// Packs of T that a thread has on their way at once; sums of 8-bit elements take four times their
+/// room.
+template <class T, class D>
+inline constexpr int packs_in_flight = D::pack_bytes >= 64 ? 1
+                                       : sizeof(T) == 1    ? 2
+                                                           : 4;
+
+/// Calls body<Count, Whole>(i) for this thread's packs of `size`: i, i + threads, ..., Count of
+/// them at once. `whole`: all packs are complete and aligned.
+template <int InFlight, class D, class Body>
+PLAIT_DEVICE void for_packs(D& dev, std::uint32_t size, bool whole, Body body) {
+  const std::uint32_t stride = dev.threads();
+  std::uint32_t i = dev.thread();
+  if (whole) {
+    for (; i + (InFlight - 1) * stride < size; i += InFlight * stride)
+      body.template operator()<InFlight, true>(i);
+    for (; i < size; i += stride) body.template operator()<1, true>(i);
+  } else {
+    for (; i < size; i += stride) body.template operator()<1, false>(i);
+  }
+}
+
+/// Pack i of a buffer, for bodies of `for_packs`.
+template <bool Whole, class D, class T, std::size_t Bytes>
+PLAIT_DEVICE auto load_pack(D& dev, const Packs<T, Bytes>& source, std::size_t i) {
+  if constexpr (Whole) {
+    return dev.load(source.packs() + i);
+  } else {
+    return source.load(dev, i);
+  }
+}
+template <bool Whole, class D, class T, std::size_t Bytes>
+PLAIT_DEVICE void store_pack(D& dev, const Packs<T, Bytes>& target, std::size_t i,
+                             const typename Packs<T, Bytes>::P& pack) {
+  if constexpr (Whole) {
+    dev.store(target.packs() + i, pack);
+  } else {
+    target.store(dev, i, pack);
+  }
+}
+
+/// Packs i, i + threads, ... of a buffer.
+template <bool Whole, class D, class T, std::size_t Bytes, int Count>
+PLAIT_DEVICE void store_packs(D& dev, const Packs<T, Bytes>& target, std::size_t i,
+                              const Pack<T, Bytes> (&packs)[Count]) {
+  PLAIT_UNROLL
+  for (int u = 0; u < Count; ++u)
+    store_pack<Whole>(dev, target, i + std::size_t(u) * dev.threads(), packs[u]);
+}
+
+/// Copies packs `range` of a buffer into a slot, where they begin at pack 0.
+template <int InFlight, class D, class T, std::size_t Bytes>
+PLAIT_DEVICE void fill_slot(D& dev, const Packs<const T, Bytes>& from, const Range& range,
+                            Pack<T, Bytes>* slot) {
+  for_packs<InFlight>(dev, static_cast<std::uint32_t>(range.size()), range.end <= from.whole(),
+                      [&]<int Count, bool Whole>(std::uint32_t first) {
+                        Pack<T, Bytes> packs[Count];
+                        PLAIT_UNROLL
+                        for (int u = 0; u < Count; ++u)
+                          packs[u] =
+                              load_pack<Whole>(dev, from, range.begin + first + u * dev.threads());
+                        PLAIT_UNROLL
+                        for (int u = 0; u < Count; ++u)
+                          dev.store(slot + first + u * dev.threads(), packs[u]);
+                      });
+}
+/// Copies them from there.
+template <int InFlight, class D, class T, std::size_t Bytes>
+PLAIT_DEVICE void empty_slot(D& dev, const Pack<T, Bytes>* slot, const Packs<T, Bytes>& to,
+                             const Range& range) {
+  for_packs<InFlight>(dev, static_cast<std::uint32_t>(range.size()), range.end <= to.whole(),
+                      [&]<int Count, bool Whole>(std::uint32_t first) {
+                        Pack<T, Bytes> packs[Count];
+                        PLAIT_UNROLL
+                        for (int u = 0; u < Count; ++u)
+                          packs[u] = dev.load(slot + first + u * dev.threads());
+                        PLAIT_UNROLL
+                        for (int u = 0; u < Count; ++u)
+                          store_pack<Whole>(dev, to, range.begin + first + u * dev.threads(),
+                                            packs[u]);
+                      });
+}
+
+/// Copies packs `range` of a buffer to the same place of another.
+template <int InFlight, class D, class T, std::size_t Bytes>
+PLAIT_DEVICE void copy_packs(D& dev, const Packs<const T, Bytes>& from, const Packs<T, Bytes>& to,
+                             const Range& range) {
+  for_packs<InFlight>(
+      dev, static_cast<std::uint32_t>(range.size()),
+      range.end <= from.whole() && range.end <= to.whole(),
+      [&]<int Count, bool Whole>(std::uint32_t first) {
+        Pack<T, Bytes> packs[Count];
+        PLAIT_UNROLL
+        for (int u = 0; u < Count; ++u)
+          packs[u] = load_pack<Whole>(dev, from, range.begin + first + u * dev.threads());
+        PLAIT_UNROLL
+        for (int u = 0; u < Count; ++u)
+          store_pack<Whole>(dev, to, range.begin + first + u * dev.threads(), packs[u]);
+      });
+}
+
+}  // namespace plait

@@ -1,0 +1,38 @@
+// What algorithms have in common that serve one collective.
+#pragma once
+#include <string>
+
+#include "algorithms/contract/algorithm.hpp"
+#include "algorithms/contract/collectives.hpp"
+
+namespace plait {
+
+class CollectiveAlgorithm : public Algorithm {
+ public:
+  explicit CollectiveAlgorithm(Collective collective = Collective::all_reduce)
+      : collective_(collective) {}
+  Collective collective() const final { return collective_; }
+
+  Support supports(const Call& call, const Topology& topology) const final {
+    if (call.collective != collective_)
+      return Support::no("only " + std::string(name_of(collective_)));
+    if (call.op == ReduceOp::premul_sum && !is_float(call.type))
+      return Support::no("premul_sum needs a floating-point type");
+    return supports_call(call, topology);
+  }
+
+ protected:
+  virtual Support supports_call(const Call&, const Topology&) const { return {}; }
+
+  static Reduction reduction_of(const Call& call, const Topology& topology) {
+    return {.op = call.op,
+            .signed_integers = is_signed_integer(call.type),
+            .ranks = topology.ranks,
+            .scale = call.scale};
+  }
+
+ private:
+  Collective collective_;
+};
+
+}  // namespace plait

@@ -1,0 +1,104 @@
+// What each collective has in its buffers, and on which ranks.
+#pragma once
+#include <array>
+#include <cstddef>
+
+#include "plait/call.hpp"
+
+namespace plait {
+
+/// A buffer of a collective: how much of it there is, and who has one.
+struct BufferFacts {
+  enum class Size { nothing, one, one_a_rank } size;  // blocks of `Call::count` elements
+  bool root_only;                                     // the other ranks may pass anything
+};
+
+struct CollectiveFacts {
+  bool reduces;
+  bool rooted;
+  BufferFacts send, recv;
+};
+
+namespace detail {
+constexpr CollectiveFacts make_facts(Collective collective) {
+  using enum BufferFacts::Size;
+  constexpr BufferFacts none{nothing, false}, block{one, false}, blocks{one_a_rank, false};
+  switch (collective) {
+    case Collective::all_reduce:
+      return {true, false, block, block};
+    case Collective::reduce_scatter:
+      return {true, false, blocks, block};
+    case Collective::all_gather:
+      return {false, false, block, blocks};
+    case Collective::broadcast:
+      return {false, true, {one, true}, block};
+    case Collective::reduce:
+      return {true, true, block, {one, true}};
+    case Collective::all_to_all:
+      return {false, false, blocks, blocks};
+    case Collective::gather:
+      return {false, true, block, {one_a_rank, true}};
+    case Collective::scatter:
+      return {false, true, {one_a_rank, true}, block};
+    case Collective::send_recv:  // both ends of a message, or one
+      return {false, false, block, block};
+    case Collective::barrier:
+      break;
+  }
+  return {false, false, none, none};
+}
+/// By number, and one more for what is none.
+inline constexpr auto facts = [] {
+  std::array<CollectiveFacts, static_cast<std::size_t>(collective_count) + 1> all{};
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = make_facts(static_cast<Collective>(i));
+  return all;
+}();
+}  // namespace detail
+
+/// A value that is no collective has no buffers.
+constexpr const CollectiveFacts& facts_of(Collective collective) {
+  return detail::facts[is_valid(collective) ? static_cast<std::size_t>(collective)
+                                            : static_cast<std::size_t>(collective_count)];
+}
+
+/// Blocks in the larger buffer: what `Call::parts` must be.
+constexpr int parts_of(Collective collective, int ranks) {
+  const CollectiveFacts facts = facts_of(collective);
+  const bool several = facts.send.size == BufferFacts::Size::one_a_rank ||
+                       facts.recv.size == BufferFacts::Size::one_a_rank;
+  return several ? ranks : 1;
+}
+
+constexpr std::size_t bytes_of(const Call& call, const BufferFacts& buffer) {
+  return buffer.size == BufferFacts::Size::nothing ? 0
+         : buffer.size == BufferFacts::Size::one
+             ? call.block_bytes()
+             : call.block_bytes() * static_cast<std::size_t>(call.parts);
+}
+constexpr std::size_t send_bytes(const Call& call) {
+  return bytes_of(call, facts_of(call.collective).send);
+}
+constexpr std::size_t recv_bytes(const Call& call) {
+  return bytes_of(call, facts_of(call.collective).recv);
+}
+
+/// Whether rank `rank` of the call has the buffer.
+constexpr bool has(const BufferFacts& buffer, const Call& call, int rank) {
+  return buffer.size != BufferFacts::Size::nothing && (!buffer.root_only || rank == call.root);
+}
+
+/// Whether one buffer may lie within the other.
+constexpr bool has_in_place(Collective collective) {
+  return collective != Collective::send_recv && collective != Collective::barrier;
+}
+
+/// Where `recv` begins in a call in place, in bytes from where `send` does: one buffer then lies
+/// within the other, as this rank's block.
+constexpr std::ptrdiff_t in_place_distance(const Call& call, int rank) {
+  const CollectiveFacts facts = facts_of(call.collective);
+  const auto block = static_cast<std::ptrdiff_t>(call.block_bytes()) * rank;
+  if (facts.send.size == facts.recv.size) return 0;
+  return facts.send.size == BufferFacts::Size::one_a_rank ? block : -block;
+}
+
+}  // namespace plait

@@ -1,0 +1,45 @@
+// What is to be done when a stream has come to a point, without anybody waiting for it.
+#pragma once
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "backends/backend.hpp"
+
+namespace plait {
+
+/// Pairs of an event and a function, in order. A function runs once, after its event and after all
+/// functions before it, on the thread that asks (`poll`, `drain`); it must not throw. By one thread
+/// at a time, `push` and `poll` with the device bound.
+class EventQueue {
+ public:
+  explicit EventQueue(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}
+  ~EventQueue() { drain(); }
+  EventQueue(const EventQueue&) = delete;
+  EventQueue& operator=(const EventQueue&) = delete;
+
+  /// Records an event on `stream`, which must not be captured; `function` runs after it.
+  void push(NativeStream stream, std::function<void()> function);
+  /// Runs the functions whose turn has come, and returns how many. Never blocks.
+  std::size_t poll();
+  /// Blocks until all events have come, and runs all functions. If the device is lost, runs them at
+  /// once: nothing on it uses anything any more.
+  void drain() noexcept;
+  std::size_t size() const noexcept { return entries_.size(); }
+
+ private:
+  struct Entry {
+    std::unique_ptr<Event> event;
+    std::function<void()> function;
+  };
+  void run_first();
+
+  std::shared_ptr<Backend> backend_;
+  std::deque<Entry> entries_;
+  std::vector<std::unique_ptr<Event>>
+      spare_;  // events are used again: making one takes longer than recording it
+};
+
+}  // namespace plait

@@ -1,0 +1,22 @@
+// direct_ll with lines of 128 bytes instead of packets: half the traffic, where the target has
+// lines.
+#pragma once
+#include "algorithms/one_hop/direct_ll/direct_units.hpp"
+#include "backends/device/kernel_table.hpp"
+
+namespace plait::direct_ll128 {
+
+using Types = ReducedTypes;
+using Args = DirectArgs;
+
+struct Moved {
+  template <class D>
+  static constexpr bool on = D::line_threads != 0;
+  template <class D>
+  using Unit = LineUnit<D>;
+};
+
+template <class T>
+struct Kernel : DirectKernel<T, Moved> {};
+
+}  // namespace plait::direct_ll128

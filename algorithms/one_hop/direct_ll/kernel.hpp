@@ -1,0 +1,25 @@
+// All collectives of one hop with packets: the smallest messages on any memory.
+// algorithms/one_hop/direct_ll/direct_units.hpp has the steps and the proof.
+//
+// Cost: one hop; twice the bytes of (n - 1) blocks leave, or reach, the busiest rank. Resources: 2
+// halves * blocks * n lanes * slots packets of scratch, two words a block.
+#pragma once
+#include "algorithms/one_hop/direct_ll/direct_units.hpp"
+#include "backends/device/kernel_table.hpp"
+
+namespace plait::direct_ll {
+
+using Types = ReducedTypes;
+using Args = DirectArgs;
+
+struct Moved {
+  template <class D>
+  static constexpr bool on = true;
+  template <class D>
+  using Unit = PacketUnit;
+};
+
+template <class T>
+struct Kernel : DirectKernel<T, Moved> {};
+
+}  // namespace plait::direct_ll

@@ -1,0 +1,74 @@
+// Reduce-scatter and reduce by loads from the peers' inputs, on symmetric memory: middle to large
+// messages.
+//
+// The block of the call that a rank gets is cut into one stripe a thread block.
+//   1. Enter: a barrier among the thread blocks b of all ranks: inputs are ready.
+//   2. Pull: a rank that gets a result loads its block from all inputs, its own first and then the
+//   next rank's, so that nobody is read by
+//      two at a time, and adds them up into its output.
+//   3. Leave: a second barrier: nobody reads inputs any more.
+//
+// Why the two barriers are enough. Only the own rank writes an output, and its thread block b alone
+// stripe b. In place, that is the block of the input which no peer reads, and a thread has read an
+// element before it writes it. Inputs of peers are read between the barriers: after what came
+// earlier in the peer's stream, and before what comes later, since a kernel ends when its last
+// block has left.
+//
+// Cost: two barriers, (n - 1) blocks into the busiest rank. Resources: one signal word a thread
+// block and writer, one epoch a thread block. The order of a sum is fixed: it begins at the rank
+// that gets it.
+#pragma once
+#include "algorithms/blocks/flags/block_barrier.hpp"
+#include "algorithms/blocks/loops/buffer_sum.hpp"
+#include "algorithms/blocks/patterns/direct_pattern.hpp"
+#include "backends/device/kernel_table.hpp"
+
+namespace plait::direct_pull {
+
+using Types = ReducedTypes;
+
+struct Args {
+  WindowView signals;
+  WindowView send;  // peer_ptr(r) is rank r's input
+  DirectPattern pattern;
+  void* recv;             // where there is a result
+  std::size_t count;      // elements of a block
+  Parts stripes;          // of a block, in bytes, one a thread block
+  std::uint32_t* epochs;  // one a thread block
+  Reduction reduction;
+  int rank, ranks;
+};
+
+template <class T>
+struct Kernel {
+  template <Device D>
+  PLAIT_DEVICE static void run(D& dev, const Args& a) {
+    const std::uint32_t epoch = a.epochs[dev.block()];
+    if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 1)) return;
+    if (a.pattern.sends(a.rank, a.rank)) pull(dev, a);
+    if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 2)) return;
+    if (dev.thread() == 0) a.epochs[dev.block()] = epoch + 2;
+  }
+
+ private:
+  template <Device D>
+  PLAIT_DEVICE static void pull(D& dev, const Args& a) {
+    const std::size_t begin = a.pattern.send_begin(a.rank, a.count);
+    const auto term = [&a, begin](int step) {
+      return reinterpret_cast<const T*>(a.send.peer_ptr(rank_after(a.rank, step, a.ranks))) + begin;
+    };
+    const Packs<T, D::pack_bytes> out(static_cast<T*>(a.recv), a.count);
+    // Inputs lie at the same offset of windows that begin at pages: the own one's alignment is that
+    // of all.
+    const std::size_t whole = Packs<const T, D::pack_bytes>(term(0), a.count).whole();
+    BufferSum<T, D, decltype(term)> sum(dev, term, a.ranks, a.count,
+                                        whole < out.whole() ? whole : out.whole(), a.reduction);
+    sum.run(in_packs<D::pack_bytes>(a.stripes.at(dev.block())),
+            [&dev, out]<bool Whole, int Count>(std::size_t i,
+                                               const Pack<T, D::pack_bytes>(&sums)[Count]) {
+              store_packs<Whole>(dev, out, i, sums);
+            });
+  }
+};
+
+}  // namespace plait::direct_pull

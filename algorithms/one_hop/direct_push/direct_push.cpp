@@ -1,0 +1,84 @@
+#include "algorithms/blocks/channels/channel_algorithm.hpp"
+#include "algorithms/blocks/patterns/direct_collectives.hpp"
+#include "algorithms/one_hop/direct_push/kernel.hpp"
+
+namespace plait::direct_push {
+namespace {
+
+class DirectPush final : public ChannelAlgorithm {
+ public:
+  using ChannelAlgorithm::ChannelAlgorithm;
+  std::string_view name() const override { return "direct_push"; }
+  std::string_view summary() const override {
+    return "push chunks through slots with credits straight to whom they are for: any memory, "
+           "bounded scratch";
+  }
+  Resources resources(const Topology&) const override { return {}; }
+
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
+    if (topology.backend == BackendKind::host)
+      return {{.blocks = topology.units, .threads = topology.block_threads}};
+    // As stream: two small blocks a multiprocessor hide each other's waits, if there is enough for
+    // all.
+    const unsigned threads =
+        std::min(gathers(call, topology.ranks) ? 512u : 256u, topology.block_threads);
+    const unsigned enough = call.bytes() < (std::size_t{16} << 20) ? 128 : max_blocks;
+    std::vector<LaunchShape> shapes;
+    for (const unsigned most : {enough, 128u, 192u, 256u})
+      shapes.push_back({blocks_for(call.block_bytes(), std::size_t{threads} * 16, most), threads});
+    return shapes;
+  }
+
+  double estimate(const Call& call, const Topology& topology) const override {
+    // A signal a step, until there are so many chunks that each has arrived when it is waited for
+    // (2 H200, 64 KB to 256 MB, 2026-11-21).
+    const LaunchShape shape = fitted(shapes(call, topology).front(), call, topology);
+    const std::size_t grain = stripe_grain(shape.threads),
+                      stripe = Parts::of(call.block_bytes(), shape.blocks, grain).each;
+    const double steps =
+        static_cast<double>(std::min<std::size_t>((stripe + grain - 1) / grain, 4)) + lag;
+    return topology.launch_us + steps * topology.signal_us +
+           direct_bytes(call, topology) / topology.push_bandwidth;
+  }
+
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
+               LaunchContext& context) const override {
+    const Channels own = channels(context, slots);
+    const std::size_t grain = stripe_grain(shape.threads);
+    const Parts stripes = Parts::of(call.block_bytes(), shape.blocks, grain);
+    const Args args{
+        .channels = own,
+        .pattern = direct_pattern(call),
+        .send = buffers.send,
+        .recv = buffers.recv,
+        .count = call.count,
+        .stripes = stripes,
+        .chunks = Chunks::of(stripes.each, gathers(call, context.ranks()) ? 1 : 4, grain,
+                             longest_chunk(own.slot_bytes, context.ranks(), grain)),
+        .reduction = reduction_of(call, context.topology())};
+    context.launch(name(), args.pattern.reduces ? call.type : move_type(call.type), shape, args);
+  }
+
+ private:
+  /// From several ranks: the longest chunks, by many threads, as the root empties slots faster than
+  /// links fill them, on a device that does nothing else (4 H200, 16 and 64 MB: 34 and 136 us; with
+  /// four chunks a stripe 39 and 139, with 256 threads 38 and 149; but a scatter of 64 MB takes 160
+  /// us with 512 threads, 146 with 256; 2026-11-22).
+  static bool gathers(const Call& call, int ranks) {
+    return call.collective == Collective::gather && ranks > 2;
+  }
+
+  /// 64 KB in a step to, or from, all peers, but at least what a block's threads have on their way
+  /// at once: longer chunks lie further apart, and are slower (reduce_scatter, 4 H200, 256 MB: 595
+  /// us with 20 KB, 611 with 42 KB; 658 with 8 KB; 2026-11-22).
+  static std::uint32_t longest_chunk(std::uint32_t slot_bytes, int ranks, std::size_t grain) {
+    const std::size_t share =
+        (std::size_t{64} << 10) / static_cast<unsigned>(std::max(ranks - 1, 1)) / grain * grain;
+    return std::min(slot_bytes, static_cast<std::uint32_t>(std::max(share, 4 * grain)));
+  }
+};
+
+const FamilyRegistration<DirectPush, direct_collectives> registration;
+
+}  // namespace
+}  // namespace plait::direct_push

@@ -1,0 +1,239 @@
+// All collectives of one hop through slots: middle to large messages on any memory, with bounded
+// scratch.
+//
+// Every rank sends blocks straight to whom they are for, and receives what is for it;
+// reduce-scatter and reduce add it up. A block of the call is cut into one stripe a thread block,
+// and a stripe into chunks that fit a slot. In step j, a thread block
+//   1. sends: pushes chunk j of the block for every rank that it sends to into a slot of that rank,
+//   and copies what it sends to itself;
+//   2. receives: chunk j - lag of every rank that sends to it, from slots; copies each to its
+//   place, or adds them up in rank order with its
+//      own term.
+// Before that it waits for what both need, after it says what it has sent and used: one wait and
+// one release a step.
+//
+// The channels (algorithms/blocks/channels/channel.hpp, with the proof that slots may be used
+// again, whoever sends to whom) are a thread block's own, way 0.
+//
+// Why it can't deadlock. Step j waits for chunks that peers send in their steps j - lag, and for
+// slots that they empty, at the latest, in their step j - slots + lag. With 1 <= lag < slots these
+// are earlier steps than j; so of all the thread blocks with one number, the one with the least
+// step can go on.
+//
+// In place is safe. Chunk j of a block is read in step j, and written in step j + lag or later,
+// after a `sync`, by what arrives; a sum's own term is read by the thread that writes the sum.
+//
+// Cost: one hop, (n - 1) blocks out of, or into, the busiest rank.
+#pragma once
+#include "algorithms/blocks/channels/channel.hpp"
+#include "algorithms/blocks/channels/chunks.hpp"
+#include "algorithms/blocks/loops/move_types.hpp"
+#include "algorithms/blocks/loops/pack_loop.hpp"
+#include "algorithms/blocks/patterns/direct_pattern.hpp"
+#include "backends/device/kernel_table.hpp"
+
+namespace plait::direct_push {
+
+using Types = ReducedTypes;
+
+inline constexpr std::uint32_t
+    slots = 2,
+    lag = 1;  // of a channel: few, as long chunks wait less; steps from sending to receiving
+
+struct Args {
+  Channels channels;
+  DirectPattern pattern;
+  const void* send;
+  void* recv;
+  std::size_t count;  // elements of a block
+  Parts stripes;      // of a block, in bytes: one a thread block
+  Chunks chunks;      // of a stripe
+  Reduction reduction;
+};
+
+/// `Reduces`: the code is for reduce-scatter and reduce; else it moves blocks only.
+template <class T, class D, bool Reduces>
+class Direct {
+ public:
+  PLAIT_DEVICE Direct(D& dev, const Args& a)
+      : dev_(dev),
+        a_(a),
+        rank_(a.channels.rank),
+        ranks_(a.channels.ranks),
+        channels_(a.channels, dev.block()),
+        reducer_(a.reduction),
+        stripe_(a.stripes.at(dev.block())),
+        chunks_(a.chunks.count(stripe_)) {}
+
+  PLAIT_DEVICE void run() {
+    const std::uint32_t steps = chunks_ == 0 ? 0 : chunks_ + lag;
+    for (std::uint32_t j = 0; j < steps; ++j) {
+      if (!ready(j)) return;
+      if (j < chunks_) send(j);
+      if (j >= lag) receive(j - lag);
+      announce(j);
+    }
+    finish();
+  }
+
+ private:
+  using P = Pack<T, D::pack_bytes>;
+  using Input = Packs<const T, D::pack_bytes>;
+  using Output = Packs<T, D::pack_bytes>;
+  static constexpr unsigned way = 0;
+  static constexpr int in_flight = packs_in_flight<T, D>;
+
+  PLAIT_DEVICE static std::uint32_t size_of(const Range& range) {
+    return static_cast<std::uint32_t>(range.size());
+  }
+  PLAIT_DEVICE int peer_at(unsigned i) const {
+    return rank_after(rank_, static_cast<int>(i) + 1, ranks_);
+  }
+  PLAIT_DEVICE Input block_for(int target) const {
+    return {static_cast<const T*>(a_.send) + a_.pattern.send_begin(target, a_.count), a_.count};
+  }
+  PLAIT_DEVICE Output block_from(int source) const {
+    return {static_cast<T*>(a_.recv) + a_.pattern.recv_begin(source, a_.count), a_.count};
+  }
+  /// Packs of a block.
+  PLAIT_DEVICE Range chunk(std::uint32_t k) const {
+    return in_packs<D::pack_bytes>(a_.chunks.at(stripe_, k));
+  }
+
+  /// Calls body(peer, sending, k) for both ends of the channels that are used in step j; spread
+  /// over the threads.
+  template <class Body>
+  PLAIT_DEVICE void for_each_end(std::uint32_t j, Body body) {
+    const auto peers = static_cast<unsigned>(ranks_ - 1);
+    for (unsigned i = dev_.thread(); i < 2 * peers; i += dev_.threads()) {
+      const int peer = peer_at(i % peers);
+      const bool sending = i < peers;
+      const std::uint32_t k = sending ? j : j - lag;
+      const bool used = sending ? a_.pattern.sends(rank_, peer) : a_.pattern.sends(peer, rank_);
+      if (used && k < chunks_) body(peer, sending, k);  // unsigned: false below lag
+    }
+  }
+
+  PLAIT_DEVICE bool ready(std::uint32_t j) {
+    bool ok = true;
+    for_each_end(j, [&](int peer, bool sending, std::uint32_t k) {
+      if (!ok) return;
+      const ChannelWait wait =
+          sending ? channels_.may_send(way, peer, k) : channels_.has_arrived(way, peer, k);
+      ok = dev_.wait(wait.word, wait.at_least, {peer, j});
+    });
+    return dev_.all(ok);
+  }
+
+  PLAIT_DEVICE void announce(std::uint32_t j) {
+    dev_.sync();  // all threads have written what is published, and read what is consumed
+    for_each_end(j, [&](int peer, bool sending, std::uint32_t k) {
+      const ChannelSignal signal =
+          sending ? channels_.publish(way, peer, k) : channels_.consume(way, peer, k);
+      dev_.signal(signal.word, signal.value);
+    });
+  }
+
+  PLAIT_DEVICE void finish() {
+    dev_.sync();  // all threads have read the counters
+    for (unsigned i = dev_.thread(); i + 1 < static_cast<unsigned>(ranks_); i += dev_.threads()) {
+      const int peer = peer_at(i);
+      if (a_.pattern.sends(rank_, peer)) channels_.advance_sent(way, peer, chunks_);
+      if (a_.pattern.sends(peer, rank_)) channels_.advance_received(way, peer, chunks_);
+    }
+  }
+
+  PLAIT_DEVICE void send(std::uint32_t k) {
+    const Range range = chunk(k);
+    for (unsigned i = 0; i + 1 < static_cast<unsigned>(ranks_); ++i) {
+      const int peer = peer_at(i);
+      if (!a_.pattern.sends(rank_, peer)) continue;
+      fill_slot<in_flight>(dev_, block_for(peer), range,
+                           channels_.template outgoing<P>(way, peer, k));
+    }
+    if (Reduces || !a_.pattern.sends(rank_, rank_)) return;
+    const Input from = block_for(rank_);
+    const Output to = block_from(rank_);
+    if (from.packs() != to.packs()) copy_packs<in_flight>(dev_, from, to, range);  // else in place
+  }
+
+  PLAIT_DEVICE void receive(std::uint32_t k) {
+    const Range range = chunk(k);
+    if constexpr (Reduces) {
+      if (a_.pattern.sends(rank_, rank_)) reduce(range, k);
+    } else {
+      for (unsigned i = 0; i + 1 < static_cast<unsigned>(ranks_); ++i) {
+        const int peer = peer_at(i);
+        if (!a_.pattern.sends(peer, rank_)) continue;
+        empty_slot<in_flight>(dev_, channels_.template incoming<P>(way, peer, k), block_from(peer),
+                              range);
+      }
+    }
+  }
+
+  /// All ranks send to this one.
+  PLAIT_DEVICE void reduce(const Range& range, std::uint32_t k) {
+    const Input own = block_for(rank_);
+    const Output to = block_from(rank_);
+    for_packs<in_flight>(dev_, size_of(range), range.end <= own.whole() && range.end <= to.whole(),
+                         [&]<int Count, bool Whole>(std::uint32_t first) {
+                           P packs[Count];
+                           const auto terms_of = [&](int r) {
+                             const P* const slot =
+                                 r == rank_ ? nullptr : channels_.template incoming<P>(way, r, k);
+                             PLAIT_UNROLL
+                             for (int u = 0; u < Count; ++u) {
+                               const std::uint32_t at = first + u * dev_.threads();
+                               packs[u] = r == rank_ ? load_pack<Whole>(dev_, own, range.begin + at)
+                                                     : dev_.load(slot + at);
+                             }
+                           };
+                           terms_of(0);
+                           using Sum = decltype(reducer_.start(packs[0]));
+                           Sum sum[Count];
+                           PLAIT_UNROLL
+                           for (int u = 0; u < Count; ++u) sum[u] = reducer_.start(packs[u]);
+                           for (int r = 1; r < ranks_; ++r) {
+                             terms_of(r);
+                             reducer_.add_each(sum, packs);
+                           }
+                           PLAIT_UNROLL
+                           for (int u = 0; u < Count; ++u)
+                             store_pack<Whole>(dev_, to, range.begin + first + u * dev_.threads(),
+                                               reducer_.template finish<sizeof(P)>(sum[u]));
+                         });
+  }
+
+  D& dev_;
+  const Args& a_;
+  int rank_, ranks_;
+  BlockChannels channels_;
+  Reducer<T> reducer_;
+  Range stripe_;
+  std::uint32_t chunks_;
+};
+
+/// What is only moved is launched as the type that it is `move_type`: other types have the code of
+/// sums alone.
+template <class T>
+struct Kernel {
+  struct Sums {
+    template <Device D>
+    PLAIT_DEVICE static void run(D& dev, const Args& a) {
+      Direct<T, D, true>(dev, a).run();
+    }
+  };
+  struct Moves {
+    static constexpr unsigned least_blocks_a_unit =
+        2;  // of 256 large ones, which a gather has: all at once, beside another communicator's
+
+    template <Device D>
+    PLAIT_DEVICE static void run(D& dev, const Args& a) {
+      Direct<T, D, false>(dev, a).run();
+    }
+  };
+  using Codes = std::conditional_t<is_moved<T>, TypeList<Sums, Moves>, TypeList<Sums>>;
+  static unsigned code(const Args& a) { return a.pattern.reduces ? 0 : 1; }
+};
+
+}  // namespace plait::direct_push

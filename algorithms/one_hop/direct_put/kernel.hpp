@@ -1,0 +1,90 @@
+// Collectives of one hop that add nothing up, by stores into the peers' outputs, on symmetric
+// memory: middle to large messages.
+//
+// The blocks of the call are cut into one stripe a thread block.
+//   1. Enter: a barrier among the thread blocks b of all ranks: outputs may be written, inputs
+//   read.
+//   2. Put: a rank stores its stripes of the blocks for its peers into their outputs, the next rank
+//   first, so that nobody is written to by
+//      two at a time; then what it sends to itself. In a gather only inputs lie in symmetric
+//      memory: there the root loads them.
+//   3. Leave: a second barrier: all stores have arrived, and nobody reads inputs any more.
+//
+// Why the two barriers are enough. Bytes of stripe b are read and written by thread blocks b alone,
+// of whatever rank, and those of one output by one rank each. In place, a rank stores nothing where
+// it loads: a block that it sends lies in its input, or in an output where nobody else's block
+// goes; all_to_all, where that is not so, is refused. A kernel ends when its last block has left,
+// so whatever the stream does next finds the output complete and its input free.
+//
+// Cost: two barriers, (n - 1) blocks out of, or into, the busiest rank. Resources: one signal word
+// a thread block and writer, one epoch a thread block.
+#pragma once
+#include "algorithms/blocks/flags/block_barrier.hpp"
+#include "algorithms/blocks/loops/move_types.hpp"
+#include "algorithms/blocks/loops/pack_loop.hpp"
+#include "algorithms/blocks/patterns/direct_pattern.hpp"
+
+namespace plait::direct_put {
+
+using Types = MoveTypes;
+
+struct Args {
+  WindowView signals;
+  WindowView window;  // of the outputs; in a gather, of the inputs
+  DirectPattern pattern;
+  bool loads;  // from the window; else it stores there
+  const void* send;
+  void* recv;
+  std::size_t count;      // elements of a block
+  Parts stripes;          // of a block, in bytes, one a thread block
+  std::uint32_t* epochs;  // one a thread block
+  int rank, ranks;
+};
+
+template <class T, class D>
+class Put {
+ public:
+  PLAIT_DEVICE static void run(D& dev, const Args& a) {
+    const std::uint32_t epoch = a.epochs[dev.block()];
+    if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 1)) return;
+    const Range packs = in_packs<D::pack_bytes>(a.stripes.at(dev.block()));
+    for (int step = 1; step < a.ranks; ++step) {
+      const int peer = rank_after(a.rank, step, a.ranks);
+      auto* const there = reinterpret_cast<T*>(a.window.peer_ptr(peer));
+      if (a.loads) {
+        if (a.pattern.sends(peer, a.rank)) copy(dev, a, packs, there, incoming(a, peer));
+      } else if (a.pattern.sends(a.rank, peer)) {
+        copy(dev, a, packs, outgoing(a, peer), there + a.pattern.recv_begin(a.rank, a.count));
+      }
+    }
+    if (a.pattern.sends(a.rank, a.rank) && outgoing(a, a.rank) != incoming(a, a.rank))
+      copy(dev, a, packs, outgoing(a, a.rank), incoming(a, a.rank));
+    if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 2)) return;
+    if (dev.thread() == 0) a.epochs[dev.block()] = epoch + 2;
+  }
+
+ private:
+  PLAIT_DEVICE static const T* outgoing(const Args& a, int target) {
+    return static_cast<const T*>(a.send) + a.pattern.send_begin(target, a.count);
+  }
+  PLAIT_DEVICE static T* incoming(const Args& a, int source) {
+    return static_cast<T*>(a.recv) + a.pattern.recv_begin(source, a.count);
+  }
+
+  PLAIT_DEVICE static void copy(D& dev, const Args& a, const Range& range, const T* input,
+                                T* output) {
+    constexpr int in_flight = D::pack_bytes >= 64 ? 1 : 8;
+    copy_packs<in_flight>(dev, Packs<const T, D::pack_bytes>(input, a.count),
+                          Packs<T, D::pack_bytes>(output, a.count), range);
+  }
+};
+
+template <class T>
+struct Kernel {
+  template <Device D>
+  PLAIT_DEVICE static void run(D& dev, const Args& a) {
+    Put<T, D>::run(dev, a);
+  }
+};
+
+}  // namespace plait::direct_put

@@ -1,0 +1,221 @@
+// Collectives on ordinary memory with one copy: ranks read each other's buffers where they lie. For
+// processes on a host that lets them, and for threads of one.
+//
+//   1. Tell: each rank stores where its buffers are, and in which process, with all peers.
+//   2. Enter: a barrier among the blocks b of all ranks: addresses and inputs are there.
+//   3. Pull: a rank that gets data reads it from the peers. If it is to be added up, this goes in
+//   chunks that stay in the cache: all peers'
+//      parts of a chunk are read into a buffer, and added to the own one. In an all-reduce a rank
+//      does so for its slice of the message.
+//   4. In an all-reduce: a second barrier, since all slices are reduced now, and then each rank
+//   reads those of the others from their outputs.
+//   5. Leave: a last barrier: nobody reads this rank's buffers any more.
+//
+// Why no barrier is missing. An address is overwritten in step 1 of the next call, which no rank
+// begins before all have read it: they have left the last barrier of this one. In place, a rank
+// writes only what no peer reads: its own slice of an all-reduce and its own block of a
+// reduce-scatter while inputs are read; in step 4 the other slices, while peers read the own one;
+// in the collectives that move blocks, all but the block that is its own. All-to-all alone writes
+// where peers still read. So if a rank has it in place, which all see by the addresses, all ranks
+// read a chunk of each block into a buffer, and there is a barrier before it is stored and one
+// behind.
+//
+// Cost: 2 barriers, 3 of an all-reduce, and a system call for each chunk or block. Resources: 32
+// bytes for a block and writer, a signal word, an epoch a block. The order of a sum is fixed: it
+// begins at the rank that computes it.
+#pragma once
+#include "algorithms/blocks/flags/block_barrier.hpp"
+#include "algorithms/blocks/loops/buffer_sum.hpp"
+#include "algorithms/blocks/patterns/direct_pattern.hpp"
+#include "backends/device/kernel_table.hpp"
+
+namespace plait::pull {
+
+using Types = ReducedTypes;  // what only moves comes as bytes
+
+/// Of a rank's buffers, in its process.
+struct Place {
+  const std::byte* send;
+  std::byte* recv;
+  std::int64_t process;
+  std::int64_t reader_handle;  // what others read it by
+};
+
+constexpr std::size_t buffer_bytes = std::size_t{64}
+                                     << 10;  // of a block, for chunks of all peers together
+constexpr int max_ranks = 64;                // their chunks have a kilobyte then
+
+struct Args {
+  WindowView places;  // Place [block][writer]
+  WindowView signals;
+  std::uint32_t* epochs;  // one a block
+  const std::byte* send;
+  std::byte* recv;
+  bool all_reduce;  // else what `pattern` says
+  DirectPattern pattern;
+  std::size_t count;  // elements of a block
+  Parts slices;       // of an all-reduce, in bytes, one a rank
+  Parts stripes;      // of a slice, else of a block, in bytes, one a thread block
+  Reduction reduction;
+  std::int64_t process;  // this one
+  int rank, ranks;
+};
+
+template <class T, class D>
+class Pull {
+ public:
+  PLAIT_DEVICE Pull(D& dev, const Args& a) : dev_(dev), a_(a), epoch_(a.epochs[dev.block()]) {}
+
+  PLAIT_DEVICE void run() {
+    tell();
+    if (!barrier()) return;
+    if (!(a_.all_reduce ? all_reduce() : a_.pattern.reduces ? reduce() : move())) return;
+    if (!barrier()) return;
+    a_.epochs[dev_.block()] = epoch_;
+  }
+
+ private:
+  using PackOf = Pack<T, D::pack_bytes>;
+  /// As many chunks fit into the buffer as there are peers.
+  struct Buffer {
+    alignas(64) std::byte bytes[buffer_bytes];
+    std::size_t chunk;
+    explicit Buffer(int peers)
+        : chunk(buffer_bytes / static_cast<unsigned>(peers > 0 ? peers : 1) / 64 * 64) {}
+    std::byte* of(int step) { return bytes + static_cast<unsigned>(step - 1) * chunk; }
+  };
+
+  PLAIT_DEVICE bool barrier() {
+    return block_barrier(dev_, a_.signals, a_.rank, a_.ranks, ++epoch_);
+  }
+  PLAIT_DEVICE Place& place(int owner, int writer) const {
+    return reinterpret_cast<Place*>(a_.places.peer_ptr(
+        owner))[dev_.block() * static_cast<unsigned>(a_.ranks) + static_cast<unsigned>(writer)];
+  }
+  PLAIT_DEVICE void tell() {
+    for (int peer = 0; peer < a_.ranks; ++peer)
+      place(peer, a_.rank) = {a_.send, a_.recv, a_.process, D::reader_handle()};
+  }
+  PLAIT_DEVICE Place place_of(int rank) const { return place(a_.rank, rank); }
+  PLAIT_DEVICE int peer_at(int step) const { return rank_after(a_.rank, step, a_.ranks); }
+  PLAIT_DEVICE bool is_near(const Place& place) const { return place.process == a_.process; }
+
+  PLAIT_DEVICE bool read(int rank, const Place& place, std::byte* to, const std::byte* from,
+                         std::size_t bytes) {
+    if (!is_near(place))
+      return dev_.read_peer(static_cast<std::int32_t>(place.reader_handle), to, from, bytes,
+                            {rank, epoch_});
+    if (to != from) D::copy_bytes(to, from, bytes);
+    return true;
+  }
+
+  PLAIT_DEVICE bool all_reduce() {
+    const auto part = [&](int rank) {
+      const Range slice = a_.slices.at(static_cast<unsigned>(rank)),
+                  stripe = a_.stripes.at(dev_.block());
+      const auto clipped = [&](std::size_t offset) {
+        return slice.begin + offset < slice.end ? slice.begin + offset : slice.end;
+      };
+      return Range{clipped(stripe.begin), clipped(stripe.end)};
+    };
+    if (!add(part(a_.rank), 0)) return false;
+    if (!barrier()) return false;
+    for (int step = 1; step < a_.ranks; ++step) {
+      const int peer = peer_at(step);
+      const Range theirs = part(peer);
+      const Place from = place_of(peer);
+      if (!read(peer, from, a_.recv + theirs.begin, from.recv + theirs.begin, theirs.size()))
+        return false;
+    }
+    return true;
+  }
+
+  PLAIT_DEVICE bool reduce() {
+    if (!a_.pattern.sends(a_.rank, a_.rank)) return true;
+    return add(a_.stripes.at(dev_.block()), a_.pattern.send_begin(a_.rank, a_.count) * sizeof(T));
+  }
+
+  /// Adds up bytes `range` of the blocks that begin at byte `begin` of all inputs.
+  PLAIT_DEVICE bool add(const Range& range, std::size_t begin) {
+    Buffer buffer(a_.ranks - 1);
+    const std::byte* terms[max_ranks];  // where each begins, for the loop below to load
+    for (std::size_t at = range.begin; at < range.end; at += buffer.chunk) {
+      const std::size_t bytes = range.end - at < buffer.chunk ? range.end - at : buffer.chunk;
+      for (int step = 0; step < a_.ranks; ++step) {
+        const int peer = peer_at(step);
+        const Place from = place_of(peer);
+        terms[step] = is_near(from) ? from.send + begin + at : buffer.of(step);
+        if (!is_near(from) && !read(peer, from, buffer.of(step), from.send + begin + at, bytes))
+          return false;
+      }
+      const auto term = [&terms](int step) { return reinterpret_cast<const T*>(terms[step]); };
+      const std::size_t count = bytes / sizeof(T);
+      const Packs<T, D::pack_bytes> out(reinterpret_cast<T*>(a_.recv + at), count);
+      std::size_t whole = out.whole();
+      for (int step = 0; step < a_.ranks; ++step) {
+        const std::size_t its = Packs<const T, D::pack_bytes>(term(step), count).whole();
+        whole = its < whole ? its : whole;
+      }
+      BufferSum<T, D, decltype(term)> sum(dev_, term, a_.ranks, count, whole, a_.reduction);
+      sum.run(in_packs<D::pack_bytes>({0, bytes}),
+              [this, out]<bool Whole, int Count>(std::size_t i, const PackOf(&sums)[Count]) {
+                store_packs<Whole>(dev_, out, i, sums);
+              });
+    }
+    return true;
+  }
+
+  PLAIT_DEVICE bool move() {
+    const Range stripe = a_.stripes.at(dev_.block());
+    const std::size_t begin = a_.pattern.send_begin(a_.rank, a_.count);
+    const auto output = [&](int from) { return a_.recv + a_.pattern.recv_begin(from, a_.count); };
+    if (writes_inputs()) {
+      Buffer buffer(a_.ranks - 1);
+      for (std::size_t at = stripe.begin; at < stripe.end; at += buffer.chunk) {
+        const std::size_t bytes = stripe.end - at < buffer.chunk ? stripe.end - at : buffer.chunk;
+        for (int step = 1; step < a_.ranks; ++step)
+          if (!read_step(step, buffer.of(step), begin + at, bytes)) return false;
+        if (!barrier()) return false;
+        for (int step = 1; step < a_.ranks; ++step)
+          D::copy_bytes(output(peer_at(step)) + at, buffer.of(step), bytes);
+        if (!barrier()) return false;
+      }
+      return read_step(0, output(a_.rank) + stripe.begin, begin + stripe.begin, stripe.size());
+    }
+    for (int step = 0; step < a_.ranks; ++step) {
+      const int peer = peer_at(step);
+      if (a_.pattern.sends(peer, a_.rank) &&
+          !read_step(step, output(peer) + stripe.begin, begin + stripe.begin, stripe.size()))
+        return false;
+    }
+    return true;
+  }
+  PLAIT_DEVICE bool read_step(int step, std::byte* to, std::size_t at, std::size_t bytes) {
+    const Place from = place_of(peer_at(step));
+    return read(peer_at(step), from, to, from.send + at, bytes);
+  }
+  /// Of an all-to-all: whether a rank has it in place.
+  PLAIT_DEVICE bool writes_inputs() const {
+    bool any = false;
+    if (a_.pattern.block_a_target && a_.pattern.block_a_source)
+      for (int rank = 0; rank < a_.ranks; ++rank)
+        any = any || place_of(rank).send == place_of(rank).recv;
+    return any;
+  }
+
+  D& dev_;
+  const Args& a_;
+  std::uint32_t epoch_;
+};
+
+template <class T>
+struct Kernel {
+  template <Device D>
+  PLAIT_DEVICE static void run(D& dev, const Args& a) {
+    if constexpr (D::has_peer_reads) {
+      Pull<T, D>(dev, a).run();
+    }
+  }
+};
+
+}  // namespace plait::pull

@@ -1,0 +1,96 @@
+#include <array>
+
+#include "algorithms/blocks/patterns/direct_collectives.hpp"
+#include "algorithms/contract/budget.hpp"
+#include "algorithms/contract/collective_algorithm.hpp"
+#include "algorithms/one_hop/pull/kernel.hpp"
+
+namespace plait::pull {
+namespace {
+
+constexpr unsigned max_blocks = 64;
+
+constexpr std::array collectives = {Collective::all_reduce, Collective::reduce_scatter,
+                                    Collective::all_gather, Collective::broadcast,
+                                    Collective::reduce,     Collective::all_to_all,
+                                    Collective::gather,     Collective::scatter};
+
+class PullAlgorithm final : public CollectiveAlgorithm {
+ public:
+  using CollectiveAlgorithm::CollectiveAlgorithm;
+  std::string_view name() const override { return "pull"; }
+  std::string_view summary() const override {
+    return "read the peers' buffers where they lie, one copy: any memory, no scratch, two barriers "
+           "or three; CPU ranks only";
+  }
+
+  Resources resources(const Topology&) const override { return {}; }
+  SharedResources shared(const Topology& topology) const override {
+    if (!is_served(topology)) return {};
+    return {.name = name(),
+            .resources = {
+                .scratch_bytes = block_barrier_signals(max_blocks, topology.ranks) * sizeof(Place),
+                .signals = block_barrier_signals(max_blocks, topology.ranks),
+                .counters = max_blocks}};
+  }
+
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
+    return {{.blocks = reading_blocks(call.bytes(), topology.units, max_blocks), .threads = 1}};
+  }
+  LaunchShape fitted(LaunchShape shape, const Call&, const Topology&) const override {
+    return {std::min(shape.blocks, max_blocks), 1};  // a thread has a buffer of its own
+  }
+
+  /// A system call, and what the kernel does for each page, make it dear for what is small.
+  double estimate(const Call& call, const Topology& topology) const override {
+    const bool all_reduce = call.collective == Collective::all_reduce;
+    const double moved =
+        all_reduce ? 2.0 * (topology.ranks - 1) / topology.ranks * static_cast<double>(call.bytes())
+                   : direct_bytes(call, topology);
+    return topology.launch_us + (all_reduce ? 3 : 2) * topology.signal_us +
+           2.0 * std::max(topology.ranks - 1, 1) + moved / topology.link_bandwidth;
+  }
+
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
+               LaunchContext& context) const override {
+    const bool all_reduce = call.collective == Collective::all_reduce,
+               reduces = facts_of(call.collective).reduces;
+    const Parts slices =
+        Parts::of(call.bytes(), static_cast<unsigned>(context.ranks()), stripe_grain(1));
+    const Args args{.places = context.shared().scratch,
+                    .signals = context.shared().signals,
+                    .epochs = context.shared().counters,
+                    .send = static_cast<const std::byte*>(buffers.send),
+                    .recv = static_cast<std::byte*>(buffers.recv),
+                    .all_reduce = all_reduce,
+                    .pattern = direct_pattern(call),
+                    .count = reduces ? call.count : call.block_bytes(),
+                    .slices = slices,
+                    .stripes = Parts::of(all_reduce ? slices.each : call.block_bytes(),
+                                         shape.blocks, stripe_grain(1)),
+                    .reduction = reduction_of(call, context.topology()),
+                    .process = context.process(),
+                    .rank = context.rank(),
+                    .ranks = context.ranks()};
+    context.launch(name(), reduces ? call.type : DataType::u8, shape, args);
+  }
+
+ protected:
+  Support supports_call(const Call&, const Topology& topology) const override {
+    if (is_served(topology)) return {};
+    return Support::no(
+        topology.ranks > max_ranks
+            ? "more than " + std::to_string(max_ranks) + " ranks"
+            : "ranks can't read each other's ordinary memory here (PLAIT_HOST_PEER_READS)");
+  }
+
+ private:
+  static bool is_served(const Topology& topology) {
+    return topology.peer_reads && topology.ranks <= max_ranks;
+  }
+};
+
+const FamilyRegistration<PullAlgorithm, collectives> registration;
+
+}  // namespace
+}  // namespace plait::pull

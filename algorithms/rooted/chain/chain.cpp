@@ -1,0 +1,76 @@
+#include "algorithms/blocks/channels/channel_algorithm.hpp"
+#include "algorithms/blocks/patterns/direct_collectives.hpp"
+#include "algorithms/rooted/chain/kernel.hpp"
+
+namespace plait::chain {
+namespace {
+
+class Chain final : public ChannelAlgorithm {
+ public:
+  using ChannelAlgorithm::ChannelAlgorithm;
+  std::string_view name() const override { return "chain"; }
+  std::string_view summary() const override {
+    return "chunks go from rank to rank, passed on or added up: any memory, each rank talks to its "
+           "neighbours only";
+  }
+  Resources resources(const Topology&) const override { return {}; }
+
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
+    if (topology.backend == BackendKind::host)
+      return {{.blocks = topology.units, .threads = topology.block_threads}};
+    // Longer chunks for more threads, as soon as there is more than one a block; sums of 64-bit
+    // elements leave registers for half as many.
+    const bool many = call.bytes() >= std::size_t{6} << 20 && size_of(call.type) < 8;
+    const unsigned threads = std::min(many ? 512u : 256u, topology.block_threads);
+    std::vector<LaunchShape> shapes;
+    for (const unsigned most : {256u, 128u, 192u, 64u})
+      shapes.push_back({blocks_for(call.bytes(), std::size_t{threads} * 64, most), threads});
+    return shapes;
+  }
+
+  double estimate(const Call& call, const Topology& topology) const override {
+    // Hops of one block hide behind the other blocks' bytes (3 and 4 H200, 1 KB to 1 GB,
+    // 2026-11-22).
+    const int hops = topology.ranks - 1;
+    return topology.launch_us + (0.4 + 0.8 * hops) * topology.signal_us +
+           static_cast<double>(call.bytes()) / topology.push_bandwidth;
+  }
+
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
+               LaunchContext& context) const override {
+    const Parts stripes = stripes_of(call, shape);
+    const Channels own = channels(context, slots);
+    const Args args{.channels = own,
+                    .send = buffers.send,
+                    .recv = buffers.recv,
+                    .count = call.count,
+                    .stripes = stripes,
+                    .chunks = chunks_of(stripes, shape, own.slot_bytes),
+                    .reduction = reduction_of(call, context.topology()),
+                    .reduces = call.collective == Collective::reduce,
+                    .root = call.root};
+    context.launch(name(), call.type, shape, args);
+  }
+
+ protected:
+  Support supports_call(const Call&, const Topology& topology) const override {
+    return topology.ranks == 1 ? Support::no("one rank has no other to pass chunks to") : Support();
+  }
+
+ private:
+  static Parts stripes_of(const Call& call, const LaunchShape& shape) {
+    return Parts::of(call.bytes(), shape.blocks, stripe_grain(shape.threads));
+  }
+  /// Whole passes of a block's threads, which have four packs each on their way, or a whole slot:
+  /// longer chunks count for more than even ones (4 H200, 1 GB: 3055 us with 32 KB, 2999 with 42;
+  /// 2026-11-22).
+  static Chunks chunks_of(const Parts& stripes, const LaunchShape& shape,
+                          std::uint32_t slot_bytes) {
+    return Chunks::of(stripes.each, 8, 4 * stripe_grain(shape.threads), slot_bytes);
+  }
+};
+
+const FamilyRegistration<Chain, broadcast_and_reduce> registration;
+
+}  // namespace
+}  // namespace plait::chain

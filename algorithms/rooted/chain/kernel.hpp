@@ -1,0 +1,162 @@
+// Broadcast and reduce along a chain of all ranks, through slots: large messages on any memory,
+// each rank talking to its neighbours only.
+//
+// Two ranks or more. The message is cut into one stripe a thread block, and a stripe into chunks
+// that fit a slot. In step k of a broadcast, chunk k goes from the root to the next rank, from
+// there, stored in its output, to the one after it, and so on. A reduce runs the same way and ends
+// at the root: every rank adds its own term to chunk k of the rank before it and sends it on; the
+// root stores it. Before a step, a block waits for the chunk, and for room at the next rank; after
+// it, it says what it has sent and used.
+//
+// Partial sums travel in the type of the data (`Reducer::start`, `add_partial`, `rounded`,
+// `finish`).
+//
+// The channels (algorithms/blocks/channels/channel.hpp, with the proof that slots may be used
+// again) are a thread block's own; even and odd chunks take one way each, so that the memory of
+// both holds chunks of two neighbours.
+//
+// Why it can't deadlock. Step k waits for step k of the rank before, and for an earlier one than k
+// of the rank after. So of all the thread blocks with one number, the first in the chain of those
+// with the least step can go on.
+//
+// In place is safe. Nobody but the root has both buffers, and there a thread reads what it writes.
+//
+// Cost: n - 1 hops for the first chunk, pipelined after it; the message once out of, and into, each
+// rank.
+#pragma once
+#include "algorithms/blocks/channels/channel.hpp"
+#include "algorithms/blocks/channels/chunks.hpp"
+#include "algorithms/blocks/loops/pack_loop.hpp"
+#include "backends/device/kernel_table.hpp"
+
+namespace plait::chain {
+
+using Types = ReducedTypes;
+
+inline constexpr std::uint32_t slots = 2;  // of a channel
+
+struct Args {
+  Channels channels;
+  const void* send;
+  void* recv;
+  std::size_t count;
+  Parts stripes;  // of the message, in bytes, one a thread block
+  Chunks chunks;  // of a stripe
+  Reduction reduction;
+  bool reduces;
+  int root;
+};
+
+template <class T, Device D>
+class Chain {
+ public:
+  PLAIT_DEVICE Chain(D& dev, const Args& a)
+      : dev_(dev),
+        channels_(a.channels, dev.block()),
+        mover_(dev, a.send, a.recv, a.count, a.reduction),
+        chunks_(a.chunks),
+        stripe_(a.stripes.at(dev.block())),
+        in_(static_cast<const T*>(a.send), a.count),
+        out_(static_cast<T*>(a.recv), a.count),
+        before_(rank_after(a.channels.rank, a.channels.ranks - 1, a.channels.ranks)),
+        after_(rank_after(a.channels.rank, 1, a.channels.ranks)),
+        reduces_(a.reduces) {
+    const int first = reduces_ ? rank_after(a.root, 1, a.channels.ranks) : a.root;
+    first_ = a.channels.rank == first;
+    last_ = after_ == first;
+  }
+
+  PLAIT_DEVICE void run() {
+    const std::uint32_t chunks = dev_.uniform(chunks_.count(stripe_));
+    for (std::uint32_t k = 0; k < chunks; ++k) {
+      if (!ready(k)) return;
+      if (reduces_) add(k);
+      else pass_on(k);
+      announce(k);
+    }
+    finish(chunks);
+  }
+
+ private:
+  using P = typename ChunkMover<T, D>::P;
+  static constexpr int in_flight = packs_in_flight<T, D>;
+
+  /// Of chunk k, and its number there.
+  PLAIT_DEVICE static unsigned way(std::uint32_t k) { return k % Channels::ways; }
+  PLAIT_DEVICE static std::uint32_t nth(std::uint32_t k) { return k / Channels::ways; }
+  PLAIT_DEVICE const P* incoming(std::uint32_t k) const {
+    return channels_.template incoming<P>(way(k), before_, nth(k));
+  }
+  PLAIT_DEVICE P* outgoing(std::uint32_t k) const {
+    return channels_.template outgoing<P>(way(k), after_, nth(k));
+  }
+
+  /// The first thread is for the rank before, the last one for the rank after; a block may have
+  /// one.
+  PLAIT_DEVICE bool receives() const { return dev_.thread() == 0 && !first_; }
+  PLAIT_DEVICE bool sends() const { return dev_.thread() == dev_.threads() - 1 && !last_; }
+
+  PLAIT_DEVICE bool ready(std::uint32_t k) {
+    bool ok = true;
+    const auto wait = [&](const ChannelWait& w, int peer) {
+      ok = ok && dev_.wait(w.word, w.at_least, {peer, k});
+    };
+    if (receives()) wait(channels_.has_arrived(way(k), before_, nth(k)), before_);
+    if (sends()) wait(channels_.may_send(way(k), after_, nth(k)), after_);
+    return dev_.all(ok);
+  }
+  PLAIT_DEVICE void announce(std::uint32_t k) {
+    dev_.sync();  // all threads have written what is published, and read what is consumed
+    const auto signal = [&](const ChannelSignal& s) { dev_.signal(s.word, s.value); };
+    if (sends()) signal(channels_.publish(way(k), after_, nth(k)));
+    if (receives()) signal(channels_.consume(way(k), before_, nth(k)));
+  }
+  PLAIT_DEVICE void finish(std::uint32_t chunks) {
+    dev_.sync();  // all threads have read the counters
+    for (unsigned w = 0; w < Channels::ways; ++w) {
+      const std::uint32_t its = chunks / Channels::ways + (w < chunks % Channels::ways ? 1 : 0);
+      if (receives()) channels_.advance_received(w, before_, its);
+      if (sends()) channels_.advance_sent(w, after_, its);
+    }
+  }
+
+  PLAIT_DEVICE void pass_on(std::uint32_t k) {
+    const Range chunk = chunks_.at(stripe_, k);
+    if (first_) {
+      const Range range = in_packs<D::pack_bytes>(chunk);
+      fill_slot<in_flight>(dev_, in_, range, outgoing(k));
+      if (in_.packs() != out_.packs())
+        copy_packs<in_flight>(dev_, in_, out_, range);  // else in place
+    } else if (last_) {
+      mover_.template copy<0, true>(chunk, {{incoming(k)}, {}});
+    } else {
+      mover_.template copy<1, true>(chunk, {{incoming(k)}, {outgoing(k)}});
+    }
+  }
+  PLAIT_DEVICE void add(std::uint32_t k) {
+    const Range chunk = chunks_.at(stripe_, k);
+    if (first_) mover_.template add<0, 1, false>(Own::input, chunk, {{}, {outgoing(k)}});
+    else if (last_) mover_.template add<1, 0, true>(Own::input, chunk, {{incoming(k)}, {}}, true);
+    else mover_.template add<1, 1, false>(Own::input, chunk, {{incoming(k)}, {outgoing(k)}});
+  }
+
+  D& dev_;
+  BlockChannels channels_;
+  ChunkMover<T, D> mover_;
+  Chunks chunks_;
+  Range stripe_;
+  Packs<const T, D::pack_bytes> in_;
+  Packs<T, D::pack_bytes> out_;
+  int before_, after_;
+  bool reduces_, first_, last_;
+};
+
+template <class T>
+struct Kernel {
+  template <Device D>
+  PLAIT_DEVICE static void run(D& dev, const Args& a) {
+    Chain<T, D>(dev, a).run();
+  }
+};
+
+}  // namespace plait::chain

@@ -1,0 +1,22 @@
+// Broadcast and reduce in two hops in lines of 128 bytes, where the target has lines: small to
+// middle messages on three ranks or more.
+#pragma once
+#include "algorithms/rooted/relay_ll128/relay_units.hpp"
+#include "backends/device/kernel_table.hpp"
+
+namespace plait::relay_ll128 {
+
+using Types = ReducedTypes;
+using Args = RelayArgs;
+
+template <class T>
+struct Kernel {
+  template <Device D>
+  PLAIT_DEVICE static void run(D& dev, const Args& a) {
+    if constexpr (D::line_threads != 0) {
+      RelayUnits<T, LineUnit<D>, D>::run(dev, a);
+    }
+  }
+};
+
+}  // namespace plait::relay_ll128

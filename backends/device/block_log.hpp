@@ -1,0 +1,58 @@
+// What the first thread of a block leaves for the host to read while kernels run: how many launches
+// the block has started and completed, and when; and a span for each launch if somebody takes them
+// for a trace.
+//
+// Nothing here orders anything, and nothing but a span waits for memory: counts and times are
+// stored and forgotten. Launches of one communicator run one after another, so each word has one
+// writer at a time.
+//
+// `Ops`, the target's:
+//
+//   count(word)                      adds 1 to an 8-byte word, without returning it; for thread 0
+//   of a block load_relaxed(word), store_relaxed(word, value) nanoseconds()                    a
+//   clock that runs evenly
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/device/launch_types.hpp"
+#include "backends/device/target.hpp"
+
+namespace plait {
+
+PLAIT_DEVICE bool is_counted(const Watch& watch, unsigned block, unsigned thread) {
+  return watch.progress != nullptr && thread == 0 && block < counted_blocks;
+}
+
+/// Once all work before it in the stream is done.
+template <class Ops>
+PLAIT_DEVICE void log_start(const Watch& watch, unsigned block, unsigned thread) {
+  if (!is_counted(watch, block, thread)) return;
+  BlockProgress& mine = watch.progress[block];
+  Ops::count(&mine.started);
+  Ops::store_relaxed(&mine.started_ns, Ops::nanoseconds());
+}
+
+/// When this thread is at the end of the kernel; others of its block may still be at work.
+template <class Ops>
+PLAIT_DEVICE void log_end(const Watch& watch, unsigned block, unsigned blocks, unsigned thread) {
+  if (!is_counted(watch, block, thread)) return;
+  BlockProgress& mine = watch.progress[block];
+  const std::uint64_t now = Ops::nanoseconds();
+  if (watch.spans != nullptr) {
+    const std::uint64_t number = Ops::load_relaxed(&mine.completed),
+                        started = Ops::load_relaxed(&mine.started_ns);
+    const std::uint64_t call = span_call(watch.call, blocks);
+    // By the number that memory holds and not by one of the launch: a replayed launch is a new
+    // span.
+    BlockSpan& span = watch.spans[std::size_t{block} * span_ring + number % span_ring];
+    Ops::store_relaxed(&span.seal, BlockSpan::sealed(number, call, started, now));
+    Ops::store_relaxed(&span.call, call);
+    Ops::store_relaxed(&span.started_ns, started);
+    Ops::store_relaxed(&span.completed_ns, now);
+  }
+  Ops::count(&mine.completed);
+  Ops::store_relaxed(&mine.completed_ns, now);
+}
+
+}  // namespace plait

@@ -1,0 +1,89 @@
+// Reductions of a user's own elements by a user's own operation, in kernels that were written for
+// numbers.
+//
+//     struct Better { PLAIT_DEVICE Candidate operator()(const Candidate& a, const Candidate& b)
+//     const { ... } }; template <> class plait::Reducer<Candidate> : public
+//     plait::OwnReducer<Candidate, Better> {
+//       using OwnReducer::OwnReducer;
+//     };
+//     template <>
+//     struct plait::DataTypeOf<Candidate> { static constexpr DataType value = DataType::u64; }; //
+//     as large: calls carry it
+//
+// then makes `ring::Kernel<Candidate>` and the like kernels for it.
+#pragma once
+#include <cstddef>
+#include <type_traits>
+
+#include "backends/device/pack.hpp"
+
+namespace plait {
+
+/// What a `Reducer` is, for an operation `Operation()(a, b)` that is associative and commutative:
+/// kernels differ in the order of ranks, but all ranks get the same bits. Which operation a call
+/// names does not matter.
+///
+/// Elements are trivially copyable, of 1, 2, 4 or 8 bytes and aligned to that, as those of data
+/// types are. Packs are filled up with zeroed elements, whose results nobody sees.
+template <class T, class Operation>
+class OwnReducer {
+  static_assert(std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>,
+                "elements are copied as bytes");
+  static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8,
+                "elements are as large as one of the data types");
+  static_assert(alignof(T) == sizeof(T), "alignas(sizeof(T)), so that elements are moved whole");
+
+ public:
+  using A = T;
+  template <std::size_t Lanes>
+  struct Accumulator {
+    T lane[Lanes];
+  };
+
+  PLAIT_DEVICE explicit OwnReducer(const Reduction&) {}
+
+  template <std::size_t Bytes>
+  PLAIT_DEVICE auto start(const Pack<T, Bytes>& pack) const {
+    Accumulator<Pack<T, Bytes>::lanes> acc;
+    PLAIT_UNROLL
+    for (std::size_t i = 0; i < Pack<T, Bytes>::lanes; ++i) acc.lane[i] = pack.lane[i];
+    return acc;
+  }
+  template <std::size_t Bytes, std::size_t Lanes = Pack<T, Bytes>::lanes>
+  PLAIT_DEVICE void add(Accumulator<Lanes>& acc, const Pack<T, Bytes>& pack) const {
+    PLAIT_UNROLL
+    for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = Operation()(acc.lane[i], pack.lane[i]);
+  }
+  template <std::size_t Bytes, std::size_t Lanes, int Count>
+  PLAIT_DEVICE void add_each(Accumulator<Lanes> (&acc)[Count],
+                             const Pack<T, Bytes> (&packs)[Count]) const {
+    PLAIT_UNROLL
+    for (int k = 0; k < Count; ++k) add(acc[k], packs[k]);
+  }
+  template <std::size_t Bytes, std::size_t Lanes>
+  PLAIT_DEVICE Pack<T, Bytes> finish(const Accumulator<Lanes>& acc) const {
+    Pack<T, Bytes> pack;
+    PLAIT_UNROLL
+    for (std::size_t i = 0; i < Lanes; ++i) pack.lane[i] = acc.lane[i];
+    return pack;
+  }
+
+  template <std::size_t Lanes>
+  PLAIT_DEVICE void average(Accumulator<Lanes>&) const {}
+
+  // Partial results travel as they are.
+  template <std::size_t Bytes>
+  PLAIT_DEVICE auto widened(const Pack<T, Bytes>& partial) const {
+    return start(partial);
+  }
+  template <std::size_t Bytes, std::size_t Lanes = Pack<T, Bytes>::lanes>
+  PLAIT_DEVICE void add_partial(Accumulator<Lanes>& acc, const Pack<T, Bytes>& partial) const {
+    add(acc, partial);
+  }
+  template <std::size_t Bytes, std::size_t Lanes>
+  PLAIT_DEVICE Pack<T, Bytes> rounded(const Accumulator<Lanes>& acc) const {
+    return finish<Bytes>(acc);
+  }
+};
+
+}  // namespace plait

@@ -1,0 +1,219 @@
+// Packs: a few elements that move and are reduced together, and the reduction itself.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/device/numeric.hpp"
+#include "backends/device/target.hpp"
+#include "plait/types.hpp"
+
+namespace plait {
+
+/// `Bytes` bytes of T, a power of two, at least one element.
+template <class T, std::size_t Bytes>
+struct alignas(Bytes < 16 ? Bytes : 16) Pack {
+  static constexpr std::size_t lanes = Bytes / sizeof(T);
+  T lane[lanes];
+};
+
+/// Which operation, on how many ranks. Every kernel carries one in its arguments.
+struct Reduction {
+  ReduceOp op = ReduceOp::sum;
+  bool signed_integers =
+      false;  // the elements are, also where the kernel is one for unsigned ones (EitherSign)
+  int ranks = 1;
+  double scale = 1;  // premul_sum
+};
+
+/// Elements of a pack while they are being reduced: in f32 for 16-bit and 8-bit floats, else in T.
+/// The operation is a uniform branch a pack: the loops wait for links, not for arithmetic.
+///
+/// Where one rank sees all terms:     `start(first)`, `add(acc, next)` ..., `finish(acc)`.
+/// Where partial sums travel (ring):  `start(mine)`, `add_partial(acc, partial)`, and
+/// `rounded(acc)`, which travels on; the last rank `finish(acc)`.
+///
+/// `avg` of floats: terms are multiplied by the greatest power of two up to 1 / ranks, so that no
+/// sum overflows, and the sum is divided by what is missing to the number of ranks: nothing, if
+/// that is a power of two. The product is exact but for subnormal numbers, so this is the sum
+/// divided by the number of ranks, and as precise (docs/floating-point.md).
+template <class T>
+class Reducer {
+ public:
+  using A = Accumulated<T>;
+  template <std::size_t Lanes>
+  struct Accumulator {
+    A lane[Lanes];
+  };
+
+  PLAIT_DEVICE explicit Reducer(const Reduction& reduction) : op_(reduction.op) {
+    if constexpr (floating) {
+      if (op_ == ReduceOp::premul_sum) factor_ = static_cast<A>(reduction.scale);
+      if (op_ == ReduceOp::avg) {
+        for (int ranks = 1; ranks < reduction.ranks; ranks *= 2) factor_ *= static_cast<A>(0.5);
+      }
+    }
+    if constexpr (has_either_sign) {
+      if (reduction.signed_integers) sign_bit_ = static_cast<A>(A{1} << (8 * sizeof(A) - 1));
+    }
+    ranks_ = reduction.ranks;
+  }
+
+  /// A rank's own term.
+  template <std::size_t Bytes>
+  PLAIT_DEVICE auto start(const Pack<T, Bytes>& pack) const {
+    auto acc = widened(pack);
+    if (op_ == ReduceOp::premul_sum || op_ == ReduceOp::avg) multiply(acc);
+    return acc;
+  }
+
+  /// Adds another rank's term, which has travelled as it was.
+  template <std::size_t Bytes, std::size_t Lanes = Pack<T, Bytes>::lanes>
+  PLAIT_DEVICE void add(Accumulator<Lanes>& acc, const Pack<T, Bytes>& pack) const {
+    auto term = start(pack);
+    combine(acc, term);
+  }
+
+  /// The same for several packs, with one branch for all of them.
+  template <std::size_t Bytes, std::size_t Lanes, int Count>
+  PLAIT_DEVICE void add_each(Accumulator<Lanes> (&acc)[Count],
+                             const Pack<T, Bytes> (&packs)[Count]) const {
+    if (op_ == ReduceOp::sum || (!floating && op_ == ReduceOp::avg)) {
+      PLAIT_UNROLL
+      for (int k = 0; k < Count; ++k) {
+        const auto term = widened(packs[k]);
+        add_lanes(acc[k].lane, term.lane);
+      }
+      return;
+    }
+    PLAIT_UNROLL
+    for (int k = 0; k < Count; ++k) add(acc[k], packs[k]);
+  }
+
+  /// The result, of a sum of all terms.
+  template <std::size_t Bytes, std::size_t Lanes>
+  PLAIT_DEVICE Pack<T, Bytes> finish(Accumulator<Lanes> acc) const {
+    average(acc);
+    return rounded<Bytes>(acc);
+  }
+  /// What `avg` still has to do to a sum of all terms; nothing in other operations. Before
+  /// `rounded`, where `finish` would be.
+  template <std::size_t Lanes>
+  PLAIT_DEVICE void average(Accumulator<Lanes>& acc) const {
+    if (op_ != ReduceOp::avg) return;
+    if constexpr (floating) {
+      const A divisor = static_cast<A>(ranks_) * factor_;
+      if (divisor == A{1}) return;
+      PLAIT_UNROLL
+      for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = acc.lane[i] / divisor;
+    } else {
+      PLAIT_UNROLL
+      for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = divide(acc.lane[i]);
+    }
+  }
+
+  // Partial results that travel between ranks in the type of the data.
+
+  /// A partial result that has travelled.
+  template <std::size_t Bytes>
+  PLAIT_DEVICE auto widened(const Pack<T, Bytes>& partial) const {
+    Accumulator<Pack<T, Bytes>::lanes> acc;
+    if constexpr (converted_in_pairs<T>) {
+      static_assert(Pack<T, Bytes>::lanes % 2 == 0);
+      PLAIT_UNROLL
+      for (std::size_t i = 0; i < Pack<T, Bytes>::lanes; i += 2)
+        widen_pair(partial.lane[i], partial.lane[i + 1], acc.lane[i], acc.lane[i + 1]);
+    } else if constexpr (std::is_same_v<T, A>) {
+      copy_lanes(partial.lane, acc.lane);
+    } else {
+      PLAIT_UNROLL
+      for (std::size_t i = 0; i < Pack<T, Bytes>::lanes; ++i) acc.lane[i] = widen(partial.lane[i]);
+    }
+    return acc;
+  }
+  template <std::size_t Bytes, std::size_t Lanes = Pack<T, Bytes>::lanes>
+  PLAIT_DEVICE void add_partial(Accumulator<Lanes>& acc, const Pack<T, Bytes>& partial) const {
+    combine(acc, widened(partial));
+  }
+  /// The partial result as it travels.
+  template <std::size_t Bytes, std::size_t Lanes>
+  PLAIT_DEVICE Pack<T, Bytes> rounded(const Accumulator<Lanes>& acc) const {
+    Pack<T, Bytes> pack;
+    if constexpr (converted_in_pairs<T>) {
+      static_assert(Lanes % 2 == 0);
+      PLAIT_UNROLL
+      for (std::size_t i = 0; i < Lanes; i += 2)
+        narrow_pair(acc.lane[i], acc.lane[i + 1], pack.lane[i], pack.lane[i + 1]);
+    } else if constexpr (std::is_same_v<T, A>) {
+      with_one_nan(acc.lane, pack.lane);
+    } else {
+      PLAIT_UNROLL
+      for (std::size_t i = 0; i < Lanes; ++i) pack.lane[i] = narrow<T>(acc.lane[i]);
+    }
+    return pack;
+  }
+
+ private:
+  static constexpr bool floating = is_float(data_type_of<T>);
+  static constexpr bool has_either_sign = std::is_unsigned_v<A>;
+
+  template <std::size_t Lanes>
+  PLAIT_DEVICE void multiply(Accumulator<Lanes>& acc) const {
+    if constexpr (floating) {
+      PLAIT_UNROLL
+      for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = acc.lane[i] * factor_;
+    }
+  }
+  PLAIT_DEVICE A divide(A x) const {
+    if constexpr (floating) {
+      return x;
+    } else if constexpr (std::is_signed_v<A>) {
+      using Wide =
+          std::conditional_t<(sizeof(A) < 8), std::int32_t,
+                             std::int64_t>;  // GPUs divide by a function, and 64 bits by a long one
+      return static_cast<A>(x / static_cast<Wide>(ranks_));
+    } else {
+      using Wide = std::conditional_t<(sizeof(A) < 8), std::uint32_t, std::uint64_t>;
+      const bool negative = (x & sign_bit_) != 0;
+      const A magnitude = negative ? static_cast<A>(Wide{0} - x) : x;
+      const auto quotient = static_cast<A>(magnitude / static_cast<Wide>(ranks_));
+      return negative ? static_cast<A>(Wide{0} - quotient) : quotient;
+    }
+  }
+  /// In the order of unsigned integers what is ordered as integers of its sign, and back.
+  PLAIT_DEVICE A ordered(A x) const {
+    if constexpr (has_either_sign) {
+      return static_cast<A>(x ^ sign_bit_);
+    } else {
+      return x;
+    }
+  }
+  template <std::size_t Lanes>
+  PLAIT_DEVICE void combine(Accumulator<Lanes>& acc, const Accumulator<Lanes>& term) const {
+    switch (op_) {
+      case ReduceOp::prod:
+        PLAIT_UNROLL
+        for (std::size_t i = 0; i < Lanes; ++i)
+          acc.lane[i] = reduce_prod(acc.lane[i], term.lane[i]);
+        break;
+      case ReduceOp::min:
+        PLAIT_UNROLL
+        for (std::size_t i = 0; i < Lanes; ++i)
+          acc.lane[i] = ordered(reduce_min(ordered(acc.lane[i]), ordered(term.lane[i])));
+        break;
+      case ReduceOp::max:
+        PLAIT_UNROLL
+        for (std::size_t i = 0; i < Lanes; ++i)
+          acc.lane[i] = ordered(reduce_max(ordered(acc.lane[i]), ordered(term.lane[i])));
+        break;
+      default:  // sum, avg, premul_sum
+        add_lanes(acc.lane, term.lane);
+    }
+  }
+
+  ReduceOp op_;
+  int ranks_ = 1;
+  A factor_ = A{1};    // of each term
+  A sign_bit_ = A{0};  // of integers that are signed, but not in T
+};
+
+}  // namespace plait

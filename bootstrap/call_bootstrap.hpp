@@ -1,0 +1,57 @@
+// How the ranks of a communicator meet inside a call: in host memory that all of them have mapped.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plait/bootstrap.hpp"
+
+namespace plait {
+
+/// A call of a communicator may be made by any thread, and MPI may forbid calls on that thread
+/// (MPI_THREAD_FUNNELED), so this one never calls MPI. It is also faster: an exchange takes as long
+/// as the ranks need to see each other's stores.
+///
+/// Differs from other bootstraps in two things. A rank that does not come within `timeout()` is
+/// `Error(timeout)`, because the caller waits for it in a call. And a rank that gives up says
+/// nothing here: its communicator is broken, and the peers' interrupts tell them.
+///
+/// A rank's *desk* holds what it has put there for two exchanges, by parity. Two are enough: a rank
+/// deposits for exchange k + 2 after all ranks have come to exchange k + 1, so after all have read
+/// exchange k.
+class CallBootstrap final : public Bootstrap {
+ public:
+  /// Bytes of zeroed memory that a rank must provide, aligned to 64.
+  static std::size_t desk_bytes() noexcept;
+
+  /// `desks`: of all ranks, in memory that all of them have mapped and that outlives this object.
+  /// Local.
+  CallBootstrap(const std::vector<void*>& desks, int rank);
+
+  int rank() const noexcept override { return rank_; }
+  int size() const noexcept override { return static_cast<int>(desks_.size()); }
+
+  using Bootstrap::all_gather;
+  using Bootstrap::broadcast;
+  void all_gather(const void* in, void* out, std::size_t bytes) override;
+  void broadcast(void* data, std::size_t bytes, int root) override;
+  void barrier() override;
+  /// Throws Error(unsupported).
+  std::unique_ptr<Bootstrap> split(int color, int key) override;
+  void abandon(const std::string& why, bool rank_lost) noexcept override;
+
+ private:
+  struct Desk;
+  template <class Take>
+  void exchange(const struct CallPart& part, const void* mine, Take take);
+  void wait_for(int rank);
+
+  std::vector<Desk*> desks_;
+  int rank_;
+  std::uint64_t exchanges_ = 0;
+  std::string failure_;  // why no call will succeed any more
+};
+
+}  // namespace plait

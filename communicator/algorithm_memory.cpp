@@ -1,0 +1,251 @@
+#include "communicator/algorithm_memory.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "bootstrap/agreement.hpp"
+#include "core/environment.hpp"
+#include "plait/error.hpp"
+
+namespace plait {
+namespace {
+
+constexpr std::size_t line = 256;  // no two algorithms share a cache line of any target
+constexpr std::size_t word = sizeof(std::uint32_t);
+constexpr unsigned any_blocks = std::numeric_limits<unsigned>::max();
+std::size_t lines(std::size_t bytes) { return (bytes + line - 1) / line * line; }
+
+/// The memory of one family, or of one name.
+struct Share {
+  Resources need;
+  std::string_view first;  // the algorithm that named it first
+  bool for_messages = false;
+  MemoryLayout::Place at{};
+  std::size_t bytes() const { return lines(need.scratch_bytes) + lines(need.signals * word); }
+};
+
+}  // namespace
+
+MemoryLayout::MemoryLayout(const Topology& topology,
+                           const std::vector<const Algorithm*>& algorithms)
+    : local(line) {
+  const bool grows = topology.base_limit != 0;
+  std::vector<Share> shares{{}};  // the first is of those that need none
+  std::map<std::string_view, std::size_t> shared;
+  std::map<std::pair<std::string_view, Collective>, std::size_t> families;
+  struct Needs {
+    std::size_t own, shared = 0, reserved = 0;  // of the shares
+  };
+  std::vector<Needs> of_algorithms;
+  const auto add = [&](auto& known, const auto& key, const Resources& need,
+                       const Algorithm& algorithm) {
+    const auto [found, is_new] = known.try_emplace(key, shares.size());
+    if (is_new) shares.push_back({.need = need, .first = algorithm.name()});
+    return found->second;
+  };
+  const auto add_shared = [&](const SharedResources& need,
+                              const Algorithm& algorithm) -> std::size_t {
+    if (need.name.empty()) return 0;
+    const std::size_t share = add(shared, need.name, need.resources, algorithm);
+    if (shares[share].need == need.resources) return share;
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format(
+            "{} asks for another amount of the shared memory \"{}\" than an algorithm before it",
+            algorithm.name(), need.name));
+  };
+  for (const Algorithm* algorithm : algorithms) {
+    const Resources own = algorithm->resources(topology);
+    const std::size_t family =
+        add(families, std::pair(algorithm->family(), algorithm->collective()), own, *algorithm);
+    if (shares[family].need != own)
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("{} asks for another amount of memory than an algorithm of its family, {}",
+                      algorithm->name(), shares[family].first));
+    const Needs needs{
+        .own = family,
+        .shared = add_shared(algorithm->shared(topology), *algorithm),
+        .reserved = grows ? add_shared(algorithm->shared_once_reserved(topology), *algorithm) : 0};
+    if (algorithm->collective() == Collective::send_recv)
+      shares[needs.own].for_messages = shares[needs.shared].for_messages = true;
+    of_algorithms.push_back(needs);
+  }
+
+  const auto place = [&](Share& share, std::size_t window) {
+    share.at = {window, windows[window], windows[window] + lines(share.need.scratch_bytes), local};
+    windows[window] += share.bytes();
+    local += lines(share.need.counters * word);
+  };
+  std::vector<std::size_t> order(shares.size() - 1);
+  std::iota(order.begin(), order.end(), std::size_t{1});
+  if (grows)
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return std::pair(!shares[a].for_messages, shares[a].bytes()) <
+             std::pair(!shares[b].for_messages, shares[b].bytes());
+    });
+  for (const std::size_t i : order) {
+    const bool in_base = !grows || shares[i].for_messages ||
+                         windows.front() + shares[i].bytes() <= topology.base_limit;
+    if (!in_base) windows.push_back(0);
+    place(shares[i], in_base ? 0 : windows.size() - 1);
+  }
+  for (const Needs& needs : of_algorithms)
+    places.push_back({.own = shares[needs.own].at,
+                      .shared = shares[needs.shared].at,
+                      .reserved = needs.reserved != 0 ? std::optional(shares[needs.reserved].at)
+                                                      : std::nullopt});
+}
+
+std::size_t MemoryLayout::bytes() const {
+  return std::accumulate(windows.begin(), windows.end(), local);
+}
+
+std::size_t scratch_within(std::size_t limit, Topology topology,
+                           const std::vector<const Algorithm*>& algorithms,
+                           std::optional<std::size_t> wished) {
+  // Shares are fractions, signals and counters come on top. With shares of nothing algorithms ask
+  // for the least that they can work with, so a limit that is enough stays so when it grows.
+  const std::size_t step = limit / 64 + 1;
+  for (topology.scratch_limit = wished.value_or(limit);;
+       topology.scratch_limit -= std::min(topology.scratch_limit, step)) {
+    const std::size_t bytes = MemoryLayout(topology, algorithms).bytes();
+    if (bytes <= limit) return topology.scratch_limit;
+    if (topology.scratch_limit == 0)
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("PLAIT_SCRATCH_BYTES={}: the algorithms need at least {} bytes for {} ranks",
+                      format_bytes(limit), bytes, topology.ranks));
+  }
+}
+
+AlgorithmMemory::AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootstrap& bootstrap,
+                                 Bootstrap& in_calls, SymmetricHeap& heap, const Topology& topology,
+                                 const std::vector<const Algorithm*>& algorithms)
+    : backend_(backend),
+      in_calls_(in_calls),
+      layout_(topology, algorithms),
+      windows_(layout_.windows.size()),
+      grants_(algorithms.size()) {
+  constexpr const char* what = "allocating scratch memory";
+  windows_.front() = heap.allocate(layout_.windows.front(), what, Commit::on_touch);
+  const bool on_touch = windows_.front()->range().commits_on_touch();
+  for (const Algorithm* algorithm : algorithms) {
+    const auto bytes_of = [](const Resources& resources) {
+      return resources.scratch_bytes + resources.signals * word;
+    };
+    const unsigned most =
+        algorithm->fitted({.blocks = any_blocks, .threads = 1}, {}, topology).blocks;
+    room_for_.push_back(
+        {.blocks = 0,
+         .most = most == any_blocks ? 1 : most,  // without a limit, any block may touch all of it
+         .bytes = bytes_of(algorithm->resources(topology)) +
+                  bytes_of(algorithm->shared(topology).resources)});
+    names_.emplace_back(algorithm->name());
+  }
+  // Equal on all ranks: they have one machine, and what accounts for its memory is the machine's.
+  if (on_touch) {
+    std::array<std::uint64_t, 12> mine{};
+    mine.fill(std::numeric_limits<std::uint64_t>::max());
+    std::size_t count = 0;
+    for (const MemoryLimit& limit : backend->memory_limits())
+      if (count < mine.size()) mine[count++] = limit.id;
+    for (const auto& ids :
+         on_behalf_of(bootstrap, what, [&] { return bootstrap.all_gather(mine); }))
+      for (const std::uint64_t id : ids) ++ranks_under_[id];
+  }
+  agree(bootstrap, "allocating counters", [&] {
+    counters_ = {static_cast<std::uint32_t*>(backend->allocate(layout_.local)),
+                 Deallocate{backend}};
+    backend->zero(counters_.get(), layout_.local);
+  });
+  grant();
+}
+
+/// Hands out the memory that is allocated so far.
+void AlgorithmMemory::grant() {
+  const auto granted = [&](const MemoryLayout::Place& at) {
+    if (windows_[at.window] == nullptr) return Grant{};
+    const WindowView view = windows_[at.window]->view();
+    return Grant{.scratch = view.at(at.scratch),
+                 .signals = view.at(at.signals),
+                 .counters = counters_.get() + at.counters / word};
+  };
+  const bool on_touch = windows_.front()->range().commits_on_touch();
+  for (std::size_t i = 0; i < grants_.size(); ++i) {
+    const MemoryLayout::Places& at = layout_.places[i];
+    grants_[i] = {.own = granted(at.own), .shared = granted(at.shared), .reserved = {}};
+    if (is_reserved_ && at.reserved) grants_[i].reserved = granted(*at.reserved);
+    if (!on_touch && has_all_of(i)) room_for_[i].blocks = any_blocks;
+  }
+}
+
+bool AlgorithmMemory::has_all_of(std::size_t algorithm) const noexcept {
+  const MemoryLayout::Places& at = layout_.places[algorithm];
+  return windows_[at.own.window] != nullptr && windows_[at.shared.window] != nullptr;
+}
+
+/// Such a window is no allocation of the user's: it has no number, and calls don't look for their
+/// buffers in it.
+void AlgorithmMemory::allocate(std::size_t window, Bootstrap& bootstrap, const char* what) {
+  if (windows_[window] != nullptr) return;
+  const std::size_t bytes = layout_.windows[window];
+  auto range = SymmetricHeap(backend_, bootstrap).allocate_range(bytes, what);
+  windows_[window] =
+      std::make_shared<Window>(backend_, std::move(range), bootstrap.rank(), bytes, 0);
+  grant();
+}
+
+void AlgorithmMemory::reserve(Bootstrap& bootstrap, const char* what) {
+  for (std::size_t window = 0; window < windows_.size(); ++window)
+    allocate(window, bootstrap, what);
+  is_reserved_ = true;
+  grant();
+}
+
+void AlgorithmMemory::make_room(std::size_t algorithm, unsigned blocks) {
+  if (has_all_of(algorithm)) return find_room(algorithm, blocks);
+  const MemoryLayout::Places& at = layout_.places[algorithm];
+  for (const std::size_t window : {at.own.window, at.shared.window}) {
+    const std::string what =
+        fmt::format("scratch memory of {}, {} bytes", names_[algorithm], layout_.windows[window]);
+    allocate(window, in_calls_, what.c_str());
+  }
+}
+
+/// A rank looks for itself, but for as much on every rank with the same limit: they all make this
+/// launch. What is found may be gone when the pages are touched, as with any memory of the system.
+void AlgorithmMemory::find_room(std::size_t algorithm, unsigned blocks) {
+  Room& room = room_for_[algorithm];
+  const unsigned part = std::min(blocks, room.most);
+  const auto bytes =
+      static_cast<std::size_t>(std::ceil(static_cast<double>(room.bytes) * part / room.most));
+  for (const MemoryLimit& limit : backend_->memory_limits()) {
+    const auto sharing = ranks_under_.find(limit.id);
+    const std::size_t ranks = sharing == ranks_under_.end() ? 1 : sharing->second;
+    if (bytes > limit.left / ranks)
+      throw Error(ErrorCode::out_of_memory,
+                  fmt::format("scratch memory of {} in {} blocks: rank {}: up to {} bytes on each "
+                              "of {} ranks, and {} has {} bytes left",
+                              names_[algorithm], blocks, in_calls_.rank(), bytes, ranks,
+                              limit.name.data(), limit.left));
+  }
+  room.blocks = blocks;
+}
+
+std::size_t AlgorithmMemory::committed() const {
+  std::size_t bytes = layout_.local;
+  for (const auto& window : windows_)
+    if (window != nullptr)
+      bytes += window->range().commits_on_touch() ? window->committed() : window->bytes();
+  return bytes;
+}
+
+}  // namespace plait

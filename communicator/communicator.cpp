@@ -1,0 +1,329 @@
+#include "plait/communicator.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "algorithms/contract/collectives.hpp"
+#include "bootstrap/agreement.hpp"
+#include "communicator/check.hpp"
+#include "communicator/communicator_state.hpp"
+#include "core/float_environment.hpp"
+#include "core/log.hpp"
+#include "symm_mem/window.hpp"
+
+namespace plait {
+
+const CommunicatorState& Communicator::member_of(std::string_view call) const {
+  if (state_ == nullptr)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}: this communicator was moved from", call));
+  return *state_;
+}
+CommunicatorState& Communicator::state(std::string_view call) const {
+  member_of(call).origin.require(call, "communicator");
+  return *state_;
+}
+
+/// For calls that one thread at a time may make: keeps others out until it is destroyed.
+class Communicator::Inside {
+ public:
+  Inside(const Communicator& comm, std::string_view call)
+      : state_(comm.state(call)), scope_(state_.in_use(), call) {}
+  CommunicatorState* operator->() const { return &state_; }
+  CommunicatorState& operator*() const { return state_; }
+
+ private:
+  CommunicatorState& state_;
+  InUse::Scope scope_;
+};
+
+Communicator::Communicator(std::unique_ptr<CommunicatorState> state) : state_(std::move(state)) {}
+Communicator::~Communicator() {
+  if (state_ != nullptr && !state_->origin.is_here()) keep_for_ever(std::move(state_));
+}
+GroupMember& Communicator::member() const { return state("group"); }
+Communicator::Communicator(Communicator&&) noexcept = default;
+Communicator& Communicator::operator=(Communicator&& other) noexcept {
+  Communicator before(std::move(other));
+  std::swap(state_, before.state_);  // and what was here is destroyed as any other
+  return *this;
+}
+
+Communicator Communicator::from_mpi(MPI_Comm comm, const CommunicatorOptions& options) {
+  return create(make_mpi_bootstrap(comm, options.timeout), options);
+}
+
+Communicator Communicator::create(std::unique_ptr<Bootstrap> bootstrap,
+                                  const CommunicatorOptions& options) {
+  if (bootstrap == nullptr)
+    throw Error(ErrorCode::invalid_argument, "creating a communicator: the bootstrap is null");
+  const FloatEnvironment defaults;  // settings with fractions are compared, and some of the threads
+                                    // that are started compute
+  Communicator comm(std::make_unique<CommunicatorState>(std::move(bootstrap), options));
+  log::info("{}", comm.describe());
+  return comm;
+}
+
+namespace {
+
+/// "the part of ranks 2, 0 (its ranks 0, 1)"; nothing where the part numbers its ranks as its
+/// parent does.
+std::optional<std::string> name_part(const std::vector<int>& parent_ranks) {
+  std::vector<int> own(parent_ranks.size());
+  std::iota(own.begin(), own.end(), 0);
+  if (own == parent_ranks) return std::nullopt;
+  return fmt::format("the part of ranks {} (its ranks {})", fmt::join(parent_ranks, ", "),
+                     fmt::join(own, ", "));
+}
+
+/// Makes the part of `parent` that `bootstrap` connects. The errors of that have the part's
+/// numbers, which its user does not know yet.
+std::unique_ptr<CommunicatorState> make_part(const CommunicatorState& parent,
+                                             std::unique_ptr<Bootstrap> bootstrap) {
+  CommunicatorOptions options = parent.made_with;
+  options.timeout = parent.settings.timeout;
+  const auto part = name_part(bootstrap->parent_ranks());
+  const FloatEnvironment defaults;
+  try {
+    return std::make_unique<CommunicatorState>(std::move(bootstrap), options, &parent);
+  } catch (const Error& error) {
+    if (!part || parent.error()) throw;  // the parent's own error has the parent's numbers
+    throw Error(error.code(), fmt::format("{}: {}", *part, error.what()));
+  }
+}
+
+}  // namespace
+
+std::optional<Communicator> Communicator::divide(const char* what, int color, int key) {
+  const Inside own(*this, what);
+  own->throw_if_broken();
+  auto group =
+      on_behalf_of(*own->bootstrap, what, [&] { return own->bootstrap->split(color, key); });
+  if (color < 0) return std::nullopt;
+  Communicator part(make_part(*own, std::move(group)));
+  log::info("{}", part.describe());
+  own->adopt(*part.state_);
+  return part;
+}
+
+std::optional<Communicator> Communicator::split(int color, int key) {
+  return divide("split", color, key);
+}
+Communicator Communicator::duplicate() {
+  return *divide("duplicate", 0, state("duplicate").bootstrap->rank());
+}
+
+int Communicator::rank() const { return member_of("rank").bootstrap->rank(); }
+int Communicator::size() const { return member_of("size").bootstrap->size(); }
+BackendKind Communicator::backend_kind() const {
+  return state("backend_kind").backend->info().backend;
+}
+Backend& Communicator::backend() const { return *state("backend").backend; }
+Bootstrap& Communicator::bootstrap() const { return *state("bootstrap").bootstrap; }
+
+std::string Communicator::describe() const {
+  const DeviceInfo& info = state("describe").backend->info();
+  return fmt::format("rank {} of {}: {} device {}, {} ({}){}", rank(), size(),
+                     name_of(info.backend), info.ordinal, info.name, info.architecture,
+                     info.facts.peer_access ? "" : ", peers through host memory");
+}
+
+std::shared_ptr<Window> Communicator::allocate_bytes(std::size_t bytes) {
+  const Inside own(*this, "allocate");
+  own->throw_if_broken();
+  const DeviceScope device(*own->backend);
+  return own->heap.allocate(bytes);
+}
+
+void Communicator::reserve() { Inside(*this, "reserve")->reserve(); }
+
+bool Communicator::extents_fit(Collective collective, std::size_t send, std::size_t recv,
+                               std::size_t count, int root) const {
+  const Inside own(*this, name_of(collective));
+  const auto wrong = check_extents(collective, send, recv, count, rank(), size(), root);
+  if (wrong) own->refuse(*wrong, true);
+  return !wrong;
+}
+
+void Communicator::enqueue(const Call& call, const void* send, void* recv, StreamRef stream,
+                           const CallOptions& options) {
+  if (call.collective == Collective::send_recv) {
+    CallOptions symmetric = options;
+    symmetric.symmetric =
+        symmetric.symmetric || (is_valid(call.type) && is_symmetric(recv, call.block_bytes()));
+    return send_recv(send, call.count, (rank() + 1) % size(), recv, call.count,
+                     (rank() + size() - 1) % size(), call.type, stream, symmetric);
+  }
+  Inside(*this, name_of(call.collective))->call(call, send, recv, stream, options);
+}
+
+void Communicator::all_reduce(const void* send, void* recv, std::size_t count, DataType type,
+                              ReduceOp op, StreamRef stream, const CallOptions& options) {
+  enqueue({.collective = Collective::all_reduce, .type = type, .op = op, .count = count}, send,
+          recv, stream, options);
+}
+void Communicator::reduce_scatter(const void* send, void* recv, std::size_t count, DataType type,
+                                  ReduceOp op, StreamRef stream, const CallOptions& options) {
+  enqueue({.collective = Collective::reduce_scatter, .type = type, .op = op, .count = count}, send,
+          recv, stream, options);
+}
+void Communicator::all_gather(const void* send, void* recv, std::size_t count, DataType type,
+                              StreamRef stream, const CallOptions& options) {
+  enqueue({.collective = Collective::all_gather, .type = type, .count = count}, send, recv, stream,
+          options);
+}
+void Communicator::broadcast(const void* send, void* recv, std::size_t count, DataType type,
+                             int root, StreamRef stream, const CallOptions& options) {
+  enqueue({.collective = Collective::broadcast, .type = type, .count = count, .root = root}, send,
+          recv, stream, options);
+}
+void Communicator::reduce(const void* send, void* recv, std::size_t count, DataType type,
+                          ReduceOp op, int root, StreamRef stream, const CallOptions& options) {
+  enqueue({.collective = Collective::reduce, .type = type, .op = op, .count = count, .root = root},
+          send, recv, stream, options);
+}
+void Communicator::all_to_all(const void* send, void* recv, std::size_t count, DataType type,
+                              StreamRef stream, const CallOptions& options) {
+  enqueue({.collective = Collective::all_to_all, .type = type, .count = count}, send, recv, stream,
+          options);
+}
+void Communicator::gather(const void* send, void* recv, std::size_t count, DataType type, int root,
+                          StreamRef stream, const CallOptions& options) {
+  enqueue({.collective = Collective::gather, .type = type, .count = count, .root = root}, send,
+          recv, stream, options);
+}
+void Communicator::scatter(const void* send, void* recv, std::size_t count, DataType type, int root,
+                           StreamRef stream, const CallOptions& options) {
+  enqueue({.collective = Collective::scatter, .type = type, .count = count, .root = root}, send,
+          recv, stream, options);
+}
+void Communicator::send(const void* data, std::size_t count, DataType type, int to,
+                        StreamRef stream, const CallOptions& options) {
+  const MessageEnd end{
+      .sends = true, .peer = to, .buffer = const_cast<void*>(data), .count = count};
+  Inside(*this, "send")->messages("send", type, {&end, 1}, stream, options);
+}
+void Communicator::recv(void* data, std::size_t count, DataType type, int from, StreamRef stream,
+                        const CallOptions& options) {
+  const MessageEnd end{.sends = false, .peer = from, .buffer = data, .count = count};
+  Inside(*this, "recv")->messages("recv", type, {&end, 1}, stream, options);
+}
+void Communicator::send_recv(const void* send, std::size_t send_count, int to, void* recv,
+                             std::size_t recv_count, int from, DataType type, StreamRef stream,
+                             const CallOptions& options) {
+  void* const receiver = options.symmetric ? recv : nullptr;
+  const std::array<MessageEnd, 2> ends{
+      {{.sends = true,
+        .peer = to,
+        .buffer = const_cast<void*>(send),
+        .count = send_count,
+        .receiver = receiver},
+       {.sends = false, .peer = from, .buffer = recv, .count = recv_count, .receiver = receiver}}};
+  Inside(*this, "send_recv")->messages("send_recv", type, ends, stream, options);
+}
+void Communicator::all_to_all_v(const void* send, const BlocksOf& sent, void* recv,
+                                const BlocksOf& received, DataType type, StreamRef stream,
+                                const CallOptions& options) {
+  const Inside own(*this, "all_to_all_v");
+  const auto ranks = static_cast<std::size_t>(size());
+  for (const auto& [what, values] :
+       {std::pair("send counts", sent.counts), std::pair("send displacements", sent.displacements),
+        std::pair("recv counts", received.counts),
+        std::pair("recv displacements", received.displacements)})
+    if (values.size() != ranks)
+      return own->refuse(Error(ErrorCode::invalid_argument,
+                               fmt::format("all_to_all_v: rank {}: {} {}, with {} ranks", rank(),
+                                           values.size(), what, ranks)));
+  if (!is_valid(type))
+    return own->refuse(Error(
+        ErrorCode::invalid_argument,
+        fmt::format("all_to_all_v: rank {}: {} is no data type", rank(), static_cast<int>(type))));
+  std::vector<MessageEnd> ends;
+  ends.reserve(2 * ranks);
+  for (const bool sends : {true, false}) {
+    const BlocksOf& blocks = sends ? sent : received;
+    auto* const buffer = static_cast<std::byte*>(sends ? const_cast<void*>(send) : recv);
+    for (std::size_t peer = 0; peer < ranks; ++peer) {
+      const std::size_t at = blocks.displacements[peer], count = blocks.counts[peer];
+      // Beyond any memory, as a count is that is refused.
+      if (count != 0 && at > std::numeric_limits<std::size_t>::max() / 4 / size_of(type))
+        return own->refuse(
+            Error(ErrorCode::invalid_argument,
+                  fmt::format("all_to_all_v: rank {}: displacement {} of {} overflows", rank(), at,
+                              name_of(type))));
+      ends.push_back(
+          {.sends = sends,
+           .peer = static_cast<int>(peer),
+           .buffer = buffer == nullptr || count == 0 ? nullptr : buffer + at * size_of(type),
+           .count = count,
+           .always = true});
+    }
+  }
+  own->messages("all_to_all_v", type, ends, stream, options);
+}
+void Communicator::barrier(StreamRef stream) {
+  enqueue({.collective = Collective::barrier}, nullptr, nullptr, stream);
+}
+
+void Communicator::synchronize(StreamRef stream) {
+  Inside(*this, "synchronize")->synchronize(stream);
+}
+Statistics Communicator::statistics() const {
+  CommunicatorState& own = state("statistics");
+  own.in_use().look("statistics");
+  return own.statistics();
+}
+
+std::optional<Error> Communicator::async_error() const {
+  const CommunicatorState& own = state("async_error");
+  own.compare();
+  return own.error();
+}
+void Communicator::abort(std::string_view reason) { state("abort").abort(reason); }
+Progress Communicator::progress() const { return state("progress").progress(); }
+
+Stream Communicator::create_stream() {
+  const std::shared_ptr<Backend>& backend = state("create_stream").backend;
+  const DeviceScope device(*backend);
+  return Stream(backend);
+}
+
+void Communicator::copy(void* to, const void* from, std::size_t bytes, StreamRef stream) {
+  Inside(*this, "copy")->copy(to, from, bytes, stream);
+}
+
+std::string Communicator::explain(const Call& call, const CallOptions& options) const {
+  const FloatEnvironment defaults;
+  return state("explain").selector.explain(completed(call, options), options);
+}
+std::string Communicator::chosen(const Call& call, const CallOptions& options) const {
+  const FloatEnvironment defaults;
+  return std::string(
+      state("chosen").selector.choose(completed(call, options), options).algorithm->name());
+}
+Call Communicator::completed(const Call& call, const CallOptions& options) const {
+  Call made = described(call, options, rank(), size());
+  made.symmetric = call.symmetric || options.symmetric;
+  made.in_place = call.in_place;
+  check_facts(made, options, rank(), size());
+  return made;
+}
+bool Communicator::is_symmetric(const void* pointer, std::size_t bytes) const {
+  CommunicatorState& own = state("is_symmetric");
+  own.in_use().look("is_symmetric");
+  return own.heap.find(pointer, bytes) != nullptr;
+}
+
+namespace detail {
+
+void* local_pointer(const Window& window) { return window.local(); }
+
+}  // namespace detail
+}  // namespace plait

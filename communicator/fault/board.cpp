@@ -1,0 +1,287 @@
+#include "communicator/fault/board.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "algorithms/contract/collectives.hpp"
+#include "bootstrap/agreement.hpp"
+#include "bootstrap/call_bootstrap.hpp"
+#include "core/process_space.hpp"
+#include "symm_mem/window.hpp"
+
+namespace plait {
+
+/// Written by its rank only, but for the verdict. Behind it lie its logs of messages: for each
+/// peer, of those that it has sent to it and received from it; and behind these its desk.
+struct Board::Page {
+  std::atomic<std::int32_t> process;
+  std::atomic<std::uint64_t> process_space;  // in which the number is valid
+  CallLog<1024> calls;
+
+  std::atomic<Board::State> state;
+  std::atomic<ErrorCode> code;
+  std::atomic<char> reason[501];
+  std::atomic<bool> has_record;
+  static constexpr std::size_t record_words = sizeof(DiagnosticRecord) / sizeof(std::uint32_t);
+  std::atomic<std::uint32_t> record[record_words];
+  std::atomic<std::uint64_t> verdict;  // in rank 0's page, for all; 0: none
+};
+
+namespace {
+
+bool exists(pid_t process) { return kill(process, 0) == 0 || errno == EPERM; }
+
+/// Texts in pages are short arrays of atomic characters, ended by a zero.
+template <std::size_t Size>
+void write(std::atomic<char> (&to)[Size], std::string_view text) {
+  const std::size_t length = std::min(text.size(), Size - 1);
+  for (std::size_t i = 0; i <= length; ++i)
+    to[i].store(i < length ? text[i] : '\0', std::memory_order_relaxed);
+}
+template <std::size_t Size>
+std::string read(const std::atomic<char> (&from)[Size]) {
+  std::string text;
+  for (const auto& c : from) {
+    const char character = c.load(std::memory_order_relaxed);
+    if (character == '\0') break;
+    text += character;
+  }
+  return text;
+}
+
+}  // namespace
+
+Board::Board(Bootstrap& bootstrap) : rank_(bootstrap.rank()) {
+  // Host memory on every backend, so the host target's shared memory serves all.
+  std::shared_ptr<Backend> host;
+  agree(bootstrap, "creating the board", [&] { host = open_backend(BackendKind::host, 0); });
+  SymmetricHeap heap(host, bootstrap);
+  range_ = heap.allocate_range(desk_offset(bootstrap.size()) + CallBootstrap::desk_bytes(),
+                               "creating the board");
+  page(rank_).process = static_cast<std::int32_t>(getpid());
+  page(rank_).process_space = process_space();
+  bootstrap.barrier();
+  for (int rank = 0; rank < bootstrap.size(); ++rank) {
+    const pid_t process = page(rank).process;
+    compared_.emplace_back();
+    // Ranks in containers of their own may have numbers that mean nothing here, or somebody else.
+    const bool visible = page(rank).process_space == process_space() && process != getpid();
+    processes_.push_back(
+        {UniqueFd(visible ? static_cast<int>(syscall(SYS_pidfd_open, process, 0)) : -1),
+         visible && exists(process)});
+  }
+}
+
+std::size_t Board::desk_offset(int ranks) {
+  return sizeof(Page) + 2 * static_cast<unsigned>(ranks) * sizeof(MessageLog);
+}
+std::vector<void*> Board::desks() const {
+  std::vector<void*> desks;
+  for (int rank = 0; rank < ranks(); ++rank)
+    desks.push_back(range_->address(rank) + desk_offset(ranks()));
+  return desks;
+}
+Board::Page& Board::page(int rank) const { return *reinterpret_cast<Page*>(range_->address(rank)); }
+Board::MessageLog& Board::messages(int owner, bool sends, int peer) const {
+  auto* const logs = reinterpret_cast<MessageLog*>(range_->address(owner) + sizeof(Page));
+  return logs[2 * peer + (sends ? 0 : 1)];
+}
+
+void Board::publish(std::uint64_t sequence, const Signature& signature) {
+  page(rank_).calls.publish(sequence, signature);
+}
+void Board::publish_message(int peer, bool sends, const Signature& signature) {
+  MessageLog& log = messages(rank_, sends, peer);
+  log.publish(log.last() + 1, signature);
+}
+
+std::optional<Board::Disagreement> Board::compare() {
+  using enum Disagreement::Kind;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    if (rank == rank_) continue;
+    Compared& compared = compared_[static_cast<std::size_t>(rank)];
+    const auto differ = [&](Disagreement::Kind kind, const auto& mine, const auto& theirs,
+                            std::uint64_t& up_to) {
+      const auto found = compare_logs(mine, theirs, up_to);
+      return found ? std::optional(Disagreement{*found, kind, rank}) : std::nullopt;
+    };
+    if (const auto found = differ(collective, page(rank_).calls, page(rank).calls, compared.calls))
+      return found;
+    if (const auto found =
+            differ(sent, messages(rank_, true, rank), messages(rank, false, rank_), compared.sent))
+      return found;
+    if (const auto found = differ(received, messages(rank_, false, rank),
+                                  messages(rank, true, rank_), compared.received))
+      return found;
+  }
+  return std::nullopt;
+}
+
+void Board::announce(State state, ErrorCode code, std::string_view reason) noexcept {
+  Page& mine = page(rank_);
+  if (mine.state.load() != State::working) return;
+  mine.code.store(code, std::memory_order_relaxed);
+  write(mine.reason, reason);
+  mine.state.store(state, std::memory_order_release);
+}
+
+Board::State Board::state(int rank) const noexcept {
+  return page(rank).state.load(std::memory_order_acquire);
+}
+std::string_view Board::departure(int rank) const noexcept {
+  switch (state(rank)) {
+    case State::left:
+      return "has destroyed the communicator";
+    case State::ending:
+      return "is ending and has not destroyed the communicator";
+    default:
+      return {};
+  }
+}
+Error Board::reason(int rank) const {
+  return {page(rank).code.load(std::memory_order_relaxed), read(page(rank).reason)};
+}
+
+void Board::show(const DiagnosticRecord& record) noexcept {
+  Page& mine = page(rank_);
+  if (mine.has_record.load()) return;
+  std::uint32_t words[Page::record_words];
+  std::memcpy(words, &record, sizeof(words));
+  for (std::size_t i = 0; i < Page::record_words; ++i)
+    mine.record[i].store(words[i], std::memory_order_relaxed);
+  mine.has_record.store(true, std::memory_order_release);
+}
+
+std::optional<DiagnosticRecord> Board::record(int rank) const noexcept {
+  const Page& other = page(rank);
+  if (!other.has_record.load(std::memory_order_acquire)) return std::nullopt;
+  std::uint32_t words[Page::record_words];
+  for (std::size_t i = 0; i < Page::record_words; ++i)
+    words[i] = other.record[i].load(std::memory_order_relaxed);
+  DiagnosticRecord record;
+  static_assert(sizeof(record) == sizeof(words));
+  std::memcpy(&record, words, sizeof(record));
+  return record;
+}
+
+namespace {
+
+std::uint64_t packed(const Board::Verdict& verdict) {
+  return std::uint64_t{1} << 63 | static_cast<std::uint64_t>(verdict.kind) << 56 |
+         static_cast<std::uint64_t>(verdict.rank) << 28 |
+         static_cast<std::uint64_t>(verdict.witness);
+}
+Board::Verdict unpacked(std::uint64_t word) {
+  constexpr std::uint64_t number = (std::uint64_t{1} << 28) - 1;
+  return {.kind = static_cast<Board::Verdict::Kind>(word >> 56 & 0x7f),
+          .rank = static_cast<int>(word >> 28 & number),
+          .witness = static_cast<int>(word & number)};
+}
+
+}  // namespace
+
+Board::Verdict Board::settle(const Verdict& verdict) noexcept {
+  std::uint64_t word = 0;
+  return page(0).verdict.compare_exchange_strong(word, packed(verdict)) ? verdict : unpacked(word);
+}
+
+std::optional<Board::Verdict> Board::settled() const noexcept {
+  const std::uint64_t word = page(0).verdict.load();
+  return word != 0 ? std::optional(unpacked(word)) : std::nullopt;
+}
+
+bool Board::is_alive(int rank) const {
+  const Process& process = processes_[static_cast<std::size_t>(rank)];
+  if (!process.handle.valid())
+    return !process.visible ||
+           exists(page(rank).process);  // an old kernel, or no descriptor was left
+  pollfd ended{.fd = process.handle.get(), .events = POLLIN, .revents = 0};
+  return poll(&ended, 1, 0) != 1;  // also if a signal came in between
+}
+
+std::uint64_t Board::calls(int rank) const noexcept { return page(rank).calls.last(); }
+
+/// A rank that has left publishes nothing any more. Of messages only what is received counts: a
+/// short one is sent whether or not anybody takes it.
+std::optional<std::string> Board::waits_in_vain_for(
+    int rank, const std::vector<std::string>& algorithms) const {
+  if (departure(rank).empty()) return std::nullopt;
+  const std::uint64_t call = calls(rank_);
+  if (call > calls(rank))
+    return fmt::format(
+        "rank {} has made call {}, {} (of 0 elements they are not counted: PLAIT_CHECK=1 compares "
+        "counts)",
+        rank_, call, page(rank_).calls.at(call).describe(algorithms));
+  const MessageLog& received = messages(rank_, false, rank);
+  const std::uint64_t message = received.last();
+  if (message > messages(rank, true, rank_).last())
+    return fmt::format("rank {} receives message {} from it, {}", rank_, message,
+                       received.at(message).describe(algorithms));
+  return std::nullopt;
+}
+
+std::string Board::describe(int rank, const std::vector<std::string>& algorithms) const {
+  const Page& other = page(rank);
+  const std::uint64_t sequence = other.calls.last();
+  std::string_view gone = departure(rank);
+  if (gone.empty() && !is_alive(rank)) gone = "has ended";
+  const std::string who = fmt::format("rank {} (process {}{}{})", rank, other.process.load(),
+                                      gone.empty() ? "" : ", which ", gone);
+  const std::string exchanged = describe_messages(rank);
+  if (sequence == 0)
+    return fmt::format("{}: no {} yet{}", who, exchanged.empty() ? "call" : "collective",
+                       exchanged);
+  return fmt::format("{}: last call {}, {}{}", who, sequence,
+                     other.calls.at(sequence).describe(algorithms), exchanged);
+}
+
+std::string Board::left_over() const {
+  std::string text;
+  for (int peer = 0; peer < ranks(); ++peer) {
+    const std::uint64_t sent = messages(peer, true, rank_).last(),
+                        received = messages(rank_, false, peer).last();
+    if (sent > received)
+      text += fmt::format("{}{} from rank {}", text.empty() ? "" : ", ", sent - received, peer);
+  }
+  return text;
+}
+
+std::string Board::apart() const {
+  std::string text;
+  for (int peer = 0; peer < ranks(); ++peer) {
+    const std::uint64_t sent = messages(peer, true, rank_).last(),
+                        received = messages(rank_, false, peer).last();
+    if (sent != received)
+      text += fmt::format("{}rank {} has sent {}, and {} are received", text.empty() ? "" : "; ",
+                          peer, sent, received);
+  }
+  return text;
+}
+
+std::string Board::describe_messages(int rank) const {
+  constexpr int most_peers = 8;
+  std::string text;
+  int peers = 0;
+  for (int peer = 0; peer < ranks(); ++peer) {
+    const std::uint64_t sent = messages(rank, true, peer).last(),
+                        received = messages(rank, false, peer).last();
+    if (sent == 0 && received == 0) continue;
+    if (++peers > most_peers) return text + ", ...";
+    text += peers == 1 ? "; messages: " : ", ";
+    if (sent != 0) text += fmt::format("{} to ", sent);
+    if (received != 0) text += fmt::format("{}{} from ", sent != 0 ? "and " : "", received);
+    text += fmt::format("rank {}", peer);
+  }
+  return text;
+}
+
+}  // namespace plait

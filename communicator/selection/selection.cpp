@@ -1,0 +1,305 @@
+#include "communicator/selection/selection.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "communicator/selection/tuning_file.hpp"
+#include "core/environment.hpp"
+#include "core/log.hpp"
+#include "core/text.hpp"
+#include "plait/error.hpp"
+
+namespace plait {
+namespace {
+
+constexpr const char* override_variable = "PLAIT_ALGO";
+
+/// The words of the grammar for kinds of calls.
+constexpr std::array<std::pair<std::string_view, unsigned>, 4> places = {
+    {{"in", Where::in_place},
+     {"out", Where::out_of_place | Where::ordinary},
+     {"symmetric", Where::in_place | Where::out_of_place},
+     {"ordinary", Where::ordinary}}};
+
+Where where_is(const Call& call) {
+  if (!call.symmetric) return Where::ordinary;
+  return call.in_place ? Where::in_place : Where::out_of_place;
+}
+
+bool is_policy(std::string_view name) {
+  const auto known = policies();
+  return std::any_of(known.begin(), known.end(),
+                     [&](const Policy& policy) { return policy.name == name; });
+}
+
+/// Reads one rule; `collective` is carried from rule to rule.
+class RuleParser {
+ public:
+  RuleParser(std::string_view text, std::string_view source) : rule_(text), source_(source) {}
+
+  Rule parse(Collective& collective) {
+    std::string_view rest = rule_;
+    if (const auto colon = rest.find(':'); colon != std::string_view::npos) {
+      try {
+        collective = parse_collective(trim(rest.substr(0, colon)));
+      } catch (const Error& error) {
+        refuse(error.what());
+      }
+      rest.remove_prefix(colon + 1);
+    }
+    Rule rule{collective, 0, std::numeric_limits<std::size_t>::max(), Where::anywhere, {}};
+    if (const auto equals = rest.find('='); equals != std::string_view::npos) {
+      const std::string_view range = parse_place(trim(rest.substr(0, equals)), rule);
+      if (!range.empty() || rule.where == Where::anywhere) parse_range(range, rule);
+      rest.remove_prefix(equals + 1);
+    }
+    rule.algorithm = trim(rest);
+    if (Registry::instance().find(rule.algorithm, collective) == nullptr) refuse_name(rule);
+    return rule;
+  }
+
+ private:
+  /// What is left of the range.
+  static std::string_view parse_place(std::string_view range, Rule& rule) {
+    const auto space = range.find_last_of(blanks);
+    const std::string_view last = space == std::string_view::npos ? range : range.substr(space + 1);
+    const auto* const place = std::find_if(places.begin(), places.end(),
+                                           [&](const auto& known) { return known.first == last; });
+    if (place == places.end()) return range;
+    rule.where = place->second;
+    return trim(range.substr(0, range.size() - last.size()));
+  }
+  void parse_range(std::string_view range, Rule& rule) {
+    const auto dash = range.find('-');
+    if (dash == std::string_view::npos)
+      refuse(fmt::format("{} is not a range such as 0-64K or 8M-", in_quotes(range)));
+    const auto from = parse_bytes(trim(range.substr(0, dash)));
+    const auto end = trim(range.substr(dash + 1));
+    const auto to = end.empty() ? std::optional(rule.to) : parse_bytes(end);
+    if (!from || !to)
+      refuse(fmt::format("{} is not a range such as 0-64K or 8M-", in_quotes(range)));
+    if (*from >= *to) refuse(fmt::format("the range {} is empty", in_quotes(range)));
+    rule.from = *from;
+    rule.to = *to;
+  }
+  [[noreturn]] void refuse_name(const Rule& rule) {
+    if (is_policy(rule.algorithm))
+      refuse(fmt::format("{} is a policy, it stands alone", rule.algorithm));
+    std::vector<const Algorithm*> all;
+    for (const auto& algorithm : Registry::instance().all()) all.push_back(algorithm.get());
+    const auto [code, why] = wrong_name(rule.algorithm, rule.collective, all);
+    const auto serving = std::find_if(
+        all.begin(), all.end(), [&](const Algorithm* a) { return a->name() == rule.algorithm; });
+    refuse(serving == all.end() ? why
+                                : fmt::format("{}; name the collective, as in {}:{}", why,
+                                              name_of((*serving)->collective()), rule.algorithm),
+           code);
+  }
+  [[noreturn]] void refuse(std::string_view why, ErrorCode code = ErrorCode::invalid_argument) {
+    throw Error(code, fmt::format("{}: in {}: {}", source_, in_quotes(rule_), why));
+  }
+
+  std::string_view rule_, source_;
+};
+
+}  // namespace
+
+WrongName wrong_name(std::string_view name, Collective collective,
+                     std::span<const Algorithm* const> algorithms) {
+  std::string own;
+  std::vector<std::string_view> serves;
+  for (const Algorithm* algorithm : algorithms) {
+    if (algorithm->collective() == collective)
+      own += fmt::format("{}{}", own.empty() ? "" : ", ", algorithm->name());
+    if (algorithm->name() == name) serves.push_back(name_of(algorithm->collective()));
+  }
+  if (!serves.empty())
+    return {ErrorCode::unsupported,
+            fmt::format("algorithm {} serves {}, not {}, which has {}", in_quotes(name),
+                        fmt::join(serves, ", "), name_of(collective), own)};
+  return {ErrorCode::invalid_argument,
+          fmt::format("unknown algorithm {}; known: {}", in_quotes(name), own)};
+}
+
+RuleList::RuleList(std::string_view text, std::string_view source) {
+  Collective collective = Collective::all_reduce;
+  for (const std::string_view part : split(text, ';')) {
+    const std::string_view rule = trim(part);
+    if (rule.empty()) continue;
+    const auto known = policies();
+    const auto policy =
+        std::find_if(known.begin(), known.end(), [&](const Policy& p) { return p.name == rule; });
+    if (policy == known.end() || Registry::instance().find(rule, collective) != nullptr) {
+      rules_.push_back(RuleParser(rule, source).parse(collective));
+    } else {
+      append(RuleList(policy->rules, policy->name));
+    }
+  }
+}
+
+const Rule* RuleList::match(const Call& call,
+                            const std::function<bool(const Rule&)>& serves) const {
+  const auto rule = std::find_if(rules_.begin(), rules_.end(), [&](const Rule& r) {
+    return r.collective == call.collective && call.bytes() >= r.from && call.bytes() < r.to &&
+           (r.where & where_is(call)) != 0 && serves(r);
+  });
+  return rule == rules_.end() ? nullptr : &*rule;
+}
+
+void RuleList::append(RuleList others) {
+  rules_.insert(rules_.end(), std::make_move_iterator(others.rules_.begin()),
+                std::make_move_iterator(others.rules_.end()));
+}
+
+Selector::Selector(Topology topology, std::vector<const Algorithm*> algorithms, int rank,
+                   RuleList tuning)
+    : topology_(std::move(topology)),
+      algorithms_(std::move(algorithms)),
+      rank_(rank),
+      overrides_(environment(override_variable).value_or(""), override_variable),
+      tuning_(std::move(tuning)),
+      builtin_(builtin_rules(topology_), "built-in table") {
+  for (const Policy& policy : policies())
+    policies_.emplace(policy.name, RuleList(policy.rules, policy.name));
+}
+
+const Algorithm* Selector::find(std::string_view name, Collective collective) const {
+  const auto found = std::find_if(algorithms_.begin(), algorithms_.end(), [&](const Algorithm* a) {
+    return a->name() == name && a->collective() == collective;
+  });
+  return found == algorithms_.end() ? nullptr : *found;
+}
+
+void Selector::refuse(Collective collective, ErrorCode code, const std::string& why) const {
+  throw Error(code, fmt::format("{}: rank {}: {}", name_of(collective), rank_, why));
+}
+
+void Selector::check_known(Collective collective, const CallOptions& options) const {
+  if (options.algorithm.empty() || find(options.algorithm, collective) != nullptr ||
+      policies_.contains(options.algorithm))
+    return;
+  const auto [code, why] = wrong_name(options.algorithm, collective, algorithms_);
+  refuse(collective, code, why);
+}
+
+Choice Selector::by_option(const Call& call, const std::string& name) const {
+  const Algorithm* algorithm = find(name, call.collective);
+  if (algorithm == nullptr) {
+    algorithm = by_rules(policies_.find(name)->second, call);
+    if (algorithm == nullptr)
+      refuse(call.collective, ErrorCode::unsupported,
+             fmt::format("policy {}: none of its algorithms serves this call", name));
+    return {algorithm, {}, "policy " + name, true};
+  }
+  if (const Support support = algorithm->supports(call, topology_); !support)
+    refuse(call.collective, ErrorCode::unsupported,
+           fmt::format("algorithm {}: {}", name, support.reason()));
+  return {algorithm, {}, "call option", true};
+}
+
+const Algorithm* Selector::by_rules(const RuleList& rules, const Call& call) const {
+  const Rule* rule = rules.match(call, [&](const Rule& r) {
+    const Algorithm* algorithm = find(r.algorithm, r.collective);
+    return algorithm != nullptr && algorithm->supports(call, topology_);
+  });
+  return rule == nullptr ? nullptr : find(rule->algorithm, rule->collective);
+}
+
+/// `batches`: only those that take batches.
+const Algorithm* Selector::by_estimate(const Call& call, bool batches) const {
+  const Algorithm* best = nullptr;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Algorithm* algorithm : algorithms_) {
+    if (algorithm->collective() != call.collective || (batches && !algorithm->batches(topology_)) ||
+        !algorithm->supports(call, topology_))
+      continue;
+    const double estimate = algorithm->estimate(call, topology_);
+    if (estimate >= least) continue;  // a tie goes to the first in order of name
+    least = estimate;
+    best = algorithm;
+  }
+  return best;
+}
+
+Choice Selector::choose_algorithm(const Call& call, const CallOptions& options) const {
+  check_known(call.collective, options);
+  if (!options.algorithm.empty()) return by_option(call, options.algorithm);
+  if (const Algorithm* algorithm = by_rules(overrides_, call))
+    return {algorithm, {}, override_variable, true};
+  if (const Rule* wanted = overrides_.match(call)) {
+    static const bool once = [&] {
+      log::warn("{} names {} for {} of {} bytes, which can't serve it; see explain()",
+                override_variable, wanted->algorithm, name_of(call.collective), call.bytes());
+      return true;
+    }();
+    static_cast<void>(once);
+  }
+  if (const Algorithm* algorithm = by_rules(tuning_, call)) return {algorithm, {}, tuning_variable};
+  if (const Algorithm* algorithm = by_rules(builtin_, call))
+    return {algorithm, {}, "built-in table"};
+  if (const Algorithm* algorithm = by_estimate(call)) return {algorithm, {}, "estimate"};
+  refuse(call.collective, ErrorCode::unsupported,
+         fmt::format("no algorithm serves {} {} elements with {}\n{}", call.count,
+                     name_of(call.type), name_of(call.op), trim(candidates(call))));
+}
+
+Choice Selector::choose(const Call& call, const CallOptions& options) const {
+  Choice choice = choose_algorithm(call, options);
+  choice.shape = choice.algorithm->shapes(call, topology_).front();
+  if (options.blocks != 0) choice.shape.blocks = options.blocks;
+  if (options.threads != 0) choice.shape.threads = options.threads;
+  if (choice.shape.threads > topology_.max_block_threads)
+    refuse(call.collective, ErrorCode::invalid_argument,
+           fmt::format("{} threads a block; at most {} on {}", choice.shape.threads,
+                       topology_.max_block_threads, name_of(topology_.backend)));
+  choice.shape = choice.algorithm->fitted(choice.shape, call, topology_);
+  return choice;
+}
+
+const Algorithm* Selector::choose_batch(const Call& all) const {
+  const Algorithm* algorithm = choose_algorithm(all, {}).algorithm;
+  return algorithm->batches(topology_) ? algorithm : by_estimate(all, true);
+}
+
+bool Selector::gains_in_batch(const Call& call, const Choice& choice) const {
+  if (choice.algorithm->batches(topology_)) return true;
+  const Algorithm* batching = choice.wished ? nullptr : by_estimate(call, true);
+  if (batching == nullptr) return false;
+  Call least = call;
+  least.count = 1;
+  const double added = batching->estimate(call, topology_) - batching->estimate(least, topology_);
+  return added < choice.algorithm->estimate(call, topology_);
+}
+
+std::string Selector::candidates(const Call& call) const {
+  std::string text;
+  for (const Algorithm* algorithm : algorithms_) {
+    if (algorithm->collective() != call.collective) continue;
+    const Support support = algorithm->supports(call, topology_);
+    const double estimate = support ? algorithm->estimate(call, topology_) : 0;
+    text += !support ? fmt::format("  {:<20} no: {}\n", algorithm->name(), support.reason())
+            : std::isinf(estimate)
+                ? fmt::format("  {:<20} only by its name\n", algorithm->name())
+                : fmt::format("  {:<20} estimated {:.1f} us\n", algorithm->name(), estimate);
+  }
+  return text;
+}
+
+std::string Selector::explain(const Call& call, const CallOptions& options) const {
+  const Choice choice = choose(call, options);
+  return fmt::format(
+      "{} of {} x {} ({} bytes), {}, {} memory, {} ranks on {} {}\n  takes {} with {} blocks of {} "
+      "threads, by {}\n{}",
+      name_of(call.collective), call.count, name_of(call.type), call.bytes(), name_of(call.op),
+      call.symmetric ? "symmetric" : "ordinary", topology_.ranks, name_of(topology_.backend),
+      topology_.architecture, choice.algorithm->name(), choice.shape.blocks, choice.shape.threads,
+      choice.rule, candidates(call));
+}
+
+}  // namespace plait

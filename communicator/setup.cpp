@@ -1,0 +1,346 @@
+#include "communicator/setup.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "algorithms/contract/work_ring.hpp"
+#include "bootstrap/agreement.hpp"
+#include "communicator/algorithm_memory.hpp"
+#include "core/environment.hpp"
+#include "core/log.hpp"
+#include "core/process.hpp"
+#include "core/text.hpp"
+#include "plait/error.hpp"
+#include "plait/version.hpp"
+#include "symm_mem/window.hpp"
+
+namespace plait {
+namespace {
+
+constexpr std::size_t default_work_fifo = std::size_t{256} << 10;
+
+/// Short text in a form that `all_gather` takes.
+using Text = std::array<char, 512>;
+Text as_text(std::string_view view) {
+  Text text{};
+  std::copy_n(view.begin(), std::min(view.size(), text.size() - 1), text.begin());
+  return text;
+}
+
+constexpr const char* creating = "creating a communicator";
+
+template <class T>
+std::vector<T> gather(Bootstrap& bootstrap, const T& mine) {
+  return on_behalf_of(bootstrap, creating, [&] { return bootstrap.all_gather(mine); });
+}
+
+/// What all ranks must have alike: its name, and this rank's value.
+using Compared = std::pair<std::string_view, std::string>;
+
+/// All of them in one exchange, because with more ranks than cores each costs some of the system's
+/// time slices.
+template <std::size_t Count>
+void require_equal_texts(Bootstrap& bootstrap, const Compared (&compared)[Count]) {
+  struct Value {
+    Text text;
+    std::size_t hash;  // of what may not fit the text
+    bool operator==(const Value&) const = default;
+  };
+  std::array<Value, Count> mine;
+  for (std::size_t i = 0; i < Count; ++i)
+    mine[i] = {as_text(compared[i].second), std::hash<std::string_view>{}(compared[i].second)};
+  const auto all = gather(bootstrap, mine);
+  for (std::size_t i = 0; i < Count; ++i)
+    for (std::size_t rank = 1; rank < all.size(); ++rank)
+      if (all[rank][i] != all[0][i])
+        throw Error(ErrorCode::mismatch,
+                    fmt::format("{}: ranks differ in {}: rank {} has {}, rank 0 has {}", creating,
+                                compared[i].first, rank, printable(all[rank][i].text.data()),
+                                printable(all[0][i].text.data())));
+}
+
+/// A rank's device: which one, and from where it is used.
+struct Place {
+  Text id;
+  std::uint64_t process;
+};
+
+std::vector<Place> gather_places(Bootstrap& bootstrap, const Backend& backend) {
+  return gather(bootstrap, Place{.id = as_text(backend.info().id), .process = process_number()});
+}
+
+/// The two lowest ranks that name the same device, if any; those of one process alone if asked.
+std::optional<std::pair<std::size_t, std::size_t>> sharing(const std::vector<Place>& places,
+                                                           bool of_one_process) {
+  for (std::size_t b = 1; b < places.size(); ++b)
+    for (std::size_t a = 0; a < b; ++a)
+      if (places[a].id == places[b].id &&
+          (!of_one_process || places[a].process == places[b].process))
+        return std::pair{a, b};
+  return std::nullopt;
+}
+
+/// Why the ranks can't use these devices together, which is empty if they can. Threads may not
+/// share a GPU even where processes may: the default stream is theirs in common, and in one stream
+/// kernels that wait for each other never meet.
+std::string why_not_together(const std::vector<Place>& places, const Backend& backend,
+                             bool may_share) {
+  const auto shared = sharing(places, may_share);
+  if (!shared) return {};
+  return fmt::format("ranks {} and {} {}share {} device {}", shared->first, shared->second,
+                     may_share ? "are threads of one process and " : "",
+                     name_of(backend.info().backend), backend.info().id);
+}
+
+void warn_of_sharing(const Bootstrap& bootstrap, const std::vector<Place>& places,
+                     const Backend& backend) {
+  const auto shared = sharing(places, false);
+  if (shared && bootstrap.rank() == 0)
+    log::warn(
+        "ranks {} and {} share one {} device, as PLAIT_SHARE_DEVICES=1 permits: they take turns, "
+        "which is slow",
+        shared->first, shared->second, name_of(backend.info().backend));
+}
+
+/// The device of this thread's last communicator on each target, none: -1. A communicator over a
+/// part of the ranks is then made on the device that the rank already has, not on that of its new
+/// number.
+thread_local std::array<int, 3> thread_device = {-1, -1, -1};
+int& device_of_thread(BackendKind kind) { return thread_device[static_cast<std::size_t>(kind)]; }
+
+std::shared_ptr<Backend> open_for(const Bootstrap& bootstrap, BackendKind kind, int wanted) {
+  int ordinal = wanted;
+  if (ordinal < 0) ordinal = device_of_thread(kind);
+  // On the host a device is a mere number, and its default streams. Ranks that are threads of one
+  // process get a device each, because one thread may drive several of them.
+  if (ordinal < 0)
+    ordinal = kind == BackendKind::host ? bootstrap.local_rank()
+                                        : bootstrap.local_rank() % std::max(device_count(kind), 1);
+  return open_backend(kind, ordinal);
+}
+
+/// A GPU target of which every rank has a device of its own, or one that it may share; if there is
+/// such a target.
+std::shared_ptr<Backend> find_gpu(Bootstrap& bootstrap, int device, bool may_share) {
+  for (const BackendKind kind : {BackendKind::cuda, BackendKind::hip}) {
+    const int mine = device_count(kind);
+    const auto counts = gather(bootstrap, mine);
+    if (*std::min_element(counts.begin(), counts.end()) == 0) continue;
+    std::shared_ptr<Backend> backend;
+    agree(bootstrap, "opening the devices", [&] { backend = open_for(bootstrap, kind, device); });
+    const auto places = gather_places(bootstrap, *backend);
+    const std::string why_not = why_not_together(places, *backend, may_share);
+    if (why_not.empty()) {
+      warn_of_sharing(bootstrap, places, *backend);
+      return backend;
+    }
+    if (bootstrap.rank() == 0)
+      log::warn("{}, so all ranks run on the host target; start one rank per GPU", why_not);
+  }
+  return nullptr;
+}
+
+/// All ranks' devices but those of the host target, once they are open. What a driver says of its
+/// devices does not cover those that another process sees alone, so this tries.
+void choose_memory(Bootstrap& bootstrap, const std::shared_ptr<Backend>& backend,
+                   bool peer_access) {
+  if (bootstrap.size() == 1) return;
+  if (!peer_access) {
+    log::info("PLAIT_DISABLE_P2P=1: symmetric memory lies in host memory");
+    return backend->use_host_memory();
+  }
+  try {
+    SymmetricHeap(backend, bootstrap)
+        .allocate_range(1, "trying whether devices reach each other's memory");
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::no_peer_access) throw;
+    if (bootstrap.rank() == 0)
+      log::warn("{}; symmetric memory lies in host memory, which is slower", error.what());
+    backend->use_host_memory();
+  }
+}
+
+std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOptions& options,
+                                     bool may_share, HostDevices host) {
+  std::optional<BackendKind> wanted = options.backend;
+  agree(bootstrap, creating, [&] {
+    if (wanted && static_cast<std::size_t>(*wanted) >= thread_device.size())
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{} is no backend: they are 0 to {}", static_cast<int>(*wanted),
+                              thread_device.size() - 1));
+    if (options.device < -1)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{} is no device: they are numbered from 0, and -1 is the default",
+                              options.device));
+    if (const auto name = environment("PLAIT_BACKEND"); name && !wanted)
+      wanted = parse_backend(*name);
+  });
+  require_equal_texts(bootstrap,
+                      {{"backend", std::string(wanted ? name_of(*wanted) : "no preference")}});
+  if (!wanted) {
+    if (auto gpu = find_gpu(bootstrap, options.device, may_share)) return gpu;
+    wanted = BackendKind::host;
+  }
+  std::shared_ptr<Backend> backend;
+  agree(bootstrap, "opening the devices", [&] {
+    if (*wanted == BackendKind::host && host == HostDevices::one_per_rank &&
+        options.device >= bootstrap.local_size())
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("rank {}: host device {} does not exist: the host target has one for "
+                              "each rank of the node, 0 to {}",
+                              bootstrap.rank(), options.device, bootstrap.local_size() - 1));
+    backend = open_for(bootstrap, *wanted, options.device);
+  });
+  if (*wanted == BackendKind::host) return backend;
+  const auto places = gather_places(bootstrap, *backend);
+  if (const std::string why_not = why_not_together(places, *backend, may_share); !why_not.empty())
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format("{}: start at most one rank per GPU, or set PLAIT_BACKEND=host", why_not));
+  warn_of_sharing(bootstrap, places, *backend);
+  return backend;
+}
+
+/// Those that are not the library's own: as much of them as ranks can compare.
+std::string added_algorithms() {
+  const Registry& registry = Registry::instance();
+  std::string names;
+  for (const auto& algorithm : registry.all())
+    if (!registry.file_of(*algorithm).empty())
+      names += fmt::format("{}{}:{}", names.empty() ? "" : ", ", name_of(algorithm->collective()),
+                           algorithm->name());
+  return names.empty() ? "none" : names;
+}
+
+/// What the topology is made of.
+struct OfRank {
+  DeviceFacts facts;
+  std::uint64_t process;
+  bool commits_on_touch;
+};
+
+/// Whether scratch memory may be allocated by the calls that need it, in which all ranks then meet.
+/// That gains nothing where memory costs nothing until it is touched. It would deadlock where two
+/// ranks are in one process, because one thread may drive both in turn.
+bool may_grow(const std::vector<OfRank>& ranks) {
+  std::vector<std::uint64_t> processes;
+  for (const OfRank& rank : ranks) processes.push_back(rank.process);
+  std::sort(processes.begin(), processes.end());
+  return std::adjacent_find(processes.begin(), processes.end()) == processes.end() &&
+         std::none_of(ranks.begin(), ranks.end(),
+                      [](const OfRank& rank) { return rank.commits_on_touch; });
+}
+
+}  // namespace
+
+void remember_device(const Backend& backend) {
+  device_of_thread(backend.info().backend) = backend.info().ordinal;
+}
+
+CommunicatorSettings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& options) {
+  if (options.timeout) bootstrap.set_timeout(*options.timeout);
+  CommunicatorSettings settings{};
+  std::string added;
+  agree(bootstrap, creating, [&] {
+    const std::chrono::duration<double> timeout(environment_seconds("PLAIT_TIMEOUT", 600));
+    std::optional<std::size_t> scratch = options.scratch_bytes;
+    if (!scratch && environment("PLAIT_SCRATCH_BYTES"))
+      scratch = environment_bytes("PLAIT_SCRATCH_BYTES", 0);
+    settings = {.scratch_bytes = scratch,
+                .work_fifo_bytes = environment_bytes("PLAIT_WORK_FIFO_BYTES", default_work_fifo),
+                .timeout = options.timeout.value_or(
+                    std::chrono::duration_cast<std::chrono::nanoseconds>(timeout)),
+                .check_calls = environment_integer("PLAIT_CHECK", 0, 0, 1) == 1,
+                .progress = environment_integer("PLAIT_PROGRESS", 1, 0, 1) == 1,
+                .peer_access = environment_integer("PLAIT_DISABLE_P2P", 0, 0, 1) == 0,
+                .share_devices = environment_integer("PLAIT_SHARE_DEVICES", 0, 0, 1) == 1,
+                .tuning = load_tuning_file(),
+                .trace = environment("PLAIT_TRACE")};
+    if (settings.trace && !settings.progress)
+      throw Error(ErrorCode::invalid_argument,
+                  "PLAIT_TRACE is set, and PLAIT_PROGRESS=0: a trace needs the counters");
+    if (settings.timeout.count() < 0)
+      throw Error(ErrorCode::invalid_argument, "the timeout is negative");
+    if (!WorkRing::is_valid(settings.work_fifo_bytes))
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("PLAIT_WORK_FIFO_BYTES={}: not a power of two from {} to {}",
+                      format_bytes(settings.work_fifo_bytes), format_bytes(WorkRing::least_bytes),
+                      format_bytes(WorkRing::most_bytes)));
+    static_cast<void>(
+        log::level());  // an unknown level is an error here and not in the middle of something
+    added = added_algorithms();
+  });
+  require_equal_texts(
+      bootstrap, {{"version", PLAIT_VERSION}});  // alone: what follows may be another version's
+  const std::string values = fmt::format(
+      "PLAIT_SCRATCH_BYTES={} PLAIT_WORK_FIFO_BYTES={} PLAIT_TIMEOUT={} PLAIT_CHECK={:d} "
+      "PLAIT_DISABLE_P2P={:d} "
+      "PLAIT_SHARE_DEVICES={:d} PLAIT_ALGO=\"{}\"",
+      settings.scratch_bytes ? std::to_string(*settings.scratch_bytes) : "default",
+      settings.work_fifo_bytes, std::chrono::duration<double>(settings.timeout).count(),
+      settings.check_calls, !settings.peer_access, settings.share_devices,
+      environment("PLAIT_ALGO").value_or(""));
+  require_equal_texts(bootstrap, {{"the algorithms of programs and plug-ins", added},
+                                  {"settings", values},
+                                  {"the rules of PLAIT_TUNING",
+                                   settings.tuning ? settings.tuning->text : "no file"}});
+  bootstrap.set_timeout(settings.timeout);
+  return settings;
+}
+
+std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOptions& options,
+                                     const CommunicatorSettings& settings, const Backend* parent,
+                                     HostDevices host) {
+  std::shared_ptr<Backend> backend;
+  if (parent == nullptr) backend = open_chosen(bootstrap, options, settings.share_devices, host);
+  else agree(bootstrap, "opening the devices", [&] { backend = parent->again(); });
+  // What all ranks of the parent reach, a part of them reaches, too.
+  const bool is_known =
+      parent != nullptr && parent->info().facts.peer_access && settings.peer_access;
+  if (backend->info().backend != BackendKind::host && !is_known)
+    choose_memory(bootstrap, backend, settings.peer_access);
+  return backend;
+}
+
+Topology discover_topology(Bootstrap& bootstrap, Backend& backend,
+                           const CommunicatorSettings& settings) {
+  if (bootstrap.nodes() != 1)
+    throw Error(ErrorCode::unsupported,
+                fmt::format("{}: {} ranks span {} nodes; all ranks of a communicator must be on "
+                            "one node (Bootstrap::split_by_node gives each node's)",
+                            creating, bootstrap.size(), bootstrap.nodes()));
+  backend.meet(gather(bootstrap, backend.process_facts()));
+  const DeviceInfo& info = backend.info();
+  const auto ranks =
+      gather(bootstrap, OfRank{info.facts, process_number(), backend.commits_on_touch()});
+  const auto architectures = gather(bootstrap, as_text(info.architecture));
+  const auto weakest = [](const DeviceFacts& facts, const OfRank& rank) {
+    return weaker(facts, rank.facts);
+  };
+  Topology topology{std::accumulate(ranks.begin(), ranks.end(), info.facts, weakest)};
+  topology.backend = info.backend;
+  topology.ranks = bootstrap.size();
+  const bool mixed = std::any_of(architectures.begin(), architectures.end(),
+                                 [&](const Text& other) { return other != architectures[0]; });
+  topology.architecture = mixed ? "mixed" : info.architecture;
+  std::vector<const Algorithm*> algorithms;
+  for (const auto& algorithm : Registry::instance().all()) algorithms.push_back(algorithm.get());
+  const std::size_t shares = settings.scratch_bytes.value_or(default_scratch(topology));
+  if (may_grow(ranks) && shares > base_scratch) topology.base_limit = base_scratch;
+  // Messages then have memory that they don't share with collectives, for which the default is not
+  // divided anew.
+  const std::size_t limit = settings.scratch_bytes ? shares : shares + topology.base_limit / 2;
+  topology.scratch_limit = scratch_within(limit, topology, algorithms, shares);
+  return topology;
+}
+
+}  // namespace plait

@@ -1,0 +1,13 @@
+// Threads of the library itself.
+#pragma once
+#include <functional>
+#include <string_view>
+#include <thread>
+
+namespace plait {
+
+/// A thread that runs `body`. Throws `Error(backend)`, "can't start `what`: ...", if there can be
+/// no more.
+std::thread start_thread(std::string_view what, std::function<void()> body);
+
+}  // namespace plait

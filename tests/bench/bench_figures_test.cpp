@@ -1,0 +1,299 @@
+// What plait-bench prints: that its figures are those of nccl-tests, that its clock sees the
+// slowest rank, and that its check of results sees a single wrong bit.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "bench/results.hpp"
+#include "bench/table.hpp"
+#include "bench/task.hpp"
+#include "bench/timing.hpp"
+#include "bench/verify.hpp"
+#include "plait/error.hpp"
+#include "support/ranks.hpp"
+
+namespace plait::bench {
+namespace {
+
+using test::run_ranks;
+
+/// Of doc/PERFORMANCE.md of nccl-tests.
+TEST(Figures, AreThoseOfNcclTests) {
+  struct Row {
+    Collective collective;
+    double of_2, of_3, of_8;
+  };
+  for (const auto& [collective, of_2, of_3, of_8] :
+       std::vector<Row>{{Collective::all_reduce, 1, 4 / 3.0, 1.75},
+                        {Collective::reduce_scatter, 0.5, 2 / 3.0, 0.875},
+                        {Collective::all_gather, 0.5, 2 / 3.0, 0.875},
+                        {Collective::all_to_all, 0.5, 2 / 3.0, 0.875},
+                        {Collective::gather, 0.5, 2 / 3.0, 0.875},
+                        {Collective::scatter, 0.5, 2 / 3.0, 0.875},
+                        {Collective::broadcast, 1, 1, 1},
+                        {Collective::reduce, 1, 1, 1},
+                        {Collective::send_recv, 1, 1, 1}}) {
+    EXPECT_DOUBLE_EQ(busbw_factor(collective, 2), of_2) << name_of(collective);
+    EXPECT_DOUBLE_EQ(busbw_factor(collective, 3), of_3) << name_of(collective);
+    EXPECT_DOUBLE_EQ(busbw_factor(collective, 8), of_8) << name_of(collective);
+  }
+}
+
+/// 4 ranks, each with a block of 2 million bf16.
+Result all_gather_of_16_mb() {
+  Result result;
+  result.name = "ring";
+  result.call = {
+      .collective = Collective::all_gather, .type = DataType::bf16, .count = 2'000'000, .parts = 4};
+  result.ranks = 4;
+  result.times = Times({900, 100, 80});
+  return result;
+}
+
+TEST(Figures, AreOfTheLargerBufferAndTheMedian) {
+  const Result result = all_gather_of_16_mb();
+  EXPECT_EQ(result.bytes(), 16'000'000u);
+  EXPECT_DOUBLE_EQ(result.time_us(), 100);
+  EXPECT_DOUBLE_EQ(result.algbw(), 160);
+  EXPECT_DOUBLE_EQ(result.busbw(), 120);
+}
+
+std::vector<std::string> printed(const Result& result, const Link& link) {
+  std::FILE* const file = std::tmpfile();
+  print_result(file, result, link);
+  std::string text(static_cast<std::size_t>(std::ftell(file)), ' ');
+  std::rewind(file);
+  EXPECT_EQ(std::fread(text.data(), 1, text.size(), file), text.size());
+  std::fclose(file);
+  std::istringstream words(text);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+TEST(Figures, ArePrintedInOrder) {
+  Result result = all_gather_of_16_mb();
+  EXPECT_THAT(printed(result, {240, "measured"}),
+              testing::ElementsAre("all_gather", "16000000", "2000000", "bf16", "-", "ring",
+                                   "ordinary", "out", "100.0", "160.0", "120.0", "50.0", "N/A"));
+  result.wrong = 7;
+  EXPECT_THAT(printed(result, {0, "none"}),
+              testing::ElementsAre("all_gather", "16000000", "2000000", "bf16", "-", "ring",
+                                   "ordinary", "out", "100.0", "160.0", "120.0", "-", "7"));
+}
+
+TEST(Quantiles, AreLinearBetweenSortedValues) {
+  const Times times({5, 1, 4, 2, 3});
+  EXPECT_EQ(times.size(), 5u);
+  EXPECT_DOUBLE_EQ(times.least(), 1);
+  EXPECT_DOUBLE_EQ(times.most(), 5);
+  EXPECT_DOUBLE_EQ(times.median(), 3);
+  EXPECT_DOUBLE_EQ(times.quantile(0.95), 4.8);
+  EXPECT_DOUBLE_EQ(Times({1, 2}).median(), 1.5);
+}
+
+// --- the clock
+// -------------------------------------------------------------------------------------------------------------------------
+
+class Clock : public testing::TestWithParam<Timing> {};
+INSTANTIATE_TEST_SUITE_P(All, Clock,
+                         testing::Values(Timing::graph, Timing::events, Timing::throughput,
+                                         Timing::latency, Timing::enqueue),
+                         [](const auto& test) { return std::string(name_of(test.param)); });
+
+/// The calls of one rank take 3 ms.
+TEST_P(Clock, IsThatOfTheSlowestRank) {
+  if (test::target() != BackendKind::host && GetParam() == Timing::graph)
+    GTEST_SKIP() << "GPUs capture no host functions";
+  constexpr int ranks = 2, calls = 4, warm_up = 2, repeats = 3;
+  constexpr auto duration = std::chrono::milliseconds(3);
+  PLAIT_SKIP_UNLESS_RANKS_FIT(ranks);
+  std::vector<Times> times(ranks);
+  std::vector<int> enqueued(ranks);
+  run_ranks(ranks, [&](Communicator& comm, int rank) {
+    Options options;
+    options.timing = GetParam();
+    options.iterations = calls;
+    options.warm_up = warm_up;
+    options.repeats = repeats;
+    const Stream stream = comm.create_stream();
+    Timer timer(comm, stream.native(), options);
+    const auto at = static_cast<std::size_t>(rank);
+    times[at] = timer.measure(
+        [&](NativeStream on) {
+          ++enqueued[at];
+          if (rank == 1)
+            comm.backend().host_call(on, [&] { std::this_thread::sleep_for(duration); });
+        },
+        1024);
+    EXPECT_EQ(timer.calls(), calls);
+  });
+  const int timed = GetParam() == Timing::graph ? calls : calls * repeats;
+  EXPECT_THAT(enqueued, testing::Each(warm_up + timed));
+  for (const Times& of_rank : times) {
+    ASSERT_EQ(of_rank.size(), std::size_t{repeats});
+    EXPECT_DOUBLE_EQ(of_rank.median(), times[0].median()) << "ranks differ";
+    if (GetParam() == Timing::enqueue) EXPECT_LT(of_rank.least(), 3000);
+    else EXPECT_GE(of_rank.least(), 3000);
+  }
+}
+
+// --- the check
+// -------------------------------------------------------------------------------------------------------------------------
+
+/// Plait's call, after which something goes wrong.
+class Faulty final : public Contender {
+ public:
+  /// `spoil` sees the buffers of this rank when the call is done; `calls`: whether there is a call.
+  using Spoil = std::function<void(Backend&, const Task&)>;
+  Faulty(Communicator& comm, const Arena& arena, bool calls, Spoil spoil)
+      : Contender("faulty", Memory::symmetric, arena),
+        comm_(comm),
+        calls_(calls),
+        spoil_(std::move(spoil)) {}
+
+  void enqueue(const Task& task, NativeStream stream) override {
+    if (calls_)
+      comm_.enqueue(task.call, task.send, task.recv, stream_ref(stream),
+                    {.scale = task.call.scale});
+    comm_.barrier(stream_ref(stream));
+    comm_.synchronize(stream_ref(stream));
+    if (spoil_) spoil_(comm_.backend(), task);
+  }
+
+ private:
+  Communicator& comm_;
+  bool calls_;
+  Spoil spoil_;
+};
+
+/// The lowest bit of a byte.
+void flip(Backend& backend, const void* where) {
+  unsigned char byte = 0;
+  backend.copy(&byte, where, 1, nullptr);
+  backend.synchronize(nullptr);
+  byte ^= 1;
+  backend.copy(const_cast<void*>(where), &byte, 1, nullptr);
+  backend.synchronize(nullptr);
+}
+const std::byte* at(const void* pointer, std::ptrdiff_t offset) {
+  return static_cast<const std::byte*>(pointer) + offset;
+}
+
+class Check : public testing::TestWithParam<Collective> {
+ protected:
+  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(ranks); }
+
+  using Count =
+      std::function<std::size_t(bool calls, const Faulty::Spoil&)>;  // of a call with such a fault
+  /// `body` on all ranks, for calls out of place and in place, of several types and roots.
+  static void for_each_task(const std::function<void(const Task&, const Count&)>& body) {
+    run_ranks(ranks, [&](Communicator& comm, int rank) {
+      const Arena arena(symmetric_memory(comm), 4096);
+      std::uint32_t seed = 0;
+      for (const bool in_place : {false, true})
+        for (const DataType type : {DataType::i32, DataType::bf16, DataType::u8}) {
+          if (in_place && !has_in_place(GetParam())) continue;
+          const Call operation{.collective = GetParam(),
+                               .type = type,
+                               .op = ReduceOp::sum,
+                               .root = in_place ? 2 : 1};
+          const Task task = make_task(operation, 600, in_place, true, arena, rank, ranks);
+          SCOPED_TRACE(fmt::format("rank {}, {}, {} place", rank, name_of(type),
+                                   in_place ? "in" : "out of"));
+          body(task, [&](bool calls, const Faulty::Spoil& spoil) {
+            Faulty contender(comm, arena, calls, spoil);
+            return count_wrong(comm, nullptr, contender, task, ++seed);
+          });
+        }
+    });
+  }
+  /// The last rank that has the buffer.
+  static bool is_last(const BufferFacts& buffer, const Task& task) {
+    return task.rank == (buffer.root_only ? task.call.root : ranks - 1);
+  }
+
+  static constexpr int ranks = 3;
+};
+INSTANTIATE_TEST_SUITE_P(All, Check,
+                         testing::Values(Collective::all_reduce, Collective::reduce_scatter,
+                                         Collective::all_gather, Collective::broadcast,
+                                         Collective::reduce, Collective::all_to_all,
+                                         Collective::gather, Collective::scatter,
+                                         Collective::send_recv),
+                         [](const auto& test) { return std::string(name_of(test.param)); });
+
+TEST_P(Check, FindsNothingWhereAllIsRight) {
+  for_each_task([](const Task&, const Count& count) { EXPECT_EQ(count(true, {}), 0u); });
+}
+
+TEST_P(Check, SeesACallThatDoesNothing) {
+  for_each_task([](const Task& task, const Count& count) {
+    const std::size_t wrong = count(false, {});
+    // In place, what a rank has from itself is there already; and some of what was there before is
+    // right by chance, as the numbers are small.
+    const CollectiveFacts facts = facts_of(task.call.collective);
+    const bool moves_own = !facts.reduces && task.call.collective != Collective::send_recv;
+    const std::size_t blocks = facts.recv.size == BufferFacts::Size::one_a_rank ? ranks : 1,
+                      receivers = facts.recv.root_only ? 1 : ranks;
+    const std::size_t own = !moves_own ? 0 : facts.rooted ? 1 : ranks;
+    EXPECT_GE(wrong, task.call.count * (blocks * receivers - own) * 3 / 4);
+  });
+}
+
+TEST_P(Check, SeesOneBitOfTheOutput) {
+  for_each_task([](const Task& task, const Count& count) {
+    const BufferFacts recv = facts_of(task.call.collective).recv;
+    const auto spoilt_at = [&](std::ptrdiff_t offset) {
+      return count(true, [&, offset](Backend& backend, const Task& of) {
+        if (is_last(recv, of)) flip(backend, at(of.recv, offset));
+      });
+    };
+    const auto size = static_cast<std::ptrdiff_t>(size_of(task.call.type)),
+               bytes = static_cast<std::ptrdiff_t>(recv_bytes(task.call));
+    EXPECT_EQ(spoilt_at(0), 1u);
+    EXPECT_EQ(spoilt_at(bytes - size), 1u);
+    EXPECT_EQ(spoilt_at(bytes / 2 / size * size), 1u);
+  });
+}
+
+TEST_P(Check, SeesAByteBesideTheOutput) {
+  for_each_task([](const Task& task, const Count& count) {
+    const CollectiveFacts facts = facts_of(task.call.collective);
+    if (task.in_place && send_bytes(task.call) > recv_bytes(task.call))
+      return;  // there it is input
+    const auto bytes = static_cast<std::ptrdiff_t>(recv_bytes(task.call));
+    for (const std::ptrdiff_t offset : {std::ptrdiff_t{-1}, bytes})
+      EXPECT_EQ(count(true,
+                      [&](Backend& backend, const Task& of) {
+                        if (is_last(facts.recv, of)) flip(backend, at(of.recv, offset));
+                      }),
+                1u)
+          << offset;
+  });
+}
+
+TEST_P(Check, SeesAnInputThatHasChanged) {
+  for_each_task([](const Task& task, const Count& count) {
+    if (task.in_place) return;
+    EXPECT_EQ(count(true,
+                    [&](Backend& backend, const Task& of) {
+                      const BufferFacts send = facts_of(of.call.collective).send;
+                      if (is_last(send, of))
+                        flip(backend, at(of.send, static_cast<std::ptrdiff_t>(
+                                                      of.send_bytes() - size_of(of.call.type))));
+                    }),
+              1u);
+  });
+}
+
+}  // namespace
+}  // namespace plait::bench

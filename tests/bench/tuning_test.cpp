@@ -1,0 +1,291 @@
+// Tuning files: how they are read, what they say to the selection, and how plait-bench makes them
+// of measurements.
+#include "bench/tuning.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "communicator/selection/selection.hpp"
+#include "communicator/selection/tuning_file.hpp"
+#include "plait/error.hpp"
+#include "support/environment.hpp"
+#include "support/errors.hpp"
+
+namespace plait::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+Topology topology(int ranks, std::string architecture) {
+  Topology result;
+  result.backend = BackendKind::cuda;
+  result.ranks = ranks;
+  result.architecture = std::move(architecture);
+  result.max_block_threads = 64;
+  return result;
+}
+
+RuleList read(const std::string& text, const Topology& of = topology(4, "sm_90")) {
+  return tuning_rules({"some.file", text}, of);
+}
+
+enum class Kind { ordinary, in, out };
+Call call(std::size_t bytes, Kind kind = Kind::ordinary,
+          Collective collective = Collective::all_reduce) {
+  Call call{.collective = collective, .type = DataType::u8, .count = bytes};
+  call.symmetric = kind != Kind::ordinary;
+  call.in_place = kind == Kind::in;
+  return call;
+}
+
+std::string matched(const RuleList& rules, const Call& call) {
+  const Rule* rule = rules.match(call);
+  return rule == nullptr ? "" : rule->algorithm;
+}
+
+TEST(TuningFile, HasRulesInLinesAndComments) {
+  const RuleList rules = read(
+      "# measured\n0-1K=oneshot_ll; 1K-2K=ring  # small\n\nbroadcast: chain\nall_reduce: "
+      "2K-=twoshot");
+  EXPECT_EQ(matched(rules, call(1023)), "oneshot_ll");
+  EXPECT_EQ(matched(rules, call(1024)), "ring");
+  EXPECT_EQ(matched(rules, call(2048)), "twoshot");
+  EXPECT_EQ(matched(rules, call(5, Kind::ordinary, Collective::broadcast)), "chain");
+}
+
+TEST(TuningFile, HasPartsForNumbersOfRanksAndArchitectures) {
+  const std::string text =
+      "0-1K=oneshot_ll\nbroadcast: chain\n [ 4 ranks ]\n1K-2K=ring\n[4 ranks on "
+      "gfx942]\n2K-=tree\n[1 rank on sm_90]\n2K-=stream\n[4 ranks "
+      "on sm_90]\n2K-=twoshot\n";
+  const RuleList four = read(text), one = read(text, topology(1, "sm_90")),
+                 amd = read(text, topology(4, "gfx942"));
+  for (const RuleList* rules : {&four, &one, &amd})
+    EXPECT_EQ(matched(*rules, call(1)), "oneshot_ll");
+  EXPECT_EQ(matched(four, call(1024)), "ring");  // a part begins with all_reduce again
+  EXPECT_EQ(matched(one, call(1024)), "");
+  EXPECT_EQ(matched(four, call(2048)), "twoshot");
+  EXPECT_EQ(matched(one, call(2048)), "stream");
+  EXPECT_EQ(matched(amd, call(2048)), "tree");
+}
+
+TEST(TuningFile, IsRefusedWithWhatIsWrong) {
+  const auto refused = [](const std::string& text, const char* what) {
+    expect_error(error_of([&] { read(text); }), ErrorCode::invalid_argument,
+                 AllOf(HasSubstr("PLAIT_TUNING=\"some.file\""), HasSubstr(what)));
+  };
+  refused("[4]\nring", "in \"[4]\": not of the form [4 ranks] or [4 ranks on sm_90]");
+  refused("[0 ranks]", "[0 ranks]");
+  refused("[4 ranks on]", "[4 ranks on]");
+  refused("[4 ranks on a b]", "[4 ranks on a b]");
+  refused("ring [4 ranks]", "ring [4 ranks]");
+  refused("[4 ranks\nring", "[4 ranks");
+  refused("0-1K=nonsense", "unknown algorithm \"nonsense\"");
+  refused("[7 ranks]\n0-1K=nonsense",
+          "unknown algorithm \"nonsense\"");  // though it is not for these
+}
+
+/// The time and the stack that a line takes grow with its length alone.
+TEST(TuningFile, HasLinesOfAnyLengthAndErrorsShowTheirEnds) {
+  const std::size_t million = 1'000'000;
+  EXPECT_EQ(matched(read("# " + std::string(million, '[') + "\nring"), call(1)), "ring");
+  EXPECT_EQ(matched(read("[" + std::string(million, ' ') + "4 ranks]\nring"), call(1)), "ring");
+  for (const std::string& line :
+       {"[4 ranks on " + std::string(million, 'x'), "[4" + std::string(million, '[') + " ranks]",
+        "[" + std::string(million, '4') + " ranks]", std::string(million, 'r')}) {
+    const auto error = error_of([&] { read(line); });
+    expect_error(error, ErrorCode::invalid_argument,
+                 HasSubstr("in \"" + line.substr(0, 140) + "..."));
+    EXPECT_LT(std::string(error->what()).size(), 2000u);
+  }
+}
+
+TEST(TuningFile, MayComeFromWindows) {
+  const RuleList rules = read(
+      "\xef\xbb\xbf# measured\r\n0-1K=oneshot_ll; 1K-2K ordinary =\tring \r\n\r\n[4 ranks on "
+      "sm_90]\r\n2K-=twoshot\r\n");
+  EXPECT_EQ(matched(rules, call(1)), "oneshot_ll");
+  EXPECT_EQ(matched(rules, call(1024)), "ring");
+  EXPECT_EQ(matched(rules, call(2048)), "twoshot");
+}
+
+TEST(TuningFile, ErrorsShowWhatIsInvisible) {
+  const auto refused = [](const std::string& text, const char* shown) {
+    expect_error(error_of([&] { read(text); }), ErrorCode::invalid_argument, HasSubstr(shown));
+  };
+  refused("ring\x01", R"(in "ring\x01")");
+  refused("ring\xc2\xa0", R"(in "ring\u00a0")");      // a space that is none
+  refused("ri\xe2\x80\x8bng", R"(in "ri\u200bng")");  // of no width
+  refused("[4 ranks]\x1b[2J", R"(in "[4 ranks]\x1b[2J")");
+  refused("ring\xff", R"(in "ring\xff")");
+  refused(std::string("ring\0", 5), R"(in "ring\x00")");
+  refused("\"ring\"", R"(in "\"ring\"")");
+  refused("r\xc3\xafng", "in \"r\xc3\xafng\"");  // an i with two dots is seen
+}
+
+TEST(TuningFile, RulesAreForSymmetricOrOrdinaryMemory) {
+  const RuleList rules = read("0-1K ordinary=stream; in=flash; 0-2K symmetric=twoshot; ring");
+  EXPECT_EQ(matched(rules, call(1)), "stream");
+  EXPECT_EQ(matched(rules, call(1, Kind::in)), "flash");
+  EXPECT_EQ(matched(rules, call(1, Kind::out)), "twoshot");
+  EXPECT_EQ(matched(rules, call(1024)), "ring");
+  EXPECT_EQ(matched(rules, call(2048, Kind::out)), "ring");
+}
+
+TEST(TuningFile, StandsBetweenPlaitAlgoAndTheBuiltInTable) {
+  std::vector<const Algorithm*> all;
+  for (const auto& algorithm : Registry::instance().all()) all.push_back(algorithm.get());
+  const ScopedEnvironment environment("PLAIT_ALGO", "0-100=ring");
+  Topology four = topology(4, "sm_90");
+  four.peer_access = true;
+  four.scratch_limit = std::size_t{1} << 28;
+  four.max_block_threads = 1024;
+  const Selector selector(four, all, 0, read("0-1K=recursive_doubling"));
+  EXPECT_EQ(selector.choose(call(99), {}).rule, "PLAIT_ALGO");
+  EXPECT_EQ(selector.choose(call(100), {}).rule, "PLAIT_TUNING");
+  EXPECT_EQ(selector.choose(call(100), {}).algorithm->name(), "recursive_doubling");
+  EXPECT_EQ(selector.choose(call(1024), {}).rule, "built-in table");
+}
+
+TEST(TuningFile, IsReadWhereTheVariableSays) {
+  const std::filesystem::path path = testing::TempDir() + "plait_tuning_test";
+  const ScopedEnvironment environment("PLAIT_TUNING", path.string());
+  std::filesystem::remove(path);
+  const auto refused = [&](const char* why) {
+    expect_error(error_of([] { load_tuning_file(); }), ErrorCode::invalid_argument,
+                 AllOf(HasSubstr("PLAIT_TUNING=\"" + path.string() + "\""), HasSubstr(why)));
+  };
+  refused("No such file");
+  std::ofstream(path).close();
+  refused("empty");
+  std::filesystem::remove(path);
+  std::filesystem::create_directory(path);
+  refused("it is a directory, not a regular file");
+  std::filesystem::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  refused("it is a FIFO, not a regular file");  // and nothing waits for its writer
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink("/dev/zero", path);
+  refused("it is a device, not a regular file");
+  std::filesystem::remove(path);
+  std::ofstream(path) << std::string((1 << 20) + 1, '\n');
+  refused("the file has more than 1M");
+  std::ofstream(path) << "0-1K=ring\n";
+  const auto file = load_tuning_file();
+  ASSERT_TRUE(file.has_value());
+  EXPECT_EQ(file->path, path);
+  EXPECT_EQ(file->text, "0-1K=ring\n");
+  const ScopedEnvironment none("PLAIT_TUNING", "");
+  EXPECT_FALSE(load_tuning_file().has_value());
+  std::filesystem::remove(path);
+}
+
+/// What plait-bench has measured.
+class Tuning : public testing::Test {
+ protected:
+  void measured(const std::string& name, std::size_t bytes, double us, Kind kind = Kind::out,
+                Collective collective = Collective::all_reduce, DataType type = DataType::u8) {
+    bench::Result result;
+    result.name = name;
+    result.call = call(bytes, kind, collective);
+    result.call.type = type;
+    result.call.count /= size_of(type);
+    result.ranks = 4;
+    result.in_place = kind == Kind::in;
+    result.memory = kind == Kind::ordinary ? bench::Memory::ordinary : bench::Memory::symmetric;
+    result.times = bench::Times(std::vector<double>(7, us));
+    results_.push_back(result);
+  }
+  std::string text() const {
+    bench::Machine machine;
+    machine.version = "0";
+    machine.date = "today";
+    machine.ranks = machine.devices = std::vector<std::string>(4, "GPU");
+    machine.architecture = "sm_90";
+    machine.command_line = "plait-bench";
+    return bench::tuning_rules(results_, machine);
+  }
+
+ private:
+  std::vector<bench::Result> results_;
+};
+
+TEST_F(Tuning, TheFastestIsTakenAndTheBorderIsWhereTimesMeet) {
+  for (const std::size_t bytes : {1024u, 65536u}) {
+    measured("oneshot_ll", bytes, static_cast<double>(bytes) / 1024);
+    measured("twoshot", bytes,
+             16 * std::sqrt(static_cast<double>(bytes) / 1024));  // as fast at 256 K
+    measured("ring", bytes, 8);                                   // as oneshot_ll at 8 K
+    measured("default", bytes, 0.1);
+    measured("peer:nccl", bytes, 0.1);
+  }
+  EXPECT_EQ(text(),
+            "# plait 0, GPU, today\n# plait-bench\n[4 ranks on sm_90]\nall_reduce: "
+            "0-8K=oneshot_ll; 8K-=ring\n");
+}
+
+TEST_F(Tuning, WhatItWritesIsReadAgain) {
+  for (const std::size_t bytes : {1024u, 4096u}) {
+    measured("stream", bytes, bytes == 1024 ? 1 : 9, Kind::ordinary);
+    measured("ring", bytes, 3, Kind::ordinary);
+    measured("flash", bytes, 1, Kind::in);
+    measured("twoshot", bytes, 2, Kind::in);
+    measured("twoshot", bytes, 1);
+    measured("chain", bytes, 1, Kind::out, Collective::broadcast);
+  }
+  const RuleList rules = read(text());
+  EXPECT_EQ(matched(rules, call(1024)), "stream");
+  EXPECT_EQ(matched(rules, call(4096)), "ring");
+  EXPECT_EQ(matched(rules, call(1 << 30)), "ring");
+  EXPECT_EQ(matched(rules, call(0, Kind::in)), "flash");
+  EXPECT_EQ(matched(rules, call(1 << 30, Kind::in)), "flash");
+  EXPECT_EQ(matched(rules, call(4096, Kind::out)), "twoshot");
+  EXPECT_EQ(matched(rules, call(9, Kind::ordinary, Collective::broadcast)), "chain");
+  EXPECT_EQ(matched(read(text(), topology(3, "sm_90")), call(1024)), "");
+}
+
+TEST_F(Tuning, NoiseMakesNoRules) {
+  for (const std::size_t bytes : {1024u, 2048u, 4096u}) {
+    measured("ring", bytes, 10);
+    measured("tree", bytes, bytes == 2048 ? 9.95 : 11);
+  }
+  EXPECT_THAT(text(), HasSubstr("all_reduce: 0-=ring\n"));
+}
+
+/// Both borders are at the second size, to what they are rounded to: tree would have an empty
+/// range.
+TEST_F(Tuning, BordersThatMeetLeaveNothingBetween) {
+  struct Row {
+    std::size_t bytes;
+    double ring, tree, flash;
+  };
+  for (const Row& row :
+       {Row{1024, 10, 1000, 999}, Row{4096, 10.11, 10, 10.05}, Row{16384, 20, 20, 10}}) {
+    measured("ring", row.bytes, row.ring);
+    measured("tree", row.bytes, row.tree);
+    measured("flash", row.bytes, row.flash);
+  }
+  EXPECT_THAT(text(), HasSubstr("all_reduce: 0-4K=ring; 4K-=flash\n"));
+  EXPECT_EQ(matched(read(text()), call(16384, Kind::out)), "flash");
+}
+
+TEST_F(Tuning, SeveralTypesCountTogetherAndWhoServesButOneNotAtAll) {
+  for (const DataType type : {DataType::f32, DataType::bf16}) {
+    measured("ring", 1024, type == DataType::f32 ? 1 : 9, Kind::out, Collective::all_reduce,
+             type);  // 3 together
+    measured("tree", 1024, 2, Kind::out, Collective::all_reduce, type);
+  }
+  measured("flash", 1024, 0.1, Kind::out, Collective::all_reduce, DataType::f32);
+  EXPECT_THAT(text(), HasSubstr("all_reduce: 0-=tree\n"));
+}
+
+}  // namespace
+}  // namespace plait::test

@@ -1,0 +1,424 @@
+// The MPI bootstrap. To be run by mpirun with 1 to 5 processes, once as it is (the library
+// initialises MPI and finalises it when the process ends) and once with the argument
+// --caller-initializes-mpi.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <mpi.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "plait/bootstrap.hpp"
+#include "plait/error.hpp"
+#include "support/bootstrap_conduct.hpp"
+#include "symm_mem/descriptor_exchange.hpp"
+
+namespace plait {
+namespace {
+
+using namespace std::chrono_literals;
+using test::expect_contains;
+using test::message_of;
+
+bool library_owns_mpi = true;
+int communicators_changed = 0;  // by calls of MPI that make or free them
+bool stopped_in_idup = false;
+
+std::unique_ptr<Bootstrap> make_world(MPI_Comm comm = MPI_COMM_WORLD) {
+  auto bootstrap = make_mpi_bootstrap(comm);
+  bootstrap->set_timeout(30s);  // a failed test ends in time
+  return bootstrap;
+}
+
+int mpi_rank() {
+  int rank = -1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+
+int mpi_size() {
+  int size = -1;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  return size;
+}
+
+std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+
+void expect_collectives_work(Bootstrap& bootstrap) {
+  const int rank = bootstrap.rank(), size = bootstrap.size();
+  for (int round = 0; round < 50; ++round) {
+    const std::vector<int> all = bootstrap.all_gather<int>(round * 100 + rank);
+    for (int peer = 0; peer < size; ++peer) ASSERT_EQ(all[index(peer)], round * 100 + peer);
+  }
+  for (int root = 0; root < size; ++root) {
+    std::vector<int> data(100000, rank == root ? root + 5 : -1);
+    bootstrap.broadcast(data.data(), data.size() * sizeof(int), root);
+    ASSERT_EQ(data, std::vector<int>(100000, root + 5));
+  }
+  bootstrap.barrier();
+}
+
+TEST(MpiBootstrap, KnowsItsPlace) {
+  auto world = make_world();
+  EXPECT_EQ(world->rank(), mpi_rank());
+  EXPECT_EQ(world->size(), mpi_size());
+  EXPECT_EQ(world->local_rank(), mpi_rank());
+  EXPECT_EQ(world->local_size(), mpi_size());
+  EXPECT_EQ(world->nodes(), 1);
+  EXPECT_EQ(world->node(), 0);
+}
+
+TEST(MpiBootstrap, Collectives) { expect_collectives_work(*make_world()); }
+
+TEST(MpiBootstrap, GathersInPlaceAndInSeveralParts) {
+  auto world = make_world();
+  const std::size_t bytes =
+      (std::size_t{64} << 20) / index(world->size()) + 12345;  // more than a part
+  std::vector<unsigned char> all(bytes * index(world->size()), 255);
+  unsigned char* mine = all.data() + bytes * index(world->rank());
+  for (std::size_t at = 0; at < bytes; ++at)
+    mine[at] = static_cast<unsigned char>((at * 7 + index(world->rank())) % 251);
+  world->all_gather(mine, all.data(), bytes);
+  for (int peer = 0; peer < world->size(); ++peer) {
+    std::size_t wrong = 0;
+    for (std::size_t at = 0; at < bytes; ++at)
+      wrong += all[bytes * index(peer) + at] != (at * 7 + index(peer)) % 251 ? 1U : 0U;
+    EXPECT_EQ(wrong, 0U) << "from rank " << peer;
+  }
+}
+
+TEST(MpiBootstrap, BarrierHoldsEveryRank) {
+  auto world = make_world();
+  const auto now = [] {
+    return std::chrono::steady_clock::now().time_since_epoch().count();
+  };  // one clock for the machine
+  if (world->rank() == world->size() - 1) ::usleep(100000);
+  const auto before = now();
+  world->barrier();
+  const auto after = now();
+  const auto arrived = world->all_gather(before), left = world->all_gather(after);
+  EXPECT_LE(*std::max_element(arrived.begin(), arrived.end()),
+            *std::min_element(left.begin(), left.end()));
+}
+
+TEST(MpiBootstrap, SplitByColorInOrderOfKey) {
+  auto world = make_world();
+  const int rank = world->rank(), size = world->size();
+  auto half = world->split(rank % 2 == 0 ? -3 : 4, -rank);
+  const int members = rank % 2 == 0 ? (size + 1) / 2 : size / 2;
+  ASSERT_EQ(half->size(), members);
+  EXPECT_EQ(half->rank(), members - 1 - rank / 2);
+  EXPECT_EQ(half->timeout(), world->timeout());
+  const std::vector<int> ranks = half->all_gather<int>(rank);
+  for (int place = 0; place < members; ++place)
+    EXPECT_EQ(ranks[index(place)], 2 * (members - 1 - place) + rank % 2);
+}
+
+TEST(MpiBootstrap, WorksOnAnyCommunicator) {
+  make_world();  // initialises MPI
+  const int rank = mpi_rank(), size = mpi_size();
+  MPI_Comm reversed = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, rank == 0 ? 1 : 0, -rank, &reversed);
+  auto bootstrap = make_world(reversed);
+  MPI_Comm_free(&reversed);  // it was duplicated
+  EXPECT_EQ(bootstrap->size(), rank == 0 ? 1 : size - 1);
+  EXPECT_EQ(bootstrap->rank(), rank == 0 ? 0 : size - 1 - rank);
+  expect_collectives_work(*bootstrap);
+}
+
+TEST(MpiBootstrap, TwoAtOnce) {
+  auto first = make_world();
+  auto second = make_world();
+  expect_collectives_work(*first);
+  expect_collectives_work(*second);
+  first.reset();
+  expect_collectives_work(*second);
+}
+
+TEST(MpiBootstrap, TwoThreadsAtOnce) {
+  auto first = make_world();
+  auto second = make_world();
+  int level = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&level);
+  if (library_owns_mpi) {
+    EXPECT_EQ(level, MPI_THREAD_MULTIPLE);
+  }
+  if (level != MPI_THREAD_MULTIPLE) GTEST_SKIP() << "the caller has not asked MPI for it";
+  std::thread other([&] { expect_collectives_work(*second); });
+  expect_collectives_work(*first);
+  other.join();
+}
+
+TEST(MpiBootstrap, EmulatesNodes) {
+  make_world();
+  const int rank = mpi_rank(), size = mpi_size();
+  ::setenv("PLAIT_NODE", rank % 4 < 2 ? "zulu" : "alpha",
+           1);  // two and two; numbered by appearance, not by name
+  auto world = make_world();
+  EXPECT_EQ(world->nodes(), size > 2 ? 2 : 1);
+  EXPECT_EQ(world->node(), rank % 4 < 2 ? 0 : 1);
+  EXPECT_EQ(world->local_rank(), rank < 4 ? rank % 2 : 2);
+  auto node = world->split_by_node();
+  EXPECT_EQ(node->size(), world->local_size());
+  EXPECT_EQ(node->rank(), world->local_rank());
+  EXPECT_EQ(node->nodes(), 1);
+  ::unsetenv("PLAIT_NODE");
+}
+
+TEST(MpiBootstrap, RefusesBadArguments) {
+  auto world = make_world();
+  int value = 0;
+  message_of(ErrorCode::invalid_argument, [] { make_mpi_bootstrap(MPI_COMM_NULL); });
+  expect_contains(message_of(ErrorCode::invalid_argument, [] { make_mpi_bootstrap(MPI_Comm{}); }),
+                  "none of MPI's");
+  expect_contains(
+      message_of(ErrorCode::invalid_argument, [&] { world->broadcast(&value, 4, world->size()); }),
+      "root");
+  expect_contains(
+      message_of(ErrorCode::invalid_argument, [&] { world->all_gather(nullptr, &value, 4); }),
+      "null pointer");
+  if (world->size() == 1) return;
+  MPI_Comm half = MPI_COMM_NULL, inter = MPI_COMM_NULL;
+  const int color = world->rank() == 0 ? 0 : 1;
+  MPI_Comm_split(MPI_COMM_WORLD, color, 0, &half);
+  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - color, 1, &inter);
+  expect_contains(message_of(ErrorCode::invalid_argument, [&] { make_mpi_bootstrap(inter); }),
+                  "inter-communicator");
+  MPI_Comm_free(&inter);
+  MPI_Comm_free(&half);
+}
+
+class Conduct : public testing::TestWithParam<test::Conduct> {};
+INSTANTIATE_TEST_SUITE_P(Processes, Conduct, testing::ValuesIn(test::bootstrap_conduct()),
+                         [](const auto& conduct) { return conduct.param.name; });
+
+TEST_P(Conduct, IsThatOfEveryBootstrap) {
+  auto world = make_world();
+  if (world->size() < 3) GTEST_SKIP() << "needs three ranks";
+  auto group = world->split(0, 0);
+  GetParam().body(group, [&] { world->barrier(); });
+  world->barrier();
+}
+
+TEST(MpiBootstrap, CreationNamesTheMissingRank) {
+  auto world = make_world();
+  const int last = world->size() - 1;
+  if (last == 0) GTEST_SKIP() << "needs two ranks";
+  const auto create = [] { make_mpi_bootstrap(MPI_COMM_WORLD, 300ms); };
+  const std::string missing =
+      "rank " + std::to_string(last) + " did not arrive at make_mpi_bootstrap within 0.3 s";
+  if (world->rank() != last) {
+    const auto start = std::chrono::steady_clock::now();
+    expect_contains(message_of(ErrorCode::bootstrap, create), missing);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, 1300ms);
+  }
+  world->barrier();
+  if (world->rank() == last)
+    expect_contains(message_of(ErrorCode::bootstrap, create), missing);  // too late, and told so
+  expect_collectives_work(*make_world());  // the next attempt finds all
+}
+
+TEST(MpiBootstrap, CreationTakesItsDeadlineFromTheEnvironment) {
+  auto world = make_world();
+  ::setenv("PLAIT_TIMEOUT", "2.5", 1);
+  EXPECT_EQ(make_mpi_bootstrap(MPI_COMM_WORLD)->timeout(), 2500ms);
+  EXPECT_EQ(make_mpi_bootstrap(MPI_COMM_WORLD, 3s)->timeout(), 3s);
+  const int last = world->size() - 1;
+  if (world->rank() == last) ::setenv("PLAIT_TIMEOUT", "soon", 1);
+  const std::string text =
+      message_of(ErrorCode::invalid_argument, [] { make_mpi_bootstrap(MPI_COMM_WORLD); });
+  expect_contains(text, "rank " + std::to_string(last) + ": PLAIT_TIMEOUT=\"soon\"");
+  ::unsetenv("PLAIT_TIMEOUT");
+  world->barrier();
+}
+
+TEST(MpiBootstrap, MakesNoCommunicatorAfterTheFirst) {
+  auto world = make_world();
+  const int before = communicators_changed;
+  for (int round = 0; round < 10; ++round) {
+    auto part = world->split(world->rank() % 2, 0);
+    auto again = make_world();
+    expect_collectives_work(*part->split_by_node());
+  }
+  EXPECT_EQ(communicators_changed, before);
+  MPI_Comm half = MPI_COMM_NULL;
+  PMPI_Comm_split(MPI_COMM_WORLD, world->rank() % 2, -world->rank(), &half);
+  expect_collectives_work(*make_world(half));
+  EXPECT_EQ(communicators_changed, before);  // the ranks have met
+  PMPI_Comm_free(&half);
+}
+
+/// Each makes bootstraps of its own over the same processes, at once.
+TEST(MpiBootstrap, ThreadsSplitAndCreateAtOnce) {
+  auto first = make_world();
+  auto second = make_world();
+  int level = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&level);
+  if (level != MPI_THREAD_MULTIPLE) GTEST_SKIP() << "the caller has not asked MPI for it";
+  std::array<MPI_Comm, 2> comms{};
+  for (MPI_Comm& comm : comms) MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  const auto work = [](Bootstrap& mine, MPI_Comm comm) {
+    for (int round = 0; round < 20; ++round) {
+      auto part = mine.split(mine.rank() % 2, 0);
+      auto fresh = make_world(comm);
+      for (const int rank : part->all_gather(mine.rank())) EXPECT_EQ(rank % 2, mine.rank() % 2);
+      EXPECT_EQ(fresh->all_gather(round), std::vector<int>(index(fresh->size()), round));
+    }
+  };
+  std::thread other([&] { work(*second, comms[1]); });
+  work(*first, comms[0]);
+  other.join();
+  for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
+}
+
+UniqueFd make_memfd(int content) {
+  UniqueFd fd(::memfd_create("plait-test", MFD_CLOEXEC));
+  EXPECT_EQ(::write(fd.get(), &content, sizeof content), static_cast<ssize_t>(sizeof content));
+  return fd;
+}
+
+void exchange_and_check(Bootstrap& bootstrap) {
+  const std::vector<UniqueFd> fds =
+      exchange_descriptors(bootstrap, make_memfd(10 + bootstrap.rank()));
+  ASSERT_EQ(fds.size(), index(bootstrap.size()));
+  for (int peer = 0; peer < bootstrap.size(); ++peer) {
+    ASSERT_EQ(fds[index(peer)].valid(), peer != bootstrap.rank());
+    if (peer == bootstrap.rank()) continue;
+    int content = -1;
+    EXPECT_EQ(::pread(fds[index(peer)].get(), &content, sizeof content, 0),
+              static_cast<ssize_t>(sizeof content));
+    EXPECT_EQ(content, 10 + peer);
+  }
+}
+
+TEST(MpiBootstrap, DescriptorsReachEveryProcess) {
+  auto world = make_world();
+  for (int round = 0; round < 10; ++round) exchange_and_check(*world);
+}
+
+/// For the socket, for the connection, for what comes over it.
+class DescriptorLimit : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Left, DescriptorLimit, testing::Values(-1, 0, 1));
+
+TEST_P(DescriptorLimit, OfOneRankFailsOnAll) {
+  const int more = GetParam();
+  auto world = make_world();
+  if (world->size() == 1) GTEST_SKIP() << "needs two ranks";
+  exchange_and_check(*world);
+  const UniqueFd mine = make_memfd(1);
+  rlimit saved{};
+  ::getrlimit(RLIMIT_NOFILE, &saved);
+  if (world->rank() == 1) {
+    const int next =
+        ::dup(mine.get());  // the lowest free descriptor: left for the socket, and `more` beyond it
+    ::close(next);
+    const rlimit tight{static_cast<rlim_t>(next) + 1 + static_cast<rlim_t>(more), saved.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &tight);
+  }
+  const std::string text =
+      message_of(ErrorCode::bootstrap, [&] { exchange_descriptors(*world, mine); });
+  ::setrlimit(RLIMIT_NOFILE, &saved);
+  const bool binds = more >= 0, connects = more == 0;
+  expect_contains(text, !binds     ? "rank 1 can't create a socket"
+                        : connects ? "rank 1 can't connect to rank 0"
+                                   : "rank 1 can't take the descriptor of ");
+  expect_contains(text, "open files reached?");
+  exchange_and_check(*world);  // the group is still in order
+}
+
+/// One rank comes to the greeting, and is stopped when it calls MPI_Comm_idup. Returns the exit
+/// status.
+int create_with_one_stopped() {
+  const int last = mpi_size() - 1;
+  std::vector<int> processes(index(mpi_size()));
+  const int process = ::getpid();
+  MPI_Allgather(&process, 1, MPI_INT, processes.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  stopped_in_idup = mpi_rank() == last;
+  const auto start = std::chrono::steady_clock::now();
+  const std::string text =
+      message_of(ErrorCode::bootstrap, [] { make_mpi_bootstrap(MPI_COMM_WORLD, 500ms); });
+  if (mpi_rank() == last) return 0;
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 1500ms);
+  expect_contains(text, ": rank " + std::to_string(last) +
+                            " did not arrive at make_mpi_bootstrap within 0.5 s");
+  ::usleep(200000);
+  ::kill(processes[index(last)], SIGCONT);
+  if (testing::Test::HasFailure()) return 1;
+  std::printf("rank %d names the stopped rank\n", mpi_rank());
+  return 0;
+}
+
+/// Registered before the library's own exit handler, so it runs after it.
+void check_finalized_at_exit() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized != 0) return;
+  std::fputs("FAILED: the library did not finalise the MPI that it had initialised\n", stderr);
+  std::_Exit(3);
+}
+
+/// What the library must leave to its caller. Returns the exit status.
+int finalize_as_caller() {
+  auto survivor = make_world();
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized != 0) return 3;
+  MPI_Finalize();
+  survivor.reset();  // must not call MPI any more
+  try {
+    make_mpi_bootstrap(MPI_COMM_WORLD);
+  } catch (const Error& error) {
+    return error.code() == ErrorCode::bootstrap ? 0 : 4;
+  }
+  return 5;
+}
+
+}  // namespace
+}  // namespace plait
+
+// The library's calls come here.
+int MPI_Comm_idup(MPI_Comm comm, MPI_Comm* copy, MPI_Request* request) {
+  ++plait::communicators_changed;
+  if (plait::stopped_in_idup) std::raise(SIGSTOP);
+  return PMPI_Comm_idup(comm, copy, request);
+}
+int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* part) {
+  ++plait::communicators_changed;
+  return PMPI_Comm_split(comm, color, key, part);
+}
+int MPI_Comm_free(MPI_Comm* comm) {
+  ++plait::communicators_changed;
+  return PMPI_Comm_free(comm);
+}
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (argc > 1 && std::string_view(argv[1]) == "--stopped-in-idup") {
+    MPI_Init(&argc, &argv);
+    const int status = plait::create_with_one_stopped();
+    std::fflush(stdout);
+    std::_Exit(status);  // MPI is in no state to be finalised
+  }
+  if (argc > 1 && std::string_view(argv[1]) == "--caller-initializes-mpi") {
+    MPI_Init(&argc, &argv);
+    plait::library_owns_mpi = false;
+  } else {
+    std::atexit(plait::check_finalized_at_exit);
+    plait::make_world();
+  }
+  const int status = RUN_ALL_TESTS();
+  if (status != 0 || plait::library_owns_mpi) return status;
+  return plait::finalize_as_caller();
+}

@@ -1,0 +1,445 @@
+// Communicators, their memory and their life.
+#include "plait/communicator.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "support/environment.hpp"
+#include "support/errors.hpp"
+#include "support/ranks.hpp"
+#include "support/zoo.hpp"
+#include "symm_mem/window.hpp"
+
+namespace plait::test {
+namespace {
+
+using testing::HasSubstr;
+
+class Communicators : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(All, Communicators, testing::Values(1, 2, 3, 4),
+                         [](const auto& test) { return fmt::format("n{}", test.param); });
+
+TEST_P(Communicators, KnowWhoTheyAre) {
+  run_ranks(GetParam(), [&](Communicator& comm, int rank) {
+    EXPECT_EQ(comm.rank(), rank);
+    EXPECT_EQ(comm.size(), GetParam());
+    EXPECT_EQ(comm.backend_kind(), target());
+    EXPECT_THAT(comm.describe(), HasSubstr(fmt::format("rank {} of {}", rank, GetParam())));
+    EXPECT_THAT(comm.describe(), HasSubstr(std::string(name_of(target()))));
+    EXPECT_FALSE(comm.async_error().has_value());
+  });
+}
+
+TEST_P(Communicators, SymmetricMemoryIsZeroedAndReachable) {
+  run_ranks(GetParam(), [](Communicator& comm, int rank) {
+    constexpr std::size_t count = 5000;
+    const Buffer<int> buffer = comm.allocate<int>(count);
+    DeviceArray staging(comm.backend(), count * sizeof(int));
+    staging.place(0, count * sizeof(int));
+    Backend& backend = comm.backend();
+    const auto fetch = [&](const void* from) {
+      backend.copy(staging.image(), from, count * sizeof(int), nullptr);
+      backend.synchronize(nullptr);
+      std::vector<int> values(count);
+      std::memcpy(values.data(), staging.image(), count * sizeof(int));
+      return values;
+    };
+    EXPECT_EQ(fetch(buffer.data()), std::vector<int>(count, 0));
+    comm.bootstrap().barrier();
+    // Writes its own number into its place in every peer's copy.
+    for (int peer = 0; peer < comm.size(); ++peer) {
+      std::memcpy(staging.image(), &rank, sizeof rank);
+      backend.copy(buffer.window()->peer(peer, static_cast<std::size_t>(rank) * sizeof(int)),
+                   staging.image(), sizeof(int), nullptr);
+      backend.synchronize(nullptr);
+    }
+    comm.bootstrap().barrier();
+    const std::vector<int> mine = fetch(buffer.data());
+    for (int peer = 0; peer < comm.size(); ++peer)
+      EXPECT_EQ(mine[static_cast<std::size_t>(peer)], peer);
+    EXPECT_EQ(static_cast<void*>(buffer.window()->peer(rank)), static_cast<void*>(buffer.data()));
+    comm.bootstrap().barrier();
+  });
+}
+
+TEST_P(Communicators, FindSymmetricMemory) {
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    const Buffer<std::byte> buffer = comm.allocate<std::byte>(1000);
+    const std::byte* data = buffer.data();
+    EXPECT_TRUE(comm.is_symmetric(data, 1000));
+    EXPECT_TRUE(comm.is_symmetric(data + 999, 1));
+    EXPECT_FALSE(comm.is_symmetric(data + 999, 2));
+    EXPECT_FALSE(comm.is_symmetric(data - 1, 1));
+    int local = 0;
+    EXPECT_FALSE(comm.is_symmetric(&local, sizeof local));
+    EXPECT_FALSE(comm.is_symmetric(nullptr, 0));
+    const Buffer<std::byte> nothing = comm.allocate<std::byte>(0);
+    EXPECT_EQ(nothing.size(), 0u);
+
+    Buffer<std::byte> other = comm.allocate<std::byte>(10);
+    std::byte* const place = other.data();
+    const Buffer<std::byte> owner = std::move(other);
+    EXPECT_EQ(owner.data(), place);
+    EXPECT_EQ(owner.size(), 10u);
+    // NOLINTNEXTLINE(bugprone-use-after-move,clang-analyzer-cplusplus.Move): that is what is asked
+    // about
+    EXPECT_TRUE(other.data() == nullptr && other.size() == 0) << "what was moved from is empty";
+  });
+}
+
+TEST_P(Communicators, MemoryIsGivenBack) {
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    for (int i = 0; i < 100; ++i) {
+      Buffer<float> buffer = comm.allocate<float>(1000 + static_cast<std::size_t>(i));
+      ASSERT_TRUE(comm.is_symmetric(buffer.data(), buffer.size() * sizeof(float)));
+      const float* gone = buffer.data();
+      buffer = {};
+      EXPECT_FALSE(comm.is_symmetric(gone, 1)) << "found after it was freed";
+    }
+  });
+}
+
+TEST_P(Communicators, SeveralAtOnceDoNotDisturbEachOther) {
+  auto first = make_thread_bootstraps(GetParam()), second = make_thread_bootstraps(GetParam());
+  on_threads(GetParam(), [&](int rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    Communicator a = Communicator::create(std::move(first[index]), test_options());
+    Communicator b = Communicator::create(std::move(second[index]), test_options());
+    Arena in_a(a), in_b(b);
+    for (const std::string& algorithm : all_reduce_algorithms())
+      for (std::uint64_t i = 0; i < 10; ++i) {
+        check(a, in_a, {.algorithm = algorithm, .count = 100 + i, .symmetric = true, .seed = i});
+        check(b, in_b,
+              {.algorithm = algorithm,
+               .type = DataType::i64,
+               .count = 90 + i,
+               .in_place = true,
+               .symmetric = true,
+               .seed = i});
+        // Memory of one is ordinary memory to the other.
+        EXPECT_FALSE(a.is_symmetric(in_b.symmetric_send.device(), 1));
+      }
+    a.bootstrap().barrier();
+  });
+}
+
+TEST_P(Communicators, PartsOfAGroup) {
+  run_ranks(GetParam(), [](Communicator& comm, int rank) {
+    Communicator half =
+        Communicator::create(comm.bootstrap().split(rank % 2, -rank), test_options());
+    EXPECT_EQ(half.size(), (comm.size() + (rank % 2 == 0 ? 1 : 0)) / 2);
+    Arena whole_arena(comm), half_arena(half);
+    for (std::uint64_t i = 0; i < 5; ++i) {
+      check(half, half_arena, {.algorithm = {}, .count = 1000, .seed = i});
+      check(comm, whole_arena, {.algorithm = {}, .count = 77, .symmetric = true, .seed = i});
+    }
+    comm.bootstrap().barrier();
+  });
+}
+
+TEST_P(Communicators, CanBeMadeAgainAndAgain) {
+  for (int i = 0; i < 10; ++i)
+    run_ranks(GetParam(), [&](Communicator& comm, int) {
+      Arena arena(comm);
+      check(comm, arena, {.algorithm = {}, .count = 50, .seed = static_cast<std::uint64_t>(i)});
+    });
+}
+
+TEST_P(Communicators, MoveKeepsThemWorking) {
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    Communicator moved = std::move(comm);
+    Arena arena(moved);
+    check(moved, arena, {.algorithm = {}, .count = 50});
+    comm = std::move(moved);
+  });
+}
+
+/// No rank's stream passes a barrier before all ranks' streams have reached it.
+TEST_P(Communicators, BarrierHoldsStreams) {
+  std::vector<std::atomic<int>> arrived(3);
+  run_ranks(GetParam(), [&](Communicator& comm, int rank) {
+    for (auto& count : arrived) {
+      comm.backend().host_call(nullptr, [&, rank] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10 * rank));
+        ++count;
+      });
+      comm.barrier();
+      comm.backend().host_call(nullptr, [&] { EXPECT_EQ(count, comm.size()); });
+    }
+    comm.synchronize();
+    comm.bootstrap().barrier();
+  });
+}
+
+/// Its memory is that of one block.
+TEST_P(Communicators, ABarrierIsOneBlock) {
+  RankGroup::cached(GetParam()).run([](Communicator& comm, Arena& arena) {
+    for (int i = 0; i < 5; ++i)
+      comm.enqueue({.collective = Collective::barrier}, nullptr, nullptr, {},
+                   {.algorithm = {}, .blocks = 1000});
+    comm.synchronize();
+    check(comm, arena, {.algorithm = "tree", .count = 60000});
+  });
+}
+
+/// As little scratch memory as docs/environment.md allows: slots and halves are used over and over
+/// within a message. The call has a scale of its own, which the option need not repeat.
+TEST_P(Communicators, ScaleOfTheCallOrOfTheOption) {
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    const Buffer<float> send = comm.allocate<float>(1), recv = comm.allocate<float>(1);
+    auto* const host = static_cast<float*>(comm.backend().allocate_pinned(sizeof(float)));
+    const auto reduce = [&](double call, double option) {
+      *host = 1;
+      comm.copy(send.data(), host, sizeof(float));
+      comm.enqueue({.op = ReduceOp::premul_sum, .count = 1, .scale = call}, send.data(),
+                   recv.data(), {}, {.scale = option});
+      comm.copy(host, recv.data(), sizeof(float));
+      comm.synchronize();
+      return *host;
+    };
+    const auto ranks = static_cast<float>(comm.size());
+    EXPECT_EQ(reduce(1, 1), ranks);
+    EXPECT_EQ(reduce(2, 1), 2 * ranks);
+    EXPECT_EQ(reduce(1, 2), 2 * ranks);
+    EXPECT_EQ(reduce(2, 2), 2 * ranks);
+    comm.backend().deallocate_pinned(host);
+  });
+}
+
+/// Every collective that has calls in place, of one rank.
+TEST(CommunicatorOfOneRank, LaunchesNothingInPlace) {
+  run_ranks(1, [](Communicator& comm, int) {
+    DeviceArray data(comm.backend(), 4 * sizeof(float));
+    data.place(0, 4 * sizeof(float));
+    const std::array<float, 4> numbers = {1, 2, 3, 4};
+    std::memcpy(data.image(), numbers.data(), sizeof(numbers));
+    data.upload({});
+    const auto launches = [&](const Call& call, const CallOptions& options = {}) {
+      const Statistics before = comm.statistics();
+      comm.enqueue(call, data.device(), data.device(), {}, options);
+      EXPECT_EQ(comm.statistics().calls - before.calls, 1u);
+      return comm.statistics().launches - before.launches;
+    };
+    for (int number = 0; number < collective_count; ++number) {
+      const auto collective = static_cast<Collective>(number);
+      if (collective == Collective::send_recv || collective == Collective::barrier) continue;
+      const Call call{.collective = collective, .count = 4};
+      EXPECT_EQ(launches(call), 0u) << name_of(collective);
+      EXPECT_EQ(launches(call, {.blocks = 1}), 1u) << name_of(collective);
+    }
+    EXPECT_EQ(launches({.count = 4}, {.algorithm = "oneshot_ll"}), 1u);
+    EXPECT_EQ(launches({.op = ReduceOp::avg, .count = 4}), 0u);
+    EXPECT_EQ(launches({.op = ReduceOp::premul_sum, .count = 4}), 0u) << "times 1";
+    EXPECT_EQ(launches({.op = ReduceOp::premul_sum, .count = 4}, {.scale = 2}), 1u);
+    data.download({});
+    comm.synchronize();
+    for (std::size_t i = 0; i < 4; ++i) {
+      float number = 0;
+      std::memcpy(&number, data.image() + i * sizeof(number), sizeof(number));
+      EXPECT_EQ(number, 2 * numbers[i]);
+    }
+    EXPECT_EQ(data.damage(), "");
+  });
+}
+
+TEST_P(Communicators, MessagesMuchLargerThanScratch) {
+  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", GetParam() <= 2   ? "1M"
+                                                         : GetParam() <= 4 ? "2M"
+                                                                           : "3M");
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    Arena arena(comm);
+    for (const std::string& algorithm : all_reduce_algorithms())
+      for (const unsigned blocks : {1u, 3u})
+        for (const DataType type : {DataType::u8, DataType::f32})
+          check(comm, arena,
+                {.algorithm = algorithm,
+                 .type = type,
+                 .count = (under_tsan ? 100000 : 1200000) / size_of(type),
+                 .symmetric = true,
+                 .blocks = blocks});
+  });
+}
+
+constexpr auto pause = std::chrono::milliseconds(50);
+
+/// `second` reduces what `first` made, both on the device's default stream, and nobody waits in
+/// between.
+void expect_one_default_stream(Communicator& first, Communicator& second, const char* which) {
+  constexpr std::size_t count = 1000, bytes = count * sizeof(int);
+  const auto values = [](const DeviceArray& array) {
+    return std::span(reinterpret_cast<int*>(array.image()), count);
+  };
+  DeviceArray x(first.backend(), bytes), y(first.backend(), bytes), z(second.backend(), bytes);
+  for (DeviceArray* array : {&x, &y, &z}) {
+    array->place(0, bytes);
+    std::ranges::fill(values(*array), array == &x ? 1 : 0);
+    array->upload({});
+  }
+  first.synchronize();
+  second.synchronize();
+  first.backend().host_call(nullptr, [] { std::this_thread::sleep_for(pause); });
+  first.all_reduce(x.device(), y.device(), count, DataType::i32, ReduceOp::sum);
+  second.all_reduce(y.device(), z.device(), count, DataType::i32, ReduceOp::sum);
+  z.download({});
+  second.synchronize();
+  EXPECT_THAT(values(z), testing::Each(first.size() * second.size())) << which;
+  first.synchronize();
+}
+
+TEST_P(Communicators, OfARankShareItsDefaultStream) {
+  run_ranks(GetParam(), [](Communicator& comm, int rank) {
+    Communicator twin = comm.duplicate();
+    expect_one_default_stream(comm, twin, "a duplicate");
+    expect_one_default_stream(twin, comm, "a duplicate, the other way round");
+    Communicator part = *comm.split(rank % 2, rank);
+    expect_one_default_stream(comm, part, "a part");
+    expect_one_default_stream(twin, part, "a duplicate and a part");
+    Communicator alone = Communicator::create(comm.bootstrap().split(rank, 0), test_options());
+    expect_one_default_stream(comm, alone, "made by the same thread");
+    std::optional<Communicator> elsewhere;
+    std::thread([&] { elsewhere = comm.duplicate(); }).join();
+    expect_one_default_stream(comm, *elsewhere, "a duplicate made by another thread");
+    comm.bootstrap().barrier();
+  });
+}
+
+/// Rank 2 splits off the group below and leaves it: the part of ranks 2 and 0 is never made, and
+/// rank 0 hears of rank 2, not of "rank 0".
+TEST(Split, NamesTheRanksOfAPartThatFailsAsItsCallerDoes) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(3);
+  run_ranks(3, [](Communicator& comm, int rank) {
+    const int color = rank % 2, key = -rank;
+    if (rank == 2) {
+      const Bootstrap::Purpose purpose(comm.bootstrap(), "split");
+      comm.bootstrap().split(color, key);
+    } else {
+      const auto error = error_of([&] { static_cast<void>(comm.split(color, key)); });
+      if (rank == 0)
+        expect_error(error, ErrorCode::bootstrap,
+                     testing::StartsWith("the part of ranks 2, 0 (its ranks 0, 1): "));
+      else EXPECT_FALSE(error.has_value());  // it is a part of its own
+    }
+    comm.bootstrap().barrier();
+  });
+}
+
+/// A stream of one, work of the other.
+TEST_P(Communicators, NothingIsFreedThatAStreamStillUses) {
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    const Stream stream = comm.create_stream();
+    Backend& backend = comm.backend();
+    std::atomic<bool> finished = false;
+    const auto work = [&](Communicator& of, float* data, std::size_t count) {
+      finished = false;
+      backend.host_call(stream.native(), [] { std::this_thread::sleep_for(pause); });
+      for (int i = 0; i < 3; ++i)
+        of.all_reduce(data, data, count, DataType::f32, ReduceOp::sum, stream);
+      backend.host_call(stream.native(), [&] { finished = true; });
+    };
+    const Buffer<float> own = comm.allocate<float>(1000);
+    {
+      Communicator twin = comm.duplicate();
+      {
+        const Buffer<float> buffer = twin.allocate<float>(1000);
+        work(twin, buffer.data(), buffer.size());
+      }
+      EXPECT_TRUE(finished) << "memory was freed";
+      work(twin, own.data(), own.size());
+    }
+    EXPECT_TRUE(finished) << "a communicator was destroyed";
+    comm.synchronize(stream);
+    comm.bootstrap().barrier();
+  });
+}
+
+TEST_P(Communicators, AStreamOutlivesTheCommunicatorThatMadeIt) {
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    std::optional<Communicator> twin = comm.duplicate();
+    const Stream stream = twin->create_stream();
+    twin.reset();
+    const Buffer<float> buffer = comm.allocate<float>(1000);
+    for (int i = 0; i < 3; ++i)
+      comm.all_reduce(buffer.data(), buffer.data(), buffer.size(), DataType::f32, ReduceOp::sum,
+                      stream);
+    comm.synchronize(stream);
+    comm.bootstrap().barrier();
+  });
+}
+
+/// Ranks alone in their process, as under MPI: the device is the process's, whichever thread makes
+/// a communicator.
+TEST(CommunicatorsOfAProcess, ShareItsDefaultStream) {
+  const auto alone = [] {
+    CommunicatorOptions options = test_options();
+    options.device = 0;
+    return Communicator::create(std::move(make_thread_bootstraps(1)[0]), options);
+  };
+  Communicator first = alone();
+  std::optional<Communicator> second;
+  std::thread([&] { second = alone(); }).join();
+  expect_one_default_stream(first, *second, "made by another thread");
+}
+
+/// A device group's ranks may name what they like: device_group_test.
+TEST(CommunicatorSettings, TheHostHasADevicePerRank) {
+  for (const bool by_option : {true, false}) {
+    const ScopedEnvironment wish("PLAIT_BACKEND", by_option ? "" : "host");
+    auto bootstraps = make_thread_bootstraps(2);
+    on_threads(2, [&](int rank) {
+      CommunicatorOptions options{.device = rank == 0 ? 0 : 5, .timeout = patience};
+      if (by_option) options.backend = BackendKind::host;
+      expect_error(error_of([&] {
+                     Communicator::create(std::move(bootstraps[static_cast<std::size_t>(rank)]),
+                                          options);
+                   }),
+                   ErrorCode::invalid_argument, HasSubstr("rank 1: host device 5 does not exist"));
+    });
+  }
+  DeviceGroup group({7, 3}, {.backend = BackendKind::host, .timeout = patience});
+  group.barrier();
+  group.synchronize();
+}
+
+TEST(CommunicatorSettings, TooLittleScratchIsAnErrorOnAllRanks) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
+  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "4K");
+  std::atomic<int> refused = 0;
+  auto bootstraps = make_thread_bootstraps(2);
+  on_threads(2, [&](int rank) {
+    try {
+      Communicator::create(std::move(bootstraps[static_cast<std::size_t>(rank)]), test_options());
+    } catch (const Error& error) {
+      EXPECT_EQ(name_of(error.code()), "invalid_argument");
+      EXPECT_THAT(error.what(), HasSubstr("PLAIT_SCRATCH_BYTES=4K"));
+      ++refused;
+    }
+  });
+  EXPECT_EQ(refused, 2);
+}
+
+TEST(CommunicatorSettings, MemoryStaysWithinTheLimit) {
+  for (const char* limit : {"6M", "16M", "64M"}) {
+    const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", limit);
+    run_ranks(why_not(8).empty() ? 8 : 1,
+              [](Communicator&, int) {});  // throws if the algorithms ask for more
+  }
+}
+
+}  // namespace
+}  // namespace plait::test

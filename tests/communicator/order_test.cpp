@@ -1,0 +1,520 @@
+// What is ordered with what: calls and other work on a stream, calls on several streams, graphs,
+// and what is not: communicators.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "communicator/order/pipeline.hpp"
+#include "support/data.hpp"
+#include "support/ranks.hpp"
+#include "support/zoo.hpp"
+
+namespace plait::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr int many = under_tsan ? 60 : 1000;
+
+/// Words of a message that takes a GPU's large launches.
+std::size_t large() { return target() == BackendKind::host ? 30'000 : std::size_t{4} << 20; }
+
+void expect_outcome(Pipeline& pipeline, StreamRef stream, int rounds) {
+  const Outcome outcome = pipeline.outcome(stream);
+  EXPECT_EQ(outcome.wrong, 0u);
+  EXPECT_EQ(outcome.rounds, static_cast<std::uint32_t>(rounds));
+}
+
+void expect_right(Communicator& comm, Pipeline& pipeline, StreamRef stream, int rounds) {
+  comm.synchronize(stream);  // throws if the communicator is broken
+  expect_outcome(pipeline, stream, rounds);
+}
+
+/// `work` on a thread of its own that ends before this does, with the communicator's device.
+void elsewhere(Communicator& comm, const std::function<void()>& work) {
+  std::exception_ptr failure;
+  std::thread thread([&] {
+    try {
+      const DeviceScope device(comm.backend());
+      work();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  });
+  thread.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+std::unique_ptr<Graph> capture(Communicator& comm, const Stream& stream,
+                               const std::function<void()>& work) {
+  const DeviceScope device(comm.backend());
+  comm.backend().begin_capture(stream.native());
+  work();
+  return comm.backend().end_capture(stream.native());
+}
+
+void launch(Communicator& comm, Graph& graph, StreamRef stream) {
+  const DeviceScope device(comm.backend());
+  graph.launch(stream.native());
+}
+
+class Order : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(All, Order, testing::Values(1, 2, 3, 4),
+                         [](const auto& test) { return fmt::format("n{}", test.param); });
+
+TEST_P(Order, CallsReturnBeforeTheDeviceHasDoneThem) {
+  run_ranks(GetParam(), [](Communicator& comm, int rank) {
+    OrderKernel gate(comm.backend().again(), rank);
+    Message small(comm, 100), big(comm, large());
+    const Stream stream = comm.create_stream();
+    const auto called = comm.backend().create_event(false);
+    comm.bootstrap().barrier();
+    for (const bool first : {true, false}) {  // the first calls of their kind, and later ones
+      if (first) gate.hold(stream);
+      small->produce(stream);
+      big->produce(stream);
+      std::vector<double> milliseconds;
+      for (int i = 0; i < 20; ++i) {
+        const auto start = Clock::now();
+        (i % 2 == 0 ? small : big)->reduce(comm, stream);
+        milliseconds.push_back(
+            std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+      }
+      called->record(stream.native());
+      small->consume(stream);
+      big->consume(stream);
+      // Of 20 calls most, as the machine may have other things to do.
+      std::nth_element(milliseconds.begin(), milliseconds.begin() + 15, milliseconds.end());
+      EXPECT_LT(milliseconds[15], under_tsan ? 50 : 1);
+      if (!first) break;
+      std::this_thread::sleep_for(20ms);
+      EXPECT_FALSE(called->done()) << "an event after calls on a stream that can't move on";
+      EXPECT_FALSE(comm.async_error().has_value());
+      gate.open();
+    }
+    called->synchronize();
+    EXPECT_TRUE(called->done());
+    expect_right(comm, *small, stream, 2);
+    expect_right(comm, *big, stream, 2);
+    comm.bootstrap().barrier();
+  });
+}
+
+/// A call on a second stream doesn't wait for what the caller has put into a third: only the caller
+/// can let that one go.
+TEST_P(Order, CallsOnAnotherStreamReturnToo) {
+  run_ranks(GetParam(), [](Communicator& comm, int rank) {
+    OrderKernel gate(comm.backend().again(), rank);
+    Message message(comm, 100);
+    const Stream a = comm.create_stream(), b = comm.create_stream(), held = comm.create_stream();
+    comm.bootstrap().barrier();
+    gate.hold(held);
+    message->round(comm, a);
+    expect_right(comm, *message, a, 1);
+    message->round(comm, b);
+    expect_right(comm, *message, b, 2);
+    gate.open();
+    comm.synchronize(held);
+    comm.bootstrap().barrier();
+  });
+}
+
+TEST_P(Order, ProducersAndConsumersNeedNoHost) {
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    Message small(comm, 333), big(comm, large());
+    const Stream stream = comm.create_stream();
+    comm.bootstrap().barrier();
+    for (int i = 0; i < many; ++i) {
+      small->round(comm, stream);
+      if (i % 20 == 0) big->round(comm, stream);
+    }
+    expect_right(comm, *small, stream, many);
+    expect_right(comm, *big, stream, many / 20);
+    comm.bootstrap().barrier();
+  });
+}
+
+TEST_P(Order, CopiesNeedNoHost) {
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    Message message(comm, 3333), outside(comm, 3333);
+    const Stream stream = comm.create_stream();
+    comm.bootstrap().barrier();
+    for (int i = 0; i < many; ++i) {
+      message->produce(stream, outside->send());
+      comm.copy(message->send(), outside->send(), message->bytes(), stream);
+      message->reduce(comm, stream);
+      comm.copy(outside->recv(), message->recv(), message->bytes(), stream);
+      message->consume(stream, 1, outside->recv());
+    }
+    expect_right(comm, *message, stream, many);
+    comm.bootstrap().barrier();
+  });
+}
+
+/// The caller orders nothing: every call works on what the one before has left, on another stream.
+TEST_P(Order, CallsOnSeveralStreamsRunOneAfterAnother) {
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    Message message(comm, 5000);
+    const std::vector<Stream> streams = [&] {
+      std::vector<Stream> made;
+      for (int i = 0; i < 4; ++i) made.push_back(comm.create_stream());
+      return made;
+    }();
+    comm.bootstrap().barrier();
+    std::size_t last = 0;
+    constexpr int chains = many / 20,
+                  calls = 8;  // few enough that powers of the ranks leave something of 32 bits
+    for (int chain = 0; chain < chains; ++chain) {
+      message->produce(streams[last]);
+      message->reduce(comm, streams[last]);
+      std::uint32_t factor = 1;
+      for (int call = 0; call < calls; ++call) {
+        last = hash(1, static_cast<unsigned>(chain), static_cast<unsigned>(call)) % streams.size();
+        comm.all_reduce(message->recv(), message->recv(), 5000, DataType::u32, ReduceOp::sum,
+                        streams[last]);
+        factor *= static_cast<std::uint32_t>(comm.size());
+      }
+      message->consume(streams[last], factor);
+    }
+    expect_right(comm, *message, streams[last], chains);
+    comm.bootstrap().barrier();
+  });
+}
+
+TEST_P(Order, EventsJoinStreams) {
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    Message message(comm, 5000);
+    const Stream before = comm.create_stream(), calls = comm.create_stream(),
+                 after = comm.create_stream();
+    const auto made = comm.backend().create_event(false),
+               reduced = comm.backend().create_event(false),
+               looked_at = comm.backend().create_event(false);
+    comm.bootstrap().barrier();
+    const auto join = [](Event& event, const Stream& from, const Stream& to) {
+      event.record(from.native());
+      event.wait_in(to.native());
+    };
+    for (int i = 0; i < many / 2; ++i) {
+      message->produce(before);
+      join(*made, before, calls);
+      message->reduce(comm, calls);
+      join(*reduced, calls, after);
+      message->consume(after);
+      join(*looked_at, after, before);
+    }
+    expect_right(comm, *message, after, many / 2);
+    comm.bootstrap().barrier();
+  });
+}
+
+/// While one stream is captured, another thread of the same rank works with the same communicator.
+TEST_P(Order, CapturesBesideOtherWork) {
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    Message captured(comm, 777), plain(comm, 2000);
+    const Stream stream = comm.create_stream(), other = comm.create_stream();
+    comm.bootstrap().barrier();
+    std::unique_ptr<Message> late;
+    std::optional<Communicator> twin;
+    const auto graph = capture(comm, stream, [&] {
+      captured->round(comm, stream);
+      elsewhere(comm, [&] {
+        plain->round(comm, other);
+        const Stream more = comm.create_stream();
+        late = std::make_unique<Message>(comm, 1000);
+        (*late)->round(comm, more);
+        expect_right(comm, **late, more, 1);
+        twin = comm.duplicate();
+        twin->barrier(more);
+        comm.synchronize(more);
+      });
+      captured->round(comm, stream);
+      plain->round(comm, other);  // by the thread that captures
+      captured->round(comm, stream);
+    });
+    expect_right(comm, *plain, other, 2);
+    for (int i = 0; i < 10; ++i) {
+      launch(comm, *graph, stream);
+      (*late)->round(comm, stream);
+      (*late)->round(*twin, stream);
+    }
+    expect_right(comm, *captured, stream, 30);
+    expect_right(comm, **late, stream, 21);
+    comm.bootstrap().barrier();
+  });
+}
+
+/// Calls on two streams of one capture are ordered in the graph as outside of one: at once, they
+/// would use the same scratch memory.
+TEST_P(Order, CallsOfOneCaptureRunOneAfterAnother) {
+  if (target() == BackendKind::host)
+    GTEST_SKIP() << "a capture of the host target is of one stream";
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    Backend& backend = comm.backend();
+    Message here(comm, 512), there(comm, 512);
+    const Stream stream = comm.create_stream(), other = comm.create_stream();
+    const auto forked = backend.create_event(false), joined = backend.create_event(false);
+    const auto graph = capture(comm, stream, [&] {
+      forked->record(stream.native());
+      forked->wait_in(other.native());
+      for (int i = 0; i < 10; ++i) {
+        here->round(comm, stream);
+        there->round(comm, other);
+      }
+      joined->record(other.native());
+      joined->wait_in(stream.native());
+    });
+    for (int i = 0; i < many; ++i) launch(comm, *graph, stream);
+    expect_right(comm, *here, stream, 10 * many);
+    expect_right(comm, *there, stream, 10 * many);
+    comm.bootstrap().barrier();
+  });
+}
+
+/// Captured once, replayed with other data each time, between plain calls and another graph of all
+/// algorithms, small and large.
+TEST_P(Order, GraphsAndPlainCallsTakeTurns) {
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    Message small(comm, 512), plain(comm, 64), big(comm, large());
+    const Stream stream = comm.create_stream();
+    comm.bootstrap().barrier();
+    const auto one = capture(comm, stream, [&] { small->round(comm, stream); });
+    const auto two = capture(comm, stream, [&] {
+      small->round(comm, stream);
+      big->round(comm, stream);
+    });
+    const auto algorithms = all_reduce_algorithms();
+    const auto all = capture(comm, stream, [&] {
+      for (const std::string& algorithm : algorithms)
+        for (Message* message : {&small, &big})
+          (*message)->round(comm, stream, {.algorithm = algorithm});
+    });
+    int small_rounds = 0, plain_rounds = 0, big_rounds = 0;
+    const auto several = static_cast<int>(algorithms.size());
+    for (int i = 0; i < many; ++i) {
+      launch(comm, *one, stream);
+      ++small_rounds;
+      if (i % 3 == 0) {
+        plain->round(comm, stream);
+        ++plain_rounds;
+      }
+      if (i % 20 == 0) {
+        launch(comm, *two, stream);
+        ++small_rounds;
+        ++big_rounds;
+      }
+      if (i % 50 == 0) {
+        launch(comm, *all, stream);
+        small_rounds += several;
+        big_rounds += several;
+      }
+    }
+    expect_right(comm, *small, stream, small_rounds);
+    expect_right(comm, *plain, stream, plain_rounds);
+    expect_right(comm, *big, stream, big_rounds);
+    comm.bootstrap().barrier();
+  });
+}
+
+/// The calls under way still end, on all ranks, and rightly.
+TEST_P(Order, CommunicatorsMayBeDestroyedWithWorkInFlight) {
+  constexpr std::size_t count = 20'000;
+  for (const char* algorithm : {"", "ring", "oneshot_ll", "twoshot_ll"}) {
+    auto bootstraps = make_thread_bootstraps(GetParam());
+    on_threads(GetParam(), [&](int rank) {
+      std::shared_ptr<Backend> backend;
+      std::unique_ptr<Words> send, recv;  // outlive the communicator
+      std::unique_ptr<Pipeline> pipeline;
+      std::optional<Stream> stream;
+      {
+        Communicator comm = Communicator::create(
+            std::move(bootstraps[static_cast<std::size_t>(rank)]), test_options());
+        backend = comm.backend().again();
+        send = std::make_unique<Words>(backend, Words::Kind::device, count);
+        recv = std::make_unique<Words>(backend, Words::Kind::device, count);
+        pipeline = std::make_unique<Pipeline>(backend, rank, GetParam(), send->data(), recv->data(),
+                                              count);
+        stream = comm.create_stream();
+        comm.bootstrap().barrier();
+        if (rank == 0) std::this_thread::sleep_for(20ms);  // so that the others' calls wait
+        for (int i = 0; i < 20; ++i) pipeline->round(comm, *stream, {.algorithm = algorithm});
+      }
+      expect_outcome(*pipeline, *stream, 20);
+    });
+  }
+}
+
+/// Two communicators with the same devices, and a message of each for each kind of launch.
+class Pair {
+ public:
+  Pair(Communicator& first, bool duplicate)
+      : first_(first), second_(duplicate ? first.duplicate() : *first.split(0, -first.rank())) {
+    for (Side& side : sides_) {
+      for (const std::size_t count : {std::size_t{100}, std::size_t{20'000}, large()})
+        side.messages.push_back(std::make_unique<Message>(comm(side), count));
+      side.stream.emplace(comm(side).create_stream());
+    }
+    first_.bootstrap().barrier();
+  }
+
+  /// Call number `index` of one of the two: mostly small ones.
+  void enqueue(int which, std::uint64_t index) {
+    Side& side = sides_[which];
+    const std::size_t kind = index % 16 == 5 ? 2 : index % 4 == 1 ? 1 : 0;
+    (*side.messages[kind])->round(comm(side), *side.stream);
+    ++side.rounds[kind];
+  }
+  void capture_graph(int which) {
+    Side& side = sides_[which];
+    side.graph = capture(comm(side), *side.stream, [&] {
+      for (const auto& message : side.messages) (*message)->round(comm(side), *side.stream);
+    });
+  }
+  void replay(int which) {
+    Side& side = sides_[which];
+    launch(comm(side), *side.graph, *side.stream);
+    for (int& rounds : side.rounds) ++rounds;
+  }
+  void check(int which) {
+    Side& side = sides_[which];
+    for (std::size_t kind = 0; kind < 3; ++kind)
+      expect_right(comm(side), **side.messages[kind], *side.stream, side.rounds[kind]);
+  }
+  const Stream& stream(int which) const { return *sides_[which].stream; }
+  std::shared_ptr<Backend> device() const { return first_.backend().again(); }
+  int rank() const { return first_.rank(); }
+  void meet() { first_.bootstrap().barrier(); }
+
+ private:
+  struct Side {
+    int which;
+    std::vector<std::unique_ptr<Message>> messages{};
+    std::optional<Stream> stream{};
+    std::unique_ptr<Graph> graph{};
+    int rounds[3] = {};
+  };
+  Communicator& comm(const Side& side) { return side.which == 0 ? first_ : second_; }
+
+  Communicator& first_;
+  Communicator second_;
+  Side sides_[2] = {{.which = 0}, {.which = 1}};
+};
+
+class TwoCommunicators : public testing::TestWithParam<std::tuple<int, bool>> {
+ protected:
+  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(ranks()); }
+  static int ranks() { return std::get<0>(GetParam()); }
+  /// A deadlock ends here as an error.
+  static void run(const std::function<void(Pair&)>& body) {
+    CommunicatorOptions options;
+    options.timeout = under_tsan ? 60s : 15s;
+    run_ranks(
+        ranks(),
+        [&](Communicator& comm, int) {
+          Pair pair(comm, std::get<1>(GetParam()));
+          body(pair);
+          pair.meet();
+        },
+        options);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, TwoCommunicators,
+                         testing::Combine(testing::Values(2, 3, 4), testing::Bool()),
+                         [](const auto& test) {
+                           return fmt::format("n{}_{}", std::get<0>(test.param),
+                                              std::get<1>(test.param) ? "duplicate" : "split");
+                         });
+
+/// Calls in one order on one rank and in another on the next.
+void in_any_order(const Pair& pair, int each, const std::function<void(int, std::uint64_t)>& call) {
+  std::uint64_t done[2] = {};
+  const auto enough = static_cast<std::uint64_t>(each);
+  for (std::uint64_t turn = 0; done[0] < enough || done[1] < enough; ++turn) {
+    const int which = static_cast<int>(turn + static_cast<unsigned>(pair.rank())) %
+                      2;  // some of one, then some of the other
+    for (auto burst = 1 + hash(7, static_cast<std::uint64_t>(pair.rank()), turn) % 20;
+         burst > 0 && done[which] < enough; --burst)
+      call(which, done[which]++);
+  }
+}
+
+TEST_P(TwoCommunicators, NeedNoOrderBetweenThem) {
+  run([](Pair& pair) {
+    for (int repetition = 0; repetition < 2; ++repetition) {
+      in_any_order(pair, many / 2,
+                   [&](int which, std::uint64_t index) { pair.enqueue(which, index); });
+      pair.check(pair.rank() % 2);
+      pair.check(1 - pair.rank() % 2);
+    }
+  });
+}
+
+TEST_P(TwoCommunicators, NeedNoOrderBetweenTheirGraphs) {
+  run([](Pair& pair) {
+    pair.capture_graph(0);
+    pair.capture_graph(1);
+    in_any_order(pair, many / 10, [&](int which, std::uint64_t index) {
+      if (index % 3 == 2) pair.enqueue(which, index);
+      else pair.replay(which);
+    });
+    pair.check(0);
+    pair.check(1);
+  });
+}
+
+/// One rank is held up in one communicator, so the kernels of its peers wait there, and those
+/// behind them. The other goes on.
+TEST_P(TwoCommunicators, OneGoesOnWhileTheOtherWaits) {
+  run([](Pair& pair) {
+    OrderKernel gate(pair.device(), pair.rank());
+    pair.meet();
+    for (const int waits : {0, 1}) {
+      if (pair.rank() == waits) gate.hold(pair.stream(waits));
+      const std::uint64_t first =
+          waits == 0 ? 0 : 5;  // a small call is the one that waits, or a large one
+      for (std::uint64_t i = 0; i < 32; ++i) pair.enqueue(waits, first + i);
+      for (std::uint64_t i = 0; i < 32; ++i) pair.enqueue(1 - waits, i);
+      pair.check(1 - waits);
+      pair.meet();
+      if (pair.rank() == waits) gate.open();
+      pair.check(waits);
+      pair.meet();
+    }
+  });
+}
+
+/// Whether kernels start early depends on it.
+TEST(DevicesInUse, CountTheirCommunicators) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
+  std::shared_ptr<Backend> devices[2] = {};
+  run_ranks(2, [&](Communicator& comm, int rank) {
+    devices[rank] = comm.backend().again();
+    const auto expect = [&](int communicators) {
+      comm.bootstrap().barrier();
+      EXPECT_EQ(devices[rank]->use().communicators, communicators);
+      comm.bootstrap().barrier();
+    };
+    expect(1);
+    {
+      const Communicator twin = comm.duplicate(), part = *comm.split(0, 0);
+      expect(3);
+    }
+    expect(1);
+  });
+  for (const auto& device : devices) EXPECT_EQ(device->use().communicators, 0);
+}
+
+}  // namespace
+}  // namespace plait::test

@@ -1,0 +1,318 @@
+// Several threads of a rank: each with communicators of its own, one after the other with the same,
+// and, which is an error, both at once.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <future>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "support/errors.hpp"
+#include "support/ranks.hpp"
+
+namespace plait::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+CommunicatorOptions impatient() {
+  CommunicatorOptions options;
+  options.timeout = under_tsan ? 60s : 10s;
+  return options;
+}
+
+constexpr std::size_t count = 1000;
+constexpr std::size_t bytes = count * sizeof(int);
+
+/// Integers in a rank's memory that its calls reduce.
+class Numbers {
+ public:
+  Numbers(Communicator& comm, int value) : array_(comm.backend(), bytes) {
+    array_.place(0, bytes);
+    std::ranges::fill(values(), value);
+    array_.upload({});
+    comm.backend().synchronize(nullptr);
+  }
+  int* device() const { return static_cast<int*>(array_.device()); }
+  std::span<int> values() { return {reinterpret_cast<int*>(array_.image()), count}; }
+  int* image() { return values().data(); }
+  void reduce(Communicator& comm, StreamRef stream = {}) {
+    comm.all_reduce(device(), device(), count, DataType::i32, ReduceOp::sum, stream);
+  }
+
+ private:
+  DeviceArray array_;
+};
+
+void in_a_thread(const std::function<void()>& body) { std::thread(body).join(); }
+
+std::size_t threads_of_this_process() {
+  return static_cast<std::size_t>(
+      std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
+}
+
+class Threads : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(All, Threads, testing::Values(1, 2, 3),
+                         [](const auto& test) { return fmt::format("n{}", test.param); });
+
+/// Two threads of each rank, a communicator for each, and the default stream: which comes first is
+/// not the same on all ranks.
+TEST_P(Threads, WithACommunicatorEachDoNotWaitForEachOther) {
+  if (target() != BackendKind::host) GTEST_SKIP() << "a GPU has one default stream for all threads";
+  run_ranks(
+      GetParam(),
+      [](Communicator& comm, int rank) {
+        Communicator twin = comm.duplicate();
+        constexpr int rounds = 8;
+        std::atomic<int> made = 0;  // calls, by both
+        const auto use = [&](Communicator& own, int turn) {
+          Numbers numbers(own, 1);
+          int expected = 1;
+          for (int round = 0; round < rounds; ++round) {
+            while (made != 2 * round + turn) std::this_thread::yield();
+            numbers.reduce(own);
+            ++made;
+            expected *= own.size();
+          }
+          own.copy(numbers.image(), numbers.device(), bytes);
+          own.synchronize();
+          EXPECT_THAT(numbers.values(), testing::Each(expected));
+        };
+        std::thread first([&] { use(comm, rank % 2); });
+        use(twin, 1 - rank % 2);
+        first.join();
+        comm.bootstrap().barrier();
+      },
+      impatient());
+}
+
+/// Whichever thread calls, the communicator's work on default streams is in the order of its calls,
+/// and `synchronize` waits for all of it.
+TEST_P(Threads, OneAfterTheOtherAreInOrder) {
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    Numbers numbers(comm, 1), result(comm, 0);
+    const Stream stream = comm.create_stream();
+    for (int round = 0; round < 5; ++round) {
+      std::ranges::fill(numbers.values(), round + 1);
+      comm.backend().host_call(nullptr, [] { std::this_thread::sleep_for(5ms); });
+      comm.copy(numbers.device(), numbers.image(), bytes);
+      in_a_thread([&] { numbers.reduce(comm); });
+      in_a_thread([&] { numbers.reduce(comm, round % 2 == 0 ? StreamRef(stream) : StreamRef()); });
+      in_a_thread([&] { numbers.reduce(comm); });
+      in_a_thread([&] { comm.copy(result.device(), numbers.device(), bytes); });
+      comm.copy(result.image(), result.device(), bytes);
+      if (round % 2 == 0) comm.synchronize();
+      else in_a_thread([&] { comm.synchronize(); });
+      EXPECT_THAT(result.values(),
+                  testing::Each((round + 1) * comm.size() * comm.size() * comm.size()));
+    }
+    comm.bootstrap().barrier();
+  });
+}
+
+/// Memory is freed, and communicators are destroyed, after what any thread has put on its default
+/// stream.
+TEST_P(Threads, OfWhichAnyMayFreeMemory) {
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    std::atomic<bool> finished = false;
+    const auto work = [&](Communicator& own) {
+      finished = false;
+      in_a_thread([&] {
+        own.backend().host_call(nullptr, [] { std::this_thread::sleep_for(20ms); });
+        own.barrier();
+        own.backend().host_call(nullptr, [&] { finished = true; });
+      });
+    };
+    {
+      const Buffer<int> buffer = comm.allocate<int>(count);
+      work(comm);
+    }
+    EXPECT_TRUE(finished) << "memory was freed";
+    {
+      Communicator twin = comm.duplicate();
+      work(twin);
+    }
+    EXPECT_TRUE(finished) << "a communicator was destroyed";
+    comm.bootstrap().barrier();
+  });
+}
+
+/// What a thread has enqueued is done though the thread has ended, which does not wait for it; then
+/// nothing is left of the thread.
+TEST_P(Threads, ThatEndLeaveTheirWorkAndNothingElse) {
+  constexpr int short_ones = under_tsan ? 50 : 500;
+  run_ranks(GetParam(), [](Communicator& comm, int rank) {
+    Numbers numbers(comm, 1);
+    std::promise<void> open;
+    in_a_thread([&] {
+      comm.backend().host_call(nullptr, [opened = open.get_future().share()] { opened.wait(); });
+      numbers.reduce(comm);
+    });
+    open.set_value();  // the thread has ended, and did not wait for this
+    comm.copy(numbers.image(), numbers.device(), bytes);
+    comm.synchronize();
+    EXPECT_THAT(numbers.values(), testing::Each(comm.size()));
+    comm.bootstrap().barrier();
+    const std::size_t before = threads_of_this_process();
+    comm.bootstrap().barrier();
+    for (int i = 0; i < short_ones; ++i)
+      in_a_thread([&] {
+        comm.barrier();
+        if (i % 2 == 0) comm.synchronize();
+      });
+    comm.synchronize();
+    comm.bootstrap().barrier();
+    EXPECT_LT(threads_of_this_process(), before + 20) << "rank " << rank;
+    comm.bootstrap().barrier();
+  });
+}
+
+TEST_P(Threads, CaptureAndLaunchOnTheirDefaultStreams) {
+  if (target() != BackendKind::host)
+    GTEST_SKIP() << "the default stream of a GPU can't be captured";
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    Numbers numbers(comm, 1);
+    std::unique_ptr<Graph> graph;
+    in_a_thread([&] {
+      comm.backend().begin_capture(nullptr);
+      numbers.reduce(comm);
+      graph = comm.backend().end_capture(nullptr);
+    });
+    in_a_thread([&] {
+      graph->launch(nullptr);
+      comm.synchronize();
+    });
+    comm.copy(numbers.image(), numbers.device(), bytes);
+    comm.synchronize();
+    EXPECT_THAT(numbers.values(), testing::Each(comm.size()));
+    comm.bootstrap().barrier();
+  });
+}
+
+/// The end of a large group over several devices enqueues with threads of its own: still on the
+/// caller's default streams.
+TEST_P(Threads, OfAGroupsEndUseTheCallersDefaultStreams) {
+  DeviceGroup devices =
+      DeviceGroup::first(GetParam(), DeviceGroupOptions{.backend = target(), .timeout = patience});
+  std::promise<void> open;
+  const auto opened = open.get_future().share();
+  std::atomic<int> ended = 0;
+  for (int rank = 0; rank < devices.size(); ++rank) {
+    const DeviceScope device(devices.device(rank).backend());
+    devices.device(rank).backend().host_call(nullptr, [opened] { opened.wait(); });
+  }
+  {
+    const Group group;
+    for (int i = 0; i < 50; ++i) devices.barrier();
+  }
+  for (int rank = 0; rank < devices.size(); ++rank) {
+    const DeviceScope device(devices.device(rank).backend());
+    const auto before = devices.device(rank).progress();
+    EXPECT_TRUE(std::ranges::all_of(before.blocks, [](const auto& block) {
+      return block.started == 0;
+    })) << "it did not wait";
+    devices.device(rank).backend().host_call(nullptr, [&] { ++ended; });
+  }
+  open.set_value();
+  devices.synchronize();
+  EXPECT_EQ(ended, devices.size());
+}
+
+/// Two threads inside one communicator at once: the one that comes second is told, nothing hangs,
+/// and nothing is lost.
+TEST_P(Threads, InsideOneCommunicatorAtOnceAreNoticed) {
+  run_ranks(GetParam(), [](Communicator& comm, int) {
+    Communicator control = comm.duplicate();
+    Numbers numbers(control, 1);  // before the stream is held: on GPUs it is the device's
+    std::promise<void> inside, leave;
+    // `synchronize` stays inside for as long as the stream is held.
+    std::thread first([&] {
+      comm.backend().host_call(nullptr, [&, left = leave.get_future().share()] {
+        inside.set_value();
+        left.wait();
+      });
+      comm.synchronize();
+    });
+    inside.get_future().wait();
+    const auto twice = [&](const char* call, const std::function<void()>& body) {
+      const auto until = std::chrono::steady_clock::now() + patience;
+      auto error = error_of(body);
+      while (!error && std::chrono::steady_clock::now() < until)
+        error = error_of(body);  // the other one may not be in it yet
+      expect_error(error, ErrorCode::invalid_argument,
+                   testing::StartsWith(fmt::format(
+                       "{}: another thread is inside a call of this communicator", call)));
+    };
+    twice("is_symmetric", [&] {
+      static_cast<void>(comm.is_symmetric(numbers.device(), bytes));
+    });  // until the other is inside
+    twice("all_reduce", [&] { numbers.reduce(comm); });
+    twice("barrier", [&] { comm.barrier(); });
+    twice("send", [&] { comm.send(numbers.device(), count, DataType::i32, 0); });
+    twice("recv", [&] { comm.recv(numbers.device(), count, DataType::i32, 0); });
+    twice("copy", [&] { comm.copy(numbers.device(), numbers.device(), bytes); });
+    twice("allocate", [&] { static_cast<void>(comm.allocate<int>(1)); });
+    twice("duplicate", [&] { static_cast<void>(comm.duplicate()); });
+    twice("synchronize", [&] { comm.synchronize(); });
+    twice("statistics", [&] { static_cast<void>(comm.statistics()); });
+    {
+      Group group;
+      control.barrier();
+      twice("barrier", [&] { comm.barrier(); });
+      group.end();
+    }
+    EXPECT_FALSE(comm.async_error().has_value()) << "is for any thread";
+    static_cast<void>(comm.progress());
+    EXPECT_EQ(comm.rank(), control.rank());
+    static_cast<void>(comm.create_stream());
+    leave.set_value();
+    first.join();
+    numbers.reduce(comm);
+    comm.copy(numbers.image(), numbers.device(), bytes);
+    comm.synchronize();
+    EXPECT_THAT(numbers.values(), testing::Each(comm.size())) << "what was refused was not made";
+    comm.bootstrap().barrier();
+  });
+}
+
+/// Every rank hammers from two threads: each call is made once or refused, on this rank.
+TEST(ThreadsAtOnce, HammerOneCommunicator) {
+  run_ranks(1, [](Communicator& comm, int) {
+    Numbers numbers(comm, 1), other(comm, 1);
+    std::atomic<std::size_t> made = 0, refused = 0;
+    const auto hammer = [&](Numbers& own) {
+      for (int i = 0; i < (under_tsan ? 2000 : 20000) || (refused == 0 && i < 10000000); ++i) {
+        const auto error = error_of([&] {
+          comm.all_reduce(own.device(), own.device(), count, DataType::i32, ReduceOp::sum, {},
+                          {.algorithm = "oneshot_ll"});
+        });
+        ++(error ? refused : made);
+        if (error) {
+          ASSERT_THAT(error->what(), HasSubstr("another thread is inside"));
+        }
+      }
+    };
+    std::thread first([&] { hammer(numbers); });
+    hammer(other);
+    first.join();
+    comm.synchronize();
+    EXPECT_EQ(comm.statistics().calls, made);
+    EXPECT_GT(refused, 0u);
+  });
+}
+
+}  // namespace
+}  // namespace plait::test

@@ -1,0 +1,238 @@
+// Ranks that call different things: an error with both sides, soon, on all ranks; never a hang, and
+// no wrong result that passes as right.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "communicator/fault/call_log.hpp"
+#include "support/errors.hpp"
+#include "support/ranks.hpp"
+#include "support/zoo.hpp"
+
+namespace plait::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+using Clock = std::chrono::steady_clock;
+
+std::optional<Error> error_after(Communicator& comm) {
+  static_cast<void>(error_of([&] { comm.synchronize(); }));  // this rank may have seen nothing yet
+  return heard(comm);
+}
+
+/// What one rank calls instead of what all others do.
+struct Odd {
+  std::string name;
+  std::function<void(Communicator&, Arena&)> usual, odd;
+  std::string says_usual, says_odd;
+};
+
+void reduce(Communicator& comm, Arena& arena, std::size_t count, DataType type, ReduceOp op,
+            const CallOptions& options = {}) {
+  void* data = arena.symmetric_send.device();
+  comm.all_reduce(data, data, count, type, op, {}, options);
+}
+
+std::vector<Odd> odds() {
+  const auto all_reduce = [](std::size_t count, DataType type, ReduceOp op,
+                             const CallOptions& options = {}) {
+    return [=](Communicator& comm, Arena& arena) { reduce(comm, arena, count, type, op, options); };
+  };
+  const auto usual = all_reduce(100, DataType::f32, ReduceOp::sum);
+  const auto two = [](Communicator& comm, Arena& arena) {
+    comm.all_reduce(arena.send.device(), arena.recv.device(), 2, DataType::i32, ReduceOp::sum, {},
+                    {.algorithm = "oneshot_ll"});
+    comm.all_reduce(arena.symmetric_send.device(), arena.symmetric_recv.device(), 2, DataType::i32,
+                    ReduceOp::sum, {}, {.algorithm = "oneshot_ll"});
+  };
+  const std::string sum = "all_reduce of 100 f32 elements, sum";
+  return {
+      {"count", usual, all_reduce(60, DataType::f32, ReduceOp::sum), sum,
+       "all_reduce of 60 f32 elements"},
+      {"large_count", all_reduce(300'000, DataType::f32, ReduceOp::sum), usual,
+       "all_reduce of 300000 f32", sum},
+      {"type", usual, all_reduce(100, DataType::i32, ReduceOp::sum), sum,
+       "all_reduce of 100 i32 elements"},
+      {"operation", usual, all_reduce(100, DataType::f32, ReduceOp::max), sum,
+       "all_reduce of 100 f32 elements, max"},
+      {"algorithm", usual, all_reduce(100, DataType::f32, ReduceOp::sum, {.algorithm = "ring"}),
+       sum, "by ring"},
+      {"shape", all_reduce(1000, DataType::f32, ReduceOp::sum, {.algorithm = "ring", .blocks = 1}),
+       all_reduce(1000, DataType::f32, ReduceOp::sum, {.algorithm = "ring", .blocks = 2}),
+       "by ring", "with another scale, launch shape"},
+      {"swapped_shape",
+       all_reduce(1000, DataType::f32, ReduceOp::sum,
+                  {.algorithm = "ring", .blocks = 32, .threads = 64}),
+       all_reduce(1000, DataType::f32, ReduceOp::sum,
+                  {.algorithm = "ring", .blocks = 64, .threads = 32}),
+       "by ring", "with another scale, launch shape"},
+      {"square_shape",
+       all_reduce(1000, DataType::f32, ReduceOp::sum,
+                  {.algorithm = "ring", .blocks = 32, .threads = 32}),
+       all_reduce(1000, DataType::f32, ReduceOp::sum,
+                  {.algorithm = "ring", .blocks = 64, .threads = 64}),
+       "by ring", "with another scale, launch shape"},
+      {"collective", usual, [](Communicator& comm, Arena&) { comm.barrier(); }, sum, "barrier"},
+      {"memory", usual,
+       [](Communicator& comm, Arena& arena) {
+         comm.all_reduce(arena.send.device(), arena.recv.device(), 100, DataType::f32,
+                         ReduceOp::sum);
+       },
+       "in place in symmetric memory", sum},
+      {"place", usual,
+       [](Communicator& comm, Arena& arena) {
+         float* const data = static_cast<float*>(arena.symmetric_send.device()) + 100;
+         comm.all_reduce(data, data, 100, DataType::f32, ReduceOp::sum);
+       },
+       sum, "at another place in symmetric memory"},
+      {"window", usual,
+       [](Communicator& comm, Arena& arena) {
+         void* const data = arena.symmetric_recv.device();
+         comm.all_reduce(data, data, 100, DataType::f32, ReduceOp::sum);
+       },
+       sum, "at another place in symmetric memory"},
+      {"block",  // a gather in place in symmetric memory, where all pass the root's block
+       [](Communicator& comm, Arena& arena) {
+         void* block = arena.symmetric_send.device();
+         comm.gather(block, block, 10, DataType::f32, 0);
+       },
+       [](Communicator& comm, Arena& arena) {
+         auto* blocks = static_cast<float*>(arena.symmetric_send.device());
+         comm.gather(blocks + 10 * comm.rank(), blocks, 10, DataType::f32, 0);
+       },
+       "gather of 10 f32 elements", "also in place, where all pass the root's"},
+      {"group",
+       [two](Communicator& comm, Arena& arena) {
+         const Group group;
+         two(comm, arena);
+       },
+       two, "all_reduce of 2 i32 elements", "company in a group"},
+      {"order",
+       [](Communicator& comm, Arena& arena) {
+         reduce(comm, arena, 100, DataType::f32, ReduceOp::sum);
+         reduce(comm, arena, 70, DataType::i32, ReduceOp::sum);
+       },
+       [](Communicator& comm, Arena& arena) {
+         reduce(comm, arena, 70, DataType::i32, ReduceOp::sum);
+         reduce(comm, arena, 100, DataType::f32, ReduceOp::sum);
+       },
+       sum, "all_reduce of 70 i32 elements"},
+  };
+}
+
+class Mismatch : public testing::TestWithParam<std::tuple<std::size_t, int>> {};
+INSTANTIATE_TEST_SUITE_P(All, Mismatch,
+                         testing::Combine(testing::Range<std::size_t>(0, odds().size()),
+                                          testing::Values(2, 3, 4)),
+                         [](const auto& test) {
+                           return fmt::format("{}_n{}", odds()[std::get<0>(test.param)].name,
+                                              std::get<1>(test.param));
+                         });
+
+TEST_P(Mismatch, IsAnErrorWithBothSides) {
+  const auto& [index, ranks] = GetParam();
+  PLAIT_SKIP_UNLESS_RANKS_FIT(ranks);
+  const Odd odd = odds()[index];
+  run_ranks(
+      ranks,
+      [&, odd_one = ranks - 1](Communicator& comm, int rank) {
+        Arena arena(comm);
+        for (int i = 0; i < 3; ++i) odd.usual(comm, arena);
+        comm.synchronize();
+        comm.bootstrap().barrier();
+        const auto start = Clock::now();
+        try {
+          (rank == odd_one ? odd.odd : odd.usual)(comm, arena);
+        } catch (const Error&) {  // the second of two calls, when a peer has found out already
+        }
+        const auto error = error_after(comm);
+        ASSERT_TRUE(error.has_value());
+        EXPECT_LT(Clock::now() - start, promised);
+        const std::string text = error->what();
+        EXPECT_THAT(text,
+                    AllOf(StartsWith("ranks disagree in call"), HasSubstr(odd.says_usual),
+                          HasSubstr(odd.says_odd), HasSubstr(fmt::format("rank {}", odd_one))));
+        EXPECT_EQ(name_of(error->code()), name_of(ErrorCode::mismatch));
+      },
+      patient());
+}
+
+/// Places and shapes are compared by their hashes. Of buffers in place both halves are equal,
+/// windows have small numbers, and offsets are multiples of a few.
+TEST(Signatures, TellPlacesAndShapesApart) {
+  std::set<std::uint64_t> places, options;
+  const std::size_t windows[] = {0, 1, 2, 3, 4, 8, 12}, offsets[] = {0, 1, 2, 4, 8, 12, 400, 512};
+  std::size_t number = 0;
+  for (const std::size_t send_window : windows)
+    for (const std::size_t send_offset : offsets)
+      for (const std::size_t recv_window : windows)
+        for (const std::size_t recv_offset : offsets) {
+          const Place place{send_window, send_offset, recv_window, recv_offset};
+          places.insert(Signature::of({.count = 1}, 0, {}, place).place);
+          ++number;
+        }
+  EXPECT_EQ(places.size(), number);
+  number = 0;
+  for (unsigned blocks = 1; blocks <= 64; ++blocks)
+    for (unsigned threads = 1; threads <= 64; ++threads)
+      for (const double scale : {0.5, 1., 2.}) {
+        options.insert(
+            Signature::of({.count = 1, .scale = scale}, 0, {.blocks = blocks, .threads = threads})
+                .options);
+        ++number;
+      }
+  EXPECT_EQ(options.size(), number);
+}
+
+/// A difference that lies further back than calls are remembered, and that hangs nobody.
+TEST(MismatchLongAgo, IsStillFound) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
+  run_ranks(
+      2,
+      [](Communicator& comm, int rank) {
+        Arena arena(comm);
+        std::optional<Error> error;
+        try {
+          for (int i = 0; i < 5000; ++i)
+            reduce(comm, arena, 1, DataType::i32,
+                   i == 3 && rank == 1 ? ReduceOp::max : ReduceOp::min);
+        } catch (const Error& found) {
+          error = found;
+        }
+        if (!error) error = error_after(comm);
+        ASSERT_TRUE(error.has_value());
+        EXPECT_THAT(error->what(), StartsWith("ranks disagree"));
+      },
+      patient());
+}
+
+/// Calls that agree are never taken for others, however fast they come and whoever is ahead.
+TEST(Agreement, OfManyCalls) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(3);
+  run_ranks(3, [](Communicator& comm, int rank) {
+    Arena arena(comm);
+    for (int round = 0; round < 3; ++round) {
+      for (std::size_t i = 0; i < 1500; ++i) {
+        reduce(comm, arena, 1 + i % 7, DataType::i32, i % 2 == 0 ? ReduceOp::sum : ReduceOp::max);
+        if (i % 500 == static_cast<std::size_t>(rank) * 100) std::this_thread::sleep_for(60ms);
+      }
+      comm.synchronize();
+      EXPECT_FALSE(comm.async_error().has_value());
+    }
+    comm.bootstrap().barrier();
+  });
+}
+
+}  // namespace
+}  // namespace plait::test

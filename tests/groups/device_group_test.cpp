@@ -1,0 +1,442 @@
+// Several devices driven by one thread, without MPI.
+#include "plait/device_group.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <limits>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "algorithms/contract/collective_algorithm.hpp"
+#include "support/device_group_call.hpp"
+#include "support/device_groups.hpp"
+#include "support/errors.hpp"
+
+namespace plait::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+INSTANTIATE_TEST_SUITE_P(All, DeviceGroups, testing::Values(1, 2, 3, 4, 8),
+                         [](const auto& test) { return fmt::format("n{}", test.param); });
+INSTANTIATE_TEST_SUITE_P(All, SeveralDevices, testing::Values(2, 3, 4, 8),
+                         [](const auto& test) { return fmt::format("n{}", test.param); });
+
+TEST_P(DeviceGroups, EveryCollectiveInEveryWay) {
+  Gpus gpus(GetParam());
+  std::uint64_t seed = 0;
+  for (const Collective collective : collectives())
+    for (int t = 0; t < data_type_count; t += under_tsan ? 5 : 1)
+      for (int way = 0; way < 8; ++way)
+        for (const std::size_t count : {std::size_t{1}, std::size_t{1000} + seed % 7}) {
+          ++seed;
+          GroupCase c{.in_place = (way & 1) != 0, .symmetric = (way & 2) != 0, .seed = seed};
+          c.call = {.collective = collective,
+                    .type = static_cast<DataType>(t),
+                    .op = seed % 3 == 0 ? ReduceOp::max : ReduceOp::sum,
+                    .count = count,
+                    .root = facts_of(collective).rooted ? static_cast<int>(seed) % GetParam() : 0};
+          if (!facts_of(collective).reduces) c.call.op = ReduceOp::sum;
+          if ((way & 4) != 0) check_case(gpus.group, gpus.arena, c, gpus.streams);
+          else check_case(gpus.group, gpus.arena, c);
+          if (HasFatalFailure()) return;
+        }
+}
+
+TEST_P(DeviceGroups, EveryAlgorithm) {
+  Gpus gpus(GetParam());
+  std::size_t found = 0;
+  for (const auto& algorithm : Registry::instance().all()) {
+    if (algorithm->collective() != Collective::all_reduce || algorithm->name().starts_with("fails"))
+      continue;
+    GroupCase c = sum_of(20'000, found);
+    c.symmetric = true;
+    c.algorithm = algorithm->name();
+    Call call = c.call;
+    call.symmetric = true;
+    if (gpus.group.device(0).explain(call, {}).find("  " + c.algorithm + " ") == std::string::npos)
+      continue;
+    const auto refused = error_of([&] { check_case(gpus.group, gpus.arena, c, gpus.streams); });
+    if (refused) expect_error(refused, ErrorCode::unsupported, HasSubstr(c.algorithm));
+    else ++found;
+  }
+  EXPECT_GE(found, 5u);
+}
+
+TEST_P(DeviceGroups, ManyCallsWithoutWaiting) {
+  Gpus gpus(GetParam());
+  GroupRun<std::int32_t> run(gpus.group, gpus.arena, sum_of(300));
+  run.upload(gpus.streams);
+  for (int i = 0; i < (under_tsan ? 100 : 2000); ++i) run.enqueue(gpus.streams);
+  run.check(gpus.streams);
+}
+
+TEST_P(DeviceGroups, AnyCollectiveByOneFunction) {
+  Gpus gpus(GetParam());
+  for (const Collective collective : collectives()) {
+    GroupCase c{.call = {.collective = collective, .type = DataType::f64, .count = 77, .root = 0}};
+    GroupRun<double> run(gpus.group, gpus.arena, c);
+    run.upload();
+    run.enqueue_generic();
+    run.check();
+  }
+  const auto before = gpus.statistics().calls;
+  gpus.group.enqueue({.collective = Collective::barrier}, {}, {}, gpus.streams);
+  gpus.group.synchronize(gpus.streams);
+  EXPECT_EQ(gpus.statistics().calls, before + 1);
+}
+
+TEST_P(DeviceGroups, ABarrierOrdersTheStreams) {
+  Gpus gpus(GetParam());
+  std::atomic<int> before = 0, early = 0;
+  for (int rank = 0; rank < GetParam(); ++rank) {
+    Backend& backend = gpus.group.device(rank).backend();
+    const DeviceScope device(backend);
+    backend.host_call(gpus.streams[static_cast<std::size_t>(rank)].native(), [&before, rank] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10) * rank);
+      ++before;
+    });
+  }
+  gpus.group.barrier(gpus.streams);
+  for (int rank = 0; rank < GetParam(); ++rank) {
+    Backend& backend = gpus.group.device(rank).backend();
+    const DeviceScope device(backend);
+    backend.host_call(gpus.streams[static_cast<std::size_t>(rank)].native(),
+                      [&, n = GetParam()] { early += before != n ? 1 : 0; });
+  }
+  gpus.group.synchronize(gpus.streams);
+  EXPECT_EQ(before, GetParam());
+  EXPECT_EQ(early, 0);
+}
+
+/// Typed buffers of every collective, whose blocks' size is found out.
+TEST_P(DeviceGroups, TypedBuffers) {
+  const int n = GetParam();
+  const auto ranks = static_cast<std::size_t>(n);
+  Gpus gpus(n);
+  DeviceGroup& group = gpus.group;
+  constexpr std::size_t count = 100;
+  const auto one = group.allocate<float>(count), other = group.allocate<float>(count);
+  const auto many = group.allocate<float>(count * ranks),
+             others = group.allocate<float>(count * ranks);
+  const auto fill = [&](const std::vector<Buffer<float>>& buffers) {
+    std::vector<float> values(buffers[0].size());
+    for (int rank = 0; rank < n; ++rank) {
+      for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = static_cast<float>(rank * 1000) + static_cast<float>(i);
+      group.device(rank).copy(buffers[static_cast<std::size_t>(rank)].data(), values.data(),
+                              values.size() * sizeof(float));
+      group.device(rank).synchronize();
+    }
+  };
+  const auto at = [&](const std::vector<Buffer<float>>& buffers, int rank, std::size_t i) {
+    float value = 0;
+    group.synchronize(gpus.streams);
+    group.device(rank).copy(&value, buffers[static_cast<std::size_t>(rank)].data() + i,
+                            sizeof value);
+    group.device(rank).synchronize();
+    return value;
+  };
+  fill(one);
+  fill(many);
+  const float all = 500 * static_cast<float>(n * (n - 1));
+  const int last = n - 1;
+  std::vector<std::span<float>> spans;
+  std::vector<std::span<const float>> inputs;
+  for (const auto& buffer : other) spans.push_back(buffer.span());
+  for (const auto& buffer : one) inputs.emplace_back(buffer.span());
+
+  group.all_reduce(inputs, spans, ReduceOp::sum, gpus.streams);
+  EXPECT_EQ(at(other, last, 7), all + static_cast<float>(n * 7));
+  group.reduce_scatter(many, other, ReduceOp::sum, gpus.streams);
+  EXPECT_EQ(at(other, last, 7),
+            all + static_cast<float>(n) * (static_cast<float>(count * (ranks - 1)) + 7));
+  group.all_gather(one, others, gpus.streams);
+  EXPECT_EQ(at(others, 0, count * (ranks - 1) + 3), static_cast<float>(last * 1000 + 3));
+  group.broadcast(one, other, last, gpus.streams);
+  EXPECT_EQ(at(other, 0, 5), static_cast<float>(last * 1000 + 5));
+  group.reduce(one, other, ReduceOp::max, last, gpus.streams);
+  EXPECT_EQ(at(other, last, 5), static_cast<float>(last * 1000 + 5));
+  group.all_to_all(many, others, gpus.streams);
+  EXPECT_EQ(at(others, last, 0), static_cast<float>(count * (ranks - 1)));
+  group.gather(one, others, 0, gpus.streams);
+  EXPECT_EQ(at(others, 0, count * (ranks - 1) + 3), static_cast<float>(last * 1000 + 3));
+  group.scatter(many, other, 0, gpus.streams);
+  EXPECT_EQ(at(other, last, 3), static_cast<float>(count * (ranks - 1) + 3));
+
+  // Only the root needs what only the root has.
+  std::vector<std::span<float>> at_root(ranks);
+  at_root[ranks - 1] = one.back().span();
+  group.broadcast(at_root, spans, last, gpus.streams);
+  EXPECT_EQ(at(other, 0, 5), static_cast<float>(last * 1000 + 5));
+  expect_error(
+      error_of([&] { group.broadcast(std::vector<std::span<float>>(ranks), spans, last); }),
+      ErrorCode::invalid_argument,
+      AllOf(HasSubstr(fmt::format("broadcast: rank {}: send has 0 elements, recv 100", last)),
+            HasSubstr("device")));
+}
+
+TEST(PerDevice, LooksAtAnyRange) {
+  float a = 0, b = 0;
+  const auto first = [](DeviceGroup::Inputs inputs) { return std::pair(inputs.size(), inputs[0]); };
+  const auto second = [](DeviceGroup::Outputs outputs) {
+    return std::pair(outputs.size(), outputs[1]);
+  };
+  const std::vector<float*> pointers{&a, &b};
+  const std::array<const float*, 2> constant{&a, &b};
+  const std::vector<std::span<float>> spans{{&a, 1}, {&b, 1}};
+  void* raw[] = {&a, &b};
+  const std::pair<std::size_t, const void*> wanted_first{2, &a};
+  const std::pair<std::size_t, void*> wanted_second{2, &b};
+  EXPECT_EQ(first(pointers), wanted_first);
+  EXPECT_EQ(first(constant), wanted_first);
+  EXPECT_EQ(first(spans), wanted_first);
+  EXPECT_EQ(first({&a, &b}), wanted_first);
+  EXPECT_EQ(first(std::span(pointers)), wanted_first);
+  EXPECT_EQ(second(pointers), wanted_second);
+  EXPECT_EQ(second(spans), wanted_second);
+  EXPECT_EQ(second({&a, &b}), wanted_second);
+  EXPECT_EQ(second(std::span(raw)), wanted_second);
+  EXPECT_TRUE(DeviceGroup::Inputs{}.empty());
+  static_assert(!std::is_constructible_v<DeviceGroup::Outputs, const std::array<const float*, 2>&>,
+                "nothing is written through it");
+  static_assert(!std::is_constructible_v<DeviceGroup::Streams, const std::vector<float*>&>);
+}
+
+// --- what is refused
+// -------------------------------------------------------------------------------------------------------------------
+
+TEST(DeviceList, IsChecked) {
+  const auto make = [](const std::vector<int>& devices) {
+    return [=] { DeviceGroup(devices, options()); };
+  };
+  const std::string kind(name_of(target()));
+  expect_refused(ErrorCode::invalid_argument, HasSubstr("device group: no device was named"),
+                 make({}));
+  expect_refused(ErrorCode::invalid_argument, HasSubstr(kind + " device 0 is named twice"),
+                 make({0, 0}));
+  expect_refused(ErrorCode::invalid_argument, HasSubstr("device group: -1 is no device"),
+                 make({-1, 0}));
+  expect_refused(ErrorCode::invalid_argument, HasSubstr("0 devices, but at least 1"),
+                 [] { DeviceGroup::first(0, options()); });
+  if (target() != BackendKind::host)
+    expect_refused(ErrorCode::invalid_argument,
+                   HasSubstr(kind + " device 4711 does not exist, there are"), make({0, 4711}));
+  for (const BackendKind other : {BackendKind::cuda, BackendKind::hip})
+    if (device_count(other) == 0)
+      expect_refused(ErrorCode::unsupported, HasSubstr(std::string(name_of(other))),
+                     [&] { DeviceGroup({0}, {.backend = other}); });
+}
+
+TEST(DeviceList, GoesWithTheGroup) {
+  DeviceGroup group({0}, options());
+  const DeviceGroup moved = std::move(group);
+  const auto refused = [](const std::string& call, const std::function<void()>& body) {
+    expect_refused(ErrorCode::invalid_argument,
+                   HasSubstr(call + ": this device group was moved from"), body);
+  };
+  // NOLINTBEGIN(bugprone-use-after-move,clang-analyzer-cplusplus.Move): that is what is asked about
+  refused("size", [&] { group.size(); });
+  refused("barrier", [&] { group.barrier(); });
+  refused("synchronize", [&] { group.synchronize(); });
+  refused("allocate_bytes", [&] { group.allocate<float>(1); });
+  refused("create_streams", [&] { group.create_streams(); });
+  refused("describe", [&] { group.describe(); });
+  refused("device", [&] { group.device(0); });
+  // NOLINTEND(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
+}
+
+TEST(DeviceList, IsTheOrderOfTheRanks) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
+  const DeviceGroup group({1, 0}, options());
+  EXPECT_EQ(group.size(), 2);
+  EXPECT_EQ(group.backend_kind(), target());
+  EXPECT_EQ(group.device(0).backend().info().ordinal, 1);
+  EXPECT_EQ(group.device(1).backend().info().ordinal, 0);
+  EXPECT_THAT(group.describe(),
+              AllOf(HasSubstr(fmt::format("rank 0 of 2: {} device 1", name_of(target()))),
+                    HasSubstr("\nrank 1 of 2: ")));
+  expect_refused(ErrorCode::invalid_argument, HasSubstr("rank 2 is none of the ranks 0 to 1"),
+                 [&] { group.device(2); });
+}
+
+TEST_P(DeviceGroups, BadCallsEnqueueNothing) {
+  const int n = GetParam(), last = n - 1;
+  Gpus gpus(n);
+  DeviceGroup& group = gpus.group;
+  GroupRun<std::int32_t> run(group, gpus.arena, sum_of(100));
+  run.upload();
+  group.synchronize();
+  const auto before = gpus.statistics(), before_last = gpus.statistics(last);
+  const std::string device = fmt::format("(rank {}: {} device {})", last, name_of(target()), last);
+  const auto all_reduce = [&](DeviceGroup::Inputs send, DeviceGroup::Outputs recv,
+                              std::size_t count = 100, DeviceGroup::Streams streams = {},
+                              const CallOptions& call = {}) {
+    group.all_reduce(send, recv, count, DataType::i32, ReduceOp::sum, streams, call);
+  };
+  const auto refused =
+      [&](const testing::Matcher<std::string>& message, const std::function<void()>& call,
+          ErrorCode code = ErrorCode::invalid_argument) { expect_refused(code, message, call); };
+
+  auto fewer = run.send;
+  fewer.pop_back();
+  refused(HasSubstr(fmt::format("all_reduce: {} send buffers for {} devices", last, n)),
+          [&] { all_reduce(fewer, run.recv); });
+  auto more = run.recv;
+  more.push_back(more[0]);
+  refused(HasSubstr(fmt::format("all_reduce: {} recv buffers for {} devices", n + 1, n)),
+          [&] { all_reduce(run.send, more); });
+  std::vector<StreamRef> streams(static_cast<std::size_t>(n + 1));
+  refused(HasSubstr(fmt::format("{} streams for {} devices", n + 1, n)),
+          [&] { all_reduce(run.send, run.recv, 100, streams); });
+  refused(HasSubstr("streams for"), [&] { group.synchronize(streams); });
+  if (n > 1) {
+    streams.assign(static_cast<std::size_t>(n), gpus.streams[0]);
+    refused(HasSubstr("all_reduce: ranks 0 and 1 have the same stream"),
+            [&] { all_reduce(run.send, run.recv, 100, streams); });
+  }
+  // Wrong on the last device alone: the others must not be given the call.
+  auto null = run.send;
+  null.back() = nullptr;
+  refused(
+      AllOf(HasSubstr(fmt::format("all_reduce: rank {}: send is null", last)), HasSubstr(device)),
+      [&] { all_reduce(null, run.recv); });
+  auto odd = run.send;
+  odd.back() = static_cast<const std::byte*>(odd.back()) + 1;
+  refused(AllOf(HasSubstr("is not aligned"), HasSubstr(device)),
+          [&] { all_reduce(odd, run.recv); });
+  auto overlapping = run.send;
+  overlapping.back() = static_cast<const std::byte*>(run.recv.back()) + 4;
+  refused(AllOf(HasSubstr("overlap"), HasSubstr(device)),
+          [&] { all_reduce(overlapping, run.recv); });
+  refused(HasSubstr("overflows"),
+          [&] { all_reduce(run.send, run.recv, std::numeric_limits<std::size_t>::max()); });
+  refused(HasSubstr("no such algorithm"),
+          [&] { all_reduce(run.send, run.recv, 100, {}, {.algorithm = "no such algorithm"}); });
+  refused(
+      HasSubstr("twoshot"),
+      [&] { all_reduce(run.send, run.recv, 100, {}, {.algorithm = "twoshot"}); },
+      ErrorCode::unsupported);
+  refused(HasSubstr(fmt::format("root {} is none of the ranks 0 to {}", n, last)),
+          [&] { group.broadcast(run.send, run.recv, 100, DataType::i32, n); });
+  refused(HasSubstr("root -1"),
+          [&] { group.reduce(run.send, run.recv, 100, DataType::i32, ReduceOp::sum, -1); });
+  refused(
+      HasSubstr("premul_sum"),
+      [&] { group.all_reduce(run.send, run.recv, 100, DataType::i32, ReduceOp::premul_sum); },
+      ErrorCode::unsupported);
+  refused(HasSubstr("42 is no collective"),
+          [&] { group.enqueue({.collective = static_cast<Collective>(42)}, run.send, run.recv); });
+  refused(HasSubstr("overflow"), [&] {
+    static_cast<void>(group.allocate<double>(std::numeric_limits<std::size_t>::max() / 2));
+  });
+  // Spans.
+  std::vector<std::span<const std::int32_t>> send;
+  std::vector<std::span<std::int32_t>> recv;
+  for (std::size_t rank = 0; rank < run.send.size(); ++rank) {
+    send.emplace_back(static_cast<const std::int32_t*>(run.send[rank]), 100);
+    recv.emplace_back(static_cast<std::int32_t*>(run.recv[rank]), 100);
+  }
+  const auto right = send;
+  send.back() = send.back().first(99);
+  refused(AllOf(HasSubstr(fmt::format("all_reduce: rank {}: send has 99 elements, recv 100", last)),
+                HasSubstr(device)),
+          [&] { group.all_reduce(send, recv, ReduceOp::sum); });
+  recv.back() = recv.back().first(99);
+  if (n > 1)
+    refused(HasSubstr("send has 99 elements, recv 99: with blocks of 100"),
+            [&] { group.all_reduce(send, recv, ReduceOp::sum); });
+  refused(HasSubstr("all_gather"), [&] { group.all_gather(right, recv); });
+
+  run.expect_untouched();
+  EXPECT_EQ(gpus.statistics().calls, before.calls);
+  EXPECT_EQ(gpus.statistics().launches, before.launches);
+  EXPECT_EQ(gpus.statistics(last).launches, before_last.launches);
+  run.enqueue();
+  run.check();
+}
+
+/// Found at once; ranks of several processes find it as they find any call that differs.
+TEST_P(SeveralDevices, RefuseDifferentPlacesOfSymmetricMemory) {
+  Gpus gpus(GetParam());
+  const auto x = gpus.group.allocate<float>(100), y = gpus.group.allocate<float>(100);
+  std::vector<float*> same, shifted, another, ordinary;
+  for (std::size_t rank = 0; rank < x.size(); ++rank) {
+    const bool odd = rank + 1 == x.size();
+    same.push_back(x[rank].data() + 4);
+    shifted.push_back(x[rank].data() + (odd ? 8 : 4));
+    another.push_back((odd ? y : x)[rank].data() + 4);
+    gpus.arena.send[rank]->place(0, 400);
+    ordinary.push_back(odd ? static_cast<float*>(gpus.arena.send[rank]->device())
+                           : x[rank].data() + 4);
+  }
+  const auto calls = gpus.statistics().calls;
+  for (const auto* wrong : {&shifted, &another, &ordinary})
+    expect_refused(
+        ErrorCode::mismatch,
+        AllOf(HasSubstr(fmt::format("all_reduce: rank {} passes", GetParam() - 1)),
+              HasSubstr("symmetric memory")),
+        [&] { gpus.group.all_reduce(*wrong, *wrong, 50, DataType::f32, ReduceOp::sum); });
+  EXPECT_EQ(gpus.statistics().calls, calls);
+  gpus.group.all_reduce(same, same, 50, DataType::f32, ReduceOp::sum);
+  gpus.group.synchronize();
+}
+
+/// Each rank by itself is right.
+TEST_P(SeveralDevices, RefuseMemoryOfAnotherDevicesResult) {
+  const int n = GetParam();
+  Gpus gpus(n);
+  GroupRun<std::int32_t> run(gpus.group, gpus.arena, sum_of(100));
+  run.upload();
+  gpus.group.synchronize();
+  const auto calls = gpus.statistics().calls;
+  const auto all_reduce = [&](DeviceGroup::Inputs send, DeviceGroup::Outputs recv) {
+    gpus.group.all_reduce(send, recv, 100, DataType::i32, ReduceOp::sum);
+  };
+  const auto refused = [](const std::string& what, int other, const std::function<void()>& call) {
+    expect_refused(ErrorCode::invalid_argument,
+                   AllOf(HasSubstr("all_reduce: recv = "),
+                         HasSubstr(fmt::format(", 400 bytes, of rank 0 and {} = ", what)),
+                         HasSubstr(fmt::format(", 400 bytes, of rank {} overlap", other))),
+                   call);
+  };
+  const int last = n - 1;
+  auto shared = run.recv;
+  shared.back() = static_cast<std::byte*>(run.recv[0]) + 396;
+  refused("recv", last, [&] { all_reduce(run.send, shared); });
+  auto read = run.send;
+  read.back() = run.recv[0];
+  refused("send", last, [&] { all_reduce(read, run.recv); });
+  refused("send", 1, [&] {
+    const std::vector<void*> same(run.recv.size(), run.recv[0]);
+    all_reduce(same, same);
+  });
+  expect_refused(ErrorCode::invalid_argument, HasSubstr("overlap"), [&] {
+    const Group group;
+    all_reduce(run.send, shared);
+  });
+  run.expect_untouched();
+  EXPECT_EQ(gpus.statistics().calls, calls);
+  run.enqueue();
+  run.check();
+}
+
+TEST_P(DeviceGroups, NothingToDo) {
+  Gpus gpus(GetParam());
+  const auto before = gpus.statistics();
+  const std::vector<void*> nothing(static_cast<std::size_t>(GetParam()));
+  gpus.group.all_reduce(nothing, nothing, 0, DataType::f32, ReduceOp::sum);
+  EXPECT_EQ(gpus.statistics().calls, before.calls);
+}
+
+}  // namespace
+}  // namespace plait::test

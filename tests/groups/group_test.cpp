@@ -1,0 +1,789 @@
+// Groups: calls that are planned together, launched once, and either enqueued all or none.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "algorithms/contract/algorithm.hpp"
+#include "support/environment.hpp"
+#include "support/errors.hpp"
+#include "support/ranks.hpp"
+#include "support/zoo.hpp"
+
+namespace plait::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+
+/// Messages of one rank, of 64-bit integers, one after another in a DeviceArray. Rank r sends its
+/// number, the message's and the element's in different powers of ten, so that sums tell what went
+/// wrong.
+class Messages {
+ public:
+  using Value = std::uint64_t;
+
+  Messages(Communicator& comm, DeviceArray& send, DeviceArray& recv,
+           std::vector<std::size_t> counts)
+      : comm_(comm), send_(send), recv_(recv), counts_(std::move(counts)) {
+    for (const std::size_t count : counts_) {
+      starts_.push_back(total_);
+      total_ += count;
+    }
+    send_.place(0, total_ * sizeof(Value));
+    recv_.place(0, total_ * sizeof(Value));
+  }
+
+  void fill(Value round, StreamRef stream = {}) {
+    comm_.synchronize(filled_on_);  // the last upload reads what is written here
+    filled_on_ = stream;
+    round_ = round;
+    auto* values = reinterpret_cast<Value*>(send_.image());
+    for (std::size_t m = 0; m < counts_.size(); ++m)
+      for (std::size_t i = 0; i < counts_[m]; ++i)
+        values[starts_[m] + i] = value(comm_.rank(), m, i);
+    send_.upload(stream);
+    recv_.upload(stream);  // poison
+  }
+  std::size_t size() const { return counts_.size(); }
+  const void* send(std::size_t m) const {
+    return static_cast<const Value*>(send_.device()) + starts_[m];
+  }
+  void* recv(std::size_t m) const { return static_cast<Value*>(recv_.device()) + starts_[m]; }
+
+  void call(std::size_t m, StreamRef stream = {}, const CallOptions& options = {}) const {
+    comm_.all_reduce(send(m), recv(m), counts_[m], DataType::u64, ReduceOp::sum, stream, options);
+  }
+  void call_all(StreamRef stream = {}, const CallOptions& options = {}) const {
+    for (std::size_t m = 0; m < size(); ++m) call(m, stream, options);
+  }
+
+  void expect_right(StreamRef stream = {}) {
+    recv_.download(stream);
+    comm_.synchronize(stream);
+    EXPECT_EQ(recv_.damage(), "");
+    Value values = 0;
+    for (std::size_t m = 0; m < counts_.size(); ++m)
+      for (std::size_t i = 0; i < counts_[m]; ++i) {
+        Value wanted = 0;
+        for (int rank = 0; rank < comm_.size(); ++rank) wanted += value(rank, m, i);
+        std::memcpy(&values, recv_.image() + (starts_[m] + i) * sizeof values, sizeof values);
+        if (values != wanted)
+          return report(comm_,
+                        fmt::format("round {}: element {} of {} of message {}: {} instead of {}",
+                                    round_, i, counts_[m], m, values, wanted));
+      }
+  }
+  void expect_untouched() {
+    recv_.download({});
+    comm_.synchronize();
+    EXPECT_TRUE(recv_.untouched()) << "something of the group was enqueued";
+  }
+
+ private:
+  Value value(int rank, std::size_t m, std::size_t i) const {
+    return static_cast<Value>(rank + 1) * 1'000'000'000'000 + round_ * 1'000'000'000 + m * 100'000 +
+           i;
+  }
+
+  Communicator& comm_;
+  DeviceArray &send_, &recv_;
+  std::vector<std::size_t> counts_, starts_;
+  std::size_t total_ = 0;
+  Value round_ = 0;
+  StreamRef filled_on_{};
+};
+
+std::vector<std::size_t> mixed(std::size_t messages, std::size_t most) {
+  std::vector<std::size_t> counts;
+  for (std::size_t m = 0; m < messages; ++m)
+    counts.push_back(1 + hash(11, 0, m) % (hash(12, 0, m) % 4 == 0 ? most : 40));
+  return counts;
+}
+
+class Groups : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
+  /// `body(comm, arena, messages)` with messages in ordinary memory.
+  void run(const std::vector<std::size_t>& counts,
+           const std::function<void(Communicator&, Arena&, Messages&)>& body) {
+    RankGroup::cached(GetParam()).run([&](Communicator& comm, Arena& arena) {
+      Messages messages(comm, arena.send, arena.recv, counts);
+      messages.fill(1);
+      body(comm, arena, messages);
+    });
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, Groups, testing::Values(1, 2, 3, 4),
+                         [](const auto& test) { return fmt::format("n{}", test.param); });
+
+TEST_P(Groups, ManyCallsAreOneLaunch) {
+  run(std::vector<std::size_t>(40, 2), [](Communicator& comm, Arena&, Messages& messages) {
+    const Statistics before = comm.statistics();
+    group_start();
+    messages.call_all();
+    EXPECT_EQ(comm.statistics().calls, before.calls) << "enqueued before the end";
+    group_end();
+    const Statistics after = comm.statistics();
+    EXPECT_EQ(after.calls - before.calls, 40u);
+    EXPECT_EQ(after.launches - before.launches, 1u);
+    EXPECT_EQ(after.groups - before.groups, 1u);
+    EXPECT_EQ(after.batched - before.batched, 40u);
+    messages.expect_right();
+  });
+}
+
+TEST_P(Groups, EveryAlgorithmThatTakesBatches) {
+  int found = 0;
+  for (const std::string& algorithm : all_reduce_algorithms()) {
+    Topology topology;
+    topology.ranks = GetParam();
+    topology.indexed_arguments = true;  // else fewer do
+    if (!Registry::instance().find(algorithm)->batches(topology)) continue;
+    ++found;
+    run(mixed(60, 3000), [&](Communicator& comm, Arena&, Messages& messages) {
+      for (Messages::Value round = 0; round < 5; ++round) {
+        messages.fill(round);
+        const Statistics before = comm.statistics();
+        {
+          Group group;
+          messages.call_all({}, {.algorithm = algorithm});
+        }
+        EXPECT_EQ(comm.statistics().launches - before.launches, 1u);
+        messages.expect_right();
+        messages.call(0, {}, {.algorithm = algorithm});  // the same memory without a group
+      }
+    });
+  }
+  EXPECT_GE(found, 2);
+}
+
+TEST_P(Groups, NestedOnesAreEnqueuedByTheOutermostEnd) {
+  run(std::vector<std::size_t>(6, 2), [](Communicator& comm, Arena&, Messages& messages) {
+    const Statistics before = comm.statistics();
+    {
+      Group outer;
+      messages.call(0);
+      {
+        Group inner;
+        messages.call(1);
+        group_start();
+        messages.call(2);
+        group_end();
+        messages.call(3);
+        inner.end();
+        inner.end();  // once is all it can
+        EXPECT_TRUE(group_is_open());
+      }
+      EXPECT_EQ(comm.statistics().launches, before.launches);
+      messages.call(4);
+      messages.call(5);
+      outer.end();
+    }
+    EXPECT_EQ(comm.statistics().launches - before.launches, 1u);
+    EXPECT_EQ(comm.statistics().groups - before.groups, 1u);
+    messages.expect_right();
+  });
+}
+
+/// Types, operations, sizes and named algorithms mixed; long ones are not batched.
+TEST_P(Groups, AllSortsOfCalls) {
+  run({30, 60000, 1, 20000, 7, 7, 500}, [](Communicator& comm, Arena& arena, Messages& messages) {
+    constexpr std::size_t count = 1000;
+    arena.symmetric_send.place(0, count * sizeof(float));
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto value = static_cast<float>(i % 100);
+      std::memcpy(arena.symmetric_send.image() + i * sizeof value, &value, sizeof value);
+    }
+    arena.symmetric_send.upload({});
+    auto* floats = static_cast<float*>(arena.symmetric_send.device());
+    {
+      Group group;
+      messages.call(0);
+      messages.call(1, {}, {.algorithm = "ring"});
+      comm.all_reduce(floats, floats, 300, DataType::f32, ReduceOp::max);
+      messages.call(2);
+      messages.call(3);
+      comm.all_reduce(floats + 300, floats + 300, 300, DataType::f32, ReduceOp::max);
+      messages.call(4, {}, {.algorithm = "oneshot_ll"});
+      messages.call(5, {}, {.algorithm = "oneshot_ll"});
+      comm.all_reduce(floats + 600, floats + 600, 0, DataType::f32, ReduceOp::max);
+      comm.barrier();
+      messages.call(6, {}, {.blocks = 2});
+      comm.all_reduce(floats + 600, floats + 600, 400, DataType::f32, ReduceOp::max);
+    }
+    messages.expect_right();
+    arena.symmetric_send.download({});
+    comm.synchronize();
+    for (std::size_t i = 0; i < count; ++i) {
+      float value = 0;
+      std::memcpy(&value, arena.symmetric_send.image() + i * sizeof value, sizeof value);
+      ASSERT_EQ(value, static_cast<float>(i % 100));
+    }
+  });
+}
+
+TEST_P(Groups, InPlaceAndPremultiplied) {
+  run(std::vector<std::size_t>(1, 1), [](Communicator& comm, Arena& arena, Messages&) {
+    constexpr std::size_t messages = 20, count = 51;
+    DeviceArray& memory = arena.symmetric_recv;
+    memory.place(0, messages * count * sizeof(double));
+    for (std::size_t i = 0; i < messages * count; ++i) {
+      const auto value = static_cast<double>(i + static_cast<std::size_t>(comm.rank()));
+      std::memcpy(memory.image() + i * sizeof value, &value, sizeof value);
+    }
+    memory.upload({});
+    {
+      Group group;
+      for (std::size_t m = 0; m < messages; ++m) {
+        double* data = static_cast<double*>(memory.device()) + m * count;
+        // Scales differ: they can't share a launch.
+        comm.all_reduce(data, data, count, DataType::f64, ReduceOp::premul_sum, {},
+                        {.scale = m % 2 == 0 ? 0.5 : 2.0});
+      }
+    }
+    memory.download({});
+    comm.synchronize();
+    for (std::size_t i = 0; i < messages * count; ++i) {
+      double wanted = 0, value = 0;
+      for (int rank = 0; rank < comm.size(); ++rank)
+        wanted += static_cast<double>(i + static_cast<std::size_t>(rank));
+      wanted *= i / count % 2 == 0 ? 0.5 : 2.0;
+      std::memcpy(&value, memory.image() + i * sizeof value, sizeof value);
+      ASSERT_EQ(value, wanted) << i;
+    }
+  });
+}
+
+void expect_nothing_enqueued(Communicator& comm, Messages& messages, const Statistics& before) {
+  EXPECT_EQ(comm.statistics().calls, before.calls);
+  EXPECT_EQ(comm.statistics().launches, before.launches);
+  messages.expect_untouched();
+  Group group;  // and the next group works
+  messages.call_all();
+  group.end();
+  messages.expect_right();
+}
+
+TEST_P(Groups, ABadCallIsReportedAtTheEndAndNothingIsEnqueued) {
+  run({10, 20, 30}, [](Communicator& comm, Arena&, Messages& messages) {
+    const Statistics before = comm.statistics();
+    group_start();
+    messages.call(0);
+    EXPECT_NO_THROW(comm.all_reduce(nullptr, messages.recv(1), 5, DataType::f32, ReduceOp::sum));
+    EXPECT_NO_THROW(
+        messages.call(2, {}, {.algorithm = "no such algorithm"}));  // only the first counts
+    const auto error = error_of([] { group_end(); });
+    expect_error(error, ErrorCode::invalid_argument, HasSubstr("group: call 2: all_reduce"));
+    expect_error(error, ErrorCode::invalid_argument, HasSubstr("send is null"));
+    expect_nothing_enqueued(comm, messages, before);
+  });
+}
+
+TEST_P(Groups, SpansOfDifferentLengthAreReportedAtTheEnd) {
+  run({10}, [](Communicator& comm, Arena&, Messages& messages) {
+    const Statistics before = comm.statistics();
+    group_start();
+    std::span<const std::uint64_t> send(static_cast<const std::uint64_t*>(messages.send(0)), 9);
+    std::span<std::uint64_t> recv(static_cast<std::uint64_t*>(messages.recv(0)), 10);
+    EXPECT_NO_THROW(comm.all_reduce(send, recv, ReduceOp::sum));
+    expect_error(error_of([] { group_end(); }), ErrorCode::invalid_argument,
+                 HasSubstr("send has 9 elements, recv 10"));
+    expect_nothing_enqueued(comm, messages, before);
+  });
+}
+
+TEST_P(Groups, CallsThatOverlapAreRefused) {
+  run({10, 20, 30}, [](Communicator& comm, Arena&, Messages& messages) {
+    const Statistics before = comm.statistics();
+    group_start();
+    messages.call(0);
+    messages.call(1);
+    comm.all_reduce(messages.send(2), messages.recv(1), 20, DataType::u64, ReduceOp::sum);
+    expect_error(error_of([] { group_end(); }), ErrorCode::invalid_argument,
+                 HasSubstr("calls 2 and 3 use the same memory"));
+    group_start();
+    comm.all_reduce(messages.recv(0), messages.recv(2), 5, DataType::u64, ReduceOp::sum);
+    messages.call(0);
+    expect_error(error_of([] { group_end(); }), ErrorCode::invalid_argument,
+                 HasSubstr("calls 1 and 2 use the same memory"));
+    expect_nothing_enqueued(comm, messages, before);
+    // Two that read the same, and one after a barrier, are fine.
+    Group group;
+    comm.all_reduce(messages.send(2), messages.recv(0), 10, DataType::u64, ReduceOp::sum);
+    comm.all_reduce(messages.send(2), messages.recv(1), 20, DataType::u64, ReduceOp::sum);
+    comm.barrier();
+    messages.call_all();
+    group.end();
+    messages.expect_right();
+  });
+}
+
+/// A call's own buffer, beside or around the one that another call overlaps, hides nothing: on no
+/// rank.
+TEST_P(Groups, CallsThatOverlapOneInPlaceAreRefused) {
+  const auto ranks = static_cast<std::size_t>(GetParam());
+  run({50 * ranks, 50 * ranks, 50}, [ranks](Communicator& comm, Arena&, Messages& messages) {
+    const Statistics before = comm.statistics();
+    auto* const all = static_cast<Messages::Value*>(messages.recv(0));
+    auto* const other = static_cast<Messages::Value*>(messages.recv(1));
+    group_start();
+    comm.reduce_scatter(all, all + 50 * comm.rank(), 50, DataType::u64, ReduceOp::sum);
+    comm.all_reduce(all, other, 50 * (ranks - 1) + 10, DataType::u64, ReduceOp::sum);
+    expect_error(
+        error_of([] { group_end(); }), ErrorCode::invalid_argument,
+        HasSubstr(fmt::format("group: rank {}: calls 1 and 2 use the same memory", comm.rank())));
+    group_start();
+    comm.all_reduce(all, other, 50 * ranks, DataType::u64, ReduceOp::sum);
+    comm.all_gather(all + 50 * comm.rank(), all, 50, DataType::u64);
+    expect_error(
+        error_of([] { group_end(); }), ErrorCode::invalid_argument,
+        HasSubstr(fmt::format("group: rank {}: calls 1 and 2 use the same memory", comm.rank())));
+    expect_nothing_enqueued(comm, messages, before);
+  });
+}
+
+TEST_P(Groups, CallsOfTwoCommunicatorsThatOverlapAreRefused) {
+  run({10, 20, 30}, [](Communicator& comm, Arena&, Messages& messages) {
+    Communicator other = comm.duplicate();
+    const Statistics before = comm.statistics();
+    const auto call_other = [&](const void* send, void* recv) {
+      other.all_reduce(send, recv, 10, DataType::u64, ReduceOp::sum);
+    };
+    group_start();
+    messages.call(0);
+    comm.barrier();  // orders the calls of `comm`
+    other.barrier();
+    call_other(messages.recv(0), messages.recv(1));
+    expect_error(error_of([] { group_end(); }), ErrorCode::invalid_argument,
+                 HasSubstr(fmt::format("group: call 1, all_reduce on rank {0}, and call 4, "
+                                       "all_reduce on rank {0} of another communicator, "
+                                       "use the same memory, and one writes it",
+                                       comm.rank())));
+    group_start();
+    call_other(messages.send(2), messages.recv(1));
+    messages.call(0);
+    messages.call(1);
+    expect_error(error_of([] { group_end(); }), ErrorCode::invalid_argument,
+                 HasSubstr("group: call 1, all_reduce on rank"));
+    EXPECT_EQ(other.statistics().calls, 0u);
+    expect_nothing_enqueued(comm, messages, before);
+    // Two that read the same are fine.
+    messages.fill(2);
+    {
+      Group group;
+      messages.call(0);
+      call_other(messages.send(0), messages.recv(1));
+    }
+    other.synchronize();
+    comm.synchronize();
+  });
+}
+
+TEST_P(Groups, AnExceptionLeavesNothingBehind) {
+  run({10, 20}, [](Communicator& comm, Arena&, Messages& messages) {
+    const Statistics before = comm.statistics();
+    EXPECT_THROW(
+        {
+          Group group;
+          messages.call(0);
+          throw std::runtime_error("something else");
+        },
+        std::runtime_error);
+    // Caught within an outer group: that one is not complete any more.
+    group_start();
+    messages.call(0);
+    try {
+      Group inner;
+      messages.call(1);
+      throw std::runtime_error("something else");
+    } catch (const std::runtime_error&) {
+    }
+    expect_error(error_of([] { group_end(); }), ErrorCode::invalid_argument,
+                 HasSubstr("left by an exception"));
+    expect_nothing_enqueued(comm, messages, before);
+  });
+}
+
+TEST_P(Groups, AStreamThatIsDestroyedTakesItsCallsAlong) {
+  run({10}, [](Communicator& comm, Arena&, Messages& messages) {
+    const Statistics before = comm.statistics();
+    group_start();
+    messages.call(0, comm.create_stream());  // with a warning
+    expect_error(error_of([] { group_end(); }), ErrorCode::invalid_argument,
+                 HasSubstr("a stream with calls in it was destroyed"));
+    expect_nothing_enqueued(comm, messages, before);
+  });
+}
+
+TEST(GroupLeftByAnException, MayHaveBeenEndedByHand) {
+  const auto leave = [] {
+    const Group group;
+    group_end();
+    throw std::runtime_error("something else");
+  };
+  EXPECT_THROW(leave(), std::runtime_error);
+  EXPECT_FALSE(group_is_open());
+}
+
+/// A group's calls are enqueued at its end alone.
+TEST_P(Groups, FreedSymmetricMemoryLivesUntilTheEnd) {
+  run({1000}, [](Communicator& comm, Arena&, Messages& messages) {
+    {
+      Group group;
+      const auto send = comm.allocate<Messages::Value>(1000),
+                 other = comm.allocate<Messages::Value>(1000);
+      comm.copy(send.data(), messages.send(0), 1000 * sizeof(Messages::Value));
+      comm.all_reduce(send.data(), messages.recv(0), 1000, DataType::u64, ReduceOp::sum);
+      comm.all_reduce(other.data(), other.data(), 1000, DataType::u64, ReduceOp::sum);
+      const auto sent = comm.allocate<Messages::Value>(1000),
+                 received = comm.allocate<Messages::Value>(1000);
+      const int n = comm.size(), to = (comm.rank() + 1) % n, from = (comm.rank() + n - 1) % n;
+      comm.send_recv(sent.data(), 1000, to, received.data(), 1000, from, DataType::u64, {},
+                     {.symmetric = true});
+    }
+    messages.expect_right();
+  });
+}
+
+TEST(GroupThatNeverEnds, IsWarnedOfWhereItsCallsVanish) {
+  testing::internal::CaptureStderr();
+  run_ranks(1, [](Communicator& comm, int) {
+    Arena arena(comm);
+    group_start();
+    for (int i = 0; i < 2; ++i)
+      comm.all_reduce(arena.send.device(), arena.recv.device(), 10, DataType::f32, ReduceOp::sum);
+  });
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("plait warn: rank 0: a communicator is destroyed with calls in a group "
+                        "that has not ended: 2 of them, never enqueued"));
+}
+
+TEST_P(Groups, WrongUses) {
+  run({10}, [](Communicator& comm, Arena&, Messages& messages) {
+    expect_error(error_of([] { group_end(); }), ErrorCode::invalid_argument,
+                 HasSubstr("no group was started"));
+    const Statistics before = comm.statistics();
+    group_start();
+    comm.synchronize();  // has no calls in it yet
+    messages.call(0);
+    expect_error(error_of([&] { comm.synchronize(); }), ErrorCode::invalid_argument,
+                 HasSubstr("group that has not ended"));
+    int from = 1, to = 0;
+    expect_error(error_of([&] { comm.copy(&to, &from, sizeof to); }), ErrorCode::invalid_argument,
+                 HasSubstr("would run before them"));
+    {
+      Communicator gone = comm.duplicate();
+      gone.all_reduce(messages.send(0), messages.recv(0), 1, DataType::u64, ReduceOp::sum);
+    }  // with a warning
+    expect_error(error_of([] { group_end(); }), ErrorCode::invalid_argument,
+                 HasSubstr("a communicator with calls in it was destroyed"));
+    expect_nothing_enqueued(comm, messages, before);
+    { Group empty; }
+    EXPECT_EQ(comm.statistics().groups - before.groups, 1u);
+  });
+}
+
+/// Both streams' earlier work comes first, and what either does later sees all of the group.
+TEST_P(Groups, StreamsAreJoined) {
+  run({5000, 5000, 4, 4}, [](Communicator& comm, Arena&, Messages& messages) {
+    const Stream a = comm.create_stream(), b = comm.create_stream();
+    comm.synchronize();
+    for (Messages::Value round = 0; round < 20; ++round) {
+      messages.fill(round, b);  // all inputs come on b
+      const std::uint64_t launches = comm.statistics().launches;
+      {
+        Group group;
+        messages.call(0, a);
+        messages.call(1, b);
+        messages.call(2, a);
+        messages.call(3, b);
+      }
+      EXPECT_LT(comm.statistics().launches - launches, 4u);
+      messages.expect_right(round % 2 == 0 ? StreamRef(a)
+                                           : StreamRef(b));  // all outputs are seen on either
+    }
+    comm.synchronize(a);
+    comm.synchronize(b);
+  });
+}
+
+TEST_P(Groups, SeveralCommunicators) {
+  run({2, 60, 3, 3000}, [](Communicator& comm, Arena&, Messages& messages) {
+    Communicator other = comm.duplicate();
+    const auto part = comm.split(comm.rank() % 2, 0);
+    const Stream stream = other.create_stream();
+    const Statistics before = comm.statistics(), other_before = other.statistics();
+    comm.synchronize();
+    {
+      Group group;
+      messages.call(0);
+      other.all_reduce(messages.send(1), messages.recv(1), 60, DataType::u64, ReduceOp::sum,
+                       stream);
+      messages.call(2);
+      other.all_reduce(messages.send(3), messages.recv(3), 3000, DataType::u64, ReduceOp::sum,
+                       stream);
+    }
+    EXPECT_EQ(comm.statistics().launches - before.launches, 1u);
+    EXPECT_EQ(other.statistics().calls - other_before.calls, 2u);
+    other.synchronize(stream);
+    messages.expect_right();
+    comm.bootstrap().barrier();
+  });
+}
+
+TEST_P(Groups, CapturedOnceReplayedOften) {
+  // Few fit the arguments, many do not.
+  for (const std::size_t size : {std::size_t{10}, std::size_t{300}}) {
+    run(std::vector<std::size_t>(size, 2), [&](Communicator& comm, Arena&, Messages& messages) {
+      const Stream stream = comm.create_stream();
+      comm.synchronize();
+      const Statistics before = comm.statistics();
+      comm.backend().begin_capture(stream.native());
+      {
+        Group group;
+        messages.call_all(stream);
+      }
+      const auto graph = comm.backend().end_capture(stream.native());
+      const Statistics after = comm.statistics();
+      const Statistics::Work &kept = after.persistent, &kept_before = before.persistent;
+      EXPECT_EQ(kept.items - kept_before.items, size > 100 ? size : 0);
+      EXPECT_EQ(after.in_arguments.items - before.in_arguments.items, size > 100 ? 0 : size);
+      EXPECT_EQ(after.in_fifo.items, before.in_fifo.items);
+      const int replays = under_tsan ? 10 : 100;
+      for (int replay = 0; replay < replays; ++replay) {
+        messages.fill(static_cast<Messages::Value>(replay), stream);
+        graph->launch(stream.native());
+        if (replay % 3 == 0) {  // plain groups in between
+          Group group;
+          messages.call_all(stream);
+        }
+        messages.expect_right(stream);
+      }
+    });
+  }
+}
+
+TEST_P(Groups, CapturedWhollyOrNotAtAll) {
+  run({10, 20}, [](Communicator& comm, Arena&, Messages& messages) {
+    const Stream captured = comm.create_stream(), plain = comm.create_stream();
+    comm.synchronize();
+    const Statistics before = comm.statistics();
+    comm.backend().begin_capture(captured.native());
+    group_start();
+    messages.call(0, captured);
+    messages.call(1, plain);
+    expect_error(error_of([] { group_end(); }), ErrorCode::invalid_argument,
+                 HasSubstr("captured wholly or not at all"));
+    static_cast<void>(comm.backend().end_capture(captured.native()));
+    expect_nothing_enqueued(comm, messages, before);
+  });
+}
+
+/// More messages than the arguments hold: counted by where they were put.
+TEST_P(Groups, WorkGoesWhereItFits) {
+  run(std::vector<std::size_t>(500, 2), [](Communicator& comm, Arena&, Messages& messages) {
+    const auto in_group = [&](std::size_t size) {
+      Group group;
+      for (std::size_t m = 0; m < size; ++m) messages.call(m);
+    };
+    const Statistics start = comm.statistics();
+    in_group(20);
+    const Statistics few = comm.statistics();
+    EXPECT_EQ(few.in_arguments.items - start.in_arguments.items, 20u);
+    EXPECT_EQ(few.in_fifo.items, start.in_fifo.items);
+    comm.synchronize();
+    messages.fill(2);
+    in_group(500);
+    const Statistics many = comm.statistics();
+    EXPECT_EQ(many.in_arguments.items, few.in_arguments.items);
+    EXPECT_EQ(many.in_fifo.items - few.in_fifo.items, 500u);
+    EXPECT_EQ(many.in_fifo.launches - few.in_fifo.launches, 1u);
+    EXPECT_EQ(many.persistent.items, start.persistent.items);
+    messages.expect_right();
+  });
+}
+
+/// A FIFO for two groups, while the stream stands still: a caller waits once it is full, goes on
+/// when there is room, and nothing is lost.
+TEST(SmallFifo, HoldsBackItsCallers) {
+  const ScopedEnvironment setting("PLAIT_WORK_FIFO_BYTES", "8K");
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
+  constexpr std::size_t size = 75;
+  constexpr Messages::Value rounds = 40;
+  run_ranks(2, [&](Communicator& comm, int) {
+    EXPECT_EQ(comm.statistics().fifo_bytes, 8192u);
+    Arena arena(comm);
+    Messages messages(comm, arena.send, arena.recv, std::vector<std::size_t>(size, 2));
+    const Stream stream = comm.create_stream();
+    messages.fill(3, stream);
+    std::atomic<bool> open = false;
+    std::atomic<int> ended = 0;
+    comm.backend().host_call(stream.native(), [&] {
+      while (!open) std::this_thread::yield();
+    });
+    std::thread opener([&] {
+      std::this_thread::sleep_for(100ms);
+      EXPECT_GE(ended.load(), 2);
+      EXPECT_LE(ended.load(), 3) << "the queue has no room for that many";
+      open = true;
+    });
+    for (Messages::Value round = 0; round < rounds; ++round) {
+      Group group;
+      messages.call_all(stream);
+      group.end();
+      ++ended;
+    }
+    opener.join();
+    messages.expect_right(stream);
+    const Statistics statistics = comm.statistics();
+    EXPECT_EQ(statistics.in_fifo.items, size * rounds);
+    EXPECT_GE(statistics.fifo_waits, 1u);
+  });
+}
+
+/// Every item of very many, through a FIFO that goes round all the time: each doubles its number.
+TEST(SmallFifo, EveryItemArrives) {
+  const ScopedEnvironment setting("PLAIT_WORK_FIFO_BYTES", "16K");
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
+  constexpr std::size_t size = 250;
+  constexpr int rounds = 40, repeats = under_tsan ? 1 : 10;  // 100,000 items
+  run_ranks(2, [&](Communicator& comm, int) {
+    Buffer<std::uint64_t> data = comm.allocate<std::uint64_t>(size);
+    std::vector<std::uint64_t> host(size);
+    for (int repeat = 0; repeat < repeats; ++repeat) {
+      for (std::size_t i = 0; i < size; ++i) host[i] = i + 1;
+      comm.copy(data.data(), host.data(), size * sizeof(std::uint64_t));
+      for (int round = 0; round < rounds; ++round) {
+        const Group group;
+        for (std::size_t i = 0; i < size; ++i)
+          comm.all_reduce(data.data() + i, data.data() + i, 1, DataType::u64, ReduceOp::sum);
+      }
+      comm.copy(host.data(), data.data(), size * sizeof(std::uint64_t));
+      comm.synchronize();
+      for (std::size_t i = 0; i < size; ++i)
+        ASSERT_EQ(host[i], (i + 1) << rounds) << "message " << i;
+    }
+    EXPECT_EQ(comm.statistics().in_fifo.items, size * rounds * repeats);
+  });
+}
+
+/// One thread for all ranks: that of the first must not wait for room before the others have their
+/// calls.
+TEST(SmallFifo, OneThreadForSeveralRanks) {
+  const ScopedEnvironment setting("PLAIT_WORK_FIFO_BYTES", "4K");
+  constexpr int ranks = 3;
+  PLAIT_SKIP_UNLESS_RANKS_FIT(ranks);
+  constexpr std::size_t size = 300;
+  auto bootstraps = make_thread_bootstraps(ranks);
+  std::array<std::optional<Communicator>, ranks> comms;
+  std::array<Buffer<int>, ranks> data;
+  const auto at = [](auto& all, int rank) -> auto& { return all[static_cast<std::size_t>(rank)]; };
+  on_threads(ranks, [&](int rank) {
+    CommunicatorOptions options = test_options();
+    if (target() != BackendKind::host) options.device = rank;
+    at(comms, rank).emplace(Communicator::create(std::move(at(bootstraps, rank)), options));
+    at(data, rank) = at(comms, rank)->allocate<int>(size);
+    const std::vector<int> values(size, rank + 1);
+    at(comms, rank)->copy(at(data, rank).data(), values.data(), size * sizeof(int));
+    at(comms, rank)->synchronize();
+  });
+  {
+    Group group;
+    for (std::size_t i = 0; i < size; ++i)
+      for (int rank = 0; rank < ranks; ++rank) {
+        int* const one = at(data, rank).data() + i;
+        at(comms, rank)->all_reduce(one, one, 1, DataType::i32, ReduceOp::sum);
+      }
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::vector<int> values(size);
+    at(comms, rank)->copy(values.data(), at(data, rank).data(), size * sizeof(int));
+    at(comms, rank)->synchronize();
+    EXPECT_THAT(values, testing::Each(6));
+    EXPECT_GT(at(comms, rank)->statistics().in_fifo.launches, 1u);
+  }
+  on_threads(ranks, [&](int rank) {
+    at(data, rank) = {};
+    at(comms, rank).reset();
+  });
+}
+
+/// What two communicators have on one stream comes in one order on all ranks: else each would wait
+/// behind the other.
+TEST(SmallFifo, TwoCommunicatorsOnOneStream) {
+  const ScopedEnvironment setting("PLAIT_WORK_FIFO_BYTES", "4K");
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
+  run_ranks(2, [&](Communicator& comm, int) {
+    constexpr std::size_t size = 300;
+    Communicator other = comm.duplicate();
+    Arena arena(comm);
+    Messages messages(comm, arena.send, arena.recv, std::vector<std::size_t>(2 * size, 2));
+    const Stream stream = comm.create_stream();
+    for (Messages::Value round = 0; round < 10; ++round) {
+      messages.fill(round, stream);
+      {
+        Group group;
+        for (std::size_t m = 0; m < size; ++m) {
+          messages.call(m, stream);
+          other.all_reduce(messages.send(size + m), messages.recv(size + m), 2, DataType::u64,
+                           ReduceOp::sum, stream);
+        }
+      }
+      messages.expect_right(stream);
+    }
+    other.synchronize(stream);
+  });
+}
+
+TEST(SmallFifo, SizesThatAreNone) {
+  for (const char* bad : {"3000", "1K", "12K", "much"}) {
+    const ScopedEnvironment setting("PLAIT_WORK_FIFO_BYTES", bad);
+    const auto error = error_of([] { run_ranks(1, [](Communicator&, int) {}); });
+    expect_error(error, ErrorCode::invalid_argument,
+                 testing::AllOf(HasSubstr("PLAIT_WORK_FIFO_BYTES"), HasSubstr(bad)));
+  }
+}
+
+/// A caller that waits for room hears of an abort.
+TEST(SmallFifo, AnAbortEndsTheWait) {
+  const ScopedEnvironment setting("PLAIT_WORK_FIFO_BYTES", "8K");
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
+  run_ranks(
+      2,
+      [](Communicator& comm, int rank) {
+        Arena arena(comm);
+        Messages messages(comm, arena.send, arena.recv, std::vector<std::size_t>(80, 9));
+        comm.bootstrap().barrier();
+        std::thread other;
+        if (rank == 1) {
+          std::this_thread::sleep_for(100ms);  // never calls
+          comm.abort("rank 1 has better things to do");
+        } else {
+          const auto start = Clock::now();
+          const auto error = error_of([&] {
+            for (;;) {
+              Group group;
+              messages.call_all();
+            }
+          });
+          expect_error(error, ErrorCode::aborted, HasSubstr("better things"));
+          EXPECT_LT(Clock::now() - start, promised);
+        }
+        static_cast<void>(heard(comm));
+      },
+      patient());
+}
+
+}  // namespace
+}  // namespace plait::test

@@ -1,0 +1,135 @@
+// Collectives on views of the default execution space, GPUs where Kokkos has them: calls take their
+// place between kernels on the same instance, without a fence. To be run by mpirun, a rank a
+// device. Prints what is wrong; the exit status says whether anything was.
+#include <Kokkos_Core.hpp>
+#include <cstddef>
+#include <cstdio>
+#include <plait/kokkos.hpp>
+#include <plait/plait.hpp>
+
+namespace {
+
+using Exec = Kokkos::DefaultExecutionSpace;
+using Memory = Exec::memory_space;
+using Vector = Kokkos::View<double*, Memory>;
+constexpr std::size_t length = 30'011;
+
+int failures = 0;
+
+/// Element i of rank r's input.
+KOKKOS_INLINE_FUNCTION double input(std::size_t r, std::size_t i) {
+  return static_cast<double>((r * 5 + i * 3) % 17);
+}
+
+/// What rank r has from place `first` on.
+void fill(const Exec& exec, const Vector& view, std::size_t r, std::size_t first = 0) {
+  Kokkos::parallel_for(
+      Kokkos::RangePolicy<Exec>(exec, 0, view.extent(0)),
+      KOKKOS_LAMBDA(const int i) { view(i) = input(r, first + static_cast<std::size_t>(i)); });
+}
+void add(const Exec& exec, const Vector& term, const Vector& sum) {
+  Kokkos::parallel_for(
+      Kokkos::RangePolicy<Exec>(exec, 0, sum.extent(0)),
+      KOKKOS_LAMBDA(const int i) { sum(i) += term(i); });
+}
+
+template <class Expected>
+void expect(const Exec& exec, const Vector& view, const char* what, const Expected& expected) {
+  exec.fence();
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), view);
+  for (std::size_t i = 0; i < host.extent(0); ++i) {
+    if (host(i) == expected(i)) continue;
+    std::fprintf(stderr, "%s: element %zu is %g instead of %g\n", what, i, host(i), expected(i));
+    ++failures;
+    return;
+  }
+}
+
+struct Ranks {
+  std::size_t rank, ranks;
+  double sum(std::size_t i) const {
+    double total = 0;
+    for (std::size_t r = 0; r < ranks; ++r) total += input(r, i);
+    return total;
+  }
+};
+
+/// A kernel writes what is added up, and the next one reads the sum, many times without the host
+/// waiting.
+void check_order(const Exec& exec, plait::Communicator& comm, const Ranks& all) {
+  constexpr std::size_t rounds = 200;
+  const Vector mine("mine", length), sum("sum", length), total("total", length);
+  for (std::size_t round = 0; round < rounds; ++round) {
+    fill(exec, mine, all.rank, round);
+    plait::kokkos::all_reduce(exec, comm, mine, sum, plait::ReduceOp::sum);
+    add(exec, sum, total);
+  }
+  expect(exec, total, "all_reduce between kernels", [&](std::size_t i) {
+    double wanted = 0;
+    for (std::size_t round = 0; round < rounds; ++round) wanted += all.sum(i + round);
+    return wanted;
+  });
+}
+
+void check_symmetric(const Exec& exec, plait::Communicator& comm, const Ranks& all) {
+  plait::kokkos::SymmetricBuffer<double, Memory> buffer(comm, length);
+  const Vector view = buffer.view();
+  fill(exec, view, all.rank);
+  plait::kokkos::all_reduce(exec, comm, view, plait::ReduceOp::sum);
+  expect(exec, view, "all_reduce in place in symmetric memory",
+         [&](std::size_t i) { return all.sum(i); });
+}
+
+void check_collectives(const Exec& exec, plait::Communicator& comm, const Ranks& all) {
+  using namespace plait::kokkos;
+  const auto sum = plait::ReduceOp::sum;
+  const int root = comm.size() - 1, next = (comm.rank() + 1) % comm.size(),
+            previous = (comm.rank() + comm.size() - 1) % comm.size();
+  const bool is_root = comm.rank() == root;
+  const Vector block("block", length), other("other", length), blocks("blocks", all.ranks * length),
+      others("others", all.ranks * length);
+  fill(exec, block, all.rank);
+  fill(exec, blocks, all.rank);
+
+  reduce_scatter(exec, comm, blocks, other, sum);
+  expect(exec, other, "reduce_scatter",
+         [&](std::size_t i) { return all.sum(all.rank * length + i); });
+  all_gather(exec, comm, block, others);
+  expect(exec, others, "all_gather", [&](std::size_t i) { return input(i / length, i % length); });
+  all_to_all(exec, comm, blocks, others);
+  expect(exec, others, "all_to_all",
+         [&](std::size_t i) { return input(i / length, all.rank * length + i % length); });
+  broadcast(exec, comm, block, other, root);
+  expect(exec, other, "broadcast", [&](std::size_t i) { return input(all.ranks - 1, i); });
+  send_recv(exec, comm, block, next, other, previous);
+  expect(exec, other, "send_recv",
+         [&](std::size_t i) { return input(static_cast<std::size_t>(previous), i); });
+  scatter(exec, comm, blocks, other, root);
+  expect(exec, other, "scatter",
+         [&](std::size_t i) { return input(all.ranks - 1, all.rank * length + i); });
+  reduce(exec, comm, block, other, sum, root);
+  if (is_root) expect(exec, other, "reduce", [&](std::size_t i) { return all.sum(i); });
+  gather(exec, comm, block, others, root);
+  if (is_root)
+    expect(exec, others, "gather", [&](std::size_t i) { return input(i / length, i % length); });
+  barrier(exec, comm);
+  exec.fence();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Kokkos::ScopeGuard kokkos(argc, argv);
+  {
+    auto comm =
+        plait::Communicator::from_mpi(MPI_COMM_WORLD, plait::kokkos::communicator_options(Exec()));
+    const Ranks all{static_cast<std::size_t>(comm.rank()), static_cast<std::size_t>(comm.size())};
+    check_order(Exec(), comm, all);
+    check_symmetric(Exec(), comm, all);
+    check_collectives(Exec(), comm, all);
+    if (comm.rank() == 0)
+      std::printf("%s, %d ranks: %s\n", Exec::name(), comm.size(),
+                  failures == 0 ? "all right" : "WRONG");
+  }
+  return failures == 0 ? 0 : 1;
+}

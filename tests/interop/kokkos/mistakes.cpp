@@ -1,0 +1,143 @@
+// Calls that must not compile. mistakes_test.sh compares what the compiler says with the sentences
+// after `says:`, and that it says no more.
+#include <Kokkos_Core.hpp>
+#include <plait/kokkos.hpp>
+#include <type_traits>
+#include <vector>
+
+namespace kokkos = plait::kokkos;
+using plait::ReduceOp;
+
+/// As an execution space of a target that Plait does not have.
+struct Elsewhere {
+  using execution_space = Elsewhere;
+  using memory_space = Elsewhere;
+  using size_type = std::size_t;
+};
+/// As Kokkos::Cuda: its memory is not the host's.
+struct Device : Elsewhere {
+  using array_layout = Kokkos::LayoutLeft;
+  using execution_space = Device;
+  using memory_space = Device;
+  CUstream_st* cuda_stream() const;
+};
+/// As Kokkos::CudaUVMSpace: the host's, too.
+struct Managed {
+  using execution_space = Device;
+  using memory_space = Managed;
+};
+template <>
+struct Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace, Managed> {
+  enum : bool { accessible = true };
+};
+template <>
+struct Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace, Device> {
+  enum : bool { accessible = false };
+};
+template <>
+struct Kokkos::SpaceAccessibility<Elsewhere, Kokkos::HostSpace> {
+  enum : bool { accessible = false };
+};
+template <>
+struct Kokkos::SpaceAccessibility<Device, Kokkos::HostSpace> {
+  enum : bool { accessible = false };
+};
+
+using Host = Kokkos::HostSpace;
+template <class Data, class Layout = Kokkos::LayoutRight>
+using View = Kokkos::View<Data, Layout, Host>;
+
+/// A view of a layout of its own.
+struct Tiled {
+  using value_type = float;
+  using non_const_value_type = float;
+  using array_layout = Tiled;
+  using memory_space = Host;
+  using execution_space = Kokkos::DefaultHostExecutionSpace;
+};
+template <>
+struct Kokkos::is_view<Tiled> : std::true_type {};
+
+void mistakes(plait::Communicator& comm, std::vector<double>& vector) {
+  const Kokkos::DefaultHostExecutionSpace exec;
+  const View<double> scalar;
+  const View<double*> x;
+  const View<double**> matrix;
+
+  kokkos::all_reduce(exec, comm, vector,
+                     ReduceOp::sum);  // says: an argument that should be a Kokkos::View is none
+  kokkos::all_reduce(comm, x.data(),
+                     ReduceOp::sum);  // says: an argument that should be a Kokkos::View is none
+  kokkos::broadcast(
+      vector, comm, x,
+      0);  // says: the first argument is neither a communicator nor a Kokkos execution space
+  kokkos::barrier(
+      Host(),
+      comm);  // says: the first argument is neither a communicator nor a Kokkos execution space
+  kokkos::barrier(
+      Elsewhere(),
+      comm);  // says: the execution space runs neither on CUDA, nor on HIP, nor on the host
+  kokkos::stream_of(
+      Elsewhere());  // says: the execution space runs neither on CUDA, nor on HIP, nor on the host
+  kokkos::communicator_options(
+      Elsewhere());  // says: the execution space runs neither on CUDA, nor on HIP, nor on the host
+  kokkos::all_gather(Device(), comm,
+                     x);  // says: the execution space can't access the view's memory space
+
+  kokkos::all_reduce(comm, View<Kokkos::complex<double>*>(),
+                     ReduceOp::sum);  // says: Plait has no data type for the view's value type
+  kokkos::all_gather(comm,
+                     View<short*>());  // says: Plait has no data type for the view's value type
+  kokkos::broadcast(comm, View<bool*>(),
+                    0);  // says: Plait has no data type for the view's value type
+  kokkos::all_reduce(
+      comm, x, View<const double*>(),
+      ReduceOp::sum);  // says: the view that receives the result has a const value type
+  kokkos::all_to_all(
+      comm,
+      View<const float*>());  // says: the view that receives the result has a const value type
+  kokkos::all_reduce(comm, Tiled(), ReduceOp::sum);  // says: the view's layout is none of
+                                                     // LayoutLeft, LayoutRight and LayoutStride
+  kokkos::all_reduce(comm, x, View<float*>(),
+                     ReduceOp::sum);  // says: src and dst have different value types
+  kokkos::reduce(exec, comm, View<const int*>(), View<long*>(), ReduceOp::sum,
+                 0);  // says: src and dst have different value types
+
+  kokkos::all_reduce(comm, x, matrix, ReduceOp::sum);  // says: src and dst have different ranks
+  kokkos::all_to_all(comm, matrix, x);                 // says: src and dst have different ranks
+  kokkos::all_gather(
+      comm, matrix,
+      x);  // says: a view with a block for each rank must have the rank of the view of one block
+  kokkos::scatter(
+      comm, scalar, scalar,
+      0);  // says: a view with a block for each rank must have the rank of the view of one block
+  kokkos::gather(
+      comm, scalar, matrix,
+      0);  // says: a view with a block for each rank must have the rank of the view of one block
+  kokkos::all_gather(comm, scalar);  // says: a view of rank 0 has no blocks, one for each rank
+  kokkos::all_to_all(comm, scalar,
+                     scalar);  // says: a view of rank 0 has no blocks, one for each rank
+  kokkos::all_reduce(comm, matrix, View<double**, Kokkos::LayoutLeft>(),
+                     ReduceOp::max);  // says: one of src and dst is LayoutLeft, the other
+  const plait::Communicator::BlocksOf blocks;
+  kokkos::send(exec, comm, x.extent(0),
+               0);  // says: an argument that should be a Kokkos::View is none
+  kokkos::send(
+      0, comm, x,
+      0);  // says: the first argument is neither a communicator nor a Kokkos execution space
+  kokkos::recv(comm, View<const int*>(),
+               0);  // says: the view that receives the result has a const value type
+  kokkos::send_recv(comm, x, 0, View<float**>(),
+                    0);  // says: src and dst have different value types
+  kokkos::all_to_all_v(comm, x, blocks, View<int*>(),
+                       blocks);  // says: src and dst have different value types
+  kokkos::all_to_all_v(comm, matrix, blocks, x,
+                       blocks);  // says: all_to_all_v takes views of rank 1
+  kokkos::all_to_all_v(comm, x, blocks, scalar,
+                       blocks);  // says: all_to_all_v takes views of rank 1
+  kokkos::SymmetricBuffer<float, Host>().view<double**>(
+      1, 2);  // says: the view's value type is not the buffer's
+  sizeof(kokkos::SymmetricBuffer<float, Device>);
+  sizeof(kokkos::SymmetricBuffer<float, Managed>);  // says: symmetric memory is a GPU's or the
+                                                    // host's alone
+}

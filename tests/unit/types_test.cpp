@@ -1,0 +1,120 @@
+// Names and their reverse.
+#include "plait/types.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <type_traits>
+
+#include "plait/error.hpp"
+
+namespace plait {
+namespace {
+
+using testing::HasSubstr;
+
+std::string message_of(ErrorCode code, const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(name_of(error.code()), name_of(code)) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no error was thrown";
+  return {};
+}
+
+TEST(Types, NamesParseBack) {
+  for (int i = 0; i < data_type_count; ++i)
+    EXPECT_EQ(parse_data_type(name_of(static_cast<DataType>(i))), static_cast<DataType>(i));
+  for (int i = 0; i < reduce_op_count; ++i)
+    EXPECT_EQ(parse_reduce_op(name_of(static_cast<ReduceOp>(i))), static_cast<ReduceOp>(i));
+  for (const auto kind : {BackendKind::host, BackendKind::cuda, BackendKind::hip})
+    EXPECT_EQ(parse_backend(name_of(kind)), kind);
+  for (const auto collective : {Collective::all_reduce, Collective::barrier})
+    EXPECT_EQ(parse_collective(name_of(collective)), collective);
+}
+
+TEST(Types, NamesAreThoseOfTheEnumerators) {
+  EXPECT_EQ(name_of(DataType::f8e4m3), "f8e4m3");
+  EXPECT_EQ(name_of(DataType::u64), "u64");
+  EXPECT_EQ(name_of(ReduceOp::premul_sum), "premul_sum");
+  EXPECT_EQ(name_of(Collective::all_reduce), "all_reduce");
+  EXPECT_EQ(name_of(BackendKind::hip), "hip");
+  EXPECT_EQ(name_of(ErrorCode::no_peer_access), "no_peer_access");
+}
+
+TEST(Types, SpellingsOfNcclAreUnderstood) {
+  EXPECT_EQ(parse_data_type("float"), DataType::f32);
+  EXPECT_EQ(parse_data_type("double"), DataType::f64);
+  EXPECT_EQ(parse_data_type("half"), DataType::f16);
+  EXPECT_EQ(parse_data_type("bfloat16"), DataType::bf16);
+  EXPECT_EQ(parse_data_type("int8"), DataType::i8);
+  EXPECT_EQ(parse_data_type("uint8"), DataType::u8);
+  EXPECT_EQ(parse_data_type("int32"), DataType::i32);
+  EXPECT_EQ(parse_data_type("uint32"), DataType::u32);
+  EXPECT_EQ(parse_data_type("int64"), DataType::i64);
+  EXPECT_EQ(parse_data_type("uint64"), DataType::u64);
+  EXPECT_EQ(parse_data_type("f8e4m3"), DataType::f8e4m3);
+}
+
+TEST(Types, UnknownNamesAreErrorsThatListTheKnown) {
+  for (const char* wrong : {"", "f31", "F32", "f32 "})
+    EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { parse_data_type(wrong); }),
+                HasSubstr("i8, u8, i32, u32, i64, u64, f16, bf16"));
+  const std::string op = message_of(ErrorCode::invalid_argument, [] { parse_reduce_op("mean"); });
+  EXPECT_THAT(op, HasSubstr("mean"));
+  EXPECT_THAT(op, HasSubstr("sum, prod, min, max, avg, premul_sum"));
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument, [] { parse_backend("rocm"); }),
+              HasSubstr("host, cuda, hip"));
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument, [] { parse_collective("allreduce"); }),
+              HasSubstr("all_reduce"));
+}
+
+TEST(Types, NamesOfValuesThatAreNone) {  // messages name such values: they must not fail themselves
+  EXPECT_FALSE(is_valid(static_cast<DataType>(data_type_count)));
+  EXPECT_FALSE(is_valid(static_cast<ReduceOp>(reduce_op_count)));
+  EXPECT_FALSE(name_of(static_cast<DataType>(200)).empty());
+  EXPECT_FALSE(name_of(static_cast<ReduceOp>(200)).empty());
+}
+
+TEST(Types, SizesAndKinds) {
+  EXPECT_EQ(size_of(DataType::i8), 1u);
+  EXPECT_EQ(size_of(DataType::f8e5m2), sizeof(f8e5m2));
+  EXPECT_EQ(size_of(DataType::bf16), sizeof(bf16));
+  EXPECT_EQ(size_of(DataType::f32), 4u);
+  EXPECT_EQ(size_of(DataType::u64), 8u);
+  EXPECT_EQ(size_of(DataType::f64), 8u);
+  EXPECT_FALSE(is_float(DataType::u64));
+  EXPECT_TRUE(is_float(DataType::f16));
+  EXPECT_TRUE(is_float(DataType::f64));
+  EXPECT_EQ(data_type_of<float>, DataType::f32);
+  EXPECT_EQ(data_type_of<std::int64_t>, DataType::i64);
+}
+
+template <class T>
+concept HasDataType = requires {
+  DataTypeOf<T>::value;
+};
+
+TEST(Types, IntegersAreTheirSizeAndSign) {  // not only what std::int64_t and the like stand for
+  EXPECT_EQ(data_type_of<long long>, DataType::i64);
+  EXPECT_EQ(data_type_of<unsigned long long>, DataType::u64);
+  EXPECT_EQ(data_type_of<long>, sizeof(long) == 8 ? DataType::i64 : DataType::i32);
+  EXPECT_EQ(data_type_of<unsigned long>, sizeof(long) == 8 ? DataType::u64 : DataType::u32);
+  EXPECT_EQ(data_type_of<int>, DataType::i32);
+  EXPECT_EQ(data_type_of<unsigned>, DataType::u32);
+  EXPECT_EQ(data_type_of<signed char>, DataType::i8);
+  EXPECT_EQ(data_type_of<unsigned char>, DataType::u8);
+  EXPECT_EQ(data_type_of<char>, std::is_signed_v<char> ? DataType::i8 : DataType::u8);
+  EXPECT_FALSE(HasDataType<short>);
+  EXPECT_FALSE(HasDataType<bool>);
+  EXPECT_FALSE(HasDataType<wchar_t>);
+  EXPECT_FALSE(HasDataType<char8_t>);
+  EXPECT_FALSE(HasDataType<char32_t>);
+}
+
+}  // namespace
+}  // namespace plait

@@ -1,0 +1,283 @@
+// What kernels are made of: packs, partitions, epochs, and the reduction.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "backends/device/device.hpp"
+#include "backends/device/kernel_table.hpp"
+#include "backends/host/host_words.hpp"
+#include "support/data.hpp"
+
+namespace plait {
+namespace {
+
+using test::hash;
+
+/// The words of a single thread on the host.
+class OneThread {
+ public:
+  host::Words& operator*() { return words_; }
+
+ private:
+  host::Team team_{1};
+  Watch watch_{};
+  host::Words words_{0, 1, 0, team_, watch_};
+};
+
+TEST(Epoch, SkipsZeroAndAlternates) {
+  Epoch epoch{0};
+  EXPECT_EQ(epoch.next().value, 1u);
+  epoch.value = 0xfffffff0u;
+  for (int i = 0; i < 40; ++i) {
+    const Epoch next = epoch.next();
+    EXPECT_NE(next.value, 0u);
+    EXPECT_NE(next.half(), epoch.half()) << epoch.value;
+    EXPECT_GT(static_cast<std::int32_t>(next.value - epoch.value), 0);
+    epoch = next;
+  }
+  EXPECT_LT(epoch.value, 100u);  // it has wrapped
+}
+
+TEST(Parts, CoverEverythingOnceInOrder) {
+  for (const std::size_t size : {0u, 1u, 2u, 5u, 16u, 17u, 63u, 64u, 1000u, 4099u})
+    for (const std::size_t parts : {1u, 2u, 3u, 7u, 8u, 64u})
+      for (const std::size_t grain : {1u, 2u, 3u, 16u, 100u}) {
+        const Parts division = Parts::of(size, parts, grain);
+        const std::size_t fair = (size + parts - 1) / parts;
+        std::size_t reached = 0;
+        for (std::size_t i = 0; i < parts; ++i) {
+          const Range part = division.at(i);
+          ASSERT_EQ(part.begin, reached);
+          ASSERT_LE(part.begin, part.end);
+          ASSERT_TRUE(part.begin % grain == 0 || part.begin == size);
+          ASSERT_LT(part.size(), fair + grain);
+          reached = part.end;
+        }
+        ASSERT_EQ(reached, size);
+      }
+}
+
+/// Whatever the size: parts of a message, cut at pack boundaries, have no pack in common, and empty
+/// parts have none.
+TEST(Parts, InPacksAreDisjointAndCoverEverything) {
+  constexpr std::size_t bytes = 64;
+  for (std::size_t size = 0; size < 700; ++size)
+    for (const std::size_t parts : {1u, 2u, 3u, 5u, 8u}) {
+      const Parts division = Parts::of(size, parts, bytes);
+      std::size_t reached = 0;
+      for (std::size_t i = 0; i < parts; ++i) {
+        const Range part = division.at(i), packs = in_packs<bytes>(part);
+        if (part.size() == 0) {
+          ASSERT_EQ(packs.begin, packs.end)
+              << "an empty part [" << part.begin << ", " << part.end << ") has a pack";
+        } else {
+          ASSERT_EQ(packs.begin, reached);
+          reached = packs.end;
+        }
+      }
+      ASSERT_EQ(reached, (size + bytes - 1) / bytes);
+    }
+}
+
+template <class T>
+class ElementTypes : public testing::Test {};
+using AllElements =
+    testing::Types<std::int8_t, std::uint8_t, std::int32_t, std::uint32_t, std::int64_t,
+                   std::uint64_t, f16, bf16, f8e4m3, f8e5m2, float, double>;
+TYPED_TEST_SUITE(ElementTypes, AllElements);
+
+/// Copies `count` elements from one offset to another through packs, and looks at what lies around.
+template <class T, std::size_t Bytes>
+void copy_through_packs(std::size_t from, std::size_t to, std::size_t count) {
+  constexpr std::size_t size = 256, unit = sizeof(T);
+  alignas(64) std::byte source[size * unit], target[size * unit];
+  for (std::size_t i = 0; i < sizeof source; ++i) {
+    source[i] = static_cast<std::byte>(hash(i));
+    target[i] = static_cast<std::byte>(0xee);
+  }
+  OneThread dev;
+  const Packs<const T, Bytes> in(reinterpret_cast<const T*>(source) + from, count);
+  const Packs<T, Bytes> out(reinterpret_cast<T*>(target) + to, count);
+  ASSERT_EQ(in.size(), (count * unit + Bytes - 1) / Bytes);
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const auto pack = in.load(*dev, i);
+    for (std::size_t lane = 0; lane < in.lanes; ++lane) {
+      if (i * in.lanes + lane < count) continue;
+      ASSERT_EQ(widen(pack.lane[lane]), widen(T{})) << "beyond the end";
+    }
+    out.store(*dev, i, pack);
+  }
+  for (std::size_t i = 0; i < sizeof target; ++i) {
+    const bool inside = i >= to * unit && i < (to + count) * unit;
+    ASSERT_EQ(target[i],
+              inside ? source[i - to * unit + from * unit] : static_cast<std::byte>(0xee))
+        << "byte " << i << ", offsets " << from << " and " << to << ", count " << count;
+  }
+}
+
+TYPED_TEST(ElementTypes, PacksOfAnyAlignmentAndCount) {
+  for (std::size_t from = 0; from < 5; ++from)
+    for (std::size_t to = 0; to < 5; ++to)
+      for (std::size_t count = 0; count < 70; count += 1 + count / 9) {
+        copy_through_packs<TypeParam, 8>(from, to, count);
+        copy_through_packs<TypeParam, 16>(from, to, count);
+        copy_through_packs<TypeParam, 64>(from, to, count);
+        if (this->HasFatalFailure()) return;
+      }
+}
+
+TYPED_TEST(ElementTypes, PacketsCarryElements) {
+  PacketElements<TypeParam> elements;
+  for (std::size_t i = 0; i < elements.lanes; ++i)
+    elements.lane[i] = test::element<TypeParam>(3, 1, i, ReduceOp::sum);
+  const auto back = from_packet<TypeParam>(to_packet<TypeParam>(elements));
+  EXPECT_EQ(std::memcmp(&elements, &back, sizeof elements), 0);
+}
+
+/// Both ways in which kernels reduce: all terms in one accumulator, and partial results that
+/// travel.
+template <class T>
+struct Reduced {
+  static constexpr std::size_t bytes = 16;
+  using Elements = Pack<T, bytes>;
+
+  static Elements in_one_place(const Reduction& reduction, const std::vector<Elements>& terms) {
+    const Reducer<T> reducer(reduction);
+    auto acc = reducer.start(terms[0]);
+    for (std::size_t i = 1; i < terms.size(); ++i) reducer.add(acc, terms[i]);
+    return reducer.template finish<bytes>(acc);
+  }
+  static Elements along_a_chain(const Reduction& reduction, const std::vector<Elements>& terms) {
+    const Reducer<T> reducer(reduction);
+    auto acc = reducer.start(terms[0]);
+    for (std::size_t i = 1; i < terms.size(); ++i) {
+      const Elements partial = reducer.template rounded<bytes>(acc);
+      acc = reducer.start(terms[i]);
+      reducer.add_partial(acc, partial);
+    }
+    return reducer.template finish<bytes>(acc);
+  }
+};
+
+template <class T>
+void check_reducer(ReduceOp op, int ranks, double scale, std::uint64_t seed) {
+  using R = Reduced<T>;
+  std::vector<typename R::Elements> terms(static_cast<std::size_t>(ranks));
+  for (std::size_t rank = 0; rank < terms.size(); ++rank)
+    for (std::size_t i = 0; i < R::Elements::lanes; ++i)
+      terms[rank].lane[i] = test::element<T>(seed, static_cast<int>(rank), i, op);
+  const Reduction reduction{.op = op, .ranks = ranks, .scale = scale};
+  for (const auto& result : {R::in_one_place(reduction, terms), R::along_a_chain(reduction, terms)})
+    for (std::size_t i = 0; i < R::Elements::lanes; ++i) {
+      const auto wanted = test::expected<T>(seed, ranks, i, op, scale);
+      if constexpr (std::is_integral_v<T>)
+        ASSERT_EQ(result.lane[i], wanted) << name_of(op) << " of " << ranks;
+      else
+        ASSERT_NEAR(static_cast<double>(widen(result.lane[i])), wanted,
+                    test::tolerance<T>(op, ranks))
+            << name_of(op) << " of " << ranks;
+    }
+}
+
+TYPED_TEST(ElementTypes, ReducerAgreesWithWideArithmetic) {
+  for (int op = 0; op < reduce_op_count; ++op)
+    for (int ranks = 1; ranks <= 8; ++ranks)
+      for (std::uint64_t seed = 0; seed < 20 && !this->HasFatalFailure(); ++seed) {
+        const auto o = static_cast<ReduceOp>(op);
+        if (o == ReduceOp::premul_sum && std::is_integral_v<TypeParam>) continue;
+        check_reducer<TypeParam>(
+            o, ranks, o == ReduceOp::premul_sum ? (seed % 2 == 0 ? 0.5 : 2.0) : 1.0, seed);
+      }
+}
+
+TEST(Reducer, AveragesOfSignedIntegersTruncate) {
+  const Reduction reduction{.op = ReduceOp::avg, .ranks = 2, .scale = 1};
+  using R = Reduced<std::int32_t>;
+  const std::vector<R::Elements> terms = {{{-3, 3, -1, 7}}, {{0, 0, 0, -2}}};
+  for (const auto& result :
+       {R::in_one_place(reduction, terms), R::along_a_chain(reduction, terms)}) {
+    const std::vector<std::int32_t> lanes(std::begin(result.lane), std::end(result.lane));
+    EXPECT_EQ(lanes, (std::vector<std::int32_t>{-1, 1, 0, 2}));
+  }
+}
+
+/// One code for the integers of both signs (ReducedTypes) gives what a code for the signed ones
+/// gives.
+template <class Signed>
+void check_signed_as_unsigned(ReduceOp op, int ranks) {
+  using Unsigned = std::make_unsigned_t<Signed>;
+  using Limits = std::numeric_limits<Signed>;
+  const Signed special[] = {
+      0, 1, -1, 2, -7, 100, Limits::max(), Limits::min(), static_cast<Signed>(Limits::min() + 1)};
+  std::vector<typename Reduced<Signed>::Elements> terms(static_cast<std::size_t>(ranks));
+  std::vector<typename Reduced<Unsigned>::Elements> same(terms.size());
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    for (std::size_t rank = 0; rank < terms.size(); ++rank) {
+      for (std::size_t i = 0; i < std::size(terms[rank].lane); ++i)
+        terms[rank].lane[i] = special[hash(seed * 1009 + rank * 101 + i) % std::size(special)];
+      same[rank] = bits_as<typename Reduced<Unsigned>::Elements>(terms[rank]);
+    }
+    const Reduction reduction{.op = op, .ranks = ranks},
+        told{.op = op, .signed_integers = true, .ranks = ranks};
+    const auto compare = [&](const auto& wanted, const auto& result) {
+      ASSERT_EQ(std::memcmp(&wanted, &result, sizeof wanted), 0)
+          << name_of(op) << " of " << ranks << " ranks, seed " << seed;
+    };
+    compare(Reduced<Signed>::in_one_place(reduction, terms),
+            Reduced<Unsigned>::in_one_place(told, same));
+    compare(Reduced<Signed>::along_a_chain(reduction, terms),
+            Reduced<Unsigned>::along_a_chain(told, same));
+  }
+}
+
+TEST(Reducer, OneCodeServesIntegersOfEitherSign) {
+  for (const ReduceOp op :
+       {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg})
+    for (int ranks = 1; ranks <= 8 && !HasFatalFailure(); ++ranks) {
+      check_signed_as_unsigned<std::int8_t>(op, ranks);
+      check_signed_as_unsigned<std::int32_t>(op, ranks);
+      check_signed_as_unsigned<std::int64_t>(op, ranks);
+    }
+}
+
+template <class T>
+void check_average_of_largest(int ranks, T largest) {
+  using R = Reduced<T>;
+  typename R::Elements all;
+  std::fill(std::begin(all.lane), std::end(all.lane), largest);
+  const Reduction reduction{.op = ReduceOp::avg, .ranks = ranks, .scale = 1};
+  const std::vector<typename R::Elements> terms(static_cast<std::size_t>(ranks), all);
+  const bool exact = (ranks & (ranks - 1)) == 0;
+  const T least =
+      largest * (1 - (exact ? 0 : static_cast<T>(ranks)) * std::numeric_limits<T>::epsilon());
+  for (const T average :
+       {R::in_one_place(reduction, terms).lane[0], R::along_a_chain(reduction, terms).lane[0]}) {
+    EXPECT_GE(average, least) << ranks;
+    EXPECT_LE(average, largest) << ranks;
+  }
+}
+
+TEST(Reducer, AveragesOfTheLargestDoNotOverflow) {
+  for (int ranks = 1; ranks <= 72; ++ranks) {
+    check_average_of_largest(ranks, std::numeric_limits<float>::max());
+    check_average_of_largest(ranks, std::numeric_limits<double>::max());
+  }
+}
+
+TEST(Reducer, PartialAveragesDoNotOverflow) {
+  const Reduction reduction{.op = ReduceOp::avg, .ranks = 4, .scale = 1};
+  using R = Reduced<f16>;
+  R::Elements large;
+  std::fill(std::begin(large.lane), std::end(large.lane), narrow<f16>(60000.0f));
+  const std::vector<R::Elements> terms(4, large);
+  EXPECT_EQ(widen(R::in_one_place(reduction, terms).lane[0]), 60000.0f);
+  EXPECT_EQ(widen(R::along_a_chain(reduction, terms).lane[0]), 60000.0f);
+}
+
+}  // namespace
+}  // namespace plait

@@ -1,0 +1,135 @@
+// Blocking calls on the host target beside MPI's, in one run: call, wait, call again. To be run by
+// mpirun with two ranks.
+//
+// Times of a shared machine say little, ratios in one run more: rounds of both take turns, and of
+// each the lower quartile counts, which other programs disturb least. The limits leave room for
+// what noise remains; a hand-off to another thread for each call is beyond them, and so is a second
+// copy of a large message.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "plait/plait.hpp"
+
+namespace plait {
+namespace {
+
+constexpr int rounds = 25, attempts = 4;
+
+struct Way {
+  std::string what;
+  std::size_t count;
+  double most;  // Plait's time over MPI's
+  std::function<void()> plait, mpi;
+};
+
+class Blocking : public testing::Test {
+ protected:
+  /// The slower rank's microseconds a call.
+  static double time(const std::function<void()>& call, int calls) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < calls; ++i) call();
+    double mine =
+               std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
+                   .count() /
+               calls,
+           slower = 0;
+    MPI_Allreduce(&mine, &slower, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return slower;
+  }
+  static double quartile(std::vector<double>& times) {
+    const auto place = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 4);
+    std::nth_element(times.begin(), place, times.end());
+    return *place;
+  }
+  /// The same on all ranks.
+  static double ratio(const Way& way) {
+    const int calls = way.count > 4096 ? 20 : 100;
+    std::vector<double> plait, mpi;
+    for (int round = 0; round < rounds; ++round) {
+      plait.push_back(time(way.plait, calls));
+      mpi.push_back(time(way.mpi, calls));
+    }
+    const double ours = quartile(plait), theirs = quartile(mpi);
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 0)
+      fmt::print("{:<11} {:>8} B: {:9.2f} us, MPI {:9.2f} us, ratio {:.2f}, at most {}\n", way.what,
+                 4 * way.count, ours, theirs, ours / theirs, way.most);
+    return ours / theirs;
+  }
+};
+
+TEST_F(Blocking, CallsStandBesideMpi) {
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "two ranks need two processors";
+  Communicator comm = Communicator::from_mpi(MPI_COMM_WORLD, {.backend = BackendKind::host});
+  constexpr std::size_t most = 16384;
+  std::vector<float> send(most, 1), recv(2 * most);
+  const auto type = DataType::f32;
+  const auto waited = [&](auto call) {
+    return [&comm, call] {
+      call();
+      comm.synchronize();
+    };
+  };
+  std::vector<Way> ways;
+  for (const auto& [floats, limit] :
+       {std::pair{std::size_t{16}, 2.5}, {256, 2.6}, {1024, 2.0}, {16384, 2.0}}) {
+    const std::size_t count =
+        floats;  // which lambdas can capture: clang 14 can't capture a structured binding
+    const int n = static_cast<int>(count);
+    ways.push_back({"all_reduce", count, limit, waited([&, count] {
+                      comm.all_reduce(send.data(), recv.data(), count, type, ReduceOp::sum);
+                    }),
+                    [&, n] {
+                      MPI_Allreduce(send.data(), recv.data(), n, MPI_FLOAT, MPI_SUM,
+                                    MPI_COMM_WORLD);
+                    }});
+  }
+  ways.push_back({"all_gather", 256, 3.0,
+                  waited([&] { comm.all_gather(send.data(), recv.data(), 256, type); }), [&] {
+                    MPI_Allgather(send.data(), 256, MPI_FLOAT, recv.data(), 256, MPI_FLOAT,
+                                  MPI_COMM_WORLD);
+                  }});
+  const int next = (comm.rank() + 1) % comm.size(),
+            before = (comm.rank() + comm.size() - 1) % comm.size();
+  for (const auto& [floats, limit] : {std::pair{std::size_t{16}, 7.5}, {1024, 2.2}, {16384, 2.2}}) {
+    const std::size_t count = floats;
+    const int n = static_cast<int>(count);
+    ways.push_back({"send_recv", count, limit, waited([&, count] {
+                      comm.send_recv(send.data(), count, next, recv.data(), count, before, type);
+                    }),
+                    [&, n] {
+                      MPI_Sendrecv(send.data(), n, MPI_FLOAT, next, 0, recv.data(), n, MPI_FLOAT,
+                                   before, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                    }});
+  }
+  ways.push_back(
+      {"barrier", 0, 2.8, waited([&] { comm.barrier(); }), [] { MPI_Barrier(MPI_COMM_WORLD); }});
+  for (const Way& way : ways) {
+    double least = ratio(way);
+    for (int attempt = 1; attempt < attempts && least > way.most; ++attempt)
+      least = std::min(least, ratio(way));
+    EXPECT_LE(least, way.most) << way.what << " of " << 4 * way.count << " B";
+  }
+}
+
+}  // namespace
+}  // namespace plait
+
+int main(int argc, char** argv) {
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
+  testing::InitGoogleTest(&argc, argv);
+  const int failed = RUN_ALL_TESTS();
+  MPI_Finalize();
+  return failed;
+}

@@ -1,0 +1,326 @@
+// Long messages through few small slots, and messages on any number of lanes (blocks), with every
+// algorithm that sends through channels. What the channels really carried is read from their
+// counters.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <ostream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "algorithms/all_reduce/halving_doubling/schedule.hpp"
+#include "algorithms/all_reduce/ring/primitives.hpp"
+#include "algorithms/all_reduce/stream/plan.hpp"
+#include "algorithms/all_reduce/tree/schedule.hpp"
+#include "algorithms/blocks/patterns/direct_collectives.hpp"
+#include "algorithms/one_hop/direct_push/kernel.hpp"
+#include "algorithms/rooted/chain/kernel.hpp"
+#include "support/environment.hpp"
+#include "support/ranks.hpp"
+#include "support/zoo.hpp"
+#include "zoo/conveyor/conveyor.hpp"
+
+namespace plait::test {
+namespace {
+
+const AlgorithmRegistration<ConveyorAlgorithm> registration;  // sends nothing here
+
+struct Carrier {
+  const char* name;
+  std::uint32_t slots;
+  unsigned parts;      // with two ranks, a channel carries the message / parts
+  bool in_rank_order;  // sums terms in the order of ranks, wherever they are
+};
+constexpr Carrier carriers[] = {{"halving_doubling", halving_doubling::Schedule::slots, 2, false},
+                                {"ring", ring::slots, 1, false},
+                                {"stream", stream::Plan::slots, 1, true},
+                                {"tree", tree::Steps::slots, 1, false},
+                                {"twoshot_push", stream::Plan::slots, 2, true}};
+void PrintTo(const Carrier& carrier, std::ostream* out) { *out << carrier.name; }
+
+/// Those of the other collectives.
+struct OtherCarrier {
+  Subject subject;
+  std::uint32_t slots;
+};
+std::vector<OtherCarrier> other_carriers() {
+  std::vector<OtherCarrier> all;
+  for (const Collective collective : direct_collectives)
+    all.push_back({{collective, "direct_push"}, direct_push::slots});
+  for (const Collective collective : {Collective::broadcast, Collective::reduce})
+    all.push_back({{collective, "chain"}, chain::slots});
+  return all;
+}
+bool is_listed(const Algorithm& algorithm) {
+  const auto others = other_carriers();
+  return std::any_of(others.begin(), others.end(), [&](const OtherCarrier& other) {
+    return other.subject.algorithm == algorithm.name() &&
+           other.subject.collective == algorithm.collective();
+  });
+}
+
+TEST(Carriers, AreAllHere) {
+  // A new algorithm that sends through channels belongs into one of the lists above.
+  std::vector<std::string> listed{"conveyor"}, found;
+  for (const Carrier& carrier : carriers) listed.emplace_back(carrier.name);
+  Topology topology;
+  topology.ranks = 2;
+  topology.scratch_limit = std::size_t{128} << 20;
+  for (const auto& algorithm : Registry::instance().all())
+    if (algorithm->shared(topology).name == "channels") {
+      if (algorithm->collective() == Collective::all_reduce) found.emplace_back(algorithm->name());
+      else
+        EXPECT_TRUE(algorithm->family() == "pairwise" || is_listed(*algorithm))
+            << algorithm->name();  // messages_test has the former
+    }
+  std::sort(listed.begin(), listed.end());
+  EXPECT_EQ(found, listed);
+}
+
+/// What the channels from a rank have carried since the last look.
+class Odometer {
+ public:
+  explicit Odometer(Communicator& comm) : comm_(comm), access_(comm), before_(access_.states()) {}
+  ChannelAccess& access() { return access_; }
+
+  struct Carried {
+    unsigned lanes = 0;           // blocks that sent anything
+    std::uint32_t least = ~0u;    // chunks through a channel that was used
+    std::uint32_t wraps = 0;      // how often at least such a channel came back to its first slot
+    std::uint64_t all_wraps = 0;  // of all channels
+  };
+  Carried look(std::uint32_t slots) {
+    const auto now = access_.states();
+    Carried carried;
+    for (unsigned block = 0; block < now.size() / Channels::count(comm_.size(), 1); ++block) {
+      bool used = false;
+      for (unsigned way = 0; way < Channels::ways; ++way)
+        for (int peer = 0; peer < comm_.size(); ++peer) {
+          if (peer == comm_.rank()) continue;
+          const std::size_t i = access_.index(block, way, peer);
+          const std::uint32_t sent = now[i].sent - before_[i].sent;
+          if (sent == 0) continue;
+          used = true;
+          carried.least = std::min(carried.least, sent);
+          carried.all_wraps += (sent - 1) / slots;
+        }
+      carried.lanes += used ? 1 : 0;
+    }
+    carried.wraps = carried.lanes == 0 ? 0 : (carried.least - 1) / slots;
+    before_ = now;
+    return carried;
+  }
+
+ private:
+  Communicator& comm_;
+  ChannelAccess access_;
+  std::vector<ChannelState> before_;
+};
+
+class Lanes : public testing::TestWithParam<std::tuple<int, Carrier>> {
+ protected:
+  void SetUp() override {
+    PLAIT_SKIP_UNLESS_RANKS_FIT(ranks());
+    const auto here = all_reduce_algorithms();
+    if (std::find(here.begin(), here.end(), name()) == here.end())
+      GTEST_SKIP() << name() << " does not run on this target";
+  }
+  static const Carrier& carrier() { return std::get<1>(GetParam()); }
+  static std::string name() { return carrier().name; }
+  static int ranks() { return std::get<0>(GetParam()); }
+
+  template <class T>
+  void check_order_of_terms(Communicator& comm, Arena& arena, unsigned blocks,
+                            std::size_t count) const;
+};
+std::string name_of_case(const testing::TestParamInfo<std::tuple<int, Carrier>>& test) {
+  return fmt::format("{}_n{}", std::get<1>(test.param).name, std::get<0>(test.param));
+}
+// Ordered by ranks: the cached group of communicators is made once for all algorithms, and not
+// before each.
+INSTANTIATE_TEST_SUITE_P(All, Lanes,
+                         testing::Combine(testing::Values(2, 3, 4), testing::ValuesIn(carriers)),
+                         name_of_case);
+
+/// One block, slots of 1 or 2 KB, 64 times all of them and more; the counters pass 2^32 and 2^31 in
+/// the middle of a message.
+TEST_P(Lanes, SlotsGoRoundManyTimesInACall) {
+  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", ranks() == 2 ? "5M" : "10M");
+  RankGroup group(ranks());
+  group.run([&](Communicator& comm, Arena& arena) {
+    Odometer odometer(comm);
+    std::uint64_t seed = 0;
+    for (const std::uint32_t start : {0u, 0u - 100u, 0x80000000u - 100u}) {
+      odometer.access().make_old(start);
+      odometer.look(carrier().slots);
+      for (const bool in_place : {false, true}) {
+        check(comm, arena,
+              {.algorithm = name(),
+               .type = DataType::i32,
+               .count = 280'001,
+               .in_place = in_place,
+               .symmetric = true,
+               .blocks = 1,
+               .seed = ++seed});
+        const auto carried = odometer.look(carrier().slots);
+        EXPECT_EQ(carried.lanes, 1u);
+        EXPECT_GE(carried.least, 64 * carrier().slots) << "the message was to be longer";
+        EXPECT_GE(carried.wraps, 63u);
+      }
+      comm.bootstrap().barrier();
+    }
+  });
+}
+
+class LaneSeries : public Lanes {};
+INSTANTIATE_TEST_SUITE_P(All, LaneSeries,
+                         testing::Combine(testing::Values(2), testing::ValuesIn(carriers)),
+                         name_of_case);
+
+TEST_P(LaneSeries, LongMessages) {
+  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "5M");
+  RankGroup group(ranks());
+  group.run([&](Communicator& comm, Arena& arena) {
+    constexpr std::uint64_t calls = under_tsan ? 10 : 200;
+    const std::size_t count = carrier().parts * 33'003;
+    Odometer odometer(comm);
+    odometer.access().make_old(0u - 3'000u);
+    odometer.look(carrier().slots);
+    for (std::uint64_t call = 0; call < calls; ++call)
+      check(comm, arena,
+            {.algorithm = name(),
+             .type = DataType::i64,
+             .count = count + call % 61,
+             .symmetric = true,
+             .blocks = 1,
+             .seed = call});
+    const auto carried = odometer.look(carrier().slots);
+    EXPECT_GE(carried.least, calls * 64 * carrier().slots);
+    EXPECT_GE(carried.wraps, calls * 64 - 1);
+  });
+}
+
+/// Floats whose sum depends on the order of its terms: every number of lanes gives the bits of a
+/// sum in the order of ranks.
+template <class T>
+void Lanes::check_order_of_terms(Communicator& comm, Arena& arena, unsigned blocks,
+                                 std::size_t count) const {
+  const auto input = [&](int rank, std::size_t i) {
+    return wide<T>(hash(count, static_cast<std::uint64_t>(rank), i), 12);
+  };
+  DeviceArray &send = arena.symmetric_send, &recv = arena.symmetric_recv;
+  send.place(0, count * sizeof(T));
+  recv.place(0, count * sizeof(T));
+  for (std::size_t i = 0; i < count; ++i) {
+    const T x = input(comm.rank(), i);
+    std::memcpy(send.image() + i * sizeof(T), &x, sizeof(T));
+  }
+  send.upload({});
+  recv.upload({});
+  comm.all_reduce(send.device(), recv.device(), count, data_type_of<T>, ReduceOp::sum, {},
+                  {.algorithm = name(), .blocks = blocks});
+  recv.download({});
+  comm.synchronize();
+  for (std::size_t i = 0; i < count; ++i) {
+    float sum = static_cast<float>(widen(input(0, i)));
+    for (int rank = 1; rank < comm.size(); ++rank) sum += static_cast<float>(widen(input(rank, i)));
+    const T wanted = narrow<T>(sum);
+    if (std::memcmp(&wanted, recv.image() + i * sizeof(T), sizeof(T)) != 0)
+      return report(
+          comm,
+          fmt::format(
+              "{}, {} blocks, {} {}: element {} has other bits than a sum in the order of ranks",
+              name(), blocks, count, name_of(data_type_of<T>), i));
+  }
+}
+
+TEST_P(Lanes, AnyNumberOfThemGivesTheSameBits) {
+  RankGroup::cached(ranks()).run([&](Communicator& comm, Arena& arena) {
+    Odometer odometer(comm);
+    for (const unsigned blocks : {1u, 2u, 3u, 4u, 7u, 16u, 64u, 128u})
+      for (const std::size_t count :
+           {1u, 127u, 4099u, 100'003u}) {  // primes, and none a multiple of a lane's packs
+        if (under_tsan && (count > 5000 ? blocks != 7 : blocks % 3 != 1)) continue;
+        odometer.look(carrier().slots);
+        for (const bool symmetric : {false, true})
+          check(comm, arena,
+                {.algorithm = name(),
+                 .type = DataType::f32,
+                 .count = count,
+                 .in_place = symmetric,
+                 .symmetric = symmetric,
+                 .blocks = blocks,
+                 .seed = count});
+        check(comm, arena,
+              {.algorithm = name(),
+               .type = DataType::u8,
+               .count = count,
+               .symmetric = true,
+               .recv_offset = 1,
+               .blocks = blocks});
+        if (carrier().in_rank_order) {
+          check_order_of_terms<float>(comm, arena, blocks, count);
+          check_order_of_terms<bf16>(comm, arena, blocks, count);
+        }
+        const unsigned lanes = odometer.look(carrier().slots).lanes;
+        EXPECT_LE(lanes, blocks);
+        // The last lanes may get nothing. (A GPU's blocks have many threads, and a lane at least a
+        // pack for each.)
+        const bool all_used = count > 100'000 && target() == BackendKind::host;
+        EXPECT_GE(4 * lanes, all_used ? 3 * blocks : 4);
+      }
+  });
+}
+
+class OtherLanes : public testing::TestWithParam<std::tuple<OtherCarrier, int>> {
+ protected:
+  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(std::get<1>(GetParam())); }
+};
+INSTANTIATE_TEST_SUITE_P(All, OtherLanes,
+                         testing::Combine(testing::ValuesIn(other_carriers()),
+                                          testing::Values(2, 3, 4)),
+                         [](const auto& test) {
+                           const Subject& subject = std::get<0>(test.param).subject;
+                           return fmt::format("{}_{}_n{}", name_of(subject.collective),
+                                              subject.algorithm, std::get<1>(test.param));
+                         });
+
+/// As above: one block, small slots many times, counters that wrap; also where some ranks only
+/// send, or only receive.
+TEST_P(OtherLanes, SlotsGoRoundManyTimesInACall) {
+  const auto& [carrier, ranks] = GetParam();
+  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", ranks == 2 ? "5M" : "10M");
+  RankGroup group(ranks);
+  group.run(
+      [&, subject = carrier.subject, slots = carrier.slots](Communicator& comm, Arena& arena) {
+        Odometer odometer(comm);
+        std::uint64_t seed = 0;
+        for (const std::uint32_t start : {0u, 0u - 100u, 0x80000000u - 100u}) {
+          comm.bootstrap().barrier();  // a rank that only sends is done before the others are
+          odometer.access().make_old(start);
+          odometer.look(slots);
+          for (const bool in_place : {false, true}) {
+            const auto parts = static_cast<unsigned>(parts_of(subject.collective, comm.size()));
+            check(comm, arena,
+                  subject.of({.type = DataType::i32,
+                              .count = 140'001 / parts,
+                              .in_place = in_place,
+                              .symmetric = true,
+                              .root = static_cast<int>(seed % static_cast<unsigned>(comm.size())),
+                              .blocks = 1,
+                              .seed = ++seed}));
+            const auto carried = odometer.look(slots);
+            EXPECT_LE(carried.lanes, 1u);
+            if (carried.lanes == 1) {
+              EXPECT_GE(carried.least, 16 * slots) << "the message was to be longer";
+            }
+          }
+        }
+      });
+}
+
+}  // namespace
+}  // namespace plait::test

@@ -1,0 +1,115 @@
+// PLAIT_SHARE_DEVICES: which ranks may share a GPU. To be run by mpirun with at least two ranks. No
+// GPU is needed: the host target stands in for a node with one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/backend.hpp"
+#include "support/environment.hpp"
+#include "support/errors.hpp"
+#include "support/forwarding_backend.hpp"
+#include "support/ranks.hpp"
+
+namespace plait::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+/// Every rank's device, whatever its number.
+class OnlyDevice final : public ForwardingBackend {
+ public:
+  explicit OnlyDevice(int ordinal)
+      : ForwardingBackend(open_backend(BackendKind::host, ordinal)),
+        info_(ForwardingBackend::info()) {
+    info_.backend = BackendKind::cuda;
+    info_.ordinal = ordinal;
+    info_.id = "0000:17:00.0";
+  }
+  const DeviceInfo& info() const noexcept override { return info_; }
+
+ private:
+  DeviceInfo info_;
+};
+
+const BackendRegistration registration = stand_in_for_cuda<OnlyDevice>();
+
+CommunicatorOptions options_for(std::optional<BackendKind> target) {
+  CommunicatorOptions options;
+  options.backend = target;
+  options.timeout = patience;
+  return options;
+}
+
+void expect_sums(Communicator& comm) {
+  constexpr std::size_t count = 5000;
+  std::vector<float> data(count, static_cast<float>(comm.rank() + 1));
+  const Stream stream = comm.create_stream();
+  comm.all_reduce(data.data(), data.data(), count, DataType::f32, ReduceOp::sum, stream,
+                  {.algorithm = {}, .threads = 8});
+  comm.synchronize(stream);
+  const auto n = static_cast<float>(comm.size());
+  EXPECT_EQ(data, std::vector<float>(count, n * (n + 1) / 2));
+}
+
+TEST(SharedDevice, IsRefusedWithoutPermission) {
+  const auto error =
+      error_of([] { Communicator::from_mpi(MPI_COMM_WORLD, options_for(BackendKind::cuda)); });
+  expect_error(error, ErrorCode::unsupported,
+               AllOf(HasSubstr("ranks 0 and 1 share cuda device 0000:17:00.0"),
+                     HasSubstr("start at most one rank per GPU")));
+}
+
+TEST(SharedDevice, IsNotChosenWithoutPermission) {
+  const ScopedEnvironment nothing("PLAIT_BACKEND", "");
+  Communicator comm = Communicator::from_mpi(MPI_COMM_WORLD, options_for(std::nullopt));
+  EXPECT_EQ(comm.backend().info().backend, BackendKind::host);
+}
+
+TEST(SharedDevice, IsForProcessesThatMay) {
+  const ScopedEnvironment nothing("PLAIT_BACKEND", "");
+  const ScopedEnvironment permission("PLAIT_SHARE_DEVICES", "1");
+  for (const auto target : {std::optional(BackendKind::cuda), std::optional<BackendKind>()}) {
+    Communicator comm = Communicator::from_mpi(MPI_COMM_WORLD, options_for(target));
+    EXPECT_EQ(comm.backend().info().backend, BackendKind::cuda);
+    expect_sums(comm);
+  }
+}
+
+/// In one process the default stream is the device's, and so all ranks' together.
+TEST(SharedDevice, IsNotForThreads) {
+  const ScopedEnvironment permission("PLAIT_SHARE_DEVICES", "1");
+  const auto error = error_of([] {
+    run_ranks(
+        2, [](Communicator&, int) {}, options_for(BackendKind::cuda));
+  });
+  expect_error(
+      error, ErrorCode::unsupported,
+      HasSubstr("ranks 0 and 1 are threads of one process and share cuda device 0000:17:00.0"));
+}
+
+TEST(SharedDevice, PermissionIsTheSameOnAllRanks) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const ScopedEnvironment permission("PLAIT_SHARE_DEVICES", rank == 1 ? "1" : "0");
+  const auto error =
+      error_of([] { Communicator::from_mpi(MPI_COMM_WORLD, options_for(BackendKind::cuda)); });
+  expect_error(error, ErrorCode::mismatch,
+               AllOf(HasSubstr("rank 1 has"), HasSubstr("PLAIT_SHARE_DEVICES=1")));
+}
+
+}  // namespace
+}  // namespace plait::test
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  MPI_Init(&argc, &argv);
+  const int status = RUN_ALL_TESTS();
+  MPI_Finalize();
+  return status;
+}

@@ -1,0 +1,177 @@
+// The zoo with ranks that are processes. To be run by mpirun with any number of them, once as it is
+// (the library initialises MPI) and once with the argument --caller-initializes-mpi.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/ranks.hpp"
+#include "support/zoo.hpp"
+
+namespace plait::test {
+namespace {
+
+/// The world's communicator and its memory; made once.
+struct World {
+  Communicator comm = Communicator::from_mpi(MPI_COMM_WORLD, test_options());
+  Arena arena{comm};
+
+  static std::unique_ptr<World>& instance() {
+    static std::unique_ptr<World> world;
+    return world;
+  }
+};
+
+class MpiZoo : public testing::TestWithParam<std::string> {
+ protected:
+  Communicator& comm() { return World::instance()->comm; }
+  Arena& arena() { return World::instance()->arena; }
+};
+INSTANTIATE_TEST_SUITE_P(All, MpiZoo, testing::ValuesIn(all_reduce_algorithms()),
+                         [](const auto& test) { return test.param; });
+
+TEST_P(MpiZoo, AllTypesAndOperations) {
+  check_all_types_and_operations(comm(), arena(), GetParam(), {1, 75});
+}
+
+TEST_P(MpiZoo, AllCounts) {
+  check_all_counts(comm(), arena(), GetParam(), {DataType::bf16, DataType::f32});
+}
+
+TEST_P(MpiZoo, Large) { check_large(comm(), arena(), GetParam(), 400000); }
+
+TEST_P(MpiZoo, LaunchShapes) { check_launch_shapes(comm(), arena(), GetParam()); }
+
+TEST_P(MpiZoo, BackToBackCalls) {
+  constexpr int calls = 200;
+  constexpr std::size_t count = 501;
+  DeviceArray& memory = arena().symmetric_send;
+  memory.place(0, count * sizeof(std::uint64_t));
+  auto* data = reinterpret_cast<std::uint64_t*>(memory.image());
+  for (std::size_t i = 0; i < count; ++i)
+    data[i] = element<std::uint64_t>(3, comm().rank(), i, ReduceOp::sum);
+  memory.upload({});
+  std::uint64_t power = 1;
+  for (int call = 0; call < calls; ++call) {
+    comm().all_reduce(memory.device(), memory.device(), count, DataType::u64, ReduceOp::sum, {},
+                      {.algorithm = GetParam()});
+    if (call > 0) power *= static_cast<unsigned>(comm().size());
+  }
+  memory.download({});
+  comm().synchronize();
+  for (std::size_t i = 0; i < count; ++i)
+    ASSERT_EQ(data[i], expected<std::uint64_t>(3, comm().size(), i, ReduceOp::sum, 1) * power) << i;
+}
+
+class MpiCollectives : public testing::TestWithParam<Subject> {};
+INSTANTIATE_TEST_SUITE_P(All, MpiCollectives, testing::ValuesIn(other_algorithms()),
+                         [](const auto& test) {
+                           return fmt::format("{}_{}", name_of(test.param.collective),
+                                              test.param.algorithm);
+                         });
+
+TEST_P(MpiCollectives, AllCounts) {
+  World& world = *World::instance();
+  check_all_counts(world.comm, world.arena, GetParam(), {DataType::bf16, DataType::f64});
+  check_large(world.comm, world.arena, GetParam(), 400000);
+}
+
+TEST(MpiCommunicator, KnowsTheWorld) {
+  int rank = -1, size = -1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  EXPECT_EQ(World::instance()->comm.rank(), rank);
+  EXPECT_EQ(World::instance()->comm.size(), size);
+}
+
+TEST(MpiCommunicator, OverAPartOfTheWorld) {
+  Communicator& world = World::instance()->comm;
+  MPI_Comm part = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, world.rank() % 2, -world.rank(), &part);
+  {
+    Communicator comm = Communicator::from_mpi(part, test_options());
+    MPI_Comm_free(&part);  // it was duplicated
+    EXPECT_EQ(comm.size(), (world.size() + (world.rank() % 2 == 0 ? 1 : 0)) / 2);
+    Arena arena(comm);
+    for (const std::string& algorithm : all_reduce_algorithms())
+      for (std::uint64_t i = 0; i < 5; ++i) {
+        check(comm, arena,
+              {.algorithm = algorithm,
+               .type = DataType::bf16,
+               .count = 2000 + i,
+               .symmetric = true,
+               .seed = i});
+        check(world, World::instance()->arena,
+              {.algorithm = algorithm, .count = 100 + i, .symmetric = true, .seed = i});
+      }
+    world.bootstrap().barrier();
+  }
+}
+
+/// A sender that receives nothing itself needs the memory all the same: there it finds its peer's.
+TEST(MpiCommunicator, AGroupKeepsTheReceiversMemory) {
+  Communicator& comm = World::instance()->comm;
+  constexpr std::size_t count = 100000;
+  const int last = comm.size() - 1;
+  if (last == 0) GTEST_SKIP() << "needs two ranks";
+  const auto sent = comm.allocate<int>(count), kept = comm.allocate<int>(count);
+  const std::vector<int> values(count, comm.rank() + 7);
+  comm.copy(sent.data(), values.data(), count * sizeof(int));
+  {
+    const Group group;
+    const auto received = comm.allocate<int>(count);
+    const bool sends = comm.rank() == 0, receives = comm.rank() == last;
+    comm.send_recv(sent.data(), sends ? count : 0, last, received.data(), receives ? count : 0, 0,
+                   DataType::i32, {}, {.algorithm = "pairwise_put", .symmetric = true});
+    comm.all_reduce(sent.data(), kept.data(), count, DataType::i32, ReduceOp::max);
+  }
+  std::vector<int> result(count);
+  comm.copy(result.data(), kept.data(), count * sizeof(int));
+  comm.synchronize();
+  EXPECT_EQ(result, std::vector<int>(count, last + 7));
+}
+
+TEST(MpiCommunicator, UnequalSizesAreRefusedOnAllRanks) {
+  Communicator& comm = World::instance()->comm;
+  if (comm.size() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  std::string text;
+  try {
+    comm.allocate<int>(comm.rank() == 1 ? 5u : 6u);
+  } catch (const Error& error) {
+    EXPECT_EQ(name_of(error.code()), "mismatch");
+    text = error.what();
+  }
+  EXPECT_NE(text.find("rank 1"), std::string::npos) << text;
+  check(comm, World::instance()->arena, {.algorithm = {}, .count = 9});
+}
+
+}  // namespace
+}  // namespace plait::test
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  const bool caller = argc > 1 && std::string_view(argv[1]) == "--caller-initializes-mpi";
+  if (caller) MPI_Init(&argc, &argv);
+  plait::test::World::instance() = std::make_unique<plait::test::World>();
+  if (plait::test::World::instance()->comm.rank() !=
+      0) {  // failures of the others are printed, their progress is not
+    auto& listeners = testing::UnitTest::GetInstance()->listeners();
+    class Failures final : public testing::EmptyTestEventListener {
+      void OnTestPartResult(const testing::TestPartResult& result) override {
+        if (result.failed())
+          fmt::print(stderr, "{}:{}: {}\n", result.file_name() ? result.file_name() : "",
+                     result.line_number(), result.message());
+      }
+    };
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new Failures);
+  }
+  const int status = RUN_ALL_TESTS();
+  plait::test::World::instance().reset();
+  if (caller) MPI_Finalize();
+  return status;
+}

@@ -1,0 +1,176 @@
+// Epochs and counters near 2^32: every algorithm once more under another name, with memory that has
+// seen four billion calls.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "communicator/algorithm_memory.hpp"
+#include "support/environment.hpp"
+#include "support/ranks.hpp"
+#include "support/zoo.hpp"
+
+namespace plait::test {
+namespace {
+
+/// What a rank's call was granted, for the thread that asked for it.
+thread_local Grant seen, seen_shared;
+thread_local bool only_look = false;
+
+/// For all algorithms and their twins, and not more: each test makes its communicators anew.
+constexpr std::size_t scratch_megabytes = 64;
+
+/// Another algorithm's twin with memory of its own. Also a user's algorithm, registered by its
+/// application.
+class Aged final : public Algorithm {
+ public:
+  explicit Aged(const Algorithm& original)
+      : original_(original),
+        name_(fmt::format("aged_{}", original.name())),
+        family_(fmt::format("aged_{}", original.family())) {}
+  std::string_view name() const override { return name_; }
+  std::string_view family() const override { return family_; }
+  Collective collective() const override { return original_.collective(); }
+  std::string_view summary() const override { return original_.summary(); }
+  Support supports(const Call& call, const Topology& topology) const override {
+    return original_.supports(call, topology);
+  }
+  Resources resources(const Topology& topology) const override {
+    return original_.resources(topology);
+  }
+  SharedResources shared(const Topology& topology) const override {
+    return original_.shared(topology);
+  }
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
+    return original_.shapes(call, topology);
+  }
+  LaunchShape fitted(LaunchShape shape, const Call& call, const Topology& topology) const override {
+    return original_.fitted(shape, call, topology);
+  }
+  double estimate(const Call&, const Topology&) const override { return 1e9; }
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
+               LaunchContext& context) const override {
+    seen = context.grant();
+    seen_shared = context.shared();
+    if (!only_look) original_.enqueue(call, buffers, shape, context);
+  }
+  /// The two ends of a message that goes round.
+  void enqueue_batch(std::span<const BatchedCall> calls, LaunchContext& context) const override {
+    seen = context.grant();
+    seen_shared = context.shared();
+    std::vector<BatchedCall> originals(calls.begin(), calls.end());
+    for (BatchedCall& call : originals) call.algorithm = &original_;
+    if (!only_look) original_.enqueue_batch(originals, context);
+  }
+
+ private:
+  const Algorithm& original_;
+  std::string name_, family_;
+};
+
+/// The originals, of several collectives that share their memory one; registers their twins first.
+std::vector<Subject> aged() {
+  static const std::vector<Subject> subjects = [] {
+    std::vector<Subject> originals;
+    for (const std::string& name : all_reduce_algorithms()) originals.emplace_back(name);
+    for (const Subject& subject : other_algorithms())
+      if ((subject.collective == Collective::reduce && subject.algorithm != "pull") ||
+          subject.collective == Collective::send_recv ||
+          (subject.collective == Collective::broadcast && subject.algorithm == "direct_put"))
+        originals.push_back(subject);
+    for (const Subject& subject : originals)
+      Registry::instance().add(std::make_unique<Aged>(
+          *Registry::instance().find(subject.algorithm, subject.collective)));
+    return originals;
+  }();
+  return subjects;
+}
+
+class Wrap : public testing::TestWithParam<std::tuple<Subject, int>> {
+ protected:
+  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(ranks()); }
+  const Subject& original() const { return std::get<0>(GetParam()); }
+  Subject twin() const { return {original().collective, "aged_" + original().algorithm}; }
+  int ranks() const { return std::get<1>(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(All, Wrap,
+                         testing::Combine(testing::ValuesIn(aged()), testing::Values(2, 3)),
+                         [](const auto& test) {
+                           return fmt::format("{}_n{}", std::get<0>(test.param).algorithm,
+                                              std::get<1>(test.param));
+                         });
+
+/// Sets every counter and signal of the algorithm as if `age` steps had been made. Collective.
+void make_old(Communicator& comm, Arena& arena, const Subject& twin, std::uint32_t age) {
+  arena.symmetric_send.place(0, 64);
+  arena.symmetric_recv.place(0, 64);
+  only_look = true;
+  comm.enqueue({.collective = twin.collective, .type = DataType::u8, .count = 1},
+               arena.symmetric_send.device(), arena.symmetric_recv.device(), {},
+               {.algorithm = twin.algorithm});
+  only_look = false;
+  Topology topology{comm.backend().info().facts};
+  topology.backend = comm.backend_kind();
+  topology.ranks = comm.size();
+  std::vector<const Algorithm*> all;
+  for (const auto& each : Registry::instance().all()) all.push_back(each.get());
+  topology.scratch_limit = scratch_within(scratch_megabytes << 20, topology, all);
+  const Algorithm& algorithm = *Registry::instance().find(twin.algorithm, twin.collective);
+  const Resources own = algorithm.resources(topology),
+                  shared = algorithm.shared(topology).resources;
+  Backend& backend = comm.backend();
+  const std::size_t words = std::max({own.counters, own.signals, shared.counters, shared.signals});
+  auto* old =
+      static_cast<std::uint32_t*>(backend.allocate_pinned(words * sizeof(std::uint32_t) + 1));
+  std::fill_n(old, words, age);
+  const auto set = [&](const Resources& resources, const Grant& grant) {
+    if (resources.signals != 0)
+      backend.copy(grant.signals.own, old, resources.signals * sizeof(std::uint32_t), nullptr);
+    backend.synchronize(nullptr);
+    // Beside its epoch, a LanesState has a word that says that nothing is on its way.
+    if (algorithm.shared(topology).name.starts_with("lanes of"))
+      for (std::size_t i = 1; i < resources.counters; i += 2) old[i] = 0;
+    if (resources.counters != 0)
+      backend.copy(grant.counters, old, resources.counters * sizeof(std::uint32_t), nullptr);
+  };
+  set(own, seen);
+  set(shared, seen_shared);
+  backend.synchronize(nullptr);
+  comm.bootstrap().barrier();
+  backend.deallocate_pinned(old);
+}
+
+TEST_P(Wrap, NothingHappensAtTwoToThe32) {
+  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", fmt::format("{}M", scratch_megabytes));
+  RankGroup group(ranks());
+  group.run([&](Communicator& comm, Arena& arena) {
+    make_old(comm, arena, twin(), 0u - 64u);
+    for (std::uint64_t i = 0; i < 120; ++i)
+      check(comm, arena,
+            twin().of({.type = DataType::i32,
+                       .count = 50 + 31 * i,
+                       .in_place = i % 2 == 0,
+                       .symmetric = true,
+                       .root = static_cast<int>(i % static_cast<unsigned>(comm.size())),
+                       .blocks = static_cast<unsigned>(1 + i % 2),
+                       .seed = i}));
+  });
+}
+
+TEST_P(Wrap, NothingHappensAtTwoToThe31) {
+  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", fmt::format("{}M", scratch_megabytes));
+  RankGroup group(ranks());
+  group.run([&](Communicator& comm, Arena& arena) {
+    make_old(comm, arena, twin(), 0x80000000u - 64u);
+    for (std::uint64_t i = 0; i < 120; ++i)
+      check(
+          comm, arena,
+          twin().of({.type = DataType::bf16, .count = 50 + 31 * i, .symmetric = true, .seed = i}));
+  });
+}
+
+}  // namespace
+}  // namespace plait::test

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""check_floors.py [ROOT]: reads every #include of the repository and fails on one that points up.
+
+The rooms of the code stand on floors. A file may include its own room and the rooms of floors below. Rooms of one floor
+don't know each other. Prints each include that breaks this, as FILE:LINE, and exits with 1 if there is one.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+# From the ground up. "NAME/*": each folder in NAME is a room.
+FLOORS = [
+    ["include/plait", "cmake"],
+    ["core"],
+    ["bootstrap"],
+    ["backends/device"],
+    ["backends"],
+    ["backends/host"],
+    ["backends/gpu"],
+    ["backends/cuda"],
+    ["backends/hip"],
+    ["symm_mem"],
+    ["algorithms/contract"],
+    ["algorithms/blocks/loops", "algorithms/blocks/patterns"],
+    ["algorithms/blocks/flags", "algorithms/blocks/channels"],
+    ["algorithms/barrier"],
+    ["algorithms/all_reduce/*", "algorithms/one_hop/*", "algorithms/rooted/*", "algorithms/messages/*"],
+    ["communicator/selection", "communicator/observe"],
+    ["communicator/fault"],
+    ["communicator/groups"],
+    ["communicator"],
+    ["interop/c", "interop/fortran", "interop/kokkos"],
+    ["bench", "examples"],
+    ["tests"],
+]
+SEARCHED = ["", "include", "interop/kokkos/include", "tests", "bench"]  # as the compilers look, after the file's own folder
+SOURCE = re.compile(r"\.(hpp|cpp|h|c|cu|cuh|hip)$")
+INCLUDE = re.compile(r'\s*#\s*include\s+[<"]([^">]+)[">]')
+
+
+def room_of(path):
+    """The room that a file is in, and its floor. None: it is in no room."""
+    best = None
+    for floor, rooms in enumerate(FLOORS):
+        for room in rooms:
+            wild = room.endswith("/*")
+            folder = room[:-2] if wild else room
+            if not path.startswith(folder + "/"):
+                continue
+            if wild:
+                folder = "/".join(path.split("/")[: folder.count("/") + 2])
+            if best is None or len(folder) > len(best[0]):
+                best = (folder, floor)
+    return best
+
+
+def find(files, source, included):
+    """The file of the repository that an #include names, if it is one."""
+    for folder in [os.path.dirname(source)] + SEARCHED:
+        path = os.path.normpath(os.path.join(folder, included))
+        if path in files:
+            return path
+    return None
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=root, check=True,
+                            capture_output=True, text=True).stdout.splitlines()
+    files = {name for name in listed if SOURCE.search(name) and (root / name).is_file()}
+    wrong, arrows = [], 0
+    for source in sorted(files):
+        room = room_of(source)
+        if room is None:
+            if "/" in source:
+                wrong.append(f"{source}: in no room that tools/check_floors.py knows")
+            continue
+        for number, line in enumerate((root / source).read_text(errors="replace").splitlines(), 1):
+            match = INCLUDE.match(line)
+            target = match and find(files, source, match.group(1))
+            if not target:
+                continue
+            other = room_of(target)
+            arrows += 1
+            if other is None or other[0] == room[0] or other[1] < room[1]:
+                continue
+            how = "up to" if other[1] > room[1] else "across to"
+            wrong.append(f"{source}:{number}: {room[0]} reaches {how} {other[0]}: {target}")
+    for sentence in wrong:
+        print(sentence)
+    print(f"{arrows} includes in {len(files)} files, {len(wrong)} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
