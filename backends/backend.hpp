@@ -141,7 +141,7 @@ std::shared_ptr<DeviceUse> device_use(BackendKind kind, int ordinal);
 using KernelHandle = const void*;
 
 /// One copy of several.
-struct Piece {
+struct CopySpan {
   void* to;
   const void* from;
   std::size_t bytes;
@@ -181,7 +181,7 @@ class Backend {
   /// Copies 8-byte words of device memory that kernels may be writing just now to pinned memory,
   /// each word as it was at some moment, and waits for that. `stream` is kept for this alone, so
   /// kernels that spin on other streams don't matter; nor do captures, also by this thread.
-  virtual void peek(std::span<const Piece> pieces, NativeStream stream) = 0;
+  virtual void peek(std::span<const CopySpan> spans, NativeStream stream) = 0;
   /// A range for `ranks` ranks and `bytes` bytes each (rounded up to pages). `token` is the same on
   /// all ranks and never used twice: ranks that are threads of one process share one range on the
   /// host target, so that race checkers see one address for one byte. `commit`: a wish. Device and

@@ -128,9 +128,9 @@ class GpuBackend : public Backend {
     Runtime::fill(to, value, bytes, at(stream));
   }
   void zero(void* to, std::size_t bytes) override { gpu::zero<Runtime>(to, bytes); }
-  void peek(std::span<const Piece> pieces, NativeStream stream) override {
+  void peek(std::span<const CopySpan> spans, NativeStream stream) override {
     const BesideCaptures<Runtime> beside;
-    for (const Piece& piece : pieces) copy(piece.to, piece.from, piece.bytes, stream);
+    for (const CopySpan& span : spans) copy(span.to, span.from, span.bytes, stream);
     synchronize(stream);
   }
 

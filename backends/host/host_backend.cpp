@@ -198,12 +198,12 @@ class HostBackend final : public Backend {
     if (bytes != 0) at(stream).push([=](HostStream&) { std::memset(to, value, bytes); });
   }
   void zero(void* to, std::size_t bytes) override { std::memset(to, 0, bytes); }
-  void peek(std::span<const Piece> pieces, NativeStream) override {
-    for (const Piece& piece : pieces)
-      for (std::size_t i = 0; i < piece.bytes / sizeof(std::uint64_t); ++i)
-        static_cast<std::uint64_t*>(piece.to)[i] =
+  void peek(std::span<const CopySpan> spans, NativeStream) override {
+    for (const CopySpan& span : spans)
+      for (std::size_t i = 0; i < span.bytes / sizeof(std::uint64_t); ++i)
+        static_cast<std::uint64_t*>(span.to)[i] =
             std::atomic_ref(
-                const_cast<std::uint64_t*>(static_cast<const std::uint64_t*>(piece.from))[i])
+                const_cast<std::uint64_t*>(static_cast<const std::uint64_t*>(span.from))[i])
                 .load(std::memory_order_relaxed);
   }
   std::vector<MemoryLimit> memory_limits() const override { return host::memory_limits(); }

@@ -53,7 +53,7 @@ void BlockLog::put_into(Watch& watch) const {
 
 /// Of the blocks up to the last that has started.
 std::span<const BlockProgress> BlockLog::peek_progress() {
-  const Piece all{progress_seen_.get(), progress_.get(), counted_blocks * sizeof(BlockProgress)};
+  const CopySpan all{progress_seen_.get(), progress_.get(), counted_blocks * sizeof(BlockProgress)};
   backend_->peek(std::span(&all, 1), stream_);
   const std::span<BlockProgress> seen(progress_seen_.get(), counted_blocks);
   // A launch may come in between the looks at a block's words, but one that is completed has
@@ -108,7 +108,7 @@ BlockLog::Taken BlockLog::take_spans(std::vector<Span>& into) {
 
 /// Of each block as many as it says, one block's after the other's.
 void BlockLog::peek_spans(std::span<const Unread> pieces) {
-  std::vector<Piece> copies;
+  std::vector<CopySpan> copies;
   BlockSpan* to = spans_seen_.get();
   for (const Unread& piece : pieces) {
     const BlockSpan* ring = spans_.get() + std::size_t{piece.block} * span_ring;

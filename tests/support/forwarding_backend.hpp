@@ -31,8 +31,8 @@ class ForwardingBackend : public Backend {
     target_->fill(to, value, bytes, stream);
   }
   void zero(void* to, std::size_t bytes) override { target_->zero(to, bytes); }
-  void peek(std::span<const Chunk> chunks, NativeStream stream) override {
-    target_->peek(chunks, stream);
+  void peek(std::span<const CopySpan> spans, NativeStream stream) override {
+    target_->peek(spans, stream);
   }
   std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token,
                                           Commit commit) override {
