@@ -15,6 +15,7 @@
 #include "bootstrap/agreement.hpp"
 #include "core/environment.hpp"
 #include "plait/error.hpp"
+#include "plait/mpi.hpp"
 
 namespace plait::bench {
 namespace {
@@ -29,7 +30,7 @@ CommunicatorOptions communicator_options(const Options& options) {
 
 Session::Session(const Options& options)
     : options_(options),
-      comm_(Communicator::from_mpi(MPI_COMM_WORLD, communicator_options(options))),
+      comm_(make_communicator(MPI_COMM_WORLD, communicator_options(options))),
       stream_(comm_.create_stream()),
       sizes_(sizes(options, comm_.backend_kind())),
       operations_(operations(options)),

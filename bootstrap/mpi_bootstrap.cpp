@@ -21,6 +21,7 @@
 #include "core/process.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/error.hpp"
+#include "plait/mpi.hpp"
 
 namespace plait {
 namespace {

@@ -112,7 +112,8 @@ install(FILES ${PROJECT_BINARY_DIR}/package/built_for.cmake cmake/PlaitKernels.c
 
 # --- pkg-config ------------------------------------------------------------------------------------------------------------------------
 
-# The headers include mpi.h, and where that is, MPI's own pkg-config file says: under a name that each implementation chose for itself.
+# plait/mpi.hpp and plait_mpi.h include mpi.h. MPI's own pkg-config file says where that is; each
+# implementation names that file differently.
 if(PLAIT_MPI_IS_OPEN_MPI)
   set(plait_mpi_module ompi-c)
 elseif(PLAIT_MPI_IS_INTEL_MPI)

@@ -56,10 +56,6 @@ Communicator& Communicator::operator=(Communicator&& other) noexcept {
   return *this;
 }
 
-Communicator Communicator::from_mpi(MPI_Comm comm, const CommunicatorOptions& options) {
-  return create(make_mpi_bootstrap(comm, options.timeout), options);
-}
-
 Communicator Communicator::create(std::unique_ptr<Bootstrap> bootstrap,
                                   const CommunicatorOptions& options) {
   if (bootstrap == nullptr)

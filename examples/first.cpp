@@ -1,11 +1,12 @@
 // The sum of an array over all ranks: mpirun -n 2 build-host/bin/first
 #include <algorithm>
 #include <cstdio>
+#include <plait/mpi.hpp>
 #include <plait/plait.hpp>
 #include <vector>
 
 int main() try {
-  plait::Communicator comm = plait::Communicator::from_mpi(MPI_COMM_WORLD);
+  plait::Communicator comm = plait::make_communicator(MPI_COMM_WORLD);
   std::puts(comm.describe().c_str());
 
   const std::size_t count = 1'000'003;

@@ -19,6 +19,7 @@
 #include "exchange_plait.hpp"
 #include "options.hpp"
 #include "parallel.hpp"
+#include "plait/mpi.hpp"
 #include "plait/plait.hpp"
 #include "problem.hpp"
 #include "solver.hpp"
@@ -88,7 +89,7 @@ class Program {
         rank_(rank),
         ranks_(ranks),
         slab_(options.n, rank, ranks),
-        comm_(plait::Communicator::from_mpi(
+        comm_(plait::make_communicator(
             MPI_COMM_WORLD,
             communicator_options())),  // chooses the rank's device, for the others as well
         device_(slab_) {}

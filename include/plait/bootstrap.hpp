@@ -1,8 +1,6 @@
 // How ranks find each other before they share memory: a handful of collective calls on small host
 // data.
 #pragma once
-#include <mpi.h>
-
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -142,24 +140,6 @@ class Bootstrap {
   int local_rank_ = 0, local_size_ = 1, nodes_ = 1, node_ = 0;
   std::chrono::nanoseconds timeout_{std::chrono::minutes{10}};
 };
-
-/// Bootstrap over any intra-communicator. Collective over `comm`, on which it makes non-blocking
-/// collective calls; nothing of `comm` is used afterwards, so it may be freed. Initialises MPI,
-/// asking for MPI_THREAD_MULTIPLE, if the caller has not, and then finalises it when the process
-/// ends; never finalises what it did not initialise. Throws `Error(bootstrap)` if MPI is already
-/// finalised, and on all ranks, naming the missing one, if a rank does not come within `timeout`,
-/// which is PLAIT_TIMEOUT if none is passed, else 10 minutes, and zero for no limit. `timeout()` is
-/// that limit at first.
-///
-/// Its calls, and its end, are MPI calls of the thread that makes them. If MPI provides less than
-/// MPI_THREAD_MULTIPLE (`MPI_Query_thread`), which threads may make them, and that no other thread
-/// is in MPI meanwhile, is the caller's business.
-///
-/// Messages go over a duplicate of a communicator that has all its ranks. It is made once, kept
-/// until MPI ends, and used by all later bootstraps of these ranks or a part of them: they,
-/// `split`, and the end of a bootstrap make no communicator and free none.
-std::unique_ptr<Bootstrap> make_mpi_bootstrap(
-    MPI_Comm comm, std::optional<std::chrono::nanoseconds> timeout = std::nullopt);
 
 /// `ranks` bootstraps in one process, to be handed to one thread each. `timeout()` is PLAIT_TIMEOUT
 /// at first, else, or if that is malformed, 10 minutes.

@@ -66,9 +66,6 @@ class Buffer;
 /// neither the parent nor its peers notice. See docs/troubleshooting.md, "fork".
 class Communicator {
  public:
-  /// One rank per process of `comm`, which may be freed afterwards. Collective. See
-  /// `make_mpi_bootstrap`, `CommunicatorOptions`.
-  static Communicator from_mpi(MPI_Comm comm, const CommunicatorOptions& options = {});
   /// Over any bootstrap. Collective. The rank's device is the thread's current one afterwards; no
   /// other call changes that. Throws the same `Error` on all ranks if they disagree on settings,
   /// span several nodes or share a GPU. GPUs that can't reach each other's memory work by way of

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "interop/c/border.hpp"
+#include "plait/mpi.hpp"
 #include "plait/plait_mpi.h"
 
 namespace plait::c {
@@ -66,13 +67,13 @@ using namespace plait::c;
 
 plait_status plait_comm_create_world(const plait_config* config, plait_comm* comm) {
   return create("plait_comm_create_world", config, comm, [](const CommunicatorOptions& options) {
-    return Communicator::from_mpi(MPI_COMM_WORLD, options);
+    return make_communicator(MPI_COMM_WORLD, options);
   });
 }
 
 plait_status plait_comm_create(MPI_Comm mpi, const plait_config* config, plait_comm* comm) {
   return create("plait_comm_create", config, comm, [&](const CommunicatorOptions& options) {
-    return Communicator::from_mpi(mpi, options);
+    return make_communicator(mpi, options);
   });
 }
 
@@ -88,7 +89,7 @@ plait_status plait_comm_create_fortran(MPI_Fint mpi, const plait_config* config,
     if (finalized != 0)
       throw Error(ErrorCode::bootstrap,
                   fmt::format("{}: MPI is already finalised in this process", call));
-    return Communicator::from_mpi(MPI_Comm_f2c(mpi), options);
+    return make_communicator(MPI_Comm_f2c(mpi), options);
   });
 }
 

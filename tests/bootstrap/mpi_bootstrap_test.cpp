@@ -22,6 +22,7 @@
 
 #include "plait/bootstrap.hpp"
 #include "plait/error.hpp"
+#include "plait/mpi.hpp"
 #include "support/bootstrap_conduct.hpp"
 #include "symm_mem/descriptor_exchange.hpp"
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "algorithms/contract/algorithm.hpp"
+#include "plait/mpi.hpp"
 #include "support/errors.hpp"
 #include "support/growing_backend.hpp"
 #include "support/ranks.hpp"
@@ -40,7 +41,7 @@ CommunicatorOptions growing(std::chrono::nanoseconds timeout = patience) {
   return options;
 }
 Communicator make(const CommunicatorOptions& options = growing()) {
-  return Communicator::from_mpi(MPI_COMM_WORLD, options);
+  return make_communicator(MPI_COMM_WORLD, options);
 }
 std::size_t committed(const Communicator& comm) {
   return comm.statistics().scratch_bytes_committed;

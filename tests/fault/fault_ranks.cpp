@@ -48,6 +48,7 @@
 #include <thread>
 #include <vector>
 
+#include "plait/mpi.hpp"
 #include "plait/plait.h"
 #include "plait/plait.hpp"
 #include "support/growing_backend.hpp"
@@ -76,7 +77,7 @@ std::string outcome(Call call) {
 class Member {
  public:
   Member(std::chrono::nanoseconds timeout, std::string algorithm)
-      : comm_(plait::Communicator::from_mpi(MPI_COMM_WORLD, {.backend = {}, .timeout = timeout})),
+      : comm_(plait::make_communicator(MPI_COMM_WORLD, {.backend = {}, .timeout = timeout})),
         x_(comm_.allocate<float>(1000)),
         algorithm_(std::move(algorithm)) {}
 
@@ -256,8 +257,8 @@ void forks() {
     say(victim, "child reduces: " + outcome([] { member->reduce(); }));
     say(victim, "child allocates: " +
                     outcome([] { static_cast<void>(member->comm().allocate<float>(1)); }));
-    say(victim, "child makes one of MPI: " +
-                    outcome([] { plait::Communicator::from_mpi(MPI_COMM_WORLD); }));
+    say(victim,
+        "child makes one of MPI: " + outcome([] { plait::make_communicator(MPI_COMM_WORLD); }));
     float x = 0;
     const plait_status status =
         plait_all_reduce(handle, &x, &x, 1, PLAIT_F32, PLAIT_SUM, nullptr, nullptr);
@@ -418,7 +419,7 @@ void creates() {
 
 void growing(const std::string& how) {
   static_cast<void>(plait::test::stand_in_for_cuda<plait::test::GrowingBackend>());
-  plait::Communicator comm = plait::Communicator::from_mpi(
+  plait::Communicator comm = plait::make_communicator(
       MPI_COMM_WORLD, {.backend = plait::BackendKind::cuda,
                        .timeout = std::chrono::seconds(how == "stop" ? 1 : 0)});
   const int rank = comm.rank();
@@ -474,8 +475,8 @@ int setup(const std::string& how, const std::string& where, unsigned number) {
   const std::string what = outcome([&] {
     const bool unlimited = how == "kill_without_deadline";
     const auto create = [=] {
-      return plait::Communicator::from_mpi(MPI_COMM_WORLD,
-                                           {.timeout = std::chrono::seconds(unlimited ? 0 : 1)});
+      return plait::make_communicator(MPI_COMM_WORLD,
+                                      {.timeout = std::chrono::seconds(unlimited ? 0 : 1)});
     };
     if (where == "idup" && rank == chosen)
       in_idup = [&] {

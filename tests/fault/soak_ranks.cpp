@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "plait/mpi.hpp"
 #include "plait/plait.hpp"
 
 namespace {
@@ -181,7 +182,7 @@ int main(int argc, char** argv) {
   }
   try {
     phase = "create";
-    Job job(plait::Communicator::from_mpi(MPI_COMM_WORLD), seed);
+    Job job(plait::make_communicator(MPI_COMM_WORLD), seed);
     // Time differs between ranks: the first one's counts.
     for (int more = 1; more != 0;) {
       for (int i = 0; i < 20; ++i) job.step(0);

@@ -11,6 +11,7 @@
 #include "backends/backend.hpp"
 #include "backends/hip/api.hpp"
 #include "backends/hip/ipc.hpp"
+#include "plait/mpi.hpp"
 #include "plait/plait.hpp"
 #include "symm_mem/window.hpp"
 
@@ -90,7 +91,7 @@ TEST_F(HipMemory, MemoryThatAPeerStillUsesIsFreedOnceItIsDone) {
   constexpr std::size_t bytes = std::size_t{1} << 30;
   CommunicatorOptions options;
   options.backend = BackendKind::hip;
-  Communicator comm = Communicator::from_mpi(MPI_COMM_WORLD, options);
+  Communicator comm = make_communicator(MPI_COMM_WORLD, options);
   const std::size_t before = free_bytes();
   {
     auto window = comm.allocate_bytes(bytes);

@@ -32,7 +32,7 @@ while read -r function; do
   case $name in
     *::*::*) continue ;;  # of a target, of the interface for C, or inside of a class
     *::*) grep -qE "^class ${name%%::*}( |$)[^;]*$" "$work/headers" || continue ;;
-    *) grep -qE "^[A-Za-z].*[ >]$name\(.*[;,]$" "$work/headers" || continue ;;
+    *) grep -qE "^[A-Za-z].*[ >]$name\((.*[;,])?$" "$work/headers" || continue ;;
   esac
   printf '%s\n' "$function"
 done < <(grep '^plait::' "$work/functions") >"$work/expected"

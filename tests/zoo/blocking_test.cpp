@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "plait/mpi.hpp"
 #include "plait/plait.hpp"
 
 namespace plait {
@@ -70,7 +71,7 @@ class Blocking : public testing::Test {
 
 TEST_F(Blocking, CallsStandBesideMpi) {
   if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "two ranks need two processors";
-  Communicator comm = Communicator::from_mpi(MPI_COMM_WORLD, {.backend = BackendKind::host});
+  Communicator comm = make_communicator(MPI_COMM_WORLD, {.backend = BackendKind::host});
   constexpr std::size_t most = 16384;
   std::vector<float> send(most, 1), recv(2 * most);
   const auto type = DataType::f32;

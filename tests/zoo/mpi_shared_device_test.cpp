@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/backend.hpp"
+#include "plait/mpi.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
 #include "support/forwarding_backend.hpp"
@@ -59,7 +60,7 @@ void expect_sums(Communicator& comm) {
 
 TEST(SharedDevice, IsRefusedWithoutPermission) {
   const auto error =
-      error_of([] { Communicator::from_mpi(MPI_COMM_WORLD, options_for(BackendKind::cuda)); });
+      error_of([] { make_communicator(MPI_COMM_WORLD, options_for(BackendKind::cuda)); });
   expect_error(error, ErrorCode::unsupported,
                AllOf(HasSubstr("ranks 0 and 1 share cuda device 0000:17:00.0"),
                      HasSubstr("start at most one rank per GPU")));
@@ -67,7 +68,7 @@ TEST(SharedDevice, IsRefusedWithoutPermission) {
 
 TEST(SharedDevice, IsNotChosenWithoutPermission) {
   const ScopedEnvironment nothing("PLAIT_BACKEND", "");
-  Communicator comm = Communicator::from_mpi(MPI_COMM_WORLD, options_for(std::nullopt));
+  Communicator comm = make_communicator(MPI_COMM_WORLD, options_for(std::nullopt));
   EXPECT_EQ(comm.backend().info().backend, BackendKind::host);
 }
 
@@ -75,7 +76,7 @@ TEST(SharedDevice, IsForProcessesThatMay) {
   const ScopedEnvironment nothing("PLAIT_BACKEND", "");
   const ScopedEnvironment permission("PLAIT_SHARE_DEVICES", "1");
   for (const auto target : {std::optional(BackendKind::cuda), std::optional<BackendKind>()}) {
-    Communicator comm = Communicator::from_mpi(MPI_COMM_WORLD, options_for(target));
+    Communicator comm = make_communicator(MPI_COMM_WORLD, options_for(target));
     EXPECT_EQ(comm.backend().info().backend, BackendKind::cuda);
     expect_sums(comm);
   }
@@ -98,7 +99,7 @@ TEST(SharedDevice, PermissionIsTheSameOnAllRanks) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const ScopedEnvironment permission("PLAIT_SHARE_DEVICES", rank == 1 ? "1" : "0");
   const auto error =
-      error_of([] { Communicator::from_mpi(MPI_COMM_WORLD, options_for(BackendKind::cuda)); });
+      error_of([] { make_communicator(MPI_COMM_WORLD, options_for(BackendKind::cuda)); });
   expect_error(error, ErrorCode::mismatch,
                AllOf(HasSubstr("rank 1 has"), HasSubstr("PLAIT_SHARE_DEVICES=1")));
 }

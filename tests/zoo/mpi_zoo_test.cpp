@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "plait/mpi.hpp"
 #include "support/ranks.hpp"
 #include "support/zoo.hpp"
 
@@ -17,7 +18,7 @@ namespace {
 
 /// The world's communicator and its memory; made once.
 struct World {
-  Communicator comm = Communicator::from_mpi(MPI_COMM_WORLD, test_options());
+  Communicator comm = make_communicator(MPI_COMM_WORLD, test_options());
   Arena arena{comm};
 
   static std::unique_ptr<World>& instance() {
@@ -93,7 +94,7 @@ TEST(MpiCommunicator, OverAPartOfTheWorld) {
   MPI_Comm part = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, world.rank() % 2, -world.rank(), &part);
   {
-    Communicator comm = Communicator::from_mpi(part, test_options());
+    Communicator comm = make_communicator(part, test_options());
     MPI_Comm_free(&part);  // it was duplicated
     EXPECT_EQ(comm.size(), (world.size() + (world.rank() % 2 == 0 ? 1 : 0)) / 2);
     Arena arena(comm);

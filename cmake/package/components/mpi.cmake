@@ -1,5 +1,6 @@
-# Component mpi: MPI's C interface for the languages that the project has enabled. The public headers for C++ include it, so
-# plaitConfig.cmake asks for it wherever there is C++; those for C need it for plait_mpi.h alone.
+# Component mpi: MPI's C interface for the languages that the project has enabled. plait/mpi.hpp
+# needs it in C++, where plait::plait links it, so plaitConfig.cmake asks for it wherever there is
+# C++; in C only plait_mpi.h needs it.
 if(CMAKE_CXX_COMPILER_LOADED AND NOT TARGET MPI::MPI_CXX)
   if(NOT DEFINED MPI_CXX_SKIP_MPICXX)
     set(MPI_CXX_SKIP_MPICXX ON)  # MPI's own C++ interface may be missing

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <plait/kokkos.hpp>
+#include <plait/mpi.hpp>
 #include <plait/plait.hpp>
 
 namespace {
@@ -122,7 +123,7 @@ int main(int argc, char** argv) {
   const Kokkos::ScopeGuard kokkos(argc, argv);
   {
     auto comm =
-        plait::Communicator::from_mpi(MPI_COMM_WORLD, plait::kokkos::communicator_options(Exec()));
+        plait::make_communicator(MPI_COMM_WORLD, plait::kokkos::communicator_options(Exec()));
     const Ranks all{static_cast<std::size_t>(comm.rank()), static_cast<std::size_t>(comm.size())};
     check_order(Exec(), comm, all);
     check_symmetric(Exec(), comm, all);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <plait/kokkos.hpp>
+#include <plait/mpi.hpp>
 #include <plait/plait.hpp>
 #include <vector>
 
@@ -15,7 +16,7 @@ using Right = Kokkos::LayoutRight;
 
 inline Communicator& comm() {
   static Communicator world =
-      Communicator::from_mpi(MPI_COMM_WORLD, kokkos::communicator_options(Exec()));
+      make_communicator(MPI_COMM_WORLD, kokkos::communicator_options(Exec()));
   return world;
 }
 inline std::size_t ranks() { return static_cast<std::size_t>(comm().size()); }

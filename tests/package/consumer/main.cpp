@@ -1,11 +1,12 @@
 // A program of somebody who has Plait installed: the sum of one array over all ranks, checked.
 #include <cstddef>
 #include <cstdio>
+#include <plait/mpi.hpp>
 #include <plait/plait.hpp>
 #include <vector>
 
 int main() try {
-  plait::Communicator comm = plait::Communicator::from_mpi(MPI_COMM_WORLD);
+  plait::Communicator comm = plait::make_communicator(MPI_COMM_WORLD);
   const std::size_t count = 1001;
   std::vector<float> values(count);
   for (std::size_t i = 0; i < count; ++i)

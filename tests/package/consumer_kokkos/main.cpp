@@ -3,6 +3,7 @@
 #include <Kokkos_Core.hpp>
 #include <cstdio>
 #include <plait/kokkos.hpp>
+#include <plait/mpi.hpp>
 #include <plait/plait.hpp>
 
 namespace {
@@ -11,7 +12,7 @@ int run() {
   using Exec = Kokkos::DefaultExecutionSpace;
   const Exec exec;
   plait::Communicator comm =
-      plait::Communicator::from_mpi(MPI_COMM_WORLD, plait::kokkos::communicator_options(exec));
+      plait::make_communicator(MPI_COMM_WORLD, plait::kokkos::communicator_options(exec));
   const int n = comm.size(), rank = comm.rank(), rows = 10, columns = 7;
 
   const Kokkos::View<double**, Kokkos::LayoutRight> field("field", rows, columns),
