@@ -1,16 +1,17 @@
-// What the first thread of a block leaves for the host to read while kernels run: how many launches
-// the block has started and completed, and when; and a span for each launch if somebody takes them
-// for a trace.
+// Progress counters and trace spans that the first thread of each block leaves for the host to read
+// while kernels run: how many launches the block has started and completed, when, and, if the
+// communicator is traced, one span per launch.
 //
-// Nothing here orders anything, and nothing but a span waits for memory: counts and times are
-// stored and forgotten. Launches of one communicator run one after another, so each word has one
+// Nothing here orders other memory accesses, and only a span waits for memory: counts and times are
+// stored without waiting. Launches of one communicator run one after another, so each word has one
 // writer at a time.
 //
-// `Ops`, the target's:
+// The target provides `Ops`:
 //
-//   count(word)                      adds 1 to an 8-byte word, without returning it; for thread 0
-//   of a block load_relaxed(word), store_relaxed(word, value) nanoseconds()                    a
-//   clock that runs evenly
+//   count(word)                 adds 1 to an 8-byte word and does not return it; only thread 0 of a
+//                               block calls it
+//   load_relaxed(word), store_relaxed(word, value)
+//   nanoseconds()               a clock that runs evenly
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +25,7 @@ PLAIT_DEVICE bool is_counted(const Watch& watch, unsigned block, unsigned thread
   return watch.progress != nullptr && thread == 0 && block < counted_blocks;
 }
 
-/// Once all work before it in the stream is done.
+/// Called once all earlier work in the stream is done.
 template <class Ops>
 PLAIT_DEVICE void log_start(const Watch& watch, unsigned block, unsigned thread) {
   if (!is_counted(watch, block, thread)) return;
@@ -33,7 +34,8 @@ PLAIT_DEVICE void log_start(const Watch& watch, unsigned block, unsigned thread)
   Ops::store_relaxed(&mine.started_ns, Ops::nanoseconds());
 }
 
-/// When this thread is at the end of the kernel; others of its block may still be at work.
+/// Called when this thread reaches the end of the kernel; other threads of its block may still
+/// work.
 template <class Ops>
 PLAIT_DEVICE void log_end(const Watch& watch, unsigned block, unsigned blocks, unsigned thread) {
   if (!is_counted(watch, block, thread)) return;
@@ -43,8 +45,8 @@ PLAIT_DEVICE void log_end(const Watch& watch, unsigned block, unsigned blocks, u
     const std::uint64_t number = Ops::load_relaxed(&mine.completed),
                         started = Ops::load_relaxed(&mine.started_ns);
     const std::uint64_t call = span_call(watch.call, blocks);
-    // By the number that memory holds and not by one of the launch: a replayed launch is a new
-    // span.
+    // The place comes from the number in memory, not from a number of the launch, because a
+    // replayed launch is a new span.
     BlockSpan& span = watch.spans[std::size_t{block} * span_ring + number % span_ring];
     Ops::store_relaxed(&span.seal, BlockSpan::sealed(number, call, started, now));
     Ops::store_relaxed(&span.call, call);

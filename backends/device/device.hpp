@@ -1,16 +1,22 @@
-// The words that kernels are written in. Each target models the concept `Device` in a file of its
-// own (host/host_words.hpp, gpu/gpu_words.hpp); a kernel sees nothing else, and has no #ifdef and
-// no vendor builtin in it.
+// The words that kernels are written in. Each target models the concept `Device` in its own file
+// (host/host_words.hpp, gpu/gpu_words.hpp). A kernel sees nothing else and contains no #ifdef and
+// no vendor builtin.
 //
-// A kernel is `template <class T> struct Kernel { template <Device D> PLAIT_DEVICE static void
-// run(D& dev, const Args& a); };` with a trivially copyable Args. It is run by every thread of
-// `dev.blocks()` blocks of `dev.threads()` threads.
+// A kernel is a struct with a trivially copyable Args:
 //
-// Write `if constexpr (...) { ... }` with braces in kernels: nvcc 13.0 drops the loop that follows
-// a discarded one without, if a pragma stands between them (seen as a sum that lost all terms but
-// one). Index an array in Args by what is known at run time only where `D::indexed_arguments` says
-// so: clang for AMD GPUs would keep all of Args on a stack, in memory, and no longer know that the
-// pointers in it are to global memory.
+//     template <class T>
+//     struct Kernel {
+//       template <Device D>
+//       PLAIT_DEVICE static void run(D& dev, const Args& a);
+//     };
+//
+// Every thread of `dev.blocks()` blocks of `dev.threads()` threads runs it.
+//
+// Write `if constexpr (...) { ... }` with braces in kernels: if a pragma stands between a discarded
+// statement without braces and the loop after it, nvcc 13.0 drops that loop (seen as a sum that
+// lost all terms but one). Index an array in Args by a run-time value only where
+// `D::indexed_arguments` allows it: otherwise clang for AMD GPUs keeps all of Args on a stack in
+// memory and no longer knows that the pointers in it point to global memory.
 //
 // Rules that make waiting safe (docs/invariants.md): block b waits only for block b of a peer;
 // every flag has one writer; a rank polls its own memory only; a wait that returns false means that
@@ -27,14 +33,14 @@
 
 namespace plait {
 
-/// 8 bytes of data, each half with a flag beside it. A store of a half is atomic on every target,
-/// so data and flag arrive together without any barrier; CUDA moves the whole packet at once. A
-/// flag is an epoch: never 0, and not repeated before 2^32 - 2 others.
+/// 8 bytes of data, each half with its flag beside it. A store of one half is atomic on every
+/// target, so data and flag arrive together without a barrier; CUDA moves the whole packet at once.
+/// A flag is an epoch: it is never 0 and repeats only after at least 2^32 - 2 others.
 struct alignas(16) Packet {
   std::uint32_t data0, flag0, data1, flag1;
 };
 
-/// What a packet carries: 8 bytes of elements.
+/// The 8 bytes of elements that a packet carries.
 struct alignas(8) PacketData {
   std::uint32_t word[2];
 };
@@ -51,8 +57,8 @@ PLAIT_DEVICE PacketElements<T> from_packet(PacketData data) {
   return bits_as<PacketElements<T>>(data);
 }
 
-/// 24 bytes of data in two accesses of 16 bytes, each atomic and with a flag of its own, where the
-/// target has such: three quarters are data.
+/// 24 bytes of data in two 16-byte accesses, each atomic and with its own flag, on targets that
+/// have such accesses. Three quarters of the bytes are data.
 struct alignas(32) WidePacket {
   std::uint32_t word[8];  // data, data, data, flag, data, data, data, flag
 };
@@ -60,15 +66,16 @@ struct WidePacketData {
   PacketData word[3];
 };
 
-/// 120 bytes of data and their flag in one access of 128 bytes, where the target can do that: a
+/// 120 bytes of data and their flag in one access of 128 bytes, on targets that can do that: a
 /// packet with little overhead ("LL128" of NCCL). `D::line_threads` consecutive threads of a block,
-/// the first a multiple of their number, write or read a line together; each has an equal share of
-/// its 16 words, and the last one's last word is the flag. 0 where the target has no lines.
+/// the first a multiple of their number, write or read a line together. Each thread has an equal
+/// share of the 16 words, and the last word of the last thread is the flag. `D::line_threads` is 0
+/// where the target has no lines.
 ///
-/// `D::line_group` threads, a multiple of that, stay together: all of them call `put` and `get` in
-/// the same order, each for its line, so a group must not part at a condition that differs between
-/// its lines. Who has no line says so (`live`, `wanted`), and nothing is accessed for it. A block
-/// of threads is a multiple of the group.
+/// `D::line_group` threads (a multiple of `line_threads`) stay together: all of them call `put` and
+/// `get` in the same order, each thread for its own line, so no condition that differs between the
+/// lines of a group may separate its threads. A thread that has no line says so (`live`, `wanted`),
+/// and nothing is accessed for it. The number of threads in a block is a multiple of the group.
 struct alignas(128) Line {
   std::uint64_t word[16];
 };
@@ -77,18 +84,19 @@ struct LineShare {
   PacketData word[Words];
 };
 
-/// A thread's staging memory for asynchronous copies: places for packs that nobody but this thread
-/// fills or reads, so that no barrier of the block is needed. A copy is ordered after what the
-/// thread did before it, as a load is. A place holds what was copied to it once a `wait_pending`
-/// has seen the end of its group, and may be filled anew after it was loaded. Number places by
-/// constants, after unrolling: they are registers where copies are plain loads.
+/// A thread's staging memory for asynchronous copies. Only this thread fills and reads its places,
+/// so no barrier of the block is needed. A copy is ordered like a load: after everything that the
+/// thread did before it. A place holds the copied data once a `wait_pending` has seen the end of
+/// the copy's group, and it may be filled again after it was loaded. Number places by constants,
+/// after unrolling: they are registers where copies are plain loads.
 ///
-/// A kernel has at most one, and tells the launch for how many packs: `static constexpr int
+/// A kernel has at most one staging memory and declares its size in packs: `static constexpr int
 /// staged_packs`.
 template <class S, class P>
 concept StagingMemory = std::default_initializable<S> && requires(S staging, const P* from) {
   staging.copy_async(0, from);  // starts a copy of own or a peer's memory to place 0
-  staging.commit();  // closes a group, perhaps an empty one, of all copies started since the last
+  // Closes a group, perhaps an empty one, of all copies started since the last `commit`.
+  staging.commit();
   staging.template wait_pending<1>();  // until all groups but the latest one are complete
   { staging.load(0) } -> std::same_as<P>;
 };
@@ -96,25 +104,26 @@ concept StagingMemory = std::default_initializable<S> && requires(S staging, con
 template <class D, class P, int Count>
 using Staging = typename D::template Staging<P, Count>;
 
-/// Staging memory of `D::bulk_threads` consecutive threads of a block, a team, the first a multiple
-/// of their number: `Slots` slots of `Packs` packs for each of them. One copy fills a slot with
-/// packs that lie side by side, and a thread reads every team-th of them. A copy is ordered after
-/// what the block did before it made its staging memory, so make it after the wait for the data. A
-/// slot may be filled anew after all of the team have loaded what they want of it and `wait` was
-/// called once for each `copy`: all of a team call both, in the same order. A block of threads is a
-/// whole number of teams. A kernel that has this tells the launch `staged_packs`, as above.
+/// Staging memory of a team: `D::bulk_threads` consecutive threads of a block, the first a multiple
+/// of their number. It has `Slots` slots of `Packs` packs per thread. One copy fills a slot with
+/// adjacent packs, and each thread reads every `D::bulk_threads`-th of them. A copy is ordered
+/// after everything that the block did before it constructed its staging memory, so construct it
+/// after the wait for the data.
 ///
-/// `D::bulk_threads` is 0 where the target has no copies of this kind, and then it has no
-/// BulkStaging either.
+/// A slot may be filled again after all threads of the team have loaded what they need from it and
+/// `wait` was called once per `copy`. All threads of a team call both, in the same order. A block
+/// is a whole number of teams. A kernel with bulk staging declares `staged_packs`, as above.
+///
+/// `D::bulk_threads` is 0 where the target has no copies of this kind; such a target has no
+/// BulkStaging.
 template <class S, class P>
 concept BulkStagingMemory = std::default_initializable<S> && requires(S staging, const P* from) {
-  staging.copy(0, from, 1u);  // all of a team with the same arguments: starts a copy of own or a
-                              // peer's packs to slot 0
-  staging.wait(0);            // until the slot's copy is complete
-  {
-    staging.load(0, 0)
-    } -> std::same_as<P>;  // of the slot, this thread's first pack: the next one lies a team of
-                           // packs further on
+  // Called by all threads of a team with the same arguments: starts a copy of own or a peer's packs
+  // to slot 0.
+  staging.copy(0, from, 1u);
+  staging.wait(0);  // until the slot's copy is complete
+  // This thread's first pack in the slot. Its next one lies `D::bulk_threads` packs further on.
+  { staging.load(0, 0) } -> std::same_as<P>;
 };
 
 template <class D, class P, int Slots, int Packs>
@@ -139,70 +148,67 @@ concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint
                           Packet* packet, PacketData data, const Packet* const (&packets)[2],
                           PacketData (&received)[2], const Waiting (&peers)[2], Waiting who,
                           FloatPack<D>* pack) {
-  // Where this thread is.
+  // The thread's place in the launch.
   { dev.block() } -> std::same_as<unsigned>;
   { dev.blocks() } -> std::same_as<unsigned>;
   { dev.thread() } -> std::same_as<unsigned>;  // in its block
   { dev.threads() } -> std::same_as<unsigned>;
 
-  // All threads of the block. `all` is also a barrier, and true if all threads passed true.
+  // `sync` is a barrier of the block. `all` is one, too, and returns true if all threads passed
+  // true.
   dev.sync();
   { dev.all(flag) } -> std::same_as<bool>;
 
-  // Packs: aligned loads and stores of `pack_bytes` bytes, of own or of a peer's memory.
+  // Packs: aligned loads and stores of `pack_bytes` bytes of own or a peer's memory.
   { dev.load(pack) } -> std::same_as<FloatPack<D>>;
   dev.store(pack, *pack);
 
-  // Asynchronous copies of packs, of own or of a peer's memory.
+  // Asynchronous copies of packs in own or a peer's memory.
   requires StagingMemory<TwoFloatPacks<D>, FloatPack<D>>;
   requires(D::bulk_threads == 0 || has_bulk_staging<D>());
 
-  // Arguments: whether an array in them may be indexed by what is known at run time only; see
-  // above. `to_global`: a pointer to global memory that was loaded from memory itself; clang for
-  // AMD GPUs knows that only of those in arguments. `uniform`: a value, of whole 32-bit words, that
-  // is the same in all threads of the block and was loaded from memory.
+  // Arguments. `indexed_arguments`: whether a run-time value may index an array in the arguments;
+  // see above. `to_global`: marks a pointer that was loaded from memory as a pointer to global
+  // memory; clang for AMD GPUs knows that only of pointers in arguments. `uniform`: takes a value
+  // of whole 32-bit words that was loaded from memory and is the same in all threads of the block.
   { D::indexed_arguments } -> std::convertible_to<bool>;
   { dev.to_global(slot) } -> std::same_as<std::uint32_t*>;
   { dev.uniform(1u) } -> std::same_as<unsigned>;
 
-  // Signals. `signal` is a release at system scope: what this thread wrote, and what its block
-  // wrote before the last `sync`, is visible to whoever sees the value. `wait` is an acquire at
-  // system scope: true once `*mine` has reached `at_least` (as a signed difference).
+  // Signals. `signal` is a release at system scope: everything that this thread wrote, and that its
+  // block wrote before the last `sync`, is visible to any thread that sees the value. `wait` is an
+  // acquire at system scope: true once `*mine` has reached `at_least` (as a signed difference).
   dev.signal(slot, 1u);
   { dev.wait(mine, 1u, who) } -> std::same_as<bool>;
 
-  // Packets. `get` is true once those of the packets whose bit is set carry `flag`; their loads are
-  // in flight together. Neither orders anything else.
+  // Packets. `get` is true once the packets whose bit is set carry `flag`; their loads are in
+  // flight together. Neither orders other memory accesses.
   dev.put(packet, data, 1u);
   { dev.get(packets, received, 3u, 1u, peers) } -> std::same_as<bool>;
-  {
-    D::has_wide_packets
-    } -> std::convertible_to<bool>;  // with them, also put(WidePacket*, WidePacketData, flag) and
-                                     // its get
-  {
-    D::line_threads
-    } -> std::convertible_to<int>;  // with lines, also put(Line*, LineShare<16 / line_threads>,
-                                    // flag, live) and its get
+  // A target with wide packets also has put(WidePacket*, WidePacketData, flag) and its `get`. One
+  // with lines also has put(Line*, LineShare<16 / line_threads>, flag, live) and its `get`.
+  { D::has_wide_packets } -> std::convertible_to<bool>;
+  { D::line_threads } -> std::convertible_to<int>;
   { D::line_group } -> std::convertible_to<int>;
 
-  // With peer reads, of ordinary memory of other processes: read_peer(handle, to, from, bytes, who)
-  // is true once the bytes are copied, where reader_handle() gave `handle` to the thread there that
-  // waits for it, and copy_bytes(to, from, bytes) is the same within a process.
+  // Peer reads: reads of ordinary memory of other processes. read_peer(handle, to, from, bytes,
+  // who) is true once the bytes are copied. `handle` is the result of reader_handle() in the peer's
+  // thread that waits for the read. copy_bytes(to, from, bytes) does the same within one process.
   { D::has_peer_reads } -> std::convertible_to<bool>;
 };
 
 /// Call counter of a block, kept in device memory so that a captured launch advances it at every
-/// replay. Zeroed memory means "no call yet". Skips 0 when it wraps, keeping the parity
-/// alternating.
+/// replay. Zeroed memory means "no call yet". It skips 0 when it wraps, and its parity still
+/// alternates.
 struct Epoch {
   std::uint32_t value;
   PLAIT_DEVICE Epoch next() const { return {value == 0xffffffffu ? 2u : value + 1u}; }
-  PLAIT_DEVICE unsigned half() const { return value & 1u; }  // which of two buffers
+  PLAIT_DEVICE unsigned half() const { return value & 1u; }  // index of one of two buffers
 };
 
-/// Elements of a buffer seen as packs of `Bytes` bytes. The base may have any alignment of T and
-/// the last pack may be partial: such packs move element by element, and lanes beyond the end read
-/// as zero and are not stored.
+/// A buffer seen as packs of `Bytes` bytes. The base may have any alignment of T, and the last pack
+/// may be partial. Such packs move element by element; lanes beyond the end read as zero and are
+/// not stored.
 template <class T, std::size_t Bytes>
 class Packs {  // of T or const T
  public:
@@ -213,8 +219,8 @@ class Packs {  // of T or const T
       : base_(base), count_(count), whole_(is_aligned(base) ? count / lanes : 0) {}
 
   PLAIT_DEVICE std::size_t size() const { return (count_ + lanes - 1) / lanes; }
-  /// Packs before this one are aligned and complete; 0 if the base is not aligned. They may be
-  /// accessed through `packs()`.
+  /// Packs before this index are complete and aligned, so `packs()` may access them. 0 if the base
+  /// is not aligned.
   PLAIT_DEVICE std::size_t whole() const { return whole_; }
   PLAIT_DEVICE auto packs() const {
     return reinterpret_cast<std::conditional_t<std::is_const_v<T>, const P, P>*>(base_);
@@ -224,7 +230,7 @@ class Packs {  // of T or const T
   PLAIT_DEVICE P load(D& dev, std::size_t i) const {
     return i < whole_ ? dev.load(reinterpret_cast<const P*>(base_ + i * lanes)) : load_elements(i);
   }
-  /// The same element by element.
+  /// Loads element by element, whatever the alignment.
   PLAIT_DEVICE P load_elements(std::size_t i) const {
     P pack{};
     PLAIT_UNROLL
@@ -256,9 +262,9 @@ struct Range {
   PLAIT_DEVICE constexpr std::size_t size() const { return end - begin; }
 };
 
-/// [0, size) in equal parts but for the last ones, which may be shorter or empty; every boundary
-/// inside is a multiple of the grain. Made once, where a division is cheap (on the host, or before
-/// a loop): a 64-bit division takes a GPU a tenth of a microsecond.
+/// [0, size) in equal parts; the last ones may be shorter or empty. Every boundary inside is a
+/// multiple of the grain. Make it once, where a division is cheap (on the host, or before a loop):
+/// a 64-bit division takes a GPU a tenth of a microsecond.
 struct Parts {
   std::size_t size, each;
 
@@ -273,14 +279,14 @@ struct Parts {
   }
 };
 
-/// A range of bytes in packs of `Bytes`. It begins at a pack's boundary or, if it is empty, at the
-/// end of everything; a partial last pack counts.
+/// Converts a range of bytes to packs of `Bytes` bytes. The result begins at the boundary of a pack
+/// or, if it is empty, at the end of the whole buffer. A partial last pack counts as one.
 template <std::size_t Bytes>
 PLAIT_DEVICE constexpr Range in_packs(Range bytes) {
   return {(bytes.begin + Bytes - 1) / Bytes, (bytes.end + Bytes - 1) / Bytes};
 }
 
-/// The rank `step` places after `rank`, for steps from 0 to the number of ranks.
+/// The rank `step` places after `rank`, for `step` from 0 to the number of ranks.
 PLAIT_DEVICE constexpr int rank_after(int rank, int step, int ranks) {
   return rank + step < ranks ? rank + step : rank + step - ranks;
 }

@@ -1,5 +1,5 @@
-// Which kernels are compiled into this process for a target: (family, data type) -> the target's
-// own kind of code.
+// The kernels that are compiled into this process for one target: (family, data type) -> `Code`,
+// the type that the target uses for its kernels.
 #pragma once
 #include <array>
 #include <concepts>
@@ -19,7 +19,7 @@ class KernelTable {
  public:
   using Key = std::pair<std::string, DataType>;
 
-  static KernelTable& instance();  // each target defines its own, in its .cpp
+  static KernelTable& instance();  // each target defines it in its .cpp
 
   void add(std::string_view family, DataType type, const Code& code) {
     table_[{std::string(family), type}] = code;
@@ -37,12 +37,12 @@ class KernelTable {
   std::map<Key, Code> table_;
 };
 
-/// The name of the kernel that takes many messages in one launch. A family has one if its
+/// The name of the kernel that handles many messages in one launch. A family has one if its
 /// `Kernel<T>` names the arguments, `BatchArgs`.
 inline std::string batch_family(std::string_view family) { return std::string(family) + "_batch"; }
 
-/// A list of element types; every kernel.hpp names the types it is compiled for: `using Types =
-/// ReducedTypes;`.
+/// A list of element types. Every kernel.hpp names the types that it is compiled for: `using Types
+/// = ReducedTypes;`.
 template <class... T>
 struct TypeList {};
 template <class First, class Second>
@@ -57,17 +57,18 @@ using Concatenated = typename Concatenation<First, Second>::List;
 using AllTypes = TypeList<std::int8_t, std::uint8_t, std::int32_t, std::uint32_t, std::int64_t,
                           std::uint64_t, f16, bf16, f8e4m3, f8e5m2, float, double>;
 
-/// In such a list: T and the signed integer of its size, for both of which `Kernel<T>` is the code.
+/// Entry of a list of types: T and the signed integer of equal size. `Kernel<T>` serves both.
 template <std::unsigned_integral T>
 struct EitherSign {};
 
-/// All data types, for kernels that leave all arithmetic to `Reducer<T>`: it tells signed integers
-/// from others at run time (Reduction), so that a quarter of the types needs no code of its own.
+/// All data types, for kernels that leave all arithmetic to `Reducer<T>`. It distinguishes signed
+/// from unsigned integers at run time (Reduction), so signed integers, a quarter of the types,
+/// compile no kernels.
 using ReducedTypes = TypeList<EitherSign<std::uint8_t>, EitherSign<std::uint32_t>,
                               EitherSign<std::uint64_t>, f16, bf16, f8e4m3, f8e5m2, float, double>;
 
-/// An entry of a list: the T of the `Kernel<T>` that is compiled for it, and the data types that
-/// this kernel serves.
+/// For an entry of a list: the T of the `Kernel<T>` that is compiled for it, and the data types
+/// that this kernel serves.
 template <class T>
 struct Listed {
   using Element = T;
@@ -79,11 +80,11 @@ struct Listed<EitherSign<T>> {
   static constexpr std::array data_types{data_type_of<T>, data_type_of<std::make_signed_t<T>>};
 };
 
-/// What a kernel is compiled as for these arguments: itself, or, if there is a
-/// `Kernel::code(args)`, each of several codes, `using Codes = TypeList<...>`, of which that says
-/// which one a launch takes. Each code gets registers as it needs them, which one kernel that
-/// decides in itself shares among all (direct_ll, 2 H200: 16 KB in 2.60 us instead of 2.86;
-/// 2026-11-22).
+/// The codes that a kernel is compiled to for these arguments. Without `Kernel::code(args)` that is
+/// the kernel itself. Otherwise it is each type of `using Codes = TypeList<...>`, and `code(args)`
+/// is the index of the one that a launch takes. Each code gets the registers that it needs; a
+/// single kernel with a branch inside would allocate the most that any branch needs (direct_ll, 2
+/// H200: 16 KB in 2.60 us instead of 2.86; 2026-11-22).
 template <class Kernel, class Args>
 struct KernelCodes {
   using List = TypeList<Kernel>;

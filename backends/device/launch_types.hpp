@@ -1,5 +1,5 @@
-// What the host hands to a kernel and gets back from it: trivially copyable, the same bytes on
-// every target.
+// The types that the host passes to a kernel and gets back from it: trivially copyable, the same
+// bytes on every target.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,10 +19,10 @@ struct LaunchShape {
 /// rank's address space.
 struct WindowView {
   std::byte* own = nullptr;  // this rank's copy
-  std::ptrdiff_t stride =
-      0;  // from a rank's copy to the next one's, where the target can lay them out so
-  const std::ptrdiff_t* distances =
-      nullptr;   // else, in device memory: from the own copy to rank r's
+  /// From one rank's copy to the next one's, where the target can lay them out so.
+  std::ptrdiff_t stride = 0;
+  /// Otherwise, in device memory: from this rank's copy to rank r's.
+  const std::ptrdiff_t* distances = nullptr;
   int rank = 0;  // this rank
 
   PLAIT_DEVICE std::byte* peer_ptr(int peer, std::size_t offset = 0) const {
@@ -33,23 +33,25 @@ struct WindowView {
   }
 };
 
-/// Whom a spin waits for, for the record that is written if it never ends.
+/// The peer and step that a spin waits for. The diagnostic record names them if the spin never
+/// ends.
 struct Waiting {
   int peer;
   std::uint32_t step;
 };
 
-/// Why a kernel left a spin before its end: its time was over, it was told to, or a peer's memory
-/// can't be read (not mapped, or the system refuses).
+/// Why a kernel gave up a spin: its time was over, the host told it to, or a peer's memory can't be
+/// read (it is not mapped, or the system refuses).
 enum GaveUp : std::uint32_t { out_of_time = 1, told_to = 2, unreadable = 3 };
 
-/// What a kernel leaves in host memory when it left a spin before its end: who waited where for
-/// whom.
+/// The record that a kernel leaves in host memory when it gives up a spin: which rank and block
+/// waited for which peer, and where.
 struct DiagnosticRecord {
-  std::uint32_t state;  // 0: nothing happened; else the fields below are written (stored last, with
-                        // release): a GaveUp
-  std::int32_t rank;    // the rank that gave up
-  std::int32_t peer;    // the rank it waited for
+  /// 0: nothing happened. Otherwise a GaveUp, stored last and with release: the fields below are
+  /// written.
+  std::uint32_t state;
+  std::int32_t rank;        // the rank that gave up
+  std::int32_t peer;        // the rank it waited for
   std::uint32_t algorithm;  // index among the communicator's algorithms
   std::uint32_t block;
   std::uint32_t step;            // algorithm-specific: round, hop or chunk
@@ -57,58 +59,60 @@ struct DiagnosticRecord {
   std::uint64_t call;            // sequence number of the call
 };
 
-/// How far a block has come, in device memory that the host reads while kernels run. One launch
-/// after another writes it, each word by itself.
+/// Progress of one block, in device memory that the host reads while kernels run. One launch after
+/// another writes it, and each word is stored separately.
 struct alignas(32) BlockProgress {
-  std::uint64_t started, completed;        // launches of the communicator that had this block
-  std::uint64_t started_ns, completed_ns;  // when the latest of them did, on the device's clock
+  std::uint64_t started, completed;        // number of launches that had this block
+  std::uint64_t started_ns, completed_ns;  // of the latest of them, on the device's clock
 };
 
 /// One launch of a block, for traces. Its words may reach the reader one by one, and a later launch
-/// may be writing over them: who reads a span knows by the seal whether it is whole.
+/// may be writing over them; the seal tells the reader whether the span is whole.
 struct alignas(32) BlockSpan {
   std::uint64_t seal;
   std::uint64_t call;  // see `span_call`
   std::uint64_t started_ns, completed_ns;
 
-  /// Of launch `number` of this block, counted from 0.
+  /// The seal of launch `number` of this block, counted from 0.
   PLAIT_DEVICE static std::uint64_t sealed(std::uint64_t number, std::uint64_t call,
                                            std::uint64_t started, std::uint64_t completed) {
     return number + call + started + completed;
   }
 };
 
-inline constexpr unsigned counted_blocks = 1024;  // of a launch; those beyond are not counted
-inline constexpr unsigned span_ring =
-    1024;  // spans of a block that are kept until the host has read them
+/// Number of blocks of a launch whose progress is counted: the first ones.
+inline constexpr unsigned counted_blocks = 1024;
+/// Number of spans per block that are kept until the host has read them.
+inline constexpr unsigned span_ring = 1024;
 
-/// A call and the blocks of its launch in one word. Calls of one number may have several launches:
-/// copies between them, or replays.
+/// A call's number and the number of blocks of its launch in one word. Several launches may have
+/// the same number: a call may enqueue copies between launches, and a graph may be replayed.
 inline constexpr unsigned span_call_bits = 48;
 PLAIT_DEVICE std::uint64_t span_call(std::uint64_t call, unsigned blocks) {
   return (call & ((std::uint64_t{1} << span_call_bits) - 1)) |
          (std::uint64_t{blocks < 0xffffu ? blocks : 0xffffu} << span_call_bits);
 }
 
-/// Limits a kernel's spins, and says where it counts. Every launch gets a copy.
+/// Limits how long a kernel may spin, and says where it counts its progress. Every launch gets a
+/// copy.
 struct Watch {
   const std::uint32_t* abort = nullptr;  // host memory; non-zero: give up now
   DiagnosticRecord* record = nullptr;    // host memory
-  std::uint32_t* claimed =
-      nullptr;  // device memory; the first spin that expires sets it, and all others then give up
+  /// Device memory. The first spin that expires sets it, and then all others give up.
+  std::uint32_t* claimed = nullptr;
   std::uint64_t timeout_ns = 0;  // 0: no deadline
   std::uint64_t call = 0;
   std::uint32_t algorithm = 0;
   std::int32_t rank = 0;
-  std::uint32_t spins =
-      64;  // host target: looks at what a spin waits for before it begins to give its core away
-  BlockProgress* progress = nullptr;  // device memory, one for each of the first `counted_blocks`
-                                      // blocks; null: nothing is counted
-  BlockSpan* spans =
-      nullptr;  // device memory, a ring of `span_ring` for each of these blocks; null: no trace
+  /// Host target: how often a spin polls before it begins to yield its core.
+  std::uint32_t spins = 64;
+  /// Device memory: one per block for the first `counted_blocks` blocks. Null: nothing is counted.
+  BlockProgress* progress = nullptr;
+  /// Device memory: a ring of `span_ring` spans for each of these blocks. Null: no trace.
+  BlockSpan* spans = nullptr;
 };
 
-/// Everything in the record but its state, which the target stores after it.
+/// Fills in everything but the record's state, which the target stores afterwards.
 PLAIT_DEVICE void describe(DiagnosticRecord& record, const Watch& watch, std::uint32_t block,
                            Waiting who, std::uint32_t expected, std::uint32_t seen) {
   record.rank = watch.rank;
@@ -121,7 +125,7 @@ PLAIT_DEVICE void describe(DiagnosticRecord& record, const Watch& watch, std::ui
   record.call = watch.call;
 }
 
-/// Bytes of kernel arguments that every target accepts beside a `Watch`: 4 KB together.
+/// Bytes of kernel arguments that every target accepts in addition to a `Watch`: 4 KB together.
 inline constexpr std::size_t max_kernel_args = 3968;
 static_assert(max_kernel_args + sizeof(Watch) <= 4096);
 

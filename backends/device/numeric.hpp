@@ -1,10 +1,10 @@
-// Arithmetic on the element types, the same bits on every target: conversions of the small floats,
-// accumulation types, and the reduction operations. Targets may replace a conversion by their own
-// instruction where that gives the same bits; tests/unit/conversions_test.cpp compares the two.
+// Arithmetic on the element types with the same bits on every target: conversions of the small
+// floats, accumulation types and the reduction operations. A target may replace a conversion by its
+// own instruction if that gives the same bits; tests/unit/conversions_test.cpp compares the two.
 // docs/floating-point.md has the rules for NaNs, subnormal numbers and averages.
 //
-// On the CPU `narrow` and the operations are right in the default floating-point environment, which
-// Plait's kernels run in (core/float_environment.hpp). `widen` is right in any.
+// On the CPU, `narrow` and the operations are correct in the default floating-point environment, in
+// which Plait's kernels run (core/float_environment.hpp). `widen` is correct in any environment.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -28,22 +28,22 @@ PLAIT_DEVICE To bits_as(From from) {
   return to;
 }
 
-/// Conversions between f32 and a binary float of 1 sign, `Exponent` and `Mantissa` bits, rounding
-/// to nearest even. `Finite` formats (E4M3) have no infinity: their largest code is NaN, and what
-/// is too large becomes NaN.
+/// Conversions between f32 and a binary float of 1 sign bit, `Exponent` and `Mantissa` bits,
+/// rounding to nearest even. `Finite` formats (E4M3) have no infinity: their largest code is NaN,
+/// and numbers that are too large become NaN.
 template <class Storage, int Exponent, int Mantissa, bool Finite>
 struct SmallFloat {
   static constexpr std::uint32_t bias = (1u << (Exponent - 1)) - 1;
   static constexpr std::uint32_t sign_bit = 1u << (Exponent + Mantissa);
   static constexpr std::uint32_t exponent_max = (1u << Exponent) - 1;
   static constexpr std::uint32_t nan = sign_bit - 1;  // all ones below the sign
-  static constexpr std::uint32_t overflow =
-      Finite ? nan : exponent_max << Mantissa;  // what a too large value becomes
+  /// The code that numbers beyond the largest become.
+  static constexpr std::uint32_t overflow = Finite ? nan : exponent_max << Mantissa;
   static constexpr std::uint32_t largest = Finite ? nan - 1 : overflow - 1;
-  static constexpr std::uint32_t lowest = (127u - bias + 1)
-                                          << 23;  // the f32 that is the least normal number
-  /// The f32 from which on all are too large: the midpoint between the largest number and what
-  /// would follow it, if its tie goes up.
+  /// The least normal number, as the bits of an f32.
+  static constexpr std::uint32_t lowest = (127u - bias + 1) << 23;
+  /// The first f32 that overflows: the midpoint between the largest number and the number that
+  /// would follow it if that tie rounds up, else the next f32.
   static constexpr std::uint32_t first_too_large =
       ((largest + ((127u - bias) << Mantissa)) << (23 - Mantissa)) + (1u << (22 - Mantissa)) +
       (largest % 2 == 0 ? 1 : 0);
@@ -53,17 +53,18 @@ struct SmallFloat {
     const std::uint32_t sign = (bits & sign_bit) << (31 - Exponent - Mantissa);
     const std::uint32_t magnitude = bits & (sign_bit - 1);
     // Moving the fields into place leaves the exponent too small by the difference of the biases. A
-    // subnormal becomes the fraction of the least normal number instead, which is then taken off
-    // again. That difference is exact and its operands are normal, so it does not depend on the
-    // rounding mode, but for the sign of a zero, nor on whether subnormal numbers are flushed.
+    // subnormal number instead becomes the fraction of the least normal number, which is then
+    // subtracted again. That difference is exact and its operands are normal, so it depends neither
+    // on the rounding mode (except for the sign of a zero) nor on whether subnormal numbers are
+    // flushed.
     const std::uint32_t shifted = magnitude << (23 - Mantissa);
     const std::uint32_t fraction =
         bits_as<std::uint32_t>(bits_as<float>(lowest + shifted) - bits_as<float>(lowest)) &
         0x7fffffffu;
     const std::uint32_t normal = ((127u - bias) << 23) + shifted;
     const std::uint32_t number = magnitude < (1u << Mantissa) ? fraction : normal;
-    return bits_as<float>(
-        sign | (magnitude < overflow ? number : 0x7f800000u | shifted));  // else infinity or a NaN
+    // From `overflow` on: infinity or a NaN.
+    return bits_as<float>(sign | (magnitude < overflow ? number : 0x7f800000u | shifted));
   }
 
   PLAIT_DEVICE static Storage narrow(float value) {
@@ -71,9 +72,9 @@ struct SmallFloat {
     const std::uint32_t sign = (bits >> (31 - Exponent - Mantissa)) & sign_bit;
     const std::uint32_t all = bits & 0x7fffffffu;
     const std::uint32_t magnitude = all < first_too_large ? all : first_too_large;
-    // The f32 adder rounds to the spacing of the numbers with this exponent, or of the subnormals
-    // if that is wider, and counts how many of them the number is: up to 2^(Mantissa + 1). Each
-    // exponent above the lowest has 2^Mantissa codes more before it.
+    // The f32 adder rounds to the spacing of the numbers with this exponent, or to that of the
+    // subnormal numbers if it is wider, and counts the spacings in the number: up to 2^(Mantissa +
+    // 1). Each exponent above the lowest has 2^Mantissa more codes before it.
     const std::uint32_t exponent = magnitude & 0x7f800000u,
                         raised = exponent > lowest ? exponent : lowest;
     const std::uint32_t magic = raised + ((23u - Mantissa) << 23);
@@ -99,14 +100,13 @@ PLAIT_DEVICE float widen(f16 x) {
 }
 PLAIT_DEVICE float widen(bf16 x) { return bits_as<float>(std::uint32_t{x.bits} << 16); }
 PLAIT_DEVICE float widen(f8e4m3 x) { return E4M3::widen(x.bits); }
-PLAIT_DEVICE float widen(f8e5m2 x) {
-  return widen(f16{static_cast<std::uint16_t>(x.bits << 8)});
-}  // the upper half of a binary16
+/// The code is the upper half of a binary16.
+PLAIT_DEVICE float widen(f8e5m2 x) { return widen(f16{static_cast<std::uint16_t>(x.bits << 8)}); }
 template <class T>
 requires std::is_arithmetic_v<T> PLAIT_DEVICE T widen(T x) { return x; }
 
-/// A NaN's one bit pattern in f32 and f64: all ones below the sign. NVIDIA GPUs give it to NaNs of
-/// f32, f16 and 8-bit floats themselves.
+/// The only NaN in f32 and f64 results: all ones below the sign. NVIDIA GPUs give this pattern to
+/// NaNs of f32, f16 and 8-bit floats themselves.
 template <class A>
 PLAIT_DEVICE A with_one_nan(A x) {
   if constexpr (std::is_same_v<A, float>) {
@@ -118,8 +118,8 @@ PLAIT_DEVICE A with_one_nan(A x) {
   }
 }
 
-/// Copies elements side by side. On the CPU as a whole: what is copied one by one, g++ 12 does not
-/// keep in vectors.
+/// Copies adjacent elements. On the CPU as a whole: g++ 12 does not keep elements in vectors if
+/// they are copied one by one.
 template <class A, std::size_t Count>
 PLAIT_DEVICE void copy_lanes(const A (&from)[Count], A (&to)[Count]) {
 #if defined(__CUDACC__) || defined(__HIP__)
@@ -130,9 +130,8 @@ PLAIT_DEVICE void copy_lanes(const A (&from)[Count], A (&to)[Count]) {
 #endif
 }
 
-/// `with_one_nan` for elements side by side. On the CPU in vectors of 16 bytes: g++ 12 would unroll
-/// the loop and then branch for each element, which takes half as long again (f32; EPYC,
-/// 2026-11-24).
+/// `with_one_nan` for adjacent elements. On the CPU in vectors of 16 bytes: g++ 12 would unroll the
+/// loop and then branch for each element, which takes 1.5 times as long (f32; EPYC, 2026-11-24).
 template <class A, std::size_t Count>
 PLAIT_DEVICE void with_one_nan(const A (&from)[Count], A (&to)[Count]) {
 #if !defined(__CUDACC__) && !defined(__HIP__)
@@ -154,17 +153,17 @@ PLAIT_DEVICE void with_one_nan(const A (&from)[Count], A (&to)[Count]) {
   for (std::size_t i = 0; i < Count; ++i) to[i] = with_one_nan(from[i]);
 }
 
-/// Rounds to T. A NaN becomes the type's one NaN, all ones below the sign: the bits of a NaN that
-/// an operation gives depend on the order of its operands, which compilers exchange at will, so
-/// that ranks that compute the same sum would get different ones.
+/// Rounds to T. A NaN becomes the type's only NaN, all ones below the sign. The bits of a NaN that
+/// an operation returns depend on the order of its operands, which compilers exchange freely, so
+/// ranks that compute the same sum could get different bits.
 template <class T>
 PLAIT_DEVICE T narrow(std::type_identity_t<decltype(widen(T{}))> x) {
   if constexpr (std::is_same_v<T, f16>) {
 #if defined(__CUDA_ARCH__)
     return {__half_as_ushort(__float2half_rn(x))};
 #elif defined(__AMDGCN__)
-    const auto rounded = bits_as<std::uint16_t>(
-        static_cast<_Float16>(x));  // to nearest even, the mode that kernels start in
+    // Kernels start in the mode that rounds to nearest even.
+    const auto rounded = bits_as<std::uint16_t>(static_cast<_Float16>(x));
     return {static_cast<std::uint16_t>(x == x ? rounded : 0x7fffu)};
 #else
     return {SmallFloat<std::uint16_t, 5, 10, false>::narrow(x)};
@@ -190,8 +189,8 @@ PLAIT_DEVICE T narrow(std::type_identity_t<decltype(widen(T{}))> x) {
 template <class T>
 using Accumulated = decltype(widen(T{}));
 
-// Two 8-bit floats at once, `converted_in_pairs`: sm_89 and newer have instructions for that, and
-// for nothing else.
+// Two 8-bit floats at once (`converted_in_pairs`): sm_89 and newer convert 8-bit floats only in
+// pairs.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
 template <class T>
 inline constexpr bool converted_in_pairs = std::is_same_v<T, f8e4m3> || std::is_same_v<T, f8e5m2>;
@@ -208,8 +207,8 @@ PLAIT_DEVICE void widen_pair(f8e5m2 low, f8e5m2 high, float& low_out, float& hig
   high_out = widen(high);
 }
 
-/// The instructions saturate. What is too large has the code after that of the largest number, in
-/// both formats; a NaN keeps its own.
+/// The instructions saturate. A number that is too large gets the code after the largest number's,
+/// in both formats; a NaN keeps its code.
 template <class T>
 PLAIT_DEVICE void narrow_pair(float low, float high, T& low_out, T& high_out) {
   std::uint16_t codes;
@@ -242,8 +241,8 @@ PLAIT_DEVICE A reduce_sum(A a, A b) {
     return a + b;
   }
 }
-/// `reduce_sum` for elements side by side. On the CPU in vectors of 16 bytes: g++ 12 keeps some of
-/// the lanes of a pack in scalars otherwise, and takes them to vectors and back one by one.
+/// `reduce_sum` for adjacent elements. On the CPU in vectors of 16 bytes: otherwise g++ 12 keeps
+/// some lanes of a pack in scalars and moves them to vectors and back one by one.
 template <class A, std::size_t Count>
 PLAIT_DEVICE void add_lanes(A (&sum)[Count], const A (&term)[Count]) {
 #if !defined(__CUDACC__) && !defined(__HIP__)
@@ -267,8 +266,8 @@ PLAIT_DEVICE void add_lanes(A (&sum)[Count], const A (&term)[Count]) {
 template <class A>
 PLAIT_DEVICE A reduce_prod(A a, A b) {
   if constexpr (std::is_integral_v<A>) {
-    using Wide = std::conditional_t<(sizeof(A) < 4), std::uint32_t,
-                                    std::make_unsigned_t<A>>;  // no overflow of promoted int
+    // At least 32 bits unsigned: promoted to int, the product could overflow.
+    using Wide = std::conditional_t<(sizeof(A) < 4), std::uint32_t, std::make_unsigned_t<A>>;
     return static_cast<A>(static_cast<Wide>(a) * static_cast<Wide>(b));
   } else {
     return a * b;
@@ -276,7 +275,7 @@ PLAIT_DEVICE A reduce_prod(A a, A b) {
 }
 template <class A>
 PLAIT_DEVICE A reduce_min(A a, A b) {
-  return b < a || a != a ? b : a;  // a number wins over a NaN
+  return b < a || a != a ? b : a;  // prefers a number to a NaN
 }
 template <class A>
 PLAIT_DEVICE A reduce_max(A a, A b) {

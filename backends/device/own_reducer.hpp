@@ -1,16 +1,19 @@
-// Reductions of a user's own elements by a user's own operation, in kernels that were written for
+// Reductions of user-defined elements by a user-defined operation, in kernels that were written for
 // numbers.
 //
-//     struct Better { PLAIT_DEVICE Candidate operator()(const Candidate& a, const Candidate& b)
-//     const { ... } }; template <> class plait::Reducer<Candidate> : public
-//     plait::OwnReducer<Candidate, Better> {
+//     struct Better {
+//       PLAIT_DEVICE Candidate operator()(const Candidate& a, const Candidate& b) const { ... }
+//     };
+//     template <>
+//     class plait::Reducer<Candidate> : public plait::OwnReducer<Candidate, Better> {
 //       using OwnReducer::OwnReducer;
 //     };
 //     template <>
-//     struct plait::DataTypeOf<Candidate> { static constexpr DataType value = DataType::u64; }; //
-//     as large: calls carry it
+//     struct plait::DataTypeOf<Candidate> {  // of equal size: calls carry it
+//       static constexpr DataType value = DataType::u64;
+//     };
 //
-// then makes `ring::Kernel<Candidate>` and the like kernels for it.
+// With these, `ring::Kernel<Candidate>` and the like are kernels for Candidate.
 #pragma once
 #include <cstddef>
 #include <type_traits>
@@ -19,12 +22,12 @@
 
 namespace plait {
 
-/// What a `Reducer` is, for an operation `Operation()(a, b)` that is associative and commutative:
-/// kernels differ in the order of ranks, but all ranks get the same bits. Which operation a call
+/// A `Reducer` for an operation `Operation()(a, b)` that is associative and commutative. Kernels
+/// combine the ranks in different orders, but all ranks get the same bits. The ReduceOp that a call
 /// names does not matter.
 ///
-/// Elements are trivially copyable, of 1, 2, 4 or 8 bytes and aligned to that, as those of data
-/// types are. Packs are filled up with zeroed elements, whose results nobody sees.
+/// Elements are trivially copyable, have 1, 2, 4 or 8 bytes like the data types, and are aligned to
+/// their size. Zeroed elements pad incomplete packs; their results are never used.
 template <class T, class Operation>
 class OwnReducer {
   static_assert(std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>,
@@ -71,7 +74,7 @@ class OwnReducer {
   template <std::size_t Lanes>
   PLAIT_DEVICE void average(Accumulator<Lanes>&) const {}
 
-  // Partial results travel as they are.
+  // Partial results travel unconverted.
   template <std::size_t Bytes>
   PLAIT_DEVICE auto widened(const Pack<T, Bytes>& partial) const {
     return start(partial);

@@ -1,4 +1,4 @@
-// Packs: a few elements that move and are reduced together, and the reduction itself.
+// Packs, which are a few elements that are moved and reduced together, and the reduction itself.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -9,33 +9,35 @@
 
 namespace plait {
 
-/// `Bytes` bytes of T, a power of two, at least one element.
+/// `Bytes` bytes of T: a power of two that holds at least one element.
 template <class T, std::size_t Bytes>
 struct alignas(Bytes < 16 ? Bytes : 16) Pack {
   static constexpr std::size_t lanes = Bytes / sizeof(T);
   T lane[lanes];
 };
 
-/// Which operation, on how many ranks. Every kernel carries one in its arguments.
+/// The operation and the number of ranks. Every reducing kernel has one in its arguments.
 struct Reduction {
   ReduceOp op = ReduceOp::sum;
-  bool signed_integers =
-      false;  // the elements are, also where the kernel is one for unsigned ones (EitherSign)
+  /// The elements are signed integers, even if the kernel is compiled for unsigned ones
+  /// (EitherSign).
+  bool signed_integers = false;
   int ranks = 1;
   double scale = 1;  // premul_sum
 };
 
-/// Elements of a pack while they are being reduced: in f32 for 16-bit and 8-bit floats, else in T.
-/// The operation is a uniform branch a pack: the loops wait for links, not for arithmetic.
+/// Elements of a pack during a reduction: in f32 for 16-bit and 8-bit floats, otherwise in T. The
+/// operation is a uniform branch per pack, because the loops wait for links, not for arithmetic.
 ///
-/// Where one rank sees all terms:     `start(first)`, `add(acc, next)` ..., `finish(acc)`.
-/// Where partial sums travel (ring):  `start(mine)`, `add_partial(acc, partial)`, and
-/// `rounded(acc)`, which travels on; the last rank `finish(acc)`.
+/// Where one rank sees all terms: `start(first)`, `add(acc, next)` ..., `finish(acc)`.
 ///
-/// `avg` of floats: terms are multiplied by the greatest power of two up to 1 / ranks, so that no
-/// sum overflows, and the sum is divided by what is missing to the number of ranks: nothing, if
-/// that is a power of two. The product is exact but for subnormal numbers, so this is the sum
-/// divided by the number of ranks, and as precise (docs/floating-point.md).
+/// Where partial sums travel (ring): `start(mine)`, `add_partial(acc, partial)`, then
+/// `rounded(acc)` to send the result on; the last rank calls `finish(acc)`.
+///
+/// `avg` of floats: each term is multiplied by the greatest power of two that is at most 1 / ranks,
+/// so no sum overflows. The sum is then divided by the remaining factor, which is 1 if the number
+/// of ranks is a power of two. The product is exact except for subnormal numbers, so the result is
+/// the sum divided by the number of ranks, and as precise (docs/floating-point.md).
 template <class T>
 class Reducer {
  public:
@@ -66,14 +68,14 @@ class Reducer {
     return acc;
   }
 
-  /// Adds another rank's term, which has travelled as it was.
+  /// Adds another rank's term, which has travelled unconverted.
   template <std::size_t Bytes, std::size_t Lanes = Pack<T, Bytes>::lanes>
   PLAIT_DEVICE void add(Accumulator<Lanes>& acc, const Pack<T, Bytes>& pack) const {
     auto term = start(pack);
     combine(acc, term);
   }
 
-  /// The same for several packs, with one branch for all of them.
+  /// `add` for several packs with one branch for all of them.
   template <std::size_t Bytes, std::size_t Lanes, int Count>
   PLAIT_DEVICE void add_each(Accumulator<Lanes> (&acc)[Count],
                              const Pack<T, Bytes> (&packs)[Count]) const {
@@ -89,14 +91,14 @@ class Reducer {
     for (int k = 0; k < Count; ++k) add(acc[k], packs[k]);
   }
 
-  /// The result, of a sum of all terms.
+  /// The result, given the sum of all terms.
   template <std::size_t Bytes, std::size_t Lanes>
   PLAIT_DEVICE Pack<T, Bytes> finish(Accumulator<Lanes> acc) const {
     average(acc);
     return rounded<Bytes>(acc);
   }
-  /// What `avg` still has to do to a sum of all terms; nothing in other operations. Before
-  /// `rounded`, where `finish` would be.
+  /// The last step of `avg` on a sum of all terms; does nothing for other operations. `finish` is
+  /// this followed by `rounded`.
   template <std::size_t Lanes>
   PLAIT_DEVICE void average(Accumulator<Lanes>& acc) const {
     if (op_ != ReduceOp::avg) return;
@@ -111,7 +113,7 @@ class Reducer {
     }
   }
 
-  // Partial results that travel between ranks in the type of the data.
+  // Partial results that travel between ranks in the data type.
 
   /// A partial result that has travelled.
   template <std::size_t Bytes>
@@ -167,9 +169,8 @@ class Reducer {
     if constexpr (floating) {
       return x;
     } else if constexpr (std::is_signed_v<A>) {
-      using Wide =
-          std::conditional_t<(sizeof(A) < 8), std::int32_t,
-                             std::int64_t>;  // GPUs divide by a function, and 64 bits by a long one
+      // GPUs divide by calling a function, and the one for 64 bits is long.
+      using Wide = std::conditional_t<(sizeof(A) < 8), std::int32_t, std::int64_t>;
       return static_cast<A>(x / static_cast<Wide>(ranks_));
     } else {
       using Wide = std::conditional_t<(sizeof(A) < 8), std::uint32_t, std::uint64_t>;
@@ -179,7 +180,7 @@ class Reducer {
       return negative ? static_cast<A>(Wide{0} - quotient) : quotient;
     }
   }
-  /// In the order of unsigned integers what is ordered as integers of its sign, and back.
+  /// Maps integers of the reduction's signedness to unsigned ones in the same order, and back.
   PLAIT_DEVICE A ordered(A x) const {
     if constexpr (has_either_sign) {
       return static_cast<A>(x ^ sign_bit_);
@@ -212,8 +213,8 @@ class Reducer {
 
   ReduceOp op_;
   int ranks_ = 1;
-  A factor_ = A{1};    // of each term
-  A sign_bit_ = A{0};  // of integers that are signed, but not in T
+  A factor_ = A{1};    // multiplies each term
+  A sign_bit_ = A{0};  // set if the elements are signed integers but T is unsigned
 };
 
 }  // namespace plait
