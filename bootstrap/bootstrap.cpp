@@ -11,7 +11,6 @@
 #include <limits>
 #include <random>
 #include <string>
-#include <thread>
 
 #include "bootstrap/support.hpp"
 #include "core/environment.hpp"
@@ -66,17 +65,6 @@ int Deadline::milliseconds_left(int most) const {
   if (!end_) return most;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(*end_ - Clock::now()).count();
   return static_cast<int>(std::clamp<decltype(left)>(left, 0, most));
-}
-
-void Backoff::pause() {
-  constexpr unsigned spins = 100, yields = 2000;
-  if (polls_ < spins + yields) ++polls_;
-  if (polls_ < spins) return;
-  if (polls_ < spins + yields) {
-    std::this_thread::yield();
-  } else {
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
-  }
 }
 
 std::string list_ranks(const std::vector<int>& ranks) {

@@ -72,7 +72,7 @@ void CallBootstrap::wait_for(int rank) {
   if (has_come()) return;
   const detail::Deadline deadline(timeout());
   detail::Deadline look(detail::interrupt_period);
-  for (detail::Backoff backoff; !has_come(); backoff.pause()) {
+  for (Backoff backoff(detail::bootstrap_pace); !has_come(); backoff.pause()) {
     if (!look.expired()) continue;
     throw_if_interrupted();
     look = detail::Deadline(detail::interrupt_period);

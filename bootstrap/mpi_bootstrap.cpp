@@ -369,7 +369,7 @@ void MpiBootstrap::Exchange::throw_if_ended() {
 void MpiBootstrap::Exchange::wait_for_witnesses() {
   group_.send(MessageHead::Type::expired, group_.sequence_, call_, {});
   const detail::Deadline last(expiry_grace);
-  detail::Backoff backoff;
+  Backoff backoff(detail::bootstrap_pace);
   for (take(); !last.expired(); take()) backoff.pause();
   if (is_complete()) return;
   std::set<int> silent;
@@ -395,7 +395,7 @@ void MpiBootstrap::Exchange::wait_for_witnesses() {
 std::vector<MpiBootstrap::Bytes> MpiBootstrap::Exchange::run(std::span<const std::byte> mine) {
   try {
     sent_ = group_.send(MessageHead::Type::call, group_.sequence_, call_, mine);
-    detail::Backoff backoff;
+    Backoff backoff(detail::bootstrap_pace);
     auto looked = std::chrono::steady_clock::now();
     for (take(); !is_complete(); take()) {
       examine();

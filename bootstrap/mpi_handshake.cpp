@@ -213,7 +213,7 @@ class Handshake {
   bool wait_for_all(Round<Record>& round, Stop stop) {
     const Deadline deadline(limit_);
     LostRanks lost;
-    Backoff backoff;
+    Backoff backoff(bootstrap_pace);
     while (!round.advance()) {
       heartbeat_.beat();
       if (stop() || deadline.expired()) return false;
@@ -273,7 +273,7 @@ class Handshake {
     wait_for_all(verdicts, [&] { return first_objection() != nullptr; });
     if (first_objection() == nullptr && awaited(verdicts).empty()) return;
     const Deadline last(grace);
-    Backoff backoff;
+    Backoff backoff(bootstrap_pace);
     while (!verdicts.advance() && !last.expired()) backoff.pause();
     const Verdict* const first = first_objection();
     const auto missing = awaited(verdicts);
@@ -323,7 +323,7 @@ class Handshake {
     LostRanks lost;
     std::vector<int> everybody(processes_.size()), ended;
     std::iota(everybody.begin(), everybody.end(), 0);
-    Backoff backoff;
+    Backoff backoff(bootstrap_pace);
     while (!flight->is_finished() && !deadline.expired() && ended.empty()) {
       ended = lost.among(everybody, [&](int rank) { return process_of(rank); });
       heartbeat_.beat();

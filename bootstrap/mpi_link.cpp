@@ -195,7 +195,7 @@ std::vector<int> Links::processes_of(MPI_Comm comm) {
 bool Links::flush() {
   const std::scoped_lock lock(mutex_);
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
-  Backoff backoff;
+  Backoff backoff(bootstrap_pace);
   for (;;) {
     bool idle = true;
     for (const auto& link : links_) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/backoff.hpp"
 #include "plait/bootstrap.hpp"
 
 namespace plait::detail {
@@ -30,14 +31,9 @@ class Deadline {
 
 inline constexpr std::chrono::milliseconds interrupt_period{5};  // Bootstrap::throw_if_interrupted
 
-/// How to wait between polls: first not at all, then giving the core away, at last asleep.
-class Backoff {
- public:
-  void pause();
-
- private:
-  unsigned polls_ = 0;
-};
+/// For polls of other ranks.
+inline constexpr Backoff::Pace bootstrap_pace{.spins = 100,
+                                              .sleep = std::chrono::microseconds(100)};
 
 /// "rank 3" or "ranks 1, 3, 4".
 std::string list_ranks(const std::vector<int>& ranks);

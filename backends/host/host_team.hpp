@@ -1,10 +1,15 @@
 // The threads of one block on the host target.
 #pragma once
 #include <atomic>
+#include <chrono>
 
-#include "backends/host/backoff.hpp"
+#include "core/backoff.hpp"
 
 namespace plait::host {
+
+/// For waits of kernels. `Words::spin` polls many times before its first pause, so pauses begin
+/// with a yield.
+inline constexpr Backoff::Pace host_pace{.spins = 0, .sleep = std::chrono::microseconds(50)};
 
 /// Barrier and vote of the threads of a block. A broken team (a wait has failed) lets everybody
 /// through, so that no thread is left waiting for one that has returned.
@@ -20,7 +25,7 @@ class Team {
       generation_.store(generation + 1, std::memory_order_release);
       return;
     }
-    Backoff backoff;
+    Backoff backoff(host_pace);
     while (generation_.load(std::memory_order_acquire) == generation && !broken()) backoff.pause();
   }
 

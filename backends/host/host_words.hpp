@@ -14,7 +14,6 @@
 #include <cstring>
 
 #include "backends/device/device.hpp"
-#include "backends/host/backoff.hpp"
 #include "backends/host/host_team.hpp"
 
 #ifdef PLAIT_HOST_JITTER
@@ -256,7 +255,7 @@ class Words {
     using Clock = std::chrono::steady_clock;
     const auto start = Clock::now();
     auto looked = start;
-    Backoff backoff;
+    Backoff backoff(host_pace);
     for (;;) {
       for (int i = 0; i < 4; ++i) {
         if (ready()) return true;

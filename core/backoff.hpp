@@ -1,0 +1,34 @@
+// The pauses of a thread that polls for another thread or process.
+#pragma once
+#include <chrono>
+#include <thread>
+
+namespace plait {
+
+/// One per wait. Call `pause()` after each poll that found nothing. The first pauses are the
+/// shortest, because most waits end soon; the last ones sleep, so a long wait leaves the cores to
+/// threads that compute.
+class Backoff {
+ public:
+  struct Pace {
+    unsigned spins;                   // pauses that return at once, before those that yield
+    std::chrono::microseconds sleep;  // each pause after those that yield
+  };
+  explicit constexpr Backoff(const Pace& pace) : pace_(pace) {}
+
+  void pause() {
+    if (pauses_ == pace_.spins + yields) {
+      std::this_thread::sleep_for(pace_.sleep);
+    } else if (++pauses_ > pace_.spins) {
+      std::this_thread::yield();
+    }
+  }
+
+ private:
+  static constexpr unsigned yields = 2000;  // a millisecond; more if other threads get the core
+
+  Pace pace_;
+  unsigned pauses_ = 0;
+};
+
+}  // namespace plait
