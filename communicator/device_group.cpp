@@ -14,10 +14,10 @@
 #include "communicator/check.hpp"
 #include "communicator/communicator_state.hpp"
 #include "communicator/groups/group.hpp"
-#include "core/device_threads.hpp"
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
+#include "core/thread_team.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/error.hpp"
 
@@ -123,14 +123,14 @@ class DeviceGroupState {
   InUse in_use_;
   BackendKind kind_;
   std::vector<int> devices_;
-  DeviceThreads threads_;
+  ThreadTeam threads_;
   std::vector<std::unique_ptr<Communicator>> ranks_;
 };
 
 DeviceGroupState::DeviceGroupState(std::vector<int> devices, BackendKind kind)
     : kind_(kind),
       devices_(std::move(devices)),
-      threads_(devices_.size()),
+      threads_("a thread for each device", devices_.size()),
       ranks_(devices_.size()) {}
 
 /// The other constructor first: what it made is destroyed as ever if this one throws.
@@ -138,7 +138,7 @@ DeviceGroupState::DeviceGroupState(std::vector<int> devices, BackendKind kind,
                                    const DeviceGroupOptions& options)
     : DeviceGroupState(checked_devices(std::move(devices), kind), kind) {
   auto bootstraps = make_thread_bootstraps(static_cast<int>(size()));
-  threads_.run([&](std::size_t rank) {
+  threads_.run(size(), [&](std::size_t rank) {
     const CommunicatorOptions own{.backend = kind_,
                                   .device = devices_[rank],
                                   .timeout = options.timeout,
@@ -167,7 +167,7 @@ DeviceGroupState::~DeviceGroupState() {
   });
   for (const auto& rank : ranks_)
     if (rank != nullptr && (told || rank != ranks_.front())) rank->member().tell();
-  threads_.run([&](std::size_t rank) { ranks_[rank].reset(); });
+  threads_.run(size(), [&](std::size_t rank) { ranks_[rank].reset(); });
 }
 
 /// What ends a communicator names its ranks; anything else concerns one.
@@ -250,7 +250,7 @@ DeviceGroupState::PreparedCalls DeviceGroupState::prepare(const GroupCall& call)
   };
   std::size_t rank = 0;
   try {
-    if (member(0).prepares_together()) threads_.run(prepare_on);
+    if (member(0).prepares_together()) threads_.run(size(), prepare_on);
     else
       for (; rank < size(); ++rank) prepare_on(rank);
   } catch (const Error& error) {
@@ -358,7 +358,8 @@ void DeviceGroupState::call(const GroupCall& call) {
 std::vector<std::shared_ptr<Window>> DeviceGroupState::allocate(std::size_t bytes) {
   std::vector<std::shared_ptr<Window>> windows(size());
   try {
-    threads_.run([&](std::size_t rank) { windows[rank] = ranks_[rank]->allocate_bytes(bytes); });
+    threads_.run(size(),
+                 [&](std::size_t rank) { windows[rank] = ranks_[rank]->allocate_bytes(bytes); });
   } catch (const Error& error) {
     throw named(error);
   }

@@ -7,7 +7,6 @@
 #include "backends/host/host_words.hpp"
 #include "core/environment.hpp"
 #include "core/float_environment.hpp"
-#include "core/start_thread.hpp"
 
 namespace plait::host {
 namespace {
@@ -38,15 +37,6 @@ const PoolSettings& settings() {
   return values;
 }
 
-Pool::~Pool() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  wake_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
-}
-
 void Pool::run(const Launch& launch) {
   // After a call that gave up, the next ones would send packets that its peers still wait for.
   if (launch.watch.claimed != nullptr &&
@@ -65,47 +55,12 @@ void Pool::run(const Launch& launch) {
   std::deque<Team>
       teams;  // one a block: a broken team must not let a later block's threads through
   for (unsigned block = 0; block < blocks; ++block) teams.emplace_back(threads);
-  run_parallel(workers * threads, [&](unsigned index) {
-    const FloatEnvironment defaults;  // the threads' own is that of the thread that started them
+  threads_.run_with_caller(workers * threads, [&](std::size_t number) {
+    const FloatEnvironment defaults;  // a thread inherits that of the thread that started it
+    const auto index = static_cast<unsigned>(number);
     for (unsigned block = index / threads; block < blocks; block += workers)
       run_block(launch, block, index % threads, teams[block]);
   });
-}
-
-/// Runs body(0 .. count-1) at once, body(0) on this thread.
-void Pool::run_parallel(unsigned count, const std::function<void(unsigned)>& body) {
-  {
-    const std::lock_guard lock(mutex_);
-    while (threads_.size() + 1 < count) {
-      const auto index = static_cast<unsigned>(threads_.size()) + 1;
-      threads_.push_back(
-          start_thread("the threads of a host kernel", [this, index] { work(index); }));
-    }
-    body_ = &body;
-    wanted_ = count;
-    unfinished_ = count - 1;
-    ++generation_;
-  }
-  wake_.notify_all();
-  body(0);
-  std::unique_lock lock(mutex_);
-  done_.wait(lock, [this] { return unfinished_ == 0; });
-}
-
-void Pool::work(unsigned index) {
-  unsigned seen = 0;
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    wake_.wait(lock, [&] { return stop_ || generation_ != seen; });
-    if (stop_) return;
-    seen = generation_;
-    if (index >= wanted_) continue;
-    const auto* body = body_;
-    lock.unlock();
-    (*body)(index);
-    lock.lock();
-    if (--unfinished_ == 0) done_.notify_one();
-  }
 }
 
 }  // namespace plait::host

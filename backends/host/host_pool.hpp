@@ -1,16 +1,11 @@
 // Runs the blocks of a launch on a few threads.
 #pragma once
-#include <condition_variable>
 #include <cstddef>
-#include <functional>
-#include <memory>
-#include <mutex>
 #include <optional>
-#include <thread>
-#include <vector>
 
 #include "backends/device/launch_types.hpp"
 #include "backends/host/host_kernels.hpp"
+#include "core/thread_team.hpp"
 
 namespace plait::host {
 
@@ -41,24 +36,11 @@ struct alignas(16) Launch {
 /// many workers each rank has.
 class Pool {
  public:
-  Pool() = default;
-  ~Pool();
-  Pool(const Pool&) = delete;
-  Pool& operator=(const Pool&) = delete;
-
   /// Runs the launch to its end, in the default floating-point environment. One caller at a time.
   void run(const Launch& launch);
 
  private:
-  void run_parallel(unsigned count, const std::function<void(unsigned)>& body);
-  void work(unsigned index);
-
-  std::mutex mutex_;
-  std::condition_variable wake_, done_;
-  std::vector<std::thread> threads_;
-  const std::function<void(unsigned)>* body_ = nullptr;
-  unsigned generation_ = 0, wanted_ = 0, unfinished_ = 0;
-  bool stop_ = false;
+  ThreadTeam threads_{"the threads of a host kernel"};
 };
 
 }  // namespace plait::host

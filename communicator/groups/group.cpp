@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "algorithms/contract/collectives.hpp"
-#include "core/device_threads.hpp"
+#include "core/thread_team.hpp"
 #include "core/thread_word.hpp"
 #include "plait/group.hpp"
 
@@ -266,7 +266,8 @@ void OpenGroup::launch(const std::vector<Part>& parts, const std::vector<Turns>&
     });
   };
   if (!first) {
-    if (turns.size() > 1) DeviceThreads(turns.size()).run(take_turns);
+    if (turns.size() > 1)
+      ThreadTeam("a thread for each device", turns.size()).run(turns.size(), take_turns);
     else take_turns(0);
   }
   if (first) std::rethrow_exception(first);
