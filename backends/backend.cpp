@@ -43,8 +43,8 @@ std::shared_ptr<DeviceUse> device_use(BackendKind kind, int ordinal) {
 }
 
 DeviceFacts weaker(const DeviceFacts& a, const DeviceFacts& b) {
-  // All members by name: a fact that is added does not compile before somebody has come by here,
-  // and said which of two is the weaker one.
+  // All members by name, so a new fact does not compile until this function says which of two
+  // values is the weaker.
   const auto& [units, block_threads, max_block_threads, wide_packets, line_threads, bulk_threads,
                peer_access, indexed_arguments, peer_reads, launch_us, hop_us, signal_us,
                link_bandwidth, push_bandwidth, packet_bandwidth, copy_us, copy_bandwidth] = a;
