@@ -17,7 +17,7 @@ constexpr int copies = 4, repeats = 7;
 /// Milliseconds for `copies` copies on this rank; 0 on a rank that takes no part.
 double time_copies(Communicator& comm, NativeStream stream, Event& begin, Event& end, void* to,
                    const void* from, std::size_t bytes) {
-  Backend& backend = comm.backend();
+  Backend& backend = backend_of(comm);
   comm.barrier(stream_ref(stream));
   begin.record(stream);
   for (int i = 0; to != nullptr && i < copies; ++i) backend.copy(to, from, bytes, stream);
@@ -34,7 +34,7 @@ Link measure_link(Communicator& comm, NativeStream stream) {
   const std::size_t bytes = std::size_t{host ? 64u : 256u} << 20;
   const auto window = comm.allocate_bytes(bytes);
   const Allocation local = ordinary_memory(comm)(bytes);
-  Backend& backend = comm.backend();
+  Backend& backend = backend_of(comm);
   backend.fill(local.data, 1, bytes, stream);  // the first touch of host memory is not a copy
   const int next = comm.rank() + 1;
   const bool takes_part = comm.rank() % 2 == 0 && next < comm.size();

@@ -45,7 +45,7 @@ std::string mpi_version() {
 
 /// As Topology has it.
 std::string architecture(Communicator& comm) {
-  const auto all = gather(comm.bootstrap(), comm.backend().info().architecture);
+  const auto all = gather(comm.bootstrap(), backend_of(comm).info().architecture);
   return std::all_of(all.begin(), all.end(),
                      [&](const std::string& other) { return other == all[0]; })
              ? all[0]
@@ -61,7 +61,7 @@ Machine describe_machine(Communicator& comm, const Link& link, const std::string
           .backend = std::string(name_of(comm.backend_kind())),
           .architecture = architecture(comm),
           .ranks = gather(comm.bootstrap(), comm.describe()),
-          .devices = gather(comm.bootstrap(), comm.backend().info().name),
+          .devices = gather(comm.bootstrap(), backend_of(comm).info().name),
           .version = PLAIT_VERSION,
           .mpi_version = mpi_version(),
           .nccl_version = nccl_version,

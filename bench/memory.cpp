@@ -20,7 +20,7 @@ Allocate symmetric_memory(Communicator& comm) {
 
 Allocate ordinary_memory(Communicator& comm) {
   return [&comm](std::size_t bytes) {
-    Backend& backend = comm.backend();
+    Backend& backend = backend_of(comm);
     std::shared_ptr<void> owner;
     agree(comm.bootstrap(), "allocating ordinary memory", [&] {
       backend.bind();

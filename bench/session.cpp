@@ -54,7 +54,7 @@ Session::Session(const Options& options)
 }
 
 void Session::check_threads() const {
-  const DeviceInfo& device = comm_.backend().info();
+  const DeviceInfo& device = backend_of(comm_).info();
   if (options_.threads > device.facts.max_block_threads)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("--threads {}: at most {} on {}", options_.threads,

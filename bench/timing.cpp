@@ -45,8 +45,8 @@ Timer::Timer(Communicator& comm, NativeStream stream, const Options& options)
       iterations_(options.iterations),
       warm_up_(options.warm_up),
       repeats_(options.repeats),
-      begin_(comm.backend().create_event()),
-      end_(comm.backend().create_event()) {}
+      begin_(backend_of(comm).create_event()),
+      end_(backend_of(comm).create_event()) {}
 
 Times Timer::measure(const Enqueue& enqueue, std::size_t bytes) {
   warm_up(enqueue);
@@ -56,9 +56,9 @@ Times Timer::measure(const Enqueue& enqueue, std::size_t bytes) {
   };
   std::unique_ptr<Graph> graph;
   if (timing_ == Timing::graph) {
-    comm_.backend().begin_capture(stream_);
+    backend_of(comm_).begin_capture(stream_);
     work(stream_);
-    graph = comm_.backend().end_capture(stream_);
+    graph = backend_of(comm_).end_capture(stream_);
     work = [&](NativeStream stream) { graph->launch(stream); };
     work(stream_);  // the first launch uploads the graph
     comm_.synchronize(stream_ref(stream_));

@@ -15,7 +15,7 @@ constexpr unsigned char poison = 0xa5;
 class Verifier {
  public:
   Verifier(Communicator& comm, NativeStream stream, const Task& task, std::uint32_t seed)
-      : backend_(comm.backend()),
+      : backend_(backend_of(comm)),
         stream_(stream),
         task_(task),
         data_{.type = task.call.type,
@@ -113,7 +113,7 @@ class Verifier {
 
 void fill_input(Communicator& comm, NativeStream stream, const Task& task, std::uint32_t seed) {
   Verifier(comm, stream, task, seed).fill();
-  comm.backend().synchronize(stream);
+  backend_of(comm).synchronize(stream);
 }
 
 std::size_t count_wrong(Communicator& comm, NativeStream stream, Contender& contender,

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <exception>
 
+#include "bootstrap/bootstrap_hooks.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/error.hpp"
 
@@ -17,7 +18,7 @@ namespace plait {
 /// made does not matter to anybody.
 template <class Exchange>
 auto on_behalf_of(Bootstrap& bootstrap, const char* what, Exchange exchange) {
-  const Bootstrap::Purpose purpose(bootstrap, what);
+  const BootstrapHooks::Purpose purpose(bootstrap, what);
   try {
     return exchange();
   } catch (const Error& error) {

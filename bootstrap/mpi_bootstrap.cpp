@@ -14,6 +14,7 @@
 #include <span>
 #include <utility>
 
+#include "bootstrap/bootstrap_hooks.hpp"
 #include "bootstrap/mpi_handshake.hpp"
 #include "bootstrap/mpi_link.hpp"
 #include "bootstrap/mpi_support.hpp"
@@ -53,7 +54,7 @@ class Open {
   }
   void say_farewell() {
     const std::scoped_lock lock(mutex_);
-    for (const Bootstrap* bootstrap : bootstraps_) bootstrap->say_farewell();
+    for (const Bootstrap* bootstrap : bootstraps_) BootstrapHooks::say_farewell(*bootstrap);
   }
 
  private:

@@ -54,7 +54,7 @@ struct CallId {
   CallKind kind = CallKind::all_gather;
   std::int32_t root = 0;
   std::uint64_t bytes = 0;
-  std::array<char, 48> purpose{}, step{};  // the outermost and the innermost Bootstrap::Purpose
+  std::array<char, 48> purpose{}, step{};  // the outermost and the innermost purpose
 
   CallId() = default;
   CallId(CallKind call, std::uint64_t data, int from, const std::vector<const char*>& purposes);

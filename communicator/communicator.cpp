@@ -121,7 +121,7 @@ int Communicator::size() const { return member_of("size").bootstrap->size(); }
 BackendKind Communicator::backend_kind() const {
   return state("backend_kind").backend->info().backend;
 }
-Backend& Communicator::backend() const { return *state("backend").backend; }
+Backend& backend_of(const Communicator& comm) { return *comm.state("backend").backend; }
 Bootstrap& Communicator::bootstrap() const { return *state("bootstrap").bootstrap; }
 
 std::string Communicator::describe() const {

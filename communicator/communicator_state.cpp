@@ -9,6 +9,7 @@
 
 #include "algorithms/contract/collectives.hpp"
 #include "bootstrap/agreement.hpp"
+#include "bootstrap/bootstrap_hooks.hpp"
 #include "communicator/check.hpp"
 #include "core/float_environment.hpp"
 #include "core/log.hpp"
@@ -56,13 +57,13 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
     start_log(parent != nullptr ? parent->trace_file() : nullptr);
     if (bootstrap->size() > 1) monitored_.emplace([this] { watchdog_->look(); });
   });
-  bootstrap->set_interrupt([this] { look_and_throw(); });
+  BootstrapHooks::set_interrupt(*bootstrap, [this] { look_and_throw(); });
   in_calls_.set_timeout(settings.timeout);
-  in_calls_.set_interrupt([this] {
+  BootstrapHooks::set_interrupt(in_calls_, [this] {
     watchdog_->look();
     if (auto broken = error()) throw *std::move(broken);
   });
-  bootstrap->set_farewell([this] { board_->announce(Board::State::ending); });
+  BootstrapHooks::set_farewell(*bootstrap, [this] { board_->announce(Board::State::ending); });
   remember_device(*backend);
   creating_.reset();
 }
@@ -74,7 +75,8 @@ Selector CommunicatorState::make_selector(const Topology& topology) const {
 
 std::unique_ptr<Bootstrap> CommunicatorState::interruptible(std::unique_ptr<Bootstrap> bootstrap,
                                                             const CommunicatorState* parent) {
-  if (parent != nullptr) bootstrap->set_interrupt([parent] { parent->look_and_throw(); });
+  if (parent != nullptr)
+    BootstrapHooks::set_interrupt(*bootstrap, [parent] { parent->look_and_throw(); });
   return bootstrap;
 }
 
@@ -96,7 +98,7 @@ void CommunicatorState::abandon(const Error& error) const {
   // One that has only left the communicator still takes part in what its job does at the end.
   for (int rank = 0; rank < bootstrap->size() && error.code() == ErrorCode::rank_lost; ++rank)
     lost = lost || !board_->is_alive(rank);
-  bootstrap->abandon(error.what(), lost);
+  BootstrapHooks::abandon(*bootstrap, error.what(), lost);
 }
 
 void CommunicatorState::start_log(std::shared_ptr<TraceFile> trace) {
@@ -135,8 +137,8 @@ CommunicatorState::~CommunicatorState() {
                       // rank that is lost
   warn_of_left_over();
   board_->announce(Board::State::left);
-  bootstrap->set_interrupt({});
-  bootstrap->set_farewell({});
+  BootstrapHooks::set_interrupt(*bootstrap, {});
+  BootstrapHooks::set_farewell(*bootstrap, {});
   const auto broken = watchdog_->error();
   if (!broken) return;
   if (!watchdog_->was_told()) log::error("{}", broken->what());
@@ -298,7 +300,7 @@ std::optional<PreparedCall> CommunicatorState::prepare(const Call& wanted, const
     check_call(call, options, buffers, rank, bootstrap->size());
     check_stream(name_of(call.collective), stream);
   };
-  std::optional<Bootstrap::Purpose> purpose;
+  std::optional<BootstrapHooks::Purpose> purpose;
   if (settings.check_calls) {
     purpose.emplace(*bootstrap, "a collective call (PLAIT_CHECK=1)");
     agree(*bootstrap, "PLAIT_CHECK", [&] {
@@ -455,7 +457,7 @@ void CommunicatorState::refuse(const Error& error, bool collective) {
   // The other ranks wait for this one to agree with them.
   const auto refused = [&]() -> std::optional<PreparedCall> {
     if (collective && settings.check_calls) {
-      const Bootstrap::Purpose purpose(*bootstrap, "a collective call (PLAIT_CHECK=1)");
+      const BootstrapHooks::Purpose purpose(*bootstrap, "a collective call (PLAIT_CHECK=1)");
       agree(*bootstrap, "PLAIT_CHECK", [&] { throw error; });
     }
     throw error;
@@ -480,7 +482,7 @@ void CommunicatorState::reserve() {
   constexpr const char* what = "reserve";
   check_not_grouped(what, "they would be enqueued after it");
   throw_if_broken();
-  const Bootstrap::Purpose purpose(*bootstrap, what);
+  const BootstrapHooks::Purpose purpose(*bootstrap, what);
   on_behalf_of(*bootstrap, what,
                [&] { bootstrap->barrier(); });  // all ranks have published what they called before
   agree(*bootstrap, what, [&] {

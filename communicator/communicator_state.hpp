@@ -13,6 +13,7 @@
 #include "algorithms/contract/event_queue.hpp"
 #include "algorithms/contract/side_stream.hpp"
 #include "algorithms/contract/work_memory.hpp"
+#include "bootstrap/bootstrap_hooks.hpp"
 #include "bootstrap/call_bootstrap.hpp"
 #include "communicator/algorithm_memory.hpp"
 #include "communicator/fault/board.hpp"
@@ -98,7 +99,7 @@ class CommunicatorState final : public GroupMember {
   std::unique_ptr<Bootstrap> bootstrap;
 
  private:
-  std::optional<Bootstrap::Purpose> creating_;  // during construction
+  std::optional<BootstrapHooks::Purpose> creating_;  // during construction
 
  public:
   CommunicatorOptions made_with;

@@ -31,6 +31,7 @@
 #include <string>
 #include <utility>
 
+#include "bootstrap/bootstrap_hooks.hpp"
 #include "bootstrap/process_state.hpp"
 #include "bootstrap/support.hpp"
 #include "core/process_space.hpp"
@@ -224,7 +225,7 @@ bool Exchange::run(const Bootstrap& bootstrap) {
     step();
     if (!failure_.empty()) hang_up();
     if (!failure_.empty() || is_done()) return true;
-    bootstrap.throw_if_interrupted();
+    BootstrapHooks::throw_if_interrupted(bootstrap);
     if (deadline.expired()) {
       report_missing(bootstrap.timeout());
       hang_up();
@@ -499,8 +500,8 @@ std::vector<UniqueFd> exchange_descriptors(Bootstrap& bootstrap, const UniqueFd&
   exchange.connect(std::move(addresses));
   throw_first(bootstrap, exchange.failure());
   if (!exchange.run(bootstrap)) {
-    bootstrap.abandon(
-        exchange.failure(),
+    BootstrapHooks::abandon(
+        bootstrap, exchange.failure(),
         false);  // the others hear of it there, without waiting for the missing rank once more
     throw Error(ErrorCode::bootstrap, exchange.failure());
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bootstrap/agreement.hpp"
+#include "bootstrap/bootstrap_hooks.hpp"
 #include "plait/error.hpp"
 #include "symm_mem/descriptor_exchange.hpp"
 
@@ -95,7 +96,7 @@ void SymmetricHeap::check_room(std::size_t bytes, const char* what) {
 
 std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes, const char* what,
                                                               Commit commit) {
-  const Bootstrap::Purpose purpose(bootstrap_, what);
+  const BootstrapHooks::Purpose purpose(bootstrap_, what);
   check_equal(bytes, what);
   // All ranks come here with the same number, so all throw. Sizes are rounded up, and as many
   // copies as there are ranks are mapped.

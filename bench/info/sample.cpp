@@ -28,9 +28,9 @@ Statistics run_rank(Communicator& comm) {
   in_group(few);
   in_group(many);
   comm.synchronize(stream);
-  comm.backend().begin_capture(stream.native());
+  backend_of(comm).begin_capture(stream.native());
   in_group(many);
-  comm.backend().end_capture(stream.native())->launch(stream.native());
+  backend_of(comm).end_capture(stream.native())->launch(stream.native());
   comm.synchronize(stream);
   return comm.statistics();
 }

@@ -58,7 +58,7 @@ class MpiPeer final : public Contender {
  public:
   MpiPeer(Communicator& comm, const Arena& arena, bool on_stream)
       : Contender("peer:mpi", Memory::ordinary, arena),
-        backend_(comm.backend()),
+        backend_(backend_of(comm)),
         on_stream_(on_stream) {
     MPI_Comm_dup(MPI_COMM_WORLD, &mpi_);
   }

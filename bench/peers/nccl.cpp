@@ -163,7 +163,7 @@ std::shared_ptr<NcclGroup> NcclGroup::create(Communicator& comm, std::string& wh
   if (*least != *most) why_not = fmt::format("ranks found NCCL {} and {}", *least, *most);
   if (*least == 0 || *least != *most) return nullptr;
 
-  comm.backend().bind();
+  backend_of(comm).bind();
   std::shared_ptr<NcclGroup> group(new NcclGroup(comm, std::move(library)));
   NcclLibrary::UniqueId id{};
   agree(comm.bootstrap(), "NCCL", [&] {

@@ -16,6 +16,8 @@
 
 namespace plait {
 
+struct BootstrapHooks;
+
 /// A group of ranks that can exchange small host data. Every call but the getters is collective
 /// over the group and blocks. It throws
 ///  - `Error(bootstrap)`, which names the call and the rank, when a rank does not arrive within
@@ -44,46 +46,6 @@ class Bootstrap {
   /// The ranks that pass the same `color` form a new group, ordered by `key`, then by rank.
   /// Collective.
   virtual std::unique_ptr<Bootstrap> split(int color, int key) = 0;
-
-  /// Ranks may be in different calls, or gone, as the caller found out by other means: later calls
-  /// fail, and the destructor waits for nobody. `rank_lost`: one will never come, so if this
-  /// library initialised MPI, the end of the process does not finalise it. Local.
-  virtual void abandon(const std::string& why, bool rank_lost) noexcept {
-    static_cast<void>(why), static_cast<void>(rank_lost);
-  }
-
-  /// `look` is called by the thread that is in a call of this object, when it begins and every few
-  /// milliseconds while it waits: what it throws ends the call, on this rank. An empty one ends
-  /// that. Parts that are split off don't get it.
-  void set_interrupt(std::function<void()> look) { interrupt_ = std::move(look); }
-  /// For calls that wait: when they begin, every few milliseconds, and before they give up.
-  void throw_if_interrupted() const {
-    if (interrupt_) interrupt_();
-  }
-
-  /// `farewell` is called if the process ends while this object exists, and that end waits for
-  /// other ranks, as MPI's does: they may be waiting for this one, and nothing else would tell them
-  /// that it has gone. By the thread that ends the process. An empty one ends that.
-  void set_farewell(std::function<void()> farewell) { farewell_ = std::move(farewell); }
-  void say_farewell() const {
-    if (farewell_) farewell_();
-  }
-
-  /// While it exists, calls of `bootstrap` are made for `what`, such as a call that the user knows:
-  /// ranks whose calls have different purposes are in different calls, and errors name them.
-  /// Purposes nest. `what` must outlive the object.
-  class Purpose {
-   public:
-    Purpose(Bootstrap& bootstrap, const char* what) : bootstrap_(bootstrap) {
-      bootstrap_.purposes_.push_back(what);
-    }
-    ~Purpose() { bootstrap_.purposes_.pop_back(); }
-    Purpose(const Purpose&) = delete;
-    Purpose& operator=(const Purpose&) = delete;
-
-   private:
-    Bootstrap& bootstrap_;
-  };
 
   /// Index among, and number of, the ranks on this node (computed once at construction, no
   /// communication).
@@ -130,10 +92,22 @@ class Bootstrap {
   /// For `split` to call on the new group, so that errors can name its ranks as the caller knows
   /// them. Local.
   void set_parent_ranks(std::vector<int> ranks) { parent_ranks_ = std::move(ranks); }
-  /// From the outermost to the innermost.
+  /// Throws if the library no longer wants to wait. Implementations call it when a call begins,
+  /// every few milliseconds while it waits, and before it gives up.
+  void throw_if_interrupted() const {
+    if (interrupt_) interrupt_();
+  }
+  /// Called when the library knows by other means that ranks are in different calls, or gone: later
+  /// calls must fail, and the destructor must wait for no rank. `rank_lost`: a rank will never
+  /// come, so the end of the process must not finalise an MPI that this library initialised. Local.
+  virtual void abandon(const std::string& why, bool rank_lost) noexcept {
+    static_cast<void>(why), static_cast<void>(rank_lost);
+  }
+  /// What the current call is for, from the outermost purpose to the innermost.
   const std::vector<const char*>& purposes() const noexcept { return purposes_; }
 
  private:
+  friend BootstrapHooks;
   std::function<void()> interrupt_, farewell_;
   std::vector<const char*> purposes_;
   std::vector<int> parent_ranks_;

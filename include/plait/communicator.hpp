@@ -93,7 +93,6 @@ class Communicator {
   int rank() const;
   int size() const;
   BackendKind backend_kind() const;
-  Backend& backend() const;  ///< for the benchmark and tests; not part of the stable interface
   Bootstrap& bootstrap() const;
   /// "rank 1 of 4: cuda device 1, NVIDIA H200 (sm_90)".
   std::string describe() const;
@@ -343,6 +342,7 @@ class Communicator {
 
  private:
   friend DeviceGroupState;
+  friend Backend& backend_of(const Communicator& comm);  // for plait-bench and tests alone
   class Inside;
   explicit Communicator(std::unique_ptr<CommunicatorState> state);
   GroupMember& member() const;

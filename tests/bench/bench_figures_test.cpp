@@ -131,7 +131,7 @@ TEST_P(Clock, IsThatOfTheSlowestRank) {
         [&](NativeStream on) {
           ++enqueued[at];
           if (rank == 1)
-            comm.backend().host_call(on, [&] { std::this_thread::sleep_for(duration); });
+            backend_of(comm).host_call(on, [&] { std::this_thread::sleep_for(duration); });
         },
         1024);
     EXPECT_EQ(timer.calls(), calls);
@@ -166,7 +166,7 @@ class Faulty final : public Contender {
                     {.scale = task.call.scale});
     comm_.barrier(stream_ref(stream));
     comm_.synchronize(stream_ref(stream));
-    if (spoil_) spoil_(comm_.backend(), task);
+    if (spoil_) spoil_(backend_of(comm_), task);
   }
 
  private:

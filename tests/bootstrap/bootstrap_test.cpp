@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "bootstrap/bootstrap_hooks.hpp"
 #include "plait/error.hpp"
 #include "support/bootstrap_conduct.hpp"
 #include "support/interfering_bootstrap.hpp"
@@ -366,7 +367,7 @@ TEST(DescriptorExchange, IsInterrupted) {
             EXPECT_THROW(exchange_descriptors(leaving, make_memfd(0)), std::runtime_error);
             std::this_thread::sleep_for(300ms);  // as long as it lives the others can't tell
           } else {
-            bootstrap->set_interrupt([start] {
+            BootstrapHooks::set_interrupt(*bootstrap, [start] {
               if (std::chrono::steady_clock::now() - start > 100ms)
                 throw Error(ErrorCode::aborted, "enough");
             });

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "bootstrap/bootstrap_hooks.hpp"
 #include "plait/error.hpp"
 #include "support/bootstrap_conduct.hpp"
 
@@ -75,7 +76,8 @@ TEST_P(CallRanks, ExchangeDataOfAnySize) {
 TEST(CallBootstrapOf3, SaysWhatEachRankIsIn) {
   run_ranks(3, [](CallBootstrap& bootstrap) {
     const std::string text = message_of(ErrorCode::mismatch, [&] {
-      const Bootstrap::Purpose purpose(bootstrap, bootstrap.rank() == 2 ? "ironing" : "cooking");
+      const BootstrapHooks::Purpose purpose(bootstrap,
+                                            bootstrap.rank() == 2 ? "ironing" : "cooking");
       bootstrap.barrier();
     });
     expect_contains(text, "rank 0 is in cooking, rank 2 in ironing");
@@ -89,7 +91,7 @@ TEST(CallBootstrapOf3, NamesTheRankThatDoesNotCome) {
     if (bootstrap.rank() == 1) return;
     bootstrap.set_timeout(std::chrono::milliseconds(100));
     const std::string text = message_of(ErrorCode::timeout, [&] {
-      const Bootstrap::Purpose purpose(bootstrap, "cooking");
+      const BootstrapHooks::Purpose purpose(bootstrap, "cooking");
       bootstrap.barrier();
     });
     EXPECT_EQ(text, "cooking: rank 1 is missing, for 0.1 s");
@@ -102,7 +104,7 @@ TEST(CallBootstrapOf3, LooksForWhatInterruptsIt) {
   run_ranks(3, [](CallBootstrap& bootstrap) {
     if (bootstrap.rank() == 1) return;
     const auto begin = std::chrono::steady_clock::now();
-    bootstrap.set_interrupt([begin] {
+    BootstrapHooks::set_interrupt(bootstrap, [begin] {
       if (std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(50))
         throw Error(ErrorCode::aborted, "enough");
     });

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "bootstrap/bootstrap_hooks.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
 #include "support/ranks.hpp"
@@ -50,9 +51,9 @@ TEST_P(Communicators, SymmetricMemoryIsZeroedAndReachable) {
   run_ranks(GetParam(), [](Communicator& comm, int rank) {
     constexpr std::size_t count = 5000;
     const Buffer<int> buffer = comm.allocate<int>(count);
-    DeviceArray staging(comm.backend(), count * sizeof(int));
+    DeviceArray staging(backend_of(comm), count * sizeof(int));
     staging.place(0, count * sizeof(int));
-    Backend& backend = comm.backend();
+    Backend& backend = backend_of(comm);
     const auto fetch = [&](const void* from) {
       backend.copy(staging.image(), from, count * sizeof(int), nullptr);
       backend.synchronize(nullptr);
@@ -175,12 +176,12 @@ TEST_P(Communicators, BarrierHoldsStreams) {
   std::vector<std::atomic<int>> arrived(3);
   run_ranks(GetParam(), [&](Communicator& comm, int rank) {
     for (auto& count : arrived) {
-      comm.backend().host_call(nullptr, [&, rank] {
+      backend_of(comm).host_call(nullptr, [&, rank] {
         std::this_thread::sleep_for(std::chrono::milliseconds(10 * rank));
         ++count;
       });
       comm.barrier();
-      comm.backend().host_call(nullptr, [&] { EXPECT_EQ(count, comm.size()); });
+      backend_of(comm).host_call(nullptr, [&] { EXPECT_EQ(count, comm.size()); });
     }
     comm.synchronize();
     comm.bootstrap().barrier();
@@ -203,7 +204,7 @@ TEST_P(Communicators, ABarrierIsOneBlock) {
 TEST_P(Communicators, ScaleOfTheCallOrOfTheOption) {
   run_ranks(GetParam(), [](Communicator& comm, int) {
     const Buffer<float> send = comm.allocate<float>(1), recv = comm.allocate<float>(1);
-    auto* const host = static_cast<float*>(comm.backend().allocate_pinned(sizeof(float)));
+    auto* const host = static_cast<float*>(backend_of(comm).allocate_pinned(sizeof(float)));
     const auto reduce = [&](double call, double option) {
       *host = 1;
       comm.copy(send.data(), host, sizeof(float));
@@ -218,14 +219,14 @@ TEST_P(Communicators, ScaleOfTheCallOrOfTheOption) {
     EXPECT_EQ(reduce(2, 1), 2 * ranks);
     EXPECT_EQ(reduce(1, 2), 2 * ranks);
     EXPECT_EQ(reduce(2, 2), 2 * ranks);
-    comm.backend().deallocate_pinned(host);
+    backend_of(comm).deallocate_pinned(host);
   });
 }
 
 /// Every collective that has calls in place, of one rank.
 TEST(CommunicatorOfOneRank, LaunchesNothingInPlace) {
   run_ranks(1, [](Communicator& comm, int) {
-    DeviceArray data(comm.backend(), 4 * sizeof(float));
+    DeviceArray data(backend_of(comm), 4 * sizeof(float));
     data.place(0, 4 * sizeof(float));
     const std::array<float, 4> numbers = {1, 2, 3, 4};
     std::memcpy(data.image(), numbers.data(), sizeof(numbers));
@@ -285,7 +286,8 @@ void expect_one_default_stream(Communicator& first, Communicator& second, const 
   const auto values = [](const DeviceArray& array) {
     return std::span(reinterpret_cast<int*>(array.image()), count);
   };
-  DeviceArray x(first.backend(), bytes), y(first.backend(), bytes), z(second.backend(), bytes);
+  DeviceArray x(backend_of(first), bytes), y(backend_of(first), bytes),
+      z(backend_of(second), bytes);
   for (DeviceArray* array : {&x, &y, &z}) {
     array->place(0, bytes);
     std::ranges::fill(values(*array), array == &x ? 1 : 0);
@@ -293,7 +295,7 @@ void expect_one_default_stream(Communicator& first, Communicator& second, const 
   }
   first.synchronize();
   second.synchronize();
-  first.backend().host_call(nullptr, [] { std::this_thread::sleep_for(pause); });
+  backend_of(first).host_call(nullptr, [] { std::this_thread::sleep_for(pause); });
   first.all_reduce(x.device(), y.device(), count, DataType::i32, ReduceOp::sum);
   second.all_reduce(y.device(), z.device(), count, DataType::i32, ReduceOp::sum);
   z.download({});
@@ -326,7 +328,7 @@ TEST(Split, NamesTheRanksOfAPartThatFailsAsItsCallerDoes) {
   run_ranks(3, [](Communicator& comm, int rank) {
     const int color = rank % 2, key = -rank;
     if (rank == 2) {
-      const Bootstrap::Purpose purpose(comm.bootstrap(), "split");
+      const BootstrapHooks::Purpose purpose(comm.bootstrap(), "split");
       comm.bootstrap().split(color, key);
     } else {
       const auto error = error_of([&] { static_cast<void>(comm.split(color, key)); });
@@ -343,7 +345,7 @@ TEST(Split, NamesTheRanksOfAPartThatFailsAsItsCallerDoes) {
 TEST_P(Communicators, NothingIsFreedThatAStreamStillUses) {
   run_ranks(GetParam(), [](Communicator& comm, int) {
     const Stream stream = comm.create_stream();
-    Backend& backend = comm.backend();
+    Backend& backend = backend_of(comm);
     std::atomic<bool> finished = false;
     const auto work = [&](Communicator& of, float* data, std::size_t count) {
       finished = false;

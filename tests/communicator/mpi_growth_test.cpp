@@ -333,7 +333,7 @@ TEST(Reserve, LeavesMessagesWhole) {
     for (std::size_t i = 0; i < count; ++i)
       ASSERT_EQ(received[i], seed + previous + static_cast<int>(i)) << seed << ' ' << i;
   };
-  Backend& backend = comm.backend();
+  Backend& backend = backend_of(comm);
   const DeviceScope device(backend);
   backend.begin_capture(stream.native());
   call();

@@ -45,7 +45,7 @@ void elsewhere(Communicator& comm, const std::function<void()>& work) {
   std::exception_ptr failure;
   std::thread thread([&] {
     try {
-      const DeviceScope device(comm.backend());
+      const DeviceScope device(backend_of(comm));
       work();
     } catch (...) {
       failure = std::current_exception();
@@ -57,14 +57,14 @@ void elsewhere(Communicator& comm, const std::function<void()>& work) {
 
 std::unique_ptr<Graph> capture(Communicator& comm, const Stream& stream,
                                const std::function<void()>& work) {
-  const DeviceScope device(comm.backend());
-  comm.backend().begin_capture(stream.native());
+  const DeviceScope device(backend_of(comm));
+  backend_of(comm).begin_capture(stream.native());
   work();
-  return comm.backend().end_capture(stream.native());
+  return backend_of(comm).end_capture(stream.native());
 }
 
 void launch(Communicator& comm, Graph& graph, StreamRef stream) {
-  const DeviceScope device(comm.backend());
+  const DeviceScope device(backend_of(comm));
   graph.launch(stream.native());
 }
 
@@ -77,10 +77,10 @@ INSTANTIATE_TEST_SUITE_P(All, Order, testing::Values(1, 2, 3, 4),
 
 TEST_P(Order, CallsReturnBeforeTheDeviceHasDoneThem) {
   run_ranks(GetParam(), [](Communicator& comm, int rank) {
-    OrderKernel gate(comm.backend().again(), rank);
+    OrderKernel gate(backend_of(comm).again(), rank);
     Message small(comm, 100), big(comm, large());
     const Stream stream = comm.create_stream();
-    const auto called = comm.backend().create_event(false);
+    const auto called = backend_of(comm).create_event(false);
     comm.bootstrap().barrier();
     for (const bool first : {true, false}) {  // the first calls of their kind, and later ones
       if (first) gate.hold(stream);
@@ -117,7 +117,7 @@ TEST_P(Order, CallsReturnBeforeTheDeviceHasDoneThem) {
 /// can let that one go.
 TEST_P(Order, CallsOnAnotherStreamReturnToo) {
   run_ranks(GetParam(), [](Communicator& comm, int rank) {
-    OrderKernel gate(comm.backend().again(), rank);
+    OrderKernel gate(backend_of(comm).again(), rank);
     Message message(comm, 100);
     const Stream a = comm.create_stream(), b = comm.create_stream(), held = comm.create_stream();
     comm.bootstrap().barrier();
@@ -199,9 +199,9 @@ TEST_P(Order, EventsJoinStreams) {
     Message message(comm, 5000);
     const Stream before = comm.create_stream(), calls = comm.create_stream(),
                  after = comm.create_stream();
-    const auto made = comm.backend().create_event(false),
-               reduced = comm.backend().create_event(false),
-               looked_at = comm.backend().create_event(false);
+    const auto made = backend_of(comm).create_event(false),
+               reduced = backend_of(comm).create_event(false),
+               looked_at = backend_of(comm).create_event(false);
     comm.bootstrap().barrier();
     const auto join = [](Event& event, const Stream& from, const Stream& to) {
       event.record(from.native());
@@ -262,7 +262,7 @@ TEST_P(Order, CallsOfOneCaptureRunOneAfterAnother) {
   if (target() == BackendKind::host)
     GTEST_SKIP() << "a capture of the host target is of one stream";
   run_ranks(GetParam(), [](Communicator& comm, int) {
-    Backend& backend = comm.backend();
+    Backend& backend = backend_of(comm);
     Message here(comm, 512), there(comm, 512);
     const Stream stream = comm.create_stream(), other = comm.create_stream();
     const auto forked = backend.create_event(false), joined = backend.create_event(false);
@@ -341,7 +341,7 @@ TEST_P(Order, CommunicatorsMayBeDestroyedWithWorkInFlight) {
       {
         Communicator comm = Communicator::create(
             std::move(bootstraps[static_cast<std::size_t>(rank)]), test_options());
-        backend = comm.backend().again();
+        backend = backend_of(comm).again();
         send = std::make_unique<Words>(backend, Words::Kind::device, count);
         recv = std::make_unique<Words>(backend, Words::Kind::device, count);
         pipeline = std::make_unique<Pipeline>(backend, rank, GetParam(), send->data(), recv->data(),
@@ -393,7 +393,7 @@ class Pair {
       expect_right(comm(side), **side.messages[kind], *side.stream, side.rounds[kind]);
   }
   const Stream& stream(int which) const { return *sides_[which].stream; }
-  std::shared_ptr<Backend> device() const { return first_.backend().again(); }
+  std::shared_ptr<Backend> device() const { return backend_of(first_).again(); }
   int rank() const { return first_.rank(); }
   void meet() { first_.bootstrap().barrier(); }
 
@@ -500,7 +500,7 @@ TEST(DevicesInUse, CountTheirCommunicators) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(2);
   std::shared_ptr<Backend> devices[2] = {};
   run_ranks(2, [&](Communicator& comm, int rank) {
-    devices[rank] = comm.backend().again();
+    devices[rank] = backend_of(comm).again();
     const auto expect = [&](int communicators) {
       comm.bootstrap().barrier();
       EXPECT_EQ(devices[rank]->use().communicators, communicators);

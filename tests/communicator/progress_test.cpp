@@ -53,8 +53,8 @@ std::function<bool(const Progress&)> all_completed(std::uint64_t calls) {
 /// noted with it.
 Progress at_rest(Communicator& comm, std::uint64_t calls) {
   wait_until(comm, all_completed(calls));
-  const DeviceScope device(comm.backend());
-  comm.backend().synchronize_device();
+  const DeviceScope device(backend_of(comm));
+  backend_of(comm).synchronize_device();
   return comm.progress();
 }
 
@@ -119,13 +119,13 @@ TEST_P(ProgressOf, TimesRise) {
 TEST_P(ProgressOf, ReplaysAreCounted) {
   run_ranks(GetParam(), [](Communicator& comm, int) {
     Arena arena(comm);
-    const DeviceScope device(comm.backend());
+    const DeviceScope device(backend_of(comm));
     Stream stream = comm.create_stream();
-    comm.backend().begin_capture(stream.native());
+    backend_of(comm).begin_capture(stream.native());
     call(comm, arena, stream);
     EXPECT_TRUE(comm.progress().blocks.empty()) << "and a capture is no obstacle";
     call(comm, arena, stream);
-    const auto graph = comm.backend().end_capture(stream.native());
+    const auto graph = backend_of(comm).end_capture(stream.native());
     for (int i = 0; i < 3; ++i) graph->launch(stream.native());
     expect_counts(at_rest(comm, 6), 6);
     comm.synchronize(stream);

@@ -37,11 +37,11 @@ constexpr std::size_t bytes = count * sizeof(int);
 /// Integers in a rank's memory that its calls reduce.
 class Numbers {
  public:
-  Numbers(Communicator& comm, int value) : array_(comm.backend(), bytes) {
+  Numbers(Communicator& comm, int value) : array_(backend_of(comm), bytes) {
     array_.place(0, bytes);
     std::ranges::fill(values(), value);
     array_.upload({});
-    comm.backend().synchronize(nullptr);
+    backend_of(comm).synchronize(nullptr);
   }
   int* device() const { return static_cast<int*>(array_.device()); }
   std::span<int> values() { return {reinterpret_cast<int*>(array_.image()), count}; }
@@ -107,7 +107,7 @@ TEST_P(Threads, OneAfterTheOtherAreInOrder) {
     const Stream stream = comm.create_stream();
     for (int round = 0; round < 5; ++round) {
       std::ranges::fill(numbers.values(), round + 1);
-      comm.backend().host_call(nullptr, [] { std::this_thread::sleep_for(5ms); });
+      backend_of(comm).host_call(nullptr, [] { std::this_thread::sleep_for(5ms); });
       comm.copy(numbers.device(), numbers.image(), bytes);
       in_a_thread([&] { numbers.reduce(comm); });
       in_a_thread([&] { numbers.reduce(comm, round % 2 == 0 ? StreamRef(stream) : StreamRef()); });
@@ -131,9 +131,9 @@ TEST_P(Threads, OfWhichAnyMayFreeMemory) {
     const auto work = [&](Communicator& own) {
       finished = false;
       in_a_thread([&] {
-        own.backend().host_call(nullptr, [] { std::this_thread::sleep_for(20ms); });
+        backend_of(own).host_call(nullptr, [] { std::this_thread::sleep_for(20ms); });
         own.barrier();
-        own.backend().host_call(nullptr, [&] { finished = true; });
+        backend_of(own).host_call(nullptr, [&] { finished = true; });
       });
     };
     {
@@ -158,7 +158,7 @@ TEST_P(Threads, ThatEndLeaveTheirWorkAndNothingElse) {
     Numbers numbers(comm, 1);
     std::promise<void> open;
     in_a_thread([&] {
-      comm.backend().host_call(nullptr, [opened = open.get_future().share()] { opened.wait(); });
+      backend_of(comm).host_call(nullptr, [opened = open.get_future().share()] { opened.wait(); });
       numbers.reduce(comm);
     });
     open.set_value();  // the thread has ended, and did not wait for this
@@ -187,9 +187,9 @@ TEST_P(Threads, CaptureAndLaunchOnTheirDefaultStreams) {
     Numbers numbers(comm, 1);
     std::unique_ptr<Graph> graph;
     in_a_thread([&] {
-      comm.backend().begin_capture(nullptr);
+      backend_of(comm).begin_capture(nullptr);
       numbers.reduce(comm);
-      graph = comm.backend().end_capture(nullptr);
+      graph = backend_of(comm).end_capture(nullptr);
     });
     in_a_thread([&] {
       graph->launch(nullptr);
@@ -211,20 +211,20 @@ TEST_P(Threads, OfAGroupsEndUseTheCallersDefaultStreams) {
   const auto opened = open.get_future().share();
   std::atomic<int> ended = 0;
   for (int rank = 0; rank < devices.size(); ++rank) {
-    const DeviceScope device(devices.device(rank).backend());
-    devices.device(rank).backend().host_call(nullptr, [opened] { opened.wait(); });
+    const DeviceScope device(backend_of(devices.device(rank)));
+    backend_of(devices.device(rank)).host_call(nullptr, [opened] { opened.wait(); });
   }
   {
     const Group group;
     for (int i = 0; i < 50; ++i) devices.barrier();
   }
   for (int rank = 0; rank < devices.size(); ++rank) {
-    const DeviceScope device(devices.device(rank).backend());
+    const DeviceScope device(backend_of(devices.device(rank)));
     const auto before = devices.device(rank).progress();
     EXPECT_TRUE(std::ranges::all_of(before.blocks, [](const auto& block) {
       return block.started == 0;
     })) << "it did not wait";
-    devices.device(rank).backend().host_call(nullptr, [&] { ++ended; });
+    backend_of(devices.device(rank)).host_call(nullptr, [&] { ++ended; });
   }
   open.set_value();
   devices.synchronize();
@@ -240,7 +240,7 @@ TEST_P(Threads, InsideOneCommunicatorAtOnceAreNoticed) {
     std::promise<void> inside, leave;
     // `synchronize` stays inside for as long as the stream is held.
     std::thread first([&] {
-      comm.backend().host_call(nullptr, [&, left = leave.get_future().share()] {
+      backend_of(comm).host_call(nullptr, [&, left = leave.get_future().share()] {
         inside.set_value();
         left.wait();
       });

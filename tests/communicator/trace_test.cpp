@@ -299,11 +299,11 @@ TEST_F(TraceOf, ReplaysAreSpansOfTheCapturedCall) {
   const ScopedEnvironment trace("PLAIT_TRACE", path("t.json"));
   run_ranks(1, [](Communicator& comm, int) {
     Arena arena(comm);
-    const DeviceScope device(comm.backend());
+    const DeviceScope device(backend_of(comm));
     Stream stream = comm.create_stream();
-    comm.backend().begin_capture(stream.native());
+    backend_of(comm).begin_capture(stream.native());
     for (int i = 0; i < 2; ++i) all_reduce(comm, arena, "oneshot_ll", 2, stream);
-    const auto graph = comm.backend().end_capture(stream.native());
+    const auto graph = backend_of(comm).end_capture(stream.native());
     for (int i = 0; i < 3; ++i) graph->launch(stream.native());
     comm.synchronize(stream);
   });

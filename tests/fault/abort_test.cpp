@@ -213,7 +213,7 @@ TEST_P(AbortOfSeveral, Replays) {
       [](Communicator& comm, int rank) {
         Arena arena(comm);
         void* data = arena.symmetric_send.device();
-        Backend& backend = comm.backend();
+        Backend& backend = backend_of(comm);
         const DeviceScope device(backend);
         Stream stream = comm.create_stream();
         backend.begin_capture(stream.native());

@@ -510,7 +510,7 @@ TEST_P(Errors, LaunchShapesAreCut) {
     };
     EXPECT_THAT(told(Collective::broadcast, "direct_put", 1000, 5000),
                 HasSubstr("takes direct_put with 256 blocks"));
-    if (comm.backend().info().facts.peer_access) {
+    if (backend_of(comm).info().facts.peer_access) {
       EXPECT_THAT(told(Collective::broadcast, "direct_copy", 1000, 5000),
                   HasSubstr("takes direct_copy with 1 blocks"));
     }

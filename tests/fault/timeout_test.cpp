@@ -141,8 +141,8 @@ void hold_up(const Subject& subject, int ranks, int victim) {
         std::promise<void> open;
         comm.bootstrap().barrier();
         if (rank == victim)
-          comm.backend().host_call(nullptr,
-                                   [opened = open.get_future().share()] { opened.wait(); });
+          backend_of(comm).host_call(nullptr,
+                                     [opened = open.get_future().share()] { opened.wait(); });
         comm.enqueue(call, send.device(), recv.device(), {}, {.algorithm = subject.algorithm});
         const std::string expected = fmt::format("timeout: rank {} has not come so far", victim);
         const std::string where =
@@ -335,7 +335,7 @@ TEST_F(Left, BeforeItReceives) {
         comm.bootstrap().barrier();
         if (rank == 1) return;
         if (rank == 2) return stay(comm);
-        Backend& backend = comm.backend();
+        Backend& backend = backend_of(comm);
         void* const data = backend.allocate(bytes);
         comm.send(data, bytes, DataType::u8, 1);
         expect_error(

@@ -30,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include "bootstrap/bootstrap_hooks.hpp"
 #include "bootstrap/support.hpp"
 #include "core/process_space.hpp"
 #include "symm_mem/descriptor_exchange.hpp"
@@ -107,7 +108,7 @@ class World final : public plait::Bootstrap {
   explicit World(plait::fuzz::Bytes& bytes)
       : bytes_(bytes), size_(2 + bytes.next() % 3), rank_(bytes.next() % size_) {
     set_timeout(std::chrono::nanoseconds::zero());
-    set_interrupt([this] { between_steps(); });
+    plait::BootstrapHooks::set_interrupt(*this, [this] { between_steps(); });
     ::getrlimit(RLIMIT_NOFILE, &limit_);
     honest_.resize(count());
     acceptable_.resize(count());

@@ -173,7 +173,7 @@ TEST_P(DeviceGroups, Captured) {
   const int n = GetParam();
   Gpus gpus(n);
   Small small(gpus.group, 40);
-  const auto backend = [&](int rank) -> Backend& { return gpus.group.device(rank).backend(); };
+  const auto backend = [&](int rank) -> Backend& { return backend_of(gpus.group.device(rank)); };
   const auto stream = [&](int rank) {
     return gpus.streams[static_cast<std::size_t>(rank)].native();
   };
@@ -233,7 +233,7 @@ TEST_P(DeviceGroups, BarriersHaveNoBuffers) {
 
 TEST_P(DeviceGroups, LeaveTheThreadItsDevice) {
   std::optional<Gpus> probe(std::in_place, GetParam());
-  Backend& last = probe->group.device(GetParam() - 1).backend();
+  Backend& last = backend_of(probe->group.device(GetParam() - 1));
   const DeviceScope device(last);
   const int mine = current_device(last);
   const auto expect_same = [&](const char* after) {
@@ -284,7 +284,7 @@ TEST_P(DeviceGroups, TwoShareTheDefaultStreams) {
               b = DeviceGroup::first(GetParam(), options());
   std::atomic<int> finished = 0;
   for (int rank = 0; rank < a.size(); ++rank) {
-    Backend& backend = a.device(rank).backend();
+    Backend& backend = backend_of(a.device(rank));
     const DeviceScope device(backend);
     backend.host_call(nullptr, [&] {
       std::this_thread::sleep_for(20ms);

@@ -99,7 +99,7 @@ TEST_P(DeviceGroups, ABarrierOrdersTheStreams) {
   Gpus gpus(GetParam());
   std::atomic<int> before = 0, early = 0;
   for (int rank = 0; rank < GetParam(); ++rank) {
-    Backend& backend = gpus.group.device(rank).backend();
+    Backend& backend = backend_of(gpus.group.device(rank));
     const DeviceScope device(backend);
     backend.host_call(gpus.streams[static_cast<std::size_t>(rank)].native(), [&before, rank] {
       std::this_thread::sleep_for(std::chrono::milliseconds(10) * rank);
@@ -108,7 +108,7 @@ TEST_P(DeviceGroups, ABarrierOrdersTheStreams) {
   }
   gpus.group.barrier(gpus.streams);
   for (int rank = 0; rank < GetParam(); ++rank) {
-    Backend& backend = gpus.group.device(rank).backend();
+    Backend& backend = backend_of(gpus.group.device(rank));
     const DeviceScope device(backend);
     backend.host_call(gpus.streams[static_cast<std::size_t>(rank)].native(),
                       [&, n = GetParam()] { early += before != n ? 1 : 0; });
@@ -260,8 +260,8 @@ TEST(DeviceList, IsTheOrderOfTheRanks) {
   const DeviceGroup group({1, 0}, options());
   EXPECT_EQ(group.size(), 2);
   EXPECT_EQ(group.backend_kind(), target());
-  EXPECT_EQ(group.device(0).backend().info().ordinal, 1);
-  EXPECT_EQ(group.device(1).backend().info().ordinal, 0);
+  EXPECT_EQ(backend_of(group.device(0)).info().ordinal, 1);
+  EXPECT_EQ(backend_of(group.device(1)).info().ordinal, 0);
   EXPECT_THAT(group.describe(),
               AllOf(HasSubstr(fmt::format("rank 0 of 2: {} device 1", name_of(target()))),
                     HasSubstr("\nrank 1 of 2: ")));

@@ -549,12 +549,12 @@ TEST_P(Groups, CapturedOnceReplayedOften) {
       const Stream stream = comm.create_stream();
       comm.synchronize();
       const Statistics before = comm.statistics();
-      comm.backend().begin_capture(stream.native());
+      backend_of(comm).begin_capture(stream.native());
       {
         Group group;
         messages.call_all(stream);
       }
-      const auto graph = comm.backend().end_capture(stream.native());
+      const auto graph = backend_of(comm).end_capture(stream.native());
       const Statistics after = comm.statistics();
       const Statistics::Work &kept = after.persistent, &kept_before = before.persistent;
       EXPECT_EQ(kept.items - kept_before.items, size > 100 ? size : 0);
@@ -579,13 +579,13 @@ TEST_P(Groups, CapturedWhollyOrNotAtAll) {
     const Stream captured = comm.create_stream(), plain = comm.create_stream();
     comm.synchronize();
     const Statistics before = comm.statistics();
-    comm.backend().begin_capture(captured.native());
+    backend_of(comm).begin_capture(captured.native());
     group_start();
     messages.call(0, captured);
     messages.call(1, plain);
     expect_error(error_of([] { group_end(); }), ErrorCode::invalid_argument,
                  HasSubstr("captured wholly or not at all"));
-    static_cast<void>(comm.backend().end_capture(captured.native()));
+    static_cast<void>(backend_of(comm).end_capture(captured.native()));
     expect_nothing_enqueued(comm, messages, before);
   });
 }
@@ -629,7 +629,7 @@ TEST(SmallFifo, HoldsBackItsCallers) {
     messages.fill(3, stream);
     std::atomic<bool> open = false;
     std::atomic<int> ended = 0;
-    comm.backend().host_call(stream.native(), [&] {
+    backend_of(comm).host_call(stream.native(), [&] {
       while (!open) std::this_thread::yield();
     });
     std::thread opener([&] {

@@ -42,7 +42,7 @@ comm -23 "$work/expected" "$work/offered" >"$work/lacking"
 [ ! -s "$work/lacking" ] || { cat "$work/lacking"; fail "cmake/exports.map lacks the names above, which headers declare"; }
 
 # And nothing more, but for what plait-bench and plait-info take of the same version, and two names that are not looked for above.
-tools='environment[a-z_]*|format_bytes|in_quotes|parse_bytes|policies|printable|split|wrong_name'
+tools='backend_of|environment[a-z_]*|format_bytes|in_quotes|parse_bytes|policies|printable|split|wrong_name'
 others='KernelTable<.*>::instance|detail::local_pointer'
 names "$library" '$2 == "T"' | grep '^plait::' | comm -13 "$work/expected" - | grep -vE "^plait::($tools|$others)[[(]" >"$work/more" || true
 [ ! -s "$work/more" ] || { cat "$work/more"; fail "no header that is installed declares the names above"; }

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "bootstrap/bootstrap_hooks.hpp"
 #include "plait/error.hpp"
 
 namespace plait::test {
@@ -25,8 +26,8 @@ std::string last_of(const Bootstrap& bootstrap) {
 void purposes_differ(Pointer& bootstrap, const Meet&) {
   for (int round = 0; round < 3; ++round) {
     const std::string text = message_of(ErrorCode::mismatch, [&] {
-      const Bootstrap::Purpose purpose(*bootstrap, is_last(*bootstrap) ? "split" : "allocate");
-      const Bootstrap::Purpose step(*bootstrap, "a step");
+      const BootstrapHooks::Purpose purpose(*bootstrap, is_last(*bootstrap) ? "split" : "allocate");
+      const BootstrapHooks::Purpose step(*bootstrap, "a step");
       bootstrap->all_gather<double>(1);
     });
     EXPECT_EQ(text, "rank 0 is in allocate, " + last_of(*bootstrap) + " in split");
@@ -52,8 +53,8 @@ void calls_differ(Pointer& bootstrap, const Meet&) {
   expect_contains(text, "with root 0");
   expect_contains(text, "with root 1");
   text = message_of(ErrorCode::mismatch, [&] {
-    const Bootstrap::Purpose purpose(*bootstrap, "allocate");
-    const Bootstrap::Purpose step(*bootstrap, last ? "reserving" : "mapping");
+    const BootstrapHooks::Purpose purpose(*bootstrap, "allocate");
+    const BootstrapHooks::Purpose step(*bootstrap, last ? "reserving" : "mapping");
     bootstrap->barrier();
   });
   expect_contains(text, "(mapping)");
@@ -69,7 +70,8 @@ void calls_differ(Pointer& bootstrap, const Meet&) {
 /// Two ranks differ, and one has not come at all: nobody waits for the deadline.
 void calls_differ_without_all(Pointer& bootstrap, const Meet& meet) {
   if (!is_last(*bootstrap)) {
-    const Bootstrap::Purpose purpose(*bootstrap, bootstrap->rank() == 0 ? "allocate" : "split");
+    const BootstrapHooks::Purpose purpose(*bootstrap,
+                                          bootstrap->rank() == 0 ? "allocate" : "split");
     EXPECT_EQ(message_of(ErrorCode::mismatch, [&] { bootstrap->barrier(); }),
               "rank 0 is in allocate, rank 1 in split");
     message_of(ErrorCode::bootstrap, [&] { bootstrap->barrier(); });
@@ -120,7 +122,7 @@ void interrupted_rank_ends_the_others(Pointer& bootstrap, const Meet& meet) {
     };
   };
   if (bootstrap->rank() == 0) {
-    bootstrap->set_interrupt(after(100ms, std::runtime_error("enough")));
+    BootstrapHooks::set_interrupt(*bootstrap, after(100ms, std::runtime_error("enough")));
     EXPECT_THROW(bootstrap->split(0, 0), std::runtime_error);
   } else if (!is_last(*bootstrap)) {
     expect_contains(message_of(ErrorCode::bootstrap, [&] { bootstrap->split(0, 0); }),
@@ -134,7 +136,7 @@ void interrupted_rank_ends_the_others(Pointer& bootstrap, const Meet& meet) {
 /// end knows better by itself.
 void interrupts_end_all(Pointer& bootstrap, const Meet& meet) {
   const auto start = bootstrap->broadcast(Clock::now(), 0);  // the machine's clock
-  bootstrap->set_interrupt([start] {
+  BootstrapHooks::set_interrupt(*bootstrap, [start] {
     if (Clock::now() - start > 100ms) throw Error(ErrorCode::aborted, "enough");
   });
   if (!is_last(*bootstrap)) message_of(ErrorCode::aborted, [&] { bootstrap->split(0, 0); });
@@ -143,7 +145,7 @@ void interrupts_end_all(Pointer& bootstrap, const Meet& meet) {
 
 void abandoned_group_ends_the_others(Pointer& bootstrap, const Meet& meet) {
   bootstrap->barrier();
-  if (is_last(*bootstrap)) bootstrap->abandon("a kernel waited in vain", false);
+  if (is_last(*bootstrap)) BootstrapHooks::abandon(*bootstrap, "a kernel waited in vain", false);
   else
     expect_contains(message_of(ErrorCode::bootstrap, [&] { bootstrap->barrier(); }),
                     "a kernel waited in vain");

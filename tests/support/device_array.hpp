@@ -28,7 +28,7 @@ class DeviceArray {
   }
   /// Symmetric memory. Collective.
   DeviceArray(Communicator& comm, std::size_t capacity)
-      : DeviceArray(comm.backend(), comm.allocate<std::byte>(capacity + 2 * guard)) {}
+      : DeviceArray(backend_of(comm), comm.allocate<std::byte>(capacity + 2 * guard)) {}
   /// Symmetric memory that was allocated already, with room for the guards.
   DeviceArray(Backend& backend, Buffer<std::byte> buffer)
       : backend_(backend),
@@ -121,8 +121,8 @@ struct Arena {
 
   /// Collective. `capacity`: bytes of data and offset that each of the four arrays has room for.
   explicit Arena(Communicator& comm, std::size_t capacity = default_capacity)
-      : send(comm.backend(), capacity),
-        recv(comm.backend(), capacity),
+      : send(backend_of(comm), capacity),
+        recv(backend_of(comm), capacity),
         symmetric_send(comm, capacity),
         symmetric_recv(comm, capacity) {}
 

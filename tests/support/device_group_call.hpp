@@ -35,7 +35,7 @@ class GroupArena {
   }
   ~GroupArena() {
     for (int rank = 0; rank < gpus_.size(); ++rank) {
-      Backend& backend = gpus_.device(rank).backend();
+      Backend& backend = backend_of(gpus_.device(rank));
       const DeviceScope device(backend);
       backend.synchronize_device();  // a test that was left in the middle may have copies under way
       for (auto* arrays : {&send, &recv, &symmetric_send, &symmetric_recv})
@@ -51,7 +51,7 @@ class GroupArena {
   void add(std::vector<std::unique_ptr<DeviceArray>>& arrays,
            std::vector<Buffer<std::byte>>* buffers) {
     for (int rank = 0; rank < gpus_.size(); ++rank) {
-      Backend& backend = gpus_.device(rank).backend();
+      Backend& backend = backend_of(gpus_.device(rank));
       const DeviceScope device(backend);
       arrays.push_back(buffers != nullptr
                            ? std::make_unique<DeviceArray>(
@@ -190,7 +190,7 @@ class GroupRun {
 
   void on_all(const Streams& streams, void (DeviceArray::*move)(StreamRef)) {
     for (std::size_t rank = 0; rank < sides_.size(); ++rank) {
-      const DeviceScope device(gpus_.device(static_cast<int>(rank)).backend());
+      const DeviceScope device(backend_of(gpus_.device(static_cast<int>(rank))));
       const StreamRef stream = streams.empty() ? StreamRef() : streams[rank];
       (sides_[rank].from->*move)(stream);
       if (!sides_[rank].in_place) (sides_[rank].to->*move)(stream);

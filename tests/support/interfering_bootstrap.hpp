@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "bootstrap/bootstrap_hooks.hpp"
 #include "plait/bootstrap.hpp"
 
 namespace plait::test {
@@ -30,7 +31,7 @@ class InterferingBootstrap final : public Bootstrap {
   }
   void barrier() override { inner_.barrier(); }
   void abandon(const std::string& why, bool rank_lost) noexcept override {
-    inner_.abandon(why, rank_lost);
+    BootstrapHooks::abandon(inner_, why, rank_lost);
   }
   std::unique_ptr<Bootstrap> split(int color, int key) override { return inner_.split(color, key); }
 

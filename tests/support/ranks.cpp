@@ -99,7 +99,7 @@ void RankGroup::run(const Body& body) {
   try {
     on_threads(ranks(), [&](int rank) {
       const Member& member = members_[static_cast<std::size_t>(rank)];
-      const DeviceScope device(member.comm->backend());  // a new thread begins with device 0
+      const DeviceScope device(backend_of(*member.comm));  // a new thread begins with device 0
       body(*member.comm, *member.arena);
     });
   } catch (...) {

@@ -121,7 +121,7 @@ class Run final : public Started {
       group.end();
       return refusal;
     }
-    Backend& backend = comm_.backend();
+    Backend& backend = backend_of(comm_);
     const DeviceScope device(backend);
     backend.begin_capture(stream.native());
     std::string refusal = call(stream);

@@ -113,7 +113,7 @@ TEST(HostMemory, IsUsedOnceADeviceCannotReachAPeers) {
   run_ranks(
       3,
       [](Communicator& comm, int) {
-        EXPECT_FALSE(comm.backend().info().facts.peer_access);
+        EXPECT_FALSE(backend_of(comm).info().facts.peer_access);
         EXPECT_THAT(comm.describe(), HasSubstr("peers through host memory"));
         for (const auto& algorithm : Registry::instance().all()) {
           if (algorithm->collective() != Collective::all_reduce ||

@@ -35,7 +35,7 @@ class Litmus : public testing::TestWithParam<std::tuple<Mode, std::uint32_t>> {
   }
 
   static void check(Communicator& comm) {
-    Backend& backend = comm.backend();
+    Backend& backend = backend_of(comm);
     const DeviceScope device(backend);
     const LaunchShape launch = shape();
     const auto slots =

@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(All, FlashDepth, testing::Values(2, 3, 4, 8),
 /// Microseconds a call of the slowest rank, the best of five replays of a graph.
 double measure(Communicator& comm, const Stream& stream, int calls,
                const std::function<void()>& call) {
-  Backend& backend = comm.backend();
+  Backend& backend = backend_of(comm);
   backend.begin_capture(stream.native());
   for (int i = 0; i < calls; ++i) call();
   const auto graph = backend.end_capture(stream.native());
@@ -86,7 +86,7 @@ double measure(Communicator& comm, const Stream& stream, int calls,
 }
 
 void check(Communicator& comm, int rank) {
-  const DeviceScope device(comm.backend());
+  const DeviceScope device(backend_of(comm));
   const std::vector<std::size_t> all = sizes();
   const std::size_t most = *std::max_element(all.begin(), all.end());
   const auto send = comm.allocate<bf16>(most / sizeof(bf16)),
@@ -104,14 +104,15 @@ void check(Communicator& comm, int rank) {
   for (const std::size_t bytes : all) {
     const std::size_t count = bytes / sizeof(bf16);
     for (const char* variant : variants) {
-      if (std::strstr(variant, "bulk") != nullptr && comm.backend().info().facts.bulk_threads == 0)
+      if (std::strstr(variant, "bulk") != nullptr &&
+          backend_of(comm).info().facts.bulk_threads == 0)
         continue;
       const CallOptions options = options_for(variant);
       const auto call = [&] {
         comm.all_reduce(send.data(), recv.data(), count, DataType::bf16, ReduceOp::sum, stream,
                         options);
       };
-      comm.backend().fill(recv.data(), 0xa5, bytes, stream.native());
+      backend_of(comm).fill(recv.data(), 0xa5, bytes, stream.native());
       comm.synchronize(stream);
       comm.bootstrap().barrier();
       call();

@@ -172,7 +172,7 @@ TEST(FloatingPointAtCreation, TheCallersEnvironmentChangesNothing) {
       Communicator comm = Communicator::create(std::move(bootstrap), test_options());
       Communicator part = comm.duplicate();
       auto data = part.allocate<std::uint8_t>(4);
-      Backend& backend = part.backend();
+      Backend& backend = backend_of(part);
       const std::uint8_t codes[] = {0x01, 0x04, 0x07, 0x08};
       std::uint8_t sums[4] = {};
       backend.copy(data.data(), codes, sizeof codes, nullptr);

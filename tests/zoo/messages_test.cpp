@@ -321,7 +321,7 @@ TEST_P(Messages, BetweenCollectives) {
               before = (comm.rank() + comm.size() - 1) % comm.size();
     const Buffer<std::uint32_t> sum = comm.allocate<std::uint32_t>(1);
     auto* const host =
-        static_cast<std::uint32_t*>(comm.backend().allocate_pinned(sizeof(std::uint32_t)));
+        static_cast<std::uint32_t*>(backend_of(comm).allocate_pinned(sizeof(std::uint32_t)));
     for (std::uint64_t round = 0; round < (under_tsan ? 10 : 40); ++round) {
       *host = 1;
       comm.copy(sum.data(), host, sizeof *host);
@@ -342,7 +342,7 @@ TEST_P(Messages, BetweenCollectives) {
       comm.synchronize();
       EXPECT_EQ(*host, static_cast<std::uint32_t>(comm.size() * comm.size()));
     }
-    comm.backend().deallocate_pinned(host);
+    backend_of(comm).deallocate_pinned(host);
   });
 }
 
@@ -392,12 +392,12 @@ TEST_P(Messages, CapturedOnceReplayedOften) {
     };
     Round& first = fill(0);
     comm.synchronize(stream);
-    comm.backend().begin_capture(stream.native());
+    backend_of(comm).begin_capture(stream.native());
     {
       const Group group;
       first.call_all(stream);
     }
-    const auto graph = comm.backend().end_capture(stream.native());
+    const auto graph = backend_of(comm).end_capture(stream.native());
     for (std::uint64_t replay = 1; replay < 12; ++replay) {
       Round& round = fill(replay);
       graph->launch(stream.native());
@@ -678,9 +678,9 @@ TEST(MessagesWithoutReceiver, AreWarnedOfAtTheEnd) {
       for (std::size_t i = 0; i < 3 && rank != 1; ++i)
         comm.send(arena.send.device(), 7, DataType::u8, 1, stream);
       if (rank == 1 && by_graph) {
-        comm.backend().begin_capture(stream.native());
+        backend_of(comm).begin_capture(stream.native());
         receive();
-        const auto graph = comm.backend().end_capture(stream.native());
+        const auto graph = backend_of(comm).end_capture(stream.native());
         for (std::size_t i = 0; i < received; ++i) graph->launch(stream.native());
         comm.synchronize(stream);
       } else {

@@ -69,7 +69,7 @@ TEST(SharedDevice, IsRefusedWithoutPermission) {
 TEST(SharedDevice, IsNotChosenWithoutPermission) {
   const ScopedEnvironment nothing("PLAIT_BACKEND", "");
   Communicator comm = make_communicator(MPI_COMM_WORLD, options_for(std::nullopt));
-  EXPECT_EQ(comm.backend().info().backend, BackendKind::host);
+  EXPECT_EQ(backend_of(comm).info().backend, BackendKind::host);
 }
 
 TEST(SharedDevice, IsForProcessesThatMay) {
@@ -77,7 +77,7 @@ TEST(SharedDevice, IsForProcessesThatMay) {
   const ScopedEnvironment permission("PLAIT_SHARE_DEVICES", "1");
   for (const auto target : {std::optional(BackendKind::cuda), std::optional<BackendKind>()}) {
     Communicator comm = make_communicator(MPI_COMM_WORLD, options_for(target));
-    EXPECT_EQ(comm.backend().info().backend, BackendKind::cuda);
+    EXPECT_EQ(backend_of(comm).info().backend, BackendKind::cuda);
     expect_sums(comm);
   }
 }

@@ -180,7 +180,7 @@ TEST_P(Stress, AlternatingCalls) {
 TEST_P(Stress, GraphReplays) {
   constexpr std::size_t replays = under_tsan ? 20 : 60, count = 333;
   run([&](Communicator& comm, Arena& arena) {
-    Backend& backend = comm.backend();
+    Backend& backend = backend_of(comm);
     const Stream stream = comm.create_stream();
     DeviceArray &messages = arena.symmetric_send, &work = arena.symmetric_recv;
     Series<std::int64_t> series(comm, messages, replays, count);

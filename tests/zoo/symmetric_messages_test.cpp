@@ -258,13 +258,13 @@ TEST_P(SymmetricMessages, InAGraph) {
     Shifts shifts(comm, arena, 5);
     for (const std::string& way : ways()) shifts.add(1 % comm.size(), way, 3000, 0, 3);
     const Stream stream = comm.create_stream();
-    comm.backend().begin_capture(stream.native());
+    backend_of(comm).begin_capture(stream.native());
     shifts.begin(stream);
     {
       const Group group;
       shifts.call_all(stream);
     }
-    const auto graph = comm.backend().end_capture(stream.native());
+    const auto graph = backend_of(comm).end_capture(stream.native());
     for (int replay = 0; replay < 8; ++replay) {
       graph->launch(stream.native());
       shifts.expect_right(stream);

@@ -112,7 +112,7 @@ void make_old(Communicator& comm, Arena& arena, const Subject& twin, std::uint32
                arena.symmetric_send.device(), arena.symmetric_recv.device(), {},
                {.algorithm = twin.algorithm});
   only_look = false;
-  Topology topology{comm.backend().info().facts};
+  Topology topology{backend_of(comm).info().facts};
   topology.backend = comm.backend_kind();
   topology.ranks = comm.size();
   std::vector<const Algorithm*> all;
@@ -121,7 +121,7 @@ void make_old(Communicator& comm, Arena& arena, const Subject& twin, std::uint32
   const Algorithm& algorithm = *Registry::instance().find(twin.algorithm, twin.collective);
   const Resources own = algorithm.resources(topology),
                   shared = algorithm.shared(topology).resources;
-  Backend& backend = comm.backend();
+  Backend& backend = backend_of(comm);
   const std::size_t words = std::max({own.counters, own.signals, shared.counters, shared.signals});
   auto* old =
       static_cast<std::uint32_t*>(backend.allocate_pinned(words * sizeof(std::uint32_t) + 1));

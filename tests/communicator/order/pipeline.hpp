@@ -174,7 +174,7 @@ class Message {
   Message(Communicator& comm, std::size_t count)
       : send_(comm.allocate<std::uint32_t>(count)),
         recv_(comm.allocate<std::uint32_t>(count)),
-        pipeline_(comm.backend().again(), comm.rank(), comm.size(), send_.data(), recv_.data(),
+        pipeline_(backend_of(comm).again(), comm.rank(), comm.size(), send_.data(), recv_.data(),
                   count) {}
   Pipeline& operator*() { return pipeline_; }
   Pipeline* operator->() { return &pipeline_; }

@@ -25,7 +25,7 @@ struct Journey {
 class ChannelAccess {
  public:
   explicit ChannelAccess(Communicator& comm)
-      : comm_(comm), backend_(comm.backend()), dummy_(comm.allocate<std::uint32_t>(1)) {
+      : comm_(comm), backend_(backend_of(comm)), dummy_(comm.allocate<std::uint32_t>(1)) {
     wrong_ = allocate(max_blocks * max_threads);
     wraps_ = allocate(max_blocks);
     gate_ = static_cast<std::uint32_t*>(backend_.allocate_pinned(sizeof(std::uint32_t)));
