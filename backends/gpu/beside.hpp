@@ -1,12 +1,13 @@
-// Work beside what the caller's streams are doing: while they are being captured, or spin.
+// Work that must not depend on the caller's streams: they may be captured, or their kernels may
+// spin.
 #pragma once
 #include <cstddef>
 
 namespace plait::gpu {
 
-/// While a thread captures a stream, the runtime refuses it calls that have nothing to do with that
-/// stream, and ends the capture: allocations, and questions about events. As long as one of these
-/// lives, it may make them.
+/// While a thread captures a stream, the runtime refuses its allocations and its queries of events,
+/// even if they have nothing to do with that stream, and ends the capture. The thread may make
+/// these calls as long as one of these objects lives.
 template <class Runtime>
 class BesideCaptures {
  public:
@@ -19,8 +20,8 @@ class BesideCaptures {
   typename Runtime::CaptureMode mode_ = Runtime::capture_relaxed;
 };
 
-/// Fills device memory with zeros and waits for that alone: waiting for the device is refused while
-/// a stream is captured, and takes as long as any kernel.
+/// Fills device memory with zeros and waits only for that. Waiting for the device instead would be
+/// refused while a stream is captured, and would take as long as any kernel.
 template <class Runtime>
 void zero(void* to, std::size_t bytes) {
   const BesideCaptures<Runtime> beside;

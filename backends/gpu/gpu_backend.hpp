@@ -1,6 +1,6 @@
-// A device of this process, through the runtime that `Runtime` lists (cuda/runtime.hpp,
-// hip/runtime.hpp). What differs beyond names is left to the target's own class: symmetric memory,
-// and what there is to know about a device.
+// A device of this process, driven through the runtime that `Runtime` lists (cuda/runtime.hpp,
+// hip/runtime.hpp). The target's own class has what differs beyond names: symmetric memory and the
+// facts about a device.
 #pragma once
 #include <fmt/format.h>
 
@@ -145,16 +145,16 @@ class GpuBackend : public Backend {
   void use_host_memory() override {
     DeviceFacts& facts = info_.facts;
     facts.peer_access = false;
-    // A bus may take wide accesses apart.
+    // A bus may split wide accesses.
     facts.wide_packets = false;
     facts.line_threads = facts.bulk_threads = 0;
-    // H200, PCIe of the fifth generation: docs/tuning.md.
+    // Measured on H200 with fifth-generation PCIe: docs/tuning.md.
     facts.hop_us = 2;
     facts.signal_us = 4;
     facts.link_bandwidth = 40e3;
     facts.push_bandwidth = 28e3;
     facts.packet_bandwidth = 16e3;
-    facts.copy_bandwidth = 16e3;  // not used: copy_engine wants peer access
+    facts.copy_bandwidth = 16e3;  // not used: copy_engine needs peer access
   }
 
   const void* queue(NativeStream) noexcept override { return use_.get(); }
@@ -167,7 +167,7 @@ class GpuBackend : public Backend {
     return stream;
   }
   void destroy_stream(NativeStream stream) noexcept override {
-    // The next stream may get its handle.
+    // The next stream may get the same handle.
     if constexpr (!Runtime::identifies_streams) {
       static_cast<void>(Runtime::stream_synchronize.status(at(stream)));
     }
@@ -199,8 +199,8 @@ class GpuBackend : public Backend {
   std::unique_ptr<Event> create_event(bool timed) override {
     return std::make_unique<GpuEvent<Runtime>>(timed);
   }
-  /// Relaxed: one thread may capture the streams of several devices, and make the graph of one
-  /// before the next one has ended.
+  /// Relaxed, because one thread may capture the streams of several devices and make the graph of
+  /// one before it has ended the next capture.
   void begin_capture(NativeStream stream) override {
     Runtime::stream_begin_capture(at(stream), Runtime::capture_relaxed);
   }
@@ -210,7 +210,7 @@ class GpuBackend : public Backend {
     return std::make_unique<GpuGraph<Runtime>>(graph);
   }
   void host_call(NativeStream stream, std::function<void()> function) override {
-    // A graph would run it again, after it is gone.
+    // A graph would run the function again after it was destroyed.
     if (is_capturing(stream))
       throw Error(ErrorCode::unsupported, "calls of host functions can't be captured on GPUs");
     const auto run = [](void* pointer) {
@@ -220,7 +220,7 @@ class GpuBackend : public Backend {
     };
     auto owned = std::make_unique<std::function<void()>>(std::move(function));
     Runtime::launch_host_function(at(stream), run, owned.get());
-    static_cast<void>(owned.release());  // to `run`
+    static_cast<void>(owned.release());  // `run` owns it now
   }
 
   KernelHandle find_kernel(std::string_view family, DataType type) const override {
@@ -247,14 +247,14 @@ class GpuBackend : public Backend {
   }
 
  protected:
-  // Symmetric memory on the device: what the target has for that.
+  // Symmetric memory on the device, of the kind that the target has.
   virtual std::shared_ptr<SymmetricRange> reserve_on_device(int ranks, std::size_t bytes) = 0;
 
  private:
   static Stream at(NativeStream stream) { return static_cast<Stream>(stream); }
-  /// A kernel that waits for the one ahead of it takes places that the kernel of another
-  /// communicator may need, on whose end, by way of other ranks, that one waits
-  /// (docs/invariants.md, 1).
+  /// A kernel that was started early waits for the kernel ahead of it and already occupies places.
+  /// A kernel of another communicator may need these places, and the kernel ahead may wait, through
+  /// other ranks, for that one's end (docs/invariants.md, 1).
   bool may_start_early() const noexcept {
     return use_->communicators.load(std::memory_order_relaxed) <= 1;
   }
@@ -263,8 +263,8 @@ class GpuBackend : public Backend {
   std::shared_ptr<DeviceUse> use_;
 };
 
-/// What this process can use, found out at the first question. `Runtime::label` names the target in
-/// messages.
+/// The devices that this process can use, counted at the first question. `Runtime::label` names the
+/// target in messages.
 template <class Runtime>
 class Devices {
  public:
@@ -276,8 +276,8 @@ class Devices {
     int count = 0;
     std::string reason;
   };
-  /// A child made by fork can't use what its parent has initialised; both CUDA's and HIP's runtime
-  /// say so.
+  /// A child made by fork can't use a runtime that its parent has initialised; CUDA's and HIP's
+  /// runtime both say so.
   static const Found& found() {
     static const Origin asked;
     static const Found in_child{0, fmt::format("no {} device: this process was forked from one "
@@ -301,7 +301,7 @@ class Devices {
   }
 };
 
-/// `TheBackend(ordinal)` is the target's class.
+/// `TheBackend` is the target's class, constructible from an ordinal.
 template <class Runtime, class TheBackend>
 BackendEntry backend_entry() {
   return {.kind = Runtime::kind,

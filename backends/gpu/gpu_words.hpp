@@ -1,30 +1,33 @@
-// The words of backends/device/device.hpp on GPUs. What an instruction set has of its own is in
-// `Isa` (cuda/ptx.hpp, hip/gcn.hpp):
+// The words of backends/device/device.hpp on GPUs. `Isa` (cuda/ptx.hpp, hip/gcn.hpp) has the parts
+// that depend on the instruction set. Its atomic accesses are at system scope. "As a word" refers
+// to the word of that name in device.hpp.
 //
-//   begin()                                the first thing in a kernel
-//   nanoseconds()                          a clock that runs evenly
-//   count, load_relaxed, store_relaxed     of backends/device/block_log.hpp, on 8-byte words,
-//   system scope load(pack), store(pack, value)         8 or 16 bytes of global memory, in one
-//   instruction each load_relaxed(word)                     system scope store_release(word, value)
-//   system scope: what was written before is visible to whoever sees the value poll(word),
-//   acquire()                  a load at system scope; `acquire` after the one that saw the awaited
-//   value makes the pair
-//                                          an acquire
-//   store_packet, load_packet              two 8-byte words, each of them single-copy atomic at
-//   system scope Staging<P, count>                      a thread's places for asynchronous copies;
-//   `staging_is_shared`: they lie in the dynamic shared
-//                                          memory of the launch
-//   bulk_threads, BulkStaging<P, s, p>     of backends/device/device.hpp, in the same memory; none
-//   where bulk_threads is 0 indexed_arguments, to_global(pointer), uniform(value)  of
-//   backends/device/device.hpp has_wide_packets                       whether store_whole and
-//   load_whole are there: 16 bytes, single-copy atomic at system scope line_threads, line_group of
-//   backends/device/device.hpp. With lines: store_share and load_share, which access a thread's 16
-//   bytes
-//                                          if it says so, in one instruction for all threads that
-//                                          have been together since the last any_of_group(flag), a
-//                                          vote and barrier of the group
-//   sync(), all(flag)                      the block; after it, one thread's release covers what
-//   all its threads wrote pause()                                in a spin
+//   begin()                     comes first in a kernel
+//   nanoseconds()               a clock that runs evenly
+//   count, load_relaxed, store_relaxed
+//                               as backends/device/block_log.hpp needs them, on 8-byte words
+//   load(pack), store(pack, value)
+//                               8 or 16 bytes of global memory, one instruction each
+//   load_relaxed(word)          4 bytes
+//   store_release(word, value)  a thread that sees the value sees everything written before it
+//   poll(word), acquire()       a load; `acquire` after the load that saw the awaited value makes
+//                               the pair an acquire
+//   store_packet, load_packet   two 8-byte words, each single-copy atomic
+//   Staging<P, count>           a thread's places for asynchronous copies
+//   staging_is_shared           they lie in the dynamic shared memory of the launch
+//   bulk_threads, BulkStaging<P, slots, packs>
+//                               as words, in the same memory; no class where bulk_threads is 0
+//   indexed_arguments, to_global(pointer), uniform(value)
+//                               as words
+//   has_wide_packets            there are store_whole and load_whole: 16 bytes, single-copy atomic
+//   line_threads, line_group    as words
+//   store_share, load_share     with lines: access a thread's 16 bytes if its flag says so, in one
+//                               instruction for all threads that have been together since the last
+//                               any_of_group
+//   any_of_group(flag)          with lines: a vote and barrier of the group
+//   sync(), all(flag)           of the block; after one of them, a release by one thread covers
+//                               everything that the block's threads wrote
+//   pause()                     within a spin
 #pragma once
 #include <cstdint>
 
@@ -32,7 +35,7 @@
 
 namespace plait::gpu {
 
-/// Keeps watch over a spin that has lasted for some tens of microseconds.
+/// Decides when to give up a spin that has lasted for some tens of microseconds.
 template <class Isa>
 class Patience {
  public:
@@ -40,11 +43,12 @@ class Patience {
 
   /// True when it is time to give up; the first call starts the clock.
   ///
-  /// Whether the others have given up stands in memory that all threads of the launch would read at
-  /// once: 32768 threads that look every ten microseconds keep each other waiting for a millisecond
-  /// (2 H200, batches of 64 messages of 16 KB: 1650 us instead of 30 where one rank was late). So
-  /// they take turns, three looks a microsecond of all threads that there may be, whether there are
-  /// so many or not: the size of a launch is a load on AMD GPUs, which a spin should not have.
+  /// The word that says whether others have given up lies in memory that all threads of the launch
+  /// would read at once. If 32768 threads look every ten microseconds, they delay each other by a
+  /// millisecond (2 H200, batches of 64 messages of 16 KB: 1650 us instead of 30 where one rank was
+  /// late). So the threads take turns: three looks per microsecond over all threads that a launch
+  /// may have, however many it really has. The size of the launch would be a load on AMD GPUs, and
+  /// a spin should not contain one.
   PLAIT_WORD PLAIT_COLD bool over(unsigned block, Waiting who, std::uint32_t expected,
                                   std::uint32_t seen) {
     constexpr unsigned most_threads_a_block = 512, turns = 128 * most_threads_a_block;
@@ -64,7 +68,7 @@ class Patience {
   }
 
  private:
-  /// Claims the record, also so that the calls behind send nothing.
+  /// Claims the record. The claim also stops the later calls from sending anything.
   PLAIT_WORD void report(GaveUp why, unsigned block, Waiting who, std::uint32_t expected,
                          std::uint32_t seen) {
     if (atomicCAS(watch_.claimed, 0u, 1u) != 0u) return;
@@ -84,9 +88,9 @@ class Words {
                         indexed_arguments = Isa::indexed_arguments, has_peer_reads = false;
   static constexpr int line_threads = Isa::line_threads, line_group = Isa::line_group;
 
-  /// Asks whether an earlier call has given up: then this one must send nothing that its peers take
-  /// for that call's. The answer is on its way while the kernel loads its epoch, so it costs no
-  /// time.
+  /// Asks whether an earlier call has given up: then this call must send nothing, because its peers
+  /// would take it for data of that call. The load is in flight while the kernel loads its epoch,
+  /// so it costs no time.
   PLAIT_WORD explicit Words(const Watch& watch)
       : watch_(watch), broken_(watch.claimed == nullptr ? 0 : Isa::load_relaxed(watch.claimed)) {}
 
@@ -214,9 +218,9 @@ class Words {
   }
 
   /// The flag of a line is the upper half of its last word. Between a vote and the access that it
-  /// brings together there are only branches that the whole group takes. Each thread has asked by
-  /// itself whether the call is broken, so the group agrees: a line of which some threads sent
-  /// nothing would be taken for whole.
+  /// prepares there are only branches that the whole group takes. The group votes on whether the
+  /// call is broken, because each thread has loaded that by itself and a line that only some of its
+  /// threads had stored would count as complete.
   PLAIT_WORD void put(Line* line, const LineShare<2>& share, std::uint32_t flag, bool live) {
     if (Isa::any_of_group(broken_ != 0)) return;
     Isa::store_share(share_of(line), bits_as<std::uint64_t>(share.word[0]),
@@ -229,8 +233,8 @@ class Words {
                       std::uint32_t flag, const Waiting (&who)[Max]) {
     std::uint32_t seen = 0;
     Waiting missing = who[0];
-    // One line alone is loaded before it is known whether the call is broken (2 H200, send_recv of
-    // 16 KB: 3.03 us, else 3.25; 2026-11-23).
+    // A single line is loaded before it is known whether the call is broken (2 H200, send_recv of
+    // 16 KB: 3.03 us, otherwise 3.25; 2026-11-23).
     constexpr bool asks_late = Max == 1;
     if constexpr (!asks_late) {
       if (Isa::any_of_group(broken_ != 0)) return false;
@@ -261,8 +265,8 @@ class Words {
     PLAIT_WORD bool operator()(bool over) const { return over; }
   };
 
-  /// About forty microseconds of plain polling, then with patience. `agree`: threads that spin
-  /// together also give up together. `AsksLate`: `ready` is false if the call is broken.
+  /// Polls for about forty microseconds, then asks `Patience` between polls. `agree` makes threads
+  /// that spin together give up together. `AsksLate`: `ready` returns false if the call is broken.
   template <bool AsksLate = false, class Ready, class Agree = Alone>
   PLAIT_WORD bool spin(Ready ready, const Waiting& who, std::uint32_t expected,
                        const std::uint32_t& seen, Agree agree = {}) {

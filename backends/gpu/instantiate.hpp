@@ -1,5 +1,5 @@
-// Compiles a kernel family for a GPU and adds it to the target's table. For the compiler of
-// kernels: nvcc, or clang for HIP.
+// Compiles a kernel family for a GPU and adds it to the target's table. Only for the kernel
+// compilers: nvcc, or clang for HIP.
 #pragma once
 #include <array>
 
@@ -9,8 +9,8 @@
 
 namespace plait::gpu {
 
-/// Blocks that one unit must have registers for at once; 0: as many as the compiler likes, which on
-/// NVIDIA GPUs may spill some for two.
+/// Number of blocks for which a multiprocessor must have registers at once. 0: the compiler
+/// decides, and on NVIDIA GPUs it may spill registers to fit two.
 template <class Kernel>
 constexpr unsigned least_blocks_a_unit() {
   if constexpr (requires { Kernel::least_blocks_a_unit; }) {
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(max_threads, least_blocks_a_unit<Kernel>())
   log_end<Isa>(watch, words.block(), words.blocks(), words.thread());
 }
 
-/// Dynamic shared memory that a kernel needs for each of its threads: for the packs that it stages.
+/// Dynamic shared memory that a kernel needs per thread, for the packs that it stages.
 template <class Isa, class Kernel>
 constexpr std::size_t shared_bytes_a_thread() {
   if constexpr (Isa::staging_is_shared && requires { Kernel::staged_packs; }) {
@@ -40,22 +40,22 @@ constexpr std::size_t shared_bytes_a_thread() {
   }
 }
 
-/// The entries of a kernel's codes.
+/// One entry function per code of a kernel.
 template <class Isa, class Args, class... Code>
 auto entries(TypeList<Code...>) {
   return std::array<void (*)(Args, Watch), sizeof...(Code)>{entry<Isa, Code, Args>...};
 }
 
-/// The one that a launch with these arguments takes.
+/// The entry function that a launch with these arguments takes.
 template <class Isa, class Kernel, class Args>
 auto entry_for(const Args& args) {
   using Codes = KernelCodes<Kernel, Args>;
   return entries<Isa, Args>(typename Codes::List{})[Codes::index(args)];
 }
 
-/// `Target` names the runtime: Status, which is 0 if all went well, Stream, Isa, Kernel (a
-/// GpuKernel), load(function, shared bytes), blocks_a_unit(blocks, function, threads, shared
-/// bytes), and launch(kernel, shape, shared bytes, early, stream, args, watch).
+/// `Target` describes the runtime: Status (a value-initialised one means success), Stream, Isa,
+/// Kernel (a GpuKernel), load(function, shared bytes), blocks_a_unit(blocks, function, threads,
+/// shared bytes), and launch(kernel, shape, shared bytes, early, stream, args, watch).
 template <class Target, class Kernel, class Args>
 typename Target::Status launch(LaunchShape shape, bool early, const void* given, const Watch& watch,
                                typename Target::Stream stream) {

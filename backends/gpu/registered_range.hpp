@@ -1,4 +1,4 @@
-// Symmetric memory of GPUs that can't reach each other's: in host memory, which each of them
+// Symmetric memory of GPUs that can't reach each other's memory: host memory, which each GPU
 // reaches over its own bus.
 #pragma once
 #include <fmt/format.h>
@@ -12,12 +12,13 @@
 
 namespace plait::gpu {
 
-/// Every rank has a mapping of its own, pinned for its device alone, also where ranks are threads
-/// of one process: letting go of it waits for that device, and must not wait for one whose kernel
-/// may be waiting for this rank. The device knows it by the host's addresses. Signals and packets
-/// work in it as they do between devices: neither needs more of memory than that loads and stores
-/// of 8 aligned bytes are whole, and that what was released at system scope is seen by who acquires
-/// it.
+/// Every rank has its own mapping, pinned for its device only, even if ranks are threads of one
+/// process: unpinning waits for that device, and must not wait for the device of another rank,
+/// whose kernel may be waiting for this rank. The device uses the host's addresses.
+///
+/// Signals and packets work in host memory as they do between devices. They need only two
+/// properties: loads and stores of 8 aligned bytes are single-copy atomic, and a thread that
+/// acquires a value at system scope sees everything that was released with it.
 template <class Runtime>
 class RegisteredRange final : public host::HostRange {
  public:

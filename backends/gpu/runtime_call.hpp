@@ -1,5 +1,5 @@
-// Calls of a vendor's runtime. CUDA's and HIP's are the same functions under two prefixes: each
-// target lists its own once (its runtime.hpp), and backends/gpu is written against that list.
+// Calls of a vendor's runtime. CUDA and HIP have the same functions under two prefixes: each target
+// lists its functions once (its runtime.hpp), and backends/gpu is written against that list.
 #pragma once
 #include <fmt/format.h>
 
@@ -7,24 +7,25 @@
 
 namespace plait::gpu {
 
-/// What the target says about its error codes:
+/// The target's error codes:
 ///   static constexpr Status success, not_ready, out_of_memory;
 ///   static const char* name(Status), *text(Status);
-///   static void forget();  // the runtime's own memory of the last error
+///   static void forget();  // resets the runtime's record of the last error
 template <class Status>
 struct StatusTraits;
 
-/// Throws Error that names the call: out_of_memory for that, backend for all else.
+/// Throws an Error that names the call: `out_of_memory` for lack of memory, `backend` for any other
+/// failure.
 template <class Status>
 void check(Status status, const char* call) {
   using Traits = StatusTraits<Status>;
   if (status == Traits::success) return;
-  Traits::forget();  // errors that are not sticky must not show up in somebody else's check
+  Traits::forget();  // a later check by other code must not find an error that is not sticky
   throw Error(status == Traits::out_of_memory ? ErrorCode::out_of_memory : ErrorCode::backend,
               fmt::format("{}: {} ({})", call, Traits::text(status), Traits::name(status)));
 }
 
-/// A function of the runtime with its name, for messages.
+/// A function of the runtime and its name for messages.
 template <class Status, class... Args>
 class RuntimeCall {
  public:
@@ -33,7 +34,7 @@ class RuntimeCall {
 
   /// Throws unless the call succeeds.
   void operator()(Args... args) const { check(function_(args...), name_); }
-  /// For those who look themselves, or can't throw.
+  /// For callers that check the status themselves or can't throw.
   Status status(Args... args) const { return function_(args...); }
   void check_status(Status status) const { check(status, name_); }
 
