@@ -22,10 +22,10 @@ KernelTable<cuda::Target::Kernel>& KernelTable<cuda::Target::Kernel>::instance()
 namespace plait::cuda {
 namespace {
 
-/// Whether a GPU reaches its peers through an NVLink switch, which keeps 128-byte writes in one
-/// piece; PCIe does not. Where GPUs are linked to one another directly, some pairs may have PCIe
-/// between them: those count as without. Asked of the driver's management library, as the runtime
-/// knows only pairs of GPUs that this process sees. No, if there is no such library.
+/// Whether a GPU reaches its peers through an NVLink switch, which keeps a 128-byte write whole;
+/// PCIe does not. Where GPUs are linked directly, some pairs may communicate over PCIe, so such
+/// GPUs count as having no switch. The driver's management library answers, because the runtime
+/// knows only pairs of GPUs that this process sees. False if there is no such library.
 bool behind_nvswitch(const char* pci_id) {
   void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return false;
@@ -57,8 +57,8 @@ bool behind_nvswitch(const char* pci_id) {
   return found;
 }
 
-/// Asked once a process and device: it takes milliseconds, and a device is opened for every
-/// communicator.
+/// Asked once per process and device: the answer takes milliseconds, and every communicator opens a
+/// device.
 bool is_behind_nvswitch(const std::string& pci_id) {
   static std::mutex mutex;
   static std::map<std::string, bool> known;
@@ -74,37 +74,35 @@ DeviceInfo describe(int ordinal) {
   gpu::check(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties");
   char id[32] = {};
   gpu::check(cudaDeviceGetPCIBusId(id, sizeof(id), ordinal), "cudaDeviceGetPCIBusId");
-  // Measured: H200 through NVSwitch, docs/tuning.md. A100 is scaled by its links, 12 of 25 GB/s
-  // against 18.
+  // Measured on H200 through NVSwitch: docs/tuning.md. The value for A100 is scaled by its links:
+  // 12 of 25 GB/s against 18.
   const bool a100 = properties.major == 8 && properties.minor == 0;
   const double bandwidth = properties.major >= 9 ? 330e3 : a100 ? 220e3 : 20e3;
-  // Copies to one peer at a time, through a switch, while all devices copy. Where that was not
-  // measured, they gain nothing.
+  // Copies to one peer at a time through a switch, while all devices copy. GPUs without a
+  // measurement get the bandwidth of kernels, so copies promise no gain there.
   const double copy_bandwidth = properties.major >= 9 ? 392e3 : bandwidth;
-  return {
-      .backend = BackendKind::cuda,
-      .ordinal = ordinal,
-      .name = properties.name,
-      .architecture = fmt::format("sm_{}{}", properties.major, properties.minor),
-      .id = id,
-      .memory = properties.totalGlobalMem,
-      .facts = {.units = static_cast<unsigned>(properties.multiProcessorCount),
-                .block_threads = gpu::max_threads,
-                .max_block_threads = gpu::max_threads,
-                .wide_packets = true,
-                .line_threads = is_behind_nvswitch(id) ? 8 : 0,
-                .bulk_threads = properties.major >= 9 ? 32 : 0,
-                .indexed_arguments = true,
-                .launch_us = properties.major >= 9
-                                 ? 0.2
-                                 : 0.5,  // early starts (instantiate.cuh) are for sm_90 and newer
-                .hop_us = 1.2,
-                .signal_us = 2.5,
-                .link_bandwidth = bandwidth,
-                .push_bandwidth = bandwidth * 1.07,
-                .packet_bandwidth = bandwidth * 0.75,
-                .copy_us = 7.5,
-                .copy_bandwidth = copy_bandwidth}};
+  return {.backend = BackendKind::cuda,
+          .ordinal = ordinal,
+          .name = properties.name,
+          .architecture = fmt::format("sm_{}{}", properties.major, properties.minor),
+          .id = id,
+          .memory = properties.totalGlobalMem,
+          .facts = {.units = static_cast<unsigned>(properties.multiProcessorCount),
+                    .block_threads = gpu::max_threads,
+                    .max_block_threads = gpu::max_threads,
+                    .wide_packets = true,
+                    .line_threads = is_behind_nvswitch(id) ? 8 : 0,
+                    .bulk_threads = properties.major >= 9 ? 32 : 0,
+                    .indexed_arguments = true,
+                    // Early starts (instantiate.cuh) are for sm_90 and newer.
+                    .launch_us = properties.major >= 9 ? 0.2 : 0.5,
+                    .hop_us = 1.2,
+                    .signal_us = 2.5,
+                    .link_bandwidth = bandwidth,
+                    .push_bandwidth = bandwidth * 1.07,
+                    .packet_bandwidth = bandwidth * 0.75,
+                    .copy_us = 7.5,
+                    .copy_bandwidth = copy_bandwidth}};
 }
 
 class CudaBackend final : public gpu::GpuBackend<Runtime> {

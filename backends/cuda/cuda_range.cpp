@@ -23,8 +23,8 @@ CUmemAllocationProp properties_of(int ordinal) {
   return properties;
 }
 
-/// Physical memory, mapped into a range. The mapping keeps the memory alive, so the handle is let
-/// go at once.
+/// Physical memory, mapped into a range. The mapping keeps the memory alive, so its handle is
+/// released at once.
 class CudaRange final : public SymmetricRange {
  public:
   CudaRange(int ranks, std::size_t stride, int ordinal)
@@ -73,7 +73,7 @@ class CudaRange final : public SymmetricRange {
     map(rank, memory.value);
     try {
       give_access(rank);
-    } catch (const Error& error) {  // this alone depends on the link between the devices
+    } catch (const Error& error) {  // only this step depends on the link between the devices
       if (error.code() != ErrorCode::backend) throw;
       throw Error(ErrorCode::no_peer_access,
                   fmt::format("device {} can't reach the memory of rank {}'s device: {}", ordinal_,

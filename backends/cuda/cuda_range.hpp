@@ -6,7 +6,7 @@
 
 namespace plait::cuda {
 
-/// A range of `ranks` times `bytes`, rounded up to the granularity, for the current device
+/// A range of `bytes` bytes per rank, rounded up to the granularity, for the current device
 /// `ordinal`.
 std::shared_ptr<SymmetricRange> make_range(int ranks, std::size_t bytes, int ordinal);
 

@@ -1,5 +1,5 @@
-// The part of the CUDA driver API that the runtime lacks, found at run time: libplait.so loads on a
-// machine without a driver.
+// The functions of the CUDA driver API that the runtime lacks, found at run time because
+// libplait.so must load on a machine without a driver.
 #pragma once
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -20,10 +20,11 @@ struct Driver {
   decltype(&cuGetErrorString) error_string;
 };
 
-/// Looks the functions up at the first call. Throws Error(backend) if the driver lacks one.
+/// Looks the functions up on the first call. Throws Error(backend) if the driver lacks one.
 const Driver& driver();
 
-/// Throws Error that names the call: out_of_memory for that, backend for all else.
+/// Throws an Error that names the call: `out_of_memory` for lack of memory, `backend` for any other
+/// failure.
 void check(CUresult status, const char* call);
 
 }  // namespace plait::cuda

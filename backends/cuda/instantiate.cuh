@@ -8,9 +8,9 @@ namespace plait::cuda {
 struct KernelTarget : Target {
   using Isa = Ptx;
 
-  /// From sm_90 on, a kernel that is launched `early` may be started while the one before it in the
-  /// stream still runs: it then waits for its end itself (Ptx::begin), so that its start costs less
-  /// time. Older GPUs know nothing of it.
+  /// From sm_90 on, a kernel that is launched `early` may start while the kernel before it in the
+  /// stream still runs. It then waits for that kernel's end itself (Ptx::begin), so its start costs
+  /// less time. Older GPUs ignore the attribute.
   template <class Args>
   static Status launch(void (*kernel)(Args, Watch), LaunchShape shape, std::size_t shared_bytes,
                        bool early, Stream stream, const Args& args, const Watch& watch) {

@@ -1,5 +1,5 @@
-// What the words of backends/gpu/gpu_words.hpp are made of on NVIDIA GPUs, sm_80 and newer: PTX for
-// all accesses that cross the link.
+// `Isa` of backends/gpu/gpu_words.hpp for NVIDIA GPUs, sm_80 and newer: all accesses that cross the
+// link are PTX.
 #pragma once
 #include <cstdint>
 
@@ -9,9 +9,9 @@
 namespace plait::cuda {
 
 struct Ptx {
-  /// The first thing that a kernel does. It may have been started early: so wait until the stream's
-  /// work before it is done and its writes are visible, then let the next kernel be started early.
-  /// (All of this one's blocks run by then, so it takes no place from them.)
+  /// Comes first in a kernel, which may have been started early. So it waits until the stream's
+  /// earlier work is done and its writes are visible, then lets the next kernel be started early.
+  /// (All blocks of this kernel are running by then, so the next one takes no place from them.)
   __device__ static void begin() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");
@@ -71,8 +71,8 @@ struct Ptx {
   __device__ static void store_relaxed(std::uint64_t* p, std::uint64_t value) {
     asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
   }
-  /// The addend is made of %tid.x, which is 0. Of a constant ptxas would first make one sum for the
-  /// warp, and that takes a dozen instructions.
+  /// The addend is computed from %tid.x, which is 0. For a constant, ptxas would first make one sum
+  /// for the warp, which takes a dozen instructions.
   __device__ static void count(std::uint64_t* p) {
     asm volatile(
         "{\n\t.reg .u32 thread;\n\t.reg .u64 one;\n\tmov.u32 thread, %tid.x;\n\tcvt.u64.u32 one, "
@@ -83,7 +83,7 @@ struct Ptx {
   __device__ static void store_release(std::uint32_t* p, std::uint32_t value) {
     asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(value) : "memory");
   }
-  /// An acquire in itself.
+  /// This load is an acquire, so `acquire` has nothing to do.
   __device__ static std::uint32_t poll(const std::uint32_t* p) {
     std::uint32_t value;
     asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(p) : "memory");
@@ -104,8 +104,8 @@ struct Ptx {
                  : "memory");
   }
 
-  /// In shared memory, thread beside thread, so that a warp's accesses are contiguous. `cg`: past
-  /// the L1, as befits a peer's memory.
+  /// In shared memory, thread beside thread, so a warp's accesses are contiguous. `cg` bypasses the
+  /// L1, which suits a peer's memory.
   static constexpr bool staging_is_shared = true;
   template <class P, int Count>
   class Staging {
@@ -158,28 +158,31 @@ struct Ptx {
 #else
   static constexpr int bulk_threads = 32;
 #endif
-  /// A warp's slots in shared memory, which the bulk copy engine of sm_90 fills: lane 0 starts a
-  /// copy, and an mbarrier for each slot counts its bytes. A phase of an mbarrier is a copy: lane 0
-  /// arrives, the only one to do so, with the number of bytes to come, and the phase is over when
-  /// they have come. So `wait` ends as surely as a load does, and needs no deadline.
+  /// A warp's slots in shared memory, filled by the bulk copy engine of sm_90. Lane 0 starts a
+  /// copy, and one mbarrier per slot counts its bytes. A phase of an mbarrier is one copy: lane 0
+  /// alone arrives, with the number of bytes to come, and the phase ends when they have come. So
+  /// `wait` ends as surely as a load does and needs no deadline.
   ///
-  /// The engine does not see memory as threads do (it is the "async proxy" of PTX), so a fence
-  /// stands on each way from a thread's access to one of the engine:
-  /// - A peer wrote the data, with stores; release, acquire and the block's barrier hand them on to
-  /// lane 0, which then makes its staging
-  ///   memory: the fence in there orders the engine's reads of global memory after all that. One
-  ///   fence is enough for all copies, because a kernel does not wait for more data after it.
-  /// - Lane 0 initialised the mbarriers: the same fence orders the engine's arrivals after that,
-  /// and __syncwarp the other lanes' waits.
-  /// - All lanes have read what lies in the slot: __syncwarp hands that on to lane 0, whose fence
-  /// for shared memory orders the engine's
-  ///   writes after it. Nobody stores into slots.
-  /// - The engine has written the slot: whoever has seen the end of the phase sees the bytes. That
-  /// is part of how the engine completes.
-  /// - A peer writes over the data, after this rank's signal: all copies were waited for before,
-  /// and their bytes have been read by then. A phase is told from the one before it by its parity
-  /// alone. That is enough, as no lane can be two phases behind: a slot's next copy is started
-  /// after all lanes have come to __syncwarp, and so have waited for the last one.
+  /// The engine accesses memory through the "async proxy" of PTX, not as threads do, so a fence
+  /// stands wherever an access of the engine must come after an access of a thread:
+  ///
+  /// - A peer stored the data. Release, acquire and the block's barrier order that before lane 0's
+  ///   construction of its staging memory, and the fence in the constructor orders it before the
+  ///   engine's reads of global memory. One fence covers all copies, because a kernel does not wait
+  ///   for more data after it.
+  /// - Lane 0 initialised the mbarriers. The same fence orders that before the engine's arrivals,
+  ///   and __syncwarp orders it before the other lanes' waits.
+  /// - All lanes have read the slot. __syncwarp orders that before lane 0's fence for shared
+  ///   memory, and that fence orders it before the engine's writes to the slot. No thread stores
+  ///   into slots.
+  /// - The engine has written the slot. A thread that has seen the end of the phase sees the bytes:
+  ///   this is part of how the engine completes a copy.
+  /// - A peer overwrites the data after this rank's signal. All copies were waited for before the
+  ///   signal, so their bytes have been read by then.
+  ///
+  /// Only its parity distinguishes a phase from the one before. That is enough, because no lane can
+  /// be two phases behind: a slot's next copy is started after all lanes have reached __syncwarp,
+  /// and so have waited for the last copy.
   template <class P, int Slots, int Packs>
   class BulkStaging {
     static_assert(sizeof(P) == 16);
@@ -197,7 +200,7 @@ struct Ptx {
         PLAIT_UNROLL
         for (int slot = 0; slot < Slots; ++slot)
           asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier(slot)) : "memory");
-        asm volatile("fence.proxy.async;" ::: "memory");  // of all memory
+        asm volatile("fence.proxy.async;" ::: "memory");  // for all memory
       }
       __syncwarp();
     }
@@ -240,7 +243,7 @@ struct Ptx {
     }
 
     std::uint32_t slots_, barriers_;
-    std::uint32_t parities_ = 0;  // a bit for each slot: of the phase to wait for next
+    std::uint32_t parities_ = 0;  // one bit per slot: the parity of the phase to wait for next
   };
 
   static constexpr bool has_wide_packets = true;
@@ -261,13 +264,13 @@ struct Ptx {
         : "memory");
   }
 
-  /// Over NVLink, eight threads' adjacent 16-byte stores in one instruction arrive as one write of
-  /// 128 bytes, and a load sees all or nothing of it. So eight threads that came apart must be one
-  /// again. Neither `vote.sync` nor `bar.warp.sync` does that: threads that were apart before them
-  /// are apart again after them (docs/algorithms/twoshot_ll.md). A barrier of the block does, and
-  /// so does a named one with the warp alone in it, which also votes. It takes the place of a vote,
-  /// so that accesses need no barrier of their own. Number 0 is
-  /// __syncthreads; there are 16, so a block has at most 15 warps.
+  /// Over NVLink, adjacent 16-byte stores of eight threads in one instruction arrive as one write
+  /// of 128 bytes, and a load sees all or nothing of it. So eight threads that have diverged must
+  /// converge first. Neither `vote.sync` nor `bar.warp.sync` achieves that: threads that had
+  /// diverged before these are apart again after them (docs/algorithms/twoshot_ll.md). A barrier of
+  /// the block does, and so does a named barrier with only the warp in it, which also votes. It
+  /// replaces a vote, so accesses need no separate barrier. Number 0 is __syncthreads; there are
+  /// 16, so a block has at most 15 warps.
   static constexpr int line_threads = 8, line_group = 32;
   __device__ static bool any_of_group(bool flag) {
     std::uint32_t any;
@@ -279,7 +282,7 @@ struct Ptx {
         : "memory");
     return any != 0;
   }
-  /// Predicated, so that there is no branch at which threads could come apart.
+  /// Predicated, because threads could diverge at a branch.
   __device__ static void store_share(Packet* share, std::uint64_t low, std::uint64_t high,
                                      bool live) {
     asm volatile(
@@ -288,7 +291,7 @@ struct Ptx {
         "l"(low), "l"(high), "r"(static_cast<std::uint32_t>(live))
         : "memory");
   }
-  /// 0 where it is not live.
+  /// Loads 0 where it is not live.
   __device__ static void load_share(const Packet* share, std::uint64_t& low, std::uint64_t& high,
                                     bool live) {
     low = high = 0;

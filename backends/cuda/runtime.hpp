@@ -1,4 +1,4 @@
-// The CUDA runtime, as backends/gpu wants it.
+// The CUDA runtime, in the form that backends/gpu is written against.
 #pragma once
 #include <fmt/format.h>
 
@@ -41,7 +41,7 @@ struct Runtime : Target {
 
   static Stream stream_per_thread() noexcept { return cudaStreamPerThread; }
 
-  /// What the runtime's text does not say.
+  /// Explains the status where the runtime's text does not.
   static std::string why_uncounted(Status status) {
     if (status != cudaErrorInsufficientDriver) return {};
     return fmt::format(" (there is no driver, or one that is older than CUDA {}.{})",
@@ -73,12 +73,11 @@ struct Runtime : Target {
   static constexpr gpu::RuntimeCall stream_is_capturing{"cudaStreamIsCapturing",
                                                         cudaStreamIsCapturing};
   static constexpr gpu::RuntimeCall<Status, Stream, cudaStreamCaptureStatus*, unsigned long long*>
-      stream_capture{
-          "cudaStreamGetCaptureInfo",
-          [](Stream stream, cudaStreamCaptureStatus* status, unsigned long long* number) {
-            return cudaStreamGetCaptureInfo(
-                stream, status, number);  // what more it has to say differs between versions
-          }};
+      stream_capture{"cudaStreamGetCaptureInfo", [](Stream stream, cudaStreamCaptureStatus* status,
+                                                    unsigned long long* number) {
+                       // Its further parameters differ between versions.
+                       return cudaStreamGetCaptureInfo(stream, status, number);
+                     }};
   static constexpr gpu::RuntimeCall exchange_capture_mode{"cudaThreadExchangeStreamCaptureMode",
                                                           cudaThreadExchangeStreamCaptureMode};
   static constexpr gpu::RuntimeCall stream_begin_capture{"cudaStreamBeginCapture",

@@ -1,4 +1,4 @@
-// What kernels and their launches need to know of CUDA.
+// The CUDA types and calls that kernels and their launches need.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -11,13 +11,13 @@ struct Target {
   using Stream = cudaStream_t;
   using Kernel = gpu::GpuKernel<Status, Stream>;
 
-  /// Asking for a function's attributes loads it, also under lazy loading. `shared_bytes`: the most
-  /// that a launch will ask for.
+  /// Querying a function's attributes loads it, even under lazy loading. `shared_bytes`: the most
+  /// dynamic shared memory that a launch will use.
   static Status load(const void* function, std::size_t shared_bytes) {
     cudaFuncAttributes attributes;
     const Status status = cudaFuncGetAttributes(&attributes, function);
-    const std::size_t all_shared =
-        shared_bytes + attributes.sharedSizeBytes;  // what is declared in the kernel counts, too
+    // Shared memory that the kernel declares counts, too.
+    const std::size_t all_shared = shared_bytes + attributes.sharedSizeBytes;
     if (status != cudaSuccess || all_shared <= gpu::default_shared_bytes) return status;
     return cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                 static_cast<int>(shared_bytes));

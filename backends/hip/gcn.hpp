@@ -1,9 +1,9 @@
-// What the words of backends/gpu/gpu_words.hpp are made of on AMD GPUs, gfx90a and gfx942. Nothing
-// of it could be run yet: docs/amd.md says what was proved instead, and tests/hip/ reads the
-// instructions that come out.
+// `Isa` of backends/gpu/gpu_words.hpp for AMD GPUs, gfx90a and gfx942. None of it has run on such a
+// GPU yet: docs/amd.md says what was proved instead, and tests/hip/ reads the generated
+// instructions.
 //
-// What peers share lies in uncached (else fine-grained) memory (hip_range.cpp), so that no cache
-// holds an old copy of it.
+// Memory that peers share is uncached (or else fine-grained; see hip_range.cpp), so no cache holds
+// an old copy of it.
 #pragma once
 #include <cstdint>
 
@@ -46,20 +46,20 @@ struct Gcn {
     __hip_atomic_fetch_add(global<std::uint64_t>(p), std::uint64_t{1}, __ATOMIC_RELAXED,
                            __HIP_MEMORY_SCOPE_SYSTEM);
   }
-  /// Not __hip_atomic_store(..., __ATOMIC_RELEASE, ...): clang 16 to 19 write the caches back for
-  /// that, but don't wait until it is done before they store the flag, where no store of this wave
-  /// is on its way (llvm/llvm-project#178316).
+  /// Not __hip_atomic_store(..., __ATOMIC_RELEASE, ...): for that, clang 16 to 19 write the caches
+  /// back, but where no store of this wave is in flight they store the flag without waiting for the
+  /// write-back (llvm/llvm-project#178316).
   PLAIT_WORD static void store_release(std::uint32_t* p, std::uint32_t value) {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "");  // "": system scope
     wait_for_memory();
     __hip_atomic_store(global<std::uint32_t>(p), value, __ATOMIC_RELAXED,
                        __HIP_MEMORY_SCOPE_SYSTEM);
   }
-  /// Relaxed, so that a spin does not empty the caches at every look.
+  /// Relaxed, because an acquire would invalidate the caches at every poll of a spin.
   PLAIT_WORD static std::uint32_t poll(const std::uint32_t* p) { return load_relaxed(p); }
   PLAIT_WORD static void acquire() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, ""); }
 
-  /// Two 8-byte stores: on these GPUs no larger access is atomic.
+  /// Two 8-byte stores, because no larger access is atomic on these GPUs.
   PLAIT_WORD static void store_packet(Packet* packet, std::uint64_t low, std::uint64_t high) {
     auto* halves = global<std::uint64_t>(packet);
     __hip_atomic_store(halves, low, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
@@ -73,8 +73,8 @@ struct Gcn {
   }
 
   /// In registers, filled by plain loads: loads are asynchronous here until their value is used,
-  /// and the compiler counts them (s_waitcnt vmcnt). What gfx90a and gfx942 can load straight into
-  /// LDS is 4 bytes a thread.
+  /// and the compiler counts them (s_waitcnt vmcnt). gfx90a and gfx942 can load only 4 bytes per
+  /// thread straight into LDS.
   static constexpr bool staging_is_shared = false;
   template <class P, int Count>
   class Staging {
@@ -92,7 +92,8 @@ struct Gcn {
   };
   static constexpr int bulk_threads = 0;
   static constexpr bool indexed_arguments = false;
-  /// Into scalar registers: there are more of them than a thread has vector registers to spare.
+  /// Moves the value to scalar registers, because a thread has more of them to spare than vector
+  /// registers.
   template <class T>
   PLAIT_WORD static T uniform(const T& value) {
     struct Words {
@@ -105,15 +106,15 @@ struct Gcn {
   }
   template <class T>
   PLAIT_WORD static T* to_global(T* pointer) {
-    return (T*)(Global<T>*)reinterpret_cast<std::uintptr_t>(
-        pointer);  // casts alone, there and back, would fold
+    // By way of an integer, because the compiler would fold a cast there and back.
+    return (T*)(Global<T>*)reinterpret_cast<std::uintptr_t>(pointer);
   }
 
   template <class P, int Slots, int Packs>
   class BulkStaging;  // there is none
 
-  /// Every wave waits until its own stores are done: a release by one thread after the barrier
-  /// waits for that thread's wave alone, and requests of one workgroup to different channels of the
+  /// Every wave waits until its own stores are done. A release by one thread after the barrier
+  /// waits for that thread's wave only, and requests of one workgroup to different channels of the
   /// cache may overtake each other.
   PLAIT_WORD static void sync() {
     wait_for_memory();
@@ -123,12 +124,11 @@ struct Gcn {
     wait_for_memory();
     return __syncthreads_and(flag) != 0;
   }
-  PLAIT_WORD static void pause() {
-    __builtin_amdgcn_s_sleep(1);
-  }  // 64 cycles: leaves issue slots to the other waves
+  /// 64 cycles, which leave issue slots to the other waves.
+  PLAIT_WORD static void pause() { __builtin_amdgcn_s_sleep(1); }
 
  private:
-  /// Says that a pointer is to global memory, for which there are instructions of their own.
+  /// Marks a pointer as one to global memory, which has separate instructions.
   template <class T>
   using Global = __attribute__((address_space(1))) T;
   template <class T, class U>

@@ -37,7 +37,7 @@ std::string architecture_of(const hipDeviceProp_t& properties) {
   return name.substr(0, name.find(':'));
 }
 
-/// Deadlines in kernels count on it (gcn.hpp).
+/// Deadlines in kernels rely on this rate (gcn.hpp).
 void check_clock(int ordinal) {
   int kilohertz = 0;
   if (hipDeviceGetAttribute(&kilohertz, hipDeviceAttributeWallClockRate, ordinal) != hipSuccess ||
@@ -49,8 +49,8 @@ void check_clock(int ordinal) {
                   ordinal, kilohertz));
 }
 
-// Not measured. MI300X: 7 links of 64 GB/s a direction, of which 70 percent arrive (docs/amd.md has
-// the sources). A copy to one peer at a time has one of the links.
+// Not measured. MI300X: 7 links of 64 GB/s per direction, of which 70 percent arrive (docs/amd.md
+// has the sources). A copy to one peer at a time uses one of the links.
 constexpr double link_bandwidth = 310e3, push_bandwidth = link_bandwidth,
                  packet_bandwidth = link_bandwidth * 0.5, copy_bandwidth = link_bandwidth / 7;
 

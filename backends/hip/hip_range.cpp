@@ -17,9 +17,9 @@
 namespace plait::hip {
 namespace {
 
-/// Device memory that peers may write while kernels read it: a cache keeps none of it, or is told
-/// what peers change. AMD GPUs have that as uncached memory, older drivers and devices at least as
-/// fine-grained memory.
+/// Device memory that peers may write while kernels read it: no cache keeps any of it, or the cache
+/// is told of peers' changes. On AMD GPUs that is uncached memory; older drivers and devices have
+/// only fine-grained memory.
 void* allocate_shared(std::size_t bytes) {
   void* pointer = nullptr;
 #if defined(__HIP_PLATFORM_NVIDIA__)
@@ -37,7 +37,7 @@ void* allocate_shared(std::size_t bytes) {
   return pointer;
 }
 
-/// Device memory with its owner.
+/// Device memory, freed by the destructor.
 class DeviceMemory {
  public:
   DeviceMemory(void* pointer, int ordinal) : pointer_(pointer), ordinal_(ordinal) {}
@@ -56,9 +56,9 @@ class DeviceMemory {
   int ordinal_;
 };
 
-/// Memory that its owner is done with, but a peer has still open. Looked through whenever memory is
-/// shared or let go of, so a later owner may free it; what is left when the process ends goes with
-/// it.
+/// Memory that its owner no longer needs but a peer still has open. The list is searched whenever
+/// memory is shared or released, so a later call frees the memory; memory that remains when the
+/// process ends is freed with the process.
 class Retired {
  public:
   static void add(DeviceMemory memory, Lease lease) {
@@ -90,7 +90,7 @@ class Retired {
   }
 };
 
-/// What peers learn through the lease.
+/// The facts that peers read through the lease.
 struct Offer {
   std::uint64_t process;
   std::byte* pointer;  // in that process
@@ -98,7 +98,7 @@ struct Offer {
   IpcAddress address;
 };
 
-/// Peers' memory lies where the runtime mapped it, so kernels get a table of distances.
+/// The runtime chooses where it maps peers' memory, so kernels get a table of distances.
 class HipRange final : public SymmetricRange {
  public:
   HipRange(int ranks, std::size_t bytes, int ordinal)
@@ -114,7 +114,7 @@ class HipRange final : public SymmetricRange {
   ~HipRange() override {
     peers_.clear();  // closes, then tells the owners
     if (memory_ && lease_)
-      Retired::add(std::move(*memory_), std::move(*lease_));  // without a lease nobody else has it
+      Retired::add(std::move(*memory_), std::move(*lease_));  // without a lease no peer has it
     Retired::sweep();
   }
   HipRange(const HipRange&) = delete;
@@ -162,7 +162,7 @@ class HipRange final : public SymmetricRange {
   }
 
  private:
-  /// Another rank's memory: the lease goes after the mapping.
+  /// Another rank's memory. The mapping must be closed before the lease ends.
   struct Peer {
     UniqueFd lease;
     std::shared_ptr<std::byte> mapping;  // none for memory of this process

@@ -6,11 +6,11 @@
 
 namespace plait::hip {
 
-/// Allocations of this size and multiples of it are never parts of a larger one (CUDA's rule; a
-/// page of AMD's devices is as large).
+/// Allocations of a multiple of this size are never part of a larger allocation (CUDA's rule; a
+/// page of AMD's devices has the same size).
 inline constexpr std::size_t granularity = std::size_t{2} << 20;
 
-/// A range of `ranks` times `bytes`, rounded up to the granularity, for device `ordinal`.
+/// A range of `bytes` bytes per rank, rounded up to the granularity, for device `ordinal`.
 std::shared_ptr<SymmetricRange> make_range(int ranks, std::size_t bytes, int ordinal);
 
 }  // namespace plait::hip

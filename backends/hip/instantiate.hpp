@@ -21,12 +21,12 @@ struct KernelTarget : Target {
   using Isa = Gcn;
 #endif
 
-  /// HIP knows no early starts.
+  /// HIP has no early starts.
   template <class Args>
   static Status launch(void (*kernel)(Args, Watch), LaunchShape shape, std::size_t shared_bytes,
                        bool, Stream stream, const Args& args, const Watch& watch) {
-    // Not <<<...>>> with hipGetLastError, which from HIP 7.0 on tells of the thread's earlier
-    // errors, too (AMD: HIP API 7.0 changes).
+    // Not <<<...>>> with hipGetLastError, which from HIP 7.0 on also reports earlier errors of the
+    // thread (AMD: HIP API 7.0 changes).
     const void* const arguments[] = {&args, &watch};
     return hipLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(shape.blocks),
                            dim3(shape.threads), const_cast<void**>(arguments), shared_bytes,

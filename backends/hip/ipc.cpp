@@ -16,7 +16,8 @@ namespace {
 
 using HandleBytes = std::array<unsigned char, sizeof(hipIpcMemHandle_t)>;
 
-/// What this process has open. Never destroyed: windows may outlive other statics.
+/// The allocations that this process has open. Never destroyed, because windows may outlive other
+/// statics.
 class Cache {
  public:
   static Cache& instance() {
@@ -73,7 +74,7 @@ class Cache {
   std::map<Key, Entry> entries_;
 };
 
-/// Where the allocation that holds `pointer` begins.
+/// The start of the allocation that contains `pointer`.
 void* allocation_of(const void* pointer) {
   hipDeviceptr_t base{};
   std::size_t size = 0;
@@ -122,8 +123,9 @@ std::shared_ptr<std::byte> open_ipc(const IpcAddress& address, int ordinal) {
   std::byte* base = nullptr;
   try {
     base = Cache::instance().acquire(address.handle, ordinal);
-  } catch (const Error& error) {  // one call maps and gives access, so all but a lack of memory
-                                  // counts as the latter's failure
+  } catch (const Error& error) {
+    // One call both maps and gives access, so every failure but a lack of memory counts as a lack
+    // of access.
     if (error.code() != ErrorCode::backend) throw;
     throw Error(
         ErrorCode::no_peer_access,

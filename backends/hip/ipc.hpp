@@ -19,24 +19,24 @@ class CurrentDevice {
   int previous_ = 0, ordinal_;
 };
 
-/// Where memory lies in its allocation: a handle is for a whole allocation, a pointer may be
+/// A place in an allocation: a handle stands for a whole allocation, but a pointer may point
 /// anywhere in it.
 struct IpcAddress {
   hipIpcMemHandle_t handle;
   std::size_t offset;
 
-  /// Of device memory of this process. Throws Error(backend) for any other.
+  /// The address of device memory of this process. Throws Error(backend) for any other memory.
   static IpcAddress of(const void* pointer);
 };
 
-/// An allocation of another process, mapped for the device `ordinal` until the last user of it is
-/// gone: opening takes milliseconds, and a runtime may refuse to open a handle twice, so a process
-/// opens each once for a device. Thread-safe. Throws Error(no_peer_access) if the device can't
-/// reach the memory, Error(out_of_memory) if it can't be mapped for want of memory. In the process
-/// that exported it a handle can't be opened: use the pointer.
+/// Maps an allocation of another process for device `ordinal` until its last user is gone. Opening
+/// takes milliseconds, and a runtime may refuse to open a handle twice, so a process opens each
+/// handle once per device. Thread-safe. Throws Error(no_peer_access) if the device can't reach the
+/// memory, Error(out_of_memory) if there is no memory to map it. The exporting process can't open
+/// its own handle and uses the pointer instead.
 std::shared_ptr<std::byte> open_ipc(const IpcAddress& address, int ordinal);
 
-/// Allocations that this process has open now.
+/// Number of allocations that this process has open now.
 std::size_t open_ipc_count();
 
 }  // namespace plait::hip

@@ -1,4 +1,4 @@
-// The HIP runtime, as backends/gpu wants it.
+// The HIP runtime, in the form that backends/gpu is written against.
 #pragma once
 #include <string_view>
 
@@ -30,8 +30,8 @@ struct Runtime : Target {
 
   static constexpr unsigned event_default = hipEventDefault,
                             event_disable_timing = hipEventDisableTiming;
-  // Coherent whatever HIP_HOST_COHERENT says: kernels write diagnostics that the host reads while
-  // they run.
+  // Coherent, whatever HIP_HOST_COHERENT says, because the host reads diagnostics that kernels
+  // write while they run.
   static constexpr unsigned host_portable_and_mapped =
       hipHostMallocPortable | hipHostMallocMapped | hipHostMallocCoherent;
   static constexpr unsigned register_mapped = hipHostRegisterMapped;  // coherent, too

@@ -1,4 +1,4 @@
-// What kernels and their launches need to know of HIP.
+// The HIP types and calls that kernels and their launches need.
 #pragma once
 #include "backends/gpu/gpu_kernels.hpp"
 #include "backends/hip/api.hpp"
@@ -10,13 +10,13 @@ struct Target {
   using Stream = hipStream_t;
   using Kernel = gpu::GpuKernel<Status, Stream>;
 
-  /// Asking for a function's attributes loads it. `shared_bytes`: the most that a launch will ask
-  /// for.
+  /// Querying a function's attributes loads it. `shared_bytes`: the most dynamic shared memory that
+  /// a launch will use.
   static Status load(const void* function, std::size_t shared_bytes) {
     hipFuncAttributes attributes;
     const Status status = hipFuncGetAttributes(&attributes, function);
-    const std::size_t all_shared =
-        shared_bytes + attributes.sharedSizeBytes;  // what is declared in the kernel counts, too
+    // Shared memory that the kernel declares counts, too.
+    const std::size_t all_shared = shared_bytes + attributes.sharedSizeBytes;
     if (status != hipSuccess || all_shared <= gpu::default_shared_bytes) return status;
     return hipFuncSetAttribute(function, hipFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(shared_bytes));

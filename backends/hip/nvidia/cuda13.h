@@ -1,5 +1,5 @@
-// HIP's interface on NVIDIA GPUs. Its headers were written for CUDA 12 and older, and use a few
-// things whose CUDA 13 form differs. The functions among them answer "not supported" here; Plait
+// HIP's interface on NVIDIA GPUs. Its headers were written for CUDA 12 and older and use a few
+// things that CUDA 13 changed. The functions among these return "not supported" here, and Plait
 // calls none of them.
 #pragma once
 #include <cuda.h>
