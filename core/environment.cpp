@@ -50,7 +50,7 @@ double environment_seconds(const char* name, double fallback) {
   if (!value) return fallback;
   double seconds = 0;
   const auto [end, status] =
-      std::from_chars(value->data(), value->data() + value->size(), seconds);  // in no locale
+      std::from_chars(value->data(), value->data() + value->size(), seconds);  // ignores locales
   if (status != std::errc{} || end != value->data() + value->size() || !std::isfinite(seconds) ||
       seconds < 0 || seconds > 1e9)
     refuse(name, *value, "seconds, from 0 to 1e9");

@@ -1,6 +1,6 @@
-// Environment variables, read in one way: a value that can't be understood is an error, never
-// ignored. But a program that has more rights than its caller (setuid, setgid, file capabilities)
-// reads none: they would let the caller load code and write files with these rights.
+// Environment variables. A value that can't be parsed is an error, never ignored. A program with
+// more rights than its caller (setuid, setgid, file capabilities) reads no variables, because they
+// would let the caller load code and write files with these rights.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -9,11 +9,11 @@
 
 namespace plait {
 
-/// The variable's value; none if it is unset or empty, or if the program has rights that its caller
+/// The variable's value. None if it is unset or empty, or if the program has rights that its caller
 /// lacks.
 std::optional<std::string> environment(const char* name);
-/// An integer in [least, most]. Throws Error(invalid_argument) that names the variable and its
-/// value otherwise.
+/// An integer in [least, most], or `fallback` if the variable has no value. Throws
+/// Error(invalid_argument), which names the variable and its value, for anything else.
 long environment_integer(const char* name, long fallback, long least, long most);
 /// Bytes, with an optional suffix K, M or G (powers of 1024).
 std::size_t environment_bytes(const char* name, std::size_t fallback);
@@ -22,7 +22,7 @@ double environment_seconds(const char* name, double fallback);
 
 /// "64K" -> 65536. None if malformed or too large.
 std::optional<std::size_t> parse_bytes(std::string_view text);
-/// 65536 -> "64K"; numbers that are no multiple stay as they are.
+/// 65536 -> "64K". Numbers that are not a multiple of 1024 stay as they are.
 std::string format_bytes(std::size_t bytes);
 
 }  // namespace plait

@@ -1,4 +1,4 @@
-// The floating-point environment that Plait computes in on the CPU, whatever the caller's is.
+// The floating-point environment in which Plait computes on the CPU, whatever the caller's is.
 #pragma once
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -9,17 +9,17 @@
 
 namespace plait {
 
-/// This thread's default environment for the life of the object: rounding to nearest even,
-/// subnormal numbers as they are, no exception traps. The destructor puts the caller's back, its
-/// exception flags included, so nothing that was raised meanwhile is seen outside.
+/// Gives this thread the default environment for the life of the object: rounding to nearest even,
+/// subnormal numbers kept, no exception traps. The destructor restores the caller's environment and
+/// its exception flags, so exceptions raised meanwhile are not seen outside.
 ///
 /// Programs linked with -ffast-math flush subnormals, solvers switch the rounding mode, Fortran
 /// programs trap exceptions. Ranks that compute or choose in different environments would get
 /// different results.
 ///
-/// About 10 ns: MXCSR alone on x86-64, where only `long double` uses the x87 unit, and FPCR with
-/// FPSR on aarch64. The compiler knows nothing of these registers, so what is computed must be
-/// behind a call that it does not inline.
+/// Takes about 10 ns: it switches MXCSR alone on x86-64, where only `long double` uses the x87
+/// unit, and FPCR with FPSR on aarch64. The compiler does not know these registers, so the
+/// computation must be behind a call that it does not inline.
 class FloatEnvironment {
  public:
   FloatEnvironment() noexcept {

@@ -1,4 +1,4 @@
-// Notices two threads inside an object that is for one thread at a time.
+// Refuses a second thread inside an object that only one thread at a time may use.
 #pragma once
 #include <fmt/format.h>
 
@@ -14,17 +14,16 @@ namespace detail {
 PLAIT_THREAD_WORD inline char of_this_thread = 0;  // its address tells threads apart
 }
 
-/// Two threads that are in one communicator at once would take the same call number and the same
-/// scratch memory: other ranks would get wrong values, or wait for ever. So the second one is
-/// refused. A scope costs an atomic exchange and a store.
+/// Two threads inside one communicator at the same time would take the same call number and the
+/// same scratch memory: other ranks would get wrong values or wait for ever. So the second thread
+/// is refused. A scope costs one atomic exchange and one store.
 class InUse {
  public:
-  /// Held by a thread for as long as it is inside a call. A thread that is inside already may enter
-  /// again.
+  /// A thread holds a scope while it is inside a call. It may then enter again.
   class Scope {
    public:
-    /// Throws `Error(invalid_argument)` if another thread is inside. `object`: what it is, in a
-    /// word.
+    /// Throws `Error(invalid_argument)` if another thread is inside. The message calls the object
+    /// `object`, such as "communicator".
     Scope(InUse& in_use, std::string_view call, std::string_view object = "communicator") {
       const void* owner = nullptr;
       if (in_use.owner_.compare_exchange_strong(owner, this_thread(), std::memory_order_acquire,
@@ -39,10 +38,10 @@ class InUse {
     Scope& operator=(Scope&&) = delete;
 
    private:
-    InUse* in_use_ = nullptr;  // null: the thread was inside before
+    InUse* in_use_ = nullptr;  // null: the thread was inside already
   };
 
-  /// For a call that only reads: throws likewise, but keeps no other thread out.
+  /// For a call that only reads: throws as a scope does, but keeps no other thread out.
   void look(std::string_view call, std::string_view object = "communicator") const {
     const void* const owner = owner_.load(std::memory_order_acquire);
     if (owner != nullptr && owner != this_thread()) refuse(call, object);

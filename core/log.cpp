@@ -35,8 +35,8 @@ Level read_level() {
                                                        in_quotes(*value), fmt::join(names, ", ")));
 }
 
-/// A reader that has gone is no reason to end the program: while this lives, writing raises no
-/// SIGPIPE on this thread.
+/// While it exists, writes of this thread raise no SIGPIPE: a log whose reader has gone must not
+/// end the program.
 class NoSigpipe {
  public:
   NoSigpipe() {
@@ -60,9 +60,9 @@ class NoSigpipe {
   bool was_pending_ = false;
 };
 
-/// Standard error, to be written to without blocking. O_NONBLOCK belongs to an open file, which the
-/// caller's descriptor shares with other processes, so a pipe or a terminal is opened once more; a
-/// socket has a flag for each call.
+/// Standard error, written without blocking. O_NONBLOCK belongs to the open file, which the
+/// caller's descriptor shares with other processes. So a pipe or a terminal is opened a second
+/// time. For a socket, each call has a flag.
 class StandardError {
  public:
   StandardError() {
@@ -74,7 +74,8 @@ class StandardError {
     asks_first_ = !is_socket_ && !own_.valid() && !S_ISREG(status.st_mode);
   }
 
-  /// As `::write`. At most PIPE_BUF bytes, which a pipe takes as a whole or not at all.
+  /// Like `::write`. `text` has at most PIPE_BUF bytes: a pipe takes that many as a whole or not at
+  /// all.
   ssize_t write(std::string_view text) const {
     if (is_socket_) return ::send(STDERR_FILENO, text.data(), text.size(), MSG_DONTWAIT);
     if (asks_first_ && !has_room(std::chrono::milliseconds(0))) return errno = EAGAIN, -1;
@@ -88,22 +89,23 @@ class StandardError {
 
  private:
   bool is_socket_ = false;
-  bool asks_first_ = false;  // it can't be opened again, as without /proc: another writer may still
-                             // come in between
+  // It can't be opened a second time, for example without /proc, so `write` asks for room first.
+  // Another writer may still come in between.
+  bool asks_first_ = false;
   UniqueFd own_;
 };
 
-/// How long a line waits for room, unless the one before has waited in vain.
+/// How long a line waits for room, unless the line before it has waited in vain.
 constexpr std::chrono::milliseconds patience{100};
 std::atomic<bool> is_stuck = false;
-std::atomic<unsigned> dropped = 0;  // lines, since the last that was written
+std::atomic<unsigned> dropped = 0;  // lines since the last one that was written
 
 bool write_whole(std::string_view text) {
   const StandardError standard_error;
   const NoSigpipe no_sigpipe;
   const auto until = std::chrono::steady_clock::now() + patience;
   while (!text.empty()) {
-    // Lines end where parts do, as far as they fit.
+    // Cut at the end of a line, if one fits.
     std::string_view part = text.substr(0, PIPE_BUF);
     if (part.size() < text.size())
       if (const auto end = part.rfind('\n'); end != std::string_view::npos)

@@ -1,5 +1,5 @@
-// The log: lines on standard error, with a level that PLAIT_LOG sets (off, error, warn, info,
-// debug; default warn).
+// The log: lines on standard error. PLAIT_LOG sets the level: off, error, warn (the default), info
+// or debug.
 #pragma once
 #include <fmt/format.h>
 
@@ -9,9 +9,9 @@ namespace plait::log {
 
 enum class Level { off, error, warn, info, debug };
 
-/// The level of this process; read once. Throws Error(invalid_argument) for an unknown name.
+/// The level of this process, read once. Throws Error(invalid_argument) for an unknown name.
 Level level();
-/// Writes one line "plait warn: ..." in one system call, so that the lines of ranks don't mix.
+/// Writes one line "plait warn: ..." in one system call, so the lines of ranks don't mix.
 void write(Level level, std::string_view text);
 
 template <class... Args>

@@ -17,9 +17,9 @@ namespace {
 using Number = std::atomic<std::uint64_t>;
 static_assert(Number::is_always_lock_free);
 
-/// Zero until the process has drawn its number. The kernel zeroes the page in every child with
-/// memory of its own, also one that is made by the bare system call; the handler does it where the
-/// kernel is older than 4.14, or there is no page.
+/// Zero until the process has drawn its number. The kernel zeroes the page in every child that has
+/// its own memory, also in one made by the bare system call. The handler does it where the kernel
+/// is older than 4.14 or there is no page.
 Number& number_of_process() {
   static Number& number = [&]() -> Number& {
     static Number without_page = 0;
@@ -33,9 +33,8 @@ Number& number_of_process() {
   return number;
 }
 
-[[maybe_unused]] const Number& at_load =
-    number_of_process();  // before there is a second thread, which could be forked in the middle of
-                          // it
+// Before there is a second thread: a fork could catch it in the middle of this.
+[[maybe_unused]] const Number& at_load = number_of_process();
 
 std::uint64_t draw(Number& number) noexcept {
   std::uint64_t mine = 0;
@@ -43,7 +42,7 @@ std::uint64_t draw(Number& number) noexcept {
     mine = (static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count())
             << 16) ^
            static_cast<std::uint64_t>(getpid());
-  std::uint64_t drawn = 0;  // by another thread
+  std::uint64_t drawn = 0;  // or the number that another thread has drawn meanwhile
   return number.compare_exchange_strong(drawn, mine, std::memory_order_relaxed) ? mine : drawn;
 }
 
@@ -51,7 +50,7 @@ struct Kept {
   std::shared_ptr<const void> object;
   Kept* next;
 };
-std::atomic<Kept*> kept = nullptr;  // leak checkers see that it is still reachable
+std::atomic<Kept*> kept = nullptr;  // reachable, so leak checkers do not report the objects
 
 }  // namespace
 

@@ -1,6 +1,6 @@
-// Which process this is. A child that fork makes has a copy of every object and of every lock as it
-// was, but none of the threads; and it shares the parent's shared memory. So objects remember the
-// process that made them.
+// The identity of this process. A child made by fork has a copy of every object and of every lock
+// in its state at that time, but none of the threads, and it shares the parent's shared memory. So
+// objects remember the process that made them.
 #pragma once
 #include <sys/types.h>
 
@@ -11,9 +11,10 @@
 
 namespace plait {
 
-/// Tells this process from all others: from the one that it was forked from, and from one with the
-/// same number in another container. Costs two loads. A child of vfork or of clone with CLONE_VM
-/// runs in its parent's memory and so has its parent's number; such a child may only exec or _exit.
+/// A number that no other process has: neither the process that this one was forked from, nor one
+/// with the same PID in another container. Costs two loads. A child of vfork, or of clone with
+/// CLONE_VM, runs in its parent's memory and has its parent's number. Such a child may only exec or
+/// _exit.
 std::uint64_t process_number() noexcept;
 
 /// The process that made an object.
@@ -21,9 +22,9 @@ class Origin {
  public:
   Origin() noexcept;
   bool is_here() const noexcept { return number_ == process_number(); }
-  /// Its number in the system, without the system call that getpid makes.
+  /// The PID, without the system call that getpid makes.
   pid_t process() const noexcept { return process_; }
-  /// The same, and false also in a child that runs in the memory of its parent. Costs a system
+  /// Like `is_here`, but false also in a child that runs in its parent's memory. Costs a system
   /// call.
   bool is_exactly_here() const noexcept;
   /// Throws `Error(invalid_argument)` in a child: "all_reduce: this communicator belongs to process
@@ -39,11 +40,11 @@ class Origin {
   pid_t process_;
 };
 
-/// For what a child has of its parent's: its destructor would wait for threads that the child does
-/// not have. Takes no lock.
+/// Keeps `object` until the process ends. For a child's copies of its parent's objects, whose
+/// destructors would wait for threads that the child does not have. Takes no lock.
 void keep_for_ever(std::shared_ptr<const void> object);
 
-/// An object for each process: a child gets a new one when it first asks. Static ones need no
+/// One object per process: a child gets a new one when it first calls `get`. Static ones need no
 /// destruction.
 template <class T>
 class OfProcess {
@@ -66,7 +67,7 @@ class OfProcess {
   struct Entry {
     Entry(std::uint64_t number, Entry* parents) : process(number), of_parent(parents) {}
     std::uint64_t process;
-    Entry* of_parent;  // left as it was
+    Entry* of_parent;  // left alone
     T object{};
   };
   std::atomic<Entry*> latest_ = nullptr;

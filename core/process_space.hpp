@@ -1,4 +1,4 @@
-// Whether a process number means the same process to two ranks.
+// Tells whether a PID means the same process to two ranks.
 #pragma once
 #include <sys/stat.h>
 
@@ -6,7 +6,7 @@
 
 namespace plait {
 
-/// The PID namespace of this process: its process numbers are valid there alone. 0: unknown, as
+/// The PID namespace of this process: its PIDs are valid only there. 0 if unknown, for example
 /// without /proc.
 inline std::uint64_t process_space() {
   struct stat space {};

@@ -19,7 +19,7 @@ using Header = ElfW(Ehdr);
 using Segment = ElfW(Phdr);
 using Entry = ElfW(Dyn);
 
-/// What is to be read from the file, if it is all there.
+/// `count` values from `offset` on. None if the file ends before them.
 template <class T>
 std::optional<std::vector<T>> read_array(const UserFile& file, std::uint64_t offset,
                                          std::size_t count) {
@@ -36,7 +36,7 @@ bool is_in_file(const UserFile& file, std::uint64_t offset, std::uint64_t bytes)
   return offset <= file.bytes && bytes <= file.bytes - offset;
 }
 
-/// Whether an address of the object is one that a segment maps from the file.
+/// True if a segment maps this address of the object from the file.
 bool is_mapped(const std::vector<Segment>& segments, std::uint64_t address) {
   return std::any_of(segments.begin(), segments.end(), [&](const Segment& segment) {
     return segment.p_type == PT_LOAD && address >= segment.p_vaddr &&
@@ -44,9 +44,9 @@ bool is_mapped(const std::vector<Segment>& segments, std::uint64_t address) {
   });
 }
 
-/// Without these the linker reads from the address 0.
+/// Without these tables the linker reads from address 0.
 constexpr std::array<std::int64_t, 2> needed_tables = {DT_STRTAB, DT_SYMTAB};
-/// Tables of which the linker takes the address as it is.
+/// Tables whose addresses the linker uses without a check.
 constexpr std::array<std::int64_t, 12> tables = {
     DT_STRTAB, DT_SYMTAB,     DT_HASH,       DT_GNU_HASH, DT_RELA,    DT_REL,
     DT_JMPREL, DT_INIT_ARRAY, DT_FINI_ARRAY, DT_VERSYM,   DT_VERNEED, DT_VERDEF};
@@ -81,7 +81,7 @@ std::string why_damaged(const UserFile& file) {
   if (!is_elf || header.e_phentsize != sizeof(Segment)) return {};
   const auto segments = read_array<Segment>(file, header.e_phoff, header.e_phnum);
   if (!segments) return cut;
-  // Linkers write the table of sections last, so it shows any cut; files that were stripped of it
+  // Linkers write the table of sections last, so it shows any cut. Files that were stripped of it
   // have none.
   if (header.e_shoff != 0 &&
       !is_in_file(file, header.e_shoff, std::uint64_t{header.e_shnum} * header.e_shentsize))

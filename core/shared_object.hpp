@@ -1,4 +1,4 @@
-// Whether a file is whole, before the dynamic linker trusts what it says of itself.
+// Tells whether a shared object is whole, before the dynamic linker trusts its headers.
 #pragma once
 #include <string>
 
@@ -6,11 +6,11 @@
 
 namespace plait {
 
-/// Why the file must not be given to dlopen: its headers and its dynamic section name parts that
-/// the file does not have, as after a copy that was cut short or a disk that was full. The linker
-/// maps those parts all the same, and the process ends with SIGBUS when it touches them. Empty:
-/// nothing is known against it, also for a file that is no ELF file, which dlopen refuses itself.
-/// Damage within code and data can't be seen.
+/// Returns why the file must not be given to dlopen: its headers or its dynamic section name parts
+/// that the file does not have, for example after a copy that was cut short or on a full disk. The
+/// linker maps those parts all the same, and the process ends with SIGBUS when it touches them.
+/// Empty if nothing is known against the file. That includes a file that is not ELF, because dlopen
+/// refuses it itself. Damage inside code and data can't be seen.
 std::string why_damaged(const UserFile& file);
 
 }  // namespace plait

@@ -6,8 +6,8 @@
 
 namespace plait {
 
-/// A thread that runs `body`. Throws `Error(backend)`, "can't start `what`: ...", if there can be
-/// no more.
+/// A thread that runs `body`. Throws `Error(backend)`, "can't start `what`: ...", if the system
+/// can't start another one.
 std::thread start_thread(std::string_view what, std::function<void()> body);
 
 }  // namespace plait

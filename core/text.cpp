@@ -9,7 +9,7 @@
 namespace plait {
 namespace {
 
-/// A character of UTF-8, or a byte that is none.
+/// A UTF-8 character, or a byte that belongs to none.
 struct Character {
   std::string_view bytes;
   char32_t code;
@@ -37,8 +37,8 @@ Character first_of(std::string_view text) {
   return {text.substr(0, length), code, true};
 }
 
-/// Controls, blanks that look like a space, and characters without width, among them those that
-/// turn the direction of what follows.
+/// Control characters, blanks that look like a space, and characters without width, including those
+/// that turn the direction of the text after them.
 bool is_invisible(char32_t code) {
   constexpr std::array<std::pair<char32_t, char32_t>, 9> ranges = {{{0, 0x1f},
                                                                     {0x7f, 0xa0},
@@ -70,7 +70,7 @@ std::string escaped(const Character& character) {
   return code <= 0xffff ? fmt::format("\\u{:04x}", code) : fmt::format("\\U{:08x}", code);
 }
 
-/// `special` gets a backslash.
+/// Characters of `special` get a backslash.
 std::string shown(std::string_view text, std::string_view special) {
   std::string result;
   while (!text.empty()) {
@@ -122,8 +122,8 @@ std::string in_quotes(std::string_view text) {
   constexpr std::string_view special = "\"\\";
   if (text.size() <= most) return fmt::format("\"{}\"", shown(text, special));
   std::size_t begin = head, end = text.size() - tail;
-  for (std::size_t i = 0; i < character && continues(text[begin]); ++i)
-    --begin;  // no character is cut
+  // Cut no character in two.
+  for (std::size_t i = 0; i < character && continues(text[begin]); ++i) --begin;
   for (std::size_t i = 0; i < character && continues(text[end]); ++i) ++end;
   return fmt::format("\"{}...{}\"", shown(text.substr(0, begin), special),
                      shown(text.substr(end), special));

@@ -2,11 +2,12 @@
 #pragma once
 #include <cstdlib>  // for __GLIBC__
 
-/// `PLAIT_THREAD_WORD T* name = nullptr;` at namespace scope: a thread_local variable that is read
-/// with one load. In a shared library a plain one takes a call of the dynamic linker each time (11
-/// instructions, 14 times in a barrier). The loader sets such memory aside for all threads. A
-/// library that a program loads later gets all of its thread_local variables from a small reserve
-/// then (libplait has some 300 bytes), so large ones belong behind a pointer.
+/// `PLAIT_THREAD_WORD T* name = nullptr;` at namespace scope declares a thread_local variable that
+/// takes one load to read. In a shared library, a plain thread_local variable takes a call of the
+/// dynamic linker per read (11 instructions, 14 times per barrier). The loader sets the memory of
+/// these variables aside for all threads. If a program loads the library later, all of them come
+/// from a small reserve (libplait has about 300 bytes of them), so large variables belong behind a
+/// pointer.
 #if defined(__GLIBC__)
 #define PLAIT_THREAD_WORD [[gnu::tls_model("initial-exec")]] constinit thread_local
 #else

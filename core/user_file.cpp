@@ -39,7 +39,7 @@ UserFile open_user_file(const std::string& path, int flags) {
   if (!file.descriptor.valid() || ::fstat(file.descriptor.get(), &facts) != 0) {
     file.why_not = std::strerror(errno);
     file.descriptor = UniqueFd();
-  } else if (!S_ISREG(facts.st_mode)) {  // it became that after the first look
+  } else if (!S_ISREG(facts.st_mode)) {  // it was replaced after the first look
     file.why_not = kind_of(facts.st_mode);
     file.descriptor = UniqueFd();
   } else {
@@ -51,8 +51,8 @@ UserFile open_user_file(const std::string& path, int flags) {
 std::string read_user_file(const std::string& path, std::size_t most, std::string_view source) {
   const UserFile file = open_user_file(path, O_RDONLY);
   if (!file.descriptor.valid()) refuse(source, file.why_not);
-  std::string text(
-      most + 1, '\0');  // not file.bytes, which is 0 for what the kernel makes up, and may change
+  // Not file.bytes: that is 0 for files that the kernel makes up, and it may change.
+  std::string text(most + 1, '\0');
   std::size_t size = 0;
   while (size < text.size()) {
     const ssize_t n = ::read(file.descriptor.get(), text.data() + size, text.size() - size);

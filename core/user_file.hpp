@@ -1,4 +1,4 @@
-// Files whose names users give, who may name anything: a directory, a FIFO that nobody writes, a
+// Files that users name. The name may be that of anything: a directory, a FIFO without a writer, a
 // device.
 #pragma once
 #include <cstddef>
@@ -15,13 +15,13 @@ struct UserFile {
   std::string why_not;  // "it is a FIFO, not a regular file", "No such file or directory"
 };
 
-/// Opens a regular file, with `flags` of open(2), and closed on exec. Anything else is not even
-/// opened: to open a FIFO waits for its other end, and to open a device may do something. Never
-/// waits and never throws for what the file is.
+/// Opens a regular file with `flags` of open(2); exec closes it. Does not open anything else,
+/// because opening a FIFO waits for its other end and opening a device may have effects. Never
+/// waits, and never throws because of the kind of file.
 UserFile open_user_file(const std::string& path, int flags);
 
-/// All of the file. Throws Error(invalid_argument) that begins with `source` if it can't be read or
-/// has more than `most` bytes.
+/// The whole content. Throws Error(invalid_argument), which begins with `source`, if the file can't
+/// be read or has more than `most` bytes.
 std::string read_user_file(const std::string& path, std::size_t most, std::string_view source);
 
 }  // namespace plait
