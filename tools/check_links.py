@@ -5,6 +5,7 @@ A link must name a file or folder of the repository, and a fragment must name a 
 page, by the anchor that a Git host gives it. Without arguments: every Markdown file that Git knows
 or does not ignore. Prints each broken link as FILE:LINE and exits with 1 if there is one.
 """
+import functools
 import pathlib
 import re
 import subprocess
@@ -30,22 +31,37 @@ def prose(page):
             yield number, line
 
 
-def anchors(page, known={}):
+@functools.cache
+def anchors(page):
     """The anchors of a page's headings."""
-    if page not in known:
-        known[page] = set()
-        for _, line in prose(page):
-            heading = HEADING.match(line)
-            if not heading:
-                continue
-            words = re.sub(r"[^\w\- ]", "", MARKUP.sub(r"\1", heading[1]).lower())
-            base = anchor = words.replace(" ", "-")
-            count = 0
-            while anchor in known[page]:  # a second heading of the same words gets a number
-                count += 1
-                anchor = f"{base}-{count}"
-            known[page].add(anchor)
-    return known[page]
+    known = set()
+    for _, line in prose(page):
+        heading = HEADING.match(line)
+        if not heading:
+            continue
+        words = re.sub(r"[^\w\- ]", "", MARKUP.sub(r"\1", heading[1]).lower())
+        base = anchor = words.replace(" ", "-")
+        count = 0
+        while anchor in known:  # a second heading of the same words gets a number
+            count += 1
+            anchor = f"{base}-{count}"
+        known.add(anchor)
+    return known
+
+
+def listed(*patterns):
+    """The files that Git knows or does not ignore."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns]
+    answer = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    files = (ROOT / name for name in answer.stdout.splitlines())
+    return [file for file in files if file.is_file()]
+
+
+@functools.cache
+def places():
+    """All files of the repository and their folders. An empty folder is in no clone, so in none."""
+    files = listed()
+    return {ROOT, *files} | {folder for file in files for folder in file.parents}
 
 
 def complaint(page, target):
@@ -54,10 +70,8 @@ def complaint(page, target):
         return None
     path, _, fragment = urllib.parse.unquote(target).partition("#")
     other = (page.parent / path).resolve() if path else page
-    if not other.exists():
-        return "there is no such file"
-    if ROOT not in other.parents and other != ROOT:
-        return "outside of the repository"
+    if other not in places():
+        return "there is no such file in the repository"
     if fragment and other.suffix == ".md" and fragment not in anchors(other):
         return "there is no such heading"
     return None
@@ -65,11 +79,7 @@ def complaint(page, target):
 
 def pages(names):
     """The Markdown files to look at."""
-    if not names:
-        command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
-        listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-        names = [ROOT / name for name in listed.stdout.splitlines()]
-    for name in map(pathlib.Path, names):
+    for name in map(pathlib.Path, names or listed("*.md")):
         found = sorted(name.rglob("*.md")) if name.is_dir() else [name]
         yield from (page.resolve() for page in found if page.is_file())
 
