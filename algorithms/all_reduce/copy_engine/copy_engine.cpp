@@ -9,7 +9,7 @@ namespace {
 
 constexpr unsigned max_blocks = 1024;
 
-/// One call on one rank. The steps are those of kernel.hpp, which proves them.
+/// One call on one rank, in the phases of kernel.hpp, which has the proof.
 class Steps {
  public:
   Steps(const Call& call, const Buffers& buffers, LaunchShape shape, const Reduction& reduction,
@@ -45,7 +45,7 @@ class Steps {
   int peer(int step) const { return rank_after(rank(), step, ranks()); }
   static Range offset(Range range, std::size_t by) { return {range.begin + by, range.end + by}; }
 
-  /// All but the outer barriers of a call out of place.
+  /// Phases 2 to 5 of a call out of place.
   void exchange(const Landing& landing) {
     const Range all{0, landing.slice}, a = landing.chunks.at(0), b = landing.chunks.at(1);
     const int last = ranks() - 1;
@@ -71,13 +71,14 @@ class Steps {
     for (int step = 2; step <= last; ++step) gather(peer(step), offset(all, mine));
   }
 
-  /// The peer's slice of our input, or a chunk of it, to where ours is in its output.
+  /// Copies the peer's slice of this rank's input, or a chunk of it, to the place of this rank's
+  /// slice in the peer's output.
   void scatter(const Landing& landing, int to, Range chunk) {
     context_.copy(buffers_.peer_recv(to, landing.at(rank()).begin + chunk.begin),
                   buffers_.send_window.own + landing.at(to).begin + chunk.begin, chunk.size());
   }
 
-  /// A part of the result, at the same place in the peer's output.
+  /// Copies a part of the result to the same place in the peer's output.
   void gather(int to, Range bytes) {
     context_.copy(buffers_.peer_recv(to, bytes.begin), buffers_.recv_window.own + bytes.begin,
                   bytes.size());
@@ -94,7 +95,7 @@ class Steps {
                             .rank = rank()};
     sum(landed, buffers_.send_window.own + begin, landed.own, chunk.size(), 0);
   }
-  /// The sum of all inputs' bytes at one place, into the own output.
+  /// Sums `bytes` of all inputs into the own output.
   void pull(Range bytes, int first) {
     const WindowView terms = buffers_.send_window.at(bytes.begin);
     sum(terms, terms.own, buffers_.recv_window.own + bytes.begin, bytes.size(), first);
@@ -103,7 +104,7 @@ class Steps {
   void sum(const WindowView& terms, const std::byte* own, std::byte* result, std::size_t bytes,
            int first) {
     if (bytes == 0) return;
-    // Whole steps of the kernel's loop, so that only the last block has a remainder to pick up.
+    // Stripes are whole steps of the kernel's loop, so only the last block has a remainder.
     const std::size_t step = 8 * stripe_grain(shape_.threads);
     const LaunchShape shape{blocks_for(bytes, step, shape_.blocks), shape_.threads};
     const Args args{.rank = rank(),
@@ -141,7 +142,7 @@ class CopyEngine final : public CollectiveAlgorithm {
     return barrier::resources(topology);
   }
 
-  /// Of the sums, which use local memory but for the pulls in place.
+  /// The shapes of the sums, which use local memory except for the pulls in place.
   std::vector<LaunchShape> shapes(const Call&, const Topology& topology) const override {
     const unsigned units = topology.units, threads = topology.block_threads;
     if (topology.backend == BackendKind::host) return {{.blocks = units, .threads = threads}};
@@ -163,15 +164,15 @@ class CopyEngine final : public CollectiveAlgorithm {
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {
     Steps steps(call, buffers, shape, reduction_of(call, context.topology()), context);
-    // In place on one rank means on all: symmetric buffers are at the same places on every rank
-    // (Call::symmetric). One rank scatters nothing.
+    // In place on one rank means in place on all, because symmetric buffers are at the same places
+    // on every rank (Call::symmetric). With one rank there is nothing to scatter.
     if (buffers.send == buffers.recv || context.ranks() == 1) steps.in_place();
     else steps.out_of_place();
   }
 
  protected:
   Support supports_call(const Call& call, const Topology& topology) const override {
-    // Copies within host memory hold up the thread that asks for them, until the peers have come.
+    // Copies within host memory block the calling thread until the peers have come.
     if (!topology.peer_access) return Support::no("devices must reach each other's memory");
     return call.symmetric
                ? Support()

@@ -1,5 +1,4 @@
-// Where the slices of a message lie, and how one is cut. Plain arithmetic, checked by the unit
-// tests.
+// The slices of a message and the chunks of a slice. Plain arithmetic; unit tests check it.
 #pragma once
 #include "backends/device/device.hpp"
 
@@ -8,25 +7,25 @@ namespace plait::copy_engine {
 /// Slices begin at multiples of this many bytes: whole packs on every target.
 inline constexpr std::size_t grain = 64;
 
-/// Out of place. A slice's terms land where other slices of the result will be, so all slices have
-/// the same size; what is left over, less than `grain` bytes a rank, is the tail.
+/// Out of place. The terms of a slice land where other slices of the result will be, so all slices
+/// have the same size. The rest, less than `grain` bytes per rank, is the tail.
 struct Landing {
   std::size_t slice;  // bytes of each; 0: all is tail
   Parts chunks;       // of a slice: two, either of which may be empty
   Range tail;         // of the message
 
-  /// Two chunks are enough: the first is summed while the second one's last copy is on its way, the
-  /// second while the first one's result is. A sum reads and writes local memory only, at about ten
-  /// times the link's rate for two ranks and at a rate about equal to it for eight, so each chunk
-  /// hides the other's and a third would only add copies, of which each costs 7 us beyond its
+  /// Two chunks are enough: the first is summed while the last copy of the second is on its way,
+  /// and the second while the result of the first is. A sum uses local memory only, at about ten
+  /// times the link's rate for two ranks and at about the link's rate for eight. So each chunk
+  /// hides the other's sum, and a third would only add copies, each of which costs 7 us beyond its
   /// bytes.
   static constexpr Landing of(std::size_t bytes, int ranks) {
     const auto n = static_cast<std::size_t>(ranks);
     const std::size_t slice = bytes / n / grain * grain;
     return {slice, Parts::of(slice, 2, grain), {slice * n, bytes}};
   }
-  /// Slice `rank` of the message: on its own rank the result, on rank r the landing place of that
-  /// rank's term of slice r.
+  /// Slice `rank` of the message. Its own rank has the result there; on rank r, that rank's term of
+  /// slice r lands there.
   constexpr Range at(int rank) const {
     const std::size_t begin = static_cast<std::size_t>(rank) * slice;
     return {begin, begin + slice};

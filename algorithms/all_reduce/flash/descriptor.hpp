@@ -1,4 +1,4 @@
-// The descriptor of flash and flash_bulk.
+// The common descriptor of flash and flash_bulk.
 #pragma once
 #include "algorithms/all_reduce/flash/kernel.hpp"
 #include "algorithms/contract/budget.hpp"
@@ -8,7 +8,7 @@ namespace plait::flash {
 
 class FlashAlgorithm : public CollectiveAlgorithm {
  public:
-  /// `bulk`: whether its kernel has BulkCopies. A block is then a whole number of teams.
+  /// `bulk`: the kernel uses BulkCopies. A block is then a whole number of teams.
   explicit FlashAlgorithm(bool bulk) : bulk_(bulk) {}
 
   Resources resources(const Topology& topology) const override {
@@ -23,9 +23,9 @@ class FlashAlgorithm : public CollectiveAlgorithm {
       return {{.blocks = topology.units, .threads = topology.block_threads}};
     const auto n = static_cast<unsigned>(topology.ranks);
     const std::size_t bytes = n == 2 ? call.bytes() : call.bytes() / n;
-    // A block a multiprocessor, but half as many for large messages: 4 H200, 256 MB: 319 GB/s with
-    // 64 blocks and 307 with 132; 64 MB: 310 to 325 and 187 to 260, for reasons unknown; 16 MB: the
-    // same (2026-11-21, tools/gpu-sweep.sh).
+    // One block per multiprocessor, but half as many for large messages: 4 H200, 256 MB: 319 GB/s
+    // with 64 blocks and 307 with 132; 64 MB: 310 to 325 and 187 to 260, for reasons unknown;
+    // 16 MB: no difference (2026-11-21, tools/gpu-sweep.sh).
     const std::size_t large = std::size_t{n == 2 ? 128u : 16u} << 20;
     const unsigned most = call.bytes() < large ? most_units(topology.units) : topology.units / 2;
     std::vector<LaunchShape> shapes;
@@ -47,8 +47,7 @@ class FlashAlgorithm : public CollectiveAlgorithm {
   double estimate(const Call& call, const Topology& topology) const override {
     const double moved =
         2.0 * (topology.ranks - 1) / topology.ranks * static_cast<double>(call.bytes());
-    // A guess, until flash was measured: the way through shared memory. It leaves twoshot, which
-    // moves as much, the default.
+    // The way through shared memory: a guess. It puts flash behind twoshot, which moves as much.
     const double staging_us = 0.5;
     return topology.launch_us + 2 * topology.signal_us + staging_us +
            moved / topology.link_bandwidth;

@@ -13,7 +13,18 @@ class Flash final : public FlashAlgorithm {
   }
 };
 
-const AlgorithmRegistration<Flash> registration;
+class FlashBulk final : public FlashAlgorithm {
+ public:
+  FlashBulk() : FlashAlgorithm(true) {}
+  std::string_view name() const override { return "flash_bulk"; }
+  std::string_view summary() const override {
+    return "as flash, but the bulk copy engine fetches the packs of many threads at once, where "
+           "the target has one";
+  }
+};
+
+const AlgorithmRegistration<Flash> own_copies;
+const AlgorithmRegistration<FlashBulk> bulk_copies;
 
 }  // namespace
 }  // namespace plait::flash

@@ -1,4 +1,4 @@
-// flash by the bulk copy engine, where the target has one.
+// flash with the bulk copy engine, on targets that have one.
 #pragma once
 #include "algorithms/all_reduce/flash/kernel.hpp"
 

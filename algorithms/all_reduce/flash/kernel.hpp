@@ -1,43 +1,42 @@
-// Flash all-reduce on symmetric memory: pulls through a pipeline of asynchronous copies, so that
-// loads of the next packs are on their way while the last ones are added up. No scratch.
+// Flash all-reduce on symmetric memory: pulls through a pipeline of asynchronous copies, so the
+// next packs are on their way while the last ones are added. No scratch memory.
 //
 // Two ranks, out of place: each pulls the other's whole input and makes the whole result for
-// itself. More ranks, or in place: the message is cut into a slice a rank. What a rank has to
-// reduce is cut into a stripe a block, and a thread's part of that into items: up to four packs of
-// one peer.
-//   1. Enter: a barrier among the blocks b of all ranks: their inputs are ready.
+// itself. More ranks, or in place: the message is cut into one slice per rank. The bytes that a
+// rank reduces are cut into one stripe per block, and a thread's part of a stripe into items: up to
+// four packs of one peer.
+//   1. Enter: a barrier among blocks b of all ranks. After it, all inputs are ready.
 //   2. Reduce: the items go through the pipeline (pipeline.hpp), peer after peer from the next rank
-//   on, and are added to the own packs ...
-//   3. Store:  ... and after the last peer's the result goes to the own output (two ranks, out of
-//   place) or to all ranks' outputs.
-//   4. Leave: a second barrier: nobody reads inputs any more, and all results have arrived.
+//      on, and are added to the own packs.
+//   3. Store: after the last peer's item, the result goes to the own output (two ranks, out of
+//      place), or to all ranks' outputs.
+//   4. Leave: a second barrier. After it, no rank reads inputs any more and all results have
+//      arrived.
 // Packs that are not aligned or not complete are reduced one by one, without the pipeline, in the
 // same order.
 //
-// Cost: one hop and `bytes` out of each of two ranks, else two hops and 2 * bytes * (n - 1) / n.
-// Resources: one signal word a block and writer, one epoch a block; 12 packs a thread of shared
-// memory, where copies go there.
+// Cost: for two ranks out of place, one hop and `bytes` out of each rank; else two hops and
+// 2 (n - 1) / n * bytes.
+// Resources: one signal word per (block, writer), one epoch per block; 12 packs of shared memory
+// per thread, where copies go there.
 //
-// All ranks get the same bits: of two ranks each starts the sum with rank 0's term, and an element
-// of a slice is summed by one rank.
+// All ranks get the same bits: two ranks out of place both start the sum with rank 0's term, and an
+// element of a slice is summed by one rank.
 //
 // Why the two barriers are enough. Inputs are complete after barrier 1, and a copy is ordered after
-// it as a load is. Nobody leaves before barrier 2, which a thread's block enters with nothing on
-// its way (pipeline.hpp), so inputs are free after it, and outputs that peers write are complete.
-// Between the two:
-//   - Sliced: elements of slice r and stripe b are read, on all ranks, and written, on all ranks,
-//   by block b of rank r alone, and a pack of
-//     them by one thread. In place, that thread has all ranks' terms of a pack before it stores the
-//     result anywhere; what it has started to copy before that and not used yet are later packs,
-//     which it stores later.
-//   - Whole (two ranks): inputs are read by both and written by nobody, an output is written by its
-//   own rank alone. In place this would be
-//     wrong: a rank would store over what its peer still reads. Whether a call is in place is equal
-//     on both, because buffers lie at the same offset of the same window on all ranks
-//     (plait/call.hpp; PLAIT_CHECK compares both buffers), and other overlaps are refused.
-// Inside the pipeline a thread reads only what it or its team copied (stages.hpp). The barriers are
-// per block: block b of a rank waits for block b of the others only. A kernel ends when its last
-// block has left.
+// it as a load is. A block enters barrier 2 with nothing on its way (pipeline.hpp), so after it
+// inputs are free and outputs that peers write are complete. Between the two barriers:
+//   - Sliced: on all ranks, only block b of rank r reads and writes the elements of slice r and
+//     stripe b, and one thread handles each pack of them. In place, that thread has all ranks'
+//     terms of a pack before it stores the result anywhere. Copies that it has started by then and
+//     not used yet are of later packs, which it stores later.
+//   - Whole (two ranks): both ranks read the inputs and no rank writes them; only the own rank
+//     writes an output. In place this would be wrong: a rank would store over bytes that its peer
+//     still reads. Both ranks agree on whether a call is in place, because buffers lie at the same
+//     offset of the same window on all ranks (plait/call.hpp; PLAIT_CHECK compares both buffers),
+//     and other overlaps are refused.
+// Inside the pipeline, a thread reads only what it or its team copied (stages.hpp). A barrier joins
+// block b of a rank only with blocks b of the others. A kernel ends when its last block has left.
 #pragma once
 #include "algorithms/all_reduce/flash/pipeline.hpp"
 #include "algorithms/all_reduce/flash/plan.hpp"
@@ -51,17 +50,17 @@ using Types = ReducedTypes;
 
 struct Args {
   WindowView signals;
-  WindowView send,
-      recv;  // peer_ptr(r) is rank r's input and output; they may be equal if `whole` is false
+  // peer_ptr(r) is rank r's input and output. They may be equal if `whole` is false.
+  WindowView send, recv;
   std::size_t count;
-  EvenParts stripes;      // of what this rank reduces, in bytes, one a block
-  std::uint32_t* epochs;  // one a block
+  EvenParts stripes;      // of the bytes that this rank reduces, one per block
+  std::uint32_t* epochs;  // one per block
   Reduction reduction;
   int rank, ranks;
-  bool whole;  // two ranks that each reduce the whole message for themselves
+  bool whole;  // two ranks, each of which reduces the whole message for itself
 };
 
-/// The buffers of a call, and the ranks in the order in which this one goes round.
+/// The buffers of a call, and the ranks in the order in which this rank visits them.
 template <class T>
 struct Ranks {
   const Args& a;
@@ -74,9 +73,9 @@ struct Ranks {
   PLAIT_DEVICE int at(int step) const { return rank_after(a.rank, step, a.ranks); }
 };
 
-/// What one thread does with its part of a stripe of complete, aligned packs: the `Work` of the
-/// pipeline. All of a team have the same items, in which a thread may have no pack. `Copies`:
-/// OwnCopies or BulkCopies. `Whole`: see Args.
+/// One thread's part of a stripe of complete, aligned packs: the `Work` of the pipeline. All
+/// threads of a team have the same items, in which a thread may have no pack. `Copies`: OwnCopies
+/// or BulkCopies. `Whole`: see Args.
 template <class T, Device D, class Copies, int Depth, bool Whole>
 class Stripe {
  public:
@@ -103,8 +102,8 @@ class Stripe {
     stages_.commit();
   }
 
-  /// The own packs need no pipeline: they are near, and asked for before the wait for the first
-  /// peer's.
+  /// Loads the own packs before the wait for the first peer's. They need no pipeline, because they
+  /// are near.
   PLAIT_DEVICE void meanwhile() {
     if (used_.step != 1) return;
     const P* from = reinterpret_cast<const P*>(ranks_.input(0)) + used_.pack;
@@ -121,7 +120,7 @@ class Stripe {
     stages_.template wait<Slot>();
   }
 
-  /// Adds up what lies in the slot. Packs beyond the end are old ones, whose sums are not stored.
+  /// Adds the packs in the slot. Packs beyond the end are old ones, whose sums are not stored.
   template <int Slot>
   PLAIT_DEVICE void use() {
     P packs[width];
@@ -143,12 +142,12 @@ class Stripe {
 
   /// A team's place in the sequence of items.
   struct Item {
-    std::size_t pack;  // the first one
-    int step;          // of the peer, from this rank
+    std::size_t pack;  // the first of the item
+    int step;          // from this rank to the peer
   };
 
   PLAIT_DEVICE int ranks() const { return Whole ? 2 : ranks_.a.ranks; }
-  /// Of the thread's packs, from the item's first.
+  /// The offset of the thread's pack u from the item's first pack.
   PLAIT_DEVICE std::size_t offset(int u) const {
     return static_cast<unsigned>(u) * deal_.stride + deal_.lane;
   }
@@ -193,8 +192,8 @@ class Stripe {
   Stages stages_;
 };
 
-/// The kernel, for one way to copy packs and one depth of the pipeline. Empty for a target that has
-/// no such copies.
+/// The kernel, for one way to copy packs and one depth of the pipeline. It is empty for targets
+/// without such copies.
 template <class T, class Copies, int Depth = depth>
 struct AllReduce {
   static constexpr int staged_packs = Depth * stage_packs(sizeof(T));
@@ -210,7 +209,7 @@ struct AllReduce {
     }
   }
 
-  /// What a block does between the barriers.
+  /// The work of a block between the barriers.
   template <Device D>
   PLAIT_DEVICE static void reduce(D& dev, const Args& a) {
     if (a.whole) {
@@ -238,12 +237,12 @@ struct AllReduce {
       reduce_one<Whole>(dev, a, i, reducer);
   }
 
-  /// One pack of any alignment, perhaps the last and partial one.
+  /// Reduces one pack of any alignment, perhaps the last and partial one.
   template <bool Whole, Device D>
   PLAIT_DEVICE static void reduce_one(D& dev, const Args& a, std::size_t i,
                                       const Reducer<T>& reducer) {
     const Ranks<T> ranks{a};
-    const int first = Whole ? a.rank : 0;  // steps from here to the rank that the sum starts with
+    const int first = Whole ? a.rank : 0;  // steps from this rank to the first of the sum
     const auto term = [&](int step) {
       return Packs<const T, D::pack_bytes>(ranks.input(step), a.count).load(dev, i);
     };
@@ -256,8 +255,8 @@ struct AllReduce {
 
   template <class D>
   PLAIT_DEVICE static bool all_aligned(const Args& a) {
-    // Windows are aligned to pages on all ranks and the offset is the same, so this rank's pointers
-    // speak for all.
+    // Windows begin at pages on all ranks and offsets are equal, so this rank's pointers are
+    // aligned as all others are.
     const Ranks<T> ranks{a};
     return (reinterpret_cast<std::uintptr_t>(ranks.input(0)) |
             reinterpret_cast<std::uintptr_t>(ranks.output(0))) %

@@ -1,18 +1,18 @@
-// The pipeline of flash, for any depth. It knows nothing of ranks and sums.
+// The pipeline of flash, for any depth. It knows nothing of ranks and sums. With depth 3:
 //
-//   step      0           1           2           3
-//   starts    item 2      item 3      item 4      item 5       (depth 3; items 0 and 1 before the
-//   first step) waits for item 0      item 1      item 2      item 3       depth - 1 items have
-//   been started after it uses      item 0      item 1      item 2      item 3 slot      0 1 2 0
-//   item i lies in slot i % depth
+//   step       0        1        2        3
+//   starts     item 2   item 3   item 4   item 5     items 0 and 1 are started before step 0
+//   waits for  item 0   item 1   item 2   item 3     depth - 1 items have been started after it
+//   uses       item 0   item 1   item 2   item 3
+//   slot       0        1        2        0          item i lies in slot i % depth
 //
-// Every step calls `start`, also one that has no item left to start. So exactly depth - 1 calls are
-// younger than the awaited item's at every step, in the steady state and at the end, and each item
-// that was started is awaited: nothing is on its way when the pipeline is done.
+// Every step calls `start`, even if no item is left to start. So at every step, up to the end,
+// exactly depth - 1 calls came after the call for the awaited item. Each item that was started is
+// awaited, so nothing is on its way when the pipeline is done.
 //
-// A slot is filled anew by the step after the one that used it: the thread, or the team of threads
-// that copy together, loaded its packs and then starts the copy, in this order. No team touches
-// another's places. So a block needs no barrier, and its teams may be at different steps.
+// The step after the one that used a slot fills it again. The thread, or the team of threads that
+// copy together, first loads the packs of the slot and then starts the copy. No team touches
+// another team's places. So a block needs no barrier, and its teams may be at different steps.
 #pragma once
 #include <utility>
 
@@ -20,12 +20,12 @@
 
 namespace plait::flash {
 
-/// `Work` is what a thread does:
+/// `Work` is the work of a thread:
 ///   more()           whether there is an item to use
 ///   start<Slot>()    starts the copies of the next item, if there is one left to start
-///   meanwhile()      while the copies of the next item to be used are on their way
-///   wait<Slot>()     until the item in the slot is there; Depth - 1 calls of `start` came after
-///   its own use<Slot>()      uses it
+///   meanwhile()      work while the copies of the next item to be used are on their way
+///   wait<Slot>()     waits for the item in the slot; Depth - 1 calls of `start` came after its own
+///   use<Slot>()      uses the item in the slot
 template <int Depth, class Work>
 class Pipeline {
   static_assert(Depth >= 1);
@@ -44,7 +44,7 @@ class Pipeline {
   PLAIT_DEVICE void fill(std::integer_sequence<int, Slots...>) {
     (work_.template start<Slots>(), ...);
   }
-  /// A step for every slot, whose number is then a constant. False after the last item.
+  /// One step per slot, whose number is then a constant. False after the last item.
   template <int... Slots>
   PLAIT_DEVICE bool round(std::integer_sequence<int, Slots...>) {
     return (step<Slots>() && ...);

@@ -1,5 +1,5 @@
-// Which packs a block of flash handles, and how many blocks there should be. Plain arithmetic,
-// checked on the host.
+// The packs that a block of flash handles, and the number of blocks. Plain arithmetic; unit tests
+// check it.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -9,19 +9,18 @@
 namespace plait::flash {
 
 inline constexpr int depth = 3;  // stages of the pipeline: depth - 1 on their way while one is used
-inline constexpr std::size_t grain =
-    512;  // bytes; what blocks get are multiples of it: 16 for each thread of a warp
+/// Stripes are multiples of this many bytes: 16 for each thread of a warp.
+inline constexpr std::size_t grain = 512;
 
-/// Packs a thread in a stage, all of one peer. Half as many of 8-bit elements, whose sums take four
-/// times their room: a GPU's registers.
+/// Packs per thread in a stage, all of one peer. Half as many for 8-bit elements, whose sums take
+/// four times their space in registers.
 constexpr int stage_packs(std::size_t element_bytes) { return element_bytes == 1 ? 2 : 4; }
 
-/// A size in nearly equal parts: they differ by one grain at most. `Parts` makes all parts but the
-/// last ones equal, which leaves blocks without work where there are few grains for each.
+/// A size in nearly equal parts, which differ by at most one grain. `Parts` makes all parts equal
+/// except the last ones, which leaves blocks without work where there are few grains per block.
 struct EvenParts {
-  std::size_t begin, end;  // of the whole, in bytes; begins at a multiple of the grain
-  std::size_t each,
-      extra;  // grains of every part, and how many parts, the first ones, have one more
+  std::size_t begin, end;   // of the whole, in bytes; begins at a multiple of the grain
+  std::size_t each, extra;  // grains per part; the first `extra` parts have one more
 
   static constexpr EvenParts of(Range whole, std::size_t parts) {
     const std::size_t grains = (whole.size() + grain - 1) / grain;
@@ -38,24 +37,24 @@ struct EvenParts {
   }
 };
 
-/// What the blocks of one rank reduce: the whole message where every rank makes the whole result
-/// for itself, else a slice.
+/// The stripes of one rank's blocks: of the whole message where every rank makes the whole result
+/// for itself, else of a slice.
 constexpr EvenParts stripes(std::size_t bytes, bool whole, int rank, int ranks, unsigned blocks) {
   const auto slices = EvenParts::of({0, bytes}, whole ? 1u : static_cast<unsigned>(ranks));
   return EvenParts::of(slices.at(whole ? 0u : static_cast<unsigned>(rank)), blocks);
 }
 
-/// What a block copies at once on a GPU.
+/// The packs that a block copies at once on a GPU.
 struct Stage {
   unsigned threads;
-  int packs;  // a thread
+  int packs;  // per thread
 
   static constexpr Stage of(std::size_t element_bytes, unsigned threads) {
     return {threads, stage_packs(element_bytes)};
   }
   constexpr std::size_t bytes() const { return row() * static_cast<unsigned>(packs); }
-  constexpr std::size_t row() const { return std::size_t{threads} * 16; }  // one pack a thread
-  /// Stages that `stripe` bytes of each of `peers` make.
+  constexpr std::size_t row() const { return std::size_t{threads} * 16; }  // one pack per thread
+  /// Stages for `stripe` bytes of each of `peers`.
   constexpr std::size_t count(std::size_t stripe, int peers) const {
     return (stripe + bytes() - 1) / bytes() * static_cast<unsigned>(peers);
   }
@@ -70,8 +69,8 @@ constexpr unsigned blocks_that_fill_a_link(Stage stage) {
   return static_cast<unsigned>((on_their_way + of_a_block - 1) / of_a_block);
 }
 
-/// Blocks for `bytes` of each of `peers`: one pack a thread, until there are enough to fill a link;
-/// more than that only if each has 2 * depth stages, so that the pipeline is mostly full.
+/// Blocks for `bytes` of each of `peers`: one pack per thread until there are enough blocks to fill
+/// a link. More blocks only if each has 2 * depth stages, so that the pipeline is mostly full.
 constexpr unsigned blocks_for_stages(std::size_t bytes, int peers, Stage stage, unsigned most) {
   const std::size_t one_pack = std::max<std::size_t>(1, (bytes + stage.row() - 1) / stage.row());
   const std::size_t filling = std::min<std::size_t>(one_pack, blocks_that_fill_a_link(stage));

@@ -1,16 +1,16 @@
-// How the packs of an item come to a block's staging memory: each thread copies its own, or a team
-// of threads has the bulk copy engine fetch the packs of all of them at once. The kernel is the
-// same for both.
+// How the packs of an item come to a block's staging memory. Either each thread copies its own
+// packs, or the bulk copy engine fetches the packs of a whole team of threads at once. The kernel
+// is the same for both.
 //
-// A stage is `Width` packs for each thread of the block. Of the block's packs in a stage, a team's
-// lie side by side, and its threads take them in turn. Where threads copy for themselves, the team
-// is the whole block.
+// A stage has `Width` packs for each thread of the block. A team's packs of a stage lie side by
+// side, and its threads take them in turn. Where threads copy for themselves, the team is the whole
+// block.
 #pragma once
 #include "backends/device/device.hpp"
 
 namespace plait::flash {
 
-/// Which packs of a stage a thread has: base + lane, base + lane + stride, ...
+/// A thread's packs of a stage: base + lane, base + lane + stride, ...
 struct Deal {
   unsigned base;    // the team's first pack
   unsigned lane;    // in the team
@@ -21,8 +21,7 @@ struct Deal {
   }
 };
 
-/// Every thread copies the packs that it will use, pack by pack. Groups of copies complete in
-/// order.
+/// Every thread copies the packs that it will use, one by one. Groups of copies complete in order.
 struct OwnCopies {
   template <class D>
   static constexpr bool served = true;
@@ -32,8 +31,7 @@ struct OwnCopies {
    public:
     PLAIT_DEVICE static Deal deal(const D& dev) { return {dev.thread(), 0, dev.threads()}; }
 
-    /// Starts the copies of a stage whose first pack is `from`, and which ends after `left` packs
-    /// at the latest.
+    /// Starts the copies of a stage, whose first pack is `from` and which has at most `left` packs.
     template <int Slot>
     PLAIT_DEVICE void copy(const P* from, std::size_t left, unsigned stride) {
       PLAIT_UNROLL
@@ -42,10 +40,10 @@ struct OwnCopies {
         if (offset < left) staging_.copy_async(Slot * Width + u, from + offset);
       }
     }
-    /// After every start, also if there was no stage left to copy: a group of copies is closed,
-    /// perhaps an empty one.
+    /// Closes a group of copies, perhaps an empty one. Called after every start, even if no stage
+    /// was left to copy.
     PLAIT_DEVICE void commit() { staging_.commit(); }
-    /// Until the stage in the slot is there. Depth - 1 groups were closed after its own.
+    /// Waits for the stage in the slot. Depth - 1 groups were closed after its own.
     template <int Slot>
     PLAIT_DEVICE void wait() {
       staging_.template wait_pending<Depth - 1>();
@@ -60,7 +58,7 @@ struct OwnCopies {
   };
 };
 
-/// A team's packs come in one copy, where the target has such.
+/// One copy fetches a team's packs, on targets with such copies.
 struct BulkCopies {
   template <class D>
   static constexpr bool served = D::bulk_threads != 0;

@@ -17,20 +17,21 @@ class HalvingDoubling final : public ChannelAlgorithm {
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
     if (topology.backend == BackendKind::host)
       return {{.blocks = topology.units, .threads = topology.block_threads}};
-    const std::size_t share =
-        std::size_t{topology.block_threads} * 16 * 2;  // a pack a thread in the first round
+    // One pack per thread in the first round, which sends half of the stripe.
+    const std::size_t share = std::size_t{topology.block_threads} * 16 * 2;
     std::vector<LaunchShape> shapes;
     if (small_blocks(call, topology)) shapes.push_back({max_blocks, 256});
-    for (const unsigned limit : {most_units(topology.units), topology.units / 2,
-                                 topology.units / 4}) {  // registers allow one a unit
+    // Registers allow one block per multiprocessor.
+    for (const unsigned limit :
+         {most_units(topology.units), topology.units / 2, topology.units / 4}) {
       const unsigned most = std::clamp(limit, 1u, max_blocks);
       shapes.push_back({blocks_for(call.bytes(), share, most), topology.block_threads});
     }
     return shapes;
   }
 
-  /// A hop each round, of the signal and the first loads of a slot; halves of halves both ways, and
-  /// two whole messages for guests.
+  /// Each exchange is a hop: the signal and the first loads of a slot. Each rank sends (p - 1) / p
+  /// of the message in the halving and as much in the doubling; guests cost two whole messages.
   double estimate(const Call& call, const Topology& topology) const override {
     const Schedule schedule{{0, topology.ranks}};
     const int hops = 2 * schedule.rounds() + (schedule.has_guest() ? 2 : 0), p = schedule.core();
@@ -44,15 +45,15 @@ class HalvingDoubling final : public ChannelAlgorithm {
     const Channels own = channels(context, Schedule::slots);
     const std::size_t grain = stripe_grain(shape.threads);
     const Parts stripes = Parts::of(call.bytes(), shape.blocks, grain);
-    const Args args{
-        .channels = own,
-        .send = buffers.send,
-        .recv = buffers.recv,
-        .count = call.count,
-        .stripes = stripes,
-        .chunks = Chunks::of(stripes.each, 8, grain, own.slot_bytes),  // four in the first round
-        .schedule = {{context.rank(), context.ranks()}},
-        .reduction = reduction_of(call, context.topology())};
+    const Args args{.channels = own,
+                    .send = buffers.send,
+                    .recv = buffers.recv,
+                    .count = call.count,
+                    .stripes = stripes,
+                    // Four chunks in the first round, which sends half of the stripe.
+                    .chunks = Chunks::of(stripes.each, 8, grain, own.slot_bytes),
+                    .schedule = {{context.rank(), context.ranks()}},
+                    .reduction = reduction_of(call, context.topology())};
     context.launch(name(), call.type, shape, args);
   }
 };

@@ -1,44 +1,44 @@
 // Halving-doubling all-reduce: the least bytes in 2 log2(n) hops, on any memory (Rabenseifner 2004,
 // "Optimization of collective reduction operations").
 //
-// The message is cut into one stripe a block. With p the largest power of two up to n, a block's
-// stripe goes through these exchanges:
-//   1. Fold: a guest (rank p or above) sends its input to its host, rank - p, which adds its own
-//   and keeps the sum in `recv`.
+// Let p be the largest power of two up to n. Ranks p and above are guests; the host of guest r is
+// rank r - p. The message is cut into one stripe per block, and a block's stripe goes through these
+// exchanges (schedule.hpp has their order and segments):
+//   1. Fold: a guest sends its input to its host, which adds its own and keeps the sum in `recv`.
 //   2. Halve: in rounds s = 0, 1, ... the first p ranks exchange with rank XOR 2^s. Each sends the
-//   half that the partner keeps, adds what
-//      it gets to the half that it keeps itself, and goes on with that one. After the last round it
-//      holds a p-th, finished.
-//   3. Double: the same rounds backwards, with results: what a partner kept is copied from it.
+//      half that the partner keeps, adds what it receives to the half that it keeps itself, and
+//      goes on with that half. After the last round it holds one p-th, finished.
+//   3. Double: the same rounds backwards, with results: a rank copies the segment that its partner
+//      kept.
 //   4. Unfold: hosts send the whole stripe to their guests.
-// (schedule.hpp has the order and the segments.) Segments go through the slots of the channels in
-// chunks. In step i, a block sends chunk i of an exchange and takes in chunk i - lag: one wait and
-// one release a step, and two chunks on the way.
+// Segments go through the slots of the channels in chunks. In step i, a block sends chunk i of an
+// exchange and takes in chunk i - lag. So a step has one wait and one release, and two chunks are
+// on their way.
 //
 // Partial results travel in the type of the data (`Reducer::start`, `add_partial`, `rounded`,
-// `finish`), and wait in `recv` for the next round.
+// `finish`) and wait in `recv` for the next round.
 //
-// Cost: 2 log2(p) hops and 2 (p - 1) / p * bytes out of each rank; two hops and up to twice the
-// bytes more where n is no power of two. Resources: both ways of the channels
-// (algorithms/blocks/channels/channel.hpp, with the proof that slots may be used again), way 0 for
-// fold and halving, way 1 for doubling and unfold. A call uses each channel in one exchange only,
-// so an exchange numbers its chunks from 0.
+// Cost: 2 log2(p) hops and 2 (p - 1) / p * bytes out of each rank. Where n is not a power of two:
+// two more hops, and up to 2 * bytes more.
+// Resources: both ways of the channels (algorithms/blocks/channels/channel.hpp proves that slots
+// may be used again), way 0 for fold and halving, way 1 for doubling and unfold. In one call, each
+// channel serves one exchange, so each exchange numbers its chunks from 0.
 //
-// Why it can't deadlock. Partners come to an exchange in the same order of exchanges, and cut it
-// into the same chunks. In its step i, a block waits for chunk i - lag, which the partner sends in
-// its step i - lag, and for the slot of chunk i - slots, which the partner empties in its step i -
-// slots + lag. With 1 <= lag < slots these are earlier steps than i. So of all blocks with one
-// number, the one with the least (round, step) can go on; guests and hosts wait for each other by
-// the same rule, and for nobody else in those exchanges. Slots that an earlier call has filled are
-// emptied without this call's help. Block b waits only for block b.
+// Why it can't deadlock. Partners come to their exchange in the same order of exchanges, and cut it
+// into the same chunks. In step i of it, a block waits for chunk i - lag, which the partner sends
+// in its step i - lag, and for the slot of chunk i - slots, which the partner empties in its step i
+// - slots + lag. With 1 <= lag < slots, both are earlier than step i. So of all blocks with one
+// number, the block with the least (round, step) can go on. Guests and hosts wait for each other by
+// the same rule, and for no other rank in those exchanges. Slots that an earlier call has filled
+// are emptied without this call's help. Block b waits only for block b.
 //
-// In place is safe. Nobody else reads or writes a rank's buffers. A halving round reads the half
-// that it sends from `send` (in the first round) or `recv`, and writes only the other half; where
-// it reads its own term and writes the sum, one thread does both. Doubling writes to what the
-// halving round with the same partner has sent; between two exchanges that have chunks lies a
-// `sync`.
+// In place is safe. No other rank reads or writes a rank's buffers. A halving round reads the half
+// that it sends from `send` (in the first exchange) or `recv`, and writes only the other half.
+// Where a rank reads its own term and writes the sum, one thread does both. Doubling writes the
+// segment that the halving round with the same partner has sent. A `sync` lies between any two
+// exchanges that have chunks.
 //
-// All ranks get the same bits: an element is finished by one rank, then copied.
+// All ranks get the same bits: one rank finishes an element, and the others copy it.
 #pragma once
 #include "algorithms/all_reduce/halving_doubling/schedule.hpp"
 #include "algorithms/blocks/channels/channel.hpp"
@@ -54,7 +54,7 @@ struct Args {
   const void* send;
   void* recv;  // may equal send
   std::size_t count;
-  Parts stripes;  // of the message, in bytes, one a block
+  Parts stripes;  // of the message, in bytes, one per block
   Chunks chunks;
   Schedule schedule;
   Reduction reduction;
@@ -81,7 +81,7 @@ class HalvingDoubling {
   static constexpr std::uint32_t lag = 2;
   static_assert(1 <= lag && lag < Schedule::slots);
 
-  /// `own`: where that is which is sent, or which is added to.
+  /// `own`: the buffer that holds this rank's part, which is sent or added to.
   PLAIT_DEVICE bool run(const Exchange& x, Own own) {
     const std::uint32_t sent = chunks(x.out), received = chunks(x.in);
     if (sent == 0 && received == 0) return true;
@@ -101,7 +101,7 @@ class HalvingDoubling {
     return true;
   }
 
-  /// As `Chunks::count`, without a division for what fits few chunks.
+  /// As `Chunks::count`, without a division for ranges of at most one chunk.
   PLAIT_DEVICE std::uint32_t chunks(Range range) const {
     if (range.size() <= a_.chunks.bytes) return range.size() == 0 ? 0 : 1;
     return a_.chunks.count(range);

@@ -1,5 +1,5 @@
-// Who exchanges which part of a stripe with whom in halving_doubling. Plain arithmetic, checked by
-// simulation in the unit tests.
+// The exchanges of halving_doubling: partners and segments of a stripe. Plain arithmetic; unit
+// tests simulate it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -9,17 +9,18 @@
 
 namespace plait::halving_doubling {
 
-/// Bytes of the message that go to a peer and that come from it, over one way of the channels.
+/// The bytes of the message that go to a peer and those that come from it, over one way of the
+/// channels.
 struct Exchange {
   unsigned way;
   int peer;
   Range out, in;
-  bool reduces;   // what comes is added to what is there; else it is a result
-  bool finishes;  // and then all terms are there
+  bool reduces;   // incoming bytes are added to this rank's; else they are results
+  bool finishes;  // and the sum is then complete
 };
 
 /// The exchanges of a rank, in order: (fold), halving rounds 0, 1, ..., doubling rounds ..., 1, 0,
-/// (unfold). A rank meets each of its peers once in each way.
+/// (unfold). A rank meets each of its peers once per way.
 struct Schedule : Hypercube {
   static constexpr unsigned reducing = 0, gathering = 1;  // ways
   static constexpr std::size_t grain = 64;   // of segments, in bytes: whole packs on all targets
@@ -52,8 +53,8 @@ struct Schedule : Hypercube {
             false,     false};
   }
 
-  /// What a corner still reduces after so many halvings: in each, the partner with the lower number
-  /// keeps the lower half.
+  /// The segment that a corner still reduces after `halvings` rounds. In each round, the partner
+  /// with the lower number keeps the lower half.
   PLAIT_DEVICE static constexpr Range segment(int corner, int halvings, Range stripe) {
     for (int s = 0; s < halvings; ++s) {
       const std::size_t half = (stripe.size() / 2 + grain - 1) / grain * grain;

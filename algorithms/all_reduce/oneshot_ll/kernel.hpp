@@ -1,29 +1,29 @@
-// One-shot all-reduce with flagged units: the lowest latency for small messages. oneshot_ll sends
+// One-shot all-reduce in flagged units: the lowest latency, for small messages. oneshot_ll sends
 // packets, oneshot_ll128 lines.
 //
-// The message is cut into one stripe a block, and a stripe into rounds of at most `slots` units. In
-// each round, a thread
-//   1. pushes its units, with the round's epoch as flag, into every rank's scratch, and then
-//   2. polls the units of all ranks at its own scratch and reduces them in rank order, so that all
-//   ranks get the same bits.
+// The message is cut into one stripe per block, and a stripe into rounds of at most `slots` units.
+// In each round, a thread
+//   1. pushes its units into every rank's scratch memory, flagged with the round's epoch;
+//   2. polls the units that all ranks pushed to it and reduces them in rank order, so all ranks get
+//      the same bits.
 //
-// In place is safe: a thread has sent its input of a round before it stores anything of it, and no
-// other thread has its units.
+// Cost: one hop. (n - 1) * bytes of data leave each rank: twice that as packets, 16/15 of it as
+// lines.
+// Resources: 2 halves * blocks * n writers * slots units of scratch memory, one epoch per block.
 //
-// Cost: one hop; (n - 1) * bytes leave each rank, twice that as packets and 16/15 of it as lines.
-// Resources: 2 halves * blocks * n writers
-// * slots units of scratch, one epoch a block.
-//
-// Why no barrier is needed. Data and flag of a unit arrive together, so polling the flag is enough
-// to read the data. The scratch of a block has two halves, used by odd and even epochs, and within
-// them every slot has one writing rank. A block writes half e & 1 of a peer in round e only after
-// one of its threads has finished round e - 1 and the block has synchronised (within a call by
-// `sync`, between calls by the end of the kernel). That thread needed the peer's units of round e -
-// 1, which the peer's block sent after it had synchronised in the same way, so after all of its
-// threads had finished round e - 2, the last one that read this half. Without the `sync`, a short
+// Why no barrier is needed. Data and flag of a unit arrive together, so a thread that sees the flag
+// may read the data. The scratch memory of a block has two halves, for odd and even epochs, and
+// each slot in a half has one writing rank. In round e, a block writes half e & 1 at a peer only
+// after one of its threads has finished round e - 1 and the block has synchronised (within a call
+// by `sync`, between calls by the end of the kernel). That thread needed the peer's units of round
+// e - 1. The peer's block sent those after it had synchronised in the same way, so after all its
+// threads had finished round e - 2, the last round that read this half. Without the `sync`, a short
 // last round, in which most threads have no unit, would let a block overtake a peer's thread by two
-// rounds. A block uses only its own part of scratch and its own epoch, so this holds for each block
-// whatever the others do.
+// rounds. A block uses only its own part of scratch memory and its own epoch, so this holds for
+// each block whatever the others do.
+//
+// In place is safe: a thread sends its input of a round before it stores any result of that round,
+// and no other thread handles its units.
 #pragma once
 #include "algorithms/blocks/flags/units.hpp"
 #include "backends/device/device.hpp"
@@ -33,10 +33,11 @@ namespace plait::oneshot_ll {
 
 using Types = ReducedTypes;
 
-using Args = LLArgs;  // lanes of the layout: one a writing rank
+using Args = LLArgs;  // the layout has one lane per writing rank
 
-/// Instructions count here: a small message is over before a kernel has run each of its own twice.
-/// So a rank also sends to itself, and no step asks which peer is the own rank.
+/// A small message is over before most instructions have run twice, so each instruction counts.
+/// Therefore a rank also sends to itself: that takes fewer instructions than asking at each step
+/// whether the peer is the own rank.
 template <class T, class Unit>
 struct Oneshot {
   using Share = typename Unit::Share;
@@ -53,8 +54,8 @@ struct Oneshot {
     const unsigned first = units.first(dev.thread()), step = units.step(dev.threads());
 
     for (std::size_t begin = stripe.begin; begin < stripe.end; begin += a.layout.slots) {
-      if (begin != stripe.begin)
-        dev.sync();  // the whole block has finished the last round before anybody sends in this one
+      // All threads have finished the previous round before one of them sends in this one.
+      if (begin != stripe.begin) dev.sync();
       epoch = epoch.next();
       const auto size = static_cast<unsigned>(
           stripe.end - begin < a.layout.slots ? stripe.end - begin : a.layout.slots);
@@ -77,7 +78,7 @@ struct Oneshot {
   }
 
  private:
-  /// `at`: the unit in this rank's lane of every scratch.
+  /// `at`: the index of the unit in this rank's lane, the same in every rank's scratch memory.
   template <int Ranks, Device D>
   PLAIT_DEVICE static void push(D& dev, const LLExchange& a, Epoch epoch, std::uint32_t at,
                                 const Share& mine, bool live) {
@@ -87,7 +88,7 @@ struct Oneshot {
     });
   }
 
-  /// `at`: the unit in rank 0's lane.
+  /// `at`: the index of the unit in rank 0's lane.
   template <int Batch, bool All, Device D>
   PLAIT_DEVICE static bool reduce(D& dev, const LLExchange& a, Epoch epoch, std::uint32_t at,
                                   bool live, const Reducer<T>& reducer, Share& result) {

@@ -3,7 +3,7 @@
 namespace plait::oneshot_ll {
 namespace {
 
-class OneshotLL final : public oneshot_ll::OneshotAlgorithm {
+class OneshotLL final : public OneshotAlgorithm {
  public:
   OneshotLL() : OneshotAlgorithm(UnitKind::packets()) {}
   std::string_view name() const override { return "oneshot_ll"; }
@@ -12,7 +12,18 @@ class OneshotLL final : public oneshot_ll::OneshotAlgorithm {
   }
 };
 
-const AlgorithmRegistration<OneshotLL> registration;
+class OneshotLL128 final : public OneshotAlgorithm {
+ public:
+  // With 2 ranks, a round holds 2 MB in whole passes.
+  OneshotLL128() : OneshotAlgorithm(UnitKind::lines(192), 10) {}
+  std::string_view name() const override { return "oneshot_ll128"; }
+  std::string_view summary() const override {
+    return "as oneshot_ll, in lines of 128 bytes: half the traffic, where the target has lines";
+  }
+};
+
+const AlgorithmRegistration<OneshotLL> packets;
+const AlgorithmRegistration<OneshotLL128> lines;
 
 }  // namespace
 }  // namespace plait::oneshot_ll

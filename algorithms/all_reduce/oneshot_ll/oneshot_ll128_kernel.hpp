@@ -1,4 +1,4 @@
-// oneshot_ll with lines of 128 bytes instead of packets: half the traffic, where the target has
+// oneshot_ll in lines of 128 bytes instead of packets: half the traffic, on targets that have
 // lines.
 #pragma once
 #include "algorithms/all_reduce/oneshot_ll/kernel.hpp"

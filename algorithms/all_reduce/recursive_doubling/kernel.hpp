@@ -1,31 +1,33 @@
-// Recursive-doubling all-reduce with flagged packets: log2(n) hops, for small messages on many
-// ranks.
+// Recursive-doubling all-reduce in flagged packets: log2(n) hops, for small messages on many ranks.
 //
-// The message is cut into one stripe a block, and a stripe into rounds of at most `slots` packets.
-// In each round, all packets of a thread
-//   1. fold: a guest (rank p or above, p the largest power of two up to n) sends its input to its
-//   host, rank - p, which adds it to its own;
-//   2. double: for s = 0, 1, ... the first p ranks exchange their partial results with rank XOR 2^s
-//   and add, the lower rank's term first, so that
-//      both partners, and in the end all ranks, hold the same bits;
-//   3. unfold: hosts send the result to their guests.
+// Let p be the largest power of two up to n. Ranks p and above are guests; the host of guest r is
+// rank r - p. The message is cut into one stripe per block, and a stripe into rounds of at most
+// `slots` packets. In each round, a thread takes all its packets through one phase (in phase 2: one
+// s) before the next:
+//   1. Fold: a guest sends its input to its host, which adds it to its own.
+//   2. Double: for s = 0, 1, ... the first p ranks exchange their partial results with rank XOR 2^s
+//      and add them, the lower rank's term first. So both partners, and in the end all ranks, hold
+//      the same bits.
+//   3. Unfold: hosts send the result to their guests.
 // Partial results travel in the type of the data (`Reducer::start`, `add_partial`, `rounded`) and
-// wait for their next stage in `recv`.
+// wait in `recv` for their next phase.
 //
-// Cost: log2(p) hops and log2(p) * 2 * bytes out of each rank; two hops and twice 2 * bytes more
-// where n is no power of two. Resources: blocks * 2 halves * (log2(p) + 1) slots * packets of
-// scratch, one epoch a block.
+// Cost: log2(p) hops and log2(p) * 2 * bytes out of each rank. Where n is not a power of two: two
+// more hops, and twice 2 * bytes more.
+// Resources: blocks * 2 halves * (log2(p) + 1) steps * slots packets of scratch memory, one epoch
+// per block.
 //
-// Why no barrier is needed. As in oneshot_ll a packet's flag says that its data is there, and a
-// slot (one a step, so that a fast partner's later step never meets an earlier one) has one writing
-// and one reading rank. Two halves serve odd and even epochs. The block that writes a slot reuses a
-// half in round e only after one of its threads has finished round e - 1 and the block has
-// synchronised, and in that round it received a packet from the slot's reader: the partners of a
-// doubling step exchange packets in both directions, and host and guest do so by steps 1 and 3. The
-// reader's block sent that packet after it had synchronised, so after all of its threads had
-// finished round e - 2, the last that read this half. For step 3 the order is the other way round
-// within a round: the host writes the guest's slot in round e after it has received the guest's
-// packet of round e, sent after the guest finished round e - 1. Blocks don't share slots or epochs.
+// Why no barrier is needed. As in oneshot_ll, a packet's flag says that its data is there. Each
+// step has slots of its own, so a fast partner's later step never meets an earlier one. A slot has
+// one writing and one reading rank, and two halves, for odd and even epochs. In round e, the block
+// that writes a slot uses half e & 1 again only after one of its threads has finished round e - 1
+// and the block has synchronised. In round e - 1 that thread received a packet from the slot's
+// reader: partners of a doubling step exchange packets in both directions, and host and guest do so
+// by phases 1 and 3. The reader's block sent that packet after it had synchronised, so after all
+// its threads had finished round e - 2, the last round that read this half. For phase 3 the order
+// within a round is reversed: in round e, the host writes the guest's slot after it has received
+// the guest's packet of round e, which the guest sent after it had finished round e - 1. Blocks
+// share neither slots nor epochs.
 #pragma once
 #include "algorithms/all_reduce/recursive_doubling/schedule.hpp"
 #include "algorithms/blocks/flags/units.hpp"
@@ -38,13 +40,13 @@ using Types = ReducedTypes;
 
 struct Args {
   WindowView scratch;
-  LLLayout layout;  // a lane a step
+  LLLayout layout;  // one lane per step
   Schedule schedule;
   const void* send;
   void* recv;  // may equal send
   std::size_t count;
   Parts stripes;          // of the message's packets
-  std::uint32_t* epochs;  // one a block
+  std::uint32_t* epochs;  // one per block
   Reduction reduction;
 };
 
@@ -61,8 +63,8 @@ struct Kernel {
     Epoch epoch{a.epochs[dev.block()]};
 
     for (std::size_t begin = stripe.begin; begin < stripe.end; begin += a.layout.slots) {
-      if (begin != stripe.begin)
-        dev.sync();  // the whole block has finished the last round before anybody sends in this one
+      // All threads have finished the previous round before one of them sends in this one.
+      if (begin != stripe.begin) dev.sync();
       epoch = epoch.next();
       const std::size_t size =
           stripe.end - begin < a.layout.slots ? stripe.end - begin : a.layout.slots;

@@ -1,22 +1,25 @@
-// Ring all-reduce: large messages on any memory, each rank talking to its two neighbours only.
+// Ring all-reduce: large messages on any memory; each rank talks to its two neighbours only.
 //
-// Each block is a channel of its own: even channels go round the ring forwards, odd ones backwards,
-// so that both directions of every link are used by every rank. The message is cut into one stripe
-// a channel, and a stripe into rounds of n chunks that fit a slot each. In each round:
-//   1. Reduce-scatter: chunks travel round the ring and gather every rank's term, n - 1 steps.
-//   2. All-gather: the finished chunks travel round once more, n - 1 steps.
-// (schedule.hpp has the order of the steps, primitives.hpp what a step is.)
+// Each block runs a ring of its own, even blocks forwards, odd blocks backwards, so every rank uses
+// both directions of every link. The message is cut into one stripe per block, a stripe into
+// rounds, and a round into n chunks that fit a slot each. In each round:
+//   1. Reduce-scatter, n - 1 steps: chunks travel round the ring and collect every rank's term.
+//   2. All-gather, n - 1 steps: the finished chunks travel round once more.
+// schedule.hpp has the order of the steps; primitives.hpp defines a step and proves that none
+// deadlocks.
 // Partial results travel in the type of the data (`Reducer::start`, `add_partial`, `rounded`,
 // `finish`).
 //
-// Cost: 2 (n - 1) hops for the first round, pipelined after it; 2 * bytes * (n - 1) / n out of each
-// rank. Resources: way 0 of the channels (algorithms/blocks/channels/channel.hpp) to and from two
-// neighbours. All ranks get the same bits because a chunk is summed along one path and then only
-// copied.
+// Cost: 2 (n - 1) hops for the first round, pipelined after it; 2 (n - 1) / n * bytes out of each
+// rank.
+// Resources: way 0 of the channels (algorithms/blocks/channels/channel.hpp) to and from two
+// neighbours.
 //
-// In place is safe: a rank stores a chunk only after it has sent its own input for it (the last
-// reduce step and the all-gather come after), and nobody reads another's user buffers. A channel
-// waits only for the same channel of its neighbours.
+// All ranks get the same bits: a chunk is summed along one path, then only copied.
+//
+// In place is safe: a rank stores a chunk only after it has sent its own input for it, because the
+// last reduce step and the all-gather come later, and no rank reads another's user buffers. A block
+// waits only for the blocks with its number at the two neighbours.
 #pragma once
 #include "algorithms/all_reduce/ring/primitives.hpp"
 
@@ -29,7 +32,7 @@ struct Args {
   const void* send;
   void* recv;  // may equal send
   std::size_t count;
-  Parts stripes;  // of the message, in bytes, one a channel
+  Parts stripes;  // of the message, in bytes, one per block
   Reduction reduction;
   int rank, ranks;
 };

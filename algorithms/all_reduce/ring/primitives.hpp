@@ -1,12 +1,12 @@
-// The five primitives of a ring: all that its kernels know of their neighbours.
+// The five primitives of a ring. The kernel reaches its neighbours through nothing else.
 //
-// A step receives a chunk from the previous rank, sends one to the next, or both, through this
-// block's channels (algorithms/blocks/channels/channel.hpp, with the proof that slots and counters
-// are safe).
+// A step receives a chunk from the previous rank, sends one to the next rank, or both, through this
+// block's channels (algorithms/blocks/channels/channel.hpp proves that slots and counters are
+// safe).
 //
 // Why it can't deadlock. With two slots or more, a rank that waits to send has a slot's worth of
-// data on the way to the next; going round the ring, some rank always has data to receive and a
-// free slot to send to (with one slot, all could hold a full slot and wait for each other).
+// data on the way to the next rank. So round the ring, some rank always has data to receive and a
+// free slot to send to. With one slot, all ranks could hold a full slot and wait for each other.
 #pragma once
 #include "algorithms/all_reduce/ring/schedule.hpp"
 #include "algorithms/blocks/channels/channel.hpp"
@@ -16,16 +16,16 @@
 
 namespace plait::ring {
 
-inline constexpr std::uint32_t slots =
-    2;  // of a channel; the least: large slots hide a step's latency
+/// Of a channel: the fewest that can't deadlock, because large slots hide a step's latency best.
+inline constexpr std::uint32_t slots = 2;
 
-/// The n chunks of a round, in bytes. A slot's worth each, but for the last round.
+/// The n chunks of a round, in bytes. Each fills a slot, except in the last round.
 struct RoundChunks {
   std::size_t begin;
   Parts parts;
 
-  /// Of at most `slot_bytes * ranks` bytes, from `begin`; whole packs of `pack_bytes`, but for the
-  /// last.
+  /// Cuts `size` bytes from `begin` on, at most `slot_bytes * ranks`. Chunks are whole packs of
+  /// `pack_bytes`, except the last.
   PLAIT_DEVICE static RoundChunks of(std::size_t begin, std::size_t size, std::uint32_t slot_bytes,
                                      int ranks, std::uint32_t pack_bytes) {
     const auto n = static_cast<std::uint32_t>(ranks);
@@ -48,7 +48,7 @@ class Primitives {
 
   PLAIT_DEVICE void set_chunks(const RoundChunks& chunks) { chunks_ = chunks; }
 
-  /// Ends the call. Each thread has finished its last step.
+  /// Ends the call, after the last step.
   PLAIT_DEVICE void advance() {
     if (place_.ranks == 1) return;
     dev_.sync();  // all threads have read the counters
@@ -62,14 +62,14 @@ class Primitives {
   PLAIT_DEVICE bool recv_reduce_copy_send(int chunk) { return step<true, true, true, true>(chunk); }
   PLAIT_DEVICE bool recv_copy_send(int chunk) { return step<true, true, true>(chunk); }
   PLAIT_DEVICE bool recv(int chunk) { return step<true, true, false>(chunk); }
-  /// A ring of one.
+  /// For a ring of one rank.
   PLAIT_DEVICE bool copy(int chunk) { return step<false, true, false>(chunk); }
 
  private:
   using P = Pack<T, D::pack_bytes>;
 
-  /// Receive a chunk, add the own input to it, store it, send it on: in this order, and each of
-  /// them optional.
+  /// Receives a chunk, adds the own input, stores the sum and sends it on, in this order. Each part
+  /// is optional.
   template <bool Recv, bool Copy, bool Send, bool Reduce = false>
   PLAIT_DEVICE bool step(int chunk) {
     if (!ready<Recv, Send>(chunk)) return false;
@@ -77,7 +77,7 @@ class Primitives {
         Recv ? channels_.template incoming<P>(way, place_.previous(), received_) : nullptr;
     P* to = Send ? channels_.template outgoing<P>(way, place_.next(), sent_) : nullptr;
     if constexpr (Reduce || !Recv) {
-      constexpr bool finished = Copy;  // the first to store a sum is the last to add to it
+      constexpr bool finished = Copy;  // the rank that stores a sum first adds the last term
       mover_.template add<Recv ? 1 : 0, Send ? 1 : 0, Copy>(Own::input, chunks_.at(chunk),
                                                             {{from}, {to}}, finished);
     } else {
@@ -87,8 +87,8 @@ class Primitives {
     return true;
   }
 
-  /// Waits for a slot to read and for a slot to write: two threads wait at the same time where
-  /// there are two.
+  /// Waits for a slot to read and for a slot to write, at the same time where the block has two
+  /// threads.
   template <bool Recv, bool Send>
   PLAIT_DEVICE bool ready(int chunk) {
     const auto step = static_cast<std::uint32_t>(chunk);

@@ -16,9 +16,9 @@ class Ring final : public ChannelAlgorithm {
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
     if (topology.backend == BackendKind::host)
       return {{.blocks = topology.units, .threads = topology.block_threads}};
-    // Four packs a thread and chunk: fewer channels take longer for large messages and more of them
-    // for small ones. 4 H200, 4 MB: 43 us with 64 channels of 256 threads, 55 with 256; 256 MB: 165
-    // and 290 GB/s (2026-11-21, tools/gpu-sweep.sh).
+    // Four packs per thread in each chunk: fewer blocks are slower for large messages, more blocks
+    // for small ones. 4 H200, 4 MB: 43 us with 64 blocks of 256 threads, 55 us with 256; 256 MB:
+    // 165 and 290 GB/s (2026-11-21, tools/gpu-sweep.sh).
     const unsigned threads = std::min(256u, topology.block_threads);
     const std::size_t share = std::size_t{threads} * 64 * static_cast<unsigned>(topology.ranks);
     std::vector<LaunchShape> shapes;

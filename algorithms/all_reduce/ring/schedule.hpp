@@ -1,5 +1,5 @@
-// Which chunk a rank handles in which step of a ring all-reduce. Plain arithmetic, checked by
-// simulation in the unit tests.
+// The chunk that a rank handles in each step of a ring all-reduce. Plain arithmetic; unit tests
+// simulate it.
 #pragma once
 #include "backends/device/target.hpp"
 
@@ -21,10 +21,13 @@ struct Place {
   PLAIT_DEVICE constexpr int chunk(int offset) const { return (position + offset + ranks) % ranks; }
 };
 
-/// The all-reduce of n chunks by the five primitives; with k the own position and n >= 2:
-///   send(k); recv_reduce_send(k-1) ... (k-n+2); recv_reduce_copy_send(k+1); recv_copy_send(k) ...
-///   (k-n+3); recv(k+2).
-/// Each call returns whether it succeeded; the first that does not ends the sequence.
+/// The all-reduce of n chunks by the five primitives, for n >= 2 and with k the own position:
+///   send(k)
+///   recv_reduce_send(k-1) ... recv_reduce_send(k-n+2)
+///   recv_reduce_copy_send(k+1)
+///   recv_copy_send(k) ... recv_copy_send(k-n+3)
+///   recv(k+2)
+/// Each call returns whether it succeeded. The first one that fails ends the sequence.
 template <class Primitives>
 PLAIT_DEVICE bool all_reduce(Primitives& ring, const Place& k) {
   const int n = k.ranks;

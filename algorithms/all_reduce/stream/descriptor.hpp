@@ -1,4 +1,4 @@
-// The descriptor of stream and twoshot_push.
+// The common descriptor of stream and twoshot_push.
 #pragma once
 #include "algorithms/all_reduce/stream/kernel.hpp"
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
@@ -14,9 +14,9 @@ class PushAlgorithm : public ChannelAlgorithm {
       return {{.blocks = topology.units, .threads = topology.block_threads}};
     const std::size_t slice =
         everywhere(topology) ? call.bytes() : call.bytes() / static_cast<unsigned>(topology.ranks);
-    // Two small blocks a multiprocessor hide each other's waits, if there is enough for all: 4
-    // H200, 256 MB, stream: 344 GB/s with 128 blocks of 256 threads, 351 with 256, 316 and 322 with
-    // 512 threads; 1 MB: 14.9 and 17.4 us (2026-11-21, tools/gpu-sweep.sh).
+    // Two small blocks per multiprocessor hide each other's waits, if there is enough work for all:
+    // 4 H200, 256 MB, stream: 344 GB/s with 128 blocks of 256 threads, 351 with 256, 316 and 322
+    // with 512 threads; 1 MB: 14.9 and 17.4 us (2026-11-21, tools/gpu-sweep.sh).
     const unsigned threads = std::min(256u, topology.block_threads),
                    enough = call.bytes() < (std::size_t{16} << 20) ? 128 : max_blocks;
     std::vector<LaunchShape> shapes;
@@ -28,11 +28,10 @@ class PushAlgorithm : public ChannelAlgorithm {
   double estimate(const Call& call, const Topology& topology) const override {
     const double moved =
         2.0 * (topology.ranks - 1) / topology.ranks * static_cast<double>(call.bytes());
-    const int hops =
-        results_ == Results::slots && !everywhere(topology) ? 3 : 2;  // each of them a signal
-    const double slots = results_ == Results::slots
-                             ? 1.03
-                             : 1;  // results pass through them too; measured as for the shapes
+    // Each hop is a signal.
+    const int hops = results_ == Results::slots && !everywhere(topology) ? 3 : 2;
+    // Results that pass through slots cost 3 % more, measured together with the shapes.
+    const double slots = results_ == Results::slots ? 1.03 : 1;
     return topology.launch_us + hops * topology.signal_us + slots * moved / topology.push_bandwidth;
   }
 
@@ -54,7 +53,8 @@ class PushAlgorithm : public ChannelAlgorithm {
   }
 
  private:
-  /// Two ranks need not send results: each link direction carries the message once either way.
+  /// Whether every rank reduces the whole message. Two ranks of `stream` do, because each link
+  /// direction carries the message once either way.
   bool everywhere(const Topology& topology) const {
     return results_ == Results::slots && topology.ranks <= 2;
   }

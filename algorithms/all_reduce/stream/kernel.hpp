@@ -1,36 +1,36 @@
-// Push all-reduce through slots: middle to large messages on any memory (`stream`), and with
-// results that need no slots, on symmetric memory
-// (`twoshot_push`). Every byte crosses the links once in each direction, as stores, which are
-// faster than loads there.
+// Push all-reduce through slots, for middle to large messages: `stream` on any memory, and
+// `twoshot_push` on symmetric memory, where results need no slots. Every byte crosses a link once
+// in each direction, as a store, because stores are faster there than loads.
 //
-// The message is cut into one slice a rank, a slice into one stripe a block, and a stripe into
-// chunks that fit a slot. (Two ranks of `stream` reduce everything themselves: one slice, one hop.)
-// In step j, a block does three things at once, with three chunks:
-//   1. Scatter: pushes chunk j of every peer's slice into a slot of that peer;
-//   2. Reduce: adds up chunk j - lag of its own slice, from its input and the peers' slots, stores
-//   the result and pushes it on: to a slot
-//      of every peer, or straight into every peer's output;
-//   3. Gather: copies the peers' results, chunks j - 2 lag, from slots to its output.
-// Before them it waits for what all three need, after them it says what it has sent and used: one
-// wait and one release a step, and while chunks are on their way the block works on others.
+// The message is cut into one slice per rank, a slice into one stripe per block, and a stripe into
+// chunks that fit a slot. (With two ranks, `stream` has one slice: both ranks reduce the whole
+// message, in one hop.) In step j, a block handles three chunks:
+//   1. Scatter: it pushes chunk j of every peer's slice into a slot of that peer.
+//   2. Reduce: it adds up chunk j - lag of its own slice, from its input and the peers' slots,
+//      stores the result and pushes it on: into a slot of every peer (`stream`), or straight into
+//      every peer's output (`twoshot_push`).
+//   3. Gather (`stream` only): it copies the peers' results, chunks j - 2 lag, from slots to its
+//      output.
+// Before them it waits for all that the three need; after them it signals all that it has sent and
+// used. So a step has one wait and one release, and the block works on some chunks while others are
+// on their way.
 //
-// The channels (algorithms/blocks/channels/channel.hpp, with the proof that slots may be used
-// again) are a block's own: way 0 for the scatter, way 1 for results.
+// A block uses its own channels (algorithms/blocks/channels/channel.hpp proves that slots may be
+// used again): way 0 for the scatter, way 1 for results.
 //
 // Why it can't deadlock. Step j waits for chunks that peers send in their steps j - lag, and for
-// slots that they empty, at the latest, in their step j - slots + lag. With 1 <= lag < slots, these
-// are earlier steps than j; so of all the blocks with one number, the one with the least step can
-// go on.
+// slots that they empty in their step j - slots + lag at the latest. With 1 <= lag < slots, both
+// are earlier than step j. So of all blocks with one number, the block in the least step can go on.
 //
-// In place is safe. Scattering reads chunk j of the peers' slices in step j. Results for them are
-// written in later steps, after a `sync`, or by the peers, after they have received what was read.
-// The own slice's chunk is read and written by one thread.
+// In place is safe. The scatter reads chunk j of the peers' slices in step j. Results go to the
+// same places in later steps, after a `sync`, or by the peers, after they have received what was
+// read. A pack of the own slice is read and written by one thread.
 //
-// Outputs of peers are written without a barrier before: the peer has sent its chunk, so it is in
-// this call and its output is free. They are followed by a barrier of the block: all results have
-// arrived when the kernel ends.
+// `twoshot_push` needs no barrier at the start. A rank writes into a peer's output after that peer
+// has sent its chunk, so the peer is in this call and its output is free. It needs a barrier of the
+// block at the end: after it, all results have arrived.
 //
-// All ranks get the same bits: one rank sums a slice, in rank order; two ranks that sum everything
+// All ranks get the same bits: one rank sums a slice, in rank order. Two ranks that sum everything
 // do so in the same order.
 //
 // Cost: two hops (one for two ranks of `stream`), then 2 (n - 1) / n * bytes out of each rank;
@@ -91,11 +91,11 @@ class Stream {
  private:
   using P = Pack<T, D::pack_bytes>;
   static constexpr unsigned scattering = 0, gathering = 1;  // ways of the channels
-  /// Packs a thread moves at once, of all peers together; sums of 8-bit elements take four times
-  /// their room.
+  /// The packs that a thread moves at once, of all peers together. Sums of 8-bit elements take four
+  /// times their space.
   static constexpr int in_flight = D::pack_bytes >= 64 ? 1 : sizeof(T) == 1 ? 4 : 8;
 
-  /// `Ranks`: how many, or 0 for any.
+  /// `Ranks`: the number of ranks, or 0 for any number.
   template <int Ranks>
   PLAIT_DEVICE void run_ranks() {
     const std::uint32_t lag = a_.plan.lag;
@@ -111,7 +111,7 @@ class Stream {
     finish(gathers);
   }
 
-  /// Bytes of the message: chunk k of this block's stripe of a slice, in packs.
+  /// Chunk k of this block's stripe of a slice, in packs of the message.
   PLAIT_DEVICE Range chunk(int slice, std::uint32_t k) const {
     return in_packs<D::pack_bytes>(a_.plan.chunk(slice, stripe_, k));
   }
@@ -121,8 +121,8 @@ class Stream {
     return rank_after(rank_, static_cast<int>(i) + 1, ranks_);
   }
 
-  /// Calls body(way, peer, sending, k) for both ends of the channels that are used in step j, with
-  /// their chunk; spread over the threads.
+  /// Calls body(way, peer, sending, k) for the channel ends that step j uses, where k is the chunk
+  /// of that end. The ends are spread over the threads.
   template <class Body>
   PLAIT_DEVICE void for_each_end(std::uint32_t j, bool gathers, Body body) {
     const auto peers = static_cast<unsigned>(ranks_ - 1);
@@ -177,7 +177,7 @@ class Stream {
     exchange<Ranks, false>(k);
   }
 
-  /// Chunk k of all peers' slices: from the input to slots, or from slots to the output.
+  /// Copies chunk k of all peers' slices from the input to slots, or from slots to the output.
   template <int Ranks, bool ToSlots>
   PLAIT_DEVICE void exchange(std::uint32_t k) {
     for_peers<Ranks>([&]<int Peers>(unsigned first) {
@@ -214,7 +214,7 @@ class Stream {
     });
   }
 
-  /// Calls body with the peers, all at once where their number is known, else one by one.
+  /// Calls body for all peers at once where their number is known, else for one after another.
   template <int Ranks, class Body>
   PLAIT_DEVICE void for_peers(Body body) {
     if constexpr (Ranks == 0) {
@@ -225,7 +225,7 @@ class Stream {
     }
   }
 
-  /// Complete, aligned packs of several chunks at once.
+  /// Copies complete, aligned packs of several chunks at once.
   template <int Peers>
   PLAIT_DEVICE void copy_whole(const P* const (&from)[Peers], P* const (&to)[Peers],
                                const Range (&range)[Peers]) {
@@ -253,7 +253,7 @@ class Stream {
     }
   }
 
-  /// Chunk k of the own slice.
+  /// Reduces chunk k of the own slice.
   template <int Ranks>
   PLAIT_DEVICE void reduce(std::uint32_t k) {
     const Range range = chunk(own_slice(), k);
@@ -281,7 +281,7 @@ class Stream {
     for (std::uint32_t i = dev_.thread(); i < size; i += dev_.threads()) reduce_one(range, k, i);
   }
 
-  /// Where rank r gets the result of the own chunk; null if it needs none.
+  /// Where the result of the own chunk goes at rank r; null if the rank needs none.
   PLAIT_DEVICE P* destination(int r, const Range& range, std::uint32_t k) const {
     if (r == rank_) return out_.packs() + range.begin;
     if constexpr (R == Results::outputs) {
@@ -316,8 +316,7 @@ class Stream {
       }
   }
 
-  /// Any number of ranks, any alignment of the buffers; perhaps the message's last and partial
-  /// pack.
+  /// Reduces one pack, perhaps the last and partial one, for any number of ranks and any alignment.
   PLAIT_DEVICE void reduce_one(const Range& range, std::uint32_t k, std::uint32_t i) {
     const auto term = [&](int r) {
       return r == rank_ ? in_.load(dev_, range.begin + i)

@@ -1,5 +1,5 @@
-// Which bytes of a message a block works on in which step of stream and twoshot_push. Plain
-// arithmetic, checked in the unit tests.
+// The bytes of a message that a block handles in each step of stream and twoshot_push. Plain
+// arithmetic; unit tests check it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,12 +12,13 @@ namespace plait::stream {
 struct Plan {
   static constexpr std::uint32_t slots = 4;  // of a channel
 
-  Parts slices;       // of the message, in bytes: one a rank that reduces
-  Parts stripes;      // of a slice, in bytes: one a block
-  Chunks chunks;      // of a stripe: what a slot gets
-  std::uint32_t lag;  // steps from a chunk's scatter to its reduction, and from there to its
-                      // gather; less than `slots`
-  bool has_results;   // results go to peers. If not, every rank reduces everything: one slice
+  Parts slices;   // of the message, in bytes: one per rank that reduces
+  Parts stripes;  // of a slice, in bytes: one per block
+  Chunks chunks;  // of a stripe: each fits a slot
+  /// Steps from a chunk's scatter to its reduction, and from there to its gather; below `slots`.
+  std::uint32_t lag;
+  /// Results go to peers. Else every rank reduces the whole message: one slice.
+  bool has_results;
 
   /// `slot_bytes` and `grain` are multiples of a pack. With `everywhere`, every rank reduces the
   /// whole message.
@@ -32,8 +33,8 @@ struct Plan {
     return plan;
   }
 
-  /// Bytes of the message: chunk k of a stripe of a slice. The last slices may be shorter than the
-  /// others: their chunks then are, or empty.
+  /// Chunk k of a stripe of a slice, in bytes of the message. The last slices may be shorter than
+  /// the others; their last chunks are then shorter too, or empty.
   PLAIT_DEVICE constexpr Range chunk(int slice, Range stripe, std::uint32_t k) const {
     const Range all = slices.at(static_cast<unsigned>(slice));
     const Range part = chunks.at(stripe, k);

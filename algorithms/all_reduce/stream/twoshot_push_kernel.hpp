@@ -1,4 +1,4 @@
-// stream with results that go straight into the peers' outputs:
+// stream, but with results that go straight into the peers' outputs.
 // algorithms/all_reduce/stream/kernel.hpp has the phases and the proof.
 #pragma once
 #include "algorithms/all_reduce/stream/kernel.hpp"

@@ -1,44 +1,45 @@
-// Tree all-reduce: partial sums go up a binary tree and results come down, pipelined; hops grow
-// with log2(n) only, on any memory.
+// Tree all-reduce on any memory: partial sums go up a binary tree and results come down, pipelined,
+// so hops grow with log2(n) only.
 //
-// There are two trees, and a rank has children in one of them at most (schedule.hpp): even blocks
-// use the one, odd blocks the other, so that each rank sends about as much as any other. The
-// message is cut into one stripe a block, and a stripe into chunks that fit a slot. In step j, a
-// block does two things with two chunks:
-//   1. Up: adds its own term and the children's partial sums of chunk j, and sends the sum to its
-//   parent; the root finishes it instead,
-//      stores it and sends the result to its children;
-//   2. Down: copies the result of chunk j - lag from its parent to its output and on to its
-//   children.
-// Before them it waits for what both need, after them it says what it has sent and used: one wait
-// and one release a step.
+// There are two trees, and a rank has children in at most one of them (schedule.hpp). Even blocks
+// use one tree, odd blocks the other, so all ranks send about the same amount. The message is cut
+// into one stripe per block, and a stripe into chunks that fit a slot. In step j, a block handles
+// two chunks:
+//   1. Up: it adds its own term and the children's partial sums of chunk j, and sends the sum to
+//      its parent. The root finishes the sum instead, stores it and sends the result to its
+//      children.
+//   2. Down: it copies the result of chunk j - lag from its parent to its output and on to its
+//      children.
+// Before them it waits for all that both need; after them it signals all that it has sent and used.
+// So a step has one wait and one release.
 //
-// The lag is 3 steps for each hop from the root: a chunk needs one step for each hop, up and down,
-// and the third hides that signals travel. Steps without a chunk are left out, so a short stripe
-// doesn't wait for its lag.
+// The lag is 3 steps per hop from the root: a chunk needs one step per hop up and one down, and the
+// third hides the time that signals travel. A block leaves out steps without a chunk, so a short
+// stripe does not wait for its lag.
 //
 // Partial results travel in the type of the data (`Reducer::start`, `add_partial`, `rounded`,
 // `finish`).
 //
-// Cost: 2 log2(n) hops for the first chunk, pipelined after it. Out of a rank that has two children
-// in the one tree and none in the other: 3 halves of the message there (one up, two down) and one
-// half here (up), so 2 * bytes. Resources: both ways of the channels
-// (algorithms/blocks/channels/channel.hpp, with the proof that slots may be used again) between
-// parents and children: way 0 up, way 1 down.
+// Cost: 2 log2(n) hops for the first chunk, pipelined after it. A rank that has two children in one
+// tree has none in the other. In the first tree it sends 3/2 of the message (half up once and half
+// down twice), in the second 1/2 (up): together 2 * bytes.
+// Resources: both ways of the channels (algorithms/blocks/channels/channel.hpp proves that slots
+// may be used again) between parents and children, way 0 up, way 1 down.
 //
-// Why it can't deadlock. Take a block at depth d, of lag 3 d, in step j. It waits
-//   for chunk j of its children, which they send in their step j;
-//   for the slot of chunk j - 4 at its parent, which empties it in its step j - 4;
-//   for the result of chunk j - 3 d, which its parent sends in its step j - 3 d + 3 (d - 1) = j - 3
-//   (the root: in step j - 3, too); for the slots of results j - 3 d - 4 at its children, which
-//   empty them in their step j - 3 d - 4 + 3 (d + 1) = j - 1.
-// All are earlier steps, or the same step of a deeper rank. So of all blocks with one number, the
-// deepest of those with the least step can go on. (A lag of slots or more a hop would wait for a
-// child's step j, which waits for this one: the root that has run ahead is stopped by its
-// children's credits.) Block b waits only for block b.
+// Why it can't deadlock. Take a block at depth d in step j; its lag is 3 d. It waits
+//   - for chunk j of its children, which they send in their step j;
+//   - for the slot of chunk j - 4 at its parent, which the parent empties in its step j - 4;
+//   - for the result of chunk j - 3 d, which its parent sends in its step j - 3 d + 3 (d - 1) = j -
+//     3 (also if the parent is the root);
+//   - for the slots of results j - 3 d - 4 at its children, which empty them in their step j - 3 d
+//     - 4 + 3 (d + 1) = j - 1.
+// All are earlier steps, or the same step of a deeper rank. So of all blocks with one number, take
+// those in the least step: the deepest of them can go on. With a lag of s steps per hop, the third
+// line reads j - s and the last one j - 4 + s, so 1 <= s < slots keeps both earlier than step j.
+// Block b waits only for block b.
 //
-// In place is safe. Nobody else reads or writes a rank's buffers. Chunk k is read in step k and
-// written in step k + lag, after a `sync`; the root's threads read what they write.
+// In place is safe. No other rank reads or writes a rank's buffers. Chunk k is read in step k and
+// written in step k + lag, after a `sync`. At the root, the threads that read a chunk write it.
 //
 // All ranks get the same bits: a chunk is summed along one tree, finished at its root, then copied.
 #pragma once
@@ -56,7 +57,7 @@ struct Args {
   const void* send;
   void* recv;  // may equal send
   std::size_t count;
-  Parts stripes;  // of the message, in bytes, one a block
+  Parts stripes;  // of the message, in bytes, one per block
   Chunks chunks;
   Relatives relatives[2];  // in each tree
   Reduction reduction;
@@ -71,8 +72,8 @@ class Tree {
         channels_(a.channels, dev.block()),
         mover_(dev, a.send, a.recv, a.count, a.reduction),
         stripe_(a.stripes.at(dev.block())),
-        family_(dev.block() % 2 == 0 ? a.relatives[0]
-                                     : a.relatives[1]),  // no index (backends/device/device.hpp)
+        // Constant indices: see `indexed_arguments` in backends/device/device.hpp.
+        family_(dev.block() % 2 == 0 ? a.relatives[0] : a.relatives[1]),
         steps_(Steps::of(chunks_.count(stripe_), family_.depth)) {}
 
   PLAIT_DEVICE void run() {
@@ -94,9 +95,9 @@ class Tree {
   /// One end of a channel to a relative.
   struct Link {
     unsigned way;
-    int peer;  // or none
+    int peer;  // or Place::none
     bool sends;
-    std::uint32_t chunk;  // in this step
+    std::uint32_t chunk;  // that this step moves
   };
   static constexpr unsigned links = 6;
   PLAIT_DEVICE Link link(unsigned i, std::uint32_t j) const {
@@ -104,7 +105,7 @@ class Tree {
     const bool upwards = i % 2 == 0, sends = upwards == (i < 2);
     return {upwards ? reducing : results, peer, sends, upwards ? j : j - steps_.lag};
   }
-  /// Calls body(link) for the channels that are used in step j, spread over the block's threads.
+  /// Calls body(link) for the channel ends that step j uses, spread over the block's threads.
   template <class Body>
   PLAIT_DEVICE void for_each_link(std::uint32_t j, Body body) {
     for (unsigned i = dev_.thread(); i < links; i += dev_.threads()) {

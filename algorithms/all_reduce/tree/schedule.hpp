@@ -1,4 +1,5 @@
-// The two trees of the tree all-reduce. Plain arithmetic, checked by simulation in the unit tests.
+// The two trees of the tree all-reduce, and the steps of a block. Plain arithmetic; unit tests
+// simulate it.
 #pragma once
 #include <cstdint>
 
@@ -6,15 +7,15 @@
 
 namespace plait::tree {
 
-/// A rank's place in one of two binary trees over all ranks, in which every rank has children in at
-/// most one (Sanders, Speck and Traeff 2009, "Two-tree algorithms for full bandwidth broadcast,
+/// A rank's place in one of two binary trees over all ranks. A rank has children in at most one of
+/// the trees (Sanders, Speck and Traeff 2009, "Two-tree algorithms for full bandwidth broadcast,
 /// reduction and scan").
 ///
-/// Positions 1 .. n stand in a search tree: the number of zeros at a position's end is its height
-/// in the complete tree, so that odd positions are leaves, and the largest power of two is the
+/// Positions 1 .. n form a search tree. The number of zero bits at the end of a position is its
+/// height in the complete tree, so odd positions are leaves and the largest power of two is the
 /// root. Where n cuts the complete tree off, a missing node's left child takes its place. In tree
-/// 0, rank r has position r + 1; in tree 1 all are shifted by one place, so what was even is odd.
-/// (Rank 0 comes last there, an odd position in tree 0.)
+/// 0, rank r has position r + 1. In tree 1 all ranks are shifted by one place, so even positions
+/// become odd. (Rank 0 comes last there; its position in tree 0 is odd.)
 struct Place {
   int rank, ranks, tree;
 
@@ -36,7 +37,7 @@ struct Place {
     if (which == 0) return rank_at(position() - half);
     int p = position() + half;
     while (p > ranks && lowest_bit(p) > 1) p -= lowest_bit(p) / 2;
-    return p > ranks ? none : rank_at(p);  // there may be nobody to its right
+    return p > ranks ? none : rank_at(p);  // there may be no rank to its right
   }
   /// Hops to the root.
   PLAIT_DEVICE constexpr int depth() const {
@@ -44,7 +45,7 @@ struct Place {
     for (int p = parent_of(position()); p != 0; p = parent_of(p)) ++hops;
     return hops;
   }
-  /// Of the deepest rank.
+  /// The depth of the deepest rank.
   PLAIT_DEVICE static constexpr int height(int ranks) {
     int hops = 0;
     while ((2 << hops) <= ranks) ++hops;
@@ -53,7 +54,7 @@ struct Place {
 
  private:
   PLAIT_DEVICE static constexpr int lowest_bit(int p) { return p & -p; }
-  /// 0: there is none.
+  /// The parent's position; 0 if there is none.
   PLAIT_DEVICE constexpr int parent_of(int p) const {
     const int bit = lowest_bit(p);
     const int above = (p - bit) | (2 * bit);
@@ -61,7 +62,7 @@ struct Place {
   }
 };
 
-/// A rank's neighbours in a tree, each a rank or none: looked up before a launch.
+/// A rank's neighbours in a tree, each a rank or `none`. The host looks them up before a launch.
 struct Relatives {
   int parent, child[2], depth;
 
@@ -71,13 +72,12 @@ struct Relatives {
   PLAIT_DEVICE constexpr bool is_root() const { return parent == Place::none; }
 };
 
-/// What a block does in which step: chunks go up in the order of steps, and come down `lag` steps
-/// later.
+/// The steps of a block: chunks go up in the order of steps, and come down `lag` steps later.
 struct Steps {
   std::uint32_t chunks, lag;
 
   static constexpr std::uint32_t slots = 4;  // of a channel
-  /// Steps from a chunk's way up to its way down, for each hop from the root.
+  /// Steps from a chunk's way up to its way down, per hop from the root.
   static constexpr std::uint32_t lag_per_hop = 3;
   static_assert(1 <= lag_per_hop && lag_per_hop < slots);
 
@@ -86,9 +86,8 @@ struct Steps {
   }
   PLAIT_DEVICE constexpr std::uint32_t count() const { return chunks == 0 ? 0 : chunks + lag; }
   PLAIT_DEVICE constexpr bool goes_up(std::uint32_t step) const { return step < chunks; }
-  PLAIT_DEVICE constexpr bool comes_down(std::uint32_t step) const {
-    return step - lag < chunks;
-  }  // unsigned: false below lag
+  /// Unsigned: false for steps below lag.
+  PLAIT_DEVICE constexpr bool comes_down(std::uint32_t step) const { return step - lag < chunks; }
 };
 
 }  // namespace plait::tree

@@ -20,18 +20,20 @@ class DoubleTree final : public ChannelAlgorithm {
     const unsigned threads = topology.block_threads;
     std::vector<LaunchShape> shapes;
     if (small_blocks(call, topology)) shapes.push_back({max_blocks, 256});
-    for (const unsigned limit : {most_units(topology.units), topology.units / 2,
-                                 topology.units / 4}) {  // registers allow one a unit
+    // Registers allow one block per multiprocessor.
+    for (const unsigned limit :
+         {most_units(topology.units), topology.units / 2, topology.units / 4}) {
       const unsigned most = std::clamp(limit / 2 * 2, 2u, max_blocks);
       const unsigned blocks = blocks_for(call.bytes(), std::size_t{threads} * 16 * 2, most);
-      shapes.push_back({(blocks + 1) / 2 * 2, threads});  // as many in each tree
+      shapes.push_back({(blocks + 1) / 2 * 2, threads});  // equally many in both trees
     }
     return shapes;
   }
 
-  /// A rank sends twice the message (kernel.hpp). Before that, the first chunk pays for each level
-  /// a hop up and one down: each a signal and the first loads of a slot, and together three
-  /// quarters of what a rank sends in a step (up once, down twice, out of four).
+  /// A rank sends twice the message (kernel.hpp). Before that, the first chunk takes a hop up and a
+  /// hop down per level. Each hop costs a signal and the first loads of a slot. Both together also
+  /// cost three quarters of the bytes that a rank sends in a step: of four chunks, one goes up and
+  /// two go down.
   double estimate(const Call& call, const Topology& topology) const override {
     const int depth = Place::height(topology.ranks);
     const LaunchShape shape = fitted(shapes(call, topology).front(), call, topology);

@@ -1,24 +1,27 @@
-// Two-shot all-reduce on symmetric memory: middle to large messages, no scratch, every byte crosses
-// the link once in each direction.
+// Two-shot all-reduce on symmetric memory: middle to large messages, no scratch memory. Every byte
+// crosses a link once in each direction.
 //
-// The message is cut into one slice a rank, and a slice into one stripe a block.
-//   1. Enter: a barrier among the blocks b of all ranks: their inputs are ready.
-//   2. Reduce: each rank pulls its own slice of all peers' inputs, starting at the next rank so
-//   that the links are used evenly, and adds it up ...
-//   3. Push:   ... and pushes the result to all ranks' outputs, in the same loop, so that both
-//   directions of the links are busy.
-//   4. Leave: a second barrier: all results have arrived, and nobody reads inputs any more.
+// The message is cut into one slice per rank, and a slice into one stripe per block.
+//   1. Enter: a barrier among blocks b of all ranks. After it, all inputs are ready.
+//   2. Reduce: a rank pulls its own slice of all peers' inputs, from the next rank on so that links
+//      are used evenly, and adds it to its own.
+//   3. Push: it pushes the result to all ranks' outputs, in the same loop, so both directions of
+//      the links are busy.
+//   4. Leave: a second barrier. After it, all results have arrived and no rank reads inputs any
+//      more.
 //
-// Cost: two hops and 2 * bytes * (n - 1) / n out of each rank. Resources: one signal word a block
-// and writer, one epoch a block. All ranks get the same bits because each element is summed by one
-// rank. The order of the sum is fixed: it starts at the slice's own rank.
+// Cost: two hops and 2 (n - 1) / n * bytes out of each rank.
+// Resources: one signal word per (block, writer), one epoch per block.
 //
-// Why the two barriers are enough. Elements of slice r and stripe b are read, on all ranks, and
-// written, on all ranks, by block b of rank r alone, which needs the inputs (barrier 1) and
-// delivers the outputs (barrier 2). In place, a thread has read an element of all ranks before it
-// writes it. The barriers are per block: block b of a rank waits for block b of the others only. A
-// kernel ends when its last block has left, so whatever the stream does next finds the output
-// complete and its input free.
+// All ranks get the same bits, because one rank sums each element. The order of the sum is fixed:
+// it starts at the slice's own rank.
+//
+// Why the two barriers are enough. On all ranks, only block b of rank r reads and writes the
+// elements of slice r and stripe b. It needs the inputs, which barrier 1 announces, and delivers
+// the outputs, which barrier 2 announces. Stripes and slices have no pack in common, because an
+// empty stripe has no packs. In place, a thread has read an element from all ranks before it writes
+// it. A barrier joins block b of a rank only with blocks b of the others. A kernel ends when its
+// last block has left, so the next work in the stream finds the output complete and the input free.
 #pragma once
 #include "algorithms/blocks/flags/block_barrier.hpp"
 #include "algorithms/blocks/loops/buffer_sum.hpp"
@@ -32,9 +35,9 @@ struct Args {
   WindowView signals;
   WindowView send, recv;  // peer_ptr(r) is rank r's input and output; they may be equal
   std::size_t count;
-  Parts slices;           // of the message, in bytes, one a rank
-  Parts stripes;          // of a slice, in bytes, one a block
-  std::uint32_t* epochs;  // one a block
+  Parts slices;           // of the message, in bytes, one per rank
+  Parts stripes;          // of a slice, in bytes, one per block
+  std::uint32_t* epochs;  // one per block
   Reduction reduction;
   int rank, ranks;
 };
@@ -66,7 +69,7 @@ struct Kernel {
     return rank_after(a.rank, step, a.ranks);
   }
 
-  /// The block's stripe of the rank's slice, of all inputs to all outputs.
+  /// Reduces the block's stripe of the rank's slice, from all inputs to all outputs.
   template <Device D>
   PLAIT_DEVICE static void reduce_slice(D& dev, const Args& a) {
     const Range slice = a.slices.at(static_cast<unsigned>(a.rank));
@@ -79,8 +82,8 @@ struct Kernel {
     BufferSum<T, D, decltype(term)> sum(dev, term, a.ranks, a.count,
                                         all_aligned<D>(a) ? a.count / PackOf<D>::lanes : 0,
                                         a.reduction);
-    // By value: of arguments that this captures by reference, clang forgets that their pointers are
-    // to global memory.
+    // By value: of arguments captured by reference, clang forgets that their pointers are to global
+    // memory.
     const auto store = [&dev, recv = a.recv, rank = a.rank, ranks = a.ranks,
                         count = a.count]<bool Whole, int Count>(std::size_t i,
                                                                 const PackOf<D>(&sums)[Count]) {
@@ -95,8 +98,8 @@ struct Kernel {
 
   template <class D>
   PLAIT_DEVICE static bool all_aligned(const Args& a) {
-    // Windows are aligned to pages on all ranks and the offset is the same, so this rank's pointers
-    // speak for all.
+    // Windows begin at pages on all ranks and offsets are equal, so this rank's pointers are
+    // aligned as all others are.
     return (reinterpret_cast<std::uintptr_t>(input(a, a.rank)) |
             reinterpret_cast<std::uintptr_t>(output(a, a.rank))) %
                alignof(PackOf<D>) ==

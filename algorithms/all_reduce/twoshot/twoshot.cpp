@@ -26,8 +26,8 @@ class Twoshot final : public CollectiveAlgorithm {
       return {{.blocks = topology.units, .threads = topology.block_threads}};
     const std::size_t slice = call.bytes() / static_cast<unsigned>(topology.ranks);
     const unsigned threads = topology.block_threads;
-    // More than two ranks collide in the switch when many blocks pull at once: 4 H200, 256 MB, 318
-    // GB/s with 24 blocks, 297 with 132, 279 with 256; 2 H200: 333 with 32 and 341 with 132
+    // With more than two ranks, many blocks that pull at once collide in the switch: 4 H200, 256
+    // MB, 318 GB/s with 24 blocks, 297 with 132, 279 with 256; 2 H200: 333 with 32, 341 with 132
     // (2026-11-21, tools/gpu-sweep.sh).
     const unsigned most = topology.ranks <= 2 ? most_units(topology.units) : topology.units / 4;
     std::vector<LaunchShape> shapes;

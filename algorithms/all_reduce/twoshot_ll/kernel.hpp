@@ -1,25 +1,26 @@
-// Two-shot all-reduce with flagged units: small to middle messages on any memory, two hops and no
-// barrier. twoshot_ll sends packets, twoshot_ll128 lines.
+// Two-shot all-reduce in flagged units: small to middle messages on any memory, two hops, no
+// barrier. twoshot_ll sends packets, twoshot_ll16 wide packets, twoshot_ll128 lines.
 //
-// The message is cut into one stripe a block, a stripe into rounds, and a round into n slices of at
-// most `slots` units. In each round, a thread
-//   1. scatters: pushes its units of slice p into the scatter lane of rank p, for every peer p;
-//   2. reduces: polls the peers' units of its own slice, adds them up in rank order, stores the
-//   result and pushes it into the gather lane of
-//      every peer;
-//   3. gathers: polls the other slices' results and stores them.
+// The message is cut into one stripe per block, a stripe into rounds, and a round into n slices of
+// at most `slots` units. In each round, a thread
+//   1. scatters: pushes its units of slice p into its scatter lane at rank p, for every rank p;
+//   2. reduces: polls all ranks' units of its own slice, adds them in rank order and pushes the
+//      result into its gather lane at every rank;
+//   3. gathers: polls the results of all slices and stores them.
 //
-// Cost: two hops; 2 (n - 1) / n * bytes leave each rank, twice that as packets and 16/15 of it as
-// lines. Resources: 2 halves * blocks * 2 n lanes * slots units of scratch, one epoch a block.
+// Cost: two hops. 2 (n - 1) / n * bytes of data leave each rank: twice that as packets, 4/3 of it
+// as wide packets, 16/15 of it as lines.
+// Resources: 2 halves * blocks * 2 n lanes * slots units of scratch memory, one epoch per block.
 //
 // Why no barrier is needed. Data and flag arrive together. A lane has one writing rank and one
-// reader, and two halves for odd and even epochs. A block writes half e & 1 of a peer p in round e
-// only after it has finished round e - 1 and has synchronised. In that round one of its threads
-// received a result, or reduced one itself; either was made of units that every rank, p among them,
-// had sent in round e - 1, and p's block sent those after all of its threads had finished round e -
-// 2, the last that read this half. (A round has a unit at least, so somebody reduces in it.) In
-// place is safe: a thread has sent all its inputs of a round before it stores anything of it, and
-// no other thread has its units.
+// reader, and two halves for odd and even epochs. In round e, a block writes half e & 1 at rank p
+// only after it has finished round e - 1 and synchronised. Every round has at least one unit, so
+// one of the block's threads held a result of round e - 1, received or reduced by itself. A result
+// is made of units that every rank, p among them, sent in round e - 1. p's block sent those after
+// all its threads had finished round e - 2, the last round that read this half.
+//
+// In place is safe: a thread sends all its inputs of a round before it stores any result of that
+// round, and no other thread handles its units.
 #pragma once
 #include "algorithms/blocks/flags/units.hpp"
 #include "backends/device/device.hpp"
@@ -29,11 +30,11 @@ namespace plait::twoshot_ll {
 
 using Types = ReducedTypes;
 
-using Args = LLArgs;  // lanes 0 .. n - 1 of the layout: units to reduce, by writer; n .. 2n - 1:
-                      // results, by writer
+// Lanes of the layout: 0 .. n - 1 hold units to reduce, n .. 2n - 1 results, both by writing rank.
+using Args = LLArgs;
 
-/// As in oneshot_ll, a rank also sends to itself: that is fewer instructions than to ask which peer
-/// is the own rank.
+/// As in oneshot_ll, a rank also sends to itself: that takes fewer instructions than asking which
+/// peer is the own rank.
 template <class T, class Unit, class D>
 class Twoshot {
  public:
@@ -57,7 +58,7 @@ class Twoshot {
   using Share = typename Unit::Share;
   using Slot = typename Unit::Slot;
 
-  /// A round's slices: units of the message.
+  /// A round of units of the message, and its slices.
   struct Round {
     std::size_t begin;
     std::uint32_t size, each;
@@ -83,9 +84,8 @@ class Twoshot {
     const std::uint32_t most = a_.layout.slots * n;
     const unsigned first = units_.first(dev_.thread()), step = units_.step(dev_.threads());
     for (std::size_t begin = stripe.begin; begin < stripe.end; begin += most) {
-      if (begin != stripe.begin)
-        dev_.sync();  // the whole block has finished the last round before anybody sends in this
-                      // one
+      // All threads have finished the previous round before one of them sends in this one.
+      if (begin != stripe.begin) dev_.sync();
       epoch_ = epoch_.next();
       const auto size =
           static_cast<std::uint32_t>(stripe.end - begin < most ? stripe.end - begin : most);
@@ -147,7 +147,8 @@ class Twoshot {
     return true;
   }
 
-  /// Slot i of this rank's lanes from `lane + begin` on, which ranks from `begin` on write.
+  /// Receives slot i of this rank's lanes `lane + begin`, `lane + begin + 1`, ..., which the ranks
+  /// from `begin` on write.
   template <int Batch>
   PLAIT_DEVICE bool receive(int begin, int lane, std::uint32_t i, unsigned wanted,
                             Share (&shares)[Batch]) {
@@ -188,8 +189,8 @@ struct Exchange {
 template <class T>
 struct Kernel : LLKernel<Exchange<T>> {
   using BatchArgs = LLBatch;
-  static constexpr bool batch_indexes_arguments =
-      true;  // on AMD GPUs a batch would take more registers than a thread has
+  // On AMD GPUs a batch would take more registers than a thread has.
+  static constexpr bool batch_indexes_arguments = true;
 };
 
 }  // namespace plait::twoshot_ll

@@ -3,7 +3,7 @@
 namespace plait::twoshot_ll {
 namespace {
 
-class TwoshotLL final : public twoshot_ll::TwoshotAlgorithm {
+class TwoshotLL final : public TwoshotAlgorithm {
  public:
   TwoshotLL() : TwoshotAlgorithm(UnitKind::packets()) {}
   std::string_view name() const override { return "twoshot_ll"; }
@@ -13,7 +13,30 @@ class TwoshotLL final : public twoshot_ll::TwoshotAlgorithm {
   bool batches(const Topology& topology) const override { return topology.indexed_arguments; }
 };
 
-const AlgorithmRegistration<TwoshotLL> registration;
+class TwoshotLL16 final : public TwoshotAlgorithm {
+ public:
+  TwoshotLL16() : TwoshotAlgorithm(UnitKind::wide_packets(), 32) {}
+  std::string_view name() const override { return "twoshot_ll16"; }
+  std::string_view summary() const override {
+    return "as twoshot_ll, in packets of 16 bytes with 12 of data: two thirds of the traffic, "
+           "where the target has them";
+  }
+};
+
+class TwoshotLL128 final : public TwoshotAlgorithm {
+ public:
+  // With 4 ranks and the default of 384 MB, a round holds 4 MB.
+  TwoshotLL128() : TwoshotAlgorithm(UnitKind::lines(), 13) {}
+  std::string_view name() const override { return "twoshot_ll128"; }
+  std::string_view summary() const override {
+    return "as twoshot_ll, in lines of 128 bytes: half the traffic, where the target has lines";
+  }
+  bool batches(const Topology&) const override { return true; }
+};
+
+const AlgorithmRegistration<TwoshotLL> packets;
+const AlgorithmRegistration<TwoshotLL16> wide_packets;
+const AlgorithmRegistration<TwoshotLL128> lines;
 
 }  // namespace
 }  // namespace plait::twoshot_ll

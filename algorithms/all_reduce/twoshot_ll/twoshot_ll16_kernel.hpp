@@ -1,4 +1,4 @@
-// twoshot_ll with wide packets: two thirds of the traffic, where the target has them.
+// twoshot_ll in wide packets: two thirds of the traffic, on targets that have them.
 #pragma once
 #include "algorithms/all_reduce/twoshot_ll/kernel.hpp"
 
