@@ -1,5 +1,4 @@
-// How ranks find each other before they share memory: a handful of collective calls on small host
-// data.
+// How ranks find each other before they share memory: a few collective calls on small host data.
 #pragma once
 #include <chrono>
 #include <cstddef>
@@ -18,17 +17,18 @@ namespace plait {
 
 struct BootstrapHooks;
 
-/// A group of ranks that can exchange small host data. Every call but the getters is collective
-/// over the group and blocks. It throws
-///  - `Error(bootstrap)`, which names the call and the rank, when a rank does not arrive within
-///  `timeout()`, has destroyed its object, or
-///    has given up a call; the others that wait end then, too, and later calls fail;
-///  - `Error(mismatch)`, which names two ranks and what each is in, on all ranks when they are in
-///  different calls, or in one with different
-///    sizes or roots. The group stays in order.
-/// An object belongs to one thread of its rank at a time. Its end does not wait for other ranks.
-/// Those that Plait makes belong to the process as well: in a child made by fork their calls throw
-/// `Error(invalid_argument)`, and their destructors let go without a word.
+/// A group of ranks that exchange small host data. Every call except the getters is collective over
+/// the group and blocks. It throws
+/// - `Error(bootstrap)`, which names the call and the rank, if a rank does not arrive within
+///   `timeout()`, has destroyed its object or has given up a call. Ranks that wait in the call then
+///   fail too, and later calls fail.
+/// - `Error(mismatch)`, which names two ranks and the call that each of them is in, on all ranks if
+///   they are in different calls, or in one call with different sizes or roots. The group stays
+///   usable.
+///
+/// One thread of a rank uses an object at a time. Its destructor does not wait for other ranks. The
+/// bootstraps that Plait makes belong to the process: in a child made by fork their calls throw
+/// `Error(invalid_argument)`, and their destructors do nothing, silently.
 class Bootstrap {
  public:
   virtual ~Bootstrap() = default;
@@ -38,36 +38,34 @@ class Bootstrap {
   virtual int rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
 
-  /// Gathers `bytes` bytes of every rank into `out`, which holds `size() * bytes`, in rank order.
+  /// Gathers `bytes` bytes from every rank into `out`, in rank order. `out` holds `size() * bytes`
+  /// bytes.
   virtual void all_gather(const void* in, void* out, std::size_t bytes) = 0;
   virtual void broadcast(void* data, std::size_t bytes, int root) = 0;
   virtual void barrier() = 0;
 
-  /// The ranks that pass the same `color` form a new group, ordered by `key`, then by rank.
-  /// Collective.
+  /// Ranks that pass the same `color` form a new group, ordered by `key`, then by rank. Collective.
   virtual std::unique_ptr<Bootstrap> split(int color, int key) = 0;
 
-  /// Index among, and number of, the ranks on this node (computed once at construction, no
-  /// communication).
+  /// Index of this rank among the ranks on its node, and their number. Computed at construction; no
+  /// communication.
   int local_rank() const noexcept { return local_rank_; }
   int local_size() const noexcept { return local_size_; }
-  /// Number of different nodes in the group, and the index of this rank's node in order of first
-  /// appearance.
+  /// Number of nodes in the group, and the index of this rank's node in order of first appearance.
   int nodes() const noexcept { return nodes_; }
   int node() const noexcept { return node_; }
-  /// This group's ranks, in its order, as the group numbers them that it was split from. Empty if
-  /// it was not split from one.
+  /// The ranks of this group, in its order, as numbered in the group that it was split from. Empty
+  /// if it was not split from another group.
   const std::vector<int>& parent_ranks() const noexcept { return parent_ranks_; }
 
   /// The group of the ranks on this node. Collective. A node is a machine that was booted once, or
   /// what the environment variable `PLAIT_NODE` says (used to test several nodes on one machine).
   std::unique_ptr<Bootstrap> split_by_node() { return split(node_, rank()); }
 
-  /// How long a call waits. For bootstraps of this library PLAIT_TIMEOUT at first; else 10 minutes.
+  /// How long a call waits; zero: without limit. Bootstraps of this library start with
+  /// PLAIT_TIMEOUT, all others with 10 minutes.
   std::chrono::nanoseconds timeout() const noexcept { return timeout_; }
-  void set_timeout(std::chrono::nanoseconds timeout) noexcept {
-    timeout_ = timeout;
-  }  ///< zero: wait for ever
+  void set_timeout(std::chrono::nanoseconds timeout) noexcept { timeout_ = timeout; }
 
   // Typed forms.
   template <class T>
@@ -84,22 +82,23 @@ class Bootstrap {
 
  protected:
   Bootstrap() = default;
-  /// Fills in the local ranks and nodes; implementations call one of the two last in their set-up.
-  /// Collective.
+  /// Fills in the local ranks and nodes. The set-up of an implementation ends with a call of this
+  /// or of `set_nodes`. Collective.
   void discover_nodes();
-  /// The same without communication: equal numbers are one node. Local.
+  /// The same without communication: ranks with equal numbers are on one node. Local.
   void set_nodes(const std::vector<int>& node_of_rank);
-  /// For `split` to call on the new group, so that errors can name its ranks as the caller knows
-  /// them. Local.
+  /// `split` calls it on the new group, so that errors can name the ranks as the caller knows them.
+  /// Local.
   void set_parent_ranks(std::vector<int> ranks) { parent_ranks_ = std::move(ranks); }
   /// Throws if the library no longer wants to wait. Implementations call it when a call begins,
   /// every few milliseconds while it waits, and before it gives up.
   void throw_if_interrupted() const {
     if (interrupt_) interrupt_();
   }
-  /// Called when the library knows by other means that ranks are in different calls, or gone: later
-  /// calls must fail, and the destructor must wait for no rank. `rank_lost`: a rank will never
-  /// come, so the end of the process must not finalise an MPI that this library initialised. Local.
+  /// The library calls it when it knows by other means that ranks are in different calls, or gone:
+  /// later calls must fail, and the destructor must wait for no rank. `rank_lost`: one rank will
+  /// never come, so the end of the process must not finalise an MPI that this library initialised.
+  /// Local.
   virtual void abandon(const std::string& why, bool rank_lost) noexcept {
     static_cast<void>(why), static_cast<void>(rank_lost);
   }
@@ -115,8 +114,8 @@ class Bootstrap {
   std::chrono::nanoseconds timeout_{std::chrono::minutes{10}};
 };
 
-/// `ranks` bootstraps in one process, to be handed to one thread each. `timeout()` is PLAIT_TIMEOUT
-/// at first, else, or if that is malformed, 10 minutes.
+/// `ranks` bootstraps in one process, one for each thread. `timeout()` starts with PLAIT_TIMEOUT,
+/// or with 10 minutes if that is missing or malformed.
 std::vector<std::unique_ptr<Bootstrap>> make_thread_bootstraps(int ranks);
 
 }  // namespace plait

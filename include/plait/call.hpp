@@ -8,7 +8,7 @@
 
 namespace plait {
 
-/// In which order the elements of an array of several extents lie in memory.
+/// The order in which the elements of a multidimensional array lie in memory.
 enum class ArrayOrder : unsigned char {
   unsaid,         ///< a pointer and a count: agrees with any
   first_fastest,  ///< as Fortran's arrays, and Kokkos's LayoutLeft
@@ -21,39 +21,40 @@ struct Call {
   Collective collective = Collective::all_reduce;
   DataType type = DataType::f32;
   ReduceOp op = ReduceOp::sum;
-  std::size_t count = 0;  ///< elements of a block: what one rank has of its own, or receives
+  std::size_t count = 0;  ///< elements of a block: what one rank contributes, or receives
   /// The buffers that every rank has lie in symmetric memory of the communicator, at the same
-  /// offset on every rank. Of messages: the receiver's does, and the sender knows where
-  /// (CallOptions::symmetric).
+  /// offset on every rank. For messages: the receive buffer is symmetric, and the sender knows its
+  /// offset (CallOptions::symmetric).
   bool symmetric = false;
-  /// `symmetric`, and one buffer lies within the other. (Of ordinary memory, or with a root, ranks
-  /// may differ in that.)
+  /// `symmetric`, and one buffer lies within the other. In ordinary memory, and in calls with a
+  /// root, ranks may differ here, so the flag stays false.
   bool in_place = false;
   double scale = 1;  ///< factor of premul_sum; 1: that of CallOptions
   int root = 0;
-  int parts =
-      1;  ///< blocks in the larger buffer: the number of ranks, or 1. Filled in by the communicator
-  /// Of a block's elements. No algorithm asks for it: ranks that say different orders would combine
-  /// other elements than they mean, so that is Error(mismatch). Not of messages.
+  /// Blocks in the larger buffer: the number of ranks, or 1. The communicator fills it in.
+  int parts = 1;
+  /// Of the elements within a block. No algorithm reads it. Ranks with different orders would
+  /// combine elements that do not belong together, so a difference is Error(mismatch). Messages
+  /// have none.
   ArrayOrder order = ArrayOrder::unsaid;
 
   constexpr std::size_t block_bytes() const { return count * size_of(type); }
-  /// Of the larger buffer: what tables, rules and benchmarks call the size of a message.
+  /// Size of the larger buffer. Tables, rules and benchmarks call it the size of a message.
   constexpr std::size_t bytes() const { return block_bytes() * static_cast<std::size_t>(parts); }
   friend bool operator==(const Call&, const Call&) = default;
 };
 
-/// Per-call wishes. The same on all ranks.
+/// Wishes for one call. Equal on all ranks.
 struct CallOptions {
-  std::string algorithm{};  ///< a name of the registry or of a policy; empty: chosen.
-                            ///< Error(invalid_argument) if unknown, Error(unsupported) if it can't
-                            ///< serve the call
-  double scale = 1;         ///< factor of premul_sum
-  unsigned blocks = 0;      ///< of the launch; 0: the algorithm's own choice
-  unsigned threads = 0;     ///< a block; 0: the algorithm's own choice
-  /// Of `send_recv` alone: `recv` lies in symmetric memory, at the offset at which the rank that is
-  /// sent to receives; so messages can go straight there. Also a rank that receives nothing, or
-  /// less, passes that `recv`. Of collectives that is found out.
+  /// Name of an algorithm or of a policy; empty: the library chooses. Error(invalid_argument) if
+  /// the name is unknown, Error(unsupported) if the algorithm can't serve the call.
+  std::string algorithm{};
+  double scale = 1;      ///< factor of premul_sum
+  unsigned blocks = 0;   ///< blocks of the launch; 0: the algorithm's choice
+  unsigned threads = 0;  ///< threads per block; 0: the algorithm's choice
+  /// Only for `send_recv`: `recv` lies in symmetric memory, at the same offset as on the rank that
+  /// this rank sends to, so messages can go straight there. A rank that receives nothing, or less
+  /// than it sends, passes such a `recv` as well. For collectives the communicator finds out.
   bool symmetric = false;
 };
 

@@ -9,27 +9,35 @@
 
 namespace plait {
 
-/// What kind of thing went wrong. docs/troubleshooting.md says what to do.
+/// What kind of error it is. docs/troubleshooting.md says what to do.
 enum class ErrorCode : std::uint8_t {
-  invalid_argument,  ///< the call itself is wrong; nothing was enqueued
-  unsupported,       ///< a valid call that this build, device or algorithm can't serve; nothing was
-                     ///< enqueued
-  mismatch,  ///< ranks disagree; thrown on all that have not destroyed the communicator before it
-             ///< is found
-  no_peer_access,  ///< two devices can't reach each other's memory; thrown on all ranks
-  out_of_memory,   ///< thrown on all ranks of a collective call, also where only one rank ran out
-  timeout,  ///< a peer did not arrive within the deadline; the communicator is broken, on all ranks
-  aborted,  ///< a rank has aborted the communicator
-  rank_lost,  ///< a rank's process has ended, or it has destroyed the communicator too early; the
-              ///< communicator is broken
-  backend,    ///< a CUDA, HIP or system call failed
-  bootstrap,  ///< MPI or the exchange between processes failed
+  /// The call itself is wrong. Nothing was enqueued.
+  invalid_argument,
+  /// A valid call that this build, device or algorithm can't serve. Nothing was enqueued.
+  unsupported,
+  /// Ranks disagree. Thrown on all ranks that still have the communicator when this is found.
+  mismatch,
+  /// Two devices can't reach each other's memory. Thrown on all ranks.
+  no_peer_access,
+  /// Thrown on all ranks of a collective call, even if only one rank ran out.
+  out_of_memory,
+  /// A peer did not arrive within the deadline. The communicator is broken on all ranks.
+  timeout,
+  /// A rank has aborted the communicator.
+  aborted,
+  /// A rank's process has ended, or has destroyed the communicator too early. The communicator is
+  /// broken.
+  rank_lost,
+  /// A CUDA, HIP or system call failed.
+  backend,
+  /// MPI or the exchange between processes failed.
+  bootstrap,
 };
 
-/// The code's name, as messages have it.
+/// The code's name, as in messages: "invalid_argument".
 std::string_view name_of(ErrorCode code);
 
-/// A code to branch on and one sentence that names the rank, the call and the values.
+/// A code to branch on, and one sentence that names the rank, the call and the values.
 class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& what) : std::runtime_error(what), code_(code) {}

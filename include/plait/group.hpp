@@ -4,53 +4,49 @@
 
 namespace plait {
 
-/// Between `group_start` and `group_end` this thread's calls, of any communicators and on any
-/// streams, are only collected. The end plans and enqueues them together, which costs less than one
-/// by one: messages of one type and operation that are not large share launches.
+/// Opens a group. Until `group_end` this thread's calls, on any communicators and any streams, are
+/// only collected. The end plans and enqueues them together, which costs less than enqueuing them
+/// one by one: calls of one type and operation share launches if they are not large.
 ///
-/// - Groups nest; only the outermost end enqueues.
+/// - Groups nest. Only the outermost end enqueues.
 /// - All ranks make the same collectives in the same groups. Calls of a group may run in any order
-/// and at once: what one writes, no other
-///   may read or write, also if they are of two communicators. A barrier keeps its place among the
-///   calls of its communicator, and orders them alone.
-/// - Messages (`send`, `recv`) of a group all proceed at once, before its collectives. Their ends
-/// may be grouped otherwise on another rank,
-///   if no order of the calls there can block.
-/// - Calls of one communicator on several streams wait for what was on any of those streams before,
-/// and what comes later on any of them
-///   waits for all of those calls.
-/// - Either all streams of a group are captured in a graph or none.
-/// - A call that would throw does not: the end does, and then nothing of the group is enqueued. The
-/// same holds for calls that overlap and
-///   for streams of which only some are captured. What fails later, at a launch, aborts all
-///   communicators that have calls in the group, as others would wait for what was not enqueued.
-/// - `synchronize` and `copy` of a communicator that has calls in the group are refused: the one
-/// would wait for nothing, the other would run
-///   before the calls. A communicator that is destroyed before the group's end takes its calls with
-///   it: there is a warning, and the end throws, with nothing of the group enqueued.
-/// - The calls' ordinary memory, and streams that are not Plait's own, must live until the end:
-/// only there are the calls enqueued.
-///   Symmetric memory that was freed lives on until then; the end frees it, and waits for the
-///   device to do so. A `Stream` that the group's own thread destroys before takes its calls with
-///   it, like a communicator.
+///   and at the same time: no call may read or write what another call of the group writes, even if
+///   the two belong to different communicators. A barrier keeps its place among the calls of its
+///   communicator, and orders only those.
+/// - Messages (`send`, `recv`) of a group all proceed at once, before its collectives. The peer may
+///   group its ends differently, provided no ordering of its calls can deadlock.
+/// - If calls of one communicator are on several streams, all of them wait for the earlier work on
+///   all of these streams, and later work on any of these streams waits for all of them.
+/// - Either all streams of a group are being captured in a graph, or none is.
+/// - A call that would throw outside a group does not throw inside one. The end throws instead, and
+///   enqueues nothing of the group. It also throws if calls overlap, or if only some of the streams
+///   are being captured. An error that comes later, at a launch, aborts all communicators with
+///   calls in the group, because other ranks would wait for the calls that were not enqueued.
+/// - `synchronize` and `copy` of a communicator with calls in the group are refused: `synchronize`
+///   would not wait for these calls, and `copy` would run before them. Destroying a communicator
+///   before the group's end drops its calls: there is a warning, the end throws, and nothing of the
+///   group is enqueued.
+/// - Ordinary memory of the calls, and streams that Plait did not make, must live until the end,
+///   because only the end enqueues the calls. Symmetric memory that is freed earlier stays until
+///   the end, which frees it and waits for the device to do so. A `Stream` that the group's own
+///   thread destroys earlier drops its calls, like a communicator.
 void group_start();
-/// Throws `Error(invalid_argument)` without a `group_start` before.
+/// Throws `Error(invalid_argument)` if no group is open.
 void group_end();
-/// Whether this thread has started a group that has not ended: calls are collected, and nothing
-/// could wait for them yet.
+/// True while this thread has an open group: calls are collected, and can't be waited for yet.
 bool group_is_open() noexcept;
 
-/// A group that ends with a scope. If an exception leaves the scope, nothing of the group is
-/// enqueued, nor of those around it.
+/// A group that ends with its scope. If an exception leaves the scope, nothing of this group and of
+/// the groups around it is enqueued.
 class Group {
  public:
   Group();
-  /// Ends the group, if `end` has not been called. May throw what `group_end` throws.
+  /// Ends the group unless `end` was called. May throw what `group_end` throws.
   ~Group() noexcept(false);
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
-  /// Throws what `group_end` throws. Called again, it does nothing.
+  /// Throws what `group_end` throws. A second call does nothing.
   void end();
 
  private:

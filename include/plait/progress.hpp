@@ -8,16 +8,17 @@
 
 namespace plait {
 
-/// What one rank's blocks have started and completed; from `Communicator::progress`. A call
-/// launches one kernel; `copy_engine` several, and copies, which are not counted. Read while
-/// kernels run, word by word: a time may be that of the launch before the one that is counted
-/// already.
+/// What one rank's blocks have started and completed; from `Communicator::progress`. A call is one
+/// kernel launch. The exception is `copy_engine`: it launches several kernels, and its copies are
+/// not counted. The words are read one by one while kernels run, so a block's count may already
+/// include a launch whose time is not there yet.
 struct Progress {
   struct Block {
-    std::uint64_t started = 0,
-                  completed = 0;  ///< launches that had this block, since the communicator was made
-    /// When it last did either, on the device's clock, whose zero is not the host's: only
-    /// differences mean something. On the host target it is std::chrono::steady_clock. 0: never.
+    /// Launches that had this block, since the communicator was made.
+    std::uint64_t started = 0, completed = 0;
+    /// Time of the latest start and of the latest completion; 0: never. On GPUs by the device's
+    /// clock, whose zero differs from the host's, so only differences have a meaning. On the host
+    /// target by std::chrono::steady_clock.
     std::chrono::nanoseconds started_at{}, completed_at{};
   };
   std::vector<Block> blocks;                 ///< up to the last that has started, at most 1024

@@ -17,29 +17,28 @@ class Stream;
 /// Default-constructed (or null): the default stream. Must belong to the communicator's device, and
 /// may be used with all communicators on it.
 ///
-/// - On the host each thread has a default stream of its own on each device, for all communicators
-/// that it uses there. So calls of one
-///   thread keep their order, and calls of two threads on two communicators don't wait for each
-///   other. Calls and copies of *one* communicator on default streams are in the order in which
-///   they are made, by whichever threads, and `synchronize` waits for all of them. What a thread
-///   has enqueued is done though the thread ends.
-/// - On GPUs the default stream is the device's, one for all threads, also in programs that are
-/// compiled for one in each thread. Two
-///   threads that use two communicators on it must call in the same order on all ranks: if one rank
-///   enqueues a call of A before one of B, and another rank B's before A's, both wait for ever,
-///   until the deadline. Pass each thread a stream of its own (`create_stream`).
+/// - On the host each thread has its own default stream on each device, and uses it with all
+///   communicators there. So the calls of one thread keep their order, and calls of two threads on
+///   two communicators don't wait for each other. Calls and copies of *one* communicator on default
+///   streams run in the order in which threads make them, and `synchronize` waits for all of them.
+///   Work that a thread has enqueued is done even if the thread ends.
+/// - On GPUs the default stream belongs to the device, and all threads share it, even in programs
+///   compiled with per-thread default streams. Two threads that use two communicators on it must
+///   call in the same order on all ranks. Otherwise one rank may enqueue a call of A before a call
+///   of B, and another rank B's before A's: then both wait until the deadline. Give each thread its
+///   own stream instead (`create_stream`).
 ///
-/// On the host a device is a number: a rank has that of its place on the node, unless
-/// `CommunicatorOptions::device` names one. A thread that drives several ranks of one process needs
-/// another device, or stream, for each.
+/// On the host a device is a number: the rank's index on the node, unless
+/// `CommunicatorOptions::device` names another. A thread that drives several ranks of one process
+/// needs a different device, or stream, for each.
 ///
-/// Calls refuse `cudaStreamPerThread` and `hipStreamPerThread`: handles of another stream in each
-/// thread, where calls of several threads would have no order.
+/// Calls refuse `cudaStreamPerThread` and `hipStreamPerThread`: these handles mean a different
+/// stream in each thread, so calls of several threads would have no order.
 class StreamRef {
  public:
   StreamRef() = default;
   StreamRef(CUstream_st* stream) noexcept
-      : native_(stream) {}  // NOLINT(google-explicit-constructor): that is its purpose
+      : native_(stream) {}  // NOLINT(google-explicit-constructor): made to convert
   StreamRef(ihipStream_t* stream) noexcept
       : native_(stream) {}                   // NOLINT(google-explicit-constructor)
   StreamRef(std::nullptr_t) noexcept {}      // NOLINT(google-explicit-constructor)
@@ -50,12 +49,13 @@ class StreamRef {
   void* native_ = nullptr;
 };
 
-/// An owned stream; from `Communicator::create_stream()`. On CUDA it is non-blocking with regard to
-/// the default stream.
+/// An owned stream, from `Communicator::create_stream()`. On CUDA it does not synchronise with the
+/// default stream.
 class Stream {
  public:
   explicit Stream(std::shared_ptr<Backend> backend);
-  /// Waits for its work. In a child made by fork, which has none of it, lets go without a word.
+  /// Waits for the stream's work. In a child made by fork, where none of that work is, it does
+  /// nothing, silently.
   ~Stream();
   Stream(Stream&& other) noexcept;
   Stream& operator=(Stream&& other) noexcept;
@@ -64,7 +64,7 @@ class Stream {
  private:
   std::shared_ptr<Backend> backend_;
   void* native_ = nullptr;
-  std::uint64_t process_;  // that made it
+  std::uint64_t process_;  // the process that made it
 };
 
 inline StreamRef::StreamRef(const Stream& stream) noexcept : native_(stream.native()) {}

@@ -7,8 +7,8 @@
 
 namespace plait {
 
-/// Element types of a collective. Sizes: 1 byte (i8 u8 f8*), 2 (f16 bf16), 4 (i32 u32 f32), 8 (i64
-/// u64 f64).
+/// Element types of a collective. Bytes: 1 (i8 u8 f8*), 2 (f16 bf16), 4 (i32 u32 f32), 8 (i64 u64
+/// f64).
 enum class DataType : std::uint8_t {
   i8,
   u8,
@@ -26,26 +26,25 @@ enum class DataType : std::uint8_t {
 inline constexpr int data_type_count = 12;
 
 /// Reduction operations.
-/// - Integers wrap modulo 2^bits; `avg` of integers divides the wrapped sum once and truncates
-/// towards zero.
+/// - Integers wrap modulo 2^bits. `avg` of integers divides the wrapped sum once and truncates
+///   towards zero.
 /// - 16-bit and 8-bit floats accumulate in f32 and are rounded (to nearest even) when a value
-/// leaves a rank.
-/// - Floats are computed in IEEE's default environment on all targets, whatever the caller's is:
-/// docs/floating-point.md.
-/// - A NaN has one bit pattern, all ones below the sign, whatever the terms' payloads and signs
-/// were.
-/// - `min` and `max` of floats: a number wins over a NaN; the result is NaN only where every rank's
-/// element is.
-/// - `avg` of floats multiplies terms by the greatest power of two up to 1 / ranks, sums, and
-/// divides by the rest: as precise as a
-///   division after the sum, but no sum overflows where the average does not. Of subnormal terms
-///   the last bits are lost.
+///   leaves a rank.
+/// - Floats are computed in IEEE's default environment on all targets, whatever the caller's
+///   environment is: docs/floating-point.md.
+/// - A resulting NaN has one bit pattern, all ones below the sign, whatever the payloads and signs
+///   of the terms.
+/// - `min` and `max` of floats: a number wins over a NaN, so the result is NaN only where every
+///   rank's element is.
+/// - `avg` of floats multiplies the terms by the greatest power of two up to 1 / ranks, sums, and
+///   divides by the rest. This is as precise as a division after the sum, but the sum overflows
+///   only where the average does. Subnormal terms lose their last bits.
 /// - `premul_sum` multiplies every rank's element by `CallOptions::scale` (the same on all ranks)
-/// and sums; floats only.
+///   and sums. Floats only.
 enum class ReduceOp : std::uint8_t { sum, prod, min, max, avg, premul_sum };
 inline constexpr int reduce_op_count = 6;
 
-/// What ranks do together. `Communicator` says what each of them means.
+/// What ranks do together. `Communicator` defines each of them.
 enum class Collective : std::uint8_t {
   all_reduce,
   reduce_scatter,
@@ -63,9 +62,9 @@ inline constexpr int collective_count = 10;
 /// Which target a communicator runs on.
 enum class BackendKind : std::uint8_t { host, cuda, hip };
 
-/// Storage of the floats that C++20 lacks; arithmetic on them is the kernels' business. Bit
-/// patterns are IEEE 754 binary16, bfloat16, and the OCP 8-bit formats E4M3 (finite: no infinity,
-/// one NaN a sign) and E5M2.
+/// Storage of the floats that C++20 lacks; only kernels compute with them. Bit patterns are IEEE
+/// 754 binary16, bfloat16, and the OCP 8-bit formats E4M3 (finite: no infinity, one NaN per sign)
+/// and E5M2.
 struct f16 {
   std::uint16_t bits;
 };
@@ -82,16 +81,16 @@ struct f8e5m2 {
 namespace detail {
 template <class T, class... Others>
 concept OneOf = (std::is_same_v<T, Others> || ...);
-/// Not short, of a size that no data type has, and not bool and characters of Unicode, which are no
-/// numbers.
+/// Excludes short, whose size no data type has, and bool and the Unicode character types, which are
+/// no numbers.
 template <class T>
 concept Integer = OneOf<T, char, signed char, unsigned char, int, unsigned, long, unsigned long,
                         long long, unsigned long long>;
 }  // namespace detail
 
-/// The data type of elements of C++'s type T. Integers are what their size and sign say, by
-/// whatever name: `long long` is i64 as `long` is. Specialise it for an own type with the same
-/// representation, for example __half.
+/// The data type of elements of the C++ type T. For integers only size and sign count: `long long`
+/// is i64, as `long` is. Specialise it for your own type with the same representation, for example
+/// __half.
 template <class T>
 struct DataTypeOf;
 template <detail::Integer T>
