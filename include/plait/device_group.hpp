@@ -25,8 +25,8 @@ class DeviceGroupState;
 
 namespace detail {
 
-// How an element of a range stands for a Value: as what it converts to, else by its `data()` or,
-// for a number, its `size()`.
+// How an element of a range becomes a Value: by conversion, else by its `data()`, or for a number
+// by its `size()`.
 template <class Element, class Value>
 concept Is = std::is_convertible_v<const Element&, Value>;
 template <class Element, class Value>
@@ -66,17 +66,17 @@ concept Buffers = std::ranges::contiguous_range<const Range> &&
 
 }  // namespace detail
 
-/// One value for each device of a group, in their order: a look at a range such as
-/// `std::vector<float*>` or `std::array<void*, 2>`, or at a list in braces. Pointers may also be
-/// given as a range of `Buffer<T>` or `std::span<T>`, streams as one of `plait::Stream`,
-/// `cudaStream_t` or `hipStream_t`. It owns nothing, and is made to be an argument of a call.
+/// One value per device of a group, in device order: a view of a range such as
+/// `std::vector<float*>` or `std::array<void*, 2>`, or of a list in braces. Pointers may also come
+/// as a range of `Buffer<T>` or `std::span<T>`, streams as a range of `plait::Stream`,
+/// `cudaStream_t` or `hipStream_t`. It owns nothing: use it only as an argument of a call.
 template <class Value>
 class PerDevice {
  public:
   PerDevice() = default;
   template <detail::Gives<Value> Range>
   requires(!std::same_as<Range, PerDevice>)
-      PerDevice(const Range& range)  // NOLINT(google-explicit-constructor): that is its purpose
+      PerDevice(const Range& range)  // NOLINT(google-explicit-constructor): made to convert
       : data_(std::ranges::data(range)),
         size_(std::ranges::size(range)),
         at_([](const void* data, std::size_t i) -> Value {
@@ -96,56 +96,56 @@ class PerDevice {
 
 /// How to make a device group.
 struct DeviceGroupOptions {
-  std::optional<BackendKind>
-      backend{};  ///< none: PLAIT_BACKEND, else a GPU target that has devices, else the host
-  std::optional<std::chrono::nanoseconds>
-      timeout{};  ///< none: PLAIT_TIMEOUT seconds, else 10 minutes; 0: no deadline
-  std::optional<std::size_t> scratch_bytes{};  ///< as of CommunicatorOptions
+  /// None: PLAIT_BACKEND, else a GPU target that has devices, else the host.
+  std::optional<BackendKind> backend{};
+  /// None: PLAIT_TIMEOUT in seconds, else 10 minutes. 0: no deadline.
+  std::optional<std::chrono::nanoseconds> timeout{};
+  std::optional<std::size_t> scratch_bytes{};  ///< as in CommunicatorOptions
 };
 
-/// Several devices, each a rank of one communicator: what ranks in processes do together, from one
-/// thread of one process and without MPI.
+/// Several devices, each a rank of one communicator. One thread of one process does, without MPI,
+/// what ranks in several processes do together.
 ///
 ///     plait::DeviceGroup gpus({0, 1});
 ///     auto x = gpus.allocate<float>(count);
 ///     gpus.all_reduce(x, x, plait::ReduceOp::sum);
 ///
-/// A call is made once for all devices, with a pointer and a stream for each, in the order in which
-/// the devices were named: entry i belongs to rank i. It only enqueues, on one device after
-/// another, and never waits for a device. Everything is checked on all devices before anything is
-/// enqueued on any. On the host target a device is a rank on the CPU, and its number a mere name.
+/// One call serves all devices. It takes one pointer and one stream per device, in the order in
+/// which the devices were named: entry i belongs to rank i. It only enqueues, on one device after
+/// another, and never waits for a device. All arguments are checked, for all devices, before
+/// anything is enqueued on any. On the host target a device is a rank on the CPU, and its number a
+/// mere name.
 ///
-/// Groups (plait/group.hpp), captures in graphs, algorithms and deadlines are as for
-/// `Communicator`, and so is what a call throws; messages say which device a rank is. One thread at
-/// a time uses a device group; every call of one that was moved from throws
-/// `Error(invalid_argument)`. Its current device is the same after every call as before.
+/// Groups (plait/group.hpp), graph captures, algorithms, deadlines and errors are as for
+/// `Communicator`; messages say which device a rank is. One thread at a time uses a device group.
+/// Every call on one that was moved from throws `Error(invalid_argument)`. No call changes the
+/// thread's current device.
 class DeviceGroup {
  public:
   using Inputs = PerDevice<const void*>;
   using Outputs = PerDevice<void*>;
   using Streams = PerDevice<StreamRef>;
 
-  /// Rank i is device `devices[i]`. Throws `Error(invalid_argument)` for no devices, one that does
-  /// not exist and one that is named twice, `Error(unsupported)` if the target has none. If nobody
-  /// asks for a target and no GPU is there, the devices are ranks on the host.
+  /// Rank i is device `devices[i]`. Throws `Error(invalid_argument)` for no devices, for a device
+  /// that does not exist and for one that is named twice; `Error(unsupported)` if the target has no
+  /// devices. If no target is asked for and there is no GPU, the devices are ranks on the host.
   explicit DeviceGroup(std::vector<int> devices, const DeviceGroupOptions& options = {});
-  /// The devices 0 to `devices` - 1. If nobody asks for a target: of a GPU target that has so many,
-  /// else ranks on the host.
+  /// The devices 0 to `devices` - 1. If no target is asked for: of a GPU target with that many
+  /// devices, else ranks on the host.
   static DeviceGroup first(int devices, const DeviceGroupOptions& options = {});
 
-  /// Waits for what is enqueued on the devices.
+  /// Waits for the work that is enqueued on the devices.
   ~DeviceGroup();
   DeviceGroup(DeviceGroup&&) noexcept;
   DeviceGroup& operator=(DeviceGroup&&) noexcept;
 
   int size() const;
-  /// Rank `rank`'s communicator, for what concerns one device: `copy`, `statistics`, `progress`,
-  /// `explain`. What is collective there
-  /// (`split`, `allocate`) wants a thread for each rank. Throws `Error(invalid_argument)` if there
-  /// is no such rank.
+  /// The communicator of rank `rank`, for calls that concern one device: `copy`, `statistics`,
+  /// `progress`, `explain`. Calls that are collective on the host (`split`, `allocate`) need one
+  /// thread per rank there. Throws `Error(invalid_argument)` if there is no such rank.
   Communicator& device(int rank) const;
   BackendKind backend_kind() const;
-  /// A line for each device: "rank 0 of 2: cuda device 0, NVIDIA H200 (sm_90)".
+  /// One line per device: "rank 0 of 2: cuda device 0, NVIDIA H200 (sm_90)".
   std::string describe() const;
 
   /// Symmetric memory of `count` elements on every device, zeroed; see `Communicator::allocate`.
@@ -160,14 +160,14 @@ class DeviceGroup {
     return buffers;
   }
   std::vector<std::shared_ptr<Window>> allocate_bytes(std::size_t bytes);
-  /// A stream on every device.
+  /// One stream per device.
   std::vector<Stream> create_streams();
 
-  // The collectives. What `Communicator` says of each of them holds: the sizes of `send` and
-  // `recv`, who has them, what is in place. Each takes one pointer a device and a count of
-  // elements, or one `Buffer<T>` or `std::span<T>` a device, whose sizes must fit. Symmetric memory
-  // helps if all devices pass the same place of the same allocation, which is checked. No streams:
-  // the devices' default streams.
+  // The collectives, with the rules that `Communicator` gives for each: the sizes of `send` and
+  // `recv`, the ranks that have them, the places in place. Each takes one pointer per device and a
+  // count of elements, or one `Buffer<T>` or `std::span<T>` per device, whose sizes must fit.
+  // Symmetric memory helps if all devices pass the same place in the same allocation, which is
+  // checked. Without streams: the devices' default streams.
 
   void all_reduce(Inputs send, Outputs recv, std::size_t count, DataType type, ReduceOp op,
                   Streams streams = {}, const CallOptions& options = {}) {
@@ -267,19 +267,19 @@ class DeviceGroup {
     enqueue({.collective = Collective::barrier}, {}, {}, streams);
   }
 
-  /// Any of the collectives, for programs that learn at run time which; see
-  /// `Communicator::enqueue`. A barrier needs no pointers.
+  /// Any collective, for programs that learn at run time which one; see `Communicator::enqueue`. A
+  /// barrier needs no pointers.
   void enqueue(const Call& call, Inputs send, Outputs recv, Streams streams = {},
                const CallOptions& options = {});
 
-  /// Waits until the streams are empty, of all devices also if one has failed; throws as
-  /// `Communicator::synchronize` does.
+  /// Waits until the streams of all devices are empty, even if one device has failed. Throws what
+  /// `Communicator::synchronize` throws.
   void synchronize(Streams streams = {});
-  /// The error that broke the group, if any; see `Communicator::async_error`. May be called from
-  /// any thread.
+  /// The error that broke the group, if any; see `Communicator::async_error`. Any thread may call
+  /// this.
   std::optional<Error> async_error() const;
-  /// Ends all calls under way on all devices; see `Communicator::abort`. May be called from any
-  /// thread, also while another is in a call.
+  /// Ends all calls under way on all devices; see `Communicator::abort`. Any thread may call this,
+  /// even while another thread is in a call.
   void abort(std::string_view reason = {});
 
  private:
