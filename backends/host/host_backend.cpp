@@ -1,5 +1,5 @@
-// The host target: ranks are processes or threads, memory is shared through nameless files, kernels
-// run on CPU threads.
+// The host target: ranks are processes or threads, memory is shared through nameless files, and
+// kernels run on CPU threads.
 #include <fmt/format.h>
 #include <sys/sysinfo.h>
 
@@ -52,9 +52,9 @@ class HostGraph final : public Graph {
   std::shared_ptr<TaskList> list_;
 };
 
-/// A point in a stream, which costs the stream nothing: the number of tasks before it. One that is
-/// captured is a task instead, so that every replay records it anew, and one that tells the time is
-/// both.
+/// A point in a stream: the number of tasks before it, which costs the stream nothing. An event
+/// that is recorded during a capture is a task instead, so every replay records it anew. A timed
+/// event is both.
 class HostEvent final : public Event {
  public:
   HostEvent(std::shared_ptr<HostDevice> device, bool timed)
@@ -116,14 +116,14 @@ class HostEvent final : public Event {
 
   std::shared_ptr<HostDevice> device_;
   bool timed_;
-  std::shared_ptr<StreamProgress>
-      progress_;  // null: the last record was captured, or there was none
+  /// Null: the last record was captured, or there was none.
+  std::shared_ptr<StreamProgress> progress_;
   std::uint64_t point_ = 0;
   std::shared_ptr<State> state_ = std::make_shared<State>();
   std::uint64_t captured_ = 0;
 };
 
-constexpr std::size_t line = 64;
+constexpr std::size_t cache_line = 64;
 
 class HostBackend final : public Backend {
  public:
@@ -155,7 +155,7 @@ class HostBackend final : public Backend {
                 .hop_us = 0.2,
                 .signal_us = 0.1,
                 .link_bandwidth = 10e3,
-                .push_bandwidth = 8e3,  // through slots: once more through memory
+                .push_bandwidth = 8e3,  // slots take the data through memory once more
                 .packet_bandwidth = 0.9e3,
                 .copy_us = 0.2,
                 .copy_bandwidth = 10e3},
@@ -166,7 +166,7 @@ class HostBackend final : public Backend {
   DeviceUse& use() noexcept override { return device_->use(); }
   std::unique_ptr<Backend> again() const override {
     auto other = std::make_unique<HostBackend>(info_.ordinal);
-    other->spins_ = spins_;  // the ranks of the other parts don't vanish
+    other->spins_ = spins_;  // the ranks of this communicator still compete for the cores
     return other;
   }
   ProcessFacts process_facts() const override { return host::process_facts(); }
@@ -179,7 +179,8 @@ class HostBackend final : public Backend {
   void restore(int) noexcept override {}
 
   void* allocate(std::size_t bytes) override {
-    void* pointer = std::aligned_alloc(line, (bytes + line - 1) / line * line + line);
+    void* pointer = std::aligned_alloc(
+        cache_line, (bytes + cache_line - 1) / cache_line * cache_line + cache_line);
     if (pointer == nullptr)
       throw Error(ErrorCode::out_of_memory, fmt::format("out of memory: {} bytes", bytes));
     return pointer;
@@ -226,9 +227,8 @@ class HostBackend final : public Backend {
   void synchronize(NativeStream stream) override { device_->synchronize(stream); }
   void synchronize_device() override { device_->finish(); }
   bool is_capturing(NativeStream stream) override { return at(stream).is_capturing(); }
-  bool captures_spread() const noexcept override {
-    return false;
-  }  // a capture is the list of one stream's tasks
+  /// A capture is the list of one stream's tasks.
+  bool captures_spread() const noexcept override { return false; }
   std::unique_ptr<Event> create_event(bool timed) override {
     return std::make_unique<HostEvent>(device_, timed);
   }
@@ -249,10 +249,9 @@ class HostBackend final : public Backend {
     launch.watch.spins = spins_;
     at(stream).push(launch, args, bytes);
   }
-  double share(KernelHandle, LaunchShape, const void*) override {
-    return 0;
-  }                                // a stream brings threads of its own
-  void load_kernels() override {}  // the process has them
+  /// Launches take no places from each other, because each stream has its own threads.
+  double share(KernelHandle, LaunchShape, const void*) override { return 0; }
+  void load_kernels() override {}  // the process contains them
 
  private:
   HostStream& at(NativeStream stream) { return device_->at(stream); }

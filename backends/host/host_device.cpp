@@ -12,14 +12,14 @@
 namespace plait::host {
 namespace {
 
-/// Cached answer of `default_stream` for this thread. Numbers of devices begin at 1.
+/// Cached answer of `default_stream` for this thread. Device numbers begin at 1.
 PLAIT_THREAD_WORD std::uint64_t last_device = 0;
 PLAIT_THREAD_WORD NativeStream last_default_stream = nullptr;
-PLAIT_THREAD_WORD bool streams_are_gone = false;  // the thread has destroyed what is its own
+PLAIT_THREAD_WORD bool streams_are_gone = false;  // the thread has destroyed its OfThread
 
 }  // namespace
 
-/// The default streams of a thread, one for each device that it uses.
+/// A thread's default streams, one per device that it uses.
 struct HostDevice::OfThread {
   struct Entry {
     std::uint64_t device;
@@ -33,11 +33,11 @@ struct HostDevice::OfThread {
     last_device = 0;
     for (const Entry& entry : entries)
       if (const auto device = entry.owner.lock(); device != nullptr && device->is_of_process())
-        device->leave(entry.stream);
+        device->orphan(entry.stream);
   }
 
-  /// Null: the thread has destroyed what is its own. Static objects, communicators among them, may
-  /// be destroyed later.
+  /// Null if the thread has destroyed its object. Static objects, communicators among them, may be
+  /// destroyed later than that.
   static OfThread* get() {
     if (streams_are_gone) return nullptr;
     thread_local OfThread own;
@@ -68,8 +68,8 @@ class LiveStreams {
     live_.erase(stream);
     removed_.fetch_add(1, std::memory_order_release);
   }
-  /// A thread that asks again about the stream it asked about last takes no lock, unless one was
-  /// removed since.
+  /// Takes no lock if the thread asks about the same stream as last time and no stream was removed
+  /// since.
   bool has(NativeStream stream) {
     struct Answer {
       const LiveStreams* of;
@@ -112,11 +112,11 @@ NativeStream HostDevice::default_stream() {
   OfThread* const mine = OfThread::get();
   if (mine == nullptr) {
     const std::lock_guard lock(mutex_);
-    if (late_ == nullptr) {
-      late_ = streams_.emplace_back(std::make_shared<Owned>(true)).get();
-      LiveStreams::of_process().add(late_);
+    if (late_default_ == nullptr) {
+      late_default_ = streams_.emplace_back(std::make_shared<Owned>(true)).get();
+      LiveStreams::of_process().add(late_default_);
     }
-    return late_;
+    return late_default_;
   }
   const auto remembered = [this](Owned* stream) {
     last_device = number_;
@@ -131,29 +131,29 @@ NativeStream HostDevice::default_stream() {
       mine->entries.emplace_back(OfThread::Entry{number_, add(true), weak_from_this()}).stream);
 }
 
-/// The ending thread does not wait: its last call may need what another thread does later.
-void HostDevice::leave(Owned* stream) noexcept {
+/// The ending thread does not wait, because its last call may need a later call of another thread.
+void HostDevice::orphan(Owned* stream) noexcept {
   {
     const std::lock_guard lock(mutex_);
-    stream->left = true;
-    ++left_;
+    stream->orphaned = true;
+    ++orphans_;
   }
   reap();
 }
 
-/// Destroys the default streams of threads that have ended, once their work is done.
+/// Destroys the default streams of ended threads once their work is done.
 void HostDevice::reap() noexcept {
-  if (left_.load(std::memory_order_relaxed) == 0) return;
+  if (orphans_.load(std::memory_order_relaxed) == 0) return;
   std::vector<std::shared_ptr<Owned>> gone;
   {
     const std::lock_guard lock(mutex_);
     const auto first = std::stable_partition(
         streams_.begin(), streams_.end(),
-        [](const auto& stream) { return !stream->left || !stream->is_idle(); });
+        [](const auto& stream) { return !stream->orphaned || !stream->is_idle(); });
     gone.assign(std::make_move_iterator(first), std::make_move_iterator(streams_.end()));
     for (const auto& stream : gone) LiveStreams::of_process().remove(stream.get());
     streams_.erase(first, streams_.end());
-    left_ -= static_cast<int>(gone.size());
+    orphans_ -= static_cast<int>(gone.size());
   }
 }
 
@@ -168,7 +168,7 @@ void HostDevice::destroy_stream(NativeStream stream) noexcept {
     gone = std::move(*found);
     streams_.erase(found);
   }
-  gone->finish();  // here, even if another thread's `finish` holds it longer
+  gone->finish();  // explicit, because another thread's `finish` may hold the stream longer
 }
 
 void HostDevice::synchronize(NativeStream stream) {
@@ -185,11 +185,6 @@ void HostDevice::finish() {
   for (const auto& stream : streams) stream->finish();
   streams.clear();
   reap();
-}
-
-std::size_t HostDevice::streams() {
-  const std::lock_guard lock(mutex_);
-  return streams_.size();
 }
 
 std::shared_ptr<HostDevice> host_device(int ordinal) {

@@ -1,4 +1,4 @@
-// What a kernel is on the host target: a function that runs one thread of one block.
+// A kernel of the host target: a function that runs one thread of one block.
 #pragma once
 #include "backends/device/kernel_table.hpp"
 

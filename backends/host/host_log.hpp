@@ -1,4 +1,4 @@
-// What backends/device/block_log.hpp is made of on the host target.
+// `Ops` of backends/device/block_log.hpp for the host target.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -9,9 +9,8 @@
 namespace plait::host {
 
 struct LogOps {
-  static void count(std::uint64_t* word) {
-    store_relaxed(word, load_relaxed(word) + 1);
-  }  // it has one writer at a time
+  /// Not atomic as a whole: the word has one writer at a time.
+  static void count(std::uint64_t* word) { store_relaxed(word, load_relaxed(word) + 1); }
   static std::uint64_t load_relaxed(std::uint64_t* word) {
     return std::atomic_ref(*word).load(std::memory_order_relaxed);
   }

@@ -11,7 +11,6 @@
 namespace plait::host {
 namespace {
 
-/// What one thread does in one block.
 void run_block(const Launch& launch, unsigned block, unsigned thread, Team& team) {
   const unsigned blocks = launch.shape.blocks;
   Words words(block, blocks, thread, team, launch.watch);
@@ -38,7 +37,7 @@ const PoolSettings& settings() {
 }
 
 void Pool::run(const Launch& launch) {
-  // After a call that gave up, the next ones would send packets that its peers still wait for.
+  // After a call that gave up, later calls would send packets that its peers still wait for.
   if (launch.watch.claimed != nullptr &&
       std::atomic_ref(*launch.watch.claimed).load(std::memory_order_acquire) != 0)
     return;
@@ -52,8 +51,7 @@ void Pool::run(const Launch& launch) {
     }
     return;
   }
-  std::deque<Team>
-      teams;  // one a block: a broken team must not let a later block's threads through
+  std::deque<Team> teams;  // one per block: a broken team lets every thread through
   for (unsigned block = 0; block < blocks; ++block) teams.emplace_back(threads);
   threads_.run_with_caller(workers * threads, [&](std::size_t number) {
     const FloatEnvironment defaults;  // a thread inherits that of the thread that started it

@@ -9,19 +9,18 @@
 
 namespace plait::host {
 
-/// PoolSettings of the host target, from the environment, read once.
+/// Settings of the host target, read from the environment once.
 struct PoolSettings {
-  unsigned workers;        // PLAIT_HOST_WORKERS: blocks that run at once in a launch, default 1
-  unsigned block_threads;  // PLAIT_HOST_BLOCK_THREADS: threads a block that kernels are launched
-                           // with by default, default 1
-  std::optional<unsigned>
-      spins;  // PLAIT_HOST_SPINS: looks before a waiting thread gives its core away; none: a guess
-  bool peer_reads;  // PLAIT_HOST_PEER_READS, default 1: ordinary memory of other processes may be
-                    // read
+  unsigned workers;        // PLAIT_HOST_WORKERS, default 1: blocks of a launch that run at once
+  unsigned block_threads;  // PLAIT_HOST_BLOCK_THREADS, default 1: default threads per block
+  /// PLAIT_HOST_SPINS: polls before a waiting thread yields its core. Empty: `spins_for`.
+  std::optional<unsigned> spins;
+  /// PLAIT_HOST_PEER_READS, default 1: kernels may read ordinary memory of other processes.
+  bool peer_reads;
 };
 const PoolSettings& settings();
 
-/// A launch ready to run. A copy of its arguments lies right behind it.
+/// A launch ready to run. A copy of its arguments lies directly behind it.
 struct alignas(16) Launch {
   HostKernel kernel;
   LaunchShape shape;
@@ -31,9 +30,9 @@ struct alignas(16) Launch {
 };
 
 /// Worker w of W runs blocks w, w + W, w + 2W ... in this order, each with a team of
-/// `shape.threads` threads. So the lowest block that is not finished on some rank is always being
-/// run there, and a launch whose block b waits only for its peers' block b never deadlocks, however
-/// many workers each rank has.
+/// `shape.threads` threads. So every rank is always running its lowest unfinished block, and a
+/// launch whose block b waits only for its peers' block b never deadlocks, however many workers
+/// each rank has.
 class Pool {
  public:
   /// Runs the launch to its end, in the default floating-point environment. One caller at a time.

@@ -49,23 +49,24 @@ UniqueFd HostRange::create_local(int rank) {
                     stride_, most));
   if (ftruncate(file.get(), static_cast<off_t>(stride_)) != 0) fail("ftruncate", stride_);
   if (commit_ == Commit::at_once) commit_all(file.get());
-  // All ranks map it: one that could shrink it would end the others by SIGBUS.
+  // All ranks map the file: if a rank could shrink it, the others would end by SIGBUS.
   if (fcntl(file.get(), F_ADD_SEALS, fixed_size) != 0) fail("sealing", stride_);
   map(rank, file.get());
   return file;
 }
 
-/// Running out later would be a SIGBUS in the middle of a kernel. The ranks have found room for all
-/// of it, but others may take that meanwhile. So this goes in steps and looks again before each, as
-/// the kernel itself would rather end a process than say no. A signal makes a step begin anew, so a
-/// step is shorter than the period of a profiler's timer.
+/// Commits now, because running out of memory later would be a SIGBUS in the middle of a kernel.
+/// The ranks have found room for all of it, but other processes may take that in the meantime. So
+/// this proceeds in steps and checks the limits again as it goes, because the kernel itself ends a
+/// process rather than refuse memory. A signal restarts a step, so a step must be shorter than the
+/// period of a profiler's timer.
 void HostRange::commit_all(int file) const {
-  constexpr std::size_t step = std::size_t{2} << 20, steps_a_look = 64;
+  constexpr std::size_t step = std::size_t{2} << 20, steps_per_check = 64;
   for (std::size_t done = 0, steps = 0; done < stride_; ++steps) {
     const std::size_t bytes = std::min(step, stride_ - done);
-    if (steps % steps_a_look == 0 && stride_ > step)
+    if (steps % steps_per_check == 0 && stride_ > step)
       for (const MemoryLimit& limit : memory_limits())
-        if (limit.left < std::min(step * steps_a_look, stride_ - done))
+        if (limit.left < std::min(step * steps_per_check, stride_ - done))
           throw Error(
               ErrorCode::out_of_memory,
               fmt::format(
@@ -76,7 +77,7 @@ void HostRange::commit_all(int file) const {
   }
 }
 
-/// Pages that are in the file, whoever has touched them.
+/// Counts all pages that the file has, whichever rank has touched them.
 std::size_t HostRange::committed(int rank) const {
   std::vector<unsigned char> resident(stride_ / page);
   if (mincore(address(rank), stride_, resident.data()) != 0) return stride_;
@@ -88,7 +89,7 @@ std::size_t HostRange::committed(int rank) const {
 void HostRange::import_peer(int rank, UniqueFd descriptor) {
   struct stat file {};
   const bool known = fstat(descriptor.get(), &file) == 0;
-  const int seals = fcntl(descriptor.get(), F_GET_SEALS);  // -1: no memory file
+  const int seals = fcntl(descriptor.get(), F_GET_SEALS);  // -1: not a memory file
   if (!known || !S_ISREG(file.st_mode) || seals < 0 || (seals & fixed_size) != fixed_size ||
       file.st_size != static_cast<off_t>(stride_))
     throw Error(ErrorCode::backend, fmt::format("rank {} did not send a sealed memory file of {} "
@@ -100,12 +101,12 @@ void HostRange::import_peer(int rank, UniqueFd descriptor) {
 
 void HostRange::map(int rank, int file) {
   const std::lock_guard lock(mutex_);
-  const auto slot = static_cast<std::size_t>(rank);
-  if (is_mapped_[slot]) return;  // another rank of this process has done it
+  const auto index = static_cast<std::size_t>(rank);
+  if (is_mapped_[index]) return;  // another rank of this process has mapped it
   if (mmap(address(rank), stride_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) ==
       MAP_FAILED)
     fail("mmap", stride_);
-  is_mapped_[slot] = true;
+  is_mapped_[index] = true;
   mapped(rank);
 }
 

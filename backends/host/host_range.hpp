@@ -1,5 +1,5 @@
-// Symmetric memory that lies in host memory: what ranks on CPUs use, and GPUs that can't reach each
-// other's memory.
+// Symmetric memory in host memory, for ranks on CPUs and for GPUs that can't reach each other's
+// memory.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace plait::host {
 
-/// All ranks' parts of one symmetric allocation, one behind the other. Ranks of a process may share
-/// one. Each part is a nameless file, so nothing is left behind by a process that is killed.
+/// All ranks' copies of one symmetric allocation, one after the other. Ranks of a process may share
+/// one object. Each copy is a nameless file, so a killed process leaves nothing behind.
 class HostRange : public SymmetricRange {
  public:
   static constexpr std::size_t page = 4096;
 
-  /// `bytes` are rounded up to whole pages.
+  /// `bytes` is rounded up to whole pages.
   HostRange(int ranks, std::size_t bytes, Commit commit);
   ~HostRange() override;
   HostRange(const HostRange&) = delete;
@@ -33,15 +33,15 @@ class HostRange : public SymmetricRange {
             .rank = rank};
   }
   UniqueFd create_local(int rank) override;
-  /// Throws Error(backend) if `descriptor` is not what `create_local` makes: a memory file of this
-  /// size, which it keeps.
+  /// Throws Error(backend) if `descriptor` is not a file that `create_local` makes: a memory file
+  /// of this size that can't be resized.
   void import_peer(int rank, UniqueFd descriptor) override;
   bool commits_on_touch() const noexcept override { return commit_ == Commit::on_touch; }
   std::size_t committed(int rank) const override;
 
  protected:
   std::size_t stride() const noexcept { return stride_; }
-  /// Called once for every rank's part, when it has been mapped; one call at a time.
+  /// Called once per rank's copy when it has been mapped; one call at a time.
   virtual void mapped(int) {}
 
  private:
@@ -56,7 +56,8 @@ class HostRange : public SymmetricRange {
   std::vector<bool> is_mapped_;
 };
 
-/// The range of this process for `token`: ranks that are threads find the one that another made.
+/// The range of this process for `token`: ranks that are threads get the range that the first of
+/// them made.
 std::shared_ptr<SymmetricRange> shared_range(int ranks, std::size_t bytes, std::uint64_t token,
                                              Commit commit);
 

@@ -8,7 +8,8 @@
 
 namespace plait::host {
 
-/// Under the lock. The stream's thread may be anywhere; it looks at `hurried_` before it sleeps.
+/// Requires the lock. The stream's thread may be anywhere, because it checks `hurried_` before it
+/// sleeps.
 void StreamProgress::hurry() {
   hurried_ = true;
   asleep_ = napping_ = false;
@@ -33,7 +34,7 @@ void StreamProgress::wait_for(std::uint64_t tasks) {
 HostStream::~HostStream() {
   {
     Lock lock(progress_->mutex_);
-    capture_.reset();  // what was captured and never ended is forgotten
+    capture_.reset();  // a capture that never ended is dropped
     drain(lock);
     stop_ = true;
   }
@@ -68,7 +69,7 @@ void HostStream::push(const Launch& launch, const void* args, std::size_t bytes)
   end_push(lock);
 }
 
-/// Makes sure that there is a thread to run the task, and room for it.
+/// Ensures that there is a thread to run the task, and room for it.
 void HostStream::begin_push(Lock& lock) {
   if (!worker_.joinable())
     worker_ = start_thread("the thread of a host stream", [this] { work(); });
@@ -89,7 +90,7 @@ void HostStream::end_push(Lock& lock) {
     progress.hurried_ = true;
     if (count == waited_ + 1) first_push_ = Clock::now();
   }
-  // A thread inside a task goes on with the next one, or hurries the stream's.
+  // A thread inside a task continues with the next one or hurries the stream's thread.
   const bool wake =
       !progress.running_ && (progress.asleep_ || (progress.napping_ && progress.hurried_));
   if (wake) progress.asleep_ = progress.napping_ = false;
@@ -117,7 +118,7 @@ void HostStream::run_front(Lock& lock) {
   const std::uint64_t done = progress.done_.load(std::memory_order_relaxed) + 1;
   progress.done_.store(done, std::memory_order_release);
   if (done < progress.awaited_) return;
-  progress.awaited_ = StreamProgress::nobody;  // a thread that waits for more says so again
+  progress.awaited_ = StreamProgress::no_waiter;  // a thread that waits for more sets it again
   progress.reached_.notify_all();
 }
 
@@ -136,8 +137,8 @@ void HostStream::work() {
   }
 }
 
-/// By the stream's thread, while a wait is expected: naps, and takes over if a task is lying there
-/// that nobody comes for.
+/// Runs on the stream's thread while a wait is expected: naps, and takes over if there is a task
+/// that no thread picks up.
 void HostStream::look(Lock& lock) {
   StreamProgress& progress = *progress_;
   const auto woken_in = [&](auto time) {
@@ -158,7 +159,7 @@ void HostStream::look(Lock& lock) {
   progress.hurried_ = true;
 }
 
-/// Other threads may go on pushing: for their tasks it does not wait.
+/// Other threads may continue to push; this does not wait for their tasks.
 void HostStream::drain(Lock& lock) {
   StreamProgress& progress = *progress_;
   const std::uint64_t until = progress.pushed_;
@@ -171,10 +172,10 @@ void HostStream::drain(Lock& lock) {
     }
   }
   if (!queue_.empty() && !progress.running_)
-    progress.hurry();  // they found this thread at it, and woke nobody
+    progress.hurry();  // their pushes woke no thread, because this one was running a task
 }
 
-/// How soon after the first push since the last wait this one comes.
+/// Counts whether this wait comes soon after the first push since the last one.
 void HostStream::note_wait() {
   if (progress_->pushed_ == waited_) return;
   waited_ = progress_->pushed_;

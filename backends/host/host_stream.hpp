@@ -1,5 +1,5 @@
-// Streams of the host target: tasks run in order, on a thread of the stream's own or on the thread
-// that waits for it.
+// Streams of the host target: tasks run in order, on the stream's thread or on a thread that waits
+// for the stream.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -20,50 +20,51 @@
 namespace plait::host {
 
 class HostStream;
-/// Gets the stream that runs it: a captured task may run on another than the one it was captured
-/// on.
+/// Gets the stream that runs it, which for a captured task may differ from the stream of the
+/// capture.
 using Task = std::function<void(HostStream&)>;
 
 /// Tasks in the order they were captured.
 using TaskList = std::vector<Task>;
 
-/// How far a stream has come. Events hold it, also longer than the stream lives.
+/// Progress of a stream. Events hold it and may outlive the stream.
 class StreamProgress {
  public:
-  /// Counts tasks: how many have run.
+  /// Number of tasks that have run.
   std::uint64_t done() const noexcept { return done_.load(std::memory_order_acquire); }
-  /// Returns when so many have. Wakes the stream's thread where nobody is at it.
+  /// Returns when `tasks` tasks have run. Wakes the stream's thread if no thread runs tasks.
   void wait_for(std::uint64_t tasks);
 
  private:
   friend class HostStream;
-  static constexpr auto nobody = std::numeric_limits<std::uint64_t>::max();
+  static constexpr auto no_waiter = std::numeric_limits<std::uint64_t>::max();
   void wait_for(std::uint64_t tasks, std::unique_lock<std::mutex>& lock);
   void hurry();
 
   std::mutex mutex_;
   std::condition_variable wake_, reached_;
   std::atomic<std::uint64_t> pushed_ = 0, done_ = 0;  // tasks; written under the lock
-  std::uint64_t awaited_ = nobody;  // the lowest count of `done_` that a thread sleeps for
-  bool running_ = false;            // a thread is inside a task
-  bool hurried_ = false;            // the stream's thread is to run tasks at once
-  bool asleep_ = false,
-       napping_ = false;  // it waits to be woken; or for the time of its next look, too
+  std::uint64_t awaited_ = no_waiter;  // the lowest count of `done_` that a thread sleeps for
+  bool running_ = false;               // a thread is inside a task
+  bool hurried_ = false;               // the stream's thread must run tasks at once
+  bool asleep_ = false;                // it waits to be woken
+  bool napping_ = false;               // it waits to be woken or for the time of its next look
 };
 
-/// A blocking call, which waits right after its push, runs on the caller's thread: waking another
-/// one takes several times as long as a small call. So once a few waits in a row came right after
-/// the push, the stream expects the next one and wakes nobody. Its own thread then looks every
-/// millisecond whether a task has been left lying (`look`), and if so, takes over and stops
-/// expecting. With nothing to do for long it sleeps until the next push.
+/// Where tasks run. A blocking call waits right after its push, and its task then runs on the
+/// caller's thread, because waking another thread takes several times as long as a small call. So
+/// once several waits in a row came right after a push, the stream expects the next one and wakes
+/// no thread. Its own thread then looks every millisecond for a task that no thread runs (`look`).
+/// If it finds one, it takes over and stops expecting waits. After many looks at an empty queue it
+/// sleeps until the next push.
 ///
-/// No task is left for good. While the queue holds one and no thread is inside a task, one of these
-/// is true, as each change is made under the lock: the stream's thread is awake or has been
-/// notified; it naps, and looks when that is over; or a thread in `drain` is about to run the next
-/// task. `push` notifies the thread if it is asleep, a thread that ends its `drain` hurries it if
-/// tasks are left, and a thread that needs a task of another stream (`StreamProgress::wait_for`)
-/// hurries that one's. Nobody waits without the lock for what was changed under it, so no wake-up
-/// is lost.
+/// Every task runs. While the queue holds a task and no thread is inside one, at least one of these
+/// is true, because each change is made under the lock: the stream's thread is awake or has been
+/// notified; it naps and will look; or a thread in `drain` is about to run the next task. `push`
+/// notifies the stream's thread if it is asleep. A thread that ends its `drain` hurries it if tasks
+/// remain. A thread that needs a task of another stream (`StreamProgress::wait_for`) hurries that
+/// stream's thread. No wake-up is lost, because every wait for a change holds the lock under which
+/// the change is made.
 class HostStream {
  public:
   HostStream() = default;
@@ -71,9 +72,9 @@ class HostStream {
   HostStream(const HostStream&) = delete;
   HostStream& operator=(const HostStream&) = delete;
 
-  /// Appends a task, which gets the stream that runs it. Returns at once, unless
-  /// `TaskQueue::most_bytes` of tasks are waiting: then when half of them have run. While
-  /// capturing, the task is recorded instead.
+  /// Appends a task, which gets the stream that runs it. Returns at once unless
+  /// `TaskQueue::most_bytes` of tasks are waiting; then it returns when half of them have run.
+  /// During a capture the task is recorded instead.
   template <class F>
   void push(F&& task) {
     if (is_capturing()) return record(Task(std::forward<F>(task)));
@@ -82,20 +83,19 @@ class HostStream {
     queue_.push(std::forward<F>(task));
     end_push(lock);
   }
-  /// The same for a launch, with a copy of `bytes` bytes of arguments.
+  /// Appends a launch with a copy of `bytes` bytes of arguments.
   void push(const Launch& launch, const void* args, std::size_t bytes);
-  /// Returns when all tasks pushed so far have run. Runs them itself where the stream's thread is
-  /// not at it. Rethrows the first exception of a task since the last call.
+  /// Returns when all tasks pushed so far have run. Runs them itself if the stream's thread does
+  /// not. Rethrows the first exception of a task since the last call.
   void synchronize();
-  /// The same, but throws nothing, and also while capturing: what was pushed before the capture
-  /// runs.
+  /// Like `synchronize`, but throws nothing, and works during a capture: the tasks pushed before
+  /// the capture run.
   void finish() noexcept;
 
-  /// The point behind all that was pushed so far.
+  /// Number of tasks pushed so far.
   std::uint64_t end() const noexcept { return progress_->pushed_.load(std::memory_order_acquire); }
   const std::shared_ptr<StreamProgress>& progress() const noexcept { return progress_; }
 
-  /// Whether all that was pushed has run.
   bool is_idle() const noexcept { return progress_->done() == end(); }
   bool is_capturing() const noexcept { return capturing_.load(std::memory_order_acquire); }
   void begin_capture();
@@ -110,9 +110,9 @@ class HostStream {
   static constexpr auto soon = std::chrono::microseconds(50);  // from a push to a wait
   static constexpr std::uint64_t most_expected = 16;           // tasks before a wait
   static constexpr auto nap = std::chrono::milliseconds(1);    // between two looks
-  static constexpr auto patience =
-      std::chrono::microseconds(100);    // for a task that was found at a look
-  static constexpr int most_looks = 20;  // at nothing, before the thread sleeps
+  /// Time that a task found by a look has to be picked up by a waiting thread.
+  static constexpr auto patience = std::chrono::microseconds(100);
+  static constexpr int most_looks = 20;  // without a new task, before the thread sleeps
 
   bool expects_wait() const noexcept { return waits_ >= waits_to_expect; }
   void record(Task task);
@@ -124,19 +124,19 @@ class HostStream {
   void run_front(Lock& lock);
   void drain(Lock& lock);
 
-  // What is not said to be otherwise is under the lock of `progress_`.
+  // The lock of `progress_` guards these members unless noted otherwise.
   const std::shared_ptr<StreamProgress> progress_ = std::make_shared<StreamProgress>();
   TaskQueue queue_;
-  std::exception_ptr failure_;    // the first of a task
-  int waits_ = 0;                 // in a row that came soon after their push
-  std::uint64_t waited_ = 0;      // what was pushed before the last wait
+  std::exception_ptr failure_;    // the first exception of a task
+  int waits_ = 0;                 // consecutive waits that came soon after their push
+  std::uint64_t waited_ = 0;      // tasks pushed before the last wait
   Clock::time_point first_push_;  // since the last wait, where no wait was expected
-  std::uint64_t seen_ = 0;        // what was pushed at the last look
-  int looks_ = 0;                 // in a row at nothing
+  std::uint64_t seen_ = 0;        // tasks pushed before the last look
+  int looks_ = 0;                 // consecutive looks without a new task
   bool stop_ = false;
   std::atomic<bool> capturing_ = false;  // written under the lock
   std::shared_ptr<TaskList> capture_;
-  Pool pool_;           // by the thread that runs a task
+  Pool pool_;           // used by the thread that runs a task
   std::thread worker_;  // started with the first task
 };
 

@@ -11,8 +11,8 @@ namespace plait::host {
 /// with a yield.
 inline constexpr Backoff::Pace host_pace{.spins = 0, .sleep = std::chrono::microseconds(50)};
 
-/// Barrier and vote of the threads of a block. A broken team (a wait has failed) lets everybody
-/// through, so that no thread is left waiting for one that has returned.
+/// Barrier and vote of the threads of a block. A broken team (a wait has failed) lets every thread
+/// through, so no thread waits for one that has returned.
 class Team {
  public:
   explicit Team(unsigned threads) : threads_(threads) {}
@@ -29,14 +29,14 @@ class Team {
     while (generation_.load(std::memory_order_acquire) == generation && !broken()) backoff.pause();
   }
 
-  /// `round` counts the votes of a thread. Three ballots in turn: the one after next is wiped while
-  /// nobody can be writing or reading it.
+  /// `round` counts the votes of a thread. Three ballots take turns: the one after next is
+  /// cleared while no thread can be writing or reading it.
   bool all(bool flag, unsigned thread, unsigned round) {
     if (threads_ == 1) return flag;
-    if (!flag) no_[round % 3].store(true, std::memory_order_relaxed);
+    if (!flag) vetoed_[round % 3].store(true, std::memory_order_relaxed);
     sync();
-    const bool result = !no_[round % 3].load(std::memory_order_relaxed) && !broken();
-    if (thread == 0) no_[(round + 2) % 3].store(false, std::memory_order_relaxed);
+    const bool result = !vetoed_[round % 3].load(std::memory_order_relaxed) && !broken();
+    if (thread == 0) vetoed_[(round + 2) % 3].store(false, std::memory_order_relaxed);
     return result;
   }
 
@@ -47,7 +47,7 @@ class Team {
  private:
   unsigned threads_;
   std::atomic<unsigned> arrived_{0}, generation_{0};
-  std::atomic<bool> no_[3] = {};
+  std::atomic<bool> vetoed_[3] = {};
   std::atomic<bool> broken_{false};
 };
 

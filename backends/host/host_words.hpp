@@ -1,5 +1,5 @@
-// The words of backends/device/device.hpp on the host target: a block is one thread, or a team of
-// several; memory is shared between processes.
+// The words of backends/device/device.hpp on the host target: a block is one thread or a team of
+// several, and processes share memory.
 #pragma once
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -27,8 +27,8 @@ namespace plait::host {
 
 class Words {
  public:
-  static constexpr std::size_t pack_bytes =
-      64;  // a cache line: the operation's branch is taken once for it
+  /// A cache line; the branch on the operation is taken once per pack.
+  static constexpr std::size_t pack_bytes = 64;
   static constexpr bool has_wide_packets = true, indexed_arguments = true, has_peer_reads = true;
   static constexpr int line_threads = 1, line_group = 1;
 
@@ -62,7 +62,7 @@ class Words {
     return value;
   }
 
-  /// Copies are made when they are started.
+  /// A copy is complete when `copy_async` returns.
   template <class P, int Count>
   class Staging {
    public:
@@ -95,8 +95,7 @@ class Words {
 
   bool wait(const std::uint32_t* slot, std::uint32_t at_least, Waiting who) {
     jitter();
-    std::atomic_ref flag(
-        *const_cast<std::uint32_t*>(slot));  // atomic_ref of const comes with C++26
+    std::atomic_ref flag(*const_cast<std::uint32_t*>(slot));  // C++26 has atomic_ref<const T>
     std::uint32_t seen = 0;
     return spin(
         [&] {
@@ -188,26 +187,27 @@ class Words {
     std::memcpy(to, from, bytes);
   }
 
-  /// By which others read this thread's memory, while it lives: a process whose first thread has
-  /// ended can't be read by its own number.
+  /// The handle by which peers read this thread's memory while the thread lives. Not the process
+  /// number, because a process whose first thread has ended can't be read by that.
   static std::int32_t reader_handle() { return static_cast<std::int32_t>(syscall(SYS_gettid)); }
 
   bool read_peer(std::int32_t thread, void* to, const void* from, std::size_t bytes, Waiting who) {
-    constexpr std::size_t most = std::size_t{64} << 20;  // between two looks at the abort word
+    constexpr std::size_t most = std::size_t{64} << 20;  // between two checks of the abort word
     for (std::size_t done = 0; done < bytes; done += most) {
       if (done != 0 && is_set(watch_.abort)) return spin_yielding([] { return false; }, who, 0, 0);
-      if (!read_part(thread, static_cast<std::byte*>(to) + done,
-                     static_cast<const std::byte*>(from) + done, std::min(bytes - done, most), who))
+      if (!read_bounded(thread, static_cast<std::byte*>(to) + done,
+                        static_cast<const std::byte*>(from) + done, std::min(bytes - done, most),
+                        who))
         return false;
     }
     return true;
   }
 
  private:
-  /// A process that has ended refuses to be read: the monitor notices that it is gone, and ends
-  /// this wait. Addresses that are not mapped, and a system that forbids it now, end it at once.
-  bool read_part(std::int32_t thread, std::byte* to, const std::byte* from, std::size_t bytes,
-                 Waiting who) {
+  /// A process that has ended can't be read; the monitor notices that it is gone and ends this
+  /// wait. Addresses that are not mapped, and a system that now forbids the read, end it at once.
+  bool read_bounded(std::int32_t thread, std::byte* to, const std::byte* from, std::size_t bytes,
+                    Waiting who) {
     jitter();
     bool is_readable = true;
     const std::uint32_t seen = 0;
@@ -235,13 +235,13 @@ class Words {
     return data | (std::uint64_t{flag} << 32);
   }
   static std::atomic_ref<std::uint64_t> half(Packet* packet, int index) {
-    return std::atomic_ref(
-        reinterpret_cast<std::uint64_t*>(packet)[index]);  // scratch is only ever accessed so
+    // Scratch is only accessed this way.
+    return std::atomic_ref(reinterpret_cast<std::uint64_t*>(packet)[index]);
   }
 
   template <class Ready>
   bool spin(Ready ready, Waiting who, std::uint32_t expected, const std::uint32_t& seen) {
-    // Two cores are a hundred nanoseconds apart, and a pause may take fifty: none at first.
+    // No pause at first: two cores are a hundred nanoseconds apart, and a pause may take fifty.
     constexpr std::uint32_t without_pause = 32;
     for (std::uint32_t i = 0; i <= watch_.spins; ++i) {
       if (ready()) return true;

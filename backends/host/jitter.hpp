@@ -1,5 +1,5 @@
-// Random delays at the words that talk to peers, so that race tests see orders that an idle machine
-// never shows.
+// Random delays in the words that communicate with peers, so race tests see interleavings that an
+// idle machine never shows.
 #pragma once
 #include <chrono>
 #include <cstdint>

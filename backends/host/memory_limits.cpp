@@ -17,9 +17,9 @@
 namespace plait::host {
 namespace {
 
-constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 
-/// The number that a file holds. Words, as "max", are none.
+/// The number in a file; empty for a word such as "max".
 std::optional<std::size_t> number_in(const std::string& path) {
   std::ifstream file(path);
   std::string word;
@@ -30,7 +30,7 @@ std::optional<std::size_t> number_in(const std::string& path) {
   return number;
 }
 
-/// The number behind `key` in a file of lines "key number" or "key: number kB".
+/// The number after `key` in a file of lines "key number" or "key: number kB"; 0 if there is none.
 std::size_t value_in(const std::string& path, std::string_view key, std::size_t unit = 1) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -42,8 +42,10 @@ std::size_t value_in(const std::string& path, std::string_view key, std::size_t 
   return 0;
 }
 
-std::size_t minus(std::size_t a, std::size_t b) { return a > b ? a - b : 0; }
-std::size_t plus(std::size_t a, std::size_t b) { return a > none - b ? none : a + b; }
+std::size_t saturating_difference(std::size_t a, std::size_t b) { return a > b ? a - b : 0; }
+std::size_t saturating_sum(std::size_t a, std::size_t b) {
+  return a > no_limit - b ? no_limit : a + b;
+}
 
 MemoryLimit limit(std::uint64_t id, std::size_t left, const std::string& name) {
   MemoryLimit made{.id = id, .left = left - left / 32, .name = {}};
@@ -51,27 +53,27 @@ MemoryLimit limit(std::uint64_t id, std::size_t left, const std::string& name) {
   return made;
 }
 
-/// A hierarchy of control groups, and where this process is in it.
+/// A hierarchy of control groups and this process's group in it.
 struct Hierarchy {
-  bool second;  // version
+  bool is_v2;
   std::string mount, group;
 };
 
-/// "4:memory:/job" of version 1, "0::/job" of version 2: the groups of this process.
-std::optional<std::string> group_of(const std::string& root, bool second) {
+/// This process's group, from the line "4:memory:/job" (version 1) or "0::/job" (version 2).
+std::optional<std::string> group_of(const std::string& root, bool is_v2) {
   std::ifstream file(root + "/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {
     const auto first = line.find(':'), last = line.find(':', first + 1);
     if (first == std::string::npos || last == std::string::npos) continue;
     const std::string controllers = ',' + line.substr(first + 1, last - first - 1) + ',';
-    if (second ? controllers == ",," : controllers.find(",memory,") != std::string::npos)
+    if (is_v2 ? controllers == ",," : controllers.find(",memory,") != std::string::npos)
       return line.substr(last + 1);
   }
   return std::nullopt;
 }
 
-/// Of each mounted hierarchy that limits memory. A container may see only its own group, which is
-/// then at the mount point.
+/// All mounted hierarchies that limit memory. A container may see only its own group, which is then
+/// at the mount point.
 std::vector<Hierarchy> hierarchies(const std::string& root) {
   std::vector<Hierarchy> found;
   std::ifstream file(root + "/proc/self/mountinfo");
@@ -83,30 +85,28 @@ std::vector<Hierarchy> hierarchies(const std::string& root) {
     while (words >> word && word != "-") {
     }
     words >> type >> source >> options;
-    const bool second = type == "cgroup2";
-    if (!second &&
-        (type != "cgroup" || (',' + options + ',').find(",memory,") == std::string::npos))
+    const bool is_v2 = type == "cgroup2";
+    if (!is_v2 && (type != "cgroup" || (',' + options + ',').find(",memory,") == std::string::npos))
       continue;
-    auto group = group_of(root, second);
+    auto group = group_of(root, is_v2);
     if (!group) continue;
     if (inside != "/" && group->starts_with(inside)) group->erase(0, inside.size());
     struct stat there {};
     if (::stat((root + point + *group).c_str(), &there) != 0) group->clear();
-    found.push_back({second, root + point, *group});
+    found.push_back({is_v2, root + point, *group});
   }
   return found;
 }
 
-/// Page cache that the kernel would drop first counts as free; so does swap that the group may use.
-std::optional<std::size_t> left_in(const std::string& folder, bool second) {
-  const auto most = number_in(folder + (second ? "/memory.max" : "/memory.limit_in_bytes"));
-  const auto used = number_in(folder + (second ? "/memory.current" : "/memory.usage_in_bytes"));
-  constexpr std::size_t unlimited = std::size_t{1}
-                                    << 62;  // version 1 says it with a number near 2^63
+/// Page cache that the kernel would drop first counts as free.
+std::optional<std::size_t> left_in(const std::string& folder, bool is_v2) {
+  const auto most = number_in(folder + (is_v2 ? "/memory.max" : "/memory.limit_in_bytes"));
+  const auto used = number_in(folder + (is_v2 ? "/memory.current" : "/memory.usage_in_bytes"));
+  constexpr std::size_t unlimited = std::size_t{1} << 62;  // version 1: a number near 2^63
   if (!most || !used || *most >= unlimited) return std::nullopt;
   const std::size_t cache =
-      value_in(folder + "/memory.stat", second ? "inactive_file" : "total_inactive_file");
-  return plus(minus(*most, *used), cache);
+      value_in(folder + "/memory.stat", is_v2 ? "inactive_file" : "total_inactive_file");
+  return saturating_sum(saturating_difference(*most, *used), cache);
 }
 
 }  // namespace
@@ -116,12 +116,12 @@ std::vector<MemoryLimit> memory_limits(const std::string& root) {
   const std::string machine = root + "/proc/meminfo";
   if (const std::size_t available = value_in(machine, "MemAvailable:", 1024); available != 0)
     limits.push_back(
-        limit(0, plus(available, value_in(machine, "SwapFree:", 1024)), "the machine"));
+        limit(0, saturating_sum(available, value_in(machine, "SwapFree:", 1024)), "the machine"));
   for (const Hierarchy& hierarchy : hierarchies(root)) {
     for (std::string group = hierarchy.group;; group.erase(group.rfind('/'))) {
       const std::string folder = hierarchy.mount + group;
       struct stat place {};
-      const auto left = left_in(folder, hierarchy.second);
+      const auto left = left_in(folder, hierarchy.is_v2);
       if (left && ::stat(folder.c_str(), &place) == 0)
         limits.push_back(limit((std::uint64_t{place.st_dev} << 32) ^ place.st_ino, *left,
                                fmt::format("the control group {}", group.empty() ? "/" : group)));
@@ -134,7 +134,7 @@ std::vector<MemoryLimit> memory_limits(const std::string& root) {
 std::size_t largest_file() {
   rlimit most{};
   return ::getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY ? most.rlim_cur
-                                                                                 : none;
+                                                                                 : no_limit;
 }
 
 bool accounts_strictly() { return number_in("/proc/sys/vm/overcommit_memory") == std::size_t{2}; }

@@ -15,14 +15,15 @@
 namespace plait::host {
 namespace {
 
-/// Drawn once for a process, so a number that means another process here is noticed.
-const std::uint64_t& drawn() {
+/// A random value, drawn once per process. A rank that reads it at a peer's address notices if the
+/// peer's process number means another process here.
+const std::uint64_t& process_nonce() {
   static const std::uint64_t value =
       (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
   return value;
 }
 
-/// Of this process's control group, rounded up; 0: no limit.
+/// The quota of this process's control group in processors, rounded up; 0: no limit.
 std::uint64_t processor_quota() {
   const auto whole = [](double quota, double period) {
     return quota > 0 && period > 0 ? static_cast<std::uint64_t>((quota + period - 1) / period) : 0;
@@ -33,17 +34,17 @@ std::uint64_t processor_quota() {
       file >> quota >> period)  // "max 100000" or "150000 100000"
     return quota == "max" ? 0 : whole(std::strtod(quota.c_str(), nullptr), period);
   double old_quota = 0;
-  std::ifstream first("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
-      second("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-  return first >> old_quota && second >> period ? whole(old_quota, period) : 0;
+  std::ifstream quota_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
+      period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  return quota_file >> old_quota && period_file >> period ? whole(old_quota, period) : 0;
 }
 
 }  // namespace
 
 ProcessFacts process_facts() {
   ProcessFacts facts{.process = getpid(),
-                     .address = reinterpret_cast<std::uintptr_t>(&drawn()),
-                     .value = drawn(),
+                     .address = reinterpret_cast<std::uintptr_t>(&process_nonce()),
+                     .value = process_nonce(),
                      .quota = processor_quota()};
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -1,4 +1,4 @@
-// What ranks on the host know of each other's processes.
+// Facts that ranks on the host exchange about their processes.
 #pragma once
 #include <span>
 
@@ -6,16 +6,15 @@
 
 namespace plait::host {
 
-/// This process's.
 ProcessFacts process_facts();
 
-/// Whether this process can read the ordinary memory of all, as process_vm_readv does: not in
-/// containers that forbid it, nor beyond a border of users or process numbers.
+/// Whether this process can read the ordinary memory of all these processes with process_vm_readv.
+/// It can't in containers that forbid that, nor if the processes have different users or
+/// process-number namespaces.
 bool can_read(std::span<const ProcessFacts> processes);
 
-/// How often a thread should look at what it waits for before it begins to give its core away. Many
-/// times if all ranks, with so many threads each, have cores of their own; a few where they must
-/// take turns.
+/// How often a thread should poll before it begins to yield its core: many times if all ranks, with
+/// `threads` threads per rank, have their own cores; a few times if they must take turns.
 unsigned spins_for(std::span<const ProcessFacts> processes, unsigned threads);
 
 }  // namespace plait::host

@@ -11,12 +11,12 @@ namespace plait::host {
 
 class HostStream;
 
-/// First in, first out. An entry is as large as its task, and stays where it is until it is popped,
-/// so tasks run in place. Memory comes in chunks and goes with them, so a queue that was long once
-/// does not stay large. The caller synchronizes.
+/// First in, first out. An entry is as large as its task and stays in place until it is popped, so
+/// tasks run in place. Memory is allocated in slabs and freed with them, so a queue that was long
+/// once does not stay large. The caller synchronizes.
 class TaskQueue {
  public:
-  /// A queue that holds this much takes no more.
+  /// A queue that holds this much is full.
   static constexpr std::size_t most_bytes = std::size_t{1} << 20;
 
   TaskQueue() = default;
@@ -30,16 +30,16 @@ class TaskQueue {
   TaskQueue& operator=(const TaskQueue&) = delete;
 
   bool empty() const noexcept { return entries_ == 0; }
-  bool full() const noexcept { return chunks_.size() > most_bytes / chunk_bytes; }
+  bool full() const noexcept { return slabs_.size() > most_bytes / slab_bytes; }
 
   /// Appends a task, a function of a `HostStream&`, with `more` bytes of memory behind it. Returns
-  /// the task in the queue.
+  /// the stored task.
   template <class F>
   std::decay_t<F>& push(F&& task, std::size_t more = 0) {
     using Stored = std::decay_t<F>;
-    static_assert(alignof(Stored) <= unit);
-    const std::size_t bytes = sizeof(Entry) + whole_units(sizeof(Stored) + more);
-    std::byte* const place = room(bytes);
+    static_assert(alignof(Stored) <= alignment);
+    const std::size_t bytes = sizeof(Entry) + aligned(sizeof(Stored) + more);
+    std::byte* const place = make_room(bytes);
     auto* const stored = new (place + sizeof(Entry)) Stored(std::forward<F>(task));
     Entry entry{
         bytes,
@@ -49,13 +49,12 @@ class TaskQueue {
       entry.destroy = [](void* function) { static_cast<Stored*>(function)->~Stored(); };
     }
     new (place) Entry(entry);
-    chunks_.back().end += bytes;
+    slabs_.back().end += bytes;
     ++entries_;
     return *stored;
   }
 
-  /// The task that is next: to be run, destroyed and popped. Running and destroying it may go on
-  /// beside `push`.
+  /// The next task, to run, destroy and pop. `push` may be called while it runs or is destroyed.
   class Front {
    public:
     void run(HostStream& stream) const { entry_->run(entry_ + 1, stream); }
@@ -68,46 +67,46 @@ class TaskQueue {
     struct alignas(16) Entry {
       std::size_t bytes;
       void (*run)(void*, HostStream&);
-      void (*destroy)(void*);  // null: there is nothing to do
+      void (*destroy)(void*);  // null: trivial
     };
     explicit Front(Entry* entry) : entry_(entry) {}
     Entry* entry_;
   };
 
-  /// Of a queue that is not empty.
+  /// The queue must not be empty.
   Front front() const {
-    return Front(reinterpret_cast<Entry*>(chunks_.front().memory.get() + chunks_.front().begin));
+    return Front(reinterpret_cast<Entry*>(slabs_.front().memory.get() + slabs_.front().begin));
   }
   void pop() noexcept {
-    Chunk& first = chunks_.front();
+    Slab& first = slabs_.front();
     first.begin += front().entry_->bytes;
     --entries_;
     if (first.begin != first.end) return;
-    if (chunks_.size() > 1) chunks_.pop_front();
+    if (slabs_.size() > 1) slabs_.pop_front();
     else first.begin = first.end = 0;
   }
 
  private:
   using Entry = Front::Entry;
-  static constexpr std::size_t unit = 16, chunk_bytes = std::size_t{16} << 10;
-  static constexpr std::size_t whole_units(std::size_t bytes) {
-    return (bytes + unit - 1) / unit * unit;
+  static constexpr std::size_t alignment = 16, slab_bytes = std::size_t{16} << 10;
+  static constexpr std::size_t aligned(std::size_t bytes) {
+    return (bytes + alignment - 1) / alignment * alignment;
   }
 
-  struct Chunk {
-    explicit Chunk(std::size_t size) : memory(new std::byte[size]), bytes(size) {}
+  struct Slab {
+    explicit Slab(std::size_t size) : memory(new std::byte[size]), bytes(size) {}
     std::unique_ptr<std::byte[]> memory;
     std::size_t bytes;
-    std::size_t begin = 0, end = 0;  // of the entries
+    std::size_t begin = 0, end = 0;  // of the entries, in bytes
   };
 
-  std::byte* room(std::size_t bytes) {
-    if (chunks_.empty() || chunks_.back().bytes - chunks_.back().end < bytes)
-      chunks_.emplace_back(bytes < chunk_bytes ? chunk_bytes : bytes);
-    return chunks_.back().memory.get() + chunks_.back().end;
+  std::byte* make_room(std::size_t bytes) {
+    if (slabs_.empty() || slabs_.back().bytes - slabs_.back().end < bytes)
+      slabs_.emplace_back(bytes < slab_bytes ? slab_bytes : bytes);
+    return slabs_.back().memory.get() + slabs_.back().end;
   }
 
-  std::deque<Chunk> chunks_;  // only the last may be without entries
+  std::deque<Slab> slabs_;  // only the last one may be empty
   std::size_t entries_ = 0;
 };
 
