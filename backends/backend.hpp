@@ -140,7 +140,7 @@ std::shared_ptr<DeviceUse> device_use(BackendKind kind, int ordinal);
 /// freed.
 using KernelHandle = const void*;
 
-/// One copy of several.
+/// One of the copies of `Backend::peek`.
 struct CopySpan {
   void* to;
   const void* from;

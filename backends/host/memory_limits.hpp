@@ -1,4 +1,4 @@
-// How much host memory is free, asked before it is committed.
+// How much host memory is free; checked before memory is committed.
 #pragma once
 #include <string>
 #include <vector>
