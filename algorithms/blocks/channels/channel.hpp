@@ -1,25 +1,22 @@
-// Channels: how data travel in chunks between blocks of the same number, through slots in the
-// receiver's scratch memory. Every algorithm that sends chunks uses the same channels, one call
-// after the other.
+// Channels carry data in chunks between blocks of the same number, through slots in the receiver's
+// scratch memory. All algorithms that send chunks share the channels, one call after the other.
 //
-// A channel leads from one rank to another, for one block and one of two ways (so that two streams
-// of chunks need not keep one order). It has some memory at the receiver, which a call divides into
-// `slots` slots as it likes, and two counters that only grow:
-//   published  written by the sender into the receiver's memory, after it has filled a slot;
-//   consumed   written by the receiver into the sender's memory, after it has emptied one.
-// Each side polls its own memory. A call numbers its chunks of a channel from 0, and chunk k lies
-// in slot k modulo slots.
+// A channel leads from one rank to another, for one block and one of two ways. Two ways, so that
+// two streams of chunks need not keep one common order. A channel has memory at the receiver, which
+// each call divides into a number of slots of its choice, and two counters that only grow:
+//   published  the sender writes it into the receiver's memory after it has filled a slot;
+//   consumed   the receiver writes it into the sender's memory after it has emptied a slot.
+// Each side polls its own memory. A call numbers its chunks in a channel from 0, and chunk k uses
+// slot k modulo `slots`. Both sides compute the size of a chunk from the same arguments.
 //
-// Why this is enough. A counter has one writer. The sender's stores to a slot come before its
-// release of `published` (the block's `sync` makes one thread's release speak for all), and the
-// receiver's `wait` is the acquire; the receiver's loads come before its release of `consumed` in
-// the same way, and the sender acquires that before it fills the slot again: chunk k waits until
-// chunk k - slots of this call has been consumed, or, if there is none, until everything of earlier
-// calls has been. All chunks that a call sends are received in that call, so both sides know where
-// the counters stand when the next one begins: no handshake at the end, and a captured launch can
-// be replayed. Counters are compared as signed differences: they may wrap.
-//
-// Sender and receiver compute the size of a chunk from the same arguments.
+// Why this is enough. Each counter has one writer. The sender's stores to a slot come before its
+// release of `published`, and the receiver's `wait` is the acquire; the block's `sync` makes one
+// thread's release speak for all. In the same way, the receiver's loads come before its release of
+// `consumed`, which the sender acquires before it fills the slot again: chunk k waits until chunk
+// k - slots of this call has been consumed or, if there is none, until all chunks of earlier calls
+// have. All chunks that a call sends are received in the same call, so both sides know the counters
+// when the next call begins: it needs no handshake at the end, and a captured launch can be
+// replayed. Counters are compared as signed differences, because they may wrap.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -28,14 +25,14 @@
 
 namespace plait {
 
-/// What a peer writes into this rank's signal memory, for one channel in each direction; a cache
-/// line of its own.
+/// The words that a peer writes into this rank's signal memory, for one channel in each direction.
+/// They have a cache line to themselves.
 struct alignas(64) ChannelSignals {
-  std::uint32_t published;  // chunks that the peer has sent here
-  std::uint32_t consumed;   // of the chunks that were sent to the peer
+  std::uint32_t published;  // chunks that the peer has sent to this rank
+  std::uint32_t consumed;   // chunks from this rank that the peer has emptied
 };
 
-/// This rank's own counters of the channels from and to one peer, up to the last call.
+/// This rank's counts of the chunks to and from one peer, up to the last call.
 struct ChannelState {
   std::uint32_t sent, received;
 };
@@ -50,26 +47,26 @@ struct ChannelSignal {
   std::uint32_t value;
 };
 
-/// All channels of a rank; a kernel's argument.
+/// All channels of a rank, as a kernel's argument.
 struct Channels {
   static constexpr unsigned ways = 2, max_blocks = 256, max_slots = 16;
 
   WindowView slot_memory, signal_memory;
   ChannelState* states;  // in device memory
-  std::uint32_t slots;   // of a channel: see `can_have`; the same on all ranks
+  std::uint32_t slots;   // per channel, the same on all ranks: see `can_have`
   std::uint32_t slot_bytes;
   std::uint32_t blocks;  // that have channels
   int rank, ranks;
 
-  /// In the memory of `owner`: what it shares with `peer`. A peer's channels lie together, so that
-  /// a call that goes to one peer only touches few pages (4 H200, 384 MB of scratch memory, 1 GB:
-  /// chain 2969 us, 3075 with the peers of a block together; 2026-11-22).
+  /// Index, in the memory of `owner`, of the channel that it shares with `peer`. A peer's channels
+  /// lie together, so a call that goes to one peer touches few pages (4 H200, 384 MB of scratch
+  /// memory, 1 GB: chain 2969 us, 3075 us with the peers of a block together; 2026-11-22).
   PLAIT_DEVICE constexpr std::uint32_t index(unsigned block, unsigned way, int owner,
                                              int peer) const {
     const int lane = peer - owner - 1 + (peer < owner ? ranks : 0);
     return (static_cast<unsigned>(lane) * blocks + block) * ways + way;
   }
-  /// Powers of two: chunk k's slot is found by a mask.
+  /// A power of two, because a mask finds the slot of chunk k.
   static constexpr bool can_have(std::uint32_t slots) {
     return slots != 0 && slots <= max_slots && (slots & (slots - 1)) == 0;
   }
@@ -78,13 +75,13 @@ struct Channels {
   }
 };
 
-/// One block's ends of its channels; `k` numbers the call's chunks of the channel.
+/// One block's ends of its channels. `k` is the number of a chunk in its channel and call.
 class BlockChannels {
  public:
   PLAIT_DEVICE BlockChannels(const Channels& channels, unsigned block)
       : c_(channels), block_(block) {}
 
-  /// Where chunk k to, or from, a peer lies.
+  /// The slot of chunk k to a peer, and from a peer.
   template <class P>
   PLAIT_DEVICE P* outgoing(unsigned way, int peer, std::uint32_t k) const {
     return reinterpret_cast<P*>(c_.slot_memory.peer_ptr(peer, offset(way, peer, c_.rank, k)));
@@ -94,7 +91,7 @@ class BlockChannels {
     return reinterpret_cast<const P*>(c_.slot_memory.own + offset(way, c_.rank, peer, k));
   }
 
-  /// The slot of chunk k may be filled; chunk k has arrived.
+  /// Waits until the slot of chunk k may be filled, and until chunk k has arrived.
   PLAIT_DEVICE ChannelWait may_send(unsigned way, int peer, std::uint32_t k) const {
     const std::uint32_t earlier = k < c_.slots ? 0 : k + 1 - c_.slots;
     return {&signals(c_.rank, way, peer)->consumed, state(way, peer).sent + earlier};
@@ -103,7 +100,7 @@ class BlockChannels {
     return {&signals(c_.rank, way, peer)->published, state(way, peer).received + k + 1};
   }
 
-  /// Says that chunk k has been sent; that chunk k has been used.
+  /// Signals that chunk k is in its slot, and that its slot has been emptied.
   PLAIT_DEVICE ChannelSignal publish(unsigned way, int peer, std::uint32_t k) const {
     return {&signals(peer, way, c_.rank)->published, state(way, peer).sent + k + 1};
   }
@@ -111,8 +108,8 @@ class BlockChannels {
     return {&signals(peer, way, c_.rank)->consumed, state(way, peer).received + k + 1};
   }
 
-  /// At the end of a call, by one thread a way and peer, after all threads have made their last use
-  /// of the channel. Apart, as one block may send and another receive.
+  /// At the end of a call, one thread per way and peer counts the call's chunks, after the last use
+  /// of the channel by any thread. Two functions, because one block may send and another receive.
   PLAIT_DEVICE void advance_sent(unsigned way, int peer, std::uint32_t chunks) const {
     state(way, peer).sent += chunks;
   }

@@ -1,4 +1,4 @@
-// What descriptors of algorithms that send through channels have in common
+// Base class for descriptors of algorithms that send through channels
 // (algorithms/blocks/channels/channel.hpp).
 #pragma once
 #include <algorithm>
@@ -12,17 +12,17 @@
 
 namespace plait {
 
-/// How many channels a rank has, and how large they are.
+/// The number and the size of a rank's channels.
 struct ChannelMemory {
   int ranks;
   unsigned blocks;        // that have channels
-  std::uint32_t bytes;    // of a channel
-  std::string_view name;  // under which algorithms share it
+  std::uint32_t bytes;    // per channel
+  std::string_view name;  // under which algorithms share the memory
   static constexpr std::size_t least_bytes = 4096;
   static constexpr unsigned least_blocks = 8;
 
-  /// 4 KB to 256 KB a channel, for as many of `most` blocks as `budget` has at least 4 KB for each
-  /// channel: a power of two.
+  /// 4 KB to 256 KB per channel, for as many blocks, a power of two up to `most`, as `budget`
+  /// allows with at least 4 KB per channel.
   static ChannelMemory within(std::size_t budget, int ranks, unsigned most, std::string_view name) {
     constexpr std::size_t most_units = 64;
     static_assert(least_bytes % (std::size_t{Channels::max_slots} * 64) == 0,
@@ -60,8 +60,8 @@ class ChannelAlgorithm : public CollectiveAlgorithm {
  protected:
   static constexpr unsigned max_blocks = Channels::max_blocks;
 
-  /// Half of the scratch memory for all channels. Fewer blocks have some where scratch memory is
-  /// small, or the device.
+  /// Half of the scratch memory for all channels. Fewer blocks have channels where the scratch
+  /// memory or the device is small.
   static ChannelMemory memory(const Topology& topology) {
     return ChannelMemory::within(topology.scratch_limit / 2, topology.ranks, most_blocks(topology),
                                  "channels");
@@ -74,16 +74,17 @@ class ChannelAlgorithm : public CollectiveAlgorithm {
   static unsigned blocks(const Topology& topology) { return memory(topology).blocks; }
   static std::uint32_t channel_bytes(const Topology& topology) { return memory(topology).bytes; }
 
-  /// Whether 256 blocks of 256 threads beat blocks of full size for algorithms that meet one peer
-  /// at a time: with 2 H200 they reach 318 and 334 GB/s (halving_doubling and tree, 64 MB) against
-  /// 286 and 301; with 4 they may fall to a tenth (docs/algorithms/tree.md; 2026-11-21).
+  /// Whether 256 blocks of 256 threads beat blocks of full size, for algorithms that exchange with
+  /// one peer at a time. With 2 H200 and 64 MB, halving_doubling and tree reach 318 and 334 GB/s
+  /// with small blocks, 286 and 301 without. With 4 H200 they may fall to a tenth
+  /// (docs/algorithms/tree.md; 2026-11-21).
   static bool small_blocks(const Call& call, const Topology& topology) {
     return topology.ranks == 2 && call.bytes() >= std::size_t{16} << 20 &&
            topology.block_threads >= 256;
   }
 
-  /// A rank's channels, each cut into `slots` slots. Throws Error(invalid_argument) if they can't
-  /// be.
+  /// A rank's channels, each cut into `slots` slots. Throws Error(invalid_argument) unless
+  /// `Channels::can_have(slots)`.
   static Channels channels(const LaunchContext& context, std::uint32_t slots) {
     return channels(context, slots, memory(context.topology()), context.shared());
   }

@@ -1,5 +1,5 @@
-// Chunks: how a block cuts what it sends through channels, and how its threads move a chunk and add
-// it up on the way.
+// Chunks: how a block cuts the data that it sends through channels, and how its threads move a
+// chunk and add to it on the way.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace plait {
 
-/// A range of bytes in chunks that fit a slot.
+/// Cuts a range of bytes into chunks that fit a slot.
 struct Chunks {
-  std::uint32_t bytes;  // of a chunk; a multiple of a pack
+  std::uint32_t bytes;  // per chunk, a multiple of a pack
 
-  /// About `parts` chunks of `size` bytes, so that they overlap on their way; but not so small that
-  /// a step's fixed cost shows, and not larger than a slot. `grain` and `slot_bytes` are multiples
-  /// of a pack.
+  /// Cuts `size` bytes into about `parts` chunks, so that they overlap in flight. A chunk has at
+  /// least `grain` bytes, so that the fixed cost of a step does not show, and fits a slot. `grain`
+  /// and `slot_bytes` are multiples of a pack.
   static constexpr Chunks of(std::size_t size, std::size_t parts, std::size_t grain,
                              std::uint32_t slot_bytes) {
     const std::size_t part = Parts::of(size, parts, grain).each,
@@ -32,18 +32,19 @@ struct Chunks {
   }
 };
 
-/// Slots that a chunk comes from and goes to; of two, any may be null: not there.
+/// The slots that a chunk comes from and goes to. Where there are two, either may be null: then it
+/// is not there.
 template <class P, int From, int To>
 struct Slots {
   const P* from[From > 0 ? From : 1];
   P* to[To > 0 ? To : 1];
 };
 
-/// Where a rank's own part of a sum is: its term in the input, or a partial result that waits in
-/// the output.
+/// Where a rank has its own part of a sum: its term in the input, or a partial result in the
+/// output.
 enum class Own { input, output };
 
-/// One block's threads, at work on chunks of a call.
+/// Moves chunks of one call, with the threads of one block.
 template <class T, Device D>
 class ChunkMover {
  public:
@@ -59,14 +60,15 @@ class ChunkMover {
         out_(static_cast<T*>(recv), count),
         reducer_(reduction) {}
 
-  /// Adds partial results from slots to the own part of a chunk, in this order; puts the sum into
-  /// slots and, with `Store`, into the output. A sum of all terms is `finished`, once. In a slot,
-  /// the chunk begins at pack 0. A partial result alone is copied bit by bit.
+  /// Adds the partial results from slots to this rank's own part of a chunk, in this order. Stores
+  /// the sum in slots and, with `Store`, in the output. In a slot, the chunk begins at pack 0.
+  /// `finished`: the sum has all terms, so an average is divided; true once per chunk. With no slot
+  /// to add from, a partial result is copied bit by bit.
   template <int From, int To, bool Store>
   PLAIT_DEVICE void add(Own own, Range chunk, const Slots<From, To>& slots, bool finished = false) {
     move<true, From, To, Store>(own == Own::input, chunk, slots, finished);
   }
-  /// Copies a chunk from a slot.
+  /// Copies a chunk from a slot to slots and, with `Store`, to the output.
   template <int To, bool Store>
   PLAIT_DEVICE void copy(Range chunk, const Slots<1, To>& slots) {
     move<false, 1, To, Store>(false, chunk, slots, false);
@@ -77,8 +79,8 @@ class ChunkMover {
 
   template <bool Adds, int From, int To, bool Store>
   PLAIT_DEVICE void move(bool enters, Range chunk, const Slots<From, To>& slots, bool finished) {
-    Input source =
-        in_;  // in registers: a reference to the one or the other would put both into memory
+    // A copy, which stays in registers: a reference to one of the two would put both in memory.
+    Input source = in_;
     if (!enters) source = partials_;
     const Range packs = in_packs<D::pack_bytes>(chunk);
     const bool whole =
@@ -90,8 +92,8 @@ class ChunkMover {
                                      });
   }
 
-  /// Packs i, i + threads, ... of a chunk that begins at pack `base` of the message. `Whole`:
-  /// complete and aligned ones.
+  /// Moves packs i, i + threads, ... of a chunk that begins at pack `base` of the message. `Whole`:
+  /// they are complete and aligned.
   template <bool Adds, int From, int To, bool Store, int Count, bool Whole>
   PLAIT_DEVICE void move_packs(const Input& source, bool enters, std::size_t base, std::uint32_t i,
                                const Slots<From, To>& slots, bool finished) {

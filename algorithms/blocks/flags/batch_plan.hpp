@@ -1,4 +1,4 @@
-// Many messages in one launch: which blocks work on which.
+// Assigns the messages of one launch to its blocks.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -14,14 +14,14 @@ struct BatchPlan {
     std::size_t message;
     unsigned first_block, blocks;
   };
-  std::vector<Place> places;  // of all messages, in the order of their first blocks
-  unsigned blocks = 0;        // of the launch; each has something to do
+  std::vector<Place> places;  // one per message, in the order of first blocks
+  unsigned blocks = 0;        // of the launch; none is idle
 };
 
 /// Spreads messages of `sizes` units over at most `blocks` blocks so that the fullest block has as
-/// little as possible. A message longer than a block's share has its blocks for itself; shorter
-/// ones stay whole and share a block. `overhead`: units' worth of time that a message costs its
-/// block beside its own. Depends on nothing else, so all ranks plan the same.
+/// little work as possible. A message longer than a block's share has its blocks for itself;
+/// shorter ones stay whole and share a block. `overhead`: the fixed cost of a message in its block,
+/// in units. The plan depends on the arguments alone, so all ranks make the same one.
 inline BatchPlan plan_batch(std::span<const std::size_t> sizes, unsigned blocks,
                             std::size_t overhead) {
   std::vector<std::size_t> order(sizes.size());
@@ -29,14 +29,14 @@ inline BatchPlan plan_batch(std::span<const std::size_t> sizes, unsigned blocks,
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return sizes[a] > sizes[b]; });
 
-  // The messages in order, the long ones first, each at the first block that has room; or only how
-  // many blocks that takes.
+  // Places the messages, long ones first: each in the last block if it has room there, otherwise in
+  // new ones. Returns the number of blocks; with null `places` it only counts.
   const auto place = [&](std::size_t share, std::vector<BatchPlan::Place>* places) {
     unsigned used = 0;
     std::size_t room = 0;  // in the last block
     for (const std::size_t message : order) {
       const std::size_t cost = sizes[message] + overhead;
-      // Every block of a long message costs the overhead again.
+      // A long message costs the overhead in each of its blocks.
       const auto own = static_cast<unsigned>(
           share > overhead ? (sizes[message] + share - overhead - 1) / (share - overhead)
                            : sizes[message]);
@@ -54,7 +54,7 @@ inline BatchPlan plan_batch(std::span<const std::size_t> sizes, unsigned blocks,
     return used;
   };
 
-  // The least share of a block with which they fit. With all in one block they do.
+  // Searches the least share with which the messages fit. The largest share puts all in one block.
   std::size_t least = overhead + 1, most = overhead + 1;
   for (const std::size_t size : sizes) most += size + overhead;
   while (least < most) {

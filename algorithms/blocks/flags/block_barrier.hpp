@@ -11,13 +11,13 @@ constexpr std::size_t block_barrier_signals(unsigned max_blocks, int ranks) {
   return std::size_t{max_blocks} * static_cast<std::size_t>(ranks);
 }
 
-/// No block b leaves before block b of every rank has entered, and what any of their threads wrote
-/// before is then visible to all of theirs. `signals` is laid out as [block][writer]; `epoch` is
-/// one more at every use of the same block. False: a peer never came.
+/// No block b leaves before block b of every rank has entered. Everything that their threads wrote
+/// before is then visible to all of their threads. The layout of `signals` is [block][writer];
+/// `epoch` grows by one at every use of a block. False: a peer never came.
 ///
-/// Each word has one writer and only grows, so a fast peer that is one barrier ahead does no harm:
-/// `wait` takes what is at least `epoch`. It can't be two ahead, because that needs our signal for
-/// the one between.
+/// Each word has one writer and only grows, so a peer that is one barrier ahead does no harm:
+/// `wait` accepts any value from `epoch` on. A peer can't be two barriers ahead, because for that
+/// it needs this rank's signal for the one between.
 template <Device D>
 PLAIT_DEVICE bool block_barrier(D& dev, const WindowView& signals, int rank, int ranks,
                                 std::uint32_t epoch) {

@@ -1,4 +1,4 @@
-// What descriptors of algorithms have in common that send units through lanes a writing rank
+// Base class for descriptors of algorithms with one lane per writing rank
 // (algorithms/blocks/flags/peer_lanes.hpp).
 #pragma once
 #include <string_view>
@@ -10,8 +10,8 @@ namespace plait {
 
 class LaneAlgorithm : public LLAlgorithm {
  public:
-  /// All algorithms with lanes of one kind of unit share them: a 16th of the scratch memory for
-  /// lines, a 64th for packets.
+  /// All algorithms with lanes of the same kind of unit share these: a 16th of the scratch memory
+  /// for lines, a 64th for packets.
   LaneAlgorithm(Collective collective, UnitKind unit)
       : LLAlgorithm(unit, unit.name == UnitKind::line ? 16 : 64, collective),
         name_(unit.name == UnitKind::line ? "lanes of lines" : "lanes of packets") {}

@@ -1,5 +1,4 @@
-// What descriptors of algorithms that exchange flagged units have in common
-// (algorithms/blocks/flags/units.hpp).
+// Base class for descriptors of algorithms that exchange units (algorithms/blocks/flags/units.hpp).
 #pragma once
 #include <cmath>
 
@@ -9,14 +8,13 @@
 
 namespace plait {
 
-inline constexpr unsigned max_group_threads =
-    480;  // of a block whose threads stay together in groups (cuda/ptx.hpp)
+/// The most threads of a block whose threads stay together in groups (backends/cuda/ptx.hpp).
+inline constexpr unsigned max_group_threads = 480;
 
-/// The kinds of units.
 struct UnitKind {
   enum Name { packet, wide_packet, line } name;
   std::size_t data_bytes, slot_bytes;
-  std::uint32_t most_slots;  // of a lane
+  std::uint32_t most_slots;  // per lane
   static constexpr UnitKind packets() { return {packet, packet_bytes, sizeof(Packet), 512}; }
   static constexpr UnitKind wide_packets() {
     return {wide_packet, sizeof(WidePacketData), sizeof(WidePacket), 256};
@@ -26,8 +24,8 @@ struct UnitKind {
   }
 };
 
-/// Threads of a block that moves lines: a whole number of groups (`D::line_group`), and not more
-/// than the target can keep together.
+/// Threads of a block that moves lines: whole groups (`D::line_group`), and not more than the
+/// target can keep together.
 inline unsigned whole_groups(unsigned threads, const Topology& topology) {
   constexpr unsigned warp = 32;
   return topology.line_threads > 1 ? std::min((threads + warp - 1) / warp * warp, max_group_threads)
@@ -36,7 +34,7 @@ inline unsigned whole_groups(unsigned threads, const Topology& topology) {
 
 class LLAlgorithm : public CollectiveAlgorithm {
  public:
-  /// `share`: the algorithm's part of the scratch memory is one by that number.
+  /// The algorithm gets 1 / `share` of the scratch memory.
   explicit LLAlgorithm(UnitKind unit, std::size_t share = 16,
                        Collective collective = Collective::all_reduce)
       : CollectiveAlgorithm(collective), unit_(unit), share_(share) {}
@@ -50,20 +48,20 @@ class LLAlgorithm : public CollectiveAlgorithm {
  protected:
   static constexpr unsigned max_blocks = 128;
 
-  /// Of a launch: perhaps one fits on a multiprocessor.
+  /// The most blocks of a launch. Perhaps only one block fits on a multiprocessor.
   static unsigned most_blocks(const Topology& topology) {
     return topology.backend == BackendKind::host ? max_blocks
                                                  : std::min(max_blocks, most_units(topology.units));
   }
 
-  /// Lanes of all blocks, and a counter each.
+  /// The lanes of all blocks, and one counter per block.
   Resources memory(const Topology& topology) const {
     if (!serves(topology)) return {};
     return {.scratch_bytes = layout(topology).units(max_blocks) * unit_.slot_bytes,
             .signals = 0,
             .counters = max_blocks};
   }
-  /// Lanes of a rank's scratch.
+  /// The number of lanes in a rank's scratch memory, per block and half.
   virtual std::uint32_t lanes(const Topology& topology) const = 0;
 
   Support supports_call(const Call&, const Topology& topology) const override {
@@ -91,20 +89,20 @@ class LLAlgorithm : public CollectiveAlgorithm {
     return one;
   }
 
-  /// Microseconds until a unit has arrived. A line takes longer where several threads must agree on
-  /// what they saw.
+  /// Microseconds until a unit has arrived. A line takes longer where several threads move it,
+  /// because they must agree on what they saw.
   double hop_us(const Topology& topology) const {
     return topology.hop_us * (unit_.name == UnitKind::line ? 1.3 : 1.0);
   }
 
-  /// Rounds for `bytes` in a lane, each of which costs its hops again.
+  /// Rounds that a lane needs for `bytes`. Each round costs its hops again.
   double rounds(double bytes, const Topology& topology) const {
     return std::ceil(std::max(bytes, 1.0) /
                      static_cast<double>(max_blocks * layout(topology).slots * unit_.data_bytes));
   }
 
-  /// Microseconds for `bytes` of data as units. Lines come close to plain stores (2 H200, 4 MB: 300
-  /// of 353 bytes a nanosecond).
+  /// Microseconds that `bytes` of data in units need on the link. Lines come close to plain stores
+  /// (2 H200, 4 MB: 300 of 353 GB/s).
   double sending(double bytes, const Topology& topology) const {
     const double bandwidth = unit_.name == UnitKind::line && topology.line_threads > 1
                                  ? 0.85 * topology.push_bandwidth
@@ -113,10 +111,11 @@ class LLAlgorithm : public CollectiveAlgorithm {
            bandwidth;
   }
 
-  /// Small blocks, a unit a thread (or its threads) while there are blocks left: small blocks beat
-  /// large ones (4 H200, 1 KB: 2.5 us with 128 threads or less, 2.6 with 256; twoshot_ll, 1
-  /// MB: 15.2 and 13.7 with 128 blocks; 2026-11-21, tools/gpu-sweep.sh). `line_passes`: threads of
-  /// a block that moves lines in several passes, if not as many as make few of them.
+  /// Small blocks with one unit per thread (or group of threads that move it) while there are
+  /// blocks left, because small blocks beat large ones for small messages (4 H200, 1 KB: 2.5 us
+  /// with 128 threads or less, 2.6 with 256; twoshot_ll, 1 MB, 128 blocks: 15.2 and 13.7;
+  /// 2026-11-21, tools/gpu-sweep.sh). `line_passes`: threads of a block that moves lines in several
+  /// passes; 0: as many as make the passes few and full.
   std::vector<LaunchShape> shapes_for(std::size_t units, const Topology& topology,
                                       unsigned line_passes = 0) const {
     if (topology.backend == BackendKind::host)
@@ -124,7 +123,6 @@ class LLAlgorithm : public CollectiveAlgorithm {
     const std::size_t threads = units * threads_a_unit(topology);
     unsigned best = threads > std::size_t{128} * max_blocks ? 256 : 128;
     if (unit_.name == UnitKind::line) {
-      // As many threads as make a block's work a whole number of passes.
       const std::size_t a_block = (threads + max_blocks - 1) / max_blocks;
       const std::size_t passes = (a_block + max_group_threads - 1) / max_group_threads;
       best =

@@ -1,5 +1,5 @@
-// What oneshot_ll, twoshot_ll and their like have in common on the host: launches of `LLArgs` and
-// `LLBatch`.
+// Base class for descriptors whose kernel is an `LLKernel`, such as oneshot_ll and twoshot_ll: it
+// launches `LLArgs` and `LLBatch`.
 #pragma once
 #include <limits>
 #include <span>
@@ -37,9 +37,9 @@ class LLExchangeAlgorithm : public LLAlgorithm {
   }
 
  protected:
-  /// How many of a message's units threads work on at once.
+  /// The number of a message's units that threads work on at once.
   virtual std::size_t parallel_units(std::size_t units, const Topology& topology) const = 0;
-  /// Units by which stripes are cut.
+  /// Stripes are multiples of this many units.
   virtual std::size_t grain(LaunchShape shape, const Topology& topology) const = 0;
 
  private:
@@ -59,8 +59,8 @@ class LLExchangeAlgorithm : public LLAlgorithm {
             .stripes = Parts::of(units_of(call.bytes()), blocks, grain)};
   }
 
-  /// A block works on a message with all its threads, so a message costs it one pass of them at
-  /// least: that is the plan's overhead.
+  /// A block works on a message with all its threads. So each message costs at least one pass of
+  /// them, which is the overhead in the plan.
   void launch_batch(std::span<const BatchedCall> calls, LaunchContext& context) const {
     const Topology& topology = context.topology();
     std::vector<std::size_t> sizes;
@@ -69,14 +69,14 @@ class LLExchangeAlgorithm : public LLAlgorithm {
     for (const BatchedCall& call : calls) all += sizes.emplace_back(units_of(call.call->bytes()));
     LaunchShape shape = fitted(shapes_for(parallel_units(all, topology), topology).front(),
                                *calls.front().call, topology);
-    // As many blocks as there are: messages of their own need them, also where one message of all
-    // their units would not.
+    // All blocks there are: many messages keep them busy even where one message of the same total
+    // size would not.
     const unsigned blocks =
         topology.backend != BackendKind::host ? most_blocks(topology) : shape.blocks;
     const BatchPlan plan = plan_batch(sizes, blocks, grain(shape, topology));
     shape.blocks = plan.blocks;
 
-    // As the kernel finds it: LLWork with as many items as there are.
+    // An LLWork with an item for each message, and one more that ends the list.
     std::vector<std::byte> bytes(sizeof(LLWork<1>) + calls.size() * sizeof(LLItem));
     auto* work = reinterpret_cast<LLWork<1>*>(bytes.data());
     LLItem* item = work->items;

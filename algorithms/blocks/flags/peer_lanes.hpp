@@ -1,15 +1,16 @@
-// A thread block's lanes from and to every rank, which the calls of one or two hops share: a lane a
-// writing rank, with two halves for odd and even epochs. A round of a stripe's units is an epoch.
+// A block's lanes from and to every rank: one lane per writing rank, in two halves for even and odd
+// epochs. Collectives of one and two hops share them. An epoch is one round of a stripe's units.
 //
 // Why no barrier is needed. Data and flag arrive together. A lane has one writing rank and one
-// reader; a block may write half e & 1 of rank p in round e once p's block has finished round e
-// - 2. That is so when something of p's round e - 1 has arrived here, which p's block sent after
-// all of its threads had finished round e - 2. Where all ranks send to all, as much to each, this
-// block received units of all in round e - 1 itself. Where they do not, it notes that it has not
-// (`unheard`), and waits for slot 0 of everybody's lane at the beginning of the next round,
-// whatever call that belongs to: a unit with data or, of those that had none for it, an empty one
-// (`be_heard`). Nobody overwrites it meanwhile: p's round e + 1 writes there, and p begins that
-// when it has our unit of round e.
+// reader. In round e, a block may write half e & 1 of its lane at rank p once p's block has
+// finished round e - 2. Any unit of p's round e - 1 proves that, because p's block sent it after
+// all of its threads had finished round e - 2.
+//   All ranks send equally much to all: this block received units of all ranks in round e - 1.
+//   Otherwise: the block notes that it did not wait for all ranks (`unheard`). At the beginning of
+//   the next round, whatever call that belongs to, it waits for slot 0 of every rank's lane: a unit
+//   with data or, from a rank that had none for it, an empty unit (`be_heard`). No rank overwrites
+//   that unit meanwhile: p writes there in its round e + 1, which it begins when it has this rank's
+//   unit of round e.
 #pragma once
 #include "algorithms/blocks/flags/units.hpp"
 
@@ -18,14 +19,13 @@ namespace plait {
 /// What a block keeps from call to call, in device memory.
 struct LanesState {
   std::uint32_t epoch;
-  std::uint32_t
-      unheard;  // 1: units of the last round may be on their way that nobody has waited for
+  std::uint32_t unheard;  // 1: units of the last round may be in flight that no thread waited for
 };
 
 struct LanesArgs {
   WindowView scratch;
-  LLLayout layout;     // a lane a writing rank
-  LanesState* states;  // one a block
+  LLLayout layout;     // one lane per writing rank
+  LanesState* states;  // one per block
   int rank, ranks;
 };
 
@@ -44,9 +44,9 @@ class PeerLanes {
 
   PLAIT_DEVICE const Units<Unit, T>& units() const { return units_; }
   PLAIT_DEVICE std::uint32_t flag() const { return epoch_.value; }
-  /// Units of a round.
+  /// The most units of a round.
   PLAIT_DEVICE std::uint32_t slots() const { return a_.layout.slots; }
-  /// Where this rank's units for `owner` go; where those from `writer` come.
+  /// Unit i of this round in the lane from this rank to `owner`, and in the lane from `writer`.
   PLAIT_DEVICE Slot* slot(int owner, std::uint32_t i) const {
     return reinterpret_cast<Slot*>(a_.scratch.peer_ptr(owner)) +
            a_.layout.at(dev_.block(), epoch_, a_.rank, i);
@@ -56,16 +56,16 @@ class PeerLanes {
            a_.layout.at(dev_.block(), epoch_, writer, i);
   }
 
-  /// By all threads, in all rounds but a call's first after a `sync`. `hears_all`: each will wait
-  /// for units from everybody in this round. False: a peer never came.
+  /// All threads call it; in all rounds of a call but the first, after a `sync`. `hears_all`: the
+  /// block will wait for units from every rank in this round. False: a peer never came.
   PLAIT_DEVICE bool begin_round(bool hears_all) {
     if (unheard_ != 0 && !hear_of_all()) return false;
     epoch_ = epoch_.next();
     unheard_ = hears_all ? 0 : 1;
     return true;
   }
-  /// Where not all hear from all: an empty unit for each rank that this one has no data for, which
-  /// `sends(rank)` says. A thread (or its group) a rank.
+  /// Sends an empty unit to each rank for which this one has no data, `sends(rank)` being false.
+  /// Needed where not all ranks send to all. One thread (or group) per rank.
   template <class Sends>
   PLAIT_DEVICE void be_heard(Sends sends) {
     const auto ranks = static_cast<unsigned>(a_.ranks);
@@ -82,7 +82,7 @@ class PeerLanes {
   }
 
  private:
-  /// Whether something of everybody's last round has arrived; the whole block waits for that.
+  /// The whole block waits until a unit of every rank's last round has arrived.
   PLAIT_DEVICE bool hear_of_all() {
     const auto ranks = static_cast<unsigned>(a_.ranks);
     bool heard = true;

@@ -1,81 +1,44 @@
-// What algorithms share that exchange flagged data: how much of a message travels in one chunk, and
-// where chunks lie in scratch memory.
+// Units, and the kernels that exchange messages in them. A unit is data and a flag that arrive
+// together, so a receiver polls the unit itself and needs neither a signal nor a barrier. The field
+// calls this protocol LL, for low latency, and its variant with lines LL128. In the names of
+// classes here, LL stands for both.
 //
-// A unit is that chunk: a packet (8 bytes of data in 16, a thread's own), a wide packet (24 in 32,
-// where the target has them) or a line (120 bytes in 128, where the target has lines: several
-// threads move it together). Kernels are templates over it. Data is counted in words of 8 bytes;
-// the last one of a message may be partial.
+// There are three units, and kernels are templates over them:
+//   PacketUnit   8 bytes of data in 16, moved by one thread;
+//   WideUnit     24 bytes in 32, moved by one thread, where the target has wide packets;
+//   LineUnit<D>  120 bytes in 128, moved by several threads together, where the target has lines.
+// Data is counted in words of 8 bytes. The last word of a message may be partial.
 //
-// Threads that move lines stay together in groups: each of a group's threads takes part in every
+// Threads that move lines stay together in groups: every thread of a group takes part in every
 // access of the group, also for a unit that the message does not have (backends/device/device.hpp
-// says why). So loops over units go on as long as one of the group has a unit, and what they call
-// is told whether this thread's unit is `live`. With packets a group is one thread, and always
+// says why). So a loop over units goes on while any thread of the group has a unit, and passes on
+// whether this thread's unit is `live`. With packets a group is one thread, whose unit is always
 // live.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
+#include "algorithms/blocks/loops/rank_loops.hpp"
 #include "backends/device/device.hpp"
 #include "backends/device/kernel_table.hpp"
 
 namespace plait {
 
-/// Calls `body` with every rank, the next one first, so that no two ranks write to the same peer
-/// first; the own one last, or, unless `Own`, not. `Ranks`: how many, a power of two, or 0 for any.
-template <int Ranks, bool Own = true, class Body>
-PLAIT_DEVICE void for_each_rank(int rank, int ranks, Body body) {
-  constexpr int left_out = Own ? 0 : 1;
-  if constexpr (Ranks == 0) {
-    for (int s = 1; s <= ranks - left_out; ++s) body(rank_after(rank, s, ranks));
-  } else {
-    PLAIT_UNROLL
-    for (int s = 1; s <= Ranks - left_out; ++s) body((rank + s) & (Ranks - 1));
-  }
-}
-template <int Ranks, class Body>
-PLAIT_DEVICE void for_each_peer(int rank, int ranks, Body body) {
-  for_each_rank<Ranks, false>(rank, ranks, body);
-}
-
-/// For all ranks in steps: calls `load(place, peer, there)` for as many ranks as are handled
-/// together, then `put(place, peer, there)` for each. Places begin at 0 and are less than
-/// `ranks_together<Ranks>`; ranks that are not there fill the last step.
-template <int Ranks>
-inline constexpr int ranks_together = Ranks == 0 ? 4 : Ranks;
-template <int Ranks, class Load, class Put>
-PLAIT_DEVICE void for_ranks_together(int rank, int ranks, Load load, Put put) {
-  constexpr int together = ranks_together<Ranks>;
-  const auto peer_at = [&](int s) {
-    return Ranks != 0   ? (rank + s) & (together - 1)
-           : s <= ranks ? rank_after(rank, s, ranks)
-                        : rank;
-  };
-  for (int begin = 1; begin <= (Ranks == 0 ? ranks : 1); begin += together) {
-    PLAIT_UNROLL
-    for (int j = 0; j < together; ++j)
-      load(j, peer_at(begin + j), Ranks != 0 || begin + j <= ranks);
-    PLAIT_UNROLL
-    for (int j = 0; j < together; ++j) put(j, peer_at(begin + j), Ranks != 0 || begin + j <= ranks);
-  }
-}
-
-/// One packet.
 struct PacketUnit {
   using Slot = Packet;
-  using Share = PacketData;               // what a thread holds of a unit
-  static constexpr unsigned threads = 1;  // that move a unit
+  using Share = PacketData;               // the part of a unit that one thread holds
+  static constexpr unsigned threads = 1;  // that move one unit
   static constexpr unsigned group = 1;    // threads that stay together
-  static constexpr unsigned words = 1;    // of data in a unit
-  static constexpr int share_words = 1;   // words a thread holds, flag included
-  static constexpr int summed_words = 1;  // of these, words that may be data: no others are added
-                                          // up, as nothing may have been put there
+  static constexpr unsigned words = 1;    // of data in one unit
+  static constexpr int share_words = 1;   // words in a share, flag included
+  static constexpr int summed_words = 1;  // words of a share that may be data; the others are not
+                                          // added up, because they may be uninitialised
 
   PLAIT_DEVICE static PacketData& word(Share& share, int) { return share; }
   PLAIT_DEVICE static const PacketData& word(const Share& share, int) { return share; }
 };
 
-/// One wide packet.
 struct WideUnit {
   using Slot = WidePacket;
   using Share = WidePacketData;
@@ -89,7 +52,6 @@ struct WideUnit {
   PLAIT_DEVICE static const PacketData& word(const Share& share, int i) { return share.word[i]; }
 };
 
-/// One line of device D.
 template <class D>
 struct LineUnit {
   using Slot = Line;
@@ -97,16 +59,15 @@ struct LineUnit {
   static constexpr unsigned group = D::line_group;
   static constexpr unsigned words = 15;
   static constexpr int share_words = 16 / static_cast<int>(threads);
-  static constexpr int summed_words =
-      threads == 1 ? int{words}
-                   : share_words;  // of several threads the last one has the flag there
+  // Of several threads, only the last one's share ends in the flag, so all words are added up.
+  static constexpr int summed_words = threads == 1 ? int{words} : share_words;
   using Share = LineShare<share_words>;
 
   PLAIT_DEVICE static PacketData& word(Share& share, int i) { return share.word[i]; }
   PLAIT_DEVICE static const PacketData& word(const Share& share, int i) { return share.word[i]; }
 };
 
-/// This thread's way through units, and its words of each.
+/// The units that this thread works on, and its share of each.
 template <class Unit, class T>
 class Units {
  public:
@@ -118,22 +79,22 @@ class Units {
       : lane_(Unit::threads == 1 ? 0 : thread % Unit::threads),
         in_group_(Unit::group == 1 ? 0 : thread % Unit::group / Unit::threads) {}
 
-  /// Which unit of every `threads / Unit::threads` this thread works on first.
+  /// The thread works on units first, first + step, first + 2 * step, ...
   PLAIT_DEVICE static unsigned first(unsigned thread) { return thread / Unit::threads; }
   PLAIT_DEVICE static unsigned step(unsigned threads) { return threads / Unit::threads; }
 
-  /// Of the units below `end`: whether one of this thread's group has one yet when this thread is
-  /// at i, and whether i is one.
+  /// Whether any thread of this one's group is at a unit below `end` when this thread is at unit i.
   PLAIT_DEVICE bool group_has(std::uint32_t i, std::uint32_t end) const {
     return i - in_group_ < end;
   }
+  /// Whether unit i, which this thread is at, is below `end`.
   PLAIT_DEVICE static bool live(std::uint32_t i, std::uint32_t end) {
     return Unit::group == 1 || i < end;
   }
 
-  /// Loads of one unit after another are in flight together, so who needs several loads them all
-  /// before it puts the first one: what a load gives is not touched here, where the words are
-  /// whole, and nothing overtakes a put.
+  /// A caller that needs several units loads them all before it puts the first one, so that the
+  /// loads are in flight together: nothing overtakes a put, and where the words are whole, a load's
+  /// result is not touched here.
   template <class D>
   PLAIT_DEVICE Share load(D& dev, const Packs<const T, packet_bytes>& message, std::size_t unit,
                           bool live) const {
@@ -141,8 +102,7 @@ class Units {
     const std::size_t begin = index(unit, 0);
     if (live && begin + data_words() <= message.whole()) {
       PLAIT_UNROLL
-      for (int i = 0; i < Unit::share_words;
-           ++i)  // instead of a word that is none of the data, any
+      for (int i = 0; i < Unit::share_words; ++i)  // a word that is no data gets any value
         Unit::word(share, i) =
             to_packet<T>(dev.load(message.packs() + begin + (is_data(i) ? i : 0)));
     } else if (live) {
@@ -173,7 +133,7 @@ class Units {
   }
 
  private:
-  /// Of this thread's share.
+  /// Words of this thread's share that are data.
   PLAIT_DEVICE unsigned data_words() const {
     const unsigned before = lane_ * Unit::share_words;
     return Unit::words - before < unsigned{Unit::share_words} ? Unit::words - before
@@ -187,11 +147,11 @@ class Units {
     return unit * Unit::words + lane_ * Unit::share_words + static_cast<unsigned>(i);
   }
 
-  unsigned lane_;      // of the threads that move a unit
-  unsigned in_group_;  // this thread's unit, of those of the group
+  unsigned lane_;      // this thread's number among the threads that move a unit
+  unsigned in_group_;  // its unit's number among the units of its group
 };
 
-/// The sum of a unit over the ranks, in the order of ranks.
+/// The sum of one unit over all ranks, added in the order of ranks.
 template <class Unit, class T>
 class UnitSum {
  public:
@@ -199,7 +159,7 @@ class UnitSum {
 
   PLAIT_DEVICE explicit UnitSum(const Reducer<T>& reducer) : reducer_(reducer) {}
 
-  /// The next `size` ranks' shares, up to Max of them; `first`: they begin with rank 0.
+  /// Adds the shares of the next `size` ranks, at most Max. `first`: they begin with rank 0.
   template <int Max>
   PLAIT_DEVICE void add(bool first, Share (&shares)[Max], int size) {
     PLAIT_UNROLL
@@ -218,7 +178,7 @@ class UnitSum {
       reducer_.add_each(sum_, terms);
     }
   }
-  /// Both shares of two ranks: rank `rank` has `own`.
+  /// Adds the shares of two ranks, which are all. `own` is that of `rank`.
   PLAIT_DEVICE void add_both(int rank, const Share& own, const Share& other) {
     Share shares[2];
     PLAIT_UNROLL
@@ -241,13 +201,13 @@ class UnitSum {
   typename Reducer<T>::template Accumulator<PacketElements<T>::lanes> sum_[Unit::summed_words] = {};
 };
 
-/// Where units lie in a rank's scratch: [block][half][lane][slot]. A lane has one writing rank and
-/// one reader, this rank. Two halves, for odd and even epochs.
+/// The layout of units in a rank's scratch memory: [block][half][lane][slot]. A lane has one
+/// writing rank, and this rank reads it. The halves are for even and odd epochs.
 struct LLLayout {
-  std::uint32_t slots;  // units a lane, half and block: what a round can hold
+  std::uint32_t slots;  // units per lane, half and block: the most of one round
   std::uint32_t lanes;
 
-  /// In units from the scratch memory's start; the next lane's is `slots` further.
+  /// Offset of a slot in units. The same slot of the next lane is `slots` further.
   PLAIT_DEVICE std::uint32_t at(unsigned block, Epoch epoch, int lane, std::uint32_t slot) const {
     return ((block * 2 + epoch.half()) * lanes + static_cast<unsigned>(lane)) * slots + slot;
   }
@@ -261,15 +221,15 @@ struct LLMessage {
   const void* send;
   void* recv;  // may equal send
   std::size_t count;
-  Parts stripes;  // of the message's units, one a block
+  Parts stripes;  // of the message's units, one per block
 };
 
-/// What all messages of a launch share.
+/// The arguments that all messages of a launch share.
 struct LLExchange {
   WindowView scratch;
   LLLayout layout;
-  std::uint32_t*
-      epochs;  // one a block, in device memory: a captured launch advances them at every replay
+  /// One per block, in device memory, so that a captured launch advances them at every replay.
+  std::uint32_t* epochs;
   Reduction reduction;
   int rank, ranks;
 };
@@ -280,17 +240,19 @@ struct LLArgs {
   LLMessage message;
 };
 
-/// One of many messages: a work item. Blocks `first_block` and after have its stripes.
+/// A work item: one of many messages. Its first stripe belongs to `first_block`, the next one to
+/// the next block.
 struct alignas(16) LLItem {
   LLMessage message;
   std::uint32_t first_block;
 };
 static_assert(sizeof(LLItem) == 48 && alignof(LLItem) == 16,
-              "work items are copied in units of 16 bytes");
+              "work items are copied in steps of 16 bytes");
 
-/// What the blocks of a launch have to do, of which `Items` items are here; more follow. A block
-/// has one stripe of a long message or several short messages, which it takes one after another.
-/// Items are in the order of their first blocks; one more ends the list, whose first block is none.
+/// The work of a launch. A block has one stripe of a long message, or several short messages that
+/// it takes one after the other. Items are in the order of their first blocks. One more item, whose
+/// first block is higher than any, ends the list. The array has `Items` of them; in memory, more
+/// may follow.
 template <std::size_t Items>
 struct LLWork {
   static constexpr unsigned most_blocks = 128;
@@ -302,20 +264,20 @@ struct LLWork {
 /// A launch for many messages.
 struct LLBatch {
   LLExchange exchange;
-  const LLWork<1>* work;  // null: it is `few`
+  const LLWork<1>* work;  // null: the work is `few`
   LLWork<72> few;
 };
 
-/// The codes of a kernel that has one for each of these numbers of ranks, and one for any other.
-/// `Code<Batch, All>`: `Batch` ranks' units are polled at once; `All`: that is all of them.
+/// The codes of a kernel for 2, 4 and 8 ranks, and for any other number. `Code<Batch, All>` polls
+/// the units of `Batch` ranks at once; `All`: these are all ranks.
 template <template <int Batch, bool All> class Code>
 using RanksCodes = TypeList<Code<2, true>, Code<4, true>, Code<8, true>, Code<8, false>>;
 constexpr unsigned ranks_code(int ranks) {
   return ranks == 2 ? 0 : ranks == 4 ? 1 : ranks == 8 ? 2 : 3;
 }
 
-/// The work of a launch. `Messages::run<Batch, All>(dev, exchange, message, stripe, epoch)` works
-/// on one stripe and says whether it came to its end.
+/// Runs a launch for one message. `Messages::run<Batch, All>(dev, exchange, message, stripe,
+/// epoch)` works on one stripe, and returns false if a peer never came.
 template <class Messages, int Batch, bool All, class D>
 PLAIT_DEVICE void exchange_messages(D& dev, const LLArgs& a) {
   Epoch epoch{a.exchange.epochs[dev.block()]};
@@ -324,7 +286,8 @@ PLAIT_DEVICE void exchange_messages(D& dev, const LLArgs& a) {
   if (dev.thread() == 0) a.exchange.epochs[dev.block()] = epoch.value;
 }
 
-/// The same for many messages: a message begins as a round does within one.
+/// Runs a launch for many messages. The next message begins as the next round of the same message
+/// would.
 template <class Messages, int Batch, bool All, class D>
 PLAIT_DEVICE void exchange_messages(D& dev, const LLBatch& a) {
   const unsigned block = dev.block();
@@ -338,8 +301,8 @@ PLAIT_DEVICE void exchange_messages(D& dev, const LLBatch& a) {
   }
   LLItem item = dev.uniform(*next);
   for (;;) {
-    // On its way, perhaps from host memory, while the block works; not on AMD GPUs, whose registers
-    // it would take too many of.
+    // The next item is in flight, perhaps from host memory, while the block works. AMD GPUs load it
+    // later, because it would take too many of their registers.
     LLItem following;
     if constexpr (D::indexed_arguments) {
       following = *++next;
@@ -348,7 +311,7 @@ PLAIT_DEVICE void exchange_messages(D& dev, const LLBatch& a) {
     item.message.recv = dev.to_global(item.message.recv);
     const bool complete = Messages::template run<Batch, All>(dev, a.exchange, item.message,
                                                              block - item.first_block, epoch);
-    // The whole block has finished this message before anybody sends of the next one.
+    // All threads have finished this message before any of them sends units of the next one.
     if (!dev.uniform(dev.all(complete) ? 1u : 0u)) return;
     if constexpr (!D::indexed_arguments) {
       following = *++next;
@@ -360,14 +323,15 @@ PLAIT_DEVICE void exchange_messages(D& dev, const LLBatch& a) {
   if (dev.thread() == 0) a.exchange.epochs[block] = epoch.value;
 }
 
-/// A kernel that exchanges messages. `Exchange::Messages<D>`: see `exchange_messages`;
-/// `Exchange::on<D>`: whether the target has its units.
+/// A kernel that exchanges messages. `Exchange::Messages<D>` is for `exchange_messages`;
+/// `Exchange::on<D>` says whether the target has the unit.
 template <class Exchange>
 struct LLKernel {
   template <int Batch, bool All>
   struct Code {
-    static constexpr unsigned least_blocks_a_unit =
-        1;  // 128 blocks at most: rather registers for all of a thread's units
+    /// A launch has 128 blocks at most, so registers for all of a thread's units are worth more
+    /// than a second block per multiprocessor.
+    static constexpr unsigned least_blocks_a_unit = 1;
 
     template <Device D, class A>
     PLAIT_DEVICE static void run(D& dev, const A& a) {

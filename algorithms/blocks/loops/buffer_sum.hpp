@@ -1,5 +1,4 @@
-// How the threads of a block add up what lies at the same place of several buffers, perhaps those
-// of other ranks.
+// Sums of several buffers, perhaps of other ranks, by the threads of a block.
 #pragma once
 #include <cstddef>
 
@@ -9,16 +8,16 @@
 
 namespace plait {
 
-/// Sums of `terms` buffers of `count` elements. Term(s) is where term s begins, in the order in
-/// which terms are added up: if they lie with several ranks, every rank should begin with another
-/// one, so that links are used evenly.
+/// Adds `terms` buffers of `count` elements. Term(s) is the address of term s; terms are added in
+/// the order of s. If they lie in the memory of several ranks, every rank should begin with another
+/// rank's, so that all links are used evenly.
 template <class T, Device D, class Term>
 class BufferSum {
  public:
   using P = Pack<T, D::pack_bytes>;
 
-  /// `whole`: packs before this one are complete and aligned, in all terms and wherever sums are
-  /// stored.
+  /// `whole`: the packs before this one are complete and aligned in all terms, and wherever the
+  /// caller stores sums.
   PLAIT_DEVICE BufferSum(D& dev, Term term, int terms, std::size_t count, std::size_t whole,
                          const Reduction& reduction)
       : dev_(dev),
@@ -29,12 +28,12 @@ class BufferSum {
         op_(reduction.op),
         reducer_(reduction) {}
 
-  /// Calls store<Whole>(i, sums) for this thread's packs of a range: sums[u] is that of pack i + u
-  /// * threads. All terms of 2, 4 and 8 are loaded before the first is used.
+  /// Calls store<Whole>(i, sums) for this thread's packs of a range; sums[u] is that of pack
+  /// i + u * threads. With 2, 4 or 8 terms, all are loaded before the first is used.
   template <class Store>
   PLAIT_DEVICE void run(Range packs, Store store) {
-    if constexpr (D::pack_bytes >= 64) {  // a CPU has registers for two packs of a cache line, and
-                                          // keeps loads in flight by itself
+    // A CPU has registers for two packs of a cache line, and keeps loads in flight by itself.
+    if constexpr (D::pack_bytes >= 64) {
       return terms_ == 2 ? run_known<2, 1>(packs, store) : run_in_turn(packs, store);
     } else {
       switch (terms_) {
@@ -49,22 +48,22 @@ class BufferSum {
       }
     }
   }
-  /// The same with one term after the other: less code, for what is not far away.
+  /// The same with one term after the other: less code, for terms that are near.
   template <class Store>
   PLAIT_DEVICE void run_in_turn(Range packs, Store store) {
     run_known<0, (D::pack_bytes >= 64 ? 1 : in_flight / 2)>(packs, store);
   }
 
  private:
-  /// Loads in flight a thread, whatever the number of terms; half as many of 8-bit elements, whose
+  /// Loads in flight per thread, for any number of terms. Half as many for 8-bit elements, whose
   /// sums take four times their room.
   static constexpr int in_flight = sizeof(T) == 1 ? 8 : 16;
 
-  /// `Terms` of them, or 0 for any; `Unroll` packs of each are in flight at once.
+  /// `Terms`: their number, or 0 for any. `Unroll` packs of each term are in flight together.
   template <int Terms, int Unroll, class Store>
   PLAIT_DEVICE void run_known(Range packs, Store store) {
-    // The compiler sees this reducer's operation, so sums stay in registers. With a branch per pack
-    // they lay in memory.
+    // The compiler sees the operation of this reducer, so sums stay in registers. With a branch per
+    // pack they were in memory.
     if constexpr (D::pack_bytes >= 64) {
       if (op_ == ReduceOp::sum)
         return run_with<Terms, Unroll>(Reducer<T>(Reduction{}), packs, store);
@@ -81,11 +80,11 @@ class BufferSum {
     for (; i < packs.end; i += step) add_one(i, store);
   }
 
-  /// `Unroll` complete, aligned packs a thread apart.
+  /// Adds the complete, aligned packs i, i + threads, ..., `Unroll` of them.
   template <int Terms, int Unroll, class Store>
   PLAIT_DEVICE void add_whole(const Reducer<T>& reducer, std::size_t i, Store store) {
-    constexpr int known =
-        Terms == 0 ? 1 : Terms;  // terms whose packs are all loaded before the first is used
+    // Terms whose packs are all loaded before the first is used.
+    constexpr int known = Terms == 0 ? 1 : Terms;
     P packs[known][Unroll];
     PLAIT_UNROLL
     for (int s = 0; s < known; ++s) load(s, i, packs[s]);
@@ -115,7 +114,7 @@ class BufferSum {
     for (int u = 0; u < Unroll; ++u) packs[u] = dev_.load(from + std::size_t(u) * dev_.threads());
   }
 
-  /// One pack of any alignment, perhaps the last and partial one.
+  /// Adds one pack of any alignment, perhaps the partial last one.
   template <class Store>
   PLAIT_DEVICE void add_one(std::size_t i, Store store) {
     using Input = Packs<const T, D::pack_bytes>;

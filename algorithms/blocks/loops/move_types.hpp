@@ -1,4 +1,4 @@
-// Kernels that only move elements, and are compiled for one type of each size: `Types = MoveTypes`.
+// Kernels that only move elements are compiled for one type of each size: `Types = MoveTypes`.
 #pragma once
 #include <type_traits>
 
@@ -16,7 +16,7 @@ constexpr bool is_one_of(TypeList<Moved...>) {
 template <class T>
 inline constexpr bool is_moved = is_one_of<T>(MoveTypes());
 
-/// The one of them for elements of that size.
+/// The type of `MoveTypes` for elements of this size.
 constexpr DataType move_type(std::size_t bytes) {
   return bytes == 1   ? DataType::u8
          : bytes == 2 ? DataType::f16

@@ -1,4 +1,4 @@
-// How the threads of a block go through packs that lie side by side.
+// Loops of a block's threads over packs that lie side by side.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -7,15 +7,15 @@
 
 namespace plait {
 
-/// Packs of T that a thread has on their way at once; sums of 8-bit elements take four times their
-/// room.
+/// Packs of T that a thread has in flight. Fewer for 8-bit elements, whose sums take four times
+/// their room.
 template <class T, class D>
 inline constexpr int packs_in_flight = D::pack_bytes >= 64 ? 1
                                        : sizeof(T) == 1    ? 2
                                                            : 4;
 
-/// Calls body<Count, Whole>(i) for this thread's packs of `size`: i, i + threads, ..., Count of
-/// them at once. `whole`: all packs are complete and aligned.
+/// Calls body<Count, Whole>(i) until it has covered this thread's share of `size` packs; each call
+/// is for the Count packs i, i + threads, ... `whole`: all packs are complete and aligned.
 template <int InFlight, class D, class Body>
 PLAIT_DEVICE void for_packs(D& dev, std::uint32_t size, bool whole, Body body) {
   const std::uint32_t stride = dev.threads();
@@ -48,7 +48,7 @@ PLAIT_DEVICE void store_pack(D& dev, const Packs<T, Bytes>& target, std::size_t 
   }
 }
 
-/// Packs i, i + threads, ... of a buffer.
+/// Stores packs i, i + threads, ... of a buffer.
 template <bool Whole, class D, class T, std::size_t Bytes, int Count>
 PLAIT_DEVICE void store_packs(D& dev, const Packs<T, Bytes>& target, std::size_t i,
                               const Pack<T, Bytes> (&packs)[Count]) {
@@ -57,7 +57,7 @@ PLAIT_DEVICE void store_packs(D& dev, const Packs<T, Bytes>& target, std::size_t
     store_pack<Whole>(dev, target, i + std::size_t(u) * dev.threads(), packs[u]);
 }
 
-/// Copies packs `range` of a buffer into a slot, where they begin at pack 0.
+/// Copies the packs `range` of a buffer into a slot, where they begin at pack 0.
 template <int InFlight, class D, class T, std::size_t Bytes>
 PLAIT_DEVICE void fill_slot(D& dev, const Packs<const T, Bytes>& from, const Range& range,
                             Pack<T, Bytes>* slot) {
@@ -73,7 +73,7 @@ PLAIT_DEVICE void fill_slot(D& dev, const Packs<const T, Bytes>& from, const Ran
                           dev.store(slot + first + u * dev.threads(), packs[u]);
                       });
 }
-/// Copies them from there.
+/// Copies them from a slot into a buffer.
 template <int InFlight, class D, class T, std::size_t Bytes>
 PLAIT_DEVICE void empty_slot(D& dev, const Pack<T, Bytes>* slot, const Packs<T, Bytes>& to,
                              const Range& range) {
@@ -90,7 +90,7 @@ PLAIT_DEVICE void empty_slot(D& dev, const Pack<T, Bytes>* slot, const Packs<T, 
                       });
 }
 
-/// Copies packs `range` of a buffer to the same place of another.
+/// Copies the packs `range` of one buffer to the same place in another.
 template <int InFlight, class D, class T, std::size_t Bytes>
 PLAIT_DEVICE void copy_packs(D& dev, const Packs<const T, Bytes>& from, const Packs<T, Bytes>& to,
                              const Range& range) {

@@ -1,5 +1,5 @@
-// The collectives that one hop can serve, for descriptors
-// (algorithms/blocks/patterns/direct_pattern.hpp for kernels).
+// The collectives that take one hop, for descriptors. Kernels know them as patterns
+// (algorithms/blocks/patterns/direct_pattern.hpp).
 #pragma once
 #include <array>
 
@@ -12,14 +12,14 @@ namespace plait {
 inline constexpr std::array direct_collectives = {
     Collective::reduce_scatter, Collective::all_gather, Collective::broadcast, Collective::reduce,
     Collective::all_to_all,     Collective::gather,     Collective::scatter};
-/// Those that add nothing up.
+/// Those that only move data.
 inline constexpr std::array moving_collectives = {Collective::all_gather, Collective::broadcast,
                                                   Collective::all_to_all, Collective::gather,
                                                   Collective::scatter};
 /// Those that add up.
 inline constexpr std::array adding_collectives = {Collective::reduce_scatter, Collective::reduce};
-/// Those that go over the root's link n - 1 times so: `chain` and `relay_ll128` serve them in more
-/// hops.
+/// Those that cross the root's link n - 1 times when they take one hop; `chain` and `relay_ll128`
+/// serve them in more hops.
 inline constexpr std::array broadcast_and_reduce = {Collective::broadcast, Collective::reduce};
 
 constexpr DirectPattern direct_pattern(Collective collective, int root) {
@@ -35,7 +35,7 @@ constexpr DirectPattern direct_pattern(const Call& call) {
   return direct_pattern(call.collective, call.root);
 }
 
-// Kernels know them without the facts.
+// Kernels have these patterns as constants, without `facts_of`.
 static_assert(direct_pattern(Collective::all_gather, 0).is_like(direct_patterns::all_gather));
 static_assert(direct_pattern(Collective::broadcast, 0).is_like(direct_patterns::broadcast));
 static_assert(direct_pattern(Collective::all_to_all, 0).is_like(direct_patterns::all_to_all));

@@ -1,19 +1,20 @@
-// Who sends what to whom in a collective of one hop.
+// Senders, receivers and blocks of data in a collective of one hop.
 #pragma once
 #include "backends/device/device.hpp"
 #include "backends/device/kernel_table.hpp"
 
 namespace plait {
 
-/// Every rank knows all of it.
+/// The same on every rank.
 struct DirectPattern {
-  bool root_sends, root_receives;       // only the root does; else every rank
-  bool block_a_target, block_a_source;  // block p of `send` is for rank p, else all get the same;
-                                        // what p sends becomes block p of `recv`
-  bool reduces;                         // else what several ranks send is stored block by block
+  bool root_sends, root_receives;  // only the root sends (receives); otherwise every rank does
+  bool block_a_target;             // block p of `send` is for rank p; otherwise all get the same
+  bool block_a_source;             // the data from rank p becomes block p of `recv`
+  bool reduces;                    // data of several ranks is added up; otherwise it is stored
+                                   // block by block
   int root;
 
-  /// Whether it is that of the same collective, with whichever root.
+  /// Whether both are the pattern of one collective; the roots may differ.
   constexpr bool is_like(const DirectPattern& other) const {
     return root_sends == other.root_sends && root_receives == other.root_receives &&
            block_a_target == other.block_a_target && block_a_source == other.block_a_source &&
@@ -23,7 +24,7 @@ struct DirectPattern {
   PLAIT_DEVICE constexpr bool sends(int from, int to) const {
     return (!root_sends || from == root) && (!root_receives || to == root);
   }
-  /// Where, in elements, the block of `count` for, or from, a rank begins.
+  /// The first element of the block of `count` elements for, or from, a rank.
   PLAIT_DEVICE constexpr std::size_t send_begin(int target, std::size_t count) const {
     return block_a_target ? static_cast<unsigned>(target) * count : 0;
   }
@@ -32,7 +33,7 @@ struct DirectPattern {
   }
 };
 
-/// What is compiled for one collective alone knows its pattern, but for the root.
+/// The patterns of collectives, without their root.
 namespace direct_patterns {
 inline constexpr int any_root = 0;
 inline constexpr DirectPattern all_gather{false, false, false, true, false, any_root};
@@ -44,11 +45,11 @@ inline constexpr DirectPattern reduce_scatter{false, false, true, false, true, a
 inline constexpr DirectPattern reduce{false, true, false, false, true, any_root};
 }  // namespace direct_patterns
 
-/// The pattern of a launch, for code that serves any.
+/// For code that serves every collective: the pattern is that of the launch.
 struct AnyPattern {
   PLAIT_DEVICE static constexpr DirectPattern of(const DirectPattern& pattern) { return pattern; }
 };
-/// For code that serves one collective.
+/// For code that serves one collective: only the root is that of the launch.
 template <DirectPattern Fixed>
 struct FixedPattern {
   PLAIT_DEVICE static constexpr DirectPattern of(const DirectPattern& pattern) {
@@ -58,13 +59,13 @@ struct FixedPattern {
   }
 };
 
-/// Collectives that have a code each.
+/// Collectives, each with a code for itself.
 template <DirectPattern... Fixed>
 struct FixedPatterns {
   static constexpr unsigned count = sizeof...(Fixed);
   template <template <class Pattern> class Code>
   using Codes = TypeList<Code<FixedPattern<Fixed>>...>;
-  /// Which of them it is; `count` if none.
+  /// The position of a pattern in `Codes`; `count` if it has none.
   static constexpr unsigned number_of(const DirectPattern& pattern) {
     unsigned number = 0;
     static_cast<void>((... || (Fixed.is_like(pattern) || (++number, false))));

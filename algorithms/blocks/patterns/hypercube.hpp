@@ -1,12 +1,12 @@
-// Ranks as corners of a hypercube, for any number of them. Plain arithmetic, checked by unit tests.
+// Ranks as corners of a hypercube, for any number of ranks.
 #pragma once
 #include "backends/device/target.hpp"
 
 namespace plait {
 
-/// With p the largest power of two up to n: the first p ranks are the corners, and have a partner
-/// in each round. Ranks p .. n-1 are guests of rank - p: it folds their input in before the rounds,
-/// and hands them the result after them.
+/// Let p be the largest power of two up to n. The first p ranks are the corners, and have a partner
+/// in each round. Each rank r from p to n - 1 is a guest of rank r - p, its host. The host adds the
+/// guest's input before the rounds, and sends it the result after them.
 struct Hypercube {
   int rank, ranks;
 
