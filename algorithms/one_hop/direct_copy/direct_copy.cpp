@@ -1,16 +1,17 @@
-// Collectives of one hop that add nothing up, by the copy engines, on symmetric memory: the largest
+// Collectives of one hop that add nothing up, by copy engines, on symmetric memory: the largest
 // messages.
 //
-//   1. Barrier: everybody's output may be written, and input read.
-//   2. Copy: every rank copies its blocks into the outputs of those they are for, one peer after
-//   the other, the next rank first, so that
-//      nobody is written to by two at a time; beside that, what it sends to itself. In a gather,
-//      the root copies from the inputs instead: only inputs lie in symmetric memory there.
-//   3. Barrier: all copies have arrived, and nobody reads inputs any more. A rank's barrier comes
-//   after its copies in its stream.
+//   1. Barrier. After it, all outputs may be written and all inputs read.
+//   2. Copy: every rank copies its blocks into the outputs of the ranks they are for, one peer
+//      after another, the next rank first, so that no two ranks write to the same peer at a time.
+//      Beside that, it copies its block for itself. In a gather the root copies from the inputs
+//      instead, because only inputs lie in symmetric memory there.
+//   3. Barrier. After it, all copies have arrived and no rank reads inputs any more, because a
+//      rank's barrier comes after its copies in its stream.
 //
-// Cost: two hops and (n - 1) blocks, at the rate of one copy at a time: that of a switch that gives
-// one peer the whole link. Resources: those of a barrier.
+// Cost: two hops and (n - 1) blocks, at the rate of one copy at a time: the full rate, if a switch
+// gives one peer the whole link.
+// Resources: those of a barrier.
 #include "algorithms/barrier/launch.hpp"
 #include "algorithms/blocks/patterns/direct_collectives.hpp"
 #include "algorithms/contract/collective_algorithm.hpp"
@@ -23,8 +24,8 @@ class DirectCopy final : public CollectiveAlgorithm {
   using CollectiveAlgorithm::CollectiveAlgorithm;
   std::string_view name() const override { return "direct_copy"; }
   std::string_view summary() const override {
-    return "copy engines copy whole blocks straight to whom they are for: symmetric memory, no "
-           "scratch, the largest messages";
+    return "copy engines copy whole blocks straight to the ranks they are for: symmetric memory, "
+           "no scratch, the largest messages";
   }
 
   Resources resources(const Topology&) const override { return {}; }
@@ -32,7 +33,7 @@ class DirectCopy final : public CollectiveAlgorithm {
     return {.name = name(), .resources = barrier::resources(topology)};
   }
 
-  /// Of the barriers.
+  /// The shape of the barriers.
   std::vector<LaunchShape> shapes(const Call&, const Topology& topology) const override {
     return {barrier::shape(topology)};
   }
@@ -68,10 +69,10 @@ class DirectCopy final : public CollectiveAlgorithm {
                      send + pattern.send_begin(peer, block) + part.begin, part.size());
       }
     };
-    // Where nothing is left for the second stream, a little of the first copy: calls in one line of
-    // a graph take longer the more there are (gather of 256 MB in place, 4 H200, CUDA 13.0: 532 us
-    // in a graph of 5, 564 in one of 92, and 535 so; halves of it, in an all-gather, collide: 664
-    // instead of 572; 2026-11-22).
+    // Where the second stream has nothing to do, it takes a little of the first copy: calls in one
+    // line of a graph take longer the more there are (gather of 256 MB in place, 4 H200, CUDA 13.0:
+    // 532 us in a graph of 5, 564 in one of 92, and 535 with this split. Halves collide: an
+    // all-gather took 664 us instead of 572; 2026-11-22).
     const std::size_t beside = copies_own ? 0 : std::min<std::size_t>(block, 4096);
 
     barrier(shape, context);
@@ -89,7 +90,7 @@ class DirectCopy final : public CollectiveAlgorithm {
 
  protected:
   Support supports_call(const Call& call, const Topology& topology) const override {
-    // Copies within host memory hold up the thread that asks for them, until the peers have come.
+    // Copies within host memory block the calling thread until the peers have come.
     if (!topology.peer_access) return Support::no("devices must reach each other's memory");
     if (!call.symmetric)
       return Support::no(

@@ -1,4 +1,4 @@
-// What descriptors of one-hop algorithms have in common
+// Base class for the descriptors of direct_ll and direct_ll128
 // (algorithms/one_hop/direct_ll/direct_units.hpp).
 #pragma once
 #include "algorithms/blocks/flags/lane_algorithm.hpp"
@@ -7,7 +7,7 @@
 
 namespace plait {
 
-/// One of the collectives that one hop can serve.
+/// Serves one of the collectives that take one hop.
 class DirectAlgorithm : public LaneAlgorithm {
  public:
   using LaneAlgorithm::LaneAlgorithm;
@@ -15,12 +15,12 @@ class DirectAlgorithm : public LaneAlgorithm {
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const final {
     const std::size_t units = units_of(call.block_bytes());
     // 2 H200, direct_ll128 with 128 blocks: broadcast of 1 MB 6.2 us with 256 threads, 6.8 with
-    // 288; reduce_scatter of 2 MB 7.1 and 7.6, of 16 MB 31.2 and with 480 34.5 (2026-11-22,
-    // tools/gpu-sweep.sh). oneshot_ll128 likes few passes better.
+    // 288; reduce_scatter of 2 MB 7.1 and 7.6; of 16 MB 31.2, and 34.5 with 480 (2026-11-22,
+    // tools/gpu-sweep.sh). For oneshot_ll128, fewer passes are faster.
     std::vector<LaunchShape> shapes = shapes_for(units, topology, 256);
     if (moves_lines_of_two(topology)) {
-      // Fewer blocks, and as many of them as have whole passes to do:
-      // docs/benchmarks/h200-2026-11-22.md, "Rounds and passes of lines".
+      // Fewer blocks, as many as have whole passes to do: see "Rounds and passes of lines" in
+      // docs/benchmarks/h200-2026-11-22.md.
       const unsigned threads = direct_pattern(call).root_sends ? 256 : 384,
                      pass = threads / threads_a_unit(topology), most = 96;
       const std::size_t passes = (units + most * pass - 1) / (most * pass);
@@ -33,7 +33,8 @@ class DirectAlgorithm : public LaneAlgorithm {
 
   double estimate(const Call& call, const Topology& topology) const final {
     const auto block = static_cast<double>(call.block_bytes());
-    const double waits = direct_pattern(call).rooted() ? 0.4 : 0;  // until all have been heard of
+    const double waits =
+        direct_pattern(call).rooted() ? 0.4 : 0;  // until all peers have been heard of
     return topology.launch_us + waits + rounds(block, topology) * hop_us(topology) +
            sending(direct_bytes(call, topology), topology);
   }
@@ -58,8 +59,8 @@ class DirectAlgorithm : public LaneAlgorithm {
     return topology.ranks == 2 && threads_a_unit(topology) > 1;
   }
 
-  /// Units of a round. A round more costs up to 0.9 us, but where only the root sends, longer ones
-  /// than 64 lines are slower: same page.
+  /// Units of a round. Each further round costs up to 0.9 us. But where only the root sends, rounds
+  /// of more than 64 lines are slower (same page).
   std::uint32_t round(const Call& call, const Topology& topology) const {
     const std::uint32_t slots = layout(topology).slots;
     return direct_pattern(call).root_sends && moves_lines_of_two(topology) ? std::min(slots, 64u)

@@ -1,5 +1,4 @@
-// direct_ll with lines of 128 bytes instead of packets: half the traffic, where the target has
-// lines.
+// direct_ll in lines of 128 bytes instead of packets: half the traffic, on targets that have lines.
 #pragma once
 #include "algorithms/one_hop/direct_ll/direct_units.hpp"
 #include "backends/device/kernel_table.hpp"

@@ -1,29 +1,29 @@
-// One hop: every rank sends blocks straight to whom they are for, in flagged units, and receives
-// what is for it. That is all there is to all-gather, all-to-all, broadcast, gather and scatter;
-// where the blocks that a rank receives are added up, it is reduce-scatter and reduce.
+// One hop, in flagged units: every rank sends its blocks straight to the ranks they are for, and
+// receives the blocks that are for it. All-gather, all-to-all, broadcast, gather and scatter need
+// no more than that. Reduce-scatter and reduce add up the blocks that a rank receives.
 //
-// The blocks of the call are cut into one stripe a thread block, and stripes into rounds that fit a
-// lane. In each round, a thread
-//   1. sends: pushes its units of the block for rank p into its own lane of p, for every p that it
-//   sends to;
-//   2. says that it is there: puts an empty unit, slot 0, into its lane of every other p;
-//   3. receives: polls its units of the lanes of all ranks that send to it, and stores them, or
-//   their sum in rank order.
-// What is only moved, a rank stores at once where it is for itself. What is added up, it also sends
-// to itself, unless there are but two: that takes fewer instructions than to put its own term into
-// its place among the others.
+// The blocks of the call are cut into one stripe per thread block, and stripes into rounds that fit
+// a lane. In each round, a thread
+//   1. sends: pushes its units of the block for rank p into its own lane at p, for every p that it
+//      sends to;
+//   2. is heard: puts an empty unit into slot 0 of its lane at every other p;
+//   3. receives: polls its units in the lanes of all ranks that send to it, and stores them, or
+//      their sum in rank order.
+// In collectives that only move blocks, a rank stores its block for itself at once. In those that
+// add up, it also sends to itself, unless there are two ranks: that takes fewer instructions than
+// putting its own term into its place among the others.
 //
-// Instructions count, so there are codes of their own for what is moved and what is added up, for
-// numbers of ranks, and, of two ranks, for each collective (2 H200, 2026-11-23, microseconds with
-// one code for all, codes for moves and sums, and codes for collectives: broadcast of 1 MB by
-// direct_ll128 6.22, 5.15, 4.92; reduce of 16 KB by direct_ll 2.43, 2.37, 2.18).
+// Instructions count, so there is separate code for moves and sums, for several numbers of ranks,
+// and, with two ranks, for each collective (2 H200, 2026-11-23, microseconds with one code for all,
+// with codes for moves and sums, and with codes for collectives: broadcast of 1 MB by direct_ll128
+// 6.22, 5.15, 4.92; reduce of 16 KB by direct_ll 2.43, 2.37, 2.18).
 //
 // Why no barrier is needed: see algorithms/blocks/flags/peer_lanes.hpp. Where only a root sends, or
-// receives, not all hear from all.
+// receives, not all ranks hear from all.
 //
-// In place is safe. A thread has sent its units of all blocks in a round before it stores units
-// with the same numbers that it has received, and has loaded what it adds of its own; no other
-// thread has those. What it stores for itself lies, in place, where it was.
+// In place is safe. Before a thread stores units that it has received in a round, it has sent its
+// units with the same numbers of all blocks, and has loaded its own terms. No other thread handles
+// those units. A block that a rank moves to itself is, in place, where it was.
 #pragma once
 #include <type_traits>
 
@@ -40,14 +40,14 @@ struct DirectArgs {
   const void* send;
   void* recv;
   std::size_t count;    // elements of a block
-  Parts stripes;        // of a block's units, one a thread block
-  std::uint32_t round;  // units of a round, as many as a lane has slots at most
+  Parts stripes;        // of a block's units, one per thread block
+  std::uint32_t round;  // units of a round, at most a lane's slots
 };
 
-/// One thread block's part of the call. `Steps` has steps 1 and 3: `send<Ranks>(unit, i, live)` for
-/// unit `unit` of the blocks, `i` of the round, to as many ranks, or any number if that is 0;
-/// `receive<Batch, All>(unit, i, live)` from `Batch` ranks at once, `All` if there are as many.
-/// `Pattern`: AnyPattern or FixedPattern.
+/// One thread block's part of the call. `Steps` has phases 1 and 3. `send<Ranks>(unit, i, live)`
+/// sends unit `unit` of the blocks, which is unit `i` of the round, to `Ranks` ranks; 0 is any
+/// number. `receive<Batch, All>(unit, i, live)` receives from `Batch` ranks at once; with `All`
+/// there are no more. `Pattern`: AnyPattern or FixedPattern.
 template <class Steps, class Pattern, class T, class Unit, class D>
 class Direct {
  public:
@@ -70,7 +70,7 @@ class Direct {
         units_(lanes_.units()) {}
 
   PLAIT_DEVICE DirectPattern pattern() const { return Pattern::of(a_.pattern); }
-  /// Units of the block for, or from, rank `peer`.
+  /// The block for, or from, rank `peer`.
   PLAIT_DEVICE Packs<const T, packet_bytes> outgoing(int peer) const {
     return {static_cast<const T*>(a_.send) + pattern().send_begin(peer, a_.count), a_.count};
   }
@@ -82,8 +82,9 @@ class Direct {
   const DirectArgs& a_;
   int rank_, ranks_;
   PeerLanes<T, Unit, D> lanes_;
-  Units<Unit, T> units_;  // a copy: a reference into this object would keep all of it in
-                          // memory, 1.3 us a call (4 H200, 1 KB, 2026-11-22)
+  // A copy, because a reference into this object would keep all of it in memory: 1.3 us per call
+  // (4 H200, 1 KB, 2026-11-22).
+  Units<Unit, T> units_;
 
  private:
   template <int Batch, bool All>
@@ -94,9 +95,8 @@ class Direct {
                receives = !pattern.root_receives || rank_ == pattern.root;
     const unsigned first = units_.first(dev_.thread()), step = units_.step(dev_.threads());
     for (std::size_t begin = stripe.begin; begin < stripe.end; begin += a_.round) {
-      if (begin != stripe.begin)
-        dev_.sync();  // the whole block has finished the last round before anybody sends in this
-                      // one
+      // All threads have finished the previous round before one of them sends in this one.
+      if (begin != stripe.begin) dev_.sync();
       if (!lanes_.begin_round(!pattern.rooted())) return false;
       const auto size =
           static_cast<unsigned>(stripe.end - begin < a_.round ? stripe.end - begin : a_.round);
@@ -179,7 +179,7 @@ class DirectMoves : public Direct<DirectMoves<Pattern, T, Unit, D>, Pattern, T, 
     }
     return true;
   }
-  /// The ranks without the own one.
+  /// The ranks, without the own one.
   PLAIT_DEVICE int peer_at(int number) const { return number < rank_ ? number : number + 1; }
 };
 
@@ -265,8 +265,8 @@ class DirectPairSums : public Direct<DirectPairSums<Pattern, T, Unit, D>, Patter
   }
   template <int, bool>
   PLAIT_DEVICE bool receive(std::size_t unit, std::uint32_t i, bool live) {
-    const Share own =
-        units_.load(dev_, outgoing(rank_), unit, live);  // on its way while the other is
+    // Loaded before the wait, so that both units are on their way at once.
+    const Share own = units_.load(dev_, outgoing(rank_), unit, live);
     const int peer = 1 - rank_;
     const Slot* const slots[1] = {lanes_.lane(peer, i)};
     const Waiting who[1] = {{peer, lanes_.flag()}};
@@ -282,14 +282,14 @@ class DirectPairSums : public Direct<DirectPairSums<Pattern, T, Unit, D>, Patter
   Reducer<T> reducer_;
 };
 
-/// `Moved::Unit<D>`: the unit, where `Moved::on<D>` says that the target has it. What is only moved
-/// is launched as the type that it is `move_type`: other types have the codes of sums alone.
+/// `Moved::Unit<D>` is the unit, if `Moved::on<D>` says that the target has it. Move-only
+/// collectives launch as their `move_type`, so only those types compile the code of moves.
 template <class T, class Moved>
 struct DirectKernel {
   template <template <class, class, class, class> class Steps, class Pattern, int Batch, bool All>
   struct Code {
-    static constexpr unsigned least_blocks_a_unit =
-        1;  // 128 blocks at most: rather registers for all of a thread's units
+    // There are at most 128 thread blocks, so registers for all of a thread's units come first.
+    static constexpr unsigned least_blocks_a_unit = 1;
 
     template <Device D>
     PLAIT_DEVICE static void run(D& dev, const DirectArgs& a) {
@@ -313,7 +313,7 @@ struct DirectKernel {
                     direct_patterns::all_to_all, direct_patterns::gather, direct_patterns::scatter>;
   using SumsCodes = Concatenated<typename Adding::template Codes<PairSums>,
                                  TypeList<Sums<4, true>, Sums<8, true>, Sums<8, false>>>;
-  // Moves of 8 ranks, known as such, would need more registers than there are.
+  // Code for moves of exactly 8 ranks would need more registers than a thread has.
   using MovesCodes = Concatenated<typename Moving::template Codes<PairMoves>,
                                   TypeList<Moves<4, true>, Moves<8, false>>>;
   using Codes = std::conditional_t<is_moved<T>, Concatenated<SumsCodes, MovesCodes>, SumsCodes>;

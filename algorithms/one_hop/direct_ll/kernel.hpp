@@ -1,8 +1,9 @@
-// All collectives of one hop with packets: the smallest messages on any memory.
-// algorithms/one_hop/direct_ll/direct_units.hpp has the steps and the proof.
+// All collectives of one hop, in packets: the smallest messages, on any memory.
+// algorithms/one_hop/direct_ll/direct_units.hpp has the phases and the proof.
 //
-// Cost: one hop; twice the bytes of (n - 1) blocks leave, or reach, the busiest rank. Resources: 2
-// halves * blocks * n lanes * slots packets of scratch, two words a block.
+// Cost: one hop. (n - 1) blocks leave, or reach, the busiest rank, as twice their bytes.
+// Resources: 2 halves * thread blocks * n lanes * slots packets of scratch memory, two words per
+// thread block.
 #pragma once
 #include "algorithms/one_hop/direct_ll/direct_units.hpp"
 #include "backends/device/kernel_table.hpp"

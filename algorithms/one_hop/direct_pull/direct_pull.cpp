@@ -30,7 +30,7 @@ class DirectPull final : public CollectiveAlgorithm {
       return {{.blocks = topology.units, .threads = topology.block_threads}};
     // 2 H200, reduce of 1 GB: 64 blocks of 256 threads 2870 us, 131 of 512 2874, 32 of 256 2907, 16
     // of 512 2928; reduce_scatter of 64 MB 107.3, 107.7, 108.5, 109.7 (2026-11-23,
-    // tools/gpu-sweep.sh). With more ranks many blocks that pull at once collide in the switch
+    // tools/gpu-sweep.sh). With more ranks, many blocks that pull at once collide in the switch
     // (twoshot.cpp).
     const unsigned threads = std::min(256u, topology.block_threads), units = topology.units;
     std::vector<LaunchShape> shapes;

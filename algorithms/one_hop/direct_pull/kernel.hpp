@@ -1,22 +1,23 @@
 // Reduce-scatter and reduce by loads from the peers' inputs, on symmetric memory: middle to large
 // messages.
 //
-// The block of the call that a rank gets is cut into one stripe a thread block.
-//   1. Enter: a barrier among the thread blocks b of all ranks: inputs are ready.
+// The block of the call that a rank gets is cut into one stripe per thread block.
+//   1. Enter: a barrier among thread blocks b of all ranks. After it, inputs are ready.
 //   2. Pull: a rank that gets a result loads its block from all inputs, its own first and then the
-//   next rank's, so that nobody is read by
-//      two at a time, and adds them up into its output.
-//   3. Leave: a second barrier: nobody reads inputs any more.
+//      next rank's, so that no two ranks read from the same peer at a time, and adds them up into
+//      its output.
+//   3. Leave: a second barrier. After it, no rank reads inputs any more.
 //
-// Why the two barriers are enough. Only the own rank writes an output, and its thread block b alone
-// stripe b. In place, that is the block of the input which no peer reads, and a thread has read an
-// element before it writes it. Inputs of peers are read between the barriers: after what came
-// earlier in the peer's stream, and before what comes later, since a kernel ends when its last
-// block has left.
+// Why the two barriers are enough. Only the own rank writes an output, and only its thread block b
+// writes stripe b. In place, that is the block of the input that no peer reads, and a thread has
+// read an element before it writes it. Inputs of peers are read between the barriers: after earlier
+// work in the peer's stream and before later work, because a kernel ends when its last block has
+// left.
 //
-// Cost: two barriers, (n - 1) blocks into the busiest rank. Resources: one signal word a thread
-// block and writer, one epoch a thread block. The order of a sum is fixed: it begins at the rank
-// that gets it.
+// Cost: two barriers, and (n - 1) blocks into the busiest rank.
+// Resources: one signal word per (thread block, writer), one epoch per thread block.
+//
+// The order of a sum is fixed: it begins at the rank that gets it.
 #pragma once
 #include "algorithms/blocks/flags/block_barrier.hpp"
 #include "algorithms/blocks/loops/buffer_sum.hpp"
@@ -33,8 +34,8 @@ struct Args {
   DirectPattern pattern;
   void* recv;             // where there is a result
   std::size_t count;      // elements of a block
-  Parts stripes;          // of a block, in bytes, one a thread block
-  std::uint32_t* epochs;  // one a thread block
+  Parts stripes;          // of a block, in bytes, one per thread block
+  std::uint32_t* epochs;  // one per thread block
   Reduction reduction;
   int rank, ranks;
 };
@@ -58,8 +59,8 @@ struct Kernel {
       return reinterpret_cast<const T*>(a.send.peer_ptr(rank_after(a.rank, step, a.ranks))) + begin;
     };
     const Packs<T, D::pack_bytes> out(static_cast<T*>(a.recv), a.count);
-    // Inputs lie at the same offset of windows that begin at pages: the own one's alignment is that
-    // of all.
+    // Inputs lie at the same offset of windows that begin at pages, so all are aligned as the own
+    // one.
     const std::size_t whole = Packs<const T, D::pack_bytes>(term(0), a.count).whole();
     BufferSum<T, D, decltype(term)> sum(dev, term, a.ranks, a.count,
                                         whole < out.whole() ? whole : out.whole(), a.reduction);

@@ -10,7 +10,7 @@ class DirectPush final : public ChannelAlgorithm {
   using ChannelAlgorithm::ChannelAlgorithm;
   std::string_view name() const override { return "direct_push"; }
   std::string_view summary() const override {
-    return "push chunks through slots with credits straight to whom they are for: any memory, "
+    return "push chunks through slots with credits straight to the ranks they are for: any memory, "
            "bounded scratch";
   }
   Resources resources(const Topology&) const override { return {}; }
@@ -18,8 +18,8 @@ class DirectPush final : public ChannelAlgorithm {
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
     if (topology.backend == BackendKind::host)
       return {{.blocks = topology.units, .threads = topology.block_threads}};
-    // As stream: two small blocks a multiprocessor hide each other's waits, if there is enough for
-    // all.
+    // As for stream: two small blocks per multiprocessor hide each other's waits, if there is
+    // enough work for all.
     const unsigned threads =
         std::min(gathers(call, topology.ranks) ? 512u : 256u, topology.block_threads);
     const unsigned enough = call.bytes() < (std::size_t{16} << 20) ? 128 : max_blocks;
@@ -30,8 +30,8 @@ class DirectPush final : public ChannelAlgorithm {
   }
 
   double estimate(const Call& call, const Topology& topology) const override {
-    // A signal a step, until there are so many chunks that each has arrived when it is waited for
-    // (2 H200, 64 KB to 256 MB, 2026-11-21).
+    // One signal per step, up to the number of chunks from which each has arrived before it is
+    // waited for (2 H200, 64 KB to 256 MB, 2026-11-21).
     const LaunchShape shape = fitted(shapes(call, topology).front(), call, topology);
     const std::size_t grain = stripe_grain(shape.threads),
                       stripe = Parts::of(call.block_bytes(), shape.blocks, grain).each;
@@ -60,17 +60,18 @@ class DirectPush final : public ChannelAlgorithm {
   }
 
  private:
-  /// From several ranks: the longest chunks, by many threads, as the root empties slots faster than
-  /// links fill them, on a device that does nothing else (4 H200, 16 and 64 MB: 34 and 136 us; with
-  /// four chunks a stripe 39 and 139, with 256 threads 38 and 149; but a scatter of 64 MB takes 160
-  /// us with 512 threads, 146 with 256; 2026-11-22).
+  /// Whether the root gathers from several ranks. That takes the longest chunks and many threads,
+  /// because the root empties slots faster than links fill them, on a device that does nothing else
+  /// (4 H200, 16 and 64 MB: 34 and 136 us; with four chunks per stripe 39 and 139, with 256 threads
+  /// 38 and 149. But a scatter of 64 MB takes 160 us with 512 threads, 146 with 256; 2026-11-22).
   static bool gathers(const Call& call, int ranks) {
     return call.collective == Collective::gather && ranks > 2;
   }
 
-  /// 64 KB in a step to, or from, all peers, but at least what a block's threads have on their way
-  /// at once: longer chunks lie further apart, and are slower (reduce_scatter, 4 H200, 256 MB: 595
-  /// us with 20 KB, 611 with 42 KB; 658 with 8 KB; 2026-11-22).
+  /// A step moves 64 KB to, or from, all peers together, but at least the packs that a block's
+  /// threads have on their way at once. Longer chunks lie further apart and are slower
+  /// (reduce_scatter, 4 H200, 256 MB: 595 us with 20 KB, 611 with 42 KB; 658 with 8 KB;
+  /// 2026-11-22).
   static std::uint32_t longest_chunk(std::uint32_t slot_bytes, int ranks, std::size_t grain) {
     const std::size_t share =
         (std::size_t{64} << 10) / static_cast<unsigned>(std::max(ranks - 1, 1)) / grain * grain;

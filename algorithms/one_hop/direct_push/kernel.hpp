@@ -1,29 +1,28 @@
-// All collectives of one hop through slots: middle to large messages on any memory, with bounded
-// scratch.
+// All collectives of one hop, through slots: middle to large messages on any memory, with bounded
+// scratch memory.
 //
-// Every rank sends blocks straight to whom they are for, and receives what is for it;
-// reduce-scatter and reduce add it up. A block of the call is cut into one stripe a thread block,
-// and a stripe into chunks that fit a slot. In step j, a thread block
+// Every rank sends its blocks straight to the ranks they are for, and receives the blocks that are
+// for it; reduce-scatter and reduce add these up. A block of the call is cut into one stripe per
+// thread block, and a stripe into chunks that fit a slot. In step j, a thread block
 //   1. sends: pushes chunk j of the block for every rank that it sends to into a slot of that rank,
-//   and copies what it sends to itself;
-//   2. receives: chunk j - lag of every rank that sends to it, from slots; copies each to its
-//   place, or adds them up in rank order with its
-//      own term.
-// Before that it waits for what both need, after it says what it has sent and used: one wait and
-// one release a step.
+//      and copies chunk j of its block for itself;
+//   2. receives: takes chunk j - lag of every rank that sends to it from slots, and copies each to
+//      its place, or adds them up in rank order with its own term.
+// Before them it waits for all that both need; after them it signals all that it has sent and used.
+// So a step has one wait and one release.
 //
-// The channels (algorithms/blocks/channels/channel.hpp, with the proof that slots may be used
-// again, whoever sends to whom) are a thread block's own, way 0.
+// A thread block uses way 0 of its own channels (algorithms/blocks/channels/channel.hpp proves that
+// slots may be used again, whichever ranks send to each other).
 //
 // Why it can't deadlock. Step j waits for chunks that peers send in their steps j - lag, and for
-// slots that they empty, at the latest, in their step j - slots + lag. With 1 <= lag < slots these
-// are earlier steps than j; so of all the thread blocks with one number, the one with the least
-// step can go on.
+// slots that they empty in their step j - slots + lag at the latest. With 1 <= lag < slots, both
+// are earlier than step j. So of all thread blocks with one number, the one in the least step can
+// go on.
 //
-// In place is safe. Chunk j of a block is read in step j, and written in step j + lag or later,
-// after a `sync`, by what arrives; a sum's own term is read by the thread that writes the sum.
+// In place is safe. Chunk j of a block is read in step j. Arriving chunks are written over it in
+// step j + lag or later, after a `sync`. The thread that writes a sum has read the own term.
 //
-// Cost: one hop, (n - 1) blocks out of, or into, the busiest rank.
+// Cost: one hop, and (n - 1) blocks out of, or into, the busiest rank.
 #pragma once
 #include "algorithms/blocks/channels/channel.hpp"
 #include "algorithms/blocks/channels/chunks.hpp"
@@ -36,9 +35,8 @@ namespace plait::direct_push {
 
 using Types = ReducedTypes;
 
-inline constexpr std::uint32_t
-    slots = 2,
-    lag = 1;  // of a channel: few, as long chunks wait less; steps from sending to receiving
+/// Slots of a channel: few, because long chunks wait less. Lag: steps from sending to receiving.
+inline constexpr std::uint32_t slots = 2, lag = 1;
 
 struct Args {
   Channels channels;
@@ -46,12 +44,12 @@ struct Args {
   const void* send;
   void* recv;
   std::size_t count;  // elements of a block
-  Parts stripes;      // of a block, in bytes: one a thread block
+  Parts stripes;      // of a block, in bytes: one per thread block
   Chunks chunks;      // of a stripe
   Reduction reduction;
 };
 
-/// `Reduces`: the code is for reduce-scatter and reduce; else it moves blocks only.
+/// `Reduces`: the code of reduce-scatter and reduce; else it only moves blocks.
 template <class T, class D, bool Reduces>
 class Direct {
  public:
@@ -95,13 +93,12 @@ class Direct {
   PLAIT_DEVICE Output block_from(int source) const {
     return {static_cast<T*>(a_.recv) + a_.pattern.recv_begin(source, a_.count), a_.count};
   }
-  /// Packs of a block.
+  /// Chunk k of the own stripe, in packs of a block.
   PLAIT_DEVICE Range chunk(std::uint32_t k) const {
     return in_packs<D::pack_bytes>(a_.chunks.at(stripe_, k));
   }
 
-  /// Calls body(peer, sending, k) for both ends of the channels that are used in step j; spread
-  /// over the threads.
+  /// Calls body(peer, sending, k) for the channel ends that step j uses, spread over the threads.
   template <class Body>
   PLAIT_DEVICE void for_each_end(std::uint32_t j, Body body) {
     const auto peers = static_cast<unsigned>(ranks_ - 1);
@@ -171,7 +168,7 @@ class Direct {
     }
   }
 
-  /// All ranks send to this one.
+  /// Adds up chunk k of all ranks, which all send to this one.
   PLAIT_DEVICE void reduce(const Range& range, std::uint32_t k) {
     const Input own = block_for(rank_);
     const Output to = block_from(rank_);
@@ -213,8 +210,8 @@ class Direct {
   std::uint32_t chunks_;
 };
 
-/// What is only moved is launched as the type that it is `move_type`: other types have the code of
-/// sums alone.
+/// Move-only collectives launch as their `move_type`, so only those types compile the code of
+/// moves.
 template <class T>
 struct Kernel {
   struct Sums {
@@ -224,8 +221,9 @@ struct Kernel {
     }
   };
   struct Moves {
-    static constexpr unsigned least_blocks_a_unit =
-        2;  // of 256 large ones, which a gather has: all at once, beside another communicator's
+    // A gather has 256 large thread blocks. With two per multiprocessor all run at once, beside
+    // those of another communicator.
+    static constexpr unsigned least_blocks_a_unit = 2;
 
     template <Device D>
     PLAIT_DEVICE static void run(D& dev, const Args& a) {

@@ -1,23 +1,23 @@
 // Collectives of one hop that add nothing up, by stores into the peers' outputs, on symmetric
 // memory: middle to large messages.
 //
-// The blocks of the call are cut into one stripe a thread block.
-//   1. Enter: a barrier among the thread blocks b of all ranks: outputs may be written, inputs
-//   read.
+// The blocks of the call are cut into one stripe per thread block.
+//   1. Enter: a barrier among thread blocks b of all ranks. After it, outputs may be written and
+//      inputs read.
 //   2. Put: a rank stores its stripes of the blocks for its peers into their outputs, the next rank
-//   first, so that nobody is written to by
-//      two at a time; then what it sends to itself. In a gather only inputs lie in symmetric
-//      memory: there the root loads them.
-//   3. Leave: a second barrier: all stores have arrived, and nobody reads inputs any more.
+//      first, so that no two ranks write to the same peer at a time. Then it copies its block for
+//      itself. In a gather only inputs lie in symmetric memory, so there the root loads them.
+//   3. Leave: a second barrier. After it, all stores have arrived and no rank reads inputs any
+//      more.
 //
-// Why the two barriers are enough. Bytes of stripe b are read and written by thread blocks b alone,
-// of whatever rank, and those of one output by one rank each. In place, a rank stores nothing where
-// it loads: a block that it sends lies in its input, or in an output where nobody else's block
-// goes; all_to_all, where that is not so, is refused. A kernel ends when its last block has left,
-// so whatever the stream does next finds the output complete and its input free.
+// Why the two barriers are enough. Only thread blocks b, of all ranks, read and write the bytes of
+// stripe b, and only one rank writes each byte of an output. In place, no rank stores where a rank
+// loads: a block that a rank sends lies in its input, or in an output at a place where no other
+// rank's block goes. all_to_all, where this is not so, is refused. A kernel ends when its last
+// block has left, so the next work in the stream finds the output complete and the input free.
 //
-// Cost: two barriers, (n - 1) blocks out of, or into, the busiest rank. Resources: one signal word
-// a thread block and writer, one epoch a thread block.
+// Cost: two barriers, and (n - 1) blocks out of, or into, the busiest rank.
+// Resources: one signal word per (thread block, writer), one epoch per thread block.
 #pragma once
 #include "algorithms/blocks/flags/block_barrier.hpp"
 #include "algorithms/blocks/loops/move_types.hpp"
@@ -32,12 +32,12 @@ struct Args {
   WindowView signals;
   WindowView window;  // of the outputs; in a gather, of the inputs
   DirectPattern pattern;
-  bool loads;  // from the window; else it stores there
+  bool loads;  // from the window; else the kernel stores there
   const void* send;
   void* recv;
   std::size_t count;      // elements of a block
-  Parts stripes;          // of a block, in bytes, one a thread block
-  std::uint32_t* epochs;  // one a thread block
+  Parts stripes;          // of a block, in bytes, one per thread block
+  std::uint32_t* epochs;  // one per thread block
   int rank, ranks;
 };
 

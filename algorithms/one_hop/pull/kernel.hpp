@@ -1,28 +1,29 @@
 // Collectives on ordinary memory with one copy: ranks read each other's buffers where they lie. For
-// processes on a host that lets them, and for threads of one.
+// processes of a host that allows it, and for threads of one process.
 //
-//   1. Tell: each rank stores where its buffers are, and in which process, with all peers.
-//   2. Enter: a barrier among the blocks b of all ranks: addresses and inputs are there.
-//   3. Pull: a rank that gets data reads it from the peers. If it is to be added up, this goes in
-//   chunks that stay in the cache: all peers'
-//      parts of a chunk are read into a buffer, and added to the own one. In an all-reduce a rank
-//      does so for its slice of the message.
-//   4. In an all-reduce: a second barrier, since all slices are reduced now, and then each rank
-//   reads those of the others from their outputs.
-//   5. Leave: a last barrier: nobody reads this rank's buffers any more.
+//   1. Tell: each rank stores the addresses of its buffers, and its process, at all peers.
+//   2. Enter: a barrier among thread blocks b of all ranks. After it, addresses and inputs are
+//      there.
+//   3. Pull: a rank that gets data reads it from the peers. If data is added up, this goes in
+//      chunks that stay in the cache: a rank reads all peers' parts of a chunk into a buffer and
+//      adds them to its own. In an all-reduce, a rank does so for its slice of the message.
+//   4. All-reduce only: a second barrier, after which all slices are reduced. Then each rank reads
+//      the slices of the others from their outputs.
+//   5. Leave: a last barrier. After it, no rank reads this rank's buffers any more.
 //
-// Why no barrier is missing. An address is overwritten in step 1 of the next call, which no rank
-// begins before all have read it: they have left the last barrier of this one. In place, a rank
-// writes only what no peer reads: its own slice of an all-reduce and its own block of a
-// reduce-scatter while inputs are read; in step 4 the other slices, while peers read the own one;
-// in the collectives that move blocks, all but the block that is its own. All-to-all alone writes
-// where peers still read. So if a rank has it in place, which all see by the addresses, all ranks
-// read a chunk of each block into a buffer, and there is a barrier before it is stored and one
-// behind.
+// Why no barrier is missing. Phase 1 of the next call overwrites an address. A rank begins that
+// call after the last barrier of this one, which all ranks enter after they have read the address.
+// In place, a rank writes only where no peer reads. While inputs are read, it writes its own slice
+// of an all-reduce, or its own block of a reduce-scatter. In phase 4 it writes the other slices,
+// while peers read its own slice. In the collectives that move blocks, it writes all blocks but its
+// own. All-to-all alone writes where peers still read. So if a rank has it in place, which all
+// ranks see by the addresses, all read a chunk of each block into a buffer, with one barrier before
+// the chunk is stored and one after.
 //
-// Cost: 2 barriers, 3 of an all-reduce, and a system call for each chunk or block. Resources: 32
-// bytes for a block and writer, a signal word, an epoch a block. The order of a sum is fixed: it
-// begins at the rank that computes it.
+// Cost: 2 barriers, 3 for an all-reduce, and one system call per chunk or block.
+// Resources: 32 bytes and a signal word per (thread block, writer), one epoch per thread block.
+//
+// The order of a sum is fixed: it begins at the rank that computes it.
 #pragma once
 #include "algorithms/blocks/flags/block_barrier.hpp"
 #include "algorithms/blocks/loops/buffer_sum.hpp"
@@ -31,33 +32,33 @@
 
 namespace plait::pull {
 
-using Types = ReducedTypes;  // what only moves comes as bytes
+using Types = ReducedTypes;  // move-only collectives launch as bytes
 
-/// Of a rank's buffers, in its process.
+/// The addresses of a rank's buffers in its process.
 struct Place {
   const std::byte* send;
   std::byte* recv;
   std::int64_t process;
-  std::int64_t reader_handle;  // what others read it by
+  std::int64_t reader_handle;  // by which other processes read this one
 };
 
-constexpr std::size_t buffer_bytes = std::size_t{64}
-                                     << 10;  // of a block, for chunks of all peers together
-constexpr int max_ranks = 64;                // their chunks have a kilobyte then
+/// The buffer of a thread block, for the chunks of all peers together.
+constexpr std::size_t buffer_bytes = std::size_t{64} << 10;
+constexpr int max_ranks = 64;  // a chunk then has a kilobyte
 
 struct Args {
   WindowView places;  // Place [block][writer]
   WindowView signals;
-  std::uint32_t* epochs;  // one a block
+  std::uint32_t* epochs;  // one per block
   const std::byte* send;
   std::byte* recv;
-  bool all_reduce;  // else what `pattern` says
+  bool all_reduce;  // else the collective of `pattern`
   DirectPattern pattern;
   std::size_t count;  // elements of a block
-  Parts slices;       // of an all-reduce, in bytes, one a rank
-  Parts stripes;      // of a slice, else of a block, in bytes, one a thread block
+  Parts slices;       // of an all-reduce, in bytes, one per rank
+  Parts stripes;      // of a slice, else of a block, in bytes, one per thread block
   Reduction reduction;
-  std::int64_t process;  // this one
+  std::int64_t process;  // of this rank
   int rank, ranks;
 };
 
@@ -76,7 +77,7 @@ class Pull {
 
  private:
   using PackOf = Pack<T, D::pack_bytes>;
-  /// As many chunks fit into the buffer as there are peers.
+  /// The buffer has room for one chunk per peer.
   struct Buffer {
     alignas(64) std::byte bytes[buffer_bytes];
     std::size_t chunk;
@@ -135,10 +136,10 @@ class Pull {
     return add(a_.stripes.at(dev_.block()), a_.pattern.send_begin(a_.rank, a_.count) * sizeof(T));
   }
 
-  /// Adds up bytes `range` of the blocks that begin at byte `begin` of all inputs.
+  /// Adds up the bytes `range` of the blocks that begin at byte `begin` of all inputs.
   PLAIT_DEVICE bool add(const Range& range, std::size_t begin) {
     Buffer buffer(a_.ranks - 1);
-    const std::byte* terms[max_ranks];  // where each begins, for the loop below to load
+    const std::byte* terms[max_ranks];  // where each rank's term begins
     for (std::size_t at = range.begin; at < range.end; at += buffer.chunk) {
       const std::size_t bytes = range.end - at < buffer.chunk ? range.end - at : buffer.chunk;
       for (int step = 0; step < a_.ranks; ++step) {
@@ -194,7 +195,7 @@ class Pull {
     const Place from = place_of(peer_at(step));
     return read(peer_at(step), from, to, from.send + at, bytes);
   }
-  /// Of an all-to-all: whether a rank has it in place.
+  /// Whether this is an all-to-all that a rank has in place.
   PLAIT_DEVICE bool writes_inputs() const {
     bool any = false;
     if (a_.pattern.block_a_target && a_.pattern.block_a_source)

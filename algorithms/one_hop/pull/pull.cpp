@@ -38,10 +38,10 @@ class PullAlgorithm final : public CollectiveAlgorithm {
     return {{.blocks = reading_blocks(call.bytes(), topology.units, max_blocks), .threads = 1}};
   }
   LaunchShape fitted(LaunchShape shape, const Call&, const Topology&) const override {
-    return {std::min(shape.blocks, max_blocks), 1};  // a thread has a buffer of its own
+    return {std::min(shape.blocks, max_blocks), 1};  // each thread needs its own buffer
   }
 
-  /// A system call, and what the kernel does for each page, make it dear for what is small.
+  /// Small messages cost a system call and the kernel's work for each page.
   double estimate(const Call& call, const Topology& topology) const override {
     const bool all_reduce = call.collective == Collective::all_reduce;
     const double moved =

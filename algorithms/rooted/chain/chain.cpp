@@ -18,8 +18,8 @@ class Chain final : public ChannelAlgorithm {
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
     if (topology.backend == BackendKind::host)
       return {{.blocks = topology.units, .threads = topology.block_threads}};
-    // Longer chunks for more threads, as soon as there is more than one a block; sums of 64-bit
-    // elements leave registers for half as many.
+    // More threads, and so longer chunks, once a block has more than one chunk. Sums of 64-bit
+    // elements leave registers for half as many threads.
     const bool many = call.bytes() >= std::size_t{6} << 20 && size_of(call.type) < 8;
     const unsigned threads = std::min(many ? 512u : 256u, topology.block_threads);
     std::vector<LaunchShape> shapes;
@@ -61,9 +61,9 @@ class Chain final : public ChannelAlgorithm {
   static Parts stripes_of(const Call& call, const LaunchShape& shape) {
     return Parts::of(call.bytes(), shape.blocks, stripe_grain(shape.threads));
   }
-  /// Whole passes of a block's threads, which have four packs each on their way, or a whole slot:
-  /// longer chunks count for more than even ones (4 H200, 1 GB: 3055 us with 32 KB, 2999 with 42;
-  /// 2026-11-22).
+  /// A chunk is whole passes of a block's threads, with four packs per thread on their way, or a
+  /// whole slot: long chunks matter more than even ones (4 H200, 1 GB: 3055 us with 32 KB, 2999
+  /// with 42; 2026-11-22).
   static Chunks chunks_of(const Parts& stripes, const LaunchShape& shape,
                           std::uint32_t slot_bytes) {
     return Chunks::of(stripes.each, 8, 4 * stripe_grain(shape.threads), slot_bytes);

@@ -1,28 +1,32 @@
-// Broadcast and reduce along a chain of all ranks, through slots: large messages on any memory,
-// each rank talking to its neighbours only.
+// Broadcast and reduce along a chain of all ranks, through slots: large messages on any memory;
+// each rank talks to its neighbours only.
 //
-// Two ranks or more. The message is cut into one stripe a thread block, and a stripe into chunks
-// that fit a slot. In step k of a broadcast, chunk k goes from the root to the next rank, from
-// there, stored in its output, to the one after it, and so on. A reduce runs the same way and ends
-// at the root: every rank adds its own term to chunk k of the rank before it and sends it on; the
-// root stores it. Before a step, a block waits for the chunk, and for room at the next rank; after
-// it, it says what it has sent and used.
+// Two ranks or more. The chain of a broadcast begins at the root, and that of a reduce ends there.
+// The message is cut into one stripe per block, and a stripe into chunks that fit a slot. In step
+// k, a block
+//   1. waits for chunk k of the rank before it, and for a free slot at the rank after it;
+//   2. in a broadcast, stores chunk k in its output and passes it on (the root passes it on from
+//      its input); in a reduce, adds its own term to chunk k and passes the sum on (the root stores
+//      it);
+//   3. signals the chunk that it has sent and the slot that it has emptied.
+// The first rank of the chain receives nothing, and the last one sends nothing.
 //
 // Partial sums travel in the type of the data (`Reducer::start`, `add_partial`, `rounded`,
 // `finish`).
 //
-// The channels (algorithms/blocks/channels/channel.hpp, with the proof that slots may be used
-// again) are a thread block's own; even and odd chunks take one way each, so that the memory of
-// both holds chunks of two neighbours.
+// A block uses its own channels (algorithms/blocks/channels/channel.hpp proves that slots may be
+// used again). Even chunks take one way and odd chunks the other, so that the memory of both ways
+// holds chunks between two neighbours.
 //
-// Why it can't deadlock. Step k waits for step k of the rank before, and for an earlier one than k
-// of the rank after. So of all the thread blocks with one number, the first in the chain of those
-// with the least step can go on.
+// Why it can't deadlock. Step k waits for step k of the rank before, and for an earlier step of the
+// rank after. So of all blocks with one number, take those in the least step: the first of them in
+// the chain can go on.
 //
-// In place is safe. Nobody but the root has both buffers, and there a thread reads what it writes.
+// In place is safe. Only the root has both buffers, and there a thread reads the packs that it
+// writes.
 //
-// Cost: n - 1 hops for the first chunk, pipelined after it; the message once out of, and into, each
-// rank.
+// Cost: n - 1 hops for the first chunk, pipelined after it; the message once out of, and once into,
+// each rank.
 #pragma once
 #include "algorithms/blocks/channels/channel.hpp"
 #include "algorithms/blocks/channels/chunks.hpp"
@@ -40,7 +44,7 @@ struct Args {
   const void* send;
   void* recv;
   std::size_t count;
-  Parts stripes;  // of the message, in bytes, one a thread block
+  Parts stripes;  // of the message, in bytes, one per block
   Chunks chunks;  // of a stripe
   Reduction reduction;
   bool reduces;
@@ -81,7 +85,7 @@ class Chain {
   using P = typename ChunkMover<T, D>::P;
   static constexpr int in_flight = packs_in_flight<T, D>;
 
-  /// Of chunk k, and its number there.
+  /// The way of chunk k, and its number on that way.
   PLAIT_DEVICE static unsigned way(std::uint32_t k) { return k % Channels::ways; }
   PLAIT_DEVICE static std::uint32_t nth(std::uint32_t k) { return k / Channels::ways; }
   PLAIT_DEVICE const P* incoming(std::uint32_t k) const {
@@ -91,8 +95,8 @@ class Chain {
     return channels_.template outgoing<P>(way(k), after_, nth(k));
   }
 
-  /// The first thread is for the rank before, the last one for the rank after; a block may have
-  /// one.
+  /// The first thread serves the rank before, the last thread the rank after. A block may have only
+  /// one thread.
   PLAIT_DEVICE bool receives() const { return dev_.thread() == 0 && !first_; }
   PLAIT_DEVICE bool sends() const { return dev_.thread() == dev_.threads() - 1 && !last_; }
 

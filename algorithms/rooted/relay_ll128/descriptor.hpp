@@ -39,7 +39,7 @@ class RelayAlgorithm : public LaneAlgorithm {
 
  private:
   static constexpr std::size_t line_bytes = UnitKind::lines().data_bytes;
-  /// Of the message's units.
+  /// The slices of the message, in units.
   static Parts slices(const Call& call, const Topology& topology) {
     return Parts::of((call.bytes() + line_bytes - 1) / line_bytes,
                      static_cast<unsigned>(RelayPattern::slices_of(topology.ranks)));

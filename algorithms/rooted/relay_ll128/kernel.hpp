@@ -1,5 +1,5 @@
-// Broadcast and reduce in two hops in lines of 128 bytes, where the target has lines: small to
-// middle messages on three ranks or more.
+// Broadcast and reduce in two hops, in lines of 128 bytes, on targets that have lines: small to
+// middle messages on three ranks or more. relay_units.hpp has the phases and the proof.
 #pragma once
 #include "algorithms/rooted/relay_ll128/relay_units.hpp"
 #include "backends/device/kernel_table.hpp"

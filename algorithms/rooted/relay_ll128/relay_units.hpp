@@ -1,25 +1,26 @@
 // Broadcast and reduce in two hops, in flagged units
 // (algorithms/blocks/patterns/relay_pattern.hpp).
 //
-// The message's units are cut into one slice for each rank but the root, its relay; a slice into
-// one stripe a thread block, and a stripe into rounds that fit a lane. In each round of a
-// broadcast, a thread
-//   of the root: pushes its units of every slice to the slice's relay, and stores them in its own
-//   output; of a relay:  1. polls its units of the own slice, and pushes each to the other relays
-//   and stores it, as they come;
-//                2. polls its units of the other slices, and stores them.
-// In each round of a reduce, a thread
-//   of a relay:  1. pushes its units of the other slices to their relays;
-//                2. polls the other relays' units of the own slice, adds them to its own, and
-//                pushes the sum to the root;
-//   of the root: polls its units of every slice, adds its own, and stores the result.
+// The message's units are cut into one slice for each rank but the root; that rank is the slice's
+// relay. A slice is cut into one stripe per block, and a stripe into rounds that fit a lane. Each
+// thread handles its units of every slice. In each round of a broadcast:
+//   1. The root pushes the units of every slice to the slice's relay, and stores them in its own
+//      output.
+//   2. A relay polls the units of its own slice. As each comes, it pushes it to the other relays
+//      and stores it.
+//   3. A relay polls the units of the other slices, and stores them.
+// In each round of a reduce:
+//   1. A relay pushes its units of the other slices to their relays.
+//   2. A relay polls the other relays' units of its own slice, adds them to its own, and pushes the
+//      sum to the root.
+//   3. The root polls the units of every slice, adds its own, and stores the result.
 // Partial sums travel in the type of the data (`Reducer::start`, `add`, `rounded`, `finish`).
 //
-// Why no barrier is needed: see algorithms/blocks/flags/peer_lanes.hpp. Nobody hears from all, the
-// root's peers for instance not from it, or it not from them.
+// Why no barrier is needed: see algorithms/blocks/flags/peer_lanes.hpp. Not all ranks hear from
+// all: in a broadcast the root hears from no relay, and in a reduce no relay hears from the root.
 //
-// Why it can't deadlock. Nobody waits for a round after the own one; in a round, the first hop is
-// pushed before anything is waited for, and the second waits for the first alone.
+// Why it can't deadlock. No rank waits for a later round than its own. In a round, all units of the
+// first hop are pushed before any unit is waited for, and the second hop waits for the first alone.
 //
 // In place is safe. Only the root has both buffers, and a thread stores the units that it has read
 // itself.
@@ -37,10 +38,10 @@ struct RelayArgs {
   void* recv;
   std::size_t count;
   Parts slices;   // of the message's units
-  Parts stripes;  // of a slice's, one a thread block
+  Parts stripes;  // of a slice's units, one per block
 };
 
-/// One thread block's part of the call.
+/// One block's part of the call.
 template <class T, class Unit, class D>
 class RelayUnits {
  public:
@@ -67,9 +68,8 @@ class RelayUnits {
 
   PLAIT_DEVICE bool exchange(Range stripe) {
     for (begin_ = stripe.begin; begin_ < stripe.end; begin_ += lanes_.slots()) {
-      if (begin_ != stripe.begin)
-        dev_.sync();  // the whole block has finished the last round before anybody sends in this
-                      // one
+      // All threads have finished the previous round before one of them sends in this one.
+      if (begin_ != stripe.begin) dev_.sync();
       if (!lanes_.begin_round(false)) return false;
       size_ = static_cast<std::uint32_t>(stripe.end - begin_ < lanes_.slots() ? stripe.end - begin_
                                                                               : lanes_.slots());
@@ -101,7 +101,7 @@ class RelayUnits {
     return true;
   }
 
-  /// Unit i of the round of a slice, if there is one.
+  /// Unit i of a slice in this round, if it exists.
   struct Place {
     std::size_t number;  // in the message
     bool there;
@@ -123,9 +123,9 @@ class RelayUnits {
   PLAIT_DEVICE void put(int peer, std::uint32_t i, const Place& place, const Share& share) const {
     units_.put(dev_, lanes_.slot(peer, i), share, lanes_.flag(), place.there);
   }
-  /// Calls body(j, place, share) for the units i that `count` ranks send: for the n-th, peer(n) and
-  /// the slice slice(n), with n = j, then n = j + batch, and so on. Before these are waited for,
-  /// prepare(j, place).
+  /// Receives the units i that `count` ranks send: the n-th comes from peer(n) and belongs to
+  /// slice(n). They come in batches, and j is the number in the batch. Calls prepare(j, place)
+  /// before the wait for a batch, and body(j, place, share) after it.
   template <class Peer, class Slice, class Prepare, class Body>
   PLAIT_DEVICE bool receive(std::uint32_t i, int count, Peer peer, Slice slice, Prepare prepare,
                             Body body) const {
@@ -152,8 +152,8 @@ class RelayUnits {
     return true;
   }
 
-  /// Calls body(n, place, share) for this rank's own units i of `count` slices: for the n-th,
-  /// slice(n). Loads are in flight together.
+  /// Loads this rank's own units i of `count` slices, the n-th of slice(n), and calls body(n,
+  /// place, share) for each. The loads of a batch are in flight together.
   template <class Slice, class Body>
   PLAIT_DEVICE void load_each(std::uint32_t i, int count, Slice slice, Body body) const {
     for (int begin = 0; begin < count; begin += batch) {
@@ -242,7 +242,7 @@ class RelayUnits {
           store(place, own[j]);
         });
   }
-  /// The root's terms become the result, with the sum of the other ranks, if there are any.
+  /// Turns the root's terms into the result, with the sum of the other ranks, if there are any.
   PLAIT_DEVICE void add_to_own(Share& own, Share* others) {
     PLAIT_UNROLL
     for (int w = 0; w < Unit::summed_words; ++w) {
@@ -256,7 +256,7 @@ class RelayUnits {
   const RelayPattern& pattern_;
   Parts slices_;
   PeerLanes<T, Unit, D> lanes_;
-  Units<Unit, T> units_;  // a copy: see direct.hpp
+  Units<Unit, T> units_;  // a copy: see algorithms/one_hop/direct_ll/direct_units.hpp
   Reducer<T> reducer_;
   Packs<const T, packet_bytes> in_;
   Packs<T, packet_bytes> out_;
