@@ -90,7 +90,7 @@ std::unique_ptr<CommunicatorState> make_part(const CommunicatorState& parent,
   try {
     return std::make_unique<CommunicatorState>(std::move(bootstrap), options, &parent);
   } catch (const Error& error) {
-    if (!part || parent.error()) throw;  // the parent's own error has the parent's numbers
+    if (!part || parent.tell_error()) throw;  // the parent's own error has the parent's numbers
     throw Error(error.code(), fmt::format("{}: {}", *part, error.what()));
   }
 }
@@ -280,10 +280,10 @@ Statistics Communicator::statistics() const {
 std::optional<Error> Communicator::async_error() const {
   const CommunicatorState& own = state("async_error");
   own.compare();
-  return own.error();
+  return own.tell_error();
 }
 void Communicator::abort(std::string_view reason) { state("abort").abort(reason); }
-Progress Communicator::progress() const { return state("progress").progress(); }
+Progress Communicator::progress() const { return state("progress").read_progress(); }
 
 Stream Communicator::create_stream() {
   const std::shared_ptr<Backend>& backend = state("create_stream").backend;

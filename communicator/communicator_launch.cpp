@@ -31,13 +31,13 @@ const AlgorithmGrant& CommunicatorState::memory_of(std::size_t number, unsigned 
   } catch (const Error& error) {
     if (error.code() == ErrorCode::mismatch) compare();  // which knows the calls
     std::string text = error.what();
-    if (error.code() == ErrorCode::timeout && !watchdog_->error()) {
+    if (error.code() == ErrorCode::timeout && !watchdog_->await_error()) {
       text += "; the communicator is broken";
       for (int rank = 0; rank < board_->ranks(); ++rank)
         text += "\n  " + board_->describe(rank, names(algorithms_));
     }
     watchdog_->abort(error.code(), text);
-    if (auto broken = this->error())
+    if (auto broken = tell_error())
       throw *std::move(broken);  // by any thread, so nothing else is told of it
     throw;
   }

@@ -61,7 +61,7 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
   in_calls_.set_timeout(settings.timeout);
   BootstrapHooks::set_interrupt(in_calls_, [this] {
     watchdog_->look();
-    if (auto broken = error()) throw *std::move(broken);
+    if (auto broken = tell_error()) throw *std::move(broken);
   });
   BootstrapHooks::set_farewell(*bootstrap, [this] { board_->announce(Board::State::ending); });
   remember_device(*backend);
@@ -87,7 +87,7 @@ void CommunicatorState::look_and_throw() const {
 }
 
 void CommunicatorState::throw_broken() const {
-  auto broken = error();
+  auto broken = tell_error();
   if (!broken) return;
   abandon(*broken);
   throw *std::move(broken);
@@ -139,7 +139,7 @@ CommunicatorState::~CommunicatorState() {
   board_->announce(Board::State::left);
   BootstrapHooks::set_interrupt(*bootstrap, {});
   BootstrapHooks::set_farewell(*bootstrap, {});
-  const auto broken = watchdog_->error();
+  const auto broken = watchdog_->await_error();
   if (!broken) return;
   if (!watchdog_->was_told()) log::error("{}", broken->what());
   abandon(*broken);
@@ -147,7 +147,7 @@ CommunicatorState::~CommunicatorState() {
 
 /// Nobody will receive it any more. What graphs receive is not known.
 void CommunicatorState::warn_of_left_over() const {
-  if (watchdog_->error() || captures_) return;
+  if (watchdog_->await_error() || captures_) return;
   if (const std::string left = board_->left_over(); !left.empty())
     log::warn(
         "rank {}: a communicator is destroyed with messages that this rank has not received: {}",

@@ -76,9 +76,9 @@ class CommunicatorState final : public GroupMember {
   std::string places(const PreparedCall& call) const override;
   InUse& in_use() override { return in_use_; }
 
-  /// What broke the communicator; from now on the program knows.
-  std::optional<Error> error() const {
-    auto broken = watchdog_->error();
+  /// As Watchdog::await_error, which may sleep; notes that the program has been told.
+  std::optional<Error> tell_error() const {
+    auto broken = watchdog_->await_error();
     if (broken) watchdog_->tell();
     return broken;
   }
@@ -91,7 +91,7 @@ class CommunicatorState final : public GroupMember {
   void abort(std::string_view reason) override;
   bool was_told() const override { return watchdog_->was_told(); }
   void tell() override { watchdog_->tell(); }
-  Progress progress() const { return log_ ? log_->read() : Progress{}; }
+  Progress read_progress() const { return log_ ? log_->read() : Progress{}; }
   std::shared_ptr<TraceFile> trace_file() const { return trace_ ? trace_->file() : nullptr; }
   void adopt(const CommunicatorState& child) { watchdog_->add_child(child.watchdog_); }
 

@@ -90,7 +90,7 @@ class DeviceGroupState {
   void call(const GroupCall& call);
   std::vector<std::shared_ptr<Window>> allocate(std::size_t bytes);
   void synchronize(const DeviceGroup::Streams& streams);
-  std::optional<Error> error() const;
+  std::optional<Error> tell_error() const;
   InUse& in_use() { return in_use_; }
   void abort(std::string_view reason) {
     for (const auto& rank : ranks_) rank->abort(reason);
@@ -379,7 +379,7 @@ void DeviceGroupState::synchronize(const DeviceGroup::Streams& streams) {
   if (first) throw *std::move(first);
 }
 
-std::optional<Error> DeviceGroupState::error() const {
+std::optional<Error> DeviceGroupState::tell_error() const {
   for (std::size_t rank = 0; rank < size(); ++rank)
     if (const auto error = ranks_[rank]->async_error()) return named(*error, rank);
   return std::nullopt;
@@ -481,7 +481,7 @@ void DeviceGroup::enqueue_checked(const Call& call, Inputs send, Outputs recv,
 void DeviceGroup::synchronize(Streams streams) {
   Inside(*this, "synchronize")->synchronize(streams);
 }
-std::optional<Error> DeviceGroup::async_error() const { return state("async_error").error(); }
+std::optional<Error> DeviceGroup::async_error() const { return state("async_error").tell_error(); }
 void DeviceGroup::abort(std::string_view reason) { state("abort").abort(reason); }
 
 }  // namespace plait

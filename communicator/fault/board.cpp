@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 #include "algorithms/contract/collectives.hpp"
 #include "bootstrap/agreement.hpp"
@@ -20,11 +21,11 @@
 
 namespace plait {
 
-/// Written by its rank only, but for the verdict. Behind it lie its logs of messages: for each
-/// peer, of those that it has sent to it and received from it; and behind these its desk.
+/// Only its rank writes it, but for the verdict. Behind it lie two logs of messages per peer, those
+/// sent and those received, and behind these the rank's desk.
 struct Board::Page {
   std::atomic<std::int32_t> process;
-  std::atomic<std::uint64_t> process_space;  // in which the number is valid
+  std::atomic<std::uint64_t> process_space;  // where that number is valid
   CallLog<1024> calls;
 
   std::atomic<Board::State> state;
@@ -33,14 +34,14 @@ struct Board::Page {
   std::atomic<bool> has_record;
   static constexpr std::size_t record_words = sizeof(DiagnosticRecord) / sizeof(std::uint32_t);
   std::atomic<std::uint32_t> record[record_words];
-  std::atomic<std::uint64_t> verdict;  // in rank 0's page, for all; 0: none
+  std::atomic<std::uint64_t> verdict;  // in rank 0's page, for all ranks; 0: none
 };
 
 namespace {
 
 bool exists(pid_t process) { return kill(process, 0) == 0 || errno == EPERM; }
 
-/// Texts in pages are short arrays of atomic characters, ended by a zero.
+/// A text in a page is an array of atomic characters, ended by a zero.
 template <std::size_t Size>
 void write(std::atomic<char> (&to)[Size], std::string_view text) {
   const std::size_t length = std::min(text.size(), Size - 1);
@@ -73,7 +74,7 @@ Board::Board(Bootstrap& bootstrap) : rank_(bootstrap.rank()) {
   for (int rank = 0; rank < bootstrap.size(); ++rank) {
     const pid_t process = page(rank).process;
     compared_.emplace_back();
-    // Ranks in containers of their own may have numbers that mean nothing here, or somebody else.
+    // The number of a rank in another container may mean nothing here, or another process.
     const bool visible = page(rank).process_space == process_space() && process != getpid();
     processes_.push_back(
         {UniqueFd(visible ? static_cast<int>(syscall(SYS_pidfd_open, process, 0)) : -1),
@@ -137,16 +138,6 @@ void Board::announce(State state, ErrorCode code, std::string_view reason) noexc
 Board::State Board::state(int rank) const noexcept {
   return page(rank).state.load(std::memory_order_acquire);
 }
-std::string_view Board::departure(int rank) const noexcept {
-  switch (state(rank)) {
-    case State::left:
-      return "has destroyed the communicator";
-    case State::ending:
-      return "is ending and has not destroyed the communicator";
-    default:
-      return {};
-  }
-}
 Error Board::reason(int rank) const {
   return {page(rank).code.load(std::memory_order_relaxed), read(page(rank).reason)};
 }
@@ -173,45 +164,64 @@ std::optional<DiagnosticRecord> Board::record(int rank) const noexcept {
   return record;
 }
 
+/// The order of the loads counts, because peers go on meanwhile. Life before state: a rank that
+/// leaves announces that before its process ends, so a rank that was dead first and is `working`
+/// afterwards has announced nothing. All records before any count of calls: a rank publishes a call
+/// before its kernel waits in it, so the count of a rank is never below the call in its record.
+BoardSnapshot Board::snapshot(const std::vector<std::string>& algorithms) const {
+  std::vector<RankSnapshot> pages(processes_.size());
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    const int rank = static_cast<int>(i);
+    pages[i].alive = is_alive(rank);
+    pages[i].state = state(rank);
+    pages[i].record = record(rank);
+  }
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    const int rank = static_cast<int>(i);
+    pages[i].calls = calls(rank);
+    pages[i].description = describe(rank, algorithms);
+  }
+  return BoardSnapshot(std::move(pages));
+}
+
 namespace {
 
-std::uint64_t packed(const Board::Verdict& verdict) {
+std::uint64_t packed(const Verdict& verdict) {
   return std::uint64_t{1} << 63 | static_cast<std::uint64_t>(verdict.kind) << 56 |
          static_cast<std::uint64_t>(verdict.rank) << 28 |
          static_cast<std::uint64_t>(verdict.witness);
 }
-Board::Verdict unpacked(std::uint64_t word) {
+Verdict unpacked(std::uint64_t word) {
   constexpr std::uint64_t number = (std::uint64_t{1} << 28) - 1;
-  return {.kind = static_cast<Board::Verdict::Kind>(word >> 56 & 0x7f),
+  return {.kind = static_cast<Verdict::Kind>(word >> 56 & 0x7f),
           .rank = static_cast<int>(word >> 28 & number),
           .witness = static_cast<int>(word & number)};
 }
 
 }  // namespace
 
-Board::Verdict Board::settle(const Verdict& verdict) noexcept {
+Verdict Board::settle(const Verdict& verdict) noexcept {
   std::uint64_t word = 0;
   return page(0).verdict.compare_exchange_strong(word, packed(verdict)) ? verdict : unpacked(word);
 }
 
-std::optional<Board::Verdict> Board::settled() const noexcept {
+std::optional<Verdict> Board::settled() const noexcept {
   const std::uint64_t word = page(0).verdict.load();
   return word != 0 ? std::optional(unpacked(word)) : std::nullopt;
 }
 
 bool Board::is_alive(int rank) const {
   const Process& process = processes_[static_cast<std::size_t>(rank)];
-  if (!process.handle.valid())
-    return !process.visible ||
-           exists(page(rank).process);  // an old kernel, or no descriptor was left
+  // No handle: the system's kernel is old, or no descriptor was free.
+  if (!process.handle.valid()) return !process.visible || exists(page(rank).process);
   pollfd ended{.fd = process.handle.get(), .events = POLLIN, .revents = 0};
-  return poll(&ended, 1, 0) != 1;  // also if a signal came in between
+  return poll(&ended, 1, 0) != 1;  // alive also if a signal interrupted the call
 }
 
 std::uint64_t Board::calls(int rank) const noexcept { return page(rank).calls.last(); }
 
-/// A rank that has left publishes nothing any more. Of messages only what is received counts: a
-/// short one is sent whether or not anybody takes it.
+/// A rank that has left publishes nothing more. For messages only a receive counts, because a short
+/// message is sent whether or not the peer takes it.
 std::optional<std::string> Board::waits_in_vain_for(
     int rank, const std::vector<std::string>& algorithms) const {
   if (departure(rank).empty()) return std::nullopt;
@@ -234,13 +244,13 @@ std::string Board::describe(int rank, const std::vector<std::string>& algorithms
   const std::uint64_t sequence = other.calls.last();
   std::string_view gone = departure(rank);
   if (gone.empty() && !is_alive(rank)) gone = "has ended";
-  const std::string who = fmt::format("rank {} (process {}{}{})", rank, other.process.load(),
-                                      gone.empty() ? "" : ", which ", gone);
+  const std::string subject = fmt::format("rank {} (process {}{}{})", rank, other.process.load(),
+                                          gone.empty() ? "" : ", which ", gone);
   const std::string exchanged = describe_messages(rank);
   if (sequence == 0)
-    return fmt::format("{}: no {} yet{}", who, exchanged.empty() ? "call" : "collective",
+    return fmt::format("{}: no {} yet{}", subject, exchanged.empty() ? "call" : "collective",
                        exchanged);
-  return fmt::format("{}: last call {}, {}{}", who, sequence,
+  return fmt::format("{}: last call {}, {}{}", subject, sequence,
                      other.calls.at(sequence).describe(algorithms), exchanged);
 }
 

@@ -1,20 +1,20 @@
 #include "communicator/fault/watchdog.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
+#include <ctime>
 #include <thread>
 #include <utility>
 
 #include "communicator/fault/monitor.hpp"
+#include "communicator/fault/verdict.hpp"
 #include "communicator/observe/call_number.hpp"
 #include "core/log.hpp"
 
 namespace plait {
 namespace {
 
-/// What the descriptions of two calls that differ do not show.
+/// A difference between two calls that their descriptions don't show.
 std::string_view difference(const CallLogs::Difference& found) {
   if (!found.exact || found.mine.count != found.theirs.count ||
       found.mine.facts != found.theirs.facts)
@@ -68,8 +68,8 @@ void Watchdog::break_with(ErrorCode code, const std::string& why, Board::State s
   broken_ = true;
 }
 
-/// Runs `body` with the lock held. If it breaks the communicator, says so and passes an abort on,
-/// both without the lock.
+/// Runs `body` with the lock held. If that breaks the communicator, logs the error and passes an
+/// abort on to the children, both without the lock.
 template <class Body>
 void Watchdog::locked(Body body) {
   std::optional<Error> news;
@@ -126,9 +126,9 @@ void Watchdog::abort(ErrorCode code, const std::string& why) {
   });
 }
 
-std::optional<Error> Watchdog::broken_error() {
-  // A kernel that was told to give up ends before all ranks have shown where they wait, and with it
-  // what its caller waits for.
+std::optional<Error> Watchdog::await_report() {
+  // A kernel that was told to give up ends early, and so does its caller's wait for it. The other
+  // ranks may not have shown yet where they wait.
   for (;;) {
     std::optional<Error> found;
     locked([&] {
@@ -190,8 +190,8 @@ void Watchdog::compare() {
 
 namespace {
 
-/// A clock that ticks every few milliseconds, and takes a fifth of the time that the exact one does
-/// to read.
+/// A clock that ticks every few milliseconds. Reading it takes a fifth of the time that reading the
+/// exact one takes.
 std::int64_t coarse_nanoseconds() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -236,8 +236,8 @@ void Watchdog::compare_calls() {
       Board::State::aborted);
 }
 
-/// The kernel refused to copy from the peer's buffer. If that rank read the buffer itself, it would
-/// end by a signal.
+/// The kernel refused to copy from the peer's buffer. The peer's own process, if it read that
+/// buffer, would end by a signal.
 void Watchdog::report_unreadable() {
   const DiagnosticRecord& record = shared_->record;
   break_with(
@@ -250,8 +250,8 @@ void Watchdog::report_unreadable() {
       Board::State::aborted);
 }
 
-/// Ends the kernels of this rank and, through their watchdogs, of its peers, so that they show
-/// where they wait.
+/// Ends the kernels of this rank and, through the peers' watchdogs, theirs, so that all show where
+/// they wait.
 void Watchdog::begin_timeout(int rank) {
   std::atomic_ref(shared_->abort).store(1, std::memory_order_release);
   if (rank == rank_) board_.show(shared_->record);
@@ -260,166 +260,27 @@ void Watchdog::begin_timeout(int rank) {
   report_by_ = std::chrono::steady_clock::now() + 4 * monitor_period;
 }
 
-/// Once all ranks have shown where they wait. One that is in no call shows nothing, so at last
-/// without it.
+/// Ends the wait for reports once all ranks have shown where they wait, or once the time for that
+/// is over, because a rank that is in no call shows nothing.
 void Watchdog::finish_timeout() {
   if (std::chrono::steady_clock::now() < report_by_)
     for (int rank = 0; rank < board_.ranks(); ++rank)
       if (!board_.record(rank) && board_.departure(rank).empty() && board_.is_alive(rank)) return;
-  const auto settled = board_.settled();
-  const Report report = report_of(settled ? *settled : board_.settle(find_culprit(first_record())));
-  const DiagnosticRecord& record = report.record;
-  std::string text = fmt::format(
-      "{}: in {} ({}) rank {} waited {:.3g} s for rank {}, in block {} at step {} (expected {}, "
-      "saw {}); the communicator is broken",
-      report.says, describe_number(record.call), algorithms_.at(record.algorithm), record.rank,
-      std::chrono::duration<double>(timeout_).count(), record.peer, record.block, record.step,
-      record.expected, record.seen);
-  for (int rank = 0; rank < board_.ranks(); ++rank) {
-    text += "\n  " + board_.describe(rank, algorithms_);
-    if (const auto its = board_.record(rank)) text += "; " + waiting(*its);
-  }
-  break_with(ErrorCode::timeout, text + report.hint, Board::State::gave_up);
+  const Verdict verdict = reach_verdict();
+  // A new snapshot, because the verdict may be a peer's, reached from records that came later.
+  const BoardSnapshot board = board_.snapshot(algorithms_);
+  const DiagnosticRecord witness = board[verdict.witness].record.value_or(shared_->record);
+  break_with(ErrorCode::timeout, describe_timeout(board, verdict, witness, algorithms_, timeout_),
+             Board::State::gave_up);
 }
 
-/// Of the lowest rank whose time was over: several may have found that out at once, and all are to
-/// report the same.
-DiagnosticRecord Watchdog::first_record() const {
-  for (int rank = 0; rank < board_.ranks(); ++rank)
-    if (const auto its = board_.record(rank); its && its->state == out_of_time) return *its;
-  return board_.record(*timeout_of_).value_or(shared_->record);
-}
-
-/// The rank that has made too few collectives for `record`'s: of several, the peer that is waited
-/// for, else one that shows no wait itself.
-std::optional<int> Watchdog::find_behind(const DiagnosticRecord& record) const {
-  if (is_message(record.call)) return std::nullopt;
-  std::uint64_t fewest = board_.calls(record.peer);
-  for (int rank = 0; rank < board_.ranks(); ++rank) fewest = std::min(fewest, board_.calls(rank));
-  if (fewest >= plain_number(record.call)) return std::nullopt;
-  if (board_.calls(record.peer) == fewest) return record.peer;
-  std::optional<int> found;
-  for (int rank = 0; rank < board_.ranks(); ++rank) {
-    if (board_.calls(rank) != fewest) continue;
-    if (!board_.record(rank)) return rank;
-    if (!found) found = rank;
-  }
-  return found;
-}
-
-/// Of a rank that `record`'s waits for and that does not wait itself.
-Board::Verdict::Kind Watchdog::kind_of(int rank, const DiagnosticRecord& record) const {
-  using enum Board::Verdict::Kind;
-  if (is_message(record.call) || !board_.departure(rank).empty()) return missing;
-  if (board_.calls(rank) < plain_number(record.call)) return behind;
-  return is_silent(rank) ? silent : late;
-}
-
-/// Whether it has not heard that others have given up, which takes its monitor a period.
-bool Watchdog::is_silent(int rank) const {
-  return board_.state(rank) == Board::State::working && !board_.record(rank);
-}
-
-/// From the first rank whose time was over to the one that it waits for, to the one that that one
-/// waits for, and so on: to one that does not wait. In a collective a rank that has not made the
-/// call is waited for by all.
-Board::Verdict Watchdog::find_culprit(const DiagnosticRecord& first) const {
-  using Verdict = Board::Verdict;
-  for (int rank = 0; rank < board_.ranks(); ++rank)
-    if (board_.is_lost(rank))
-      return {.kind = Verdict::Kind::missing, .rank = rank, .witness = first.rank};
-  std::vector<DiagnosticRecord> path;
-  for (DiagnosticRecord its = first;;) {
-    path.push_back(its);
-    const int next = find_behind(its).value_or(its.peer);
-    const auto record = board_.record(next);
-    if (!record || next == its.rank)
-      return {.kind = kind_of(next, its), .rank = next, .witness = first.rank};
-    const auto before = std::find_if(path.begin(), path.end(), [&](const DiagnosticRecord& other) {
-      return other.rank == next;
-    });
-    if (before != path.end()) return find_culprit_of_circle({before, path.end()});
-    its = *record;
-  }
-}
-
-Board::Verdict Watchdog::find_culprit_of_circle(std::vector<DiagnosticRecord> circle) const {
-  using Verdict = Board::Verdict;
-  // The same on all ranks, wherever they came in.
-  const auto lowest = std::min_element(
-      circle.begin(), circle.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
-  std::rotate(circle.begin(), lowest, circle.end());
-  // A rank that has left out a collective that another one waits in is at fault, whatever it waits
-  // for itself.
-  for (const DiagnosticRecord& its : circle)
-    if (const auto behind = find_behind(its))
-      return {.kind = Verdict::Kind::behind, .rank = *behind, .witness = its.rank};
-  const DiagnosticRecord& first = circle.front();
-  const Verdict each_other{
-      .kind = Verdict::Kind::circle, .rank = first.rank, .witness = first.rank};
-  const auto collective = std::find_if(circle.begin(), circle.end(),
-                                       [](const auto& its) { return !is_message(its.call); });
-  if (collective == circle.end()) return each_other;
-  // Blocks of a collective may wait for different peers, and each rank shows one of its waits: such
-  // a circle does not tell where the waits of its ranks' other blocks end. A rank outside that
-  // shows none does.
-  std::vector<int> silent, late;
-  for (int rank = 0; rank < board_.ranks(); ++rank)
-    if (!board_.record(rank)) (is_silent(rank) ? silent : late).push_back(rank);
-  for (const std::vector<int>* candidates : {&silent, &late})
-    if (candidates->size() == 1)
-      return {.kind = kind_of(candidates->front(), *collective),
-              .rank = candidates->front(),
-              .witness = collective->rank};
-  return each_other;
-}
-
-Watchdog::Report Watchdog::report_of(const Board::Verdict& verdict) const {
-  const DiagnosticRecord record = board_.record(verdict.witness).value_or(shared_->record);
-  const std::string call = describe_number(record.call);
-  const std::string_view departure = board_.departure(verdict.rank);
-  const std::string missing =
-      fmt::format("rank {} {}", verdict.rank, departure.empty() ? "is missing" : departure);
-  switch (verdict.kind) {
-    case Board::Verdict::Kind::missing:
-      return {missing, record, ""};
-    case Board::Verdict::Kind::behind:
-      return {missing, record,
-              "\n  calls of 0 elements are not counted: PLAIT_CHECK=1 compares counts"};
-    case Board::Verdict::Kind::silent:
-      return {missing, record,
-              fmt::format("\n  rank {} has enqueued {}, but its process does not answer: it is "
-                          "stopped, or gets no processor",
-                          verdict.rank, call)};
-    case Board::Verdict::Kind::late:
-      return {fmt::format("rank {} has not come so far", verdict.rank), record,
-              fmt::format("\n  all ranks have enqueued {}, but the stream of rank {} has not come "
-                          "to it: what is ahead of it there may wait "
-                          "for a call that another rank has behind this one",
-                          call, verdict.rank)};
-    case Board::Verdict::Kind::circle:
-      break;
-  }
-  std::vector<std::string> waits;
-  bool messages = true;
-  for (DiagnosticRecord its = record; waits.empty() || its.rank != record.rank;
-       its = *board_.record(its.peer)) {
-    waits.push_back(fmt::format("{} for rank {}", its.rank, its.peer));
-    messages = messages && is_message(its.call);
-  }
-  return {waits.size() == 2
-              ? fmt::format("ranks {} and {} wait for each other", record.rank, record.peer)
-              : fmt::format("ranks wait for each other in a circle, {}", fmt::join(waits, ", ")),
-          record,
-          messages ? "\n  messages that must proceed at once, as when all send first, belong into "
-                     "one send_recv or a group"
-                   : ""};
-}
-
-std::string Watchdog::waiting(const DiagnosticRecord& record) const {
-  return fmt::format("in {} ({}) block {} waits at step {} for rank {} (expected {}, saw {})",
-                     describe_number(record.call), algorithms_.at(record.algorithm), record.block,
-                     record.step, record.peer, record.expected, record.seen);
+/// Publishes the verdict, so ranks that report later name the same culprit.
+Verdict Watchdog::reach_verdict() {
+  if (const auto settled = board_.settled()) return *settled;
+  const BoardSnapshot board = board_.snapshot(algorithms_);
+  const DiagnosticRecord first =
+      first_out_of_time(board).value_or(board[*timeout_of_].record.value_or(shared_->record));
+  return board_.settle(find_culprit(board, first));
 }
 
 }  // namespace plait
