@@ -14,25 +14,29 @@
 namespace plait {
 
 /// A communicator with one rank per process of `comm`. Collective over `comm`, which may be freed
-/// afterwards. The same as `Communicator::create` over
-/// `make_mpi_bootstrap(comm, options.timeout)`; throws what these two throw.
+/// afterwards. Equal to `Communicator::create` over `make_mpi_bootstrap(comm, options.timeout)`,
+/// and throws what these two throw.
 Communicator make_communicator(MPI_Comm comm, const CommunicatorOptions& options = {});
 
-/// Bootstrap over any intra-communicator. Collective over `comm`, on which it makes non-blocking
-/// collective calls; nothing of `comm` is used afterwards, so it may be freed. Initialises MPI,
-/// asking for MPI_THREAD_MULTIPLE, if the caller has not, and then finalises it when the process
-/// ends; never finalises what it did not initialise. Throws `Error(bootstrap)` if MPI is already
-/// finalised, and on all ranks, naming the missing one, if a rank does not come within `timeout`,
-/// which is PLAIT_TIMEOUT if none is passed, else 10 minutes, and zero for no limit. `timeout()` is
-/// that limit at first.
+/// A bootstrap over any intra-communicator. Collective over `comm`, on which it makes non-blocking
+/// collective calls. It does not use `comm` afterwards, so `comm` may be freed.
 ///
-/// Its calls, and its end, are MPI calls of the thread that makes them. If MPI provides less than
-/// MPI_THREAD_MULTIPLE (`MPI_Query_thread`), which threads may make them, and that no other thread
-/// is in MPI meanwhile, is the caller's business.
+/// If the caller has not initialised MPI, this does so, asks for MPI_THREAD_MULTIPLE, and finalises
+/// MPI when the process ends. It never finalises an MPI that it did not initialise.
 ///
-/// Messages go over a duplicate of a communicator that has all its ranks. It is made once, kept
-/// until MPI ends, and used by all later bootstraps of these ranks or a part of them: they,
-/// `split`, and the end of a bootstrap make no communicator and free none.
+/// Throws `Error(bootstrap)` if MPI is already finalised. Throws it on all ranks, and names the
+/// missing rank, if a rank does not come within `timeout`. Without a `timeout` the limit is
+/// PLAIT_TIMEOUT, else 10 minutes; zero is no limit. The bootstrap's `timeout()` starts with that
+/// limit.
+///
+/// The bootstrap's calls, and its destructor, call MPI on the thread that makes them. If MPI
+/// provides less than MPI_THREAD_MULTIPLE (`MPI_Query_thread`), the caller must see to it that this
+/// thread may call MPI, and that no other thread is in MPI meanwhile.
+///
+/// Messages go over a duplicate of a communicator that has all these ranks. Plait makes the
+/// duplicate once, keeps it until MPI ends, and uses it for all later bootstraps of these ranks or
+/// a part of them. So later bootstraps, `split` and destructors neither make nor free an MPI
+/// communicator.
 std::unique_ptr<Bootstrap> make_mpi_bootstrap(
     MPI_Comm comm, std::optional<std::chrono::nanoseconds> timeout = std::nullopt);
 

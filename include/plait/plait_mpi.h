@@ -1,4 +1,5 @@
-/* The part of Plait's C interface that needs MPI's header: communicators from MPI's own. */
+/* The functions of Plait's C interface that need MPI's header: they make communicators from MPI's.
+ */
 #ifndef PLAIT_PLAIT_MPI_H
 #define PLAIT_PLAIT_MPI_H
 
@@ -10,9 +11,10 @@
 extern "C" {
 #endif
 
-/** One rank per process of `mpi`, an intra-communicator, which is duplicated. Collective over it.
- * Initialises MPI if nobody has, and then finalises it when the process ends, but not after a lost
- * rank or a timeout, see `plait_comm_create_world`. `config`: NULL for the defaults. */
+/** One rank per process of the intra-communicator `mpi`, which may be freed afterwards. Collective
+ * over `mpi`. Initialises MPI if the program has not, and then finalises it when the process ends,
+ * but not after a lost rank or a timeout, see `plait_comm_create_world`. `config`: NULL for the
+ * defaults. */
 plait_status plait_comm_create(MPI_Comm mpi, const plait_config* config, plait_comm* comm);
 /** The same for a communicator as Fortran has it: an integer, or `comm%MPI_VAL` of mpi_f08. */
 plait_status plait_comm_create_fortran(MPI_Fint mpi, const plait_config* config, plait_comm* comm);
