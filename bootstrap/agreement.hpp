@@ -1,5 +1,5 @@
-// Errors of what ranks do together: one on some rank becomes the same on all, and those of the
-// exchange itself say what it was for.
+// Errors of steps that ranks take together. An error on one rank becomes the same error on all, and
+// an error of the exchange itself names its purpose.
 #pragma once
 #include <fmt/format.h>
 
@@ -13,9 +13,9 @@
 
 namespace plait {
 
-/// Runs `exchange`, which asks the other ranks something, for the purpose `what`: a call that the
-/// user has made or knows. If it fails, the error names that; of which calls of the bootstrap it is
-/// made does not matter to anybody.
+/// Runs `exchange`, which communicates with the other ranks, for the purpose `what`: a call that
+/// the user has made or knows. If it fails, the error names `what`, because the calls of the
+/// bootstrap that it is made of mean nothing to users.
 template <class Exchange>
 auto on_behalf_of(Bootstrap& bootstrap, const char* what, Exchange exchange) {
   const BootstrapHooks::Purpose purpose(bootstrap, what);
@@ -23,13 +23,13 @@ auto on_behalf_of(Bootstrap& bootstrap, const char* what, Exchange exchange) {
     return exchange();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::bootstrap && error.code() != ErrorCode::mismatch)
-      throw;  // of what interrupts it
+      throw;  // not of the exchange: it was interrupted
     throw Error(error.code(), fmt::format("{}: {}", what, error.what()));
   }
 }
 
-/// Runs `step` on every rank; collective. If it throws on some, all ranks throw the error of the
-/// lowest of those, which the message names.
+/// Runs `step` on every rank. Collective. If it throws on some ranks, all ranks throw the error of
+/// the lowest of them, and the message names that rank.
 template <class Step>
 void agree(Bootstrap& bootstrap, const char* what, Step step) {
   struct Outcome {

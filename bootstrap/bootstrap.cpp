@@ -25,8 +25,8 @@ std::string node_text() {
   ::gethostname(host.data(), host.size() - 1);
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  // The boot id alone is shared by the containers of a machine, which may not reach each other's
-  // memory; the host name alone is often the same on several machines ("localhost").
+  // Neither is enough alone: the containers of a machine share its boot id and may not reach each
+  // other's memory, and several machines often have the same host name ("localhost").
   return fmt::format("{}@{}", boot, host.data());
 }
 
@@ -56,7 +56,7 @@ void Bootstrap::set_nodes(const std::vector<int>& node_of_rank) {
 namespace detail {
 
 Deadline::Deadline(std::chrono::nanoseconds limit) {
-  // A limit beyond a century, which might overflow the clock, is none.
+  // A limit of more than a century counts as none, because it might overflow the clock.
   constexpr std::chrono::hours longest{24 * 365 * 100};
   if (limit > std::chrono::nanoseconds::zero() && limit < longest) end_ = Clock::now() + limit;
 }
@@ -125,7 +125,7 @@ CallId::CallId(CallKind call, std::uint64_t data, int from,
 
 namespace {
 
-/// What tells this call from that one, and no more.
+/// The facts that tell this call from `other`, and no more.
 std::string describe(const CallId& call, const CallId& other) {
   if (call.purpose != other.purpose)
     return call.purpose[0] != 0 ? call.purpose.data() : name_of(call.kind);
@@ -171,9 +171,8 @@ std::uint64_t draw_number() {
     return std::uint64_t{device()} << 32 | device();
   }();
   static std::atomic<std::uint64_t> drawn = 0;
-  std::uint64_t number =
-      start +
-      0x9e3779b97f4a7c15u * ++drawn;  // SplitMix64: a bijection, so none comes twice in a process
+  // SplitMix64: a bijection, so no number comes twice in a process.
+  std::uint64_t number = start + 0x9e3779b97f4a7c15u * ++drawn;
   number = (number ^ number >> 30) * 0xbf58476d1ce4e5b9u;
   number = (number ^ number >> 27) * 0x94d049bb133111ebu;
   return number ^ number >> 31;

@@ -12,19 +12,18 @@
 
 namespace plait {
 
-/// Written by its rank alone.
+/// Only its own rank writes it.
 struct alignas(64) CallBootstrap::Desk {
   static constexpr std::size_t most_bytes = 2048;
 
-  std::atomic<std::uint64_t>
-      deposited;  // the last exchange for which this rank has put something here
+  std::atomic<std::uint64_t> deposited;  // the last exchange for which there is a deposit
   struct Deposit {
     detail::CallId call;
     std::byte data[most_bytes];
   } deposits[2];
 };
 
-/// What one exchange moves of a call.
+/// The part of a call that one exchange moves.
 struct CallPart {
   detail::CallId call;
   std::size_t bytes;  // from this rank; 0: none
@@ -37,7 +36,7 @@ CallBootstrap::CallBootstrap(const std::vector<void*>& desks, int rank) : rank_(
   set_nodes(std::vector<int>(desks_.size(), 0));
 }
 
-/// `take(rank, data)` for each rank, once all ranks have come.
+/// Calls `take(rank, data)` for each rank once all ranks have come.
 template <class Take>
 void CallBootstrap::exchange(const CallPart& part, const void* mine, Take take) {
   if (!failure_.empty())
@@ -84,7 +83,7 @@ void CallBootstrap::wait_for(int rank) {
   }
 }
 
-/// Data of any size go in parts that fit on a desk.
+/// Data of any size moves in parts that fit on a desk.
 void CallBootstrap::all_gather(const void* in, void* out, std::size_t bytes) {
   detail::check_all_gather(rank_, size(), in, out, bytes);
   const detail::CallId call(detail::CallKind::all_gather, bytes, 0, purposes());

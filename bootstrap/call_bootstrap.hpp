@@ -1,4 +1,4 @@
-// How the ranks of a communicator meet inside a call: in host memory that all of them have mapped.
+// The ranks of a communicator meet inside a call, in host memory that all of them have mapped.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,23 +10,23 @@
 
 namespace plait {
 
-/// A call of a communicator may be made by any thread, and MPI may forbid calls on that thread
-/// (MPI_THREAD_FUNNELED), so this one never calls MPI. It is also faster: an exchange takes as long
-/// as the ranks need to see each other's stores.
+/// Any thread may make a call of a communicator, and MPI may forbid calls on that thread
+/// (MPI_THREAD_FUNNELED), so this bootstrap never calls MPI. It is also faster: an exchange takes
+/// as long as the ranks need to see each other's stores.
 ///
-/// Differs from other bootstraps in two things. A rank that does not come within `timeout()` is
-/// `Error(timeout)`, because the caller waits for it in a call. And a rank that gives up says
-/// nothing here: its communicator is broken, and the peers' interrupts tell them.
+/// It differs from other bootstraps in two ways. A rank that does not come within `timeout()` is an
+/// `Error(timeout)`, because the caller waits for it in a call. And a rank that gives up tells the
+/// others nothing here, because its communicator is broken and the peers' interrupts tell them.
 ///
-/// A rank's *desk* holds what it has put there for two exchanges, by parity. Two are enough: a rank
-/// deposits for exchange k + 2 after all ranks have come to exchange k + 1, so after all have read
-/// exchange k.
+/// A rank's *desk* holds its deposits of two exchanges, by parity. Two are enough: a rank deposits
+/// for exchange k + 2 only after all ranks have come to exchange k + 1, so after all ranks have
+/// read exchange k.
 class CallBootstrap final : public Bootstrap {
  public:
-  /// Bytes of zeroed memory that a rank must provide, aligned to 64.
+  /// Bytes of zeroed memory, aligned to 64, that each rank must provide.
   static std::size_t desk_bytes() noexcept;
 
-  /// `desks`: of all ranks, in memory that all of them have mapped and that outlives this object.
+  /// `desks`: one per rank, in memory that all ranks have mapped and that outlives this object.
   /// Local.
   CallBootstrap(const std::vector<void*>& desks, int rank);
 

@@ -45,7 +45,7 @@ std::optional<std::chrono::nanoseconds> Heartbeat::silence(std::int32_t process,
                                                            std::uint64_t number) {
   if (process == 0 || descriptor < 0) return std::nullopt;
   const std::string path = fmt::format("/proc/{}/fd/{}", process, descriptor);
-  // The number may be another file's by now, and to open some does something.
+  // The descriptor may be that of another file by now, and opening some files has effects.
   std::array<char, 64> target{};
   if (::readlink(path.c_str(), target.data(), target.size() - 1) < 0 ||
       !std::string_view(target.data()).starts_with(fmt::format("/memfd:{}", name)))

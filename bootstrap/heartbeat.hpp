@@ -1,4 +1,4 @@
-// Whether a rank still runs while it is in a call of MPI's that can't say who is missing.
+// Tells whether a rank still runs while it is in an MPI call that can't say which rank is missing.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -9,24 +9,24 @@
 
 namespace plait::detail {
 
-/// A rank that waits beats; others read when it last did. The beat lies in a memory file without a
-/// name, which the others open through /proc: so it works between processes of one user that see
-/// each other's numbers, and leaves nothing behind. Other users can't open it.
+/// A rank that waits beats, and the others read when it last did. The beat lies in a memory file
+/// without a name, which the others open through /proc. So it works between processes of one user
+/// that see each other's PIDs, and it leaves nothing behind. Other users can't open it.
 class Heartbeat {
  public:
-  /// `number` is told to the others and no other heartbeat's. Without memory there is none, and the
-  /// others know nothing of this rank.
+  /// No other heartbeat has this `number`, and the caller tells it to the other ranks. If memory is
+  /// short there is no heartbeat, and the other ranks learn nothing of this one.
   explicit Heartbeat(std::uint64_t number);
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
-  /// For the others, with this process's number; -1: there is none.
+  /// For the other ranks, together with this process's PID. -1 if there is no heartbeat.
   std::int32_t descriptor() const noexcept { return file_.get(); }
   void beat() noexcept;
 
-  /// How long the process has not beaten. None if that can't be known, or its heartbeat is gone:
-  /// then it waits no longer.
+  /// The time since the last beat of `process`. None if it can't be known, or if the heartbeat is
+  /// gone because the process waits no longer.
   static std::optional<std::chrono::nanoseconds> silence(std::int32_t process,
                                                          std::int32_t descriptor,
                                                          std::uint64_t number);
@@ -34,7 +34,7 @@ class Heartbeat {
  private:
   struct Page {
     std::uint64_t number;
-    std::atomic<std::int64_t> beat;  // on the steady clock, which is the machine's
+    std::atomic<std::int64_t> beat;  // on the steady clock, which is one for all processes
   };
   UniqueFd file_;
   Page* page_ = nullptr;

@@ -1,7 +1,7 @@
-// Ranks that are processes of an MPI job. In every call each rank sends every other a message,
-// which says what the call is: so a rank that does not arrive is known by name (MPI's own
-// collectives can't tell), and so are ranks that are in different calls. Sizes are not bound by
-// `int`. The messages are few and small, and this is how OpenMPI's MPI_Iallgather works too.
+// The ranks are processes of an MPI job. In every call, each rank sends every other rank a message
+// that names the call. So errors name a rank that does not arrive, which MPI's own collectives
+// can't, and ranks that are in different calls. Sizes are not bound by `int`. The messages are few
+// and small, and Open MPI's MPI_Iallgather works in the same way.
 #include <fmt/format.h>
 #include <pthread.h>
 
@@ -32,12 +32,12 @@ using detail::CallKind;
 using detail::Link;
 using detail::MessageHead;
 
-constexpr std::size_t largest_message = std::size_t{64}
-                                        << 20;  // keeps the copies moderate; far below INT_MAX
-/// After which a rank that waits in vain no longer waits for the others to say so, too.
+/// Keeps the copies moderate, and is far below INT_MAX.
+constexpr std::size_t largest_message = std::size_t{64} << 20;
+/// How long a rank that has waited in vain still waits for the others to say so, too.
 constexpr std::chrono::milliseconds expiry_grace{150};
 
-/// Bootstraps that exist.
+/// All bootstraps that exist.
 class Open {
  public:
   static Open& instance() {
@@ -62,10 +62,10 @@ class Open {
   std::set<Bootstrap*> bootstraps_;
 };
 
-/// MPI is the process's that initialised it.
+/// MPI belongs to the process that initialised it.
 class Initialized {
  public:
-  /// Throws in a child that was forked from a process that had.
+  /// Throws in a child that was forked from a process that had initialised MPI.
   static void require_not_inherited(const char* call) {
     if (!in_parent) return;
     throw Error(ErrorCode::invalid_argument,
@@ -85,10 +85,10 @@ class Initialized {
 
 void finalize_at_exit(const Origin& initialized) {
   if (!initialized.is_exactly_here() || detail::is_finalized()) return;
-  Open::instance()
-      .say_farewell();  // also if MPI is not finalised: then the process may take a while to end
-  // MPI_Finalize waits for all ranks, so with a rank missing it would hang. Without it mpirun sees
-  // a failed process and ends the job.
+  // Also if MPI is not finalised, because the process may then take a while to end.
+  Open::instance().say_farewell();
+  // MPI_Finalize waits for all ranks, so it would hang if one is missing. Without it, mpirun sees a
+  // failed process and ends the job.
   if (detail::nothing_abandoned() && detail::Links::instance().flush()) MPI_Finalize();
 }
 
@@ -113,7 +113,7 @@ void initialize_mpi() {
 
 class MpiBootstrap final : public Bootstrap {
  public:
-  /// `ranks`: of the group, in the link. `nodes`: on which each of them is.
+  /// `ranks`: the group's ranks by their numbers in the link. `nodes`: the node of each.
   MpiBootstrap(Link& link, std::uint64_t context, std::vector<int> ranks,
                const std::vector<int>& nodes, int rank, std::chrono::nanoseconds timeout)
       : link_(link), context_(context), ranks_(std::move(ranks)), rank_(rank) {
@@ -143,17 +143,17 @@ class MpiBootstrap final : public Bootstrap {
 
   static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
   int in_link(int rank) const { return ranks_[index(rank)]; }
-  /// Gives every rank's `mine` to every rank. The own entry is empty.
+  /// Gives every rank's `mine` to every rank. The entry of this rank is empty.
   std::vector<Bytes> exchange(const CallId& call, std::span<const std::byte> mine);
   void require_usable(const char* call);
   struct Sent {
     int peer;
     std::uint64_t message;
   };
-  /// To all other ranks.
+  /// Sends to all other ranks.
   std::vector<Sent> send(MessageHead::Type type, std::uint64_t sequence, const CallId& call,
                          std::span<const std::byte> data);
-  /// No call from this one on will succeed, and the others hear of it.
+  /// Makes this call and all later ones fail, and tells the other ranks.
   void give_up(const std::string& why, std::uint64_t sequence) noexcept;
   [[noreturn]] void fail(ErrorCode code, const CallId& call, const std::string& why);
 
@@ -172,7 +172,7 @@ MpiBootstrap::~MpiBootstrap() {
   try {
     send(MessageHead::Type::left, sequence_, {}, {});
     link_.advance();
-  } catch (const std::exception&) {  // the others will miss this rank
+  } catch (const std::exception&) {  // the others will find this rank missing
   }
   std::vector<int> others = ranks_;
   others.erase(others.begin() + rank_);
@@ -213,7 +213,7 @@ void MpiBootstrap::give_up(const std::string& why, std::uint64_t sequence) noexc
   try {
     send(MessageHead::Type::failed, sequence, {},
          std::as_bytes(std::span(why.data(), std::min<std::size_t>(why.size(), 1000))));
-  } catch (const std::exception&) {  // then their time will be over, too
+  } catch (const std::exception&) {  // then the others' time will run out
   }
 }
 
@@ -239,32 +239,31 @@ class MpiBootstrap::Exchange {
  private:
   void take();
   void look();
-  /// Throws if the call can't be completed any more.
+  /// Throws if the call can no longer be completed.
   void examine();
   std::optional<std::string> failure_of(int rank);
   void throw_if_given_up();
   void wait_for_witnesses();
   void throw_if_ended();
   std::vector<int> missing() const;
-  /// And those that have not taken this rank's message.
+  /// The missing ranks, and those that have not taken this rank's message.
   std::vector<int> all_missing() const;
   bool is_out(int rank) const { return group_.link_.is_out(group_.in_link(rank)); }
   bool is_complete();
 
   MpiBootstrap& group_;
   const CallId& call_;
-  std::vector<Sent> sent_;  // and not taken yet
+  std::vector<Sent> sent_;  // not taken yet
   std::vector<std::optional<CallId>> ids_;
   std::vector<Bytes> data_;
-  std::vector<std::optional<std::uint64_t>>
-      expired_;  // in which call of theirs ranks have waited too long
+  std::vector<std::optional<std::uint64_t>> expired_;  // the call in which a rank's time was over
   std::vector<int> left_;
   detail::Deadline deadline_;
   detail::LostRanks lost_;
-  std::optional<detail::Deadline> differs_;  // since it is known that ranks are in different calls
+  std::optional<detail::Deadline> differs_;  // begins when ranks are found in different calls
 };
 
-/// Takes what has come of this call, and what ranks say instead.
+/// Takes the messages of this call that have come, and those that ranks send instead.
 void MpiBootstrap::Exchange::take() {
   group_.link_.advance();
   left_.clear();
@@ -279,8 +278,8 @@ void MpiBootstrap::Exchange::take() {
       detail::Message message = group_.link_.take(group_.context_, group_.in_link(rank));
       if (head->type == MessageHead::Type::expired) {
         expired_[index(rank)] = head->sequence;
-      } else if (head->sequence ==
-                 group_.sequence_) {  // an earlier one is of a call that this rank has left
+      } else if (head->sequence == group_.sequence_) {
+        // A message of an earlier call is dropped, because this rank has left that call.
         ids_[index(rank)] = head->call;
         data_[index(rank)] = std::move(message.data);
       }
@@ -329,7 +328,7 @@ void MpiBootstrap::Exchange::throw_if_given_up() {
   for (int rank = 0; rank < group_.size(); ++rank) {
     const auto failure = failure_of(rank);
     if (!failure) continue;
-    look();  // which may know better
+    look();  // may know a better reason
     group_.fail(ErrorCode::bootstrap, call_, *failure);
   }
 }
@@ -354,19 +353,19 @@ void MpiBootstrap::Exchange::examine() {
   }
 }
 
-/// A rank whose process has ended is not waited for, whatever the deadline.
+/// Throws if the process of a missing rank has ended, whatever the deadline.
 void MpiBootstrap::Exchange::throw_if_ended() {
   if (!lost_.is_time()) return;
   const std::vector<int> silent = all_missing();
   const auto lost =
       lost_.among(silent, [&](int rank) { return group_.link_.process(group_.in_link(rank)); });
   if (lost.empty()) return;
-  look();  // which may know better
+  look();  // may know a better reason
   group_.fail(ErrorCode::bootstrap, call_, detail::ended_before(lost, name_of(call_.kind)));
 }
 
 /// Time is over. A rank that waits in an earlier call, for one that has stopped between its
-/// messages, is not missing, and says so.
+/// messages, is not missing. It says so.
 void MpiBootstrap::Exchange::wait_for_witnesses() {
   group_.send(MessageHead::Type::expired, group_.sequence_, call_, {});
   const detail::Deadline last(expiry_grace);
@@ -378,14 +377,16 @@ void MpiBootstrap::Exchange::wait_for_witnesses() {
     if (const auto failure = failure_of(rank)) group_.fail(ErrorCode::bootstrap, call_, *failure);
     if (!expired_[index(rank)]) silent.insert(rank);
   }
-  for (const Sent& sent : sent_) {  // nor does a rank take a message that is stopped after its own
+  // A rank that is stopped after its own message does not take this rank's.
+  for (const Sent& sent : sent_) {
     if (!expired_[index(sent.peer)]) silent.insert(sent.peer);
   }
-  if (silent.empty()) {  // all that are missing wait, too
+  if (silent.empty()) {  // all missing ranks wait, too
     const std::vector<int> all = all_missing();
     silent.insert(all.begin(), all.end());
   }
-  // Others may be silent for its sake: one that waits in MPI_Comm_idup for it can't say so.
+  // Others may be silent because of a rank that is out of action: a rank that waits for it in
+  // MPI_Comm_idup can't say so.
   if (std::any_of(silent.begin(), silent.end(), [&](int rank) { return is_out(rank); }))
     std::erase_if(silent, [&](int rank) { return !is_out(rank); });
   group_.fail(
@@ -408,12 +409,12 @@ std::vector<MpiBootstrap::Bytes> MpiBootstrap::Exchange::run(std::span<const std
       backoff.pause();
     }
   } catch (const Error& error) {
-    if (group_.failure_.empty()) group_.give_up(error.what(), group_.sequence_);  // MPI's
+    if (group_.failure_.empty()) group_.give_up(error.what(), group_.sequence_);  // of MPI
     throw;
   }
   if (const auto disagreement = detail::find_disagreement(ids_))
     throw Error(ErrorCode::mismatch, *disagreement);
-  throw_if_given_up();  // if this rank has come too late
+  throw_if_given_up();  // this rank may have come too late
   return std::move(data_);
 }
 
@@ -426,7 +427,7 @@ std::vector<MpiBootstrap::Bytes> MpiBootstrap::exchange(const CallId& call,
 
 namespace {
 
-/// A message of a call that both ranks have described alike.
+/// Copies a message of a call that both ranks have described alike.
 void copy_exactly(void* to, const std::vector<std::byte>& message, std::size_t bytes) {
   if (message.size() != bytes)
     throw Error(ErrorCode::bootstrap,
@@ -440,7 +441,7 @@ void copy_exactly(void* to, const std::vector<std::byte>& message, std::size_t b
 void MpiBootstrap::all_gather(const void* in, void* out, std::size_t bytes) {
   detail::check_all_gather(rank_, size(), in, out, bytes);
   const CallId call(CallKind::all_gather, bytes, 0, purposes());
-  // The input may lie in the output, at this rank's place, which is written last.
+  // The input may lie at this rank's place in the output, so that place is written last.
   const auto* from = static_cast<const std::byte*>(in);
   auto* to = static_cast<std::byte*>(out);
   std::size_t begin = 0;
@@ -483,7 +484,7 @@ std::unique_ptr<Bootstrap> MpiBootstrap::split(int color, int key) {
   for (const int member : members) ranks.push_back(in_link(member));
   const auto place =
       static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
-  // One number for all colors: they have no rank in common.
+  // One number serves all colors, because no two have a rank in common.
   auto part = std::make_unique<MpiBootstrap>(link_, keys[0].drawn, std::move(ranks),
                                              detail::nodes_of(keys, members), place, timeout());
   part->set_parent_ranks(members);
@@ -498,8 +499,8 @@ std::unique_ptr<Bootstrap> make_mpi_bootstrap(MPI_Comm comm,
   if (comm == MPI_COMM_NULL)
     throw Error(ErrorCode::invalid_argument,
                 "make_mpi_bootstrap: the communicator is MPI_COMM_NULL");
-  // What nobody has set, or Open MPI makes of an integer of Fortran's that it does not know. MPI
-  // would end the program.
+  // A handle that was never set, or that Open MPI makes of a Fortran integer that it does not know.
+  // MPI would end the program.
   if (comm == MPI_Comm{})
     throw Error(ErrorCode::invalid_argument,
                 "make_mpi_bootstrap: the communicator is none of MPI's");
@@ -510,7 +511,7 @@ std::unique_ptr<Bootstrap> make_mpi_bootstrap(MPI_Comm comm,
                 "make_mpi_bootstrap: the communicator is an inter-communicator; merge it first");
   }
   detail::check(MPI_Comm_rank(comm, &rank), "make_mpi_bootstrap", 0);
-  std::string failure;  // the others wait for this rank to come and say so
+  std::string failure;  // the others wait for this rank, so it must come and tell them
   const auto choose_limit = [&]() -> std::chrono::nanoseconds {
     if (timeout) return *timeout;
     try {

@@ -1,21 +1,21 @@
-// A duplicate of the user's communicator keeps our messages from the user's receives, but
-// MPI_Comm_idup can't say who is missing, and one that never ends stops later ones, also of other
-// communicators, in Open MPI. So it is entered by ranks that know that all are there, and only
-// where no link (mpi_link.hpp) has all ranks already.
+// A duplicate of the user's communicator keeps Plait's messages from the user's receives. But
+// MPI_Comm_idup can't say which rank is missing, and in Open MPI one that never ends stops later
+// ones, also of other communicators. So ranks enter it only when they know that all ranks are
+// there, and only if no link (mpi_link.hpp) has all of them already.
 //
-// They know that by MPI_Iscatterv on the user's communicator, once with each rank as root: what a
-// rank scatters ends at another one as soon as both are there, whoever else is missing, and
-// collective calls are apart from the user's messages. (Where an implementation scatters along a
-// tree, ranks behind a missing one count as missing, too.) Messages with a tag of ours could be
-// taken by a receive of the user's with MPI_ANY_TAG; a duplicate of MPI_COMM_WORLD would need ranks
-// that have nothing to do with Plait.
+// They know it from MPI_Iscatterv on the user's communicator, once with each rank as root. The
+// scatter of one rank ends at another rank as soon as both are there, whichever ranks are missing,
+// and collective calls are apart from the user's messages. (Where an implementation scatters along
+// a tree, ranks behind a missing one count as missing, too.) A receive of the user's with
+// MPI_ANY_TAG could take messages with a tag of Plait's. A duplicate of MPI_COMM_WORLD would need
+// ranks that have nothing to do with Plait.
 //
-// There are always two rounds, a greeting and a verdict, also on ranks that have given up: so a
-// rank that comes late hears of it at once, and a later attempt begins with all ranks at the same
-// call. Only a rank that ends or is stopped in MPI_Comm_idup itself is found by other means: the
-// system says which processes these are, and a heartbeat which of those that live don't run. (No
-// third round can: Open MPI 4 confuses its messages with those of an MPI_Comm_idup that is under
-// way.)
+// There are always two rounds, a greeting and a verdict, also on ranks that have given up. So a
+// late rank hears of the failure at once, and a later attempt begins with all ranks at the same
+// call. Only a rank that ends or is stopped in MPI_Comm_idup itself must be found by other means:
+// the system tells which processes these are, and a heartbeat tells which living ones don't run. (A
+// third round can't find them: Open MPI 4 confuses its messages with those of an MPI_Comm_idup that
+// is under way.)
 #include "bootstrap/mpi_handshake.hpp"
 
 #include <fmt/format.h>
@@ -44,8 +44,8 @@ namespace {
 
 constexpr const char* call = "make_mpi_bootstrap";
 constexpr std::uint32_t protocol = 3;  // of the greeting and of the link's messages
-/// After which a rank that waits in vain no longer waits for the others to say so, too: some may
-/// have waited a little less.
+/// How long a rank that has waited in vain still waits for the others to say so, too: some may have
+/// waited a little less.
 constexpr std::chrono::milliseconds grace{200};
 
 using Text = std::array<char, 384>;
@@ -57,10 +57,10 @@ Text as_text(const std::string& words) {
 
 struct Greeting {
   std::uint32_t protocol;
-  std::int32_t process, heartbeat;  // the heartbeat's descriptor
+  std::int32_t process, heartbeat;  // the PID, and the heartbeat's descriptor
   std::uint64_t process_space;
-  std::array<std::uint64_t, 8> links;  // that have all ranks, as far as this one knows; 0: none
-  std::uint64_t new_link, context;     // rank 0's count
+  std::array<std::uint64_t, 8> links;  // those that have all ranks; 0: none
+  std::uint64_t new_link, context;     // those of rank 0 count
   NodeName node;
   Text failure;
 };
@@ -69,7 +69,7 @@ struct Verdict {
   Text failure;  // empty: all is well
 };
 
-/// One record of every rank to every rank.
+/// Sends one record of every rank to every rank.
 template <class Record>
 class Round {
   static_assert(std::is_trivially_copyable_v<Record>);
@@ -103,7 +103,7 @@ class Round {
   Round(const Round&) = delete;
   Round& operator=(const Round&) = delete;
 
-  /// Whether all records are there.
+  /// True if all records are there.
   bool advance() { return flight_->is_finished(); }
   std::vector<int> missing() const {
     std::vector<int> ranks;
@@ -113,11 +113,11 @@ class Round {
     }
     return ranks;
   }
-  /// Whether the others have this rank's record, as far as MPI says.
+  /// True if the other ranks have this rank's record, as far as MPI tells.
   bool is_taken() const {
     return flight_->requests[static_cast<std::size_t>(rank_)] == MPI_REQUEST_NULL;
   }
-  /// None if it has not come.
+  /// The record of `rank`, or null if it has not come.
   const Record* of(std::size_t rank) const {
     return flight_->requests[rank] == MPI_REQUEST_NULL || static_cast<int>(rank) == rank_
                ? &flight_->received[rank]
@@ -185,7 +185,7 @@ class Handshake {
     return greeting;
   }
 
-  /// The processes of the ranks that have greeted.
+  /// Notes the PIDs of the ranks that have greeted.
   void note_processes(const Round<Greeting>& greetings) {
     const Greeting& mine = *greetings.of(static_cast<std::size_t>(rank_));
     for (std::size_t rank = 0; rank < greetings.size(); ++rank) {
@@ -196,8 +196,8 @@ class Handshake {
   }
   int process_of(int rank) const { return processes_[static_cast<std::size_t>(rank)]; }
 
-  /// The ranks whose records have not come. If all have, and this rank's own is not taken, those
-  /// that can't take it.
+  /// The ranks whose records have not come. If all have come and this rank's own is not taken,
+  /// those that can't take it.
   template <class Record>
   std::vector<int> awaited(const Round<Record>& round) const {
     std::vector<int> ranks = round.missing();
@@ -207,8 +207,8 @@ class Handshake {
     return ranks;
   }
 
-  /// Until all have come, `stop` says so, one has ended, or it takes too long. Whether all have
-  /// come.
+  /// Waits until all records have come, `stop` says so, a rank has ended, or the limit is over.
+  /// True if all records have come.
   template <class Record, class Stop>
   bool wait_for_all(Round<Record>& round, Stop stop) {
     const Deadline deadline(limit_);
@@ -225,9 +225,9 @@ class Handshake {
     return true;
   }
 
-  /// Of the ranks that a wait was given up for: those that have ended, else those that are stopped,
-  /// else all. Others may be missing for their sake: MPI may not have delivered what they said when
-  /// they gave up.
+  /// `ranks`: those that a wait was given up for. Names the ones that have ended, else the ones
+  /// that are stopped, else all. The rest may be missing only because of those: MPI may not have
+  /// delivered the messages with which they gave up.
   std::string say_missing(const std::vector<int>& ranks) const {
     const auto those = [&](bool (*condition)(std::int32_t)) {
       std::vector<int> chosen;
@@ -240,7 +240,7 @@ class Handshake {
     return not_arrived(stopped.empty() ? ranks : stopped, call, limit_);
   }
 
-  /// Why this rank can't go on, if it can't.
+  /// Why this rank can't go on, or none if it can.
   std::optional<Error> object_to(Round<Greeting>& greetings) const {
     if (const auto missing = awaited(greetings); !missing.empty())
       return Error(ErrorCode::bootstrap, say_missing(missing));
@@ -257,8 +257,8 @@ class Handshake {
     return std::nullopt;
   }
 
-  /// Tells the others, and throws if any rank objects. Only if none does, one that says nothing is
-  /// missing: else some have waited for it.
+  /// Tells the others, and throws if any rank objects. Only if no rank objects, a silent rank
+  /// counts as missing: otherwise ranks have waited for it already, and the objection says so.
   void judge(const std::optional<Error>& objection) {
     Round<Verdict> verdicts(comm_, rank_, size_,
                             objection ? Verdict{objection->code(), as_text(objection->what())}
@@ -277,14 +277,14 @@ class Handshake {
     while (!verdicts.advance() && !last.expired()) backoff.pause();
     const Verdict* const first = first_objection();
     const auto missing = awaited(verdicts);
-    if (first == nullptr && missing.empty()) return;  // they came in the last moment
+    if (first == nullptr && missing.empty()) return;  // they came at the last moment
     throw Error(first != nullptr ? first->code : ErrorCode::bootstrap,
                 fmt::format("{}: rank {}: {}", call, rank_,
                             first != nullptr ? first->failure.data() : say_missing(missing)));
   }
 
-  /// A rank that has said yes and misses a verdict may be alone with that: where all verdicts have
-  /// come, ranks form the group and wait for this one there.
+  /// A rank that has agreed and misses a verdict may be the only one that does. The ranks that have
+  /// all verdicts form the group and wait for this one there, so it tells them there.
   void tell_group(const Round<Greeting>& greetings, std::string_view why) const noexcept {
     try {
       Link* const link = choose_link(greetings);
@@ -298,11 +298,11 @@ class Handshake {
         link->send(to, {context, 0, MessageHead::Type::left, {}}, {});
       }
       link->advance();
-    } catch (const std::exception&) {  // then their time will be over, too
+    } catch (const std::exception&) {  // then the others' time will run out
     }
   }
 
-  /// The first of rank 0's that all ranks have.
+  /// The first of rank 0's links that all ranks have, or null.
   Link* choose_link(const Round<Greeting>& greetings) const {
     for (const std::uint64_t number : greetings.of(0)->links) {
       bool everywhere = number != 0;
@@ -321,11 +321,11 @@ class Handshake {
           call, rank_);
     const Deadline deadline(limit_);
     LostRanks lost;
-    std::vector<int> everybody(processes_.size()), ended;
-    std::iota(everybody.begin(), everybody.end(), 0);
+    std::vector<int> all_ranks(processes_.size()), ended;
+    std::iota(all_ranks.begin(), all_ranks.end(), 0);
     Backoff backoff(bootstrap_pace);
     while (!flight->is_finished() && !deadline.expired() && ended.empty()) {
-      ended = lost.among(everybody, [&](int rank) { return process_of(rank); });
+      ended = lost.among(all_ranks, [&](int rank) { return process_of(rank); });
       heartbeat_.beat();
       backoff.pause();
     }
@@ -336,11 +336,10 @@ class Handshake {
       return Links::instance().add(
           std::make_unique<Link>(copy, greetings.of(0)->new_link, processes_));
     throw Error(ErrorCode::bootstrap,
-                fmt::format("{}: rank {}: {}", call, rank_, say_held_up(greetings, everybody)));
+                fmt::format("{}: rank {}: {}", call, rank_, say_held_up(greetings, all_ranks)));
   }
 
-  /// Why MPI_Comm_idup does not end: a rank has ended or is stopped, or does not run though it
-  /// lives.
+  /// Why MPI_Comm_idup does not end: a rank has ended, is stopped, or does not run though it lives.
   std::string say_held_up(const Round<Greeting>& greetings, const std::vector<int>& ranks) const {
     if (std::any_of(processes_.begin(), processes_.end(), is_out_of_action))
       return say_missing(ranks);
@@ -365,7 +364,7 @@ class Handshake {
   int rank_ = 0, size_ = 1;
   std::uint64_t number_ = draw_number();
   Heartbeat heartbeat_{number_};
-  std::vector<std::int32_t> processes_;  // of the ranks; 0: not known, or not here
+  std::vector<std::int32_t> processes_;  // PIDs of the ranks; 0: not known here
 };
 
 }  // namespace

@@ -13,14 +13,14 @@ namespace plait::detail {
 
 struct Meeting {
   Link* link;
-  std::vector<int> ranks;  // of the communicator, in the link
+  std::vector<int> ranks;  // the communicator's, by their numbers in the link
   std::vector<int> nodes;  // of each rank
   std::uint64_t context;   // for the group's messages
 };
 
-/// Collective over `comm`; the ranks wait for each other in each of its steps for `limit` at most.
-/// Throws the same Error on all ranks that come: `bootstrap`, with the ranks that are missing, or
-/// `failure`'s code if one of them passes a `failure`, why it can't take part.
+/// Collective over `comm`. In each step, the ranks wait for each other for `limit` at most. A rank
+/// that can't take part passes the reason as `failure`. All ranks that come throw the same Error:
+/// `bootstrap`, which names the missing ranks, or `invalid_argument` if a rank passes a `failure`.
 Meeting meet(MPI_Comm comm, std::chrono::nanoseconds limit, const std::string& failure);
 
 }  // namespace plait::detail

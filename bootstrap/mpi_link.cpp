@@ -15,8 +15,9 @@
 namespace plait::detail {
 namespace {
 
-constexpr int tag = 0;  // one for all: contexts are told apart by what a message says, and messages
-                        // between two ranks keep their order
+// One tag for all contexts, because each message names its context. Messages between two ranks keep
+// their order.
+constexpr int tag = 0;
 
 }  // namespace
 
@@ -70,7 +71,8 @@ void Link::advance() {
   const std::scoped_lock lock(mutex_);
   std::erase_if(outgoing_, [](Outgoing& message) {
     int done = 0;
-    // What can't be sent, to a process that has ended, is not there for anybody to miss.
+    // A message to a process that has ended can't be sent. It is dropped, because no rank misses
+    // it.
     return MPI_Test(&message.request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
   });
   receive();
@@ -79,7 +81,7 @@ void Link::advance() {
       int done = 0;
       if (message.done) continue;
       if (MPI_Test(&message.request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
-        message.bytes.clear();  // its sender has ended: it will be missed
+        message.bytes.clear();  // its sender has ended, and will be found missing
         done = 1;
       }
       message.done = done != 0;
@@ -89,7 +91,7 @@ void Link::advance() {
   }
 }
 
-/// Starts to receive what has come.
+/// Starts to receive the messages that have come.
 void Link::receive() {
   for (;;) {
     int found = 0, bytes = 0;

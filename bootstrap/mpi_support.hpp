@@ -1,5 +1,5 @@
-// What the parts of the MPI bootstrap share: checked calls, and what a failed call leaves under
-// way.
+// Shared by the parts of the MPI bootstrap: checked calls, and the requests that a failed call
+// leaves under way.
 #pragma once
 #include <mpi.h>
 
@@ -9,31 +9,31 @@
 
 namespace plait::detail {
 
-/// MPI's own words.
+/// MPI's text for a status.
 std::string describe(int status);
 /// Throws Error(bootstrap) unless `status` is MPI_SUCCESS.
 void check(int status, const char* call, int rank);
 bool is_finalized();
 
-/// Requests under way with the memory that MPI reads and writes for them. It must never be the
-/// caller's, which is gone after a timeout.
+/// Requests under way, and the memory that MPI reads and writes for them. That must never be the
+/// caller's memory, which is gone after a timeout.
 class Flight {
  public:
   virtual ~Flight() = default;
   Flight() = default;
   Flight(const Flight&) = delete;
   Flight& operator=(const Flight&) = delete;
-  /// Lets MPI go on.
+  /// True if no request is under way any more. Lets MPI make progress.
   bool is_finished();
 
   std::vector<MPI_Request> requests;  // MPI_REQUEST_NULL when finished
 };
 
-/// Kept until the process ends, if it is not finished.
+/// Keeps the flight until the process ends, unless it is finished.
 void abandon(std::unique_ptr<Flight> flight);
-/// A rank will never come.
+/// Remembers that a rank will never come.
 void lose_rank();
-/// Whether no rank is lost, and those that were given up have come after all, so that MPI can be
+/// True if no rank is lost and all abandoned flights have finished after all, so MPI can be
 /// finalised.
 bool nothing_abandoned();
 

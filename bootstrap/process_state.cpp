@@ -16,15 +16,15 @@
 namespace plait::detail {
 namespace {
 
-/// How long messages of a process that has ended are still waited for.
+/// How long a wait goes on for messages of a process that has ended.
 constexpr std::chrono::milliseconds last_words{100};
 
-/// Whether the process is gone, or in one of these states of /proc/PID/stat.
+/// True if the process is gone, or in one of these states of /proc/PID/stat.
 bool is_gone_or(std::int32_t process, std::string_view states) {
   if (process == 0 || ::kill(process, 0) != 0) return process != 0 && errno == ESRCH;
   std::string line;
   std::getline(std::ifstream(fmt::format("/proc/{}/stat", process)), line);
-  const std::size_t name_end = line.rfind(')');  // the name of the program may have any character
+  const std::size_t name_end = line.rfind(')');  // the program's name may hold any character
   return name_end != std::string::npos && name_end + 2 < line.size() &&
          states.find(line[name_end + 2]) != std::string_view::npos;
 }
@@ -36,7 +36,7 @@ std::int32_t visible_process(std::int32_t process, std::uint64_t its_space) {
   return space != 0 && space == its_space ? process : 0;
 }
 
-/// A process whose first thread has ended is a zombie as well, but still has threads.
+/// A process whose first thread has ended is a zombie, too, but it still has other threads.
 bool has_ended(std::int32_t process) {
   if (!is_gone_or(process, "ZX")) return false;
   std::error_code gone;

@@ -1,4 +1,4 @@
-// What the system says of another rank's process.
+// The state of another rank's process, as the system reports it.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -7,22 +7,22 @@
 
 namespace plait::detail {
 
-/// A process number that means the same process to this one. 0: there is none, so nothing can be
-/// said of the rank.
+/// `process`, the PID of a rank, if `its_space` is this process's PID namespace. 0 otherwise: then
+/// nothing can be said of that process.
 std::int32_t visible_process(std::int32_t process, std::uint64_t its_space);
 
-/// Whether a process of this machine has ended. False for 0.
+/// True if the process with this PID has ended. False for 0.
 bool has_ended(std::int32_t process);
-/// The same, or it is stopped.
+/// True if it has ended or is stopped.
 bool is_out_of_action(std::int32_t process);
 
-/// Finds ranks that a wait has lost because their processes have ended, long before a deadline, or
-/// without one. What they sent before may still be on its way, so a rank counts as lost only after
-/// a moment in which the wait went on.
+/// Finds ranks that a wait has lost because their processes have ended: long before the deadline,
+/// or without one. Messages that they have sent may still be on their way, so a rank counts as lost
+/// only after the wait has gone on for a moment.
 class LostRanks {
  public:
-  /// `process_of(rank)`: as `visible_process` gives it. Looks at `missing` every 20 ms; else the
-  /// answer is that none is lost.
+  /// `process_of(rank)`: as `visible_process` returns it. Looks at `missing` every 20 ms. Calls in
+  /// between find no lost rank.
   template <class ProcessOf>
   std::vector<int> among(const std::vector<int>& missing, ProcessOf process_of) {
     if (!is_time()) return {};
@@ -38,7 +38,7 @@ class LostRanks {
   std::vector<int> confirm(const std::vector<int>& ended);
 
   Clock::time_point next_ = Clock::now() + std::chrono::milliseconds(20);
-  std::optional<Clock::time_point> since_;  // ranks have ended
+  std::optional<Clock::time_point> since_;  // since when the missing ranks include ended ones
 };
 
 }  // namespace plait::detail

@@ -1,5 +1,4 @@
-// What the implementations of Bootstrap share: deadlines, argument checks and the wording of
-// errors.
+// Shared by the implementations of Bootstrap: deadlines, argument checks and the wording of errors.
 #pragma once
 #include <array>
 #include <chrono>
@@ -15,23 +14,24 @@
 
 namespace plait::detail {
 
-/// The end of a wait that began at construction. A limit of zero never ends.
+/// The end of a wait that begins at construction. A limit of zero never ends.
 class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
   explicit Deadline(std::chrono::nanoseconds limit);
   bool expired() const { return end_ && Clock::now() >= *end_; }
   const std::optional<Clock::time_point>& end() const noexcept { return end_; }
-  /// Time left as an argument for `poll()`: at least 0, at most `most`.
+  /// The time left, as an argument of `poll()`: at least 0, at most `most`.
   int milliseconds_left(int most) const;
 
  private:
   std::optional<Clock::time_point> end_;
 };
 
-inline constexpr std::chrono::milliseconds interrupt_period{5};  // Bootstrap::throw_if_interrupted
+/// A rank that waits calls Bootstrap::throw_if_interrupted once per period.
+inline constexpr std::chrono::milliseconds interrupt_period{5};
 
-/// For polls of other ranks.
+/// For loops that poll for other ranks.
 inline constexpr Backoff::Pace bootstrap_pace{.spins = 100,
                                               .sleep = std::chrono::microseconds(100)};
 
@@ -40,7 +40,7 @@ std::string list_ranks(const std::vector<int>& ranks);
 /// "0.25 s".
 std::string in_seconds(std::chrono::nanoseconds time);
 
-/// Throw `Error(invalid_argument)` before anything is sent.
+/// Both throw `Error(invalid_argument)` before anything is sent.
 void check_all_gather(int rank, int size, const void* in, const void* out, std::size_t bytes);
 void check_broadcast(int rank, int size, const void* data, std::size_t bytes, int root);
 
@@ -48,7 +48,7 @@ enum class CallKind : std::uint32_t { all_gather, broadcast, barrier, split };
 /// "Bootstrap::all_gather".
 const char* name_of(CallKind kind);
 
-/// Which call a rank is in. The ranks compare it in every call, so that two that are in different
+/// Names the call that a rank is in. The ranks compare it in every call, so two ranks in different
 /// calls don't take each other's data.
 struct CallId {
   CallKind kind = CallKind::all_gather;
@@ -61,12 +61,12 @@ struct CallId {
   bool operator==(const CallId&) const = default;
 };
 
-/// What each rank is in, where that is known: the lowest of these and the first that differs from
-/// it, "rank 0 is in allocate, rank 2 in split"; nothing if none does.
+/// `calls`: the call of each rank, where it is known. Names the lowest known rank and the first one
+/// whose call differs: "rank 0 is in allocate, rank 2 in split". None if no call differs.
 std::optional<std::string> find_disagreement(std::span<const std::optional<CallId>> calls);
 
-/// How long the ranks wait for those that have not come, once they know that others are in
-/// different calls: all are to find the same two.
+/// Once ranks know that their calls differ, they still wait this long for the ranks that have not
+/// come, so that all ranks find the same two.
 inline constexpr std::chrono::milliseconds mismatch_grace{500};
 
 /// "rank 2 did not arrive at Bootstrap::barrier within 0.3 s".
@@ -85,21 +85,21 @@ std::chrono::nanoseconds timeout_of_environment();
 /// A number that no other call draws.
 std::uint64_t draw_number();
 
-/// A node's name at a fixed size, so that it can be gathered; longer names are told apart by their
-/// first bytes.
+/// A node's name at a fixed size, so it can be gathered. A longer name is cut, so only its first
+/// bytes count.
 using NodeName = std::array<char, 256>;
 NodeName name_this_node();
 
-/// What a rank passes to `split`, and what the others need to know of it.
+/// A rank's arguments of `split`, and the other facts that its peers need.
 struct SplitKey {
   int color;
   int key;
   int node;
-  std::uint64_t drawn;  // that of rank 0 names the new groups
+  std::uint64_t drawn;  // rank 0's names the new groups
 };
 /// The ranks of `rank`'s color in the order of the new group.
 std::vector<int> split_members(const std::vector<SplitKey>& keys, int rank);
-/// The nodes of these members.
+/// The node of each member.
 std::vector<int> nodes_of(const std::vector<SplitKey>& keys, const std::vector<int>& members);
 
 }  // namespace plait::detail

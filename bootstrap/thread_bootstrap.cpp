@@ -1,5 +1,5 @@
-// Ranks that are threads of one process. A call deposits a copy of the rank's data in the group and
-// waits for all ranks; then each rank reads what it needs from the deposits.
+// The ranks are threads of one process. A call deposits a copy of the rank's data in the group and
+// waits for all ranks. Then each rank reads the data it needs from the deposits.
 #include <fmt/format.h>
 
 #include <condition_variable>
@@ -25,10 +25,10 @@ using detail::CallKind;
 /// One rank's part in a call.
 struct Deposit {
   detail::CallId call;
-  std::vector<std::byte> data;  // none where nobody reads this rank's
+  std::vector<std::byte> data;  // empty if no rank reads it
 };
 
-/// What the ranks share. All of it is guarded by the mutex, but for the deposits of a finished
+/// The state that the ranks share. The mutex guards all of it except the deposits of a finished
 /// round, which are only read.
 class Group {
  public:
@@ -37,30 +37,30 @@ class Group {
   }
   int size() const noexcept { return size_; }
 
-  /// Waits until every rank has made its deposit for this call, and returns them in rank order.
+  /// Waits until every rank has made its deposit for this call. Returns the deposits in rank order.
   ///
   /// The result may be read until this rank's next call but one: two sets of deposits alternate,
-  /// and round k+2 only begins when all ranks have arrived in round k+1, that is when they have
-  /// read round k. So no second barrier is needed. `look` is called every now and then by a rank
-  /// that waits; if it throws, the rank has given up, and with it the others.
+  /// and round k+2 begins only when all ranks have arrived in round k+1, so when all have read
+  /// round k. So no second barrier is needed. A rank that waits calls `look` now and then. If
+  /// `look` throws, this rank has given up, and the others give up, too.
   const std::vector<Deposit>& exchange(int rank, Deposit mine, std::chrono::nanoseconds timeout,
                                        const std::function<void()>& look);
 
-  /// No later call succeeds, and those that wait fail.
+  /// Makes all later calls fail, and those that wait now.
   void abandon(const std::string& why) {
     const std::scoped_lock lock(mutex_);
     fail(ErrorCode::bootstrap, why);
   }
 
-  /// This rank will not come again; whoever waits for it fails.
+  /// This rank will not come again, so the calls that wait for it fail.
   void leave(int rank) {
     const std::scoped_lock lock(mutex_);
     left_[to_index(rank)] = true;
     changed_.notify_all();
   }
 
-  /// The new group of `members` ranks with this color in the split with this number; the first to
-  /// ask creates it.
+  /// The new group of `members` ranks with this color in the split with this number. The first rank
+  /// to ask creates it.
   std::shared_ptr<Group> child(std::uint64_t split, int color, int members);
 
   static std::size_t to_index(int rank) { return static_cast<std::size_t>(rank); }
@@ -93,7 +93,7 @@ class Group {
   std::vector<bool> arrived_;                      // in the current round
   std::vector<bool> left_;                         // for ever
   std::string failure_;                            // why no call will ever succeed again
-  ErrorCode failure_code_ = ErrorCode::bootstrap;  // of those that wait when that happens
+  ErrorCode failure_code_ = ErrorCode::bootstrap;  // for the ranks that wait at that time
   std::vector<Deposit> rounds_[2];                 // round k uses k % 2
   std::map<std::pair<std::uint64_t, int>, Child> children_;
 };
@@ -105,7 +105,7 @@ const std::vector<Deposit>& Group::exchange(int rank, Deposit mine,
   std::unique_lock lock(mutex_);
   look_around(lock, rank, look);
   if (!failure_.empty()) {
-    look_around(lock, rank, look);  // which may know better by now
+    look_around(lock, rank, look);  // may know a better reason by now
     throw Error(ErrorCode::bootstrap,
                 fmt::format("{}: rank {}: an earlier call failed: {}", call, rank, failure_));
   }
@@ -119,13 +119,13 @@ const std::vector<Deposit>& Group::exchange(int rank, Deposit mine,
     ++round_;
     changed_.notify_all();
   } else {
-    changed_.notify_all();  // those that wait see whether they are in the same call
+    changed_.notify_all();  // the ranks that wait compare the calls
     wait_for_round(lock, rank, call, round, timeout, look);
   }
   return deposits;
 }
 
-/// Among those that have arrived.
+/// Compares the calls of the ranks that have arrived.
 std::optional<std::string> Group::disagreement(std::uint64_t round) const {
   std::vector<std::optional<detail::CallId>> calls(to_index(size_));
   for (std::size_t rank = 0; rank < calls.size(); ++rank) {
@@ -145,7 +145,7 @@ void Group::wait_for_round(std::unique_lock<std::mutex>& lock, int rank, const c
                            std::uint64_t round, std::chrono::nanoseconds timeout,
                            const std::function<void()>& look) {
   const detail::Deadline deadline(timeout);
-  std::optional<detail::Deadline> differs;  // since it is known that ranks are in different calls
+  std::optional<detail::Deadline> differs;  // begins when ranks are found in different calls
   const auto settled = [&] {
     return round_ != round || !failure_.empty() || !ranks_where(left_, true).empty();
   };
@@ -167,11 +167,11 @@ void Group::wait_for_round(std::unique_lock<std::mutex>& lock, int rank, const c
          left.empty() ? detail::not_arrived(ranks_where(arrived_, false), call, timeout)
                       : detail::has_left(left));
   if (failure_code_ == ErrorCode::mismatch) throw Error(failure_code_, failure_);
-  look_around(lock, rank, look);  // likewise
+  look_around(lock, rank, look);  // may know a better reason
   throw Error(failure_code_, fmt::format("{}: rank {}: {}", call, rank, failure_));
 }
 
-/// Without the lock. If that throws, the others need not wait for this rank.
+/// Calls `look` without the lock. If it throws, the others need not wait for this rank.
 void Group::look_around(std::unique_lock<std::mutex>& lock, int rank,
                         const std::function<void()>& look) {
   lock.unlock();
@@ -196,7 +196,7 @@ std::shared_ptr<Group> Group::child(std::uint64_t split, int color, int members)
 
 class ThreadBootstrap final : public Bootstrap {
  public:
-  /// `nodes`: of each rank.
+  /// `nodes`: the node of each rank.
   ThreadBootstrap(std::shared_ptr<Group> group, int rank, const std::vector<int>& nodes,
                   std::chrono::nanoseconds timeout)
       : group_(std::move(group)), rank_(rank) {
@@ -220,7 +220,7 @@ class ThreadBootstrap final : public Bootstrap {
   void abandon(const std::string& why, bool) noexcept override { group_->abandon(why); }
 
  private:
-  /// As `Group::exchange`, and throws `Error(mismatch)`, on all ranks, if they are not in the same
+  /// Like `Group::exchange`, and throws `Error(mismatch)` on all ranks if they are not in the same
   /// call. `data` may be null.
   const std::vector<Deposit>& exchange(const detail::CallId& call, const void* data,
                                        std::size_t bytes);
@@ -283,7 +283,7 @@ std::unique_ptr<Bootstrap> ThreadBootstrap::split(int color, int key) {
 std::chrono::nanoseconds timeout_or_default() {
   try {
     return detail::timeout_of_environment();
-  } catch (const Error&) {  // the settings of a communicator are where all ranks hear of it
+  } catch (const Error&) {  // a communicator's settings report it to all ranks
     return std::chrono::minutes{10};
   }
 }
@@ -296,7 +296,7 @@ std::vector<std::unique_ptr<Bootstrap>> make_thread_bootstraps(int ranks) {
                 fmt::format("make_thread_bootstraps: {} ranks, but at least 1 is needed", ranks));
   }
   const std::chrono::nanoseconds timeout = timeout_or_default();
-  const std::vector<int> nodes(static_cast<std::size_t>(ranks));  // one
+  const std::vector<int> nodes(static_cast<std::size_t>(ranks));  // all on one
   auto group = std::make_shared<Group>(ranks);
   std::vector<std::unique_ptr<Bootstrap>> result;
   result.reserve(static_cast<std::size_t>(ranks));
