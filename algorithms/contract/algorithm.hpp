@@ -1,5 +1,5 @@
-// What an algorithm is: one object, registered once, found by name. Nothing outside its folder
-// knows it.
+// The contract of an algorithm: one object, registered once, found by name. Nothing outside its
+// folder knows it.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -24,16 +24,18 @@
 
 namespace plait {
 
-/// What all ranks know of the group and its links: the weakest of its devices. Equal on every rank,
-/// so that choices made from it are.
+/// The facts of a communicator's devices and links, those of the weakest device. Equal on every
+/// rank, so that all ranks make equal choices from them.
 struct Topology : DeviceFacts {
   BackendKind backend = BackendKind::host;
   int ranks = 1;
-  std::string architecture{};     // of every device, "mixed" if they differ
-  std::size_t scratch_limit = 0;  // bytes a rank of which algorithms take shares:
-                                  // PLAIT_SCRATCH_BYTES, or a little less (scratch_within)
-  std::size_t base_limit = 0;     // bytes a rank that are committed at creation, the rest by calls
-                                  // that need it; 0: all at creation
+  std::string architecture{};  // of every device, "mixed" if they differ
+  /// Scratch memory in bytes per rank, of which algorithms take shares: PLAIT_SCRATCH_BYTES, or a
+  /// little less (`scratch_within`).
+  std::size_t scratch_limit = 0;
+  /// Bytes per rank that are committed at creation; calls that need the rest commit it. 0: all is
+  /// committed at creation.
+  std::size_t base_limit = 0;
 };
 
 /// Yes, or a printable reason why not.
@@ -52,47 +54,48 @@ class Support {
   std::string reason_;
 };
 
-/// Memory an algorithm keeps for the life of a communicator. All of it starts zeroed; nobody else
-/// touches it.
+/// Memory that an algorithm keeps for the life of a communicator. It starts zeroed, and nothing
+/// else touches it.
 struct Resources {
   std::size_t scratch_bytes = 0;  // symmetric: peers write here
   std::size_t signals = 0;        // symmetric 32-bit words: flags and counters that peers write
-  std::size_t counters = 0;  // 32-bit words of this rank alone: epochs, private copies of counters
+  std::size_t counters = 0;       // private 32-bit words: epochs, copies of counters
   friend bool operator==(const Resources&, const Resources&) = default;
 };
 
-/// Memory that several algorithms use one after the other: all that give the same name are granted
-/// the same. They keep it in one form, and ask for the same amount.
+/// Memory that several algorithms use one after the other: all that give the same name get the same
+/// memory. They ask for the same amount, and leave it in a form that each of them understands.
 struct SharedResources {
   std::string_view name;  // empty: none
   Resources resources;
 };
 
-/// The memory that was asked for.
+/// The memory that an algorithm has asked for.
 struct Grant {
   WindowView scratch;
   WindowView signals;
   std::uint32_t* counters = nullptr;
 };
 
-/// An algorithm's own memory, and what it shares.
+/// The memory that belongs to an algorithm alone, and the memory that it shares.
 struct AlgorithmGrant {
   Grant own, shared;
   std::optional<Grant> reserved;  // `Algorithm::shared_once_reserved`
 };
 
-/// The pointers of one rank's call, and its peer. Deliberately apart from `Call`: what may differ
-/// between ranks can't influence a choice.
+/// The pointers of one rank's call, and its peer. They are not in `Call`, so that facts which may
+/// differ between ranks can't influence a choice.
 struct Buffers {
   const void* send = nullptr;
   void* recv = nullptr;
-  int peer = -1;  // of send_recv, where one of the two pointers is null: this end of the message
-  WindowView send_window,
-      recv_window;  // of symmetric buffers: peer_ptr(r) is rank r's send and recv, in kernels
+  int peer = -1;  // of a send_recv; it is one end of a message, so `send` or `recv` is null
+  WindowView send_window, recv_window;  // of symmetric buffers, for kernels: peer_ptr(r) is rank
+                                        // r's buffer
   const SymmetricRange *send_range = nullptr, *recv_range = nullptr;
   std::size_t send_offset = 0, recv_offset = 0;  // in the ranges
 
-  // Rank r's buffers of a symmetric call, for copies: `peer_ptr` may look into device memory.
+  // Rank r's buffers of a symmetric call, for copies. `peer_ptr` is no help there, because it may
+  // read device memory.
   const std::byte* peer_send(int rank, std::size_t offset) const {
     return send_range->address(rank) + send_offset + offset;
   }
@@ -101,11 +104,11 @@ struct Buffers {
   }
 };
 
-/// The kernels that a communicator has launched last, so that a small call does not search the
-/// table of all.
+/// The kernels that a communicator launched last, so that a small call does not search the table of
+/// all kernels.
 class KernelCache {
  public:
-  /// As Backend::find_kernel.
+  /// Returns the same as Backend::find_kernel.
   KernelHandle find(const Backend& backend, std::string_view family, DataType type) {
     const std::size_t ends = family.empty() ? 0
                                             : static_cast<unsigned char>(family.front()) +
@@ -126,7 +129,7 @@ class KernelCache {
   std::array<Entry, 32> entries_;
 };
 
-/// What launches of a communicator have in common.
+/// The part of a `LaunchContext` that is the same for all calls of a communicator.
 struct LaunchSetting {
   Backend& backend;
   KernelCache& kernels;
@@ -137,7 +140,7 @@ struct LaunchSetting {
   Statistics& statistics;
 };
 
-/// Everything an algorithm needs to launch on one rank.
+/// The services with which an algorithm enqueues one call on one rank.
 class LaunchContext {
  public:
   LaunchContext(const LaunchSetting& setting, NativeStream stream, bool captured, SideStream& side,
@@ -151,15 +154,16 @@ class LaunchContext {
 
   int rank() const noexcept { return setting_.rank; }
   int ranks() const noexcept { return setting_.topology.ranks; }
-  /// Number of this rank's process.
+  /// The number of this rank's process.
   std::int64_t process() const noexcept { return setting_.process; }
   const Topology& topology() const noexcept { return setting_.topology; }
   const Grant& grant() const noexcept { return grant_.own; }
   const Grant& shared() const noexcept { return grant_.shared; }
-  /// What `shared_once_reserved` asks for; null before.
+  /// The memory of `Algorithm::shared_once_reserved`; null before Communicator::reserve.
   const Grant* reserved() const noexcept { return grant_.reserved ? &*grant_.reserved : nullptr; }
 
-  /// Launches the kernel of `family` (an algorithm's folder) for `type` on the call's stream.
+  /// Launches the kernel of `family` (the name of an algorithm's folder) for `type` on the call's
+  /// stream.
   template <class Args>
   void launch(std::string_view family, DataType type, LaunchShape shape, const Args& args) {
     static_assert(std::is_trivially_copyable_v<Args> && sizeof(Args) <= max_kernel_args);
@@ -168,26 +172,26 @@ class LaunchContext {
 
   /// The most bytes of work that one launch can have.
   std::size_t most_work() const noexcept { return setting_.work.most_bytes(); }
-  /// Where the kernel of the next launch finds a copy of `work`, at a multiple of 16 bytes: null if
-  /// it was copied to `few`, a part of the launch's arguments, because it fits there and kernels
-  /// can index that. `messages`: how many it is for.
+  /// Copies `work` to where the kernel of the next launch can read it, at a multiple of 16 bytes.
+  /// Returns the address; null if the copy is in `few`, a part of the launch's arguments, because
+  /// it fits there and kernels can index arguments. `messages`: the number of messages in it.
   const std::byte* place(std::span<const std::byte> work, std::span<std::byte> few,
                          std::size_t messages) {
     if (!setting_.topology.indexed_arguments) few = {};
     return setting_.work.place(work, few, messages, captured_);
   }
 
-  /// Copies between own and peers' memory on the call's stream, by the copy engines where the
-  /// target has them. A copy does not look whether the communicator is broken: it runs also after a
+  /// Copies between this rank's and peers' memory on the call's stream, by copy engines where the
+  /// target has them. A copy does not check whether the communicator is broken: it runs even if a
   /// wait before it has given up.
   void copy(void* to, const void* from, std::size_t bytes) {
     if (bytes != 0) setting_.backend.copy(to, from, bytes, stream_);
   }
 
-  /// Both functions launch and copy through this context: what `beside` enqueues runs beside what
-  /// `main` enqueues, after everything before, and the call goes on when both are done. Targets may
-  /// run them one after the other, `beside` first, so nothing in `beside` may wait, on any rank,
-  /// for what `main` enqueues.
+  /// Calls both functions, which launch and copy through this context. The work of `beside` runs
+  /// beside the work of `main`, after everything before; work that the call enqueues later waits
+  /// for both. Targets may run the two one after the other, `beside` first, so on no rank may
+  /// anything in `beside` wait for work of `main`.
   template <class Beside, class Main>
   void at_once(Beside beside, Main main) {
     const NativeStream stream = std::exchange(stream_, side_.fork(stream_));
@@ -215,67 +219,69 @@ class Algorithm;
 struct BatchedCall {
   const Call* call;
   const Buffers* buffers;
-  const Algorithm* algorithm;  // of send_recv: each message's own, all of one family; else the one
-                               // that is called
-  LaunchShape shape;           // of send_recv
+  /// For send_recv, each message's own algorithm, all of one family; otherwise the one whose
+  /// `enqueue_batch` is called.
+  const Algorithm* algorithm;
+  LaunchShape shape;  // for send_recv only
 };
 
 class Algorithm {
  public:
   virtual ~Algorithm() = default;
   virtual std::string_view name() const = 0;
-  /// Algorithms of one collective that give the same share their memory and, if they are
-  /// send_recv's, launches.
+  /// Algorithms of one collective and family share their memory and, for send_recv, their launches.
   virtual std::string_view family() const { return name(); }
   virtual Collective collective() const = 0;
-  /// One line for tables: what moves where.
+  /// One line for tables: how data moves.
   virtual std::string_view summary() const = 0;
   virtual Support supports(const Call& call, const Topology& topology) const = 0;
   virtual Resources resources(const Topology& topology) const = 0;
   virtual SharedResources shared(const Topology&) const { return {}; }
-  /// What it uses instead of `shared` after Communicator::reserve, where that is more than there
-  /// was before (`Topology::base_limit`). For messages, whose ends find no other moment from which
-  /// both have it.
+  /// The memory used instead of `shared` after Communicator::reserve, if `Topology::base_limit`
+  /// left less before. For messages, because their two ends have no other moment from which both
+  /// are sure to have the memory.
   virtual SharedResources shared_once_reserved(const Topology&) const { return {}; }
-  /// Launch shapes worth trying for this call, the best guess first; never empty for a call that is
-  /// supported.
+  /// Launch shapes worth trying for this call, the best guess first. Never empty for a supported
+  /// call.
   virtual std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const = 0;
-  /// What it makes of a shape, of its own or of the user's: only such ones are enqueued.
+  /// The nearest shape that the algorithm can run. Every shape, also a user's, goes through this
+  /// before `enqueue`.
   virtual LaunchShape fitted(LaunchShape shape, const Call&, const Topology&) const {
     return shape;
   }
-  /// Latency-bandwidth prior, microseconds. Infinite: it is taken only by who names it.
+  /// Latency-bandwidth estimate in microseconds. Infinite: the algorithm runs only when named.
   virtual double estimate(const Call& call, const Topology& topology) const = 0;
-  /// Enqueues the call. No allocation on the device, no communication on the host, no
-  /// synchronisation: safe in a graph.
+  /// Enqueues the call, without allocation on the device, communication on the host or
+  /// synchronisation, so that it can be captured in a graph.
   virtual void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                        LaunchContext& context) const = 0;
 
-  /// Whether `enqueue_batch` is there. Then it serves all calls that `supports` likes.
+  /// Whether the algorithm has `enqueue_batch`. If so, it takes every call that `supports` accepts.
   virtual bool batches(const Topology&) const { return false; }
-  /// Enqueues several calls of one type, operation and scale, in as few launches as possible. They
-  /// are disjoint: the order doesn't matter, but must be the same on all ranks. As `enqueue`
-  /// otherwise. Algorithms of send_recv have this alone: `calls` are ends of messages, of any
-  /// types, and ranks have different ones. The messages from one rank to another are in the same
-  /// order on both.
+  /// Enqueues several calls of one type, operation and scale in as few launches as possible, under
+  /// the rules of `enqueue`. The calls touch disjoint memory: their order does not matter, but is
+  /// the same on all ranks. For send_recv this is the only way to enqueue; there, `calls` are ends
+  /// of messages of any types, and differ between ranks. The messages from one rank to another are
+  /// in the same order on both.
   virtual void enqueue_batch(std::span<const BatchedCall> calls, LaunchContext& context) const;
 };
 
-/// The algorithms of this process, in order of name, then of collective. They are registered before
-/// `main` and, once somebody asks for them, by plug-ins (algorithms/contract/plugins.hpp): the
-/// first one to ask gets the errors of those.
+/// The algorithms of this process, in order of name, then of collective. Those of the library and
+/// the program are registered before `main`. The first call of `find` or `all` loads plug-ins,
+/// which register theirs; these functions throw if that has failed
+/// (algorithms/contract/plugins.hpp).
 class Registry {
  public:
   static Registry& instance();
   /// Throws Error(invalid_argument) if the collective has an algorithm of that name. Algorithms of
-  /// several collectives may share one.
+  /// different collectives may share a name.
   void add(std::unique_ptr<Algorithm> algorithm);
   const Algorithm* find(std::string_view name,
                         Collective collective = Collective::all_reduce) const;
   std::span<const std::unique_ptr<Algorithm>> all() const;
-  /// The program's or plug-in's file that it comes from; empty for the library's own.
+  /// The file of the program or plug-in that registered the algorithm; empty for the library's own.
   const std::string& file_of(const Algorithm& algorithm) const { return files_.at(&algorithm); }
-  /// Whether some come from that file.
+  /// Whether any algorithm comes from this file.
   bool has_from(std::string_view file) const;
   std::size_t size() const noexcept { return algorithms_.size(); }
 
@@ -286,8 +292,7 @@ class Registry {
   std::map<const Algorithm*, std::string> files_;
 };
 
-/// `static const AlgorithmRegistration<Ring> registration;` in the algorithm's own .cpp is all it
-/// takes.
+/// Registers an algorithm: `const AlgorithmRegistration<Ring> registration;` in its .cpp.
 template <class A>
 struct AlgorithmRegistration {
   AlgorithmRegistration() {
@@ -295,7 +300,7 @@ struct AlgorithmRegistration {
   }
 };
 
-/// The same for an algorithm of several collectives: `A(collective)` for each of the array.
+/// Registers an algorithm of several collectives: `A(collective)` for each in the array.
 template <class A, const auto& Collectives>
 struct FamilyRegistration {
   FamilyRegistration() {

@@ -1,4 +1,4 @@
-// Sizing of scratch memory.
+// Sizes of scratch memory and of launches.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -7,17 +7,17 @@
 
 namespace plait {
 
-/// The largest power of two of slots, from `least` to `most`, so that `slots * bytes_a_slot` stays
-/// within `budget`. `least` if none does: the communicator then reports that the limit is too
+/// The largest power of two from `least` to `most` with which `slots * bytes_per_slot` stays within
+/// `budget`; `least` if there is none, and the communicator then reports that the limit is too
 /// small.
-constexpr std::uint32_t slots_within(std::size_t budget, std::size_t bytes_a_slot,
+constexpr std::uint32_t slots_within(std::size_t budget, std::size_t bytes_per_slot,
                                      std::uint32_t least, std::uint32_t most) {
-  const std::size_t fitting = std::bit_floor(budget / bytes_a_slot);
+  const std::size_t fitting = std::bit_floor(budget / bytes_per_slot);
   return static_cast<std::uint32_t>(std::clamp<std::size_t>(fitting, least, most));
 }
 
-/// Bytes that stripes of a message are multiples of: 16 a thread, so that a block's threads have
-/// one pack each, and whole packs on every target.
+/// Stripes of a message are multiples of this many bytes: 16 per thread, so that each thread of a
+/// block has one pack, and whole packs on every target.
 constexpr std::size_t stripe_grain(unsigned threads) {
   return std::max<std::size_t>(64, std::size_t{threads} * 16 / 64 * 64);
 }
@@ -28,22 +28,21 @@ constexpr unsigned blocks_for(std::size_t items, std::size_t grain, unsigned mos
       std::clamp<std::size_t>((items + grain - 1) / grain, 1, std::max(most, 1u)));
 }
 
-/// Blocks for `bytes` that are read out of peers' memory, in stripes of up to 256 MB, one at least
-/// per unit. A peer waits for one stripe at a time, so its deadline is not that of the whole
-/// message.
+/// Blocks for `bytes` that are read from peers' memory: at least one per multiprocessor or worker,
+/// and so many that a stripe has at most 256 MB. A peer waits for one stripe at a time, so its
+/// deadline does not have to cover the whole message.
 constexpr unsigned reading_blocks(std::size_t bytes, unsigned units, unsigned most) {
   return std::min(std::max(units, blocks_for(bytes, std::size_t{256} << 20, most)), most);
 }
 
-/// The most blocks that a launch should have by itself where perhaps one of them fits on a
-/// multiprocessor: one multiprocessor is left to the kernels of another communicator
-/// (docs/invariants.md, 1).
+/// The most blocks of a launch where perhaps only one block fits on a multiprocessor. One
+/// multiprocessor is left for the kernels of another communicator (docs/invariants.md, 1).
 constexpr unsigned most_units(unsigned units) { return units > 1 ? units - 1 : 1; }
-/// The same where two fit.
+/// The same where two blocks fit on a multiprocessor.
 constexpr unsigned most_in_pairs(unsigned units) { return 2 * most_units(units); }
 
-/// Blocks that are enough for the loops over packs to count those of a stripe
-/// (building_blocks/pack_loop.hpp).
+/// The least blocks for a message: with fewer, loops over packs could not count the packs of a
+/// stripe in 32 bits (algorithms/blocks/loops/pack_loop.hpp).
 constexpr unsigned least_blocks(std::size_t bytes) {
   constexpr std::size_t stripe = std::size_t{16} << 30;  // packs have 16 bytes at least
   return static_cast<unsigned>(bytes / stripe + 1);

@@ -1,4 +1,4 @@
-// What algorithms have in common that serve one collective.
+// Base class for algorithms that serve one collective.
 #pragma once
 #include <string>
 

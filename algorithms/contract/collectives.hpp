@@ -1,4 +1,4 @@
-// What each collective has in its buffers, and on which ranks.
+// The buffers of each collective: their sizes, and the ranks that have them.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 namespace plait {
 
-/// A buffer of a collective: how much of it there is, and who has one.
+/// A buffer of a collective: its size, and the ranks that have one.
 struct BufferFacts {
   enum class Size { nothing, one, one_a_rank } size;  // blocks of `Call::count` elements
-  bool root_only;                                     // the other ranks may pass anything
+  bool root_only;                                     // other ranks may pass anything
 };
 
 struct CollectiveFacts {
@@ -47,7 +47,7 @@ constexpr CollectiveFacts make_facts(Collective collective) {
   }
   return {false, false, none, none};
 }
-/// By number, and one more for what is none.
+/// By the collective's number, and one more entry for a value that is no collective.
 inline constexpr auto facts = [] {
   std::array<CollectiveFacts, static_cast<std::size_t>(collective_count) + 1> all{};
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = make_facts(static_cast<Collective>(i));
@@ -61,7 +61,7 @@ constexpr const CollectiveFacts& facts_of(Collective collective) {
                                             : static_cast<std::size_t>(collective_count)];
 }
 
-/// Blocks in the larger buffer: what `Call::parts` must be.
+/// Blocks in the larger buffer, which `Call::parts` must be equal to.
 constexpr int parts_of(Collective collective, int ranks) {
   const CollectiveFacts facts = facts_of(collective);
   const bool several = facts.send.size == BufferFacts::Size::one_a_rank ||
@@ -92,7 +92,7 @@ constexpr bool has_in_place(Collective collective) {
   return collective != Collective::send_recv && collective != Collective::barrier;
 }
 
-/// Where `recv` begins in a call in place, in bytes from where `send` does: one buffer then lies
+/// Bytes from the beginning of `send` to that of `recv` in a call in place. One buffer then lies
 /// within the other, as this rank's block.
 constexpr std::ptrdiff_t in_place_distance(const Call& call, int rank) {
   const CollectiveFacts facts = facts_of(call.collective);

@@ -1,4 +1,4 @@
-// What is to be done when a stream has come to a point, without anybody waiting for it.
+// Functions that run once a stream has come to a point. No thread waits for it.
 #pragma once
 #include <cstddef>
 #include <deque>
@@ -11,8 +11,8 @@
 namespace plait {
 
 /// Pairs of an event and a function, in order. A function runs once, after its event and after all
-/// functions before it, on the thread that asks (`poll`, `drain`); it must not throw. By one thread
-/// at a time, `push` and `poll` with the device bound.
+/// functions before it, on the thread that calls `poll` or `drain`. It must not throw. One thread
+/// at a time may use the queue, and `push` and `poll` need the device bound.
 class EventQueue {
  public:
   explicit EventQueue(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}
@@ -24,8 +24,8 @@ class EventQueue {
   void push(NativeStream stream, std::function<void()> function);
   /// Runs the functions whose turn has come, and returns how many. Never blocks.
   std::size_t poll();
-  /// Blocks until all events have come, and runs all functions. If the device is lost, runs them at
-  /// once: nothing on it uses anything any more.
+  /// Blocks until all events have come, and runs all functions. If the device is lost, it runs them
+  /// at once, because nothing on the device uses any memory then.
   void drain() noexcept;
   std::size_t size() const noexcept { return entries_.size(); }
 
@@ -38,8 +38,7 @@ class EventQueue {
 
   std::shared_ptr<Backend> backend_;
   std::deque<Entry> entries_;
-  std::vector<std::unique_ptr<Event>>
-      spare_;  // events are used again: making one takes longer than recording it
+  std::vector<std::unique_ptr<Event>> spare_;  // creating an event takes longer than recording it
 };
 
 }  // namespace plait

@@ -28,16 +28,16 @@ namespace {
 
 constexpr const char* variable = "PLAIT_PLUGINS";
 
-/// What the registrations of a plug-in come to while it is being loaded.
+/// The outcome of a plug-in's registrations while it is being loaded.
 struct Loading {
-  std::string failure;    // the first
-  bool is_known = false;  // something of it is, here, so it must stay
+  std::string failure;    // the first one
+  bool is_known = false;  // something of it is registered, so it must stay loaded
 };
 
 thread_local Loading* loading = nullptr;
 thread_local std::string file_of_registration;
 
-/// Failures of registrations that no loading is there to report: before `main`.
+/// The first failure of a registration before `main`, when no `Loading` can take it.
 struct Early {
   std::mutex mutex;
   std::string failure;
@@ -47,7 +47,7 @@ struct Early {
   }
 };
 
-/// The file that `address` is a part of.
+/// The file that holds the code at `address`.
 std::string file_of(const void* address) {
   Dl_info info{};
   return dladdr(address, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname
@@ -69,15 +69,15 @@ void note_failure(const std::string& file, const std::string& why) {
               fmt::format("{}: {}: {}", variable, printable(file), why));
 }
 
-/// Whether algorithms come from an object that is loaded.
+/// Whether any algorithm comes from this loaded object.
 bool has_algorithms(void* object) {
   link_map* entry = nullptr;  // its name is the one that `file_of` gives
   return dlinfo(object, RTLD_DI_LINKMAP, &entry) == 0 &&
          Registry::instance().has_from(entry->l_name);
 }
 
-/// The files that dlopen may mean by a name without a slash: in the folders where it looks, without
-/// those of its cache, which hold what was installed with a package manager's care.
+/// The files that dlopen may find for a name without a slash. Without the folders of its cache,
+/// because a package manager takes care of their files.
 std::vector<std::string> searched(const std::string& name) {
   std::vector<std::string> files;
   void* const own =
@@ -96,7 +96,8 @@ std::vector<std::string> searched(const std::string& name) {
   return files;
 }
 
-/// Before any dlopen, which waits for a FIFO's writer, and maps what a file says of itself.
+/// Comes before dlopen, which would wait for the writer of a FIFO, and trusts the sizes that a
+/// damaged file gives.
 void check_file(const std::string& file) {
   const bool is_path = file.find('/') != std::string::npos;
   for (const std::string& path : is_path ? std::vector{file} : searched(file)) {
@@ -111,7 +112,7 @@ void check_file(const std::string& file) {
 void load(const std::string& file) {
   check_file(file);
   if (void* const there = dlopen(file.c_str(), RTLD_NOW | RTLD_NOLOAD)) {
-    const bool is_plugin = has_algorithms(there);  // named twice, or a part of the program
+    const bool is_plugin = has_algorithms(there);  // named twice, or linked with the program
     dlclose(there);
     if (!is_plugin)
       refuse(file, "it registers no algorithm: it is a library that the process has anyway");
@@ -123,7 +124,7 @@ void load(const std::string& file) {
   void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   loading = nullptr;
   if (handle == nullptr) {
-    const char* why = dlerror();  // NOLINT(concurrency-mt-unsafe): of this thread, as POSIX has it
+    const char* why = dlerror();  // NOLINT(concurrency-mt-unsafe): POSIX has one per thread
     std::string_view reason = why != nullptr ? why : "no reason is given";
     if (reason.starts_with(file + ": ")) reason.remove_prefix(file.size() + 2);
     refuse(file, fmt::format("it can't be loaded: {}", printable(reason)));
@@ -153,8 +154,8 @@ std::string early_failure() {
 }
 
 std::optional<Error> load_all() {
-  // First: of a file that is a part of the program and named as well, it says why there are no
-  // algorithms.
+  // This comes first: if a file is linked with the program and named as well, this failure says why
+  // it has no algorithms.
   if (const std::string failure = early_failure(); !failure.empty())
     return Error(ErrorCode::invalid_argument, failure);
   try {
@@ -188,8 +189,7 @@ void plait_register(const char* version, void (*add)()) {
     if (loading != nullptr) loading->is_known = true;
     try {
       add();
-    } catch (
-        const std::exception& error) {  // it may not leave the start of a program or the loader
+    } catch (const std::exception& error) {  // must not reach the program's start or the loader
       note_failure(file, error.what());
     }
   }

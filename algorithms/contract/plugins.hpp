@@ -1,16 +1,16 @@
-// Shared objects with algorithms that are loaded at run time.
+// Shared objects with algorithms, loaded at run time.
 #pragma once
 #include <string>
 
 namespace plait {
 
-/// Loads what PLAIT_PLUGINS names, once in the life of the process: files, separated by colons.
-/// Throws Error(invalid_argument), the same one each time, if one can't be loaded, was compiled for
-/// another version, registers nothing, or brings what is there already; also if the program itself
-/// has algorithms for another version.
+/// Loads the files that PLAIT_PLUGINS names, separated by colons, once per process. Throws
+/// Error(invalid_argument), the same one each time, if a file can't be loaded, was compiled for
+/// another version, registers nothing, or registers an algorithm that is there already; also if the
+/// program itself has algorithms for another version.
 void load_plugins();
 
-/// The file that what is being registered by this thread comes from; empty for the library itself.
+/// The file whose registration runs on this thread; empty for the library itself.
 const std::string& registering_file();
 
 }  // namespace plait

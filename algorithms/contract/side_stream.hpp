@@ -1,4 +1,4 @@
-// A stream of the communicator's own, on which a part of a call runs beside the rest.
+// A second stream, on which a part of a call runs beside the rest.
 #pragma once
 #include <memory>
 
@@ -6,10 +6,10 @@
 
 namespace plait {
 
-/// Made once, so that a call creates nothing. One call at a time uses it: between `fork` and `join`
-/// on the call's stream, and calls of one communicator are ordered (stream_order.hpp). A capture
-/// takes the stream in at `fork` and keeps it until it ends, so captured calls need one of their
-/// own (`SideStreams`).
+/// Created once per communicator, so that a call creates nothing. One call at a time uses it,
+/// between `fork` and `join`, because the calls of a communicator are ordered
+/// (communicator/stream_order.hpp). A capture takes the stream in at `fork` and keeps it until the
+/// capture ends, so captured calls need another one (`SideStreams`).
 class SideStream {
  public:
   explicit SideStream(std::shared_ptr<Backend> backend);
@@ -17,21 +17,22 @@ class SideStream {
   SideStream(const SideStream&) = delete;
   SideStream& operator=(const SideStream&) = delete;
 
-  /// The stream for work beside `stream`: it begins when all that `stream` was given so far is
-  /// done. `stream` itself where the target can't capture a second one.
+  /// Returns the stream for work beside `stream`. Its work begins when everything that was enqueued
+  /// in `stream` so far is done. Returns `stream` itself where the target can't capture a second
+  /// stream.
   NativeStream fork(NativeStream stream);
-  /// What `stream` is given next waits for all that the side stream was given.
+  /// Work that is enqueued in `stream` from now on waits for all work in the side stream.
   void join(NativeStream stream);
 
  private:
   std::shared_ptr<Backend> backend_;
   std::unique_ptr<Event> forked_, joined_;
-  NativeStream side_ = nullptr;  // none where the target has no second stream for a call
+  NativeStream side_ = nullptr;  // null where the target can't capture a second stream
 };
 
-/// One for plain calls and one for captured ones: a stream stays a part of a capture until that
-/// ends, and plain calls may come in between. Two captures at once on one communicator are refused
-/// by the runtime if a call in each forks.
+/// One stream for plain calls and one for captured calls, because a stream stays a part of a
+/// capture until the capture ends, and plain calls may come in between. The runtime refuses two
+/// captures at once on one communicator if a call in each forks.
 class SideStreams {
  public:
   explicit SideStreams(const std::shared_ptr<Backend>& backend)

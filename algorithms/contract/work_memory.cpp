@@ -8,7 +8,7 @@
 namespace plait {
 namespace {
 
-constexpr std::size_t kept_chunk = std::size_t{64} << 10;
+constexpr std::size_t kept_block = std::size_t{64} << 10;
 std::size_t whole_units(std::size_t bytes) {
   return (bytes + WorkRing::unit - 1) / WorkRing::unit * WorkRing::unit;
 }
@@ -23,8 +23,8 @@ WorkMemory::WorkMemory(std::shared_ptr<Backend> backend, EventQueue& events, std
       ring_(ring_bytes),
       ring_memory_(allocate(ring_bytes)) {}
 
-/// Nobody reads the ring once all its launches have ended. Replays that are under way are the
-/// caller's business, as for every graph.
+/// The ring is unused once all its launches have ended. The caller must wait for replays, as for
+/// every graph.
 WorkMemory::~WorkMemory() { events_.drain(); }
 
 WorkMemory::Pinned WorkMemory::allocate(std::size_t bytes) {
@@ -68,10 +68,9 @@ std::byte* WorkMemory::from_ring(std::size_t bytes) {
 std::byte* WorkMemory::for_ever(std::size_t bytes) {
   bytes = whole_units(bytes);
   if (bytes > kept_left_) {
-    const std::size_t size = std::max(bytes, kept_chunk);
+    const std::size_t size = std::max(bytes, kept_block);
     kept_.push_back(allocate(size));
-    kept_size_ = kept_left_ =
-        size;  // only now: what came before is still the last one if there is no memory
+    kept_size_ = kept_left_ = size;  // after `allocate`, which may throw
   }
   std::byte* place = kept_.back().get() + (kept_size_ - kept_left_);
   kept_left_ -= bytes;

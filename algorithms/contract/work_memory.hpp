@@ -1,4 +1,4 @@
-// Memory for the work items of launches that have too many for their arguments.
+// Memory for work items that do not fit in the arguments of a launch.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,12 +14,12 @@
 
 namespace plait {
 
-/// Pinned host memory, which kernels read over the bus: a ring for plain launches, whose items are
-/// overwritten once their kernel has ended, and memory for captured ones, which may be replayed at
-/// any time and so keep theirs as long as the communicator lives.
+/// Pinned host memory, which kernels read over the bus. Plain launches use a ring, whose items are
+/// overwritten once their kernel has ended. Captured launches may be replayed at any time, so they
+/// keep their items as long as the communicator lives.
 class WorkMemory {
  public:
-  /// Throws what has broken the communicator, if anything: a wait for room ends with it.
+  /// Throws the error that has broken the communicator, if any, and so ends a wait for room.
   using Check = std::function<void()>;
 
   WorkMemory(std::shared_ptr<Backend> backend, EventQueue& events, std::size_t ring_bytes,
@@ -28,17 +28,18 @@ class WorkMemory {
   WorkMemory(const WorkMemory&) = delete;
   WorkMemory& operator=(const WorkMemory&) = delete;
 
-  /// A copy of `items`, which are for so many messages, for the launch that comes next: in `few`,
-  /// the launch's own arguments, if they fit there, and then null. While the ring is full, waits
-  /// for launches before to end; `Error(unsupported)` if they are more than all of it.
+  /// Copies the `items` of the next launch, which are for `messages` messages. If they fit in
+  /// `few`, a part of the launch's arguments, they are copied there and null is returned. While the
+  /// ring is full, waits for earlier launches to end. Throws Error(unsupported) if the items are
+  /// more than the whole ring.
   const std::byte* place(std::span<const std::byte> items, std::span<std::byte> few,
                          std::size_t messages, bool captured);
-  /// That launch is on `stream`.
+  /// The launch that `place` was called for has been enqueued in `stream`.
   void launched(NativeStream stream);
 
-  /// The most bytes that one launch can have, on any rank.
+  /// The most bytes of work that one launch can have, equal on all ranks.
   std::size_t most_bytes() const noexcept { return ring_.bytes(); }
-  /// Of the statistics, what is about work.
+  /// Only the figures about work are set.
   Statistics statistics() const;
 
  private:
@@ -59,7 +60,7 @@ class WorkMemory {
   bool pending_ = false;  // the last place is in the ring, and its launch is to come
   std::uint32_t pending_end_ = 0;
   std::vector<Pinned> kept_;
-  std::size_t kept_left_ = 0;  // bytes of the last one that are free
+  std::size_t kept_left_ = 0;  // free bytes of the last one
   std::size_t kept_size_ = 0;
   Statistics counts_;
 };

@@ -1,4 +1,4 @@
-// Where in a ring of memory the next work items go.
+// Places for work items in a ring of memory.
 #pragma once
 #include <bit>
 #include <cstddef>
@@ -10,9 +10,8 @@
 
 namespace plait {
 
-/// A ring of a power of two bytes, in units of 16. What was taken is given back in the order in
-/// which it was taken. Both ends are counted in 32 bits that wrap; only their difference means
-/// something.
+/// A ring of a power of two bytes, in steps of 16. Places are given back in the order in which they
+/// were taken. Both ends are counted in 32 bits that wrap, so only their difference has a meaning.
 class WorkRing {
  public:
   static constexpr std::size_t unit = 16;
@@ -21,18 +20,18 @@ class WorkRing {
     return std::has_single_bit(bytes) && bytes >= least_bytes && bytes <= most_bytes;
   }
 
-  /// `bytes`: see `is_valid`. `start`: what both counters begin with.
+  /// `bytes`: see `is_valid`. `start`: the first value of both counters.
   explicit WorkRing(std::size_t bytes, std::uint32_t start = 0)
       : units_(static_cast<std::uint32_t>(bytes / unit)), produced_(start), consumed_(start) {}
 
-  /// A place of some bytes in one chunk.
+  /// A contiguous place in the ring.
   struct Place {
     std::size_t offset;      // in bytes
     std::uint32_t produced;  // for `give_back`
   };
-  /// None if there is no room until something is given back. A place does not run over the ring's
-  /// end: what is left there is taken with it. `Error(unsupported)` if `bytes` are more than the
-  /// whole ring.
+  /// None if there is no room until something is given back. A place does not run over the end of
+  /// the ring: the rest there is taken with it. Throws Error(unsupported) if `bytes` are more than
+  /// the whole ring.
   std::optional<Place> take(std::size_t bytes) {
     if (bytes > this->bytes())
       throw Error(ErrorCode::unsupported, "a launch has " + std::to_string(bytes) +
@@ -42,13 +41,13 @@ class WorkRing {
     const auto wanted = static_cast<std::uint32_t>((bytes + unit - 1) / unit);
     const std::uint32_t at = produced_ & (units_ - 1);
     const std::uint32_t skipped = at + wanted > units_ ? units_ - at : 0;
-    const bool empty = produced_ == consumed_;  // then what is skipped is free, too
+    const bool empty = produced_ == consumed_;  // then the skipped rest is free, too
     if (!empty && produced_ - consumed_ + skipped + wanted > units_) return std::nullopt;
     if (empty) consumed_ += skipped;
     produced_ += skipped + wanted;
     return Place{((produced_ - wanted) & (units_ - 1)) * unit, produced_};
   }
-  /// All that was taken up to and with the place that `produced` came with.
+  /// Gives back all places up to and including the one with this `Place::produced`.
   void give_back(std::uint32_t produced) { consumed_ = produced; }
 
   std::size_t bytes() const { return units_ * unit; }
