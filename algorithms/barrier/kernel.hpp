@@ -1,9 +1,9 @@
-// Barrier between all ranks, in their streams: one block, one thread a peer.
+// Barrier between all ranks, in their streams: one block, with one thread per peer.
 //
-//   1. Signal: tell every peer the number of this barrier.
-//   2. Wait: until every peer has told the same.
+//   1. Signal: send every peer the number of this barrier.
+//   2. Wait until every peer has sent the same number.
 //
-// Cost: one hop. Resources: one word a writer and a counter. Proof:
+// Cost: one hop. Resources: one signal word per writer, and one counter. Proof:
 // algorithms/blocks/flags/block_barrier.hpp.
 #pragma once
 #include "algorithms/blocks/flags/block_barrier.hpp"
@@ -15,7 +15,7 @@ using Types = TypeList<std::uint8_t>;  // it moves no data
 
 struct Args {
   WindowView signals;
-  std::uint32_t* epoch;  // one word: a captured launch advances it at every replay
+  std::uint32_t* epoch;  // in device memory, so that a captured launch advances it at every replay
   int rank, ranks;
 };
 

@@ -1,4 +1,4 @@
-// The barrier as a part of other algorithms: between their copies.
+// The barrier as a step of other algorithms, between their copies.
 #pragma once
 #include <algorithm>
 
@@ -7,18 +7,18 @@
 
 namespace plait::barrier {
 
-/// Memory of barriers that follow one another.
+/// The memory for any number of barriers that follow one another.
 inline Resources resources(const Topology& topology) {
   return {.scratch_bytes = 0, .signals = block_barrier_signals(1, topology.ranks), .counters = 1};
 }
 
-/// As nothing is tied to blocks, and `resources` are those of one.
+/// A barrier needs one block, and `resources` are for one.
 inline LaunchShape one_block(LaunchShape shape) { return {1, shape.threads}; }
 inline LaunchShape shape(const Topology& topology) {
   return {.blocks = 1, .threads = std::min(32u, topology.block_threads)};
 }
 
-/// `memory`: `resources` of it, granted.
+/// `memory`: the grant for `resources`.
 inline void launch(LaunchContext& context, const Grant& memory, LaunchShape shape) {
   const Args args{.signals = memory.signals,
                   .epoch = memory.counters,
