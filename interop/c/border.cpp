@@ -59,7 +59,7 @@ static_assert(same(BackendKind::host, PLAIT_BACKEND_HOST) &&
               same(BackendKind::cuda, PLAIT_BACKEND_CUDA));
 static_assert(same(BackendKind::hip, PLAIT_BACKEND_HIP));
 
-/// Of a launch shape. Languages without unsigned numbers pass negative ones.
+/// A number of blocks or threads. Languages without unsigned numbers may pass a negative one.
 unsigned checked_extent(Where where, unsigned value, const char* name) {
   if (static_cast<int>(value) < 0)
     refuse(where, fmt::format("{} is {}: it is 0 for the default, or more", name,
@@ -67,7 +67,7 @@ unsigned checked_extent(Where where, unsigned value, const char* name) {
   return value;
 }
 
-/// `value` as an enum of C++, whose values are 0 to `count` - 1.
+/// `value` as an enum of C++ with the values 0 to `count` - 1.
 template <class Cpp, class C>
 Cpp checked(Where where, C value, int count, const char* what) {
   const auto number = static_cast<int>(value);
@@ -128,7 +128,7 @@ CommunicatorOptions communicator_options(Where where, const plait_config* config
     options.scratch_bytes = bytes;
   const double seconds = get(*config, &plait_config::timeout_seconds, -1.0);
   if (seconds == -1) return options;
-  constexpr double most = 9e9;  // what nanoseconds can hold, some 285 years
+  constexpr double most = 9e9;  // fits in 64 bits of nanoseconds: about 285 years
   if (!(seconds >= 0 && seconds <= most))
     refuse(where, fmt::format("timeout_seconds is {}: it is -1 or 0 to {}", seconds, most));
   options.timeout =
@@ -188,7 +188,7 @@ const char* plait_status_name(plait_status status) {
   const int code = static_cast<int>(status) - 1;
   if (status == PLAIT_SUCCESS) return "success";
   if (status == PLAIT_ERROR_INTERNAL) return "internal";
-  // Literals end with a zero.
+  // A string_view of a literal: its data end with a zero.
   return code < 0 || code > last_code ? "invalid"
                                       : plait::name_of(static_cast<plait::ErrorCode>(code)).data();
 }

@@ -1,5 +1,5 @@
-// What every function of the C interface does at the border: errors become status codes, arguments
-// are checked, structures of other versions are read.
+// The work that every function of the C interface shares: it checks arguments, reads structures of
+// other versions, and turns errors into status codes.
 #pragma once
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@
 
 namespace plait::c {
 
-/// A communicator and the buffers that live in it.
+/// A communicator and the buffers allocated from it.
 struct Owner {
   Communicator comm;
   std::vector<HandleId> buffers{};
@@ -39,11 +39,11 @@ Handle handle_of(HandleId id) {
       id.value));  // NOLINT(performance-no-int-to-ptr): a number in disguise
 }
 
-/// Notes what this thread's last error was.
+/// Records this thread's latest error.
 plait_status fail(plait_status status, std::string_view sentence) noexcept;
 plait_status fail(const Error& error) noexcept;
 
-/// Runs `body`, and turns what it throws into a status.
+/// Runs `body`, and turns an exception into a status.
 template <class Body>
 plait_status guarded(const char* call, Body&& body) noexcept {
   try {
@@ -62,27 +62,27 @@ plait_status guarded(const char* call, Body&& body) noexcept {
   }
 }
 
-/// What a message begins with.
+/// The beginning of an error's sentence.
 struct Where {
   Where(const char* function, int at_rank = -1)
       : call(function), rank(at_rank) {}  // NOLINT(google-explicit-constructor)
   const char* call;
-  int rank;  // -1: not known
+  int rank;  // -1: unknown
 };
 
 [[noreturn]] void refuse(Where where, const std::string& why);
 
-/// For results and other pointers that must be there.
+/// `*pointer`; refuses a null pointer.
 template <class T>
 T& needed(Where where, T* pointer, const char* name) {
   if (pointer == nullptr) refuse(where, fmt::format("{} is NULL", name));
   return *pointer;
 }
 
-/// Throws unless a structure's size is one that this version can read.
+/// Throws unless this version can read a structure of this size.
 void check_size(Where where, const char* structure, std::size_t size, std::size_t known);
 
-/// Whether a structure of the caller's version has this member.
+/// True if the structure, in the caller's version, has this member.
 template <class S, class T>
 bool has(const S& given, T S::*member) {
   const auto end = reinterpret_cast<const std::byte*>(&(given.*member) + 1) -
@@ -98,7 +98,7 @@ void put(S& given, T S::*member, T value) {
   if (has(given, member)) given.*member = value;
 }
 
-// What the C++ interface takes, from what C has.
+// Conversions from the C interface to the C++ interface.
 DataType data_type(Where where, plait_data_type type);
 CommunicatorOptions communicator_options(Where where, const plait_config* config);
 CallOptions call_options(Where where, const plait_call_options* options);

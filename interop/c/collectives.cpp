@@ -1,14 +1,14 @@
 // plait.h: the collectives, messages and groups.
 #include <span>
 
-#include "communicator/groups/group.hpp"
+#include "communicator/groups/open_group.hpp"
 #include "interop/c/border.hpp"
 #include "plait/group.hpp"
 
 namespace plait::c {
 namespace {
 
-/// What a collective's arguments are in C++.
+/// Converts a collective's arguments to C++.
 struct Caller {
   Communicator& comm;
   Where where;
@@ -18,14 +18,14 @@ struct Caller {
   CallOptions options(const plait_call_options* options) const {
     return call_options(where, options);
   }
-  /// One element a rank.
+  /// One element per rank.
   std::span<const std::size_t> each_rank(const std::size_t* values, const char* name) const {
     return {&needed(where, values, name), static_cast<std::size_t>(comm.size())};
   }
 };
 
-/// Runs `body`. In a group, what it refuses makes the group's end fail, as what a communicator
-/// refuses does.
+/// Runs `body`. Within a group, an `Error` also makes the group's end fail, as if a communicator had
+/// refused the call.
 template <class Body>
 plait_status grouped(const char* call, Body&& body) noexcept {
   return guarded(call, [&] {

@@ -1,4 +1,4 @@
-// plait.h: communicators, memory, streams, and what became of calls.
+// plait.h: communicators, memory, streams, and the end of calls.
 #include <mpi.h>
 
 #include <algorithm>
@@ -11,14 +11,15 @@
 namespace plait::c {
 namespace {
 
-/// The streams of `plait_stream_create`. A stream is the device's own, so that it can be used
-/// elsewhere, and can't be a handle.
+/// The streams of `plait_stream_create`. The caller gets the device's own stream instead of a
+/// handle, so that other libraries can use it.
 struct Streams {
   std::mutex mutex;
   std::map<void*, Stream> all;
 
   static Streams& instance() {
-    static auto* streams = new Streams;  // never destroyed: a device's runtime may be gone before
+    // Never destroyed, because a device's runtime may be gone earlier.
+    static auto* streams = new Streams;
     return *streams;
   }
 };
@@ -62,8 +63,7 @@ plait_comm give(Communicator comm) {
 using namespace plait;  // NOLINT(google-build-using-namespace): the functions below are global
 using namespace plait::c;
 
-// --- communicators
-// ---------------------------------------------------------------------------------------------------------------------
+// --- communicators -------------------------------------------------------------------------------
 
 plait_status plait_comm_create_world(const plait_config* config, plait_comm* comm) {
   return create("plait_comm_create_world", config, comm, [](const CommunicatorOptions& options) {
@@ -83,7 +83,8 @@ plait_status plait_comm_create_fortran(MPI_Fint mpi, const plait_config* config,
     int initialized = 0, finalized = 0;
     MPI_Initialized(&initialized);
     MPI_Finalized(&finalized);
-    // Before, MPI does not know its own handles; afterwards it ends a program that asks.
+    // Before MPI_Init, MPI does not know its own handles; after MPI_Finalize, it ends a program that
+    // asks for one.
     if (initialized == 0)
       refuse(call, "MPI is not initialised: do that, or take plait_comm_create_world");
     if (finalized != 0)
@@ -133,8 +134,7 @@ plait_status plait_comm_describe(plait_comm comm, char* text, size_t capacity, s
                    [](Communicator& of) { return of.describe(); });
 }
 
-// --- memory and streams
-// ----------------------------------------------------------------------------------------------------------------
+// --- memory and streams --------------------------------------------------------------------------
 
 plait_status plait_size_of(plait_data_type type, size_t* bytes) {
   constexpr const char* call = "plait_size_of";
@@ -164,7 +164,7 @@ plait_status plait_buffer_free(plait_buffer buffer) {
   constexpr const char* call = "plait_buffer_free";
   return guarded(call, [&] {
     const HandleId id = id_of(buffer), comm = Buffers::instance().pin(call, id)->owner;
-    const auto owner = Communicators::instance().pin(call, comm);  // it outlives its memory
+    const auto owner = Communicators::instance().pin(call, comm);  // must outlive its memory
     const auto allocation = Buffers::instance().remove(call, id);
     std::erase_if(owner->buffers, [&](HandleId other) { return other.value == id.value; });
   });
@@ -210,7 +210,7 @@ plait_status plait_stream_destroy(plait_stream_t stream) {
     Streams& streams = Streams::instance();
     std::unique_lock lock(streams.mutex);
     const auto destroyed = streams.all.extract(stream);
-    lock.unlock();  // its end may wait for what is on it
+    lock.unlock();  // the destructor may wait for work on the stream
     if (destroyed.empty())
       refuse(call,
              fmt::format("{} is no stream of plait_stream_create, or has been destroyed", stream));
@@ -223,8 +223,7 @@ plait_status plait_copy(plait_comm comm, void* to, const void* from, size_t byte
   return with(call, comm, [&](Communicator& of) { of.copy(to, from, bytes, stream_ref(stream)); });
 }
 
-// --- the end of calls, and what became of them
-// -----------------------------------------------------------------------------------------
+// --- the end of calls, and what became of them ---------------------------------------------------
 
 plait_status plait_synchronize(plait_comm comm, plait_stream_t stream) {
   return with("plait_synchronize", comm,

@@ -24,7 +24,7 @@ constexpr std::string_view name_of(HandleKind kind) {
 }
 
 /// The number that a caller holds as a pointer: a serial number that is never used again, the place
-/// in the table, the kind.
+/// in the table, and the kind.
 struct HandleId {
   static constexpr unsigned kind_bits = 4, place_bits = 20;
   static constexpr std::uint64_t most_places = std::uint64_t{1} << place_bits;
@@ -41,12 +41,12 @@ struct HandleId {
 static_assert(sizeof(void*) == sizeof(HandleId),
               "handles are numbers of 64 bits in the guise of pointers");
 
-/// The next serial number, of handles of all kinds.
+/// The next serial number; handles of all kinds share it.
 inline std::atomic<std::uint64_t> next_serial = 1;
 
-/// Handles of one kind. A look-up takes no lock: it counts itself as a user of the slot, and then
-/// asks whether the slot still is that handle's. Who removes a handle asks in the reverse order, so
-/// one of the two sees the other.
+/// Handles of one kind. A look-up takes no lock: it first counts itself as a user of the slot, and
+/// then checks whether the slot still belongs to the handle. A removal first takes the slot from the
+/// handle, and then checks for users. So at least one of the two sees the other.
 template <class T, HandleKind kind>
 class HandleTable {
   struct Slot {
@@ -57,7 +57,7 @@ class HandleTable {
   };
 
  public:
-  /// An object that is not removed meanwhile.
+  /// An object that can't be removed while the Pin exists.
   class Pin {
    public:
     explicit Pin(Slot& slot) : slot_(&slot) {}
@@ -75,7 +75,7 @@ class HandleTable {
     Slot* slot_;
   };
 
-  /// Never destroyed: handles may be used by exit handlers.
+  /// Never destroyed, because exit handlers may use handles.
   static HandleTable& instance() {
     static auto* table = new HandleTable;
     return *table;
@@ -89,14 +89,14 @@ class HandleTable {
     Slot& slot = *at(place);
     slot.object = std::move(object);
     if (!slot.origin.is_here())
-      slot.users = 0;  // those of the parent's threads, which this child does not have
+      slot.users = 0;  // they were threads of the parent, which this child does not have
     slot.origin = Origin();
     const HandleId id = HandleId::make(next_serial++, place, kind);
     slot.id = id.value;
     return id;
   }
 
-  /// Throws Error(invalid_argument) that says what `call` was given instead of a live handle.
+  /// Throws Error(invalid_argument) if `id` is no live handle; the error says what it is.
   Pin pin(const char* call, HandleId id) {
     if (Slot* slot = at(id.place())) {
       ++slot->users;
@@ -106,8 +106,8 @@ class HandleTable {
     refuse(call, id);
   }
 
-  /// The object, when its last user has gone; at once in a child made by fork, which has no other
-  /// user. Throws as `pin` does.
+  /// Takes the object out, once its last user is done; at once in a child made by fork, which has no
+  /// other user. Throws as `pin` does.
   std::unique_ptr<T> remove(const char* call, HandleId id) {
     Slot* slot = at(id.place());
     std::uint64_t expected = id.value;
@@ -121,7 +121,7 @@ class HandleTable {
   }
 
  private:
-  static constexpr std::uint64_t chunk = 256;  // slots that are made at once; they never move
+  static constexpr std::uint64_t chunk = 256;  // slots made at a time; they never move
 
   Slot* at(std::uint64_t place) const {
     Slot* slots = chunks_[place / chunk];
@@ -132,7 +132,7 @@ class HandleTable {
     if (made_ == HandleId::most_places)
       throw Error(ErrorCode::unsupported, fmt::format("more than {} {}s live at once",
                                                       HandleId::most_places, name_of(kind)));
-    free_.reserve(made_ + chunk);  // so that a removal need not
+    free_.reserve(made_ + chunk);  // so that a removal does not allocate
     chunks_[made_ / chunk] = new Slot[chunk];
     for (std::uint64_t place = made_ + chunk; place > made_; --place) free_.push_back(place - 1);
     made_ += chunk;
@@ -154,7 +154,7 @@ class HandleTable {
   }
 
   std::array<std::atomic<Slot*>, HandleId::most_places / chunk> chunks_{};
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the members below
   std::vector<std::uint64_t> free_;
   std::uint64_t made_ = 0;
 };
