@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "algorithms/contract/algorithm.hpp"
-#include "communicator/groups/group.hpp"
+#include "communicator/groups/grouped_call.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/call.hpp"
 #include "plait/error.hpp"

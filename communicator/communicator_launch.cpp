@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "communicator/communicator_state.hpp"
+#include "communicator/groups/group_check.hpp"
 #include "communicator/observe/call_number.hpp"
 
 namespace plait {

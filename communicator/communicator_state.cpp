@@ -11,6 +11,8 @@
 #include "bootstrap/agreement.hpp"
 #include "bootstrap/bootstrap_hooks.hpp"
 #include "communicator/check.hpp"
+#include "communicator/groups/group_check.hpp"
+#include "communicator/groups/open_group.hpp"
 #include "core/float_environment.hpp"
 #include "core/log.hpp"
 

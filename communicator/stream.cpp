@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "backends/backend.hpp"
-#include "communicator/groups/group.hpp"
+#include "communicator/groups/open_group.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
 

@@ -19,7 +19,7 @@
 #include "algorithms/contract/event_queue.hpp"
 #include "algorithms/contract/work_memory.hpp"
 #include "algorithms/contract/work_ring.hpp"
-#include "communicator/groups/group.hpp"
+#include "communicator/groups/group_check.hpp"
 #include "support/errors.hpp"
 #include "support/forwarding_backend.hpp"
 #include "support/ranks.hpp"

@@ -1,0 +1,26 @@
+// Checks between the calls of a group, before any of them is enqueued.
+#pragma once
+#include <span>
+#include <string_view>
+
+#include "communicator/groups/grouped_call.hpp"
+
+namespace plait {
+
+/// A member's calls in a group.
+struct MemberCalls {
+  std::span<const GroupedCall> calls;
+  int rank;
+  const void* communicator;  // as GroupMember::communicator
+};
+
+/// Throws Error(invalid_argument) if a call writes memory that another call reads or writes, unless
+/// a barrier of their communicator lies between them. `what`: the group, or the call that they are
+/// parts of.
+void check_disjoint(std::span<const MemberCalls> members, std::string_view what = "group");
+/// Throws Error(invalid_argument) unless the messages that the rank sends to itself match those
+/// that it receives from itself: in count, type, algorithm and shape.
+void check_own_messages(std::span<const GroupedCall> calls, int rank,
+                        std::string_view what = "group");
+
+}  // namespace plait

@@ -1,0 +1,53 @@
+// A communicator as groups, and groups of devices, see it.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "communicator/groups/group_plan.hpp"
+#include "communicator/groups/grouped_call.hpp"
+#include "core/in_use.hpp"
+
+namespace plait {
+
+class GroupMember {
+ public:
+  /// Everything before the first word to the device. None: the call has nothing to do. Throws if
+  /// the call is wrong.
+  virtual std::optional<PreparedCall> prepare(const Call& call, const void* send, void* recv,
+                                              NativeStream stream, const CallOptions& options) = 0;
+  /// `prepare` waits for the other ranks (PLAIT_CHECK=1).
+  virtual bool prepares_together() const = 0;
+  virtual void enqueue(const PreparedCall& call, NativeStream stream) = 0;
+
+  virtual bool is_capturing(NativeStream stream) = 0;
+  /// Plans the member's calls of a group. Throws if they can't be enqueued together.
+  virtual GroupPlan plan(std::vector<GroupedCall> calls) = 0;
+  virtual void enqueue(GroupPlan& plan) = 0;
+  /// `enqueue` waits for the other ranks, because scratch memory must be allocated with them. A
+  /// caller may do that part before `enqueue`: first `publish`, then `grow` on any thread.
+  virtual bool grows(const GroupPlan& plan) const = 0;
+  virtual void publish(GroupPlan& plan) = 0;
+  virtual void grow(const GroupPlan& plan) = 0;
+
+  /// As Backend's.
+  virtual NativeStream resolve(NativeStream stream) const = 0;
+  virtual const void* queue(NativeStream stream) const = 0;
+  virtual int rank() const = 0;
+  /// The same for all ranks of a communicator in this process, and for no other communicator.
+  virtual const void* communicator() const = 0;
+  /// The symmetric memory of a call, in words that are the same on all ranks.
+  virtual std::string places(const PreparedCall& call) const = 0;
+  virtual void abort(std::string_view reason) = 0;
+  /// As Watchdog's.
+  virtual bool was_told() const = 0;
+  virtual void tell() = 0;
+  /// A caller of any method but `abort` holds this.
+  virtual InUse& in_use() = 0;
+
+ protected:
+  ~GroupMember() = default;
+};
+
+}  // namespace plait

@@ -1,0 +1,35 @@
+// How the calls of one communicator in a group become launches.
+#pragma once
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "algorithms/contract/algorithm.hpp"
+#include "communicator/groups/grouped_call.hpp"
+
+namespace plait {
+
+/// One call of an algorithm. `calls` are indices of the grouped calls; several share launches.
+struct GroupStep {
+  const Algorithm* algorithm;
+  LaunchShape shape;  // of a single call
+  std::vector<std::size_t> calls;
+};
+
+/// The calls of one communicator in a group.
+struct GroupPlan {
+  std::vector<GroupedCall> calls;
+  std::vector<GroupStep> steps;
+  bool is_published = false;
+};
+
+/// Decides which calls of one communicator share launches: those of one type, operation and scale
+/// that gain by it, and all messages, which come first. Empty messages need no launch. No call
+/// moves over a barrier. Except for messages, the plan depends only on facts that are equal on all
+/// ranks. `choose_batch`: as Selector::choose_batch. Overwrites `steps` and reuses its memory.
+void plan_group(std::span<const GroupedCall> calls,
+                const std::function<const Algorithm*(const Call&)>& choose_batch,
+                std::vector<GroupStep>& steps);
+
+}  // namespace plait

@@ -1,0 +1,308 @@
+#include "communicator/groups/open_group.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <numeric>
+#include <utility>
+
+#include "communicator/groups/group_check.hpp"
+#include "core/thread_team.hpp"
+#include "core/thread_word.hpp"
+#include "plait/group.hpp"
+
+namespace plait {
+namespace {
+
+PLAIT_THREAD_WORD OpenGroup* group_of_thread = nullptr;  // null before its first use
+PLAIT_THREAD_WORD bool group_is_gone = false;
+
+}  // namespace
+
+/// Static objects, communicators among them, may be destroyed after the thread's own objects. They
+/// get a group to which no call is added any more.
+OpenGroup& OpenGroup::first_of_thread() {
+  struct Own {
+    OpenGroup group;
+    ~Own() {
+      group_is_gone = true;
+      group_of_thread = nullptr;
+    }
+  };
+  if (group_is_gone) {
+    static auto* const none = new OpenGroup;
+    return *none;
+  }
+  thread_local Own own;
+  group_of_thread = &own.group;
+  return own.group;
+}
+
+OpenGroup& OpenGroup::of_thread() {
+  OpenGroup& own = group_of_thread != nullptr ? *group_of_thread : first_of_thread();
+  if (!own.origin_.is_here()) own.leave_behind();
+  return own;
+}
+
+void OpenGroup::leave_behind() {
+  const bool was_open = is_open();
+  *this = OpenGroup();
+  left_behind_ = was_open;
+}
+
+OpenGroup::Part& OpenGroup::part_of(GroupMember& member) {
+  const auto found = std::find_if(parts_.begin(), parts_.end(),
+                                  [&](const Part& part) { return part.member == &member; });
+  return found != parts_.end() ? *found : parts_.emplace_back(Part{&member, {}});
+}
+
+void OpenGroup::add(GroupMember& member, NativeStream stream,
+                    const std::function<std::optional<PreparedCall>()>& prepare) {
+  const auto note = [&] {
+    if (const auto call = prepare()) add_part(member, *call, stream);
+  };
+  if (!error_ || !member.prepares_together()) return add(note);
+  // The group of the other ranks may be fine so far, and they wait for this rank in `prepare`.
+  ++made_;
+  try {
+    note();
+  } catch (const Error&) {  // the first error counts
+  }
+}
+
+void OpenGroup::add(const std::function<void()>& prepare) {
+  ++made_;
+  if (error_) return;
+  try {
+    prepare();
+  } catch (const Error& error) {
+    keep(error);
+  }
+}
+
+void OpenGroup::fail(const Error& error) {
+  ++made_;
+  if (!error_) keep(error);
+}
+
+void OpenGroup::keep(const Error& error) {
+  error_.emplace(error.code(), fmt::format("group: call {}: {}; nothing of the group was enqueued",
+                                           made_, error.what()));
+}
+
+bool OpenGroup::has_calls_of(const GroupMember& member) const {
+  return std::any_of(parts_.begin(), parts_.end(),
+                     [&](const Part& part) { return part.member == &member; });
+}
+
+std::size_t OpenGroup::forget(const GroupMember& member) {
+  const auto part = std::find_if(parts_.begin(), parts_.end(),
+                                 [&](const Part& other) { return other.member == &member; });
+  if (part == parts_.end()) return 0;
+  const std::size_t calls = part->calls.size();
+  parts_.erase(part);
+  lose("communicator");
+  return calls;
+}
+
+std::size_t OpenGroup::forget(NativeStream stream) {
+  std::size_t calls = 0;
+  for (Part& part : parts_)
+    calls +=
+        std::erase_if(part.calls, [&](const GroupedCall& call) { return call.stream == stream; });
+  if (calls != 0) lose("stream");
+  return calls;
+}
+
+void OpenGroup::lose(const char* what) {
+  if (!error_)
+    error_.emplace(
+        ErrorCode::invalid_argument,
+        fmt::format("group: a {} with calls in it was destroyed; nothing of the group was enqueued",
+                    what));
+}
+
+void OpenGroup::check_captures(const std::vector<Part>& parts) {
+  const GroupedCall* captured = nullptr;
+  const GroupedCall* plain = nullptr;
+  for (const Part& part : parts) {
+    // The last call whose stream was asked about: most groups have one stream.
+    const GroupedCall* asked = nullptr;
+    for (const GroupedCall& call : part.calls) {
+      if (asked != nullptr && asked->stream == call.stream) continue;
+      asked = &call;
+      (part.member->is_capturing(call.stream) ? captured : plain) = &call;
+    }
+  }
+  if (captured != nullptr && plain != nullptr)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("group: stream {} is being captured and stream {} is not: a group is "
+                            "captured wholly or not at all; nothing of "
+                            "it was enqueued",
+                            captured->stream, plain->stream));
+}
+
+void OpenGroup::check_memory(const std::vector<Part>& parts) {
+  std::vector<MemberCalls> members;
+  members.reserve(parts.size());
+  for (const Part& part : parts)
+    members.push_back({part.calls, part.member->rank(), part.member->communicator()});
+  check_disjoint(members);
+}
+
+void OpenGroup::end() {
+  if (left_behind_)
+    throw Error(ErrorCode::invalid_argument,
+                "group_end: the group was started in the process that this one was forked from, "
+                "and is not here");
+  if (depth_ == 0)
+    throw Error(ErrorCode::invalid_argument, "group_end: no group was started on this thread");
+  if (--depth_ != 0) return;
+  made_ = 0;
+  std::vector<Part> parts = std::exchange(parts_, {});
+  if (error_) throw *std::exchange(error_, std::nullopt);
+  std::vector<InUse::Scope> inside;
+  inside.reserve(parts.size());
+  for (const Part& part : parts) inside.emplace_back(part.member->in_use(), "group_end");
+  check_captures(parts);
+  check_memory(parts);
+  const std::vector<Turns> turns = turns_of(parts);
+  std::vector<GroupPlan> plans;
+  for (Part& part : parts) plans.push_back(part.member->plan(std::move(part.calls)));
+  launch(parts, turns, plans);
+}
+
+/// Where one thread drives several ranks, a call on the first may wait for the same call on the
+/// second. Enqueueing many calls on the first can block until some of them are done, for room in
+/// the work FIFO or in the device's queue of launches. So each queue gets a thread. Calls in one
+/// queue keep their order, which must be that of the other ranks.
+std::vector<OpenGroup::Turns> OpenGroup::turns_of(const std::vector<Part>& parts) {
+  const bool long_ones = std::any_of(parts.begin(), parts.end(), [](const Part& part) {
+    return part.calls.size() > calls_in_turn;
+  });
+  if (!long_ones || parts.size() < 2) {
+    Turns all(parts.size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    return {std::move(all)};
+  }
+  struct Taken {
+    std::vector<const void*> queues;
+    Turns turns;
+  };
+  std::vector<Taken> all;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    Taken mine;
+    for (const GroupedCall& call : parts[i].calls) {
+      const void* queue = parts[i].member->queue(call.stream);
+      if (std::find(mine.queues.begin(), mine.queues.end(), queue) == mine.queues.end())
+        mine.queues.push_back(queue);
+    }
+    // Merges with all that have a queue in common with it: they now share queues with each other.
+    const auto apart = [&](const Taken& other) {
+      return std::find_first_of(mine.queues.begin(), mine.queues.end(), other.queues.begin(),
+                                other.queues.end()) == mine.queues.end();
+    };
+    const auto first = std::stable_partition(all.begin(), all.end(), apart);
+    for (auto other = first; other != all.end(); ++other) {
+      mine.queues.insert(mine.queues.end(), other->queues.begin(), other->queues.end());
+      mine.turns.insert(mine.turns.end(), other->turns.begin(), other->turns.end());
+    }
+    all.erase(first, all.end());
+    std::sort(mine.turns.begin(), mine.turns.end());
+    mine.turns.push_back(i);
+    all.push_back(std::move(mine));
+  }
+  std::vector<Turns> turns;
+  for (Taken& taken : all) turns.push_back(std::move(taken.turns));
+  return turns;
+}
+
+/// A communicator whose scratch memory must grow waits for its ranks. Each does so on a thread,
+/// because another rank may come to the communicators in another order. All calls are published
+/// first, so ranks that are in different calls notice. If any part grows, `growth` has one future
+/// per part, and a part with a valid future is enqueued after that has ended.
+void OpenGroup::begin_growth(const std::vector<Part>& parts, std::vector<GroupPlan>& plans,
+                             std::vector<std::future<void>>& growth) {
+  if (parts.size() < 2) return;
+  std::vector<std::size_t> growing;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    if (parts[i].member->grows(plans[i])) growing.push_back(i);
+  if (growing.empty()) return;
+  growth.resize(parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) parts[i].member->publish(plans[i]);
+  for (const std::size_t i : growing)
+    growth[i] = std::async(std::launch::async,
+                           [member = parts[i].member, &plan = plans[i]] { member->grow(plan); });
+}
+
+void OpenGroup::launch(const std::vector<Part>& parts, const std::vector<Turns>& turns,
+                       std::vector<GroupPlan>& plans) {
+  std::mutex mutex;
+  std::exception_ptr first;
+  const auto attempt = [&](const auto& body) {
+    try {
+      body();
+    } catch (const std::exception& error) {
+      {
+        const std::lock_guard lock(mutex);
+        if (!first) first = std::current_exception();
+      }
+      // At once, because the enqueued calls of the group wait for those that are not enqueued, and
+      // other threads may wait for the enqueued ones.
+      for (const Part& part : parts)
+        part.member->abort(
+            fmt::format("a part of a group could not be enqueued: {}", error.what()));
+    }
+  };
+  std::vector<std::future<void>> growth;
+  attempt([&] { begin_growth(parts, plans, growth); });
+  const auto take_turns = [&](std::size_t thread) {
+    attempt([&] {
+      for (const std::size_t i : turns[thread]) {
+        if (!growth.empty() && growth[i].valid()) growth[i].get();
+        parts[i].member->enqueue(plans[i]);
+      }
+    });
+  };
+  if (!first) {
+    if (turns.size() > 1)
+      ThreadTeam("a thread for each device", turns.size()).run(turns.size(), take_turns);
+    else take_turns(0);
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+void OpenGroup::discard(const char* why) {
+  if (depth_ == 0) return;  // the user has ended it by hand
+  if (--depth_ != 0) {
+    if (!error_) error_.emplace(ErrorCode::invalid_argument, why);
+    return;
+  }
+  made_ = 0;
+  parts_.clear();
+  error_.reset();
+}
+
+void group_start() { OpenGroup::of_thread().start(); }
+void group_end() { OpenGroup::of_thread().end(); }
+bool group_is_open() noexcept { return OpenGroup::of_thread().is_open(); }
+
+Group::Group() : exceptions_(std::uncaught_exceptions()) { group_start(); }
+
+Group::~Group() noexcept(false) {
+  if (!open_ || OpenGroup::of_thread().is_left_behind()) return;
+  if (std::uncaught_exceptions() > exceptions_)
+    OpenGroup::of_thread().discard(
+        "group: one within it was left by an exception; nothing of it was enqueued");
+  else group_end();
+}
+
+void Group::end() {
+  if (!open_) return;  // a group that is open now is one around this
+  open_ = false;
+  group_end();
+}
+
+}  // namespace plait

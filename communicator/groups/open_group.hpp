@@ -1,0 +1,83 @@
+// The group that is open on a thread: the calls made since `group_start`.
+#pragma once
+#include <cstddef>
+#include <functional>
+#include <future>
+#include <optional>
+#include <vector>
+
+#include "communicator/groups/group_member.hpp"
+#include "communicator/groups/group_plan.hpp"
+#include "communicator/groups/grouped_call.hpp"
+#include "core/process.hpp"
+#include "plait/error.hpp"
+
+namespace plait {
+
+class OpenGroup {
+ public:
+  static OpenGroup& of_thread();
+
+  /// Calls of one member up to which enqueueing them all waits for none of them: they fit into the
+  /// smallest work FIFO and into a device's queue of launches.
+  static constexpr std::size_t calls_in_turn = 32;
+
+  bool is_open() const noexcept { return depth_ > 0; }
+  /// The group was opened in the process that this one was forked from, and none has been started
+  /// here since.
+  bool is_left_behind() const noexcept { return left_behind_; }
+  void start() {
+    ++depth_;
+    left_behind_ = false;
+  }
+  void end();
+  /// Replaces `end`: forgets the outermost group; makes an inner one fail at the outermost end.
+  void discard(const char* why);
+
+  /// Adds the call that `prepare` returns, or keeps the error that it throws. If `prepare` returns
+  /// none, the call has nothing to do.
+  void add(GroupMember& member, NativeStream stream,
+           const std::function<std::optional<PreparedCall>()>& prepare);
+  /// Adds one call of several parts: `prepare` adds each with `add_part`.
+  void add(const std::function<void()>& prepare);
+  /// Resolves `stream` here, because another thread may enqueue the call at the group's end.
+  void add_part(GroupMember& member, const PreparedCall& call, NativeStream stream) {
+    part_of(member).calls.push_back({call, member.resolve(stream), made_});
+  }
+  /// Counts a call that was refused before a member saw it, and keeps its error.
+  void fail(const Error& error);
+  bool has_calls_of(const GroupMember& member) const;
+  /// Drops the calls of a member that is being destroyed, which makes the group fail. Returns how
+  /// many there were.
+  std::size_t forget(const GroupMember& member);
+  /// The same for a stream.
+  std::size_t forget(NativeStream stream);
+
+ private:
+  struct Part {
+    GroupMember* member;
+    std::vector<GroupedCall> calls;
+  };
+  static OpenGroup& first_of_thread();
+  Part& part_of(GroupMember& member);
+  void leave_behind();
+  void keep(const Error& error);
+  void lose(const char* what);
+  static void check_captures(const std::vector<Part>& parts);
+  static void check_memory(const std::vector<Part>& parts);
+  using Turns = std::vector<std::size_t>;  // indices of parts that are enqueued in this order
+  static std::vector<Turns> turns_of(const std::vector<Part>& parts);
+  static void begin_growth(const std::vector<Part>& parts, std::vector<GroupPlan>& plans,
+                           std::vector<std::future<void>>& growth);
+  static void launch(const std::vector<Part>& parts, const std::vector<Turns>& turns,
+                     std::vector<GroupPlan>& plans);
+
+  Origin origin_;  // the process in which the calls below were made
+  bool left_behind_ = false;
+  int depth_ = 0;
+  std::size_t made_ = 0;  // calls
+  std::vector<Part> parts_;
+  std::optional<Error> error_;
+};
+
+}  // namespace plait
