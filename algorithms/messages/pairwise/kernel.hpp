@@ -34,10 +34,10 @@
 // differently must order them so that the argument above holds; see Communicator::send.
 //
 // A message that a copy engine may copy takes two launches. The first has only the receiver's offer
-// and, at the sender, the wait for it, and the stores if they are made after all. Nothing in a first
-// launch waits for a copy or an arrival of such a message, so all first launches go on as above.
-// Then all copies are made, and the second launches find what they wait for. A block that settles
-// waits only for the peer's block of that direction, which waits for no block that settles.
+// and, at the sender, the wait for it, and the stores if they are made after all. Nothing in a
+// first launch waits for a copy or an arrival of such a message, so all first launches go on as
+// above. Then all copies are made, and the second launches find what they wait for. A block that
+// settles waits only for the peer's block of that direction, which waits for no block that settles.
 //
 // Cost. Units and slots: one hop; each byte crosses the link once, and the receiver's memory once
 // more. Straight: two hops. Pulled: two hops, and one system call per stripe.

@@ -84,8 +84,8 @@ class SlotWay {
   }
   PLAIT_DEVICE void signal(const ChannelSignal& signal) { dev_.signal(signal.word, signal.value); }
 
-  /// Four or more chunks per stripe, so that they overlap in flight; fewer where a chunk would be so
-  /// short that the cost of its signal shows. A chunk fits a slot.
+  /// Four or more chunks per stripe, so that they overlap in flight; fewer where a chunk would be
+  /// so short that the cost of its signal shows. A chunk fits a slot.
   PLAIT_DEVICE Chunks chunks_of(const Parts& stripes) const {
     constexpr std::size_t least = 16384;
     const std::size_t part = (stripes.each / 4 + least - 1) / least * least;

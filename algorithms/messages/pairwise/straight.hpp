@@ -6,8 +6,8 @@
 //             so;
 //   receiver  1. offers its buffer; 2. waits until the stripe has arrived.
 // A copy engine's copy stands between two launches of both ends (`Way::open`, `Way::close`). In the
-// first, the receiver offers and the sender waits for the offer; in the second, the sender says that
-// the message is there and the receiver waits for that.
+// first, the receiver offers and the sender waits for the offer; in the second, the sender says
+// that the message is there and the receiver waits for that.
 //
 // Pulled, where ranks can read each other's memory (CPU ranks):
 //   sender    1. posts the address of its buffer; 2. settles: waits until the stripe has been read;

@@ -77,8 +77,8 @@ class UnitWay {
                           typename Unit::Share{}, round, dev_.thread() < Unit::threads);
   }
 
-  /// Loads units i, i + step, ... of a round that begins at unit `begin` of the message. A function,
-  /// because g++ would not inline a lambda everywhere.
+  /// Loads units i, i + step, ... of a round that begins at unit `begin` of the message. A
+  /// function, because g++ would not inline a lambda everywhere.
   template <class Unit, int Batch>
   PLAIT_DEVICE void load(const Units<Unit, T>& units, const Packs<const T, packet_bytes>& from,
                          std::size_t begin, unsigned i, unsigned size,

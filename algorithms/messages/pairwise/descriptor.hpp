@@ -1,0 +1,134 @@
+// Base class for the descriptors of messages, one for each way.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "algorithms/blocks/channels/channel_algorithm.hpp"
+#include "algorithms/blocks/flags/ll_algorithm.hpp"
+#include "algorithms/messages/pairwise/memory.hpp"
+#include "algorithms/messages/pairwise/work.hpp"
+
+namespace plait::pairwise {
+
+// Stripes are multiples of this many bytes, whatever number of threads either end has.
+inline constexpr std::size_t slot_grain = 4096;
+
+/// One way for messages. All ways share launches and memory.
+class PairwiseAlgorithm : public ChannelAlgorithm {
+ public:
+  explicit PairwiseAlgorithm(Way way) : ChannelAlgorithm(Collective::send_recv), way_(way) {}
+
+  std::string_view family() const final { return "pairwise"; }
+  Resources resources(const Topology& topology) const final { return Memory(topology).resources(); }
+  SharedResources shared(const Topology& topology) const final {
+    return slot_memory(topology).resources();
+  }
+  SharedResources shared_once_reserved(const Topology& topology) const final {
+    return memory(topology).resources();
+  }
+  bool batches(const Topology&) const final { return true; }
+
+  LaunchShape fitted(LaunchShape shape, const Call& call, const Topology& topology) const final {
+    return {std::min(std::max(shape.blocks, least_blocks(call.bytes())), most_channels(topology)),
+            way_ == Way::lines ? whole_groups(shape.threads, topology) : shape.threads};
+  }
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
+               LaunchContext& context) const final {
+    const BatchedCall one{&call, &buffers, this, shape};
+    enqueue_batch({&one, 1}, context);
+  }
+  void enqueue_batch(std::span<const BatchedCall> calls, LaunchContext& context) const final;
+
+  Way way() const { return way_; }
+  /// Whether a copy engine moves the message if it is the only one that is sent.
+  virtual bool copies() const { return false; }
+  /// Cuts a message into one stripe per channel.
+  Parts stripes(std::size_t bytes, unsigned channels) const {
+    switch (way_) {
+      case Way::packets:
+        return Parts::of((bytes + packet_bytes - 1) / packet_bytes, channels);
+      case Way::lines:
+        return Parts::of((bytes + line_bytes - 1) / line_bytes, channels);
+      default:
+        return Parts::of(bytes, channels, slot_grain);
+    }
+  }
+  /// The most channels of a message.
+  unsigned most_channels(const Topology& topology) const {
+    return way_ == Way::slots ? slot_channels(topology) : Memory::channels(topology);
+  }
+
+  /// Messages share the channels of collectives where all memory is there from the start, or has
+  /// been reserved. Otherwise they have channels in the base, where each stripe has two turns: one
+  /// is filled while the other is emptied.
+  static ChannelMemory slot_memory(const Topology& topology) {
+    if (topology.base_limit == 0) return memory(topology);
+    return ChannelMemory::within(
+        std::min(topology.base_limit / 2, topology.scratch_limit / 8), topology.ranks,
+        std::min(Memory::channels(topology), most_blocks(topology)), "channels of messages");
+  }
+  static unsigned slot_channels(const Topology& topology) {
+    return std::min(slot_memory(topology).blocks, Memory::channels(topology));
+  }
+
+  static Paths paths(const LaunchContext& context) {
+    const Topology& topology = context.topology();
+    const Memory memory(topology);
+    const Grant* const reserved = context.reserved();
+    const ChannelMemory slot_memory = reserved != nullptr
+                                          ? ChannelAlgorithm::memory(topology)
+                                          : PairwiseAlgorithm::slot_memory(topology);
+    const unsigned most = slot_channels(topology),
+                   turns = Channels::ways * (slot_memory.blocks / most);
+    // One slot per channel makes long chunks, which need few signals (2 H200, 1 GB: 345 GB/s with
+    // 32 KB, 357 with 64 KB, 361 with 128 KB; 2026-11-22). A stripe has at least two turns, so that
+    // one is filled while the other is emptied.
+    constexpr std::uint32_t slots = 1;
+    return {.packets = memory.lanes(UnitKind::packets(), context.grant()),
+            .lines = memory.lanes(UnitKind::lines(), context.grant()),
+            .straight = memory.straight(context.grant()),
+            .process = static_cast<std::int32_t>(context.process()),
+            .slots = channels(context, slots, slot_memory,
+                              reserved != nullptr ? *reserved : context.shared()),
+            .channels = most,
+            .turns = turns};
+  }
+
+ protected:
+  static constexpr std::size_t line_bytes = UnitKind::lines().data_bytes;
+
+  Support supports_call(const Call& call, const Topology& topology) const final {
+    // Copies within host memory would block the calling thread until the peer has come.
+    if (copies() && !topology.peer_access)
+      return Support::no("devices must reach each other's memory");
+    if (way_ == Way::put && !call.symmetric)
+      return Support::no(
+          "the sender must know where the receiver's buffer lies in symmetric memory "
+          "(CallOptions::symmetric)");
+    if (way_ == Way::pull && !topology.peer_reads)
+      return Support::no(
+          "ranks can't read each other's ordinary memory here (PLAIT_HOST_PEER_READS)");
+    return way_ == Way::lines && topology.line_threads == 0
+               ? Support::no("the target has no packets of that size")
+               : Support();
+  }
+
+  static std::vector<LaunchShape> shapes_of(std::size_t items, std::size_t grain, unsigned most,
+                                            unsigned threads, const Topology& topology) {
+    if (topology.backend == BackendKind::host)
+      return {{.blocks = std::min(topology.units, most), .threads = topology.block_threads}};
+    std::vector<LaunchShape> shapes;
+    for (const std::size_t each : {grain, 2 * grain, 4 * grain})
+      shapes.push_back({blocks_for(items, each, most), threads});
+    return shapes;
+  }
+
+ private:
+  Way way_;
+};
+
+}  // namespace plait::pairwise
