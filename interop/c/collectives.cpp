@@ -24,8 +24,8 @@ struct Caller {
   }
 };
 
-/// Runs `body`. Within a group, an `Error` also makes the group's end fail, as if a communicator had
-/// refused the call.
+/// Runs `body`. Within a group, an `Error` also makes the group's end fail, as if a communicator
+/// had refused the call.
 template <class Body>
 plait_status grouped(const char* call, Body&& body) noexcept {
   return guarded(call, [&] {

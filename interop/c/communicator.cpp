@@ -83,8 +83,8 @@ plait_status plait_comm_create_fortran(MPI_Fint mpi, const plait_config* config,
     int initialized = 0, finalized = 0;
     MPI_Initialized(&initialized);
     MPI_Finalized(&finalized);
-    // Before MPI_Init, MPI does not know its own handles; after MPI_Finalize, it ends a program that
-    // asks for one.
+    // Before MPI_Init, MPI does not know its own handles; after MPI_Finalize, it ends a program
+    // that asks for one.
     if (initialized == 0)
       refuse(call, "MPI is not initialised: do that, or take plait_comm_create_world");
     if (finalized != 0)

@@ -45,8 +45,8 @@ static_assert(sizeof(void*) == sizeof(HandleId),
 inline std::atomic<std::uint64_t> next_serial = 1;
 
 /// Handles of one kind. A look-up takes no lock: it first counts itself as a user of the slot, and
-/// then checks whether the slot still belongs to the handle. A removal first takes the slot from the
-/// handle, and then checks for users. So at least one of the two sees the other.
+/// then checks whether the slot still belongs to the handle. A removal first takes the slot from
+/// the handle, and then checks for users. So at least one of the two sees the other.
 template <class T, HandleKind kind>
 class HandleTable {
   struct Slot {
@@ -106,8 +106,8 @@ class HandleTable {
     refuse(call, id);
   }
 
-  /// Takes the object out, once its last user is done; at once in a child made by fork, which has no
-  /// other user. Throws as `pin` does.
+  /// Takes the object out, once its last user is done; at once in a child made by fork, which has
+  /// no other user. Throws as `pin` does.
   std::unique_ptr<T> remove(const char* call, HandleId id) {
     Slot* slot = at(id.place());
     std::uint64_t expected = id.value;
