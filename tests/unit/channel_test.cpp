@@ -11,52 +11,12 @@
 #include <vector>
 
 #include "algorithms/all_reduce/stream/plan.hpp"
+#include "unit/channel_memory.hpp"
 
 namespace plait {
 namespace {
 
-/// The channels of all ranks, in memory of this test: rank r's slots at r * stride.
-class Memory {
- public:
-  static constexpr unsigned blocks = 3;
-  static constexpr std::uint32_t slots = 4, slot_bytes = 64;
-
-  explicit Memory(int ranks)
-      : ranks_(ranks),
-        slot_stride_(Channels::count(ranks, blocks) * slots * slot_bytes),
-        signal_stride_(Channels::count(ranks, blocks) * sizeof(ChannelSignals)),
-        slot_memory_(slot_stride_ * static_cast<std::size_t>(ranks)),
-        signal_memory_(signal_stride_ / sizeof(ChannelSignals) * static_cast<std::size_t>(ranks)),
-        states_(static_cast<std::size_t>(ranks),
-                std::vector<ChannelState>(Channels::count(ranks, blocks))) {}
-
-  Channels of(int rank) {
-    const auto view = [&](std::byte* base, std::size_t stride) {
-      return WindowView{base + stride * static_cast<std::size_t>(rank),
-                        static_cast<std::ptrdiff_t>(stride), nullptr, rank};
-    };
-    return {
-        .slot_memory = view(slot_memory_.data(), slot_stride_),
-        .signal_memory = view(reinterpret_cast<std::byte*>(signal_memory_.data()), signal_stride_),
-        .states = states_[static_cast<std::size_t>(rank)].data(),
-        .slots = slots,
-        .slot_bytes = slot_bytes,
-        .blocks = blocks,
-        .rank = rank,
-        .ranks = ranks_};
-  }
-  bool holds(const void* slot) const {
-    const auto* p = static_cast<const std::byte*>(slot);
-    return p >= slot_memory_.data() && p + slot_bytes <= slot_memory_.data() + slot_memory_.size();
-  }
-
- private:
-  int ranks_;
-  std::size_t slot_stride_, signal_stride_;
-  std::vector<std::byte> slot_memory_;
-  std::vector<ChannelSignals> signal_memory_;
-  std::vector<std::vector<ChannelState>> states_;
-};
+using Memory = ChannelMemory;
 
 /// Calls body(block, way, from, to) for every channel.
 template <class Body>

@@ -1,5 +1,5 @@
-// Who sends what to whom, simulated on the host without memory or threads: rings, recursive
-// doubling and slices of 1 to 16 ranks.
+// The schedules of recursive doubling and the slices of copy_engine with 1 to 16 ranks, simulated
+// on the host without memory or threads. ring_test has the rings.
 #include "algorithms/all_reduce/recursive_doubling/schedule.hpp"
 
 #include <gtest/gtest.h>
@@ -11,146 +11,14 @@
 #include <vector>
 
 #include "algorithms/all_reduce/copy_engine/layout.hpp"
-#include "algorithms/all_reduce/ring/schedule.hpp"
 
 namespace plait {
 namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-/// A chunk as it travels: which ranks' terms it holds.
+/// A partial result as it travels: the ranks whose terms it holds.
 using Terms = std::multiset<int>;
-
-/// One rank of a ring. Steps are recorded first, and then run as soon as their input is there.
-class RingRank {
- public:
-  enum Kind {
-    send_kind,
-    recv_reduce_send_kind,
-    recv_reduce_copy_send_kind,
-    recv_copy_send_kind,
-    recv_kind,
-    copy_kind
-  };
-  struct Step {
-    Kind kind;
-    int chunk;
-  };
-  struct Message {
-    int chunk;
-    Terms terms;
-  };
-
-  RingRank(int rank, int ranks, bool reverse)
-      : rank_(rank), place_(ring::Place::of(rank, ranks, reverse)), output_(at(ranks)) {
-    ring::all_reduce(*this, place_);
-  }
-
-  // The five primitives, as the schedule sees them.
-  bool send(int chunk) { return record(send_kind, chunk); }
-  bool recv_reduce_send(int chunk) { return record(recv_reduce_send_kind, chunk); }
-  bool recv_reduce_copy_send(int chunk) { return record(recv_reduce_copy_send_kind, chunk); }
-  bool recv_copy_send(int chunk) { return record(recv_copy_send_kind, chunk); }
-  bool recv(int chunk) { return record(recv_kind, chunk); }
-  bool copy(int chunk) { return record(copy_kind, chunk); }
-
-  bool finished() const { return next_ == steps_.size(); }
-  /// Runs the next step if a message is there for it.
-  bool advance(std::deque<Message>& in, std::deque<Message>& out) {
-    if (finished()) return false;
-    const auto [kind, chunk] = steps_[next_];
-    Terms terms = {rank_};
-    if (kind != send_kind && kind != copy_kind) {
-      if (in.empty()) return false;
-      EXPECT_EQ(in.front().chunk, chunk) << "rank " << rank_;
-      terms = in.front().terms;
-      in.pop_front();
-      ++received_;
-      if (kind == recv_reduce_send_kind || kind == recv_reduce_copy_send_kind) terms.insert(rank_);
-    }
-    const bool stores = kind != send_kind && kind != recv_reduce_send_kind;
-    if (stores) output_[at(chunk)] = terms;
-    if (kind != recv_kind && kind != copy_kind) {
-      out.push_back({chunk, terms});
-      ++sent_;
-    }
-    ++next_;
-    return true;
-  }
-  const std::vector<Terms>& output() const { return output_; }
-  int sent() const { return sent_; }
-  int received() const { return received_; }
-  const std::vector<Step>& steps() const { return steps_; }
-  const ring::Place& place() const { return place_; }
-
- private:
-  bool record(Kind kind, int chunk) {
-    steps_.push_back({kind, chunk});
-    return true;
-  }
-
-  int rank_;
-  ring::Place place_;
-  std::vector<Step> steps_;
-  std::size_t next_ = 0;
-  std::vector<Terms> output_;
-  int sent_ = 0, received_ = 0;
-};
-
-class Rings : public testing::TestWithParam<std::tuple<int, bool>> {};
-INSTANTIATE_TEST_SUITE_P(Sizes, Rings, testing::Combine(testing::Range(1, 17), testing::Bool()));
-
-TEST_P(Rings, EveryChunkHoldsEveryTermOnceOnEveryRank) {
-  const auto [n, reverse] = GetParam();
-  std::vector<RingRank> ranks;
-  for (int rank = 0; rank < n; ++rank) ranks.emplace_back(rank, n, reverse);
-  std::vector<std::deque<RingRank::Message>> inbox(at(n));
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (int rank = 0; rank < n; ++rank)
-      while (ranks[at(rank)].advance(inbox[at(rank)], inbox[at(ranks[at(rank)].place().next())]))
-        moved = true;
-  }
-  Terms everybody;
-  for (int rank = 0; rank < n; ++rank) everybody.insert(rank);
-  for (const RingRank& rank : ranks) {
-    EXPECT_TRUE(rank.finished());
-    EXPECT_EQ(rank.sent(), 2 * (n - 1));
-    EXPECT_EQ(rank.received(), 2 * (n - 1));
-    for (const Terms& chunk : rank.output()) EXPECT_EQ(chunk, everybody);
-  }
-}
-
-TEST_P(Rings, NeighboursAgree) {
-  const auto [n, reverse] = GetParam();
-  for (int rank = 0; rank < n; ++rank) {
-    const auto place = ring::Place::of(rank, n, reverse);
-    EXPECT_EQ(place.rank_at(place.position), rank);
-    EXPECT_EQ(place.next(), (rank + (reverse ? n - 1 : 1)) % n);
-    EXPECT_EQ(ring::Place::of(place.next(), n, reverse).previous(), rank);
-  }
-}
-
-TEST(Rings, OrderOfStepsIsThatOfTheDesign) {
-  using R = RingRank;
-  for (int n = 2; n <= 16; ++n)
-    for (int k = 0; k < n; ++k) {
-      const R rank(k, n, false);
-      const auto& steps = rank.steps();
-      ASSERT_EQ(steps.size(), at(2 * n - 1));
-      const auto chunk = [&](int offset) { return ((k + offset) % n + n) % n; };
-      EXPECT_TRUE(steps[0].kind == R::send_kind && steps[0].chunk == k);
-      for (int i = 1; i <= n - 2; ++i)
-        EXPECT_TRUE(steps[at(i)].kind == R::recv_reduce_send_kind &&
-                    steps[at(i)].chunk == chunk(-i));
-      EXPECT_TRUE(steps[at(n - 1)].kind == R::recv_reduce_copy_send_kind &&
-                  steps[at(n - 1)].chunk == chunk(1));
-      for (int i = 0; i <= n - 3; ++i)
-        EXPECT_TRUE(steps[at(n + i)].kind == R::recv_copy_send_kind &&
-                    steps[at(n + i)].chunk == chunk(-i));
-      EXPECT_TRUE(steps.back().kind == R::recv_kind && steps.back().chunk == chunk(2));
-    }
-}
 
 class Doubling : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Sizes, Doubling, testing::Range(1, 17));
