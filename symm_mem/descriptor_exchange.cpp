@@ -1,15 +1,15 @@
 // Every rank binds a socket to a name that the kernel picks, and the ranks gather the names over
-// the bootstrap. Of each pair the higher rank connects to the lower one. Both ask the kernel whose
-// process is at the other end (SO_PEERCRED), and only then send or receive anything.
+// the bootstrap. In each pair, the higher rank connects to the lower one. Both ask the kernel which
+// process is at the other end (SO_PEERCRED) before they send or receive anything.
 //
-// Anybody on the machine can see the names in /proc/net/unix, connect, and put descriptors into the
-// socket. So nothing is received from a stranger, and what it has connected is closed without
-// waiting (strays.hpp). A name whose owner is gone may be bound by a stranger: the rank that
+// Any process on the machine can see the names in /proc/net/unix, connect, and put descriptors into
+// the socket. So a rank receives nothing from a stranger, and closes the stranger's connections
+// without waiting (strays.hpp). A stranger may bind a name whose owner is gone: the rank that
 // connects finds out before it sends.
 //
-// Not done: /proc/PID/fd opens files anew, which neither exported CUDA memory nor sockets allow;
-// pidfd_getfd needs the right to trace the peer, which Yama gives to ancestors only; both need PIDs
-// that mean the same to all ranks.
+// Two other ways are not taken. /proc/PID/fd opens files anew, which neither exported CUDA memory
+// nor sockets allow. pidfd_getfd needs the right to trace the peer, which Yama gives to ancestors
+// only. Both need PIDs that mean the same to all ranks.
 #include "symm_mem/descriptor_exchange.hpp"
 
 #include <fcntl.h>
@@ -59,8 +59,8 @@ struct Control {
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> bytes{};
 };
 
-/// The one descriptor in a message that was received, if there is one. It is open from then on,
-/// whatever the message says.
+/// The one descriptor in a received message, if there is one. It is open from then on, whatever the
+/// message says.
 UniqueFd descriptor_in(msghdr& message) {
   const cmsghdr* part = CMSG_FIRSTHDR(&message);
   if (part == nullptr || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS ||
@@ -84,9 +84,9 @@ bool passes(int error) {
          error == ETOOMANYREFS;
 }
 
-/// One rank's side of an exchange. Nothing here throws but what interrupts the bootstrap's calls: a
-/// rank that fails says so to its peers and goes on, so that they need not wait for it, and the
-/// failure is told to all at the end.
+/// One rank's side of an exchange. Only an interrupt of the bootstrap's calls throws here. A rank
+/// that fails tells its peers and goes on, so they need not wait for it, and all ranks hear of the
+/// failure at the end.
 class Exchange {
  public:
   Exchange(int rank, int size, const UniqueFd& mine)
@@ -97,11 +97,11 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  // The steps, between which the ranks tell each other how it went: one whose peers can't be
-  // reached could not tell them itself.
+  // The steps. Between them, the ranks tell each other how the step went, because a rank that can't
+  // reach its peers could not tell them itself.
   ExchangeAddress open();
   void connect(std::vector<ExchangeAddress> addresses);
-  /// False: time is over, or a rank has ended, as `failure` says.
+  /// Returns false if time is over or a rank has ended. `failure` says which.
   bool run(const Bootstrap& bootstrap);
   const std::string& failure() const { return failure_; }
   std::vector<UniqueFd> take() {
@@ -141,8 +141,8 @@ class Exchange {
   void hear_callers();
   void serve(int rank);
   void send_to(int rank, bool with_descriptor);
-  /// Returns false if there is nothing to receive yet. Otherwise a letter, or none: the connection
-  /// is of no use.
+  /// Returns false if there is nothing to receive yet. Otherwise sets `letter`, or leaves it empty
+  /// if the connection is of no use.
   bool receive(const UniqueFd& connection, std::optional<DescriptorLetter>& letter,
                UniqueFd& descriptor);
   void take_letter(int rank, const DescriptorLetter& letter, UniqueFd descriptor);
@@ -164,7 +164,7 @@ class Exchange {
   std::uint64_t nonce_ = 0;
   std::vector<ExchangeAddress> addresses_;
   std::vector<Peer> peers_;
-  std::vector<UniqueFd> callers_;  // of this user; which rank each is will be in its letter
+  std::vector<UniqueFd> callers_;  // of this user; the letter of each will tell its rank
   Strays strays_;
   std::string failure_;
 };
@@ -182,11 +182,11 @@ ExchangeAddress Exchange::open() {
                             : fail("can't create a socket: {}", std::strerror(errno));
     address.name.sun_family = AF_UNIX;
     const auto* name = reinterpret_cast<const sockaddr*>(&address.name);
-    if (::bind(listener_.get(), name, sizeof(sa_family_t)) !=
-        0)  // the family alone: the kernel picks a free abstract name
+    // Of the family alone, so the kernel picks a free abstract name.
+    if (::bind(listener_.get(), name, sizeof(sa_family_t)) != 0)
       return fail("can't bind its socket: {}", std::strerror(errno));
     socklen_t length = sizeof address.name;
-    // A long queue: strangers may stand in it, too.
+    // A long queue, because strangers may stand in it, too.
     if (::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address.name), &length) != 0 ||
         ::listen(listener_.get(), SOMAXCONN) != 0)
       return fail("can't listen at its socket: {}", std::strerror(errno));
@@ -202,8 +202,8 @@ ExchangeAddress Exchange::open() {
   return address;
 }
 
-/// By what the kernel says of the process at the other end: this user's, and this rank's, where
-/// numbers of processes mean the same.
+/// Judges by the process at the other end, as the kernel knows it: it belongs to this user and,
+/// where PIDs mean the same to both ranks, has the PID in `address`.
 bool Exchange::may_be(const ucred& owner, const ExchangeAddress& address) const {
   if (owner.uid != ::geteuid()) return false;
   const std::uint64_t space = addresses_[index(rank_)].process_space;
@@ -216,8 +216,8 @@ void Exchange::connect(std::vector<ExchangeAddress> addresses) {
   strays_.dispose();
 }
 
-/// Nothing blocks: a rank connects, accepts, sends and receives what it can, so that no two wait
-/// for each other.
+/// Nothing blocks: a rank connects, accepts, sends and receives as much as it can, so no two ranks
+/// wait for each other.
 bool Exchange::run(const Bootstrap& bootstrap) {
   const detail::Deadline deadline(bootstrap.timeout());
   detail::LostRanks lost;
@@ -240,7 +240,7 @@ bool Exchange::run(const Bootstrap& bootstrap) {
 }
 
 void Exchange::step() {
-  for (int peer = 0; peer < rank_; ++peer) {  // a queue was full
+  for (int peer = 0; peer < rank_; ++peer) {  // again, if a queue was full
     if (!peers_[index(peer)].connection.valid() && !peers_[index(peer)].sent) connect_to(peer);
   }
   accept_callers();
@@ -277,8 +277,8 @@ void Exchange::connect_to(int peer) {
 }
 
 void Exchange::accept_callers() {
-  constexpr std::size_t most_at_once =
-      64;  // then the peers have their turn, however many strangers are queueing
+  // After so many, the peers have their turn, however many strangers are queueing.
+  constexpr std::size_t most_at_once = 64;
   while (listener_.valid() && strays_.size() < most_at_once) {
     UniqueFd caller(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!caller.valid()) {
@@ -315,7 +315,7 @@ void Exchange::hear_callers() {
   });
 }
 
-/// Sends to a connected peer, and takes its letter.
+/// Sends to a connected peer and takes its letter.
 void Exchange::serve(int rank) {
   Peer& peer = peers_[index(rank)];
   if (!peer.sent) send_to(rank, true);
@@ -329,7 +329,7 @@ void Exchange::serve(int rank) {
   if (peer.sent && peer.received) peer.connection = UniqueFd();
 }
 
-/// A peer with which this rank has nothing more to exchange.
+/// This rank has nothing more to exchange with the peer.
 void Exchange::give_up(int rank) { peers_[index(rank)].sent = peers_[index(rank)].received = true; }
 
 void Exchange::send_to(int rank, bool with_descriptor) {
@@ -369,17 +369,17 @@ bool Exchange::receive(const UniqueFd& connection, std::optional<DescriptorLette
     message.msg_iov = &data;
     message.msg_iovlen = 1;
     message.msg_control = control.bytes.data();
-    message.msg_controllen =
-        CMSG_LEN(sizeof(int));  // not the padding, where a second descriptor would have room
+    // Without the padding, where a second descriptor would have room.
+    message.msg_controllen = CMSG_LEN(sizeof(int));
     const ssize_t length = ::recvmsg(connection.get(), &message, MSG_CMSG_CLOEXEC);
     if (length >= 0) descriptor = descriptor_in(message);
     return length;
   };
   ssize_t length = receive_once();
-  // Linux looks at the queue first and then whether the peer has closed: a letter that was sent,
-  // and its connection closed, in between reads as an end. Nothing comes after the end, so what is
-  // there now is all. An empty message reads as an end as well, and may have had a descriptor,
-  // which is closed.
+  // Linux looks at the queue first, and then whether the peer has closed. If the peer sends its
+  // letter and closes in between, that reads as an end, although the letter is there. Nothing comes
+  // after the end, so the second look finds all there is. An empty message reads as an end, too,
+  // and may have had a descriptor, which is closed.
   if (length == 0) length = receive_once();
   if (length < 0 && passes(errno)) return false;
   if (length <= 0) return true;
@@ -396,13 +396,13 @@ void Exchange::take_letter(int rank, const DescriptorLetter& letter, UniqueFd de
   peer.result = std::move(descriptor);
 }
 
-/// Peers that wait for this rank see the end of their connections, and go on to hear why.
+/// Closes this rank's ends, so peers that wait for it see the end and go on to hear why.
 void Exchange::hang_up() {
   close_listener();
   for (Peer& peer : peers_) peer.connection = UniqueFd();
 }
 
-/// Until something can be received. That a peer's queue has room can't be polled for, so it is
+/// Waits until something can be received. A poll can't wait for room in a peer's queue, so that is
 /// tried again every millisecond.
 void Exchange::wait(const detail::Deadline& deadline, int most) const {
   std::vector<pollfd> waiting;
@@ -416,8 +416,8 @@ void Exchange::wait(const detail::Deadline& deadline, int most) const {
   ::poll(waiting.data(), waiting.size(), deadline.milliseconds_left(most));
 }
 
-/// Strangers may be in its queue, and closing it would close what they have sent: so no more can
-/// come, and those that are there are taken out.
+/// Strangers may be in the queue, and closing it would close the descriptors that they have sent.
+/// So the queue is shut for more, and those in it are taken out.
 void Exchange::close_listener() {
   if (!listener_.valid()) return;
   ::shutdown(listener_.get(), SHUT_RDWR);
@@ -429,8 +429,8 @@ void Exchange::close_listener() {
       break;
     }
   }
-  const bool empty =
-      errno == EINVAL;  // what accept() says when it was shut down and nobody is left
+  // accept() fails with EINVAL when the socket is shut down and its queue is empty.
+  const bool empty = errno == EINVAL;
   if (empty) listener_ = UniqueFd();
   else strays_.add(std::exchange(listener_, UniqueFd()));
   for (UniqueFd& caller : callers_) strays_.add(std::move(caller));
@@ -460,8 +460,8 @@ void Exchange::report_missing(std::chrono::nanoseconds limit) {
     if (!peers_[index(peer)].received) silent.push_back(peer);
     if (!peers_[index(peer)].sent) full.push_back(peer);
   }
-  // Others may be missing for the sake of one that is stopped, in the call of the bootstrap that
-  // comes before.
+  // Others may be missing because of a stopped rank, for which they wait in the call of the
+  // bootstrap before this.
   const auto is_out = [&](int peer) { return detail::is_out_of_action(process_of(peer)); };
   for (std::vector<int>* const ranks : {&silent, &full}) {
     if (std::any_of(ranks->begin(), ranks->end(), is_out))
@@ -481,8 +481,8 @@ Text as_text(const std::string& failure) {
   return text;
 }
 
-/// Tells everybody this rank's failure, if any, and throws the first rank's that has one, on all
-/// ranks. Waits for all ranks.
+/// Tells all ranks this rank's failure, if any. All ranks throw the failure of the lowest rank that
+/// has one. Waits for all ranks.
 void throw_first(Bootstrap& bootstrap, const std::string& failure) {
   for (const Text& text : bootstrap.all_gather(as_text(failure))) {
     if (text[0] != 0) throw Error(ErrorCode::bootstrap, text.data());
@@ -500,9 +500,8 @@ std::vector<UniqueFd> exchange_descriptors(Bootstrap& bootstrap, const UniqueFd&
   exchange.connect(std::move(addresses));
   throw_first(bootstrap, exchange.failure());
   if (!exchange.run(bootstrap)) {
-    BootstrapHooks::abandon(
-        bootstrap, exchange.failure(),
-        false);  // the others hear of it there, without waiting for the missing rank once more
+    // The others hear of it there, without waiting for the missing rank once more.
+    BootstrapHooks::abandon(bootstrap, exchange.failure(), false);
     throw Error(ErrorCode::bootstrap, exchange.failure());
   }
   throw_first(bootstrap, exchange.failure());

@@ -1,4 +1,4 @@
-// What ranks tell each other in an exchange of descriptors: where they listen, and what travels
+// The messages of an exchange of descriptors: where a rank listens, and the letter that travels
 // beside a descriptor.
 #pragma once
 #include <sys/un.h>
@@ -11,7 +11,7 @@
 
 namespace plait {
 
-/// What a rank tells the others about its socket. It is gathered over the bootstrap, which is
+/// A rank's socket, as it describes it to the others. Gathered over the bootstrap, which is
 /// trusted.
 struct ExchangeAddress {
   sockaddr_un name;
@@ -28,8 +28,8 @@ struct DescriptorLetter {
   std::int32_t descriptors;  // 1, or 0 if the sender can't send it
 };
 
-/// The letter that `message` holds, if it is one to rank `receiver`, of `size`, whose nonce is this
-/// one. Takes any bytes.
+/// The letter in `message`, if it is one to rank `receiver` of `size` ranks, whose nonce is
+/// `nonce`. Takes any bytes.
 std::optional<DescriptorLetter> parse_letter(std::span<const std::byte> message,
                                              std::uint64_t nonce, int receiver, int size);
 

@@ -15,8 +15,8 @@
 namespace plait {
 namespace {
 
-/// Gives this thread a table of descriptors of its own, a copy. Containers often forbid unshare()
-/// and allow close_range().
+/// Gives this thread its own copy of the descriptor table. Containers often forbid unshare() and
+/// allow close_range().
 bool own_descriptor_table() {
 #ifdef SYS_close_range
   constexpr unsigned none = std::numeric_limits<int>::max(),
@@ -26,14 +26,14 @@ bool own_descriptor_table() {
   return ::unshare(CLONE_FILES) == 0;
 }
 
-/// Waits on atomics, not on std::future: that goes by way of std::call_once, which fails where a
-/// program and this library have the standard library twice (one of them linked statically).
+/// Waits on atomics, not on std::future: that uses std::call_once, which fails where a program and
+/// this library have two copies of the standard library (one of them linked statically).
 struct Handover {
   enum Step : int {
     begun,
-    copied,      // the thread has a table of its own
-    not_copied,  // it has none
-    released,    // the process has closed its descriptors: the thread's are the last
+    copied,      // the thread has its own table
+    not_copied,  // the thread shares the table of the process
+    released,    // the process has closed its descriptors, so the thread's are the last
   };
   std::vector<UniqueFd> strays;
   std::atomic<int> step = begun;
@@ -52,8 +52,8 @@ void end_with(const std::shared_ptr<Handover>& handover) {
   const Handover::Step reached = own ? Handover::copied : Handover::not_copied;
   handover->reach(reached);
   handover->wait_beyond(reached);
-  // With its own table, the thread's end closes all of it. Otherwise this thread is the one that
-  // may have to wait.
+  // If the thread has its own table, its end closes all of it. Otherwise it closes the strays here,
+  // and is the one that may have to wait.
   if (!own) handover->strays.clear();
 }
 
@@ -67,12 +67,12 @@ void Strays::dispose() noexcept {
     strays_.clear();
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all,
-                    &before);  // the process's signals are for threads that live on
+    // The process's signals are for threads that live on.
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
       std::thread(end_with, handover).detach();
-    } catch (const std::exception&) {  // no thread can be started: the descriptors stay open, which
-                                       // harms less than waiting
+    } catch (const std::exception&) {
+      // No thread can be started. The descriptors stay open, which harms less than waiting.
       pthread_sigmask(SIG_SETMASK, &before, nullptr);
       static_cast<void>(new std::vector<UniqueFd>(std::move(handover->strays)));
       return;

@@ -1,4 +1,4 @@
-// Sockets that a stranger has connected to: closed without waiting for anything that the stranger
+// Closes sockets that a stranger has connected to, without waiting for anything that the stranger
 // has put into them.
 #pragma once
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace plait {
 
-/// Closing a socket also closes the descriptors in its queue, and close() of another one's
+/// Closing a socket also closes the descriptors in its queue, and close() of a stranger's
 /// descriptor may take as long as its owner likes: a TCP socket that lingers, a file of a FUSE
-/// server. The last reference to such sockets is therefore dropped by a thread that ends: no close
-/// waits for an exiting thread's linger, and if something else blocks, only that thread does.
+/// server. So a thread that ends drops the last reference to such sockets. No close waits for an
+/// exiting thread's linger, and if something else blocks, it blocks only that thread.
 class Strays {
  public:
   Strays() = default;
@@ -21,7 +21,7 @@ class Strays {
 
   void add(UniqueFd stray) { strays_.push_back(std::move(stray)); }
   std::size_t size() const noexcept { return strays_.size(); }
-  /// Never blocks. Starts a thread if there are any.
+  /// Never blocks. Starts a thread if there are strays.
   void dispose() noexcept;
 
  private:

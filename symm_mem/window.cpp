@@ -34,15 +34,15 @@ Window::~Window() {
     const DeviceScope device(*backend_);
     backend_->synchronize_device();  // no kernel of this rank uses the mappings any more
   } catch (const std::exception&) {
-    // A stream is being captured, or the device is lost: whether a kernel still uses the mapping
-    // can't be known, so it stays for good.
+    // A stream is being captured, or the device is lost. A kernel may still use the mapping, so it
+    // stays for good.
     keep_for_ever(std::move(range_));
   }
 }
 
 namespace {
 
-/// The largest number stands for what it can't hold: detail::bytes_or_most.
+/// The largest number stands for all that are too large for it: detail::bytes_or_most.
 std::string amount(std::size_t bytes) {
   constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
   return bytes == most ? fmt::format("{} bytes or more", most) : fmt::format("{} bytes", bytes);
@@ -60,11 +60,11 @@ void SymmetricHeap::check_equal(std::size_t bytes, const char* what) {
                           amount(*differs), amount(all[0])));
 }
 
-/// Whether there is room for what all ranks are about to commit, each of them `bytes`. One rank
-/// alone could not tell: those of a machine, or of a control group, take from the same. All compute
-/// it from the same numbers, so all throw the same.
+/// Checks that there is room for the memory that all ranks are about to commit, `bytes` each. One
+/// rank alone can't tell, because the ranks of a machine or of a control group take from the same
+/// memory. All ranks compute with the same numbers, so all throw the same error.
 void SymmetricHeap::check_room(std::size_t bytes, const char* what) {
-  constexpr std::size_t little = std::size_t{1} << 20;  // not worth a message
+  constexpr std::size_t little = std::size_t{1} << 20;  // not worth an exchange
   if (bytes < little) return;
   struct Limits {
     std::size_t count;
@@ -98,8 +98,8 @@ std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes,
                                                               Commit commit) {
   const BootstrapHooks::Purpose purpose(bootstrap_, what);
   check_equal(bytes, what);
-  // All ranks come here with the same number, so all throw. Sizes are rounded up, and as many
-  // copies as there are ranks are mapped.
+  // Sizes are rounded up, and one copy per rank is mapped, so larger ones could overflow. All ranks
+  // come here with the same number, so all throw.
   if (bytes > std::numeric_limits<std::size_t>::max() / 4)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{}: all ranks passed {}, which overflow", what, amount(bytes)));

@@ -1,5 +1,5 @@
-// Symmetric memory: allocations of equal size on every rank, in which every rank can reach every
-// other's copy.
+// Symmetric memory: allocations of equal size on every rank, where every rank can reach every other
+// rank's copy.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -16,25 +16,26 @@ namespace plait {
 /// One symmetric allocation, as one rank holds it.
 class Window {
  public:
-  /// `number`: which allocation of its heap it is, in the order of the calls; equal on all ranks.
+  /// `number`: the number of this allocation in its heap, in the order of the calls, so equal on
+  /// all ranks.
   Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange> range, int rank,
          std::size_t bytes, std::size_t number);
-  /// Waits for this rank's device, then unmaps; in a child made by fork does neither. The peers'
-  /// mappings keep this rank's memory alive until they let go of it too, so nobody has to wait for
-  /// anybody.
+  /// Waits for this rank's device, then unmaps. Does neither in a child made by fork. The peers'
+  /// mappings keep this rank's memory alive until the peers unmap it, too, so no rank has to wait
+  /// for another.
   ~Window();
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
 
   std::size_t bytes() const noexcept { return bytes_; }
   std::size_t number() const noexcept { return number_; }
-  /// Of this rank's copy; see SymmetricRange.
+  /// The committed bytes of this rank's copy; see SymmetricRange.
   std::size_t committed() const { return range_->committed(rank_); }
-  /// What kernels get: `view().peer_ptr(rank, offset)`.
+  /// For kernels: `view().peer_ptr(rank, offset)`.
   WindowView view() const noexcept { return range_->view(rank_); }
   const SymmetricRange& range() const noexcept { return *range_; }
   std::byte* local() const noexcept { return range_->address(rank_); }
-  /// Rank `peer`'s copy in this rank's address space; for `peer == rank` the local pointer.
+  /// Rank `peer`'s copy in this rank's address space. For `peer == rank`, the local pointer.
   std::byte* peer(int peer, std::size_t offset = 0) const noexcept {
     return range_->address(peer) + offset;
   }
@@ -53,25 +54,25 @@ class SymmetricHeap {
   SymmetricHeap(std::shared_ptr<Backend> backend, Bootstrap& bootstrap)
       : backend_(std::move(backend)), bootstrap_(bootstrap) {}
 
-  /// Collective. Zeroed memory. All ranks throw the same `Error`: `mismatch` if sizes differ
-  /// (naming the ranks), `invalid_argument` for more than a quarter of the address space,
-  /// `out_of_memory` if a rank runs out, `no_peer_access` if a rank can't map a peer's. `what`
-  /// names the caller in messages.
+  /// Collective. Returns zeroed memory. All ranks throw the same `Error`: `mismatch` if sizes
+  /// differ (it names the ranks), `invalid_argument` for more than a quarter of the address space,
+  /// `out_of_memory` if a rank runs out, `no_peer_access` if a rank can't map a peer's memory.
+  /// `what` names the caller in messages.
   std::shared_ptr<Window> allocate(std::size_t bytes, const char* what = "allocate",
                                    Commit commit = Commit::at_once);
 
-  /// The mapping alone, for memory that `find` need not know.
+  /// The same, but returns the mapping alone, for memory that `find` need not know.
   std::shared_ptr<SymmetricRange> allocate_range(std::size_t bytes, const char* what,
                                                  Commit commit = Commit::at_once);
 
-  /// The window in which `pointer` lies, or at the end of which, in this rank's copy; or null.
-  /// Local, never communicates.
+  /// The window that has `pointer` inside or at the end of this rank's copy, or null. Local: never
+  /// communicates.
   std::shared_ptr<Window> at(const void* pointer) const;
-  /// The window that holds [pointer, pointer + bytes) in this rank's copy, or null. Local, never
+  /// The window that holds [pointer, pointer + bytes) in this rank's copy, or null. Local: never
   /// communicates.
   std::shared_ptr<Window> find(const void* pointer, std::size_t bytes) const;
-  /// "symmetric memory 3 + 512 bytes": which allocation of this heap, in the order of the calls,
-  /// and where in it. Equal on all ranks for equal places.
+  /// "symmetric memory 3 + 512 bytes": the number of the allocation in this heap, and the place in
+  /// it. Equal on all ranks for equal places.
   std::string describe(const void* pointer) const;
 
  private:
@@ -83,10 +84,10 @@ class SymmetricHeap {
   std::size_t allocations_ = 0;
   struct Entry {
     std::weak_ptr<Window> window;
-    std::size_t bytes = 0;  // most pointers are in none, which is to be seen without locking it
+    std::size_t bytes = 0;  // so `at` needs no lock for pointers in no window, which are most
   };
-  std::map<const std::byte*, Entry>
-      windows_;  // by local address; expired entries go with the next allocation
+  // By local address. The next allocation removes expired entries.
+  std::map<const std::byte*, Entry> windows_;
 };
 
 }  // namespace plait
