@@ -1,4 +1,4 @@
-// What the library itself attaches to a Bootstrap; users see none of it.
+// Hooks that the library attaches to a Bootstrap. Users don't see them.
 #pragma once
 #include <functional>
 #include <string>

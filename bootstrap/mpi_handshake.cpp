@@ -257,8 +257,8 @@ class Handshake {
     return std::nullopt;
   }
 
-  /// Tells the others, and throws if any rank objects. Only if no rank objects, a silent rank
-  /// counts as missing: otherwise ranks have waited for it already, and the objection says so.
+  /// Tells the others, and throws if any rank objects. A silent rank counts as missing only if no
+  /// rank objects: otherwise ranks have waited for it already, and an objection says so.
   void judge(const std::optional<Error>& objection) {
     Round<Verdict> verdicts(comm_, rank_, size_,
                             objection ? Verdict{objection->code(), as_text(objection->what())}

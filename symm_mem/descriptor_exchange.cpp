@@ -182,7 +182,7 @@ ExchangeAddress Exchange::open() {
                             : fail("can't create a socket: {}", std::strerror(errno));
     address.name.sun_family = AF_UNIX;
     const auto* name = reinterpret_cast<const sockaddr*>(&address.name);
-    // Of the family alone, so the kernel picks a free abstract name.
+    // The name is the family alone, so the kernel picks a free abstract name.
     if (::bind(listener_.get(), name, sizeof(sa_family_t)) != 0)
       return fail("can't bind its socket: {}", std::strerror(errno));
     socklen_t length = sizeof address.name;
@@ -277,7 +277,7 @@ void Exchange::connect_to(int peer) {
 }
 
 void Exchange::accept_callers() {
-  // After so many, the peers have their turn, however many strangers are queueing.
+  // After this many, the peers have their turn, however many strangers are queueing.
   constexpr std::size_t most_at_once = 64;
   while (listener_.valid() && strays_.size() < most_at_once) {
     UniqueFd caller(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
