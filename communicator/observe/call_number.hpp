@@ -1,5 +1,5 @@
-// How calls are numbered: collectives as on all ranks, messages (send, recv) apart, since every
-// rank has its own.
+// The numbers of calls. Collectives have the same numbers on all ranks. Messages (send, recv) are
+// numbered apart, because each rank has its own.
 #pragma once
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 namespace plait {
 
-/// Set in the number of a message's call.
+/// Set in the number of a message.
 inline constexpr std::uint64_t message_bit = std::uint64_t{1} << (span_call_bits - 1);
 
 constexpr bool is_message(std::uint64_t number) { return (number & message_bit) != 0; }

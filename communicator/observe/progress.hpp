@@ -1,5 +1,5 @@
-// What blocks leave in device memory while they run (backends/device/block_log.hpp), read from
-// there.
+// Reads the counters and spans that blocks leave in device memory while they run
+// (backends/device/block_log.hpp).
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -13,22 +13,21 @@
 
 namespace plait {
 
-/// The counters of a communicator's blocks and, for a trace, the rings of their spans. Kernels must
-/// be done before it is destroyed. `read` and `take_spans` may be called from any thread, at any
-/// time.
+/// The counters of a communicator's blocks and, for a trace, the rings of their spans. All kernels
+/// must end before it is destroyed. Any thread may call `read` and `take_spans`, at any time.
 class BlockLog {
  public:
-  /// A launch of a block, on the device's clock.
+  /// One launch of a block. Times are on the device's clock.
   struct Span {
     std::uint64_t call;
-    unsigned block, blocks;  // of so many
+    unsigned block, blocks;  // its index, and the number of blocks in the launch
     std::uint64_t started_ns, completed_ns;
   };
-  /// What one call of `take_spans` found.
+  /// The result of one `take_spans`, beside the spans.
   struct Taken {
     std::uint64_t lost = 0;       // spans that were overwritten before they could be read
-    std::uint64_t latest_ns = 0;  // the last time that any block has noted, on the device's clock
-    std::chrono::steady_clock::time_point read_at{};  // after that time on the host's
+    std::uint64_t latest_ns = 0;  // the latest time that a block has noted, on the device's clock
+    std::chrono::steady_clock::time_point read_at{};  // on the host's clock, after `latest_ns`
   };
 
   /// Allocates on the current device.
@@ -39,8 +38,9 @@ class BlockLog {
 
   void put_into(Watch& watch) const;
 
+  /// Copies the counters from the device and waits for that.
   Progress read();
-  /// Appends the spans that have been completed since the last call, for each block in order.
+  /// Appends the spans completed since the last call. Those of one block are in order.
   Taken take_spans(std::vector<Span>& into);
 
  private:
@@ -56,27 +56,27 @@ class BlockLog {
   using DeviceMemory = std::unique_ptr<T, Deallocate>;
   template <class T>
   using PinnedMemory = std::unique_ptr<T, DeallocatePinned>;
-  struct Unread {
+  struct Unread {  // a run of spans of one block
     unsigned block;
-    std::uint64_t first, count;  // by number of the block's launch
+    std::uint64_t first, count;  // in launches of the block
   };
 
   template <class T>
-  DeviceMemory<T> zeroed(std::size_t count);
+  DeviceMemory<T> allocate_zeroed(std::size_t count);
   template <class T>
-  PinnedMemory<T> pinned(std::size_t count);
+  PinnedMemory<T> allocate_pinned(std::size_t count);
   std::span<const BlockProgress> peek_progress();
-  void peek_spans(std::span<const Unread> pieces);
-  void keep_whole(std::span<const Unread> pieces, std::vector<Span>& into);
+  void peek_spans(std::span<const Unread> runs);
+  void keep_whole(std::span<const Unread> runs, std::vector<Span>& into);
 
   std::shared_ptr<Backend> backend_;
-  std::mutex mutex_;  // of all that follows
+  std::mutex mutex_;  // guards all members below
   DeviceMemory<BlockProgress> progress_;
   DeviceMemory<BlockSpan> spans_;
   PinnedMemory<BlockProgress> progress_seen_;
   PinnedMemory<BlockSpan> spans_seen_;
   NativeStream stream_ = nullptr;
-  std::vector<std::uint64_t> taken_;  // spans of each block
+  std::vector<std::uint64_t> taken_;  // spans, per block
 };
 
 }  // namespace plait

@@ -15,7 +15,8 @@
 namespace plait {
 namespace {
 
-/// A ring holds `span_ring` launches of two microseconds or more.
+/// Shorter than the time in which a ring wraps: it holds `span_ring` launches, and each takes two
+/// microseconds or more.
 constexpr std::chrono::milliseconds period{1};
 
 std::string_view number_key(std::uint64_t number) {
@@ -26,7 +27,7 @@ std::int64_t nanoseconds(std::chrono::steady_clock::time_point time) {
   return std::chrono::nanoseconds(time.time_since_epoch()).count();
 }
 
-/// Events as text; handed on in large pieces.
+/// Formats events and appends them to the file a megabyte at a time.
 class Writer {
  public:
   Writer(TraceFile& file, int communicator) : file_(file), first_track_(communicator * tracks) {}
@@ -40,7 +41,7 @@ class Writer {
     event(R"("name":"thread_name","ph":"M","tid":{},"args":{{"name":{}}})", first_track_ + track,
           json_string(name));
   }
-  /// `args`: members of a JSON object. Times in nanoseconds; the format has microseconds.
+  /// `args`: members of a JSON object. Times are in nanoseconds; the file has microseconds.
   void span(int track, std::string_view category, std::string_view name, std::int64_t begin,
             std::int64_t end, std::string_view args) {
     event(R"("name":{},"cat":"{}","ph":"X","tid":{},"ts":{:.3f},"dur":{:.3f},"args":{{{}}})",
@@ -53,8 +54,7 @@ class Writer {
   }
 
  private:
-  static constexpr int tracks =
-      2048;  // of a communicator: more than it has blocks that are counted
+  static constexpr int tracks = 2048;  // per communicator
   static_assert(tracks >= first_block + static_cast<int>(counted_blocks));
 
   static double microseconds(std::int64_t ns) { return static_cast<double>(ns) / 1e3; }
@@ -78,10 +78,10 @@ class Writer {
 
 }  // namespace
 
-void ClockOffset::device_is_after(std::int64_t device_ns, std::int64_t host_ns) {
+void ClockOffset::note_after(std::int64_t device_ns, std::int64_t host_ns) {
   most_ = std::min(most_.value_or(device_ns - host_ns), device_ns - host_ns);
 }
-void ClockOffset::device_is_before(std::int64_t device_ns, std::int64_t host_ns) {
+void ClockOffset::note_before(std::int64_t device_ns, std::int64_t host_ns) {
   least_ = std::max(least_.value_or(device_ns - host_ns), device_ns - host_ns);
 }
 std::optional<std::int64_t> ClockOffset::uncertainty() const {
@@ -89,11 +89,11 @@ std::optional<std::int64_t> ClockOffset::uncertainty() const {
   return *most_ - *least_;
 }
 
-std::vector<std::size_t> launches_of(std::vector<BlockLog::Span>& spans) {
+std::vector<std::size_t> sort_into_launches(std::vector<BlockLog::Span>& spans) {
   std::stable_sort(spans.begin(), spans.end(),
                    [](const auto& a, const auto& b) { return a.started_ns < b.started_ns; });
   std::vector<std::size_t> firsts;
-  std::set<unsigned> blocks;  // of the launch that is being gathered
+  std::set<unsigned> blocks;  // of the launch so far
   for (std::size_t i = 0; i < spans.size(); ++i) {
     const auto& span = spans[i];
     const bool same = !firsts.empty() && spans[firsts.back()].call == span.call &&
@@ -154,7 +154,7 @@ void Trace::take() {
   const BlockLog::Taken taken = log_.take_spans(spans_);
   overwritten_ += taken.lost;
   if (taken.latest_ns != 0)
-    clock_.device_is_before(static_cast<std::int64_t>(taken.latest_ns), nanoseconds(taken.read_at));
+    clock_.note_before(static_cast<std::int64_t>(taken.latest_ns), nanoseconds(taken.read_at));
   if (spans_.size() <= most_events) return;
   spans_beyond_ += spans_.size() - most_events;
   spans_.resize(most_events);
@@ -170,7 +170,7 @@ const Trace::HostCall* Trace::find(std::uint64_t call) const {
 void Trace::relate_clocks() {
   for (const Span& span : spans_)
     if (const HostCall* call = find(span.call))
-      clock_.device_is_after(static_cast<std::int64_t>(span.started_ns), nanoseconds(call->begin));
+      clock_.note_after(static_cast<std::int64_t>(span.started_ns), nanoseconds(call->begin));
 }
 
 void Trace::write() {
@@ -182,9 +182,9 @@ void Trace::write() {
   const auto on_host = [&](std::uint64_t device_ns) {
     return static_cast<std::int64_t>(device_ns) - ahead;
   };
-  const auto firsts = launches_of(spans_);
+  const auto firsts = sort_into_launches(spans_);
 
-  Writer writer(*file_, file_->next_communicator());
+  Writer writer(*file_, file_->add_communicator());
   writer.name_track(Writer::host, name_ + ": calls");
   writer.name_track(Writer::kernels, name_ + ": kernels");
   unsigned blocks = 0;
@@ -204,8 +204,7 @@ void Trace::write() {
   if (overwritten_ + spans_beyond_ + calls_beyond_ != 0) {
     const std::string what = fmt::format(
         "not in this trace: {} spans that were overwritten before they were read, and {} spans and "
-        "{} calls "
-        "beyond the limit",
+        "{} calls beyond the limit",
         overwritten_, spans_beyond_, calls_beyond_);
     writer.mark(Writer::host, what, nanoseconds(made_), "");
     log::warn("PLAIT_TRACE: {}: {}", name_, what);

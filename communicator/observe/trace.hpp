@@ -1,4 +1,4 @@
-// PLAIT_TRACE: what a communicator did when, on the host and in each block.
+// PLAIT_TRACE: the times of a communicator's calls on the host and of each block on the device.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -17,24 +17,24 @@
 
 namespace plait {
 
-/// How far the device's clock is ahead of the host's, from what can't be otherwise: no launch
-/// starts before its call, and what has been read has happened.
+/// How far the device's clock is ahead of the host's. The bounds follow from causality: no launch
+/// starts before its call, and a time that the host has read lies in the past.
 class ClockOffset {
  public:
-  void device_is_after(std::int64_t device_ns, std::int64_t host_ns);
-  void device_is_before(std::int64_t device_ns, std::int64_t host_ns);
-  /// The greatest that is possible: the fastest launch seems to take no time.
+  /// Notes that `device_ns` lies after, or before, `host_ns`.
+  void note_after(std::int64_t device_ns, std::int64_t host_ns);
+  void note_before(std::int64_t device_ns, std::int64_t host_ns);
+  /// The greatest possible value, with which the fastest launch seems to take no time.
   std::int64_t nanoseconds() const { return most_ ? *most_ : least_.value_or(0); }
-  /// Between what is possible; none if only one bound is known.
+  /// The distance of the bounds; none if only one is known.
   std::optional<std::int64_t> uncertainty() const;
 
  private:
   std::optional<std::int64_t> least_, most_;
 };
 
-/// Gathers what is to be known of a communicator's calls and writes it when it is destroyed, after
-/// its kernels are done. A thread of its own takes the spans from the device before they are
-/// overwritten.
+/// Gathers a communicator's calls and spans, and writes them when it is destroyed, after the kernels
+/// have ended. It has a thread that takes the spans from the device before they are overwritten.
 class Trace {
  public:
   /// A call on the host, from entry to return.
@@ -47,7 +47,7 @@ class Trace {
     bool captured;
   };
 
-  /// `name`: of the communicator, for readers. `same_clock`: the device's clock is the host's.
+  /// `name`: the communicator's, for human readers. `same_clock`: the device's clock is the host's.
   Trace(std::shared_ptr<TraceFile> file, BlockLog& log, std::string name,
         std::vector<std::string> algorithms, bool same_clock);
   ~Trace();
@@ -55,11 +55,11 @@ class Trace {
   Trace& operator=(const Trace&) = delete;
 
   const std::shared_ptr<TraceFile>& file() const { return file_; }
-  /// By the thread that uses the communicator, in the order of the calls.
+  /// Called by the thread that uses the communicator, in the order of the calls.
   void add(const HostCall& call);
 
-  /// A communicator's events, and its spans, are that many at most, so that a long run does not eat
-  /// the memory. Those beyond are counted.
+  /// Limits a communicator's events, and its spans, so that a long run does not fill the memory.
+  /// Those beyond are counted.
   static constexpr std::size_t most_events = 1'000'000;
 
  private:
@@ -79,7 +79,7 @@ class Trace {
   std::chrono::steady_clock::time_point made_ = std::chrono::steady_clock::now();
   std::vector<HostCall> calls_;
   std::uint64_t calls_beyond_ = 0;
-  // Of the thread below, and of the destructor when it has ended.
+  // Used by the thread below, and by the destructor after it has ended.
   std::vector<Span> spans_;
   std::uint64_t overwritten_ = 0, spans_beyond_ = 0;
   ClockOffset clock_;
@@ -90,9 +90,9 @@ class Trace {
   std::thread thread_;
 };
 
-/// The launch that each span is of: spans in the order in which they started, and the index of the
-/// first one of each launch. Launches run one after another, so a launch ends where its blocks are
-/// complete, a block comes again, or the call is another.
-std::vector<std::size_t> launches_of(std::vector<BlockLog::Span>& spans);
+/// Sorts spans by their start and returns the index of the first span of each launch. Launches run
+/// one after another, so a launch ends where its blocks are complete, a block comes again, or the
+/// call changes.
+std::vector<std::size_t> sort_into_launches(std::vector<BlockLog::Span>& spans);
 
 }  // namespace plait

@@ -65,8 +65,8 @@ std::shared_ptr<TraceFile> TraceFile::open(const std::string& path, int rank, in
     std::mutex mutex;
     std::map<std::string, std::shared_ptr<TraceFile>> by_name;
   };
-  // Kept open to the end of the process: its lock keeps others away from what is written, a child
-  // made by fork, too.
+  // The files stay open until the process ends, because their locks keep other processes, children
+  // made by fork among them, from overwriting them.
   static OfProcess<Files> of_process;
   auto& [mutex, files] = of_process.get();
   const std::lock_guard lock(mutex);
@@ -84,7 +84,7 @@ std::shared_ptr<TraceFile> TraceFile::open(const std::string& path, int rank, in
 
 TraceFile::TraceFile(UniqueFd file, std::string path, int rank)
     : file_(std::move(file)), path_(std::move(path)), rank_(rank) {
-  // What is no file, /dev/null for instance, has no length to cut.
+  // A path that names no regular file, such as /dev/null, has no length to cut.
   if (::ftruncate(file_.get(), 0) != 0 && errno != EINVAL) give_up(errno);
   write_at_end(fmt::format(R"({{"displayTimeUnit":"ns","traceEvents":[
 {{"name":"process_name","ph":"M","pid":{0},"tid":0,"args":{{"name":"rank {0}"}}}})",
@@ -101,11 +101,11 @@ void TraceFile::give_up(int error) {
   failed_ = true;
 }
 
-/// Over the closing bracket, and with a new one.
+/// Overwrites the closing bracket and writes a new one.
 void TraceFile::write_at_end(std::string_view text) {
   const std::string all = fmt::format("{}{}", text, closing);
   std::size_t written = 0;
-  // Beyond it the kernel ends the process (SIGXFSZ). What was written before stays whole.
+  // A write beyond the limit would end the process (SIGXFSZ). The file stays complete as it is.
   if (!failed_ && is_beyond_limit(static_cast<std::size_t>(end_) + all.size())) {
     log::warn(
         "PLAIT_TRACE: {}: the limit of a file's size (ulimit -f) is reached; the trace is not "

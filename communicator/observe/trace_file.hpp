@@ -1,4 +1,4 @@
-// The files that PLAIT_TRACE names: the event format of Chrome's tracing, which Perfetto reads.
+// The files of PLAIT_TRACE, in the event format of Chrome's tracing, which Perfetto reads.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -10,21 +10,21 @@
 
 namespace plait {
 
-/// A file of one process, to which its communicators of one rank add their events. It is whole, as
-/// JSON, after every `append`. All methods may be called from any thread.
+/// One process's file for one rank, to which its communicators append their events. After every
+/// `append` the file is complete JSON. Any thread may call any method.
 class TraceFile {
  public:
-  /// For rank `rank` of `ranks`: `trace.json` becomes `trace.rank3.json` where there are several
-  /// ranks. Another communicator of this process gets the same object; where another process writes
-  /// the file already, the name also gets this process's number. A file of an earlier run is
-  /// overwritten. None, and a warning, if it can't be written.
+  /// Opens the file for rank `rank` of `ranks`. If there are several ranks, `trace.json` becomes
+  /// `trace.rank3.json`. Another communicator of this process gets the same object. If another
+  /// process is writing the file, the name also gets this process's number. A file of an earlier
+  /// run is overwritten. If the file can't be written: null, and a warning.
   static std::shared_ptr<TraceFile> open(const std::string& path, int rank, int ranks);
 
-  /// Events of this rank carry it as their process: ranks' files can be put together.
+  /// Events carry this number as their process, so files of several ranks can be joined.
   int rank() const { return rank_; }
-  /// Tells the file's communicators apart: 0, 1, ...
-  int next_communicator() { return communicators_++; }
-  /// JSON objects, each with ",\n" before it. Warns, once, if it can't be written.
+  /// Returns a number that tells the file's communicators apart: 0, 1, ...
+  int add_communicator() { return communicators_++; }
+  /// `events`: JSON objects, each with ",\n" before it. Warns once if the file can't be written.
   void append(std::string_view events);
 
   TraceFile(UniqueFd file, std::string path, int rank);  // for `open`
@@ -33,16 +33,16 @@ class TraceFile {
   void write_at_end(std::string_view text);
   void give_up(int error);  // an errno
 
-  UniqueFd file_;  // locked as long as it is open
+  UniqueFd file_;  // locked while it is open
   std::string path_;
   int rank_;
   std::atomic<int> communicators_ = 0;
   std::mutex mutex_;
-  off_t end_ = 0;  // of the last event
+  off_t end_ = 0;  // behind the last event
   bool failed_ = false;
 };
 
-/// As a JSON string, with its quotes.
+/// The text as a JSON string, with its quotes.
 std::string json_string(std::string_view text);
 
 }  // namespace plait

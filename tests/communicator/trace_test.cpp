@@ -135,20 +135,20 @@ TEST(Launches, AreToldApart) {
       span_of(4, 1, 2, 71, 72), span_of(4, 1, 2, 73, 74),
       span_of(5, 0, 2, 75, 76)};  // with spans lost
   const std::vector<std::size_t> expected = {0, 2, 3, 5, 6, 8, 10, 11, 12};
-  EXPECT_EQ(launches_of(spans), expected);
+  EXPECT_EQ(sort_into_launches(spans), expected);
   std::reverse(spans.begin(), spans.end());
-  EXPECT_EQ(launches_of(spans), expected) << "also out of order";
+  EXPECT_EQ(sort_into_launches(spans), expected) << "also out of order";
 }
 
 TEST(ClockOffsets, AreWhatIsPossible) {
   ClockOffset offset;
   EXPECT_EQ(offset.nanoseconds(), 0);
-  offset.device_is_before(1100, 200);  // it was already that late
+  offset.note_before(1100, 200);  // it was already that late
   EXPECT_EQ(offset.nanoseconds(), 900);
   EXPECT_FALSE(offset.uncertainty());
-  offset.device_is_before(1150, 400);
-  offset.device_is_after(1400, 300);
-  offset.device_is_after(1500, 550);
+  offset.note_before(1150, 400);
+  offset.note_after(1400, 300);
+  offset.note_after(1500, 550);
   EXPECT_EQ(offset.nanoseconds(), 950);
   EXPECT_EQ(offset.uncertainty(), 50);
 }
