@@ -1,30 +1,29 @@
-// Plait's collectives and messages on Kokkos views. Include this; docs/kokkos.md is the guide.
+// Plait's collectives and messages on Kokkos views. Include this header; docs/kokkos.md is the
+// guide.
 //
-// What `Communicator` says of each call holds here. What is added, for all of them:
+// The rules of `Communicator` hold here. All calls add these:
 //
-// - Order. A call is ordered on the execution space instance `exec`, by default that of the view's
-// memory space. On Kokkos::Cuda and
-//   Kokkos::HIP it is asynchronous on the instance's stream. On host spaces (Serial, OpenMP,
-//   Threads) it begins after `exec.fence()` and is complete when it returns, but for a call in a
-//   `Group`, which is complete after the group's end and `synchronize(exec, comm)`. So in both
-//   cases the result is there after `exec.fence()`, and a kernel launched on `exec` sees it.
+// - Order. A call is ordered on the execution space instance `exec`, by default the instance of the
+//   view's memory space. On Kokkos::Cuda and Kokkos::HIP it is asynchronous on the instance's
+//   stream. On host spaces (Serial, OpenMP, Threads) it begins after `exec.fence()` and is complete
+//   when it returns; a call in a `Group` is complete after the group's end and `synchronize(exec,
+//   comm)`. So in both cases the result is there after `exec.fence()`, and a kernel launched on
+//   `exec` sees it.
 // - Views. Contiguous; LayoutLeft, LayoutRight, or LayoutStride with the strides of one of these;
-// of rank 0 (one element) to 8. `src` may
-//   be of const elements. `src` and `dst` have one value type. Where a collective knows blocks, one
-//   for each of n ranks, they are cut along the slowest extent (the first of LayoutRight, the last
-//   of LayoutLeft): the view of n blocks is the view of one with that extent times n, or has one
-//   more, slower extent n. Where only the root has a buffer, the others' argument is not looked at:
-//   `View()` will do.
-// - Errors. What types tell is said by the compiler. Anything else throws `Error(invalid_argument)`
-// that names the view by its label,
-//   before anything is enqueued. In a `Group` too, and there the group's end throws it again if it
-//   was caught.
-// - Ranks pass the same extents and layout, as far as each has the buffer. Another layout on
-// another rank, of blocks with several extents
-//   larger than 1, is Error(mismatch) on all ranks, as a call of another type is: before it with
-//   PLAIT_CHECK=1, else soon after. Extents are not compared, only the number of elements: elements
-//   are combined as they lie in memory, and ranks may give that several shapes. Of a message, which
-//   is a view's elements as they lie in memory, only the number must be the same at both ends.
+//   rank 0 (one element) to 8. `src` may have const elements. `src` and `dst` have one value type.
+//   If a collective has n blocks, one per rank, they are cut along the slowest extent (the first of
+//   LayoutRight, the last of LayoutLeft): the view of n blocks is the view of one block with that
+//   extent times n, or with one more, slower extent n. If only the root has a buffer, the argument
+//   of other ranks is not looked at: `View()` will do.
+// - Errors. The compiler reports mistakes in types. All other mistakes throw
+//   `Error(invalid_argument)`, which names the view by its label, before anything is enqueued. This
+//   also holds in a `Group`, whose end throws the error again if the program caught it.
+// - Ranks. They pass the same extents and layout, for each buffer that they have. If a rank has
+//   another layout, and blocks have several extents larger than 1, that is Error(mismatch) on all
+//   ranks, like a call of another type: before the call with PLAIT_CHECK=1, else soon after.
+//   Extents are not compared, only the number of elements: elements are combined as they lie in
+//   memory, and ranks may give that memory different shapes. A message is a view's elements as they
+//   lie in memory, so only their number must be the same at both ends.
 #pragma once
 #include <Kokkos_Core.hpp>
 #include <cstddef>
@@ -41,7 +40,7 @@
 namespace plait::kokkos {
 namespace detail {
 
-/// What any view must be that takes part in a call on `exec`.
+/// Checks one view of a call on `exec`.
 template <class Exec>
 void check_buffer(const Checks& checks, const Communicator& comm, const ViewFacts& buffer) {
   checks.targets(backend_of<Exec>, Exec::name(), comm.backend_kind(), &buffer);
@@ -55,7 +54,7 @@ void enqueue(const Exec& exec, Communicator& comm, const Call& call, const void*
   in_order(exec, comm, [&](StreamRef stream) { comm.enqueue(call, send, recv, stream, options); });
 }
 
-/// Any collective out of place. Of `call`, type and count are found out here.
+/// Any collective out of place. Finds type and count of `call` itself.
 template <Collective collective, class Exec, class Src, class Dst>
 void call(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst, Call call,
           const CallOptions& options) {
@@ -73,7 +72,7 @@ void call(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst, 
   }
 }
 
-/// Any collective in place, but gather and scatter, of which only the root has a view with all
+/// Any collective in place, except gather and scatter, where only the root has a view with all
 /// blocks.
 template <Collective collective, class Exec, class View>
 void call_in_place(const Exec& exec, Communicator& comm, const View& view, Call call,
@@ -96,8 +95,8 @@ void call_in_place(const Exec& exec, Communicator& comm, const View& view, Call 
   }
 }
 
-/// Messages of `count` elements, as `function`: checked by `check(checks)`, enqueued by
-/// `enqueue(type, stream)`.
+/// Messages of `count` elements in the call `function`: `check(checks)` checks them, `enqueue(type,
+/// stream)` enqueues them.
 template <class View, class Exec, class Check, class Enqueue>
 void call_messages(std::string_view function, const Exec& exec, Communicator& comm,
                    std::size_t count, const Check& check, const Enqueue& enqueue) {
@@ -111,7 +110,7 @@ void call_messages(std::string_view function, const Exec& exec, Communicator& co
 
 }  // namespace detail
 
-/// Reduces the views of all ranks element by element, into `dst` on all ranks; `src` and `dst` have
+/// Reduces the views of all ranks element by element, into `dst` on all ranks. `src` and `dst` have
 /// the same extents.
 template <class Exec, class Src, class Dst>
 void all_reduce(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst, ReduceOp op,
@@ -137,7 +136,7 @@ void all_reduce(Communicator& comm, const View& view, ReduceOp op,
   all_reduce(detail::default_space<View>(), comm, view, op, options);
 }
 
-/// Reduces views of n blocks; rank r receives block r of the result. `src`: n blocks; `dst`: one.
+/// Reduces views of n blocks. Rank r receives block r of the result. `src`: n blocks; `dst`: one.
 template <class Exec, class Src, class Dst>
 void reduce_scatter(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst,
                     ReduceOp op, const CallOptions& options = {}) {
@@ -149,7 +148,7 @@ void reduce_scatter(Communicator& comm, const Src& src, const Dst& dst, ReduceOp
                     const CallOptions& options = {}) {
   reduce_scatter(detail::default_space<Dst>(), comm, src, dst, op, options);
 }
-/// In place: rank r's result is block r of `view`, of n blocks; the others stay as they are.
+/// In place: `view` has n blocks, and rank r's result is block r; the other blocks are unchanged.
 template <class Exec, class View>
 void reduce_scatter(const Exec& exec, Communicator& comm, const View& view, ReduceOp op,
                     const CallOptions& options = {}) {
@@ -162,7 +161,7 @@ void reduce_scatter(Communicator& comm, const View& view, ReduceOp op,
   reduce_scatter(detail::default_space<View>(), comm, view, op, options);
 }
 
-/// Every rank receives the blocks of all ranks, in their order. `src`: one block; `dst`: n.
+/// Every rank receives the blocks of all ranks, in rank order. `src`: one block; `dst`: n.
 template <class Exec, class Src, class Dst>
 void all_gather(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst,
                 const CallOptions& options = {}) {
@@ -174,7 +173,7 @@ void all_gather(Communicator& comm, const Src& src, const Dst& dst,
                 const CallOptions& options = {}) {
   all_gather(detail::default_space<Dst>(), comm, src, dst, options);
 }
-/// In place: rank r's block is block r of `view`, of n blocks.
+/// In place: `view` has n blocks, and rank r sends block r of it.
 template <class Exec, class View>
 void all_gather(const Exec& exec, Communicator& comm, const View& view,
                 const CallOptions& options = {}) {
@@ -186,7 +185,7 @@ void all_gather(Communicator& comm, const View& view, const CallOptions& options
   all_gather(detail::default_space<View>(), comm, view, options);
 }
 
-/// Every rank, the root too, receives the root's `src` in `dst`; the same extents.
+/// Every rank, including the root, receives the root's `src` in `dst`. Both have the same extents.
 template <class Exec, class Src, class Dst>
 void broadcast(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst, int root,
                const CallOptions& options = {}) {
@@ -198,7 +197,7 @@ void broadcast(Communicator& comm, const Src& src, const Dst& dst, int root,
                const CallOptions& options = {}) {
   broadcast(detail::default_space<Dst>(), comm, src, dst, root, options);
 }
-/// In place: the root's `view` goes into that of every other rank.
+/// In place: every rank receives the root's `view` in its own.
 template <class Exec, class View>
 void broadcast(const Exec& exec, Communicator& comm, const View& view, int root,
                const CallOptions& options = {}) {
@@ -210,7 +209,8 @@ void broadcast(Communicator& comm, const View& view, int root, const CallOptions
   broadcast(detail::default_space<View>(), comm, view, root, options);
 }
 
-/// Reduces the views of all ranks element by element, into the root's `dst`; the same extents.
+/// Reduces the views of all ranks element by element, into the root's `dst`. Both have the same
+/// extents.
 template <class Exec, class Src, class Dst>
 void reduce(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst, ReduceOp op,
             int root, const CallOptions& options = {}) {
@@ -222,7 +222,7 @@ void reduce(Communicator& comm, const Src& src, const Dst& dst, ReduceOp op, int
             const CallOptions& options = {}) {
   reduce(detail::default_space<Dst>(), comm, src, dst, op, root, options);
 }
-/// In place: the root's `view` receives the result; the others' stay as they are.
+/// In place: the root's `view` receives the result; those of other ranks are unchanged.
 template <class Exec, class View>
 void reduce(const Exec& exec, Communicator& comm, const View& view, ReduceOp op, int root,
             const CallOptions& options = {}) {
@@ -235,7 +235,7 @@ void reduce(Communicator& comm, const View& view, ReduceOp op, int root,
   reduce(detail::default_space<View>(), comm, view, op, root, options);
 }
 
-/// Rank r receives block r of every rank, in the order of ranks. `src` and `dst`: n blocks each.
+/// Rank r receives block r of every rank, in rank order. `src` and `dst`: n blocks each.
 template <class Exec, class Src, class Dst>
 void all_to_all(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst,
                 const CallOptions& options = {}) {
@@ -259,9 +259,9 @@ void all_to_all(Communicator& comm, const View& view, const CallOptions& options
   all_to_all(detail::default_space<View>(), comm, view, options);
 }
 
-/// The root receives the blocks of all ranks, in their order. `src`: one block; `dst`: n, of the
-/// root alone. In place: the root's `src` is its block of `dst`; in symmetric memory all ranks then
-/// pass the root's block as `src`, and not each its own.
+/// The root receives the blocks of all ranks, in rank order. `src`: one block; `dst`: n, only on
+/// the root. In place: the root's `src` is its block of `dst`. In symmetric memory all ranks then
+/// pass the offset of that block, the root's, as `src`, instead of their own block's.
 template <class Exec, class Src, class Dst>
 void gather(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst, int root,
             const CallOptions& options = {}) {
@@ -274,9 +274,9 @@ void gather(Communicator& comm, const Src& src, const Dst& dst, int root,
   gather(detail::default_space<Dst>(), comm, src, dst, root, options);
 }
 
-/// Rank r receives block r of the root. `src`: n blocks, of the root alone; `dst`: one. In place:
-/// the root's `dst` is its block of `src`; in symmetric memory all ranks then pass the root's block
-/// as `dst`, and not each its own.
+/// Rank r receives block r of the root. `src`: n blocks, only on the root; `dst`: one. In place:
+/// the root's `dst` is its block of `src`. In symmetric memory all ranks then pass the offset of
+/// that block, the root's, as `dst`, instead of their own block's.
 template <class Exec, class Src, class Dst>
 void scatter(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst, int root,
              const CallOptions& options = {}) {
@@ -289,11 +289,11 @@ void scatter(Communicator& comm, const Src& src, const Dst& dst, int root,
   scatter(detail::default_space<Dst>(), comm, src, dst, root, options);
 }
 
-// Messages between two ranks: a view's elements, as they lie in memory. On host spaces a message,
-// too, is complete when the call returns, so that `send` may wait until the peer has come to its
-// `recv`: ranks that send to each other say `send_recv`, or put both in a `Group`.
+// Messages between two ranks: the elements of a view as they lie in memory. On host spaces a
+// message is complete when the call returns, so `send` may wait until the peer has reached its
+// `recv`. Ranks that send to each other use `send_recv`, or put both calls in a `Group`.
 
-/// All of `src`, for rank `to`. With `to` the own rank, in a `Group` with the `recv`.
+/// Sends all of `src` to rank `to`. A message to the own rank needs its `recv` in the same `Group`.
 template <class Exec, class Src>
 void send(const Exec& exec, Communicator& comm, const Src& src, int to,
           const CallOptions& options = {}) {
@@ -313,7 +313,7 @@ void send(Communicator& comm, const Src& src, int to, const CallOptions& options
   send(detail::default_space<Src>(), comm, src, to, options);
 }
 
-/// All of `dst`, from rank `from`.
+/// Receives all of `dst` from rank `from`.
 template <class Exec, class Dst>
 void recv(const Exec& exec, Communicator& comm, const Dst& dst, int from,
           const CallOptions& options = {}) {
@@ -333,8 +333,8 @@ void recv(Communicator& comm, const Dst& dst, int from, const CallOptions& optio
   recv(detail::default_space<Dst>(), comm, dst, from, options);
 }
 
-/// Both at once: all of `src` for rank `to`, all of `dst` from rank `from`. The views are disjoint,
-/// of one value type and of any two shapes.
+/// Both at once: sends all of `src` to rank `to`, receives all of `dst` from rank `from`. The views
+/// are disjoint and have one value type; their shapes may differ.
 template <class Exec, class Src, class Dst>
 void send_recv(const Exec& exec, Communicator& comm, const Src& src, int to, const Dst& dst,
                int from, const CallOptions& options = {}) {
@@ -361,10 +361,10 @@ void send_recv(Communicator& comm, const Src& src, int to, const Dst& dst, int f
   send_recv(detail::default_space<Dst>(), comm, src, to, dst, from, options);
 }
 
-/// A message from every rank to every rank, the own one too: blocks of `src` and `dst`, views of
-/// rank 1, of which `sent` and `received` say for each rank how many elements, and from which on.
-/// What rank a sends to b is as long as what b receives from a. Called by all ranks. The counts are
-/// on the host, and read before it returns.
+/// A message from every rank to every rank, including itself. `src` and `dst` are views of rank 1;
+/// `sent` and `received` say, for each rank, how many elements it is sent or sends, and where they
+/// begin. Rank a sends b as many elements as b receives from a. Called by all ranks. The counts are
+/// in host memory, and read before it returns.
 template <class Exec, class Src, class Dst>
 void all_to_all_v(const Exec& exec, Communicator& comm, const Src& src,
                   const Communicator::BlocksOf& sent, const Dst& dst,
@@ -393,8 +393,8 @@ void all_to_all_v(Communicator& comm, const Src& src, const Communicator::Blocks
   all_to_all_v(detail::default_space<Dst>(), comm, src, sent, dst, received, options);
 }
 
-/// No rank's `exec` passes this point before all ranks' have reached it: on host spaces, none
-/// returns before all have called it.
+/// No rank's `exec` passes this point before all ranks' have reached it. On host spaces, no call
+/// returns before all ranks have called it.
 template <class Exec>
 void barrier(const Exec& exec, Communicator& comm) {
   if constexpr (detail::execution_space_fits<Exec>()) {

@@ -1,4 +1,4 @@
-// Views as buffers of a collective: what is checked of them before anything is enqueued.
+// Views as the buffers of a call: the checks before anything is enqueued.
 #pragma once
 #include <Kokkos_Core.hpp>
 #include <algorithm>
@@ -17,8 +17,8 @@
 
 namespace plait::kokkos::detail {
 
-/// A view without its type. Its label is asked for when an error needs it: a label is a string, to
-/// be allocated.
+/// A view without its type. Its label is read only for an error, because a label is an allocated
+/// string.
 struct ViewFacts {
   const char* role;  // what the caller calls the argument
   const void* view;
@@ -29,13 +29,13 @@ struct ViewFacts {
   std::size_t rank;
   std::array<std::size_t, 8> extents;
   bool contiguous;
-  // Whether the elements of a contiguous view are ordered as by LayoutLeft, LayoutRight: both, if
-  // only one extent is larger than 1.
+  // Whether the elements of a contiguous view are ordered as in LayoutLeft, and as in LayoutRight.
+  // Both, if at most one extent is larger than 1.
   bool left, right;
 };
 
-/// The largest number if the product is beyond it, as extents of an unmanaged view may be: no
-/// view's memory has so many elements.
+/// The product, or the largest number if it overflows. The extents of an unmanaged view may
+/// overflow; no view's memory has so many elements.
 constexpr std::size_t product_or_most(std::size_t a, std::size_t b) {
   constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
   return b != 0 && a > most / b ? most : a * b;
@@ -60,7 +60,7 @@ ViewFacts facts_of(const View& view, const char* role) {
       .contiguous = false,
       .left = rank <= 1 || std::is_same_v<Layout, Kokkos::LayoutLeft>,
       .right = rank <= 1 || std::is_same_v<Layout, Kokkos::LayoutRight>};
-  // Not size(), which since Kokkos 5 is 0 for a view without memory, whatever its extents.
+  // Not size(): since Kokkos 5 that is 0 for a view without memory, whatever its extents.
   std::array<std::size_t, rank> strides{}, order{};
   for (std::size_t i = 0; i < rank; ++i) {
     buffer.extents[i] = view.extent(i);
@@ -68,9 +68,9 @@ ViewFacts facts_of(const View& view, const char* role) {
     strides[i] = static_cast<std::size_t>(view.stride(i));
     order[i] = i;
   }
-  // Whether each extent of `order`, from the fastest on, steps over those before it. An extent of 1
-  // makes no step, so its stride says nothing: not span_is_contiguous(), which asks for that one,
-  // too, or compares only the span with the size, that may be equal by chance.
+  // True if each extent of `order`, from the fastest on, steps over those before it. An extent of 1
+  // makes no step, so its stride means nothing. Not span_is_contiguous(): it checks that stride
+  // too, or compares only the span with the size, which may be equal by chance.
   const auto dense = [&] {
     if (buffer.size <= 1) return true;
     std::size_t stride = 1;
@@ -91,11 +91,11 @@ ViewFacts facts_of(const View& view, const char* role) {
   return buffer;
 }
 
-/// How many blocks the buffers of a collective hold, 1 or one for each rank, and who has them;
-/// `Communicator` says the same in words.
+/// How many blocks the buffers of a collective hold, one or one per rank, and which ranks have
+/// them; `Communicator` says the same in words.
 struct Blocks {
   bool many_sent = false, many_received = false;
-  bool root_sends = false, root_receives = false;  // alone
+  bool root_sends = false, root_receives = false;  // only the root
 };
 constexpr Blocks blocks_of(Collective collective) {
   switch (collective) {
@@ -126,7 +126,7 @@ class Checks {
     try {
       rank_ = comm.rank();
       ranks_ = comm.size();
-    } catch (const Error&) {  // which names what was asked for here
+    } catch (const Error&) {  // its sentence would name the getter instead of this call
       refuse_sentence(std::string(function_) + ": this communicator was moved from");
     }
   }
@@ -136,8 +136,8 @@ class Checks {
   bool sends() const { return !blocks_.root_sends || rank_ == call_.root; }
   bool receives() const { return !blocks_.root_receives || rank_ == call_.root; }
 
-  /// The execution space runs on the communicator's target, so its memory is there. None: a
-  /// barrier.
+  /// The execution space must run on the communicator's target, so that its memory is there. No
+  /// buffer: a barrier.
   void targets(BackendKind of_exec, const char* exec, BackendKind of_comm,
                const ViewFacts* buffer = nullptr) const {
     if (of_exec == of_comm) return;
@@ -156,8 +156,8 @@ class Checks {
     if (buffer.data == nullptr && buffer.size != 0) refuse(described(buffer) + " has no memory");
   }
 
-  /// The count of a call out of place: elements of a block. The buffers that this rank has were
-  /// checked by `memory`.
+  /// The count of a call out of place: elements of a block. `memory` has checked the buffers that
+  /// this rank has.
   std::size_t count(const ViewFacts& src, const ViewFacts& dst) const {
     const bool both = sends() && receives();
     if (blocks_.many_sent == blocks_.many_received) {
@@ -170,7 +170,7 @@ class Checks {
     return one.size;
   }
 
-  /// Elements of a block in a view with one for each rank.
+  /// Elements of a block, in a view with one block per rank.
   std::size_t block_of(const ViewFacts& many) const {
     const auto cut = [&](bool order, std::size_t slowest) {
       return order && many.extents[slowest] % n() == 0;
@@ -181,15 +181,15 @@ class Checks {
     return many.size / n();
   }
 
-  /// In which order a block's elements lie, of a call out of place: those that all ranks have, as
-  /// far as the collective has such a buffer.
+  /// Order of a block's elements, for a call out of place: that of the buffer that all ranks have,
+  /// if the collective has such a buffer.
   ArrayOrder order(const ViewFacts& src, const ViewFacts& dst) const {
     if (blocks_.many_sent != blocks_.many_received)
       return blocks_.many_sent ? order_of_block(dst, false) : order_of_block(src, false);
     return order_of_block(sends() ? src : dst, blocks_.many_sent);
   }
-  /// Of a view of one block, or of one for each rank. Unsaid if at most one extent of a block is
-  /// larger than 1: then all orders are one.
+  /// For a view of one block, or of one block per rank. Unsaid if at most one extent of a block is
+  /// larger than 1: then all orders are the same.
   ArrayOrder order_of_block(const ViewFacts& buffer, bool many) const {
     auto extents = buffer.extents;
     if (many && buffer.rank > 0) {
@@ -204,7 +204,7 @@ class Checks {
     return buffer.left ? ArrayOrder::first_fastest : ArrayOrder::last_fastest;
   }
 
-  /// Disjoint, or in place as the collective says.
+  /// The views must be disjoint, or in place as the collective defines it.
   void places(const ViewFacts& src, const ViewFacts& dst, std::size_t count) const {
     if (!sends() || !receives() || count == 0) return;
     const std::size_t block = count * size_of(call_.type);
@@ -223,7 +223,7 @@ class Checks {
                                 : "block " + std::to_string(rank_) + " of dst as src"));
   }
 
-  /// Of two messages: one is read while the other is written.
+  /// For two messages: one view is read while the other is written.
   void disjoint(const ViewFacts& src, const ViewFacts& dst) const {
     const auto from = reinterpret_cast<std::uintptr_t>(src.data),
                to = reinterpret_cast<std::uintptr_t>(dst.data);
@@ -233,8 +233,8 @@ class Checks {
     refuse(described(src) + " and " + described(dst) + " overlap; pass disjoint views");
   }
 
-  /// The block for, or from, each rank lies in the view of rank 1. Where there is nothing, it may
-  /// be said to lie anywhere. That there is one for each rank, the communicator checks.
+  /// The block for, or from, each rank must lie in the view of rank 1. An empty block may begin
+  /// anywhere. The communicator checks that there is one block per rank.
   void within(const ViewFacts& buffer, const Communicator::BlocksOf& blocks,
               const char* for_or_from) const {
     for (std::size_t peer = 0; peer < std::min(blocks.counts.size(), blocks.displacements.size());
@@ -257,7 +257,7 @@ class Checks {
       refuse(described(src) + " and " + described(dst) + " differ in the order of their elements");
   }
 
-  /// `many` is `one` with its slowest extent times n, or with a further extent n that is slower
+  /// `many` must be `one` with its slowest extent times n, or with one more extent n that is slower
   /// than all others.
   void one_for_each_rank(const ViewFacts& many, const ViewFacts& one) const {
     const bool deeper = many.rank == one.rank + 1;
@@ -289,13 +289,14 @@ class Checks {
   [[noreturn]] void refuse(const std::string& why) const {
     refuse_sentence(std::string(function_) + ": rank " + std::to_string(rank_) + ": " + why);
   }
-  /// Also if the caller catches it: an open group must not be enqueued without the call.
+  /// Also fails an open group, which must not be enqueued without this call if the caller catches
+  /// the error.
   [[noreturn]] static void refuse_sentence(const std::string& sentence) {
     if (group_is_open()) static_cast<void>(plait_refuse(sentence.c_str()));
     throw Error(ErrorCode::invalid_argument, sentence);
   }
 
-  std::string_view function_;  // as the caller knows it: several functions send messages
+  std::string_view function_;  // as the caller knows it, because several functions send messages
   Call call_;
   Blocks blocks_;
   int rank_ = 0, ranks_ = 0;

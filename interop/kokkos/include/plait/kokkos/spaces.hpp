@@ -1,4 +1,4 @@
-// What a Kokkos execution space is to Plait: a target, and a stream on it.
+// Maps a Kokkos execution space to a target of Plait and a stream on it.
 #pragma once
 #include <Kokkos_Core.hpp>
 #include <string>
@@ -11,8 +11,8 @@
 namespace plait::kokkos {
 namespace detail {
 
-// By what they have, not by name: so this text compiles wherever Kokkos does, with whatever is
-// enabled in it.
+// Spaces are recognised by their members instead of their names, so this compiles with every
+// Kokkos, whatever is enabled in it.
 template <class Exec>
 inline constexpr bool runs_on_cuda = requires(const Exec& exec) {
   exec.cuda_stream();
@@ -39,8 +39,8 @@ inline constexpr BackendKind backend_of = runs_on_cuda<Exec>  ? BackendKind::cud
 
 }  // namespace detail
 
-/// The stream on which calls with `exec` are ordered: its own on CUDA and HIP, the calling thread's
-/// default stream on the host.
+/// The stream that orders calls with `exec`: on CUDA and HIP the instance's own, on the host the
+/// calling thread's default stream.
 template <class Exec>
 StreamRef stream_of(const Exec& exec) {
   static_assert(
@@ -65,8 +65,8 @@ CommunicatorOptions communicator_options(const Exec& exec = Exec()) {
   return options;
 }
 
-/// Waits until everything on `exec` is complete, calls of `comm` included; like `exec.fence()`, but
-/// throws the `Error` that broke the communicator, if one did (`Communicator::synchronize`).
+/// Waits until all work on `exec` is complete, calls of `comm` included. Like `exec.fence()`, but
+/// throws the `Error` that broke the communicator, if there is one (`Communicator::synchronize`).
 template <class Exec>
 void synchronize(const Exec& exec, Communicator& comm) {
   if constexpr (detail::runs_on_host<Exec>) exec.fence();
@@ -76,9 +76,9 @@ void synchronize(const Exec& exec, Communicator& comm) {
 namespace detail {
 
 /// Enqueues on `exec` by `enqueue(stream)`. Host spaces have no stream that Plait's host target
-/// could share, but an order: theirs is that of the calling thread. So what was started before is
-/// complete when the call begins, and the call is when this returns. Within a group nothing runs
-/// before the group's end, and nothing can be waited for.
+/// could share; their order is that of the calling thread. So earlier work is complete when the
+/// call begins, and the call is complete when this returns. Within a group nothing runs before the
+/// group's end, so there is nothing to wait for yet.
 template <class Exec, class Enqueue>
 void in_order(const Exec& exec, Communicator& comm, const Enqueue& enqueue) {
   if constexpr (runs_on_host<Exec>) exec.fence();

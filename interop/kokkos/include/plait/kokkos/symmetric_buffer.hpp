@@ -18,8 +18,8 @@ class CudaSpace;  // complete where Kokkos has CUDA
 namespace plait::kokkos {
 namespace detail {
 
-/// Whether `Memory` is of the host or of a GPU alone, as symmetric memory is: not managed memory,
-/// nor pinned memory of a GPU's.
+/// True if `Memory` belongs only to the host or only to a GPU, like symmetric memory: neither
+/// managed memory nor a GPU's pinned memory.
 template <class Memory>
 constexpr bool is_of_one_side() {
   using Exec = typename Memory::execution_space;
@@ -38,7 +38,7 @@ constexpr bool has_managed_memory() {
     return Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace,
                                       typename Exec::memory_space>::accessible;
 }
-/// The memory space of `Exec`; but CudaSpace where that is CudaUVMSpace, as with
+/// The memory space of `Exec`; but CudaSpace instead of CudaUVMSpace, which it is with
 /// Kokkos_ENABLE_CUDA_UVM. HIP has no such option.
 template <class Exec>
 using symmetric_memory_space =
@@ -46,11 +46,11 @@ using symmetric_memory_space =
 
 }  // namespace detail
 
-/// `size()` elements of T on every rank, in symmetric memory (docs/symmetric-memory.md), zeroed:
-/// collectives on its views need no copies. `MemorySpace` is where the views say they are:
-/// CudaSpace or HIPSpace with a communicator on a GPU, HostSpace with one on the host; none of
-/// managed or pinned memory, which this is not. Views do not own the memory and have no label;
-/// neither they nor the buffer may outlive the communicator. Can be moved, not copied.
+/// `size()` elements of T on every rank, in symmetric memory (docs/symmetric-memory.md), zeroed.
+/// Collectives on its views need no copies. `MemorySpace` is the memory space of the views:
+/// CudaSpace or HIPSpace with a communicator on a GPU, HostSpace with one on the host; no managed
+/// or pinned space, because symmetric memory is neither. Views do not own the memory and have no
+/// label. Neither they nor the buffer may outlive the communicator. Can be moved, not copied.
 template <class T,
           class MemorySpace = detail::symmetric_memory_space<Kokkos::DefaultExecutionSpace>>
 class SymmetricBuffer {
@@ -68,12 +68,12 @@ class SymmetricBuffer {
   using view_type = ViewOf<T*, layout>;
 
   SymmetricBuffer() = default;
-  /// Collective: all ranks of `comm` make it, in the same order and with the same `count`. Throws
-  /// `Error(invalid_argument)` if the memory space does not fit the communicator's target, and what
-  /// `Communicator::allocate` throws.
+  /// Collective: all ranks of `comm` construct it, in the same order and with the same `count`.
+  /// Throws `Error(invalid_argument)` if the memory space does not fit the communicator's target,
+  /// and what `Communicator::allocate` throws.
   SymmetricBuffer(Communicator& comm, std::size_t count)
       : buffer_(checked(comm).template allocate<T>(count)) {}
-  /// Frees the memory, which waits for this rank's device; not collective.
+  /// Frees the memory, and waits for this rank's device to do so. Not collective.
   ~SymmetricBuffer() = default;
   SymmetricBuffer(SymmetricBuffer&& other) noexcept : buffer_(std::exchange(other.buffer_, {})) {}
   SymmetricBuffer& operator=(SymmetricBuffer&& other) noexcept {
@@ -83,11 +83,11 @@ class SymmetricBuffer {
 
   T* data() const noexcept { return buffer_.data(); }
   std::size_t size() const noexcept { return buffer_.size(); }
-  /// All of it.
+  /// The whole buffer, as a view of rank 1.
   view_type view() const { return view_type(data(), size()); }
-  /// The beginning of it, with the extents of a type like `double**` or `float*[3]`:
-  /// `view<double**>(rows, columns)`. Throws `Error(invalid_argument)` if it has fewer elements
-  /// than that.
+  /// The beginning of the buffer, with the extents of a type like `double**` or `float*[3]`:
+  /// `view<double**>(rows, columns)`. Throws `Error(invalid_argument)` if the buffer has fewer
+  /// elements.
   template <class Data, class Layout = layout, class... Extents>
   ViewOf<Data, Layout> view(Extents... extents) const {
     using View = ViewOf<Data, Layout>;
@@ -105,8 +105,8 @@ class SymmetricBuffer {
   }
 
  private:
-  /// Before there is a view, whose own product may overflow: of those given, and what the type says
-  /// of the rest.
+  /// Checks the given extents and those in the type, before there is a view, whose own product of
+  /// extents could overflow.
   template <class View>
   void check_extents(std::initializer_list<std::size_t> given) const {
     std::vector<std::size_t> extents(given);

@@ -1,4 +1,4 @@
-// What the compiler can say of a call's views: one sentence for each mistake.
+// Compile-time checks of a call's views: one sentence per mistake.
 #pragma once
 #include <Kokkos_Core.hpp>
 #include <type_traits>
@@ -9,8 +9,8 @@
 
 namespace plait::kokkos::detail {
 
-// Each function is true if all is well. Callers go on only then, so that a mistake brings its own
-// sentence and no further ones.
+// Each function returns true if it finds no mistake. Callers go on only then, so a mistake brings
+// its own sentence and no others.
 
 template <class View>
 constexpr bool is_view() {
@@ -63,8 +63,7 @@ constexpr bool view_fits() {
   }
 }
 
-/// Of two views with two messages, the first of which is read: their shapes have nothing to do with
-/// each other.
+/// For two messages, the first view read and the second written. Their shapes are independent.
 template <class Exec, class Src, class Dst>
 constexpr bool messages_fit() {
   constexpr bool src = view_fits<Exec, Src, Access::read>(),
@@ -78,7 +77,7 @@ constexpr bool messages_fit() {
   }
 }
 
-/// Of two views with a message for, and from, each rank.
+/// For two views with one message for, and from, each rank.
 template <class Exec, class Src, class Dst>
 constexpr bool displaced_messages_fit() {
   if constexpr (!messages_fit<Exec, Src, Dst>()) return false;
@@ -91,7 +90,7 @@ constexpr bool displaced_messages_fit() {
   }
 }
 
-/// Of two views of a collective, the first of which is read.
+/// For the two views of a collective, the first read and the second written.
 template <class Exec, class Src, class Dst, Collective collective>
 constexpr bool views_fit() {
   if constexpr (!messages_fit<Exec, Src, Dst>()) return false;
@@ -107,8 +106,8 @@ constexpr bool views_fit() {
                   "of one block, or one rank more");
     constexpr bool dividable = !(equal && blocks.many_sent) || many != 0;
     static_assert(dividable, "plait::kokkos: a view of rank 0 has no blocks, one for each rank");
-    // Equal layouts, unless one view has a single dimension, or the strides are known at run time
-    // only.
+    // Layouts must be equal, unless one view has a single dimension, or strides are known only at
+    // run time.
     using L = typename Src::array_layout;
     using M = typename Dst::array_layout;
     constexpr bool strided =
@@ -122,7 +121,7 @@ constexpr bool views_fit() {
   }
 }
 
-/// Of one view, in place.
+/// For one view, in place.
 template <class Exec, class View, Collective collective>
 constexpr bool view_fits_in_place() {
   if constexpr (!view_fits<Exec, View, Access::write>()) return false;
@@ -134,11 +133,11 @@ constexpr bool view_fits_in_place() {
   }
 }
 
-/// The execution space of calls without one: the default of the view's memory space.
+/// The execution space of a call without one: the default of the view's memory space.
 template <class View>
 auto default_space() {
   if constexpr (Kokkos::is_view<View>::value) return typename View::execution_space();
-  else return Kokkos::DefaultHostExecutionSpace();  // of what is no view, the error says so
+  else return Kokkos::DefaultHostExecutionSpace();  // view_fits reports that it is no view
 }
 
 }  // namespace plait::kokkos::detail

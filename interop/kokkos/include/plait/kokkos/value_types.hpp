@@ -14,8 +14,7 @@
 namespace plait::kokkos {
 namespace detail {
 
-// Where Kokkos has no 16-bit floats of its own, as without a GPU, these names are other words for
-// float.
+// Without 16-bit floats in Kokkos, as in a build without a GPU, these names are aliases of float.
 #if KOKKOS_VERSION >= 40000
 template <class T>
 inline constexpr bool is_bhalf = std::is_same_v<T, Kokkos::Experimental::bhalf_t> && sizeof(T) == 2;
@@ -36,8 +35,8 @@ constexpr std::optional<DataType> find_data_type() {
 
 }  // namespace detail
 
-/// Whether a view of T can be passed: integers of 8, 32 and 64 bits by whatever name, float,
-/// double, Kokkos's half_t and bhalf_t where they are 16-bit types, Plait's own floats, and what
+/// True if a view of T can be passed: T is an integer of 8, 32 or 64 bits, float, double, Kokkos's
+/// half_t or bhalf_t if they are 16-bit types, one of Plait's own floats, or a type that
 /// `plait::DataTypeOf` is specialised for. Not Kokkos::complex, short or bool.
 template <class T>
 inline constexpr bool has_data_type = detail::find_data_type<T>().has_value();
