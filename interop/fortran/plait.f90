@@ -1,8 +1,9 @@
-! Plait's Fortran interface: use plait. docs/c.md is the guide, and the comments of plait.h say what each procedure does; they have
-! the same names.
+! Plait's Fortran interface: use plait. docs/c.md is the guide. The comments in plait.h say what
+! each procedure does; procedures have the same names as the functions there.
 !
-! Every procedure takes an optional `status` at its end, PLAIT_SUCCESS or an error; plait_last_error() is its sentence. Without
-! `status` an error writes the sentence and stops the program. `stream` is a native stream; none is the default stream.
+! The last argument of every procedure is an optional `status`: PLAIT_SUCCESS or an error, which
+! plait_last_error() describes in one sentence. Without `status` an error writes that sentence and
+! stops the program. `stream` is a native stream; without it a call uses the default stream.
 module plait
   use plait_base
   use plait_real32

@@ -1,28 +1,29 @@
-! What the calls of module plait on Fortran's own arrays have in common, whatever the type of the elements (plait_of_one_type.inc).
+! The part of module plait's calls on Fortran's own arrays that does not depend on the type of the
+! elements. plait_of_one_type.inc has the rest.
 module plait_arrays
   use, intrinsic :: iso_c_binding
   use plait_base
   implicit none
   private
 
-  !> Where an array is and what it holds.
+  !> An array's address and contents.
   type, public :: elements
     type(c_ptr) :: at
-    integer(c_size_t) :: count  ! less than 0: of an assumed-size array, which does not know it
+    integer(c_size_t) :: count  ! negative: an assumed-size array, which does not know its length
     logical :: contiguous
     integer :: type
-    character(4) :: name  ! what the caller calls the argument
+    character(4) :: name  ! the argument's name
   end type
 
   public :: find
-  public :: all_reduce_arrays, reduce_scatter_arrays, all_gather_arrays, broadcast_arrays, reduce_arrays, all_to_all_arrays, &
-    gather_arrays, scatter_arrays
+  public :: all_reduce_arrays, reduce_scatter_arrays, all_gather_arrays, broadcast_arrays, &
+    reduce_arrays, all_to_all_arrays, gather_arrays, scatter_arrays
   public :: send_array, recv_array, send_recv_arrays, all_to_all_v_arrays
   public :: reduce_scatter_array, all_gather_array, all_to_all_array, gather_array, scatter_array
 
 contains
 
-  !> How many whole elements a buffer has room for; 0 after an error.
+  !> A buffer's address, and the number of whole elements that fit in it; 0 after an error.
   subroutine find(buffer, type, at, count, status)
     type(plait_buffer), intent(in) :: buffer
     integer(c_int), intent(in) :: type
@@ -33,7 +34,8 @@ contains
     at = plait_buffer_pointer(buffer, status)
   end subroutine
 
-  !> Whether it is known where all of an array's elements lie: one behind the other, and how many. If not, it is refused.
+  !> True if an array's elements lie one behind the other, and their number is known. Other arrays
+  !> are refused.
   logical function is_whole(name, comm, array, status)
     character(*), intent(in) :: name
     type(plait_comm), intent(in) :: comm
@@ -44,24 +46,27 @@ contains
     is_whole = array%contiguous .and. array%count >= 0
     if (is_whole) return
     rank = plait_comm_rank(comm, problem)
-    is_whole = problem /= PLAIT_SUCCESS  ! then the call itself refuses the communicator
+    is_whole = problem /= PLAIT_SUCCESS  ! the call itself refuses the communicator
     if (is_whole) return
     write (sentence, '(3a, i0, 3a)') 'plait_', name, ': rank ', rank, ': ', trim(array%name), &
       ' is not contiguous, and a copy of it would be gone before the call is done'
-    if (array%count < 0) write (sentence, '(3a, i0, 5a)') 'plait_', name, ': rank ', rank, ': ', trim(array%name), &
-      ' is an assumed-size array, whose length is not known: pass a section of it, like ', trim(array%name), '(1:n)'
+    if (array%count < 0) write (sentence, '(3a, i0, 5a)') 'plait_', name, ': rank ', rank, ': ', &
+      trim(array%name), ' is an assumed-size array, whose length is not known: pass a section ' // &
+      'of it, like ', trim(array%name), '(1:n)'
     call plait_refuse(trim(sentence), status)
   end function
 
-  !> Whether two arrays fit each other, and then the elements of a block; if not, they are refused. An array has one block or one
-  !> for each rank; where it is the root's alone, other ranks may pass anything.
-  logical function fits(name, comm, send, recv, sends_all, receives_all, count, send_root, recv_root, status)
+  !> True if two arrays fit each other; `count` is then the elements of a block. Other arrays are
+  !> refused. An array has one block, or one per rank. If only the root has it, other ranks may pass
+  !> anything.
+  logical function fits(name, comm, send, recv, sends_all, receives_all, count, send_root, &
+    recv_root, status)
     character(*), intent(in) :: name
     type(plait_comm), intent(in) :: comm
     type(elements), intent(in) :: send, recv
-    logical, intent(in) :: sends_all, receives_all  ! a block for each rank
+    logical, intent(in) :: sends_all, receives_all  ! one block per rank
     integer(c_size_t), intent(out) :: count
-    integer, intent(in), optional :: send_root, recv_root  ! whose the array is alone
+    integer, intent(in), optional :: send_root, recv_root  ! the only rank with this array
     integer, intent(out), optional :: status
     integer(c_size_t) :: sent, received
     integer :: rank, ranks, problem
@@ -87,13 +92,14 @@ contains
                   (sends .and. sends_all .and. sent * ranks /= send%count) .or. &
                   (receives .and. receives_all .and. received * ranks /= recv%count))
     if (fits) return
-    write (sentence, '(3a, 4(i0, a))') 'plait_', name, ': rank ', rank, ': send has ', send%count, ' elements and recv ', &
-      recv%count, ', which do not fit each other for ', ranks, ' ranks'
+    write (sentence, '(3a, 4(i0, a))') 'plait_', name, ': rank ', rank, ': send has ', send%count, &
+      ' elements and recv ', recv%count, ', which do not fit each other for ', ranks, ' ranks'
     call plait_refuse(trim(sentence), status)
   end function
 
-  !> Whether an array of a call in place can be cut into a block for each rank, and then the elements of a block, and where this
-  !> rank's begins; if not, it is refused. With a root, only the root's is cut, and that of another rank is its block.
+  !> True if an array of a call in place can be cut into one block per rank; `count` is then the
+  !> elements of a block, and `own` the address of this rank's block. Other arrays are refused. With
+  !> a root, only the root's array is cut; the array of another rank is its block.
   logical function is_cut(name, comm, x, count, own, root, status)
     character(*), intent(in) :: name
     type(plait_comm), intent(in) :: comm
@@ -117,14 +123,15 @@ contains
     end if
     count = x%count / ranks
     is_cut = count * ranks == x%count
-    if (is_cut) own = transfer(transfer(x%at, 0_c_intptr_t) + rank * count * plait_size_of(x%type), own)
+    if (is_cut) own = &
+      transfer(transfer(x%at, 0_c_intptr_t) + rank * count * plait_size_of(x%type), own)
     if (is_cut) return
     write (sentence, '(3a, 3(i0, a))') 'plait_', name, ': rank ', rank, ': x has ', x%count, &
       ' elements, which are no block for each of ', ranks, ' ranks'
     call plait_refuse(trim(sentence), status)
   end function
 
-  !> Of this rank among the ranks.
+  !> This rank, and the number of ranks.
   subroutine place(comm, rank, ranks, problem)
     type(plait_comm), intent(in) :: comm
     integer, intent(out) :: rank, ranks, problem
@@ -153,7 +160,8 @@ contains
     type(plait_options), intent(in), optional :: options
     integer, intent(out), optional :: status
     integer(c_size_t) :: count
-    if (.not. fits('reduce_scatter', comm, send, recv, .true., .false., count, status=status)) return
+    if (.not. fits('reduce_scatter', comm, send, recv, .true., .false., count, &
+      status=status)) return
     call plait_reduce_scatter(comm, send%at, recv%at, count, send%type, op, stream, options, status)
   end subroutine
 
@@ -176,7 +184,8 @@ contains
     type(plait_options), intent(in), optional :: options
     integer, intent(out), optional :: status
     integer(c_size_t) :: count
-    if (.not. fits('broadcast', comm, send, recv, .false., .false., count, send_root=root, status=status)) return
+    if (.not. fits('broadcast', comm, send, recv, .false., .false., count, send_root=root, &
+      status=status)) return
     call plait_broadcast(comm, send%at, recv%at, count, send%type, root, stream, options, status)
   end subroutine
 
@@ -188,7 +197,8 @@ contains
     type(plait_options), intent(in), optional :: options
     integer, intent(out), optional :: status
     integer(c_size_t) :: count
-    if (.not. fits('reduce', comm, send, recv, .false., .false., count, recv_root=root, status=status)) return
+    if (.not. fits('reduce', comm, send, recv, .false., .false., count, recv_root=root, &
+      status=status)) return
     call plait_reduce(comm, send%at, recv%at, count, send%type, op, root, stream, options, status)
   end subroutine
 
@@ -211,7 +221,8 @@ contains
     type(plait_options), intent(in), optional :: options
     integer, intent(out), optional :: status
     integer(c_size_t) :: count
-    if (.not. fits('gather', comm, send, recv, .false., .true., count, recv_root=root, status=status)) return
+    if (.not. fits('gather', comm, send, recv, .false., .true., count, recv_root=root, &
+      status=status)) return
     call plait_gather(comm, send%at, recv%at, count, send%type, root, stream, options, status)
   end subroutine
 
@@ -223,7 +234,8 @@ contains
     type(plait_options), intent(in), optional :: options
     integer, intent(out), optional :: status
     integer(c_size_t) :: count
-    if (.not. fits('scatter', comm, send, recv, .true., .false., count, send_root=root, status=status)) return
+    if (.not. fits('scatter', comm, send, recv, .true., .false., count, send_root=root, &
+      status=status)) return
     call plait_scatter(comm, send%at, recv%at, count, send%type, root, stream, options, status)
   end subroutine
 
@@ -290,7 +302,7 @@ contains
     call plait_scatter(comm, x%at, own, count, x%type, root, stream, options, status)
   end subroutine
 
-  !> Whether all blocks lie within the array; if not, they are refused.
+  !> True if all blocks lie within the array. Others are refused.
   logical function holds(comm, array, counts, displacements, status)
     type(plait_comm), intent(in) :: comm
     type(elements), intent(in) :: array
@@ -299,15 +311,17 @@ contains
     integer :: rank, problem, peer
     character(200) :: sentence
     holds = .true.
-    if (size(counts) /= size(displacements)) return  ! which the call itself refuses, as it does a dead communicator
+    ! The call itself refuses unequal sizes and a dead communicator.
+    if (size(counts) /= size(displacements)) return
     rank = plait_comm_rank(comm, problem)
     if (problem /= PLAIT_SUCCESS) return
     do peer = 1, size(counts)
       associate (count => counts(peer), at => displacements(peer))
         holds = count == 0 .or. (count > 0 .and. at >= 0 .and. at <= array%count - count)
         if (holds) cycle
-        write (sentence, '(a, i0, 3a, 4(i0, a))') 'plait_all_to_all_v: rank ', rank, ': ', trim(array%name), &
-          ' has ', array%count, ' elements, and the block of rank ', peer - 1, ' is ', count, ' from element ', at, ' on'
+        write (sentence, '(a, i0, 3a, 4(i0, a))') 'plait_all_to_all_v: rank ', rank, ': ', &
+          trim(array%name), ' has ', array%count, ' elements, and the block of rank ', peer - 1, &
+          ' is ', count, ' from element ', at, ' on'
         call plait_refuse(trim(sentence), status)
         return
       end associate
@@ -345,14 +359,16 @@ contains
     integer, intent(out), optional :: status
     if (.not. is_whole('send_recv', comm, send, status)) return
     if (.not. is_whole('send_recv', comm, recv, status)) return
-    call plait_send_recv(comm, send%at, send%count, to, recv%at, recv%count, from, send%type, stream, options, status)
+    call plait_send_recv(comm, send%at, send%count, to, recv%at, recv%count, from, send%type, &
+      stream, options, status)
   end subroutine
 
-  subroutine all_to_all_v_arrays(comm, send, send_counts, send_displacements, recv, recv_counts, recv_displacements, stream, &
-    options, status)
+  subroutine all_to_all_v_arrays(comm, send, send_counts, send_displacements, recv, recv_counts, &
+    recv_displacements, stream, options, status)
     type(plait_comm), intent(in) :: comm
     type(elements), intent(in) :: send, recv
-    integer(c_size_t), intent(in) :: send_counts(:), send_displacements(:), recv_counts(:), recv_displacements(:)
+    integer(c_size_t), intent(in) :: send_counts(:), send_displacements(:), recv_counts(:), &
+      recv_displacements(:)
     type(c_ptr), intent(in), optional :: stream
     type(plait_options), intent(in), optional :: options
     integer, intent(out), optional :: status
@@ -360,7 +376,7 @@ contains
     if (.not. is_whole('all_to_all_v', comm, recv, status)) return
     if (.not. holds(comm, send, send_counts, send_displacements, status)) return
     if (.not. holds(comm, recv, recv_counts, recv_displacements, status)) return
-    call plait_all_to_all_v(comm, send%at, send_counts, send_displacements, recv%at, recv_counts, recv_displacements, send%type, &
-      stream, options, status)
+    call plait_all_to_all_v(comm, send%at, send_counts, send_displacements, recv%at, recv_counts, &
+      recv_displacements, send%type, stream, options, status)
   end subroutine
 end module plait_arrays

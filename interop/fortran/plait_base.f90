@@ -1,5 +1,5 @@
-! The procedures of module plait that know no element type: communicators, memory, streams, errors, and collectives and
-! messages on addresses.
+! The procedures of module plait that do not depend on an element type: communicators, memory,
+! streams, errors, and collectives and messages on addresses.
 module plait_base
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: error_unit
@@ -7,25 +7,27 @@ module plait_base
   implicit none
   private
 
-  !> A communicator. Copies are the same communicator; once it is destroyed, all of them are refused.
+  !> A communicator. A copy is the same communicator: once it is destroyed, all copies are refused.
   type, public :: plait_comm
     type(c_ptr) :: handle = c_null_ptr
   end type
 
-  !> Symmetric memory. As with communicators, copies are the same.
+  !> Symmetric memory. A copy is the same memory.
   type, public :: plait_buffer
     type(c_ptr) :: handle = c_null_ptr
   end type
 
-  !> Wishes for a call: plait_options(algorithm="ring"). The same on all ranks.
+  !> Wishes for one call: plait_options(algorithm="ring"). Equal on all ranks.
   type, public :: plait_options
     character(:), allocatable :: algorithm
     real(c_double) :: scale = 1  ! factor of PLAIT_PREMUL_SUM
     integer(c_int) :: blocks = 0, threads = 0
-    logical :: symmetric = .false.  ! of plait_send_recv: recv lies in symmetric memory, at the same offset on both ends (plait.h)
+    ! Only for plait_send_recv: recv lies in symmetric memory, at the same offset on both ends
+    ! (plait.h).
+    logical :: symmetric = .false.
   end type
 
-  !> The options as C takes them, and the text that they point to.
+  !> The options for C, and the text that they point to.
   type :: c_options
     type(plait_c_call_options) :: options
     character(kind=c_char, len=1), allocatable :: algorithm(:)
@@ -69,32 +71,36 @@ module plait_base
   end interface
 
   public :: plait_config, plait_call, plait_statistics, plait_progress
-  public :: PLAIT_SUCCESS, PLAIT_ERROR_INVALID_ARGUMENT, PLAIT_ERROR_UNSUPPORTED, PLAIT_ERROR_MISMATCH, &
-    PLAIT_ERROR_NO_PEER_ACCESS, &
-    PLAIT_ERROR_OUT_OF_MEMORY, PLAIT_ERROR_TIMEOUT, PLAIT_ERROR_ABORTED, PLAIT_ERROR_RANK_LOST, PLAIT_ERROR_BACKEND, &
+  public :: PLAIT_SUCCESS, PLAIT_ERROR_INVALID_ARGUMENT, PLAIT_ERROR_UNSUPPORTED, &
+    PLAIT_ERROR_MISMATCH, PLAIT_ERROR_NO_PEER_ACCESS, PLAIT_ERROR_OUT_OF_MEMORY, &
+    PLAIT_ERROR_TIMEOUT, PLAIT_ERROR_ABORTED, PLAIT_ERROR_RANK_LOST, PLAIT_ERROR_BACKEND, &
     PLAIT_ERROR_BOOTSTRAP, PLAIT_ERROR_INTERNAL
-  public :: PLAIT_I8, PLAIT_U8, PLAIT_I32, PLAIT_U32, PLAIT_I64, PLAIT_U64, PLAIT_F16, PLAIT_BF16, PLAIT_F8E4M3, PLAIT_F8E5M2, &
-    PLAIT_F32, PLAIT_F64
+  public :: PLAIT_I8, PLAIT_U8, PLAIT_I32, PLAIT_U32, PLAIT_I64, PLAIT_U64, PLAIT_F16, PLAIT_BF16, &
+    PLAIT_F8E4M3, PLAIT_F8E5M2, PLAIT_F32, PLAIT_F64
   public :: PLAIT_SUM, PLAIT_PROD, PLAIT_MIN, PLAIT_MAX, PLAIT_AVG, PLAIT_PREMUL_SUM
-  public :: PLAIT_CALL_ALL_REDUCE, PLAIT_CALL_REDUCE_SCATTER, PLAIT_CALL_ALL_GATHER, PLAIT_CALL_BROADCAST, PLAIT_CALL_REDUCE, &
-    PLAIT_CALL_ALL_TO_ALL, PLAIT_CALL_GATHER, PLAIT_CALL_SCATTER, PLAIT_CALL_SEND_RECV, PLAIT_CALL_BARRIER
+  public :: PLAIT_CALL_ALL_REDUCE, PLAIT_CALL_REDUCE_SCATTER, PLAIT_CALL_ALL_GATHER, &
+    PLAIT_CALL_BROADCAST, PLAIT_CALL_REDUCE, PLAIT_CALL_ALL_TO_ALL, PLAIT_CALL_GATHER, &
+    PLAIT_CALL_SCATTER, PLAIT_CALL_SEND_RECV, PLAIT_CALL_BARRIER
   public :: PLAIT_BACKEND_CHOSEN, PLAIT_BACKEND_HOST, PLAIT_BACKEND_CUDA, PLAIT_BACKEND_HIP
   public :: plait_last_error, plait_status_name, plait_version, plait_size_of, plait_refuse
-  public :: plait_comm_create, plait_comm_create_world, plait_comm_split, plait_comm_duplicate, plait_comm_destroy
+  public :: plait_comm_create, plait_comm_create_world, plait_comm_split, plait_comm_duplicate, &
+    plait_comm_destroy
   public :: plait_comm_rank, plait_comm_size, plait_comm_backend, plait_comm_describe
-  public :: plait_reserve, plait_buffer_allocate, plait_buffer_free, plait_buffer_pointer, plait_buffer_bytes, plait_is_symmetric
+  public :: plait_reserve, plait_buffer_allocate, plait_buffer_free, plait_buffer_pointer, &
+    plait_buffer_bytes, plait_is_symmetric
   public :: plait_stream_create, plait_stream_destroy, plait_copy
-  public :: plait_all_reduce, plait_reduce_scatter, plait_all_gather, plait_broadcast, plait_reduce, plait_all_to_all, &
-    plait_gather, &
-    plait_scatter, plait_barrier, plait_enqueue, plait_group_start, plait_group_end
+  public :: plait_all_reduce, plait_reduce_scatter, plait_all_gather, plait_broadcast, &
+    plait_reduce, plait_all_to_all, plait_gather, plait_scatter, plait_barrier, plait_enqueue, &
+    plait_group_start, plait_group_end
   public :: plait_send, plait_recv, plait_send_recv, plait_all_to_all_v
-  public :: plait_synchronize, plait_async_error, plait_abort, plait_progress_of, plait_statistics_of, plait_chosen, plait_explain
+  public :: plait_synchronize, plait_async_error, plait_abort, plait_progress_of, &
+    plait_statistics_of, plait_chosen, plait_explain
 
 contains
 
-  ! --- errors ---------------------------------------------------------------------------------------------------------------------
+  ! --- errors -------------------------------------------------------------------------------------
 
-  !> This thread's last error in one sentence.
+  !> This thread's latest error in one sentence.
   function plait_last_error() result(sentence)
     character(:), allocatable :: sentence
     sentence = text_at(c_last_error())
@@ -106,19 +112,20 @@ contains
     name = text_at(c_status_name(int(status, c_int)))
   end function
 
-  !> Of the library: 10000 major + 100 minor + patch.
+  !> Version of the library: 10000 major + 100 minor + patch.
   integer function plait_version()
     plait_version = c_version()
   end function
 
-  !> An error of this interface's own.
+  !> Reports an error that this interface found itself.
   subroutine plait_refuse(sentence, status)
     character(*), intent(in) :: sentence
     integer, intent(out), optional :: status
     call finish(c_refuse(sentence // c_null_char), status)
   end subroutine
 
-  !> The end of each procedure: hands the status to who asked for it; else an error ends the program with its sentence.
+  !> The end of each procedure: returns the status if the caller asks for it; else an error stops
+  !> the program with its sentence.
   subroutine finish(code, status)
     integer(c_int), intent(in) :: code
     integer, intent(out), optional :: status
@@ -150,10 +157,10 @@ contains
     call finish(c_size_of(type, plait_size_of), status)
   end function
 
-  ! --- communicators --------------------------------------------------------------------------------------------------------------
+  ! --- communicators ------------------------------------------------------------------------------
 
-  !> One rank per process of the MPI communicator `mpi`: an integer, or comm%MPI_VAL of mpi_f08. MPI must be initialised.
-  !> Collective.
+  !> One rank per process of the MPI communicator `mpi`: an integer, or comm%MPI_VAL of mpi_f08. MPI
+  !> must be initialised. Collective.
   subroutine plait_comm_create(mpi, comm, config, status)
     integer, intent(in) :: mpi
     type(plait_comm), intent(out) :: comm
@@ -162,7 +169,7 @@ contains
     call finish(c_comm_create_fortran(int(mpi, c_int), config, comm%handle), status)
   end subroutine
 
-  !> One rank per process of MPI_COMM_WORLD; initialises MPI if nobody has. Collective.
+  !> One rank per process of MPI_COMM_WORLD. Initialises MPI if the program has not. Collective.
   subroutine plait_comm_create_world(comm, config, status)
     type(plait_comm), intent(out) :: comm
     type(plait_config), intent(in), optional :: config
@@ -170,7 +177,7 @@ contains
     call finish(c_comm_create_world(config, comm%handle), status)
   end subroutine
 
-  !> For a negative colour `part` is none: plait_comm(c_null_ptr). Collective.
+  !> For a negative colour `part` is no communicator: plait_comm(c_null_ptr). Collective.
   subroutine plait_comm_split(comm, color, key, part, status)
     type(plait_comm), intent(in) :: comm
     integer, intent(in) :: color, key
@@ -186,14 +193,14 @@ contains
     call finish(c_comm_duplicate(comm%handle, copy%handle), status)
   end subroutine
 
-  !> Collective; frees the communicator's buffers, too.
+  !> Frees the communicator and its buffers. Collective.
   subroutine plait_comm_destroy(comm, status)
     type(plait_comm), intent(in) :: comm
     integer, intent(out), optional :: status
     call finish(c_comm_destroy(comm%handle), status)
   end subroutine
 
-  !> From 0, as MPI counts.
+  !> Counts from 0, like MPI.
   integer function plait_comm_rank(comm, status) result(rank)
     type(plait_comm), intent(in) :: comm
     integer, intent(out), optional :: status
@@ -231,14 +238,16 @@ contains
     length = 0
     code = c_comm_describe(comm%handle, c_null_ptr, 0_c_size_t, length)
     allocate (letters(length + 1), source=c_null_char)
-    if (code == PLAIT_SUCCESS) code = c_comm_describe(comm%handle, c_loc(letters), length + 1, length)
+    if (code == PLAIT_SUCCESS) code = c_comm_describe(comm%handle, c_loc(letters), length + 1, &
+      length)
     text = text_at(c_loc(letters))
     call finish(code, status)
   end function
 
-  ! --- memory and streams ---------------------------------------------------------------------------------------------------------
+  ! --- memory and streams -------------------------------------------------------------------------
 
-  !> Commits all scratch memory, so that no later call waits for other ranks before it returns. Collective.
+  !> Commits all scratch memory, so that no later call waits for other ranks before it returns.
+  !> Collective.
   subroutine plait_reserve(comm, status)
     type(plait_comm), intent(in) :: comm
     integer, intent(out), optional :: status
@@ -260,7 +269,7 @@ contains
     call finish(c_buffer_free(buffer%handle), status)
   end subroutine
 
-  !> This rank's part: device memory on a GPU.
+  !> Address of this rank's part: device memory on a GPU.
   type(c_ptr) function plait_buffer_pointer(buffer, status) result(pointer)
     type(plait_buffer), intent(in) :: buffer
     integer, intent(out), optional :: status
@@ -300,7 +309,7 @@ contains
     call finish(c_stream_destroy(stream), status)
   end subroutine
 
-  !> Between any two of this rank's device memory and host memory. Asynchronous.
+  !> Copies between any two places in this rank's device memory and host memory. Asynchronous.
   subroutine plait_copy(comm, to, from, bytes, stream, status)
     type(plait_comm), intent(in) :: comm
     type(c_ptr), intent(in) :: to, from
@@ -316,9 +325,9 @@ contains
     if (present(stream)) chosen = stream
   end function
 
-  ! --- collectives on addresses ---------------------------------------------------------------------------------------------------
+  ! --- collectives on addresses -------------------------------------------------------------------
 
-  !> In the form of C. `made` must be a target as long as the call takes.
+  !> Makes the options for C. `made` must be a target for as long as the call takes.
   subroutine set_options(made, options)
     type(c_options), intent(out), target :: made
     type(plait_options), intent(in), optional :: options
@@ -348,8 +357,8 @@ contains
     integer, intent(out), optional :: status
     type(c_options), target :: made
     call set_options(made, options)
-    call finish(c_all_reduce(comm%handle, send, recv, count, int(type, c_int), int(op, c_int), or_default(stream), &
-      made%options), status)
+    call finish(c_all_reduce(comm%handle, send, recv, count, int(type, c_int), int(op, c_int), &
+      or_default(stream), made%options), status)
   end subroutine
 
   subroutine reduce_scatter_at(comm, send, recv, count, type, op, stream, options, status)
@@ -362,8 +371,8 @@ contains
     integer, intent(out), optional :: status
     type(c_options), target :: made
     call set_options(made, options)
-    call finish(c_reduce_scatter(comm%handle, send, recv, count, int(type, c_int), int(op, c_int), or_default(stream), &
-      made%options), status)
+    call finish(c_reduce_scatter(comm%handle, send, recv, count, int(type, c_int), int(op, c_int), &
+      or_default(stream), made%options), status)
   end subroutine
 
   subroutine all_gather_at(comm, send, recv, count, type, stream, options, status)
@@ -376,7 +385,8 @@ contains
     integer, intent(out), optional :: status
     type(c_options), target :: made
     call set_options(made, options)
-    call finish(c_all_gather(comm%handle, send, recv, count, int(type, c_int), or_default(stream), made%options), status)
+    call finish(c_all_gather(comm%handle, send, recv, count, int(type, c_int), or_default(stream), &
+      made%options), status)
   end subroutine
 
   subroutine broadcast_at(comm, send, recv, count, type, root, stream, options, status)
@@ -389,8 +399,8 @@ contains
     integer, intent(out), optional :: status
     type(c_options), target :: made
     call set_options(made, options)
-    call finish(c_broadcast(comm%handle, send, recv, count, int(type, c_int), int(root, c_int), or_default(stream), &
-      made%options), status)
+    call finish(c_broadcast(comm%handle, send, recv, count, int(type, c_int), int(root, c_int), &
+      or_default(stream), made%options), status)
   end subroutine
 
   subroutine reduce_at(comm, send, recv, count, type, op, root, stream, options, status)
@@ -403,8 +413,8 @@ contains
     integer, intent(out), optional :: status
     type(c_options), target :: made
     call set_options(made, options)
-    call finish(c_reduce(comm%handle, send, recv, count, int(type, c_int), int(op, c_int), int(root, c_int), or_default(stream), &
-      made%options), status)
+    call finish(c_reduce(comm%handle, send, recv, count, int(type, c_int), int(op, c_int), &
+      int(root, c_int), or_default(stream), made%options), status)
   end subroutine
 
   subroutine all_to_all_at(comm, send, recv, count, type, stream, options, status)
@@ -417,7 +427,8 @@ contains
     integer, intent(out), optional :: status
     type(c_options), target :: made
     call set_options(made, options)
-    call finish(c_all_to_all(comm%handle, send, recv, count, int(type, c_int), or_default(stream), made%options), status)
+    call finish(c_all_to_all(comm%handle, send, recv, count, int(type, c_int), or_default(stream), &
+      made%options), status)
   end subroutine
 
   subroutine gather_at(comm, send, recv, count, type, root, stream, options, status)
@@ -430,8 +441,8 @@ contains
     integer, intent(out), optional :: status
     type(c_options), target :: made
     call set_options(made, options)
-    call finish(c_gather(comm%handle, send, recv, count, int(type, c_int), int(root, c_int), or_default(stream), made%options), &
-      status)
+    call finish(c_gather(comm%handle, send, recv, count, int(type, c_int), int(root, c_int), &
+      or_default(stream), made%options), status)
   end subroutine
 
   subroutine scatter_at(comm, send, recv, count, type, root, stream, options, status)
@@ -444,8 +455,8 @@ contains
     integer, intent(out), optional :: status
     type(c_options), target :: made
     call set_options(made, options)
-    call finish(c_scatter(comm%handle, send, recv, count, int(type, c_int), int(root, c_int), or_default(stream), made%options), &
-      status)
+    call finish(c_scatter(comm%handle, send, recv, count, int(type, c_int), int(root, c_int), &
+      or_default(stream), made%options), status)
   end subroutine
 
   subroutine send_at(comm, data, count, type, to, stream, options, status)
@@ -458,7 +469,8 @@ contains
     integer, intent(out), optional :: status
     type(c_options), target :: made
     call set_options(made, options)
-    call finish(c_send(comm%handle, data, count, int(type, c_int), int(to, c_int), or_default(stream), made%options), status)
+    call finish(c_send(comm%handle, data, count, int(type, c_int), int(to, c_int), &
+      or_default(stream), made%options), status)
   end subroutine
 
   subroutine recv_at(comm, data, count, type, from, stream, options, status)
@@ -471,10 +483,12 @@ contains
     integer, intent(out), optional :: status
     type(c_options), target :: made
     call set_options(made, options)
-    call finish(c_recv(comm%handle, data, count, int(type, c_int), int(from, c_int), or_default(stream), made%options), status)
+    call finish(c_recv(comm%handle, data, count, int(type, c_int), int(from, c_int), &
+      or_default(stream), made%options), status)
   end subroutine
 
-  subroutine send_recv_at(comm, send, send_count, to, recv, recv_count, from, type, stream, options, status)
+  subroutine send_recv_at(comm, send, send_count, to, recv, recv_count, from, type, stream, &
+    options, status)
     type(plait_comm), intent(in) :: comm
     type(c_ptr), intent(in) :: send, recv
     integer(c_size_t), intent(in) :: send_count, recv_count
@@ -484,16 +498,18 @@ contains
     integer, intent(out), optional :: status
     type(c_options), target :: made
     call set_options(made, options)
-    call finish(c_send_recv(comm%handle, send, send_count, int(to, c_int), recv, recv_count, int(from, c_int), &
-      int(type, c_int), or_default(stream), made%options), status)
+    call finish(c_send_recv(comm%handle, send, send_count, int(to, c_int), recv, recv_count, &
+      int(from, c_int), int(type, c_int), or_default(stream), made%options), status)
   end subroutine
 
-  !> Counts and displacements: one of each a rank, in elements; displacements begin at 0. They are used during the call alone.
-  subroutine all_to_all_v_at(comm, send, send_counts, send_displacements, recv, recv_counts, recv_displacements, type, stream, &
-    options, status)
+  !> Counts and displacements have one entry per rank, in elements; displacements begin at 0. They
+  !> are used only during the call.
+  subroutine all_to_all_v_at(comm, send, send_counts, send_displacements, recv, recv_counts, &
+    recv_displacements, type, stream, options, status)
     type(plait_comm), intent(in) :: comm
     type(c_ptr), intent(in) :: send, recv
-    integer(c_size_t), intent(in) :: send_counts(:), send_displacements(:), recv_counts(:), recv_displacements(:)
+    integer(c_size_t), intent(in) :: send_counts(:), send_displacements(:), recv_counts(:), &
+      recv_displacements(:)
     integer, intent(in) :: type
     type(c_ptr), intent(in), optional :: stream
     type(plait_options), intent(in), optional :: options
@@ -501,18 +517,20 @@ contains
     type(c_options), target :: made
     integer :: ranks, problem
     character(200) :: sentence
-    ranks = plait_comm_size(comm, problem)  ! a communicator that is none, C refuses
+    ranks = plait_comm_size(comm, problem)  ! C refuses an invalid communicator
     if (problem == PLAIT_SUCCESS .and. &
-        any([size(send_counts), size(send_displacements), size(recv_counts), size(recv_displacements)] /= ranks)) then
-      write (sentence, '(6(a, i0), a)') 'plait_all_to_all_v: rank ', plait_comm_rank(comm), ': there are ', size(send_counts), &
-        ' send counts, ', size(send_displacements), ' send displacements, ', size(recv_counts), ' recv counts and ', &
+        any([size(send_counts), size(send_displacements), size(recv_counts), &
+        size(recv_displacements)] /= ranks)) then
+      write (sentence, '(6(a, i0), a)') 'plait_all_to_all_v: rank ', plait_comm_rank(comm), &
+        ': there are ', size(send_counts), ' send counts, ', size(send_displacements), &
+        ' send displacements, ', size(recv_counts), ' recv counts and ', &
         size(recv_displacements), ' recv displacements for ', ranks, ' ranks'
       call plait_refuse(trim(sentence), status)
       return
     end if
     call set_options(made, options)
-    call finish(c_all_to_all_v(comm%handle, send, send_counts, send_displacements, recv, recv_counts, recv_displacements, &
-      int(type, c_int), or_default(stream), made%options), status)
+    call finish(c_all_to_all_v(comm%handle, send, send_counts, send_displacements, recv, &
+      recv_counts, recv_displacements, int(type, c_int), or_default(stream), made%options), status)
   end subroutine
 
   subroutine plait_barrier(comm, stream, status)
@@ -522,7 +540,7 @@ contains
     call finish(c_barrier(comm%handle, or_default(stream)), status)
   end subroutine
 
-  !> Any collective, for programs that learn at run time which.
+  !> Any collective, for programs that learn at run time which one.
   subroutine plait_enqueue(comm, call, send, recv, stream, options, status)
     type(plait_comm), intent(in) :: comm
     type(plait_call), intent(in) :: call
@@ -545,9 +563,10 @@ contains
     call finish(c_group_end(), status)
   end subroutine
 
-  ! --- the end of calls, and what became of them ----------------------------------------------------------------------------------
+  ! --- the end of calls, and what became of them --------------------------------------------------
 
-  !> Waits until the stream is empty. Only then may arrays of its calls be read, changed or deallocated.
+  !> Waits until the stream is empty. Only then may arrays of its calls be read, changed or
+  !> deallocated.
   subroutine plait_synchronize(comm, stream, status)
     type(plait_comm), intent(in) :: comm
     type(c_ptr), intent(in), optional :: stream
@@ -555,7 +574,7 @@ contains
     call finish(c_synchronize(comm%handle, or_default(stream)), status)
   end subroutine
 
-  !> What broke the communicator, or PLAIT_SUCCESS.
+  !> The error that broke the communicator, or PLAIT_SUCCESS.
   integer function plait_async_error(comm, status) result(error)
     type(plait_comm), intent(in) :: comm
     integer, intent(out), optional :: status
@@ -584,7 +603,7 @@ contains
     call finish(c_statistics_of(comm%handle, statistics), status)
   end function
 
-  !> The name of the algorithm that a call would take.
+  !> Name of the algorithm that a call would take.
   function plait_chosen(comm, call, options, status) result(text)
     type(plait_comm), intent(in) :: comm
     type(plait_call), intent(in) :: call
@@ -599,12 +618,13 @@ contains
     length = 0
     code = c_chosen(comm%handle, call, made%options, c_null_ptr, 0_c_size_t, length)
     allocate (letters(length + 1), source=c_null_char)
-    if (code == PLAIT_SUCCESS) code = c_chosen(comm%handle, call, made%options, c_loc(letters), length + 1, length)
+    if (code == PLAIT_SUCCESS) code = c_chosen(comm%handle, call, made%options, c_loc(letters), &
+      length + 1, length)
     text = text_at(c_loc(letters))
     call finish(code, status)
   end function
 
-  !> Which algorithm, by which rule, and why not the others: several lines.
+  !> Which algorithm a call would take, by which rule, and why not the others: several lines.
   function plait_explain(comm, call, options, status) result(text)
     type(plait_comm), intent(in) :: comm
     type(plait_call), intent(in) :: call
@@ -619,7 +639,8 @@ contains
     length = 0
     code = c_explain(comm%handle, call, made%options, c_null_ptr, 0_c_size_t, length)
     allocate (letters(length + 1), source=c_null_char)
-    if (code == PLAIT_SUCCESS) code = c_explain(comm%handle, call, made%options, c_loc(letters), length + 1, length)
+    if (code == PLAIT_SUCCESS) code = c_explain(comm%handle, call, made%options, c_loc(letters), &
+      length + 1, length)
     text = text_at(c_loc(letters))
     call finish(code, status)
   end function
