@@ -9,8 +9,9 @@
 namespace plait {
 namespace {
 
-/// The values in their order: small ones, equal ones and zeros are the usual ones, and must not
-/// cancel each other out. (SplitMix64's step: one to one, and zero does not stay zero.)
+/// Mixes a value into a hash. The order counts. Small values, equal values and zeros are the usual
+/// ones and must not cancel each other out. (SplitMix64's step: one to one, and zero does not stay
+/// zero.)
 std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   hash = (hash ^ value) + 0x9e3779b97f4a7c15u;
   hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9u;
@@ -18,9 +19,9 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   return hash ^ hash >> 31;
 }
 
-/// Of four values in their order: each times an odd number of its own, so the multiplications
-/// overlap and equal values don't cancel each other out. (The numbers are fractional parts of
-/// square roots of primes.)
+/// Hashes up to four values; the order counts. Each value is multiplied by a different odd number,
+/// so the multiplications overlap in time and equal values don't cancel each other out. (The
+/// numbers are fractional parts of square roots of primes.)
 std::uint64_t hash_of(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t d = 0) {
   return mix(0, a * 0x6a09e667f3bcc909u + b * 0xbb67ae8584caa73bu + c * 0x3c6ef372fe94f82bu +
                     d * 0xa54ff53a5f1d36f1u);
@@ -69,9 +70,9 @@ std::string Signature::describe(const std::vector<std::string>& algorithms) cons
                              : (facts >> in_place_bit & 1) == 0 ? ", in symmetric memory"
                                                                 : ", in place in symmetric memory";
   const CollectiveFacts what = facts_of(collective());
-  const std::string verb = collective() == Collective::send_recv
-                               ? ""
-                               : fmt::format("{} of ", name_of(collective()));  // said before
+  // The caller has already written that a message is sent or received.
+  const std::string verb =
+      collective() == Collective::send_recv ? "" : fmt::format("{} of ", name_of(collective()));
   const std::string by = algorithm() == no_algorithm ? ""
                          : algorithm() < algorithms.size()
                              ? fmt::format(", by {}", algorithms[algorithm()])

@@ -1,5 +1,4 @@
-// What a rank says of its calls, in memory that all ranks read: so that calls that differ are
-// noticed.
+// A rank's log of its calls, in memory that all ranks read, so that ranks notice calls that differ.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -15,18 +14,18 @@
 
 namespace plait {
 
-/// Where in symmetric memory the buffers of a call lie that must lie at one place on all ranks:
-/// numbers of windows, and bytes from their starts.
+/// The place of a call's buffers in symmetric memory, for calls that need the same place on all
+/// ranks: window numbers, and offsets in bytes from the windows' starts.
 struct Place {
   std::size_t send_window = 0, send_offset = 0, recv_window = 0, recv_offset = 0;
   friend bool operator==(const Place&, const Place&) = default;
 };
 
-/// ", last extent fastest (LayoutRight)"; empty if none was said.
+/// ", last extent fastest (LayoutRight)"; empty for `unsaid`.
 std::string_view order_text(ArrayOrder order);
 
-/// What ranks must have the same in a call. The order of elements is apart: a rank that says none
-/// agrees with any, so it is in no hash.
+/// The facts of a call that must be equal on all ranks. The order of elements is an exception: a
+/// rank that states none agrees with any, so the order is in no hash.
 struct Signature {
   std::uint64_t count = 0;
   std::uint64_t facts = 0;    // collective, type, operation, algorithm, memory, order of elements
@@ -46,7 +45,7 @@ struct Signature {
   }
   /// "all_reduce of 100 f32 elements, sum, in symmetric memory, by ring".
   std::string describe(const std::vector<std::string>& algorithms) const;
-  /// Whether these are calls that belong together.
+  /// True if the two are one call as two ranks made it.
   bool agrees_with(const Signature& other) const {
     return without_order() == other.without_order() && orders_agree(order(), other.order());
   }
@@ -59,33 +58,33 @@ struct Signature {
   static constexpr int order_bit = 42;
 };
 
-/// What two logs of any length have in common.
+/// The parts of CallLog that don't depend on its length.
 struct CallLogs {
-  /// Where calls of one number differ. `exact`: in `call` itself; else it is in an earlier call,
-  /// which nobody remembers any more.
+  /// Two ranks' calls of one number that differ. `exact`: `call` itself differs; else an earlier
+  /// one does, which has left the logs.
   struct Difference {
     std::uint64_t call;
     bool exact;
     Signature mine, theirs;
   };
-  /// A hash of all calls up to one: a difference shows also after its call was overwritten, but for
-  /// one in the order of elements.
+  /// Extends the hash of all calls up to one by the next call. Through that hash a difference shows
+  /// also after its call was overwritten, but for a difference in the order of elements.
   static std::uint64_t hash(std::uint64_t before, const Signature& signature);
 };
 
-/// The last `Remembered` of a rank's calls, numbered from 1. Written by that rank, read by any at
-/// any moment. A sequence lock would be more than a diagnosis needs: every field is atomic, and the
-/// number is stored last.
+/// The last `Remembered` of a rank's calls, numbered from 1. That rank writes it; any rank reads it
+/// at any moment. Every field is atomic and the number is stored last: a diagnosis needs no
+/// sequence lock.
 template <std::uint64_t Remembered>
 class alignas(64) CallLog {
  public:
   static constexpr std::uint64_t remembered = Remembered;
 
-  /// Of the last call; 0: none yet.
+  /// The number of the last call; 0: none yet.
   std::uint64_t last() const { return sequence_.load(std::memory_order_acquire); }
-  /// Of the last call that said an order of its elements; 0: none did.
+  /// The number of the last call that stated an order of its elements; 0: none did.
   std::uint64_t last_ordered() const { return ordered_.load(std::memory_order_acquire); }
-  /// Of a call that is still remembered.
+  /// `call` must still be in the log.
   Signature at(std::uint64_t call) const {
     const Entry& entry = entries_[call % Remembered];
     const auto acquire = std::memory_order_acquire;
@@ -95,7 +94,7 @@ class alignas(64) CallLog {
   struct Copy {
     Signature signature;
     std::uint64_t history = 0;
-    bool whole = false;  // it is that call's, and was not overwritten meanwhile
+    bool whole = false;  // no later call was overwriting it during the copy
   };
   Copy copy(std::uint64_t call) const {
     Copy copy{at(call), entries_[call % Remembered].history.load(std::memory_order_acquire), false};
@@ -103,13 +102,13 @@ class alignas(64) CallLog {
     return copy;
   }
 
-  /// `call` is one after the last. A few stores.
+  /// `call` is one after the last. Costs a few stores.
   void publish(std::uint64_t call, const Signature& signature) {
     const auto relaxed = std::memory_order_relaxed, release = std::memory_order_release;
     Entry& entry = entries_[call % Remembered];
     const std::uint64_t before = entries_[(call - 1) % Remembered].history.load(relaxed);
-    // What the entry held before is gone from here on: who sees something new in it then also sees
-    // this.
+    // First, because from here on the entry's old call is gone: a reader that sees a new field in
+    // the entry sees this number, too.
     writing_.store(call, relaxed);
     entry.count.store(signature.count, release);
     entry.facts.store(signature.facts, release);
@@ -125,20 +124,20 @@ class alignas(64) CallLog {
     std::atomic<std::uint64_t> count, facts, place, options, history;
   };
   std::atomic<std::uint64_t> sequence_;  // of the last call
-  std::atomic<std::uint64_t> writing_;   // the call whose entry is being written, or was last
+  std::atomic<std::uint64_t> writing_;  // the call whose entry is being written or was written last
   std::atomic<std::uint64_t> ordered_;
   Entry entries_[Remembered];
 };
 
-/// Compares what two ranks have published after `compared`, the last call up to which they are
-/// known to agree: a few loads. Moves that on.
+/// Compares the calls that two ranks have published after `compared`, the last call up to which
+/// they are known to agree, and advances it. Costs a few loads.
 template <std::uint64_t Remembered>
 std::optional<CallLogs::Difference> compare_logs(const CallLog<Remembered>& mine,
                                                  const CallLog<Remembered>& theirs,
                                                  std::uint64_t& compared) {
   using Copy = typename CallLog<Remembered>::Copy;
   const std::uint64_t last = mine.last();
-  if (compared >= last) return std::nullopt;  // without a look at what another core writes
+  if (compared >= last) return std::nullopt;  // without touching a line that another core writes
   const std::uint64_t common = std::min(last, theirs.last());
   if (compared >= common) return std::nullopt;
   const auto differ = [&](std::uint64_t call, auto agree) -> std::optional<CallLogs::Difference> {
@@ -147,8 +146,8 @@ std::optional<CallLogs::Difference> compare_logs(const CallLog<Remembered>& mine
     return CallLogs::Difference{call, !a.signature.agrees_with(b.signature), a.signature,
                                 b.signature};
   };
-  // The histories tell whether there is anything to find, but for orders; then the first call that
-  // differs, as far back as both remember.
+  // The histories tell whether anything but an order differs. If so, or if both ranks state orders,
+  // the first call that differs is searched from as far back as is safe to read.
   const auto any =
       differ(common, [](const Copy& a, const Copy& b) { return a.history == b.history; });
   if (any || std::min(mine.last_ordered(), theirs.last_ordered()) > compared) {

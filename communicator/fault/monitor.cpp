@@ -13,8 +13,8 @@
 namespace plait {
 namespace {
 
-/// The thread runs while anybody is monitored. Never destroyed: a communicator may be as long-lived
-/// as the process.
+/// The thread runs while there is a look to call. The object is never destroyed, because a
+/// communicator may live as long as the process.
 class Monitor {
  public:
   static Monitor& instance() {
@@ -25,8 +25,8 @@ class Monitor {
   void add(const std::function<void()>* look) {
     const std::lock_guard changing(changing_);
     std::unique_lock lock(mutex_);
-    if (!thread_.joinable())
-      start();  // before the look is kept: if this throws, nobody takes that off the list
+    // Before `look` is kept, because the caller does not call `remove` after an exception.
+    if (!thread_.joinable()) start();
     looks_.push_back(look);
   }
 
@@ -54,7 +54,7 @@ class Monitor {
       for (const auto* look : looks_) (*look)();
   }
 
-  std::mutex changing_;  // add and remove, one at a time
+  std::mutex changing_;  // one `add` or `remove` at a time
   std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<const std::function<void()>*> looks_;

@@ -1,5 +1,5 @@
-// One thread a process that looks after all its communicators: whether a peer has ended, aborted or
-// given up.
+// One thread per process that looks after all its communicators: it notices peers that have ended,
+// aborted or given up.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -7,9 +7,9 @@
 
 namespace plait {
 
-/// As long as it lives, `look` is called on the monitor's thread, every `monitor_period`;
-/// destroying it waits for a look under way. `look` must not make or destroy one. Throws
-/// `Error(backend)` if there is no thread yet and none can be started.
+/// While this object lives, the monitor's thread calls `look` every `monitor_period`. The
+/// destructor waits for a look under way. `look` must not make or destroy a Monitored. The
+/// constructor throws `Error(backend)` if there is no thread yet and none can be started.
 class Monitored {
  public:
   explicit Monitored(std::function<void()> look);
@@ -21,8 +21,8 @@ class Monitored {
   std::function<void()> look_;
 };
 
-/// Short against the second in which an abort must have reached all ranks, long against what a look
-/// costs (some loads a peer).
+/// Short against the second in which an abort must reach all ranks, long against the cost of a look
+/// (some loads per peer).
 inline constexpr std::chrono::milliseconds monitor_period{50};
 
 }  // namespace plait

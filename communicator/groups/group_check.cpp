@@ -28,7 +28,7 @@ struct MemoryUse {
 };
 
 /// The use that reaches farthest, and the one that reaches farthest among those of all other
-/// owners. Both are needed, because a use must not hide another owner's behind its owner's.
+/// owners. Both are needed, because an owner's use must not hide that of another owner.
 class Farthest {
  public:
   void add(const MemoryUse& use, std::size_t owner) {

@@ -196,11 +196,10 @@ void Trace::write() {
   const auto uncertainty = same_clock_ ? 0 : clock_.uncertainty();
   writer.mark(
       Writer::host, "communicator", nanoseconds(made_),
-      fmt::format(
-          R"("name":{},"device_clock_ahead_ns":{},"clock_uncertainty_ns":{},"spans_overwritten":{},"spans_beyond_limit":{},)"
-          R"("calls_beyond_limit":{})",
-          json_string(name_), ahead, uncertainty ? std::to_string(*uncertainty) : "null",
-          overwritten_, spans_beyond_, calls_beyond_));
+      fmt::format(R"("name":{},"device_clock_ahead_ns":{},"clock_uncertainty_ns":{},)"
+                  R"("spans_overwritten":{},"spans_beyond_limit":{},"calls_beyond_limit":{})",
+                  json_string(name_), ahead, uncertainty ? std::to_string(*uncertainty) : "null",
+                  overwritten_, spans_beyond_, calls_beyond_));
   if (overwritten_ + spans_beyond_ + calls_beyond_ != 0) {
     const std::string what = fmt::format(
         "not in this trace: {} spans that were overwritten before they were read, and {} spans and "
@@ -211,14 +210,14 @@ void Trace::write() {
   }
 
   for (const HostCall& c : calls_)
-    writer.span(
-        Writer::host, "call", name_of(c.call.collective), nanoseconds(c.begin), nanoseconds(c.end),
-        fmt::format(
-            R"("{}":{},"algorithm":{},"count":{},"type":"{}","op":"{}","blocks":{},"threads":{},"symmetric":{},)"
-            R"("captured":{})",
-            number_key(c.number), plain_number(c.number), json_string(algorithms_.at(c.algorithm)),
-            c.call.count, name_of(c.call.type), name_of(c.call.op), c.shape.blocks, c.shape.threads,
-            c.call.symmetric, c.captured));
+    writer.span(Writer::host, "call", name_of(c.call.collective), nanoseconds(c.begin),
+                nanoseconds(c.end),
+                fmt::format(R"("{}":{},"algorithm":{},"count":{},"type":"{}","op":"{}",)"
+                            R"("blocks":{},"threads":{},"symmetric":{},"captured":{})",
+                            number_key(c.number), plain_number(c.number),
+                            json_string(algorithms_.at(c.algorithm)), c.call.count,
+                            name_of(c.call.type), name_of(c.call.op), c.shape.blocks,
+                            c.shape.threads, c.call.symmetric, c.captured));
 
   for (std::size_t i = 0; i < firsts.size(); ++i) {
     const auto launch = std::span(spans_).subspan(

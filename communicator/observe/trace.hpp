@@ -33,8 +33,9 @@ class ClockOffset {
   std::optional<std::int64_t> least_, most_;
 };
 
-/// Gathers a communicator's calls and spans, and writes them when it is destroyed, after the kernels
-/// have ended. It has a thread that takes the spans from the device before they are overwritten.
+/// Gathers a communicator's calls and spans, and writes them when it is destroyed, after the
+/// kernels have ended. It has a thread that takes the spans from the device before they are
+/// overwritten.
 class Trace {
  public:
   /// A call on the host, from entry to return.

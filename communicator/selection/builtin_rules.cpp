@@ -6,9 +6,9 @@ namespace plait {
 
 namespace {
 
-// Measured on H200 behind NVSwitch, graphs, bf16, 2026-11-21 to 23 (docs/benchmarks): the fastest
-// at each size. Of several rules for a size the first counts that serves the call: those for
-// symmetric memory stand before those for any.
+// The fastest algorithm at each size, measured on H200 behind NVSwitch with graphs of bf16 calls,
+// 2026-11-21 to 23 (docs/benchmarks). Among several rules for a size the first counts that serves
+// the call, so rules for algorithms that need symmetric memory stand before those for any memory.
 struct Table {
   int ranks;
   std::string_view rules;
@@ -33,7 +33,9 @@ constexpr std::array<Table, 3> h200 = {{
      "14M-24M=direct_ll128;24M-=direct_push;"
      "send_recv:0-48K=pairwise_ll;48K-1536K=pairwise_ll128;80M-=pairwise_copy;1536K-=pairwise_put;"
      "1536K-11M=pairwise_ll128;11M-=pairwise_push"},
-    {3,  // all_reduce: up to 1 MB and from 64 MB on; between, as flash and lines compare on 4
+    // all_reduce on 3 ranks was measured up to 1 MB and from 64 MB on. Between these, flash and
+    // the LL128 algorithms are placed as they compare on 4 ranks.
+    {3,
      "0-48K=oneshot_ll;48K-320K=oneshot_ll128;320K-5M=twoshot_ll128;"
      "5M-40M=flash;80M- out=copy_engine;40M-=twoshot_push;"
      "5M-32M=twoshot_ll128;32M-=stream;"
@@ -69,10 +71,10 @@ constexpr std::array<Table, 3> h200 = {{
      "1536K-5M=pairwise_ll128;5M-=pairwise_push"},
 }};
 
-// CPU ranks, blocking calls of f32, 2 and 4 ranks on 2 cores of an AMD EPYC, 2026-11-24
-// (docs/benchmarks/host-2026-11-24.md). The estimates find the fastest for symmetric memory; these
-// rules are for ordinary memory, and where one copy beats loads by the kernel. Where ranks can't
-// read each other's memory, `pull` is left out.
+// Measured with CPU ranks, blocking calls of f32, 2 and 4 ranks on 2 cores of an AMD EPYC,
+// 2026-11-24 (docs/benchmarks/host-2026-11-24.md). For symmetric memory the estimates find the
+// fastest algorithm. So these rules are for ordinary memory, and for sizes at which one copy beats
+// loads by the kernel. `pull` is passed over where ranks can't read each other's memory.
 constexpr std::string_view host_pair =
     "0-640 ordinary=oneshot_ll128;40K- ordinary=pull;640- ordinary=stream;"
     "reduce_scatter:0-128 ordinary=direct_ll;128-2K ordinary=direct_ll128;24K- ordinary=pull;2K- "

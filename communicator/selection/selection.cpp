@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* override_variable = "PLAIT_ALGO";
 
-/// The words of the grammar for kinds of calls.
+/// The grammar's words for kinds of calls.
 constexpr std::array<std::pair<std::string_view, unsigned>, 4> places = {
     {{"in", Where::in_place},
      {"out", Where::out_of_place | Where::ordinary},
@@ -38,7 +38,7 @@ bool is_policy(std::string_view name) {
                      [&](const Policy& policy) { return policy.name == name; });
 }
 
-/// Reads one rule; `collective` is carried from rule to rule.
+/// Reads one rule. `collective` carries over from rule to rule.
 class RuleParser {
  public:
   RuleParser(std::string_view text, std::string_view source) : rule_(text), source_(source) {}
@@ -65,7 +65,7 @@ class RuleParser {
   }
 
  private:
-  /// What is left of the range.
+  /// Takes the word for `where` off the end of the range and returns the rest.
   static std::string_view parse_place(std::string_view range, Rule& rule) {
     const auto space = range.find_last_of(blanks);
     const std::string_view last = space == std::string_view::npos ? range : range.substr(space + 1);
@@ -211,7 +211,7 @@ const Algorithm* Selector::by_rules(const RuleList& rules, const Call& call) con
   return rule == nullptr ? nullptr : find(rule->algorithm, rule->collective);
 }
 
-/// `batches`: only those that take batches.
+/// `batches`: considers only algorithms that take batches.
 const Algorithm* Selector::by_estimate(const Call& call, bool batches) const {
   const Algorithm* best = nullptr;
   double least = std::numeric_limits<double>::infinity();

@@ -1,5 +1,5 @@
-// Which algorithm serves a call. Deterministic, and equal on all ranks: it sees nothing that may
-// differ between them.
+// Selects the algorithm for a call. The choice is deterministic and equal on all ranks, because it
+// depends on nothing that may differ between them.
 #pragma once
 #include <functional>
 #include <map>
@@ -14,8 +14,9 @@
 
 namespace plait {
 
-/// Kinds of calls that rules tell apart, as bits: in symmetric memory those in place and all
-/// others, and those in ordinary memory, where ranks may differ in being in place.
+/// Kinds of calls that rules tell apart, as bits: calls in place in symmetric memory, other calls
+/// in symmetric memory, and calls in ordinary memory. The last are one kind, because there some
+/// ranks may be in place and others not.
 enum Where : unsigned { in_place = 1, out_of_place = 2, ordinary = 4, anywhere = 7 };
 
 /// "Calls of `collective`, of the kinds `where`, with a message of `from` bytes or more and less
@@ -27,51 +28,53 @@ struct Rule {
   std::string algorithm;
 };
 
-/// An ordered list of rules; of those that match a call, the first counts whose algorithm can serve
-/// it.
+/// An ordered list of rules. Among those that match a call, the first counts whose algorithm can
+/// serve it.
 ///
 /// Grammar: rules separated by `;`. A rule is `[collective:][[range] [where]=]algorithm`. A
-/// collective holds for the rules after it too, until another is named; before the first it is
+/// collective also holds for the rules after it, until another is named; before the first it is
 /// all_reduce. A range is `from-to` in bytes with suffixes K M G, `to` excluded; without `to` it
-/// has no end; without a range it is every size. `in` is for calls in place in symmetric memory
-/// only, `out` for all others only, `symmetric` and `ordinary` for those in such memory only. The
-/// name of a policy stands for its rules. Example:
+/// has no end; without a range it is every size. `where` restricts a rule: `in` to calls in place
+/// in symmetric memory, `out` to all other calls, `symmetric` and `ordinary` to calls in such
+/// memory. The name of a policy stands for its rules. Example:
 /// `all_reduce:0-64K=oneshot_ll;64K-8M=twoshot;8M-=ring`.
 class RuleList {
  public:
   RuleList() = default;
-  /// Throws Error(invalid_argument) that names `source` (an environment variable, a file) for
-  /// anything malformed or unknown, Error(unsupported) for an algorithm of other collectives alone.
+  /// Throws an error that names `source` (an environment variable, a file): Error(invalid_argument)
+  /// for anything malformed or unknown, Error(unsupported) for an algorithm that serves only other
+  /// collectives.
   RuleList(std::string_view text, std::string_view source);
-  /// The first rule that matches and that `serves` likes; null if there is none.
+  /// The first rule that matches and for which `serves` is true; null if there is none.
   const Rule* match(
       const Call& call,
       const std::function<bool(const Rule&)>& serves = [](const Rule&) { return true; }) const;
   bool empty() const { return rules_.empty(); }
-  /// Other rules, which come after these.
+  /// Adds rules behind these.
   void append(RuleList others);
 
  private:
   std::vector<Rule> rules_;
 };
 
-/// Rules with a name, to be named where an algorithm can be: what other libraries' authors chose.
+/// Rules with a name, which may stand wherever an algorithm's name may: the choices of other
+/// libraries.
 struct Policy {
   std::string_view name, rules, source;
 };
 std::span<const Policy> policies();
 
-/// What was chosen and why.
+/// The algorithm and shape of a call, and the reason.
 struct Choice {
   const Algorithm* algorithm = nullptr;
   LaunchShape shape;
-  std::string rule;     // "call option", "policy yali", "PLAIT_ALGO", "PLAIT_TUNING", "built-in
-                        // table", "estimate"
+  /// "call option", "policy yali", "PLAIT_ALGO", "PLAIT_TUNING", "built-in table" or "estimate".
+  std::string rule;
   bool wished = false;  // by the user: one of the first three
 };
 
-/// What is wrong with a name that is none of the collective's algorithms: Error(unsupported) if it
-/// is one of others. `algorithms`: those of all collectives.
+/// The error for a name that none of the collective's algorithms has: `unsupported` if an algorithm
+/// of another collective has it, else `invalid_argument`. `algorithms`: those of all collectives.
 struct WrongName {
   ErrorCode code;
   std::string why;
@@ -79,30 +82,30 @@ struct WrongName {
 WrongName wrong_name(std::string_view name, Collective collective,
                      std::span<const Algorithm* const> algorithms);
 
-/// Precedence: call option (an algorithm or a policy), PLAIT_ALGO, tuning file, built-in table,
-/// estimate. A rule whose algorithm can't serve the call is passed over, with a warning once if the
-/// user wrote it and no other rule of his serves it; a call option that can't be served is
-/// Error(unsupported), also if it names an algorithm of another collective; an unknown name is
-/// Error(invalid_argument).
+/// Chooses algorithms. Precedence: call option (an algorithm or a policy), PLAIT_ALGO, tuning file,
+/// built-in table, estimate. A rule whose algorithm can't serve the call is passed over; one
+/// warning follows if PLAIT_ALGO has a rule for the call and none that can serve it. A call option
+/// that can't be served, or that names an algorithm of another collective, is Error(unsupported);
+/// an unknown name is Error(invalid_argument).
 class Selector {
  public:
-  /// `rank`: for messages; no choice depends on it. `tuning`: rules of a tuning file
+  /// `rank`: for texts of errors only. `tuning`: the rules of a tuning file
   /// (communicator/selection/tuning_file.hpp).
   Selector(Topology topology, std::vector<const Algorithm*> algorithms, int rank = 0,
            RuleList tuning = {});
   Choice choose(const Call& call, const CallOptions& options) const;
-  /// The algorithm for a batch of calls of one type, operation and scale that are as long as `all`
-  /// together: what a single call of that length takes if it takes batches, else the one of those
-  /// that do with the least estimate. Null if none serves it.
+  /// The algorithm for a batch of calls of one type, operation and scale that together are as long
+  /// as `all`: the one for a single call of that length if it takes batches, else the one with the
+  /// least estimate among those that do. Null if none serves it.
   const Algorithm* choose_batch(const Call& all) const;
-  /// Whether a call that would take `choice` alone gains by sharing a launch with others: when what
-  /// it adds to a batch takes less time.
+  /// True if a call that takes `choice` when alone gains by sharing a launch: if it adds less time
+  /// to a batch than it takes alone.
   bool gains_in_batch(const Call& call, const Choice& choice) const;
-  /// Throws Error(invalid_argument) if the options name an algorithm that does not exist,
-  /// Error(unsupported) if it is one of other collectives alone.
+  /// Throws Error(invalid_argument) if the options name an unknown algorithm, Error(unsupported) if
+  /// they name one that serves only other collectives.
   void check_known(Collective collective, const CallOptions& options) const;
-  /// Several lines: the choice, its rule, and every algorithm with its estimate or the reason why
-  /// not.
+  /// Several lines: the choice, its rule, and every algorithm with its estimate or the reason
+  /// against it.
   std::string explain(const Call& call, const CallOptions& options) const;
   const Topology& topology() const noexcept { return topology_; }
 

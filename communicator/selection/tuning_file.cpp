@@ -15,16 +15,16 @@
 namespace plait {
 namespace {
 
-constexpr std::size_t most_bytes = std::size_t{1}
-                                   << 20;  // many times what plait-bench writes for a machine
-constexpr std::string_view byte_order_mark =
-    "\xef\xbb\xbf";  // editors on Windows begin a file with it
+// Many times the size of a file that plait-bench writes.
+constexpr std::size_t most_bytes = std::size_t{1} << 20;
+// Editors on Windows begin a file with it.
+constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
 std::string source_of(const std::string& path) {
   return fmt::format("{}={}", tuning_variable, in_quotes(path));
 }
 
-/// For which communicators rules are.
+/// The communicators for which the rules of a section hold.
 struct Audience {
   int ranks = 0;             // 0: any number
   std::string architecture;  // empty: any
@@ -43,7 +43,7 @@ std::optional<int> parse_ranks(std::string_view text) {
   return ranks;
 }
 
-/// `line` has a '['.
+/// `line` contains a '['.
 Audience parse_audience(std::string_view line, const std::string& source) {
   const std::string_view part = trim(line);
   const std::string_view inner = part.size() < 2 ? "" : part.substr(1, part.size() - 2);
@@ -85,7 +85,7 @@ RuleList tuning_rules(const TuningFile& file, const Topology& topology) {
   std::string_view text = file.text;
   if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   for (const std::string_view whole : split(text, '\n')) {
-    const std::string_view line = whole.substr(0, whole.find('#'));  // what follows is a comment
+    const std::string_view line = whole.substr(0, whole.find('#'));  // without the comment
     if (line.find('[') == std::string_view::npos) {
       rules.append(line) += ';';
       continue;

@@ -1,4 +1,4 @@
-// A file of rules for the selection: what was measured on a machine (`plait-bench --tuning`).
+// A file of rules for the selection, as `plait-bench --tuning` measures them on a machine.
 #pragma once
 #include <optional>
 #include <string>
@@ -14,15 +14,15 @@ struct TuningFile {
   std::string path, text;
 };
 
-/// The file that PLAIT_TUNING names, if it does. Throws Error(invalid_argument) if it can't be
-/// read.
+/// The file that PLAIT_TUNING names; none if that is not set. Throws Error(invalid_argument) if the
+/// file can't be read or is empty.
 std::optional<TuningFile> load_tuning_file();
 
-/// The rules of a file that hold for such a communicator. The text is rules in the grammar of
-/// RuleList, separated by `;` or ends of lines; what follows a `#` is a comment. A line `[4 ranks
-/// on sm_90]`, or `[4 ranks]` for any architecture, says for which communicators the rules below it
-/// are, up to the next such line; the rules above the first are for all. Throws Error that names
-/// the file for anything that is malformed or unknown, also in parts for other communicators.
+/// The rules of a file that hold for a communicator with this topology. The text has rules in the
+/// grammar of RuleList, separated by `;` or line ends; a `#` begins a comment. A line `[4 ranks on
+/// sm_90]`, or `[4 ranks]` for any architecture, restricts the rules below it, up to the next such
+/// line, to such communicators. Rules above the first such line hold for all. Throws an error that
+/// names the file for anything malformed or unknown, also in sections for other communicators.
 RuleList tuning_rules(const TuningFile& file, const Topology& topology);
 
 }  // namespace plait

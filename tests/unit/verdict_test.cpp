@@ -82,8 +82,6 @@ testing::Matcher<Verdict> is(Kind kind, int rank, int witness) {
                         testing::Field("witness", &Verdict::witness, witness));
 }
 
-// Chains
-
 TEST(Chain, ItsEndIsTheCulprit) {
   Pages pages(4);
   pages.wait(0, 1).wait(1, 2).wait(2, 3);
@@ -123,8 +121,6 @@ TEST(Chain, TheWholeTextOfAStoppedRank) {
             "gets no processor");
 }
 
-// The record that a report begins with
-
 TEST(FirstRecord, IsOfTheLowestRankWhoseOwnTimeWasOver) {
   Pages pages(4);
   pages.wait(0, 1).wait(2, 3, 7, out_of_time).wait(3, 1, 7, out_of_time);
@@ -138,8 +134,6 @@ TEST(FirstRecord, ThereMayBeNone) {
   pages.wait(0, 1).wait(1, 2, 7, unreadable);
   EXPECT_FALSE(first_out_of_time(pages.board()).has_value());
 }
-
-// Equal numbers of calls
 
 TEST(EqualCalls, ARankThatDoesNotAnswerIsSilent) {
   Pages pages(2);
@@ -167,8 +161,6 @@ TEST(EqualCalls, ARankThatIsAheadIsJudgedAlike) {
   pages[1].state = answers;
   EXPECT_THAT(pages.verdict(), is(Kind::late, 1, 0));
 }
-
-// Fewer calls
 
 TEST(FewerCalls, TheRankThatLeftOneOutIsBehind) {
   Pages pages(2);
@@ -226,8 +218,6 @@ TEST(FewerCalls, OfARankThatWaitsItselfThoseItWaitsForCount) {
   EXPECT_THAT(pages.verdict(), is(Kind::silent, 2, 0));
 }
 
-// Ranks that have ended
-
 TEST(Ended, ALostRankIsMissingWhateverTheOthersWaitFor) {
   Pages pages(4);
   pages.wait(0, 1).wait(1, 0);
@@ -268,8 +258,6 @@ TEST(Ended, ARankThatLeftIsMissingAndTheTextSaysHow) {
     EXPECT_EQ(hint_in(pages.text(), 2), "");
   }
 }
-
-// Circles
 
 TEST(Circle, OfTwoMessages) {
   Pages pages(2);
@@ -363,8 +351,6 @@ TEST(Circle, ARankInItThatLeftOutACollectiveIsBehind) {
   EXPECT_THAT(pages.verdict(1), is(Kind::behind, 1, 0));
   EXPECT_EQ(culprit_in(pages.text()), "rank 1 is missing");
 }
-
-// Messages
 
 TEST(Messages, AChainOfThemEndsAtARankThatIsMissing) {
   Pages pages(3);
