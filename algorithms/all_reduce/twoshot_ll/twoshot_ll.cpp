@@ -25,7 +25,7 @@ class TwoshotLL16 final : public TwoshotAlgorithm {
 
 class TwoshotLL128 final : public TwoshotAlgorithm {
  public:
-  // With 4 ranks and the default of 384 MB, a round holds 4 MB.
+  // With 4 ranks and the default of 384 MB, a round has room for 4 MB.
   TwoshotLL128() : TwoshotAlgorithm(UnitKind::lines(), 13) {}
   std::string_view name() const override { return "twoshot_ll128"; }
   std::string_view summary() const override {
