@@ -1,4 +1,5 @@
-# cmake -DSAYS=REGEX -P run.cmake COMMAND...: runs the command, shows what it prints, and fails if it does or if that does not match.
+# cmake -DSAYS=REGEX -P run.cmake COMMAND...: runs the command and shows its output. Fails if the
+# command fails or if the output does not match.
 set(command "")
 foreach(i RANGE 1 ${CMAKE_ARGC})
   if(CMAKE_ARGV${i} STREQUAL "-P")

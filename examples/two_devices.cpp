@@ -1,13 +1,12 @@
-// The sum of an array over two GPUs that one process drives, without MPI:
-// build-host/bin/two_devices
+// The sum of an array over two GPUs of one process, without MPI: build-host/bin/two_devices
 #include <algorithm>
 #include <cstdio>
 #include <plait/plait.hpp>
 #include <vector>
 
 int main() try {
-  plait::DeviceGroup gpus =
-      plait::DeviceGroup::first(2);  // two ranks on the host, where there are no two GPUs
+  // Without two GPUs these are two ranks on the host.
+  plait::DeviceGroup gpus = plait::DeviceGroup::first(2);
   std::puts(gpus.describe().c_str());
 
   const std::size_t count = 1'000'003, bytes = count * sizeof(float);

@@ -3,7 +3,8 @@
 
 mpirun -n 2 python3 examples/ctypes/all_reduce.py build-host/lib/libplait.so
 
-Plait's C interface through ctypes; plait_comm_create_world initialises MPI, and finalises it at the end.
+It calls Plait's C interface through ctypes. plait_comm_create_world initialises MPI, and finalises
+it at the end.
 """
 
 import ctypes as c
@@ -16,12 +17,15 @@ F32, SUM = 10, 0  # plait.h
 class CallOptions(c.Structure):
     """plait_call_options; its size comes first."""
 
-    _fields_ = [("size", c.c_size_t), ("algorithm", c.c_char_p), ("scale", c.c_double), ("blocks", c.c_uint), ("threads", c.c_uint),
-                ("symmetric", c.c_int)]
+    _fields_ = [("size", c.c_size_t), ("algorithm", c.c_char_p), ("scale", c.c_double),
+                ("blocks", c.c_uint), ("threads", c.c_uint), ("symmetric", c.c_int)]
 
 
 class Plait:
-    """The functions of plait.h that this program needs, without their prefix. A status that is no success is raised, with its sentence."""
+    """The functions of plait.h that this program needs, without their prefix.
+
+    A status other than success raises RuntimeError with the error's sentence.
+    """
 
     SIGNATURES = {
         "comm_create_world": [c.c_void_p, c.POINTER(c.c_void_p)],
@@ -35,12 +39,13 @@ class Plait:
         "stream_create": [c.c_void_p, c.POINTER(c.c_void_p)],
         "stream_destroy": [c.c_void_p],
         "copy": [c.c_void_p, c.c_void_p, c.c_void_p, c.c_size_t, c.c_void_p],
-        "all_reduce": [c.c_void_p, c.c_void_p, c.c_void_p, c.c_size_t, c.c_int, c.c_int, c.c_void_p, c.POINTER(CallOptions)],
+        "all_reduce": [c.c_void_p, c.c_void_p, c.c_void_p, c.c_size_t, c.c_int, c.c_int,
+                       c.c_void_p, c.POINTER(CallOptions)],
         "synchronize": [c.c_void_p, c.c_void_p],
     }
 
     def __init__(self, library: str):
-        # RTLD_GLOBAL: MPI comes with the library, and loads parts of its own that look for it.
+        # RTLD_GLOBAL, because the library brings MPI, whose plug-ins look for MPI's symbols.
         self._library = c.CDLL(library, mode=c.RTLD_GLOBAL)
         self._library.plait_last_error.restype = c.c_char_p
         for name, arguments in self.SIGNATURES.items():
@@ -55,14 +60,14 @@ class Plait:
 
     @staticmethod
     def result(kind, function, *arguments):
-        """What a function writes to the pointer that is its last argument."""
+        """Returns the value that a function writes to its last argument, a pointer."""
         value = kind()
         function(*arguments, c.byref(value))
         return value.value
 
 
 def contribution(rank: int, i: int) -> int:
-    """What `rank` has at `i`: small integers, so that their sum is exact in f32."""
+    """The value of `rank` at `i`: a small integer, so that sums are exact in f32."""
     return (i * 31 + rank * 17) % 101
 
 
@@ -75,13 +80,15 @@ def main() -> int:
     print(text.value.decode())
 
     size = COUNT * c.sizeof(c.c_float)
-    buffer = plait.result(c.c_void_p, plait.buffer_allocate, comm, size)  # symmetric memory, on a GPU the device's
+    # Symmetric memory; on a GPU it is device memory.
+    buffer = plait.result(c.c_void_p, plait.buffer_allocate, comm, size)
     x = plait.result(c.c_void_p, plait.buffer_pointer, buffer)
     stream = plait.result(c.c_void_p, plait.stream_create, comm)
     values = (c.c_float * COUNT)(*(contribution(rank, i) for i in range(COUNT)))
 
     plait.copy(comm, x, values, size, stream)
-    plait.all_reduce(comm, x, x, COUNT, F32, SUM, stream, CallOptions(c.sizeof(CallOptions), None, 1, 0, 0))
+    plait.all_reduce(comm, x, x, COUNT, F32, SUM, stream,
+                     CallOptions(c.sizeof(CallOptions), None, 1, 0, 0))
     plait.copy(comm, values, x, size, stream)
     plait.synchronize(comm, stream)
 

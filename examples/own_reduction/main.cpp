@@ -1,5 +1,5 @@
-// Each rank has a part of every row of a table. Where is each row's greatest value? mpirun -n 2
-// build-host/bin/own_reduction
+// Each rank has a part of every row of a table. Where is each row's greatest value?
+//   mpirun -n 2 build-host/bin/own_reduction
 #include <algorithm>
 #include <cstdio>
 #include <plait/mpi.hpp>
@@ -9,7 +9,7 @@
 
 namespace {
 
-constexpr std::uint32_t rows = 1000, columns = 512;  // columns of a rank
+constexpr std::uint32_t rows = 1000, columns = 512;  // columns per rank
 
 float value(std::uint32_t row, std::uint32_t column) {
   return static_cast<float>((row * 7919 + column * 104729) % 10007);

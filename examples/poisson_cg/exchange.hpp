@@ -1,5 +1,5 @@
-// What a distributed solver needs of the other ranks. Both calls are made by all ranks, on the same
-// device and in its order.
+// The exchange between ranks in a distributed solver. All ranks make the same calls, and each call
+// is ordered on the rank's device.
 #pragma once
 #include <cstddef>
 
@@ -12,13 +12,13 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Device memory for numbers that `sum` takes; zeroed, and kept until the end. Collective.
+  /// Device memory for numbers that `sum` accepts; zeroed, and kept until the end. Collective.
   virtual double* numbers(std::size_t count) = 0;
-  /// The sum of one number of every rank, in its place.
+  /// Replaces a number by its sum over all ranks.
   virtual void sum(double* number) = 0;
-  /// Fills the layers of `field` that copy a neighbour's.
+  /// Fills the layers of `field` that are copies of a neighbour's layers.
   virtual void halo(double* field) = 0;
-  /// Whether the calls may be recorded in a graph.
+  /// True if the calls may be recorded in a graph.
   virtual bool capturable() const = 0;
 };
 

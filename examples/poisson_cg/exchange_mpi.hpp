@@ -1,5 +1,5 @@
-// The exchange with MPI alone. It is not taken for granted that MPI can read a GPU's memory: data
-// pass through host memory.
+// The exchange with MPI alone. Data pass through host memory, because MPI may be unable to read a
+// GPU's memory.
 #pragma once
 #include <mpi.h>
 
@@ -60,7 +60,7 @@ class MpiExchange final : public Exchange {
  private:
   static constexpr bool staged = target != plait::BackendKind::host;
 
-  /// Where MPI finds `count` numbers of the device, after `synchronize`.
+  /// The address where MPI finds `count` numbers of the device, after `synchronize`.
   double* read(double* from, std::size_t place, std::size_t count) {
     if constexpr (!staged) return from;
     device_.to_host(staged_.data() + place, from, count);

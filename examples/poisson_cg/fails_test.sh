@@ -1,5 +1,6 @@
 #!/bin/sh
-# fails_test.sh SENTENCE COMMAND...: the command must fail, and say what the basic regular expression SENTENCE matches.
+# fails_test.sh SENTENCE COMMAND...: the command must fail, and its output must match the basic
+# regular expression SENTENCE.
 sentence=$1
 shift
 if output=$("$@" 2>&1); then

@@ -1,5 +1,5 @@
-// A Poisson solver on several ranks, once for each way to exchange data: mpirun -n 2
-// build-host/bin/poisson_cg --n 64
+// A Poisson solver on several ranks, once per way to exchange data:
+//   mpirun -n 2 build-host/bin/poisson_cg --n 64
 #include <mpi.h>
 
 #include <cmath>
@@ -27,17 +27,17 @@
 namespace poisson {
 namespace {
 
-constexpr int iterations_per_batch = 20;  // between two looks at the residual
+constexpr int iterations_per_batch = 20;  // between two checks of the residual
 
 struct Result {
   int iterations;
   double residual;  // relative
-  double error;     // the largest, of all ranks
-  double seconds;   // of the slowest rank
+  double error;     // the largest, over all ranks
+  double seconds;   // on the slowest rank
 };
 
 double max_of_ranks(double mine) {
-  // MPI_MAX may drop what is not a number.
+  // MPI_MAX may drop a NaN, so a second value tells whether any rank has one.
   double value[2] = {std::isnan(mine) ? 0.0 : mine, std::isnan(mine) ? 1.0 : 0.0};
   MPI_Allreduce(MPI_IN_PLACE, value, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   return value[1] > 0 ? std::numeric_limits<double>::quiet_NaN() : value[0];
@@ -56,10 +56,10 @@ Result solve(Device& device, const Slab& slab, Exchange& exchange, const Options
   const auto iterate = [&] {
     for (int i = 0; i < iterations_per_batch; ++i) solver.iterate();
   };
-  // Once before the clock runs: libraries set themselves up in their first calls.
+  // The first calls come before the clock starts, because libraries set themselves up in them.
   solver.start();
   const double first = solver.residual(), expected = norm(b);
-  // Conjugate gradients forgive wrong sums: they only take longer.
+  // Conjugate gradients forgive wrong sums and only take longer, so this checks one sum itself.
   if (!(std::abs(first - expected) <= 1e-6 * expected))
     throw std::runtime_error("the norm of b is " + std::to_string(first) + ", not " +
                              std::to_string(expected));
@@ -89,12 +89,11 @@ class Program {
         rank_(rank),
         ranks_(ranks),
         slab_(options.n, rank, ranks),
-        comm_(plait::make_communicator(
-            MPI_COMM_WORLD,
-            communicator_options())),  // chooses the rank's device, for the others as well
+        // Also chooses the rank's device for MPI and NCCL.
+        comm_(plait::make_communicator(MPI_COMM_WORLD, communicator_options())),
         device_(slab_) {}
 
-  /// Whether all ways came to the solution.
+  /// True if all ways reached the solution.
   bool run() {
     if (rank_ == 0) {
       const std::string on(plait::name_of(target));
@@ -127,8 +126,8 @@ class Program {
     if (rank_ == 0)
       std::printf("%-6s %10d %10.2g %12.1f\n", way, result.iterations, result.error,
                   result.iterations / result.seconds);
-    // For this problem the error is a twentieth of the relative residual at most, in the maximum
-    // norm too: that of the Green's function in L2, 1/4, times the norm of f, 1/5.
+    // For this problem the error, also in the maximum norm, is at most a twentieth of the relative
+    // residual: the norm of the Green's function in L2, 1/4, times the norm of f, 1/5.
     const bool converged = result.residual <= options_.tolerance,
                right = result.error <= options_.tolerance;
     if (rank_ == 0 && !converged)
@@ -159,7 +158,7 @@ int run(int argc, char** argv) {
   } catch (const UsageError& error) {
     if (rank == 0) std::fprintf(stderr, "poisson_cg: %s\n", error.what());
   } catch (const std::exception& error) {
-    // The other ranks may wait for this one.
+    // Other ranks may be waiting for this one.
     std::fprintf(stderr, "poisson_cg: rank %d: %s\n", rank, error.what());
     MPI_Abort(MPI_COMM_WORLD, 1);
   }

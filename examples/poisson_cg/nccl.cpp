@@ -18,8 +18,8 @@ struct Nccl::Library {
     char bytes[128];
   };
 
-  /// False, and the reason, if there is none. It is never closed: NCCL's threads may outlive its
-  /// communicators.
+  /// False, and the reason, if there is no NCCL. The library is never closed, because NCCL's
+  /// threads may outlive its communicators.
   bool load(std::string& why_not) {
     const char* named = std::getenv("PLAIT_NCCL_LIB");
     void* handle =

@@ -1,5 +1,5 @@
-// NCCL as far as this program needs it, found at run time. The declarations are our own; the values
-// are NCCL's stable binary interface.
+// The part of NCCL that this program needs, found at run time. The declarations are our own; the
+// values are NCCL's stable binary interface.
 #pragma once
 #include <mpi.h>
 
@@ -13,14 +13,14 @@ namespace poisson {
 /// `stream` is a cudaStream_t.
 class Nccl {
  public:
-  /// Collective. Null on all ranks, and the reason in `why_not`, if a rank has no NCCL
+  /// Collective. Returns null on all ranks, and the reason in `why_not`, if a rank has no NCCL
   /// (libnccl.so.2, or the library PLAIT_NCCL_LIB). Sets NCCL_NVLS_ENABLE=0, unless it is set.
   static std::unique_ptr<Nccl> create(MPI_Comm comm, std::string& why_not);
   ~Nccl();
   Nccl(const Nccl&) = delete;
   Nccl& operator=(const Nccl&) = delete;
 
-  // These throw std::runtime_error that names NCCL's call and what it says.
+  // These throw std::runtime_error, which names NCCL's call and error.
   void sum(double* numbers, std::size_t count, void* stream);  ///< in place
   void send(const double* data, std::size_t count, int to, void* stream);
   void recv(double* data, std::size_t count, int from, void* stream);

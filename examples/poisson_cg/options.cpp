@@ -35,7 +35,7 @@ std::optional<Options> parse_options(int argc, char** argv, bool print) {
     throw UsageError(error.what());
   }
   if (std::isnan(options.tolerance))
-    throw UsageError("--tolerance: not a number");  // which CLI::Range lets pass
+    throw UsageError("--tolerance: not a number");  // CLI::Range accepts it
   return options;
 }
 

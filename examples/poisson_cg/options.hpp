@@ -1,4 +1,4 @@
-// What the command line says.
+// The program's command line.
 #pragma once
 #include <optional>
 #include <string>
@@ -7,12 +7,12 @@ namespace poisson {
 
 struct Options {
   int n = 128;               ///< interior points in each direction
-  int iterations = 10'000;   ///< at most
-  double tolerance = 1e-8;   ///< of the residual, relative to that of x = 0
-  std::string with = "all";  ///< plait, mpi, nccl, or all that there is
+  int iterations = 10'000;   ///< the most to run
+  double tolerance = 1e-8;   ///< for the residual, relative to the residual of x = 0
+  std::string with = "all";  ///< plait, mpi, nccl, or all that are available
 };
 
-/// None after `--help`, which is printed if `print`. Throws `UsageError`.
+/// None after `--help`, whose text is printed if `print`. Throws `UsageError`.
 std::optional<Options> parse_options(int argc, char** argv, bool print);
 
 }  // namespace poisson

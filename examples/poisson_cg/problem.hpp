@@ -1,5 +1,5 @@
-// The problem, -Laplace u = f on the unit cube with u = 0 on its faces, and the part of its grid
-// that one rank has.
+// The problem, -Laplace u = f on the unit cube with u = 0 on its faces, and one rank's part of its
+// grid.
 #pragma once
 #include <cmath>
 #include <cstddef>
@@ -15,16 +15,17 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A layer that this rank sends to `rank`, and the one that it receives from there: where they
-/// begin in a field.
+/// Where, in a field, the layer begins that this rank sends to `rank`, and the layer that it
+/// receives from there.
 struct Neighbour {
   int rank;
   std::size_t send, receive;
 };
 
-/// Of `n`^3 interior points, the z layers of one rank: slabs that differ by one layer at most. A
-/// field on it is an array with one more point on every side: the faces of the cube, which stay 0,
-/// and towards neighbours a copy of their nearest layer. Points count from 1; x is the fastest.
+/// The z layers of one rank, among `n`^3 interior points. Slabs differ by at most one layer. A
+/// field on a slab is an array with one more point on every side: the faces of the cube, which stay
+/// 0, and towards each neighbour a copy of its nearest layer. Points count from 1; x varies
+/// fastest.
 class Slab {
  public:
   Slab(int points, int rank, int ranks) : n(points), rank_(rank), ranks_(ranks) {
@@ -35,10 +36,10 @@ class Slab {
     layers = first_of(rank + 1) - first;
   }
 
-  std::size_t row() const {
-    return static_cast<std::size_t>(n) + 2;
-  }                                                    ///< points from one y to the next
-  std::size_t layer() const { return row() * row(); }  ///< points from one z to the next
+  /// Points from one y to the next.
+  std::size_t row() const { return static_cast<std::size_t>(n) + 2; }
+  /// Points from one z to the next.
+  std::size_t layer() const { return row() * row(); }
   std::size_t points() const { return layer() * (static_cast<std::size_t>(layers) + 2); }
   std::size_t index(int x, int y, int z) const {
     return static_cast<std::size_t>(z) * layer() + static_cast<std::size_t>(y) * row() +
@@ -54,8 +55,8 @@ class Slab {
   }
 
   int n;           ///< interior points in each direction of the whole cube
-  int layers = 0;  ///< of this rank
-  int first = 0;   ///< layers of the ranks before
+  int layers = 0;  ///< layers of this rank
+  int first = 0;   ///< layers of the ranks before this one
 
  private:
   int first_of(int rank) const {
@@ -65,8 +66,8 @@ class Slab {
   int rank_, ranks_;
 };
 
-/// The exact solution is q(x) q(y) q(z). The 7-point stencil is exact for quadratics, so the
-/// discrete solution is the same.
+/// The exact solution is q(x) q(y) q(z), with this q. The 7-point stencil is exact for quadratics,
+/// so the discrete solution is the same.
 inline double quadratic(double t) { return t * (1 - t); }
 
 /// Calls `visit(index, x, y, z)` with the coordinates of every point of the slab.
@@ -90,7 +91,7 @@ inline std::vector<double> right_hand_side(const Slab& slab) {
   return b;
 }
 
-/// The largest difference from the exact solution in this slab; not a number if any of `u` is none.
+/// The largest difference from the exact solution in this slab; NaN if `u` has a NaN.
 inline double max_error(const Slab& slab, const std::vector<double>& u) {
   double worst = 0;
   for_each_point(slab, [&](std::size_t i, double x, double y, double z) {

@@ -1,5 +1,5 @@
-// Conjugate gradients. Nothing here waits for the device but `residual` and `solution`: the
-// coefficients alpha and beta never leave it.
+// Conjugate gradients. Only `residual` and `solution` wait for the device: the coefficients alpha
+// and beta never leave it.
 #pragma once
 #include <cmath>
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace poisson {
 
 class Solver {
  public:
-  /// For A x = b, with the 7-point stencil as A.
+  /// Solves A x = b, with the 7-point stencil as A.
   Solver(Device& device, const Slab& slab, Exchange& exchange, const std::vector<double>& b)
       : device_(device),
         slab_(slab),
@@ -54,7 +54,7 @@ class Solver {
                  p[i + layer];
           return p[i] * q[i];
         });
-    // alpha = (r, r) / (p, q). With r = 0, which small problems reach, x and r stay.
+    // alpha = (r, r) / (p, q). If r = 0, which small problems reach, x and r stay unchanged.
     exchange_.sum(pq);
     device_.once(POISSON_LAMBDA() { *alpha = *pq > 0 ? *rr / *pq : 0; });
     // x += alpha p, r -= alpha q

@@ -15,7 +15,7 @@ class Argmax final : public plait::oneshot_ll::OneshotAlgorithm {
     return "oneshot_ll for candidates: the greatest value and its index";
   }
   double estimate(const plait::Call&, const plait::Topology&) const override {
-    return std::numeric_limits<double>::infinity();  // never chosen for numbers
+    return std::numeric_limits<double>::infinity();  // so it runs only when named
   }
 
  protected:

@@ -1,4 +1,4 @@
-// Who has the greatest value: an element type and an operation of our own.
+// The index of the greatest value: an element type and an operation of our own.
 #pragma once
 #include <cstdint>
 
@@ -9,7 +9,7 @@ struct alignas(8) Candidate {
   std::uint32_t index;
 };
 
-/// Of two equal values the lower index wins, so it does not matter which ranks meet first.
+/// If two values are equal, the lower index wins. So the order of the ranks does not matter.
 struct Better {
   PLAIT_DEVICE Candidate operator()(const Candidate& a, const Candidate& b) const {
     return a.value > b.value || (a.value == b.value && a.index < b.index) ? a : b;

@@ -1,35 +1,35 @@
 // All-reduce by slices, one pack at a time: twoshot without its speed.
 //
-// The message is cut into one slice a rank, and a slice into one stripe a block.
-//   1. Enter: a barrier among the blocks b of all ranks: their inputs are ready.
-//   2. Reduce: each pack of the own slice is pulled from all ranks, added up in rank order, and
-//   pushed to all ranks.
-//   3. Leave: a second barrier: all results have arrived, and nobody reads inputs any more.
+// The message is cut into one slice per rank, and a slice into one stripe per block.
+//   1. Enter: a barrier among the blocks b of all ranks. Afterwards their inputs are ready.
+//   2. Reduce: pull each pack of the own slice from all ranks, add in rank order, push the sum to
+//      all ranks.
+//   3. Leave: a second barrier. Afterwards all results have arrived, and no rank reads inputs.
 //
-// Cost: two hops and 2 * bytes * (n - 1) / n out of each rank. Resources: one signal word a block
-// and writer, one epoch a block.
+// Cost: two hops and 2 * bytes * (n - 1) / n out of each rank. Resources: one signal word per
+// (block, writer), one epoch per block.
 //
-// Why the two barriers are enough. A pack of slice r and stripe b is read and written, on all
-// ranks, by one thread of block b of rank r, which reads it everywhere before it writes it
-// anywhere: so it may be in place. That block needs the inputs (barrier 1) and delivers the outputs
-// (barrier 2). Slices and stripes end at multiples of a pack, so no two threads share one. Block b
-// waits only for block b.
+// Why the two barriers are enough: one thread of block b of rank r reads and writes a pack of slice
+// r and stripe b on all ranks. It reads the pack everywhere before it writes it anywhere, so the
+// call may be in place. Block b needs the inputs (barrier 1) and delivers the outputs (barrier 2).
+// Slices and stripes end at multiples of a pack, so no two threads share a pack. Block b waits only
+// for the blocks b of other ranks, so blocks may run one after another.
 #pragma once
 #include "algorithms/blocks/flags/block_barrier.hpp"
 #include "backends/device/kernel_table.hpp"
 
 namespace plait::slices {
 
-using Types =
-    ReducedTypes;  // what it is compiled for: all data types, as `Reducer` alone looks at values
+using Types = ReducedTypes;  // all data types, because only `Reducer` looks at values
 
-struct Args {  // trivially copyable, at most max_kernel_args bytes
+/// Trivially copyable, at most max_kernel_args bytes.
+struct Args {
   WindowView signals;
-  WindowView send, recv;  // peer_ptr(r) is rank r's input and output
+  WindowView send, recv;  // peer_ptr(r): rank r's input and output
   std::size_t count;
-  Parts parts;            // of the message, in bytes, one a slice
-  Parts stripes;          // of a slice, in bytes, one a block
-  std::uint32_t* epochs;  // one a block
+  Parts parts;            // slices of the message, in bytes, one per rank
+  Parts stripes;          // stripes of a slice, in bytes, one per block
+  std::uint32_t* epochs;  // one per block
   Reduction reduction;
   int rank, ranks;
 };

@@ -29,7 +29,7 @@ class Slices final : public CollectiveAlgorithm {
              threads}};
   }
 
-  /// No more blocks than there is memory for.
+  /// Signals and counters are there for max_blocks blocks.
   LaunchShape fitted(LaunchShape shape, const Call&, const Topology&) const override {
     return {std::min(shape.blocks, max_blocks), shape.threads};
   }
@@ -37,8 +37,8 @@ class Slices final : public CollectiveAlgorithm {
   double estimate(const Call& call, const Topology& topology) const override {
     const double moved =
         2.0 * (topology.ranks - 1) / topology.ranks * static_cast<double>(call.bytes());
-    return topology.launch_us + 2 * topology.signal_us +
-           2 * moved / topology.link_bandwidth;  // few loads in flight: half the speed
+    // Few loads are in flight, so links run at half their speed.
+    return topology.launch_us + 2 * topology.signal_us + 2 * moved / topology.link_bandwidth;
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,

@@ -1,4 +1,4 @@
-// Loops over a slab on a CUDA device. `host/` and `kokkos/` have the same names.
+// Loops over a slab on a CUDA device. `host/` and `kokkos/` define the same names.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -12,14 +12,14 @@
 #include "plait/communicator.hpp"
 #include "problem.hpp"
 
-/// Begins a lambda that a `Device` can run.
+/// Starts a lambda that a `Device` can run.
 #define POISSON_LAMBDA [=] __device__
 
 namespace poisson {
 
 inline constexpr plait::BackendKind target = plait::BackendKind::cuda;
 
-/// What the program needs around everything else.
+/// Alive while the program uses the device.
 class Environment {
  public:
   Environment(int&, char**) {}
@@ -36,8 +36,7 @@ inline void check(cudaError_t error, const char* call) {
     throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(error));
 }
 
-/// Memory of the device, or pinned memory of the host; zeroed. A view is what lambdas take with
-/// them.
+/// Memory of the device, or pinned memory of the host; zeroed. Lambdas capture a view of it.
 template <cudaError_t (*allocate)(void**, std::size_t), cudaError_t (*release)(void*)>
 class ArrayFrom {
  public:
@@ -60,11 +59,12 @@ class ArrayFrom {
 
 namespace kernels {
 
-// A block has a tile of a layer, and walks through some layers: as many as leave few partial sums.
+// A block has a tile of a layer, and walks through `depth` layers, so that there are few partial
+// sums.
 inline constexpr unsigned tile_x = 32, tile_y = 8, depth = 16, block = tile_x * tile_y,
                           final_block = 1024;
 
-/// The sum over a block's threads, in thread 0. In an order that is always the same.
+/// The sum over a block's threads, in thread 0, always in the same order.
 template <unsigned threads>
 __device__ double block_sum(double mine) {
   __shared__ double sums[threads];
@@ -102,7 +102,7 @@ __global__ void partial_sums(int n, int layers, F f, double* partial) {
     partial[blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z)] = sum;
 }
 
-/// One block.
+/// Launched with one block.
 static __global__ void sum_of_partials(const double* partial, std::size_t count, double* result) {
   double mine = 0;
   for (std::size_t i = threadIdx.x; i < count; i += final_block) mine += partial[i];
@@ -122,8 +122,8 @@ inline cudaError_t allocate_pinned(void** data, std::size_t bytes) {
 
 }  // namespace kernels
 
-/// The stream on which everything is ordered, and loops over the points of one slab. Only
-/// `synchronize` waits.
+/// The stream that orders all work, and loops over the points of one slab. Only `synchronize`
+/// waits.
 class Device {
  public:
   explicit Device(const Slab& slab)
@@ -138,13 +138,13 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  /// f(i) for the index i of every point.
+  /// Calls f(i) for the index i of every point.
   template <class F>
   void for_each_point(const F& f) {
     kernels::for_each_point<<<grid_, tile(), 0, stream_>>>(n_, layers_, f);
     check(cudaGetLastError(), "for_each_point");
   }
-  /// The same, and the sum of what f returns in `*result`, in an order that is always the same.
+  /// The same, and writes the sum of f's results to `*result`, always in the same order.
   template <class F>
   void sum_points(double* result, const F& f) {
     kernels::partial_sums<<<grid_, tile(), 0, stream_>>>(n_, layers_, f, partial_.data());
@@ -152,7 +152,7 @@ class Device {
         partial_.data(), std::size_t{grid_.x} * grid_.y * grid_.z, result);
     check(cudaGetLastError(), "sum_points");
   }
-  /// f() once, on the device.
+  /// Calls f() once, on the device.
   template <class F>
   void once(const F& f) {
     kernels::once<<<1, 1, 0, stream_>>>(f);
@@ -187,13 +187,13 @@ class Array : public ArrayFrom<kernels::allocate, cudaFree> {
   Array(Device&, std::size_t count) : ArrayFrom(count) {}
 };
 
-/// Host memory from which a device copies fast.
+/// Host memory that a device copies from fast.
 class StagingArray : public ArrayFrom<kernels::allocate_pinned, cudaFreeHost> {
  public:
   StagingArray(Device&, std::size_t count) : ArrayFrom(count) {}
 };
 
-/// Calls that are made again and again: recorded in a graph, if they may be.
+/// Calls that are repeated: recorded in a graph if the calls allow it.
 class Batch {
  public:
   Batch(Device& device, bool capturable, std::function<void()> calls)

@@ -1,4 +1,5 @@
-// Loops over a slab on the host, on the calling thread. `cuda/` and `kokkos/` have the same names.
+// Loops over a slab on the host, on the calling thread. `cuda/` and `kokkos/` define the same
+// names.
 #pragma once
 #include <cstddef>
 #include <cstring>
@@ -9,14 +10,14 @@
 #include "plait/communicator.hpp"
 #include "problem.hpp"
 
-/// Begins a lambda that a `Device` can run.
+/// Starts a lambda that a `Device` can run.
 #define POISSON_LAMBDA [=]
 
 namespace poisson {
 
 inline constexpr plait::BackendKind target = plait::BackendKind::host;
 
-/// What the program needs around everything else.
+/// Alive while the program uses the device.
 class Environment {
  public:
   Environment(int&, char**) {}
@@ -28,13 +29,13 @@ inline plait::CommunicatorOptions communicator_options() {
   return options;
 }
 
-/// The queue on which everything is ordered, and loops over the points of one slab. On the host all
-/// is done when a call returns.
+/// The queue that orders all work, and loops over the points of one slab. On the host the work is
+/// done when a call returns.
 class Device {
  public:
   explicit Device(const Slab& slab) : slab_(slab) {}
 
-  /// f(i) for the index i of every point.
+  /// Calls f(i) for the index i of every point.
   template <class F>
   void for_each_point(const F& f) {
     for (int z = 1; z <= slab_.layers; ++z)
@@ -44,14 +45,14 @@ class Device {
         for (std::size_t i = begin; i < end; ++i) f(i);
       }
   }
-  /// The same, and the sum of what f returns in `*result`, in an order that is always the same.
+  /// The same, and writes the sum of f's results to `*result`, always in the same order.
   template <class F>
   void sum_points(double* result, const F& f) {
     double sum = 0;
     for_each_point([&](std::size_t i) { sum += f(i); });
     *result = sum;
   }
-  /// f() once, on the device.
+  /// Calls f() once, on the device.
   template <class F>
   void once(const F& f) {
     f();
@@ -69,7 +70,7 @@ class Device {
   Slab slab_;
 };
 
-/// Device memory, zeroed. A view is what lambdas take with them.
+/// Device memory, zeroed. Lambdas capture a view of it.
 class Array {
  public:
   Array(Device&, std::size_t count) : values_(count) {}
@@ -80,11 +81,10 @@ class Array {
   std::vector<double> values_;
 };
 
-/// Host memory from which a device copies fast.
+/// Host memory that a device copies from fast.
 using StagingArray = Array;
 
-/// Calls that are made again and again, recorded in a graph where the device has graphs and the
-/// calls allow it.
+/// Calls that are repeated: recorded in a graph if the device has graphs and the calls allow it.
 class Batch {
  public:
   Batch(Device&, bool /*capturable*/, std::function<void()> calls) : calls_(std::move(calls)) {}

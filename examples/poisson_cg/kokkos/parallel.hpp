@@ -1,5 +1,5 @@
-// Loops over a slab with Kokkos, on its default execution space. `host/` and `cuda/` have the same
-// names.
+// Loops over a slab with Kokkos, on its default execution space. `host/` and `cuda/` define the
+// same names.
 #pragma once
 #include <Kokkos_Core.hpp>
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace poisson {
 
 using Exec = Kokkos::DefaultExecutionSpace;
 using Memory = Exec::memory_space;
-/// One number that something else owns.
+/// One number, in memory that the view does not own.
 using NumberView = Kokkos::View<double, Memory, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
 
 template <class Space>
@@ -29,14 +29,14 @@ constexpr plait::BackendKind target_of() {
 }
 inline constexpr plait::BackendKind target = target_of<Exec>();
 
-/// Takes Kokkos's own options out of the command line.
+/// Initialises Kokkos, which removes its own options from the command line.
 using Environment = Kokkos::ScopeGuard;
 
 inline plait::CommunicatorOptions communicator_options() {
   return plait::kokkos::communicator_options(Exec());
 }
 
-/// The queue on which everything is ordered, and loops over the points of one slab.
+/// The queue that orders all work, and loops over the points of one slab.
 class Device {
   using Points =
       Kokkos::MDRangePolicy<Exec, Kokkos::Rank<3, Kokkos::Iterate::Left, Kokkos::Iterate::Left>>;
@@ -47,7 +47,7 @@ class Device {
         layer_(slab.layer()),
         points_(exec_, {1, 1, 1}, {slab.n + 1, slab.n + 1, slab.layers + 1}) {}
 
-  /// f(i) for the index i of every point.
+  /// Calls f(i) for the index i of every point.
   template <class F>
   void for_each_point(const F& f) {
     const std::size_t row = row_, layer = layer_;
@@ -57,11 +57,11 @@ class Device {
             static_cast<std::size_t>(x));
         });
   }
-  /// The same, and the sum of what f returns in `*result`.
+  /// The same, and writes the sum of f's results to `*result`.
   template <class F>
   void sum_points(double* result, const F& f) {
     const std::size_t row = row_, layer = layer_;
-    // Into a view: so it does not wait.
+    // The result is a view, because a reduction into a scalar would wait.
     Kokkos::parallel_reduce(
         "poisson::sum_points", points_,
         KOKKOS_LAMBDA(int x, int y, int z, double& sum) {
@@ -70,7 +70,7 @@ class Device {
         },
         NumberView(result));
   }
-  /// f() once, on the device.
+  /// Calls f() once, on the device.
   template <class F>
   void once(const F& f) {
     Kokkos::parallel_for(
@@ -97,7 +97,7 @@ class Device {
   Points points_;
 };
 
-/// Memory in a space, zeroed. A view is what lambdas take with them.
+/// Memory in a memory space, zeroed. Lambdas capture a view of it.
 template <class Space>
 class ArrayIn {
  public:
@@ -109,14 +109,14 @@ class ArrayIn {
   Kokkos::View<double*, Space> values_;
 };
 using Array = ArrayIn<Memory>;
-/// Host memory from which a device copies fast, where this Kokkos has a name for it.
+/// Host memory that a device copies from fast, if this Kokkos has a space for it.
 #ifdef KOKKOS_HAS_SHARED_HOST_PINNED_SPACE
 using StagingArray = ArrayIn<Kokkos::SharedHostPinnedSpace>;
 #else
 using StagingArray = ArrayIn<Kokkos::HostSpace>;
 #endif
 
-/// Calls that are made again and again. Not as a graph: Kokkos may allocate or wait in a reduction.
+/// Calls that are repeated. Not as a graph, because Kokkos may allocate or wait in a reduction.
 class Batch {
  public:
   Batch(Device&, bool /*capturable*/, std::function<void()> calls) : calls_(std::move(calls)) {}

@@ -42,7 +42,7 @@ class PlaitExchange final : public Exchange {
   bool capturable() const override { return true; }
 
  private:
-  /// The host's loops run on the calling thread, not on a stream that could wait for Plait's.
+  /// On the host, loops run on the calling thread and not on a stream, so it waits here.
   void complete() {
     if constexpr (target == plait::BackendKind::host) comm_.synchronize(device_.stream());
   }
