@@ -16,7 +16,7 @@
 
 namespace plait {
 
-/// What a block keeps from call to call, in device memory.
+/// A block's state from call to call, in device memory.
 struct LanesState {
   std::uint32_t epoch;
   std::uint32_t unheard;  // 1: units of the last round may be in flight that no thread waited for

@@ -59,7 +59,7 @@ struct LineUnit {
   static constexpr unsigned group = D::line_group;
   static constexpr unsigned words = 15;
   static constexpr int share_words = 16 / static_cast<int>(threads);
-  // Of several threads, only the last one's share ends in the flag, so all words are added up.
+  // With several threads, only the last share ends in the flag, so all words are added up.
   static constexpr int summed_words = threads == 1 ? int{words} : share_words;
   using Share = LineShare<share_words>;
 

@@ -102,8 +102,8 @@ DataType element_of(std::span<const Planned> messages) {
   return move_type(bits % 8 == 0 ? 8u : bits % 4 == 0 ? 4u : bits % 2 == 0 ? 2u : 1u);
 }
 
-/// If the launch does more than send one pulled message, posts the pulled message of each direction
-/// that has no other in front of everything else, and settles it behind everything.
+/// Splits each direction that sends a single pulled message, unless the launch has no other
+/// direction: the message is posted before everything else, and settled behind everything.
 void settle_last(PlanVector<Direction>& directions, PlanVector<Message>& messages) {
   if (directions.size() < 2) return;
   const auto posts = [&](const Direction& one) {

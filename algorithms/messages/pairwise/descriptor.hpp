@@ -14,7 +14,7 @@
 
 namespace plait::pairwise {
 
-// Stripes are multiples of this many bytes, whatever number of threads either end has.
+/// Stripes are multiples of this many bytes, whatever number of threads either end has.
 inline constexpr std::size_t slot_grain = 4096;
 
 /// One way for messages. All ways share launches and memory.

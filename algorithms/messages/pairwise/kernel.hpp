@@ -12,12 +12,12 @@
 // message from a rank to itself is copied.
 //
 // Why it can't deadlock. Let ranks a and b have the meeting number (a + b) mod n: at each number a
-// rank meets one other rank, or itself. Blocks start in order. If a launch does more than send one
-// pulled message, then it posts the message of each direction that sends one pulled message and no
-// more in blocks before all others, and settles it in blocks behind all others. So two ranks that
-// exchange messages read at the same time. Blocks that post wait for nothing. The blocks between
-// are in the order of meetings and, at each meeting, the direction from the lower rank comes first.
-// A posted direction is finished once its receiver has read it.
+// rank meets one other rank, or itself. Blocks start in order. A direction that sends a single
+// pulled message is split, unless the launch has no other direction: blocks before all others post
+// the message, and blocks behind all others settle it, so two ranks that exchange messages read at
+// the same time. Blocks that post wait for nothing. The blocks between are in the order of meetings
+// and, at each meeting, the direction from the lower rank comes first. A posted direction is
+// finished once its receiver has read it.
 //
 // Among all launches of a group, take the lowest meeting and direction that some rank has not
 // finished; of this direction the first unfinished message, and of that the lowest unfinished

@@ -68,7 +68,7 @@ class Memory {
   std::size_t count() const {
     return channels(topology_) * static_cast<std::size_t>(topology_.ranks);
   }
-  /// Of all lanes of this kind of unit.
+  /// The bytes of all lanes of one kind.
   std::size_t bytes(UnitKind unit) const {
     return has(unit) ? count() * slots(unit) * unit.slot_bytes : 0;
   }

@@ -24,8 +24,8 @@ class UnitWay {
  public:
   PLAIT_DEVICE UnitWay(D& dev, const Paths& paths) : dev_(dev), a_(paths) {}
 
-  /// A stripe with at most one unit per thread has code of its own: the instructions before the
-  /// first store and after the last arrival add to its latency.
+  /// A stripe with at most one unit per thread takes separate, shorter code, because instructions
+  /// before the first store and after the last arrival add to its latency.
   template <class Unit>
   PLAIT_DEVICE bool send(const Lanes& lanes, const Message& m, unsigned channel, int peer) {
     return m.stripes.each <= Units<Unit, T>::step(dev_.threads())
