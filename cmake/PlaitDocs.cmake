@@ -22,6 +22,9 @@ set(DOXYGEN_GENERATE_LATEX NO)
 set(DOXYGEN_HAVE_DOT NO)
 set(DOXYGEN_EXCLUDE_SYMBOLS "plait::detail" "plait::kokkos::detail")
 set(DOXYGEN_MACRO_EXPANSION YES)
-doxygen_add_docs(docs ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/docs ${PROJECT_SOURCE_DIR}/include/plait
-  ${PROJECT_SOURCE_DIR}/interop/kokkos/include/plait ${PROJECT_SOURCE_DIR}/examples/poisson_cg/README.md
+doxygen_add_docs(docs
+  ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CONTRIBUTING.md
+  ${PROJECT_SOURCE_DIR}/CHANGELOG.md ${PROJECT_SOURCE_DIR}/docs
+  ${PROJECT_SOURCE_DIR}/include/plait ${PROJECT_SOURCE_DIR}/interop/kokkos/include/plait
+  ${PROJECT_SOURCE_DIR}/examples/poisson_cg/README.md
   COMMENT "The documentation: ${PROJECT_BINARY_DIR}/docs/html/index.html")
