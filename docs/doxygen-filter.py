@@ -99,7 +99,8 @@ def filter_header(header: Path) -> str:
     top = re.match(r"(// .*\n)+", text)
     if not top:
         return "/** @file */ " + text
-    return "/** @file\n" + re.sub(r"^// ", "", top[0], flags=re.MULTILINE).rstrip() + " */\n" + text[top.end() :]
+    description = re.sub(r"^// ", "", top[0], flags=re.MULTILINE).rstrip()
+    return f"/** @file\n{description} */\n" + text[top.end() :]
 
 
 def main() -> None:
