@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """soak.py MPIRUN SOAK_RANKS [--kills N] [--stops N] [--ranks N] [--deadline SECONDS] [--seed N]
 
-Starts jobs of soak_ranks and, at a random moment of each, kills (SIGKILL) or stops (SIGSTOP) one rank. The other ranks must
-end by themselves: within a second and a half of a kill, within the deadline and that of a stop; and each must name the victim.
-Prints a line per job that is not as it should be, then a table. The exit status is the number of such jobs, at most 99.
+Starts jobs of soak_ranks and, at a random moment of each, kills (SIGKILL) or stops (SIGSTOP) one
+rank. The other ranks must end by themselves: within a second and a half of a kill, within the
+deadline plus a second and a half of a stop. Each of them must name the victim. Prints a line per
+job that is not as it should be, then a table. The exit status is the number of such jobs, at most
+99.
 """
+
 import argparse
 import collections
 import os
@@ -30,18 +33,30 @@ def alive(process):
 
 
 def blamed(text, members):
-    """The job's ranks that an error's first sentence says it was. `members`: those behind the communicator's; the error may speak of a part of it."""
+    """The job's ranks that an error's first sentence blames.
+
+    `members` are the job's ranks behind the communicator's; the error may speak of a part of it.
+    """
     if part := re.search(r"the part of ranks ([\d, ]+) \(", text):
         members = [members[int(n)] for n in part.group(1).split(", ")]
-    found = re.findall(r"\b(?:rank (\d+) \(process \d+, which|rank (\d+) is missing|rank (\d+) has not come so far"
-                       r"|ranks? ([\d, ]+) (?:did not arrive|ended before)|(?:from|to) ranks? ([\d, ]+)(?: within|:))", text.split("\n")[0])
-    numbers = {int(n) for match in found for part in match if part for n in re.findall(r"\d+", part)}
+    found = re.findall(
+        r"\b(?:rank (\d+) \(process \d+, which|rank (\d+) is missing|rank (\d+) has not come so far"
+        r"|ranks? ([\d, ]+) (?:did not arrive|ended before)|(?:from|to) ranks? ([\d, ]+)(?:"
+        r" within|:))",
+        text.split("\n")[0],
+    )
+    numbers = {
+        int(n) for match in found for part in match if part for n in re.findall(r"\d+", part)
+    }
     return {members[n] for n in numbers if n < len(members)} if members else numbers
 
 
 def wrongly_accused(said, victim):
-    """Ranks whose error names another rank than the victim. One that has given up because of it is missing, too, for those that wait for it:
-    in the communicator around a part, and in a creation."""
+    """Ranks whose error names another rank than the victim.
+
+    A rank that has given up because of the victim is missing, too, for the ranks that wait for it:
+    in the communicator around a part, and in a creation.
+    """
     accused = {rank: blamed(text, members) for rank, (members, text) in said.items()}
     right, before = {victim}, None
     while right != before:
@@ -55,10 +70,30 @@ def run(options, number, fault, random_numbers):
     victim = random_numbers.randrange(options.ranks)
     delay = random_numbers.expovariate(1 / 0.4)
     folder = tempfile.mkdtemp(prefix="plait-soak-")
-    environment = dict(os.environ, PLAIT_TIMEOUT=str(options.deadline), PLAIT_LOG="off", PLAIT_BACKEND="host")
-    job = subprocess.Popen([options.mpirun, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--enable-recovery", "-n",
-                            str(options.ranks), options.program, str(random_numbers.randrange(1 << 30)), "20", folder],
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, stdin=subprocess.DEVNULL)
+    environment = dict(
+        os.environ, PLAIT_TIMEOUT=str(options.deadline), PLAIT_LOG="off", PLAIT_BACKEND="host"
+    )
+    job = subprocess.Popen(
+        [
+            options.mpirun,
+            "--allow-run-as-root",
+            "--oversubscribe",
+            "--bind-to",
+            "none",
+            "--enable-recovery",
+            "-n",
+            str(options.ranks),
+            options.program,
+            str(random_numbers.randrange(1 << 30)),
+            "20",
+            folder,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+    )
     paths = [pathlib.Path(folder) / str(rank) for rank in range(options.ranks)]
     started = time.monotonic()
     while not all(path.exists() for path in paths):
@@ -91,24 +126,44 @@ def run(options, number, fault, random_numbers):
     for path in paths:
         path.unlink()
     os.rmdir(folder)
-    said = {int(rank): ([int(member) for member in members.split()], text)
-            for rank, members, text in re.findall(r"^rank (\d+)(?: of \[([\d ]*)\])?: (.*(?:\n  .*)*)", output, re.M)}
-    phases = [re.match(r"in ([^:]*)", text).group(1) for _, text in said.values() if text.startswith("in ")]
+    said = {
+        int(rank): ([int(member) for member in members.split()], text)
+        for rank, members, text in re.findall(
+            r"^rank (\d+)(?: of \[([\d ]*)\])?: (.*(?:\n  .*)*)", output, re.M
+        )
+    }
+    phases = [
+        re.match(r"in ([^:]*)", text).group(1)
+        for _, text in said.values()
+        if text.startswith("in ")
+    ]
     wrong = []
     if left:
         wrong.append(f"ranks {left} hang")
     creating = "create" in phases
     if not left and took > (most if creating else limit):
         wrong.append(f"took {took:.1f} s")
-    wrong += [f"rank {rank} said nothing" for rank in range(options.ranks) if rank != victim and rank not in left and rank not in said]
-    wrong += [f"rank {rank} blames another" for rank in wrongly_accused(said, victim) if rank != victim]
+    wrong += [
+        f"rank {rank} said nothing"
+        for rank in range(options.ranks)
+        if rank != victim and rank not in left and rank not in said
+    ]
+    wrong += [
+        f"rank {rank} blames another" for rank in wrongly_accused(said, victim) if rank != victim
+    ]
     if not wrong:
         return None, took, phases
-    return f"job {number}, {fault} of rank {victim} after {delay:.2f} s: {'; '.join(wrong)}\n{output}", took, phases
+    return (
+        f"job {number}, {fault} of rank {victim} after {delay:.2f} s: {'; '.join(wrong)}\n{output}",
+        took,
+        phases,
+    )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("mpirun")
     parser.add_argument("program")
     parser.add_argument("--kills", type=int, default=6)
@@ -130,9 +185,14 @@ def main():
         if wrong:
             bad += 1
             print(wrong, flush=True)
-    print(f"{len(faults)} jobs of {options.ranks} ranks, {bad} not as they should be; the last rank ended after at most "
-          + ", ".join(f"{seconds:.1f} s ({fault})" for fault, seconds in sorted(longest.items())))
-    print("ranks were in: " + ", ".join(f"{phase} {count}" for phase, count in phases.most_common()))
+    print(
+        f"{len(faults)} jobs of {options.ranks} ranks, {bad} not as they should be; the last rank"
+        " ended after at most "
+        + ", ".join(f"{seconds:.1f} s ({fault})" for fault, seconds in sorted(longest.items()))
+    )
+    print(
+        "ranks were in: " + ", ".join(f"{phase} {count}" for phase, count in phases.most_common())
+    )
     return min(bad, 99)
 
 

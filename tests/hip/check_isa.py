@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """Reads the AMD machine code of kernels and checks that it is what backends/hip/gcn.hpp means.
 
-FILE is a library, program or object with HIP kernels in it, or a bare code object. A missing wait or a cache left alone shows rarely
-even where there are AMD GPUs to run on: so every kernel is disassembled and held against the rules in gcn_rules.py, which follow the
-memory models of gfx90a and gfx942 in LLVM's "User Guide for AMDGPU Backend". They are about instructions, not about what a kernel
-computes.
+FILE is a library, program or object with HIP kernels in it, or a bare code object. A missing wait
+or a cache left alone shows rarely even where there are AMD GPUs to run on, so every kernel is
+disassembled and held against the rules in gcn_rules.py. These follow the memory models of gfx90a
+and gfx942 in LLVM's "User Guide for AMDGPU Backend". They are about instructions, not about the
+result that a kernel computes.
 
-Exit code: 0 all rules hold (with --expect: exactly the expected ones do not), 1 otherwise, 2 nothing was checked."""
+Exit code: 0 if all rules hold (with --expect: exactly the expected ones do not), 1 otherwise, 2 if
+nothing was checked.
+"""
+
 from __future__ import annotations
 
 import argparse
@@ -15,7 +19,16 @@ import sys
 
 sys.dont_write_bytecode = True  # the source folder stays clean
 
-from gcn_rules import ARCHITECTURES, EVERYWHERE, Finding, Rule, findings_of, moves_packets, moves_packs, signals_unheard
+from gcn_rules import (
+    ARCHITECTURES,
+    EVERYWHERE,
+    Finding,
+    Rule,
+    findings_of,
+    moves_packets,
+    moves_packs,
+    signals_unheard,
+)
 from machine_code import Function, ToolTrouble, Tools, code_objects, functions_of
 from probe_rules import PROBES, missing_probes
 
@@ -27,15 +40,44 @@ def names(text: str) -> list[str]:
 
 
 def parsed_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("files", nargs="+", metavar="FILE")
     parser.add_argument("--objdump", default="llvm-objdump", help="of LLVM 16 or newer")
     parser.add_argument("--readelf", help="llvm-readelf; beside objdump unless given")
-    parser.add_argument("--arch", type=names, default=[], metavar="ARCH,...", help="architectures that must be there")
-    parser.add_argument("--packs", type=names, default=[], metavar="FAMILY,...", help="kernel families that move packs of 16 bytes")
-    parser.add_argument("--packets", type=names, default=[], metavar="FAMILY,...", help="kernel families that move flagged packets")
-    parser.add_argument("--probes", action="store_true", help="the kernels are those of probes.hip: check each word's exact sequence")
-    parser.add_argument("--expect", type=names, metavar="RULE,...", help="succeed if these rules are broken, each of them, and no other")
+    parser.add_argument(
+        "--arch",
+        type=names,
+        default=[],
+        metavar="ARCH,...",
+        help="architectures that must be there",
+    )
+    parser.add_argument(
+        "--packs",
+        type=names,
+        default=[],
+        metavar="FAMILY,...",
+        help="kernel families that move packs of 16 bytes",
+    )
+    parser.add_argument(
+        "--packets",
+        type=names,
+        default=[],
+        metavar="FAMILY,...",
+        help="kernel families that move flagged packets",
+    )
+    parser.add_argument(
+        "--probes",
+        action="store_true",
+        help="the kernels are those of probes.hip: check each word's exact sequence",
+    )
+    parser.add_argument(
+        "--expect",
+        type=names,
+        metavar="RULE,...",
+        help="succeed if these rules are broken, each of them, and no other",
+    )
     arguments = parser.parse_args()
     if arguments.readelf is None:
         folder, name = os.path.split(arguments.objdump)
@@ -55,16 +97,22 @@ def rules_for(function: Function, arguments: argparse.Namespace) -> list[tuple[s
 
 
 def missing(functions: list[Function], arguments: argparse.Namespace) -> list[Finding]:
-    """What was asked for and isn't there: a check of nothing must not succeed."""
+    """Requested things that aren't there: a check of nothing must not succeed."""
     kernels = [function for function in functions if function.is_kernel]
     found = {kernel.arch for kernel in kernels}
     wanted = [arch.split(":")[0] for arch in arguments.arch]
-    lacks = [Finding("architecture", arch, "all kernels", "no code for it was found") for arch in wanted if arch not in found]
+    lacks = [
+        Finding("architecture", arch, "all kernels", "no code for it was found")
+        for arch in wanted
+        if arch not in found
+    ]
     for arch in sorted(found):
         families = {kernel.family for kernel in kernels if kernel.arch == arch}
         for family in arguments.packs + arguments.packets:
             if family not in families:
-                lacks.append(Finding("width", arch, f"family {family}", "no kernel of it was found"))
+                lacks.append(
+                    Finding("width", arch, f"family {family}", "no kernel of it was found")
+                )
         if arguments.probes:
             lacks += missing_probes(arch, kernels)
     return lacks
@@ -73,14 +121,20 @@ def missing(functions: list[Function], arguments: argparse.Namespace) -> list[Fi
 def report(findings: list[Finding], summary: str, expected: list[str] | None) -> int:
     broken = sorted({finding.rule for finding in findings})
     if expected is not None and broken == sorted(set(expected)):
-        print(f"check_isa: {summary}: {len(findings)} findings, all of {', '.join(broken)}, as expected")
+        print(
+            f"check_isa: {summary}: {len(findings)} findings, all of {', '.join(broken)}, as"
+            " expected"
+        )
         return 0
     for finding in findings[:SHOWN]:
         print(finding)
     if len(findings) > SHOWN:
         print(f"... and {len(findings) - SHOWN} more")
     if expected is not None:
-        print(f"check_isa: {summary}: expected findings of {', '.join(expected)} and got {', '.join(broken) or 'none'}")
+        print(
+            f"check_isa: {summary}: expected findings of {', '.join(expected)} and got"
+            f" {', '.join(broken) or 'none'}"
+        )
         return 1
     if findings:
         print(f"check_isa: {summary}: {len(findings)} findings, of {', '.join(broken)}")
@@ -99,7 +153,10 @@ def main() -> int:
             for code in code_objects(path):
                 for function in functions_of(code, tools):
                     if function.arch not in ARCHITECTURES:
-                        raise ToolTrouble(f"{path}: code for {function.arch}, whose rules are unknown: only {' and '.join(ARCHITECTURES)}")
+                        raise ToolTrouble(
+                            f"{path}: code for {function.arch}, whose rules are unknown: only"
+                            f" {' and '.join(ARCHITECTURES)}"
+                        )
                     findings += findings_of(function, rules_for(function, arguments))
                     functions.append(function)
         kernels = [function for function in functions if function.is_kernel]

@@ -1,12 +1,18 @@
-"""What holds for every kernel on gfx90a and gfx942. The words of backends/gpu/gpu_words.hpp, seen from the machine code:
+"""Rules that hold for every kernel on gfx90a and gfx942.
+
+The words of backends/gpu/gpu_words.hpp, seen from the machine code:
 
   signal   write the caches back at system scope, wait until that is done, store the flag
-  wait     spin on loads at system scope, then invalidate the caches at system scope, then load the data
+  wait     spin on loads at system scope, then invalidate the caches at system scope, then load the
+           data
   sync     wait for the own stores, then the barrier
 
-Scopes: gfx942 writes them into each access as sc0 and sc1 (neither: wavefront, sc0: workgroup, sc1: agent, both: system). gfx90a has a
-bit for loads only, glc, which agent and system scope share; there, what stands around an access must tell the rest: a flag that is stored
-with no write-back at all looks like any store, and only the probes and the same kernel on gfx942 show it."""
+Scopes: gfx942 writes them into each access as sc0 and sc1 (neither: wavefront, sc0: workgroup, sc1:
+agent, both: system). gfx90a has a bit for loads only, glc, which agent and system scope share.
+There the instructions around an access must tell the rest: a flag that is stored with no write-back
+at all looks like any store, and only the probes and the same kernel on gfx942 show it.
+"""
+
 from __future__ import annotations
 
 import functools
@@ -37,7 +43,7 @@ Problem = tuple[Optional[int], str]  # place in the function, and why it is wron
 Rule = Callable[[Function], Iterator[Problem]]
 
 
-# What instructions are.
+# Kinds of instructions.
 
 
 def has_scope(function: Function, access: Instruction) -> bool:
@@ -46,7 +52,9 @@ def has_scope(function: Function, access: Instruction) -> bool:
 
 
 def is_plain_load(function: Function, instruction: Instruction) -> bool:
-    return instruction.name.startswith(("global_load", "flat_load")) and not has_scope(function, instruction)
+    return instruction.name.startswith(("global_load", "flat_load")) and not has_scope(
+        function, instruction
+    )
 
 
 def is_scoped_load(function: Function, instruction: Instruction, *names: str) -> bool:
@@ -62,7 +70,11 @@ def is_invalidation(function: Function, i: int) -> bool:
     instruction = function.instructions[i]
     if function.arch == "gfx90a":
         before = next(function.before(i), None)
-        return instruction.named("buffer_wbinvl1_vol") and before is not None and function.instructions[before].named("buffer_invl2")
+        return (
+            instruction.named("buffer_wbinvl1_vol")
+            and before is not None
+            and function.instructions[before].named("buffer_invl2")
+        )
     return instruction.named("buffer_inv") and SYSTEM <= instruction.bits
 
 
@@ -86,7 +98,9 @@ def spins(function: Function) -> list[set[int]]:
 
 
 def polls_packets(function: Function, spin: set[int]) -> bool:
-    return any(is_scoped_load(function, function.instructions[i], "global_load_dwordx2") for i in spin)
+    return any(
+        is_scoped_load(function, function.instructions[i], "global_load_dwordx2") for i in spin
+    )
 
 
 def waits(function: Function) -> list[set[int]]:
@@ -95,14 +109,26 @@ def waits(function: Function) -> list[set[int]]:
 
 
 def polls(function: Function, wait: set[int]) -> list[int]:
-    """Looks at the flag: in the spin, and the first look, which the compiler likes to take out of it. Looks at `claimed` and the abort word
-    come after a look at the clock, and that at `claimed` when the kernel starts is not at the flag's address."""
+    """Looks at the flag: those in the spin, and the first, which compilers often take out of it.
+
+    Looks at `claimed` and the abort word come after a look at the clock, and the look at `claimed`
+    when the kernel starts is not at the flag's address.
+    """
     words = set(function.all(lambda x: x.named("global_load_dword")))
     looks = {i for i in words & wait if has_scope(function, function.instructions[i])}
     sleeps = [i for i in wait if function.instructions[i].named("s_sleep")]
-    unclocked = function.reach(sleeps, lambda i: i not in wait or function.instructions[i].named("s_memrealtime", "s_memtime"))
-    flags = {address(function, i) for i in looks & unclocked} - {address(function, i) for i in looks - unclocked}
-    first = {i for i in words - wait if address(function, i) in flags and brings_address(function, i, wait)}
+    unclocked = function.reach(
+        sleeps,
+        lambda i: i not in wait or function.instructions[i].named("s_memrealtime", "s_memtime"),
+    )
+    flags = {address(function, i) for i in looks & unclocked} - {
+        address(function, i) for i in looks - unclocked
+    }
+    first = {
+        i
+        for i in words - wait
+        if address(function, i) in flags and brings_address(function, i, wait)
+    }
     return sorted(looks & unclocked) + sorted(first)
 
 
@@ -111,11 +137,18 @@ def address(function: Function, access: int) -> str:
 
 
 def brings_address(function: Function, access: int, wait: set[int]) -> bool:
-    """A way leads from this access to the spin that overwrites none of its address registers, and signals nobody."""
+    """Whether a way leads from this access to the spin without overwriting its address registers.
+
+    Nor may there be a signal on the way.
+    """
     held = registers(address(function, access))
     is_lost = lambda i: not held.isdisjoint(function.instructions[i].overwritten)  # noqa: E731
-    ends = lambda i: is_lost(i) or is_write_back(function.instructions[i]) or is_cut(function, i)  # noqa: E731
-    return not is_lost(access) and not wait.isdisjoint(function.reach([access], lambda i: i in wait or ends(i)))
+    ends = (
+        lambda i: is_lost(i) or is_write_back(function.instructions[i]) or is_cut(function, i)
+    )  # noqa: E731
+    return not is_lost(access) and not wait.isdisjoint(
+        function.reach([access], lambda i: i in wait or ends(i))
+    )
 
 
 # The rules. Each yields what is wrong with a function.
@@ -125,18 +158,38 @@ def scratch(function: Function) -> Iterator[Problem]:
     if function.is_kernel:
         for key in ("private_segment_fixed_size", "vgpr_spill_count"):
             if function.metadata.get(key) != "0":
-                yield None, f".{key} is {function.metadata.get(key, 'missing')}, not 0: the kernel needs a stack, which lies in memory"
+                yield (
+                    None,
+                    (
+                        f".{key} is {function.metadata.get(key, 'missing')}, not 0: the kernel"
+                        " needs a stack, which lies in memory"
+                    ),
+                )
     for i, instruction in enumerate(function.instructions):
         moves_data = instruction.is_load or instruction.is_store
-        if moves_data and instruction.name.startswith(("scratch_", "buffer_")):  # no kernel has a buffer of its own
-            yield i, "an access to scratch memory: something is spilled, or an array is indexed at run time"
+        if moves_data and instruction.name.startswith(
+            ("scratch_", "buffer_")
+        ):  # no kernel has a buffer of its own
+            yield (
+                i,
+                (
+                    "an access to scratch memory: something is spilled, or an array is indexed at"
+                    " run time"
+                ),
+            )
         if instruction.is_call:
             yield i, "a call, which needs a stack: a device function was not inlined"
 
 
 def flat(function: Function) -> Iterator[Problem]:
     for i in function.all(lambda instruction: instruction.name.startswith("flat_")):
-        yield i, "the compiler doesn't know that this is global memory: it waits for LDS too, and may be out of order with global accesses"
+        yield (
+            i,
+            (
+                "the compiler doesn't know that this is global memory: it waits for LDS too, and"
+                " may be out of order with global accesses"
+            ),
+        )
 
 
 def release(function: Function) -> Iterator[Problem]:
@@ -153,16 +206,37 @@ def unreleased(function: Function, flag: int) -> Iterator[Problem]:
     for i in function.before(flag):
         instruction = function.instructions[i]
         if instruction.is_store:
-            yield flag, f"{instruction} stands between the flag and its write-back, which leaves it out"
+            yield (
+                flag,
+                f"{instruction} stands between the flag and its write-back, which leaves it out",
+            )
             return
         waited = waited or instruction.waits_for_memory
         if is_write_back(instruction):
             if function.arch != "gfx90a" and not SYSTEM <= instruction.bits:
-                yield flag, "the write-back before this flag has less than system scope: a peer may see the flag and old data"
+                yield (
+                    flag,
+                    (
+                        "the write-back before this flag has less than system scope: a peer may see"
+                        " the flag and old data"
+                    ),
+                )
             elif not waited:
-                yield flag, "no s_waitcnt vmcnt(0) between the write-back and this flag: a peer may see the flag and old data"
+                yield (
+                    flag,
+                    (
+                        "no s_waitcnt vmcnt(0) between the write-back and this flag: a peer may see"
+                        " the flag and old data"
+                    ),
+                )
             return
-    yield flag, "no write-back (buffer_wbl2) on every way to this flag: a peer may see the flag and old data"
+    yield (
+        flag,
+        (
+            "no write-back (buffer_wbl2) on every way to this flag: a peer may see the flag and old"
+            " data"
+        ),
+    )
 
 
 def unfinished_write_back(function: Function, write_back: int) -> Iterator[Problem]:
@@ -174,11 +248,28 @@ def unfinished_write_back(function: Function, write_back: int) -> Iterator[Probl
         if not instruction.is_vector_memory:
             continue
         if not waited:
-            yield write_back, f"no s_waitcnt vmcnt(0) between this write-back and {instruction}: it may overtake what is written back"
-        elif not instruction.named("global_store_dword") or (function.arch != "gfx90a" and not SYSTEM & instruction.bits):
-            yield write_back, f"after this write-back comes {instruction}, and not the flag that it was made for"
+            yield (
+                write_back,
+                (
+                    f"no s_waitcnt vmcnt(0) between this write-back and {instruction}: it may"
+                    " overtake what is written back"
+                ),
+            )
+        elif not instruction.named("global_store_dword") or (
+            function.arch != "gfx90a" and not SYSTEM & instruction.bits
+        ):
+            yield (
+                write_back,
+                f"after this write-back comes {instruction}, and not the flag that it was made for",
+            )
         return
-    yield write_back, "no flag is stored after this write-back, on every way: a release without its store, or a fence that is not needed"
+    yield (
+        write_back,
+        (
+            "no flag is stored after this write-back, on every way: a release without its store, or"
+            " a fence that is not needed"
+        ),
+    )
 
 
 def acquire(function: Function) -> Iterator[Problem]:
@@ -186,28 +277,55 @@ def acquire(function: Function) -> Iterator[Problem]:
         if function.instructions[i].named("buffer_invl2"):
             after = next(function.after(i), None)
             if after is None or not function.instructions[after].named("buffer_wbinvl1_vol"):
-                yield i, "the L2 is invalidated, but not the L1 with it: loads may still find old data"
+                yield (
+                    i,
+                    "the L2 is invalidated, but not the L1 with it: loads may still find old data",
+                )
         elif not is_invalidation(function, i):
-            yield i, "an invalidation of less than system scope: loads may find data from before a peer's release"
+            yield (
+                i,
+                (
+                    "an invalidation of less than system scope: loads may find data from before a"
+                    " peer's release"
+                ),
+            )
     for wait in waits(function):
         looks = polls(function, wait)
         reached = function.reach(looks, lambda i: is_invalidation(function, i))
-        early = sorted(i for i in reached - wait if is_plain_load(function, function.instructions[i]))
+        early = sorted(
+            i for i in reached - wait if is_plain_load(function, function.instructions[i])
+        )
         if early:
-            yield early[0], (
-                f"a way leads here from a look at a flag, {function.instructions[looks[0]]}, that invalidates no cache at system "
-                f"scope: the load may find data from before the peer's release"
+            yield (
+                early[0],
+                (
+                    f"a way leads here from a look at a flag, {function.instructions[looks[0]]},"
+                    " that invalidates no cache at system scope: the load may find data from"
+                    " before the peer's release"
+                ),
             )
 
 
 def signals_unheard(function: Function) -> Iterator[Problem]:
     """Not for probes, some of which do nothing but signal."""
     is_claim = lambda i: function.instructions[i].named("global_atomic_cmpswap")  # noqa: E731
-    unclaimed = {0} | function.reach([0], is_claim)  # a flag after the claim is a diagnostic record's, for the host
+    unclaimed = {0} | function.reach(
+        [0], is_claim
+    )  # a flag after the claim is a diagnostic record's, for the host
     signals = [i for i in sorted(unclaimed) if is_write_back(function.instructions[i])]
     inlined = function.is_kernel and not function.all(lambda x: x.is_call)
-    if inlined and signals and not any(is_invalidation(function, i) for i in range(len(function.instructions))):
-        yield signals[0], "the kernel signals, but nowhere invalidates its caches: it can't have waited for a signal of its peers"
+    if (
+        inlined
+        and signals
+        and not any(is_invalidation(function, i) for i in range(len(function.instructions)))
+    ):
+        yield (
+            signals[0],
+            (
+                "the kernel signals, but nowhere invalidates its caches: it can't have waited for a"
+                " signal of its peers"
+            ),
+        )
 
 
 def scope(function: Function) -> Iterator[Problem]:
@@ -215,36 +333,61 @@ def scope(function: Function) -> Iterator[Problem]:
         if instruction.is_atomic:
             own = "_atomic_cmpswap" in instruction.name or is_count(instruction)
             if not own and "sc1" not in instruction.bits:
-                yield i, (
-                    "an atomic operation of agent scope or less; only the rank's own `claimed` word, a compare-and-swap, and the counts "
-                    "of its blocks may have one"
+                yield (
+                    i,
+                    (
+                        "an atomic operation of agent scope or less; only the rank's own `claimed`"
+                        " word, a compare-and-swap, and the counts of its blocks may have one"
+                    ),
                 )
         elif (instruction.is_load or instruction.is_store) and len(SYSTEM & instruction.bits) == 1:
-            yield i, "an access of workgroup or agent scope: a cache of this GPU may answer it or keep it, where a peer is involved"
+            yield (
+                i,
+                (
+                    "an access of workgroup or agent scope: a cache of this GPU may answer it or"
+                    " keep it, where a peer is involved"
+                ),
+            )
     for wait in waits(function):
         looks = polls(function, wait)
         if not looks:
             yield min(wait), "this spin does not look at a flag with a load of system scope"
         for i in sorted(wait | set(looks)):
-            if is_plain_load(function, function.instructions[i]) and not function.instructions[i].name.startswith("flat"):
+            if is_plain_load(function, function.instructions[i]) and not function.instructions[
+                i
+            ].name.startswith("flat"):
                 yield i, "a spin looks with a plain load: a cache may answer it for ever"
 
 
 def is_count(instruction: Instruction) -> bool:
-    """Of the blocks' log (backends/device/block_log.hpp): an addition that nobody waits for. gfx90a has no scope for those."""
-    return instruction.named("global_atomic_add_x2") and "glc" not in instruction.bits and "sc0" not in instruction.bits
+    """An addition to the blocks' log (backends/device/block_log.hpp), for which no code waits.
+
+    gfx90a has no scope for those.
+    """
+    return (
+        instruction.named("global_atomic_add_x2")
+        and "glc" not in instruction.bits
+        and "sc0" not in instruction.bits
+    )
 
 
 def barrier(function: Function) -> Iterator[Problem]:
-    """The wait also covers an invalidation before the barrier: the other waves' loads after it must not be faster."""
+    """The wait also covers an invalidation before the barrier.
+
+    The other waves' loads after the barrier must not be faster than the invalidation.
+    """
     is_waited = lambda i: function.instructions[i].waits_for_memory  # noqa: E731
     started = function.all(lambda x: x.is_store or x.is_call or is_part_of_invalidation(x))
     unwaited = function.reach(started, is_waited) | function.reach([0], is_waited) | {0}
     for i in sorted(unwaited):
         if function.instructions[i].named("s_barrier"):
-            yield i, (
-                "a way leads here without an s_waitcnt vmcnt(0) after the last store or invalidation: what other waves do after the "
-                "barrier, as a release or a load, does not wait for it"
+            yield (
+                i,
+                (
+                    "a way leads here without an s_waitcnt vmcnt(0) after the last store or"
+                    " invalidation: what other waves do after the barrier, as a release or a load,"
+                    " does not wait for it"
+                ),
             )
 
 
@@ -258,7 +401,7 @@ EVERYWHERE: list[tuple[str, Rule]] = [
 ]
 
 
-# How wide data move, by kernel family.
+# How wide the accesses to data are, by kernel family.
 
 
 WIDE = ("_load_dwordx4", "_store_dwordx4")
@@ -266,7 +409,10 @@ WIDE = ("_load_dwordx4", "_store_dwordx4")
 
 def moves_packs(function: Function) -> Iterator[Problem]:
     loops = function.loops(lambda i: function.instructions[i].named("s_barrier"))
-    if not any(all(any(function.instructions[i].name.endswith(wide) for i in loop) for wide in WIDE) for loop in loops):
+    if not any(
+        all(any(function.instructions[i].name.endswith(wide) for i in loop) for wide in WIDE)
+        for loop in loops
+    ):
         yield None, "no loop loads and stores by dwordx4: packs don't move by 16 bytes"
 
 
@@ -279,12 +425,23 @@ def moves_packets(function: Function) -> Iterator[Problem]:
     if not spins(function):
         yield None, "nothing is polled: no loop has an s_sleep"
     for spin in spins(function):
-        if sum(is_scoped_load(function, function.instructions[i], "global_load_dwordx2") for i in spin) < 2:
-            yield min(spin), "this spin does not poll both halves of a packet with global_load_dwordx2"
+        if (
+            sum(
+                is_scoped_load(function, function.instructions[i], "global_load_dwordx2")
+                for i in spin
+            )
+            < 2
+        ):
+            yield (
+                min(spin),
+                "this spin does not poll both halves of a packet with global_load_dwordx2",
+            )
 
 
 def is_packet_store(function: Function, instruction: Instruction) -> bool:
-    return instruction.named("global_store_dwordx2") and (function.arch == "gfx90a" or SYSTEM <= instruction.bits)
+    return instruction.named("global_store_dwordx2") and (
+        function.arch == "gfx90a" or SYSTEM <= instruction.bits
+    )
 
 
 def findings_of(function: Function, rules: list[tuple[str, Rule]]) -> Iterator[Finding]:
@@ -296,4 +453,10 @@ def findings_of(function: Function, rules: list[tuple[str, Rule]]) -> Iterator[F
             places.setdefault(why, []).append(place)
         for why, at in places.items():
             more = f" (and {len(at) - 1} more)" if len(at) > 1 else ""
-            yield Finding(name, function.arch, kernel, why + more, None if at[0] is None else function.instructions[at[0]])
+            yield Finding(
+                name,
+                function.arch,
+                kernel,
+                why + more,
+                None if at[0] is None else function.instructions[at[0]],
+            )

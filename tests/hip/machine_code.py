@@ -1,7 +1,12 @@
-"""AMD GPU code as check_isa.py sees it: the code objects in a file, their functions, and where control can go from each instruction.
+"""AMD GPU code as check_isa.py sees it.
 
-Of a function, only the instructions are kept that touch memory, wait or steer, and those that begin a block; the others break no rule, but
-an instruction knows which registers they overwrite. An instruction is known by its place in the function's list."""
+The code objects in a file, their functions, and where control can go from each instruction.
+
+A function keeps only the instructions that touch memory, wait or steer, and those that begin a
+block. The others break no rule, but an instruction knows which registers they overwrite. An
+instruction is known by its place in the function's list.
+"""
+
 from __future__ import annotations
 
 import bisect
@@ -18,14 +23,18 @@ BUNDLE = b"__CLANG_OFFLOAD_BUNDLE__"
 COMPRESSED_BUNDLE = re.compile(rb"CCOB[\x01-\x03]\x00[\x00-\x03]\x00")
 ELF_MACHINE_AMDGPU = 224
 
-INSTRUCTION = re.compile(r"^\t(?P<name>[a-z]\w*) ?(?P<operands>.*?)\s*// (?P<address>[0-9A-F]{8,}):")
+INSTRUCTION = re.compile(
+    r"^\t(?P<name>[a-z]\w*) ?(?P<operands>.*?)\s*// (?P<address>[0-9A-F]{8,}):"
+)
 SYMBOL = re.compile(r"^(?P<address>[0-9a-f]{8,}) <(?P<name>.+)>:$")
 KEPT = re.compile(
     r"(global|flat|scratch|buffer|tbuffer|image)_"
     r"|s_(waitcnt|barrier|sleep|memrealtime|memtime|branch|cbranch|setpc|swappc|call|endpgm)"
 )
 BRANCH = re.compile(r"s_c?branch")
-JUMP = re.compile(r"^\ts_c?branch\w* (?P<distance>\d+) .*?// (?P<address>[0-9A-F]{8,}):", re.MULTILINE)
+JUMP = re.compile(
+    r"^\ts_c?branch\w* (?P<distance>\d+) .*?// (?P<address>[0-9A-F]{8,}):", re.MULTILINE
+)
 REGISTERS = re.compile(r"\b(?P<file>[vsa])(?:(?P<one>\d+)\b|\[(?P<first>\d+):(?P<last>\d+)\])")
 
 
@@ -39,7 +48,9 @@ class Instruction:
     name: str
     operands: str
     bits: frozenset[str] = field(default=frozenset())  # sc0, sc1, glc, nt, ...
-    overwritten: set[str] = field(default_factory=set, compare=False)  # registers: by it, and by what follows up to the next one
+    overwritten: set[str] = field(
+        default_factory=set, compare=False
+    )  # registers: by it, and by what follows up to the next one
 
     def __str__(self) -> str:
         return f"{self.address:#x}: {self.name} {self.operands}".rstrip()
@@ -49,7 +60,9 @@ class Instruction:
 
     @property
     def is_vector_memory(self) -> bool:
-        return self.name.startswith(("global_", "flat_", "scratch_", "buffer_", "tbuffer_", "image_"))
+        return self.name.startswith(
+            ("global_", "flat_", "scratch_", "buffer_", "tbuffer_", "image_")
+        )
 
     @property
     def is_load(self) -> bool:
@@ -91,7 +104,10 @@ class Function:
 
     @property
     def family(self) -> Optional[str]:
-        """ring of plait::ring::Kernel<float>; so of `Exchange` and `Moved`, which kernels with several codes are made from."""
+        """ring of plait::ring::Kernel<float>.
+
+        The same for `Exchange` and `Moved`, from which kernels with several codes are made.
+        """
         found = re.search(r"\d+([a-z][a-z_0-9]*?)(?:6KernelI|8ExchangeI|5MovedE)", self.symbol)
         return found[1] if found else None
 
@@ -99,7 +115,7 @@ class Function:
         return [i for i, instruction in enumerate(self.instructions) if wanted(instruction)]
 
     def before(self, i: int) -> Iterator[int]:
-        """Instructions that have run when `i` runs, last one first, back to where another way joins."""
+        """Instructions that have run when `i` runs, last one first, back to the next join."""
         while i > 0 and i not in self.jumped_to and i in self.successors[i - 1]:
             i -= 1
             yield i
@@ -111,7 +127,10 @@ class Function:
             yield i
 
     def reach(self, starts: Iterable[int], stop: Callable[[int], bool]) -> set[int]:
-        """What can run after `starts` on a way without a `stop` in between; stops that are met are among it."""
+        """Instructions that can run after `starts` on a way without a `stop` in between.
+
+        Stops that are met are among them.
+        """
         reached: set[int] = set()
         waiting = [next_one for start in starts for next_one in self.successors[start]]
         while waiting:
@@ -124,13 +143,22 @@ class Function:
         return reached
 
     def loops(self, without: Callable[[int], bool]) -> list[set[int]]:
-        """The largest sets of instructions each of which can lead to every other on a way that meets no `without`."""
+        """The largest sets of instructions in which each can lead to every other.
+
+        Ways that meet a `without` don't count.
+        """
         entered = [i for i in range(len(self.instructions)) if not without(i)]
         inside = lambda i: [j for j in self.successors[i] if not without(j)]  # noqa: E731
-        return [part for part in strongly_connected(entered, inside) if len(part) > 1 or any(i in inside(i) for i in part)]
+        return [
+            part
+            for part in strongly_connected(entered, inside)
+            if len(part) > 1 or any(i in inside(i) for i in part)
+        ]
 
 
-def strongly_connected(nodes: Iterable[int], successors: Callable[[int], list[int]]) -> Iterator[set[int]]:
+def strongly_connected(
+    nodes: Iterable[int], successors: Callable[[int], list[int]]
+) -> Iterator[set[int]]:
     """Tarjan's algorithm, without recursion."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}
@@ -169,7 +197,11 @@ class Tools:
     def __init__(self, objdump: str, readelf: str):
         self.objdump, self.readelf = objdump, readelf
         beside = os.path.join(os.path.dirname(objdump), "llvm-cxxfilt")
-        self.cxxfilt = beside if os.path.dirname(objdump) and os.path.exists(beside) else shutil.which("c++filt")
+        self.cxxfilt = (
+            beside
+            if os.path.dirname(objdump) and os.path.exists(beside)
+            else shutil.which("c++filt")
+        )
 
     def run(self, *command: str, text: str = "") -> str:
         try:
@@ -188,7 +220,7 @@ class Tools:
 
 
 def code_objects(path: str) -> list[bytes]:
-    """All AMD GPU code objects in a host file with fat binaries, or the file itself if it is one."""
+    """All AMD GPU code objects in a host file with fat binaries, or the file if it is one."""
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -197,7 +229,10 @@ def code_objects(path: str) -> list[bytes]:
     if data[:4] == b"\x7fELF" and struct.unpack_from("<H", data, 18)[0] == ELF_MACHINE_AMDGPU:
         return [data]
     if COMPRESSED_BUNDLE.search(data):
-        raise ToolTrouble(f"{path} holds compressed fat binaries, which this script can't read: build with --no-offload-compress")
+        raise ToolTrouble(
+            f"{path} holds compressed fat binaries, which this script can't read: build with"
+            " --no-offload-compress"
+        )
     found = [code for at in re.finditer(BUNDLE, data) for code in bundled(data, at.start())]
     if not found:
         raise ToolTrouble(f"{path} holds no AMD GPU code object")
@@ -205,7 +240,10 @@ def code_objects(path: str) -> list[bytes]:
 
 
 def bundled(data: bytes, start: int) -> Iterator[bytes]:
-    """The amdgcn entries of a fat binary: the magic word, a count, and (offset, size, length of the name, name) of each."""
+    """The amdgcn entries of a fat binary.
+
+    It has the magic word, a count, and (offset, size, length of the name, name) of each entry.
+    """
     at = start + len(BUNDLE)
     if at + 8 > len(data):
         return
@@ -239,12 +277,17 @@ def functions_of(code: bytes, tools: Tools) -> list[Function]:
         function.name, function.metadata = name, metadata.get(function.symbol)
         for i in function.all(lambda instruction: instruction.named("s_setpc_b64")):
             if function.is_kernel and not function.successors[i]:
-                raise ToolTrouble(f"{name}: can't tell where this leads: {function.instructions[i]}")
+                raise ToolTrouble(
+                    f"{name}: can't tell where this leads: {function.instructions[i]}"
+                )
     return functions
 
 
 def kernel_metadata(notes: str) -> tuple[str, dict[str, dict[str, str]]]:
-    """Architecture, and by symbol what the compiler says of each kernel. Reads the YAML that llvm-readelf prints by its indentation."""
+    """The architecture, and by symbol the compiler's facts about each kernel.
+
+    Reads the YAML that llvm-readelf prints by its indentation.
+    """
     target = re.search(r"^amdhsa\.target: +'?amdgcn-amd-amdhsa-[^-]*-(gfx\w+)", notes, re.MULTILINE)
     if not target:
         raise ToolTrouble("a code object has no amdhsa.target note")
@@ -261,9 +304,16 @@ def kernel_metadata(notes: str) -> tuple[str, dict[str, dict[str, str]]]:
 
 def disassembled(listing: str, arch: str) -> list[Function]:
     functions: list[Function] = []
-    jumped_to = {int(jump["address"], 16) + 4 + 4 * signed(jump["distance"], 16) for jump in JUMP.finditer(listing)}
-    far: dict[str, int] = {}  # register pair: the address in it, as the compiler computes it for far branches
-    ways: list[tuple[int, Optional[int]]] = []  # of the last function: a branch's place and where it leads
+    jumped_to = {
+        int(jump["address"], 16) + 4 + 4 * signed(jump["distance"], 16)
+        for jump in JUMP.finditer(listing)
+    }
+    far: dict[str, int] = (
+        {}
+    )  # register pair: the address in it, as the compiler computes it for far branches
+    ways: list[tuple[int, Optional[int]]] = (
+        []
+    )  # of the last function: a branch's place and where it leads
     pair = ""
     for line in listing.splitlines():
         symbol = SYMBOL.match(line)
@@ -274,18 +324,24 @@ def disassembled(listing: str, arch: str) -> list[Function]:
             continue
         found = INSTRUCTION.match(line)
         if not found and line.startswith("\t") and line.strip() != "...":  # dots: padding
-            raise ToolTrouble(f"{arch}: not understood, perhaps because llvm-objdump is too old: {line.strip()}")
+            raise ToolTrouble(
+                f"{arch}: not understood, perhaps because llvm-objdump is too old: {line.strip()}"
+            )
         if not found or not functions:
             continue
         address, name, operands = int(found["address"], 16), found["name"], found["operands"]
         if name == "s_getpc_b64":
             pair = operands
             far[pair] = address + 4
-        elif name == "s_add_u32" and pair and operands.split(", ")[0] == "s" + pair[2:].split(":")[0]:
+        elif (
+            name == "s_add_u32" and pair and operands.split(", ")[0] == "s" + pair[2:].split(":")[0]
+        ):
             far[pair] += signed(operands.split(", ")[2], 32)
             pair = ""
         instructions = functions[-1].instructions
-        begins_block = not instructions or address in jumped_to or BRANCH.match(instructions[-1].name)
+        begins_block = (
+            not instructions or address in jumped_to or BRANCH.match(instructions[-1].name)
+        )
         if begins_block or KEPT.match(name):
             instructions.append(Instruction(address, name, operands, modifiers(operands)))
         instructions[-1].overwritten.update(result(name, operands))
@@ -307,19 +363,29 @@ def signed(text: str, bits: int) -> int:
 
 def result(name: str, operands: str) -> set[str]:
     """Registers that an instruction writes."""
-    return set() if "_store" in name or name.startswith("s_cmp") else registers(operands.split(", ")[0])
+    return (
+        set()
+        if "_store" in name or name.startswith("s_cmp")
+        else registers(operands.split(", ")[0])
+    )
 
 
 def registers(operands: str) -> set[str]:
     return {
         f"{found['file']}{number}"
         for found in REGISTERS.finditer(operands)
-        for number in ([found["one"]] if found["one"] else range(int(found["first"]), int(found["last"]) + 1))
+        for number in (
+            [found["one"]] if found["one"] else range(int(found["first"]), int(found["last"]) + 1)
+        )
     }
 
 
 def modifiers(operands: str) -> frozenset[str]:
-    return frozenset(word for word in re.split(r"[ ,]+", operands) if word in ("sc0", "sc1", "glc", "slc", "nt", "scc"))
+    return frozenset(
+        word
+        for word in re.split(r"[ ,]+", operands)
+        if word in ("sc0", "sc1", "glc", "slc", "nt", "scc")
+    )
 
 
 def connect(functions: list[Function], ways: list[tuple[int, Optional[int]]]) -> None:

@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
-"""Which loads gcn_rules.py takes for looks at a flag, where what compilers make of real kernels can't show each case."""
+"""Which loads gcn_rules.py takes for looks at a flag.
+
+Compilers do not make every case from real kernels.
+"""
+
 import sys
 import unittest
 
@@ -8,7 +12,8 @@ sys.dont_write_bytecode = True  # the source folder stays clean
 from gcn_rules import acquire, scope
 from machine_code import Function, disassembled
 
-# A load, what comes then, and a spin with its first look taken out of it. LOAD and BETWEEN are for a test to fill in.
+# A load, some instructions, and a spin with its first look taken out of it. A test fills in LOAD
+# and BETWEEN.
 SPIN = """
   LOAD
   BETWEEN
@@ -44,20 +49,52 @@ class FirstLook(unittest.TestCase):
 
     def test_a_plain_look_at_the_flag(self):
         self.assertEqual(1, len([*scope(kernel(self.plain))]))
-        self.assertEqual(1, len([*scope(kernel(self.plain, "v_mov_b32_e32 v4, v5", "s_mov_b32 s2, 0"))]))
+        self.assertEqual(
+            1, len([*scope(kernel(self.plain, "v_mov_b32_e32 v4, v5", "s_mov_b32 s2, 0"))])
+        )
 
     def test_data_behind_a_look_without_invalidation(self):
-        self.assertEqual(1, len([*acquire(kernel("global_load_dword v0, v[2:3], off sc0 sc1", "global_load_dwordx4 v[4:7], v[8:9], off"))]))
+        self.assertEqual(
+            1,
+            len(
+                [
+                    *acquire(
+                        kernel(
+                            "global_load_dword v0, v[2:3], off sc0 sc1",
+                            "global_load_dwordx4 v[4:7], v[8:9], off",
+                        )
+                    )
+                ]
+            ),
+        )
 
     def test_an_address_that_is_overwritten(self):
         """The registers are the same, and what they hold is not."""
-        for write in "v_mov_b32_e32 v2, v5", "v_lshl_add_u64 v[2:3], v[4:5], 0, 4", "global_load_dwordx2 v[2:3], v[8:9], off":
+        for write in (
+            "v_mov_b32_e32 v2, v5",
+            "v_lshl_add_u64 v[2:3], v[4:5], 0, 4",
+            "global_load_dwordx2 v[2:3], v[8:9], off",
+        ):
             self.assertEqual([], [*scope(kernel(self.plain, write))], write)
         self.assertEqual([], [*scope(kernel("global_load_dword v3, v[2:3], off"))])
 
     def test_an_address_that_is_overwritten_on_one_of_two_ways(self):
-        self.assertEqual(1, len([*scope(kernel(self.plain, "s_cbranch_vccz 1", "v_mov_b32_e32 v2, v5"))]))
-        self.assertEqual([], [*scope(kernel(self.plain, "s_cbranch_vccz 1", "v_mov_b32_e32 v2, v5", "v_mov_b32_e32 v3, v5"))])
+        self.assertEqual(
+            1, len([*scope(kernel(self.plain, "s_cbranch_vccz 1", "v_mov_b32_e32 v2, v5"))])
+        )
+        self.assertEqual(
+            [],
+            [
+                *scope(
+                    kernel(
+                        self.plain,
+                        "s_cbranch_vccz 1",
+                        "v_mov_b32_e32 v2, v5",
+                        "v_mov_b32_e32 v3, v5",
+                    )
+                )
+            ],
+        )
 
     def test_a_release_ends_a_wait(self):
         self.assertEqual([], [*scope(kernel(self.plain, "buffer_wbl2 sc0 sc1"))])
