@@ -56,8 +56,9 @@ void ThreadTeam::work(std::size_t thread, std::size_t seen) {
   }
 }
 
-/// Takes the lock once the call has returned. A later failure is destroyed under the lock and
-/// `dispatch` rethrows only after the last call, so no two threads touch an exception at the same time.
+/// Takes the lock once the call has returned. A later failure is destroyed under the lock, and
+/// `dispatch` rethrows the first one only after the last call, so no two threads touch an exception
+/// at the same time.
 void ThreadTeam::attempt(const Task& task, std::size_t index, std::unique_lock<std::mutex>& lock) {
   std::exception_ptr failure;
   try {
