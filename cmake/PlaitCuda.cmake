@@ -1,12 +1,14 @@
-# The CUDA compiler: nvcc for the kernels, the static runtime, no link against the driver.
+# The CUDA compiler: nvcc for the kernels, and the static runtime. Nothing links the driver.
 include(CheckLanguage)
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES "80-real;90")  # machine code for A100 and H100/H200, PTX for what comes after
+  # Machine code for A100 and H100/H200, and PTX for newer GPUs.
+  set(CMAKE_CUDA_ARCHITECTURES "80-real;90")
 endif()
 set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
 check_language(CUDA)
 if(NOT CMAKE_CUDA_COMPILER)
-  message(FATAL_ERROR "PLAIT_CUDA=ON, but no CUDA compiler was found: put nvcc (12.5 or newer) on PATH or set CMAKE_CUDA_COMPILER.")
+  message(FATAL_ERROR "PLAIT_CUDA=ON, but no CUDA compiler was found: "
+                      "put nvcc (12.5 or newer) on PATH or set CMAKE_CUDA_COMPILER.")
 endif()
 enable_language(CUDA)
 # nvcc has known C++20 since 12.0, CMake only since 3.26.
@@ -17,12 +19,14 @@ endif()
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.5)
-  message(FATAL_ERROR "PLAIT_CUDA=ON needs CUDA 12.5 or newer; ${CMAKE_CUDA_COMPILER} is ${CMAKE_CUDA_COMPILER_VERSION}.")
+  message(FATAL_ERROR "PLAIT_CUDA=ON needs CUDA 12.5 or newer; "
+                      "${CMAKE_CUDA_COMPILER} is ${CMAKE_CUDA_COMPILER_VERSION}.")
 endif()
 find_package(CUDAToolkit REQUIRED)
 
-# What compiling kernels needs.
+# Gives a target the options and the runtime that its kernels need.
 function(plait_cuda_kernels target)
-  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xfatbin=-compress-all>)
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xfatbin=-compress-all>)
   plait_link_runtime(${target} CUDA::cudart_static)
 endfunction()

@@ -1,22 +1,25 @@
-# The target `docs`: the pages of docs/ and the public headers as a website, by Doxygen, in which a link that leads nowhere is an error.
+# The target `docs`: Doxygen makes a website of docs/ and the public headers. A link that leads
+# nowhere is an error.
 find_package(Doxygen QUIET)
 if(NOT DOXYGEN_FOUND)
   return()
 endif()
-set(DOXYGEN_PROJECT_NAME "Plait's documentation")  # the title of docs/README.md: so its pages are the tree's
+# The title of docs/README.md, so that its pages become those of the tree.
+set(DOXYGEN_PROJECT_NAME "Plait's documentation")
 set(DOXYGEN_PROJECT_BRIEF "")
 set(DOXYGEN_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/docs)
 set(DOXYGEN_STRIP_FROM_PATH ${PROJECT_SOURCE_DIR})
-set(DOXYGEN_STRIP_FROM_INC_PATH ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/interop/kokkos/include)
+set(DOXYGEN_STRIP_FROM_INC_PATH ${PROJECT_SOURCE_DIR}/include
+    ${PROJECT_SOURCE_DIR}/interop/kokkos/include)
 set(DOXYGEN_FULL_PATH_NAMES YES)
-# The pages are written for a Git host first; the filter says the same in Doxygen's words.
+# The pages are written for a Git host; the filter translates them into Doxygen's Markdown.
 set(DOXYGEN_INPUT_FILTER ${PROJECT_SOURCE_DIR}/docs/doxygen-filter.py)
 set(DOXYGEN_FILE_PATTERNS *.md *.hpp *.h)
-set(DOXYGEN_EXTRACT_ALL YES)  # a name such as size() needs no sentence
+set(DOXYGEN_EXTRACT_ALL YES)  # a name such as size() needs no comment
 set(DOXYGEN_WARN_AS_ERROR FAIL_ON_WARNINGS)
 set(DOXYGEN_QUIET YES)
 set(DOXYGEN_JAVADOC_AUTOBRIEF YES)
-set(DOXYGEN_AUTOLINK_SUPPORT NO)  # else each "Group" at the start of a sentence is a link
+set(DOXYGEN_AUTOLINK_SUPPORT NO)  # otherwise each "Group" at the start of a sentence is a link
 set(DOXYGEN_GENERATE_TREEVIEW YES)
 set(DOXYGEN_GENERATE_LATEX NO)
 set(DOXYGEN_HAVE_DOT NO)

@@ -1,32 +1,38 @@
-# Kernels of a program, a plug-in or the library itself, compiled for all targets that are built. The installed package has this file too
-# (component kernels), so it looks for what belongs to it beside itself.
+# Kernels of a program, a plug-in or the library itself, compiled for all targets that are built.
+# The installed package has this file, too (component kernels), so the file finds its templates
+# beside itself.
 
-# plait_add_kernels(target HEADER...): compiles the kernels `plait::NAME::Kernel<T>` of each header for all of `plait::NAME::Types` and every
-# target that is built, and links the result into `target`. The header's path gives the name: path/to/NAME/kernel.hpp, or NAME_kernel.hpp in
-# any folder, for a variant that lives beside its parent. The generated files hold a few lines each; the kernel's text is the same for all
-# targets. A path is relative to this folder or, if it is not there, to the folders in which `target` looks for headers. This folder becomes
-# one of those, so that the files of NAME/ include each other by such paths, as they do in algorithms/.
+# plait_add_kernels(target HEADER...): compiles the kernels `plait::NAME::Kernel<T>` of each header
+# for all of `plait::NAME::Types` and every target that is built, and links the result into
+# `target`. The header's path gives the name: path/to/NAME/kernel.hpp, or NAME_kernel.hpp in any
+# folder, for a variant that lives beside its parent. Each generated file has a few lines; the
+# kernel's text is the same for all targets. A path is relative to this folder or, if there is no
+# such file, to the folders in which `target` looks for headers. This folder becomes one of those,
+# so the files of NAME/ include each other by such paths, as they do in algorithms/.
 #
-# All are compiled without fused multiply-adds where the text has two operations, and, for the host, without -ffast-math, also where the build
-# has it: the same bits on every rank and target.
+# For the same bits on every rank and target, no two operations of the text are fused into a
+# multiply-add, and the host's kernels are compiled without -ffast-math even if the build has it.
 function(plait_add_kernels target)
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   foreach(header IN LISTS ARGN)
     if(header MATCHES "([^/]+)(/|_)kernel\\.hpp$")
       set(family ${CMAKE_MATCH_1})
     else()
-      message(FATAL_ERROR "plait_add_kernels(${target}): ${header} is neither NAME/kernel.hpp nor NAME_kernel.hpp, so the kernel has no name.")
+      message(FATAL_ERROR "plait_add_kernels(${target}): ${header} is neither NAME/kernel.hpp "
+                          "nor NAME_kernel.hpp, so the kernel has no name.")
     endif()
     plait_add_kernel_families(${target} ${header} ${family})
   endforeach()
 endfunction()
 
-# plait_add_plugin(target SOURCES... KERNELS path/to/NAME/kernel.hpp...): a shared object with algorithms, for PLAIT_PLUGINS.
+# plait_add_plugin(target SOURCES... KERNELS path/to/NAME/kernel.hpp...): makes a shared object with
+# algorithms, for PLAIT_PLUGINS.
 function(plait_add_plugin target)
   cmake_parse_arguments(arg "" "" "SOURCES;KERNELS" ${ARGN})
   get_target_property(type plait::plait TYPE)
   if(type STREQUAL STATIC_LIBRARY)
-    message(FATAL_ERROR "plait_add_plugin(${target}): this Plait is a static library, and plug-ins need libplait.so: build it with PLAIT_STATIC=OFF.")
+    message(FATAL_ERROR "plait_add_plugin(${target}): this Plait is a static library, and "
+                        "plug-ins need libplait.so: build it with PLAIT_STATIC=OFF.")
   endif()
   add_library(${target} MODULE ${arg_SOURCES})
   set_target_properties(${target} PROPERTIES PREFIX "")
@@ -34,22 +40,28 @@ function(plait_add_plugin target)
   plait_add_kernels(${target} ${arg_KERNELS})
 endfunction()
 
-# plait_add_kernel_families(target header FAMILY...): several families `plait::FAMILY::Kernel<T>` of one header, compiled as one file.
+# plait_add_kernel_families(target header FAMILY...): compiles several families
+# `plait::FAMILY::Kernel<T>` of one header as one file.
 function(plait_add_kernel_families target header)
   if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${header})
     set(header ${CMAKE_CURRENT_SOURCE_DIR}/${header})
   endif()
   set(host_options -fno-fast-math -ffp-contract=off)
   if(NOT PLAIT_SANITIZE)
-    list(APPEND host_options -O3 -DPLAIT_INLINE_KERNELS)  # with a sanitizer as the build type says: -O3 takes twice as long to compile then
+    # With a sanitizer the build type decides, because -O3 then takes twice as long to compile.
+    list(APPEND host_options -O3 -DPLAIT_INLINE_KERNELS)
   endif()
-  plait_kernel_source(${target} ${header} "${ARGN}" host.cpp backends/host/instantiate.hpp "${host_options}")
+  plait_kernel_source(${target} ${header} "${ARGN}" host.cpp backends/host/instantiate.hpp
+                      "${host_options}")
   if(PLAIT_CUDA)
-    plait_kernel_source(${target} ${header} "${ARGN}" cuda.cu backends/cuda/instantiate.cuh --fmad=false)
+    plait_kernel_source(${target} ${header} "${ARGN}" cuda.cu backends/cuda/instantiate.cuh
+                        --fmad=false)
   elseif(PLAIT_HIP AND PLAIT_HIP_PLATFORM STREQUAL nvidia)
-    plait_kernel_source(${target} ${header} "${ARGN}" hip.cu backends/hip/instantiate.hpp --fmad=false)
+    plait_kernel_source(${target} ${header} "${ARGN}" hip.cu backends/hip/instantiate.hpp
+                        --fmad=false)
   elseif(PLAIT_HIP)
-    plait_kernel_source(${target} ${header} "${ARGN}" hip backends/hip/instantiate.hpp "${plait_amd_options}")
+    plait_kernel_source(${target} ${header} "${ARGN}" hip backends/hip/instantiate.hpp
+                        "${plait_amd_options}")
   endif()
   get_target_property(ready ${target} PLAIT_COMPILES_KERNELS)
   if(ready)
@@ -63,13 +75,14 @@ function(plait_add_kernel_families target header)
   endif()
 endfunction()
 
-# One generated file, named after the first family: SUFFIX names its language, INSTANTIATE the header with the target's PLAIT_INSTANTIATE.
+# Makes one generated file, named after the first family. `suffix` gives its language, `instantiate`
+# the header with the target's PLAIT_INSTANTIATE.
 function(plait_kernel_source target kernel_header families suffix instantiate options)
   list(GET families 0 file)
   set(generated ${CMAKE_CURRENT_BINARY_DIR}/kernels/${file}.${suffix})
   list(TRANSFORM families REPLACE "(.+)" "PLAIT_INSTANTIATE(\\1)" OUTPUT_VARIABLE instantiations)
   set(template kernel.in)
-  if(NOT target MATCHES "^plait(_parts)?$")  # the library itself
+  if(NOT target MATCHES "^plait(_parts)?$")  # that pattern is the library itself
     set(template own_kernel.in)
     list(TRANSFORM families APPEND _added OUTPUT_VARIABLE added)
     list(JOIN added ", " added)
@@ -80,7 +93,8 @@ function(plait_kernel_source target kernel_header families suffix instantiate op
   set_source_files_properties(${generated} PROPERTIES COMPILE_OPTIONS "${options}")
 endfunction()
 
-# A program does not take private libraries from the objects that it links.
+# Links the target's runtime library. An object library links it publicly, because a program does
+# not take private libraries from the objects that it links.
 function(plait_link_runtime target library)
   get_target_property(type ${target} TYPE)
   if(type STREQUAL OBJECT_LIBRARY)

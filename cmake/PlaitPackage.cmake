@@ -1,11 +1,14 @@
-# CPack's Debian packages: `cpack -G DEB` in the build folder makes one for each part of the installation. They belong into /usr: configure
-# with -DCMAKE_INSTALL_PREFIX=/usr, so that the library goes where Debian keeps those of the machine's architecture.
+# CPack's Debian packages: `cpack -G DEB` in the build folder makes one for each part of the
+# installation. They install into /usr, so configure with -DCMAKE_INSTALL_PREFIX=/usr: then the
+# library goes where Debian keeps libraries of the machine's architecture.
 set(plait_runtime_package libplait${plait_interface})
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME plait)
 set(CPACK_PACKAGE_VENDOR Plait)
 if(NOT CPACK_PACKAGE_CONTACT)
-  set(CPACK_PACKAGE_CONTACT "Plait maintainers <maintainers@users.noreply.a-seed-684e40f0.example>")  # an own address in packages for others
+  # Set it to your own address in packages that you give to others.
+  set(CPACK_PACKAGE_CONTACT
+      "Plait maintainers <maintainers@users.noreply.a-seed-684e40f0.example>")
 endif()
 set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
@@ -18,21 +21,22 @@ endif()
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)  # asks the installed packages which of them the libraries come from
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)  # looks up the installed packages that own the libraries
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS ON)
-# The library's own package is not known to dpkg-shlibdeps before it is made.
+# dpkg-shlibdeps does not know the library's own package before that is made.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}/lib)
 
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "${PROJECT_DESCRIPTION}: the library")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME ${plait_runtime_package})
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
 
-set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "${PROJECT_DESCRIPTION}: headers, CMake package, pkg-config file, documentation and examples")
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "${PROJECT_DESCRIPTION}: \
+headers, CMake package, pkg-config file, documentation and examples")
 set(CPACK_COMPONENT_DEVELOPMENT_DEPENDS runtime)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libplait-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SHLIBDEPS OFF)  # no programs in it
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SHLIBDEPS OFF)  # the package has no programs
 if(PLAIT_MPI_IS_OPEN_MPI)
   set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS libopenmpi-dev)
 else()

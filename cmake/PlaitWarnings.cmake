@@ -1,11 +1,16 @@
-# plait_warnings(target): the warnings every target of the project is built with, and the sanitizer if one is chosen.
+# plait_warnings(target): the warnings of every target of the project, and the sanitizer if one is
+# chosen.
 function(plait_warnings target)
-  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX,HIP>:-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual>)
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANGUAGE:CXX,HIP>:-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual>)
   if(PLAIT_WERROR)
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX,HIP>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX,HIP>:-Werror>
+                           $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
   endif()
   if(PLAIT_SANITIZE)
-    target_compile_options(${target} PRIVATE -fsanitize=${PLAIT_SANITIZE} -fno-omit-frame-pointer -g1)  # reports need lines, not types
+    # -g1, because reports need lines, not types.
+    target_compile_options(${target} PRIVATE -fsanitize=${PLAIT_SANITIZE} -fno-omit-frame-pointer
+                           -g1)
     target_link_options(${target} PRIVATE -fsanitize=${PLAIT_SANITIZE})
   endif()
   if(PLAIT_HOST_JITTER)

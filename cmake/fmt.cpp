@@ -1,5 +1,5 @@
-// What of fmt 9 is no template, and what of its templates its headers expect elsewhere:
-// cmake/PlaitFmt.cmake says what for.
+// The functions of fmt 9 that are no templates, and the instantiations that its headers expect in a
+// library. cmake/PlaitFmt.cmake gives the reason.
 #include <fmt/format-inl.h>
 
 namespace fmt::detail {

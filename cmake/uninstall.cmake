@@ -1,5 +1,6 @@
-# cmake -P uninstall.cmake, in a build folder: removes the files that `cmake --install` put somewhere last, of all parts, and those folders of
-# Plait's own that are empty then. DESTDIR counts as it did for the installation.
+# cmake -P uninstall.cmake, in a build folder: removes the files of the last `cmake --install`, of
+# all parts, and Plait's own folders that are empty then. DESTDIR applies as it did for the
+# installation.
 file(GLOB lists install_manifest*.txt)
 set(removed 0)
 foreach(list IN LISTS lists)
@@ -11,9 +12,9 @@ foreach(list IN LISTS lists)
       math(EXPR removed "${removed} + 1")
     endif()
     cmake_path(GET file PARENT_PATH folder)
-    while(folder MATCHES "/plait(/|$)")  # in it, or it
+    while(folder MATCHES "/plait(/|$)")  # a folder named plait or one inside it
       file(GLOB content ${folder}/* ${folder}/.*)
-      list(FILTER content EXCLUDE REGEX "/\\.\\.?$")  # which some versions list
+      list(FILTER content EXCLUDE REGEX "/\\.\\.?$")  # some versions of CMake list . and ..
       if(content OR NOT IS_DIRECTORY ${folder})
         break()
       endif()

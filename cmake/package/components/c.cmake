@@ -1,5 +1,6 @@
-# Component c: plait::c, the library as C programs see it, in projects that need not have C++. With component mpi it brings MPI::MPI_C,
-# which plait_mpi.h includes; plait.h by itself needs no MPI.
+# Component c: plait::c, the library for C programs, in projects that need not enable C++. With
+# component mpi it also links MPI::MPI_C, whose mpi.h plait_mpi.h includes; plait.h alone needs no
+# MPI.
 if(NOT TARGET plait::c)
   get_target_property(plait_type plait::plait TYPE)
   string(REGEX REPLACE "_LIBRARY$" "" plait_type ${plait_type})
@@ -9,16 +10,18 @@ if(NOT TARGET plait::c)
     set_property(TARGET plait::c PROPERTY ${plait_property} "${plait_value}")
   endforeach()
   foreach(plait_configuration IN LISTS plait_value)
-    foreach(plait_property IN ITEMS IMPORTED_LOCATION_${plait_configuration} IMPORTED_SONAME_${plait_configuration})
+    foreach(plait_property IN ITEMS IMPORTED_LOCATION_${plait_configuration}
+            IMPORTED_SONAME_${plait_configuration})
       get_target_property(plait_value plait::plait ${plait_property})
       set_property(TARGET plait::c PROPERTY ${plait_property} "${plait_value}")
     endforeach()
   endforeach()
-  if(plait_type STREQUAL STATIC)  # what libplait.so would bring
+  if(plait_type STREQUAL STATIC)  # link the libraries that libplait.so would bring
     foreach(plait_language IN ITEMS C CXX Fortran)
       if(CMAKE_${plait_language}_COMPILER_LOADED)
         find_dependency(MPI COMPONENTS ${plait_language})
-        set_property(TARGET plait::c PROPERTY INTERFACE_LINK_LIBRARIES MPI::MPI_${plait_language} stdc++ m pthread dl)
+        set_property(TARGET plait::c PROPERTY INTERFACE_LINK_LIBRARIES
+                     MPI::MPI_${plait_language} stdc++ m pthread dl)
         break()
       endif()
     endforeach()

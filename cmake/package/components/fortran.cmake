@@ -1,24 +1,28 @@
-# Component fortran: plait::fortran, the module plait, compiled in the project that asks for it with its own compiler.
+# Component fortran: plait::fortran, the module plait. The project that asks for it compiles it with
+# its own compiler.
 if(NOT CMAKE_Fortran_COMPILER_LOADED)
   set(plait_FOUND FALSE)
   set(plait_NOT_FOUND_MESSAGE "the project has not enabled Fortran")
   return()
 endif()
 include(${CMAKE_CURRENT_LIST_DIR}/plait-c.cmake)
-if(NOT TARGET plait_fortran)  # one for all folders of the project; what is imported each folder has for itself
+# The whole project has one plait_fortran; imported targets, in contrast, exist once per folder.
+if(NOT TARGET plait_fortran)
   set(plait_fortran_folder ${CMAKE_CURRENT_LIST_DIR}/fortran)
-  set(plait_fortran_sources plait_c.f90 plait_base.f90 plait_arrays.f90 plait_real32.F90 plait_real64.F90 plait_int32.F90 plait_int64.F90 plait.f90)
+  set(plait_fortran_sources plait_c.f90 plait_base.f90 plait_arrays.f90 plait_real32.F90
+      plait_real64.F90 plait_int32.F90 plait_int64.F90 plait.f90)
   list(TRANSFORM plait_fortran_sources PREPEND ${plait_fortran_folder}/)
   add_library(plait_fortran STATIC ${plait_fortran_sources})
-  set_target_properties(plait_fortran PROPERTIES Fortran_MODULE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/plait_fortran
-    POSITION_INDEPENDENT_CODE ON)
+  set_target_properties(plait_fortran PROPERTIES POSITION_INDEPENDENT_CODE ON
+    Fortran_MODULE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/plait_fortran)
   target_include_directories(plait_fortran PUBLIC ${CMAKE_CURRENT_BINARY_DIR}/plait_fortran)
   target_link_libraries(plait_fortran PUBLIC plait::c)
   unset(plait_fortran_folder)
   unset(plait_fortran_sources)
 endif()
 if(NOT TARGET plait::fortran)
-  # An imported target, not an alias: a library that links it can be exported, and whoever imports that compiles the module in turn.
+  # An imported target instead of an alias lets a library that links it be exported. A project that
+  # imports that library then compiles the module itself.
   add_library(plait::fortran INTERFACE IMPORTED)
   set_property(TARGET plait::fortran PROPERTY INTERFACE_LINK_LIBRARIES plait_fortran)
 endif()

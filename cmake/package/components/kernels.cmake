@@ -1,5 +1,6 @@
-# Component kernels: plait::kernels, the headers that kernels are written with, and plait_add_kernels and plait_add_plugin, which compile
-# them for the targets that this Plait has (kernels/PlaitKernels.cmake).
+# Component kernels: plait::kernels, the headers for kernels; and plait_add_kernels and
+# plait_add_plugin, which compile kernels for the targets that this Plait has
+# (kernels/PlaitKernels.cmake).
 include(${CMAKE_CURRENT_LIST_DIR}/kernels/built_for.cmake)
 if(DEFINED plait_FOUND AND NOT plait_FOUND)
   return()
@@ -9,7 +10,8 @@ if(PLAIT_CUDA AND NOT CMAKE_CUDA_COMPILER)
   check_language(CUDA)
   if(NOT CMAKE_CUDA_COMPILER)
     set(plait_FOUND FALSE)
-    set(plait_NOT_FOUND_MESSAGE "there is no CUDA compiler: put nvcc on PATH, or set PLAIT_CUDA=OFF for kernels of the host target alone")
+    string(CONCAT plait_NOT_FOUND_MESSAGE "there is no CUDA compiler: put nvcc on PATH, "
+           "or set PLAIT_CUDA=OFF for kernels of the host target alone")
     return()
   endif()
 endif()

@@ -11,8 +11,9 @@ if(CMAKE_C_COMPILER_LOADED AND NOT TARGET MPI::MPI_C AND "mpi" IN_LIST plait_FIN
   find_dependency(MPI COMPONENTS C)
 endif()
 
-# Open MPI's handles are pointers, those of the others numbers: a program with the one kind crashes in a library with the other. This warns
-# where mpi.h is seen to be of the other kind, and says nothing where it can't be compiled.
+# Open MPI's handles are pointers; those of other MPIs are numbers. A program with one kind crashes
+# in a library with the other. This warns if mpi.h turns out to be of the other kind, and stays
+# silent if mpi.h can't be compiled.
 foreach(plait_language IN ITEMS CXX C)
   if(CMAKE_${plait_language}_COMPILER_LOADED AND TARGET MPI::MPI_${plait_language})
     include(CheckSourceCompiles)
@@ -27,7 +28,8 @@ foreach(plait_language IN ITEMS CXX C)
 int main(void) { return 0; }" plait_mpi_is_another)
     cmake_pop_check_state()
     if(plait_mpi_is_another)
-      message(WARNING "Plait was built with ${plait_mpi_name}, which this project's MPI is not: programs would crash. Build both with one MPI.")
+      message(WARNING "Plait was built with ${plait_mpi_name}, which this project's MPI is not: "
+                      "programs would crash. Build both with one MPI.")
     endif()
     break()
   endif()

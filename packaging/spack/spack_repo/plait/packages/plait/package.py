@@ -1,4 +1,7 @@
-"""Spack's recipe for Plait, for Spack 1.0 and newer. docs/install.md says how to use it, and what of it was tried."""
+"""Spack's recipe for Plait, for Spack 1.0 and newer.
+
+docs/install.md says how to use it, and which parts of it were tried.
+"""
 
 from spack_repo.builtin.build_systems.cmake import CMakePackage
 from spack_repo.builtin.build_systems.cuda import CudaPackage
@@ -12,10 +15,11 @@ class Plait(CMakePackage, CudaPackage, ROCmPackage):
 
     license("Apache-2.0")
 
-    # Without an address: it is built from a checkout, by `spack dev-build` or `spack develop`.
+    # There is no address: `spack dev-build` or `spack develop` builds it from a checkout.
     version("0.1.0")
 
-    variant("tests", default=False, description="Build the tests, and run them with `spack install --test=root`")
+    variant("tests", default=False,
+            description="Build the tests, and run them with `spack install --test=root`")
     variant("tools", default=True, description="Build plait-bench and plait-info")
     variant("fortran", default=True, description="Install the Fortran module")
 
@@ -24,7 +28,7 @@ class Plait(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("fortran", type="build", when="+fortran")
     depends_on("cmake@3.25:", type="build")
     depends_on("mpi")
-    depends_on("fmt@9:", type="build")  # headers alone, nothing of it remains
+    depends_on("fmt@9:", type="build")  # only its headers, so nothing of it is needed at run time
     depends_on("cli11@2:", type="build", when="+tools")
     depends_on("nlohmann-json@3.10:", type="build", when="+tools")
     depends_on("pkgconfig", type=("build", "test"), when="+tests")
@@ -35,9 +39,10 @@ class Plait(CMakePackage, CudaPackage, ROCmPackage):
 
     conflicts("+rocm", when="+cuda", msg="A library has one of CUDA and HIP.")
     conflicts("cuda_arch=none", when="+cuda", msg="Say which GPUs: cuda_arch=80, 90, ...")
-    conflicts("amdgpu_target=none", when="+rocm", msg="Say which GPUs: amdgpu_target=gfx90a, gfx942, ...")
+    conflicts("amdgpu_target=none", when="+rocm",
+              msg="Say which GPUs: amdgpu_target=gfx90a, gfx942, ...")
     conflicts("~tools", when="+tests +rocm", msg="A test runs plait-info.")
-    # C++20 with concepts.
+    # Older compilers lack parts of C++20, such as concepts.
     conflicts("%gcc@:11")
     conflicts("%clang@:15")
 
@@ -51,9 +56,12 @@ class Plait(CMakePackage, CudaPackage, ROCmPackage):
             self.define("PLAIT_EXAMPLES", False),
         ]
         if self.spec.satisfies("+cuda"):
-            args.append(self.define("CMAKE_CUDA_ARCHITECTURES", self.spec.variants["cuda_arch"].value))
+            architectures = self.spec.variants["cuda_arch"].value
+            args.append(self.define("CMAKE_CUDA_ARCHITECTURES", architectures))
         if self.spec.satisfies("+rocm"):
-            args.append(self.define("CMAKE_HIP_ARCHITECTURES", self.spec.variants["amdgpu_target"].value))
+            architectures = self.spec.variants["amdgpu_target"].value
+            compiler = join_path(self.spec["llvm-amdgpu"].prefix.bin, "clang++")
+            args.append(self.define("CMAKE_HIP_ARCHITECTURES", architectures))
             args.append(self.define("PLAIT_ROCM_ROOT", self.spec["hip"].prefix))
-            args.append(self.define("CMAKE_HIP_COMPILER", join_path(self.spec["llvm-amdgpu"].prefix.bin, "clang++")))
+            args.append(self.define("CMAKE_HIP_COMPILER", compiler))
         return args
