@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""bench-table.py FILE.json...: one markdown table per ranks, collective, type, operation, placement, memory and timing from what `plait-bench
---json` wrote.
+"""bench-table.py FILE.json...: makes Markdown tables from the files of `plait-bench --json`.
 
-A row is a size, a column an algorithm or a peer; a cell is the time in microseconds and, from 1 MB, the bus bandwidth in GB/s. Results with
-wrong elements are marked. Exit code 1 if there are any, or no results at all."""
+There is one table per number of ranks, collective, type, operation, placement, memory and timing.
+A row is a size, a column an algorithm or a peer. A cell is the time in microseconds and, from 1 MB
+on, the bus bandwidth in GB/s. Results with wrong elements are marked. Exit code 1 if there are any,
+or no results at all."""
 import collections
 import json
 import sys
@@ -41,13 +42,15 @@ def main(paths):
         for result in found:
             results += 1
             wrong += (result.get("wrong") or 0) != 0
-            key = (result["ranks"], result["collective"], result["type"], result.get("op") or "", bool(result["in_place"]),
-                   result.get("memory", ""), result["timing"])
+            key = (result["ranks"], result["collective"], result["type"], result.get("op") or "",
+                   bool(result["in_place"]), result.get("memory", ""), result["timing"])
             tables[key][result["bytes"]][result["name"]] = result
     for (ranks, collective, kind, op, in_place, memory, timing), rows in sorted(tables.items()):
-        names = sorted({name for row in rows.values() for name in row}, key=lambda name: (name.startswith("peer:"), name != "default", name))
-        call = " ".join(word for word in (collective, kind, op) if word)  # an operation, where there is one
-        print(f"\n{ranks} ranks, {call}, {'in place' if in_place else 'out of place'}, {memory} memory, {timing}: us (busbw GB/s)")
+        names = sorted({name for row in rows.values() for name in row},
+                       key=lambda name: (name.startswith("peer:"), name != "default", name))
+        call = " ".join(word for word in (collective, kind, op) if word)  # op may be empty
+        place = "in place" if in_place else "out of place"
+        print(f"\n{ranks} ranks, {call}, {place}, {memory} memory, {timing}: us (busbw GB/s)")
         print("| bytes | " + " | ".join(names) + " |")
         print("| --- |" + " --- |" * len(names))
         for count in sorted(rows):

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """check_floors.py [ROOT]: reads every #include of the repository and fails on one that points up.
 
-The rooms of the code stand on floors. A file may include its own room and the rooms of floors below. Rooms of one floor
-don't know each other. Prints each include that breaks this, as FILE:LINE, and exits with 1 if there is one.
+The rooms of the code stand on floors. A file may include files of its own room and of the floors
+below. Rooms of one floor don't know each other. Prints each include that breaks this, as FILE:LINE,
+and exits with 1 if there is one.
 """
 import os
 import pathlib
@@ -26,7 +27,8 @@ FLOORS = [
     ["algorithms/blocks/loops", "algorithms/blocks/patterns"],
     ["algorithms/blocks/flags", "algorithms/blocks/channels"],
     ["algorithms/barrier"],
-    ["algorithms/all_reduce/*", "algorithms/one_hop/*", "algorithms/rooted/*", "algorithms/messages/*"],
+    ["algorithms/all_reduce/*", "algorithms/one_hop/*", "algorithms/rooted/*",
+     "algorithms/messages/*"],
     ["communicator/selection", "communicator/observe"],
     ["communicator/fault"],
     ["communicator/groups"],
@@ -35,13 +37,14 @@ FLOORS = [
     ["bench", "examples"],
     ["tests"],
 ]
-SEARCHED = ["", "include", "interop/kokkos/include", "tests", "bench"]  # as the compilers look, after the file's own folder
+# The compilers search these after the file's own folder.
+SEARCHED = ["", "include", "interop/kokkos/include", "tests", "bench"]
 SOURCE = re.compile(r"\.(hpp|cpp|h|c|cu|cuh|hip)$")
 INCLUDE = re.compile(r'\s*#\s*include\s+[<"]([^">]+)[">]')
 
 
 def room_of(path):
-    """The room that a file is in, and its floor. None: it is in no room."""
+    """The file's room and floor, or None if it is in no room."""
     best = None
     for floor, rooms in enumerate(FLOORS):
         for room in rooms:
@@ -57,7 +60,7 @@ def room_of(path):
 
 
 def find(files, source, included):
-    """The file of the repository that an #include names, if it is one."""
+    """The repository's file that an #include names, or None."""
     for folder in [os.path.dirname(source)] + SEARCHED:
         path = os.path.normpath(os.path.join(folder, included))
         if path in files:
@@ -66,9 +69,11 @@ def find(files, source, included):
 
 
 def main():
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
-    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=root, check=True,
-                            capture_output=True, text=True).stdout.splitlines()
+    own = pathlib.Path(__file__).parent.parent
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else own).resolve()
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    answer = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True)
+    listed = answer.stdout.splitlines()
     files = {name for name in listed if SOURCE.search(name) and (root / name).is_file()}
     wrong, arrows = [], 0
     for source in sorted(files):

@@ -22,7 +22,7 @@ MARKUP = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 
 
 def prose(page):
-    """The lines outside of code blocks: (number, text)."""
+    """The lines outside code blocks: (number, text)."""
     inside = False
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
         if FENCE.match(line):
@@ -59,13 +59,13 @@ def listed(*patterns):
 
 @functools.cache
 def places():
-    """All files of the repository and their folders. An empty folder is in no clone, so in none."""
+    """All files of the repository and their folders. Empty folders are missing, as in a clone."""
     files = listed()
     return {ROOT, *files} | {folder for file in files for folder in file.parents}
 
 
 def complaint(page, target):
-    """The reason why a link leads nowhere; nothing if it does not."""
+    """The reason why a link leads nowhere, or None if it leads somewhere."""
     if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:", target):
         return None
     path, _, fragment = urllib.parse.unquote(target).partition("#")

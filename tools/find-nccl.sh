@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Prints the path of libnccl.so.2 inside a Python installation (PyTorch brings one), or nothing. For PLAIT_NCCL_LIB.
+# find-nccl.sh: prints the path of a libnccl.so.2 inside a Python installation (PyTorch brings one),
+# or nothing. It is meant for PLAIT_NCCL_LIB.
 set -u
 python=$(command -v python3) || exit 0
 folders=$("$python" - 2>/dev/null <<'EOF'
 import site, sys
-print("\n".join(dict.fromkeys(site.getsitepackages() + [site.getusersitepackages()] + [p for p in sys.path if p.endswith("-packages")])))
+folders = site.getsitepackages() + [site.getusersitepackages()]
+folders += [path for path in sys.path if path.endswith("-packages")]
+print("\n".join(dict.fromkeys(folders)))
 EOF
 )
 while read -r folder; do

@@ -1,14 +1,23 @@
 #!/usr/bin/env bash
-# tools/gpu-run.sh [RANKS...]: on a GPU machine, with the folder that tools/gpu-bundle.sh made beside tools/: first whether everything is
-# right, then how fast it is. RANKS: how many GPUs to measure with, one run each; without: all. Every step has a time limit, a failing step does
-# not end the run, and the exit code says whether any failed. Installs nothing and changes no setting of the GPUs.
+# tools/gpu-run.sh [RANKS...]: runs the tests and then the benchmark on a GPU machine, with the
+# folder that tools/gpu-bundle.sh made beside tools/. RANKS are the numbers of GPUs to measure with,
+# one run per number; the default is all GPUs. Every step has a time limit. A failing step does not
+# end the run; the exit code says whether any failed. Installs nothing and changes no setting of the
+# GPUs.
 #
-#   OUT=out          where results go, at most eight files: machine.txt, tests.log, bench.log, summary.txt and the benchmark's JSON
-#                    (and CSV, for one number of ranks)
-#   TIME_LIMIT=570   seconds for everything          TEST_LIMIT=240  for all tests         TESTS  names of test programs (all)
-#   TYPES="f32 bf16" SIZES="-b 1K -e 1G -f 4"        GTEST_FILTER    for every test program
-#   BENCH_FLAGS      further flags for plait-bench   DEPS            where Open MPI is unpacked to
-#   BUNDLE=gpu-bundle-hip PLAIT_BACKEND=hip          another bundle beside gpu-bundle, and its target
+#   OUT=out                    folder for the results, at most eight files: machine.txt, tests.log,
+#                              bench.log, summary.txt and the benchmark's JSON (and CSV, for one
+#                              number of ranks)
+#   TIME_LIMIT=570             seconds for everything
+#   TEST_LIMIT=240             seconds for all tests
+#   TESTS                      names of test programs (all)
+#   GTEST_FILTER               for every test program
+#   TYPES="f32 bf16"           element types for plait-bench
+#   SIZES="-b 1K -e 1G -f 4"   sizes for plait-bench
+#   BENCH_FLAGS                further flags for plait-bench
+#   DEPS                       folder that Open MPI is unpacked to
+#   BUNDLE=gpu-bundle-hip PLAIT_BACKEND=hip
+#                              another bundle beside gpu-bundle, and its target
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 out=${OUT:-out}
@@ -21,7 +30,8 @@ fail() { printf 'gpu-run: %s\n' "$*" | tee -a "$out/summary.txt" >&2; exit 1; }
 
 left() { echo $((${TIME_LIMIT:-570} - SECONDS)); }
 
-# step NAME SECONDS LOG COMMAND...: runs with a time limit, appends its output to the log, notes how it went.
+# step NAME SECONDS LOG COMMAND...: runs the command with a time limit, appends its output to the
+# log and notes the result in the summary.
 step() {
   local name=$1 limit=$2 log=$out/$3 start=$SECONDS status=0 verdict=ok
   shift 3
@@ -45,7 +55,7 @@ step() {
   return 0
 }
 
-# --- environment -----------------------------------------------------------------------------------------------------------------------
+# --- environment ----------------------------------------------------------------------------------
 gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')
 [ "$gpus" -gt 0 ] || fail "nvidia-smi lists no GPU."
 
@@ -61,29 +71,36 @@ gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')
   ls -l "$bundle/bin" "$bundle/lib"
 } >"$out/machine.txt" 2>&1
 
-# --- right? ----------------------------------------------------------------------------------------------------------------------------
+# --- tests ----------------------------------------------------------------------------------------
 step "plait-info" 60 machine.txt "$bundle/bin/plait-info"
 
-# A program whose name says mpi wants mpirun, once for every number of GPUs; the others make their ranks themselves.
+# A program with mpi in its name runs under mpirun, once per number of GPUs; the others make their
+# ranks themselves.
 test_until=$((SECONDS + ${TEST_LIMIT:-240}))
 test_step() {  # test_step NAME COMMAND...
   local name=$1 limit=$((test_until - SECONDS))
   shift
-  step "$name" $((limit < 120 ? limit : 120)) tests.log "$@" --gtest_brief=1 ${GTEST_FILTER:+"--gtest_filter=$GTEST_FILTER"}
+  step "$name" $((limit < 120 ? limit : 120)) tests.log "$@" --gtest_brief=1 \
+    ${GTEST_FILTER:+"--gtest_filter=$GTEST_FILTER"}
 }
 for program in "$bundle"/bin/*; do
   name=${program##*/}
-  case $name in plait-* | fault_ranks) continue ;; esac  # the latter kills itself, and has a script that wants it to
+  case $name in plait-* | fault_ranks) continue ;; esac  # fault_ranks kills itself on purpose
   if [ -n "${TESTS-}" ] && [[ " $TESTS " != *" $name "* ]]; then continue; fi
-  if [ "$name" = two_devices ]; then  # by itself
+  if [ "$name" = two_devices ]; then  # without mpirun
     step "$name" 60 tests.log "$program"
   elif ! grep -q -- '--gtest_' "$program"; then  # an example
     step "$name, $gpus GPUs" 60 tests.log "${mpi[@]}" -n "$gpus" "$program"
   elif [[ $name == *mpi* ]]; then
-    for ((n = 1; n <= gpus; n++)); do test_step "$name, $n GPUs" "${mpi[@]}" -n "$n" "$program"; done
-    if [ "$gpus" = 1 ] && [ "$name" = mpi_zoo_test ]; then  # all kernels, between processes that take turns
+    for ((n = 1; n <= gpus; n++)); do
+      test_step "$name, $n GPUs" "${mpi[@]}" -n "$n" "$program"
+    done
+    # On one GPU, this tries all kernels between processes that take turns.
+    if [ "$gpus" = 1 ] && [ "$name" = mpi_zoo_test ]; then
       for n in 2 3; do
-        GTEST_FILTER=${GTEST_FILTER:-*AllTypes*:*MpiCollectives*} test_step "$name, $n ranks on 1 GPU" env PLAIT_SHARE_DEVICES=1 "${mpi[@]}" -n "$n" "$program"
+        GTEST_FILTER=${GTEST_FILTER:-*AllTypes*:*MpiCollectives*} \
+          test_step "$name, $n ranks on 1 GPU" \
+          env PLAIT_SHARE_DEVICES=1 "${mpi[@]}" -n "$n" "$program"
       done
     fi
   else
@@ -91,7 +108,7 @@ for program in "$bundle"/bin/*; do
   fi
 done
 
-# --- fast? -----------------------------------------------------------------------------------------------------------------------------
+# --- benchmark ------------------------------------------------------------------------------------
 read -ra sizes <<<"${SIZES:--b 1K -e 1G -f 4}"
 read -ra bench_flags <<<"${BENCH_FLAGS-}"
 [ $# -gt 0 ] || set -- "$gpus"
@@ -101,8 +118,10 @@ for n in "$@"; do
     file=$out/bench-$n-$type
     written=(--json "$file.json")
     if [ $# = 1 ]; then written+=(--csv "$file.csv"); fi
-    step "plait-bench, $n GPUs, $type" 240 bench.log "${mpi[@]}" -n "$n" "$bundle/bin/plait-bench" --backend "$PLAIT_BACKEND" "${sizes[@]}" -d "$type" \
-      -o sum -c 1 --in-place both --algorithms all --peers nccl --timing graph "${written[@]}" "${bench_flags[@]}"
+    step "plait-bench, $n GPUs, $type" 240 bench.log \
+      "${mpi[@]}" -n "$n" "$bundle/bin/plait-bench" --backend "$PLAIT_BACKEND" \
+      "${sizes[@]}" -d "$type" -o sum -c 1 --in-place both --algorithms all --peers nccl \
+      --timing graph "${written[@]}" "${bench_flags[@]}"
     if [ -f "$file.json" ]; then tables+=("$file.json"); fi
   done
 done
@@ -118,7 +137,9 @@ if [ "$(find "$out" -maxdepth 1 -type f | wc -l)" -gt 8 ]; then
   (cd "$out" && tar czf results.tar.gz bench-*-*.* && rm -f bench-*-*.*)
 fi
 for file in "$out"/*.log; do  # logs stay small enough to carry
-  if [ "$(stat -c %s "$file")" -gt 8000000 ]; then tail -c 8000000 "$file" >"$file.tail" && mv "$file.tail" "$file"; fi
+  if [ "$(stat -c %s "$file")" -gt 8000000 ]; then
+    tail -c 8000000 "$file" >"$file.tail" && mv "$file.tail" "$file"
+  fi
 done
 echo "failed steps: $failed" >>"$out/summary.txt"
 printf '\n'

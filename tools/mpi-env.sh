@@ -1,18 +1,21 @@
 # shellcheck shell=bash
-# Sourced by `run` and `.ci/run`: lets Open MPI's mpirun work where its defaults give up. Nothing that the caller has set is changed.
+# `run` and `.ci/run` source this file. It lets Open MPI's mpirun work where its defaults fail, and
+# changes nothing that the caller has set.
 
 # mpirun refuses to run as root without both.
 if [ "$(id -u)" = 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 
-# It also refuses to start without ssh, even if all ranks are here.
-if [ -z "${OMPI_MCA_plm_rsh_agent+set}" ] && ! command -v ssh >/dev/null && ! command -v rsh >/dev/null; then
+# It also refuses to start without ssh, even if all ranks run on this machine.
+if [ -z "${OMPI_MCA_plm_rsh_agent+set}" ] && ! command -v ssh >/dev/null &&
+  ! command -v rsh >/dev/null; then
   export OMPI_MCA_plm_rsh_agent=false
 fi
 
-# Between ranks of one machine Open MPI 4 copies with process_vm_readv and crashes where a container refuses that call. Turning it off
-# everywhere would slow MPI down where it is measured as a peer, so ask the kernel first.
+# Between ranks of one machine, Open MPI 4 copies with process_vm_readv, and crashes in containers
+# that refuse this call. Without the call, MPI would be slower as a peer in measurements, so this
+# asks the kernel first.
 plait_process_vm_readv_works() {
   local folder result=0
   folder=$(mktemp -d) || return 0
@@ -23,7 +26,8 @@ plait_process_vm_readv_works() {
 #include <unistd.h>
 
 #include <csignal>
-// Two siblings, as ranks are: one reads a word of the other. Exit code 1 only if the kernel refused.
+// The processes are siblings, as ranks are: one reads a word of the other. The exit code is 1 only
+// if the kernel refuses.
 int main() {
   int word = 1;
   int ready[2];
@@ -53,11 +57,14 @@ int main() {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 }
 EOF
-  if "${CXX:-c++}" -o "$folder/probe" "$folder/probe.cpp" 2>/dev/null; then "$folder/probe" || result=1; fi
+  if "${CXX:-c++}" -o "$folder/probe" "$folder/probe.cpp" 2>/dev/null; then
+    "$folder/probe" || result=1
+  fi
   rm -rf "$folder"
   return $result
 }
-if [ -z "${OMPI_MCA_btl_vader_single_copy_mechanism+set}" ] && ! plait_process_vm_readv_works; then
+if [ -z "${OMPI_MCA_btl_vader_single_copy_mechanism+set}" ] &&
+  ! plait_process_vm_readv_works; then
   echo "mpi: process_vm_readv is refused here; Open MPI copies through shared memory instead" >&2
   export OMPI_MCA_btl_vader_single_copy_mechanism=none
 fi

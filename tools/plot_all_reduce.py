@@ -35,7 +35,7 @@ def size_name(size):
 
 
 def read():
-    """(column, memory) to a list of (bytes, microseconds)."""
+    """A map from (column, memory) to a list of (bytes, microseconds)."""
     curves = {}
     with open(DATA, encoding="utf-8") as file:
         for row in csv.DictReader(line for line in file if not line.startswith("#")):
@@ -51,7 +51,7 @@ def text(x, y, words, anchor="middle", size=12, extra=""):
 
 
 class Panel:
-    """Axes and curves; `height` gives where a value lies between the bottom, 0, and the top, 1."""
+    """Axes and curves; `height` maps a value to its height, from 0 (bottom) to 1 (top)."""
 
     def __init__(self, left, right, sizes, ticks, height, heading):
         self.left, self.right, self.sizes, self.height = left, right, sizes, height
