@@ -45,7 +45,7 @@ class PlaitContender final : public Contender {
   CallOptions call_options_;
 };
 
-/// Messages of one length between all ranks: all_to_all by the call that takes lengths.
+/// all_to_all with messages of equal length, through the call that takes a length per message.
 class AllToAllVContender final : public Contender {
  public:
   AllToAllVContender(Communicator& comm, Memory memory, const Arena& arena, const Options& options)
@@ -85,14 +85,14 @@ class CutContender final : public Contender {
         grouped_(grouped) {}
 
   void enqueue(const Task& task, NativeStream stream) override {
-    static_cast<void>(at(task, 0));  // before a group is begun
+    static_cast<void>(at(task, 0));  // throws before a group is begun
     if (grouped_) whole_->begin_group();
     try {
       for (std::size_t i = 0; i < messages_; ++i)
         if (const Task message = at(task, i); message.call.count != 0)
           whole_->enqueue(message, stream);
     } catch (...) {
-      if (grouped_) whole_->end_group();  // all ranks have made the same calls
+      if (grouped_) whole_->end_group();  // safe: all ranks have made the same calls
       throw;
     }
     if (grouped_) whole_->end_group();

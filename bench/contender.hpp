@@ -1,5 +1,5 @@
-// Who is measured: Plait's algorithms and their peers, all behind one interface, so that one piece
-// of code times and checks them.
+// The contenders of a measurement: Plait's algorithms and their peers behind one interface, so the
+// same code times and checks all of them.
 #pragma once
 #include <memory>
 #include <string>
@@ -21,18 +21,18 @@ class Contender {
   Contender(const Contender&) = delete;
   Contender& operator=(const Contender&) = delete;
 
-  const std::string& name() const noexcept { return name_; }  // as in the results
+  const std::string& name() const noexcept { return name_; }  // the name in the results
   Memory memory() const noexcept { return memory_; }
   const Arena& arena() const noexcept { return arena_; }
   bool is_peer() const { return name_.starts_with("peer:"); }
 
-  /// Enqueues one call. Throws Error(unsupported), on all ranks and before anything is enqueued, if
-  /// it is not for this one.
+  /// Enqueues one call. If the contender can't serve the call, throws Error(unsupported) on all
+  /// ranks, before anything is enqueued.
   virtual void enqueue(const Task& task, NativeStream stream) = 0;
-  /// The algorithm that serves the call, where that is a choice; else empty.
+  /// The algorithm that serves the call, if the contender chooses one; otherwise empty.
   virtual std::string chosen(const Task&) const { return {}; }
-  /// Around calls that are to be enqueued together. Throws Error(unsupported) where there is no
-  /// such thing.
+  /// begin_group and end_group enclose calls that are enqueued together. Throws Error(unsupported)
+  /// if the contender has no groups.
   virtual void begin_group();
   virtual void end_group() {}
 
@@ -42,13 +42,13 @@ class Contender {
   const Arena& arena_;
 };
 
-/// `contender` with its message cut into `messages` of equal length, a call for each: named "NAME
-/// x64", or "NAME x64 grouped" if the calls are one group.
+/// `contender` with its message cut into `messages` messages of equal length, one call per message.
+/// The name becomes "NAME x64", or "NAME x64 grouped" if the calls are one group.
 std::unique_ptr<Contender> cut(std::unique_ptr<Contender> contender, int messages, bool grouped);
 
 using Contenders = std::vector<std::unique_ptr<Contender>>;
 
-/// `algorithm` is a name of the registry, "default" for what the selection takes, or
+/// `algorithm` is a name of the registry, "default" for the algorithm that the selection takes, or
 /// "all_to_all_v".
 std::unique_ptr<Contender> make_plait(Communicator& comm, const std::string& algorithm,
                                       Memory memory, const Arena& arena, const Options& options);

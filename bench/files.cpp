@@ -23,7 +23,8 @@ Error cannot_write(ErrorCode code, const std::string& path) {
   return Error(code, fmt::format("can't write {}: {}", in_quotes(path), std::strerror(errno)));
 }
 
-/// A pipe may be written to, but to open a FIFO that no program reads would wait for one for ever.
+/// Refuses a FIFO that no program reads, because opening it would wait for a reader forever. Other
+/// pipes are fine.
 void check_reader(const std::string& path) {
   if (!std::filesystem::is_fifo(path)) return;
   const UniqueFd fifo(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
@@ -82,7 +83,8 @@ Json to_json(const Result& result) {
   return json;
 }
 
-/// A value as CSV: the JSON text, strings without quotes (names hold no comma), null as nothing.
+/// A value as CSV: the JSON text, but strings without quotes (names have no comma) and null as an
+/// empty cell.
 std::string cell(const Json& value) {
   return value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.dump();
 }
@@ -92,7 +94,7 @@ std::string cell(const Json& value) {
 void write_text(const std::string& path, const std::string& text) {
   std::ofstream file = open(path, std::ios::out);
   file << text;
-  file.close();  // a full disk shows when the last of it is written
+  file.close();  // a full disk may show only when the last bytes are written
   if (!file) throw cannot_write(ErrorCode::backend, path);
 }
 
@@ -113,10 +115,10 @@ void write_csv(const std::string& path, const std::vector<Result>& results) {
       "time_us_p95,repeats,calls\n";
   for (const Result& result : results) {
     Json json = to_json(result);
-    Json row;  // with a cell for "chosen" always
+    Json row;  // always has a cell for "chosen"
     for (const auto& [key, value] : json.items()) {
       if (key == "time_us_min" && !json.contains("chosen")) row["chosen"] = "";
-      row[key] = key == "op" && value.is_null() ? Json("-") : value;  // as the printed table has it
+      row[key] = key == "op" && value.is_null() ? Json("-") : value;  // as in the printed table
     }
     std::vector<std::string> cells;
     for (const auto& [key, value] : row.items()) cells.push_back(cell(value));

@@ -1,4 +1,4 @@
-// The results as programs read them.
+// The results for programs: JSON and CSV files.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,16 +7,16 @@
 
 namespace plait::bench {
 
-/// All of a file at once. Throws Error(invalid_argument) if the file can't be opened,
-/// Error(backend) if it can't be written to its end.
+/// Writes a whole file. Throws Error(invalid_argument) if it can't be opened, Error(backend) if it
+/// can't be written to its end.
 void write_text(const std::string& path, const std::string& text);
-/// `{"machine": {...}, "results": [...]}`. Throws like write_text.
+/// Writes `{"machine": {...}, "results": [...]}`. Throws like write_text.
 void write_json(const std::string& path, const Machine& machine,
                 const std::vector<Result>& results);
-/// One line a result, the first with the names of the columns: the keys of the JSON results. Throws
-/// like write_text.
+/// Writes a line with the names of the columns, the keys of the JSON results, and then one line per
+/// result. Throws like write_text.
 void write_csv(const std::string& path, const std::vector<Result>& results);
-/// Makes sure, before hours of measuring, that the file can be opened.
+/// Checks that the file can be opened, before hours of measuring. Throws like write_text.
 void check_writable(const std::string& path);
 
 }  // namespace plait::bench

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int copies = 4, repeats = 7;
 
-/// Milliseconds for `copies` copies on this rank; 0 on a rank that takes no part.
+/// Milliseconds for `copies` copies on this rank; 0 on a rank that does not copy (`to` is null).
 double time_copies(Communicator& comm, NativeStream stream, Event& begin, Event& end, void* to,
                    const void* from, std::size_t bytes) {
   Backend& backend = backend_of(comm);
@@ -35,7 +35,7 @@ Link measure_link(Communicator& comm, NativeStream stream) {
   const auto window = comm.allocate_bytes(bytes);
   const Allocation local = ordinary_memory(comm)(bytes);
   Backend& backend = backend_of(comm);
-  backend.fill(local.data, 1, bytes, stream);  // the first touch of host memory is not a copy
+  backend.fill(local.data, 1, bytes, stream);  // keeps page faults of host memory out of the times
   const int next = comm.rank() + 1;
   const bool takes_part = comm.rank() % 2 == 0 && next < comm.size();
   void* to = nullptr;

@@ -1,4 +1,4 @@
-// How fast the link between two ranks is: what bandwidths are compared with.
+// The bandwidth of the link between two ranks, with which measured bandwidths are compared.
 #pragma once
 #include <string>
 
@@ -8,12 +8,12 @@
 namespace plait::bench {
 
 struct Link {
-  double gb_per_s = 0;  // one way, 1e9 bytes a second; 0: there is no link, one rank
-  std::string how;      // how it was measured, for the reader
+  double gb_per_s = 0;  // one way, in 1e9 bytes per second; 0: a single rank has no link
+  std::string how;      // how it was measured, as printed
 };
 
-/// Measures large copies between neighbours, one way: by the copy engine on a GPU, by the processor
-/// on the host. Collective.
+/// Measures large copies in one direction between neighbours. On a GPU the copy engine copies, on
+/// the host the processor. Collective.
 Link measure_link(Communicator& comm, NativeStream stream);
 
 }  // namespace plait::bench

@@ -34,7 +34,7 @@ std::string hostname() {
   return name.data();
 }
 
-/// The first line or item of what the MPI library says of itself.
+/// The first line or item of the MPI library's version string.
 std::string mpi_version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
@@ -43,7 +43,7 @@ std::string mpi_version() {
   return version.substr(0, version.find_first_of(",\n"));
 }
 
-/// As Topology has it.
+/// The architecture of all devices, or "mixed", as in Topology.
 std::string architecture(Communicator& comm) {
   const auto all = gather(comm.bootstrap(), backend_of(comm).info().architecture);
   return std::all_of(all.begin(), all.end(),

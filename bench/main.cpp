@@ -1,4 +1,4 @@
-// plait-bench: times collectives. One rank a process; all ranks run this, rank 0 speaks.
+// plait-bench: times collectives. Each process is one rank and runs this; rank 0 prints.
 #include <fmt/format.h>
 #include <mpi.h>
 
@@ -15,10 +15,10 @@ namespace {
 using plait::Error;
 using plait::ErrorCode;
 
-constexpr int ok = 0, wrong_results = 1, bad_request = 2, broke = 3;  // --help names them
+constexpr int ok = 0, wrong_results = 1, bad_request = 2, broke = 3;  // --help explains them
 
-/// Errors that every rank has met alike. Others concern one rank, and the rest may be waiting for
-/// it.
+/// Errors that all ranks meet together. Any other error may concern one rank, for which the rest
+/// may be waiting.
 bool is_everywhere(ErrorCode code) {
   switch (code) {
     case ErrorCode::invalid_argument:
@@ -32,8 +32,8 @@ bool is_everywhere(ErrorCode code) {
   }
 }
 
-/// None if any rank's flags or plug-ins are wrong: one rank's may be alone, and the others would
-/// wait for it. The first such rank says why.
+/// None on all ranks if any rank's flags or plug-ins are wrong, because the other ranks would wait
+/// for it. The first such rank prints the reason.
 std::optional<plait::bench::Options> agreed_options(int argc, char** argv, int rank) {
   std::optional<plait::bench::Options> options;
   std::string wrong;
@@ -79,7 +79,7 @@ int run(int argc, char** argv, int rank) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A stream's thread calls MPI for the peer, while this one waits for it: calls never overlap.
+  // A stream's thread calls MPI for the peer while this thread waits, so calls never overlap.
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
   int rank = 0;

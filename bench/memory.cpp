@@ -37,7 +37,8 @@ std::size_t available_host_memory() {
   for (std::string line; std::getline(machine, line);)
     if (std::size_t kilobytes = 0; std::sscanf(line.c_str(), "MemAvailable: %zu", &kilobytes) == 1)
       available = 1024 * kilobytes;
-  // Either version of control groups. Not less what is used: that has caches in it, which give way.
+  // Either version of control groups. The memory in use is not subtracted, because it includes
+  // caches, which the kernel frees when needed.
   for (const char* const limit :
        {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"})
     if (std::size_t bytes = 0; std::ifstream(limit) >> bytes)

@@ -1,5 +1,5 @@
-// Buffers of the benchmark: one pair a kind of memory, as large as the largest message, with guard
-// bands around.
+// Buffers of the benchmark: one pair per kind of memory, as large as the largest message, with
+// guard bands around each buffer.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -10,11 +10,11 @@
 
 namespace plait::bench {
 
-/// Bytes before and after a buffer that nobody may write. A multiple of every alignment that
+/// Bytes before and after a buffer that no call may write. A multiple of every alignment that
 /// matters.
 inline constexpr std::size_t guard_bytes = 4096;
 
-/// Memory and what keeps it alive.
+/// Memory and the object that keeps it alive.
 struct Allocation {
   std::byte* data = nullptr;
   std::shared_ptr<void> owner;
@@ -35,10 +35,10 @@ class Arena {
 
 /// Symmetric memory. Collective.
 Allocate symmetric_memory(Communicator& comm);
-/// Memory of this rank's device alone. Collective: all ranks throw if one runs out.
+/// Ordinary memory of this rank's device. Collective: all ranks throw if one runs out.
 Allocate ordinary_memory(Communicator& comm);
 
-/// That can be had on this machine, or that a container leaves of it.
+/// Bytes of host memory that this machine, or the container on it, has for this process.
 std::size_t available_host_memory();
 
 inline StreamRef stream_ref(NativeStream stream) { return {static_cast<CUstream_st*>(stream)}; }

@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 5> timing_names = {"graph", "events", "th
                                                           "latency", "enqueue"};
 constexpr std::array<std::string_view, 2> memory_names = {"symmetric", "ordinary"};
 
-/// The command line as words, before they are understood.
+/// The words of the command line, before `understand` turns them into options.
 struct Words {
   std::string min_bytes, max_bytes, collectives = "all_reduce", types = "f32", ops = "sum",
                                     algorithms = "all", backend, peers, timing = "graph";
@@ -30,7 +30,7 @@ struct Words {
   int check = 1;
 };
 
-/// Words of the command line may be in the sentence as they are.
+/// `sentence` may contain words of the command line unchanged: it is made printable here.
 [[noreturn]] void refuse(const std::string& sentence) {
   throw Error(ErrorCode::invalid_argument, printable(sentence));
 }
@@ -92,7 +92,7 @@ std::vector<Collective> collectives(const std::string& text) {
   return result;
 }
 
-/// Those for which at least one of the collectives has calls.
+/// The placements that `text` names. Refuses "1" if none of the collectives has calls in place.
 std::vector<bool> in_place(const std::string& text, const std::vector<Collective>& collectives) {
   auto wanted = one_or_both<bool>("--in-place", text, {"0", false}, {"1", true});
   if (wanted.front() && std::none_of(collectives.begin(), collectives.end(), has_in_place))
@@ -100,7 +100,7 @@ std::vector<bool> in_place(const std::string& text, const std::vector<Collective
   return wanted;
 }
 
-/// "all" is every algorithm of these collectives, and what the selection takes.
+/// "all" means every algorithm of these collectives, and "default".
 std::vector<std::string> algorithms(const std::string& text,
                                     const std::vector<Collective>& collectives) {
   std::vector<std::string> known;
@@ -161,7 +161,7 @@ void add_flags(CLI::App& app, Options& options, Words& words) {
   app.add_option("-o,--op", words.ops, "Reduction, a list of them, or all (default sum)");
   app.add_option(
          "-n,--iterations", options.iterations,
-         "Timed calls a repeat (default: at least 200 for small messages, else about 50 ms)")
+         "Timed calls per repeat (default: at least 200 for small messages, else about 50 ms)")
       ->check(CLI::Range(1, 1000000));
   app.add_option("-w,--warm-up", options.warm_up, "Calls before the timed ones (default 5)")
       ->check(CLI::Range(0, 1000000));
@@ -174,25 +174,25 @@ void add_flags(CLI::App& app, Options& options, Words& words) {
   app.add_option("--memory", words.memory, "Buffers: symmetric (default), ordinary or both");
   app.add_option(
          "--messages", options.messages,
-         "Cut every message into so many, a call for each; sizes and times are of all together")
+         "Cut every message into so many, one call for each; sizes and times are their totals")
       ->check(CLI::Range(1, 100000));
   app.add_option("--group", words.group,
                  "Whether these calls are one group: 0 (default), 1 or both");
   app.add_option("--algorithms", words.algorithms,
-                 "all (default), default (what the selection takes), or a list of names");
+                 "all (default), default (the selection's choice), or a list of names");
   app.add_option("--backend", words.backend,
                  "host, cuda or hip (default: PLAIT_BACKEND, else a GPU where every rank has one)");
   app.add_option("--peers", words.peers,
-                 "Who else is measured: nccl, mpi, both with a comma, or none (default: what fits "
-                 "the backend)");
+                 "Peers to measure: nccl, mpi, both with a comma, or none (default: the one that "
+                 "fits the backend)");
   app.add_option("--timing", words.timing,
                  "graph (default), events, throughput, latency or enqueue (host time of a call)");
   app.add_option("--repeats", options.repeats,
-                 "Measurements of which the median counts (default and least 7)")
+                 "Number of measurements; their median counts (default and least 7)")
       ->check(CLI::Range(7, 100000));
   app.add_option("--json", options.json,
-                 "Write the results to this file, after each size what there is");
-  app.add_option("--csv", options.csv, "The same, one line a result");
+                 "Write the results to this file, and update it after each size");
+  app.add_option("--csv", options.csv, "The same as CSV, one line per result");
   app.add_option("--tuning", options.tuning,
                  "Write the fastest algorithms to this file, as rules for PLAIT_TUNING");
   app.add_option("--blocks", options.blocks,
@@ -200,7 +200,7 @@ void add_flags(CLI::App& app, Options& options, Words& words) {
       ->check(CLI::Range(1, 65535));
   app.add_option(
          "--threads", options.threads,
-         "Threads a block (default: the algorithm's choice), at most what the target can run")
+         "Threads per block (default: the algorithm's choice), at most as many as the target runs")
       ->check(CLI::Range(1, 1024));
   app.set_version_flag("--version", "plait " PLAIT_VERSION);
   app.footer(
@@ -247,7 +247,7 @@ Options parse_options(int argc, char** argv) {
   } catch (const CLI::CallForVersion& version) {
     options.answer = fmt::format("{}\n", version.what());
     return options;
-  } catch (const CLI::ExtrasError&) {  // has them from the last to the first
+  } catch (const CLI::ExtrasError&) {  // its text has the words in reverse order
     refuse(fmt::format("not expected: {}", fmt::join(app.remaining(), " ")));
   } catch (const CLI::ParseError& error) {
     std::string sentence = error.what();

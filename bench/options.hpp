@@ -1,4 +1,4 @@
-// What the command line asks for.
+// The options of the command line.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -12,42 +12,42 @@ namespace plait::bench {
 
 /// How a call is timed; see timing.hpp.
 enum class Timing { graph, events, throughput, latency, enqueue };
-/// Where the buffers lie: in symmetric memory (for NCCL: in a registered window), or anywhere.
+/// The memory of the buffers: symmetric (for NCCL: a registered window) or ordinary.
 enum class Memory { symmetric, ordinary };
 
-/// A name beside those of all_to_all's algorithms: the call that takes lengths, with equal ones.
+/// An additional name for all_to_all: the call that takes a length per message, with equal lengths.
 inline constexpr std::string_view all_to_all_v = "all_to_all_v";
 
 std::string_view name_of(Timing timing);
 std::string_view name_of(Memory memory);
 
 struct Options {
-  std::optional<std::size_t> min_bytes,
-      max_bytes;  // none: 1K to 64M on the host target, to 1G on a GPU
+  /// None: from 1K, to 64M on the host target and to 1G on a GPU.
+  std::optional<std::size_t> min_bytes, max_bytes;
   std::size_t factor = 4;
   std::vector<Collective> collectives = {Collective::all_reduce};
   int root = 0;
   std::vector<DataType> types = {DataType::f32};
   std::vector<ReduceOp> ops = {ReduceOp::sum};
-  int iterations = 0;  // timed calls a repeat; 0: enough for a good clock, see Timer
+  int iterations = 0;  // timed calls per repeat; 0: Timer chooses
   int warm_up = 5;
   int repeats = 7;
   bool check = true;
-  bool reserve = false;  // Communicator::reserve, first of all
+  bool reserve = false;  // call Communicator::reserve before all else
   std::vector<bool> in_place = {false};
-  int messages = 1;                     // that a contender's message is cut into, a call for each
-  std::vector<bool> grouped = {false};  // whether these calls are a group
+  int messages = 1;                     // number of calls that a message is cut into
+  std::vector<bool> grouped = {false};  // whether these calls form a group
   std::vector<Memory> memories = {Memory::symmetric};
-  std::vector<std::string> algorithms;  // names of the registry, of any of the collectives,
-                                        // "default", and "all_to_all_v"
+  /// Names of the registry for any of the collectives, "default" and "all_to_all_v".
+  std::vector<std::string> algorithms;
   std::optional<BackendKind> backend;
   std::vector<std::string> peers;
-  bool peers_asked = false;  // the user named them: say why one is missing
+  bool peers_asked = false;  // the user named peers, so print why one is missing
   Timing timing = Timing::graph;
   std::string json, csv, tuning;  // files; empty: none
   unsigned blocks = 0, threads = 0;
   std::string command_line;
-  std::string answer;  // to --help or --version; not empty: print this and stop
+  std::string answer;  // the text of --help or --version; if not empty, print it and stop
 };
 
 /// Throws Error(invalid_argument) with one sentence for a wrong flag or value.
@@ -56,8 +56,8 @@ Options parse_options(int argc, char** argv);
 /// Message sizes from the smallest to the largest, for this target.
 std::vector<std::size_t> sizes(const Options& options, BackendKind backend);
 
-/// The collectives with their types and operations, as far as they exist; the rest of each call is
-/// open. Throws Error(invalid_argument) if there are none.
+/// The existing combinations of collectives, types and operations; the other fields of each call
+/// are still open. Throws Error(invalid_argument) if there are none.
 std::vector<Call> operations(const Options& options);
 
 }  // namespace plait::bench

@@ -1,4 +1,4 @@
-// What was measured, on what.
+// The results of the measurements and the facts about the machine.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -29,25 +29,25 @@ struct Result {
   Memory memory = Memory::ordinary;
   Timing timing = Timing::graph;
   Times times;
-  int calls = 0;                     // a repeat
-  std::optional<std::size_t> wrong;  // none: not checked
-  std::string chosen;                // of "default": who served it
+  int calls = 0;                     // per repeat
+  std::optional<std::size_t> wrong;  // wrong elements; none: not checked
+  std::string chosen;                // for "default": the algorithm that served it
 
-  /// Of the larger buffer; the definition of nccl-tests.
+  /// Size of the larger buffer, as nccl-tests defines it.
   std::size_t bytes() const { return call.bytes(); }
   double time_us() const { return times.median(); }
-  /// bytes / time in GB/s, GB = 1e9 bytes.
+  /// bytes / time, in GB/s; GB = 1e9 bytes.
   double algbw() const { return static_cast<double>(bytes()) / (time_us() * 1e3); }
-  /// What the busiest link direction carries at least; the definition of nccl-tests.
+  /// The least bandwidth of the busiest link direction, as nccl-tests defines it.
   double busbw() const { return algbw() * busbw_factor(call.collective, ranks); }
 };
 
 struct Machine {
   std::string date;  // UTC, ISO 8601
   std::string hostname, backend;
-  std::string architecture;          // of every device, "mixed" if they differ
+  std::string architecture;          // of all devices; "mixed" if they differ
   std::vector<std::string> ranks;    // "rank 0 of 2: cuda device 0, NVIDIA H200 (sm_90)"
-  std::vector<std::string> devices;  // a name a rank
+  std::vector<std::string> devices;  // one name per rank
   std::string version, mpi_version;
   std::string nccl_version;  // empty: not loaded
   Link link;

@@ -61,8 +61,8 @@ void Session::check_threads() const {
                             device.facts.max_block_threads, name_of(device.backend)));
 }
 
-/// On the host, which promises more memory than there is and then ends a process. Devices say so
-/// themselves.
+/// Checks the host only: it promises more memory than there is, and then kills a process. Devices
+/// report that they run out of memory.
 void Session::check_memory() const {
   if (comm_.backend_kind() != BackendKind::host) return;
   std::set<Memory> kinds(options_.memories.begin(), options_.memories.end());
@@ -92,7 +92,8 @@ std::size_t Session::arena_bytes() const {
   return std::max(sizes_.back(), sizeof(double) * static_cast<std::size_t>(comm_.size()));
 }
 
-/// As the options cut and group its message. False if there is none.
+/// Adds the contender, once per --group value, with its message cut as the options say. False if
+/// `make` returns none.
 bool Session::add(const std::function<std::unique_ptr<Contender>()>& make) {
   for (const bool grouped : options_.grouped) {
     auto contender = make();
@@ -127,9 +128,8 @@ void Session::add_nccl() {
 
 void Session::add_mpi() {
   std::string why_not;
-  const bool on_stream =
-      options_.timing !=
-      Timing::latency;  // calls that are waited for one by one are made as a program makes them
+  // With latency each call is waited for, so it runs on this thread, as a program calls MPI.
+  const bool on_stream = options_.timing != Timing::latency;
   if (!add([&] { return make_mpi_peer(comm_, arena(Memory::ordinary), on_stream, why_not); }))
     note_missing("mpi", why_not);
 }
@@ -146,8 +146,8 @@ Task Session::task_for(const Contender& contender, const Call& operation, std::s
                    contender.arena(), comm_.rank(), comm_.size());
 }
 
-/// Peers allocate, connect and load kernels at the first call of a kind: that must not happen while
-/// anything is timed, or while a kernel spins.
+/// Peers allocate, connect and load kernels in the first call of each kind. That must not happen
+/// while a call is timed or a kernel spins.
 void Session::warm_up_peers() {
   for (const auto& contender : contenders_) {
     if (!contender->is_peer()) continue;
@@ -200,8 +200,8 @@ void Session::measure_size(const Call& operation, std::size_t bytes) {
   if (any && speaks()) print_gap(stdout);
 }
 
-/// What has been measured so far. `early`: more will follow and be written over it, which a pipe or
-/// a terminal can't take back.
+/// Writes the results so far. `early` means that a later call will overwrite them, so this skips
+/// pipes and terminals, which can't be overwritten.
 void Session::write_files(const Machine& machine, bool early) const {
   const auto wanted = [early](const std::string& path) {
     return !path.empty() && (!early || std::filesystem::is_regular_file(path));
@@ -220,18 +220,18 @@ std::size_t Session::run() {
       if (!speaks()) continue;
       std::fflush(stdout);
       try {
-        write_files(machine, true);  // a run that is killed later leaves what it has measured
+        write_files(machine, true);  // so a run that is killed later leaves its results
       } catch (const Error&) {
-        // The table is still to come. If the file can't be written at the end either, that is an
-        // error.
+        // The measurements go on, and the table is still printed. If the file can't be written at
+        // the end either, that is an error.
       }
     }
   if (results_.empty())
     throw Error(ErrorCode::unsupported, fmt::format("nothing can be measured: {}", refusal_));
   if (speaks()) {
     print_summary(stdout, results_);
-    const bool written = std::fflush(stdout) == 0 &&
-                         std::ferror(stdout) == 0;  // the table stays if a file can't be written
+    // Flush first, so that the table is not lost if a file can't be written.
+    const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
     write_files(machine, false);
     if (!options_.tuning.empty()) write_text(options_.tuning, tuning_rules(results_, machine));
     if (!written) throw Error(ErrorCode::backend, "can't write the table to standard output");

@@ -1,4 +1,4 @@
-// One run of the benchmark: who competes, in which memory, over which sizes.
+// One run of the benchmark: its contenders, their memory and the sizes.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -53,7 +53,7 @@ class Session {
   Contenders contenders_;
   Timer timer_;
   std::vector<Result> results_;
-  std::string refusal_;  // why the last contender that can't serve a call can't
+  std::string refusal_;  // the reason of the last contender that can't serve a call
   std::uint32_t seed_ = 0;
 };
 

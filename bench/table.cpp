@@ -11,7 +11,7 @@
 namespace plait::bench {
 namespace {
 
-/// Four significant digits, but no fraction of what is large.
+/// Four significant digits; no fraction from 1000 on.
 std::string microseconds(double us) {
   return fmt::format("{:.{}f}", us, us < 10 ? 3 : us < 100 ? 2 : us < 1000 ? 1 : 0);
 }
@@ -51,8 +51,8 @@ Race race_of(const Result& result) {
 }
 
 struct Winners {
-  const Result* algorithm = nullptr;  // of Plait's
-  const Result* selected = nullptr;   // default
+  const Result* algorithm = nullptr;  // one of Plait's
+  const Result* selected = nullptr;   // "default"
   const Result* peer = nullptr;
 };
 
@@ -71,7 +71,7 @@ Winners winners(const std::vector<Result>& results, const Race& race) {
             result);
     named.push_back(result.name);
   }
-  // What the selection took counts as an algorithm where it was not measured under its own name.
+  // The selection's choice counts as an algorithm if it was not measured under its own name.
   if (best.selected && std::find(named.begin(), named.end(), best.selected->chosen) == named.end())
     improve(best.algorithm, *best.selected);
   return best;

@@ -1,4 +1,4 @@
-// The results as a reader sees them.
+// The results as tables for a reader.
 #pragma once
 #include <cstdio>
 #include <vector>
@@ -7,13 +7,13 @@
 
 namespace plait::bench {
 
-/// Lines about the machine and the run, then the names of the columns.
+/// Prints lines about the machine and the run, then the names of the columns.
 void print_header(std::FILE* out, const Machine& machine, const Options& options);
 void print_result(std::FILE* out, const Result& result, const Link& link);
-/// An empty line between groups.
+/// Prints the empty line between groups.
 void print_gap(std::FILE* out);
-/// For every type, operation and size the fastest of Plait's algorithms, and the best peer beside
-/// it. Then the number of wrong elements.
+/// Prints the fastest of Plait's algorithms for every type, operation and size, with the best peer
+/// beside it. Then prints the number of wrong elements.
 void print_summary(std::FILE* out, const std::vector<Result>& results);
 
 /// Sum of all results' wrong elements.

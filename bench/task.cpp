@@ -7,9 +7,9 @@ namespace {
 
 constexpr double premul_scale = 0.5;  // exact in every type
 
-/// Of each block, so that all of them have about `bytes` bytes. Where there are several, they begin
-/// at multiples of 16 bytes, as those of nccl-tests do, however many ranks share them; but for the
-/// shortest.
+/// Count of elements per block, so that all blocks together have about `bytes` bytes. If there are
+/// several, each begins at a multiple of 16 bytes, as in nccl-tests, for any number of ranks; only
+/// the shortest blocks do not.
 std::size_t elements(const Call& call, std::size_t bytes) {
   const std::size_t block = bytes / static_cast<std::size_t>(call.parts),
                     aligned = call.parts == 1 || block < 16 ? block : block / 16 * 16;
@@ -29,8 +29,8 @@ Task make_task(const Call& operation, std::size_t bytes, bool in_place, bool sym
   call.symmetric = symmetric;
   call.in_place = symmetric && in_place && !facts.rooted;
   // In place, the smaller buffer is a block of the larger one, which begins where the output does.
-  // With a root, the other ranks' only buffer lies where the root's does: symmetric memory wants
-  // that.
+  // In a rooted collective, the other ranks' only buffer has the same offset as the root's, because
+  // symmetric memory requires that.
   const std::ptrdiff_t distance =
       in_place ? in_place_distance(call, facts.rooted ? call.root : rank) : 0;
   if (has(facts.send, call, rank))

@@ -1,4 +1,4 @@
-// What is measured: a call and its buffers.
+// A task to measure: a call and its buffers.
 #pragma once
 #include <cstddef>
 
@@ -10,7 +10,7 @@ namespace plait::bench {
 
 /// One call of this rank.
 struct Task {
-  Call call;  // complete
+  Call call;  // all fields are set
   bool in_place = false;
   int rank = 0, ranks = 1;
   const void* send = nullptr;  // null where this rank has no such buffer
@@ -20,9 +20,9 @@ struct Task {
   std::size_t recv_bytes() const { return recv == nullptr ? 0 : plait::recv_bytes(call); }
 };
 
-/// The call that `operation` says (collective, type, operation, root), whose larger buffer has
-/// about `bytes` bytes: no more, unless that is less than an element of each block. `symmetric`:
-/// whether the buffers are in symmetric memory.
+/// The call with the collective, type, operation and root of `operation`. Its larger buffer has
+/// about `bytes` bytes: no more, unless each block would have less than one element. `symmetric`
+/// says whether the buffers are in symmetric memory.
 Task make_task(const Call& operation, std::size_t bytes, bool in_place, bool symmetric,
                const Arena& buffers, int rank, int ranks);
 

@@ -14,13 +14,13 @@ double microseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-// Small messages need many calls, so that the start and the end of a repeat don't count; large ones
-// need time.
+// Small messages need many calls per repeat, so that its start and end don't matter. For large ones
+// a time limit is enough.
 constexpr std::size_t small_bytes = 256 << 10;
 constexpr int small_calls = 200, most_calls = 400, least_calls = 3;
 constexpr double repeat_us = 50e3;
-// A call that takes milliseconds whatever its size (more ranks than processors) isn't worth 200 of
-// them.
+// With more ranks than processors, even a small call takes milliseconds. 200 such calls would take
+// too long.
 constexpr double longest_repeat_us = 1e6;
 constexpr int least_small_calls = 20;
 
@@ -72,13 +72,14 @@ Times Timer::measure(const Enqueue& enqueue, std::size_t bytes) {
   return Times(std::move(times));
 }
 
-/// At least one call: a capture must not be the first to find out that a call isn't served.
+/// Makes at least one call, because a capture must not be the first to find that a call isn't
+/// served.
 void Timer::warm_up(const Enqueue& enqueue) {
   for (int i = 0; i < std::max(warm_up_, 1); ++i) enqueue(stream_);
   comm_.synchronize(stream_ref(stream_));
 }
 
-/// The same on all ranks.
+/// Returns the same number on all ranks.
 int Timer::choose_calls(const Enqueue& enqueue, std::size_t bytes) {
   constexpr int tries = 3;
   line_up();

@@ -13,7 +13,7 @@ namespace plait::bench {
 /// Enqueues one call on a stream.
 using Enqueue = std::function<void(NativeStream)>;
 
-/// Microseconds a call, of the slowest rank, one value a repeat, in ascending order. The same on
+/// Microseconds per call of the slowest rank, one value per repeat, in ascending order. The same on
 /// all ranks.
 class Times {
  public:
@@ -23,7 +23,7 @@ class Times {
   double least() const { return sorted_.front(); }
   double most() const { return sorted_.back(); }
   double median() const { return quantile(0.5); }
-  /// Between the two values around q * (size - 1), linear.
+  /// Interpolates linearly between the two values around q * (size - 1).
   double quantile(double q) const;
 
  private:
@@ -31,22 +31,23 @@ class Times {
 };
 
 /// Times calls, in one of five ways:
-/// - graph: the calls are captured once; a repeat is a barrier on the device, an event, the graph,
-/// an event. What a call costs where
-///   a program replays its work, without the host.
-/// - events: the same, but every call is enqueued by the host.
+/// - graph: the calls are captured once; a repeat is a barrier on the device, an event, the graph
+///   and an event. This is the cost of a call in a program that replays its work, without the host.
+/// - events: the same, but the host enqueues every call.
 /// - throughput: wall clock over all calls and one synchronisation at their end.
 /// - latency: wall clock over calls that are each waited for.
-/// - enqueue: wall clock until the last call has returned to its caller, which is before it is
-/// done: what the host pays. Ranks start each repeat together. Construction and use are collective.
+/// - enqueue: wall clock until the last call has returned to its caller, before it is done. This is
+///   the cost on the host.
+///
+/// Ranks start each repeat together. Construction and use are collective.
 class Timer {
  public:
   Timer(Communicator& comm, NativeStream stream, const Options& options);
 
-  /// Warms up, settles on the number of calls a repeat, and measures. `bytes` is the size of the
+  /// Warms up, chooses the number of calls per repeat, and measures. `bytes` is the size of the
   /// message.
   Times measure(const Enqueue& enqueue, std::size_t bytes);
-  /// Calls a repeat of the last measurement.
+  /// Calls per repeat in the last measurement.
   int calls() const noexcept { return calls_; }
 
  private:

@@ -17,23 +17,23 @@
 namespace plait::bench {
 namespace {
 
-using Costs = std::map<std::string, double, std::less<>>;  // of algorithms
-using Curve = std::map<std::size_t, Costs>;                // over sizes
+using Costs = std::map<std::string, double, std::less<>>;  // algorithm to microseconds
+using Curve = std::map<std::size_t, Costs>;                // bytes to costs
 
 struct Span {
   std::size_t from;
   std::string algorithm;
   bool operator==(const Span&) const = default;
 };
-using Spans = std::vector<Span>;  // each up to the next, the last without end
+using Spans = std::vector<Span>;  // each ends where the next begins; the last has no end
 
 unsigned where_of(const Result& result) {
   if (result.memory == Memory::ordinary) return Where::ordinary;
   return result.in_place ? Where::in_place : Where::out_of_place;
 }
 
-/// Of the algorithms that were measured with all types, operations and, in ordinary memory, places
-/// of a size: others' means could not be compared with theirs.
+/// The mean times of those algorithms that were measured, at a size, with all its types, operations
+/// and, in ordinary memory, placements. The means of others could not be compared with these.
 Curve curve_of(const std::vector<Result>& results, Collective collective, unsigned where) {
   struct Sum {
     double logarithms = 0;
@@ -58,18 +58,18 @@ Curve curve_of(const std::vector<Result>& results, Collective collective, unsign
   return curve;
 }
 
-/// To an eighth of the power of two below: nothing is known more exactly.
+/// Rounds to an eighth of the next lower power of two, because borders are not known more exactly.
 std::size_t rounded(double bytes) {
   const auto step = std::size_t{1} << std::max(std::ilogb(bytes) - 3, 0);
   return static_cast<std::size_t>(std::llround(bytes / static_cast<double>(step))) * step;
 }
 
-/// From where on `second` is faster, if it is at `high` and not at `low`; the middle if the two
-/// were not measured at both.
+/// The size from which on `second` is faster, if it is faster at `high` and not at `low`. If the
+/// two were not measured at both sizes, the middle.
 std::size_t border(const Curve& curve, std::size_t low, std::size_t high, const std::string& first,
                    const std::string& second) {
-  const auto lead =
-      [&](std::size_t bytes) -> std::optional<double> {  // of the second, as a logarithm
+  // The lead of `second` over `first`, as a logarithm.
+  const auto lead = [&](std::size_t bytes) -> std::optional<double> {
     const Costs& times = curve.at(bytes);
     const auto a = times.find(first), b = times.find(second);
     return a == times.end() || b == times.end() ? std::nullopt
@@ -97,7 +97,7 @@ Spans fastest(const Curve& curve) {
     } else if (same == times.end() || same->second > noise * best->second) {
       const std::size_t from = border(curve, last, bytes, spans.back().algorithm, best->first);
       if (from == spans.back().from)
-        spans.back().algorithm = best->first;  // the one before was never faster for certain
+        spans.back().algorithm = best->first;  // its predecessor was never clearly faster
       else spans.push_back({from, best->first});
     }
     last = bytes;
@@ -113,7 +113,7 @@ void add_rules(std::vector<std::string>& rules, const Spans& spans, std::string_
   }
 }
 
-/// Rules for calls in ordinary memory and in place first, where they differ from those for all.
+/// Rules for ordinary memory and for calls in place come first, if they differ from those for all.
 std::vector<std::string> rules_of(const std::vector<Result>& results, Collective collective) {
   const auto of = [&](unsigned where) { return fastest(curve_of(results, collective, where)); };
   const Spans in = of(Where::in_place), out = of(Where::out_of_place),

@@ -1,4 +1,4 @@
-// Measurements as rules for the selection (communicator/selection/tuning_file.hpp).
+// Turns measurements into rules for the selection (communicator/selection/tuning_file.hpp).
 #pragma once
 #include <string>
 #include <vector>
@@ -7,12 +7,12 @@
 
 namespace plait::bench {
 
-/// A part of a tuning file, for communicators like the one that was measured: for each collective
-/// and kind of memory and place the fastest of the algorithms at each size, where several types or
-/// operations were measured by the geometric mean of their times. Between two sizes with different
-/// ones, the border is where straight lines through their times meet, both on logarithmic scales.
-/// An algorithm stays while it is less than 1 % slower than the fastest, so that noise makes no
-/// rules.
+/// A part of a tuning file, for communicators like the measured one: the fastest algorithm at each
+/// size, for each collective, kind of memory and placement. If several types or operations were
+/// measured, the geometric mean of their times counts. If two neighbouring sizes have different
+/// algorithms, the border is where straight lines through their times meet, with both axes
+/// logarithmic. An algorithm stays while it is less than 1 % slower than the fastest, so that noise
+/// makes no rules.
 std::string tuning_rules(const std::vector<Result>& results, const Machine& machine);
 
 }  // namespace plait::bench

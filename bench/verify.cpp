@@ -11,7 +11,7 @@ namespace {
 
 constexpr unsigned char poison = 0xa5;
 
-/// One rank's look at its buffers.
+/// Fills and checks the buffers of one rank.
 class Verifier {
  public:
   Verifier(Communicator& comm, NativeStream stream, const Task& task, std::uint32_t seed)
@@ -36,7 +36,7 @@ class Verifier {
   std::size_t count_wrong() const {
     std::size_t wrong = 0;
     if (task_.recv != nullptr) wrong += count_wrong_results();
-    // In place, the output or its guards lie in the input.
+    // In place, the output or its guard bands lie in the input.
     if (task_.send != nullptr && !task_.in_place)
       wrong += exact::count_changed(backend_, stream_, data_, task_.send, send_count());
     if (task_.recv != nullptr && !nested()) wrong += count_spoilt();
@@ -46,7 +46,7 @@ class Verifier {
  private:
   std::byte* recv() const { return static_cast<std::byte*>(task_.recv); }
   std::size_t send_count() const { return task_.send_bytes() / size_of(task_.call.type); }
-  /// Whether what lies beside the output is input.
+  /// Whether the bytes beside the output are input.
   bool nested() const {
     return task_.in_place && task_.send != nullptr && task_.send_bytes() > task_.recv_bytes();
   }
@@ -54,8 +54,8 @@ class Verifier {
   std::size_t count_wrong_results() const {
     const Call& call = task_.call;
     const std::size_t own = static_cast<std::size_t>(task_.rank) * call.count;
-    // A block of the output that must be the reduction from element `first` on, or what rank `from`
-    // had there.
+    // Wrong elements in a block of the output: `reduced` expects the reduction from element `first`
+    // on, `moved` the input of rank `from`.
     const auto reduced = [&](std::size_t first) {
       exact::Case wanted = data_;
       wanted.first = first;
@@ -121,9 +121,9 @@ std::size_t count_wrong(Communicator& comm, NativeStream stream, Contender& cont
   const Verifier verifier(comm, stream, task, seed);
   verifier.poison_output();
   verifier.fill();
-  comm.barrier(stream_ref(stream));  // nobody writes into a buffer that its owner still fills
+  comm.barrier(stream_ref(stream));  // no rank writes into a buffer that its owner still fills
   contender.enqueue(task, stream);
-  comm.barrier(stream_ref(stream));  // a write that comes late would be seen
+  comm.barrier(stream_ref(stream));  // the check sees a peer's late write, too
   comm.synchronize(stream_ref(stream));
   const auto all = comm.bootstrap().all_gather(verifier.count_wrong());
   return std::accumulate(all.begin(), all.end(), std::size_t{0});

@@ -1,4 +1,4 @@
-// One checked call: is the result right, and is everything else as it was?
+// Checks one call: the result must be right, and all other bytes must be unchanged.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace plait::bench {
 
-/// Fills the buffers of `task` with data, for timing: what a program reduces isn't all zeros.
+/// Fills the buffers of `task` with data for timing, because real inputs are not all zeros.
 void fill_input(Communicator& comm, NativeStream stream, const Task& task, std::uint32_t seed);
 
-/// Runs `task` once on new data, the output poisoned before, and returns how many elements are
-/// wrong on all ranks together: results, inputs that changed although the call was out of place,
-/// and bytes of the guard bands around the output. Collective.
+/// Poisons the output, runs `task` once on new data and returns the number of wrong elements on all
+/// ranks together: results, inputs that a call out of place has changed, and changed bytes of the
+/// guard bands around the output. Collective.
 std::size_t count_wrong(Communicator& comm, NativeStream stream, Contender& contender,
                         const Task& task, std::uint32_t seed);
 

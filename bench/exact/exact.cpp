@@ -11,7 +11,7 @@
 namespace plait::exact {
 namespace {
 
-/// Device memory for one check.
+/// Device memory for one check: one counter per thread.
 class Words {
  public:
   Words(Backend& backend, std::size_t count)
@@ -27,7 +27,7 @@ class Words {
   std::uint32_t* data_;
 };
 
-/// Enough threads to fill a GPU (4 blocks of 256 a multiprocessor); on the host one.
+/// Enough threads to fill a GPU (4 blocks of 256 threads per multiprocessor); one on the host.
 LaunchShape shape_for(const Backend& backend) {
   const DeviceInfo& info = backend.info();
   return info.backend == BackendKind::host ? LaunchShape{1, 1}
@@ -50,8 +50,9 @@ std::size_t check(Backend& backend, NativeStream stream, const Case& data, Mode 
                   const void* pointer, std::size_t count) {
   const LaunchShape shape = shape_for(backend);
   std::vector<std::uint32_t> wrong(static_cast<std::size_t>(shape.blocks) * shape.threads);
-  backend.synchronize(stream);  // an allocation may wait for the device: not while a collective
-                                // waits for a peer there
+  // An allocation may wait for the device, and a collective on the device for a peer. So no
+  // collective may be running.
+  backend.synchronize(stream);
   const Words words(backend, wrong.size());
   launch(backend, stream, data, mode, const_cast<void*>(pointer), count, words.data());
   backend.copy(wrong.data(), words.data(), wrong.size() * sizeof(std::uint32_t), stream);

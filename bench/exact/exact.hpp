@@ -1,4 +1,4 @@
-// Exact test data on any target: fill inputs, count wrong results. Used by the benchmark and the
+// Exact test data on any target: fills inputs and counts wrong results, for the benchmark and the
 // tests.
 #pragma once
 #include <cstddef>
@@ -9,31 +9,31 @@
 
 namespace plait::exact {
 
-/// Which data: the same on all ranks, but for `rank`. Different seeds give unrelated data.
+/// Chooses the data. Equal on all ranks, except for `rank`. Different seeds give unrelated data.
 struct Case {
   DataType type = DataType::f32;
   ReduceOp op = ReduceOp::sum;
   int rank = 0, ranks = 1;
   std::uint32_t seed = 0;
-  double scale = 1;  // premul_sum; must be a power of two near 1, such as 0.5 or 2
-  std::size_t first =
-      0;  // number of the element at `pointer`, of the rank's input or of the result
+  double scale = 1;  // for premul_sum; must be a power of two near 1, such as 0.5 or 2
+  /// Number of the element at `pointer`, within the rank's input or the result.
+  std::size_t first = 0;
 };
 
-/// Enqueues the input of rank `data.rank`, from element `first` on: `count` elements at `pointer`,
-/// which the device can write.
+/// Enqueues a kernel that writes the input of rank `data.rank` from element `first` on: `count`
+/// elements at `pointer`, which the device must be able to write.
 void fill(Backend& backend, NativeStream stream, const Case& data, void* pointer,
           std::size_t count);
 
-/// How many of the `count` elements at `pointer` are not the sum (or what `op` is) of all ranks'
-/// inputs, bit for bit. Not bit for bit, but within ranks * epsilon * (largest term), is `avg` over
-/// a number of ranks that is no power of two, of f32 and f64 (and of fp8 over more than 8 ranks).
+/// Counts the elements among the `count` at `pointer` that are not the reduction `op` of all ranks'
+/// inputs, bit for bit. One case has a tolerance of ranks * epsilon * (largest term) instead: `avg`
+/// of f32 and f64 (and of fp8 over more than 8 ranks) if the number of ranks is no power of two.
 /// Waits for `stream`; allocates.
 std::size_t count_wrong(Backend& backend, NativeStream stream, const Case& data,
                         const void* pointer, std::size_t count);
 
-/// How many elements are not the input of rank `data.rank`, as `fill` makes it. Waits for `stream`;
-/// allocates.
+/// Counts the elements that differ from the input that `fill` makes for rank `data.rank`. Waits for
+/// `stream`; allocates.
 std::size_t count_changed(Backend& backend, NativeStream stream, const Case& data,
                           const void* pointer, std::size_t count);
 

@@ -1,14 +1,14 @@
-// Data that every element type holds exactly, and the check of their reduction, made where the data
-// lie.
+// Data that every element type holds exactly, and the check of their reduction. Both run on the
+// device, where the data lie.
 //
 // Rank r's element i is a small integer made of hash(seed, r, i). The integers are so small that
-// every partial result, in any order, is exact in the type (8 ranks at least, more by leaving some
-// ranks' terms zero), so that there is one right answer, bit for bit. `avg` over a number of ranks
-// that is no power of two gets multiples of that number, whose average is an integer again: f32 is
-// precise enough for any way of computing it to round to that integer in a smaller type. For f32
-// and f64 themselves an error bound holds.
+// every partial result, in any order, is exact in the type. That holds for at least 8 ranks, and
+// for more because then some ranks' terms are zero. So there is one right answer, bit for bit.
+// `avg` over a number of ranks that is no power of two gets multiples of that number, whose average
+// is an integer again: f32 is so precise that every way of computing it rounds to that integer in a
+// smaller type. For f32 and f64 themselves an error bound holds.
 //
-// This file computes the answer in f64 or in wrapping integers, on its own: it does not use the
+// This file computes the answer independently, in f64 or in wrapping integers: it does not use the
 // reduction that it checks.
 #pragma once
 #include <cstddef>
@@ -27,8 +27,8 @@ struct Args {
   void* data = nullptr;
   std::size_t count = 0;
   std::size_t begin = 0;           // number of the first element
-  std::uint32_t* wrong = nullptr;  // a word for every thread of the launch: elements it found wrong
-  double scale = 1;                // premul_sum; a power of two
+  std::uint32_t* wrong = nullptr;  // number of wrong elements, one word per thread of the launch
+  double scale = 1;                // for premul_sum; a power of two
   std::uint32_t seed = 0;
   int rank = 0, ranks = 1;
   ReduceOp op = ReduceOp::sum;
@@ -37,7 +37,7 @@ struct Args {
 
 using Types = AllTypes;
 
-/// Two rounds of multiply and shift (the constants of "lowbias32" by C. Wellons), one stream a
+/// Two rounds of multiply and shift (the constants of "lowbias32" by C. Wellons), one stream per
 /// rank.
 PLAIT_DEVICE std::uint32_t hash(std::uint32_t seed, int rank, std::size_t i) {
   const std::uint64_t index = i;
@@ -49,8 +49,8 @@ PLAIT_DEVICE std::uint32_t hash(std::uint32_t seed, int rank, std::size_t i) {
   return h ^ (h >> 16);
 }
 
-/// Integers up to this magnitude are exact in the float T. (f32 and f64 could do more; this tells
-/// f64 from f32 and fits the arithmetic.)
+/// Integers up to this magnitude are exact in the float T. (f32 and f64 have larger limits; these
+/// values distinguish f64 from f32 and fit the arithmetic.)
 template <class T>
 PLAIT_DEVICE constexpr std::int64_t exact_limit() {
   if constexpr (std::is_same_v<T, f8e5m2>) return 8;
@@ -70,14 +70,13 @@ PLAIT_DEVICE bool same_bits(T a, T b) {
   return bits_as<Bits>(a) == bits_as<Bits>(b);
 }
 
-/// What the elements of one call are and must become. Integers.
+/// The elements of one call and their right results, for integers.
 template <class T>
 class Rule {
  public:
   PLAIT_DEVICE explicit Rule(const Args& args) : args_(args) {}
 
-  /// Any value at all: integers wrap. Odd where they are multiplied, so that the product never ends
-  /// at zero.
+  /// Any value, because integers wrap. For products it is odd, so that the product is never zero.
   PLAIT_DEVICE T input(int rank, std::size_t i) const {
     const std::uint64_t wide = hash(args_.seed, rank, i) * 0x9e3779b97f4a7c15ull;
     const T value = static_cast<T>(wide >> (64 - 8 * sizeof(T)));
@@ -107,8 +106,8 @@ class Rule {
   const Args args_;
 };
 
-/// What the elements of one call are and must become. Floats: integers that f64 sums and multiplies
-/// exactly.
+/// The elements of one call and their right results, for floats: integers that f64 sums and
+/// multiplies exactly.
 template <class T>
 requires(is_float(data_type_of<T>)) class Rule<T> {
  public:
@@ -119,9 +118,8 @@ requires(is_float(data_type_of<T>)) class Rule<T> {
     largest_ = sums ? limit / args.ranks : limit;
     if (largest_ == 0) largest_ = 1, terms_ = static_cast<int>(limit);
     if (args.op == ReduceOp::avg && (args.ranks & (args.ranks - 1)) != 0) {
-      exact_ =
-          sizeof(T) < 4 &&
-          terms_ == 0;  // with terms left out, the number of ranks itself isn't exact in the type
+      // If some terms are zero, the number of ranks itself isn't exact in the type.
+      exact_ = sizeof(T) < 4 && terms_ == 0;
       if (exact_) unit_ = args.ranks;
     }
   }
@@ -139,7 +137,7 @@ requires(is_float(data_type_of<T>)) class Rule<T> {
     if (args_.op == ReduceOp::avg) result = result / args_.ranks;
     if (args_.op == ReduceOp::premul_sum) result = result * args_.scale;
     if (exact_) return same_bits(got, to_type(result));
-    // Every rank may have rounded a partial result, none of which is larger than the largest term.
+    // Every rank may have rounded a partial result, and none is larger than the largest term.
     const double error = static_cast<double>(widen(got)) - result;
     const double bound = args_.ranks * epsilon() * magnitude;
     return error <= bound && -error <= bound;  // false for NaN
@@ -148,8 +146,8 @@ requires(is_float(data_type_of<T>)) class Rule<T> {
  private:
   PLAIT_DEVICE double value(int rank, std::size_t i) const {
     const std::uint32_t h = hash(args_.seed, rank, i);
-    if (args_.op == ReduceOp::prod) {  // -1, 1 or 2; 2 on eight ranks at most: 256 is below every
-                                       // type's largest
+    if (args_.op == ReduceOp::prod) {
+      // -1, 1 or 2, but 2 only on the first eight ranks: their product, 256, fits every type.
       const std::uint32_t choice = h & 3u;
       return choice == 0 ? -1.0 : choice == 1 && rank < 8 ? 2.0 : 1.0;
     }
@@ -169,15 +167,13 @@ requires(is_float(data_type_of<T>)) class Rule<T> {
   PLAIT_DEVICE static constexpr double epsilon() {
     if constexpr (std::is_same_v<T, double>) return 1.0 / (std::int64_t{1} << 52);
     else if constexpr (std::is_same_v<T, float>) return 1.0 / (1 << 23);
-    else
-      return 2.0 /
-             exact_limit<T>();  // a type of p bits is exact up to 2^p, and its epsilon is 2^(1-p)
+    else return 2.0 / exact_limit<T>();  // p bits are exact up to 2^p, and epsilon is 2^(1-p)
   }
 
   const Args args_;
   std::int64_t largest_ = 0;  // magnitude of a term, in units
   int unit_ = 1;
-  int terms_ = 0;  // ranks with a term that isn't zero, where not all may have one; 0: all
+  int terms_ = 0;  // number of ranks whose term may differ from zero; 0: all ranks
   bool exact_ = true;
 };
 

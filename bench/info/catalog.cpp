@@ -57,7 +57,7 @@ std::vector<BackendFacts> list_backends() {
 const BackendFacts& chosen_of(const std::vector<BackendFacts>& backends) {
   const auto name = environment("PLAIT_BACKEND");
   const auto wanted = name ? std::optional(parse_backend(*name)) : std::nullopt;
-  const BackendFacts* best = &backends.front();  // the host
+  const BackendFacts* best = &backends.front();  // the host comes first
   for (const BackendFacts& facts : backends)
     if (wanted ? facts.kind == *wanted : facts.kind != BackendKind::host && !facts.devices.empty())
       best = &facts;

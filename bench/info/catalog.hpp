@@ -1,4 +1,4 @@
-// What this build and this machine offer, gathered without ranks, MPI or a GPU.
+// Facts about this build and this machine, gathered without ranks, MPI or a GPU.
 #pragma once
 #include <map>
 #include <string>
@@ -14,10 +14,10 @@ struct BackendFacts {
   BackendKind kind = BackendKind::host;
   bool built = false;
   std::vector<DeviceInfo> devices;
-  std::string why_none;  // where there are no devices
+  std::string why_none;  // the reason, if there are no devices
 };
 
-/// What an algorithm says of one kind of memory.
+/// The types and operations that an algorithm serves in one kind of memory.
 struct Coverage {
   std::map<DataType, std::vector<ReduceOp>> served;
   std::map<std::string, std::vector<std::string>> refused;  // reason -> "i32 sum", ...
@@ -27,18 +27,18 @@ struct Coverage {
 
 struct AlgorithmFacts {
   std::string name, summary;
-  std::string file;  // of a plug-in
+  std::string file;  // the plug-in's file; empty: the library's own algorithm
   Collective collective = Collective::all_reduce;
   Coverage symmetric, ordinary;
 };
 
 std::vector<BackendFacts> list_backends();
 
-/// What a communicator would run on here: PLAIT_BACKEND, else this machine's GPUs if it has any,
-/// else the host. Throws Error if that has no device or is no backend.
+/// The backend that a communicator would take here: PLAIT_BACKEND if set, otherwise this machine's
+/// GPUs if it has any, otherwise the host. Throws Error if it has no device or does not exist.
 const BackendFacts& chosen_of(const std::vector<BackendFacts>& backends);
 
-/// The group that `supports` is asked about: `ranks` ranks on the backend.
+/// The topology for `supports`: `ranks` ranks on the backend.
 Topology topology_of(const BackendFacts& backend, int ranks);
 
 /// Every algorithm of the registry, asked about every type and operation that exist, in both kinds

@@ -1,4 +1,4 @@
-// plait-info: what this build and this machine offer. Needs neither MPI's launcher nor a GPU.
+// plait-info: lists what this build and this machine offer. Needs neither MPI's launcher nor a GPU.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -217,7 +217,7 @@ int main(int argc, char** argv) {
     std::fputs(app.help().c_str(), stdout);
   } catch (const CLI::CallForVersion& version) {
     fmt::print("{}\n", version.what());
-  } catch (const CLI::ExtrasError&) {  // has them from the last to the first
+  } catch (const CLI::ExtrasError&) {  // its text has the words in reverse order
     fmt::print(stderr, "plait-info: not expected: {}\n", fmt::join(app.remaining(), " "));
     return 2;
   } catch (const std::exception& error) {

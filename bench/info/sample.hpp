@@ -1,13 +1,13 @@
-// A small job within plait-info, so that its communicator has statistics to show.
+// A small job within plait-info, which gives its communicator statistics to show.
 #pragma once
 #include "backends/backend.hpp"
 #include "plait/statistics.hpp"
 
 namespace plait::info {
 
-/// What rank 0 of `ranks` ranks of this process has counted after all-reduces alone, in a group of
-/// a few, in a group of many, and in a captured group of many. Throws Error(unsupported) if the
-/// target has not as many devices.
+/// Runs all-reduces between `ranks` ranks of this process: single ones, a small group, a large
+/// group and a captured large group. Returns the statistics of rank 0. Throws Error(unsupported) if
+/// the target has fewer devices than ranks.
 Statistics run_sample(BackendKind backend, int ranks);
 
 }  // namespace plait::info

@@ -50,8 +50,8 @@ std::optional<MPI_Op> mpi_op(ReduceOp op) {
   }
 }
 
-/// Overflow is undefined for MPI's integers; Open MPI 4.1 saturates 8-bit sums (its vector code),
-/// where others and Plait wrap.
+/// Overflow is undefined for MPI's integers. The vector code of Open MPI 4.1 saturates 8-bit sums;
+/// other MPIs and Plait wrap.
 bool wraps(DataType type, ReduceOp op) { return op != ReduceOp::sum || size_of(type) > 1; }
 
 class MpiPeer final : public Contender {
@@ -70,7 +70,7 @@ class MpiPeer final : public Contender {
     const auto type = reduces ? mpi_type(call.type) : MPI_BYTE;
     const auto op = mpi_op(call.op);
     const std::size_t count = reduces ? call.count : call.block_bytes();
-    // In place, MPI's reduce-scatter wants its input elsewhere.
+    // MPI's reduce-scatter in place expects its input at another address.
     const bool other_place = task.in_place && call.collective == Collective::reduce_scatter;
     if (!type || !op || other_place || (reduces && !wraps(call.type, call.op)) ||
         count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
@@ -83,7 +83,7 @@ class MpiPeer final : public Contender {
   }
 
  private:
-  /// An error ends the program: MPI's default.
+  /// An error ends the program, which is MPI's default.
   void run(const Task& task, int count, MPI_Datatype type, MPI_Op op) const {
     const int root = task.call.root;
     const bool both = task.in_place && task.send != nullptr && task.recv != nullptr;

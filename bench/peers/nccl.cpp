@@ -42,7 +42,7 @@ int nccl_type(DataType type) {
   return -1;
 }
 
-/// ncclRedOp_t. A pre-multiplied sum needs an operator object, which isn't worth having here.
+/// ncclRedOp_t. A pre-multiplied sum would need an operator object, so it is left out.
 std::optional<int> nccl_op(ReduceOp op) {
   switch (op) {
     case ReduceOp::sum:
@@ -76,8 +76,8 @@ class NcclPeer final : public Contender {
     if (!op || (is_small_float(call.type) && !nccl.has_small_floats()))
       throw Error(ErrorCode::unsupported, fmt::format("{}: no {} of {}", Contender::name(),
                                                       name_of(call.op), name_of(call.type)));
-    // With a root, NCCL wants both buffers on all ranks, though it uses them on one: with none it
-    // may choose otherwise than the root does.
+    // In a rooted collective, NCCL wants both buffers on all ranks, although it uses them on one: a
+    // rank without a buffer may choose another algorithm than the root.
     const void* const send = task.send != nullptr ? task.send : arena().send();
     void* const recv = task.recv != nullptr ? task.recv : arena().recv();
     const int type = nccl_type(call.type);
@@ -110,8 +110,8 @@ class NcclPeer final : public Contender {
   }
 
  private:
-  /// All-to-all, gather, scatter and messages that go round, as nccl-tests does them: a group of
-  /// sends and receives.
+  /// All-to-all, gather, scatter and messages around a ring, made as nccl-tests makes them: a group
+  /// of sends and receives.
   void exchange(const Task& task, CUstream_st* stream) {
     const NcclLibrary& nccl = group_->library();
     const Call& call = task.call;
@@ -185,7 +185,7 @@ NcclGroup::~NcclGroup() {
 
 Allocate NcclGroup::window_memory() {
   return [self = shared_from_this()](std::size_t bytes) {
-    constexpr std::size_t page = std::size_t{2} << 20;  // what NCCL maps
+    constexpr std::size_t page = std::size_t{2} << 20;  // the page size of NCCL's mappings
     const NcclLibrary& nccl = *self->library_;
     std::shared_ptr<void> memory, window_owner;
     agree(self->comm_.bootstrap(), "NCCL", [&] {

@@ -1,4 +1,4 @@
-// NCCL as a peer: in ordinary memory, and in symmetric windows.
+// NCCL as a peer, in ordinary memory and in symmetric windows.
 #pragma once
 #include <memory>
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace plait::bench {
 
-/// An NCCL communicator of the same ranks, and memory that is registered with it. Memory and
+/// An NCCL communicator of the same ranks, and memory registered with it. The memory and the
 /// contenders keep it alive.
 class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
  public:
-  /// Collective. Null on all ranks, and the reason in `why_not`, if NCCL or its use on a rank's
-  /// device is not to be had.
+  /// Collective. Null on all ranks if a rank lacks NCCL or can't use it on its device; `why_not`
+  /// gets the reason.
   static std::shared_ptr<NcclGroup> create(Communicator& comm, std::string& why_not);
   ~NcclGroup();
   NcclGroup(const NcclGroup&) = delete;
@@ -23,10 +23,10 @@ class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
   NcclLibrary::Comm native() const noexcept { return nccl_; }
 
   bool has_windows() const noexcept { return library_->has_windows(); }
-  /// Memory in a symmetric window. Collective; all ranks throw if one can't.
+  /// Memory in a symmetric window. Collective: all ranks throw if one can't allocate.
   Allocate window_memory();
-  /// `peer:nccl` or `peer:nccl-symmetric`, by `memory`; for the second, `arena` must be of
-  /// `window_memory()`.
+  /// `peer:nccl` or `peer:nccl-symmetric`, depending on `memory`; the second needs an `arena` made
+  /// with `window_memory()`.
   std::unique_ptr<Contender> contender(Memory memory, const Arena& arena);
 
  private:

@@ -12,8 +12,8 @@
 namespace plait::bench {
 
 std::shared_ptr<const NcclLibrary> NcclLibrary::load(const char* name, std::string& why_not) {
-  setenv("NCCL_NVLS_ENABLE", "0",
-         0);  // NOLINT(concurrency-mt-unsafe): before any other thread looks
+  // Safe, because no other thread reads the environment yet.
+  setenv("NCCL_NVLS_ENABLE", "0", 0);  // NOLINT(concurrency-mt-unsafe)
   std::shared_ptr<NcclLibrary> library(new NcclLibrary);
   library->handle_ =
       dlopen(environment("PLAIT_NCCL_LIB").value_or(name).c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -52,7 +52,7 @@ bool NcclLibrary::find(Function& function, const char* symbol, bool required) {
 }
 
 std::string NcclLibrary::version_text() const {
-  // Before 2.9 the code was 1000 * major + 100 * minor + patch.
+  // Before NCCL 2.9 the code was 1000 * major + 100 * minor + patch.
   const int unit = version_ < 10000 ? 1000 : 10000;
   return fmt::format("{}.{}.{}", version_ / unit, version_ % unit / 100, version_ % 100);
 }

@@ -1,5 +1,5 @@
-// NCCL as far as the benchmark needs it, found at run time. These declarations are our own; the
-// values are NCCL's stable binary interface.
+// The part of NCCL that the benchmark needs, loaded at run time. These declarations are our own;
+// the values are NCCL's stable binary interface.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -19,16 +19,16 @@ class NcclLibrary {
   };
   static constexpr int window_symmetric = 1;  // NCCL_WIN_COLL_SYMMETRIC
 
-  /// Loads PLAIT_NCCL_LIB, or the library `name` (NCCL or RCCL). Null, and the reason in `why_not`,
-  /// if that fails. The first load in a process sets NCCL_NVLS_ENABLE=0 unless it is set: NVLink
-  /// multicast is out of bounds for everybody here (docs: numbers are without it).
+  /// Loads PLAIT_NCCL_LIB, or the library `name` (NCCL or RCCL). If that fails, returns null and
+  /// writes the reason to `why_not`. The first load in a process sets NCCL_NVLS_ENABLE=0 unless it
+  /// is set, because the documented numbers are without NVLink multicast for all contenders.
   static std::shared_ptr<const NcclLibrary> load(const char* name, std::string& why_not);
-  ~NcclLibrary() =
-      default;  // NCCL's threads and exit handlers may outlive us: it is never unloaded
+  /// Does not unload NCCL, because its threads and exit handlers may outlive this object.
+  ~NcclLibrary() = default;
   NcclLibrary(const NcclLibrary&) = delete;
   NcclLibrary& operator=(const NcclLibrary&) = delete;
 
-  /// 22809 for 2.28.9.
+  /// NCCL's version code: 22809 for 2.28.9.
   int version() const noexcept { return version_; }
   std::string version_text() const;
   bool has_windows() const noexcept {
@@ -36,7 +36,7 @@ class NcclLibrary {
   }
   bool has_small_floats() const noexcept { return version_ >= 22400; }
 
-  /// Throws Error(backend) that names the call unless `result` is success.
+  /// Throws an Error(backend) that names the call, unless `result` is success.
   void check(Result result, const char* call) const;
 
   Result (*get_unique_id)(UniqueId*) = nullptr;
