@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# bench_test.sh BIN MPIRUN: what plait-bench and plait-info say to wrong requests: one sentence, before anything is measured. And the files
-# that plait-bench writes, with the program that reads them.
+# bench_test.sh BIN MPIRUN: plait-bench and plait-info answer wrong requests with one sentence,
+# before they measure anything. And the files that plait-bench writes, with the program that reads
+# them.
 set -uo pipefail
 bin=$1 mpirun=$2
 out=$(mktemp) said=$(mktemp)
@@ -10,9 +11,11 @@ fail() { echo "FAILED: $*"; cat "$out" "$said"; exit 1; }
 export PLAIT_BACKEND=host
 bench() {
   local status=0 trial
-  for trial in 1 2; do  # mpirun may crash when its ranks have ended (Open MPI 4.1.4, PMIx_server_finalize; seen once)
+  # mpirun may crash when its ranks have ended (Open MPI 4.1.4, PMIx_server_finalize; seen once)
+  for trial in 1 2; do
     status=0
-    timeout 60 "$mpirun" --allow-run-as-root --oversubscribe -n 2 "$bin/plait-bench" --peers none "$@" >"$out" 2>"$said" </dev/null || status=$?
+    timeout 60 "$mpirun" --allow-run-as-root --oversubscribe -n 2 "$bin/plait-bench" --peers none \
+      "$@" >"$out" 2>"$said" </dev/null || status=$?
     [ $status = 139 ] || break
     echo "mpirun crashed, trial $trial"
   done
@@ -27,14 +30,16 @@ refused() {  # refused SENTENCE FLAGS...
   [ ! -s "$out" ] || fail "$*: something was printed before"
 }
 
-refused "messages of up to 64G: 4 buffers of 2 ranks would take 256.0 GiB of memory, and " -b 1K -e 100G
+refused "messages of up to 64G: 4 buffers of 2 ranks would take 256.0 GiB of memory, and " -b 1K \
+  -e 100G
 refused "--in-place 1: send_recv has no calls in place" -C send_recv --in-place 1
 refused "not expected: args extra -r 0" args extra -r 0
 refused "--threads 128: at most 64 on host" --threads 128
 refused "--collective barrier: it moves no data" -C barrier
 refused '--collective: unknown collective "allreduce"; known: all, all_reduce' -C allreduce
 if grep -q "known: .*barrier" "$said"; then fail "a barrier is named among what can be timed"; fi
-bench -C send_recv,all_reduce --in-place 1 -b 1K -e 1K -n 3 -w 0 || fail "what can be in place is not measured"
+bench -C send_recv,all_reduce --in-place 1 -b 1K -e 1K -n 3 -w 0 ||
+  fail "what can be in place is not measured"
 grep -q all_reduce "$out" || fail "nothing was measured"
 bench --version && grep -qx "plait [0-9.]*" "$out" || fail "plait-bench has no version"
 
@@ -42,25 +47,34 @@ bench --version && grep -qx "plait [0-9.]*" "$out" || fail "plait-bench has no v
 one_wrong() {  # one_wrong SENTENCE COMMAND...: which rank 1 runs beside a right one
   local sentence=$1
   shift
-  timeout 60 "$mpirun" --allow-run-as-root --oversubscribe -n 1 "$bin/plait-bench" -b 1K -e 1K : -n 1 "$@" -b 1K -e 1K >"$out" 2>"$said" </dev/null
+  timeout 60 "$mpirun" --allow-run-as-root --oversubscribe -n 1 "$bin/plait-bench" -b 1K -e 1K : \
+    -n 1 "$@" -b 1K -e 1K >"$out" 2>"$said" </dev/null
   [ $? = 2 ] || fail "not refused: rank 1 as $*"
   grep -qF "plait-bench: rank 1: $sentence" "$said" || fail "rank 1 does not say: $sentence"
 }
 one_wrong "not expected: --nonsense" "$bin/plait-bench" --nonsense
-one_wrong "PLAIT_PLUGINS: /nowhere.so: it can't be loaded" env PLAIT_PLUGINS=/nowhere.so "$bin/plait-bench"
+one_wrong "PLAIT_PLUGINS: /nowhere.so: it can't be loaded" env PLAIT_PLUGINS=/nowhere.so \
+  "$bin/plait-bench"
 
 # Two collectives of one size, of which one reduces.
-bench -C all_reduce,all_gather --algorithms default -b 1K -e 1K -n 3 -w 0 --json "$files/json" --csv "$files/csv" || fail "nothing is written"
-grep -q '"op": "sum"' "$files/json" && grep -q '"op": null' "$files/json" || fail "the JSON's operations"
-grep -q '^default,all_reduce,f32,sum,' "$files/csv" && grep -q '^default,all_gather,f32,-,' "$files/csv" || fail "the CSV's operations"
+bench -C all_reduce,all_gather --algorithms default -b 1K -e 1K -n 3 -w 0 --json "$files/json" \
+  --csv "$files/csv" || fail "nothing is written"
+grep -q '"op": "sum"' "$files/json" && grep -q '"op": null' "$files/json" ||
+  fail "the JSON's operations"
+grep -q '^default,all_reduce,f32,sum,' "$files/csv" &&
+  grep -q '^default,all_gather,f32,-,' "$files/csv" || fail "the CSV's operations"
 if command -v python3 >/dev/null; then
-  python3 "${BASH_SOURCE[0]%/*}/../../tools/bench-table.py" "$files/json" >"$out" || fail "bench-table.py can't read it"
-  for heading in "2 ranks, all_reduce f32 sum, out of place, symmetric memory, graph" "2 ranks, all_gather f32, out of place, symmetric memory, graph"; do
+  python3 "${BASH_SOURCE[0]%/*}/../../tools/bench-table.py" "$files/json" >"$out" ||
+    fail "bench-table.py can't read it"
+  for heading in "2 ranks, all_reduce f32 sum, out of place, symmetric memory, graph" \
+    "2 ranks, all_gather f32, out of place, symmetric memory, graph"; do
     grep -A 3 "^$heading:" "$out" | grep -q "^| 1K | [0-9]" || fail "no table of: $heading"
   done
 fi
-# A run that is ended early leaves what it has measured: here all but the second size, which takes a minute.
-timeout 60 "$mpirun" --allow-run-as-root --oversubscribe -n 2 "$bin/plait-bench" --peers none --algorithms default -b 1K -e 64M -f 65536 -n 300 -w 0 -c 0 \
+# A run that is ended early leaves what it has measured: here all but the second size, which takes a
+# minute.
+timeout 60 "$mpirun" --allow-run-as-root --oversubscribe -n 2 "$bin/plait-bench" --peers none \
+  --algorithms default -b 1K -e 64M -f 65536 -n 300 -w 0 -c 0 \
   --csv "$files/early" --json "$files/early.json" >"$out" 2>"$said" </dev/null &
 for ((i = 0; i < 400; ++i)); do
   if grep -q '^default,' "$files/early" 2>/dev/null; then break; fi
@@ -68,8 +82,11 @@ for ((i = 0; i < 400; ++i)); do
 done
 kill $!
 wait $! && fail "the run was over before it was ended"
-[ "$(grep -c '^default,all_reduce,f32,sum,2,1024,' "$files/early")" = 1 ] && [ "$(wc -l <"$files/early")" = 2 ] || fail "an early end leaves no file"
-if command -v python3 >/dev/null; then python3 -m json.tool "$files/early.json" >"$out" || fail "an early end leaves no whole file"; fi
+[ "$(grep -c '^default,all_reduce,f32,sum,2,1024,' "$files/early")" = 1 ] &&
+  [ "$(wc -l <"$files/early")" = 2 ] || fail "an early end leaves no file"
+if command -v python3 >/dev/null; then
+  python3 -m json.tool "$files/early.json" >"$out" || fail "an early end leaves no whole file"
+fi
 
 # A pipe gets everything once.
 bench --algorithms default -b 1K -e 16K -n 3 -w 0 --csv /dev/stderr || fail "--csv to a pipe"
@@ -83,27 +100,47 @@ refused "can't write \"$files\": Is a directory" --json "$files"
 for format in json csv; do
   bench --algorithms default -b 1K -e 1K -n 3 -w 0 --$format /dev/full
   [ $? = 3 ] || fail "--$format: a file that could not be written is no error"
-  grep -qF "plait-bench: rank 0: can't write \"/dev/full\": No space left on device" "$said" || fail "--$format: it does not say why"
+  grep -qF "plait-bench: rank 0: can't write \"/dev/full\": No space left on device" "$said" ||
+    fail "--$format: it does not say why"
   grep -q "^# wrong elements: 0" "$out" || fail "--$format: the table is lost"
 done
 
-# What was measured becomes what is chosen. Not what is fastest here, which may change from run to run.
-bench --algorithms ring -b 1K -e 1K -n 1 -w 0 --memory ordinary --tuning "$files/rules" || fail "--tuning"
-grep -qx "\[2 ranks on .*\]" "$files/rules" && grep -qx "all_reduce: 0- ordinary=ring" "$files/rules" || { cat "$files/rules"; fail "other rules"; }
-PLAIT_TUNING=$files/rules bench --algorithms default -b 4K -e 4K -n 1 -w 0 --memory both || fail "with PLAIT_TUNING"
-[ "$(grep -c "default (ring).* ordinary .* 0$" "$out")" = 1 ] || fail "the tuning file was not followed"
-if grep -q "default (ring).* symmetric" "$out"; then fail "a rule for ordinary memory was taken in symmetric memory"; fi
-timeout 60 "$mpirun" --allow-run-as-root --oversubscribe -n 1 "$bin/plait-bench" -b 1K -e 1K : -n 1 env PLAIT_TUNING="$files/rules" "$bin/plait-bench" -b 1K -e 1K \
+# The measured algorithm is chosen. The test measures one alone, because the fastest here may change
+# from run to run.
+bench --algorithms ring -b 1K -e 1K -n 1 -w 0 --memory ordinary --tuning "$files/rules" ||
+  fail "--tuning"
+grep -qx "\[2 ranks on .*\]" "$files/rules" &&
+  grep -qx "all_reduce: 0- ordinary=ring" "$files/rules" || {
+  cat "$files/rules"
+  fail "other rules"
+}
+PLAIT_TUNING=$files/rules bench --algorithms default -b 4K -e 4K -n 1 -w 0 --memory both ||
+  fail "with PLAIT_TUNING"
+[ "$(grep -c "default (ring).* ordinary .* 0$" "$out")" = 1 ] ||
+  fail "the tuning file was not followed"
+if grep -q "default (ring).* symmetric" "$out"; then
+  fail "a rule for ordinary memory was taken in symmetric memory"
+fi
+timeout 60 "$mpirun" --allow-run-as-root --oversubscribe -n 1 "$bin/plait-bench" -b 1K -e 1K : \
+  -n 1 env PLAIT_TUNING="$files/rules" "$bin/plait-bench" -b 1K -e 1K \
   >"$out" 2>"$said" </dev/null
-[ $? = 2 ] && grep -q "ranks differ in the rules of PLAIT_TUNING: rank 1 has # plait" "$said" || fail "ranks with different tuning files"
-"$bin/plait-info" --version >"$out" && grep -qx "plait [0-9.]*" "$out" || fail "plait-info has no version"
+[ $? = 2 ] && grep -q "ranks differ in the rules of PLAIT_TUNING: rank 1 has # plait" "$said" ||
+  fail "ranks with different tuning files"
+"$bin/plait-info" --version >"$out" && grep -qx "plait [0-9.]*" "$out" ||
+  fail "plait-info has no version"
 "$bin/plait-info" --ranks 2 >"$out" || fail "plait-info fails"
-[ "$(grep "^  direct_copy .*ordinary memory: nothing" "$out" | sort | uniq -d)" = "" ] || fail "refusals that do not say of which collective"
-grep -q "^  direct_copy for all_gather in ordinary memory: nothing: " "$out" || fail "a refusal does not name its collective"
+[ "$(grep "^  direct_copy .*ordinary memory: nothing" "$out" | sort | uniq -d)" = "" ] ||
+  fail "refusals that do not say of which collective"
+grep -q "^  direct_copy for all_gather in ordinary memory: nothing: " "$out" ||
+  fail "a refusal does not name its collective"
 if "$bin/plait-info" one two 2>"$said"; then fail "plait-info takes any words"; fi
 grep -qx "plait-info: not expected: one two" "$said" || fail "plait-info does not name the words"
-if PLAIT_BACKEND=nonsense "$bin/plait-info" >"$out" 2>"$said"; then fail "plait-info takes any PLAIT_BACKEND"; fi
+if PLAIT_BACKEND=nonsense "$bin/plait-info" >"$out" 2>"$said"; then
+  fail "plait-info takes any PLAIT_BACKEND"
+fi
 grep -q '"nonsense"' "$said" || fail "plait-info does not name the backend"
 if "$bin/plait-info" 2>"$said" >/dev/full; then fail "plait-info does not see a full disk"; fi
-if timeout 60 "$bin/plait-bench" -b 1K -e 1K -n 1 -w 0 --peers none 2>"$said" >/dev/full; then fail "plait-bench does not see a full disk"; fi
+if timeout 60 "$bin/plait-bench" -b 1K -e 1K -n 1 -w 0 --peers none 2>"$said" >/dev/full; then
+  fail "plait-bench does not see a full disk"
+fi
 grep -q "can't write the table" "$said" || fail "plait-bench does not say that the disk is full"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Reads the PTX of flash: copies are asynchronous, by 16 bytes and past the L1, two stages stay on their way, and signals are releases and
-# acquires at system scope. And of flash_bulk: copies are bulk copies on sm_90, with the fences that they need; sm_80 has none. Needs no GPU.
+# Reads the PTX of flash: copies are asynchronous, by 16 bytes and past the L1, two stages stay on
+# their way, and signals are releases and acquires at system scope. And of flash_bulk: copies are
+# bulk copies on sm_90, with the fences that they need; sm_80 has none. Needs no GPU.
 #   flash_ptx_test.sh NVCC SOURCE_DIR
 set -euo pipefail
 nvcc=$1 source=$2
@@ -10,7 +11,8 @@ status=0
 
 read_ptx() {  # read_ptx PROBE ARCHITECTURE: what `expect` looks at from now on
   ptx=$folder/$1.$2.ptx
-  "$nvcc" -ptx -arch="$2" -std=c++20 -O3 --fmad=false --expt-relaxed-constexpr -I"$source" -I"$source/include" \
+  "$nvcc" -ptx -arch="$2" -std=c++20 -O3 --fmad=false --expt-relaxed-constexpr -I"$source" \
+    -I"$source/include" \
     -o "$ptx" "$source/tests/cuda/$1.cu"
   echo "$1, $2"
 }
@@ -49,11 +51,14 @@ expect '^\s*mbarrier\.try_wait\.parity\.shared::cta\.b64'
 expect '^\s*ld\.shared\.v4\.u32'
 expect_barriers
 expect_none 'cp\.async\.cg'
-expect '^\s*cp\.async\.bulk\.shared::cluster\.global\.mbarrier::complete_tx::bytes \[%r[0-9]+\], \[%rd[0-9]+\], %r[0-9]+, \[%r[0-9]+\];'
-# Each copy right after its fence and the arrival that says how many bytes come; whatever the acquire saw lies before the fence for all memory.
+copy='cp\.async\.bulk\.shared::cluster\.global\.mbarrier::complete_tx::bytes'
+expect "^\s*$copy"' \[%r[0-9]+\], \[%rd[0-9]+\], %r[0-9]+, \[%r[0-9]+\];'
+# Each copy right after its fence and the arrival that says how many bytes come; whatever the
+# acquire saw lies before the fence for all memory.
 awk '
   /^[ \t]*(fence|mbarrier|cp\.async)/ {
-    if (/cp\.async\.bulk/ && !(last ~ /mbarrier\.arrive\.expect_tx/ && before_last ~ /fence\.proxy\.async\.shared::cta/)) wrong = 1
+    ready = last ~ /mbarrier\.arrive\.expect_tx/ && before_last ~ /fence\.proxy\.async\.shared::cta/
+    if (/cp\.async\.bulk/ && !ready) wrong = 1
     if (/fence\.proxy\.async;/ && !(acquired && last ~ /mbarrier\.init/)) wrong = 1
     before_last = last; last = $0
   }

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# fault_setup_test.sh MPIRUN PROGRAM HOW WHERE [FIRST [COUNT]]: COUNT times (1), three ranks of PROGRAM (fault_ranks) create, split, duplicate or allocate
-# (WHERE; "any": each in turn) over and over, and one of them is killed or stopped (HOW) at a random moment, which the numbers from FIRST (0) on
-# give. The others must end within the deadline of a second, plus a second, and name it, and no other, as the one that is missing. HOW may be
-# kill_without_deadline: within two seconds all the same. WHERE may be idup: in MPI_Comm_idup itself; and HOW, there, hold: the rank only sleeps.
-# By hand: fault_setup_test.sh mpirun build-host/bin/fault_ranks kill any 0 60
+# fault_setup_test.sh MPIRUN PROGRAM HOW WHERE [FIRST [COUNT]]: COUNT times (1), three ranks of
+# PROGRAM (fault_ranks) create, split, duplicate or allocate (WHERE; "any": each in turn) over and
+# over, and one of them is killed or stopped (HOW) at a random moment, which the numbers from FIRST
+# (0) on give. The others must end within the deadline of a second, plus a second, and name it, and
+# no other, as the one that is missing. HOW may be kill_without_deadline: within two seconds all the
+# same. WHERE may be idup: in MPI_Comm_idup itself; and HOW, there, hold: the rank only sleeps. By
+# hand: fault_setup_test.sh mpirun build-host/bin/fault_ranks kill any 0 60
 set -uo pipefail
 mpirun=$1 program=$2 how=$3 where=$4 first=${5-0} count=${6-1}
 wheres=(create split duplicate allocate)
@@ -17,7 +19,8 @@ for ((number = first; number < first + count; number++)); do
   place=$where
   [ "$where" != any ] || place=${wheres[$((number % 4))]}
   victim=$((number % 3))
-  timeout --kill-after=5 40 "$mpirun" --allow-run-as-root --oversubscribe --enable-recovery -n 3 "$program" setup "$how" "$place" "$number" \
+  timeout --kill-after=5 40 "$mpirun" --allow-run-as-root --oversubscribe --enable-recovery -n 3 \
+    "$program" setup "$how" "$place" "$number" \
     >"$log" 2>&1 </dev/null
   status=$?
   [ -z "${VERBOSE-}" ] || cat "$log"
@@ -28,9 +31,13 @@ for ((number = first; number < first + count; number++)); do
     line=$(grep "^rank $rank at" "$log")
     at=$(sed -n "s/^rank $rank at \([0-9.]*\): .*/\1/p" <<<"$line")
     if [ -z "$at" ] || [ -z "$since" ]; then fail "rank $rank says nothing"; continue; fi
-    awk -v a="$at" -v s="$since" 'BEGIN { exit !(a - s <= 2) }' || fail "rank $rank took $at - $since s"
-    # Who is blamed: "rank 1 (process ...) ...", "rank 1 did not arrive", "ranks 0, 1 did not arrive", "got no descriptor from rank 1", "rank 1 ended".
-    blamed=$(grep -Eo '(rank_lost: rank [0-9]+|ranks? [0-9, ]+ (did not arrive|is missing|ended)|from ranks? [0-9, ]+( within|:)|to ranks? [0-9, ]+ within)' <<<"$line" |
+    awk -v a="$at" -v s="$since" 'BEGIN { exit !(a - s <= 2) }' ||
+      fail "rank $rank took $at - $since s"
+    # The blamed ranks: "rank 1 (process ...) ...", "rank 1 did not arrive", "ranks 0, 1 did not
+    # arrive", "got no descriptor from rank 1", "rank 1 ended".
+    blame='rank_lost: rank [0-9]+|ranks? [0-9, ]+ (did not arrive|is missing|ended)'
+    blame+='|from ranks? [0-9, ]+( within|:)|to ranks? [0-9, ]+ within'
+    blamed=$(grep -Eo "($blame)" <<<"$line" |
       grep -Eo '[0-9]+' | sort -u | tr '\n' ' ')
     [ "$blamed" = "$victim " ] || fail "rank $rank blames \"$blamed\": $line"
   done

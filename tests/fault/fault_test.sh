@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# fault_test.sh MPIRUN PROGRAM MODE [ALGORITHM [RANK]]: starts three ranks of PROGRAM (fault_ranks), of which rank 1 meets with a fault; or four, of
-# which RANK does. The others must end on their own, in time, and say what the fault deserves; and nothing may be left in /dev/shm.
+# fault_test.sh MPIRUN PROGRAM MODE [ALGORITHM [RANK]]: starts three ranks of PROGRAM (fault_ranks),
+# of which rank 1 meets with a fault; or four, of which RANK does. The others must end on their own,
+# in time, and report the fault; and nothing may be left in /dev/shm.
 set -uo pipefail
 mpirun=$1 program=$2 mode=$3 algorithm=${4-} victim=${5-1}
 ranks=$(($# > 4 ? 4 : 3))
@@ -8,51 +9,65 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 fail() { echo "FAILED: $*"; exit 1; }
 expect() { grep -Eq "$1" "$log" || fail "nothing matches: $1"; }  # expect REGEX
+readonly ended='\(process [0-9]+, which has ended\)'
 left_behind() { ls /dev/shm 2>/dev/null | grep -i plait | sort; }
 
 before=$(left_behind)
 # --enable-recovery: mpirun itself leaves the others alone.
-timeout --kill-after=5 40 "$mpirun" --allow-run-as-root --oversubscribe --enable-recovery -n $ranks "$program" "$mode" "$algorithm" "$victim" >"$log" 2>&1 </dev/null
+timeout --kill-after=5 40 "$mpirun" --allow-run-as-root --oversubscribe --enable-recovery \
+  -n $ranks "$program" "$mode" "$algorithm" "$victim" >"$log" 2>&1 </dev/null
 status=$?
 cat "$log"
 [ $status != 124 ] && [ $status != 137 ] || fail "the ranks did not end"
 
 case $mode in
   killed)
-    for rank in 0 2; do expect "^rank $rank: rank_lost: rank 1 \(process [0-9]+, which has ended\): last call 10, .* by $algorithm"; done
+    for rank in 0 2; do
+      expect "^rank $rank: rank_lost: rank 1 $ended: last call 10, .* by $algorithm"
+    done
     ;;
   all_killed) ! grep -q '^rank' "$log" || fail "a rank came through" ;;
   stopped)
-    for rank in 0 2; do expect "^rank $rank: timeout: rank 1 is missing: in call 11 \($algorithm\)"; done
+    for rank in 0 2; do
+      expect "^rank $rank: timeout: rank 1 is missing: in call 11 \($algorithm\)"
+    done
     expect "^  rank 1 \(process [0-9]+\): last call 10, "
     for rank in 0 1 2; do expect "^rank $rank: then timeout: rank 1 is missing: in call 11"; done
     ;;
   inside)
     for ((rank = 0; rank < ranks; rank++)); do
-      [ $rank = "$victim" ] || expect "^rank $rank: (timeout: rank $victim is missing: in call 11 \($algorithm\)|no error)"
+      [ $rank = "$victim" ] ||
+        expect "^rank $rank: (timeout: rank $victim is missing: in call 11 \($algorithm\)|no error)"
       expect "^rank $rank: then timeout: rank $victim is missing: in call 11 \($algorithm\)"
     done
     expect "^  rank $victim \(process [0-9]+\): last call 11, "
     expect "^  rank $victim has enqueued call 11, but its process does not answer"
     ;;
   late)
-    for rank in 0 2; do expect "^rank $rank: timeout: rank 1 is missing: in call 11 \($algorithm\)"; done
+    for rank in 0 2; do
+      expect "^rank $rank: timeout: rank 1 is missing: in call 11 \($algorithm\)"
+    done
     expect "^  rank 0 \(process [0-9]+, which has ended\): last call 11, "
     for rank in 1 2; do expect "^rank $rank: then timeout: rank 1 is missing: in call 11"; done
     ;;
   main_ended)
-    for rank in 0 1 2; do for algorithm in pull pairwise_pull; do expect "^rank $rank: $algorithm: no error"; done; done
+    for rank in 0 1 2; do
+      for algorithm in pull pairwise_pull; do expect "^rank $rank: $algorithm: no error"; done
+    done
     ;;
   unmapped)
     for rank in 0 1 2; do
-      expect "^rank $rank: invalid_argument: in (call|message) [0-9]+ \\($algorithm\\) rank [0-2] can't read from rank 1: the send buffer there"
+      place="in (call|message) [0-9]+ \\($algorithm\\) rank [0-2]"
+      expect "^rank $rank: invalid_argument: $place can't read from rank 1: the send buffer there"
     done
     ;;
-  gone) [ "$(grep -c '^rank -1: no error' "$log")" = 2 ] || fail "not both ranks could destroy the communicator" ;;
+  gone) [ "$(grep -c '^rank -1: no error' "$log")" = 2 ] ||
+    fail "not both ranks could destroy the communicator" ;;
   exits)
     for rank in 0 2; do
       expect "^rank $rank: before no error"
-      expect "^rank $rank: rank_lost: rank 1 \(process [0-9]+, which is ending and has not destroyed the communicator\): last call 11, "
+      state="process [0-9]+, which is ending and has not destroyed the communicator"
+      expect "^rank $rank: rank_lost: rank 1 \($state\): last call 11, "
     done
     [ $status = 0 ] || fail "the exit status is $status"
     ;;
@@ -63,11 +78,13 @@ case $mode in
     belongs="belongs to process [0-9]+, and process [0-9]+ was forked from it"
     expect "^rank 1: child reduces: invalid_argument: all_reduce: this communicator $belongs"
     expect "^rank 1: child allocates: invalid_argument: allocate: this communicator $belongs"
-    expect "^rank 1: child makes one of MPI: invalid_argument: make_mpi_bootstrap: this process was forked from one that uses MPI"
+    forked="make_mpi_bootstrap: this process was forked from one that uses MPI"
+    expect "^rank 1: child makes one of MPI: invalid_argument: $forked"
     expect "^rank 1: child reduces in C: invalid_argument: .*this communicator $belongs"
     expect "^rank 1: child destroys in C: success"
-    for end in "calls ends with status 0" "destroys ends with status 0" "exit ends with status 3" "failed exec ends with status 4" \
-               "exec ends with status 0" "own ranks ends with status 0" "system: 0" "popen: through"; do
+    for end in "calls ends with status 0" "destroys ends with status 0" \
+      "exit ends with status 3" "failed exec ends with status 4" "exec ends with status 0" \
+      "own ranks ends with status 0" "system: 0" "popen: through"; do
       expect "^rank 1: $end$"
     done
     for rank in 0 1 2; do expect "^rank $rank: destroy: success"; done
@@ -75,7 +92,9 @@ case $mode in
     [ $status = 0 ] || fail "the exit status is $status"
     ;;
   aborted)  # nobody is lost, so MPI is finalised and mpirun content
-    for rank in 0 2; do expect "^rank $rank: call: aborted: rank 1 has aborted the communicator: enough"; done
+    for rank in 0 2; do
+      expect "^rank $rank: call: aborted: rank 1 has aborted the communicator: enough"
+    done
     for rank in 0 1 2; do
       expect "^rank $rank: then aborted: rank 1 has aborted the communicator: enough"
       expect "^rank $rank: new: no error"
@@ -107,12 +126,17 @@ case $mode in
   growing)
     what='scratch memory of twoshot_ll128, [0-9]+ bytes'
     for rank in 0 2; do
-      if [ "$algorithm" = kill ]; then expect "^rank $rank: rank_lost: rank 1 \(process [0-9]+, which has ended\): last call 2, .* by twoshot_ll128"
-      else expect "^rank $rank: timeout: $what: rank 1 is missing, for 1 s; the communicator is broken"; fi
+      if [ "$algorithm" = kill ]; then
+        expect "^rank $rank: rank_lost: rank 1 $ended: last call 2, .* by twoshot_ll128"
+      else
+        expect "^rank $rank: timeout: $what: rank 1 is missing, for 1 s; the communicator is broken"
+      fi
     done
     if [ "$algorithm" = stop ]; then
       expect "^  rank 1 \(process [0-9]+\): last call 2, .* by twoshot_ll128"
-      for rank in 0 1 2; do expect "^rank $rank: then timeout: $what: rank 1 is missing, for 1 s"; done
+      for rank in 0 1 2; do
+        expect "^rank $rank: then timeout: $what: rank 1 is missing, for 1 s"
+      done
     fi
     ;;
   *) fail "there is no mode $mode" ;;

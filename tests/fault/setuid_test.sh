@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# setuid_test.sh PROGRAM LIBRARY: a setuid program takes no plug-ins, rules, trace files or other settings from its caller; a plain one does.
+# setuid_test.sh PROGRAM LIBRARY: a setuid program takes no plug-ins, rules, trace files or other
+# settings from its caller; a plain one does.
 set -uo pipefail
 program=$1 library=$2
 skip() { echo "SKIPPED: $*"; exit 77; }
@@ -9,16 +10,23 @@ command -v setpriv >/dev/null || skip "there is no setpriv"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 chmod 755 "$folder"
-# Where another user can read them. The dynamic linker looks for the library where the program was built, too: then this copy is not needed.
+# Where another user can read them. The dynamic linker looks for the library where the program was
+# built, too: then this copy is not needed.
 cp "$program" "$folder/plain"
 cp "$program" "$folder/setuid"
 chmod 755 "$folder/plain"
 chmod 4755 "$folder/setuid"
 mkdir -m 777 "$folder/traces"
-as_nobody() { timeout 60 setpriv --reuid 65534 --regid 65534 --clear-groups env -i PATH="$PATH" HOME=/ "$@" 2>&1; }
+as_nobody() {
+  timeout 60 setpriv --reuid 65534 --regid 65534 --clear-groups env -i PATH="$PATH" HOME=/ "$@" 2>&1
+}
 as_nobody test -r "$library" || skip "another user can't read $library"
 
-expect_secure() { [ "$(head -n 1 <<<"$2")" = "secure $1" ] || { [ "$1" = 1 ] && skip "setuid has no effect in $folder"; fail "$2"; }; }
+expect_secure() { [ "$(head -n 1 <<<"$2")" = "secure $1" ] || {
+  [ "$1" = 1 ] && skip "setuid has no effect in $folder"
+  fail "$2"
+  }
+}
 run() {  # run EXPECTED VARIABLE=VALUE...: what the plain program says; the other one has no error
   local expected=$1 said
   shift
@@ -36,10 +44,14 @@ run "PLAIT_ALGO" PLAIT_ALGO=nonexistent
 run "span 1 nodes\|^no error" PLAIT_NODE=here
 run "PLAIT_LOG" PLAIT_LOG=loudly
 run "^no error" PLAIT_TRACE="$folder/traces/trace.json"
-[ "$(stat -c %u "$folder/traces/trace.json")" = 65534 ] || fail "the plain program has written no trace"
+[ "$(stat -c %u "$folder/traces/trace.json")" = 65534 ] ||
+  fail "the plain program has written no trace"
 rm "$folder/traces/trace.json"
 as_nobody PLAIT_TRACE="$folder/traces/trace.json" "$folder/setuid" >/dev/null
-[ -z "$(ls "$folder/traces")" ] || fail "the setuid program has written a trace where its caller wants it"
-grep -rnE '(^|[^_a-z])getenv' "$(dirname "$0")"/../../{core,bootstrap,backends,symm_mem,algorithms,communicator,interop} --include=*.cpp --include=*.hpp --include=*.inc &&
+[ -z "$(ls "$folder/traces")" ] ||
+  fail "the setuid program has written a trace where its caller wants it"
+grep -rnE '(^|[^_a-z])getenv' \
+  "$(dirname "$0")"/../../{core,bootstrap,backends,symm_mem,algorithms,communicator,interop} \
+    --include=*.cpp --include=*.hpp --include=*.inc &&
   fail "the library reads the environment in one way: core/environment.hpp"
 exit 0

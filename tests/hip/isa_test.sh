@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
-# Checks AMD machine code by check_isa.py. ARCHITECTURES are gfx90a, gfx942 or both, with a comma between.
-#   isa_test.sh library CLANG ARCHITECTURES FILE [check_isa.py's options...]   what was built
-#   isa_test.sh probes CLANG ARCHITECTURES ROCM_ROOT SOURCE_DIR                each word of backends/device/device.hpp, by itself
-#   isa_test.sh wrong CLANG ARCHITECTURES ROCM_ROOT SOURCE_DIR [NAME...]       each of wrong_words.hpp is found, by the right rule
+# Checks AMD machine code by check_isa.py. ARCHITECTURES are gfx90a, gfx942 or both, with a comma
+# between.
+#   isa_test.sh library CLANG ARCHITECTURES FILE [check_isa.py's options...]
+#     a file of this build
+#   isa_test.sh probes CLANG ARCHITECTURES ROCM_ROOT SOURCE_DIR
+#     each word of backends/device/device.hpp, by itself
+#   isa_test.sh wrong CLANG ARCHITECTURES ROCM_ROOT SOURCE_DIR [NAME...]
+#     each of wrong_words.hpp is found, by the right rule
 set -euo pipefail
 fail() { printf 'isa_test: %s\n' "$*" >&2; exit 1; }
 
-# The rules that must find each of wrong_words.hpp, on gfx90a and on gfx942. -: there, this one compiles to the right code, because
-# stores have no scope on gfx90a, and loads one bit for both agent and system. ?: newer compilers may get it right.
+# The rules that must find each of wrong_words.hpp, on gfx90a and on gfx942. -: there, this one
+# compiles to the right code, because stores have no scope on gfx90a, and loads one bit for both
+# agent and system. ?: newer compilers may get it right.
 readonly wrong_words='
   release_unwaited    release    release
   release_of_compiler release?   release?
@@ -43,7 +48,8 @@ find_objdump() {
     command -v "$candidate"
     return
   done
-  fail "no llvm-objdump of LLVM ${version%%.*} or newer beside $real nor on PATH: install it (Debian: llvm-${version%%.*}; ROCm: rocm-llvm)"
+  fail "no llvm-objdump of LLVM ${version%%.*} or newer beside $real nor on PATH:" \
+    "install it (Debian: llvm-${version%%.*}; ROCm: rocm-llvm)"
 }
 major_version() { "$1" --version | sed -nE 's/.*LLVM version ([0-9]+).*/\1/p'; }
 
@@ -52,7 +58,8 @@ check() { python3 "$here/check_isa.py" --objdump "$objdump" "$@"; }
 compile_probes() {  # ARCHITECTURE OUTPUT [options]
   local arch=$1 output=$2
   shift 2
-  "$clang" -x hip --offload-arch="$arch" --rocm-path="$rocm" -std=c++20 -O3 -ffp-contract=off -I"$source" -I"$source/include" \
+  "$clang" -x hip --offload-arch="$arch" --rocm-path="$rocm" -std=c++20 -O3 -ffp-contract=off \
+    -I"$source" -I"$source/include" \
     --offload-device-only --no-gpu-bundle-output "$@" -o "$output" "$source/tests/hip/probes.hip"
 }
 
@@ -77,13 +84,15 @@ check_wrong() {
         *) fail "$arch: only gfx90a and gfx942 have rules" ;;
       esac
       [ "$rules" != - ] || continue
-      compile_probes "$arch" "$temporary/wrong" "-DPLAIT_WRONG=$name" "-DPLAIT_WRITE_BACK=\"$write_back\""
+      compile_probes "$arch" "$temporary/wrong" "-DPLAIT_WRONG=$name" \
+        "-DPLAIT_WRITE_BACK=\"$write_back\""
       printf '%-20s' "$name"
       if [[ $rules == *\? ]] && check --probes "$temporary/wrong" >"$temporary/right"; then
         cat "$temporary/right"
         continue
       fi
-      check --probes --expect "${rules%\?}" "$temporary/wrong" || fail "$name on $arch: not found as it should be"
+      check --probes --expect "${rules%\?}" "$temporary/wrong" ||
+        fail "$name on $arch: not found as it should be"
       checked=$((checked + 1))
     done
   done <<<"$wrong_words"
@@ -91,7 +100,8 @@ check_wrong() {
   echo "isa_test: $checked wrong versions found"
 }
 
-[ $# -ge 4 ] || fail "usage: isa_test.sh library|probes|wrong CLANG ARCHITECTURES ...; see the head of this file"
+[ $# -ge 4 ] ||
+  fail "usage: isa_test.sh library|probes|wrong CLANG ARCHITECTURES ...; see the head of this file"
 command=$1 clang=$2 architectures=$3
 shift 3
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -1,5 +1,6 @@
-! The module plait on whichever target PLAIT_BACKEND names, with a GPU's memory where it is one: mpirun -n N fortran_device_test. Arrays
-! are views of symmetric memory that the program hands on and never touches itself; plait_copy brings data there and back.
+! The module plait on whichever target PLAIT_BACKEND names, with a GPU's memory where it is one:
+! mpirun -n N fortran_device_test. Arrays are views of symmetric memory that the program hands on
+! and never touches itself; plait_copy brings data there and back.
 program fortran_device_test
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: error_unit, real64
@@ -94,7 +95,8 @@ contains
     wrong = count(here(:n * ranks) /= expected(:n * ranks))
     if (wrong == 0) return
     failures = failures + 1
-    write (error_unit, '(a, i0, 2a, i0, a, i0, a)') 'rank ', rank, ': ', what, n, ': ', wrong, ' elements are wrong'
+    write (error_unit, '(a, i0, 2a, i0, a, i0, a)') 'rank ', rank, ': ', what, n, ': ', wrong, &
+      ' elements are wrong'
   end subroutine
 
   subroutine collectives(n)
@@ -184,7 +186,8 @@ contains
     ! In symmetric memory all ranks' blocks lie where the root's does.
     call fill(n)
     do b = 0, ranks - 1
-      expected(b * n + 1:(b + 1) * n) = values(merge(b, rank, rank == root), merge(root, b, rank == root), n)
+      expected(b * n + 1:(b + 1) * n) = &
+        values(merge(b, rank, rank == root), merge(root, b, rank == root), n)
     end do
     if (rank == root) then
       call plait_gather_in_place(comm, send(:all), root, stream)
@@ -217,7 +220,8 @@ contains
     call compare('send_recv of ', n)
     call fill(n)
     expected(:n) = values(before, 0, n)
-    call plait_send_recv(comm, send(:n), next, recv(:n), before, stream, plait_options(symmetric=.true.))
+    call plait_send_recv(comm, send(:n), next, recv(:n), before, stream, &
+      plait_options(symmetric=.true.))
     call compare('send_recv, straight into symmetric memory, of ', n)
     call fill(n)
     expected(:n) = values(before, 0, n)

@@ -1,4 +1,5 @@
-! The module plait under mpirun: every collective, and messages, on arrays and addresses, symmetric memory, and what is refused.
+! The module plait under mpirun: every collective, and messages, on arrays and addresses, symmetric
+! memory, and calls that are refused.
 program fortran_test
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: error_unit, int32, int64, real32, real64
@@ -38,11 +39,12 @@ contains
     character(*), intent(in) :: what
     if (good) return
     failures = failures + 1
-    write (error_unit, '(a, i0, 4a)') 'rank ', rank, ': ', what, '; last error: ', plait_last_error()
+    write (error_unit, '(a, i0, 4a)') 'rank ', rank, ': ', what, '; last error: ', &
+      plait_last_error()
   end subroutine
 
-  !> The last call's status must be that of a wrong argument, and its sentence have both words. Afterwards the status is success, so that
-  !> a call which does not set it is noticed.
+  !> The last call's status must be that of a wrong argument, and its sentence have both words.
+  !> Afterwards the status is success, so that a call which does not set it is noticed.
   subroutine refused(status, first, second)
     integer, intent(inout) :: status
     character(*), intent(in) :: first, second
@@ -87,8 +89,10 @@ contains
     call check(plait_comm_rank(part) == rank, 'duplicate')
     call plait_comm_destroy(part)
     ! What the module states of C's structures.
-    call check(config%size == c_sizeof(config) .and. call%size == c_sizeof(call), 'size of plait_config or plait_call')
-    call check(statistics%size == c_sizeof(statistics) .and. progress%size == c_sizeof(progress), 'size of statistics or progress')
+    call check(config%size == c_sizeof(config) .and. call%size == c_sizeof(call), &
+      'size of plait_config or plait_call')
+    call check(statistics%size == c_sizeof(statistics) .and. &
+      progress%size == c_sizeof(progress), 'size of statistics or progress')
   end subroutine
 
   subroutine all_reduces()
@@ -115,9 +119,12 @@ contains
     call check(all(d == total([(i, i = 1, size(d))])), 'int32')
     call check(e == total(5), 'a scalar of int64')
     a = rank + 1
-    call plait_all_reduce_in_place(comm, a(11:20), PLAIT_PREMUL_SUM, stream, plait_options(scale=2.0_c_double))  ! contiguous
+    ! contiguous
+    call plait_all_reduce_in_place(comm, a(11:20), PLAIT_PREMUL_SUM, stream, &
+      plait_options(scale=2.0_c_double))
     call plait_synchronize(comm, stream)
-    call check(all(a(11:20) == ranks * (ranks + 1)) .and. a(10) == rank + 1 .and. a(21) == rank + 1, 'a section, with a factor')
+    call check(all(a(11:20) == ranks * (ranks + 1)) .and. a(10) == rank + 1 .and. &
+      a(21) == rank + 1, 'a section, with a factor')
   end subroutine
 
   !> As pairs of reals, as docs/c.md has it.
@@ -130,12 +137,14 @@ contains
     call c_f_pointer(c_loc(z), parts, [2 * size(z)])
     call plait_all_reduce_in_place(comm, parts, PLAIT_SUM, stream)
     call plait_synchronize(comm, stream)
-    call check(all(z == reshape(cmplx(total(at), total(at + 1), real64), shape(z))), 'complex numbers')
+    call check(all(z == reshape(cmplx(total(at), total(at + 1), real64), shape(z))), &
+      'complex numbers')
   end subroutine
 
   subroutine others()
     integer, parameter :: n = 50
-    real(real64), target, asynchronous :: one(n), reduced(n, 1), all_of(n, 0:ranks - 1), from(n, 0:ranks - 1), none(0)
+    real(real64), target, asynchronous :: one(n), reduced(n, 1), none(0)
+    real(real64), target, asynchronous :: all_of(n, 0:ranks - 1), from(n, 0:ranks - 1)
     integer :: i, r, root
     integer :: at(n)
     at = [(i, i = 1, n)]
@@ -189,7 +198,8 @@ contains
     if (rank == root) call check(all(one == total(at)), 'reduce in place')
   end subroutine
 
-  !> Of the calls with a block for each rank in one of their buffers: with each root, and each type once.
+  !> The calls with a block for each rank in one of their buffers: with each root, and each type
+  !> once.
   subroutine in_place()
     integer, parameter :: n = 6
     real(real64), target, asynchronous :: a(2, 3, 0:ranks - 1)
@@ -208,7 +218,8 @@ contains
     call plait_synchronize(comm, stream)
     do r = 0, ranks - 1
       call check(all(reshape(a(:, :, r), [n]) == value(r, at)), 'all_gather in place')
-      call check(all(b(:, r) == merge(total(at + r), value(rank, at + r), r == rank)), 'reduce_scatter in place')
+      call check(all(b(:, r) == merge(total(at + r), value(rank, at + r), r == rank)), &
+        'reduce_scatter in place')
     end do
     do root = 0, ranks - 1
       c = -1
@@ -228,8 +239,12 @@ contains
       call plait_synchronize(comm, stream)
       do r = 0, ranks - 1
         if (rank == root) call check(all(c(:, r) == value(r, at)), 'gather in place')
-        if (rank /= root) call check(all(c(:, r) == merge(value(rank, at), -1, r == rank)), 'gather in place has changed a sender')
-        if (rank == root) call check(all(d(:, r) == value(root, at + r)), 'scatter in place has changed the root''s')
+        if (rank /= root) &
+          call check(all(c(:, r) == merge(value(rank, at), -1, r == rank)), &
+          'gather in place has changed a sender')
+        if (rank == root) &
+          call check(all(d(:, r) == value(root, at + r)), &
+          'scatter in place has changed the root''s')
       end do
       if (rank /= root) call check(all(one == value(root, at + rank)), 'scatter in place')
     end do
@@ -267,15 +282,18 @@ contains
     d = -1
     call old(a, b, c, d, 2)
     call plait_synchronize(comm, stream)
-    call check(all(a == ranks) .and. all(c == ranks) .and. all(b(:2) == ranks) .and. all(b(3:) == -1), 'sections of assumed sizes')
-    call check(all(d == merge(ranks, -1, rank == 0)), 'gather where others pass an assumed-size array')
+    call check(all(a == ranks) .and. all(c == ranks) .and. all(b(:2) == ranks) .and. &
+      all(b(3:) == -1), 'sections of assumed sizes')
+    call check(all(d == merge(ranks, -1, rank == 0)), &
+      'gather where others pass an assumed-size array')
   end subroutine
 
   !> As older programs declare their arguments. Nothing says that there are m columns of n.
   subroutine old(a, b, c, d, n)
     integer, intent(in) :: n
     real(real64), target, asynchronous :: a(*), b(*), c(n, *), d(n, *)
-    character(*), parameter :: unknown = ' is an assumed-size array, whose length is not known: pass a section of it, like '
+    character(*), parameter :: unknown = &
+      ' is an assumed-size array, whose length is not known: pass a section of it, like '
     integer(c_size_t) :: none(ranks)
     integer :: status, r, m
     m = ranks
@@ -343,7 +361,8 @@ contains
     call plait_group_end(status)
     call refused(status, 'x' // unknown, 'nothing of the group was enqueued')
 
-    ! Sections are as long as they say, and what other ranks pass for an array of the root does not matter.
+    ! Sections are as long as they say, and what other ranks pass for an array of the root does not
+    ! matter.
     call plait_all_reduce_in_place(comm, a(:n * m), PLAIT_MAX, stream)
     call plait_all_reduce_in_place(comm, c(:, :m), PLAIT_MAX, stream)
     if (rank == 0) then
@@ -361,7 +380,8 @@ contains
 
   subroutine messages()
     integer, parameter :: n = 300
-    real(real64), target, asynchronous :: a(n), b(n), back(3, 2), blocks(n, 0:ranks - 1), received(n, 0:ranks - 1)
+    real(real64), target, asynchronous :: a(n), b(n), back(3, 2), blocks(n, 0:ranks - 1), &
+      received(n, 0:ranks - 1)
     integer(int32), target, asynchronous :: c(2), d(2)
     integer(c_size_t), dimension(0:ranks - 1) :: sent, got, at
     integer :: i, r, next, before, status, index(n)
@@ -382,7 +402,8 @@ contains
     call check(all(b == value(before, index)), 'send_recv')
     call check(all(reshape(back, [6]) == value(before, index(1:6))), 'send and recv')
     call check(all(d == next), 'send of addresses')
-    call plait_send_recv(comm, c_loc(a), 5_c_size_t, next, c_loc(b), 5_c_size_t, before, PLAIT_I64, stream)
+    call plait_send_recv(comm, c_loc(a), 5_c_size_t, next, c_loc(b), 5_c_size_t, before, &
+      PLAIT_I64, stream)
 
     ! a + b + 1 elements between ranks a and b, but none from a rank to itself unless it is alone.
     do r = 0, ranks - 1
@@ -412,13 +433,15 @@ contains
     call refused(status, 'send: rank', 'none of the ranks')
     call plait_send(plait_comm(), a(::2), next, stream, status=status)
     call refused(status, 'plait_send', 'NULL')
-    call plait_all_to_all_v(comm, blocks, [sent, 0_c_size_t], at, received, got, at, stream, status=status)
+    call plait_all_to_all_v(comm, blocks, [sent, 0_c_size_t], at, received, got, at, stream, &
+      status=status)
     call refused(status, 'plait_all_to_all_v: rank', 'send counts')
     call plait_all_to_all_v(comm, blocks, sent, at, a, got + n, at, stream, status=status)
     call refused(status, 'plait_all_to_all_v: rank', 'recv has 300 elements, and the block of rank')
     call plait_all_to_all_v(comm, blocks, sent - n, at, received, got, at, stream, status=status)
     call refused(status, 'plait_all_to_all_v: rank', 'send has')
-    call plait_all_to_all_v(plait_comm(), blocks, sent, at, received, got, at, stream, status=status)
+    call plait_all_to_all_v(plait_comm(), blocks, sent, at, received, got, at, stream, &
+      status=status)
     call refused(status, 'plait_all_to_all_v', 'NULL')
     call plait_synchronize(comm, stream)
   end subroutine
@@ -435,15 +458,18 @@ contains
     call plait_view(buffer, x)
     call check(size(x) == 1000 .and. all(x == 0), 'a view')
     call check(plait_is_symmetric(comm, c_loc(x), 4000_c_size_t), 'is_symmetric')
-    call check(.not. plait_is_symmetric(comm, c_loc(x), 4001_c_size_t), 'is_symmetric, one byte more')
+    call check(.not. plait_is_symmetric(comm, c_loc(x), 4001_c_size_t), &
+      'is_symmetric, one byte more')
     x = value(rank, [(i, i = 1, 1000)])
     call plait_all_reduce_in_place(comm, x, PLAIT_SUM, stream)
     call plait_synchronize(comm, stream)
     call check(all(x == total([(i, i = 1, 1000)])), 'symmetric memory')
     x(:500) = value(rank, [(i, i = 1, 500)])
-    call plait_send_recv(comm, x(:500), next, x(501:), before, stream, plait_options(algorithm='pairwise_put', symmetric=.true.))
+    call plait_send_recv(comm, x(:500), next, x(501:), before, stream, &
+      plait_options(algorithm='pairwise_put', symmetric=.true.))
     call plait_synchronize(comm, stream)
-    call check(all(x(501:) == value(before, [(i, i = 1, 500)])), 'send_recv, straight into symmetric memory')
+    call check(all(x(501:) == value(before, [(i, i = 1, 500)])), &
+      'send_recv, straight into symmetric memory')
     call plait_buffer_free(buffer)
     call plait_view(buffer, gone, status)
     call refused(status, 'buffer', 'has been destroyed')
@@ -476,10 +502,12 @@ contains
     call check(index(plait_explain(comm, call), 'all_reduce') > 0, 'explain')
     statistics = plait_statistics_of(comm)
     progress = plait_progress_of(comm)
-    call check(statistics%calls > 10 .and. statistics%groups == 2 .and. statistics%fifo_bytes > 0, 'statistics')
+    call check(statistics%calls > 10 .and. statistics%groups == 2 .and. &
+      statistics%fifo_bytes > 0, 'statistics')
     call check(progress%blocks > 0 .and. progress%started == progress%completed, 'progress')
     call check(plait_async_error(comm) == PLAIT_SUCCESS, 'async_error')
-    call check(plait_version() >= 100 .and. plait_status_name(PLAIT_ERROR_TIMEOUT) == 'timeout', 'version or status name')
+    call check(plait_version() >= 100 .and. plait_status_name(PLAIT_ERROR_TIMEOUT) == 'timeout', &
+      'version or status name')
     call check(plait_size_of(PLAIT_BF16) == 2, 'size_of')
   end subroutine
 
@@ -508,12 +536,15 @@ contains
     call refused(status, 'send has 10 elements and recv 20', 'plait_all_reduce: rank')
     ! What other ranks pass for a buffer of the root is not at fault.
     call plait_broadcast(comm, x(::2), y(::2), 0, stream, status=status)
-    call refused(status, 'plait_broadcast: rank', merge('send', 'recv', rank == 0) // ' is not contiguous')
+    call refused(status, 'plait_broadcast: rank', &
+      merge('send', 'recv', rank == 0) // ' is not contiguous')
     call plait_scatter(comm, y(::2), x(::2), ranks - 1, stream, status=status)
-    call refused(status, 'plait_scatter: rank', merge('send', 'recv', rank == ranks - 1) // ' is not contiguous')
+    call refused(status, 'plait_scatter: rank', &
+      merge('send', 'recv', rank == ranks - 1) // ' is not contiguous')
     call plait_all_reduce_in_place(comm, x, 17, stream, status=status)
     call refused(status, 'plait_all_reduce: rank', '17 is no operation')
-    call plait_all_reduce_in_place(comm, x, PLAIT_SUM, stream, plait_options(algorithm='rign'), status)
+    call plait_all_reduce_in_place(comm, x, PLAIT_SUM, stream, plait_options(algorithm='rign'), &
+      status)
     call refused(status, '"rign"', 'ring')
     config%size = 1000
     call plait_comm_create(MPI_COMM_WORLD%MPI_VAL, dead, config, status)

@@ -1,5 +1,6 @@
-! A program that stops at the first invalid operation, division by zero or overflow (gfortran -ffpe-trap): no call may end it, and its
-! traps must be as they were afterwards. floating_point_test has the kernels alone, in more types; here the program's own thread also
+! A program that stops at the first invalid operation, division by zero or overflow (gfortran
+! -ffpe-trap): no call may end it, and its traps must be as they were afterwards.
+! floating_point_test has the kernels alone, in more types; here the program's own thread also
 ! creates the communicator, chooses algorithms, ends groups and reports.
 module traps_of_real32
   use, intrinsic :: iso_fortran_env, only: wp => real32

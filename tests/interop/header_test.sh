@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# header_test.sh SOURCE LIBRARY CC CXX: plait.h by itself, and what it declares compared with what there is: in the library, in the C test and
-# in the Fortran module.
+# header_test.sh SOURCE LIBRARY CC CXX: plait.h by itself, and what it declares compared with what
+# there is: in the library, in the C test and in the Fortran module.
 set -euo pipefail
 source=$1 library=$2 cc=$3 cxx=$4
 failed=0
@@ -10,16 +10,25 @@ trap 'rm -rf "$work"' EXIT
 # Without MPI's header in reach, in the oldest languages that are promised.
 echo '#include "plait/plait.h"' >"$work/alone.c"
 cp "$work/alone.c" "$work/alone.cpp"
-"$cc" -std=c99 -pedantic-errors -Wall -Wextra -Werror -fsyntax-only -I"$source/include" "$work/alone.c"
-"$cxx" -std=c++11 -pedantic-errors -Wall -Wextra -Werror -fsyntax-only -I"$source/include" "$work/alone.cpp"
+"$cc" -std=c99 -pedantic-errors -Wall -Wextra -Werror -fsyntax-only -I"$source/include" \
+  "$work/alone.c"
+"$cxx" -std=c++11 -pedantic-errors -Wall -Wextra -Werror -fsyntax-only -I"$source/include" \
+  "$work/alone.cpp"
 
-sed -nE 's/^(plait_status|const char\*|int) (plait_[a-z_]+)\(.*/\2/p' "$source"/include/plait/plait{,_mpi}.h | sort >"$work/declared"
-nm -D --defined-only "$library" | sed -nE 's/^.* T (plait_[a-z_]+)$/\1/p' | grep -vx plait_register | sort >"$work/exported"  # that one is for plug-ins in C++
+sed -nE 's/^(plait_status|const char\*|int) (plait_[a-z_]+)\(.*/\2/p' \
+  "$source"/include/plait/plait{,_mpi}.h | sort >"$work/declared"
+# that one is for plug-ins in C++
+nm -D --defined-only "$library" | sed -nE 's/^.* T (plait_[a-z_]+)$/\1/p' |
+  grep -vx plait_register | sort >"$work/exported"
 grep -oE 'plait_[a-z_]+\(' "$source/tests/interop/c_test.c" | tr -d '(' | sort -u >"$work/tested"
-cat "$source"/interop/fortran/*.f90 | sed -nE 's/.*bind\(c, name="(plait_[a-z_]+)"\).*/\1/p' | sort -u >"$work/fortran"
+cat "$source"/interop/fortran/*.f90 | sed -nE 's/.*bind\(c, name="(plait_[a-z_]+)"\).*/\1/p' |
+  sort -u >"$work/fortran"
 
 echo "$(wc -l <"$work/declared") functions"
-[ "$(wc -l <"$work/declared")" -ge 36 ] || { echo "FAILED: the headers were not understood"; exit 1; }
+[ "$(wc -l <"$work/declared")" -ge 36 ] || {
+  echo "FAILED: the headers were not understood"
+  exit 1
+}
 none() {  # none SENTENCE FIRST SECOND: that the first list has and the second not
   local missing
   missing=$(comm -23 "$work/$2" "$work/$3")
@@ -28,7 +37,8 @@ none() {  # none SENTENCE FIRST SECOND: that the first list has and the second n
 none "declared, but not exported" declared exported
 none "exported, but not declared" exported declared
 none "declared, but not in the C test" declared tested
-printf 'plait_comm_create\n' | sort "$work/fortran" - >"$work/bound"  # MPI's handles are integers in Fortran
+# MPI's handles are integers in Fortran
+printf 'plait_comm_create\n' | sort "$work/fortran" - >"$work/bound"
 none "declared, but not in the Fortran module" declared bound
 none "in the Fortran module, but not declared" fortran declared
 exit $failed

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# exports_test.sh SOURCE LIBRARY WHOLE KERNEL_HEADER...: the names that LIBRARY offers, compared with the public headers, with those for
-# kernels (paths in SOURCE), and with WHOLE, the same library with all its names.
+# exports_test.sh SOURCE LIBRARY WHOLE KERNEL_HEADER...: the names that LIBRARY offers, compared
+# with the public headers, with those for kernels (paths in SOURCE), and with WHOLE, the same
+# library with all its names.
 set -euo pipefail
 cd "$1"
 library=$2 whole=$3
@@ -15,16 +16,22 @@ names "$whole" '$2 == "T"' >"$work/functions"
 printf '%s names\n' "$(wc -l <"$work/offered")"
 
 # The functions of C: those that the headers declare, and what own kernels register by.
-{ grep -ohE '\bplait_[a-z0-9_]+\(' include/plait/plait.h include/plait/plait_mpi.h | tr -d '('; echo plait_register; } | sort -u >"$work/declared"
+{ grep -ohE '\bplait_[a-z0-9_]+\(' include/plait/plait.h include/plait/plait_mpi.h | tr -d '('; \
+  echo plait_register; } | sort -u >"$work/declared"
 grep -E '^plait_' "$work/offered" >"$work/c"
-diff "$work/declared" "$work/c" || fail "the names of C above are only declared (<) or only offered (>)"
+diff "$work/declared" "$work/c" ||
+  fail "the names of C above are only declared (<) or only offered (>)"
 
-# The rest has a name of ours, none of a template that a header instantiates, and none that keeps a plug-in from being closed.
+# The rest has a name of ours, none of a template that a header instantiates, and none that keeps a
+# plug-in from being closed.
 ours='plait_|plait::([A-Z][A-Za-z]*(<|::|$)|detail::local_pointer\(|[a-z_]+(\[abi:cxx11\])?\()'
-if sed -E 's/^(typeinfo|typeinfo name|vtable) for //' "$work/offered" | grep -vE "^($ours)"; then fail "the names above"; fi
+if sed -E 's/^(typeinfo|typeinfo name|vtable) for //' "$work/offered" | grep -vE "^($ours)"; then
+  fail "the names above"
+fi
 if nm -D --defined-only "$library" | grep ' u '; then fail "unique names, above"; fi
 
-# What public headers and those for kernels declare is offered: functions, and all of a class that begins in one of them.
+# What public headers and those for kernels declare is offered: functions, and all of a class that
+# begins in one of them.
 sed 's|//.*||' include/plait/*.hpp "$@" >"$work/headers"
 while read -r function; do
   name=${function#plait::}
@@ -39,11 +46,20 @@ done < <(grep '^plait::' "$work/functions") >"$work/expected"
 printf '%s functions that headers declare\n' "$(wc -l <"$work/expected")"
 [ "$(wc -l <"$work/expected")" -gt 100 ] || fail "too few: do the headers look otherwise now?"
 comm -23 "$work/expected" "$work/offered" >"$work/lacking"
-[ ! -s "$work/lacking" ] || { cat "$work/lacking"; fail "cmake/exports.map lacks the names above, which headers declare"; }
+[ ! -s "$work/lacking" ] || {
+  cat "$work/lacking"
+  fail "cmake/exports.map lacks the names above, which headers declare"
+}
 
-# And nothing more, but for what plait-bench and plait-info take of the same version, and two names that are not looked for above.
-tools='backend_of|environment[a-z_]*|format_bytes|in_quotes|parse_bytes|policies|printable|split|wrong_name'
+# And nothing more, but for what plait-bench and plait-info take of the same version, and two names
+# that are not looked for above.
+tools='backend_of|environment[a-z_]*|format_bytes|in_quotes|parse_bytes|policies|printable|split'
+tools+='|wrong_name'
 others='KernelTable<.*>::instance|detail::local_pointer'
-names "$library" '$2 == "T"' | grep '^plait::' | comm -13 "$work/expected" - | grep -vE "^plait::($tools|$others)[[(]" >"$work/more" || true
-[ ! -s "$work/more" ] || { cat "$work/more"; fail "no header that is installed declares the names above"; }
+names "$library" '$2 == "T"' | grep '^plait::' | comm -13 "$work/expected" - |
+  grep -vE "^plait::($tools|$others)[[(]" >"$work/more" || true
+[ ! -s "$work/more" ] || {
+  cat "$work/more"
+  fail "no header that is installed declares the names above"
+}
 echo passed

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# language_test.sh COMPILER INCLUDE_FOLDER [FLAGS...]: a program that is compiled for C++17 is told so, in one sentence, by whichever header it includes.
+# language_test.sh COMPILER INCLUDE_FOLDER [FLAGS...]: a program that is compiled for C++17 is told
+# so, in one sentence, by whichever header it includes.
 set -uo pipefail
 compiler=$1 include=$2
 shift 2
@@ -9,8 +10,11 @@ for header in plait/*.hpp; do
   case $header in plait/language.hpp | plait/types.hpp | plait/version.hpp) continue ;; esac
   program="#include \"$header\"
 int main() {}"
-  said=$("$compiler" -std=c++17 -fsyntax-only -I . "$@" -x c++ - <<<"$program" 2>&1) && fail "$header compiles as C++17"
-  grep -q "Plait's headers need C++20: compile with -std=c++20" <<<"$said" || fail "$header does not say what is missing: $said"
+  said=$("$compiler" -std=c++17 -fsyntax-only -I . "$@" -x c++ - <<<"$program" 2>&1) &&
+    fail "$header compiles as C++17"
+  grep -q "Plait's headers need C++20: compile with -std=c++20" <<<"$said" ||
+    fail "$header does not say what is missing: $said"
   errors=$(grep -c 'error:' <<<"$said")
-  [ "$errors" -le 2 ] || fail "$header: $errors errors: $said"  # the sentence, and that the compiler stops there
+  # the sentence, and that the compiler stops there
+  [ "$errors" -le 2 ] || fail "$header: $errors errors: $said"
 done

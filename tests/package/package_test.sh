@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
-# package_test.sh BUILD CPACK VERSION INTERFACE: makes the Debian packages and looks into them; nothing is installed.
+# package_test.sh BUILD CPACK VERSION INTERFACE: makes the Debian packages and looks into them;
+# nothing is installed.
 set -euo pipefail
 build=$1 cpack=$2 version=$3 interface=$4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { printf 'FAILED: %s\n' "$*"; exit 1; }
-"$cpack" -G DEB --config "$build/CPackConfig.cmake" -B "$work" >"$work/log" 2>&1 || { cat "$work/log"; fail "cpack"; }
+"$cpack" -G DEB --config "$build/CPackConfig.cmake" -B "$work" >"$work/log" 2>&1 || {
+  cat "$work/log"
+  fail "cpack"
+}
 
-# Paths in a package, as a file: grep -q stops at the first, and a writer to a pipe would then be killed, which counts as a failure.
+# Paths in a package, as a file: grep -q stops at the first, and a writer to a pipe would then be
+# killed, which counts as a failure.
 paths_of() { local name=${1##*/}; printf '%s' "$work/${name%%_*}.paths"; }  # paths_of FILE.deb
 for file in "$work"/*.deb; do dpkg-deb -c "$file" | awk '{ print $6 }' >"$(paths_of "$file")"; done
 expect() {  # expect PACKAGE REGEX...: one that a path in the package must match, each
@@ -23,24 +28,36 @@ for file in "$work"/*.deb; do
   printf '\n== %s\n' "${file##*/}"
   dpkg-deb -I "$file" | grep -E '^ (Package|Version|Depends|Recommends|Section|Installed-Size):'
   dpkg-deb -c "$file" | awk '$1 !~ /^d/ { print "  " $6, $7, $8 }'
-  if grep -vE '^\./(usr/.*)?$' "$(paths_of "$file")"; then fail "${file##*/} has files outside /usr"; fi
+  if grep -vE '^\./(usr/.*)?$' "$(paths_of "$file")"; then
+    fail "${file##*/} has files outside /usr"
+  fi
 done
 library=libplait$interface
 expect "$library" "/libplait\.so\.$interface$" "/libplait\.so\.$version$"
-expect libplait-dev '/libplait\.so$' '/include/plait/plait\.hpp$' '/include/plait/plait\.h$' '/fortran/plait\.f90$' '/plaitConfig\.cmake$' '/plait\.pc$' '/doc/plait/docs/install\.md$' '/doc/plait/examples/CMakeLists\.txt$' '/share/plait/mpi-env\.sh$'
-[[ $(field "$library" Depends) == *libc6* ]] || fail "$library does not depend on libc6: was dpkg-shlibdeps asked?"
+expect libplait-dev '/libplait\.so$' '/include/plait/plait\.hpp$' '/include/plait/plait\.h$' \
+  '/fortran/plait\.f90$' '/plaitConfig\.cmake$' '/plait\.pc$' '/doc/plait/docs/install\.md$' \
+    '/doc/plait/examples/CMakeLists\.txt$' '/share/plait/mpi-env\.sh$'
+[[ $(field "$library" Depends) == *libc6* ]] ||
+  fail "$library does not depend on libc6: was dpkg-shlibdeps asked?"
 for package in libplait-dev plait-tools; do
   [ -f "$work/$package"_*.deb ] || continue
-  [[ $(field "$package" Depends) == *"$library (= $version)"* ]] || fail "$package does not depend on $library (= $version)"
+  [[ $(field "$package" Depends) == *"$library (= $version)"* ]] ||
+    fail "$package does not depend on $library (= $version)"
 done
 for file in "$work"/*.deb; do
   package=${file##*/}
   package=${package%%_*}
   expect "$package" "^\./usr/share/doc/$package/copyright$"
-  [[ $(field "$package" Maintainer) =~ ^[^\<]+\ \<[^@]+@[^@]+\.[^@]+\>$ ]] || fail "$package: Maintainer is '$(field "$package" Maintainer)'"
+  [[ $(field "$package" Maintainer) =~ ^[^\<]+\ \<[^@]+@[^@]+\.[^@]+\>$ ]] ||
+    fail "$package: Maintainer is '$(field "$package" Maintainer)'"
 done
-dpkg-deb --fsys-tarfile "$work/$library"_*.deb | tar -xO "./usr/share/doc/$library/copyright" >"$work/copyright"
-grep -q '^License: Apache-2.0' "$work/copyright" || fail "the licence is not in $library's copyright"
-# Another version's library can be installed beside this one: nothing in its package has a path that the other would have.
-if grep -vE "/$|/libplait\.so\.$interface(\.|$)|/$library/" "$work/$library.paths"; then fail "the paths above are not for $library alone"; fi
+dpkg-deb --fsys-tarfile "$work/$library"_*.deb |
+  tar -xO "./usr/share/doc/$library/copyright" >"$work/copyright"
+grep -q '^License: Apache-2.0' "$work/copyright" ||
+  fail "the licence is not in $library's copyright"
+# Another version's library can be installed beside this one: nothing in its package has a path that
+# the other would have.
+if grep -vE "/$|/libplait\.so\.$interface(\.|$)|/$library/" "$work/$library.paths"; then
+  fail "the paths above are not for $library alone"
+fi
 printf '\npassed\n'

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# subproject_test.sh SOURCE BUILD CMAKE MPIEXEC CXX: a project that has Plait in it by add_subdirectory is built, installed, moved and run. The
-# library is not compiled again: the one of BUILD is put where that project's build would.
+# subproject_test.sh SOURCE BUILD CMAKE MPIEXEC CXX: a project that has Plait in it by
+# add_subdirectory is built, installed, moved and run. The library is not compiled again: the one of
+# BUILD is put where that project's build would.
 set -euo pipefail
 source=$1 build=$2 cmake=$3 mpiexec=$4
 export CXX=$5 PLAIT_BACKEND=host
@@ -10,12 +11,22 @@ say() { printf '\n== %s\n' "$*"; }
 fail() { printf 'FAILED: %s\n' "$*"; exit 1; }
 unset CMAKE_GENERATOR
 make_project() {  # make_project NAME OPTIONS...: makefiles know a target without what it depends on
-  "$cmake" -S "$source/tests/package/consumer/subproject" -B "$work/$1" -G "Unix Makefiles" -DCMAKE_BUILD_TYPE=Release -DSUBPROJECT_PLAIT="$source" \
-    -DCMAKE_INSTALL_PREFIX="$work/$1-prefix" "${@:2}" >"$work/log" 2>&1 || { cat "$work/log"; fail "the configuration of $1"; }
+  "$cmake" -S "$source/tests/package/consumer/subproject" -B "$work/$1" -G "Unix Makefiles" \
+    -DCMAKE_BUILD_TYPE=Release -DSUBPROJECT_PLAIT="$source" \
+    -DCMAKE_INSTALL_PREFIX="$work/$1-prefix" "${@:2}" >"$work/log" 2>&1 || {
+      cat "$work/log"
+      fail "the configuration of $1"
+    }
   mkdir -p "$work/$1/plait/lib"
   cp -P "$build"/lib/libplait.so* "$work/$1/plait/lib/"
-  "$cmake" --build "$work/$1" --target consumer/fast >"$work/log" 2>&1 || { cat "$work/log"; fail "$1 was not built"; }
-  "$cmake" --install "$work/$1" >"$work/log" 2>&1 || { cat "$work/log"; fail "the installation of $1"; }
+  "$cmake" --build "$work/$1" --target consumer/fast >"$work/log" 2>&1 || {
+    cat "$work/log"
+    fail "$1 was not built"
+  }
+  "$cmake" --install "$work/$1" >"$work/log" 2>&1 || {
+    cat "$work/log"
+    fail "the installation of $1"
+  }
 }
 
 say "the library comes along, and is found"
@@ -23,8 +34,10 @@ make_project part
 (cd "$work/part-prefix" && find . ! -type d | sort)
 mv "$work/part-prefix" "$work/moved"
 rm -rf "$work/part"
-[ "$(find "$work/moved" ! -type d | wc -l)" = 3 ] || fail "not the program and the library's two names"
-"$mpiexec" --allow-run-as-root --oversubscribe -n 2 "$work/moved/bin/consumer" </dev/null | tee "$work/said"
+[ "$(find "$work/moved" ! -type d | wc -l)" = 3 ] ||
+  fail "not the program and the library's two names"
+"$mpiexec" --allow-run-as-root --oversubscribe -n 2 "$work/moved/bin/consumer" </dev/null |
+  tee "$work/said"
 [ "$(grep -c '^OK' "$work/said")" = 2 ] || fail "not both ranks said OK"
 
 say "PLAIT_INSTALL=OFF installs nothing of it, ON all, and where to look is the project's to say"
@@ -33,5 +46,6 @@ make_project without -DPLAIT_INSTALL=OFF
 make_project all -DPLAIT_INSTALL=ON
 [ -n "$(find "$work/all-prefix" -name plaitConfig.cmake)" ] || fail "there is no CMake package"
 make_project own -DCMAKE_INSTALL_RPATH=/nowhere
-readelf -d "$work/own-prefix/bin/consumer" | grep -F '[/nowhere]' || fail "the project's own CMAKE_INSTALL_RPATH does not count"
+readelf -d "$work/own-prefix/bin/consumer" | grep -F '[/nowhere]' ||
+  fail "the project's own CMAKE_INSTALL_RPATH does not count"
 say "passed"

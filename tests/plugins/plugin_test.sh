@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# plugin_test.sh BIN MPIEXEC SLICES NOTHING TWIN OLD: what PLAIT_PLUGINS does, with the programs in BIN and four plug-ins: one that is right, one
-# that registers nothing, one whose algorithm's name is taken, and one for another version.
+# plugin_test.sh BIN MPIEXEC SLICES NOTHING TWIN OLD: what PLAIT_PLUGINS does, with the programs in
+# BIN and four plug-ins: one that is right, one that registers nothing, one whose algorithm's name
+# is taken, and one for another version.
 set -euo pipefail
 bin=$1 mpiexec=$2 slices=$3 nothing=$4 twin=$5 old=$6
 work=$(mktemp -d)
@@ -12,8 +13,13 @@ ranks() { "$mpiexec" --allow-run-as-root --oversubscribe "$@" </dev/null 2>&1; }
 expect() {  # expect TEXT: in what was said
   tr -s ' \n' ' ' <"$work/said" | grep -qF -- "$1" || { cat "$work/said"; fail "nobody says: $1"; }
 }
-refused() {  # [preload=FILE] refused PLUGINS SENTENCE...: plait-info, FILE a part of it, ends with an error, one line that has all of these
-  if with "$1" timeout 20 env LD_PRELOAD="${preload-}" "$bin/plait-info" >"$work/out" 2>"$work/said"; then fail "PLAIT_PLUGINS=$1 was taken"; fi
+# [preload=FILE] refused PLUGINS SENTENCE...: plait-info, FILE a part of it, ends with an error, one
+# line that has all of these
+refused() {
+  if with "$1" timeout 20 env LD_PRELOAD="${preload-}" "$bin/plait-info" >"$work/out" \
+    2>"$work/said"; then
+    fail "PLAIT_PLUGINS=$1 was taken"
+  fi
   [ "$(grep -c . "$work/said")" = 1 ] || { cat "$work/said"; fail "not one line"; }
   cat "$work/said"
   for sentence in "${@:2}"; do expect "$sentence"; done
@@ -25,21 +31,30 @@ if grep '^  slices ' "$work/said"; then fail "slices are there without a plug-in
 with "$slices:$slices" "$bin/plait-info" >"$work/said"  # twice does no harm
 expect "slices all_reduce all types and ops"
 expect "slices for all_reduce is a plug-in's: $slices"
-with "$slices" env LD_PRELOAD="$slices" "$bin/plait-info" >"$work/said"  # nor does it that the process has them anyway
+# nor does it that the process has them anyway
+with "$slices" env LD_PRELOAD="$slices" "$bin/plait-info" >"$work/said"
 expect "slices for all_reduce is a plug-in's: $slices"
 with "$slices" "$bin/plait-info" --json >"$work/said"
 expect "\"plugin\": \"$slices\""
-PLAIT_ALGO=slices with "$slices" ranks -n 2 "$bin/first" >"$work/said" || { cat "$work/said"; fail "the first program"; }
+PLAIT_ALGO=slices with "$slices" ranks -n 2 "$bin/first" >"$work/said" || {
+  cat "$work/said"
+  fail "the first program"
+}
 expect "rank 1: 3"
-with "$slices" ranks -n 3 "$bin/plait-bench" --algorithms slices -b 4 -e 256K -f 16 -n 20 -d f32,bf16 --in-place both --timing events --peers none \
+with "$slices" ranks -n 3 "$bin/plait-bench" --algorithms slices -b 4 -e 256K -f 16 -n 20 -d \
+  f32,bf16 --in-place both --timing events --peers none \
   --csv "$work/table.csv" >"$work/said" || { cat "$work/said"; fail "the benchmark"; }
 grep -c slices "$work/table.csv"
-with "$slices" "$bin/zoo_test" --gtest_filter='*slices*n3:*slices*n4:-*Large*' >"$work/said" || { cat "$work/said"; fail "the zoo"; }
+with "$slices" "$bin/zoo_test" --gtest_filter='*slices*n3:*slices*n4:-*Large*' >"$work/said" || {
+  cat "$work/said"
+  fail "the zoo"
+}
 tail -n 1 "$work/said"
 if grep -q 'Running 0 tests' "$work/said"; then fail "the zoo does not have slices"; fi
 
 printf '== refused\n'
-refused "$work/missing.so" "PLAIT_PLUGINS: $work/missing.so: it can't be loaded: No such file or directory"
+refused "$work/missing.so" \
+  "PLAIT_PLUGINS: $work/missing.so: it can't be loaded: No such file or directory"
 echo "no shared object" >"$work/text.so"
 refused "$slices:$work/text.so" "PLAIT_PLUGINS: $work/text.so: it can't be loaded: file too short"
 refused "$nothing" "PLAIT_PLUGINS: $nothing: it registers no algorithm"
@@ -48,16 +63,19 @@ for library in libm.so.6 "$bin/../lib/libplait.so"; do  # what the process has a
 done
 preload=$old refused "$old" "$old: it is made for Plait 0.0.9, and this is Plait " "compile it anew"
 refused "$twin" "PLAIT_PLUGINS: $twin: an algorithm named ring is registered already for all_reduce"
-refused "$old" "PLAIT_PLUGINS: $old: it is made for Plait 0.0.9, and this is Plait " "compile it anew"
+refused "$old" "PLAIT_PLUGINS: $old: it is made for Plait 0.0.9, and this is Plait " \
+  "compile it anew"
 refused "$slices::$slices" "PLAIT_PLUGINS=\"$slices::$slices\": a file without a name"
 
 printf '== refused: damaged, and what is no file\n'
-# Cut short anywhere, as by a full disk: one sentence, and not the death by SIGBUS of a process that touches what is mapped beyond the file's end.
+# Cut short anywhere, as by a full disk: one sentence, and not the death by SIGBUS of a process that
+# touches what is mapped beyond the file's end.
 size=$(stat -Lc %s "$slices")
 for ((part = 63; part >= 1; part--)); do
   if [ $part = 63 ]; then cp "$slices" "$work/cut.so"; fi
   truncate -s $((size * part / 64)) "$work/cut.so"
-  refused "$work/cut.so" "PLAIT_PLUGINS: $work/cut.so: it can't be loaded: the file ends after $((size * part / 64)) bytes" >/dev/null
+  end="the file ends after $((size * part / 64)) bytes"
+  refused "$work/cut.so" "PLAIT_PLUGINS: $work/cut.so: it can't be loaded: $end" >/dev/null
 done
 for bytes in $((size - 1)) 4096 512 100 64 63 16 1 0; do
   head -c $bytes "$slices" >"$work/cut.so"
@@ -65,20 +83,32 @@ for bytes in $((size - 1)) 4096 512 100 64 63 16 1 0; do
 done
 mkdir "$work/folder"
 head -c 4096 "$slices" >"$work/folder/cut_by_name.so"  # found as the dynamic linker does
-LD_LIBRARY_PATH=$work/folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} refused cut_by_name.so "PLAIT_PLUGINS: cut_by_name.so: it can't be loaded: the file ends after 4096 bytes"
+LD_LIBRARY_PATH=$work/folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} refused cut_by_name.so \
+  "PLAIT_PLUGINS: cut_by_name.so: it can't be loaded: the file ends after 4096 bytes"
 # A block that never reached the disk, with the dynamic section in it.
 section=$(readelf -lW "$slices" | awk '$1 == "DYNAMIC" { print $2 }')
 cp "$slices" "$work/zeros.so"
 dd if=/dev/zero of="$work/zeros.so" bs=1 seek=$((section)) count=512 conv=notrunc 2>/dev/null
-refused "$work/zeros.so" "PLAIT_PLUGINS: $work/zeros.so: it can't be loaded: its dynamic section names no symbols"
+refused "$work/zeros.so" \
+  "PLAIT_PLUGINS: $work/zeros.so: it can't be loaded: its dynamic section names no symbols"
 mkfifo "$work/fifo.so"
-refused "$work/fifo.so" "PLAIT_PLUGINS: $work/fifo.so: it can't be loaded: it is a FIFO, not a regular file"
-refused "$work/folder" "PLAIT_PLUGINS: $work/folder: it can't be loaded: it is a directory, not a regular file"
+refused "$work/fifo.so" \
+  "PLAIT_PLUGINS: $work/fifo.so: it can't be loaded: it is a FIFO, not a regular file"
+refused "$work/folder" \
+  "PLAIT_PLUGINS: $work/folder: it can't be loaded: it is a directory, not a regular file"
 refused $'/\e[2J' 'PLAIT_PLUGINS: /\x1b[2J: it can'"'t be loaded: No such file or directory"
 
 printf '== refused by communicators, on all ranks\n'
-if with "$old" ranks -n 2 "$bin/first" >"$work/said"; then fail "a communicator with a plug-in for another version"; fi
-[ "$(grep -c "rank 0: PLAIT_PLUGINS: $old: it is made for Plait 0.0.9" "$work/said")" = 2 ] || { cat "$work/said"; fail "not both ranks say so"; }
-if ranks -n 1 -x PLAIT_PLUGINS="$slices" "$bin/first" : -n 1 "$bin/first" >"$work/said"; then fail "a plug-in on one of two ranks"; fi
-expect "ranks differ in the algorithms of programs and plug-ins: rank 1 has none, rank 0 has all_reduce:slices"
+if with "$old" ranks -n 2 "$bin/first" >"$work/said"; then
+  fail "a communicator with a plug-in for another version"
+fi
+[ "$(grep -c "rank 0: PLAIT_PLUGINS: $old: it is made for Plait 0.0.9" "$work/said")" = 2 ] || {
+  cat "$work/said"
+  fail "not both ranks say so"
+}
+if ranks -n 1 -x PLAIT_PLUGINS="$slices" "$bin/first" : -n 1 "$bin/first" >"$work/said"; then
+  fail "a plug-in on one of two ranks"
+fi
+differ="ranks differ in the algorithms of programs and plug-ins"
+expect "$differ: rank 1 has none, rank 0 has all_reduce:slices"
 printf 'passed\n'

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# mistakes_test.sh COMPILER OPTIONS... FILE: the compiler must refuse FILE with exactly the sentences in it.
+# mistakes_test.sh COMPILER OPTIONS... FILE: the compiler must refuse FILE with exactly the
+# sentences in it.
 set -euo pipefail
 file=${*: -1}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-if "${@:1:$#-1}" -fsyntax-only -w "$file" >"$work/said" 2>&1; then echo "FAILED: the compiler accepts $file"; exit 1; fi
+if "${@:1:$#-1}" -fsyntax-only -w "$file" >"$work/said" 2>&1; then
+  echo "FAILED: the compiler accepts $file"; exit 1
+fi
 grep -E 'error:' "$work/said" >"$work/errors" || { cat "$work/said"; exit 1; }
 sed -n 's/.*\/\/ says: //p' "$file" >"$work/sentences"
 status=0
