@@ -104,6 +104,8 @@ install(FILES ${PROJECT_BINARY_DIR}/package/plaitConfig.cmake
 set(plait_kernel_folder ${CMAKE_INSTALL_INCLUDEDIR}/plait/kernels)
 file(GLOB_RECURSE plait_kernel_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
      algorithms/*.hpp)
+# Only the library loads plug-ins, so it does not export what this header declares.
+list(REMOVE_ITEM plait_kernel_headers algorithms/contract/plugins.hpp)
 file(GLOB plait_device_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
      backends/device/*.hpp)
 list(APPEND plait_kernel_headers ${plait_device_headers} backends/backend.hpp)
