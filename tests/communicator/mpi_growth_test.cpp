@@ -21,6 +21,7 @@
 #include "support/errors.hpp"
 #include "support/growing_backend.hpp"
 #include "support/ranks.hpp"
+#include "support/run_tests.hpp"
 #include "support/zoo.hpp"
 
 namespace plait::test {
@@ -47,7 +48,7 @@ std::size_t committed(const Communicator& comm) {
   return comm.statistics().scratch_bytes_committed;
 }
 
-/// What all ranks have, if it is the same on all.
+/// Expects the text of all ranks to be the same, and returns it.
 std::string same_everywhere(const std::string& text) {
   std::vector<char> mine(2000), first(2000);
   text.copy(mine.data(), mine.size() - 1);
@@ -60,12 +61,13 @@ std::string same_everywhere(const std::string& text) {
 /// A call that is too large for no algorithm, and its result.
 void expect_sum(Communicator& comm, const std::string& algorithm, std::size_t count = 1000,
                 StreamRef stream = {}) {
-  std::vector<float> x(count, static_cast<float>(comm.rank() + 1));
+  std::vector<float> x(count);
+  for (std::size_t i = 0; i < count; ++i) x[i] = element<float>(1, comm.rank(), i, ReduceOp::sum);
   comm.all_reduce(x.data(), x.data(), count, DataType::f32, ReduceOp::sum, stream,
                   {.algorithm = algorithm, .threads = 1});
   comm.synchronize(stream);
-  const int sum = comm.size() * (comm.size() + 1) / 2;
-  EXPECT_EQ(x, std::vector<float>(count, static_cast<float>(sum))) << algorithm;
+  for (std::size_t i = 0; i < count; ++i)
+    ASSERT_EQ(x[i], expected<float>(1, comm.size(), i, ReduceOp::sum, 1)) << algorithm << ", " << i;
 }
 
 /// Nothing on this rank while it lives.
@@ -407,7 +409,6 @@ TEST(Reserve, FailsOnAllRanksAndCallsGoOn) {
 }
 
 // --- what ends it
-// -----------------------------------------------------------------------------------------------------------------------
 
 TEST(Growth, ThatFailsOnOneRankFailsOnAll) {
   Communicator comm = make(growing(std::chrono::seconds(0)));
@@ -493,7 +494,7 @@ TEST(Growth, IsNotForThreads) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/// MPI may forbid it calls.
+/// MPI may forbid another thread its calls.
 TEST(Growth, IsForAnyThread) {
   Communicator comm = make();
   std::thread([&] { expect_sum(comm, "ring"); }).join();
@@ -504,34 +505,20 @@ TEST(Growth, IsForAnyThread) {
 }  // namespace plait::test
 
 int main(int argc, char** argv) {
-  setenv("PLAIT_BACKEND", "cuda", 1);  // what the zoo asks for
-  setenv("PLAIT_HOST_WORKERS", "16",
-         1);  // with fewer, channels are so few that they fit into the base
+  setenv("PLAIT_BACKEND", "cuda", 1);  // the zoo looks there for its target
+  // With fewer workers there are so few channels that all of them fit into the base.
+  setenv("PLAIT_HOST_WORKERS", "16", 1);
   const bool has_gpus = plait::device_count(plait::BackendKind::cuda) != 0;
   if (has_gpus) plait::test::threads_a_block = 0;
   else static_cast<void>(plait::test::stand_in_for_cuda<plait::test::GrowingBackend>());
   testing::InitGoogleTest(&argc, argv);
-  if (has_gpus)
-    testing::GTEST_FLAG(filter) =
-        "*EveryAlgorithm*:*ComesToAll*";  // the others have data in the host's memory, or fail
-                                          // devices
+  if (has_gpus)  // the other tests have data in the host's memory, or make devices fail
+    testing::GTEST_FLAG(filter) = "*EveryAlgorithm*:*ComesToAll*";
   int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &plait::test::world_rank);
   MPI_Comm_size(MPI_COMM_WORLD, &plait::test::world_size);
-  if (plait::test::world_rank != 0) {  // failures of the others are printed, their progress is not
-    auto& listeners = testing::UnitTest::GetInstance()->listeners();
-    class Failures final : public testing::EmptyTestEventListener {
-      void OnTestPartResult(const testing::TestPartResult& result) override {
-        if (result.failed())
-          fmt::print(stderr, "{}:{}: {}\n", result.file_name() ? result.file_name() : "",
-                     result.line_number(), result.message());
-      }
-    };
-    delete listeners.Release(listeners.default_result_printer());
-    listeners.Append(new Failures);
-  }
-  const int status = RUN_ALL_TESTS();
+  const int status = plait::test::run_tests(plait::test::world_rank);
   MPI_Finalize();
   return status;
 }

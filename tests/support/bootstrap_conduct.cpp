@@ -67,7 +67,7 @@ void calls_differ(Pointer& bootstrap, const Meet&) {
   bootstrap->barrier();
 }
 
-/// Two ranks differ, and one has not come at all: nobody waits for the deadline.
+/// Two ranks differ, and one has not come at all: no rank waits for the deadline.
 void calls_differ_without_all(Pointer& bootstrap, const Meet& meet) {
   if (!is_last(*bootstrap)) {
     const BootstrapHooks::Purpose purpose(*bootstrap,

@@ -1,4 +1,4 @@
-// What every bootstrap does, whatever its ranks are: run by threads in bootstrap_test, by processes
+// Tests of every bootstrap, whatever its ranks are: run by threads in bootstrap_test, by processes
 // in mpi_bootstrap_test.
 #pragma once
 #include <gtest/gtest.h>

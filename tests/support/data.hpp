@@ -20,7 +20,7 @@ inline std::uint64_t hash(std::uint64_t x) {
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
   return x ^ (x >> 31);
 }
-/// Of three small numbers: multiples of odd constants keep them apart.
+/// The hash of three small numbers: multiples of odd constants keep them apart.
 inline std::uint64_t hash(std::uint64_t seed, std::uint64_t rank, std::uint64_t i) {
   return hash(seed * 0xd1342543de82ef95u + rank * 0xaf251af3b0f025b5u + i);
 }
@@ -93,7 +93,7 @@ auto reduce_reference(ReduceOp op, int ranks, double scale, At at) {
   else return wrap(static_cast<std::uint64_t>(acc) / static_cast<unsigned>(ranks));
 }
 
-/// What element `i` must be. See `tolerance`.
+/// The right value of element `i`. See `tolerance`.
 template <class T>
 auto expected(std::uint64_t seed, int ranks, std::size_t i, ReduceOp op, double scale) {
   return reduce_reference<T>(op, ranks, scale,

@@ -174,7 +174,7 @@ class GroupRun {
       const Side& side = sides_[rank];
       const std::size_t sent = side.sends ? send_bytes(call_) : 0,
                         received = side.receives ? recv_bytes(call_) : 0;
-      // Of ordinary memory, ranks differ in where their data lie.
+      // In ordinary memory, ranks differ in where their data lie.
       const std::size_t shift = case_.symmetric ? 0 : rank % 3 * sizeof(T);
       if (!side.in_place) side.to->place(2 * shift, received);
       side.from->place(shift,

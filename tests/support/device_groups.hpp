@@ -1,4 +1,4 @@
-// What tests of device groups start from.
+// The group that tests of device groups start from.
 #pragma once
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ class DeviceGroups : public testing::TestWithParam<int> {
   void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
 };
 
-/// One device agrees with itself, and waits for nobody.
+/// One device agrees with itself, and waits for no other.
 using SeveralDevices = DeviceGroups;
 
 /// An error of that kind, in one sentence.

@@ -1,4 +1,4 @@
-// What tests of errors share: catching them, comparing them, and waiting until a rank in no call
+// Shared by tests of errors: catching them, comparing them, and waiting until a rank in no call
 // has heard of one.
 #pragma once
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@
 
 namespace plait::test {
 
-/// What a rank got from a call.
+/// The error of a call, if there is one.
 inline std::optional<Error> error_of(const std::function<void()>& call) {
   try {
     call();

@@ -10,7 +10,7 @@
 
 namespace plait::test {
 
-/// Stands in for CUDA. Every rank has a device of its own.
+/// Stands in for CUDA. Every rank has its own device.
 class GrowingBackend final : public ForwardingBackend {
  public:
   explicit GrowingBackend(int ordinal)

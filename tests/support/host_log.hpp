@@ -9,7 +9,7 @@
 
 namespace plait::test {
 
-/// The log of a communicator on the host target, and who writes it.
+/// The log of a communicator on the host target, and its writer.
 class WrittenLog {
  public:
   explicit WrittenLog(bool with_spans = true)

@@ -18,12 +18,12 @@ inline constexpr bool under_tsan = true;
 inline constexpr bool under_tsan = false;
 #endif
 
-/// How long anything may wait for anybody before a test fails.
+/// How long a wait may last before a test fails.
 inline constexpr std::chrono::seconds patience{under_tsan ? 120 : 40};
 
-/// What the tests run on: PLAIT_BACKEND, else a GPU target that has a device, else the host.
+/// The target of the tests: PLAIT_BACKEND, else a GPU target that has a device, else the host.
 BackendKind target();
-/// Empty, or why `ranks` ranks can't run here. The host takes any number; a GPU target one a
+/// Empty, or why `ranks` ranks can't run here. The host takes any number; a GPU target one per
 /// device.
 std::string why_not(int ranks);
 #define PLAIT_SKIP_UNLESS_RANKS_FIT(ranks)                                     \
@@ -34,7 +34,7 @@ std::string why_not(int ranks);
 /// must not wait for ever for the one that threw: every wait in Plait has a deadline.
 void on_threads(int ranks, const std::function<void(int)>& body);
 
-/// One communicator a rank, created and destroyed together; memory for tests with each.
+/// One communicator per rank, created and destroyed together; memory for tests with each.
 class RankGroup {
  public:
   using Body = std::function<void(Communicator&, Arena&)>;

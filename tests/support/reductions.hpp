@@ -96,7 +96,7 @@ class ReductionOf {
     call(op, [](const auto& body) { body(); });
   }
 
-  /// What this rank has received: element i is the reduction of element `first() + i` of all ranks.
+  /// This rank's result: element i is the reduction of element `first() + i` of all ranks.
   /// Empty if it receives nothing.
   std::vector<T> result() {
     if (subject_.collective == Collective::reduce && comm_.rank() != root) return {};

@@ -133,7 +133,7 @@ class Run final : public Started {
   }
 
   std::string call(StreamRef stream) {
-    // Where a rank has no buffer, no address is looked at.
+    // The library ignores the address where a rank has no buffer.
     const void* from = sends_ ? static_cast<T*>(send_.device()) + send_begin() : nullptr;
     void* to = receives_ ? static_cast<T*>(recv_.device()) + recv_begin() : nullptr;
     const Case& c = case_;
@@ -179,7 +179,7 @@ class Run final : public Started {
     return {};
   }
 
-  /// What was not received is as it was.
+  /// Elements that were not received are as they were.
   void check_input(bool called) {
     if (const std::string damage = send_.damage(); !damage.empty()) fail("send: " + damage);
     const std::byte* const image = send_.image();
@@ -314,8 +314,8 @@ namespace {
 
 /// Whether the target can run the algorithm at all.
 bool can_run(const Algorithm& algorithm) {
-  // On a thread of its own: opening a device makes it the thread's current one, and this may be
-  // asked in the middle of a rank's work.
+  // On another thread, because opening a device makes it the thread's current one, and a rank may
+  // ask in the middle of its work.
   static const DeviceFacts facts =
       std::async(std::launch::async, [] {
         const auto backend = open_backend(target(), 0);
@@ -351,6 +351,50 @@ std::vector<Subject> other_algorithms() {
         algorithm->collective() != Collective::barrier && can_run(*algorithm))
       subjects.emplace_back(algorithm->collective(), std::string(algorithm->name()));
   return subjects;
+}
+
+void check_repeated_in_place(Communicator& comm, Arena& arena, std::size_t count, int calls,
+                             const CallOptions& options) {
+  // Each call after the first multiplies the sum by the number of ranks, modulo 2^64. After 16
+  // calls of 8 ranks, 19 bits of a sum are left; after 22, none, and nothing could be wrong. So
+  // every 16 calls begin with new data.
+  constexpr std::size_t calls_a_round = 16;
+  const std::size_t rounds = (static_cast<std::size_t>(calls) + calls_a_round - 1) / calls_a_round,
+                    bytes = count * sizeof(std::uint64_t);
+  constexpr std::uint64_t seed = 4711;
+  DeviceArray &series = arena.symmetric_send, &memory = arena.symmetric_recv;
+  series.place(0, rounds * bytes);
+  memory.place(0, bytes);
+  for (std::size_t i = 0; i < rounds * count; ++i) {
+    const auto x = element<std::uint64_t>(seed, comm.rank(), i, ReduceOp::sum);
+    std::memcpy(series.image() + i * sizeof x, &x, sizeof x);
+  }
+  series.upload({});
+  memory.upload({});
+  std::uint64_t factor = 1;
+  for (std::size_t call = 1; call < calls_a_round; ++call)
+    factor *= static_cast<unsigned>(comm.size());
+  for (std::size_t round = 0; round < rounds; ++round) {
+    auto* const message = static_cast<std::byte*>(series.device()) + round * bytes;
+    backend_of(comm).copy(memory.device(), message, bytes, nullptr);
+    for (std::size_t call = 0; call < calls_a_round; ++call)
+      comm.all_reduce(memory.device(), memory.device(), count, DataType::u64, ReduceOp::sum, {},
+                      options);
+    backend_of(comm).copy(message, memory.device(), bytes, nullptr);
+  }
+  series.download({});
+  memory.download({});
+  comm.synchronize();
+  for (const DeviceArray* array : {&series, &memory})
+    if (const std::string damage = array->damage(); !damage.empty())
+      report(comm, options.algorithm + ": " + damage);
+  for (std::size_t i = 0; i < rounds * count; ++i) {
+    const auto got = load<std::uint64_t>(series.image(), i);
+    const auto wanted = expected<std::uint64_t>(seed, comm.size(), i, ReduceOp::sum, 1) * factor;
+    if (got != wanted)
+      return report(comm, fmt::format("{}: element {} of {} is {} instead of {} in round {}",
+                                      options.algorithm, i % count, count, got, wanted, i / count));
+  }
 }
 
 std::uint64_t digest(const void* data, std::size_t bytes) {
@@ -394,7 +438,7 @@ std::vector<Case> variants(const Communicator& comm, const Case& base) {
 
 void check_all_types_and_operations(Communicator& comm, Arena& arena, const Subject& subject,
                                     const std::vector<std::size_t>& counts) {
-  // Who touches which byte when does not depend on them: the race checker gets a few.
+  // The order of accesses does not depend on them, so the race checker gets a few.
   for (int type = 0; type < data_type_count; type += under_tsan ? 5 : 1)
     for (int op = 0; op < (facts_of(subject.collective).reduces ? reduce_op_count : 1);
          op += under_tsan ? 4 : 1) {

@@ -67,7 +67,7 @@ struct Subject {
 /// nothing was written. Collective. Reports through GoogleTest; false if anything was wrong.
 bool check(Communicator& comm, Arena& arena, const Case& c, StreamRef stream = {});
 
-/// The same of several cases, each in an arena of its own, that are enqueued one after another
+/// The same of several cases, each in its own arena, that are enqueued one after another
 /// without waiting.
 bool check_together(Communicator& comm, std::span<Arena* const> arenas, std::span<const Case> cases,
                     StreamRef stream = {});
@@ -82,6 +82,11 @@ std::vector<std::size_t> odd_counts();
 std::vector<std::string> all_reduce_algorithms();
 /// The same for all other collectives but the barrier.
 std::vector<Subject> other_algorithms();
+
+/// Many sums of u64, one after the other in the same symmetric memory without the host in between:
+/// call k + 1 must not read or write the memory before call k is done on all ranks. Collective.
+void check_repeated_in_place(Communicator& comm, Arena& arena, std::size_t count, int calls,
+                             const CallOptions& options);
 
 /// FNV-1a.
 std::uint64_t digest(const void* data, std::size_t bytes);

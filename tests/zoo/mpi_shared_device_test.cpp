@@ -11,10 +11,12 @@
 
 #include "backends/backend.hpp"
 #include "plait/mpi.hpp"
+#include "support/data.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
 #include "support/forwarding_backend.hpp"
 #include "support/ranks.hpp"
+#include "support/run_tests.hpp"
 
 namespace plait::test {
 namespace {
@@ -49,13 +51,15 @@ CommunicatorOptions options_for(std::optional<BackendKind> target) {
 
 void expect_sums(Communicator& comm) {
   constexpr std::size_t count = 5000;
-  std::vector<float> data(count, static_cast<float>(comm.rank() + 1));
+  std::vector<float> data(count);
+  for (std::size_t i = 0; i < count; ++i)
+    data[i] = element<float>(1, comm.rank(), i, ReduceOp::sum);
   const Stream stream = comm.create_stream();
   comm.all_reduce(data.data(), data.data(), count, DataType::f32, ReduceOp::sum, stream,
                   {.algorithm = {}, .threads = 8});
   comm.synchronize(stream);
-  const auto n = static_cast<float>(comm.size());
-  EXPECT_EQ(data, std::vector<float>(count, n * (n + 1) / 2));
+  for (std::size_t i = 0; i < count; ++i)
+    ASSERT_EQ(data[i], expected<float>(1, comm.size(), i, ReduceOp::sum, 1)) << i;
 }
 
 TEST(SharedDevice, IsRefusedWithoutPermission) {
@@ -110,7 +114,9 @@ TEST(SharedDevice, PermissionIsTheSameOnAllRanks) {
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   MPI_Init(&argc, &argv);
-  const int status = RUN_ALL_TESTS();
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const int status = plait::test::run_tests(rank);
   MPI_Finalize();
   return status;
 }

@@ -11,6 +11,7 @@
 
 #include "plait/mpi.hpp"
 #include "support/ranks.hpp"
+#include "support/run_tests.hpp"
 #include "support/zoo.hpp"
 
 namespace plait::test {
@@ -48,24 +49,7 @@ TEST_P(MpiZoo, Large) { check_large(comm(), arena(), GetParam(), 400000); }
 TEST_P(MpiZoo, LaunchShapes) { check_launch_shapes(comm(), arena(), GetParam()); }
 
 TEST_P(MpiZoo, BackToBackCalls) {
-  constexpr int calls = 200;
-  constexpr std::size_t count = 501;
-  DeviceArray& memory = arena().symmetric_send;
-  memory.place(0, count * sizeof(std::uint64_t));
-  auto* data = reinterpret_cast<std::uint64_t*>(memory.image());
-  for (std::size_t i = 0; i < count; ++i)
-    data[i] = element<std::uint64_t>(3, comm().rank(), i, ReduceOp::sum);
-  memory.upload({});
-  std::uint64_t power = 1;
-  for (int call = 0; call < calls; ++call) {
-    comm().all_reduce(memory.device(), memory.device(), count, DataType::u64, ReduceOp::sum, {},
-                      {.algorithm = GetParam()});
-    if (call > 0) power *= static_cast<unsigned>(comm().size());
-  }
-  memory.download({});
-  comm().synchronize();
-  for (std::size_t i = 0; i < count; ++i)
-    ASSERT_EQ(data[i], expected<std::uint64_t>(3, comm().size(), i, ReduceOp::sum, 1) * power) << i;
+  check_repeated_in_place(comm(), arena(), 501, 200, {.algorithm = GetParam()});
 }
 
 class MpiCollectives : public testing::TestWithParam<Subject> {};
@@ -113,14 +97,17 @@ TEST(MpiCommunicator, OverAPartOfTheWorld) {
   }
 }
 
-/// A sender that receives nothing itself needs the memory all the same: there it finds its peer's.
+/// A sender that receives nothing still needs the receive buffer, because it finds the address of
+/// its peer's by it.
 TEST(MpiCommunicator, AGroupKeepsTheReceiversMemory) {
   Communicator& comm = World::instance()->comm;
   constexpr std::size_t count = 100000;
   const int last = comm.size() - 1;
   if (last == 0) GTEST_SKIP() << "needs two ranks";
   const auto sent = comm.allocate<int>(count), kept = comm.allocate<int>(count);
-  const std::vector<int> values(count, comm.rank() + 7);
+  std::vector<int> values(count), result(count);
+  for (std::size_t i = 0; i < count; ++i)
+    values[i] = element<int>(1, comm.rank(), i, ReduceOp::max);
   comm.copy(sent.data(), values.data(), count * sizeof(int));
   {
     const Group group;
@@ -130,10 +117,10 @@ TEST(MpiCommunicator, AGroupKeepsTheReceiversMemory) {
                    DataType::i32, {}, {.algorithm = "pairwise_put", .symmetric = true});
     comm.all_reduce(sent.data(), kept.data(), count, DataType::i32, ReduceOp::max);
   }
-  std::vector<int> result(count);
   comm.copy(result.data(), kept.data(), count * sizeof(int));
   comm.synchronize();
-  EXPECT_EQ(result, std::vector<int>(count, last + 7));
+  for (std::size_t i = 0; i < count; ++i)
+    ASSERT_EQ(result[i], expected<int>(1, comm.size(), i, ReduceOp::max, 1)) << i;
 }
 
 TEST(MpiCommunicator, UnequalSizesAreRefusedOnAllRanks) {
@@ -158,20 +145,7 @@ int main(int argc, char** argv) {
   const bool caller = argc > 1 && std::string_view(argv[1]) == "--caller-initializes-mpi";
   if (caller) MPI_Init(&argc, &argv);
   plait::test::World::instance() = std::make_unique<plait::test::World>();
-  if (plait::test::World::instance()->comm.rank() !=
-      0) {  // failures of the others are printed, their progress is not
-    auto& listeners = testing::UnitTest::GetInstance()->listeners();
-    class Failures final : public testing::EmptyTestEventListener {
-      void OnTestPartResult(const testing::TestPartResult& result) override {
-        if (result.failed())
-          fmt::print(stderr, "{}:{}: {}\n", result.file_name() ? result.file_name() : "",
-                     result.line_number(), result.message());
-      }
-    };
-    delete listeners.Release(listeners.default_result_printer());
-    listeners.Append(new Failures);
-  }
-  const int status = RUN_ALL_TESTS();
+  const int status = plait::test::run_tests(plait::test::World::instance()->comm.rank());
   plait::test::World::instance().reset();
   if (caller) MPI_Finalize();
   return status;
