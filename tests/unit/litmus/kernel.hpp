@@ -1,4 +1,4 @@
-// What all algorithms rest on, alone and as often as one likes: data that travel with their flag
+// The words that all algorithms rest on, alone and in any number: data that travel with their flag
 // (packets, lines), and data that are published by a signal. Every word is checked against what its
 // writer must have written in that round.
 //
@@ -27,7 +27,7 @@ struct Args {
 
 inline constexpr std::size_t slot_bytes = sizeof(Line);  // a thread, or the threads of a line
 
-/// Of one rank's memory.
+/// The size of one rank's memory.
 constexpr std::size_t bytes_for(unsigned blocks, unsigned threads, int ranks) {
   return std::size_t{blocks} * 2 * static_cast<unsigned>(ranks) * threads * slot_bytes;
 }
