@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <ostream>
 #include <string>
 #include <tuple>
@@ -33,12 +34,14 @@ struct Carrier {
   std::uint32_t slots;
   unsigned parts;      // with two ranks, a channel carries the message / parts
   bool in_rank_order;  // sums terms in the order of ranks, wherever they are
+  unsigned phases;     // in which data travel through slots: reduction, and distribution of the sum
 };
-constexpr Carrier carriers[] = {{"halving_doubling", halving_doubling::Schedule::slots, 2, false},
-                                {"ring", ring::slots, 1, false},
-                                {"stream", stream::Plan::slots, 1, true},
-                                {"tree", tree::Steps::slots, 1, false},
-                                {"twoshot_push", stream::Plan::slots, 2, true}};
+constexpr Carrier carriers[] = {
+    {"halving_doubling", halving_doubling::Schedule::slots, 2, false, 2},
+    {"ring", ring::slots, 1, false, 2},
+    {"stream", stream::Plan::slots, 1, true, 2},
+    {"tree", tree::Steps::slots, 1, false, 2},
+    {"twoshot_push", stream::Plan::slots, 2, true, 1}};
 void PrintTo(const Carrier& carrier, std::ostream* out) { *out << carrier.name; }
 
 /// Those of the other collectives.
@@ -80,17 +83,17 @@ TEST(Carriers, AreAllHere) {
   EXPECT_EQ(found, listed);
 }
 
-/// What the channels from a rank have carried since the last look.
+/// Counts the chunks that the channels from a rank have carried since the last look.
 class Odometer {
  public:
   explicit Odometer(Communicator& comm) : comm_(comm), access_(comm), before_(access_.states()) {}
   ChannelAccess& access() { return access_; }
 
   struct Carried {
-    unsigned lanes = 0;           // blocks that sent anything
-    std::uint32_t least = ~0u;    // chunks through a channel that was used
-    std::uint32_t wraps = 0;      // how often at least such a channel came back to its first slot
-    std::uint64_t all_wraps = 0;  // of all channels
+    unsigned lanes = 0;         // blocks that sent anything
+    std::uint32_t least = ~0u;  // chunks through a channel that was used
+    std::uint32_t wraps = 0;    // how often at least such a channel came back to its first slot
+    std::uint64_t chunks = 0;   // of all channels together
   };
   Carried look(std::uint32_t slots) {
     const auto now = access_.states();
@@ -105,7 +108,7 @@ class Odometer {
           if (sent == 0) continue;
           used = true;
           carried.least = std::min(carried.least, sent);
-          carried.all_wraps += (sent - 1) / slots;
+          carried.chunks += sent;
         }
       carried.lanes += used ? 1 : 0;
     }
@@ -119,6 +122,16 @@ class Odometer {
   ChannelAccess access_;
   std::vector<ChannelState> before_;
 };
+
+/// Whether all ranks together have sent `bytes` in slots, and hardly a slot more than that: no
+/// chunk travels twice, and only the last chunk of a part may leave a slot half empty. Collective.
+void expect_sent(Communicator& comm, std::uint64_t chunks, std::size_t slot_bytes,
+                 std::size_t bytes) {
+  const auto all = comm.bootstrap().all_gather(chunks);
+  const std::size_t sent = std::accumulate(all.begin(), all.end(), std::size_t{0}) * slot_bytes;
+  EXPECT_GE(sent, bytes);
+  EXPECT_LE(sent, bytes + bytes / 16);
+}
 
 class Lanes : public testing::TestWithParam<std::tuple<int, Carrier>> {
  protected:
@@ -135,6 +148,11 @@ class Lanes : public testing::TestWithParam<std::tuple<int, Carrier>> {
   template <class T>
   void check_order_of_terms(Communicator& comm, Arena& arena, unsigned blocks,
                             std::size_t count) const;
+
+  /// The bytes that all ranks together send for a message of so many bytes.
+  static std::size_t bytes_sent(std::size_t bytes) {
+    return static_cast<std::size_t>(ranks() - 1) * carrier().phases * bytes;
+  }
 };
 std::string name_of_case(const testing::TestParamInfo<std::tuple<int, Carrier>>& test) {
   return fmt::format("{}_n{}", std::get<1>(test.param).name, std::get<0>(test.param));
@@ -151,7 +169,9 @@ TEST_P(Lanes, SlotsGoRoundManyTimesInACall) {
   const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", ranks() == 2 ? "5M" : "10M");
   RankGroup group(ranks());
   group.run([&](Communicator& comm, Arena& arena) {
+    constexpr std::size_t count = 280'001;
     Odometer odometer(comm);
+    const std::size_t slot_bytes = odometer.access().channel_bytes() / carrier().slots;
     std::uint64_t seed = 0;
     for (const std::uint32_t start : {0u, 0u - 100u, 0x80000000u - 100u}) {
       odometer.access().make_old(start);
@@ -160,7 +180,7 @@ TEST_P(Lanes, SlotsGoRoundManyTimesInACall) {
         check(comm, arena,
               {.algorithm = name(),
                .type = DataType::i32,
-               .count = 280'001,
+               .count = count,
                .in_place = in_place,
                .symmetric = true,
                .blocks = 1,
@@ -169,6 +189,7 @@ TEST_P(Lanes, SlotsGoRoundManyTimesInACall) {
         EXPECT_EQ(carried.lanes, 1u);
         EXPECT_GE(carried.least, 64 * carrier().slots) << "the message was to be longer";
         EXPECT_GE(carried.wraps, 63u);
+        expect_sent(comm, carried.chunks, slot_bytes, bytes_sent(count * sizeof(std::int32_t)));
       }
       comm.bootstrap().barrier();
     }
@@ -187,9 +208,11 @@ TEST_P(LaneSeries, LongMessages) {
     constexpr std::uint64_t calls = under_tsan ? 10 : 200;
     const std::size_t count = carrier().parts * 33'003;
     Odometer odometer(comm);
+    const std::size_t slot_bytes = odometer.access().channel_bytes() / carrier().slots;
     odometer.access().make_old(0u - 3'000u);
     odometer.look(carrier().slots);
-    for (std::uint64_t call = 0; call < calls; ++call)
+    std::size_t elements = 0;
+    for (std::uint64_t call = 0; call < calls; ++call) {
       check(comm, arena,
             {.algorithm = name(),
              .type = DataType::i64,
@@ -197,9 +220,12 @@ TEST_P(LaneSeries, LongMessages) {
              .symmetric = true,
              .blocks = 1,
              .seed = call});
+      elements += count + call % 61;
+    }
     const auto carried = odometer.look(carrier().slots);
     EXPECT_GE(carried.least, calls * 64 * carrier().slots);
     EXPECT_GE(carried.wraps, calls * 64 - 1);
+    expect_sent(comm, carried.chunks, slot_bytes, bytes_sent(elements * sizeof(std::int64_t)));
   });
 }
 
@@ -294,32 +320,38 @@ TEST_P(OtherLanes, SlotsGoRoundManyTimesInACall) {
   const auto& [carrier, ranks] = GetParam();
   const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", ranks == 2 ? "5M" : "10M");
   RankGroup group(ranks);
-  group.run(
-      [&, subject = carrier.subject, slots = carrier.slots](Communicator& comm, Arena& arena) {
-        Odometer odometer(comm);
-        std::uint64_t seed = 0;
-        for (const std::uint32_t start : {0u, 0u - 100u, 0x80000000u - 100u}) {
-          comm.bootstrap().barrier();  // a rank that only sends is done before the others are
-          odometer.access().make_old(start);
-          odometer.look(slots);
-          for (const bool in_place : {false, true}) {
-            const auto parts = static_cast<unsigned>(parts_of(subject.collective, comm.size()));
-            check(comm, arena,
-                  subject.of({.type = DataType::i32,
-                              .count = 140'001 / parts,
-                              .in_place = in_place,
-                              .symmetric = true,
-                              .root = static_cast<int>(seed % static_cast<unsigned>(comm.size())),
-                              .blocks = 1,
-                              .seed = ++seed}));
-            const auto carried = odometer.look(slots);
-            EXPECT_LE(carried.lanes, 1u);
-            if (carried.lanes == 1) {
-              EXPECT_GE(carried.least, 16 * slots) << "the message was to be longer";
-            }
-          }
+  group.run([&, subject = carrier.subject, slots = carrier.slots](Communicator& comm,
+                                                                  Arena& arena) {
+    Odometer odometer(comm);
+    const std::size_t slot_bytes = odometer.access().channel_bytes() / slots;
+    const auto n = static_cast<std::size_t>(comm.size());
+    // A rooted collective moves n - 1 blocks, the others n - 1 per rank.
+    const std::size_t blocks_sent = (n - 1) * (facts_of(subject.collective).rooted ? 1 : n);
+    std::uint64_t seed = 0;
+    for (const std::uint32_t start : {0u, 0u - 100u, 0x80000000u - 100u}) {
+      comm.bootstrap().barrier();  // a rank that only sends is done before the others are
+      odometer.access().make_old(start);
+      odometer.look(slots);
+      for (const bool in_place : {false, true}) {
+        const auto parts = static_cast<unsigned>(parts_of(subject.collective, comm.size()));
+        const std::size_t count = 140'001 / parts;
+        check(comm, arena,
+              subject.of({.type = DataType::i32,
+                          .count = count,
+                          .in_place = in_place,
+                          .symmetric = true,
+                          .root = static_cast<int>(seed % static_cast<unsigned>(comm.size())),
+                          .blocks = 1,
+                          .seed = ++seed}));
+        const auto carried = odometer.look(slots);
+        EXPECT_LE(carried.lanes, 1u);
+        if (carried.lanes == 1) {
+          EXPECT_GE(carried.least, 16 * slots) << "the message was to be longer";
         }
-      });
+        expect_sent(comm, carried.chunks, slot_bytes, blocks_sent * count * sizeof(std::int32_t));
+      }
+    }
+  });
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 
 namespace plait::test {
 
-/// What one call sends; `chunks` 0: nothing, it only says where the channels are.
+/// The chunks that one call sends; with `chunks` 0 it only says where the channels are.
 struct Journey {
   std::uint32_t slots = 4, chunks = 0, lag = 1, call = 1;
   int sender = conveyor::all_ranks;
@@ -68,6 +68,7 @@ class ChannelAccess {
     return read<ChannelState>(grant_.counters,
                               resources_.counters * sizeof(std::uint32_t) / sizeof(ChannelState));
   }
+  std::size_t channel_bytes() const { return std::size_t{channels_.slot_bytes} * channels_.slots; }
   std::size_t index(unsigned block, unsigned way, int peer) const {
     return channels_.index(block, way, channels_.rank, peer);
   }
@@ -143,7 +144,7 @@ class ConveyorAlgorithm final : public ChannelAlgorithm {
     context.launch(name(), call.type, shape, args);
   }
 
-  /// Whose call the thread makes.
+  /// The channels of the call that the thread makes.
   static ChannelAccess*& current() {
     static thread_local ChannelAccess* access = nullptr;
     return access;
