@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "bootstrap/bootstrap_hooks.hpp"
+#include "support/data.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
 #include "support/ranks.hpp"
@@ -199,8 +200,7 @@ TEST_P(Communicators, ABarrierIsOneBlock) {
   });
 }
 
-/// As little scratch memory as docs/environment.md allows: slots and halves are used over and over
-/// within a message. The call has a scale of its own, which the option need not repeat.
+/// A call has a scale, which the option need not repeat.
 TEST_P(Communicators, ScaleOfTheCallOrOfTheOption) {
   run_ranks(GetParam(), [](Communicator& comm, int) {
     const Buffer<float> send = comm.allocate<float>(1), recv = comm.allocate<float>(1);
@@ -259,6 +259,8 @@ TEST(CommunicatorOfOneRank, LaunchesNothingInPlace) {
   });
 }
 
+/// As little scratch memory as docs/environment.md allows: slots and halves are used over and over
+/// within a message.
 TEST_P(Communicators, MessagesMuchLargerThanScratch) {
   const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", GetParam() <= 2   ? "1M"
                                                          : GetParam() <= 4 ? "2M"
@@ -279,8 +281,8 @@ TEST_P(Communicators, MessagesMuchLargerThanScratch) {
 
 constexpr auto pause = std::chrono::milliseconds(50);
 
-/// `second` reduces what `first` made, both on the device's default stream, and nobody waits in
-/// between.
+/// `second` reduces the result of `first`. Both calls go to the device's default stream, without a
+/// wait in between.
 void expect_one_default_stream(Communicator& first, Communicator& second, const char* which) {
   constexpr std::size_t count = 1000, bytes = count * sizeof(int);
   const auto values = [](const DeviceArray& array) {
@@ -290,7 +292,8 @@ void expect_one_default_stream(Communicator& first, Communicator& second, const 
       z(backend_of(second), bytes);
   for (DeviceArray* array : {&x, &y, &z}) {
     array->place(0, bytes);
-    std::ranges::fill(values(*array), array == &x ? 1 : 0);
+    for (std::size_t i = 0; i < count; ++i)
+      values(*array)[i] = array == &x ? element<int>(1, first.rank(), i, ReduceOp::sum) : 0;
     array->upload({});
   }
   first.synchronize();
@@ -300,7 +303,11 @@ void expect_one_default_stream(Communicator& first, Communicator& second, const 
   second.all_reduce(y.device(), z.device(), count, DataType::i32, ReduceOp::sum);
   z.download({});
   second.synchronize();
-  EXPECT_THAT(values(z), testing::Each(first.size() * second.size())) << which;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto sum = static_cast<unsigned>(expected<int>(1, first.size(), i, ReduceOp::sum, 1));
+    ASSERT_EQ(values(z)[i], static_cast<int>(sum * static_cast<unsigned>(second.size())))
+        << which << ", element " << i;
+  }
   first.synchronize();
 }
 
@@ -335,7 +342,7 @@ TEST(Split, NamesTheRanksOfAPartThatFailsAsItsCallerDoes) {
       if (rank == 0)
         expect_error(error, ErrorCode::bootstrap,
                      testing::StartsWith("the part of ranks 2, 0 (its ranks 0, 1): "));
-      else EXPECT_FALSE(error.has_value());  // it is a part of its own
+      else EXPECT_FALSE(error.has_value());  // it is alone in its part
     }
     comm.bootstrap().barrier();
   });
@@ -436,10 +443,15 @@ TEST(CommunicatorSettings, TooLittleScratchIsAnErrorOnAllRanks) {
 }
 
 TEST(CommunicatorSettings, MemoryStaysWithinTheLimit) {
-  for (const char* limit : {"6M", "16M", "64M"}) {
-    const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", limit);
-    run_ranks(why_not(8).empty() ? 8 : 1,
-              [](Communicator&, int) {});  // throws if the algorithms ask for more
+  for (const std::size_t megabytes : {6u, 16u, 64u}) {
+    const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", fmt::format("{}M", megabytes));
+    const std::size_t limit = megabytes << 20;
+    run_ranks(why_not(8).empty() ? 8 : 1, [&](Communicator& comm, int) {
+      const Statistics statistics = comm.statistics();
+      EXPECT_LE(statistics.scratch_bytes, limit);
+      EXPECT_GE(statistics.scratch_bytes, limit / 4) << "the limit is there to be used";
+      EXPECT_LE(statistics.scratch_bytes_committed, statistics.scratch_bytes);
+    });
   }
 }
 

@@ -18,7 +18,7 @@
 namespace plait::test {
 namespace {
 
-/// What a process holds on to.
+/// The resources that a process holds.
 struct Holdings {
   std::ptrdiff_t descriptors = 0, threads = 0, mappings = 0;
   std::size_t kilobytes = 0;  // resident

@@ -16,6 +16,7 @@
 
 #include "algorithms/contract/algorithm.hpp"
 #include "backends/host/memory_limits.hpp"
+#include "support/data.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
 #include "support/forwarding_backend.hpp"
@@ -112,7 +113,6 @@ TEST(MemoryLimits, AreThoseThatAContainerSees) {
 }
 
 // --- allocations
-// ------------------------------------------------------------------------------------------------------------------------
 
 std::size_t machine_left() {
   const auto limits = host::memory_limits();
@@ -175,7 +175,6 @@ TEST(Allocate, RefusesFilesThatAreTooLarge) {
 }
 
 // --- scratch memory
-// ---------------------------------------------------------------------------------------------------------------------
 
 void all_collectives(Communicator& comm, std::size_t count, StreamRef stream = {}) {
   const auto n = static_cast<std::size_t>(comm.size());
@@ -222,13 +221,14 @@ TEST(Scratch, IsThereForALargeMessageAtOnce) {
     run_ranks(2,
               [&](Communicator& comm, int rank) {
                 const auto x = comm.allocate<float>(count);
-                std::fill_n(x.data(), count, static_cast<float>(rank + 1));
+                for (std::size_t i = 0; i < count; ++i)
+                  x.data()[i] = element<float>(1, rank, i, ReduceOp::sum);
                 comm.all_reduce(x.data(), x.data(), count, DataType::f32, ReduceOp::sum, {},
                                 {.algorithm = std::string(algorithm->name())});
                 comm.synchronize();
-                EXPECT_EQ(std::count(x.data(), x.data() + count, 3.0f),
-                          static_cast<std::ptrdiff_t>(count))
-                    << algorithm->name();
+                for (std::size_t i = 0; i < count; ++i)
+                  ASSERT_EQ(x.data()[i], expected<float>(1, 2, i, ReduceOp::sum, 1))
+                      << algorithm->name() << ", " << i;
               },
               {.backend = BackendKind::host});
   }

@@ -202,7 +202,7 @@ TEST(Progress, ShowsWhereAKernelWaits) {
           EXPECT_EQ(waiting.blocks.at(0).completed, 2u);
           EXPECT_GE(waiting.blocks.at(0).started_at, waiting.blocks.at(0).completed_at);
           for (const Progress::Block& block : waiting.blocks)
-            EXPECT_GE(block.completed, 2u);  // one without data waits for nobody
+            EXPECT_GE(block.completed, 2u);  // one without data waits for no peer
         }
         comm.bootstrap().barrier();
         if (rank == 1) call(comm, arena);

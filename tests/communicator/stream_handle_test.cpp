@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/data.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
 #include "support/forwarding_backend.hpp"
@@ -74,7 +75,9 @@ void expect_refused_alone_and_in_groups() {
   run_ranks(
       2,
       [](Communicator& comm, int) {
-        std::vector<int> x(8, 1), y(8);
+        std::vector<int> x(8), y(8);
+        for (std::size_t i = 0; i < x.size(); ++i)
+          x[i] = element<int>(1, comm.rank(), i, ReduceOp::sum);
         for (const auto& [name, call] : calls(x, each_threads_own)) {
           expect_error(error_of([&] { call(comm); }), ErrorCode::invalid_argument,
                        testing::ContainsRegex(name + ": rank [01]: stream 0x"));
@@ -91,7 +94,9 @@ void expect_refused_alone_and_in_groups() {
         const Stream stream = comm.create_stream();
         comm.all_reduce(x.data(), x.data(), 8, DataType::i32, ReduceOp::sum, stream);
         comm.synchronize(stream);
-        EXPECT_THAT(x, testing::Each(2));
+        for (std::size_t i = 0; i < x.size(); ++i)
+          EXPECT_EQ(x[i], expected<int>(1, 2, i, ReduceOp::sum, 1)) << i;
+        EXPECT_THAT(y, testing::Each(0)) << "the refused group had this call, too";
       },
       stand_in());
 }
@@ -107,6 +112,10 @@ TEST(StreamOfEachThread, IsRefusedOnAnyDeviceOfAGroup) {
   DeviceGroup gpus({0, 1}, {.backend = BackendKind::cuda, .timeout = patience});
   const std::vector<Stream> streams = gpus.create_streams();
   std::vector<int> x(8), y(8);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = element<int>(1, 0, i, ReduceOp::sum);
+    y[i] = element<int>(1, 1, i, ReduceOp::sum);
+  }
   const std::vector<void*> data{x.data(), y.data()};
   expect_error(error_of([&] {
                  gpus.all_reduce({x.data(), y.data()}, data, 8, DataType::i32, ReduceOp::sum,
@@ -116,6 +125,10 @@ TEST(StreamOfEachThread, IsRefusedOnAnyDeviceOfAGroup) {
   EXPECT_EQ(gpus.device(0).statistics().calls, 0u);
   gpus.all_reduce({x.data(), y.data()}, data, 8, DataType::i32, ReduceOp::sum, streams);
   gpus.synchronize(streams);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    EXPECT_EQ(x[i], expected<int>(1, 2, i, ReduceOp::sum, 1)) << i;
+    EXPECT_EQ(y[i], x[i]) << i;
+  }
 }
 
 TEST(DestroyedStream, IsRefused) {

@@ -81,7 +81,7 @@ TEST(Spans, ThoseThatAreOverwrittenAreCounted) {
   EXPECT_EQ(lost, 0u);
 }
 
-/// What is counted, but not all there yet.
+/// An event that is counted, but not complete yet.
 TEST(Spans, HalfASpanIsLeftForLater) {
   WrittenLog written;
   std::uint64_t lost = 0;
@@ -158,7 +158,7 @@ TEST(JsonStrings, AreEscaped) {
   EXPECT_EQ(json::parse(json_string(odd)).get<std::string>(), odd);
 }
 
-/// A folder of its own; its files are left to the folder's end.
+/// A folder for one test, removed with its files at the end.
 class TraceOf : public testing::Test {
  protected:
   TraceOf() {
@@ -393,7 +393,7 @@ TEST_F(TraceOf, AFileThatCannotBeEmptiedIsAWarning) {
   ::close(memory);
 }
 
-/// A FIFO that nobody reads, among them: the call returns.
+/// A FIFO without a reader among them: the call returns.
 TEST_F(TraceOf, WhatIsNoRegularFileIsAWarning) {
   ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
   for (const auto& [name, why] : {std::pair(path("fifo"), "fifo: it is a FIFO"),

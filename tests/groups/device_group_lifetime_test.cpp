@@ -29,7 +29,6 @@ using testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
 // --- groups, graphs
-// ---------------------------------------------------------------------------------------------------------------------
 
 /// Messages of 16 elements in symmetric memory, each rank's number plus the message's.
 class Small {
@@ -210,7 +209,6 @@ TEST_P(DeviceGroups, Captured) {
 }
 
 // --- threads, devices, lives
-// ------------------------------------------------------------------------------------------------------------
 
 int current_device(Backend& backend) {
   const int current = backend.bind();
@@ -342,7 +340,6 @@ TEST_P(DeviceGroups, CheckedCalls) {
 }
 
 // --- what ends a group
-// ------------------------------------------------------------------------------------------------------------------
 
 /// A call that only the first device gets waits for the others.
 void call_on_rank_0(Gpus& gpus, GroupRun<std::int32_t>& run) {

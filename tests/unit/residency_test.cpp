@@ -1,6 +1,6 @@
-// How much of a GPU the launches take: kernels of communicators that nobody orders must fit beside
-// each other (docs/invariants.md, 1). Prints a table. Needs one GPU for what it asserts; the host's
-// launches take no places from each other.
+// How much of a GPU the launches take: kernels of communicators without an order between them must
+// fit beside each other (docs/invariants.md, 1). Prints a table. Needs one GPU for its
+// assertions; the host's launches take no places from each other.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ class Recorder final : public ForwardingBackend {
   void copy(void*, const void*, std::size_t, NativeStream) override {}
   bool captures_spread() const noexcept override {
     return false;
-  }  // so that nobody asks for a second stream
+  }  // so that no call asks for a second stream
   bool is_capturing(NativeStream) override { return false; }
 
   NativeStream create_stream() override { unexpected(); }
@@ -60,7 +60,7 @@ class Recorder final : public ForwardingBackend {
   std::vector<Launched> launched_;
 };
 
-/// Memory that nobody looks at.
+/// Memory that no kernel looks at.
 class NoRange final : public SymmetricRange {
  public:
   std::byte* address(int) const noexcept override { return nullptr; }
@@ -183,7 +183,7 @@ class Launches {
   Statistics statistics_;
 };
 
-/// Of several launches the one that takes most.
+/// The launch that takes most, of several.
 struct Largest {
   double share = -1;
   Case of{};

@@ -22,7 +22,7 @@ KOKKOS_INLINE_FUNCTION double input(std::size_t r, std::size_t i) {
   return static_cast<double>((r * 5 + i * 3) % 17);
 }
 
-/// What rank r has from place `first` on.
+/// Rank r's data from place `first` on.
 void fill(const Exec& exec, const Vector& view, std::size_t r, std::size_t first = 0) {
   Kokkos::parallel_for(
       Kokkos::RangePolicy<Exec>(exec, 0, view.extent(0)),

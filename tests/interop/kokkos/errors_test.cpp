@@ -1,4 +1,4 @@
-// What calls on Kokkos views say of bad arguments, and to profilers.
+// Errors of calls on Kokkos views with bad arguments, and what profilers see of calls.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using testing::HasSubstr;
 using Matrix = Kokkos::View<double**, Right, Kokkos::HostSpace>;
 using Vector = Kokkos::View<double*, Right, Kokkos::HostSpace>;
 
-/// What a call throws.
+/// The error that a call throws.
 template <class F>
 std::string error_of(F&& call) {
   const auto calls = comm().statistics().calls;
@@ -118,7 +118,7 @@ TEST(Errors, OrderOfElements) {
                      Kokkos::View<double**, Left, Kokkos::HostSpace>("dst", 1, 7), ReduceOp::sum);
 }
 
-/// What every rank hears when `call` passes views of different layouts.
+/// The error on every rank when `call` passes views of different layouts.
 template <class Call>
 void expect_mismatch(const Call& call) {
   Communicator part = comm().duplicate();  // it breaks
@@ -442,7 +442,7 @@ TEST(Errors, FailAGroupThoughCaught) {
   EXPECT_EQ(x(4), static_cast<double>(ranks()));
 }
 
-/// What Kokkos asks of an execution space.
+/// The members that Kokkos requires of an execution space.
 template <class Space>
 struct StandIn {
   using execution_space = Space;
@@ -453,7 +453,7 @@ struct StandIn {
   using scratch_memory_space = Exec::scratch_memory_space;
 };
 
-/// As Kokkos::Cuda looks from here: this program has none.
+/// Looks like Kokkos::Cuda, which this program does not have.
 struct OtherSpace : StandIn<OtherSpace> {
   static const char* name() { return "OtherSpace"; }
   CUstream_st* cuda_stream() const { return nullptr; }
@@ -495,7 +495,7 @@ struct LateSpace : StandIn<LateSpace> {
   inline static std::function<void()> pending;
 };
 
-/// What a call reads is there when it begins, and what it writes when it returns.
+/// The input is there when a call begins, and the output when it returns.
 TEST(HostSpaces, AreFencedBeforeACallThatIsWaitedFor) {
   const Vector x("x", 5), y("y", 5);
   const auto fill = [](const Vector& view, double value) {
@@ -539,7 +539,6 @@ TEST(SymmetricBuffer, RefusesViewsThatAreLarger) {
 }
 
 // --- profiling
-// ---------------------------------------------------------------------------------------------------------------------------
 
 std::vector<std::string> regions;
 int depth = 0;

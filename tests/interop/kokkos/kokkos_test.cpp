@@ -21,7 +21,6 @@ namespace plait::test {
 namespace {
 
 // --- values: small integers, exact in every type
-// -----------------------------------------------------------------------------------------
 
 template <class T>
 T value(unsigned number) {
@@ -44,7 +43,7 @@ bool is(const T& element, unsigned number) {
   else return element == expected;
 }
 
-/// What rank `r` has at place `i` of its memory.
+/// The number that rank `r` has at place `i` of its memory.
 unsigned element(std::size_t r, std::size_t i) {
   return static_cast<unsigned>((r * 5 + i * 3) % 13 + 1);
 }
@@ -54,7 +53,7 @@ unsigned sum(std::size_t i) {
   return total;
 }
 
-// Of memory in its order, whatever the view's extents.
+// In the order of memory, whatever the view's extents.
 template <class View>
 void fill(const View& view) {
   for (std::size_t i = 0; i < view.size(); ++i)
@@ -68,8 +67,20 @@ void expect(const View& view, const char* what,
         << what << ", rank " << rank() << ", element " << i << " of " << view.size();
 }
 
+/// The index of an element in the memory that begins with the view.
+template <class View, class... Indices>
+std::size_t place(const View& view, Indices... at) {
+  return static_cast<std::size_t>(&view(at...) - view.data());
+}
+/// Whether an element is what the ranks' elements add up to, or still this rank's own.
+template <class View, class... Indices>
+void expect_sum_or_own(bool is_sum, const View& view, Indices... at) {
+  const std::size_t i = place(view, at...);
+  ASSERT_TRUE(is(view(at...), is_sum ? sum(i) : element(rank(), i)))
+      << view.label() << ", element " << i << " of " << view.size() << " is " << view(at...);
+}
+
 // --- every collective, value type, rank of view and layout
-// -------------------------------------------------------------------------------
 
 template <class T, std::size_t dimensions>
 struct DataOf {
@@ -220,7 +231,6 @@ TEST(EveryShape, Works) {
 }
 
 // --- where blocks lie
-// --------------------------------------------------------------------------------------------------------------------
 
 template <class View>
 void number(const View& view) {
@@ -274,7 +284,7 @@ TEST(Blocks, MayHaveAnExtentOfTheirOwn) {
       }
 }
 
-// Of gather and scatter, only the root has a view with its own block in it.
+// In gather and scatter, only the root has a view with its own block in it.
 template <class Layout>
 void check_in_place_at_the_root() {
   const auto many = make<double, 2, Layout>("many", ranks());
@@ -321,14 +331,13 @@ TEST(Views, StridesOfALayoutWillDo) {
 
 TEST(Views, ContiguousSubviewsWillDo) {
   const Kokkos::View<int**, Right, Kokkos::HostSpace> all("all", 5, 4);
-  Kokkos::deep_copy(all, 1);
+  fill(all);
   kokkos::all_reduce(comm(), Kokkos::subview(all, 2, Kokkos::ALL), ReduceOp::sum);
   kokkos::all_reduce(comm(), Kokkos::subview(all, std::make_pair(3, 5), Kokkos::ALL),
                      ReduceOp::sum);
   kokkos::all_reduce(comm(), Kokkos::subview(all, 0, 1), ReduceOp::sum);
   for (int i = 0; i < 5; ++i)
-    for (int j = 0; j < 4; ++j)
-      EXPECT_EQ(all(i, j), i >= 2 || (i == 0 && j == 1) ? comm().size() : 1) << i << ", " << j;
+    for (int j = 0; j < 4; ++j) expect_sum_or_own(i >= 2 || (i == 0 && j == 1), all, i, j);
 }
 
 // An extent of 1 has a stride, but makes no step.
@@ -336,9 +345,9 @@ TEST(Views, OneRowOrColumnOfASlabIsContiguous) {
   const Kokkos::View<int**, Right, Kokkos::HostSpace> right("right", 10, 8);
   const Kokkos::View<int**, Left, Kokkos::HostSpace> left("left", 8, 10);
   const Kokkos::View<int***, Right, Kokkos::HostSpace> deep("deep", 3, 10, 8);
-  Kokkos::deep_copy(right, 1);
-  Kokkos::deep_copy(left, 1);
-  Kokkos::deep_copy(deep, 1);
+  fill(right);
+  fill(left);
+  fill(deep);
   const std::pair<int, int> one(0, 1), some(1, 7), none(4, 4);
   const auto row = Kokkos::subview(right, one, some);
   kokkos::all_reduce(comm(), row, ReduceOp::sum);
@@ -348,16 +357,14 @@ TEST(Views, OneRowOrColumnOfASlabIsContiguous) {
   kokkos::all_reduce(comm(), Kokkos::subview(right, some, none), ReduceOp::sum);
   const Kokkos::View<int**, Right, Kokkos::HostSpace> dst("dst", 1, 6);
   kokkos::all_reduce(comm(), row, dst, ReduceOp::max);
-  const int n = comm().size();
   for (int i = 0; i < 10; ++i)
     for (int j = 0; j < 8; ++j) {
       const bool within = j >= 1 && j < 7;
-      EXPECT_EQ(right(i, j), within && i == 0 ? n : 1) << i << ", " << j;
-      EXPECT_EQ(left(j, i), within && i == 0 ? n : 1) << j << ", " << i;
-      for (int k = 0; k < 3; ++k)
-        EXPECT_EQ(deep(k, i, j), within && k == 0 && i == 2 ? n : 1) << k << ", " << i << ", " << j;
+      expect_sum_or_own(within && i == 0, right, i, j);
+      expect_sum_or_own(within && i == 0, left, j, i);
+      for (int k = 0; k < 3; ++k) expect_sum_or_own(within && k == 0 && i == 2, deep, k, i, j);
       if (within && i == 0) {
-        EXPECT_EQ(dst(0, j - 1), n) << j;
+        EXPECT_EQ(dst(0, j - 1), right(0, j)) << j;
       }
     }
 }
@@ -366,16 +373,16 @@ TEST(Views, AnyOrderOfExtentsIsContiguous) {
   const Kokkos::View<int*, Kokkos::HostSpace> memory("memory", 25);
   const Kokkos::View<int***, Kokkos::LayoutStride, Kokkos::HostSpace> view(
       memory.data(), Kokkos::LayoutStride(2, 12, 3, 1, 4, 3));
-  Kokkos::deep_copy(memory, 1);
+  fill(memory);
   kokkos::all_reduce(comm(), view, ReduceOp::sum);
-  for (std::size_t i = 0; i < 25; ++i) EXPECT_EQ(memory(i), i < 24 ? comm().size() : 1) << i;
+  for (std::size_t i = 0; i < 25; ++i) expect_sum_or_own(i < 24, memory, i);
 }
 
 TEST(Views, AFixedExtentWillDo) {
   const Kokkos::View<double* [3], Right, Kokkos::HostSpace> view("view", 2);
-  Kokkos::deep_copy(view, 2.0);
+  fill(view);
   kokkos::all_reduce(comm(), view, ReduceOp::sum);
-  EXPECT_EQ(view(1, 2), 2.0 * comm().size());
+  expect(view, "all_reduce", sum);
 }
 
 TEST(Views, MayBeEmpty) {
@@ -387,7 +394,6 @@ TEST(Views, MayBeEmpty) {
 }
 
 // --- order
-// -------------------------------------------------------------------------------------------------------------------------------
 
 TEST(Order, KernelsBeforeAndAfter) {
   const Exec exec;
@@ -419,18 +425,18 @@ TEST(Order, GroupsAreCompleteAfterTheirEnd) {
   const Exec exec;
   std::vector<Kokkos::View<int*, Kokkos::HostSpace>> views;
   for (int i = 0; i < 10; ++i) views.emplace_back("view " + std::to_string(i), 50);
-  for (const auto& view : views) Kokkos::deep_copy(view, 1);
+  for (const auto& view : views) fill(view);
   {
     const Group group;
     for (const auto& view : views) kokkos::all_reduce(exec, comm(), view, ReduceOp::sum);
-    for (const auto& view : views) EXPECT_EQ(view(49), 1) << "nothing runs before the end";
+    for (const auto& view : views)
+      expect(view, "nothing runs before the end", [](std::size_t i) { return element(rank(), i); });
   }
   kokkos::synchronize(exec, comm());
-  for (const auto& view : views) EXPECT_EQ(view(49), comm().size());
+  for (const auto& view : views) expect(view, "all_reduce in a group", sum);
 }
 
 // --- messages
-// ----------------------------------------------------------------------------------------------------------------------------
 
 template <class T, std::size_t dimensions, class Layout>
 void check_ring_shift() {
@@ -537,7 +543,7 @@ TEST(Messages, OfNoElementsAreNotSent) {
   kokkos::send_recv(comm(), none, next(), none, previous());
 }
 
-/// What rank `a` sends to `b`, in elements: for some nothing.
+/// The number of elements that rank `a` sends to `b`: none for some pairs.
 std::size_t uneven(std::size_t a, std::size_t b) { return (3 * a + 5 * b) % 4 * 11; }
 
 TEST(Messages, OfAllToAllVMayBeUneven) {
@@ -572,7 +578,6 @@ TEST(Messages, OfAllToAllVMayBeUneven) {
 }
 
 // --- symmetric memory
-// --------------------------------------------------------------------------------------------------------------------
 
 TEST(SymmetricBuffer, ReceivesMessagesStraight) {
   const kokkos::SymmetricBuffer<float, Kokkos::HostSpace> buffer(comm(), 60);
@@ -607,7 +612,7 @@ TEST(SymmetricBuffer, HasViewsThatNeedNoCopies) {
   static_assert(!std::is_copy_constructible_v<kokkos::SymmetricBuffer<float>>);
 }
 
-/// As a GPU's execution space whose default memory is managed: Kokkos can be built so.
+/// Like a GPU's execution space whose default memory is managed: Kokkos can be built so.
 struct WithManagedMemory {
   struct Managed {};
   using memory_space = Managed;
@@ -627,7 +632,6 @@ static_assert(
     std::is_same_v<kokkos::detail::symmetric_memory_space<WithManagedMemory>, Kokkos::CudaSpace>);
 
 // --- data types
-// --------------------------------------------------------------------------------------------------------------------------
 
 static_assert(kokkos::data_type_of<long> == DataType::i64 &&
               kokkos::data_type_of<long long> == DataType::i64);
@@ -642,7 +646,7 @@ static_assert(!kokkos::has_data_type<Kokkos::complex<double>> && !kokkos::has_da
 static_assert(kokkos::data_type_of<Kokkos::Experimental::half_t> ==
               (sizeof(Kokkos::Experimental::half_t) == 2 ? DataType::f16 : DataType::f32));
 
-/// Of ranks other than 0, only failures are printed.
+/// Ranks other than 0 print failures alone.
 class Failures final : public testing::EmptyTestEventListener {
   void OnTestPartResult(const testing::TestPartResult& result) override {
     if (result.failed())

@@ -8,20 +8,20 @@
 namespace kokkos = plait::kokkos;
 using plait::ReduceOp;
 
-/// As an execution space of a target that Plait does not have.
+/// Like an execution space of a target that Plait does not have.
 struct Elsewhere {
   using execution_space = Elsewhere;
   using memory_space = Elsewhere;
   using size_type = std::size_t;
 };
-/// As Kokkos::Cuda: its memory is not the host's.
+/// Like Kokkos::Cuda: its memory is not the host's.
 struct Device : Elsewhere {
   using array_layout = Kokkos::LayoutLeft;
   using execution_space = Device;
   using memory_space = Device;
   CUstream_st* cuda_stream() const;
 };
-/// As Kokkos::CudaUVMSpace: the host's, too.
+/// Like Kokkos::CudaUVMSpace: its memory is the host's, too.
 struct Managed {
   using execution_space = Device;
   using memory_space = Managed;
@@ -47,7 +47,7 @@ using Host = Kokkos::HostSpace;
 template <class Data, class Layout = Kokkos::LayoutRight>
 using View = Kokkos::View<Data, Layout, Host>;
 
-/// A view of a layout of its own.
+/// A view of another layout.
 struct Tiled {
   using value_type = float;
   using non_const_value_type = float;

@@ -1,4 +1,4 @@
-// What the files of this test share: the communicator of all ranks, and short names.
+// Shared by the files of this test: the communicator of all ranks, and short names.
 #pragma once
 #include <Kokkos_Core.hpp>
 #include <cstddef>
