@@ -951,7 +951,7 @@ static void threads(void) {
   CHECK(strstr(plait_last_error(), "plait_comm_rank") != NULL);
 }
 
-/* The last rank aborts; the others, which wait for it, are told by whom and why. */
+/* The last rank aborts; the others, which wait for it, get its number and the reason. */
 static void* abort_it(void* of) { return plait_abort(of, "enough") == PLAIT_SUCCESS ? of : NULL; }
 static void aborting(void) {
   plait_comm copy = NULL;

@@ -1,4 +1,4 @@
-/* What the tests of the C interface share: who this rank is, what it found wrong, and the data it
+/* Shared by the tests of the C interface: this rank's number, its failures, and the data it
  * sends. */
 #ifndef PLAIT_TESTS_INTEROP_CHECKS_H
 #define PLAIT_TESTS_INTEROP_CHECKS_H

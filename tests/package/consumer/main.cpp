@@ -1,4 +1,4 @@
-// A program of somebody who has Plait installed: the sum of one array over all ranks, checked.
+// A user's program with an installed Plait: the sum of one array over all ranks, checked.
 #include <cstddef>
 #include <cstdio>
 #include <plait/mpi.hpp>

@@ -1,4 +1,4 @@
-// A program of somebody who has Plait and Kokkos: the mean of a field over all ranks, and its rows
+// A user's program with Plait and Kokkos: the mean of a field over all ranks, and its rows
 // gathered, checked.
 #include <Kokkos_Core.hpp>
 #include <cstdio>

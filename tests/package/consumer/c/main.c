@@ -1,4 +1,4 @@
-/* A C program of somebody who has Plait installed: the sum of one array over all ranks, checked.
+/* A user's C program with an installed Plait: the sum of one array over all ranks, checked.
  * With MPI of its own, or without. */
 #include <plait/plait.h>
 #include <stdio.h>
