@@ -370,7 +370,7 @@ void check_finalized_at_exit() {
   std::_Exit(3);
 }
 
-/// What the library must leave to its caller. Returns the exit status.
+/// The caller of a program that initialises MPI must still finalise it. Returns the exit status.
 int finalize_as_caller() {
   auto survivor = make_world();
   int finalized = 0;

@@ -51,11 +51,11 @@ using test::InterferingBootstrap;
 constexpr uid_t nobody = 65534, somebody = 65533;
 constexpr int linger_seconds = 30;
 
-/// What the attacker tells the test, in memory that both have.
+/// The attacker's report to the test, in memory that both have.
 struct Score {
   std::atomic<int> attacks, lingering, loot;
   std::atomic<int> looks, intrusions;  // at processes of the victim, and into them
-  std::atomic<bool> on_user;           // the victim is all of somebody's processes, else the test's
+  std::atomic<bool> on_user;           // the victim is all processes of a user, else the test's
   sockaddr_un own_name;                // of a socket at which the attacker listens
   std::atomic<socklen_t> own_length;
 };

@@ -80,7 +80,7 @@ class AbortOf : public testing::TestWithParam<int> {
 INSTANTIATE_TEST_SUITE_P(Ranks, AbortOf, testing::Values(1, 2, 3, 4),
                          testing::PrintToStringParamName());
 
-/// One rank waits for nobody.
+/// One rank waits for no peer.
 using AbortOfSeveral = AbortOf;
 INSTANTIATE_TEST_SUITE_P(Ranks, AbortOfSeveral, testing::Values(2, 3, 4),
                          testing::PrintToStringParamName());
@@ -206,7 +206,7 @@ TEST_P(AbortOfSeveral, IsWhatACallMeansThatCannotBeEnqueued) {
   }
 }
 
-/// What was captured ends as well, and so does what is launched after it.
+/// A captured launch ends as well, and so does a launch after it.
 TEST_P(AbortOfSeveral, Replays) {
   run_ranks(
       GetParam(),

@@ -258,7 +258,7 @@ TEST_P(Errors, AnAlgorithmOfAnotherCollective) {
                    });
 }
 
-/// What it is asked about is checked as a call is.
+/// `explain` checks the call in question as it checks a call that is made.
 TEST_P(Errors, ExplainingWhatIsNoCall) {
   struct Wrong {
     plait::Call call;
@@ -384,7 +384,7 @@ TEST_P(Errors, RootsOutOfRange) {
   }
 }
 
-/// Of buffers of several blocks, one may lie in the other at one place alone.
+/// Among buffers of several blocks, one may lie in the other at one place alone.
 TEST_P(Errors, BlocksThatOverlap) {
   expect_refused(
       ErrorCode::invalid_argument,
@@ -497,7 +497,7 @@ TEST_P(Errors, LaunchShapesBeyondTheTarget) {
                  });
 }
 
-/// What `explain` shows is what would run.
+/// `explain` shows the algorithm that would run.
 TEST_P(Errors, LaunchShapesAreCut) {
   RankGroup::cached(GetParam()).run([](Communicator& comm, Arena&) {
     const auto told = [&](Collective collective, const char* algorithm, std::size_t bytes,

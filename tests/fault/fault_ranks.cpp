@@ -63,7 +63,7 @@ void say(int rank, const std::string& what) {
   std::fflush(stdout);
 }
 
-/// What a call came to: "no error", or the code and the text.
+/// The outcome of a call: "no error", or the code and the text.
 template <class Call>
 std::string outcome(Call call) {
   try {
@@ -83,7 +83,7 @@ class Member {
 
   plait::Communicator& comm() { return comm_; }
   int rank() const { return comm_.rank(); }
-  /// A long one: nobody is through when it returns.
+  /// A long one: no rank is through when it returns.
   void call(std::span<float> data) {
     if (algorithm_ == "chain")
       comm_.broadcast(std::span<const float>(data), data, victim, {}, {.algorithm = algorithm_});
@@ -96,7 +96,7 @@ class Member {
     comm_.all_reduce(x_.data(), x_.data(), x_.size(), plait::DataType::f32, plait::ReduceOp::sum,
                      {}, {.algorithm = algorithm_});
   }
-  /// Ten calls that work, and everybody has made them.
+  /// Ten calls that work, and all ranks have made them.
   void begin() {
     for (int i = 0; i < 10; ++i) reduce();
     comm_.synchronize();
@@ -171,7 +171,7 @@ void gone() {
   say(-1, what);
 }
 
-/// Nobody is lost to MPI, so all end in good order. What the victim has made before is not
+/// MPI loses no rank, so all end in good order. What the victim has made before is not
 /// disturbed.
 void exits() {
   Member member(std::chrono::seconds(0), {});
@@ -207,7 +207,7 @@ void aborted(bool checked) {
   say(rank, "new: " + outcome([] { Member(std::chrono::seconds(20), {}).begin(); }));
 }
 
-/// Twenty calls with right values, and everybody has made them.
+/// Twenty calls with right values, and all ranks have made them.
 std::string work(Member& member) {
   std::string wrong;
   for (int i = 0; i < 20; ++i) {

@@ -43,7 +43,7 @@ std::string end_of(pid_t child) {
                            : "signal " + std::to_string(WTERMSIG(status));
 }
 
-/// What `body` says in a child, one line each; and how the child ended, if not well.
+/// The lines that `body` prints in a child, and how the child ended, if not well.
 std::string said_in_child(const std::function<std::string()>& body,
                           const std::function<pid_t()>& make = fork_child) {
   int ends[2];

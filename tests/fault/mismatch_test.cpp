@@ -31,7 +31,7 @@ std::optional<Error> error_after(Communicator& comm) {
   return heard(comm);
 }
 
-/// What one rank calls instead of what all others do.
+/// The call of one rank, instead of the call of all others.
 struct Odd {
   std::string name;
   std::function<void(Communicator&, Arena&)> usual, odd;
@@ -195,7 +195,7 @@ TEST(Signatures, TellPlacesAndShapesApart) {
   EXPECT_EQ(options.size(), number);
 }
 
-/// A difference that lies further back than calls are remembered, and that hangs nobody.
+/// A difference that lies further back than calls are remembered, and that hangs no rank.
 TEST(MismatchLongAgo, IsStillFound) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(2);
   run_ranks(
@@ -217,7 +217,7 @@ TEST(MismatchLongAgo, IsStillFound) {
       patient());
 }
 
-/// Calls that agree are never taken for others, however fast they come and whoever is ahead.
+/// Calls that agree are never taken for others, however fast they come and whichever rank is ahead.
 TEST(Agreement, OfManyCalls) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(3);
   run_ranks(3, [](Communicator& comm, int rank) {

@@ -1,4 +1,4 @@
-// The monitor: who is looked after, and for how long.
+// The monitor: which communicators it watches, and for how long.
 #include "communicator/fault/monitor.hpp"
 
 #include <gmock/gmock.h>
@@ -45,7 +45,7 @@ TEST(Monitor, StartsAgain) {
   }
 }
 
-/// Who has got an error instead is not looked after.
+/// A communicator whose creation failed is not watched.
 TEST(Monitor, WithoutAThreadItKeepsNothing) {
   std::atomic<int> stray = 0, looks = 0;
   {

@@ -26,7 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What the rank is doing, for its last line.
+/// The rank's current activity, for its last line.
 std::string phase = "start";
 
 /// The job's ranks behind those of the communicator in use: errors number ranks as it does.

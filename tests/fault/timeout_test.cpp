@@ -112,7 +112,7 @@ TEST_P(Missing, TheMissingRankIsNamedAsMissing) {
       impatient());
 }
 
-/// What a report begins with.
+/// The beginning of a report.
 std::string first_words(const std::optional<Error>& error) {
   if (!error) return "no error";
   const std::string text = error->what();
@@ -178,7 +178,7 @@ void hold_up(const std::vector<HeldUp>& cases) {
   });
 }
 
-/// Where ranks wait for others that wait themselves.
+/// Ranks wait for others that wait themselves.
 TEST(HeldUp, IsNamedByAllInChainsTreesAndRings) {
   std::vector<HeldUp> cases;
   for (const char* name : {"ring", "tree", "halving_doubling", "recursive_doubling"}) {

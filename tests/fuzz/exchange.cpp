@@ -70,7 +70,7 @@ bool comes_true(const std::function<bool()>& condition) {
 
 UniqueFd make_memory_file() { return UniqueFd(::memfd_create("plait-fuzz", MFD_CLOEXEC)); }
 
-/// What can be sent: of each kind one.
+/// Messages that can be sent, one of each kind.
 class Descriptors {
  public:
   Descriptors() {
@@ -130,7 +130,7 @@ class World final : public plait::Bootstrap {
   void barrier() override { require(false, "an exchange has no barrier"); }
   std::unique_ptr<Bootstrap> split(int, int) override { return nullptr; }
 
-  /// What the exchange handed out.
+  /// The descriptors that the exchange handed out.
   void check(const std::vector<UniqueFd>& result) const;
   bool is_spoilt() const { return spoilt_; }
   Descriptors& descriptors() { return descriptors_; }
@@ -242,8 +242,8 @@ void World::between_steps() {
 /// No descriptor can be taken in the next step: the control data of a letter come without it.
 void World::take_room() {
 #ifndef PLAIT_FUZZ_SANITIZED
-  // Not under UndefinedBehaviorSanitizer: it asks through a pipe which memory it may read, and takes
-  // a failure for a no.
+  // Not under UndefinedBehaviorSanitizer: it asks through a pipe which memory it may read, and
+  // takes a failure for a no.
   const rlimit none{0, limit_.rlim_max};
   ::setrlimit(RLIMIT_NOFILE, &none);
 #endif

@@ -1,4 +1,4 @@
-// What the fuzz targets share. A target takes any bytes, and fails by ending the process: a
+// Shared by the fuzz targets. A target takes any bytes, and fails by ending the process: a
 // sanitizer's report, an exception that escapes, or `require`.
 #pragma once
 #include <cstddef>

@@ -1,4 +1,4 @@
-// How the owner of device memory learns that nobody uses it any more; needs no device.
+// How the owner of device memory learns that no process uses it any more; needs no device.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -120,7 +120,7 @@ struct packet_words : Gcn {
     store_word(&packet->flag1, static_cast<std::uint32_t>(high >> 32));
   }
 };
-/// One access of 16 bytes, which nobody promises to be atomic.
+/// One access of 16 bytes, which need not be atomic.
 struct packet_whole : Gcn {
   __device__ static void store_packet(Packet* packet, std::uint64_t low, std::uint64_t high) {
     store(packet, Packet{static_cast<std::uint32_t>(low), static_cast<std::uint32_t>(low >> 32),
@@ -143,7 +143,7 @@ struct packet_poll_words : Gcn {
   }
 };
 
-// What costs memory traffic or order without anybody asking for it.
+// Accesses that cost memory traffic or order for nothing.
 
 /// A stack, which the compiler may not replace by registers.
 struct spilled : Gcn {
