@@ -108,7 +108,7 @@ TEST(FlashPlan, TwoMegabytesAreOnTheirWay) {
   EXPECT_EQ(blocks_for_stages(256 << 20, 1, stage, 132), 132u);
 }
 
-/// The words of the host, but copies are made when somebody waits for them and not earlier, and
+/// The words of the host, but copies are made when a thread waits for them and not earlier, and
 /// what they will overwrite is spoilt at once.
 class LateWords : public host::Words {
  public:

@@ -221,7 +221,7 @@ TEST(Log, HasOneLineForADeviceGroup) {
               testing::ContainsRegex("^plait error: rank 1 is missing"));
 }
 
-/// Lines that nobody reads hold up neither the monitor nor an abort.
+/// Lines without a reader hold up neither the monitor nor an abort.
 TEST(Log, FullStandardErrorHoldsUpNoAbort) {
   const Ends ends = make_pipe();
   fill(ends.writes.get());

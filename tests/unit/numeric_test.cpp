@@ -23,7 +23,7 @@ namespace {
 
 using test::hash;
 
-/// What a format is, from its standard and not from the code under test.
+/// A format's parameters, from its standard and not from the code under test.
 struct Format {
   int exponent, mantissa, bias;
   bool finite;  // no infinities: the largest code is NaN

@@ -1,4 +1,4 @@
-// What CPU ranks know of each other's processes.
+// The knowledge that CPU ranks have of each other's processes.
 #include "backends/host/processes.hpp"
 
 #include <gtest/gtest.h>

@@ -485,7 +485,7 @@ TEST_P(ScratchMemory, MoreIsAlwaysEnough) {
   }
 }
 
-/// What docs/environment.md says is enough.
+/// The limits that docs/environment.md says are enough.
 TEST_P(ScratchMemory, LeastIsAsDocumented) {
   for (const auto& [ranks, enough] : {std::pair(2, 1), std::pair(4, 2), std::pair(8, 3)})
     EXPECT_NE(bytes(enough * mega, topology(ranks)), 0u) << ranks << " ranks";

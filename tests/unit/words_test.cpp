@@ -1,4 +1,4 @@
-// What kernels are made of: packs, partitions, epochs, and the reduction.
+// The parts of kernels: packs, partitions, epochs, and the reduction.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -62,7 +62,7 @@ TEST(Parts, CoverEverythingOnceInOrder) {
       }
 }
 
-/// Whatever the size: parts of a message, cut at pack boundaries, have no pack in common, and empty
+/// For any size: parts of a message, cut at pack boundaries, have no pack in common, and empty
 /// parts have none.
 TEST(Parts, InPacksAreDisjointAndCoverEverything) {
   constexpr std::size_t bytes = 64;

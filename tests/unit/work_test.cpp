@@ -129,7 +129,7 @@ class Scarce final : public ForwardingBackend {
   bool empty = false;
 };
 
-/// What a captured launch got stays its own, also if there was no memory for another one.
+/// The memory of a captured launch stays its own, also if there was no memory for another one.
 TEST(WorkMemory, AFailedAllocationGivesAwayNothing) {
   const auto backend = std::make_shared<Scarce>(open_backend(target(), 0));
   const DeviceScope device(*backend);
@@ -151,7 +151,7 @@ TEST(WorkMemory, AFailedAllocationGivesAwayNothing) {
   EXPECT_TRUE(std::all_of(second, second + bytes, [](std::byte b) { return b == std::byte{3}; }));
 }
 
-/// Its device is lost as soon as somebody says so.
+/// Its device is lost as soon as the test says so.
 class Losable final : public ForwardingBackend {
  public:
   using ForwardingBackend::ForwardingBackend;
@@ -265,7 +265,7 @@ TEST_F(Events, DestructionWaitsAndRunsAll) {
   later.join();
 }
 
-/// What a plan promises, whatever the sizes.
+/// The promises of a plan, whatever the sizes.
 void expect_sound(const BatchPlan& plan, const std::vector<std::size_t>& sizes, unsigned blocks) {
   ASSERT_EQ(plan.places.size(), sizes.size());
   ASSERT_GE(plan.blocks, 1u);

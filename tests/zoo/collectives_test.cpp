@@ -116,7 +116,7 @@ TEST_P(Mixed, CollectivesFollowEachOther) {
       }
       check_together(comm, each, cases, stream);
     }
-    comm.bootstrap().barrier();  // nobody frees what a slower rank still checks
+    comm.bootstrap().barrier();  // no rank frees memory that a slower one still checks
   });
 }
 

@@ -37,7 +37,7 @@ std::byte content(std::uint64_t round, int from, int to, std::size_t number, std
   return static_cast<std::byte>(h >> i % 8 * 8);
 }
 
-/// What one rank sends to whom and receives from whom in a round: places in its two arrays.
+/// One rank's messages in a round, and their peers: places in its two arrays.
 class Round {
  public:
   Round(Communicator& comm, Arena& arena, std::uint64_t round)
@@ -742,7 +742,7 @@ TEST(MessagesInACircle, WithACollectiveNameWhoLeftItOut) {
   });
 }
 
-/// Ranks that send to each other first, or receive: nobody is missing, and all say the same.
+/// Ranks that send to each other first, or receive: no rank is missing, and all say the same.
 TEST(MessagesInACircle, AreReported) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(3);
   for (const int circle : {2, 3}) {

@@ -115,7 +115,7 @@ TEST_P(OwnReductions, AreRight) {
   });
 }
 
-/// Nobody gets one who has not asked for it by its name.
+/// Only a call that names it gets one.
 TEST_P(OwnReductions, AreNeverChosen) {
   const auto& [algorithm, ranks] = GetParam();
   PLAIT_SKIP_UNLESS_RANKS_FIT(ranks);

@@ -296,7 +296,7 @@ TEST_P(SymmetricMessages, BadArgumentsAreRefused) {
     refused(
         [&] { comm.send_recv(from, 3, self, arena.recv.device(), 3, self, f32, {}, symmetric); },
         nowhere(arena.recv.device(), 12));
-    // As much is sent as there is no room for.
+    // The sender sends more than the receiver has room for.
     refused(
         [&] {
           comm.send_recv(from, Arena::default_capacity, self, to, 0, self, f32, {}, symmetric);

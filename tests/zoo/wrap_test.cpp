@@ -16,7 +16,7 @@
 namespace plait::test {
 namespace {
 
-/// What a rank's call was granted, for the thread that asked for it.
+/// The memory that a rank's call was granted, for the thread that asked for it.
 thread_local Grant seen, seen_shared;
 thread_local bool only_look = false;
 

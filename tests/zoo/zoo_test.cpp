@@ -136,7 +136,7 @@ TEST_P(Zoo, WideRangeData) {
   });
 }
 
-/// What one element of rank r is, and what the reduction must give.
+/// One element of rank r, and the right result of the reduction.
 struct Special {
   ReduceOp op;
   float rank0, others, wanted;
@@ -197,7 +197,7 @@ class Chosen : public testing::TestWithParam<int> {
 INSTANTIATE_TEST_SUITE_P(All, Chosen, testing::Range(1, under_tsan ? 6 : 9),
                          [](const auto& test) { return fmt::format("n{}", test.param); });
 
-/// What users get who name no algorithm.
+/// Calls that name no algorithm.
 TEST_P(Chosen, ServesEveryCall) {
   RankGroup::cached(GetParam()).run([](Communicator& comm, Arena& arena) {
     check_all_types_and_operations(comm, arena, "", {33});
