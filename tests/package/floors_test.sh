@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# floors_test.sh SOURCE [PYTHON]: tools/check_floors.py passes the repository, and names each wrong include
-# of a small repository, by FILE:LINE.
+# floors_test.sh SOURCE [PYTHON]: tools/check_floors.py passes the repository, and names each wrong
+# include of a small repository, by FILE:LINE.
 set -euo pipefail
 source=$1 python=${2:-python3}
 # Without git's list, as in an unpacked archive, the tool can't tell the repository's files.
@@ -40,7 +40,8 @@ expect 1 'core/up.cpp:3: core reaches up to bootstrap: bootstrap/meet.hpp' "$roo
 rm "$root/core/up.cpp"
 
 add algorithms/all_reduce/tree/across.cpp '' '#include "../ring/kernel.hpp"'
-expect 1 'algorithms/all_reduce/tree/across.cpp:2: algorithms/all_reduce/tree reaches across to' "$root"
+tree=algorithms/all_reduce/tree
+expect 1 "$tree/across.cpp:2: $tree reaches across to algorithms/all_reduce/ring" "$root"
 expect 1 '1 wrong' "$root"
 rm "$root/algorithms/all_reduce/tree/across.cpp"
 

@@ -1,5 +1,5 @@
-// The same as litmus_test with ranks that are processes, which have their own mappings of the shared
-// memory. To be run by mpirun with at least two ranks.
+// The same as litmus_test with ranks that are processes, which have their own mappings of the
+// shared memory. To be run by mpirun with at least two ranks.
 #include <mpi.h>
 
 #include <memory>

@@ -1,6 +1,6 @@
 // The ring of all-reduce on the host: its schedule for 1 to 16 ranks, simulated with a model of the
-// primitives; and the real primitives, each alone, between words that record every access. One table
-// says what a primitive does, and both tests use it.
+// primitives; and the real primitives, each alone, between words that record every access. Both
+// tests use one table of a primitive's effects.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
