@@ -105,6 +105,7 @@ files = [
     sources / "CMakeLists.txt",
     *sources.glob("cmake/*.cmake"),
     *sources.glob("bench/CMakeLists.txt"),
+    sources / "tests/CMakeLists.txt",
     *sources.glob("tests/*/CMakeLists.txt"),
 ]
 text = "\n".join(file.read_text(encoding="utf-8") for file in files)
