@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/text.hpp"
+#include "plait/collective_table.h"
 #include "plait/error.hpp"
 
 namespace plait {
@@ -16,9 +17,15 @@ constexpr std::array<std::string_view, data_type_count> type_names = {
     "i8", "u8", "i32", "u32", "i64", "u64", "f16", "bf16", "f8e4m3", "f8e5m2", "f32", "f64"};
 constexpr std::array<std::string_view, reduce_op_count> op_names = {"sum", "prod", "min",
                                                                     "max", "avg",  "premul_sum"};
-constexpr std::array<std::string_view, collective_count> collective_names = {
-    "all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce",
-    "all_to_all", "gather",         "scatter",    "send_recv", "barrier"};
+#define PLAIT_NAME(NAME, ...) std::string_view(#NAME),
+constexpr std::array collective_names = {PLAIT_COLLECTIVES(PLAIT_NAME, PLAIT_NAME)};
+#undef PLAIT_NAME
+#define PLAIT_IN_ORDER(NAME, ...)                                                      \
+  static_assert(collective_names[static_cast<std::size_t>(Collective::NAME)] == #NAME, \
+                "the table is not in the order of Collective");
+PLAIT_COLLECTIVES(PLAIT_IN_ORDER, PLAIT_IN_ORDER)
+#undef PLAIT_IN_ORDER
+static_assert(collective_names.size() == collective_count);
 constexpr std::array<std::string_view, 3> backend_names = {"host", "cuda", "hip"};
 constexpr std::array<std::string_view, 10> error_names = {
     "invalid_argument", "unsupported", "mismatch",  "no_peer_access", "out_of_memory",

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "plait/call.hpp"
+#include "plait/collective_table.h"
 
 namespace plait {
 
@@ -22,28 +23,19 @@ struct CollectiveFacts {
 namespace detail {
 constexpr CollectiveFacts make_facts(Collective collective) {
   using enum BufferFacts::Size;
-  constexpr BufferFacts none{nothing, false}, block{one, false}, blocks{one_a_rank, false};
+  constexpr BufferFacts none{nothing, false}, block{one, false}, blocks{one_a_rank, false},
+      root_block{one, true}, root_blocks{one_a_rank, true};
+  constexpr bool op = true, no_op = false, root = true, no_root = false;
   switch (collective) {
-    case Collective::all_reduce:
-      return {true, false, block, block};
-    case Collective::reduce_scatter:
-      return {true, false, blocks, block};
-    case Collective::all_gather:
-      return {false, false, block, blocks};
-    case Collective::broadcast:
-      return {false, true, {one, true}, block};
-    case Collective::reduce:
-      return {true, true, block, {one, true}};
-    case Collective::all_to_all:
-      return {false, false, blocks, blocks};
-    case Collective::gather:
-      return {false, true, block, {one_a_rank, true}};
-    case Collective::scatter:
-      return {false, true, {one_a_rank, true}, block};
-    case Collective::send_recv:  // both ends of a message, or one
-      return {false, false, block, block};
-    case Collective::barrier:
-      break;
+#define PLAIT_FACTS_OF(NAME, ENUMERATOR, OP, ROOT, SEND, RECV) \
+  case Collective::NAME:                                       \
+    return {OP, ROOT, SEND, RECV};
+#define PLAIT_FACTS_OF_OTHER(NAME, ENUMERATOR, SEND, RECV) \
+  case Collective::NAME:                                   \
+    return {false, false, SEND, RECV};
+    PLAIT_COLLECTIVES(PLAIT_FACTS_OF, PLAIT_FACTS_OF_OTHER)
+#undef PLAIT_FACTS_OF
+#undef PLAIT_FACTS_OF_OTHER
   }
   return {false, false, none, none};
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "plait/collective_table.h"
 #include "plait/version.hpp"
 
 namespace plait::c {
@@ -45,15 +46,9 @@ static_assert(same(ReduceOp::sum, PLAIT_SUM) && same(ReduceOp::prod, PLAIT_PROD)
 static_assert(same(ReduceOp::max, PLAIT_MAX) && same(ReduceOp::avg, PLAIT_AVG) &&
               same(ReduceOp::premul_sum, PLAIT_PREMUL_SUM));
 static_assert(reduce_op_count == PLAIT_PREMUL_SUM + 1, "an operation is missing in plait.h");
-static_assert(same(Collective::all_reduce, PLAIT_ALL_REDUCE) &&
-              same(Collective::reduce_scatter, PLAIT_REDUCE_SCATTER));
-static_assert(same(Collective::all_gather, PLAIT_ALL_GATHER) &&
-              same(Collective::broadcast, PLAIT_BROADCAST));
-static_assert(same(Collective::reduce, PLAIT_REDUCE) &&
-              same(Collective::all_to_all, PLAIT_ALL_TO_ALL));
-static_assert(same(Collective::gather, PLAIT_GATHER) && same(Collective::scatter, PLAIT_SCATTER));
-static_assert(same(Collective::send_recv, PLAIT_SEND_RECV) &&
-              same(Collective::barrier, PLAIT_BARRIER));
+#define PLAIT_SAME(NAME, ENUMERATOR, ...) static_assert(same(Collective::NAME, PLAIT_##ENUMERATOR));
+PLAIT_COLLECTIVES(PLAIT_SAME, PLAIT_SAME)
+#undef PLAIT_SAME
 static_assert(collective_count == PLAIT_BARRIER + 1, "a collective is missing in plait.h");
 static_assert(same(BackendKind::host, PLAIT_BACKEND_HOST) &&
               same(BackendKind::cuda, PLAIT_BACKEND_CUDA));
