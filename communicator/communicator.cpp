@@ -16,6 +16,7 @@
 #include "communicator/communicator_state.hpp"
 #include "core/float_environment.hpp"
 #include "core/log.hpp"
+#include "plait/collective_table.h"
 #include "symm_mem/window.hpp"
 
 namespace plait {
@@ -160,46 +161,21 @@ void Communicator::enqueue(const Call& call, const void* send, void* recv, Strea
   Inside(*this, name_of(call.collective))->call(call, send, recv, stream, options);
 }
 
-void Communicator::all_reduce(const void* send, void* recv, std::size_t count, DataType type,
-                              ReduceOp op, StreamRef stream, const CallOptions& options) {
-  enqueue({.collective = Collective::all_reduce, .type = type, .op = op, .count = count}, send,
-          recv, stream, options);
-}
-void Communicator::reduce_scatter(const void* send, void* recv, std::size_t count, DataType type,
-                                  ReduceOp op, StreamRef stream, const CallOptions& options) {
-  enqueue({.collective = Collective::reduce_scatter, .type = type, .op = op, .count = count}, send,
-          recv, stream, options);
-}
-void Communicator::all_gather(const void* send, void* recv, std::size_t count, DataType type,
-                              StreamRef stream, const CallOptions& options) {
-  enqueue({.collective = Collective::all_gather, .type = type, .count = count}, send, recv, stream,
-          options);
-}
-void Communicator::broadcast(const void* send, void* recv, std::size_t count, DataType type,
-                             int root, StreamRef stream, const CallOptions& options) {
-  enqueue({.collective = Collective::broadcast, .type = type, .count = count, .root = root}, send,
-          recv, stream, options);
-}
-void Communicator::reduce(const void* send, void* recv, std::size_t count, DataType type,
-                          ReduceOp op, int root, StreamRef stream, const CallOptions& options) {
-  enqueue({.collective = Collective::reduce, .type = type, .op = op, .count = count, .root = root},
-          send, recv, stream, options);
-}
-void Communicator::all_to_all(const void* send, void* recv, std::size_t count, DataType type,
-                              StreamRef stream, const CallOptions& options) {
-  enqueue({.collective = Collective::all_to_all, .type = type, .count = count}, send, recv, stream,
-          options);
-}
-void Communicator::gather(const void* send, void* recv, std::size_t count, DataType type, int root,
-                          StreamRef stream, const CallOptions& options) {
-  enqueue({.collective = Collective::gather, .type = type, .count = count, .root = root}, send,
-          recv, stream, options);
-}
-void Communicator::scatter(const void* send, void* recv, std::size_t count, DataType type, int root,
-                           StreamRef stream, const CallOptions& options) {
-  enqueue({.collective = Collective::scatter, .type = type, .count = count, .root = root}, send,
-          recv, stream, options);
-}
+// A designated initialiser names the members in their order in Call.
+#define PLAIT_DEFINE(NAME, ENUMERATOR, OP, ROOT, SEND, RECV)                              \
+  void Communicator::NAME(const void* send, void* recv, std::size_t count, DataType type, \
+                          PLAIT_IF_##OP(ReduceOp op, ) PLAIT_IF_##ROOT(int root, )        \
+                              StreamRef stream,                                           \
+                          const CallOptions& options) {                                   \
+    enqueue({.collective = Collective::NAME,                                              \
+             .type = type,                                                                \
+             PLAIT_IF_##OP(.op = op, ).count = count,                                     \
+             PLAIT_IF_##ROOT(.root = root)},                                              \
+            send, recv, stream, options);                                                 \
+  }
+PLAIT_COLLECTIVES(PLAIT_DEFINE, PLAIT_NO_OTHER)
+#undef PLAIT_DEFINE
+
 void Communicator::send(const void* data, std::size_t count, DataType type, int to,
                         StreamRef stream, const CallOptions& options) {
   const MessageEnd end{

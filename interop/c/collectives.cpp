@@ -3,6 +3,7 @@
 
 #include "communicator/groups/open_group.hpp"
 #include "interop/c/border.hpp"
+#include "plait/collective_table.h"
 #include "plait/group.hpp"
 
 namespace plait::c {
@@ -54,74 +55,19 @@ plait_status enqueued(const char* call, plait_comm comm, Body&& body) noexcept {
 using namespace plait;  // NOLINT(google-build-using-namespace): the functions below are global
 using namespace plait::c;
 
-plait_status plait_all_reduce(plait_comm comm, const void* send, void* recv, size_t count,
-                              plait_data_type type, plait_reduce_op op, plait_stream_t stream,
-                              const plait_call_options* options) {
-  return enqueued("plait_all_reduce", comm, [&](const Caller& by) {
-    by.comm.all_reduce(send, recv, count, by.type(type), by.op(op), stream_ref(stream),
-                       by.options(options));
-  });
-}
-
-plait_status plait_reduce_scatter(plait_comm comm, const void* send, void* recv, size_t count,
-                                  plait_data_type type, plait_reduce_op op, plait_stream_t stream,
-                                  const plait_call_options* options) {
-  return enqueued("plait_reduce_scatter", comm, [&](const Caller& by) {
-    by.comm.reduce_scatter(send, recv, count, by.type(type), by.op(op), stream_ref(stream),
-                           by.options(options));
-  });
-}
-
-plait_status plait_all_gather(plait_comm comm, const void* send, void* recv, size_t count,
-                              plait_data_type type, plait_stream_t stream,
-                              const plait_call_options* options) {
-  return enqueued("plait_all_gather", comm, [&](const Caller& by) {
-    by.comm.all_gather(send, recv, count, by.type(type), stream_ref(stream), by.options(options));
-  });
-}
-
-plait_status plait_broadcast(plait_comm comm, const void* send, void* recv, size_t count,
-                             plait_data_type type, int root, plait_stream_t stream,
-                             const plait_call_options* options) {
-  return enqueued("plait_broadcast", comm, [&](const Caller& by) {
-    by.comm.broadcast(send, recv, count, by.type(type), root, stream_ref(stream),
-                      by.options(options));
-  });
-}
-
-plait_status plait_reduce(plait_comm comm, const void* send, void* recv, size_t count,
-                          plait_data_type type, plait_reduce_op op, int root, plait_stream_t stream,
-                          const plait_call_options* options) {
-  return enqueued("plait_reduce", comm, [&](const Caller& by) {
-    by.comm.reduce(send, recv, count, by.type(type), by.op(op), root, stream_ref(stream),
-                   by.options(options));
-  });
-}
-
-plait_status plait_all_to_all(plait_comm comm, const void* send, void* recv, size_t count,
-                              plait_data_type type, plait_stream_t stream,
-                              const plait_call_options* options) {
-  return enqueued("plait_all_to_all", comm, [&](const Caller& by) {
-    by.comm.all_to_all(send, recv, count, by.type(type), stream_ref(stream), by.options(options));
-  });
-}
-
-plait_status plait_gather(plait_comm comm, const void* send, void* recv, size_t count,
-                          plait_data_type type, int root, plait_stream_t stream,
-                          const plait_call_options* options) {
-  return enqueued("plait_gather", comm, [&](const Caller& by) {
-    by.comm.gather(send, recv, count, by.type(type), root, stream_ref(stream), by.options(options));
-  });
-}
-
-plait_status plait_scatter(plait_comm comm, const void* send, void* recv, size_t count,
-                           plait_data_type type, int root, plait_stream_t stream,
-                           const plait_call_options* options) {
-  return enqueued("plait_scatter", comm, [&](const Caller& by) {
-    by.comm.scatter(send, recv, count, by.type(type), root, stream_ref(stream),
-                    by.options(options));
-  });
-}
+#define PLAIT_DEFINE(NAME, ENUMERATOR, OP, ROOT, SEND, RECV)                                 \
+  plait_status plait_##NAME(                                                                 \
+      plait_comm comm, const void* send, void* recv, size_t count, plait_data_type type,     \
+      PLAIT_IF_##OP(plait_reduce_op op, ) PLAIT_IF_##ROOT(int root, ) plait_stream_t stream, \
+      const plait_call_options* options) {                                                   \
+    return enqueued("plait_" #NAME, comm, [&](const Caller& by) {                            \
+      by.comm.NAME(send, recv, count, by.type(type),                                         \
+                   PLAIT_IF_##OP(by.op(op), ) PLAIT_IF_##ROOT(root, ) stream_ref(stream),    \
+                   by.options(options));                                                     \
+    });                                                                                      \
+  }
+PLAIT_COLLECTIVES(PLAIT_DEFINE, PLAIT_NO_OTHER)
+#undef PLAIT_DEFINE
 
 plait_status plait_send(plait_comm comm, const void* data, size_t count, plait_data_type type,
                         int to, plait_stream_t stream, const plait_call_options* options) {
