@@ -10,6 +10,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "plait/collective_table.h"
 #include "plait/communicator.hpp"
 #include "plait/group.hpp"
 #include "plait/kokkos/value_types.hpp"
@@ -98,24 +99,22 @@ struct Blocks {
   bool root_sends = false, root_receives = false;  // only the root
 };
 constexpr Blocks blocks_of(Collective collective) {
+  struct Buffer {
+    bool many = false, at_root = false;
+  };
+  constexpr Buffer none, block, blocks{.many = true}, root_block{.at_root = true},
+      root_blocks{.many = true, .at_root = true};
   switch (collective) {
-    case Collective::reduce_scatter:
-      return {.many_sent = true};
-    case Collective::all_gather:
-      return {.many_received = true};
-    case Collective::broadcast:
-      return {.root_sends = true};
-    case Collective::reduce:
-      return {.root_receives = true};
-    case Collective::all_to_all:
-      return {.many_sent = true, .many_received = true};
-    case Collective::gather:
-      return {.many_received = true, .root_receives = true};
-    case Collective::scatter:
-      return {.many_sent = true, .root_sends = true};
-    default:
-      return {};
+#define PLAIT_BLOCKS_OF_ROW(NAME, ENUMERATOR, OP, ROOT, SEND, RECV) \
+  case Collective::NAME:                                            \
+    return {SEND.many, RECV.many, SEND.at_root, RECV.at_root};
+#define PLAIT_BLOCKS_OF_OTHER(NAME, ENUMERATOR, SEND, RECV) \
+  PLAIT_BLOCKS_OF_ROW(NAME, ENUMERATOR, , , SEND, RECV)
+    PLAIT_COLLECTIVES(PLAIT_BLOCKS_OF_ROW, PLAIT_BLOCKS_OF_OTHER)
+#undef PLAIT_BLOCKS_OF_ROW
+#undef PLAIT_BLOCKS_OF_OTHER
   }
+  return {};
 }
 
 /// The checks of one call, on one rank.
