@@ -147,7 +147,7 @@ struct CopySpan {
   std::size_t bytes;
 };
 
-/// All methods except `info`, `use`, `queue`, `resolve`, `is_of_a_thread`, `names_one_stream`,
+/// All methods except `info`, `use`, `queue`, `resolve`, `is_per_thread`, `names_one_stream`,
 /// `bind` and `restore` require that this device is the calling thread's current one: see
 /// DeviceScope.
 class Backend {
@@ -211,7 +211,7 @@ class Backend {
   /// stream belongs to the device. Idempotent.
   virtual NativeStream resolve(NativeStream stream) { return stream; }
   /// Whether a resolved stream is one thread's default stream: null names it in that thread only.
-  virtual bool is_of_a_thread(NativeStream) const noexcept { return false; }
+  virtual bool is_per_thread(NativeStream) const noexcept { return false; }
   /// A number that distinguishes a stream from earlier streams, which may have had the same handle.
   /// The stream must not be being captured, because cudaStreamGetId refuses that. Where the target
   /// has no such number, this is the handle; there, a stream that is not Plait's own must be idle

@@ -114,7 +114,7 @@ void check_call(const Call& call, const CallOptions& options, const Buffers& buf
                      "buffers, or in place {}",
                      buffers.send, send_bytes(call), buffers.recv, recv_bytes(call),
                      facts.send.size == facts.recv.size ? "the same"
-                     : facts.send.size == BufferFacts::Size::one_a_rank
+                     : facts.send.size == BufferFacts::Size::one_per_rank
                          ? fmt::format("recv as block {} of send", rank)
                          : fmt::format("send as block {} of recv", rank)));
 }
@@ -133,8 +133,8 @@ std::optional<Error> check_extents(Collective collective, std::size_t send, std:
                                    std::size_t count, int rank, int ranks, int root) {
   const CollectiveFacts& facts = facts_of(collective);
   const auto wanted = [&](const BufferFacts& buffer) {
-    return buffer.size == BufferFacts::Size::one_a_rank ? count * static_cast<std::size_t>(ranks)
-                                                        : count;
+    return buffer.size == BufferFacts::Size::one_per_rank ? count * static_cast<std::size_t>(ranks)
+                                                          : count;
   };
   const auto fits = [&](const BufferFacts& buffer, std::size_t extent) {
     return extent == wanted(buffer) || (buffer.root_only && root != rank);

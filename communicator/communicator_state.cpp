@@ -223,8 +223,8 @@ std::string CommunicatorState::places(const PreparedCall& prepared) const {
   if (!call.symmetric) return "ordinary memory";
   const CollectiveFacts facts = facts_of(call.collective);
   if (call.in_place)  // the smaller buffer is the rank's own block of the larger one
-    return heap.describe(facts.send.size == BufferFacts::Size::one_a_rank ? buffers.send
-                                                                          : buffers.recv) +
+    return heap.describe(facts.send.size == BufferFacts::Size::one_per_rank ? buffers.send
+                                                                            : buffers.recv) +
            ", in place";
   if (facts.send.root_only) return heap.describe(buffers.recv);
   if (facts.recv.root_only) return heap.describe(buffers.send);

@@ -228,7 +228,7 @@ Call DeviceGroupState::with_count(const GroupCall& call) const {
   const CollectiveFacts facts = facts_of(counted.collective);
   const bool by_recv = !facts.recv.root_only && facts.recv.size == BufferFacts::Size::one;
   const std::size_t blocks =
-      !by_recv && facts.send.size == BufferFacts::Size::one_a_rank ? size() : 1;
+      !by_recv && facts.send.size == BufferFacts::Size::one_per_rank ? size() : 1;
   counted.count = (by_recv ? recv : send)[0] / blocks;
   for (std::size_t rank = 0; rank < size(); ++rank)
     if (const auto wrong =

@@ -24,10 +24,10 @@ bool StreamOrder::enter(NativeStream stream) {
     return true;
   }
   stream_ = backend_->identity(stream);
-  const bool of_a_thread = backend_->is_of_a_thread(stream);
+  const bool per_thread = backend_->is_per_thread(stream);
   if (last_ != nullptr) last_->wait_in(stream, stream_);
-  if (of_a_thread) default_copy_.wait_in(stream, stream_);
-  entered_ = of_a_thread ? &default_call_ : &plain_;
+  if (per_thread) default_copy_.wait_in(stream, stream_);
+  entered_ = per_thread ? &default_call_ : &plain_;
   return false;
 }
 
@@ -49,7 +49,7 @@ void StreamOrder::leave_copy(NativeStream stream) {
 
 void StreamOrder::synchronize(NativeStream stream) {
   backend_->synchronize(stream);
-  if (!backend_->is_of_a_thread(stream)) return;
+  if (!backend_->is_per_thread(stream)) return;
   for (const Last* last : {&default_call_, &default_copy_})
     if (last->stream && *last->stream != backend_->identity(stream)) last->event->synchronize();
 }

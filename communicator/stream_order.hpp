@@ -45,7 +45,7 @@ class StreamOrder {
     }
   };
   bool is_copy_in_order(NativeStream stream) {
-    return backend_->is_of_a_thread(stream) && !backend_->is_capturing(stream);
+    return backend_->is_per_thread(stream) && !backend_->is_capturing(stream);
   }
 
   std::shared_ptr<Backend> backend_;

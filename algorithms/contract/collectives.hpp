@@ -10,8 +10,8 @@ namespace plait {
 
 /// A buffer of a collective: its size, and the ranks that have one.
 struct BufferFacts {
-  enum class Size { nothing, one, one_a_rank } size;  // blocks of `Call::count` elements
-  bool root_only;                                     // other ranks may pass anything
+  enum class Size { nothing, one, one_per_rank } size;  // blocks of `Call::count` elements
+  bool root_only;                                       // other ranks may pass anything
 };
 
 struct CollectiveFacts {
@@ -23,8 +23,8 @@ struct CollectiveFacts {
 namespace detail {
 constexpr CollectiveFacts make_facts(Collective collective) {
   using enum BufferFacts::Size;
-  constexpr BufferFacts none{nothing, false}, block{one, false}, blocks{one_a_rank, false},
-      root_block{one, true}, root_blocks{one_a_rank, true};
+  constexpr BufferFacts none{nothing, false}, block{one, false}, blocks{one_per_rank, false},
+      root_block{one, true}, root_blocks{one_per_rank, true};
   constexpr bool op = true, no_op = false, root = true, no_root = false;
   switch (collective) {
 #define PLAIT_FACTS_OF(NAME, ENUMERATOR, OP, ROOT, SEND, RECV) \
@@ -56,8 +56,8 @@ constexpr const CollectiveFacts& facts_of(Collective collective) {
 /// Blocks in the larger buffer, which `Call::parts` must be equal to.
 constexpr int parts_of(Collective collective, int ranks) {
   const CollectiveFacts facts = facts_of(collective);
-  const bool several = facts.send.size == BufferFacts::Size::one_a_rank ||
-                       facts.recv.size == BufferFacts::Size::one_a_rank;
+  const bool several = facts.send.size == BufferFacts::Size::one_per_rank ||
+                       facts.recv.size == BufferFacts::Size::one_per_rank;
   return several ? ranks : 1;
 }
 
@@ -90,7 +90,7 @@ constexpr std::ptrdiff_t in_place_distance(const Call& call, int rank) {
   const CollectiveFacts facts = facts_of(call.collective);
   const auto block = static_cast<std::ptrdiff_t>(call.block_bytes()) * rank;
   if (facts.send.size == facts.recv.size) return 0;
-  return facts.send.size == BufferFacts::Size::one_a_rank ? block : -block;
+  return facts.send.size == BufferFacts::Size::one_per_rank ? block : -block;
 }
 
 }  // namespace plait

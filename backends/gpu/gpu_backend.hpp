@@ -233,11 +233,13 @@ class GpuBackend : public Backend {
           "kernel launch");
   }
   double share(KernelHandle kernel, LaunchShape shape, const void* args) override {
-    int a_unit = 0;
-    check(static_cast<const Kernel*>(kernel)->blocks_a_unit(&a_unit, shape.threads, args),
+    int per_multiprocessor = 0;
+    check(static_cast<const Kernel*>(kernel)->blocks_per_multiprocessor(&per_multiprocessor,
+                                                                        shape.threads, args),
           "blocks of a kernel that fit on a multiprocessor");
-    if (a_unit == 0) return std::numeric_limits<double>::infinity();
-    return static_cast<double>(shape.blocks) / (static_cast<double>(a_unit) * info_.facts.units);
+    if (per_multiprocessor == 0) return std::numeric_limits<double>::infinity();
+    return static_cast<double>(shape.blocks) /
+           (static_cast<double>(per_multiprocessor) * info_.facts.units);
   }
   void load_kernels() override {
     KernelTable<Kernel>::instance().for_each([](const auto& key, const Kernel& kernel) {

@@ -23,7 +23,7 @@ struct GpuKernel {
   Status (*load)();
   /// The number of blocks of `threads` threads that a multiprocessor of the current device runs at
   /// once.
-  Status (*blocks_a_unit)(int* blocks, unsigned threads, const void* args);
+  Status (*blocks_per_multiprocessor)(int* blocks, unsigned threads, const void* args);
 };
 
 }  // namespace plait::gpu

@@ -51,13 +51,13 @@ class Patience {
   /// a spin should not contain one.
   PLAIT_WORD PLAIT_COLD bool over(unsigned block, Waiting who, std::uint32_t expected,
                                   std::uint32_t seen) {
-    constexpr unsigned most_threads_a_block = 512, turns = 128 * most_threads_a_block;
+    constexpr unsigned max_threads_per_block = 512, turns = 128 * max_threads_per_block;
     constexpr std::uint64_t first_look_ns = 10'000, turn_ns = 300;
     const std::uint64_t now = Isa::nanoseconds();
     if (start_ == 0) {
       start_ = now;
       next_look_ =
-          now + first_look_ns + (block * most_threads_a_block + threadIdx.x) % turns * turn_ns;
+          now + first_look_ns + (block * max_threads_per_block + threadIdx.x) % turns * turn_ns;
     }
     const bool expired = watch_.timeout_ns != 0 && now - start_ > watch_.timeout_ns;
     if (!expired && now < next_look_) return false;

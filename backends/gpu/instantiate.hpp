@@ -12,16 +12,16 @@ namespace plait::gpu {
 /// Number of blocks for which a multiprocessor must have registers at once. 0: the compiler
 /// decides, and on NVIDIA GPUs it may spill registers to fit two.
 template <class Kernel>
-constexpr unsigned least_blocks_a_unit() {
-  if constexpr (requires { Kernel::least_blocks_a_unit; }) {
-    return Kernel::least_blocks_a_unit;
+constexpr unsigned min_blocks_per_multiprocessor() {
+  if constexpr (requires { Kernel::min_blocks_per_multiprocessor; }) {
+    return Kernel::min_blocks_per_multiprocessor;
   } else {
     return 0;
   }
 }
 
 template <class Isa, class Kernel, class Args>
-__global__ void __launch_bounds__(max_threads, least_blocks_a_unit<Kernel>())
+__global__ void __launch_bounds__(max_threads, min_blocks_per_multiprocessor<Kernel>())
     entry(const PLAIT_KERNEL_PARAMETER Args args, const PLAIT_KERNEL_PARAMETER Watch watch) {
   Isa::begin();
   Words<Isa> words(watch);
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(max_threads, least_blocks_a_unit<Kernel>())
 
 /// Dynamic shared memory that a kernel needs per thread, for the packs that it stages.
 template <class Isa, class Kernel>
-constexpr std::size_t shared_bytes_a_thread() {
+constexpr std::size_t shared_bytes_per_thread() {
   if constexpr (Isa::staging_is_shared && requires { Kernel::staged_packs; }) {
     return Kernel::staged_packs * Words<Isa>::pack_bytes;
   } else {
@@ -54,15 +54,15 @@ auto entry_for(const Args& args) {
 }
 
 /// `Target` describes the runtime: Status (a value-initialised one means success), Stream, Isa,
-/// Kernel (a GpuKernel), load(function, shared bytes), blocks_a_unit(blocks, function, threads,
-/// shared bytes), and launch(kernel, shape, shared bytes, early, stream, args, watch).
+/// Kernel (a GpuKernel), load(function, shared bytes), blocks_per_multiprocessor(blocks, function,
+/// threads, shared bytes), and launch(kernel, shape, shared bytes, early, stream, args, watch).
 template <class Target, class Kernel, class Args>
 typename Target::Status launch(LaunchShape shape, bool early, const void* given, const Watch& watch,
                                typename Target::Stream stream) {
   using Isa = typename Target::Isa;
   const Args& args = *static_cast<const Args*>(given);
   return Target::launch(entry_for<Isa, Kernel>(args), shape,
-                        shape.threads * shared_bytes_a_thread<Isa, Kernel>(), early, stream, args,
+                        shape.threads * shared_bytes_per_thread<Isa, Kernel>(), early, stream, args,
                         watch);
 }
 
@@ -71,19 +71,20 @@ typename Target::Status load() {
   using Isa = typename Target::Isa;
   for (const auto code : entries<Isa, Args>(typename KernelCodes<Kernel, Args>::List{})) {
     const auto status = Target::load(reinterpret_cast<const void*>(code),
-                                     max_threads * shared_bytes_a_thread<Isa, Kernel>());
+                                     max_threads * shared_bytes_per_thread<Isa, Kernel>());
     if (status != typename Target::Status{}) return status;
   }
   return {};
 }
 
 template <class Target, class Kernel, class Args>
-typename Target::Status blocks_a_unit(int* blocks, unsigned threads, const void* given) {
+typename Target::Status blocks_per_multiprocessor(int* blocks, unsigned threads,
+                                                  const void* given) {
   using Isa = typename Target::Isa;
-  return Target::blocks_a_unit(
+  return Target::blocks_per_multiprocessor(
       blocks,
       reinterpret_cast<const void*>(entry_for<Isa, Kernel>(*static_cast<const Args*>(given))),
-      static_cast<int>(threads), threads * shared_bytes_a_thread<Isa, Kernel>());
+      static_cast<int>(threads), threads * shared_bytes_per_thread<Isa, Kernel>());
 }
 
 template <class Target, class Kernel, class Args>
@@ -91,7 +92,7 @@ void add_kernel(std::string_view family, DataType type) {
   KernelTable<typename Target::Kernel>::instance().add(
       family, type,
       {launch<Target, Kernel, Args>, load<Target, Kernel, Args>,
-       blocks_a_unit<Target, Kernel, Args>});
+       blocks_per_multiprocessor<Target, Kernel, Args>});
 }
 
 template <class Target, template <class> class Kernel, class Args, class Entry>

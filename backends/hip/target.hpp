@@ -22,8 +22,8 @@ struct Target {
                                static_cast<int>(shared_bytes));
   }
 
-  static Status blocks_a_unit(int* blocks, const void* function, int threads,
-                              std::size_t shared_bytes) {
+  static Status blocks_per_multiprocessor(int* blocks, const void* function, int threads,
+                                          std::size_t shared_bytes) {
     return hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, shared_bytes);
   }
 };

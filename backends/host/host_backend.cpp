@@ -217,7 +217,7 @@ class HostBackend final : public Backend {
 
   const void* queue(NativeStream stream) noexcept override { return &at(stream); }
   NativeStream resolve(NativeStream stream) override { return device_->resolve(stream); }
-  bool is_of_a_thread(NativeStream stream) const noexcept override {
+  bool is_per_thread(NativeStream stream) const noexcept override {
     return HostDevice::is_default(stream);
   }
   bool names_one_stream(NativeStream) const noexcept override { return true; }

@@ -252,7 +252,7 @@ TEST_P(Check, SeesACallThatDoesNothing) {
     // right by chance, as the numbers are small.
     const CollectiveFacts facts = facts_of(task.call.collective);
     const bool moves_own = !facts.reduces && task.call.collective != Collective::send_recv;
-    const std::size_t blocks = facts.recv.size == BufferFacts::Size::one_a_rank ? ranks : 1,
+    const std::size_t blocks = facts.recv.size == BufferFacts::Size::one_per_rank ? ranks : 1,
                       receivers = facts.recv.root_only ? 1 : ranks;
     const std::size_t own = !moves_own ? 0 : facts.rooted ? 1 : ranks;
     EXPECT_GE(wrong, task.call.count * (blocks * receivers - own) * 3 / 4);

@@ -33,7 +33,7 @@ using testing::StartsWith;
 
 constexpr std::size_t mega = std::size_t{1} << 20;
 int world_rank = 0, world_size = 1;
-unsigned threads_a_block = 1;  // of every algorithm's calls; 0: as many as it likes
+unsigned threads_per_block = 1;  // of every algorithm's calls; 0: as many as it likes
 
 CommunicatorOptions growing(std::chrono::nanoseconds timeout = patience) {
   CommunicatorOptions options;
@@ -129,7 +129,7 @@ TEST_P(EveryAlgorithm, GrowsInItsFirstCall) {
     const auto of = [&](std::size_t count, bool symmetric, Way w) {
       return GetParam().of({.count = count,
                             .symmetric = symmetric,
-                            .threads = threads_a_block,
+                            .threads = threads_per_block,
                             .seed = count,
                             .way = w});
     };
@@ -151,7 +151,7 @@ TEST(Growth, ComesToAllThatThereMayBe) {
   for (const Subject& subject : every_algorithm()) {
     for (const bool symmetric : {false, true})
       if (const Case c =
-              subject.of({.count = 5000, .symmetric = symmetric, .threads = threads_a_block});
+              subject.of({.count = 5000, .symmetric = symmetric, .threads = threads_per_block});
           is_served(comm, c))
         check(comm, arena, c);
     steps.insert(committed(comm));
@@ -509,7 +509,7 @@ int main(int argc, char** argv) {
   // With fewer workers there are so few channels that all of them fit into the base.
   setenv("PLAIT_HOST_WORKERS", "16", 1);
   const bool has_gpus = plait::device_count(plait::BackendKind::cuda) != 0;
-  if (has_gpus) plait::test::threads_a_block = 0;
+  if (has_gpus) plait::test::threads_per_block = 0;
   else static_cast<void>(plait::test::stand_in_for_cuda<plait::test::GrowingBackend>());
   testing::InitGoogleTest(&argc, argv);
   if (has_gpus)  // the other tests have data in the host's memory, or make devices fail

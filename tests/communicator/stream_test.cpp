@@ -278,7 +278,7 @@ class Captures final : public test::ForwardingBackend {
   static std::uint64_t number(NativeStream stream) {
     return reinterpret_cast<std::uintptr_t>(stream);
   }
-  bool is_of_a_thread(NativeStream stream) const noexcept override { return number(stream) >= 100; }
+  bool is_per_thread(NativeStream stream) const noexcept override { return number(stream) >= 100; }
   void synchronize(NativeStream stream) override {
     waits.push_back("host waits for " + std::to_string(number(stream)));
   }

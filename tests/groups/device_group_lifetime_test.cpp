@@ -76,7 +76,7 @@ class Small {
   std::vector<Buffer<std::int64_t>> x_;
 };
 
-TEST_P(DeviceGroups, AGroupOfCallsIsOneLaunchADevice) {
+TEST_P(DeviceGroups, AGroupOfCallsIsOneLaunchPerDevice) {
   Gpus gpus(GetParam());
   Small small(gpus.group, 30);
   const auto before = gpus.statistics(GetParam() - 1);

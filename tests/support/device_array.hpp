@@ -81,10 +81,10 @@ class DeviceArray {
   static constexpr std::size_t period = 256;
   static const std::array<std::byte, period>& poison() {
     static const auto bytes = [] {
-      std::array<std::byte, period> of_a_period;
+      std::array<std::byte, period> one_period;
       for (std::size_t i = 0; i < period; ++i)
-        of_a_period[i] = static_cast<std::byte>((0xa5u ^ (i * 31)) & 0xffu);
-      return of_a_period;
+        one_period[i] = static_cast<std::byte>((0xa5u ^ (i * 31)) & 0xffu);
+      return one_period;
     }();
     return bytes;
   }

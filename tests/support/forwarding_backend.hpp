@@ -43,8 +43,8 @@ class ForwardingBackend : public Backend {
   void use_host_memory() override { target_->use_host_memory(); }
   const void* queue(NativeStream stream) noexcept override { return target_->queue(stream); }
   NativeStream resolve(NativeStream stream) override { return target_->resolve(stream); }
-  bool is_of_a_thread(NativeStream stream) const noexcept override {
-    return target_->is_of_a_thread(stream);
+  bool is_per_thread(NativeStream stream) const noexcept override {
+    return target_->is_per_thread(stream);
   }
   std::uint64_t identity(NativeStream stream) override { return target_->identity(stream); }
   bool names_one_stream(NativeStream stream) const noexcept override {

@@ -358,9 +358,9 @@ void check_repeated_in_place(Communicator& comm, Arena& arena, std::size_t count
   // Each call after the first multiplies the sum by the number of ranks, modulo 2^64. After 16
   // calls of 8 ranks, 19 bits of a sum are left; after 22, none, and nothing could be wrong. So
   // every 16 calls begin with new data.
-  constexpr std::size_t calls_a_round = 16;
-  const std::size_t rounds = (static_cast<std::size_t>(calls) + calls_a_round - 1) / calls_a_round,
-                    bytes = count * sizeof(std::uint64_t);
+  constexpr std::size_t calls_per_round = 16;
+  const std::size_t bytes = count * sizeof(std::uint64_t), most = static_cast<std::size_t>(calls),
+                    rounds = (most + calls_per_round - 1) / calls_per_round;
   constexpr std::uint64_t seed = 4711;
   DeviceArray &series = arena.symmetric_send, &memory = arena.symmetric_recv;
   series.place(0, rounds * bytes);
@@ -372,12 +372,12 @@ void check_repeated_in_place(Communicator& comm, Arena& arena, std::size_t count
   series.upload({});
   memory.upload({});
   std::uint64_t factor = 1;
-  for (std::size_t call = 1; call < calls_a_round; ++call)
+  for (std::size_t call = 1; call < calls_per_round; ++call)
     factor *= static_cast<unsigned>(comm.size());
   for (std::size_t round = 0; round < rounds; ++round) {
     auto* const message = static_cast<std::byte*>(series.device()) + round * bytes;
     backend_of(comm).copy(memory.device(), message, bytes, nullptr);
-    for (std::size_t call = 0; call < calls_a_round; ++call)
+    for (std::size_t call = 0; call < calls_per_round; ++call)
       comm.all_reduce(memory.device(), memory.device(), count, DataType::u64, ReduceOp::sum, {},
                       options);
     backend_of(comm).copy(message, memory.device(), bytes, nullptr);

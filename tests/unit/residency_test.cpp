@@ -161,7 +161,7 @@ class Launches {
   }
 
   /// Of its kind, that fit on a multiprocessor.
-  double blocks_a_unit(const Launched& launched) const {
+  double blocks_per_multiprocessor(const Launched& launched) const {
     return 1 / (launched.block * device_->info().facts.units);
   }
 
@@ -216,8 +216,8 @@ void print(const char* title, const std::map<std::string, Largest>& rows, Launch
   for (const auto& [name, row] : rows)
     fmt::print("{:<20} {:>6.3f} {:>7} {:>8} {:>7.0f}  {} of {} bytes of {}, {} ranks, {}{}\n", name,
                row.share, row.launched.shape.blocks, row.launched.shape.threads,
-               launches.blocks_a_unit(row.launched), name_of(row.of.collective), row.of.bytes,
-               name_of(row.of.type), row.of.ranks, name_of_place(row.of.place),
+               launches.blocks_per_multiprocessor(row.launched), name_of(row.of.collective),
+               row.of.bytes, name_of(row.of.type), row.of.ranks, name_of_place(row.of.place),
                row.rule.empty() ? "" : ", by " + row.rule);
 }
 
@@ -298,8 +298,8 @@ class Residency : public testing::Test {
 };
 
 /// Of a launch beside that of another communicator, whatever that one is (docs/invariants.md, 1).
-bool leaves_a_place(double share, double blocks_a_unit) {
-  return share < 1 && (blocks_a_unit < 2.5 || share <= 0.5);
+bool leaves_a_place(double share, double blocks_per_multiprocessor) {
+  return share < 1 && (blocks_per_multiprocessor < 2.5 || share <= 0.5);
 }
 
 /// Whose large kernels wait for no other rank, so that they end whatever they are beside.
@@ -331,7 +331,7 @@ TEST_F(Residency, WhatIsChosenLeavesAPlaceForAnother) {
   print("What is chosen, at its largest:", largest, *launches_);
   for (const auto& [name, row] : largest)
     EXPECT_TRUE(ends_by_itself(name) ||
-                leaves_a_place(row.share, launches_->blocks_a_unit(row.launched)))
+                leaves_a_place(row.share, launches_->blocks_per_multiprocessor(row.launched)))
         << name;
 }
 
@@ -351,7 +351,8 @@ TEST_F(Residency, BatchesLeaveAPlaceForAnother) {
   print("Batches, at their largest:", largest, *launches_);
   EXPECT_FALSE(largest.empty());
   for (const auto& [name, row] : largest)
-    EXPECT_TRUE(leaves_a_place(row.share, launches_->blocks_a_unit(row.launched))) << name;
+    EXPECT_TRUE(leaves_a_place(row.share, launches_->blocks_per_multiprocessor(row.launched)))
+        << name;
 }
 
 /// The same of messages, to and from all other ranks at once.
@@ -371,7 +372,8 @@ TEST_F(Residency, MessagesLeaveAPlaceForAnother) {
   print("Messages, at their largest:", largest, *launches_);
   EXPECT_FALSE(largest.empty());
   for (const auto& [name, row] : largest)
-    EXPECT_TRUE(leaves_a_place(row.share, launches_->blocks_a_unit(row.launched))) << name;
+    EXPECT_TRUE(leaves_a_place(row.share, launches_->blocks_per_multiprocessor(row.launched)))
+        << name;
 }
 
 /// Whichever algorithm the caller names, its own shape fits at once.

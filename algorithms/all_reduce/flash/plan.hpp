@@ -65,8 +65,8 @@ struct Stage {
 /// 207, 132 blocks 338.
 constexpr unsigned blocks_that_fill_a_link(Stage stage) {
   constexpr std::size_t on_their_way = std::size_t{2} << 20;
-  const std::size_t of_a_block = (depth > 1 ? depth - 1 : 1) * stage.bytes();
-  return static_cast<unsigned>((on_their_way + of_a_block - 1) / of_a_block);
+  const std::size_t bytes_per_block = (depth > 1 ? depth - 1 : 1) * stage.bytes();
+  return static_cast<unsigned>((on_their_way + bytes_per_block - 1) / bytes_per_block);
 }
 
 /// Blocks for `bytes` of each of `peers`: one pack per thread until there are enough blocks to fill

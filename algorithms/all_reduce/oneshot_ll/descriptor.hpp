@@ -24,7 +24,7 @@ class OneshotAlgorithm : public LLExchangeAlgorithm {
   }
   std::size_t parallel_units(std::size_t units, const Topology&) const override { return units; }
   std::size_t grain(LaunchShape shape, const Topology& topology) const override {
-    return shape.threads / threads_a_unit(topology);
+    return shape.threads / threads_per_unit(topology);
   }
 };
 

@@ -71,7 +71,7 @@ class LLAlgorithm : public CollectiveAlgorithm {
   std::size_t units_of(std::size_t bytes) const {
     return (bytes + unit_.data_bytes - 1) / unit_.data_bytes;
   }
-  unsigned threads_a_unit(const Topology& topology) const {
+  unsigned threads_per_unit(const Topology& topology) const {
     return unit_.name == UnitKind::line ? static_cast<unsigned>(topology.line_threads) : 1;
   }
 
@@ -120,7 +120,7 @@ class LLAlgorithm : public CollectiveAlgorithm {
                                       unsigned line_passes = 0) const {
     if (topology.backend == BackendKind::host)
       return {{.blocks = topology.units, .threads = topology.block_threads}};
-    const std::size_t threads = units * threads_a_unit(topology);
+    const std::size_t threads = units * threads_per_unit(topology);
     unsigned best = threads > std::size_t{128} * max_blocks ? 256 : 128;
     if (unit_.name == UnitKind::line) {
       const std::size_t a_block = (threads + max_blocks - 1) / max_blocks;

@@ -331,7 +331,7 @@ struct LLKernel {
   struct Code {
     /// A launch has 128 blocks at most, so registers for all of a thread's units are worth more
     /// than a second block per multiprocessor.
-    static constexpr unsigned least_blocks_a_unit = 1;
+    static constexpr unsigned min_blocks_per_multiprocessor = 1;
 
     template <Device D, class A>
     PLAIT_DEVICE static void run(D& dev, const A& a) {

@@ -26,8 +26,8 @@ constexpr DirectPattern direct_pattern(Collective collective, int root) {
   const CollectiveFacts facts = facts_of(collective);
   return {.root_sends = facts.send.root_only,
           .root_receives = facts.recv.root_only,
-          .block_a_target = facts.send.size == BufferFacts::Size::one_a_rank,
-          .block_a_source = facts.recv.size == BufferFacts::Size::one_a_rank,
+          .block_per_target = facts.send.size == BufferFacts::Size::one_per_rank,
+          .block_per_source = facts.recv.size == BufferFacts::Size::one_per_rank,
           .reduces = facts.reduces,
           .root = root};
 }

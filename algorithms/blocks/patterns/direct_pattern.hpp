@@ -8,8 +8,8 @@ namespace plait {
 /// The same on every rank.
 struct DirectPattern {
   bool root_sends, root_receives;  // only the root sends (receives); otherwise every rank does
-  bool block_a_target;             // block p of `send` is for rank p; otherwise all get the same
-  bool block_a_source;             // the data from rank p becomes block p of `recv`
+  bool block_per_target;           // block p of `send` is for rank p; otherwise all get the same
+  bool block_per_source;           // the data from rank p becomes block p of `recv`
   bool reduces;                    // data of several ranks is added up; otherwise it is stored
                                    // block by block
   int root;
@@ -17,8 +17,8 @@ struct DirectPattern {
   /// Whether both are the pattern of one collective; the roots may differ.
   constexpr bool is_like(const DirectPattern& other) const {
     return root_sends == other.root_sends && root_receives == other.root_receives &&
-           block_a_target == other.block_a_target && block_a_source == other.block_a_source &&
-           reduces == other.reduces;
+           block_per_target == other.block_per_target &&
+           block_per_source == other.block_per_source && reduces == other.reduces;
   }
   PLAIT_DEVICE constexpr bool rooted() const { return root_sends || root_receives; }
   PLAIT_DEVICE constexpr bool sends(int from, int to) const {
@@ -26,10 +26,10 @@ struct DirectPattern {
   }
   /// The first element of the block of `count` elements for, or from, a rank.
   PLAIT_DEVICE constexpr std::size_t send_begin(int target, std::size_t count) const {
-    return block_a_target ? static_cast<unsigned>(target) * count : 0;
+    return block_per_target ? static_cast<unsigned>(target) * count : 0;
   }
   PLAIT_DEVICE constexpr std::size_t recv_begin(int source, std::size_t count) const {
-    return block_a_source ? static_cast<unsigned>(source) * count : 0;
+    return block_per_source ? static_cast<unsigned>(source) * count : 0;
   }
 };
 

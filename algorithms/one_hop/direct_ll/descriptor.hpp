@@ -22,7 +22,7 @@ class DirectAlgorithm : public LaneAlgorithm {
       // Fewer blocks, as many as have whole passes to do: see "Rounds and passes of lines" in
       // docs/benchmarks/h200-2026-11-22.md.
       const unsigned threads = direct_pattern(call).root_sends ? 256 : 384,
-                     pass = threads / threads_a_unit(topology), most = 96;
+                     pass = threads / threads_per_unit(topology), most = 96;
       const std::size_t passes = (units + most * pass - 1) / (most * pass);
       if (passes > 1)
         shapes.insert(shapes.begin(),
@@ -49,14 +49,14 @@ class DirectAlgorithm : public LaneAlgorithm {
                           .recv = buffers.recv,
                           .count = call.count,
                           .stripes = Parts::of(units_of(call.block_bytes()), shape.blocks,
-                                               shape.threads / threads_a_unit(topology)),
+                                               shape.threads / threads_per_unit(topology)),
                           .round = round(call, topology)};
     context.launch(name(), args.pattern.reduces ? call.type : move_type(call.type), shape, args);
   }
 
  private:
   bool moves_lines_of_two(const Topology& topology) const {
-    return topology.ranks == 2 && threads_a_unit(topology) > 1;
+    return topology.ranks == 2 && threads_per_unit(topology) > 1;
   }
 
   /// Units of a round. Each further round costs up to 0.9 us. But where only the root sends, rounds

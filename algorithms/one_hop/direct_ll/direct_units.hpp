@@ -129,7 +129,7 @@ class DirectMoves : public Direct<DirectMoves<Pattern, T, Unit, D>, Pattern, T, 
 
   template <int Ranks>
   PLAIT_DEVICE void send(std::size_t unit, std::uint32_t i, bool live) {
-    if (pattern().block_a_target) {
+    if (pattern().block_per_target) {
       Share shares[ranks_together<Ranks>];
       for_ranks_together<Ranks>(
           rank_, ranks_,
@@ -289,7 +289,7 @@ struct DirectKernel {
   template <template <class, class, class, class> class Steps, class Pattern, int Batch, bool All>
   struct Code {
     // There are at most 128 thread blocks, so registers for all of a thread's units come first.
-    static constexpr unsigned least_blocks_a_unit = 1;
+    static constexpr unsigned min_blocks_per_multiprocessor = 1;
 
     template <Device D>
     PLAIT_DEVICE static void run(D& dev, const DirectArgs& a) {

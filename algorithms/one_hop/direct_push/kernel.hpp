@@ -223,7 +223,7 @@ struct Kernel {
   struct Moves {
     // A gather has 256 large thread blocks. With two per multiprocessor all run at once, beside
     // those of another communicator.
-    static constexpr unsigned least_blocks_a_unit = 2;
+    static constexpr unsigned min_blocks_per_multiprocessor = 2;
 
     template <Device D>
     PLAIT_DEVICE static void run(D& dev, const Args& a) {

@@ -198,7 +198,7 @@ class Pull {
   /// Whether this is an all-to-all that a rank has in place.
   PLAIT_DEVICE bool writes_inputs() const {
     bool any = false;
-    if (a_.pattern.block_a_target && a_.pattern.block_a_source)
+    if (a_.pattern.block_per_target && a_.pattern.block_per_source)
       for (int rank = 0; rank < a_.ranks; ++rank)
         any = any || place_of(rank).send == place_of(rank).recv;
     return any;

@@ -24,16 +24,16 @@ class RelayAlgorithm : public LaneAlgorithm {
                LaunchContext& context) const override {
     const Topology& topology = context.topology();
     const Parts slices = this->slices(call, topology);
-    const Args args{
-        .lanes = lanes_of(context),
-        .reduction = reduction_of(call, topology),
-        .pattern = {call.collective == Collective::reduce, context.rank(), context.ranks(),
-                    call.root},
-        .send = buffers.send,
-        .recv = buffers.recv,
-        .count = call.count,
-        .slices = slices,
-        .stripes = Parts::of(slices.each, shape.blocks, shape.threads / threads_a_unit(topology))};
+    const Args args{.lanes = lanes_of(context),
+                    .reduction = reduction_of(call, topology),
+                    .pattern = {call.collective == Collective::reduce, context.rank(),
+                                context.ranks(), call.root},
+                    .send = buffers.send,
+                    .recv = buffers.recv,
+                    .count = call.count,
+                    .slices = slices,
+                    .stripes = Parts::of(slices.each, shape.blocks,
+                                         shape.threads / threads_per_unit(topology))};
     context.launch(name(), call.type, shape, args);
   }
 
