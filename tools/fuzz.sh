@@ -37,6 +37,16 @@ if [ ${#targets[@]} = 0 ]; then mapfile -t targets < <(cd tests/fuzz/corpus && l
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz --parallel "$(nproc)" --target "${targets[@]/#/fuzz_}"
 
+# Prints a finding: from the sanitizer's first line on, because that one says which access was
+# wrong, and whose memory it was. A log without a sanitizer's words ends with what matters.
+finding() {  # finding LOG
+  if grep -qE 'ERROR:|runtime error' "$1"; then
+    awk '/ERROR:|runtime error/ { found = 1 } found && ++lines <= 150' "$1"
+  else
+    tail -n 60 "$1"
+  fi
+}
+
 mkdir -p "$build/findings"
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 fuzz() {  # fuzz TARGET
@@ -48,7 +58,7 @@ fuzz() {  # fuzz TARGET
     </dev/null >"$log" 2>&1 || status=$?
   if [ $status != 0 ]; then
     printf '%s: FAILED (%d)\n' "$target" $status
-    tail -n 60 "$log"
+    finding "$log"
     return 1
   fi
   inputs=$(sed -nE 's/^stat::number_of_executed_units: *//p' "$log")
