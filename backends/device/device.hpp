@@ -194,6 +194,11 @@ concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint
   // Peer reads: reads of ordinary memory of other processes. read_peer(handle, to, from, bytes,
   // who) is true once the bytes are copied. `handle` is the result of reader_handle() in the peer's
   // thread that waits for the read. copy_bytes(to, from, bytes) does the same within one process.
+  //
+  // There, a peer that gives up may free the memory while this rank still reads it, so a gate, a
+  // word that is zero at first, stands in front of it. enter(gate, who) before a read: false after
+  // the wait has ended as `wait` may end, because the peer has shut the gate. leave(gate) after the
+  // read. shut(gate), by the peer: waits until nobody is inside, then the gate is shut for good.
   { D::has_peer_reads } -> std::convertible_to<bool>;
 };
 

@@ -187,6 +187,34 @@ class Words {
     std::memcpy(to, from, bytes);
   }
 
+  bool enter(std::uint32_t* gate, Waiting who) {
+    jitter();
+    std::uint32_t seen = gate_open;
+    return spin(
+        [&] {
+          seen = gate_open;
+          return std::atomic_ref(*gate).compare_exchange_strong(
+              seen, gate_entered, std::memory_order_acquire, std::memory_order_relaxed);
+        },
+        who, gate_open, seen);
+  }
+  static void leave(std::uint32_t* gate) {
+    jitter();
+    std::atomic_ref(*gate).store(gate_open, std::memory_order_release);
+  }
+  /// Without a deadline, because the caller frees the memory that is read.
+  static void shut(std::uint32_t* gate) {
+    Backoff backoff(host_pace);
+    for (std::uint32_t seen = gate_open; seen != gate_shut;) {
+      jitter();
+      seen = gate_open;
+      if (std::atomic_ref(*gate).compare_exchange_strong(seen, gate_shut,
+                                                         std::memory_order_acquire))
+        return;
+      backoff.pause();
+    }
+  }
+
   /// The handle by which peers read this thread's memory while the thread lives. Not the process
   /// number, because a process whose first thread has ended can't be read by that.
   static std::int32_t reader_handle() { return static_cast<std::int32_t>(syscall(SYS_gettid)); }
@@ -204,6 +232,8 @@ class Words {
   }
 
  private:
+  static constexpr std::uint32_t gate_open = 0, gate_entered = 1, gate_shut = 2;
+
   /// A process that has ended can't be read; the monitor notices that it is gone and ends this
   /// wait. Addresses that are not mapped, and a system that now forbids the read, end it at once.
   bool read_bounded(std::int32_t thread, std::byte* to, const std::byte* from, std::size_t bytes,

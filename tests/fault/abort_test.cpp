@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <chrono>
@@ -259,6 +260,65 @@ TEST_P(AbortOf, ANewCommunicatorWorks) {
       check(comm, arena, {.algorithm = {}, .count = 1000, .symmetric = true, .seed = i});
     comm.bootstrap().barrier();
   });
+}
+
+/// Ordinary memory that is gone once it is freed: a late access ends the process.
+class Pages {
+ public:
+  explicit Pages(std::size_t bytes)
+      : bytes_(bytes),
+        data_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  ~Pages() { munmap(data_, bytes_); }
+  void* data() const { return data_; }
+
+ private:
+  std::size_t bytes_;
+  void* data_;
+};
+
+/// Rank 0 frees its buffers after its call has failed, and only then rank 1 begins the call. Rank
+/// 1's stream waits that long for a message of another communicator.
+TEST(AbortInOneProcess, PeersReadFreedBuffersNoMore) {
+  if (target() != BackendKind::host) GTEST_SKIP() << "GPUs read no ordinary memory of peers";
+  constexpr std::size_t count = 1 << 18;
+  using Call = std::function<void(Communicator&, void*, void*, StreamRef)>;
+  const Call calls[] = {[](Communicator& comm, void* send, void* recv, StreamRef stream) {
+                          comm.all_gather(send, recv, count, DataType::f32, stream,
+                                          {.algorithm = "pull"});
+                        },
+                        [](Communicator& comm, void* send, void* recv, StreamRef stream) {
+                          comm.all_reduce(send, recv, count, DataType::f32, ReduceOp::sum, stream,
+                                          {.algorithm = "pull"});
+                        },
+                        [](Communicator& comm, void* send, void* recv, StreamRef stream) {
+                          const int peer = 1 - comm.rank();
+                          comm.send_recv(send, count, peer, recv, count, peer, DataType::f32,
+                                         stream, {.algorithm = "pairwise_pull"});
+                        }};
+  for (const Call& call : calls) {
+    auto first = make_thread_bootstraps(2), second = make_thread_bootstraps(2);
+    on_threads(2, [&](int rank) {
+      const auto index = static_cast<std::size_t>(rank);
+      Communicator broken = Communicator::create(std::move(first[index]), patient());
+      Communicator other = Communicator::create(std::move(second[index]), patient());
+      std::int32_t token = 0;
+      Stream stream = broken.create_stream();
+      if (rank == 1) other.recv(&token, 1, DataType::i32, 0, stream);
+      {
+        const Pages send(count * sizeof(float)), recv(2 * count * sizeof(float));
+        call(broken, send.data(), recv.data(), stream);
+        broken.bootstrap().barrier();
+        if (rank == 0) broken.abort("enough");
+        expect_aborted(error_of([&] { broken.synchronize(stream); }), "enough");
+      }
+      if (rank == 0) {
+        other.send(&token, 1, DataType::i32, 1);
+        other.synchronize();
+      }
+    });
+  }
 }
 
 TEST_P(AbortOf, ReachesPartsAndTheirParts) {

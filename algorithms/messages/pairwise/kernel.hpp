@@ -122,16 +122,20 @@ class Pairwise {
     }
   }
 
-  /// This block's stripes of a message. False: the communicator is broken.
+  /// This block's stripes of a message. False: the communicator is broken. Stripes that another
+  /// block has posted are settled all the same, so that no reader is left.
   PLAIT_DEVICE bool move_stripes(const Message& m, const Direction& direction, bool& first) {
     const int peer = static_cast<int>(direction.peer);
+    bool whole = true;
     for (unsigned channel = dev_.block() - direction.first_block; channel < m.channels;
          channel += direction.blocks) {
       if (!first) dev_.sync();  // counters that one stripe has advanced are read for the next
       first = false;
-      if (!move(m, channel, peer, direction.sends != 0)) return false;
+      if (move(m, channel, peer, direction.sends != 0)) continue;
+      if (!D::has_peer_reads || way_of(m) != Way::settle) return false;
+      whole = false;
     }
-    return true;
+    return whole;
   }
 
   PLAIT_DEVICE bool move(const Message& m, unsigned channel, int peer, bool sends) {

@@ -37,7 +37,7 @@ class Memory {
   }
   Resources resources() const {
     return {
-        .scratch_bytes = lane_bytes() + (topology_.peer_reads ? count() * sizeof(PostedAt) : 0),
+        .scratch_bytes = lane_bytes() + (topology_.peer_reads ? count() * posted_bytes : 0),
         .signals = credit_bytes() / sizeof(std::uint32_t) + 2 * straights(),
         .counters = (count() * 2 * sizeof(LaneCounters) + straights() * sizeof(StraightCounters)) /
                     sizeof(std::uint32_t)};
@@ -58,6 +58,8 @@ class Memory {
   }
 
  private:
+  static constexpr std::size_t posted_bytes = sizeof(PostedAt) + sizeof(std::uint32_t);
+
   /// Pairs of channel and peer for messages without slots; pulled ones have a set for themselves.
   std::size_t straights() const { return topology_.peer_reads ? 2 * count() : count(); }
   std::size_t lane_bytes() const { return bytes(UnitKind::packets()) + bytes(UnitKind::lines()); }

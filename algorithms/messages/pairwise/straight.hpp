@@ -12,6 +12,8 @@
 // Pulled, where ranks can read each other's memory (CPU ranks):
 //   sender    1. posts the address of its buffer; 2. settles: waits until the stripe has been read;
 //   receiver  1. waits for the address; 2. reads the stripe; 3. says that it has read it.
+// A sender whose wait gives up shuts the gate that the receiver's read goes through: its program
+// may then free the buffer.
 //
 // Why no barrier is needed. Straight: the offer comes after all earlier work on the buffer, in the
 // order of the receiver's stream. Both words count up, and each has one writer. Pulled: a post is a
@@ -56,7 +58,9 @@ class StraightWay {
     return say(channel, peer, pulled_base());
   }
   PLAIT_DEVICE bool settle(unsigned channel, int peer) {
-    return is_offered(channel, peer, pulled_base());
+    if (is_offered(channel, peer, pulled_base())) return true;
+    if (dev_.thread() == 0) D::shut(gate(peer, channel, a_.slots.rank));
+    return false;
   }
   PLAIT_DEVICE bool pull(const Message& m, unsigned channel, int peer) {
     if (!has_arrived(channel, peer, pulled_base())) return false;
@@ -65,10 +69,15 @@ class StraightWay {
     const PostedAt at = posted_at(a_.slots.rank, channel, peer);
     auto* const to = static_cast<std::byte*>(m.to) + stripe.begin;
     const std::byte* const from = at.address + stripe.begin;
-    if (dev_.thread() == 0 && at.process != a_.process)
-      read = dev_.read_peer(at.reader_handle, to, from, stripe.size(),
-                            {peer, counters(channel, peer, pulled_base()).arrived});
-    else if (dev_.thread() == 0) D::copy_bytes(to, from, stripe.size());
+    if (dev_.thread() == 0) {
+      const Waiting who{peer, counters(channel, peer, pulled_base()).arrived};
+      if (at.process != a_.process) {
+        read = dev_.read_peer(at.reader_handle, to, from, stripe.size(), who);
+      } else if ((read = dev_.enter(gate(a_.slots.rank, channel, peer), who))) {
+        D::copy_bytes(to, from, stripe.size());
+        D::leave(gate(a_.slots.rank, channel, peer));
+      }
+    }
     if (!dev_.all(read)) return false;
     return offer(channel, peer, pulled_base());
   }
@@ -143,6 +152,13 @@ class StraightWay {
     return dev_.all(there);
   }
 
+  /// The gate of `reader` in front of the message that `writer` has posted.
+  PLAIT_DEVICE std::uint32_t* gate(int reader, unsigned channel, int writer) const {
+    const unsigned pairs = a_.straight.channels * static_cast<unsigned>(a_.slots.ranks);
+    return reinterpret_cast<std::uint32_t*>(
+               reinterpret_cast<PostedAt*>(a_.straight.posted.peer_ptr(reader)) + pairs) +
+           a_.index(channel, writer);
+  }
   PLAIT_DEVICE PostedAt& posted_at(int owner, unsigned channel, int writer) const {
     return reinterpret_cast<PostedAt*>(
         a_.straight.posted.peer_ptr(owner))[a_.index(channel, writer)];

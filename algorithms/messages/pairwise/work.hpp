@@ -75,8 +75,10 @@ struct PostedAt {
 /// differently: the receiver may close a message that a copy engine could have brought after it has
 /// read a later, pulled one, while the sender stores or posts them in their order.
 struct Straight {
-  WindowView words;   // [offers, arrivals][channel][writer], then [takes, posts][channel][writer]
-  WindowView posted;  // PostedAt [channel][writer]
+  WindowView words;  // [offers, arrivals][channel][writer], then [takes, posts][channel][writer]
+  /// PostedAt [channel][writer], then the gates [channel][writer]. The reader of a pulled message
+  /// enters its gate, which lies in its own memory, and the message's writer shuts it there.
+  WindowView posted;
   StraightCounters* counters;  // [straight, pulled][channel][peer]
   std::uint32_t channels;
 };

@@ -10,6 +10,7 @@
 //   4. All-reduce only: a second barrier, after which all slices are reduced. Then each rank reads
 //      the slices of the others from their outputs.
 //   5. Leave: a last barrier. After it, no rank reads this rank's buffers any more.
+//   6. If a wait gives up instead: shut the gates of the ranks that read this rank's buffers.
 //
 // Why no barrier is missing. Phase 1 of the next call overwrites an address. A rank begins that
 // call after the last barrier of this one, which all ranks enter after they have read the address.
@@ -20,8 +21,15 @@
 // ranks see by the addresses, all read a chunk of each block into a buffer, with one barrier before
 // the chunk is stored and one after.
 //
+// Why phase 6 is enough. A rank whose call has failed may free its buffers, while the barrier's
+// words of this rank let a slower peer pass. Within one process, each read stands between `enter`
+// and `leave` of the reader's gate for this rank and thread block. `shut` waits for a reader inside
+// and keeps later ones out, until they hear that the communicator is broken. No rank waits for
+// another inside a gate. Between processes the system refuses to read memory that is gone.
+//
 // Cost: 2 barriers, 3 for an all-reduce, and one system call per chunk or block.
-// Resources: 32 bytes and a signal word per (thread block, writer), one epoch per thread block.
+// Resources: 32 bytes, a gate and a signal word per (thread block, writer), one epoch per thread
+// block.
 //
 // The order of a sum is fixed: it begins at the rank that computes it.
 #pragma once
@@ -49,6 +57,7 @@ constexpr int max_ranks = 64;  // a chunk then has a kilobyte
 struct Args {
   WindowView places;  // Place [block][writer]
   WindowView signals;
+  WindowView gates;       // [block][rank that is read], in the reader's memory
   std::uint32_t* epochs;  // one per block
   const std::byte* send;
   std::byte* recv;
@@ -69,10 +78,8 @@ class Pull {
 
   PLAIT_DEVICE void run() {
     tell();
-    if (!barrier()) return;
-    if (!(a_.all_reduce ? all_reduce() : a_.pattern.reduces ? reduce() : move())) return;
-    if (!barrier()) return;
-    a_.epochs[dev_.block()] = epoch_;
+    if (barrier() && pull() && barrier()) a_.epochs[dev_.block()] = epoch_;
+    else shut_gates();
   }
 
  private:
@@ -86,6 +93,9 @@ class Pull {
     std::byte* of(int step) { return bytes + static_cast<unsigned>(step - 1) * chunk; }
   };
 
+  PLAIT_DEVICE bool pull() {
+    return a_.all_reduce ? all_reduce() : a_.pattern.reduces ? reduce() : move();
+  }
   PLAIT_DEVICE bool barrier() {
     return block_barrier(dev_, a_.signals, a_.rank, a_.ranks, ++epoch_);
   }
@@ -101,12 +111,48 @@ class Pull {
   PLAIT_DEVICE int peer_at(int step) const { return rank_after(a_.rank, step, a_.ranks); }
   PLAIT_DEVICE bool is_near(const Place& place) const { return place.process == a_.process; }
 
+  /// The gate of `reader` in front of the buffers of `owner`.
+  PLAIT_DEVICE std::uint32_t* gate(int reader, int owner) const {
+    return reinterpret_cast<std::uint32_t*>(a_.gates.peer_ptr(reader)) +
+           std::size_t{dev_.block()} * static_cast<unsigned>(a_.ranks) +
+           static_cast<unsigned>(owner);
+  }
+  PLAIT_DEVICE void shut_gates() {
+    for (int peer = 0; peer < a_.ranks; ++peer)
+      if (peer != a_.rank) D::shut(gate(peer, a_.rank));
+  }
+  /// Enters gates of peers, and leaves them at its end.
+  class Visit {
+   public:
+    PLAIT_DEVICE explicit Visit(Pull& reader) : reader_(reader) {}
+    Visit(const Visit&) = delete;
+    Visit& operator=(const Visit&) = delete;
+    PLAIT_DEVICE ~Visit() {
+      for (int rank = 0; entered_ >> rank != 0; ++rank)
+        if ((entered_ >> rank & 1u) != 0) D::leave(reader_.gate(reader_.a_.rank, rank));
+    }
+    PLAIT_DEVICE bool enter(int rank) {
+      if (!reader_.dev_.enter(reader_.gate(reader_.a_.rank, rank), {rank, reader_.epoch_}))
+        return false;
+      entered_ |= std::uint64_t{1} << rank;
+      return true;
+    }
+
+   private:
+    Pull& reader_;
+    std::uint64_t entered_ = 0;  // bit r: rank r
+    static_assert(max_ranks <= 64);
+  };
+
   PLAIT_DEVICE bool read(int rank, const Place& place, std::byte* to, const std::byte* from,
                          std::size_t bytes) {
     if (!is_near(place))
       return dev_.read_peer(static_cast<std::int32_t>(place.reader_handle), to, from, bytes,
                             {rank, epoch_});
-    if (to != from) D::copy_bytes(to, from, bytes);
+    if (to == from) return true;
+    Visit visit(*this);
+    if (!visit.enter(rank)) return false;
+    D::copy_bytes(to, from, bytes);
     return true;
   }
 
@@ -149,6 +195,9 @@ class Pull {
         if (!is_near(from) && !read(peer, from, buffer.of(step), from.send + begin + at, bytes))
           return false;
       }
+      Visit visit(*this);
+      for (int step = 1; step < a_.ranks; ++step)
+        if (is_near(place_of(peer_at(step))) && !visit.enter(peer_at(step))) return false;
       const auto term = [&terms](int step) { return reinterpret_cast<const T*>(terms[step]); };
       const std::size_t count = bytes / sizeof(T);
       const Packs<T, D::pack_bytes> out(reinterpret_cast<T*>(a_.recv + at), count);

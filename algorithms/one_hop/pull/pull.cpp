@@ -29,7 +29,7 @@ class PullAlgorithm final : public CollectiveAlgorithm {
     if (!is_served(topology)) return {};
     return {.name = name(),
             .resources = {
-                .scratch_bytes = block_barrier_signals(max_blocks, topology.ranks) * sizeof(Place),
+                .scratch_bytes = pairs(topology.ranks) * (sizeof(Place) + sizeof(std::uint32_t)),
                 .signals = block_barrier_signals(max_blocks, topology.ranks),
                 .counters = max_blocks}};
   }
@@ -59,6 +59,7 @@ class PullAlgorithm final : public CollectiveAlgorithm {
         Parts::of(call.bytes(), static_cast<unsigned>(context.ranks()), stripe_grain(1));
     const Args args{.places = context.shared().scratch,
                     .signals = context.shared().signals,
+                    .gates = context.shared().scratch.at(pairs(context.ranks()) * sizeof(Place)),
                     .epochs = context.shared().counters,
                     .send = static_cast<const std::byte*>(buffers.send),
                     .recv = static_cast<std::byte*>(buffers.recv),
@@ -85,6 +86,10 @@ class PullAlgorithm final : public CollectiveAlgorithm {
   }
 
  private:
+  /// Of a thread block and a rank.
+  static std::size_t pairs(int ranks) {
+    return std::size_t{max_blocks} * static_cast<unsigned>(ranks);
+  }
   static bool is_served(const Topology& topology) {
     return topology.peer_reads && topology.ranks <= max_ranks;
   }
