@@ -164,7 +164,7 @@ Selector::Selector(Topology topology, std::vector<const Algorithm*> algorithms, 
       rank_(rank),
       overrides_(environment(override_variable).value_or(""), override_variable),
       tuning_(std::move(tuning)),
-      builtin_(builtin_rules(topology_), "built-in table") {
+      builtin_(builtin_rules(topology_)) {
   for (const Policy& policy : policies())
     policies_.emplace(policy.name, RuleList(policy.rules, policy.name));
 }

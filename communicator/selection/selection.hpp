@@ -125,8 +125,4 @@ class Selector {
   std::map<std::string, RuleList, std::less<>> policies_;
 };
 
-/// Measured rules for a kind of machine, in the grammar of RuleList; empty where the estimates
-/// serve.
-std::string_view builtin_rules(const Topology& topology);
-
 }  // namespace plait

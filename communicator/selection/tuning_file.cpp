@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <limits>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -26,11 +27,12 @@ std::string source_of(const std::string& path) {
 
 /// The communicators for which the rules of a section hold.
 struct Audience {
-  int ranks = 0;             // 0: any number
-  std::string architecture;  // empty: any
+  int least = 0, most = std::numeric_limits<int>::max();  // ranks
+  std::string device;                                     // architecture or target; empty: any
   bool has(const Topology& topology) const {
-    return (ranks == 0 || ranks == topology.ranks) &&
-           (architecture.empty() || architecture == topology.architecture);
+    return least <= topology.ranks && topology.ranks <= most &&
+           (device.empty() || device == topology.architecture ||
+            device == name_of(topology.backend));
   }
 };
 
@@ -43,11 +45,14 @@ std::optional<int> parse_ranks(std::string_view text) {
   return ranks;
 }
 
-/// `line` contains a '['.
+/// `line` contains a '['. The words between the brackets are: NUMBER ["or" "more"] "ranks" ["on"
+/// DEVICE].
 Audience parse_audience(std::string_view line, const std::string& source) {
   const std::string_view part = trim(line);
   const std::string_view inner = part.size() < 2 ? "" : part.substr(1, part.size() - 2);
-  const auto said = words(inner);
+  auto said = words(inner);
+  const bool or_more = said.size() > 2 && said[1] == "or" && said[2] == "more";
+  if (or_more) said.erase(said.begin() + 1, said.begin() + 3);
   const bool has_form = part.front() == '[' && part.back() == ']' &&
                         inner.find_first_of("[]") == std::string_view::npos &&
                         (said.size() == 2 || (said.size() == 4 && said[2] == "on")) &&
@@ -55,9 +60,36 @@ Audience parse_audience(std::string_view line, const std::string& source) {
   const auto ranks = has_form ? parse_ranks(said[0]) : std::nullopt;
   if (!ranks)
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("{}: in {}: not of the form [4 ranks] or [4 ranks on sm_90]", source,
-                            in_quotes(part)));
-  return {.ranks = *ranks, .architecture = std::string(said.size() == 4 ? said[3] : "")};
+                fmt::format("{}: in {}: not of the form [4 ranks], [3 or more ranks] or [4 ranks "
+                            "on sm_90]",
+                            source, in_quotes(part)));
+  Audience audience{.least = *ranks, .device = std::string(said.size() == 4 ? said[3] : "")};
+  if (!or_more) audience.most = *ranks;
+  return audience;
+}
+
+/// The rules of the sections that hold for this topology. All sections are parsed.
+RuleList rules_for(const Topology& topology, std::string_view text, const std::string& source) {
+  RuleList all;
+  Audience audience;
+  std::string rules;
+  const auto end_section = [&] {
+    RuleList section(rules, source);
+    if (audience.has(topology)) all.append(std::move(section));
+    rules.clear();
+  };
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
+  for (const std::string_view whole : split(text, '\n')) {
+    const std::string_view line = whole.substr(0, whole.find('#'));  // without the comment
+    if (line.find('[') == std::string_view::npos) {
+      rules.append(line) += ';';
+      continue;
+    }
+    end_section();
+    audience = parse_audience(line, source);
+  }
+  end_section();
+  return all;
 }
 
 }  // namespace
@@ -73,28 +105,12 @@ std::optional<TuningFile> load_tuning_file() {
 }
 
 RuleList tuning_rules(const TuningFile& file, const Topology& topology) {
-  const std::string source = source_of(file.path);
-  RuleList all;
-  Audience audience;
-  std::string rules;
-  const auto end_part = [&] {
-    RuleList part(rules, source);
-    if (audience.has(topology)) all.append(std::move(part));
-    rules.clear();
-  };
-  std::string_view text = file.text;
-  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
-  for (const std::string_view whole : split(text, '\n')) {
-    const std::string_view line = whole.substr(0, whole.find('#'));  // without the comment
-    if (line.find('[') == std::string_view::npos) {
-      rules.append(line) += ';';
-      continue;
-    }
-    end_part();
-    audience = parse_audience(line, source);
-  }
-  end_part();
-  return all;
+  return rules_for(topology, file.text, source_of(file.path));
+}
+
+RuleList builtin_rules(const Topology& topology) {
+  if (topology.backend != BackendKind::host && !topology.peer_access) return {};
+  return rules_for(topology, builtin_rules_text, "built-in table");
 }
 
 }  // namespace plait

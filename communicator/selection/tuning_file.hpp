@@ -2,6 +2,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "communicator/selection/selection.hpp"
 
@@ -19,10 +20,17 @@ struct TuningFile {
 std::optional<TuningFile> load_tuning_file();
 
 /// The rules of a file that hold for a communicator with this topology. The text has rules in the
-/// grammar of RuleList, separated by `;` or line ends; a `#` begins a comment. A line `[4 ranks on
-/// sm_90]`, or `[4 ranks]` for any architecture, restricts the rules below it, up to the next such
-/// line, to such communicators. Rules above the first such line hold for all. Throws an error that
-/// names the file for anything malformed or unknown, also in sections for other communicators.
+/// grammar of RuleList, separated by `;` or line ends; a `#` begins a comment. A line in brackets
+/// restricts the rules below it, up to the next such line: `[4 ranks]`, `[3 or more ranks]`, and
+/// with an architecture or a target, `[4 ranks on sm_90]`, `[2 ranks on host]`. Rules above the
+/// first such line hold for all. Throws an error that names the file for anything malformed or
+/// unknown, also in sections for other communicators.
 RuleList tuning_rules(const TuningFile& file, const Topology& topology);
+
+/// The text of communicator/selection/builtin.rules.
+extern const std::string_view builtin_rules_text;
+/// Rules that were measured on this kind of machine; empty if the estimates choose there. Those for
+/// GPUs were measured with peer access, so they count only where ranks have it.
+RuleList builtin_rules(const Topology& topology);
 
 }  // namespace plait

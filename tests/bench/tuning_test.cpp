@@ -77,15 +77,37 @@ TEST(TuningFile, HasPartsForNumbersOfRanksAndArchitectures) {
   EXPECT_EQ(matched(amd, call(2048)), "tree");
 }
 
+TEST(TuningFile, HasSectionsForTargetsAndForManyRanks) {
+  const std::string text =
+      "[3 or more ranks]\nring\n[2 ranks on host]\ntree\n[5 or more ranks on cuda]\nbroadcast: "
+      "chain";
+  const auto of = [&](int ranks, BackendKind target) {
+    Topology other = topology(ranks, "any");
+    other.backend = target;
+    return read(text, other);
+  };
+  EXPECT_EQ(matched(of(2, BackendKind::host), call(1)), "tree");
+  EXPECT_EQ(matched(of(2, BackendKind::cuda), call(1)), "");
+  EXPECT_EQ(matched(of(3, BackendKind::host), call(1)), "ring");
+  EXPECT_EQ(matched(of(8, BackendKind::cuda), call(1)), "ring");
+  const Call broadcast = call(5, Kind::ordinary, Collective::broadcast);
+  EXPECT_EQ(matched(of(4, BackendKind::cuda), broadcast), "");
+  EXPECT_EQ(matched(of(5, BackendKind::cuda), broadcast), "chain");
+  EXPECT_EQ(matched(of(5, BackendKind::hip), broadcast), "");
+}
+
 TEST(TuningFile, IsRefusedWithWhatIsWrong) {
   const auto refused = [](const std::string& text, const char* what) {
     expect_error(error_of([&] { read(text); }), ErrorCode::invalid_argument,
                  AllOf(HasSubstr("PLAIT_TUNING=\"some.file\""), HasSubstr(what)));
   };
-  refused("[4]\nring", "in \"[4]\": not of the form [4 ranks] or [4 ranks on sm_90]");
+  refused("[4]\nring",
+          "in \"[4]\": not of the form [4 ranks], [3 or more ranks] or [4 ranks on sm_90]");
   refused("[0 ranks]", "[0 ranks]");
   refused("[4 ranks on]", "[4 ranks on]");
   refused("[4 ranks on a b]", "[4 ranks on a b]");
+  refused("[4 or ranks]", "[4 or ranks]");
+  refused("[4 or more]", "[4 or more]");
   refused("ring [4 ranks]", "ring [4 ranks]");
   refused("[4 ranks\nring", "[4 ranks");
   refused("0-1K=nonsense", "unknown algorithm \"nonsense\"");

@@ -15,6 +15,7 @@
 
 #include "algorithms/contract/collectives.hpp"
 #include "communicator/algorithm_memory.hpp"
+#include "communicator/selection/tuning_file.hpp"
 #include "communicator/setup.hpp"
 #include "core/environment.hpp"
 #include "plait/error.hpp"

@@ -1,0 +1,18 @@
+// Choices of other libraries that have a name here.
+#include <array>
+
+#include "communicator/selection/selection.hpp"
+
+namespace plait {
+
+std::span<const Policy> policies() {
+  static constexpr std::array<Policy, 2> all = {{
+      {"yali", "0-67108865=flash;0-=stream",
+       "YALI: Flash up to and with 64 MiB, Stream above (and where memory is not symmetric)"},
+      {"p2p", "0-32769=recursive_doubling;32769-=ring",
+       "the peer-to-peer design: recursive doubling up to and with 32 KiB, ring above"},
+  }};
+  return all;
+}
+
+}  // namespace plait
