@@ -17,15 +17,15 @@
 namespace plait {
 namespace {
 
-constexpr std::size_t line = 256;  // no two algorithms share a cache line of any target
+constexpr std::size_t line = 256;  // so no two algorithms share a cache line on any target
 constexpr std::size_t word = sizeof(std::uint32_t);
 constexpr unsigned any_blocks = std::numeric_limits<unsigned>::max();
 std::size_t lines(std::size_t bytes) { return (bytes + line - 1) / line * line; }
 
-/// The memory of one family, or of one name.
+/// The memory of one family of algorithms, or of one shared name.
 struct Share {
   Resources need;
-  std::string_view first;  // the algorithm that named it first
+  std::string_view first;  // the first algorithm that asks for it
   bool for_messages = false;
   MemoryLayout::Place at{};
   std::size_t bytes() const { return lines(need.scratch_bytes) + lines(need.signals * word); }
@@ -37,11 +37,11 @@ MemoryLayout::MemoryLayout(const Topology& topology,
                            const std::vector<const Algorithm*>& algorithms)
     : local(line) {
   const bool grows = topology.base_limit != 0;
-  std::vector<Share> shares{{}};  // the first is of those that need none
+  std::vector<Share> shares{{}};  // the first is for algorithms that need none
   std::map<std::string_view, std::size_t> shared;
   std::map<std::pair<std::string_view, Collective>, std::size_t> families;
   struct Needs {
-    std::size_t own, shared = 0, reserved = 0;  // of the shares
+    std::size_t own, shared = 0, reserved = 0;  // indices of shares
   };
   std::vector<Needs> of_algorithms;
   const auto add = [&](auto& known, const auto& key, const Resources& need,
@@ -111,8 +111,9 @@ std::size_t MemoryLayout::bytes() const {
 std::size_t scratch_within(std::size_t limit, Topology topology,
                            const std::vector<const Algorithm*>& algorithms,
                            std::optional<std::size_t> wished) {
-  // Shares are fractions, signals and counters come on top. With shares of nothing algorithms ask
-  // for the least that they can work with, so a limit that is enough stays so when it grows.
+  // Scratch memory is a fraction of `scratch_limit`; signals and counters come on top. With a
+  // `scratch_limit` of 0, algorithms ask for the least that they can work with, so a `limit` that
+  // suffices still suffices when it grows.
   const std::size_t step = limit / 64 + 1;
   for (topology.scratch_limit = wished.value_or(limit);;
        topology.scratch_limit -= std::min(topology.scratch_limit, step)) {
@@ -145,12 +146,13 @@ AlgorithmMemory::AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootst
         algorithm->fitted({.blocks = any_blocks, .threads = 1}, {}, topology).blocks;
     room_for_.push_back(
         {.blocks = 0,
-         .most = most == any_blocks ? 1 : most,  // without a limit, any block may touch all of it
+         .most = most == any_blocks ? 1 : most,  // without a limit, one block may touch all of it
          .bytes = bytes_of(algorithm->resources(topology)) +
                   bytes_of(algorithm->shared(topology).resources)});
     names_.emplace_back(algorithm->name());
   }
-  // Equal on all ranks: they have one machine, and what accounts for its memory is the machine's.
+  // `on_touch` is equal on all ranks, because they run on one machine, whose system accounts for
+  // the memory.
   if (on_touch) {
     std::array<std::uint64_t, 12> mine{};
     mine.fill(std::numeric_limits<std::uint64_t>::max());
@@ -192,7 +194,7 @@ bool AlgorithmMemory::has_all_of(std::size_t algorithm) const noexcept {
   return windows_[at.own.window] != nullptr && windows_[at.shared.window] != nullptr;
 }
 
-/// Such a window is no allocation of the user's: it has no number, and calls don't look for their
+/// The window is no allocation of the user's, so it gets no number, and calls don't look for their
 /// buffers in it.
 void AlgorithmMemory::allocate(std::size_t window, Bootstrap& bootstrap, const char* what) {
   if (windows_[window] != nullptr) return;
@@ -220,8 +222,9 @@ void AlgorithmMemory::make_room(std::size_t algorithm, unsigned blocks) {
   }
 }
 
-/// A rank looks for itself, but for as much on every rank with the same limit: they all make this
-/// launch. What is found may be gone when the pages are touched, as with any memory of the system.
+/// Each rank checks alone, but for room for all ranks under the same limit, because all of them
+/// make this launch. The room may be gone when the pages are touched, as with any memory of the
+/// system.
 void AlgorithmMemory::find_room(std::size_t algorithm, unsigned blocks) {
   Room& room = room_for_[algorithm];
   const unsigned part = std::min(blocks, room.most);

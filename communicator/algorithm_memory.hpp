@@ -14,21 +14,21 @@
 
 namespace plait {
 
-/// What a communicator has of scratch memory from the start, at most, where more of it comes with
-/// the calls that need it.
+/// The most scratch memory that a communicator has from the start, if the rest comes with the calls
+/// that need it.
 constexpr std::size_t base_scratch = std::size_t{32} << 20;
 
-/// Where the memory of each algorithm lies: in symmetric windows, and in a block of counters of the
-/// rank's own.
+/// Where the memory of each algorithm lies: in symmetric windows, and in a block of counters that
+/// only this rank uses.
 ///
-/// A *share* is what a family of algorithms keeps for itself, or what several share under a name.
-/// The first window, the *base*, is there from the start. Without `Topology::base_limit` it holds
-/// all shares. Else it holds those that messages need, as nothing can be allocated for a call that
-/// two ranks make alone, and the smallest others as long as they fit. Each of the rest is a window
-/// by itself.
+/// A *share* is the memory that one family of algorithms keeps for itself, or that several
+/// algorithms use under one name. The first window, the *base*, exists from the start. If
+/// `Topology::base_limit` is 0, the base holds all shares. Otherwise it holds the shares that
+/// messages need, because nothing can be allocated in a call that only two ranks make, and the
+/// smallest others as long as they fit. Each of the rest is a window by itself.
 struct MemoryLayout {
   struct Place {
-    std::size_t window = 0;                              // which holds scratch and signals
+    std::size_t window = 0;                              // holds scratch and signals
     std::size_t scratch = 0, signals = 0, counters = 0;  // offsets in bytes
   };
   struct Places {
@@ -36,57 +36,58 @@ struct MemoryLayout {
     std::optional<Place> reserved;  // Algorithm::shared_once_reserved
   };
   std::vector<std::size_t> windows{0};  // bytes of each, the base first
-  std::size_t local = 0;
-  std::vector<Places> places;  // of each algorithm
+  std::size_t local = 0;                // bytes of the counters
+  std::vector<Places> places;           // by the number of the algorithm
 
   MemoryLayout(const Topology& topology, const std::vector<const Algorithm*>& algorithms);
   std::size_t bytes() const;
 };
 
-/// What algorithms are to take their shares of (`Topology::scratch_limit`), so that all together
-/// need `limit` bytes at most: `wished`, which is the limit unless it is named, or somewhat less if
-/// their shares sum to more than the limit. Throws Error(invalid_argument) if not even the least
-/// shares fit.
+/// The `Topology::scratch_limit` with which all algorithms together need at most `limit` bytes:
+/// `wished` (by default `limit`), or somewhat less if the shares then sum to more than `limit`.
+/// Throws Error(invalid_argument) if not even the least shares fit.
 std::size_t scratch_within(std::size_t limit, Topology topology,
                            const std::vector<const Algorithm*>& algorithms,
                            std::optional<std::size_t> wished = std::nullopt);
 
 /// Symmetric windows and one private block of counters, divided among the algorithms.
 ///
-/// The base is allocated at creation, each other window by the first call whose algorithm needs it
-/// (`of`). All ranks choose alike, so all come to that in the same call, and meet there.
+/// The base is allocated at creation, each other window in the first call whose algorithm needs it
+/// (`of`). All ranks choose the same algorithms, so they come to that in the same call, and meet
+/// there.
 ///
-/// On the host target the base holds everything, and its pages are committed as launches touch
-/// them, so a communicator that is made and never used costs addresses alone, and one that has few
-/// blocks commits little of what it may have. Before a launch touches what no launch has before,
-/// its rank looks whether there is room for it on all ranks that share the same memory.
+/// On the host target the base holds everything, and its pages are committed when launches touch
+/// them. So a communicator that is never used costs only addresses, and one that launches few
+/// blocks commits little of its memory. Before a launch touches pages that no launch has touched,
+/// its rank checks that there is room for them on all ranks that share the same memory.
 class AlgorithmMemory {
  public:
-  /// Collective. `in_calls`: by which the ranks meet inside a call; it outlives this object.
+  /// Collective. `in_calls`: the bootstrap through which ranks meet inside a call; it outlives this
+  /// object.
   AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootstrap& bootstrap,
                   Bootstrap& in_calls, SymmetricHeap& heap, const Topology& topology,
                   const std::vector<const Algorithm*>& algorithms);
 
-  /// For a launch of `blocks` blocks. Collective if not `has_all_of(algorithm)`; then all ranks
-  /// throw the same Error(out_of_memory) if one runs out. Else this rank throws it if there is no
-  /// room for the pages that the launch touches. In either case the caller breaks the communicator,
-  /// as the other ranks count on the call.
+  /// The memory for a launch of `blocks` blocks. Collective unless `has_all_of(algorithm)`; then
+  /// all ranks throw the same Error(out_of_memory) if one runs out. Otherwise only this rank throws
+  /// it, if there is no room for the pages that the launch touches. In both cases the caller breaks
+  /// the communicator, because the other ranks count on the call.
   const AlgorithmGrant& of(std::size_t algorithm, unsigned blocks) {
     if (blocks > room_for_[algorithm].blocks) make_room(algorithm, blocks);
     return grants_[algorithm];
   }
-  /// The same once `of` has been called for the launch.
+  /// The same memory, once `of` has been called for the launch.
   const AlgorithmGrant& granted(std::size_t algorithm) const { return grants_[algorithm]; }
-  /// Whether the windows that an algorithm needs are there.
+  /// True if all windows that the algorithm needs are allocated.
   bool has_all_of(std::size_t algorithm) const noexcept;
-  /// Allocates all windows, and grants what algorithms want once that is done. Collective over
-  /// `bootstrap`; all ranks throw the same error, and what they have got by then stays. `what`
-  /// names the caller in messages.
+  /// Allocates all windows, and from then on also grants `Algorithm::shared_once_reserved`.
+  /// Collective over `bootstrap`. If it fails, all ranks throw the same error and keep the windows
+  /// that they have by then. `what` names the caller in messages.
   void reserve(Bootstrap& bootstrap, const char* what);
-  /// Bytes that it may have, and that it has committed.
+  /// Bytes of all windows and counters, allocated or not, and the committed part of them.
   std::size_t bytes() const noexcept { return layout_.bytes(); }
   std::size_t committed() const;
-  /// Set by the first spin of a kernel that expires.
+  /// The word that is set by the first spin of a kernel that expires.
   std::uint32_t* claimed() const { return counters_.get(); }
 
  private:
@@ -99,8 +100,8 @@ class AlgorithmMemory {
   void allocate(std::size_t window, Bootstrap& bootstrap, const char* what);
   void grant();
 
-  /// What is known of an algorithm: launches of up to `blocks` have had room. All of its `bytes`
-  /// belong to `most` blocks, in equal parts.
+  /// The room for an algorithm's launches: those of up to `blocks` blocks are known to have it. The
+  /// algorithm's `bytes` are divided equally among `most` blocks.
   struct Room {
     unsigned blocks, most;
     std::size_t bytes;
@@ -109,11 +110,11 @@ class AlgorithmMemory {
   Bootstrap& in_calls_;
   MemoryLayout layout_;
   std::vector<Room> room_for_;
-  std::map<std::uint64_t, std::size_t> ranks_under_;  // how many share a limit of memory
+  std::map<std::uint64_t, std::size_t> ranks_under_;  // number of ranks, by the memory limit's id
   std::vector<std::string> names_;                    // of the algorithms
-  std::unique_ptr<std::uint32_t, Deallocate>
-      counters_;  // the first one is `claimed`; outlives windows, whose end waits for the device
-  std::vector<std::shared_ptr<Window>> windows_;  // null: not there yet
+  // The first one is `claimed`. They outlive the windows, whose destructors wait for the device.
+  std::unique_ptr<std::uint32_t, Deallocate> counters_;
+  std::vector<std::shared_ptr<Window>> windows_;  // null: not allocated yet
   std::vector<AlgorithmGrant> grants_;
   bool is_reserved_ = false;
 };

@@ -41,11 +41,11 @@ void check_type(std::string_view what, DataType type, int rank) {
     refuse(what, rank, fmt::format("{} is no data type", static_cast<int>(type)));
 }
 
-/// Kernels compute with byte offsets of twice the message; a quarter of the address space is beyond
-/// any memory.
+/// Kernels compute byte offsets of up to twice the message. No memory is as large as a quarter of
+/// the address space, so that is the limit.
 void check_count(std::string_view what, const Call& call, int rank) {
-  constexpr std::size_t small = std::size_t{1}
-                                << 28;  // too few to overflow, for any number of ranks: no division
+  // So few elements don't overflow with any number of ranks, and need no division.
+  constexpr std::size_t small = std::size_t{1} << 28;
   if (call.count < small) return;
   if (call.count > std::numeric_limits<std::size_t>::max() / 4 / size_of(call.type) /
                        static_cast<unsigned>(call.parts))
@@ -164,7 +164,7 @@ void check_agreement(Bootstrap& bootstrap, const Call& call, const CallOptions& 
       name_of(call.collective), call.count, name_of(call.type), name_of(call.op), call.scale,
       call.root, places, in_quotes(options.algorithm), options.blocks, options.threads);
   const auto all = bootstrap.all_gather(mine);
-  // The first that says an order is whom the orders of others are compared with.
+  // Orders are compared with that of the first rank that states one.
   const auto ordered = std::find_if(all.begin(), all.end(), [](const Wanted& wanted) {
     return wanted.order != ArrayOrder::unsaid;
   });

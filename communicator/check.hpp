@@ -1,4 +1,4 @@
-// Bad arguments are found here, before anything is enqueued.
+// Checks the arguments of calls before anything is enqueued.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -13,30 +13,31 @@
 
 namespace plait {
 
-/// The call as all ranks describe it: what its collective does not have does not count, nor what is
-/// found out. Throws Error(invalid_argument) if there is no such collective.
+/// The call as all ranks describe it. Members that the collective does not use get their defaults,
+/// and so do `symmetric` and `in_place`, which are found out later. Throws Error(invalid_argument)
+/// if there is no such collective.
 Call described(const Call& call, const CallOptions& options, int rank, int ranks);
 
-/// Throws Error(invalid_argument) or Error(unsupported) that names the rank, the call and the
-/// values: of what all ranks know of it.
+/// Checks what all ranks know of a call. Throws Error(invalid_argument) or Error(unsupported),
+/// which names the rank, the call and the values.
 void check_facts(const Call& call, const CallOptions& options, int rank, int ranks);
-/// The same, and of this rank's buffers.
+/// Checks the same, and this rank's buffers.
 void check_call(const Call& call, const CallOptions& options, const Buffers& buffers, int rank,
                 int ranks);
-/// `what`: the call, as the user wrote it.
+/// Checks the options. `what`: the call, as the user wrote it.
 void check_options(std::string_view what, const CallOptions& options, int rank);
 
-/// The same for one end of a message. `what`: the call, as the user wrote it.
+/// Checks one end of a message. `what`: the call, as the user wrote it.
 void check_message(const Call& call, const MessageEnd& end, int rank, int ranks,
                    std::string_view what);
 
-/// What is wrong with the lengths of typed buffers for blocks of `count` elements, if anything.
-/// Where only `root` has a buffer, the others' may have any length.
+/// The error if the lengths of typed buffers do not fit blocks of `count` elements. If only `root`
+/// has a buffer, that of another rank may have any length.
 std::optional<Error> check_extents(Collective collective, std::size_t send, std::size_t recv,
                                    std::size_t count, int rank, int ranks, int root);
 
-/// PLAIT_CHECK=1: compares the call with those of all ranks. Collective; throws Error(mismatch)
-/// with both sides on all ranks. `places` says where the buffers lie.
+/// PLAIT_CHECK=1: compares the call with those of all ranks. Collective. Throws Error(mismatch)
+/// with both sides on all ranks. `places`: where the buffers lie.
 void check_agreement(Bootstrap& bootstrap, const Call& call, const CallOptions& options,
                      const std::string& places);
 

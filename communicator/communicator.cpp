@@ -32,7 +32,7 @@ CommunicatorState& Communicator::state(std::string_view call) const {
   return *state_;
 }
 
-/// For calls that one thread at a time may make: keeps others out until it is destroyed.
+/// For calls that one thread at a time may make: refuses other threads as long as it lives.
 class Communicator::Inside {
  public:
   Inside(const Communicator& comm, std::string_view call)
@@ -53,7 +53,7 @@ GroupMember& Communicator::member() const { return state("group"); }
 Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&& other) noexcept {
   Communicator before(std::move(other));
-  std::swap(state_, before.state_);  // and what was here is destroyed as any other
+  std::swap(state_, before.state_);  // `before` destroys what was here
   return *this;
 }
 
@@ -61,8 +61,8 @@ Communicator Communicator::create(std::unique_ptr<Bootstrap> bootstrap,
                                   const CommunicatorOptions& options) {
   if (bootstrap == nullptr)
     throw Error(ErrorCode::invalid_argument, "creating a communicator: the bootstrap is null");
-  const FloatEnvironment defaults;  // settings with fractions are compared, and some of the threads
-                                    // that are started compute
+  // Settings with fractions are compared, and some of the threads that are started here compute.
+  const FloatEnvironment defaults;
   Communicator comm(std::make_unique<CommunicatorState>(std::move(bootstrap), options));
   log::info("{}", comm.describe());
   return comm;
@@ -70,7 +70,7 @@ Communicator Communicator::create(std::unique_ptr<Bootstrap> bootstrap,
 
 namespace {
 
-/// "the part of ranks 2, 0 (its ranks 0, 1)"; nothing where the part numbers its ranks as its
+/// Such as "the part of ranks 2, 0 (its ranks 0, 1)". None if the part numbers its ranks as its
 /// parent does.
 std::optional<std::string> name_part(const std::vector<int>& parent_ranks) {
   std::vector<int> own(parent_ranks.size());
@@ -80,8 +80,8 @@ std::optional<std::string> name_part(const std::vector<int>& parent_ranks) {
                      fmt::join(own, ", "));
 }
 
-/// Makes the part of `parent` that `bootstrap` connects. The errors of that have the part's
-/// numbers, which its user does not know yet.
+/// Makes the part of `parent` that `bootstrap` connects. Errors have the part's numbers of ranks,
+/// which the user does not know yet, so the parent's numbers go in front of them.
 std::unique_ptr<CommunicatorState> make_part(const CommunicatorState& parent,
                                              std::unique_ptr<Bootstrap> bootstrap) {
   CommunicatorOptions options = parent.made_with;
@@ -224,7 +224,7 @@ void Communicator::all_to_all_v(const void* send, const BlocksOf& sent, void* re
     auto* const buffer = static_cast<std::byte*>(sends ? const_cast<void*>(send) : recv);
     for (std::size_t peer = 0; peer < ranks; ++peer) {
       const std::size_t at = blocks.displacements[peer], count = blocks.counts[peer];
-      // Beyond any memory, as a count is that is refused.
+      // Beyond any memory, as for the limit of counts (check_count).
       if (count != 0 && at > std::numeric_limits<std::size_t>::max() / 4 / size_of(type))
         return own->refuse(
             Error(ErrorCode::invalid_argument,

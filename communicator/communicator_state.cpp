@@ -4,31 +4,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <tuple>
 #include <utility>
 
-#include "algorithms/contract/collectives.hpp"
 #include "bootstrap/agreement.hpp"
 #include "bootstrap/bootstrap_hooks.hpp"
 #include "communicator/check.hpp"
 #include "communicator/groups/group_check.hpp"
 #include "communicator/groups/open_group.hpp"
-#include "core/float_environment.hpp"
 #include "core/log.hpp"
 
 namespace plait {
-
-std::vector<const Algorithm*> CommunicatorState::registered() {
-  std::vector<const Algorithm*> algorithms;
-  for (const auto& algorithm : Registry::instance().all()) algorithms.push_back(algorithm.get());
-  return algorithms;
-}
-
-std::vector<std::string> CommunicatorState::names(const std::vector<const Algorithm*>& algorithms) {
-  std::vector<std::string> names;
-  for (const Algorithm* algorithm : algorithms) names.emplace_back(algorithm->name());
-  return names;
-}
 
 CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
                                      const CommunicatorOptions& options,
@@ -44,19 +29,26 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
       selector(make_selector(discover_topology(*bootstrap, *backend, settings))),
       board_(std::make_shared<Board>(*bootstrap)),
       in_calls_(board_->desks(), bootstrap->rank()),
-      order_(backend),
-      events_(backend) {
+      preparer_(*bootstrap, *backend, heap, selector),
+      publisher_(*board_, bootstrap->rank(), algorithms_) {
   agree(*bootstrap, "loading kernels", [&] { backend->load_kernels(); });
   memory_ = std::make_unique<AlgorithmMemory>(backend, *bootstrap, in_calls_, heap,
-                                              selector.topology(), algorithms_);
+                                              selector.topology(), algorithms_.all());
   agree(*bootstrap, "creating the watchdog, work memory, streams and threads", [&] {
-    watchdog_ = std::make_shared<Watchdog>(backend, board_, names(algorithms_), memory_->claimed(),
+    watchdog_ = std::make_shared<Watchdog>(backend, board_, algorithms_.names(), memory_->claimed(),
                                            settings.timeout, bootstrap->rank());
-    sides_ = std::make_unique<SideStreams>(backend);
-    work_ = std::make_unique<WorkMemory>(backend, events_, settings.work_fifo_bytes,
-                                         [this] { throw_if_broken(); });
-    joined_ = backend->create_event(false);
     start_log(parent != nullptr ? parent->trace_file() : nullptr);
+    launcher_.emplace(CallLauncher::Parts{.backend = backend,
+                                          .topology = selector.topology(),
+                                          .rank = bootstrap->rank(),
+                                          .process = origin.process(),
+                                          .algorithms = algorithms_,
+                                          .publisher = publisher_,
+                                          .memory = *memory_,
+                                          .watchdog = *watchdog_,
+                                          .log = log_.get(),
+                                          .trace = trace_.get()},
+                      settings.work_fifo_bytes, [this] { throw_if_broken(); });
     if (bootstrap->size() > 1) monitored_.emplace([this] { watchdog_->look(); });
   });
   BootstrapHooks::set_interrupt(*bootstrap, [this] { look_and_throw(); });
@@ -71,7 +63,7 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
 }
 
 Selector CommunicatorState::make_selector(const Topology& topology) const {
-  return {topology, algorithms_, bootstrap->rank(),
+  return {topology, algorithms_.all(), bootstrap->rank(),
           settings.tuning ? tuning_rules(*settings.tuning, topology) : RuleList()};
 }
 
@@ -82,7 +74,7 @@ std::unique_ptr<Bootstrap> CommunicatorState::interruptible(std::unique_ptr<Boot
   return bootstrap;
 }
 
-/// The monitor would see it a little later.
+/// Looks at once, because the monitor looks only every `monitor_period`.
 void CommunicatorState::look_and_throw() const {
   watchdog_->look();
   throw_if_broken();
@@ -97,7 +89,7 @@ void CommunicatorState::throw_broken() const {
 
 void CommunicatorState::abandon(const Error& error) const {
   bool lost = error.code() == ErrorCode::timeout;
-  // One that has only left the communicator still takes part in what its job does at the end.
+  // A rank that has only left the communicator still takes part in what the job does at its end.
   for (int rank = 0; rank < bootstrap->size() && error.code() == ErrorCode::rank_lost; ++rank)
     lost = lost || !board_->is_alive(rank);
   BootstrapHooks::abandon(*bootstrap, error.what(), lost);
@@ -113,17 +105,17 @@ void CommunicatorState::start_log(std::shared_ptr<TraceFile> trace) {
       std::move(trace), *log_,
       fmt::format("rank {} of {}, {} device {}", bootstrap->rank(), bootstrap->size(),
                   name_of(device.backend), device.ordinal),
-      names(algorithms_), device.backend == BackendKind::host);
+      algorithms_.names(), device.backend == BackendKind::host);
 }
 
-/// Waits for all that is enqueued, while the monitor still looks: a kernel that waits for a peer
-/// ends when that has aborted or is lost.
+/// Waits for all enqueued work. The monitor still looks, so a kernel that waits for a peer ends if
+/// that peer has aborted or is lost.
 void CommunicatorState::finish() noexcept {
-  events_.drain();
+  launcher_->drain();
   try {
     const DeviceScope device(*backend);
     backend->synchronize_device();
-  } catch (const std::exception&) {  // a device that is lost runs nothing
+  } catch (const std::exception&) {  // a lost device runs nothing
   }
 }
 
@@ -135,8 +127,8 @@ CommunicatorState::~CommunicatorState() {
         bootstrap->rank(), calls);
   finish();
   monitored_.reset();
-  watchdog_->look();  // also what the monitor has not seen yet: the bootstrap must not wait for a
-                      // rank that is lost
+  // The monitor may not have seen a loss yet, and the bootstrap must not wait for a lost rank.
+  watchdog_->look();
   warn_of_left_over();
   board_->announce(Board::State::left);
   BootstrapHooks::set_interrupt(*bootstrap, {});
@@ -147,9 +139,10 @@ CommunicatorState::~CommunicatorState() {
   abandon(*broken);
 }
 
-/// Nobody will receive it any more. What graphs receive is not known.
+/// Warns of messages that can't be received any more. Graphs may have received some of them, which
+/// is not known, so there is no warning once a message was captured.
 void CommunicatorState::warn_of_left_over() const {
-  if (watchdog_->await_error() || captures_) return;
+  if (watchdog_->await_error() || launcher_->captures_messages()) return;
   if (const std::string left = board_->left_over(); !left.empty())
     log::warn(
         "rank {}: a communicator is destroyed with messages that this rank has not received: {}",
@@ -164,299 +157,233 @@ void CommunicatorState::abort(std::string_view reason) {
                        : fmt::format("rank {} has aborted the communicator: {}", rank, reason));
 }
 
-/// The symmetric memory that a call's buffer is in; null if it is ordinary. Throws if it begins in
-/// the one and ends beyond.
-std::shared_ptr<Window> CommunicatorState::find(std::string_view what, const char* buffer,
-                                                const void* pointer, std::size_t bytes) const {
-  std::shared_ptr<Window> window = heap.at(pointer);
-  if (!window) return nullptr;
-  const auto offset =
-      static_cast<std::size_t>(static_cast<const std::byte*>(pointer) - window->local());
-  if (bytes <= window->bytes() - offset) return window;
-  if (offset == window->bytes() && offset != 0) return nullptr;  // other memory may begin there
-  throw Error(
-      ErrorCode::invalid_argument,
-      fmt::format("{}: rank {}: {} = {} begins at offset {} of a symmetric buffer of {} bytes, "
-                  "which has no room for {} bytes there",
-                  what, bootstrap->rank(), buffer, pointer, offset, window->bytes(), bytes));
-}
-
-/// Finds out whether the buffers that every rank has are symmetric memory, and where in it.
-void CommunicatorState::locate(PreparedCall& prepared) const {
-  Call& call = prepared.call;
-  Buffers& buffers = prepared.buffers;
-  Place& place = prepared.place;
-  const CollectiveFacts facts = facts_of(call.collective);
-  std::shared_ptr<Window> send =
-      find(name_of(call.collective), "send", buffers.send, send_bytes(call));
-  std::shared_ptr<Window> recv =
-      find(name_of(call.collective), "recv", buffers.recv, recv_bytes(call));
-  prepared.send_memory = send;
-  prepared.recv_memory = recv;
-  if ((!send && !facts.send.root_only) || (!recv && !facts.recv.root_only)) return;
-  if (facts.send.root_only) send.reset();
-  if (facts.recv.root_only) recv.reset();
-  call.symmetric = true;
-  const auto* from = static_cast<const std::byte*>(buffers.send);
-  auto* to = static_cast<std::byte*>(buffers.recv);
-  if (send) {
-    buffers.send_range = &send->range();
-    buffers.send_offset = place.send_offset = static_cast<std::size_t>(from - send->local());
-    buffers.send_window = send->view().at(buffers.send_offset);
-    place.send_window = send->number();
-  }
-  if (recv) {
-    buffers.recv_range = &recv->range();
-    buffers.recv_offset = place.recv_offset = static_cast<std::size_t>(to - recv->local());
-    buffers.recv_window = recv->view().at(buffers.recv_offset);
-    place.recv_window = recv->number();
-  }
-  call.in_place = !facts.rooted && to == from + in_place_distance(call, bootstrap->rank());
-  if (!call.in_place || facts.send.size == facts.recv.size) return;
-  // The smaller buffer is this rank's block of the larger one.
-  if (facts.send.size == BufferFacts::Size::one) place.send_window = place.send_offset = 0;
-  else place.recv_window = place.recv_offset = 0;
-}
-
 std::string CommunicatorState::places(const PreparedCall& prepared) const {
-  const auto& [call, buffers] = std::tie(prepared.call, prepared.buffers);
-  if (!call.symmetric) return "ordinary memory";
-  const CollectiveFacts facts = facts_of(call.collective);
-  if (call.in_place)  // the smaller buffer is the rank's own block of the larger one
-    return heap.describe(facts.send.size == BufferFacts::Size::one_per_rank ? buffers.send
-                                                                            : buffers.recv) +
-           ", in place";
-  if (facts.send.root_only) return heap.describe(buffers.recv);
-  if (facts.recv.root_only) return heap.describe(buffers.send);
-  return heap.describe(buffers.send) + ", " + heap.describe(buffers.recv);
+  return preparer_.describe_places(prepared);
 }
 
-const CommunicatorState::CachedChoice& CommunicatorState::known(const Call& call) {
-  if (last_known_ != nullptr && last_known_->first == call) return last_known_->second;
-  auto found = known_.find(call);
-  if (found == known_.end()) {
-    if (known_.size() >= 4096) known_.clear();
-    last_known_ = nullptr;
-    const FloatEnvironment defaults;  // estimates are compared: rounded in another mode, they might
-                                      // order algorithms otherwise on one rank
-    Choice choice = selector.choose(call, {});
-    const bool shares = selector.gains_in_batch(call, choice);
-    found =
-        known_.emplace(call, CachedChoice{std::move(choice), shares, selector.choose_batch(call)})
-            .first;
-  }
-  last_known_ = &*found;
-  return found->second;
-}
-
-void CommunicatorState::check_live(std::string_view what, NativeStream stream) const {
-  if (backend->is_live(stream)) return;
-  throw Error(
-      ErrorCode::invalid_argument,
-      fmt::format(
-          "{}: rank {}: {} is no stream: it has been destroyed, or is the stream of another target",
-          what, rank(), stream));
-}
-
-/// Calls are ordered by the handles of their streams, and may be enqueued by another thread than
-/// the caller's.
-void CommunicatorState::check_stream(std::string_view what, NativeStream stream) const {
-  if (backend->names_one_stream(stream)) return check_live(what, stream);
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("{}: rank {}: stream {} is the default stream of whichever thread uses "
-                          "it, so calls on it have no order: pass one "
-                          "that was created",
-                          what, rank(), stream));
-}
-
-namespace {
-
-/// Of a communicator of one rank: the result is where it has to be, in place, and nobody asks for a
-/// launch of his own.
-bool is_done_already(const Call& call, const Buffers& buffers, const CallOptions& options) {
-  return call.collective != Collective::barrier && buffers.send == buffers.recv &&
-         options.algorithm.empty() && options.blocks == 0 && options.threads == 0 &&
-         (call.op != ReduceOp::premul_sum || call.scale == 1);
-}
-
-}  // namespace
-
-std::optional<PreparedCall> CommunicatorState::prepare(const Call& wanted, const void* send,
+std::optional<PreparedCall> CommunicatorState::prepare(const Call& call, const void* send,
                                                        void* recv, NativeStream stream,
                                                        const CallOptions& options) {
-  std::optional<PreparedCall> result(std::in_place);  // filled in where the caller gets it
-  PreparedCall& prepared = *result;
+  std::optional<PreparedCall> prepared(std::in_place);
+  if (!prepare_in(*prepared, call, send, recv, stream, options)) prepared.reset();
+  return prepared;
+}
+
+/// Fills in a new `prepared` in place, because a copy takes longer. False: the call has nothing to
+/// do.
+bool CommunicatorState::prepare_in(PreparedCall& prepared, const Call& call, const void* send,
+                                   void* recv, NativeStream stream, const CallOptions& options) {
   if (trace_) prepared.begin = std::chrono::steady_clock::now();
-  Call& call = prepared.call;
-  Buffers& buffers = prepared.buffers;
-  const int rank = bootstrap->rank();
-  if (wanted.collective == Collective::send_recv)
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("rank {}: send_recv is no collective: Communicator has messages", rank));
-  call = described(wanted, options, rank, bootstrap->size());
-  // What a rank need not have is not looked at.
-  buffers.send = has(facts_of(call.collective).send, call, rank) ? send : nullptr;
-  buffers.recv = has(facts_of(call.collective).recv, call, rank) ? recv : nullptr;
-  const auto check = [&] {
-    check_call(call, options, buffers, rank, bootstrap->size());
-    check_stream(name_of(call.collective), stream);
-  };
+  preparer_.describe(prepared, call, send, recv, options);
+  const bool has_data = prepared.call.count != 0;
   std::optional<BootstrapHooks::Purpose> purpose;
   if (settings.check_calls) {
     purpose.emplace(*bootstrap, "a collective call (PLAIT_CHECK=1)");
     agree(*bootstrap, "PLAIT_CHECK", [&] {
       throw_if_broken();
-      check();
-      if (call.count != 0) locate(prepared);
+      preparer_.check(prepared, options, stream);
+      if (has_data) preparer_.locate(prepared);
     });
+    check_agreement(*bootstrap, prepared.call, options, places(prepared));
   } else {
-    check();
+    preparer_.check(prepared, options, stream);
     throw_if_broken();
-    if (call.count != 0) locate(prepared);
+    if (has_data) preparer_.locate(prepared);
   }
-  if (settings.check_calls) check_agreement(*bootstrap, call, options, places(prepared));
-  if (call.count == 0 && call.collective != Collective::barrier) {
-    selector.check_known(call.collective, options);
-    result.reset();
-    return result;
+  if (!has_data && call.collective != Collective::barrier) {
+    preparer_.choose_nothing(prepared, options);
+    return false;
   }
-  choose(prepared, options);
-  prepared.done_already = bootstrap->size() == 1 && is_done_already(call, buffers, options);
-  if (trace_) prepared.end = std::chrono::steady_clock::now();
-  return result;
-}
-
-/// Finds the receiver's buffer in symmetric memory.
-void CommunicatorState::locate_receiver(PreparedCall& prepared, void* receiver) const {
-  const std::size_t bytes = prepared.call.block_bytes();
-  std::shared_ptr<Window> window = heap.find(receiver, bytes);
-  if (!window)
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("send_recv: rank {}: recv = {} with {} bytes is not in symmetric "
-                            "memory, as the option `symmetric` says",
-                            bootstrap->rank(), receiver, bytes));
-  Buffers& buffers = prepared.buffers;
-  prepared.call.symmetric = true;
-  buffers.recv_range = &window->range();
-  buffers.recv_offset = prepared.place.recv_offset =
-      static_cast<std::size_t>(static_cast<std::byte*>(receiver) - window->local());
-  prepared.place.recv_window = window->number();
-  prepared.recv_memory = std::move(window);
-}
-
-/// One end of a message, in a new `prepared`. Ranks make such calls at will, so PLAIT_CHECK has no
-/// rank to agree with. False: the call has nothing to do.
-bool CommunicatorState::prepare(PreparedCall& prepared, std::string_view what, DataType type,
-                                const MessageEnd& end, const CallOptions& options) {
-  if (trace_) prepared.begin = std::chrono::steady_clock::now();
-  prepared.call = {.collective = Collective::send_recv, .type = type, .count = end.count};
-  prepared.buffers.peer = end.peer;
-  prepared.sends = end.sends;
-  if (end.sends) prepared.buffers.send = end.buffer;
-  else prepared.buffers.recv = end.buffer;
-  if (end.count == 0) {
-    selector.check_known(Collective::send_recv, options);
-    return end.always && end.peer != bootstrap->rank();
-  }
-  if (end.sends) prepared.send_memory = find(what, "send", end.buffer, prepared.call.bytes());
-  else prepared.recv_memory = find(what, "recv", end.buffer, prepared.call.bytes());
-  if (options.symmetric) locate_receiver(prepared, end.receiver);
-  choose(prepared, options);
+  preparer_.choose(prepared, options);
   if (trace_) prepared.end = std::chrono::steady_clock::now();
   return true;
 }
 
-void CommunicatorState::choose(PreparedCall& prepared, const CallOptions& options) {
-  const auto take = [&](const Choice& choice) {
-    prepared.algorithm = choice.algorithm;
-    prepared.shape = choice.shape;
-    prepared.wished = choice.wished;
-  };
-  const bool shaped = options.blocks != 0 || options.threads != 0;
-  if (shaped || !options.algorithm.empty()) {
-    const auto is_last = [&](const Wished& last) {
-      return last.call == prepared.call && last.blocks == options.blocks &&
-             last.threads == options.threads && last.name == options.algorithm;
-    };
-    if (!last_wished_ || !is_last(*last_wished_)) {
-      const FloatEnvironment defaults;
-      last_wished_.reset();  // the choice may throw
-      last_wished_ = {prepared.call, options.algorithm, options.blocks, options.threads,
-                      selector.choose(prepared.call, options)};
-    }
-    take(last_wished_->choice);
-    prepared.shares = !shaped && prepared.algorithm->batches(selector.topology());
-  } else {
-    const CachedChoice& remembered = known(prepared.call);
-    take(remembered.choice);
-    prepared.shares = remembered.shares;
+/// Fills in a new `prepared` for one end of a message. PLAIT_CHECK=1 compares nothing here, because
+/// a rank may make such a call when no other rank makes one. False: the call has nothing to do.
+bool CommunicatorState::prepare_end(PreparedCall& prepared, std::string_view what, DataType type,
+                                    const MessageEnd& end, const CallOptions& options) {
+  if (trace_) prepared.begin = std::chrono::steady_clock::now();
+  preparer_.describe_end(prepared, type, end);
+  if (end.count == 0) {
+    preparer_.choose_nothing(prepared, options);
+    return end.always && end.peer != rank();
   }
+  preparer_.locate_end(prepared, what, end, options);
+  preparer_.choose(prepared, options);
+  if (trace_) prepared.end = std::chrono::steady_clock::now();
+  return true;
 }
 
-Watch CommunicatorState::watch(std::uint64_t call, std::size_t algorithm) const {
-  Watch watch = watchdog_->watch(call, static_cast<std::uint32_t>(algorithm));
-  if (log_) log_->put_into(watch);
-  return watch;
+/// A plan for one call outside a group, in memory that the communicator keeps. A call within a
+/// call, by a user's algorithm, gets other memory. The destructor empties the plan, also if the
+/// call is refused, because prepared calls hold the symmetric memory that they use.
+class CommunicatorState::PlanOfOneCall {
+ public:
+  explicit PlanOfOneCall(KeptPlan& kept)
+      : kept_(std::exchange(kept.is_taken, true) ? nullptr : &kept),
+        plan_(kept_ != nullptr ? kept_->plan : other_.emplace()) {
+    plan_.is_published = false;
+  }
+  ~PlanOfOneCall() {
+    if (kept_ == nullptr) return;
+    plan_.calls.clear();
+    kept_->is_taken = false;
+  }
+  PlanOfOneCall(const PlanOfOneCall&) = delete;
+  PlanOfOneCall& operator=(const PlanOfOneCall&) = delete;
+  GroupPlan& operator*() { return plan_; }
+  GroupPlan* operator->() { return &plan_; }
+
+ private:
+  KeptPlan* kept_;  // null: its plan was taken
+  std::optional<GroupPlan> other_;
+  GroupPlan& plan_;
+};
+
+namespace {
+
+/// Makes the only call of the plan, a collective, its only step.
+void plan_one_step(GroupPlan& plan) {
+  const PreparedCall& only = plan.calls.front().call;
+  if (plan.steps.empty()) plan.steps.push_back({.algorithm = nullptr, .shape = {}, .calls = {0}});
+  plan.steps.front().algorithm = only.algorithm;
+  plan.steps.front().shape = only.shape;
 }
 
-std::size_t CommunicatorState::number_of(const Algorithm& algorithm) const {
-  if (algorithms_[last_number_] != &algorithm)
-    last_number_ = static_cast<std::size_t>(
-        std::find(algorithms_.begin(), algorithms_.end(), &algorithm) - algorithms_.begin());
-  return last_number_;
-}
+}  // namespace
 
 void CommunicatorState::call(const Call& call, const void* send, void* recv, StreamRef stream,
                              const CallOptions& options) {
   if (OpenGroup& group = OpenGroup::of_thread(); group.is_open())
     return group.add(*this, stream.native(),
                      [&] { return prepare(call, send, recv, stream.native(), options); });
-  if (const auto prepared = prepare(call, send, recv, stream.native(), options))
-    enqueue(*prepared, stream.native());
+  PlanOfOneCall plan(of_call_);
+  GroupedCall& only = plan->calls.emplace_back();
+  if (!prepare_in(only.call, call, send, recv, stream.native(), options)) return;
+  only.stream = backend->resolve(stream.native());
+  plan_one_step(*plan);
+  submit(*plan);
+}
+
+void CommunicatorState::submit(const PreparedCall& call, NativeStream stream) {
+  PlanOfOneCall plan(of_call_);
+  plan->calls.push_back({call, backend->resolve(stream)});
+  plan_one_step(*plan);
+  submit(*plan);
 }
 
 void CommunicatorState::messages(std::string_view what, DataType type,
                                  std::span<const MessageEnd> ends, StreamRef stream,
                                  const CallOptions& options) {
   const auto check = [&] {
-    check_options(what, options, bootstrap->rank());
-    for (const MessageEnd& end : ends) {
-      check_message({.collective = Collective::send_recv, .type = type, .count = end.count}, end,
-                    bootstrap->rank(), bootstrap->size(), what);
-    }
-    check_stream(what, stream.native());
+    preparer_.check_ends(what, type, ends, options, stream.native());
     throw_if_broken();
   };
   if (OpenGroup& group = OpenGroup::of_thread(); group.is_open())
     return group.add([&] {
       check();
       for (const MessageEnd& end : ends)
-        if (PreparedCall prepared; prepare(prepared, what, type, end, options))
+        if (PreparedCall prepared; prepare_end(prepared, what, type, end, options))
           group.add_part(*this, prepared, stream.native());
     });
   check();
-  plan_.is_published = false;
-  std::vector<GroupedCall>& calls = plan_.calls;
-  struct Clear {  // also where the call is refused: calls hold the memory they are in
-    std::vector<GroupedCall>& calls;
-    ~Clear() { calls.clear(); }
-  } const at_the_end{calls};
+  PlanOfOneCall plan(of_messages_);
+  std::vector<GroupedCall>& calls = plan->calls;
   const NativeStream resolved = backend->resolve(stream.native());
   for (const MessageEnd& end : ends) {
     calls.emplace_back().stream = resolved;
-    if (!prepare(calls.back().call, what, type, end, options)) calls.pop_back();
+    if (!prepare_end(calls.back().call, what, type, end, options)) calls.pop_back();
   }
   if (calls.empty()) return;
   const MemberCalls alone{calls, rank(), communicator()};
   check_disjoint({&alone, 1}, what);
   check_own_messages(calls, rank(), what);
-  plan_steps(calls, plan_.steps);
-  issue(plan_);
+  plan_steps(*plan);
+  submit(*plan);
+}
+
+bool CommunicatorState::is_capturing(NativeStream stream) {
+  const DeviceScope device(*backend);
+  return backend->is_capturing(stream);
+}
+
+void CommunicatorState::plan_steps(GroupPlan& plan) {
+  plan_group(
+      plan.calls, [this](const Call& all) { return preparer_.choose_batch(all); }, plan.steps);
+}
+
+GroupPlan CommunicatorState::plan(std::vector<GroupedCall> calls) {
+  throw_if_broken();
+  check_own_messages(calls, rank());
+  const bool one_stream = std::all_of(calls.begin(), calls.end(), [&](const GroupedCall& call) {
+    return call.stream == calls.front().stream;
+  });
+  if (!one_stream && !backend->captures_spread() && is_capturing(calls.front().stream))
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format(
+            "group: calls of one communicator are captured on several streams, which {} can't join",
+            name_of(backend->info().backend)));
+  GroupPlan plan{.calls = std::move(calls), .steps = {}, .is_group = true};
+  plan_steps(plan);
+  return plan;
+}
+
+void CommunicatorState::publish(GroupPlan& plan) { publisher_.publish(plan); }
+
+void CommunicatorState::submit(GroupPlan& plan) {
+  must_enqueue([&] {
+    publish(plan);
+    if (plan.steps.empty()) return;  // all calls are empty messages
+    const DeviceScope device(*backend);
+    make_room(plan);
+    launcher_->launch(plan);
+    if (plan.is_group) ++groups_;
+  });
+}
+
+bool CommunicatorState::grows(const GroupPlan& plan) const { return !launcher_->has_room(plan); }
+
+void CommunicatorState::grow(const GroupPlan& plan) {
+  const DeviceScope device(*backend);
+  must_enqueue([&] { make_room(plan); });
+}
+
+/// A published call must also be enqueued, or the other ranks would take this rank's next call for
+/// it. So the communicator breaks if `body` throws.
+template <class Body>
+void CommunicatorState::must_enqueue(Body body) {
+  try {
+    body();
+  } catch (const std::exception& error) {
+    abort(fmt::format("a call could not be enqueued: {}", error.what()));
+    throw;
+  }
+}
+
+/// If the memory can't be had, all ranks hear why, because they count on the call. An error that
+/// another rank met first is thrown in that rank's words.
+void CommunicatorState::make_room(const GroupPlan& plan) {
+  try {
+    launcher_->make_room(plan);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::mismatch) compare();  // its error names the calls
+    std::string text = error.what();
+    if (error.code() == ErrorCode::timeout && !watchdog_->await_error()) {
+      text += "; the communicator is broken";
+      for (int rank = 0; rank < board_->ranks(); ++rank)
+        text += "\n  " + board_->describe(rank, algorithms_.names());
+    }
+    watchdog_->abort(error.code(), text);
+    // Not throw_if_broken, because this may be any thread.
+    if (auto broken = tell_error()) throw *std::move(broken);
+    throw;
+  }
 }
 
 void CommunicatorState::refuse(const Error& error, bool collective) {
-  // The other ranks wait for this one to agree with them.
+  // With PLAIT_CHECK=1 the other ranks wait for this one to agree with them.
   const auto refused = [&]() -> std::optional<PreparedCall> {
     if (collective && settings.check_calls) {
       const BootstrapHooks::Purpose purpose(*bootstrap, "a collective call (PLAIT_CHECK=1)");
@@ -469,7 +396,7 @@ void CommunicatorState::refuse(const Error& error, bool collective) {
   else group.add(*this, nullptr, refused);
 }
 
-/// For what is not collected in groups.
+/// For functions that a group does not collect.
 void CommunicatorState::check_not_grouped(std::string_view what,
                                           std::string_view consequence) const {
   if (OpenGroup::of_thread().has_calls_of(*this))
@@ -479,16 +406,17 @@ void CommunicatorState::check_not_grouped(std::string_view what,
                     what, bootstrap->rank(), consequence));
 }
 
-/// Collective also where there is nothing to allocate, so that a program does the same everywhere.
+/// Collective even if there is nothing to allocate, so a program may do the same on every target.
 void CommunicatorState::reserve() {
   constexpr const char* what = "reserve";
   check_not_grouped(what, "they would be enqueued after it");
   throw_if_broken();
   const BootstrapHooks::Purpose purpose(*bootstrap, what);
-  on_behalf_of(*bootstrap, what,
-               [&] { bootstrap->barrier(); });  // all ranks have published what they called before
+  // After the barrier, all ranks have published their earlier calls.
+  on_behalf_of(*bootstrap, what, [&] { bootstrap->barrier(); });
   agree(*bootstrap, what, [&] {
-    // From now on messages may be sent through other memory than before.
+    // Later messages may use other memory than earlier ones, so both ends of a message must be on
+    // one side of this call.
     if (const std::string apart = board_->apart(); !apart.empty())
       throw Error(
           ErrorCode::mismatch,
@@ -505,31 +433,29 @@ void CommunicatorState::copy(void* to, const void* from, std::size_t bytes, Stre
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("copy: rank {}: {} is null, with {} bytes", rank(),
                             to == nullptr ? "to" : "from", bytes));
-  check_live("copy", stream.native());
-  static_cast<void>(find("copy", "to", to, bytes));
-  static_cast<void>(find("copy", "from", from, bytes));
+  preparer_.check_live("copy", stream.native());
+  static_cast<void>(preparer_.find("copy", "to", to, bytes));
+  static_cast<void>(preparer_.find("copy", "from", from, bytes));
   const DeviceScope device(*backend);
   const NativeStream resolved = backend->resolve(stream.native());
-  order_.enter_copy(resolved);
+  launcher_->order().enter_copy(resolved);
   backend->copy(to, from, bytes, resolved);
-  order_.leave_copy(resolved);
+  launcher_->order().leave_copy(resolved);
 }
 
 void CommunicatorState::synchronize(StreamRef stream) {
   check_not_grouped("synchronize", "nothing would wait for them");
-  check_live("synchronize", stream.native());
+  preparer_.check_live("synchronize", stream.native());
   const DeviceScope device(*backend);
-  order_.synchronize(backend->resolve(stream.native()));
+  launcher_->order().synchronize(backend->resolve(stream.native()));
   watchdog_->compare_now_and_then();
   throw_if_broken();
 }
 
 Statistics CommunicatorState::statistics() const {
-  Statistics statistics = work_->statistics();
-  statistics.calls = statistics_.calls;
-  statistics.launches = statistics_.launches;
-  statistics.groups = statistics_.groups;
-  statistics.batched = statistics_.batched;
+  Statistics statistics = launcher_->statistics();
+  statistics.calls = publisher_.calls();
+  statistics.groups = groups_;
   statistics.scratch_bytes = memory_->bytes();
   statistics.scratch_bytes_committed = memory_->committed();
   return statistics;

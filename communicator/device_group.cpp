@@ -31,7 +31,7 @@ std::optional<BackendKind> asked_for(const DeviceGroupOptions& options) {
   return std::nullopt;
 }
 
-/// The target that was asked for, else a GPU target with as many devices, else the host.
+/// The target that was asked for, else a GPU target with at least `devices` devices, else the host.
 BackendKind choose_backend(const DeviceGroupOptions& options, int devices) {
   if (const auto wanted = asked_for(options)) return *wanted;
   for (const BackendKind kind : {BackendKind::cuda, BackendKind::hip})
@@ -61,15 +61,15 @@ std::vector<int> checked_devices(std::vector<int> devices, BackendKind kind) {
   return devices;
 }
 
-/// A call as it is made: everything is looked at before the call returns.
+/// A call as the user made it. All of it is read before the call returns, so nothing is copied.
 struct GroupCall {
   Call call;
   DeviceGroup::Inputs send;
   DeviceGroup::Outputs recv;
   DeviceGroup::Streams streams;
   const CallOptions& options;
-  std::optional<std::pair<PerDevice<std::size_t>, PerDevice<std::size_t>>>
-      extents{};  // of send and recv; else the count is known
+  // Of send and recv. None: `call` has the count.
+  std::optional<std::pair<PerDevice<std::size_t>, PerDevice<std::size_t>>> extents{};
 };
 
 }  // namespace
@@ -112,8 +112,8 @@ class DeviceGroupState {
   void check_numbers(const GroupCall& call) const;
   void check_streams(const char* name, const DeviceGroup::Streams& streams) const;
   Call with_count(const GroupCall& call) const;
-  using PreparedCalls = std::vector<std::optional<PreparedCall>>;  // one for each rank, or none for
-                                                                   // any: there is nothing to do
+  /// One per rank. All are empty if there is nothing to do.
+  using PreparedCalls = std::vector<std::optional<PreparedCall>>;
   PreparedCalls prepare(const GroupCall& call);
   void check_places(const PreparedCalls& prepared) const;
   void check_disjoint(const PreparedCalls& prepared) const;
@@ -134,7 +134,7 @@ DeviceGroupState::DeviceGroupState(std::vector<int> devices, BackendKind kind)
       threads_("a thread for each device", devices_.size()),
       ranks_(devices_.size()) {}
 
-/// The other constructor first: what it made is destroyed as ever if this one throws.
+/// Delegates, so the destructor destroys the communicators that exist if this constructor throws.
 DeviceGroupState::DeviceGroupState(std::vector<int> devices, BackendKind kind,
                                    const DeviceGroupOptions& options)
     : DeviceGroupState(checked_devices(std::move(devices), kind), kind) {
@@ -151,18 +151,17 @@ DeviceGroupState::DeviceGroupState(std::vector<int> devices, BackendKind kind,
 }
 
 DeviceGroupState::~DeviceGroupState() {
+  // This thread's group: the communicators are destroyed on other threads, below.
   std::size_t calls = 0;
   for (const auto& rank : ranks_)
-    if (rank != nullptr)
-      calls += OpenGroup::of_thread().forget(
-          rank->member());  // of this thread, which is none of those below
+    if (rank != nullptr) calls += OpenGroup::of_thread().forget(rank->member());
   if (calls != 0)
     log::warn(
         "a device group is destroyed with calls in a group that has not ended: {} of them, on all "
         "devices, never enqueued",
         calls);
-  // One program drives all ranks. What broke them it has been told of by any, or rank 0 logs it for
-  // all.
+  // One program drives all ranks, so it is told of an error once: if no rank has told it, rank 0
+  // logs the error for all.
   const bool told = std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) {
     return rank != nullptr && rank->member().was_told();
   });
@@ -171,7 +170,8 @@ DeviceGroupState::~DeviceGroupState() {
   threads_.run(size(), [&](std::size_t rank) { ranks_[rank].reset(); });
 }
 
-/// What ends a communicator names its ranks; anything else concerns one.
+/// An error that ends the communicator concerns all ranks and names them. Any other error concerns
+/// one rank.
 Error DeviceGroupState::named(const Error& error, std::size_t rank) const {
   switch (error.code()) {
     case ErrorCode::timeout:
@@ -219,8 +219,8 @@ void DeviceGroupState::check_numbers(const GroupCall& call) const {
   check_streams(name.c_str(), call.streams);
 }
 
-/// From the lengths of typed buffers. Rank 0's say what a block is; a buffer that all ranks have,
-/// and that is one block where there is such.
+/// The call with its count, from the lengths of typed buffers. The block size is taken from a
+/// buffer of rank 0: from recv if all ranks have it and it is one block, otherwise from send.
 Call DeviceGroupState::with_count(const GroupCall& call) const {
   Call counted = call.call;
   if (!call.extents) return counted;
@@ -238,7 +238,7 @@ Call DeviceGroupState::with_count(const GroupCall& call) const {
   return counted;
 }
 
-/// Everything before the first word to a device, on all of them.
+/// Prepares the call on all devices, before anything is sent to one of them.
 DeviceGroupState::PreparedCalls DeviceGroupState::prepare(const GroupCall& call) {
   check_numbers(call);
   const Call counted = with_count(call);
@@ -255,7 +255,7 @@ DeviceGroupState::PreparedCalls DeviceGroupState::prepare(const GroupCall& call)
     else
       for (; rank < size(); ++rank) prepare_on(rank);
   } catch (const Error& error) {
-    if (member(0).prepares_together()) throw named(error);  // all ranks throw what one found
+    if (member(0).prepares_together()) throw named(error);  // all ranks throw the same error
     throw named(error, rank);
   }
   check_places(prepared);
@@ -263,8 +263,8 @@ DeviceGroupState::PreparedCalls DeviceGroupState::prepare(const GroupCall& call)
   return prepared;
 }
 
-/// Ranks that pass symmetric memory pass the same place; else each would look for its peers' data
-/// somewhere else.
+/// Ranks that pass symmetric memory must pass the same place, because each looks for its peers'
+/// data at its own offset.
 void DeviceGroupState::check_places(const PreparedCalls& prepared) const {
   if (!prepared[0]) return;
   const auto place = [](const PreparedCall& one) {
@@ -281,10 +281,10 @@ void DeviceGroupState::check_places(const PreparedCalls& prepared) const {
                             member(rank).places(*prepared[rank]), member(0).places(*prepared[0]))));
 }
 
-/// What one device writes, no other reads or writes. They may all read the same.
+/// No device may write memory that another device reads or writes. All may read the same memory.
 void DeviceGroupState::check_disjoint(const PreparedCalls& prepared) const {
   if (!prepared[0]) return;
-  const Call& call = prepared[0]->call;  // so are the sizes of all
+  const Call& call = prepared[0]->call;  // all ranks have the same sizes
   const std::size_t sent = send_bytes(call), received = recv_bytes(call);
   const auto overlap = [&](const void* written, const void* used, std::size_t bytes) {
     const auto a = reinterpret_cast<std::uintptr_t>(written),
@@ -324,7 +324,7 @@ void DeviceGroupState::check_captures(const GroupCall& call) const {
 void DeviceGroupState::enqueue(const GroupCall& call, const PreparedCalls& prepared) {
   for (std::size_t rank = 0; rank < size(); ++rank) {
     try {
-      member(rank).enqueue(*prepared[rank], stream(call.streams, rank));
+      member(rank).submit(*prepared[rank], stream(call.streams, rank));
     } catch (const std::exception& error) {
       const auto* const known = dynamic_cast<const Error*>(&error);
       throw named(known != nullptr ? *known : Error(ErrorCode::backend, error.what()), rank);
@@ -332,7 +332,7 @@ void DeviceGroupState::enqueue(const GroupCall& call, const PreparedCalls& prepa
   }
 }
 
-/// Its devices' communicators can be used by themselves, too.
+/// Enters the communicators of all devices, because each can be used by itself, too.
 std::vector<InUse::Scope> DeviceGroupState::enter(const Call& call) {
   std::vector<InUse::Scope> inside;
   inside.reserve(size());
@@ -351,7 +351,7 @@ void DeviceGroupState::call(const GroupCall& call) {
           group.add_part(member(rank), *prepared[rank], stream(call.streams, rank));
     });
   const PreparedCalls prepared = prepare(call);
-  if (!prepared[0]) return;  // nor any other
+  if (!prepared[0]) return;  // then no rank has work
   check_captures(call);
   enqueue(call, prepared);
 }
@@ -404,7 +404,7 @@ DeviceGroup::~DeviceGroup() {
 DeviceGroup::DeviceGroup(DeviceGroup&&) noexcept = default;
 DeviceGroup& DeviceGroup::operator=(DeviceGroup&& other) noexcept {
   DeviceGroup before(std::move(other));
-  std::swap(state_, before.state_);  // and what was here is destroyed as any other
+  std::swap(state_, before.state_);  // `before` destroys what was here
   return *this;
 }
 
@@ -436,7 +436,7 @@ std::string DeviceGroup::describe() const {
   return fmt::format("{}", fmt::join(lines, "\n"));
 }
 
-/// For calls that one thread at a time may make: keeps others out until it is destroyed.
+/// For calls that one thread at a time may make: refuses other threads as long as it lives.
 class DeviceGroup::Inside {
  public:
   Inside(const DeviceGroup& group, std::string_view call)

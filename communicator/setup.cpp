@@ -42,16 +42,16 @@ std::vector<T> gather(Bootstrap& bootstrap, const T& mine) {
   return on_behalf_of(bootstrap, creating, [&] { return bootstrap.all_gather(mine); });
 }
 
-/// What all ranks must have alike: its name, and this rank's value.
+/// A value that must be equal on all ranks: its name, and this rank's value.
 using Compared = std::pair<std::string_view, std::string>;
 
-/// All of them in one exchange, because with more ranks than cores each costs some of the system's
-/// time slices.
+/// Compares all values in one exchange, because with more ranks than cores each exchange costs
+/// several time slices of the system.
 template <std::size_t Count>
 void require_equal_texts(Bootstrap& bootstrap, const Compared (&compared)[Count]) {
   struct Value {
     Text text;
-    std::size_t hash;  // of what may not fit the text
+    std::size_t hash;  // of the whole value, which may not fit in `text`
     bool operator==(const Value&) const = default;
   };
   std::array<Value, Count> mine;
@@ -67,7 +67,7 @@ void require_equal_texts(Bootstrap& bootstrap, const Compared (&compared)[Count]
                                 printable(all[0][i].text.data())));
 }
 
-/// A rank's device: which one, and from where it is used.
+/// A rank's device, and the process that uses it.
 struct Place {
   Text id;
   std::uint64_t process;
@@ -77,7 +77,8 @@ std::vector<Place> gather_places(Bootstrap& bootstrap, const Backend& backend) {
   return gather(bootstrap, Place{.id = as_text(backend.info().id), .process = process_number()});
 }
 
-/// The two lowest ranks that name the same device, if any; those of one process alone if asked.
+/// The two lowest ranks that name the same device, if any. `of_one_process`: only if they are in
+/// one process.
 std::optional<std::pair<std::size_t, std::size_t>> sharing(const std::vector<Place>& places,
                                                            bool of_one_process) {
   for (std::size_t b = 1; b < places.size(); ++b)
@@ -88,9 +89,9 @@ std::optional<std::pair<std::size_t, std::size_t>> sharing(const std::vector<Pla
   return std::nullopt;
 }
 
-/// Why the ranks can't use these devices together, which is empty if they can. Threads may not
-/// share a GPU even where processes may: the default stream is theirs in common, and in one stream
-/// kernels that wait for each other never meet.
+/// The reason why the ranks can't use these devices together; empty if they can. Threads may not
+/// share a GPU even where processes may: threads have the default stream in common, and kernels in
+/// one stream run one after another, so kernels that wait for each other would never meet.
 std::string why_not_together(const std::vector<Place>& places, const Backend& backend,
                              bool may_share) {
   const auto shared = sharing(places, may_share);
@@ -110,25 +111,24 @@ void warn_of_sharing(const Bootstrap& bootstrap, const std::vector<Place>& place
         shared->first, shared->second, name_of(backend.info().backend));
 }
 
-/// The device of this thread's last communicator on each target, none: -1. A communicator over a
-/// part of the ranks is then made on the device that the rank already has, not on that of its new
-/// number.
+/// The device of this thread's last communicator, per target; -1: none. So a communicator over a
+/// part of the ranks gets the device that the rank already has, not that of its new number.
 thread_local std::array<int, 3> thread_device = {-1, -1, -1};
 int& device_of_thread(BackendKind kind) { return thread_device[static_cast<std::size_t>(kind)]; }
 
 std::shared_ptr<Backend> open_for(const Bootstrap& bootstrap, BackendKind kind, int wanted) {
   int ordinal = wanted;
   if (ordinal < 0) ordinal = device_of_thread(kind);
-  // On the host a device is a mere number, and its default streams. Ranks that are threads of one
-  // process get a device each, because one thread may drive several of them.
+  // On the host a device is only a number with default streams. Ranks that are threads of one
+  // process get one device each, because one thread may drive several of them.
   if (ordinal < 0)
     ordinal = kind == BackendKind::host ? bootstrap.local_rank()
                                         : bootstrap.local_rank() % std::max(device_count(kind), 1);
   return open_backend(kind, ordinal);
 }
 
-/// A GPU target of which every rank has a device of its own, or one that it may share; if there is
-/// such a target.
+/// The first GPU target on which every rank has its own device, or one that it may share. Null if
+/// there is none.
 std::shared_ptr<Backend> find_gpu(Bootstrap& bootstrap, int device, bool may_share) {
   for (const BackendKind kind : {BackendKind::cuda, BackendKind::hip}) {
     const int mine = device_count(kind);
@@ -148,8 +148,9 @@ std::shared_ptr<Backend> find_gpu(Bootstrap& bootstrap, int device, bool may_sha
   return nullptr;
 }
 
-/// All ranks' devices but those of the host target, once they are open. What a driver says of its
-/// devices does not cover those that another process sees alone, so this tries.
+/// Decides where symmetric memory lies, once the devices of all ranks are open; not for the host
+/// target. It tries to map memory, because a driver's answer does not cover devices that only
+/// another process sees.
 void choose_memory(Bootstrap& bootstrap, const std::shared_ptr<Backend>& backend,
                    bool peer_access) {
   if (bootstrap.size() == 1) return;
@@ -209,7 +210,7 @@ std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOpt
   return backend;
 }
 
-/// Those that are not the library's own: as much of them as ranks can compare.
+/// The algorithms that are not the library's own, in words that ranks can compare.
 std::string added_algorithms() {
   const Registry& registry = Registry::instance();
   std::string names;
@@ -220,16 +221,16 @@ std::string added_algorithms() {
   return names.empty() ? "none" : names;
 }
 
-/// What the topology is made of.
+/// One rank's part of the topology.
 struct OfRank {
   DeviceFacts facts;
   std::uint64_t process;
   bool commits_on_touch;
 };
 
-/// Whether scratch memory may be allocated by the calls that need it, in which all ranks then meet.
-/// That gains nothing where memory costs nothing until it is touched. It would deadlock where two
-/// ranks are in one process, because one thread may drive both in turn.
+/// True if scratch memory may be allocated in the calls that need it, in which all ranks then meet.
+/// If memory costs nothing until it is touched, nothing would be gained. If two ranks are in one
+/// process, one thread may drive both in turn, and would deadlock.
 bool may_grow(const std::vector<OfRank>& ranks) {
   std::vector<std::uint64_t> processes;
   for (const OfRank& rank : ranks) processes.push_back(rank.process);
@@ -275,12 +276,11 @@ CommunicatorSettings agree_on_settings(Bootstrap& bootstrap, const CommunicatorO
           fmt::format("PLAIT_WORK_FIFO_BYTES={}: not a power of two from {} to {}",
                       format_bytes(settings.work_fifo_bytes), format_bytes(WorkRing::least_bytes),
                       format_bytes(WorkRing::most_bytes)));
-    static_cast<void>(
-        log::level());  // an unknown level is an error here and not in the middle of something
+    static_cast<void>(log::level());  // so an unknown level is an error here, not in a later call
     added = added_algorithms();
   });
-  require_equal_texts(
-      bootstrap, {{"version", PLAIT_VERSION}});  // alone: what follows may be another version's
+  // Alone, because another version of the library may go on with another exchange.
+  require_equal_texts(bootstrap, {{"version", PLAIT_VERSION}});
   const std::string values = fmt::format(
       "PLAIT_SCRATCH_BYTES={} PLAIT_WORK_FIFO_BYTES={} PLAIT_TIMEOUT={} PLAIT_CHECK={:d} "
       "PLAIT_DISABLE_P2P={:d} "
@@ -303,7 +303,7 @@ std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOpt
   std::shared_ptr<Backend> backend;
   if (parent == nullptr) backend = open_chosen(bootstrap, options, settings.share_devices, host);
   else agree(bootstrap, "opening the devices", [&] { backend = parent->again(); });
-  // What all ranks of the parent reach, a part of them reaches, too.
+  // If all ranks of the parent reach each other's memory, so do those of a part.
   const bool is_known =
       parent != nullptr && parent->info().facts.peer_access && settings.peer_access;
   if (backend->info().backend != BackendKind::host && !is_known)
@@ -336,8 +336,8 @@ Topology discover_topology(Bootstrap& bootstrap, Backend& backend,
   for (const auto& algorithm : Registry::instance().all()) algorithms.push_back(algorithm.get());
   const std::size_t shares = settings.scratch_bytes.value_or(default_scratch(topology));
   if (may_grow(ranks) && shares > base_scratch) topology.base_limit = base_scratch;
-  // Messages then have memory that they don't share with collectives, for which the default is not
-  // divided anew.
+  // Messages then have memory that collectives don't share. It comes on top of the default, so the
+  // shares of collectives stay as they are.
   const std::size_t limit = settings.scratch_bytes ? shares : shares + topology.base_limit / 2;
   topology.scratch_limit = scratch_within(limit, topology, algorithms, shares);
   return topology;

@@ -15,54 +15,53 @@
 
 namespace plait {
 
-/// CommunicatorSettings from options and environment; but for `progress` and `trace` equal on all
-/// ranks once `agree_on_settings` has returned.
+/// The settings of a communicator, from options and environment. Once `agree_on_settings` has
+/// returned, they are equal on all ranks, except for `progress` and `trace`.
 struct CommunicatorSettings {
   std::optional<std::size_t> scratch_bytes;  // PLAIT_SCRATCH_BYTES; else `default_scratch`
   std::size_t work_fifo_bytes;       // PLAIT_WORK_FIFO_BYTES, default 256 KB, a power of two
   std::chrono::nanoseconds timeout;  // PLAIT_TIMEOUT seconds, default 10 minutes, 0: none
   bool check_calls;    // PLAIT_CHECK=1: compare every call on the host before it is enqueued
   bool progress;       // PLAIT_PROGRESS, default 1: blocks count what they start and complete
-  bool peer_access;    // unless PLAIT_DISABLE_P2P=1: devices use each other's memory, where they
-                       // reach it
+  bool peer_access;    // PLAIT_DISABLE_P2P=0: devices use each other's memory if they reach it
   bool share_devices;  // PLAIT_SHARE_DEVICES=1: several processes may use one GPU
   std::optional<TuningFile> tuning;  // PLAIT_TUNING: rules for the selection
   std::optional<std::string> trace;  // PLAIT_TRACE: the file to write a trace to
 };
 
-/// 128 MB; for GPUs that reach each other's memory as much for each peer, up to 384 MB, as a rank
-/// shares it among them: with 4 H200 a gigabyte from each to the next then takes 2.98 ms instead
-/// of 3.02, and a broadcast 2.97 instead of 3.00 (2026-11-22).
+/// 128 MB. For GPUs that reach each other's memory, 128 MB per peer, up to 384 MB, because a rank
+/// divides its scratch memory among its peers: with 4 H200, a gigabyte from each rank to the next
+/// then takes 2.98 ms instead of 3.02 ms, and a broadcast 2.97 ms instead of 3.00 ms (2026-11-22).
 constexpr std::size_t default_scratch(const Topology& topology) {
   const bool grows = topology.backend != BackendKind::host && topology.peer_access;
   const int shares = grows ? std::clamp(topology.ranks - 1, 1, 3) : 1;
   return static_cast<std::size_t>(shares) << 27;
 }
 
-/// Reads the settings. Collective: throws Error(mismatch) on all ranks, naming a rank and both
-/// texts, if ranks differ in them, in PLAIT_ALGO, in the text of a tuning file or in the version of
-/// the library.
+/// Reads the settings. Collective. If ranks differ in them, in PLAIT_ALGO, in the text of a tuning
+/// file or in the version of the library, all ranks throw Error(mismatch), which names a rank and
+/// both texts.
 CommunicatorSettings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& options);
 
-/// What a device's number means on the host target. `one_per_rank`: there are as many as ranks on
-/// the node. `named`: it is a mere name, as for the ranks of a device group.
+/// The meaning of a device's number on the host target. `one_per_rank`: there is one device per
+/// rank of the node. `named`: the number is only a name, as for the ranks of a device group.
 enum class HostDevices { one_per_rank, named };
 
 /// Opens this rank's device. Collective. The backend is `options.backend`, else PLAIT_BACKEND, else
-/// a GPU target if every rank has a device of its own, or may share it, else the host. If the
-/// devices don't reach each other's memory, or are told not to, symmetric memory lies in host
-/// memory. Throws the same Error on all ranks if they ask for different backends, share a device
-/// and may not, or lack one. `parent`: the device of the communicator that this one is a part of,
-/// if it is one; it is opened again, whatever the options say.
+/// a GPU target if every rank has its own device or may share one, else the host. Symmetric memory
+/// lies in host memory if the devices don't reach each other's memory or must not use it. All ranks
+/// throw the same Error if they ask for different backends, if they share a device without
+/// permission, or if one lacks a device. `parent`: the device of the communicator that this one is
+/// a part of, or null. It is opened again, whatever the options say.
 std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOptions& options,
                                      const CommunicatorSettings& settings, const Backend* parent,
                                      HostDevices host = HostDevices::one_per_rank);
 
-/// Later communicators of this thread take the same device by default: one over a part of the ranks
-/// numbers them anew. To be called once a communicator stands.
+/// Makes later communicators of this thread take the same device by default, because one over a
+/// part of the ranks numbers its ranks anew. Called once a communicator stands.
 void remember_device(const Backend& backend);
 
-/// Collective. Throws the same Error on all ranks if they are on several nodes, or if
+/// Collective. All ranks throw the same Error if they are on several nodes, or if
 /// PLAIT_SCRATCH_BYTES is too little for the algorithms.
 Topology discover_topology(Bootstrap& bootstrap, Backend& backend,
                            const CommunicatorSettings& settings);

@@ -14,8 +14,8 @@ StreamOrder::StreamOrder(std::shared_ptr<Backend> backend) : backend_(std::move(
 bool StreamOrder::enter(NativeStream stream) {
   if (backend_->is_capturing(stream)) {
     entered_ = backend_->captures_spread() ? &captured_ : nullptr;
-    if (entered_ == nullptr) return true;  // a capture is of one stream
-    // While a capture lasts, its streams do, so their handles tell them apart.
+    if (entered_ == nullptr) return true;  // a capture has one stream
+    // The streams of a capture live as long as it, so their handles tell them apart.
     stream_ = reinterpret_cast<std::uintptr_t>(stream);
     if (const std::uint64_t capture = backend_->capture(stream);
         std::exchange(capture_, capture) != capture)

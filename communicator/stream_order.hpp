@@ -1,5 +1,5 @@
-// Calls of one communicator share scratch memory, so they run one after another even when the
-// caller spreads them over streams.
+// Calls of one communicator share scratch memory, so they run one after another even if the caller
+// spreads them over streams.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -9,33 +9,35 @@
 
 namespace plait {
 
-/// Orders each call after the one before: every call leaves an event, and one on another stream
-/// waits for it there. Captured calls are ordered with those of the same capture alone: a graph
-/// runs when it is launched, and launching it after the communicator's other work is the caller's
-/// business, as for any memory that two streams share.
+/// Orders each call after the one before: every call leaves an event, and a call on another stream
+/// waits for it on the device. Captured calls are ordered only with those of the same capture,
+/// because a graph runs when it is launched. The caller must launch it after the communicator's
+/// other work, as for any memory that two streams share.
 ///
-/// Where each thread has a default stream of its own (the host), callers see but one: what they do
-/// with the communicator on default streams, copies too, is in the order in which they do it,
-/// whichever thread does.
+/// If each thread has its own default stream (the host), callers see only one: the communicator's
+/// calls and copies on default streams run in the order in which they are made, whichever threads
+/// make them.
 class StreamOrder {
  public:
   explicit StreamOrder(std::shared_ptr<Backend> backend);
 
-  // Streams are such as Backend::resolve returns.
-  /// Before a call on `stream` is enqueued: whether that is being captured. `leave` must follow.
+  // All streams must come from Backend::resolve.
+  /// Call it before a call on `stream` is enqueued, and `leave` after. Returns true if the stream
+  /// is being captured.
   bool enter(NativeStream stream);
   void leave(NativeStream stream);
-  /// The same for a copy, which is ordered with what is on other threads' default streams alone.
+  /// The same for a copy, which is ordered only with calls and copies on other threads' default
+  /// streams.
   void enter_copy(NativeStream stream);
   void leave_copy(NativeStream stream);
-  /// Waits for `stream`, and, if it is the thread's default stream, for what the communicator has
-  /// on those of other threads.
+  /// Waits for `stream`. If it is the thread's default stream, also waits for the communicator's
+  /// work on the default streams of other threads.
   void synchronize(NativeStream stream);
 
  private:
   struct Last {
     std::unique_ptr<Event> event;
-    std::optional<std::uint64_t> stream;  // none: there was nothing yet
+    std::optional<std::uint64_t> stream;  // none: nothing was recorded yet
     void wait_in(NativeStream other, std::uint64_t number) const {
       if (stream && *stream != number) event->wait_in(other);
     }

@@ -33,10 +33,21 @@ Number& number_of_process() {
   return number;
 }
 
-// Before there is a second thread: a fork could catch it in the middle of this.
-[[maybe_unused]] const Number& at_load = number_of_process();
+struct Kept {
+  std::shared_ptr<const void> object;
+  Kept* next;
+};
+std::atomic<Kept*> kept = nullptr;  // reachable, so leak checkers do not report the objects
 
-std::uint64_t draw(Number& number) noexcept {
+}  // namespace
+
+namespace detail {
+
+// Before there is a second thread: a fork could catch it in the middle of this.
+std::atomic<std::uint64_t>* process_word = &number_of_process();
+
+std::uint64_t draw_process_number() noexcept {
+  Number& number = number_of_process();
   std::uint64_t mine = 0;
   if (getrandom(&mine, sizeof mine, 0) != sizeof mine || mine == 0)
     mine = (static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count())
@@ -46,19 +57,7 @@ std::uint64_t draw(Number& number) noexcept {
   return number.compare_exchange_strong(drawn, mine, std::memory_order_relaxed) ? mine : drawn;
 }
 
-struct Kept {
-  std::shared_ptr<const void> object;
-  Kept* next;
-};
-std::atomic<Kept*> kept = nullptr;  // reachable, so leak checkers do not report the objects
-
-}  // namespace
-
-std::uint64_t process_number() noexcept {
-  Number& number = number_of_process();
-  const std::uint64_t known = number.load(std::memory_order_relaxed);
-  return known != 0 ? known : draw(number);
-}
+}  // namespace detail
 
 Origin::Origin() noexcept : number_(process_number()), process_(getpid()) {}
 

@@ -11,11 +11,22 @@
 
 namespace plait {
 
+namespace detail {
+/// Holds the number of the process, or zero until it is drawn. Null before this library is
+/// initialised.
+extern std::atomic<std::uint64_t>* process_word;
+std::uint64_t draw_process_number() noexcept;
+}  // namespace detail
+
 /// A number that no other process has: neither the process that this one was forked from, nor one
 /// with the same PID in another container. Costs two loads. A child of vfork, or of clone with
 /// CLONE_VM, runs in its parent's memory and has its parent's number. Such a child may only exec or
 /// _exit.
-std::uint64_t process_number() noexcept;
+inline std::uint64_t process_number() noexcept {
+  const std::uint64_t known =
+      detail::process_word == nullptr ? 0 : detail::process_word->load(std::memory_order_relaxed);
+  return known != 0 ? known : detail::draw_process_number();
+}
 
 /// The process that made an object.
 class Origin {

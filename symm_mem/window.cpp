@@ -133,6 +133,9 @@ std::shared_ptr<Window> SymmetricHeap::allocate(std::size_t bytes, const char* w
                                          ++allocations_);
   std::erase_if(windows_, [](const auto& entry) { return entry.second.window.expired(); });
   windows_[window->local()] = {window, bytes};
+  const auto& [last, entry] = *windows_.rbegin();
+  lowest_ = reinterpret_cast<std::uintptr_t>(windows_.begin()->first);
+  highest_ = reinterpret_cast<std::uintptr_t>(last) + entry.bytes;
   return window;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -65,6 +66,12 @@ class SymmetricHeap {
   std::shared_ptr<SymmetricRange> allocate_range(std::size_t bytes, const char* what,
                                                  Commit commit = Commit::at_once);
 
+  /// False if `pointer` lies outside the addresses from the first window to the last, as most
+  /// ordinary memory does. Costs no search.
+  bool may_hold(const void* pointer) const {
+    const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+    return address >= lowest_ && address <= highest_;
+  }
   /// The window that has `pointer` inside or at the end of this rank's copy, or null. Local: never
   /// communicates.
   std::shared_ptr<Window> at(const void* pointer) const;
@@ -88,6 +95,8 @@ class SymmetricHeap {
   };
   // By local address. The next allocation removes expired entries.
   std::map<const std::byte*, Entry> windows_;
+  // Of all entries. A heap without any holds no pointer.
+  std::uintptr_t lowest_ = std::numeric_limits<std::uintptr_t>::max(), highest_ = 0;
 };
 
 }  // namespace plait

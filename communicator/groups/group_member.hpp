@@ -19,14 +19,16 @@ class GroupMember {
                                               NativeStream stream, const CallOptions& options) = 0;
   /// `prepare` waits for the other ranks (PLAIT_CHECK=1).
   virtual bool prepares_together() const = 0;
-  virtual void enqueue(const PreparedCall& call, NativeStream stream) = 0;
+  /// Publishes and launches one call.
+  virtual void submit(const PreparedCall& call, NativeStream stream) = 0;
 
   virtual bool is_capturing(NativeStream stream) = 0;
   /// Plans the member's calls of a group. Throws if they can't be enqueued together.
   virtual GroupPlan plan(std::vector<GroupedCall> calls) = 0;
-  virtual void enqueue(GroupPlan& plan) = 0;
-  /// `enqueue` waits for the other ranks, because scratch memory must be allocated with them. A
-  /// caller may do that part before `enqueue`: first `publish`, then `grow` on any thread.
+  /// Publishes and launches the plan.
+  virtual void submit(GroupPlan& plan) = 0;
+  /// `submit` waits for the other ranks, because scratch memory must be allocated with them. A
+  /// caller may do that part before `submit`: first `publish`, then `grow` on any thread.
   virtual bool grows(const GroupPlan& plan) const = 0;
   virtual void publish(GroupPlan& plan) = 0;
   virtual void grow(const GroupPlan& plan) = 0;

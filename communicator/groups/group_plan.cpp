@@ -39,12 +39,9 @@ bool plan_one_family(std::span<const GroupedCall> calls, std::vector<GroupStep>&
   return true;
 }
 
-}  // namespace
-
-void plan_group(std::span<const GroupedCall> calls,
-                const std::function<const Algorithm*(const Call&)>& choose_batch,
-                std::vector<GroupStep>& steps) {
-  if (plan_one_family(calls, steps)) return;  // send_recv comes here: allocates nothing
+void plan_any(std::span<const GroupedCall> calls,
+              const std::function<const Algorithm*(const Call&)>& choose_batch,
+              std::vector<GroupStep>& steps) {
   steps.clear();
   for_each_stretch(calls, [&](std::size_t begin, std::size_t end) {
     const auto first = static_cast<std::ptrdiff_t>(steps.size());
@@ -82,6 +79,17 @@ void plan_group(std::span<const GroupedCall> calls,
         step = steps.insert(step + 1, {calls[*i].call.algorithm, calls[*i].call.shape, {*i}});
     }
   });
+}
+
+}  // namespace
+
+void plan_group(std::span<GroupedCall> calls,
+                const std::function<const Algorithm*(const Call&)>& choose_batch,
+                std::vector<GroupStep>& steps) {
+  // send_recv is one family, and allocates nothing.
+  if (!plan_one_family(calls, steps)) plan_any(calls, choose_batch, steps);
+  for (std::size_t number = 0; number < steps.size(); ++number)
+    for (const std::size_t i : steps[number].calls) calls[i].step = number;
 }
 
 }  // namespace plait

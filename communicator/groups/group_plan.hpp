@@ -21,14 +21,16 @@ struct GroupStep {
 struct GroupPlan {
   std::vector<GroupedCall> calls;
   std::vector<GroupStep> steps;
+  bool is_group = false;  // else the plan is for one call outside a group
   bool is_published = false;
 };
 
 /// Decides which calls of one communicator share launches: those of one type, operation and scale
 /// that gain by it, and all messages, which come first. Empty messages need no launch. No call
 /// moves over a barrier. Except for messages, the plan depends only on facts that are equal on all
-/// ranks. `choose_batch`: as Selector::choose_batch. Overwrites `steps` and reuses its memory.
-void plan_group(std::span<const GroupedCall> calls,
+/// ranks. `choose_batch`: as Selector::choose_batch. Overwrites `steps` and reuses its memory, and
+/// tells each call its step.
+void plan_group(std::span<GroupedCall> calls,
                 const std::function<const Algorithm*(const Call&)>& choose_batch,
                 std::vector<GroupStep>& steps);
 

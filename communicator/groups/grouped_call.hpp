@@ -50,6 +50,7 @@ struct GroupedCall {
   PreparedCall call;
   NativeStream stream;
   std::size_t number = 1;  // of the call in its group, rising; all parts of a call have the same
+  std::size_t step = 0;    // of the plan, that launches it; an empty message has none
 };
 
 /// Calls `body(begin, end)` for each stretch of calls between barriers, and for each barrier alone.

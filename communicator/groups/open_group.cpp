@@ -262,7 +262,7 @@ void OpenGroup::launch(const std::vector<Part>& parts, const std::vector<Turns>&
     attempt([&] {
       for (const std::size_t i : turns[thread]) {
         if (!growth.empty() && growth[i].valid()) growth[i].get();
-        parts[i].member->enqueue(plans[i]);
+        parts[i].member->submit(plans[i]);
       }
     });
   };

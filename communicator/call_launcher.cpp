@@ -1,0 +1,136 @@
+#include "communicator/call_launcher.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace plait {
+
+CallLauncher::CallLauncher(const Parts& parts, std::size_t work_bytes,
+                           std::function<void()> throw_if_broken)
+    : parts_(parts),
+      order_(parts.backend),
+      sides_(parts.backend),
+      events_(parts.backend),
+      work_(parts.backend, events_, work_bytes, std::move(throw_if_broken)),
+      joined_(parts.backend->create_event(false)) {}
+
+namespace {
+
+/// Only a call by itself can be done already.
+bool needs_launch(const GroupStep& step, const GroupPlan& plan) {
+  return step.calls.size() > 1 || !plan.calls[step.calls.front()].call.done_already;
+}
+
+}  // namespace
+
+bool CallLauncher::has_room(const GroupPlan& plan) const {
+  return std::all_of(plan.steps.begin(), plan.steps.end(), [&](const GroupStep& step) {
+    return !needs_launch(step, plan) ||
+           parts_.memory.has_all_of(parts_.algorithms.number_of(*step.algorithm));
+  });
+}
+
+/// A collective by itself has its own shape. If a launch serves several calls, or messages, the
+/// algorithm chooses the blocks, and takes the target's number where no call wishes for another.
+inline unsigned CallLauncher::blocks_of(const GroupStep& step, const GroupPlan& plan) const {
+  if (step.calls.size() == 1 && !plan.calls[step.calls.front()].call.is_message())
+    return step.shape.blocks;
+  unsigned blocks = std::max(step.shape.blocks, parts_.topology.units);
+  for (const std::size_t i : step.calls) blocks = std::max(blocks, plan.calls[i].call.shape.blocks);
+  return blocks;
+}
+
+void CallLauncher::make_room(const GroupPlan& plan) {
+  for (const GroupStep& step : plan.steps)
+    if (needs_launch(step, plan))
+      static_cast<void>(
+          parts_.memory.of(parts_.algorithms.number_of(*step.algorithm), blocks_of(step, plan)));
+}
+
+void CallLauncher::join_before(const GroupPlan& plan, NativeStream stream) {
+  others_.clear();
+  for (const GroupedCall& call : plan.calls)
+    if (call.stream != stream &&
+        std::find(others_.begin(), others_.end(), call.stream) == others_.end())
+      others_.push_back(call.stream);
+  for (const NativeStream other : others_) {
+    joined_->record(other);
+    joined_->wait_in(stream);
+  }
+}
+
+void CallLauncher::join_after(NativeStream stream) {
+  for (const NativeStream other : others_) {
+    joined_->record(stream);
+    joined_->wait_in(other);
+  }
+}
+
+void CallLauncher::launch(const GroupPlan& plan) {
+  const NativeStream stream = plan.calls.front().stream;
+  const bool captured = order_.enter(stream), several = plan.calls.size() > 1;
+  if (several) join_before(plan, stream);
+  for (const GroupStep& step : plan.steps)
+    if (needs_launch(step, plan)) run(step, plan, stream, captured);
+  if (several) join_after(stream);
+  order_.leave(stream);
+  if (parts_.trace != nullptr) add_to_trace(plan, captured);
+}
+
+void CallLauncher::run(const GroupStep& step, const GroupPlan& plan, NativeStream stream,
+                       bool captured) {
+  const PreparedCall& first = plan.calls[step.calls.front()].call;
+  const bool alone = step.calls.size() == 1 && !first.is_message();
+  const std::size_t number = parts_.algorithms.number_of(*step.algorithm);
+  Watch watch = parts_.watchdog.watch(parts_.publisher.number_of(step.calls.front()),
+                                      static_cast<std::uint32_t>(number));
+  if (parts_.log != nullptr) parts_.log->put_into(watch);
+  const LaunchSetting setting{*parts_.backend, kernels_, parts_.topology, parts_.rank,
+                              parts_.process,  work_,    statistics_};
+  LaunchContext context(setting, stream, captured, sides_.of(captured),
+                        parts_.memory.granted(number), watch);
+  if (alone) return step.algorithm->enqueue(first.call, first.buffers, step.shape, context);
+  captures_messages_ = captures_messages_ || (captured && first.is_message());
+  batch_.clear();
+  std::size_t together = 0, last = 0;
+  for (const std::size_t i : step.calls) {
+    const GroupedCall& grouped = plan.calls[i];
+    const PreparedCall& call = grouped.call;
+    batch_.push_back({&call.call, &call.buffers, call.algorithm, call.shape});
+    if (std::exchange(last, grouped.number) != grouped.number) ++together;
+  }
+  step.algorithm->enqueue_batch(batch_, context);
+  if (together > 1) statistics_.batched += together;
+}
+
+/// Adds the calls in the order of their numbers. A collective outside a group ends now.
+/// Any other call shares its launches, so its entry has only the time in which it was prepared.
+void CallLauncher::add_to_trace(const GroupPlan& plan, bool captured) {
+  const auto now = std::chrono::steady_clock::now();
+  for (std::size_t i = 0; i < plan.calls.size(); ++i) {
+    const PreparedCall& call = plan.calls[i].call;
+    if (call.is_empty_message()) continue;
+    // A message keeps its algorithm and shape in a launch that it shares.
+    const GroupStep& step = plan.steps[plan.calls[i].step];
+    const bool message = call.is_message();
+    const Algorithm& algorithm = message ? *call.algorithm : *step.algorithm;
+    parts_.trace->add(
+        {.number = parts_.publisher.number_of(i),
+         .begin = call.begin,
+         .end = plan.is_group || message ? call.end : now,
+         .call = call.call,
+         .algorithm = static_cast<std::uint32_t>(parts_.algorithms.number_of(algorithm)),
+         .shape = message ? call.shape : step.shape,
+         .captured = captured});
+  }
+}
+
+Statistics CallLauncher::statistics() const {
+  Statistics statistics = work_.statistics();
+  statistics.launches = statistics_.launches;
+  statistics.batched = statistics_.batched;
+  return statistics;
+}
+
+}  // namespace plait

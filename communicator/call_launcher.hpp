@@ -1,0 +1,82 @@
+// From published calls to kernels on streams.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "algorithms/contract/event_queue.hpp"
+#include "algorithms/contract/side_stream.hpp"
+#include "algorithms/contract/work_memory.hpp"
+#include "communicator/algorithm_memory.hpp"
+#include "communicator/call_publisher.hpp"
+#include "communicator/fault/watchdog.hpp"
+#include "communicator/observe/progress.hpp"
+#include "communicator/observe/trace.hpp"
+#include "communicator/stream_order.hpp"
+#include "plait/statistics.hpp"
+
+namespace plait {
+
+/// For one thread at a time, the one inside the communicator. `make_room` may run on another thread
+/// as long as no other thread uses this object. The caller binds the device (DeviceScope) for
+/// `make_room` and `launch`.
+class CallLauncher {
+ public:
+  /// All references outlive this object.
+  struct Parts {
+    std::shared_ptr<Backend> backend;
+    const Topology& topology;
+    int rank;
+    std::int64_t process;
+    const AlgorithmList& algorithms;
+    const CallPublisher& publisher;
+    AlgorithmMemory& memory;
+    Watchdog& watchdog;
+    BlockLog* log;  // null: PLAIT_PROGRESS=0
+    Trace* trace;   // null: no PLAIT_TRACE
+  };
+  /// `work_bytes`: the size of the work FIFO. `throw_if_broken`: called while a launch waits for
+  /// room in the FIFO.
+  CallLauncher(const Parts& parts, std::size_t work_bytes, std::function<void()> throw_if_broken);
+
+  /// True if all scratch memory of the plan's algorithms is allocated. If not, `make_room`
+  /// allocates it together with the other ranks.
+  bool has_room(const GroupPlan& plan) const;
+  /// Gets scratch memory for the plan. Throws as AlgorithmMemory::of; the caller breaks the
+  /// communicator then.
+  void make_room(const GroupPlan& plan);
+  /// Launches the plan on the stream of its first call, after `make_room`. That stream waits for
+  /// the streams of the other calls, and these wait for it.
+  void launch(const GroupPlan& plan);
+
+  StreamOrder& order() noexcept { return order_; }
+  /// Waits for all events of the work FIFO, and runs the functions behind them (EventQueue::drain).
+  void drain() noexcept { events_.drain(); }
+  /// True if a message was captured, so a graph may hold it.
+  bool captures_messages() const noexcept { return captures_messages_; }
+  /// Launches, batched calls and work items; the publisher counts calls.
+  Statistics statistics() const;
+
+ private:
+  unsigned blocks_of(const GroupStep& step, const GroupPlan& plan) const;
+  void join_before(const GroupPlan& plan, NativeStream stream);
+  void join_after(NativeStream stream);
+  void run(const GroupStep& step, const GroupPlan& plan, NativeStream stream, bool captured);
+  void add_to_trace(const GroupPlan& plan, bool captured);
+
+  Parts parts_;
+  StreamOrder order_;
+  SideStreams sides_;
+  EventQueue events_;
+  WorkMemory work_;
+  KernelCache kernels_;
+  std::unique_ptr<Event> joined_;     // joins the streams of a group
+  std::vector<NativeStream> others_;  // streams of the plan's calls except the first call's
+  std::vector<BatchedCall> batch_;
+  Statistics statistics_;
+  bool captures_messages_ = false;
+};
+
+}  // namespace plait

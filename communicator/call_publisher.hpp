@@ -1,0 +1,60 @@
+// How the other ranks hear of a rank's calls: numbers and signatures on the board.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "communicator/fault/board.hpp"
+#include "communicator/groups/group_plan.hpp"
+
+namespace plait {
+
+/// The algorithms of a communicator, numbered alike on all ranks. An algorithm that is registered
+/// later serves later communicators.
+class AlgorithmList {
+ public:
+  AlgorithmList();
+  const std::vector<const Algorithm*>& all() const noexcept { return algorithms_; }
+  std::vector<std::string> names() const;
+  std::size_t number_of(const Algorithm& algorithm) const {
+    if (algorithms_[last_] != &algorithm)
+      last_ = static_cast<std::size_t>(
+          std::find(algorithms_.begin(), algorithms_.end(), &algorithm) - algorithms_.begin());
+    return last_;
+  }
+
+ private:
+  std::vector<const Algorithm*> algorithms_;
+  mutable std::size_t last_ = 0;  // the latest answer, because the next one is often the same
+};
+
+/// For one thread at a time, the one inside the communicator.
+class CallPublisher {
+ public:
+  CallPublisher(Board& board, int rank, const AlgorithmList& algorithms)
+      : board_(board), rank_(rank), algorithms_(algorithms) {}
+
+  /// Numbers the calls in the order in which they were made, and publishes them, once per plan. A
+  /// published call must be enqueued, or the communicator must break, because the other ranks count
+  /// on it.
+  void publish(GroupPlan& plan);
+  /// The number of call `i` of the plan that was published last. A collective has the same number
+  /// on all ranks; each rank numbers its messages itself (observe/call_number.hpp).
+  std::uint64_t number_of(std::size_t i) const { return numbers_[i]; }
+  /// Calls published so far. A call of several parts counts once, an empty message does not.
+  std::uint64_t calls() const noexcept { return calls_; }
+
+ private:
+  Signature sign(const GroupedCall& grouped, const GroupPlan& plan) const;
+
+  Board& board_;
+  int rank_;
+  const AlgorithmList& algorithms_;
+  std::uint64_t collectives_ = 0, messages_ = 0, calls_ = 0;
+  std::vector<std::uint64_t> numbers_;  // of the plan's calls
+};
+
+}  // namespace plait
