@@ -100,12 +100,11 @@ void write_text(const std::string& path, const std::string& text) {
 
 void write_json(const std::string& path, const Machine& machine,
                 const std::vector<Result>& results) {
-  Json list = Json::array();
-  for (const Result& result : results) list.push_back(to_json(result));
-  Json json;
-  json["machine"] = to_json(machine);
-  json["results"] = std::move(list);
-  write_text(path, json.dump(1) + '\n');
+  // One result per line, so that two files can be compared with `diff`.
+  std::vector<std::string> lines;
+  for (const Result& result : results) lines.push_back(to_json(result).dump());
+  write_text(path, fmt::format("{{\"machine\":{},\n\"results\":[\n{}\n]}}\n",
+                               to_json(machine).dump(), fmt::join(lines, ",\n")));
 }
 
 void write_csv(const std::string& path, const std::vector<Result>& results) {

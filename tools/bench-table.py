@@ -4,10 +4,22 @@
 There is one table per number of ranks, collective, type, operation, placement, memory and timing.
 A row is a size, a column an algorithm or a peer. A cell is the time in microseconds and, from 1 MB
 on, the bus bandwidth in GB/s. Results with wrong elements are marked. Exit code 1 if there are any,
-or no results at all."""
+or no results at all.
+
+bench-table.py --page PAGE.md [--check]: renews the tables between comments in a page, such as
+
+    <!-- bench-table: default beside peer:mpi, data/FILE.json -->
+    <!-- end -->
+
+A column is a collective there, and a cell the two times and their ratio. With --check nothing is
+written, and the exit code is 1 if a table is not what it would be."""
 import collections
 import json
+import pathlib
+import re
 import sys
+
+MARKED = re.compile(r"(<!-- bench-table: (\S+) beside (\S+), (\S+) -->\n).*?(<!-- end -->)", re.S)
 
 
 def size(count):
@@ -26,6 +38,42 @@ def cell(result):
     if (result.get("wrong") or 0) != 0:
         text += f" WRONG {result['wrong']}"
     return text
+
+
+def short(time):
+    return f"{time:.{2 if time < 1 else 1 if time < 100 else 0}f}"
+
+
+def beside(path, name, peer):
+    """One table of all collectives in a file: the times of `name` and `peer`, and their ratio."""
+    times = {(result["bytes"], result["collective"], result["name"]): result["time_us"]
+             for result in json.loads(path.read_text(encoding="utf-8"))["results"]}
+    collectives = list(dict.fromkeys(collective for _, collective, _ in times))
+    lines = ["| bytes | " + " | ".join(f"`{collective}`" for collective in collectives) + " |",
+             "| --- |" + " --- |" * len(collectives)]
+    for count in sorted({count for count, _, _ in times}):
+        cells = []
+        for collective in collectives:
+            pair = times[count, collective, name], times[count, collective, peer]
+            cells.append(f"{short(pair[0])} / {short(pair[1])} = {pair[0] / pair[1]:.2f}")
+        lines.append(f"| {size(count)} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def renew(page, check):
+    def table(found):
+        start, name, peer, file, end = found.groups()
+        return start + beside(page.parent / file, name, peer) + end
+
+    old = page.read_text(encoding="utf-8")
+    new, tables = MARKED.subn(table, old)
+    if tables == 0:
+        sys.exit(f"{page}: no table is marked")
+    if check and new != old:
+        sys.exit(f"{page}: a table is not what {pathlib.Path(__file__).name} --page makes")
+    if not check:
+        page.write_text(new, encoding="utf-8")
+    return 0
 
 
 def main(paths):
@@ -62,4 +110,6 @@ def main(paths):
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
+    if sys.argv[1] == "--page":
+        sys.exit(renew(pathlib.Path(sys.argv[2]), "--check" in sys.argv[3:]))
     sys.exit(main(sys.argv[1:]))

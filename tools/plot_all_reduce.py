@@ -9,7 +9,7 @@ import pathlib
 import sys
 
 BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent / "docs" / "benchmarks"
-DATA = BENCHMARKS / "data" / "h200-2026-11-21-4-ranks.csv"
+DATA = BENCHMARKS / "data" / "h200-4-all-reduce.csv"
 PICTURE = BENCHMARKS / "all-reduce-h200.svg"
 RANKS = 4
 TITLE = "All-reduce on 4 NVIDIA H200, bf16 sum, out of place"

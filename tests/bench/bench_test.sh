@@ -59,8 +59,8 @@ one_wrong "PLAIT_PLUGINS: /nowhere.so: it can't be loaded" env PLAIT_PLUGINS=/no
 # Two collectives of one size, of which one reduces.
 bench -C all_reduce,all_gather --algorithms default -b 1K -e 1K -n 3 -w 0 --json "$files/json" \
   --csv "$files/csv" || fail "nothing is written"
-grep -q '"op": "sum"' "$files/json" && grep -q '"op": null' "$files/json" ||
-  fail "the JSON's operations"
+grep -q '^{"name":.*"op":"sum"' "$files/json" && grep -q '^{"name":.*"op":null' "$files/json" ||
+  fail "the JSON's operations, one result per line"
 grep -q '^default,all_reduce,f32,sum,' "$files/csv" &&
   grep -q '^default,all_gather,f32,-,' "$files/csv" || fail "the CSV's operations"
 if command -v python3 >/dev/null; then

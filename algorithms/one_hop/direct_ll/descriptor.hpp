@@ -20,7 +20,7 @@ class DirectAlgorithm : public LaneAlgorithm {
     std::vector<LaunchShape> shapes = shapes_for(units, topology, 256);
     if (moves_lines_of_two(topology)) {
       // Fewer blocks, as many as have whole passes to do: see "Rounds and passes of lines" in
-      // docs/benchmarks/h200-2026-11-22.md.
+      // docs/algorithms/direct.md.
       const unsigned threads = direct_pattern(call).root_sends ? 256 : 384,
                      pass = threads / threads_per_unit(topology), most = 96;
       const std::size_t passes = (units + most * pass - 1) / (most * pass);
