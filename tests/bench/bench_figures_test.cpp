@@ -1,5 +1,5 @@
-// What plait-bench prints: that its figures are those of nccl-tests, that its clock sees the
-// slowest rank, and that its check of results sees a single wrong bit.
+// plait-bench's output: its figures are those of nccl-tests, its clock sees the slowest rank, and
+// its check of results sees a single wrong bit.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ namespace {
 
 using test::run_ranks;
 
-/// Of doc/PERFORMANCE.md of nccl-tests.
+/// The factors are in doc/PERFORMANCE.md of nccl-tests.
 TEST(Figures, AreThoseOfNcclTests) {
   struct Row {
     Collective collective;

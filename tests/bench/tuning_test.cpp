@@ -210,7 +210,7 @@ TEST(TuningFile, IsReadWhereTheVariableSays) {
   std::filesystem::remove(path);
 }
 
-/// What plait-bench has measured.
+/// Tuning files made from results of plait-bench.
 class Tuning : public testing::Test {
  protected:
   void measured(const std::string& name, std::size_t bytes, double us, Kind kind = Kind::out,

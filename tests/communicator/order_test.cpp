@@ -1,5 +1,5 @@
-// What is ordered with what: calls and other work on a stream, calls on several streams, graphs,
-// and what is not: communicators.
+// The order of calls and other work on a stream, of calls on several streams, and of graphs.
+// Communicators have no order among each other.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -348,7 +348,7 @@ TEST(StreamOrder, IsThatOfTheCalls) {
   EXPECT_THAT(waits(3), only("3 waits for 1"));
 }
 
-/// What a communicator does on default streams is in order, copies too, whichever threads the
+/// Calls and copies of a communicator on default streams are in order, whichever threads the
 /// streams belong to.
 TEST(StreamOrder, TakesTheDefaultStreamsOfThreadsForOne) {
   const auto backend = std::make_shared<Captures>(open_backend(test::target(), 0));

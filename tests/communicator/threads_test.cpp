@@ -168,8 +168,8 @@ TEST_P(Threads, OfWhichAnyMayFreeMemory) {
   });
 }
 
-/// What a thread has enqueued is done though the thread has ended, which does not wait for it; then
-/// nothing is left of the thread.
+/// A thread ends without waiting for the work that it has enqueued. The work is done nevertheless,
+/// and then nothing is left of the thread.
 TEST_P(Threads, ThatEndLeaveTheirWorkAndNothingElse) {
   constexpr int short_ones = under_tsan ? 50 : 500;
   run_ranks(GetParam(), [](Communicator& comm, int rank) {

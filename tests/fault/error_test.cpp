@@ -414,7 +414,7 @@ TEST_P(Errors, BlocksThatOverflow) {
                  });
 }
 
-/// Where only the root has a buffer, the others may pass anything.
+/// If only the root has a buffer, the others may pass anything.
 TEST_P(Errors, SpansThatAreNotLookedAt) {
   RankGroup::cached(GetParam()).run([](Communicator& comm, Arena& arena) {
     const auto n = static_cast<std::size_t>(comm.size());
@@ -514,7 +514,7 @@ TEST_P(Errors, LaunchShapesAreCut) {
       EXPECT_THAT(told(Collective::broadcast, "direct_copy", 1000, 5000),
                   HasSubstr("takes direct_copy with 1 blocks"));
     }
-    // Where loops over packs count with 32 bits.
+    // Loops over packs count with 32 bits there.
     EXPECT_THAT(told(Collective::broadcast, "direct_put", std::size_t{70} << 30, 1),
                 HasSubstr("takes direct_put with 5 blocks"));
     EXPECT_THAT(told(Collective::send_recv, "pairwise_put", std::size_t{70} << 30, 1),

@@ -141,7 +141,7 @@ case $mode in
     ;;
   *) fail "there is no mode $mode" ;;
 esac
-# What other programs of the machine had for a while is no longer there, sooner or later.
+# Other programs' objects vanish sooner or later, so look for a while.
 left=$(comm -13 <(echo "$before") <(left_behind))
 for ((i = 0; i < 60; i++)); do
   [ -n "$left" ] || exit 0

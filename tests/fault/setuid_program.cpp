@@ -1,5 +1,5 @@
-// What a program reads of the environment that its caller has set. Run by setuid_test.sh, as a
-// plain program and as a setuid one.
+// Prints the environment that a program reads of its caller's. setuid_test.sh runs it as a plain
+// program and as a setuid one.
 #include <sys/auxv.h>
 
 #include <cstdio>

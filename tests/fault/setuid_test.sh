@@ -10,8 +10,8 @@ command -v setpriv >/dev/null || skip "there is no setpriv"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 chmod 755 "$folder"
-# Where another user can read them. The dynamic linker looks for the library where the program was
-# built, too: then this copy is not needed.
+# Another user can read them there. The dynamic linker also looks for the library where the program
+# was built; then this copy is not needed.
 cp "$program" "$folder/plain"
 cp "$program" "$folder/setuid"
 chmod 755 "$folder/plain"

@@ -347,8 +347,8 @@ TEST_F(Left, BeforeItReceives) {
       impatient());
 }
 
-/// What a rank has enqueued before it leaves is enough, however late the others come to it, and
-/// whatever they do among themselves.
+/// A rank may leave once it has enqueued its part, however late the others come to it, and whatever
+/// they do among themselves.
 TEST_F(Left, AfterItsPart) {
   std::atomic<bool> gone = false;
   auto bootstraps = make_thread_bootstraps(3);

@@ -59,7 +59,7 @@ class Program {
     const std::size_t choices[] = {none, none - 1, none / 2, none / 3};
     return bytes_.one_of(choices);
   }
-  /// Of ordinary memory, with room for two blocks of any type, or of a symmetric buffer.
+  /// A place in ordinary memory, with room for two blocks of any type, or in a symmetric buffer.
   void* place() {
     const std::uint8_t kind = bytes_.next();
     if (kind < 8) return nullptr;

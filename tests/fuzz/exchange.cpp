@@ -336,7 +336,7 @@ void World::send(End& end) {
     acceptable_[static_cast<std::size_t>(read->sender)].push_back(id_of(*first));
 }
 
-/// Of the peers that the input did not speak for.
+/// Sends for the peers that the input did not speak for.
 void World::send_what_is_due() {
   if (spoilt_) return;
   for (const End& end : ends_)

@@ -23,8 +23,7 @@ inline void require(bool holds, const char* what, std::string_view about = {}) {
   std::abort();
 }
 
-/// What every error says is one line or several of text that can be seen, and no longer than
-/// somebody reads.
+/// Every error is one line or several lines of visible text, and short enough to be read.
 inline void require_readable(std::string_view sentence) {
   require(!sentence.empty(), "an error has a sentence");
   require(sentence.size() < 20'000, "an error is not long", sentence);

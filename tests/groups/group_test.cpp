@@ -721,8 +721,8 @@ TEST(SmallFifo, OneThreadForSeveralRanks) {
   });
 }
 
-/// What two communicators have on one stream comes in one order on all ranks: else each would wait
-/// behind the other.
+/// The work of two communicators on one stream has the same order on all ranks. Otherwise each
+/// would wait behind the other.
 TEST(SmallFifo, TwoCommunicatorsOnOneStream) {
   const ScopedEnvironment setting("PLAIT_WORK_FIFO_BYTES", "4K");
   PLAIT_SKIP_UNLESS_RANKS_FIT(2);

@@ -88,7 +88,7 @@ contains
     call plait_comm_destroy(other)
     call check(plait_comm_rank(part) == rank, 'duplicate')
     call plait_comm_destroy(part)
-    ! What the module states of C's structures.
+    ! The sizes of C's structures as the module states them.
     call check(config%size == c_sizeof(config) .and. call%size == c_sizeof(call), &
       'size of plait_config or plait_call')
     call check(statistics%size == c_sizeof(statistics) .and. &
@@ -534,7 +534,7 @@ contains
     call refused(status, 'plait_all_reduce: rank', 'recv is not contiguous')
     call plait_all_reduce(comm, x, y, PLAIT_SUM, stream, status=status)
     call refused(status, 'send has 10 elements and recv 20', 'plait_all_reduce: rank')
-    ! What other ranks pass for a buffer of the root is not at fault.
+    ! Other ranks may pass anything for a buffer of the root.
     call plait_broadcast(comm, x(::2), y(::2), 0, stream, status=status)
     call refused(status, 'plait_broadcast: rank', &
       merge('send', 'recv', rank == 0) // ' is not contiguous')

@@ -82,7 +82,7 @@ say "no absolute paths"
 for path in "$work/first" "$source" "$build"; do
   if grep -rlF "$path" "$prefix"; then fail "the files above have the path $path in them"; fi
 done
-# What a build for /usr has beside them is CMake's own: /lib may be a link to /usr/lib.
+# CMake itself writes /usr/lib into a build for /usr, because /lib may be a link to it.
 if cat "$package"/*.cmake "$pkgconfig/plait.pc" |
   grep -vE '/lib -> /usr/lib|_realOrig|set\(_IMPORT_PREFIX' |
     grep -E '[" ;=]/(usr|opt|home|root|tmp)/'; then

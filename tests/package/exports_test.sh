@@ -30,8 +30,8 @@ if sed -E 's/^(typeinfo|typeinfo name|vtable) for //' "$work/offered" | grep -vE
 fi
 if nm -D --defined-only "$library" | grep ' u '; then fail "unique names, above"; fi
 
-# What public headers and those for kernels declare is offered: functions, and all of a class that
-# begins in one of them.
+# The library offers all that public headers and those for kernels declare: functions, and all of a
+# class that begins in one of them.
 sed 's|//.*||' include/plait/*.hpp "$@" >"$work/headers"
 while read -r function; do
   name=${function#plait::}

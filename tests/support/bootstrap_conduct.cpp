@@ -112,8 +112,8 @@ void rank_that_leaves_is_named(Pointer& bootstrap, const Meet& meet) {
   meet();
 }
 
-/// What a rank's interrupt throws it gets itself; the others get Error(bootstrap), unless their own
-/// says better.
+/// A rank gets the error that its own interrupt throws. The others get Error(bootstrap), unless
+/// their own interrupt knows better.
 void interrupted_rank_ends_the_others(Pointer& bootstrap, const Meet& meet) {
   const auto start = Clock::now();
   const auto after = [start](auto time, auto error) {

@@ -72,8 +72,8 @@ TEST(FlashPlan, BothRanksReduceTheSameWhole) {
   }
 }
 
-/// Where a message is large enough to fill the link with blocks that have 2 * depth stages, all
-/// have.
+/// If a message is large enough to fill the link with blocks that have 2 * depth stages, all blocks
+/// have so many.
 TEST(FlashPlan, LargeMessagesReachTheSteadyState) {
   for (const unsigned threads : {128u, 256u, 512u})
     for (const std::size_t element : {1u, 2u, 8u})

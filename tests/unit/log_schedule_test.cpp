@@ -1,5 +1,5 @@
-// Who sends what to whom, simulated on the host without memory or threads: chunks, halving and
-// doubling, and trees of 1 to 17 ranks.
+// The schedules of 1 to 17 ranks, simulated on the host without memory or threads: chunks, halving
+// and doubling, and trees.
 #include <gtest/gtest.h>
 
 #include <algorithm>

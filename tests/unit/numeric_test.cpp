@@ -78,8 +78,8 @@ class SmallFloats : public testing::Test {
       return all;
     }();
     const double last = values.back(), step = last - values[values.size() - 2];
-    // What follows the largest number, were there another: in E4M3 that is the NaN code's place, in
-    // the others infinity's.
+    // The number that would follow the largest one: in E4M3 the NaN code has its place, in the
+    // others infinity.
     if (x >= last)
       return x < last + step / 2 || (x == last + step / 2 && (special - 1) % 2 == 0) ? special - 1
                                                                                      : special;

@@ -160,7 +160,7 @@ class Launches {
     return recorder_->take();
   }
 
-  /// Of its kind, that fit on a multiprocessor.
+  /// The number of blocks of its kind that fit on a multiprocessor.
   double blocks_per_multiprocessor(const Launched& launched) const {
     return 1 / (launched.block * device_->info().facts.units);
   }
@@ -236,8 +236,8 @@ TEST(Launches, AreSeenAsTheyAreMade) {
       launches.of(*Registry::instance().find("copy_engine"), large, {16, 32}, topology).size(), 3u);
 }
 
-/// What is chosen on a GPU of any size, as if this were one, has no more blocks than it runs at
-/// once where two fit on a multiprocessor.
+/// The launch that is chosen on a GPU of any size, as if this were one, has no more blocks than run
+/// at once if two fit on a multiprocessor.
 TEST(Launches, FollowTheSizeOfTheDevice) {
   Launches launches(open_backend(target(), 0));
   std::vector<const Algorithm*> algorithms;
@@ -297,12 +297,12 @@ class Residency : public testing::Test {
   std::unique_ptr<Launches> launches_;
 };
 
-/// Of a launch beside that of another communicator, whatever that one is (docs/invariants.md, 1).
+/// True if a launch leaves room for any launch of another communicator (docs/invariants.md, 1).
 bool leaves_a_place(double share, double blocks_per_multiprocessor) {
   return share < 1 && (blocks_per_multiprocessor < 2.5 || share <= 0.5);
 }
 
-/// Whose large kernels wait for no other rank, so that they end whatever they are beside.
+/// True for an algorithm whose large kernels wait for no other rank, so that they end in any case.
 bool ends_by_itself(std::string_view algorithm) { return algorithm == "copy_engine"; }
 
 /// Two communicators may be used without any order between them, if all calls take what is chosen

@@ -27,7 +27,7 @@ namespace {
 using test::ScopedEnvironment;
 using testing::HasSubstr;
 
-/// What all ranks may rely on: less of what helps, more of what takes time.
+/// The facts that all ranks may rely on: the lesser rate, the longer time.
 TEST(Facts, OfTwoDevicesTheWeakerCounts) {
   const DeviceFacts good{.units = 9,
                          .block_threads = 9,
@@ -432,7 +432,7 @@ class ScratchMemory : public testing::TestWithParam<BackendKind> {
     topology.ranks = ranks;
     return topology;
   }
-  /// Of a communicator with that limit; 0: it is refused.
+  /// Scratch memory of a communicator with that limit; 0: the limit is refused.
   std::size_t bytes(std::size_t limit, Topology topology) const {
     try {
       topology.scratch_limit = scratch_within(limit, topology, all_);
@@ -492,7 +492,7 @@ TEST_P(ScratchMemory, LeastIsAsDocumented) {
     EXPECT_NE(bytes(enough * mega, topology(ranks)), 0u) << ranks << " ranks";
 }
 
-/// Where memory is committed as calls need it: what is there from the start, for any limit.
+/// The memory that is there from the start, for any limit, if memory is committed as calls need it.
 /// Messages need no more, and shares that are windows by themselves are as large as without.
 TEST_P(ScratchMemory, BaseIsSmallAndServesMessages) {
   for (int ranks = 1; ranks <= 64; ++ranks) {

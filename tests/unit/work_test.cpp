@@ -162,8 +162,8 @@ class Losable final : public ForwardingBackend {
   bool lost = false;
 };
 
-/// What waits for its launches to end is forgotten with it: nobody gives back to a ring that is
-/// gone.
+/// Places that wait for their launches to end are forgotten with the device, so that nothing is
+/// given back to a ring that is gone.
 TEST(WorkMemory, LeavesNothingBehindOnALostDevice) {
   const auto backend = std::make_shared<Losable>(open_backend(target(), 0));
   EventQueue events(backend);

@@ -24,8 +24,7 @@ using testing::Each;
 
 const AlgorithmRegistration<ConveyorAlgorithm> registration;
 
-/// Where counters stand before a call: at the beginning, and so that they pass 2^32 and 2^31 on the
-/// way.
+/// The counters before a call: at the beginning, and so that they pass 2^32 and 2^31 on the way.
 constexpr std::uint32_t starts[] = {0, 0u - 4u, 0x80000000u - 4u};
 
 /// Small slots, so that many chunks are few bytes. Enough for all algorithms.

@@ -260,8 +260,8 @@ void check_averages(Communicator& comm, Arena& arena, const ReducingSubject& sub
   }
 }
 
-/// Of the largest number; of 8-bit floats a smaller one, since their partial sums may be rounded up
-/// by several units. Two of them overflow.
+/// Averages the largest number, for 8-bit floats a smaller one, because their partial sums may be
+/// rounded up by several units. The sum of two of them overflows.
 TEST_P(FloatingPoint, AveragesDoNotOverflow) {
   run([](Communicator& comm, Arena& arena, const ReducingSubject& subject) {
     for_floats([&]<class T>() {

@@ -1,6 +1,6 @@
-// What a unit of flagged data has beside a message's elements is not added up: there may be
-// anything, and to add it may trap. The kernels are compiled so that variables begin as a pattern,
-// which no rank sends.
+// A unit of flagged data may have anything beside a message's elements. That is not added up,
+// because adding it may trap. The kernels are compiled so that variables begin as a pattern, which
+// no rank sends.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -137,8 +137,8 @@ TEST_P(SymmetricMessages, OneAfterTheOther) {
   });
 }
 
-/// What a rank sends and what it receives go different ways, one of them by a copy engine: also
-/// where one block at a time runs.
+/// The message that a rank sends and the one that it receives go different ways, one of them by a
+/// copy engine, also if only one block runs at a time.
 TEST_P(SymmetricMessages, OfDifferentSizes) {
   for (const std::string below :
        {"pairwise_ll", "pairwise_push", "pairwise_put", "pairwise_pull"}) {
@@ -218,7 +218,7 @@ TEST_P(SymmetricMessages, GroupedOnOneSide) {
         arena.symmetric_recv.upload({});
         auto* const from = static_cast<std::byte*>(arena.send.device());
         auto* const to = static_cast<std::byte*>(arena.symmetric_recv.device());
-        // What passes between rank 0 and another is received where that one's number is.
+        // A message between rank 0 and another lies at the place of the other's number.
         const auto call_all = [&](int other) {
           const bool sends = (comm.rank() == 0) == root_sends;
           const int peer = comm.rank() == 0 ? other : 0;

@@ -1,6 +1,6 @@
-// What stands before and after a call on its stream in tests of order: a kernel that holds the
-// stream up, one that makes the call's input and one that looks at its result, all on the device,
-// so that no host comes between.
+// The kernels before and after a call in tests of order: one holds the stream up, one makes the
+// call's input, and one looks at its result. All run on the device, so that the host never comes
+// between.
 #pragma once
 #include "backends/device/device.hpp"
 #include "backends/device/kernel_table.hpp"

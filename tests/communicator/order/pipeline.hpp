@@ -70,7 +70,7 @@ class OrderKernel {
     backend_->launch(backend_->find_kernel("order", DataType::u32), shape, &args, sizeof(args),
                      watch, stream.native());
   }
-  /// What the stream is given after this waits for `open`, within the tests' deadline.
+  /// Work that the stream is given after this waits for `open`, within the tests' deadline.
   void hold(StreamRef stream) {
     order::Args args{};
     args.step = order::Step::hold;

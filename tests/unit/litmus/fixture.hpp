@@ -1,4 +1,4 @@
-// What litmus_test (ranks are threads) and mpi_litmus_test (ranks are processes) share.
+// Shared by litmus_test (ranks are threads) and mpi_litmus_test (ranks are processes).
 // PLAIT_LITMUS_ROUNDS: rounds of each kind, instead of a few seconds' worth.
 #pragma once
 #include <fmt/format.h>
