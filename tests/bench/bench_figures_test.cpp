@@ -248,8 +248,8 @@ TEST_P(Check, FindsNothingWhereAllIsRight) {
 TEST_P(Check, SeesACallThatDoesNothing) {
   for_each_task([](const Task& task, const Count& count) {
     const std::size_t wrong = count(false, {});
-    // In place, what a rank has from itself is there already; and some of what was there before is
-    // right by chance, as the numbers are small.
+    // In place, the block that a rank has from itself is there already. Some other bytes are right
+    // by chance, because the numbers are small.
     const CollectiveFacts facts = facts_of(task.call.collective);
     const bool moves_own = !facts.reduces && task.call.collective != Collective::send_recv;
     const std::size_t blocks = facts.recv.size == BufferFacts::Size::one_per_rank ? ranks : 1,

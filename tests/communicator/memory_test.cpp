@@ -269,7 +269,7 @@ class ShortBackend final : public ForwardingBackend {
 };
 const BackendRegistration registration = stand_in_for_cuda<ShortBackend>();
 
-/// No signal and no hang, also where the others are in the call already.
+/// No signal and no hang, even if the others are in the call already.
 TEST(Scratch, ThatCannotBeHadBreaksTheCommunicatorOnAllRanks) {
   bytes_left = 64 * mega;
   CommunicatorOptions options = patient();

@@ -315,8 +315,8 @@ TEST(Reserve, TakesAllThatThereMayBe) {
   GrowingBackend::before_reserve = nullptr;
 }
 
-/// To and from every rank, in different chunks before and after, also by graphs that were captured
-/// before.
+/// Messages to and from every rank, in different chunks before and after, some by graphs that were
+/// captured before.
 TEST(Reserve, LeavesMessagesWhole) {
   Communicator comm = make();
   const std::size_t count = 3 * mega / sizeof(int);

@@ -96,7 +96,7 @@ TEST_P(Order, CallsReturnBeforeTheDeviceHasDoneThem) {
       called->record(stream.native());
       small->consume(stream);
       big->consume(stream);
-      // Of 20 calls most, as the machine may have other things to do.
+      // Most of 20 calls, because the machine may have other things to do.
       std::nth_element(milliseconds.begin(), milliseconds.begin() + 15, milliseconds.end());
       EXPECT_LT(milliseconds[15], under_tsan ? 50 : 1);
       if (!first) break;

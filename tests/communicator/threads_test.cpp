@@ -220,8 +220,8 @@ TEST_P(Threads, CaptureAndLaunchOnTheirDefaultStreams) {
   });
 }
 
-/// The end of a large group over several devices enqueues with threads of its own: still on the
-/// caller's default streams.
+/// The end of a large group over several devices enqueues with other threads, yet on the caller's
+/// default streams.
 TEST_P(Threads, OfAGroupsEndUseTheCallersDefaultStreams) {
   DeviceGroup devices =
       DeviceGroup::first(GetParam(), DeviceGroupOptions{.backend = target(), .timeout = patience});

@@ -151,8 +151,8 @@ TEST_P(AbortOfSeveral, EndsChecks) {
       patient());
 }
 
-/// Fails the first time on rank 0, when all is checked, as a launch does that the runtime refuses;
-/// else it is oneshot_ll.
+/// Acts as oneshot_ll, but fails the first time on rank 0 when all is checked, like a launch that
+/// the runtime refuses.
 class RefusedOnce final : public CollectiveAlgorithm {
  public:
   std::string_view name() const override { return "refused_once"; }

@@ -126,7 +126,7 @@ TEST_P(Errors, AllocationsThatOverflow) {
                    [&](Communicator& comm, Arena&) { comm.allocate_bytes(bytes); });
 }
 
-/// All ranks hear of it at once, also those whose own number is right.
+/// All ranks hear of it at once, even those whose own number is right.
 TEST_P(ErrorsOfSeveral, AnAllocationThatOverflowsOnOneRank) {
   expect_refused(
       ErrorCode::mismatch,

@@ -168,8 +168,8 @@ TEST_P(Mismatch, IsAnErrorWithBothSides) {
       patient());
 }
 
-/// Places and shapes are compared by their hashes. Of buffers in place both halves are equal,
-/// windows have small numbers, and offsets are multiples of a few.
+/// Places and shapes are compared by their hashes. Buffers in place have two equal halves, windows
+/// have small numbers, and offsets are multiples of a few.
 TEST(Signatures, TellPlacesAndShapesApart) {
   std::set<std::uint64_t> places, options;
   const std::size_t windows[] = {0, 1, 2, 3, 4, 8, 12}, offsets[] = {0, 1, 2, 4, 8, 12, 400, 512};

@@ -113,8 +113,8 @@ class Program {
   };
   Ends ends() {
     Ends ends{place(), place(), count()};
-    // That an address is nobody's is for the caller to know: such a call is one that is refused for
-    // its count.
+    // Only the caller can know that an address belongs to no buffer, so such a call must be refused
+    // for its count.
     if ((is_null_page(ends.send) || is_null_page(ends.recv)) && ends.count != 0)
       ends.count = std::numeric_limits<std::size_t>::max();
     return ends;

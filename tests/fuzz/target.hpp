@@ -35,7 +35,7 @@ inline void require_readable(std::string_view sentence) {
   }
 }
 
-/// Whether it did not throw. Of what is thrown only Plait's errors are right.
+/// True if it did not throw. Plait's errors are the only ones that it may throw.
 inline bool succeeds(const std::function<void()>& body) {
   try {
     body();

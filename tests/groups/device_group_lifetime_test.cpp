@@ -383,7 +383,7 @@ TEST_P(SeveralDevices, ADeadlineNamesTheDevice) {
                AllOf(HasSubstr("is missing"), HasSubstr("devices of ranks 0 to")));
 }
 
-/// Fails once all is checked, as a launch does that the runtime refuses.
+/// Fails once all is checked, like a launch that the runtime refuses.
 class FailsOnTheLastRank final : public CollectiveAlgorithm {
  public:
   std::string_view name() const override { return "fails_on_the_last_rank"; }

@@ -132,8 +132,8 @@ void interrupted_rank_ends_the_others(Pointer& bootstrap, const Meet& meet) {
   meet();
 }
 
-/// All from the same moment on, as of what breaks a communicator: a rank that hears of another's
-/// end knows better by itself.
+/// All ranks stop at one moment, as when a communicator breaks. A rank that hears of another's end
+/// knows better by itself.
 void interrupts_end_all(Pointer& bootstrap, const Meet& meet) {
   const auto start = bootstrap->broadcast(Clock::now(), 0);  // the machine's clock
   BootstrapHooks::set_interrupt(*bootstrap, [start] {

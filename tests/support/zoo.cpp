@@ -40,9 +40,8 @@ class Started {
   virtual bool finish() = 0;
 };
 
-/// Out of place it has two arrays; in place one, of which the smaller buffer is a block. With a
-/// root, the other ranks' only buffer then lies where the root's does, as symmetric memory wants
-/// it.
+/// Out of place it has two arrays, in place one, and then the smaller buffer is a block of it. With
+/// a root, the other ranks' only buffer lies where the root's does, as symmetric memory demands.
 template <class T>
 class Run final : public Started {
  public:

@@ -57,7 +57,7 @@ void set_blocking(int fd, bool blocks) {
   fcntl(fd, F_SETFL, blocks ? flags & ~O_NONBLOCK : flags | O_NONBLOCK);
 }
 
-/// To the last byte. What writes to it next blocks.
+/// Fills the pipe to the last byte, so that the next write blocks.
 void fill(int fd) {
   const std::array<char, 4096> bytes{};
   set_blocking(fd, false);

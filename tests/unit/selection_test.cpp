@@ -460,7 +460,7 @@ INSTANTIATE_TEST_SUITE_P(All, ScratchMemory,
                          [](const auto& test) { return std::string(name_of(test.param)); });
 
 /// Shares of the default of PLAIT_SCRATCH_BYTES need not be made smaller, whatever the number of
-/// ranks; nor those of less and more.
+/// ranks. The same holds for less and for more memory.
 TEST_P(ScratchMemory, SharesFitIntoTheDefault) {
   for (const auto& [limit, most_ranks] : {std::pair(16, 8), std::pair(64, 16), std::pair(128, 64),
                                           std::pair(384, 64), std::pair(512, 64)})

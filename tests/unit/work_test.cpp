@@ -129,7 +129,7 @@ class Scarce final : public ForwardingBackend {
   bool empty = false;
 };
 
-/// The memory of a captured launch stays its own, also if there was no memory for another one.
+/// A captured launch keeps its memory, even if there was none for another one.
 TEST(WorkMemory, AFailedAllocationGivesAwayNothing) {
   const auto backend = std::make_shared<Scarce>(open_backend(target(), 0));
   const DeviceScope device(*backend);

@@ -28,8 +28,8 @@ std::vector<std::string> ways() {
   return names;
 }
 
-/// All ranks send to the rank `distance` places further on; what rank r sends has a length of its
-/// own. Every rank keeps room for the longest at the same place.
+/// All ranks send to the rank `distance` places further on, and each message has another length.
+/// Every rank keeps room for the longest at the same place.
 struct Shift {
   int distance;
   std::string way;

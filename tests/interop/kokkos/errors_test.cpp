@@ -431,7 +431,8 @@ TEST(Errors, FailAGroupThoughCaught) {
                 "enqueued");
   EXPECT_EQ(inside, from("all_reduce") + "src \"x\" (5) and dst \"y\" (6) differ in their extents");
   EXPECT_FALSE(group_is_open());
-  // The next group knows nothing of it, nor of what was refused outside of groups.
+  // The next group knows nothing of it, and nothing of the calls that were refused outside of
+  // groups.
   EXPECT_THAT(error_of([&] { kokkos::all_reduce(comm(), x, y, ReduceOp::sum); }),
               HasSubstr("differ in their extents"));
   {

@@ -53,7 +53,7 @@ unsigned sum(std::size_t i) {
   return total;
 }
 
-// In the order of memory, whatever the view's extents.
+// Numbers a view's elements in the order of memory, whatever its extents.
 template <class View>
 void fill(const View& view) {
   for (std::size_t i = 0; i < view.size(); ++i)

@@ -128,8 +128,8 @@ class Litmus {
 
   /// Gets lines in pairs, as algorithms do in batches. A quarter of all lines are left out, others
   /// in each round, but for the first, so that a round needs all peers. The thread with the flag
-  /// has a branch of its own before each access, as it has in an algorithm: it has less data than
-  /// the others.
+  /// branches before each access, as it does in an algorithm, because it has less data than the
+  /// others.
   PLAIT_DEVICE bool lines() {
     constexpr int share_words = 16 / D::line_threads;
     const std::uint32_t line = dev_.thread() / D::line_threads;

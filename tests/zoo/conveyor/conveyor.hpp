@@ -73,7 +73,8 @@ class ChannelAccess {
     return channels_.index(block, way, channels_.rank, peer);
   }
 
-  /// How many chunks a peer says it has sent, also while a call runs: on the host target only.
+  /// The number of chunks that a peer says it has sent. Only the host target can read it while a
+  /// call runs.
   std::uint32_t published(unsigned block, unsigned way, int peer) const {
     auto* const signals =
         reinterpret_cast<ChannelSignals*>(channels_.signal_memory.own) + index(block, way, peer);

@@ -20,8 +20,8 @@ struct Product {
   }
 };
 
-/// Two bytes: several to a packet. Of the low half the sum modulo 251, of the high half the
-/// greatest.
+/// Two bytes, so several to a packet. The result is the sum of the low halves modulo 251, and the
+/// greatest of the high halves.
 struct alignas(2) SumAndMost {
   std::uint8_t sum, most;
   friend constexpr bool operator==(const SumAndMost&, const SumAndMost&) = default;
