@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "bench/info/catalog.hpp"
+#include "bench/info/markdown.hpp"
 #include "bench/info/sample.hpp"
 #include "core/environment.hpp"
 #include "plait/error.hpp"
@@ -198,9 +199,11 @@ void run(int ranks, bool json, bool statistics) {
 
 int main(int argc, char** argv) {
   CLI::App app("Lists Plait's backends, devices and algorithms", "plait-info");
-  bool json = false, statistics = false;
+  bool json = false, tables = false, statistics = false;
   int ranks = 0;
   app.add_flag("--json", json, "Print JSON");
+  app.add_flag("--markdown", tables, "Print the tables of algorithms that the documentation shows")
+      ->excludes("--json");
   app.add_flag("--statistics", statistics,
                "Run a small job with as many ranks, and print what its communicator has counted");
   app.add_option(
@@ -210,7 +213,8 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "plait " PLAIT_VERSION);
   try {
     app.parse(argc, argv);
-    run(ranks, json, statistics);
+    if (tables) fmt::print("{}", markdown());
+    else run(ranks, json, statistics);
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
       throw Error(ErrorCode::backend, "can't write to standard output");
   } catch (const CLI::CallForHelp&) {

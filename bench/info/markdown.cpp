@@ -1,0 +1,219 @@
+#include "bench/info/markdown.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "algorithms/contract/collectives.hpp"
+#include "bench/info/catalog.hpp"
+#include "communicator/selection/selection.hpp"
+#include "core/environment.hpp"
+
+namespace plait::info {
+namespace {
+
+/// H200 behind an NVSwitch, with what backends/cuda/cuda_backend.cpp says about one.
+Topology gpus(int ranks) {
+  Topology topology;
+  topology.backend = BackendKind::cuda;
+  topology.architecture = "sm_90";
+  topology.ranks = ranks;
+  topology.scratch_limit = std::size_t{128} << 20;
+  topology.units = 132;
+  topology.block_threads = topology.max_block_threads = 512;
+  topology.wide_packets = topology.peer_access = topology.indexed_arguments = true;
+  topology.line_threads = 8;
+  topology.bulk_threads = 32;
+  topology.launch_us = 0.2;
+  topology.hop_us = 1.2;
+  topology.signal_us = 2.5;
+  topology.link_bandwidth = 330e3;
+  topology.push_bandwidth = 353e3;
+  topology.packet_bandwidth = 248e3;
+  topology.copy_us = 7.5;
+  topology.copy_bandwidth = 392e3;
+  return topology;
+}
+
+/// CPU ranks that may read each other's memory. Only the rules for them are asked for, so there are
+/// no figures for estimates.
+Topology cpus(int ranks) {
+  Topology topology;
+  topology.architecture = "x86_64";
+  topology.ranks = ranks;
+  topology.scratch_limit = std::size_t{128} << 20;
+  topology.max_block_threads = 64;
+  topology.wide_packets = topology.indexed_arguments = topology.peer_reads = true;
+  topology.line_threads = topology.bulk_threads = 1;
+  return topology;
+}
+
+std::vector<const Algorithm*> own_algorithms() {
+  std::vector<const Algorithm*> result;
+  for (const auto& algorithm : Registry::instance().all())
+    if (Registry::instance().file_of(*algorithm).empty()) result.push_back(algorithm.get());
+  return result;
+}
+
+std::string table(std::string_view name, const std::vector<std::string_view>& columns,
+                  const std::vector<std::vector<std::string>>& rows) {
+  std::string text = fmt::format("<!-- table: {} -->\n| {} |\n|", name, fmt::join(columns, " | "));
+  for (std::size_t i = 0; i < columns.size(); ++i) text += " --- |";
+  for (const auto& row : rows) text += fmt::format("\n| {} |", fmt::join(row, " | "));
+  return text + "\n";
+}
+
+/// What the table of algorithms says about an algorithm and a collective.
+struct Facts {
+  std::string memory, needs{}, scratch{}, shares{};
+  friend bool operator==(const Facts&, const Facts&) = default;
+};
+
+Facts facts_about(const Algorithm& algorithm) {
+  Topology able = gpus(4);
+  able.peer_reads = true;  // true for CPUs alone; so each algorithm has a machine that serves it
+  Call best{.collective = algorithm.collective(),
+            .count = 1024,
+            .symmetric = true,
+            .parts = parts_of(algorithm.collective(), able.ranks)};
+  const auto refuses = [&](const auto& change) {
+    Topology topology = able;
+    Call call = best;
+    change(topology, call);
+    return !algorithm.supports(call, topology);
+  };
+  std::vector<std::string> needs;
+  const auto need = [&](std::string what, const auto& change) {
+    if (refuses(change)) needs.push_back(std::move(what));
+  };
+  need("two ranks", [](Topology& topology, Call& call) { topology.ranks = call.parts = 1; });
+  need("peer access", [](Topology& topology, Call&) { topology.peer_access = false; });
+  need("wide packets", [](Topology& topology, Call&) { topology.wide_packets = false; });
+  need("lines", [](Topology& topology, Call&) { topology.line_threads = 0; });
+  need("bulk copies", [](Topology& topology, Call&) { topology.bulk_threads = 0; });
+  need("peer reads", [](Topology& topology, Call&) { topology.peer_reads = false; });
+  need("whole packs", [](Topology&, Call& call) {
+    call.type = DataType::u8;
+    call.count = 1;
+  });
+  for (int type = 0; type < data_type_count; ++type)
+    need(fmt::format("no {}", name_of(static_cast<DataType>(type))),
+         [&](Topology&, Call& call) { call.type = static_cast<DataType>(type); });
+  for (int op = 0; op < reduce_op_count; ++op)
+    need(fmt::format("no {}", name_of(static_cast<ReduceOp>(op))),
+         [&](Topology&, Call& call) { call.op = static_cast<ReduceOp>(op); });
+
+  const bool any = !refuses([](Topology&, Call& call) { call.symmetric = false; });
+  Facts facts{.memory = any ? "any" : "symmetric"};
+  if (refuses([](Topology&, Call& call) { call.in_place = true; }))
+    facts.memory += ", out of place";
+  facts.needs = fmt::format("{}", fmt::join(needs, ", "));
+  const SharedResources shared = algorithm.shared(able);
+  if (algorithm.resources(able).scratch_bytes != 0) facts.scratch = "own";
+  if (shared.resources.scratch_bytes != 0)
+    facts.scratch += (facts.scratch.empty() ? "" : ", ") +
+                     std::string(shared.name == algorithm.name() ? "own" : shared.name);
+  facts.shares = algorithm.batches(able) ? "yes" : "";
+  return facts;
+}
+
+/// One row per algorithm and facts; collectives for which they are equal share a row.
+std::string table_of_algorithms() {
+  struct Row {
+    const Algorithm* algorithm;
+    Facts facts;
+    std::vector<std::string_view> collectives;
+  };
+  std::vector<Row> rows;
+  for (const Algorithm* algorithm : own_algorithms()) {
+    const Facts facts = facts_about(*algorithm);
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& other) {
+      return other.algorithm->name() == algorithm->name() && other.facts == facts;
+    });
+    const std::string_view collective = name_of(algorithm->collective());
+    if (row == rows.end()) rows.push_back({algorithm, facts, {collective}});
+    else row->collectives.push_back(collective);
+  }
+  std::vector<std::vector<std::string>> cells;
+  for (const Row& row : rows)
+    cells.push_back({fmt::format("`{}`", row.algorithm->name()),
+                     fmt::format("{}", fmt::join(row.collectives, ", ")), row.facts.memory,
+                     row.facts.needs, row.facts.scratch, row.facts.shares,
+                     std::string(row.algorithm->summary())});
+  return table("algorithms",
+               {"algorithm", "collectives", "memory", "needs", "scratch", "in groups", "how"},
+               cells);
+}
+
+constexpr std::size_t kilobyte = 1024;
+std::string size_name(std::size_t bytes) {
+  return bytes % kilobyte == 0 ? format_bytes(bytes) : fmt::format("{}", bytes);
+}
+
+/// The choices for one collective and kind of memory, from the smallest message to the largest:
+/// "`oneshot_ll`, 48K: `ring`" is ring from 48 KB on.
+std::string choices(const Selector& selector, Call call) {
+  const auto ranks = static_cast<std::size_t>(selector.topology().ranks);
+  call.parts = parts_of(call.collective, selector.topology().ranks);
+  call.type = DataType::u8;
+  // Sizes are multiples of a whole pack per rank, so no algorithm refuses one for its size.
+  const std::size_t unit = 64 * ranks;
+  const auto chosen = [&](std::size_t units) {
+    call.count = units * unit / static_cast<unsigned>(call.parts);
+    return selector.choose(call, {}).algorithm->name();
+  };
+  std::size_t at = 1;
+  std::string_view last = chosen(at);
+  std::string text = fmt::format("`{}`", last);
+  const std::size_t end = (std::size_t{16} << 30) / unit;
+  while (at < end) {
+    std::size_t next =
+        at + std::max<std::size_t>(at / 16, 1);  // no rule ends within so short a step
+    if (chosen(next) == last) {
+      at = next;
+      continue;
+    }
+    while (next - at > 1) {
+      const std::size_t middle = at + (next - at) / 2;
+      (chosen(middle) == last ? at : next) = middle;
+    }
+    at = next;
+    last = chosen(at);
+    text += fmt::format(", {}: `{}`", size_name(at * unit), last);
+  }
+  return text;
+}
+
+/// One row per collective.
+std::string table_of_choices(std::string_view name, const Topology& topology,
+                             const std::vector<bool>& kinds_of_memory) {
+  const Selector selector(topology, own_algorithms());
+  std::vector<std::string_view> columns{"collective"};
+  for (const bool symmetric : kinds_of_memory)
+    columns.push_back(symmetric ? "symmetric memory" : "ordinary memory");
+  std::vector<std::vector<std::string>> rows;
+  for (int i = 0; i < collective_count; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    if (collective == Collective::barrier) continue;
+    std::vector<std::string> row{std::string(name_of(collective))};
+    for (const bool symmetric : kinds_of_memory)
+      row.push_back(choices(selector, {.collective = collective, .symmetric = symmetric}));
+    rows.push_back(std::move(row));
+  }
+  return table(name, columns, rows);
+}
+
+}  // namespace
+
+std::string markdown() {
+  const std::vector<bool> both{true, false}, ordinary{false};
+  return table_of_algorithms() + "\n" + table_of_choices("choices on 2 GPUs", gpus(2), both) +
+         "\n" + table_of_choices("choices on 4 GPUs", gpus(4), both) + "\n" +
+         table_of_choices("choices on 2 CPU ranks", cpus(2), ordinary) + "\n" +
+         table_of_choices("choices on 4 CPU ranks", cpus(4), ordinary);
+}
+
+}  // namespace plait::info
