@@ -123,13 +123,20 @@ class Round {
   std::size_t sent_ = 0, received_ = 0;
 };
 
-/// Those that go into the receiver's symmetric memory have tests of their own
-/// (symmetric_messages_test.cpp).
+/// Those that need symmetric memory have tests of their own (symmetric_messages_test.cpp).
+bool serves_ordinary_memory(const Subject& subject) {
+  Topology able;
+  able.ranks = 2;
+  able.peer_access = able.wide_packets = able.peer_reads = true;
+  able.line_threads = able.bulk_threads = 8;
+  const Algorithm* algorithm = Registry::instance().find(subject.algorithm, subject.collective);
+  return static_cast<bool>(
+      algorithm->supports({.collective = subject.collective, .count = 16}, able));
+}
 std::vector<std::string> ways() {
   std::vector<std::string> names{""};
   for (const Subject& subject : other_algorithms())
-    if (subject.collective == Collective::send_recv && subject.algorithm != "pairwise_put" &&
-        subject.algorithm != "pairwise_copy")
+    if (subject.collective == Collective::send_recv && serves_ordinary_memory(subject))
       names.push_back(subject.algorithm);
   return names;
 }
