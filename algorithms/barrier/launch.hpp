@@ -3,14 +3,13 @@
 #include <algorithm>
 
 #include "algorithms/barrier/kernel.hpp"
+#include "algorithms/blocks/flags/peer_algorithm.hpp"
 #include "algorithms/contract/algorithm.hpp"
 
 namespace plait::barrier {
 
 /// The memory for any number of barriers that follow one another.
-inline Resources resources(const Topology& topology) {
-  return {.scratch_bytes = 0, .signals = block_barrier_signals(1, topology.ranks), .counters = 1};
-}
+inline Resources resources(const Topology& topology) { return peer_signals_for(1, topology.ranks); }
 
 /// A barrier needs one block, and `resources` are for one.
 inline LaunchShape one_block(LaunchShape shape) { return {1, shape.threads}; }
@@ -20,11 +19,7 @@ inline LaunchShape shape(const Topology& topology) {
 
 /// `memory`: the grant for `resources`.
 inline void launch(LaunchContext& context, const Grant& memory, LaunchShape shape) {
-  const Args args{.signals = memory.signals,
-                  .epoch = memory.counters,
-                  .rank = context.rank(),
-                  .ranks = context.ranks()};
-  context.launch("barrier", DataType::u8, shape, args);
+  context.launch("barrier", DataType::u8, shape, Args{.peers = peer_signals(context, memory)});
 }
 
 }  // namespace plait::barrier

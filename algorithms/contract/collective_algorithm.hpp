@@ -24,6 +24,14 @@ class CollectiveAlgorithm : public Algorithm {
  protected:
   virtual Support supports_call(const Call&, const Topology&) const { return {}; }
 
+  /// For `supports_call` of algorithms that reach into the peers' buffers.
+  static Support in_symmetric_memory(const Call& call) {
+    return call.symmetric ? Support()
+                          : Support::no(
+                                "the buffers that every rank has must be in symmetric "
+                                "memory (Communicator::allocate)");
+  }
+
   static Reduction reduction_of(const Call& call, const Topology& topology) {
     return {.op = call.op,
             .signed_integers = is_signed_integer(call.type),

@@ -213,15 +213,12 @@ class Pretence {
   void run(unsigned blocks, unsigned threads) {
     const bool whole = ranks_ == 2 && !in_place_;
     for (int rank = 0; rank < ranks_; ++rank) {
-      const Args args{.signals = {},
+      const Args args{.peers = {.signals = {}, .epochs = nullptr, .rank = rank, .ranks = ranks_},
                       .send = view(send_, rank),
                       .recv = view(in_place_ ? send_ : recv_, rank),
                       .count = count_,
                       .stripes = stripes(count_ * sizeof(T), whole, rank, ranks_, blocks),
-                      .epochs = nullptr,
                       .reduction = {.op = ReduceOp::sum, .ranks = ranks_, .scale = 1},
-                      .rank = rank,
-                      .ranks = ranks_,
                       .whole = whole};
       host::Team team(threads);
       const Watch watch{};

@@ -174,9 +174,7 @@ class CopyEngine final : public CollectiveAlgorithm {
   Support supports_call(const Call& call, const Topology& topology) const override {
     // Copies within host memory block the calling thread until the peers have come.
     if (!topology.peer_access) return Support::no("devices must reach each other's memory");
-    return call.symmetric
-               ? Support()
-               : Support::no("both buffers must be in symmetric memory (Communicator::allocate)");
+    return in_symmetric_memory(call);
   }
 };
 

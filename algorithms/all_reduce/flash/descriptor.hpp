@@ -1,21 +1,17 @@
 // The common descriptor of flash and flash_bulk.
 #pragma once
 #include "algorithms/all_reduce/flash/kernel.hpp"
-#include "algorithms/contract/budget.hpp"
-#include "algorithms/contract/collective_algorithm.hpp"
+#include "algorithms/blocks/flags/peer_algorithm.hpp"
 
 namespace plait::flash {
 
-class FlashAlgorithm : public CollectiveAlgorithm {
+class FlashAlgorithm : public PeerAlgorithm {
  public:
   /// `bulk`: the kernel uses BulkCopies. A block is then a whole number of teams.
-  explicit FlashAlgorithm(bool bulk) : bulk_(bulk) {}
+  explicit FlashAlgorithm(bool bulk) : PeerAlgorithm(256), bulk_(bulk) {}
 
-  Resources resources(const Topology& topology) const override {
-    if (!serves(topology)) return {};
-    return {.scratch_bytes = 0,
-            .signals = block_barrier_signals(max_blocks, topology.ranks),
-            .counters = max_blocks};
+  SharedResources shared(const Topology& topology) const override {
+    return serves(topology) ? PeerAlgorithm::shared(topology) : SharedResources();
   }
 
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
@@ -34,14 +30,14 @@ class FlashAlgorithm : public CollectiveAlgorithm {
            {most, topology.units, topology.units / 2, topology.units / 4, 16u})
         shapes.push_back(
             {blocks_for_stages(bytes, topology.ranks - 1, Stage::of(size_of(call.type), threads),
-                               std::clamp(limit, 1u, max_blocks)),
+                               std::clamp(limit, 1u, max_blocks())),
              threads});
     return shapes;
   }
 
   LaunchShape fitted(LaunchShape shape, const Call&, const Topology& topology) const override {
     const unsigned team = bulk_ ? static_cast<unsigned>(topology.bulk_threads) : 1;
-    return {std::min(shape.blocks, max_blocks), (shape.threads + team - 1) / team * team};
+    return {std::min(shape.blocks, max_blocks()), (shape.threads + team - 1) / team * team};
   }
 
   double estimate(const Call& call, const Topology& topology) const override {
@@ -49,23 +45,19 @@ class FlashAlgorithm : public CollectiveAlgorithm {
         2.0 * (topology.ranks - 1) / topology.ranks * static_cast<double>(call.bytes());
     // The way through shared memory: a guess. It puts flash behind twoshot, which moves as much.
     const double staging_us = 0.5;
-    return topology.launch_us + 2 * topology.signal_us + staging_us +
-           moved / topology.link_bandwidth;
+    return overhead_us(topology) + staging_us + moved / topology.link_bandwidth;
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {
     const bool whole = context.ranks() == 2 && buffers.send != buffers.recv;
     const Args args{
-        .signals = context.grant().signals,
+        .peers = signals(context),
         .send = buffers.send_window,
         .recv = buffers.recv_window,
         .count = call.count,
         .stripes = stripes(call.bytes(), whole, context.rank(), context.ranks(), shape.blocks),
-        .epochs = context.grant().counters,
         .reduction = reduction_of(call, context.topology()),
-        .rank = context.rank(),
-        .ranks = context.ranks(),
         .whole = whole};
     context.launch(name(), call.type, shape, args);
   }
@@ -73,14 +65,10 @@ class FlashAlgorithm : public CollectiveAlgorithm {
  protected:
   Support supports_call(const Call& call, const Topology& topology) const override {
     if (!serves(topology)) return Support::no("the target has no bulk copies");
-    return call.symmetric
-               ? Support()
-               : Support::no("both buffers must be in symmetric memory (Communicator::allocate)");
+    return PeerAlgorithm::supports_call(call, topology);
   }
 
  private:
-  static constexpr unsigned max_blocks = 256;
-
   bool serves(const Topology& topology) const { return !bulk_ || topology.bulk_threads != 0; }
 
   bool bulk_;

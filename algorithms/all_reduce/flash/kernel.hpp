@@ -41,7 +41,7 @@
 #include "algorithms/all_reduce/flash/pipeline.hpp"
 #include "algorithms/all_reduce/flash/plan.hpp"
 #include "algorithms/all_reduce/flash/stages.hpp"
-#include "algorithms/blocks/flags/block_barrier.hpp"
+#include "algorithms/blocks/flags/block_peers.hpp"
 #include "backends/device/kernel_table.hpp"
 
 namespace plait::flash {
@@ -49,14 +49,12 @@ namespace plait::flash {
 using Types = ReducedTypes;
 
 struct Args {
-  WindowView signals;
+  PeerSignals peers;
   // peer_ptr(r) is rank r's input and output. They may be equal if `whole` is false.
   WindowView send, recv;
   std::size_t count;
-  EvenParts stripes;      // of the bytes that this rank reduces, one per block
-  std::uint32_t* epochs;  // one per block
+  EvenParts stripes;  // of the bytes that this rank reduces, one per block
   Reduction reduction;
-  int rank, ranks;
   bool whole;  // two ranks, each of which reduces the whole message for itself
 };
 
@@ -70,7 +68,7 @@ struct Ranks {
   }
   PLAIT_DEVICE T* output(int step) const { return reinterpret_cast<T*>(a.recv.peer_ptr(at(step))); }
   /// The rank `step` places after this one.
-  PLAIT_DEVICE int at(int step) const { return rank_after(a.rank, step, a.ranks); }
+  PLAIT_DEVICE int at(int step) const { return rank_after(a.peers.rank, step, a.peers.ranks); }
 };
 
 /// One thread's part of a stripe of complete, aligned packs: the `Work` of the pipeline. All
@@ -127,7 +125,7 @@ class Stripe {
     PLAIT_UNROLL
     for (int u = 0; u < width; ++u) packs[u] = stages_.template load<Slot>(u);
     if constexpr (Whole) {
-      if (ranks_.a.rank == 1) exchange(own_, packs);
+      if (ranks_.a.peers.rank == 1) exchange(own_, packs);
       start_sums();
     }
     reducer_.add_each(sums_, packs);
@@ -146,7 +144,7 @@ class Stripe {
     int step;          // from this rank to the peer
   };
 
-  PLAIT_DEVICE int ranks() const { return Whole ? 2 : ranks_.a.ranks; }
+  PLAIT_DEVICE int ranks() const { return Whole ? 2 : ranks_.a.peers.ranks; }
   /// The offset of the thread's pack u from the item's first pack.
   PLAIT_DEVICE std::size_t offset(int u) const {
     return static_cast<unsigned>(u) * deal_.stride + deal_.lane;
@@ -201,11 +199,7 @@ struct AllReduce {
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
     if constexpr (Copies::template served<D>) {
-      const std::uint32_t epoch = a.epochs[dev.block()];
-      if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 1)) return;
-      reduce(dev, a);
-      if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 2)) return;
-      if (dev.thread() == 0) a.epochs[dev.block()] = epoch + 2;
+      between_barriers(dev, a.peers, [&] { reduce(dev, a); });
     }
   }
 
@@ -225,7 +219,7 @@ struct AllReduce {
     const Range packs = in_packs<D::pack_bytes>(a.stripes.at(dev.block()));
     const Reducer<T> reducer(a.reduction);
     std::size_t whole = packs.begin;  // packs before this one go through the pipeline
-    if (a.ranks > 1 && all_aligned<D>(a)) {
+    if (a.peers.ranks > 1 && all_aligned<D>(a)) {
       const std::size_t complete = a.count / Pack<T, D::pack_bytes>::lanes;
       const std::size_t end = packs.end < complete ? packs.end : complete;
       if (end > whole) whole = end;
@@ -242,14 +236,15 @@ struct AllReduce {
   PLAIT_DEVICE static void reduce_one(D& dev, const Args& a, std::size_t i,
                                       const Reducer<T>& reducer) {
     const Ranks<T> ranks{a};
-    const int first = Whole ? a.rank : 0;  // steps from this rank to the first of the sum
+    const int first = Whole ? a.peers.rank : 0;  // steps from this rank to the first of the sum
     const auto term = [&](int step) {
       return Packs<const T, D::pack_bytes>(ranks.input(step), a.count).load(dev, i);
     };
     auto sum = reducer.start(term(first));
-    for (int step = 1; step < a.ranks; ++step) reducer.add(sum, term(Whole ? 1 - first : step));
+    for (int step = 1; step < a.peers.ranks; ++step)
+      reducer.add(sum, term(Whole ? 1 - first : step));
     const auto result = reducer.template finish<D::pack_bytes>(sum);
-    for (int step = 0; step < (Whole ? 1 : a.ranks); ++step)
+    for (int step = 0; step < (Whole ? 1 : a.peers.ranks); ++step)
       Packs<T, D::pack_bytes>(ranks.output(step), a.count).store(dev, i, result);
   }
 

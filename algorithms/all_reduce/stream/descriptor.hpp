@@ -2,6 +2,7 @@
 #pragma once
 #include "algorithms/all_reduce/stream/kernel.hpp"
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
+#include "algorithms/blocks/flags/peer_algorithm.hpp"
 
 namespace plait::stream {
 
@@ -43,8 +44,7 @@ class PushAlgorithm : public ChannelAlgorithm {
         .send = buffers.send,
         .recv = buffers.recv,
         .outputs = buffers.recv_window,
-        .signals = context.grant().signals,
-        .epochs = context.grant().counters,
+        .peers = peer_signals(context, context.grant()),
         .count = call.count,
         .plan = Plan::of(call.bytes(), context.ranks(), shape.blocks, stripe_grain(shape.threads),
                          own.slot_bytes, everywhere(context.topology())),

@@ -38,7 +38,7 @@
 #pragma once
 #include "algorithms/all_reduce/stream/plan.hpp"
 #include "algorithms/blocks/channels/channel.hpp"
-#include "algorithms/blocks/flags/block_barrier.hpp"
+#include "algorithms/blocks/flags/block_peers.hpp"
 #include "backends/device/kernel_table.hpp"
 
 namespace plait::stream {
@@ -53,8 +53,7 @@ struct Args {
   const void* send;
   void* recv;          // may equal send
   WindowView outputs;  // Results::outputs: peer_ptr(r) is rank r's recv
-  WindowView signals;  // Results::outputs: of the barrier at the end
-  std::uint32_t* epochs;
+  PeerSignals peers;   // Results::outputs: of the barrier at the end
   std::size_t count;
   Plan plan;
   Reduction reduction;
@@ -162,9 +161,9 @@ class Stream {
       channels_.advance_received(i / peers, peer_at(i % peers), chunks_);
     }
     if constexpr (R == Results::outputs) {
-      const std::uint32_t epoch = a_.epochs[dev_.block()] + 1;
-      if (!block_barrier(dev_, a_.signals, rank_, ranks_, epoch)) return;
-      if (dev_.thread() == 0) a_.epochs[dev_.block()] = epoch;
+      BlockPeers<D> meeting(dev_, a_.peers);
+      if (!meeting.barrier()) return;
+      meeting.finish();
     }
   }
 

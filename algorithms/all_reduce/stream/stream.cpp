@@ -23,16 +23,12 @@ class TwoshotPush final : public PushAlgorithm {
            "one barrier";
   }
   Resources resources(const Topology& topology) const override {
-    return {.scratch_bytes = 0,
-            .signals = block_barrier_signals(max_blocks, topology.ranks),
-            .counters = max_blocks};
+    return peer_signals_for(max_blocks, topology.ranks);
   }
 
  protected:
   Support supports_call(const Call& call, const Topology&) const override {
-    return call.symmetric
-               ? Support()
-               : Support::no("both buffers must be in symmetric memory (Communicator::allocate)");
+    return in_symmetric_memory(call);
   }
 };
 

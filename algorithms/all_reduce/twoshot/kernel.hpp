@@ -23,7 +23,7 @@
 // it. A barrier joins block b of a rank only with blocks b of the others. A kernel ends when its
 // last block has left, so the next work in the stream finds the output complete and the input free.
 #pragma once
-#include "algorithms/blocks/flags/block_barrier.hpp"
+#include "algorithms/blocks/flags/sliced_all_reduce.hpp"
 #include "algorithms/blocks/loops/buffer_sum.hpp"
 #include "backends/device/kernel_table.hpp"
 
@@ -31,28 +31,13 @@ namespace plait::twoshot {
 
 using Types = ReducedTypes;
 
-struct Args {
-  WindowView signals;
-  WindowView send, recv;  // peer_ptr(r) is rank r's input and output; they may be equal
-  std::size_t count;
-  Parts slices;           // of the message, in bytes, one per rank
-  Parts stripes;          // of a slice, in bytes, one per block
-  std::uint32_t* epochs;  // one per block
-  Reduction reduction;
-  int rank, ranks;
-};
+using Args = SlicedAllReduce;
 
 template <class T>
 struct Kernel {
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    const std::uint32_t epoch = a.epochs[dev.block()];
-    if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 1)) return;
-
-    reduce_slice(dev, a);
-
-    if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 2)) return;
-    if (dev.thread() == 0) a.epochs[dev.block()] = epoch + 2;
+    between_barriers(dev, a.peers, [&] { reduce_slice(dev, a); });
   }
 
  private:
@@ -66,25 +51,19 @@ struct Kernel {
     return reinterpret_cast<T*>(a.recv.peer_ptr(rank));
   }
   PLAIT_DEVICE static int peer_at(const Args& a, int step) {
-    return rank_after(a.rank, step, a.ranks);
+    return rank_after(a.peers.rank, step, a.peers.ranks);
   }
 
   /// Reduces the block's stripe of the rank's slice, from all inputs to all outputs.
   template <Device D>
   PLAIT_DEVICE static void reduce_slice(D& dev, const Args& a) {
-    const Range slice = a.slices.at(static_cast<unsigned>(a.rank));
-    const Range stripe = a.stripes.at(dev.block());
-    const auto clipped = [&](std::size_t offset) {
-      return slice.begin + offset < slice.end ? slice.begin + offset : slice.end;
-    };
-    const Range packs = in_packs<D::pack_bytes>({clipped(stripe.begin), clipped(stripe.end)});
     const auto term = [&a](int step) { return input(a, peer_at(a, step)); };
-    BufferSum<T, D, decltype(term)> sum(dev, term, a.ranks, a.count,
+    BufferSum<T, D, decltype(term)> sum(dev, term, a.peers.ranks, a.count,
                                         all_aligned<D>(a) ? a.count / PackOf<D>::lanes : 0,
                                         a.reduction);
     // By value: of arguments captured by reference, clang forgets that their pointers are to global
     // memory.
-    const auto store = [&dev, recv = a.recv, rank = a.rank, ranks = a.ranks,
+    const auto store = [&dev, recv = a.recv, rank = a.peers.rank, ranks = a.peers.ranks,
                         count = a.count]<bool Whole, int Count>(std::size_t i,
                                                                 const PackOf<D>(&sums)[Count]) {
       for (int step = 0; step < ranks; ++step) {
@@ -93,15 +72,15 @@ struct Kernel {
         store_packs<Whole>(dev, out, i, sums);
       }
     };
-    sum.run(packs, store);
+    sum.run(a.packs(dev), store);
   }
 
   template <class D>
   PLAIT_DEVICE static bool all_aligned(const Args& a) {
     // Windows begin at pages on all ranks and offsets are equal, so this rank's pointers are
     // aligned as all others are.
-    return (reinterpret_cast<std::uintptr_t>(input(a, a.rank)) |
-            reinterpret_cast<std::uintptr_t>(output(a, a.rank))) %
+    return (reinterpret_cast<std::uintptr_t>(input(a, a.peers.rank)) |
+            reinterpret_cast<std::uintptr_t>(output(a, a.peers.rank))) %
                alignof(PackOf<D>) ==
            0;
   }

@@ -19,7 +19,7 @@
 //
 // The order of a sum is fixed: it begins at the rank that gets it.
 #pragma once
-#include "algorithms/blocks/flags/block_barrier.hpp"
+#include "algorithms/blocks/flags/block_peers.hpp"
 #include "algorithms/blocks/loops/buffer_sum.hpp"
 #include "algorithms/blocks/patterns/direct_pattern.hpp"
 #include "backends/device/kernel_table.hpp"
@@ -29,40 +29,38 @@ namespace plait::direct_pull {
 using Types = ReducedTypes;
 
 struct Args {
-  WindowView signals;
+  PeerSignals peers;
   WindowView send;  // peer_ptr(r) is rank r's input
   DirectPattern pattern;
-  void* recv;             // where there is a result
-  std::size_t count;      // elements of a block
-  Parts stripes;          // of a block, in bytes, one per thread block
-  std::uint32_t* epochs;  // one per thread block
+  void* recv;         // where there is a result
+  std::size_t count;  // elements of a block
+  Parts stripes;      // of a block, in bytes, one per thread block
   Reduction reduction;
-  int rank, ranks;
 };
 
 template <class T>
 struct Kernel {
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    const std::uint32_t epoch = a.epochs[dev.block()];
-    if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 1)) return;
-    if (a.pattern.sends(a.rank, a.rank)) pull(dev, a);
-    if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 2)) return;
-    if (dev.thread() == 0) a.epochs[dev.block()] = epoch + 2;
+    between_barriers(dev, a.peers, [&] {
+      if (a.pattern.sends(a.peers.rank, a.peers.rank)) pull(dev, a);
+    });
   }
 
  private:
   template <Device D>
   PLAIT_DEVICE static void pull(D& dev, const Args& a) {
-    const std::size_t begin = a.pattern.send_begin(a.rank, a.count);
+    const std::size_t begin = a.pattern.send_begin(a.peers.rank, a.count);
     const auto term = [&a, begin](int step) {
-      return reinterpret_cast<const T*>(a.send.peer_ptr(rank_after(a.rank, step, a.ranks))) + begin;
+      return reinterpret_cast<const T*>(
+                 a.send.peer_ptr(rank_after(a.peers.rank, step, a.peers.ranks))) +
+             begin;
     };
     const Packs<T, D::pack_bytes> out(static_cast<T*>(a.recv), a.count);
     // Inputs lie at the same offset of windows that begin at pages, so all are aligned as the own
     // one.
     const std::size_t whole = Packs<const T, D::pack_bytes>(term(0), a.count).whole();
-    BufferSum<T, D, decltype(term)> sum(dev, term, a.ranks, a.count,
+    BufferSum<T, D, decltype(term)> sum(dev, term, a.peers.ranks, a.count,
                                         whole < out.whole() ? whole : out.whole(), a.reduction);
     sum.run(in_packs<D::pack_bytes>(a.stripes.at(dev.block())),
             [&dev, out]<bool Whole, int Count>(std::size_t i,

@@ -1,78 +1,55 @@
+#include "algorithms/blocks/flags/peer_algorithm.hpp"
 #include "algorithms/blocks/loops/move_types.hpp"
 #include "algorithms/blocks/patterns/direct_collectives.hpp"
-#include "algorithms/contract/budget.hpp"
-#include "algorithms/contract/collective_algorithm.hpp"
 #include "algorithms/one_hop/direct_put/kernel.hpp"
 
 namespace plait::direct_put {
 namespace {
 
-constexpr unsigned max_blocks = 256;
-
-class DirectPut final : public CollectiveAlgorithm {
+class DirectPut final : public PeerAlgorithm {
  public:
-  using CollectiveAlgorithm::CollectiveAlgorithm;
+  explicit DirectPut(Collective collective) : PeerAlgorithm(256, collective) {}
   std::string_view name() const override { return "direct_put"; }
   std::string_view summary() const override {
     return "store blocks straight into the outputs that they are for: symmetric memory, no "
            "scratch, two barriers";
   }
 
-  Resources resources(const Topology&) const override { return {}; }
-  SharedResources shared(const Topology& topology) const override {
-    return {.name = name(),
-            .resources = {.scratch_bytes = 0,
-                          .signals = block_barrier_signals(max_blocks, topology.ranks),
-                          .counters = max_blocks}};
-  }
-
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
-    if (topology.backend == BackendKind::host)
-      return {{.blocks = topology.units, .threads = topology.block_threads}};
-    const unsigned threads = topology.block_threads;
-    std::vector<LaunchShape> shapes;
-    for (const unsigned most :
-         {most_units(topology.units), topology.units / 2, topology.units / 4, 16u})
-      shapes.push_back({blocks_for(call.block_bytes(), std::size_t{threads} * 16,
-                                   std::clamp(most, 1u, max_blocks)),
-                        threads});
-    return shapes;
+    const unsigned units = topology.units;
+    return shapes_for(call.block_bytes(), topology.block_threads,
+                      {most_units(units), units / 2, units / 4, 16u}, topology);
   }
 
   LaunchShape fitted(LaunchShape shape, const Call& call, const Topology&) const override {
-    return {std::min(std::max(shape.blocks, least_blocks(call.block_bytes())), max_blocks),
+    return {std::min(std::max(shape.blocks, least_blocks(call.block_bytes())), max_blocks()),
             shape.threads};
   }
 
   double estimate(const Call& call, const Topology& topology) const override {
     const double bandwidth =
         call.collective == Collective::gather ? topology.link_bandwidth : topology.push_bandwidth;
-    return topology.launch_us + 2 * topology.signal_us + direct_bytes(call, topology) / bandwidth;
+    return overhead_us(topology) + direct_bytes(call, topology) / bandwidth;
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {
     const bool loads = call.collective == Collective::gather;
     const Args args{
-        .signals = context.shared().signals,
+        .peers = signals(context),
         .window = loads ? buffers.send_window : buffers.recv_window,
         .pattern = direct_pattern(call),
         .loads = loads,
         .send = buffers.send,
         .recv = buffers.recv,
         .count = call.count,
-        .stripes = Parts::of(call.block_bytes(), shape.blocks, stripe_grain(shape.threads)),
-        .epochs = context.shared().counters,
-        .rank = context.rank(),
-        .ranks = context.ranks()};
+        .stripes = Parts::of(call.block_bytes(), shape.blocks, stripe_grain(shape.threads))};
     context.launch(name(), move_type(call.type), shape, args);
   }
 
  protected:
   Support supports_call(const Call& call, const Topology&) const override {
-    if (!call.symmetric)
-      return Support::no(
-          "the buffers that every rank has must be in symmetric memory (Communicator::allocate)");
+    if (const Support memory = in_symmetric_memory(call); !memory) return memory;
     if (call.collective == Collective::all_to_all && call.in_place)
       return Support::no("a block would be overwritten before it is sent");
     // Blocks that are no multiple of a pack: on 3 H200 an all-gather of 64 MB took 1.2 ms, and 0.18

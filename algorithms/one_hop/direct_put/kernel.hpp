@@ -19,7 +19,7 @@
 // Cost: two barriers, and (n - 1) blocks out of, or into, the busiest rank.
 // Resources: one signal word per (thread block, writer), one epoch per thread block.
 #pragma once
-#include "algorithms/blocks/flags/block_barrier.hpp"
+#include "algorithms/blocks/flags/block_peers.hpp"
 #include "algorithms/blocks/loops/move_types.hpp"
 #include "algorithms/blocks/loops/pack_loop.hpp"
 #include "algorithms/blocks/patterns/direct_pattern.hpp"
@@ -29,41 +29,39 @@ namespace plait::direct_put {
 using Types = MoveTypes;
 
 struct Args {
-  WindowView signals;
+  PeerSignals peers;
   WindowView window;  // of the outputs; in a gather, of the inputs
   DirectPattern pattern;
   bool loads;  // from the window; else the kernel stores there
   const void* send;
   void* recv;
-  std::size_t count;      // elements of a block
-  Parts stripes;          // of a block, in bytes, one per thread block
-  std::uint32_t* epochs;  // one per thread block
-  int rank, ranks;
+  std::size_t count;  // elements of a block
+  Parts stripes;      // of a block, in bytes, one per thread block
 };
 
 template <class T, class D>
 class Put {
  public:
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    const std::uint32_t epoch = a.epochs[dev.block()];
-    if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 1)) return;
-    const Range packs = in_packs<D::pack_bytes>(a.stripes.at(dev.block()));
-    for (int step = 1; step < a.ranks; ++step) {
-      const int peer = rank_after(a.rank, step, a.ranks);
-      auto* const there = reinterpret_cast<T*>(a.window.peer_ptr(peer));
-      if (a.loads) {
-        if (a.pattern.sends(peer, a.rank)) copy(dev, a, packs, there, incoming(a, peer));
-      } else if (a.pattern.sends(a.rank, peer)) {
-        copy(dev, a, packs, outgoing(a, peer), there + a.pattern.recv_begin(a.rank, a.count));
-      }
-    }
-    if (a.pattern.sends(a.rank, a.rank) && outgoing(a, a.rank) != incoming(a, a.rank))
-      copy(dev, a, packs, outgoing(a, a.rank), incoming(a, a.rank));
-    if (!block_barrier(dev, a.signals, a.rank, a.ranks, epoch + 2)) return;
-    if (dev.thread() == 0) a.epochs[dev.block()] = epoch + 2;
+    between_barriers(dev, a.peers, [&] { put(dev, a); });
   }
 
  private:
+  PLAIT_DEVICE static void put(D& dev, const Args& a) {
+    const int rank = a.peers.rank, ranks = a.peers.ranks;
+    const Range packs = in_packs<D::pack_bytes>(a.stripes.at(dev.block()));
+    for (int step = 1; step < ranks; ++step) {
+      const int peer = rank_after(rank, step, ranks);
+      auto* const there = reinterpret_cast<T*>(a.window.peer_ptr(peer));
+      if (a.loads) {
+        if (a.pattern.sends(peer, rank)) copy(dev, a, packs, there, incoming(a, peer));
+      } else if (a.pattern.sends(rank, peer)) {
+        copy(dev, a, packs, outgoing(a, peer), there + a.pattern.recv_begin(rank, a.count));
+      }
+    }
+    if (a.pattern.sends(rank, rank) && outgoing(a, rank) != incoming(a, rank))
+      copy(dev, a, packs, outgoing(a, rank), incoming(a, rank));
+  }
   PLAIT_DEVICE static const T* outgoing(const Args& a, int target) {
     return static_cast<const T*>(a.send) + a.pattern.send_begin(target, a.count);
   }

@@ -33,9 +33,10 @@
 //
 // The order of a sum is fixed: it begins at the rank that computes it.
 #pragma once
-#include "algorithms/blocks/flags/block_barrier.hpp"
+#include "algorithms/blocks/flags/block_peers.hpp"
 #include "algorithms/blocks/loops/buffer_sum.hpp"
 #include "algorithms/blocks/patterns/direct_pattern.hpp"
+#include "algorithms/blocks/patterns/sliced_message.hpp"
 #include "backends/device/kernel_table.hpp"
 
 namespace plait::pull {
@@ -56,29 +57,27 @@ constexpr int max_ranks = 64;  // a chunk then has a kilobyte
 
 struct Args {
   WindowView places;  // Place [block][writer]
-  WindowView signals;
-  WindowView gates;       // [block][rank that is read], in the reader's memory
-  std::uint32_t* epochs;  // one per block
+  WindowView gates;   // [block][rank that is read], in the reader's memory
+  PeerSignals peers;
   const std::byte* send;
   std::byte* recv;
   bool all_reduce;  // else the collective of `pattern`
   DirectPattern pattern;
   std::size_t count;  // elements of a block
-  Parts slices;       // of an all-reduce, in bytes, one per rank
-  Parts stripes;      // of a slice, else of a block, in bytes, one per thread block
+  /// Only an all-reduce has slices. Else the stripes are those of a block.
+  SlicedMessage message;
   Reduction reduction;
   std::int64_t process;  // of this rank
-  int rank, ranks;
 };
 
 template <class T, class D>
 class Pull {
  public:
-  PLAIT_DEVICE Pull(D& dev, const Args& a) : dev_(dev), a_(a), epoch_(a.epochs[dev.block()]) {}
+  PLAIT_DEVICE Pull(D& dev, const Args& a) : dev_(dev), a_(a), peers_(dev, a.peers) {}
 
   PLAIT_DEVICE void run() {
     tell();
-    if (barrier() && pull() && barrier()) a_.epochs[dev_.block()] = epoch_;
+    if (peers_.barrier() && pull() && peers_.barrier()) peers_.finish();
     else shut_gates();
   }
 
@@ -96,30 +95,26 @@ class Pull {
   PLAIT_DEVICE bool pull() {
     return a_.all_reduce ? all_reduce() : a_.pattern.reduces ? reduce() : move();
   }
-  PLAIT_DEVICE bool barrier() {
-    return block_barrier(dev_, a_.signals, a_.rank, a_.ranks, ++epoch_);
-  }
   PLAIT_DEVICE Place& place(int owner, int writer) const {
-    return reinterpret_cast<Place*>(a_.places.peer_ptr(
-        owner))[dev_.block() * static_cast<unsigned>(a_.ranks) + static_cast<unsigned>(writer)];
+    return *slot_of<Place>(a_.places, dev_.block(), a_.peers.ranks, owner, writer);
   }
   PLAIT_DEVICE void tell() {
-    for (int peer = 0; peer < a_.ranks; ++peer)
-      place(peer, a_.rank) = {a_.send, a_.recv, a_.process, D::reader_handle()};
+    for (int peer = 0; peer < a_.peers.ranks; ++peer)
+      place(peer, a_.peers.rank) = {a_.send, a_.recv, a_.process, D::reader_handle()};
   }
-  PLAIT_DEVICE Place place_of(int rank) const { return place(a_.rank, rank); }
-  PLAIT_DEVICE int peer_at(int step) const { return rank_after(a_.rank, step, a_.ranks); }
+  PLAIT_DEVICE Place place_of(int rank) const { return place(a_.peers.rank, rank); }
+  PLAIT_DEVICE int peer_at(int step) const {
+    return rank_after(a_.peers.rank, step, a_.peers.ranks);
+  }
   PLAIT_DEVICE bool is_near(const Place& place) const { return place.process == a_.process; }
 
   /// The gate of `reader` in front of the buffers of `owner`.
   PLAIT_DEVICE std::uint32_t* gate(int reader, int owner) const {
-    return reinterpret_cast<std::uint32_t*>(a_.gates.peer_ptr(reader)) +
-           std::size_t{dev_.block()} * static_cast<unsigned>(a_.ranks) +
-           static_cast<unsigned>(owner);
+    return slot_of<std::uint32_t>(a_.gates, dev_.block(), a_.peers.ranks, reader, owner);
   }
   PLAIT_DEVICE void shut_gates() {
-    for (int peer = 0; peer < a_.ranks; ++peer)
-      if (peer != a_.rank) D::shut(gate(peer, a_.rank));
+    for (int peer = 0; peer < a_.peers.ranks; ++peer)
+      if (peer != a_.peers.rank) D::shut(gate(peer, a_.peers.rank));
   }
   /// Enters gates of peers, and leaves them at its end.
   class Visit {
@@ -129,10 +124,11 @@ class Pull {
     Visit& operator=(const Visit&) = delete;
     PLAIT_DEVICE ~Visit() {
       for (int rank = 0; entered_ >> rank != 0; ++rank)
-        if ((entered_ >> rank & 1u) != 0) D::leave(reader_.gate(reader_.a_.rank, rank));
+        if ((entered_ >> rank & 1u) != 0) D::leave(reader_.gate(reader_.a_.peers.rank, rank));
     }
     PLAIT_DEVICE bool enter(int rank) {
-      if (!reader_.dev_.enter(reader_.gate(reader_.a_.rank, rank), {rank, reader_.epoch_}))
+      if (!reader_.dev_.enter(reader_.gate(reader_.a_.peers.rank, rank),
+                              {rank, reader_.peers_.epoch()}))
         return false;
       entered_ |= std::uint64_t{1} << rank;
       return true;
@@ -148,7 +144,7 @@ class Pull {
                          std::size_t bytes) {
     if (!is_near(place))
       return dev_.read_peer(static_cast<std::int32_t>(place.reader_handle), to, from, bytes,
-                            {rank, epoch_});
+                            {rank, peers_.epoch()});
     if (to == from) return true;
     Visit visit(*this);
     if (!visit.enter(rank)) return false;
@@ -157,19 +153,11 @@ class Pull {
   }
 
   PLAIT_DEVICE bool all_reduce() {
-    const auto part = [&](int rank) {
-      const Range slice = a_.slices.at(static_cast<unsigned>(rank)),
-                  stripe = a_.stripes.at(dev_.block());
-      const auto clipped = [&](std::size_t offset) {
-        return slice.begin + offset < slice.end ? slice.begin + offset : slice.end;
-      };
-      return Range{clipped(stripe.begin), clipped(stripe.end)};
-    };
-    if (!add(part(a_.rank), 0)) return false;
-    if (!barrier()) return false;
-    for (int step = 1; step < a_.ranks; ++step) {
+    if (!add(a_.message.stripe(a_.peers.rank, dev_.block()), 0)) return false;
+    if (!peers_.barrier()) return false;
+    for (int step = 1; step < a_.peers.ranks; ++step) {
       const int peer = peer_at(step);
-      const Range theirs = part(peer);
+      const Range theirs = a_.message.stripe(peer, dev_.block());
       const Place from = place_of(peer);
       if (!read(peer, from, a_.recv + theirs.begin, from.recv + theirs.begin, theirs.size()))
         return false;
@@ -178,17 +166,18 @@ class Pull {
   }
 
   PLAIT_DEVICE bool reduce() {
-    if (!a_.pattern.sends(a_.rank, a_.rank)) return true;
-    return add(a_.stripes.at(dev_.block()), a_.pattern.send_begin(a_.rank, a_.count) * sizeof(T));
+    if (!a_.pattern.sends(a_.peers.rank, a_.peers.rank)) return true;
+    return add(a_.message.stripes.at(dev_.block()),
+               a_.pattern.send_begin(a_.peers.rank, a_.count) * sizeof(T));
   }
 
   /// Adds up the bytes `range` of the blocks that begin at byte `begin` of all inputs.
   PLAIT_DEVICE bool add(const Range& range, std::size_t begin) {
-    Buffer buffer(a_.ranks - 1);
+    Buffer buffer(a_.peers.ranks - 1);
     const std::byte* terms[max_ranks];  // where each rank's term begins
     for (std::size_t at = range.begin; at < range.end; at += buffer.chunk) {
       const std::size_t bytes = range.end - at < buffer.chunk ? range.end - at : buffer.chunk;
-      for (int step = 0; step < a_.ranks; ++step) {
+      for (int step = 0; step < a_.peers.ranks; ++step) {
         const int peer = peer_at(step);
         const Place from = place_of(peer);
         terms[step] = is_near(from) ? from.send + begin + at : buffer.of(step);
@@ -196,17 +185,17 @@ class Pull {
           return false;
       }
       Visit visit(*this);
-      for (int step = 1; step < a_.ranks; ++step)
+      for (int step = 1; step < a_.peers.ranks; ++step)
         if (is_near(place_of(peer_at(step))) && !visit.enter(peer_at(step))) return false;
       const auto term = [&terms](int step) { return reinterpret_cast<const T*>(terms[step]); };
       const std::size_t count = bytes / sizeof(T);
       const Packs<T, D::pack_bytes> out(reinterpret_cast<T*>(a_.recv + at), count);
       std::size_t whole = out.whole();
-      for (int step = 0; step < a_.ranks; ++step) {
+      for (int step = 0; step < a_.peers.ranks; ++step) {
         const std::size_t its = Packs<const T, D::pack_bytes>(term(step), count).whole();
         whole = its < whole ? its : whole;
       }
-      BufferSum<T, D, decltype(term)> sum(dev_, term, a_.ranks, count, whole, a_.reduction);
+      BufferSum<T, D, decltype(term)> sum(dev_, term, a_.peers.ranks, count, whole, a_.reduction);
       sum.run(in_packs<D::pack_bytes>({0, bytes}),
               [this, out]<bool Whole, int Count>(std::size_t i, const PackOf(&sums)[Count]) {
                 store_packs<Whole>(dev_, out, i, sums);
@@ -216,25 +205,26 @@ class Pull {
   }
 
   PLAIT_DEVICE bool move() {
-    const Range stripe = a_.stripes.at(dev_.block());
-    const std::size_t begin = a_.pattern.send_begin(a_.rank, a_.count);
+    const Range stripe = a_.message.stripes.at(dev_.block());
+    const std::size_t begin = a_.pattern.send_begin(a_.peers.rank, a_.count);
     const auto output = [&](int from) { return a_.recv + a_.pattern.recv_begin(from, a_.count); };
     if (writes_inputs()) {
-      Buffer buffer(a_.ranks - 1);
+      Buffer buffer(a_.peers.ranks - 1);
       for (std::size_t at = stripe.begin; at < stripe.end; at += buffer.chunk) {
         const std::size_t bytes = stripe.end - at < buffer.chunk ? stripe.end - at : buffer.chunk;
-        for (int step = 1; step < a_.ranks; ++step)
+        for (int step = 1; step < a_.peers.ranks; ++step)
           if (!read_step(step, buffer.of(step), begin + at, bytes)) return false;
-        if (!barrier()) return false;
-        for (int step = 1; step < a_.ranks; ++step)
+        if (!peers_.barrier()) return false;
+        for (int step = 1; step < a_.peers.ranks; ++step)
           D::copy_bytes(output(peer_at(step)) + at, buffer.of(step), bytes);
-        if (!barrier()) return false;
+        if (!peers_.barrier()) return false;
       }
-      return read_step(0, output(a_.rank) + stripe.begin, begin + stripe.begin, stripe.size());
+      return read_step(0, output(a_.peers.rank) + stripe.begin, begin + stripe.begin,
+                       stripe.size());
     }
-    for (int step = 0; step < a_.ranks; ++step) {
+    for (int step = 0; step < a_.peers.ranks; ++step) {
       const int peer = peer_at(step);
-      if (a_.pattern.sends(peer, a_.rank) &&
+      if (a_.pattern.sends(peer, a_.peers.rank) &&
           !read_step(step, output(peer) + stripe.begin, begin + stripe.begin, stripe.size()))
         return false;
     }
@@ -248,14 +238,14 @@ class Pull {
   PLAIT_DEVICE bool writes_inputs() const {
     bool any = false;
     if (a_.pattern.block_per_target && a_.pattern.block_per_source)
-      for (int rank = 0; rank < a_.ranks; ++rank)
+      for (int rank = 0; rank < a_.peers.ranks; ++rank)
         any = any || place_of(rank).send == place_of(rank).recv;
     return any;
   }
 
   D& dev_;
   const Args& a_;
-  std::uint32_t epoch_;
+  BlockPeers<D> peers_;
 };
 
 template <class T>

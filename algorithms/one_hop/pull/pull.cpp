@@ -1,8 +1,7 @@
 #include <array>
 
+#include "algorithms/blocks/flags/peer_algorithm.hpp"
 #include "algorithms/blocks/patterns/direct_collectives.hpp"
-#include "algorithms/contract/budget.hpp"
-#include "algorithms/contract/collective_algorithm.hpp"
 #include "algorithms/one_hop/pull/kernel.hpp"
 
 namespace plait::pull {
@@ -27,11 +26,10 @@ class PullAlgorithm final : public CollectiveAlgorithm {
   Resources resources(const Topology&) const override { return {}; }
   SharedResources shared(const Topology& topology) const override {
     if (!is_served(topology)) return {};
-    return {.name = name(),
-            .resources = {
-                .scratch_bytes = pairs(topology.ranks) * (sizeof(Place) + sizeof(std::uint32_t)),
-                .signals = block_barrier_signals(max_blocks, topology.ranks),
-                .counters = max_blocks}};
+    Resources resources = peer_signals_for(max_blocks, topology.ranks);
+    resources.scratch_bytes =
+        block_slots(max_blocks, topology.ranks) * (sizeof(Place) + sizeof(std::uint32_t));
+    return {.name = name(), .resources = resources};
   }
 
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
@@ -58,21 +56,18 @@ class PullAlgorithm final : public CollectiveAlgorithm {
     const Parts slices =
         Parts::of(call.bytes(), static_cast<unsigned>(context.ranks()), stripe_grain(1));
     const Args args{.places = context.shared().scratch,
-                    .signals = context.shared().signals,
-                    .gates = context.shared().scratch.at(pairs(context.ranks()) * sizeof(Place)),
-                    .epochs = context.shared().counters,
+                    .gates = context.shared().scratch.at(block_slots(max_blocks, context.ranks()) *
+                                                         sizeof(Place)),
+                    .peers = peer_signals(context, context.shared()),
                     .send = static_cast<const std::byte*>(buffers.send),
                     .recv = static_cast<std::byte*>(buffers.recv),
                     .all_reduce = all_reduce,
                     .pattern = direct_pattern(call),
                     .count = reduces ? call.count : call.block_bytes(),
-                    .slices = slices,
-                    .stripes = Parts::of(all_reduce ? slices.each : call.block_bytes(),
-                                         shape.blocks, stripe_grain(1)),
+                    .message = {slices, Parts::of(all_reduce ? slices.each : call.block_bytes(),
+                                                  shape.blocks, stripe_grain(1))},
                     .reduction = reduction_of(call, context.topology()),
-                    .process = context.process(),
-                    .rank = context.rank(),
-                    .ranks = context.ranks()};
+                    .process = context.process()};
     context.launch(name(), reduces ? call.type : DataType::u8, shape, args);
   }
 
@@ -86,10 +81,6 @@ class PullAlgorithm final : public CollectiveAlgorithm {
   }
 
  private:
-  /// Of a thread block and a rank.
-  static std::size_t pairs(int ranks) {
-    return std::size_t{max_blocks} * static_cast<unsigned>(ranks);
-  }
   static bool is_served(const Topology& topology) {
     return topology.peer_reads && topology.ranks <= max_ranks;
   }
