@@ -3,8 +3,9 @@
 
 The program `PLAIT_INFO --markdown` prints the tables from the registry. A page holds one between
 the lines `<!-- table: NAME -->` and `<!-- end of table -->`. A row that begins with the name of an
-algorithm links to the page below docs/algorithms whose title names it. Without PAGE: all pages below docs/. With
---check nothing is written: the differences are printed, and the exit status is 1 if there are any.
+algorithm links to the page below docs/algorithms whose title names it. Without PAGE: all pages
+below docs/. With --check nothing is written: the differences are printed, and the exit status is 1
+if there are any.
 """
 import argparse
 import difflib
