@@ -317,7 +317,7 @@ TEST_P(DeviceGroups, Moved) {
 TEST_P(DeviceGroups, CheckedCalls) {
   const ScopedEnvironment check("PLAIT_CHECK", "1");
   Gpus gpus(GetParam());
-  for (const Collective collective : collectives())
+  for (const Collective collective : collectives)
     for (int way = 0; way < 4; ++way)
       check_case(gpus.group, gpus.arena,
                  {.call = {.collective = collective,

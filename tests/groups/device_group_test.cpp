@@ -19,6 +19,7 @@
 #include "support/device_group_call.hpp"
 #include "support/device_groups.hpp"
 #include "support/errors.hpp"
+#include "support/mistakes.hpp"
 #include "support/zoo.hpp"
 
 namespace plait::test {
@@ -35,7 +36,7 @@ INSTANTIATE_TEST_SUITE_P(All, SeveralDevices, testing::Values(2, 3, 4, 8),
 TEST_P(DeviceGroups, EveryCollectiveInEveryWay) {
   Gpus gpus(GetParam());
   std::uint64_t seed = 0;
-  for (const Collective collective : collectives())
+  for (const Collective collective : collectives)
     for (int t = 0; t < data_type_count; t += under_tsan ? 5 : 1)
       for (int way = 0; way < 8; ++way)
         for (const std::size_t count : {std::size_t{1}, std::size_t{1000} + seed % 7}) {
@@ -83,7 +84,7 @@ TEST_P(DeviceGroups, ManyCallsWithoutWaiting) {
 
 TEST_P(DeviceGroups, AnyCollectiveByOneFunction) {
   Gpus gpus(GetParam());
-  for (const Collective collective : collectives()) {
+  for (const Collective collective : collectives) {
     GroupCase c{.call = {.collective = collective, .type = DataType::f64, .count = 77, .root = 0}};
     GroupRun<double> run(gpus.group, gpus.arena, c);
     run.upload();
@@ -304,58 +305,28 @@ TEST_P(DeviceGroups, BadCallsEnqueueNothing) {
     refused(HasSubstr("all_reduce: ranks 0 and 1 have the same stream"),
             [&] { all_reduce(run.send, run.recv, 100, streams); });
   }
-  // Wrong on the last device alone: the others must not be given the call.
-  auto null = run.send;
-  null.back() = nullptr;
-  refused(
-      AllOf(HasSubstr(fmt::format("all_reduce: rank {}: send is null", last)), HasSubstr(device)),
-      [&] { all_reduce(null, run.recv); });
-  auto odd = run.send;
-  odd.back() = static_cast<const std::byte*>(odd.back()) + 1;
-  refused(AllOf(HasSubstr("is not aligned"), HasSubstr(device)),
-          [&] { all_reduce(odd, run.recv); });
-  auto overlapping = run.send;
-  overlapping.back() = static_cast<const std::byte*>(run.recv.back()) + 4;
-  refused(AllOf(HasSubstr("overlap"), HasSubstr(device)),
-          [&] { all_reduce(overlapping, run.recv); });
-  refused(HasSubstr("overflows"),
-          [&] { all_reduce(run.send, run.recv, std::numeric_limits<std::size_t>::max()); });
-  refused(HasSubstr("no such algorithm"),
-          [&] { all_reduce(run.send, run.recv, 100, {}, {.algorithm = "no such algorithm"}); });
   refused(
       HasSubstr("twoshot"),
       [&] { all_reduce(run.send, run.recv, 100, {}, {.algorithm = "twoshot"}); },
-      ErrorCode::unsupported);
-  refused(HasSubstr(fmt::format("root {} is none of the ranks 0 to {}", n, last)),
-          [&] { group.broadcast(run.send, run.recv, 100, DataType::i32, n); });
-  refused(HasSubstr("root -1"),
-          [&] { group.reduce(run.send, run.recv, 100, DataType::i32, ReduceOp::sum, -1); });
-  refused(
-      HasSubstr("premul_sum"),
-      [&] { group.all_reduce(run.send, run.recv, 100, DataType::i32, ReduceOp::premul_sum); },
       ErrorCode::unsupported);
   refused(HasSubstr("42 is no collective"),
           [&] { group.enqueue({.collective = static_cast<Collective>(42)}, run.send, run.recv); });
   refused(HasSubstr("overflow"), [&] {
     static_cast<void>(group.allocate<double>(std::numeric_limits<std::size_t>::max() / 2));
   });
-  // Spans.
+  // Spans that fit each other, but not those of other devices.
   std::vector<std::span<const std::int32_t>> send;
   std::vector<std::span<std::int32_t>> recv;
   for (std::size_t rank = 0; rank < run.send.size(); ++rank) {
     send.emplace_back(static_cast<const std::int32_t*>(run.send[rank]), 100);
     recv.emplace_back(static_cast<std::int32_t*>(run.recv[rank]), 100);
   }
-  const auto right = send;
   send.back() = send.back().first(99);
-  refused(AllOf(HasSubstr(fmt::format("all_reduce: rank {}: send has 99 elements, recv 100", last)),
-                HasSubstr(device)),
-          [&] { group.all_reduce(send, recv, ReduceOp::sum); });
   recv.back() = recv.back().first(99);
   if (n > 1)
-    refused(HasSubstr("send has 99 elements, recv 99: with blocks of 100"),
-            [&] { group.all_reduce(send, recv, ReduceOp::sum); });
-  refused(HasSubstr("all_gather"), [&] { group.all_gather(right, recv); });
+    refused(
+        AllOf(HasSubstr("send has 99 elements, recv 99: with blocks of 100"), HasSubstr(device)),
+        [&] { group.all_reduce(send, recv, ReduceOp::sum); });
 
   run.expect_untouched();
   EXPECT_EQ(gpus.statistics().calls, before.calls);
@@ -363,6 +334,58 @@ TEST_P(DeviceGroups, BadCallsEnqueueNothing) {
   EXPECT_EQ(gpus.statistics(last).launches, before_last.launches);
   run.enqueue();
   run.check();
+}
+
+/// Wrong on the last device alone: the others must not be given the call.
+TEST_P(DeviceGroups, MistakesInEveryCollectiveEnqueueNothing) {
+  const int n = GetParam(), last = n - 1;
+  Gpus gpus(n);
+  for (const Collective collective : collectives) {
+    const Call call{.collective = collective,
+                    .type = DataType::f64,
+                    .count = 4,
+                    .root = facts_of(collective).rooted ? last : 0,
+                    .parts = parts_of(collective, n)};
+    GroupRun<double> run(gpus.group, gpus.arena, {.call = call});
+    run.upload();
+    gpus.group.synchronize();
+    const auto before = gpus.statistics();
+    for (const Mistake& m : mistakes(call, run.send.back(), run.recv.back(), last, n)) {
+      SCOPED_TRACE(m.why);
+      auto send = run.send;
+      auto recv = run.recv;
+      const bool of_last = m.send != run.send.back() || m.recv != run.recv.back();
+      const int found_on = of_last ? last : 0;  // all devices are given the same call
+      send.back() = m.send;
+      recv.back() = m.recv;
+      expect_refused(
+          m.code,
+          AllOf(testing::StartsWith(refused_by(collective)), HasSubstr(m.why),
+                HasSubstr(fmt::format("(rank {0}: {1} device {0})", found_on, name_of(target())))),
+          [&] {
+            enqueue_by_name(gpus.group, m.call, send, recv, DeviceGroup::Streams(), m.options);
+          });
+    }
+    std::vector<std::span<const double>> send;
+    std::vector<std::span<double>> recv;
+    for (std::size_t rank = 0; rank < run.send.size(); ++rank) {
+      send.emplace_back(static_cast<const double*>(run.send[rank]),
+                        send_bytes(call) / sizeof(double));
+      recv.emplace_back(static_cast<double*>(run.recv[rank]), recv_bytes(call) / sizeof(double));
+    }
+    send.back() = send.back().first(send.back().size() - 1);
+    expect_refused(
+        ErrorCode::invalid_argument,
+        AllOf(testing::StartsWith(refused_by(collective)),
+              HasSubstr(fmt::format("send has {} elements, recv {}", send.back().size(),
+                                    recv.back().size()))),
+        [&] { enqueue_buffers_by_name(gpus.group, call, send, recv, DeviceGroup::Streams()); });
+    run.expect_untouched();
+    EXPECT_EQ(gpus.statistics().calls, before.calls);
+    EXPECT_EQ(gpus.statistics().launches, before.launches);
+    run.enqueue();
+    run.check();
+  }
 }
 
 /// Found at once; ranks of several processes find it as they find any call that differs.

@@ -15,6 +15,7 @@
 
 #include "algorithms/contract/collectives.hpp"
 #include "plait/plait.hpp"
+#include "support/by_name.hpp"
 #include "support/data.hpp"
 #include "support/device_array.hpp"
 #include "support/ranks.hpp"
@@ -115,30 +116,8 @@ class GroupRun {
   void upload(Streams streams = {}) { on_all(streams, &DeviceArray::upload); }
   void download(Streams streams = {}) { on_all(streams, &DeviceArray::download); }
   void enqueue(Streams streams = {}) {
-    const Call& c = call_;
-    const CallOptions options{.algorithm = case_.algorithm, .scale = c.scale};
-    switch (c.collective) {
-      case Collective::all_reduce:
-        return gpus_.all_reduce(send, recv, c.count, c.type, c.op, streams, options);
-      case Collective::reduce_scatter:
-        return gpus_.reduce_scatter(send, recv, c.count, c.type, c.op, streams, options);
-      case Collective::all_gather:
-        return gpus_.all_gather(send, recv, c.count, c.type, streams, options);
-      case Collective::broadcast:
-        return gpus_.broadcast(send, recv, c.count, c.type, c.root, streams, options);
-      case Collective::reduce:
-        return gpus_.reduce(send, recv, c.count, c.type, c.op, c.root, streams, options);
-      case Collective::all_to_all:
-        return gpus_.all_to_all(send, recv, c.count, c.type, streams, options);
-      case Collective::gather:
-        return gpus_.gather(send, recv, c.count, c.type, c.root, streams, options);
-      case Collective::scatter:
-        return gpus_.scatter(send, recv, c.count, c.type, c.root, streams, options);
-      case Collective::send_recv:  // not of a device group
-        return;
-      case Collective::barrier:
-        return gpus_.barrier(streams);
-    }
+    enqueue_by_name(gpus_, call_, send, recv, streams,
+                    {.algorithm = case_.algorithm, .scale = call_.scale});
   }
   /// By the function that takes any collective.
   void enqueue_generic(Streams streams = {}) {

@@ -28,16 +28,6 @@ struct Gpus {
   std::vector<Stream> streams = group.create_streams();
 };
 
-/// Those with buffers.
-inline std::vector<Collective> collectives() {
-  std::vector<Collective> all;
-  for (int i = 0; i < collective_count; ++i)
-    if (const auto c = static_cast<Collective>(i);
-        c != Collective::barrier && c != Collective::send_recv)
-      all.push_back(c);
-  return all;
-}
-
 inline GroupCase sum_of(std::size_t count, std::uint64_t seed = 1) {
   return {.call = {.collective = Collective::all_reduce,
                    .type = DataType::i32,

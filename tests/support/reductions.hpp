@@ -8,6 +8,7 @@
 
 #include "algorithms/contract/collectives.hpp"
 #include "plait/plait.hpp"
+#include "support/by_name.hpp"
 #include "support/device_array.hpp"
 #include "support/zoo.hpp"
 
@@ -84,11 +85,13 @@ class ReductionOf {
     around([&] {
       const void* send = send_.device();
       void* recv = recv_.device();
-      if (subject_.collective == Collective::all_reduce)
-        comm_.all_reduce(send, recv, count_, data_type_of<T>, op, {}, options);
-      else if (subject_.collective == Collective::reduce_scatter)
-        comm_.reduce_scatter(send, recv, count_, data_type_of<T>, op, {}, options);
-      else comm_.reduce(send, recv, count_, data_type_of<T>, op, root, {}, options);
+      enqueue_by_name(comm_,
+                      {.collective = subject_.collective,
+                       .type = data_type_of<T>,
+                       .op = op,
+                       .count = count_,
+                       .root = root},
+                      send, recv, StreamRef(), options);
       comm_.synchronize();
     });
   }
@@ -99,7 +102,7 @@ class ReductionOf {
   /// This rank's result: element i is the reduction of element `first() + i` of all ranks.
   /// Empty if it receives nothing.
   std::vector<T> result() {
-    if (subject_.collective == Collective::reduce && comm_.rank() != root) return {};
+    if (facts().recv.root_only && comm_.rank() != root) return {};
     recv_.download({});
     comm_.synchronize();
     std::vector<T> values(count_);
@@ -107,13 +110,15 @@ class ReductionOf {
     return values;
   }
   std::size_t first() const {
-    return subject_.collective == Collective::reduce_scatter
+    return facts().send.size == BufferFacts::Size::one_per_rank
                ? static_cast<std::size_t>(comm_.rank()) * count_
                : 0;
   }
 
  private:
   static constexpr int root = 0;
+
+  const CollectiveFacts& facts() const { return facts_of(subject_.collective); }
 
   Communicator& comm_;
   ReducingSubject subject_;

@@ -14,6 +14,7 @@
 
 #include "algorithms/contract/collectives.hpp"
 #include "core/environment.hpp"
+#include "support/by_name.hpp"
 #include "support/ranks.hpp"
 
 namespace plait::test {
@@ -138,35 +139,12 @@ class Run final : public Started {
     const Case& c = case_;
     CallOptions options = c.options();
     try {
-      switch (c.collective) {
-        case Collective::reduce_scatter:
-          comm_.reduce_scatter(from, to, c.count, c.type, c.op, stream, options);
-          break;
-        case Collective::all_gather:
-          comm_.all_gather(from, to, c.count, c.type, stream, options);
-          break;
-        case Collective::broadcast:
-          comm_.broadcast(from, to, c.count, c.type, c.root, stream, options);
-          break;
-        case Collective::reduce:
-          comm_.reduce(from, to, c.count, c.type, c.op, c.root, stream, options);
-          break;
-        case Collective::all_to_all:
-          comm_.all_to_all(from, to, c.count, c.type, stream, options);
-          break;
-        case Collective::gather:
-          comm_.gather(from, to, c.count, c.type, c.root, stream, options);
-          break;
-        case Collective::scatter:
-          comm_.scatter(from, to, c.count, c.type, c.root, stream, options);
-          break;
-        case Collective::send_recv:
-          options.symmetric = c.symmetric;
-          comm_.send_recv(from, c.count, (rank_ + 1) % ranks_, to, c.count, before(), c.type,
-                          stream, options);
-          break;
-        default:
-          comm_.all_reduce(from, to, c.count, c.type, c.op, stream, options);
+      if (c.collective == Collective::send_recv) {
+        options.symmetric = c.symmetric;
+        comm_.send_recv(from, c.count, (rank_ + 1) % ranks_, to, c.count, before(), c.type, stream,
+                        options);
+      } else {
+        enqueue_by_name(comm_, call_, from, to, stream, options);
       }
       if (!is_served(comm_, case_)) fail("was enqueued, though supports() refuses it");
     } catch (const Error& error) {
