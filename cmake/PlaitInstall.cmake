@@ -77,7 +77,8 @@ foreach(file IN LISTS plait_component_files)
 endforeach()
 # A module file fits only one compiler, so each project compiles the Fortran source itself:
 # component `fortran`.
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/interop/fortran DESTINATION ${plait_package_folder}
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/interop/fortran/ ${plait_fortran_generated}/
+  DESTINATION ${plait_package_folder}/fortran
   COMPONENT development FILES_MATCHING PATTERN "*.[fF]90" PATTERN "*.inc")
 install(EXPORT plaitTargets NAMESPACE plait:: DESTINATION ${plait_package_folder}
   COMPONENT development)

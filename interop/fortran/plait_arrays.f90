@@ -15,11 +15,14 @@ module plait_arrays
     character(4) :: name  ! the argument's name
   end type
 
-  public :: find
-  public :: all_reduce_arrays, reduce_scatter_arrays, all_gather_arrays, broadcast_arrays, &
-    reduce_arrays, all_to_all_arrays, gather_arrays, scatter_arrays
+  !> The buffers of a collective: one block, or one per rank; on all ranks, or on the root alone.
+  type, public :: blocks
+    logical :: many_sent, many_received
+    logical :: root_sends, root_receives
+  end type
+
+  public :: find, fits, fits_in_place
   public :: send_array, recv_array, send_recv_arrays, all_to_all_v_arrays
-  public :: reduce_scatter_array, all_gather_array, all_to_all_array, gather_array, scatter_array
 
 contains
 
@@ -57,16 +60,14 @@ contains
   end function
 
   !> True if two arrays fit each other; `count` is then the elements of a block. Other arrays are
-  !> refused. An array has one block, or one per rank. If only the root has it, other ranks may pass
-  !> anything.
-  logical function fits(name, comm, send, recv, sends_all, receives_all, count, send_root, &
-    recv_root, status)
+  !> refused. If only the root has an array, other ranks may pass anything.
+  logical function fits(name, comm, send, recv, of, count, root, status)
     character(*), intent(in) :: name
     type(plait_comm), intent(in) :: comm
     type(elements), intent(in) :: send, recv
-    logical, intent(in) :: sends_all, receives_all  ! one block per rank
+    type(blocks), intent(in) :: of
     integer(c_size_t), intent(out) :: count
-    integer, intent(in), optional :: send_root, recv_root  ! the only rank with this array
+    integer, intent(in), optional :: root
     integer, intent(out), optional :: status
     integer(c_size_t) :: sent, received
     integer :: rank, ranks, problem
@@ -78,54 +79,64 @@ contains
     if (problem /= PLAIT_SUCCESS) return  ! the call itself refuses the communicator
     sends = .true.
     receives = .true.
-    if (present(send_root)) sends = rank == send_root
-    if (present(recv_root)) receives = rank == recv_root
+    if (present(root)) then
+      sends = .not. of%root_sends .or. rank == root
+      receives = .not. of%root_receives .or. rank == root
+    end if
     if (sends) fits = is_whole(name, comm, send, status)
     if (fits .and. receives) fits = is_whole(name, comm, recv, status)
     if (.not. fits) return
     sent = send%count
     received = recv%count
-    if (sends_all) sent = sent / ranks
-    if (receives_all) received = received / ranks
+    if (of%many_sent) sent = sent / ranks
+    if (of%many_received) received = received / ranks
     count = merge(sent, received, sends)
     fits = .not. ((sends .and. receives .and. sent /= received) .or. &
-                  (sends .and. sends_all .and. sent * ranks /= send%count) .or. &
-                  (receives .and. receives_all .and. received * ranks /= recv%count))
+                  (sends .and. of%many_sent .and. sent * ranks /= send%count) .or. &
+                  (receives .and. of%many_received .and. received * ranks /= recv%count))
     if (fits) return
     write (sentence, '(3a, 4(i0, a))') 'plait_', name, ': rank ', rank, ': send has ', send%count, &
       ' elements and recv ', recv%count, ', which do not fit each other for ', ranks, ' ranks'
     call plait_refuse(trim(sentence), status)
   end function
 
-  !> True if an array of a call in place can be cut into one block per rank; `count` is then the
-  !> elements of a block, and `own` the address of this rank's block. Other arrays are refused. With
-  !> a root, only the root's array is cut; the array of another rank is its block.
-  logical function is_cut(name, comm, x, count, own, root, status)
+  !> The same for an array of a call in place, which is both buffers: `send` and `recv` are then
+  !> their addresses. If one of them has a block per rank, the other is this rank's block of it, and
+  !> an array that can't be cut into such blocks is refused. With a root, only the root's array is
+  !> cut; the array of another rank is its block.
+  logical function fits_in_place(name, comm, x, of, count, send, recv, root, status)
     character(*), intent(in) :: name
     type(plait_comm), intent(in) :: comm
     type(elements), intent(in) :: x
+    type(blocks), intent(in) :: of
     integer(c_size_t), intent(out) :: count
-    type(c_ptr), intent(out) :: own
+    type(c_ptr), intent(out) :: send, recv
     integer, intent(in), optional :: root
     integer, intent(out), optional :: status
     integer :: rank, ranks, problem
+    type(c_ptr) :: own
     character(200) :: sentence
     count = 0
-    own = x%at
-    is_cut = .true.
+    send = x%at
+    recv = x%at
+    fits_in_place = .true.
     call place(comm, rank, ranks, problem)
     if (problem /= PLAIT_SUCCESS) return  ! the call itself refuses the communicator
-    is_cut = is_whole(name, comm, x, status)
-    if (.not. is_cut) return
+    fits_in_place = is_whole(name, comm, x, status)
+    if (.not. fits_in_place) return
     count = x%count
+    if (.not. (of%many_sent .or. of%many_received)) return
     if (present(root)) then
       if (rank /= root) return
     end if
     count = x%count / ranks
-    is_cut = count * ranks == x%count
-    if (is_cut) own = &
-      transfer(transfer(x%at, 0_c_intptr_t) + rank * count * plait_size_of(x%type), own)
-    if (is_cut) return
+    fits_in_place = count * ranks == x%count
+    if (fits_in_place) then
+      own = transfer(transfer(x%at, 0_c_intptr_t) + rank * count * plait_size_of(x%type), own)
+      if (.not. of%many_sent) send = own
+      if (.not. of%many_received) recv = own
+      return
+    end if
     write (sentence, '(3a, 3(i0, a))') 'plait_', name, ': rank ', rank, ': x has ', x%count, &
       ' elements, which are no block for each of ', ranks, ' ranks'
     call plait_refuse(trim(sentence), status)
@@ -138,168 +149,6 @@ contains
     ranks = 1
     rank = plait_comm_rank(comm, problem)
     if (problem == PLAIT_SUCCESS) ranks = plait_comm_size(comm, problem)
-  end subroutine
-
-  subroutine all_reduce_arrays(comm, send, recv, op, stream, options, status)
-    type(plait_comm), intent(in) :: comm
-    type(elements), intent(in) :: send, recv
-    integer, intent(in) :: op
-    type(c_ptr), intent(in), optional :: stream
-    type(plait_options), intent(in), optional :: options
-    integer, intent(out), optional :: status
-    integer(c_size_t) :: count
-    if (.not. fits('all_reduce', comm, send, recv, .false., .false., count, status=status)) return
-    call plait_all_reduce(comm, send%at, recv%at, count, send%type, op, stream, options, status)
-  end subroutine
-
-  subroutine reduce_scatter_arrays(comm, send, recv, op, stream, options, status)
-    type(plait_comm), intent(in) :: comm
-    type(elements), intent(in) :: send, recv
-    integer, intent(in) :: op
-    type(c_ptr), intent(in), optional :: stream
-    type(plait_options), intent(in), optional :: options
-    integer, intent(out), optional :: status
-    integer(c_size_t) :: count
-    if (.not. fits('reduce_scatter', comm, send, recv, .true., .false., count, &
-      status=status)) return
-    call plait_reduce_scatter(comm, send%at, recv%at, count, send%type, op, stream, options, status)
-  end subroutine
-
-  subroutine all_gather_arrays(comm, send, recv, stream, options, status)
-    type(plait_comm), intent(in) :: comm
-    type(elements), intent(in) :: send, recv
-    type(c_ptr), intent(in), optional :: stream
-    type(plait_options), intent(in), optional :: options
-    integer, intent(out), optional :: status
-    integer(c_size_t) :: count
-    if (.not. fits('all_gather', comm, send, recv, .false., .true., count, status=status)) return
-    call plait_all_gather(comm, send%at, recv%at, count, send%type, stream, options, status)
-  end subroutine
-
-  subroutine broadcast_arrays(comm, send, recv, root, stream, options, status)
-    type(plait_comm), intent(in) :: comm
-    type(elements), intent(in) :: send, recv
-    integer, intent(in) :: root
-    type(c_ptr), intent(in), optional :: stream
-    type(plait_options), intent(in), optional :: options
-    integer, intent(out), optional :: status
-    integer(c_size_t) :: count
-    if (.not. fits('broadcast', comm, send, recv, .false., .false., count, send_root=root, &
-      status=status)) return
-    call plait_broadcast(comm, send%at, recv%at, count, send%type, root, stream, options, status)
-  end subroutine
-
-  subroutine reduce_arrays(comm, send, recv, op, root, stream, options, status)
-    type(plait_comm), intent(in) :: comm
-    type(elements), intent(in) :: send, recv
-    integer, intent(in) :: op, root
-    type(c_ptr), intent(in), optional :: stream
-    type(plait_options), intent(in), optional :: options
-    integer, intent(out), optional :: status
-    integer(c_size_t) :: count
-    if (.not. fits('reduce', comm, send, recv, .false., .false., count, recv_root=root, &
-      status=status)) return
-    call plait_reduce(comm, send%at, recv%at, count, send%type, op, root, stream, options, status)
-  end subroutine
-
-  subroutine all_to_all_arrays(comm, send, recv, stream, options, status)
-    type(plait_comm), intent(in) :: comm
-    type(elements), intent(in) :: send, recv
-    type(c_ptr), intent(in), optional :: stream
-    type(plait_options), intent(in), optional :: options
-    integer, intent(out), optional :: status
-    integer(c_size_t) :: count
-    if (.not. fits('all_to_all', comm, send, recv, .true., .true., count, status=status)) return
-    call plait_all_to_all(comm, send%at, recv%at, count, send%type, stream, options, status)
-  end subroutine
-
-  subroutine gather_arrays(comm, send, recv, root, stream, options, status)
-    type(plait_comm), intent(in) :: comm
-    type(elements), intent(in) :: send, recv
-    integer, intent(in) :: root
-    type(c_ptr), intent(in), optional :: stream
-    type(plait_options), intent(in), optional :: options
-    integer, intent(out), optional :: status
-    integer(c_size_t) :: count
-    if (.not. fits('gather', comm, send, recv, .false., .true., count, recv_root=root, &
-      status=status)) return
-    call plait_gather(comm, send%at, recv%at, count, send%type, root, stream, options, status)
-  end subroutine
-
-  subroutine scatter_arrays(comm, send, recv, root, stream, options, status)
-    type(plait_comm), intent(in) :: comm
-    type(elements), intent(in) :: send, recv
-    integer, intent(in) :: root
-    type(c_ptr), intent(in), optional :: stream
-    type(plait_options), intent(in), optional :: options
-    integer, intent(out), optional :: status
-    integer(c_size_t) :: count
-    if (.not. fits('scatter', comm, send, recv, .true., .false., count, send_root=root, &
-      status=status)) return
-    call plait_scatter(comm, send%at, recv%at, count, send%type, root, stream, options, status)
-  end subroutine
-
-  subroutine reduce_scatter_array(comm, x, op, stream, options, status)
-    type(plait_comm), intent(in) :: comm
-    type(elements), intent(in) :: x
-    integer, intent(in) :: op
-    type(c_ptr), intent(in), optional :: stream
-    type(plait_options), intent(in), optional :: options
-    integer, intent(out), optional :: status
-    integer(c_size_t) :: count
-    type(c_ptr) :: own
-    if (.not. is_cut('reduce_scatter', comm, x, count, own, status=status)) return
-    call plait_reduce_scatter(comm, x%at, own, count, x%type, op, stream, options, status)
-  end subroutine
-
-  subroutine all_gather_array(comm, x, stream, options, status)
-    type(plait_comm), intent(in) :: comm
-    type(elements), intent(in) :: x
-    type(c_ptr), intent(in), optional :: stream
-    type(plait_options), intent(in), optional :: options
-    integer, intent(out), optional :: status
-    integer(c_size_t) :: count
-    type(c_ptr) :: own
-    if (.not. is_cut('all_gather', comm, x, count, own, status=status)) return
-    call plait_all_gather(comm, own, x%at, count, x%type, stream, options, status)
-  end subroutine
-
-  subroutine all_to_all_array(comm, x, stream, options, status)
-    type(plait_comm), intent(in) :: comm
-    type(elements), intent(in) :: x
-    type(c_ptr), intent(in), optional :: stream
-    type(plait_options), intent(in), optional :: options
-    integer, intent(out), optional :: status
-    integer(c_size_t) :: count
-    type(c_ptr) :: own
-    if (.not. is_cut('all_to_all', comm, x, count, own, status=status)) return
-    call plait_all_to_all(comm, x%at, x%at, count, x%type, stream, options, status)
-  end subroutine
-
-  subroutine gather_array(comm, x, root, stream, options, status)
-    type(plait_comm), intent(in) :: comm
-    type(elements), intent(in) :: x
-    integer, intent(in) :: root
-    type(c_ptr), intent(in), optional :: stream
-    type(plait_options), intent(in), optional :: options
-    integer, intent(out), optional :: status
-    integer(c_size_t) :: count
-    type(c_ptr) :: own
-    if (.not. is_cut('gather', comm, x, count, own, root, status=status)) return
-    call plait_gather(comm, own, x%at, count, x%type, root, stream, options, status)
-  end subroutine
-
-  subroutine scatter_array(comm, x, root, stream, options, status)
-    type(plait_comm), intent(in) :: comm
-    type(elements), intent(in) :: x
-    integer, intent(in) :: root
-    type(c_ptr), intent(in), optional :: stream
-    type(plait_options), intent(in), optional :: options
-    integer, intent(out), optional :: status
-    integer(c_size_t) :: count
-    type(c_ptr) :: own
-    if (.not. is_cut('scatter', comm, x, count, own, root, status=status)) return
-    call plait_scatter(comm, x%at, own, count, x%type, root, stream, options, status)
   end subroutine
 
   !> True if all blocks lie within the array. Others are refused.

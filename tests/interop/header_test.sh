@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# header_test.sh SOURCE LIBRARY CC CXX: plait.h by itself, and what it declares compared with what
-# there is: in the library, in the C test and in the Fortran module.
+# header_test.sh SOURCE LIBRARY FORTRAN CC CXX: plait.h by itself, and what it declares compared
+# with what there is: in the library, in the C test and in the Fortran module, whose generated
+# sources are in FORTRAN.
 set -euo pipefail
-source=$1 library=$2 cc=$3 cxx=$4
+source=$1 library=$2 fortran=$3 cc=$4 cxx=$5
 failed=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -21,7 +22,7 @@ sed -nE 's/^(plait_status|const char\*|int) (plait_[a-z_]+)\(.*/\2/p' \
 nm -D --defined-only "$library" | sed -nE 's/^.* T (plait_[a-z_]+)$/\1/p' |
   grep -vx plait_register | sort >"$work/exported"
 grep -oE 'plait_[a-z_]+\(' "$source/tests/interop/c_test.c" | tr -d '(' | sort -u >"$work/tested"
-cat "$source"/interop/fortran/*.f90 | sed -nE 's/.*bind\(c, name="(plait_[a-z_]+)"\).*/\1/p' |
+cat "$fortran"/*.f90 | sed -nE 's/.*bind\(c, name="(plait_[a-z_]+)"\).*/\1/p' |
   sort -u >"$work/fortran"
 
 echo "$(wc -l <"$work/declared") functions"

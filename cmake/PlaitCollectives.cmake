@@ -1,0 +1,80 @@
+# Texts with a part for each collective, from include/plait/collective_table.h.
+set(plait_collective_table ${PROJECT_SOURCE_DIR}/include/plait/collective_table.h)
+set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+             ${plait_collective_table})
+# The rows, in the order of plait::Collective, without blanks. Those of OTHER take other arguments.
+file(READ ${plait_collective_table} plait_collective_rows)
+string(REGEX MATCHALL "\n +(ROW|OTHER)\\([^)]*" plait_collective_rows "${plait_collective_rows}")
+list(TRANSFORM plait_collective_rows REPLACE "[ \n]" "")
+
+# plait_for_collectives(TEMPLATE OUTPUT) writes OUTPUT from TEMPLATE. What stands between the lines
+# `!@ each collective` and `!@ end` comes once for each row, with
+#
+#   @name@, @NAME@    as in the table
+#   @number@          that of plait::Collective
+#   {op|text}         the text, if the row has op; likewise {root|text}
+#   {op} or {root}    at the start of a line: the line, if the row has op or root
+#   @blocks@          four logicals: send, recv has a block for each rank; send, recv is the root's
+#
+# Between `!@ each number` and `!@ end` the rows of OTHER come too. They have only the names and the
+# number.
+function(plait_for_collectives template output)
+  file(READ ${template} rest)
+  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${template})
+  set(text "")
+  while(rest MATCHES "!@ each (collective|number)\n")
+    set(kind ${CMAKE_MATCH_1})
+    set(mark "${CMAKE_MATCH_0}")
+    string(FIND "${rest}" "${mark}" begin)
+    string(SUBSTRING "${rest}" 0 ${begin} before)
+    string(LENGTH "${mark}" length)
+    math(EXPR begin "${begin} + ${length}")
+    string(SUBSTRING "${rest}" ${begin} -1 rest)
+    string(FIND "${rest}" "!@ end\n" end)
+    if(end LESS 0)
+      message(FATAL_ERROR "${template}: there is no `!@ end`")
+    endif()
+    string(SUBSTRING "${rest}" 0 ${end} pattern)
+    math(EXPR end "${end} + 7")
+    string(SUBSTRING "${rest}" ${end} -1 rest)
+    string(APPEND text "${before}")
+    set(number 0)
+    foreach(row IN LISTS plait_collective_rows)
+      string(REGEX REPLACE "[(,]" ";" row "${row}")
+      list(POP_FRONT row takes name upper_name)
+      set(one "${pattern}")
+      if("${takes}" STREQUAL "ROW")
+        list(POP_FRONT row op root)
+        set(blocks "")
+        foreach(property IN ITEMS blocks root)
+          foreach(buffer IN LISTS row)
+            if(buffer MATCHES ${property})
+              list(APPEND blocks .true.)
+            else()
+              list(APPEND blocks .false.)
+            endif()
+          endforeach()
+        endforeach()
+        list(JOIN blocks ", " blocks)
+        string(REPLACE "@blocks@" "${blocks}" one "${one}")
+        foreach(argument IN ITEMS op root)
+          if("${${argument}}" STREQUAL "${argument}")
+            string(REPLACE "{${argument}}" "" one "${one}")
+            string(REGEX REPLACE "{${argument}\\|([^}]*)}" "\\1" one "${one}")
+          else()
+            string(REGEX REPLACE "{${argument}}[^\n]*\n" "" one "${one}")
+            string(REGEX REPLACE "{${argument}\\|[^}]*}" "" one "${one}")
+          endif()
+        endforeach()
+      elseif("${kind}" STREQUAL "collective")
+        set(one "")
+      endif()
+      string(REPLACE "@name@" ${name} one "${one}")
+      string(REPLACE "@NAME@" ${upper_name} one "${one}")
+      string(REPLACE "@number@" ${number} one "${one}")
+      string(APPEND text "${one}")
+      math(EXPR number "${number} + 1")
+    endforeach()
+  endwhile()
+  file(CONFIGURE OUTPUT ${output} CONTENT "${text}${rest}" @ONLY)
+endfunction()
