@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "interop/c/border.hpp"
+#include "plait/collective_table.h"
 #include "plait/plait.h"
 #include "plait/plait.hpp"
 #include "target.hpp"
@@ -135,51 +136,32 @@ class Program {
                                                 std::vector<std::byte>(2 * 8 * most + 8)};
 };
 
+/// Those of the table, the barrier, and a call as data.
 void Program::collective(unsigned which) {
   const Ends e = ends();
-  switch (which % 10) {
-    case 0:
-      check(plait_all_reduce(comm(), e.send, e.recv, e.count, type(), op(), stream(), options()));
-      break;
-    case 1:
-      check(
-          plait_reduce_scatter(comm(), e.send, e.recv, e.count, type(), op(), stream(), options()));
-      break;
-    case 2:
-      check(plait_all_gather(comm(), e.send, e.recv, e.count, type(), stream(), options()));
-      break;
-    case 3:
-      check(plait_broadcast(comm(), e.send, e.recv, e.count, type(), rank(), stream(), options()));
-      break;
-    case 4:
-      check(
-          plait_reduce(comm(), e.send, e.recv, e.count, type(), op(), rank(), stream(), options()));
-      break;
-    case 5:
-      check(plait_all_to_all(comm(), e.send, e.recv, e.count, type(), stream(), options()));
-      break;
-    case 6:
-      check(plait_gather(comm(), e.send, e.recv, e.count, type(), rank(), stream(), options()));
-      break;
-    case 7:
-      check(plait_scatter(comm(), e.send, e.recv, e.count, type(), rank(), stream(), options()));
-      break;
-    case 8:
-      check(plait_barrier(comm(), stream()));
-      break;
-    default: {
-      plait_call call = PLAIT_CALL_INIT;
-      call.collective = static_cast<plait_collective>(static_cast<int>(bytes_.next() % 12) - 1);
-      call.type = type();
-      call.op = op();
-      call.root = rank();
-      call.count = e.count;
-      const std::size_t sizes[] = {sizeof call, sizeof call, sizeof call, 0, 12, sizeof call + 64};
-      call.size = bytes_.one_of(sizes);
-      check(plait_enqueue(comm(), bytes_.next() % 16 == 0 ? nullptr : &call, e.send, e.recv,
-                          stream(), options()));
-    }
-  }
+#define PLAIT_ONE(...) +1
+  constexpr unsigned rows = PLAIT_COLLECTIVES(PLAIT_ONE, PLAIT_NO_OTHER);
+#undef PLAIT_ONE
+  which %= rows + 2;
+  unsigned row = 0;
+#define PLAIT_CALL(NAME, ENUMERATOR, OP, ROOT, SEND, RECV)      \
+  if (which == row++)                                           \
+    check(plait_##NAME(comm(), e.send, e.recv, e.count, type(), \
+                       PLAIT_IF_##OP(op(), ) PLAIT_IF_##ROOT(rank(), ) stream(), options()));
+  PLAIT_COLLECTIVES(PLAIT_CALL, PLAIT_NO_OTHER)
+#undef PLAIT_CALL
+  if (which == row++) check(plait_barrier(comm(), stream()));
+  if (which != row) return;
+  plait_call call = PLAIT_CALL_INIT;
+  call.collective = static_cast<plait_collective>(static_cast<int>(bytes_.next() % 12) - 1);
+  call.type = type();
+  call.op = op();
+  call.root = rank();
+  call.count = e.count;
+  const std::size_t sizes[] = {sizeof call, sizeof call, sizeof call, 0, 12, sizeof call + 64};
+  call.size = bytes_.one_of(sizes);
+  check(plait_enqueue(comm(), bytes_.next() % 16 == 0 ? nullptr : &call, e.send, e.recv, stream(),
+                      options()));
 }
 
 void Program::message(unsigned which) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "checks.h"
+#include "plait/collective_table.h"
 #include "plait/plait_mpi.h"
 
 enum { count = 1003 };
@@ -70,6 +71,36 @@ static void create(void) {
   }
 }
 
+/* The table: what a rank sends and receives, `block` or `blocks`, `root_` on the root alone. */
+enum buffer { block, blocks, root_block, root_blocks };
+static const struct {
+  plait_collective number;
+  const char* name;
+  enum { no_op, op } op;
+  enum buffer send, recv;
+} table[] = {
+#define ENTRY(NAME, ENUMERATOR, OP, ROOT, SEND, RECV) {PLAIT_##ENUMERATOR, #NAME, OP, SEND, RECV},
+    PLAIT_COLLECTIVES(ENTRY, PLAIT_NO_OTHER)
+#undef ENTRY
+};
+enum { rows = sizeof table / sizeof *table };
+
+/* A collective by its own function. */
+static plait_status by_name(plait_collective which, plait_comm on, const void* send, void* recv,
+                            size_t elements, plait_data_type type, plait_reduce_op operation,
+                            int root, const plait_call_options* options) {
+  switch (which) {
+#define CALL(NAME, ENUMERATOR, OP, ROOT, SEND, RECV)    \
+  case PLAIT_##ENUMERATOR:                              \
+    return plait_##NAME(on, send, recv, elements, type, \
+                        PLAIT_IF_##OP(operation, ) PLAIT_IF_##ROOT(root, ) stream, options);
+    PLAIT_COLLECTIVES(CALL, PLAIT_NO_OTHER)
+#undef CALL
+    default:
+      return PLAIT_ERROR_INTERNAL;
+  }
+}
+
 /* Each collective in f64, from ordinary memory, with a buffer of n blocks. */
 static void collectives(void) {
   const size_t all = (size_t)ranks * count;
@@ -80,67 +111,40 @@ static void collectives(void) {
   plait_call call = PLAIT_CALL_INIT;
   size_t i;
   int b, which;
-  for (which = 0; which < 10; ++which) {
+  enum { scaled = rows, as_data, ways };
+  options.algorithm = "ring";
+  options.scale = 2;
+  call.collective = PLAIT_BROADCAST;
+  call.type = PLAIT_F64;
+  call.count = count;
+  call.root = root;
+  for (which = 0; which < ways; ++which) {
+    const int row = which == scaled ? PLAIT_ALL_REDUCE : which == as_data ? PLAIT_BROADCAST : which;
+    const enum buffer from = table[row].send, to = table[row].recv;
+    const int sends = rank == root || (from != root_block && from != root_blocks),
+              receives = rank == root || (to != root_block && to != root_blocks),
+              many_sent = from == blocks || from == root_blocks,
+              many_received = to == blocks || to == root_blocks;
+    CHECK(which < rows || (int)table[row].number == row);
     for (b = 0; b < ranks; ++b)
       for (i = 0; i < count; ++i)
         send[(size_t)b * count + i] = value(rank, b, i), recv[(size_t)b * count + i] = -1;
-    switch (which) {
-      case 0:
-        OK(plait_all_reduce(comm, send, recv, count, PLAIT_F64, PLAIT_SUM, stream, NULL));
-        break;
-      case 1:
-        OK(plait_reduce_scatter(comm, send, recv, count, PLAIT_F64, PLAIT_SUM, stream, NULL));
-        break;
-      case 2:
-        OK(plait_all_gather(comm, send, recv, count, PLAIT_F64, stream, NULL));
-        break;
-      case 3:
-        OK(plait_broadcast(comm, rank == root ? send : NULL, recv, count, PLAIT_F64, root, stream,
-                           NULL));
-        break;
-      case 4:
-        OK(plait_reduce(comm, send, rank == root ? recv : NULL, count, PLAIT_F64, PLAIT_SUM, root,
-                        stream, NULL));
-        break;
-      case 5:
-        OK(plait_all_to_all(comm, send, recv, count, PLAIT_F64, stream, NULL));
-        break;
-      case 6:
-        OK(plait_gather(comm, send, rank == root ? recv : NULL, count, PLAIT_F64, root, stream,
-                        NULL));
-        break;
-      case 7:
-        OK(plait_scatter(comm, rank == root ? send : NULL, recv, count, PLAIT_F64, root, stream,
-                         NULL));
-        break;
-      case 8:
-        options.algorithm = "ring";
-        options.scale = 2;
-        OK(plait_all_reduce(comm, send, recv, count, PLAIT_F64, PLAIT_PREMUL_SUM, stream,
-                            &options));
-        break;
-      default:
-        call.collective = PLAIT_BROADCAST;
-        call.type = PLAIT_F64;
-        call.count = count;
-        call.root = root;
-        OK(plait_enqueue(comm, &call, send, recv, stream, NULL));
-    }
+    if (which == scaled)
+      OK(plait_all_reduce(comm, send, recv, count, PLAIT_F64, PLAIT_PREMUL_SUM, stream, &options));
+    else if (which == as_data) OK(plait_enqueue(comm, &call, send, recv, stream, NULL));
+    else
+      OK(by_name(table[row].number, comm, sends ? send : NULL, receives ? recv : NULL, count,
+                 PLAIT_F64, PLAIT_SUM, root, NULL));
     OK(plait_synchronize(comm, stream));
     for (b = 0; b < ranks; ++b)
       for (i = 0; i < count; ++i) {
-        double expected = -1; /* not touched */
-        if (b == 0 && which == 0) expected = sum(0, i);
-        if (b == 0 && which == 1) expected = sum(rank, i);
-        if (which == 2) expected = value(b, 0, i);
-        if (b == 0 && (which == 3 || which == 9)) expected = value(root, 0, i);
-        if (b == 0 && which == 4 && rank == root) expected = sum(0, i);
-        if (which == 5) expected = value(b, rank, i);
-        if (which == 6 && rank == root) expected = value(b, 0, i);
-        if (b == 0 && which == 7) expected = value(root, rank, i);
-        if (b == 0 && which == 8) expected = 2 * sum(0, i);
+        const int own = many_sent ? rank : 0; /* the block of `send` that is for this rank */
+        double expected = -1;                 /* not touched */
+        if (receives && (b == 0 || many_received))
+          expected = table[row].op ? sum(own, i) : value(many_received ? b : root, own, i);
+        if (b == 0 && which == scaled) expected *= 2;
         if (recv[(size_t)b * count + i] != expected) {
-          fprintf(stderr, "collective %d, block %d, element %lu: %g, not %g\n", which, b,
+          fprintf(stderr, "%s, block %d, element %lu: %g, not %g\n", table[row].name, b,
                   (unsigned long)i, recv[(size_t)b * count + i], expected);
           report(__FILE__, __LINE__, "a wrong element");
           b = ranks;
@@ -448,8 +452,9 @@ static void questions(void) {
   CHECK(strcmp(plait_status_name((plait_status)100), "invalid") == 0);
 }
 
-/* Every function that takes a communicator, with good arguments otherwise. */
-enum { calls_with_communicator = 32 };
+/* Every function that takes a communicator, with good arguments otherwise: the collectives of the
+ * table are the last. */
+enum { calls_with_communicator = 25 };
 static plait_status call_with(plait_comm on, int which) {
   static float x[64];
   static char text[64];
@@ -464,6 +469,9 @@ static plait_status call_with(plait_comm on, int which) {
   plait_call call = PLAIT_CALL_INIT;
   plait_progress progress = PLAIT_PROGRESS_INIT;
   plait_statistics statistics = PLAIT_STATISTICS_INIT;
+  if (which >= calls_with_communicator)
+    return by_name(table[which - calls_with_communicator].number, on, x, x + 32, 1, PLAIT_F32,
+                   PLAIT_SUM, 0, NULL);
   switch (which) {
     case 0:
       return plait_comm_split(on, 0, 0, &made);
@@ -488,46 +496,30 @@ static plait_status call_with(plait_comm on, int which) {
     case 10:
       return plait_copy(on, x, x + 8, 4, NULL);
     case 11:
-      return plait_all_reduce(on, x, x, 1, PLAIT_F32, PLAIT_SUM, NULL, NULL);
-    case 12:
-      return plait_reduce_scatter(on, x, x + 32, 1, PLAIT_F32, PLAIT_SUM, NULL, NULL);
-    case 13:
-      return plait_all_gather(on, x, x + 32, 1, PLAIT_F32, NULL, NULL);
-    case 14:
-      return plait_broadcast(on, x, x, 1, PLAIT_F32, 0, NULL, NULL);
-    case 15:
-      return plait_reduce(on, x, x, 1, PLAIT_F32, PLAIT_SUM, 0, NULL, NULL);
-    case 16:
-      return plait_all_to_all(on, x, x, 1, PLAIT_F32, NULL, NULL);
-    case 17:
-      return plait_gather(on, x, x + 32, 1, PLAIT_F32, 0, NULL, NULL);
-    case 18:
-      return plait_scatter(on, x, x + 32, 1, PLAIT_F32, 0, NULL, NULL);
-    case 19:
       return plait_barrier(on, NULL);
-    case 20:
+    case 12:
       return plait_enqueue(on, &call, x, x, NULL, NULL);
-    case 21:
+    case 13:
       return plait_synchronize(on, NULL);
-    case 22:
+    case 14:
       return plait_async_error(on, &status);
-    case 23:
+    case 15:
       return plait_abort(on, "test");
-    case 24:
+    case 16:
       return plait_progress_of(on, &progress);
-    case 25:
+    case 17:
       return plait_statistics_of(on, &statistics);
-    case 26:
+    case 18:
       return plait_chosen(on, &call, NULL, text, sizeof text, &length);
-    case 27:
+    case 19:
       return plait_explain(on, &call, NULL, text, sizeof text, &length);
-    case 28:
+    case 20:
       return plait_send(on, x, 1, PLAIT_F32, 0, NULL, NULL);
-    case 29:
+    case 21:
       return plait_recv(on, x, 1, PLAIT_F32, 0, NULL, NULL);
-    case 30:
+    case 22:
       return plait_send_recv(on, x, 1, 0, x + 32, 1, 0, PLAIT_F32, NULL, NULL);
-    case 31:
+    case 23:
       return plait_reserve(on);
     default:
       return plait_all_to_all_v(on, x, none, none, x + 32, none, none, PLAIT_F32, NULL, NULL);
@@ -535,14 +527,12 @@ static plait_status call_with(plait_comm on, int which) {
 }
 
 static void bad_handles(void) {
-  static const char* const names[] = {
-      "comm_split",    "comm_duplicate", "comm_destroy",    "comm_rank",    "comm_size",
-      "comm_backend",  "comm_describe",  "buffer_allocate", "is_symmetric", "stream_create",
-      "copy",          "all_reduce",     "reduce_scatter",  "all_gather",   "broadcast",
-      "reduce",        "all_to_all",     "gather",          "scatter",      "barrier",
-      "enqueue",       "synchronize",    "async_error",     "abort",        "progress_of",
-      "statistics_of", "chosen",         "explain",         "send",         "recv",
-      "send_recv",     "reserve",        "all_to_all_v"};
+  static const char* const names[calls_with_communicator] = {
+      "comm_split",   "comm_duplicate", "comm_destroy",    "comm_rank",    "comm_size",
+      "comm_backend", "comm_describe",  "buffer_allocate", "is_symmetric", "stream_create",
+      "copy",         "barrier",        "enqueue",         "synchronize",  "async_error",
+      "abort",        "progress_of",    "statistics_of",   "chosen",       "explain",
+      "send",         "recv",           "send_recv",       "reserve",      "all_to_all_v"};
   plait_comm dead = NULL;
   plait_buffer of_dead = NULL, live = NULL;
   void* pointer;
@@ -554,9 +544,10 @@ static void bad_handles(void) {
   INVALID(plait_buffer_pointer(of_dead, &pointer), "plait_buffer_pointer", "buffer",
           "has been destroyed");
   INVALID(plait_buffer_free(of_dead), "plait_buffer_free", "buffer", "has been destroyed");
-  for (which = 0; which < calls_with_communicator; ++which) {
+  for (which = 0; which < calls_with_communicator + rows; ++which) {
+    const int row = which - calls_with_communicator;
     char name[64];
-    sprintf(name, "plait_%s: ", names[which]);
+    sprintf(name, "plait_%s: ", row < 0 ? names[which] : table[row].name);
     INVALID(call_with(dead, which), name, "communicator", "has been destroyed");
     INVALID(call_with(NULL, which), name, "communicator", "is NULL");
     INVALID(call_with((plait_comm)(void*)live, which), name, "is a buffer, not a communicator", "");
@@ -621,23 +612,25 @@ static void bad_numbers(void) {
   size_t bytes = 77;
   const size_t zero = 0; /* the type is refused before counts are read */
   unsigned i;
+  int row;
   char number[20], text[8];
   plait_call call = PLAIT_CALL_INIT;
   plait_config config = PLAIT_CONFIG_INIT;
   plait_comm made = NULL;
   for (i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
     const plait_data_type type = (plait_data_type)wrong[i];
-    const plait_reduce_op op = (plait_reduce_op)wrong[i];
+    const plait_reduce_op operation = (plait_reduce_op)wrong[i];
     sprintf(number, "%d is no ", wrong[i]);
     INVALID(plait_size_of(type, &bytes), "plait_size_of", number, "data type");
-    INVALID(plait_all_reduce(comm, x, x, 1, type, PLAIT_SUM, stream, NULL),
-            "plait_all_reduce: rank", number, "data type");
-    INVALID(plait_all_reduce(comm, x, x, 1, PLAIT_F32, op, stream, NULL), "plait_all_reduce: rank",
-            number, "operation");
-    INVALID(plait_reduce_scatter(comm, x, x, 1, PLAIT_F32, op, stream, NULL),
-            "plait_reduce_scatter: rank", number, "operation");
-    INVALID(plait_broadcast(comm, x, x, 1, type, 0, stream, NULL), "plait_broadcast: rank", number,
-            "data type");
+    for (row = 0; row < rows; ++row) {
+      char name[64];
+      sprintf(name, "plait_%s: rank", table[row].name);
+      INVALID(by_name(table[row].number, comm, x, x, 1, type, PLAIT_SUM, 0, NULL), name, number,
+              "data type");
+      if (table[row].op)
+        INVALID(by_name(table[row].number, comm, x, x, 1, PLAIT_F32, operation, 0, NULL), name,
+                number, "operation");
+    }
     INVALID(plait_send(comm, x, 1, type, 0, stream, NULL), "plait_send: rank", number, "data type");
     INVALID(plait_recv(comm, x, 1, type, 0, stream, NULL), "plait_recv: rank", number, "data type");
     INVALID(plait_send_recv(comm, x, 1, 0, x + 4, 1, 0, type, stream, NULL),
@@ -663,6 +656,7 @@ static void bad_numbers(void) {
   INVALID(plait_comm_create_world(&config, &made), "plait_comm_create_world",
           "timeout_seconds is -5", "");
   CHECK(made == NULL);
+  /* The library's own refusals come through. */
   INVALID(plait_broadcast(comm, x, x, 1, PLAIT_F32, ranks, stream, NULL), "broadcast: rank", "root",
           "");
   REFUSED(PLAIT_ERROR_UNSUPPORTED,
@@ -772,7 +766,8 @@ static void groups_with_errors(void) {
 /* What the options of each collective, and of a call as data, do: on a communicator of their own,
  * which starts to count at 0. */
 static void options_of_calls(void) {
-  enum { blocks = 3, threads = 5, few = 40 };
+  enum { blocks_wanted = 3, threads = 5, few = 40 };
+  enum { messages = rows, as_data, ways };
   plait_comm fresh = NULL;
   plait_call_options options = PLAIT_CALL_OPTIONS_INIT, nonsense = PLAIT_CALL_OPTIONS_INIT;
   plait_call call = PLAIT_CALL_INIT;
@@ -786,51 +781,26 @@ static void options_of_calls(void) {
   char text[4000];
   int which, asked;
   OK(plait_comm_duplicate(comm, &fresh));
-  options.blocks = blocks;
+  options.blocks = blocks_wanted;
   options.threads = threads;
   nonsense.algorithm = "nonsense";
 
-  for (which = 0; which < 10; ++which)
+  call.type = PLAIT_F64;
+  call.count = few;
+  for (which = 0; which < ways; ++which)
     for (asked = 0; asked < 2; ++asked) {
       const plait_call_options* with = asked == 0 ? &nonsense : &options;
       const int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
       plait_progress then = PLAIT_PROGRESS_INIT, now = PLAIT_PROGRESS_INIT;
       plait_status status;
       OK(plait_progress_of(fresh, &then));
-      switch (which) {
-        case 0:
-          status = plait_all_reduce(fresh, send, recv, few, PLAIT_F64, PLAIT_SUM, stream, with);
-          break;
-        case 1:
-          status = plait_reduce_scatter(fresh, send, recv, few, PLAIT_F64, PLAIT_SUM, stream, with);
-          break;
-        case 2:
-          status = plait_all_gather(fresh, send, recv, few, PLAIT_F64, stream, with);
-          break;
-        case 3:
-          status = plait_broadcast(fresh, send, recv, few, PLAIT_F64, 0, stream, with);
-          break;
-        case 4:
-          status = plait_reduce(fresh, send, recv, few, PLAIT_F64, PLAIT_SUM, 0, stream, with);
-          break;
-        case 5:
-          status = plait_all_to_all(fresh, send, recv, few, PLAIT_F64, stream, with);
-          break;
-        case 6:
-          status = plait_gather(fresh, send, recv, few, PLAIT_F64, 0, stream, with);
-          break;
-        case 7:
-          status = plait_scatter(fresh, send, recv, few, PLAIT_F64, 0, stream, with);
-          break;
-        case 8:
-          status =
-              plait_send_recv(fresh, send, few, next, recv, few, before, PLAIT_F64, stream, with);
-          break;
-        default:
-          call.type = PLAIT_F64;
-          call.count = few;
-          status = plait_enqueue(fresh, &call, send, recv, stream, with);
-      }
+      if (which == messages)
+        status =
+            plait_send_recv(fresh, send, few, next, recv, few, before, PLAIT_F64, stream, with);
+      else if (which == as_data) status = plait_enqueue(fresh, &call, send, recv, stream, with);
+      else
+        status =
+            by_name(table[which].number, fresh, send, recv, few, PLAIT_F64, PLAIT_SUM, 0, with);
       if (asked == 0) {
         CHECK(status == PLAIT_ERROR_INVALID_ARGUMENT &&
               strstr(plait_last_error(), "\"nonsense\"") != NULL);
@@ -839,16 +809,15 @@ static void options_of_calls(void) {
       CHECK(status == PLAIT_SUCCESS);
       OK(plait_synchronize(fresh, stream));
       OK(plait_progress_of(fresh, &now));
-      if (ranks > 1 &&
-          (which == 8 ? now.started == then.started
-                      : now.started - then.started != blocks)) { /* messages: as many as workers */
+      if (ranks > 1 && (which == messages ? now.started == then.started /* as many as workers */
+                                          : now.started - then.started != blocks_wanted)) {
         fprintf(stderr, "collective %d: %lu blocks\n", which,
                 (unsigned long)(now.started - then.started));
         report(__FILE__, __LINE__, "not the blocks that were asked for");
       }
     }
   OK(plait_progress_of(fresh, &progress));
-  CHECK(ranks == 1 || progress.blocks == blocks);
+  CHECK(ranks == 1 || progress.blocks == blocks_wanted);
   INVALID(plait_all_to_all_v(fresh, send, counts, counts, recv, counts, counts, PLAIT_F64, stream,
                              &nonsense),
           "\"nonsense\"", "", "");
