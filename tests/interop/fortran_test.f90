@@ -25,6 +25,7 @@ program fortran_test
   call addresses()
   call questions()
   call refusals()
+  call mistakes_enqueue_nothing()
   call plait_stream_destroy(stream)
   call plait_comm_destroy(comm)
   call MPI_Allreduce(MPI_IN_PLACE, failures, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
@@ -206,7 +207,7 @@ contains
     integer(int32), target, asynchronous :: b(n, 0:ranks - 1)
     integer(int64), target, asynchronous :: c(n, 0:ranks - 1)
     real(real32), target, asynchronous :: d(n, 0:ranks - 1), one(n), none(0)
-    integer :: i, r, root, status, at(n)
+    integer :: i, r, root, at(n)
     at = [(i, i = 1, n)]
     a = -1
     a(:, :, rank) = reshape(real(value(rank, at), real64), [2, 3])
@@ -251,27 +252,6 @@ contains
     call plait_all_gather_in_place(comm, none, stream)
     call plait_scatter_in_place(comm, none, 0, stream)
 
-    call plait_all_gather_in_place(comm, d(::2, :), stream, status=status)
-    call refused(status, 'plait_all_gather: rank', 'x is not contiguous')
-    call plait_gather_in_place(comm, one(::2), 0, stream, status=status)
-    call refused(status, 'plait_gather: rank', 'x is not contiguous')
-    call plait_scatter_in_place(comm, one, ranks, stream, status=status)
-    call refused(status, 'scatter: rank', 'none of the ranks')
-    call plait_reduce_scatter_in_place(plait_comm(), d, PLAIT_SUM, stream, status=status)
-    call refused(status, 'plait_reduce_scatter', 'NULL')
-    call plait_gather_in_place(plait_comm(), d(::2, :), 0, stream, status=status)
-    call refused(status, 'plait_gather', 'NULL')
-    if (ranks == 1) return
-    call plait_all_gather_in_place(comm, one(:ranks + 1), stream, status=status)
-    call refused(status, 'plait_all_gather: rank', ' elements, which are no block for each')
-    call plait_reduce_scatter_in_place(comm, one(:ranks + 1), PLAIT_SUM, stream, status=status)
-    call refused(status, 'plait_reduce_scatter: rank', 'which are no block for each')
-    call plait_all_to_all_in_place(comm, one(:ranks + 1), stream, status=status)
-    call refused(status, 'plait_all_to_all: rank', 'which are no block for each')
-    call plait_gather_in_place(comm, one(:ranks + 1), rank, stream, status=status)
-    call refused(status, 'plait_gather: rank', 'which are no block for each')
-    call plait_scatter_in_place(comm, one(:ranks + 1), rank, stream, status=status)
-    call refused(status, 'plait_scatter: rank', 'which are no block for each')
   end subroutine
 
   subroutine assumed_sizes()
@@ -295,51 +275,12 @@ contains
     character(*), parameter :: unknown = &
       ' is an assumed-size array, whose length is not known: pass a section of it, like '
     integer(c_size_t) :: none(ranks)
-    integer :: status, r, m
+    integer :: status, m
     m = ranks
     none = 0
     status = PLAIT_SUCCESS
-    call plait_all_reduce_in_place(comm, a, PLAIT_SUM, stream, status=status)
-    call refused(status, 'plait_all_reduce: rank', 'x' // unknown // 'x(1:n)')
     call plait_all_reduce_in_place(comm, c, PLAIT_SUM, stream, status=status)
     call refused(status, 'plait_all_reduce: rank', 'x' // unknown // 'x(1:n)')
-    call plait_all_reduce(comm, a, b(:n), PLAIT_SUM, stream, status=status)
-    call refused(status, 'plait_all_reduce: rank', 'send' // unknown // 'send(1:n)')
-    call plait_all_reduce(comm, a(:n), b, PLAIT_SUM, stream, status=status)
-    call refused(status, 'plait_all_reduce: rank', 'recv' // unknown // 'recv(1:n)')
-    call plait_all_reduce(comm, c, d, PLAIT_SUM, stream, status=status)
-    call refused(status, 'plait_all_reduce: rank', 'send' // unknown)
-    call plait_reduce_scatter(comm, c, b, PLAIT_SUM, stream, status=status)
-    call refused(status, 'plait_reduce_scatter: rank', 'send' // unknown)
-    call plait_all_gather(comm, a(:n), d, stream, status=status)
-    call refused(status, 'plait_all_gather: rank', 'recv' // unknown)
-    call plait_all_to_all(comm, c, d, stream, status=status)
-    call refused(status, 'plait_all_to_all: rank', 'send' // unknown)
-    call plait_reduce_scatter_in_place(comm, c, PLAIT_SUM, stream, status=status)
-    call refused(status, 'plait_reduce_scatter: rank', 'x' // unknown)
-    call plait_all_gather_in_place(comm, a, stream, status=status)
-    call refused(status, 'plait_all_gather: rank', 'x' // unknown)
-    call plait_all_to_all_in_place(comm, a, stream, status=status)
-    call refused(status, 'plait_all_to_all: rank', 'x' // unknown)
-    do r = 0, ranks - 1  ! the root's and the others' sides
-      call plait_broadcast_in_place(comm, a, r, stream, status=status)
-      call refused(status, 'plait_broadcast: rank', 'x' // unknown)
-      call plait_reduce_in_place(comm, a, PLAIT_SUM, r, stream, status=status)
-      call refused(status, 'plait_reduce: rank', 'x' // unknown)
-      call plait_gather_in_place(comm, a, r, stream, status=status)
-      call refused(status, 'plait_gather: rank', 'x' // unknown)
-      call plait_scatter_in_place(comm, c, r, stream, status=status)
-      call refused(status, 'plait_scatter: rank', 'x' // unknown)
-      call plait_broadcast(comm, a, b, r, stream, status=status)
-      call refused(status, 'plait_broadcast: rank', merge('send', 'recv', rank == r) // unknown)
-      call plait_scatter(comm, a, b, r, stream, status=status)
-      call refused(status, 'plait_scatter: rank', merge('send', 'recv', rank == r) // unknown)
-      call plait_reduce(comm, a, b, PLAIT_SUM, r, stream, status=status)
-      call refused(status, 'plait_reduce: rank', 'send' // unknown)
-      call plait_gather(comm, a, b, r, stream, status=status)
-      call refused(status, 'plait_gather: rank', 'send' // unknown)
-    end do
-
     call plait_send(comm, a, mod(rank + 1, ranks), stream, status=status)
     call refused(status, 'plait_send: rank', 'data' // unknown)
     call plait_recv(comm, d, mod(rank + 1, ranks), stream, status=status)
@@ -352,8 +293,6 @@ contains
     call refused(status, 'plait_all_to_all_v: rank', 'send' // unknown)
     call plait_all_to_all_v(comm, a(:n), none, none, d, none, none, stream, status=status)
     call refused(status, 'plait_all_to_all_v: rank', 'recv' // unknown)
-    call plait_all_reduce_in_place(plait_comm(), a, PLAIT_SUM, stream, status=status)
-    call refused(status, 'plait_all_reduce', 'NULL')
     call plait_send(plait_comm(), a, 0, stream, status=status)
     call refused(status, 'plait_send', 'NULL')
     call plait_group_start()
@@ -524,25 +463,8 @@ contains
     call refused(status, 'communicator', 'has been destroyed')
     call plait_all_reduce(dead, x, y, PLAIT_SUM, stream, status=status)
     call refused(status, 'plait_all_reduce: communicator', 'has been destroyed')
-    call plait_all_reduce(comm, x, y(:10), PLAIT_SUM, stream, plait_options(blocks=-1), status)
-    call refused(status, 'plait_all_reduce: rank', 'blocks is -1')
-    call plait_all_reduce(comm, x, y(:10), PLAIT_SUM, stream, plait_options(threads=-1), status)
-    call refused(status, 'plait_all_reduce: rank', 'threads is -1')
     call plait_barrier(plait_comm(), stream, status)
     call refused(status, 'plait_barrier', 'NULL')
-    call plait_all_reduce(comm, x, y(::2), PLAIT_SUM, stream, status=status)
-    call refused(status, 'plait_all_reduce: rank', 'recv is not contiguous')
-    call plait_all_reduce(comm, x, y, PLAIT_SUM, stream, status=status)
-    call refused(status, 'send has 10 elements and recv 20', 'plait_all_reduce: rank')
-    ! Other ranks may pass anything for a buffer of the root.
-    call plait_broadcast(comm, x(::2), y(::2), 0, stream, status=status)
-    call refused(status, 'plait_broadcast: rank', &
-      merge('send', 'recv', rank == 0) // ' is not contiguous')
-    call plait_scatter(comm, y(::2), x(::2), ranks - 1, stream, status=status)
-    call refused(status, 'plait_scatter: rank', &
-      merge('send', 'recv', rank == ranks - 1) // ' is not contiguous')
-    call plait_all_reduce_in_place(comm, x, 17, stream, status=status)
-    call refused(status, 'plait_all_reduce: rank', '17 is no operation')
     call plait_all_reduce_in_place(comm, x, PLAIT_SUM, stream, plait_options(algorithm='rign'), &
       status)
     call refused(status, '"rign"', 'ring')
@@ -564,6 +486,20 @@ contains
     call check(status == PLAIT_ERROR_ABORTED .and. index(plait_last_error(), 'enough') > 0, 'abort')
     call plait_comm_destroy(dead)
   end subroutine
+
+  subroutine mistakes_enqueue_nothing()
+    real(real64), allocatable, target, asynchronous :: x(:), y(:)
+    type(plait_statistics) :: before, after
+    allocate (x(4 * ranks * ranks + 4), y(4 * ranks * ranks + 4), source=1.0_real64)
+    before = plait_statistics_of(comm)
+    call mistakes(x, x, y)
+    after = plait_statistics_of(comm)
+    call check(after%calls == before%calls, 'what was refused was enqueued')
+    call plait_synchronize(comm, stream)
+    call check(all(x == 1) .and. all(y == 1), 'what was refused has written')
+  end subroutine
+
+  include 'fortran_mistakes.inc'
 
   !> Must end the program: no status was asked for.
   subroutine stop_without_status()
