@@ -446,10 +446,13 @@ TEST(CommunicatorSettings, MemoryStaysWithinTheLimit) {
   for (const std::size_t megabytes : {6u, 16u, 64u}) {
     const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", fmt::format("{}M", megabytes));
     const std::size_t limit = megabytes << 20;
-    run_ranks(why_not(8).empty() ? 8 : 1, [&](Communicator& comm, int) {
+    const int ranks = why_not(8).empty() ? 8 : 1;
+    run_ranks(ranks, [&](Communicator& comm, int) {
       const Statistics statistics = comm.statistics();
       EXPECT_LE(statistics.scratch_bytes, limit);
-      EXPECT_GE(statistics.scratch_bytes, limit / 4) << "the limit is there to be used";
+      if (ranks > 1) {  // one rank has no peers to keep memory for
+        EXPECT_GE(statistics.scratch_bytes, limit / 4) << "the limit is there to be used";
+      }
       EXPECT_LE(statistics.scratch_bytes_committed, statistics.scratch_bytes);
     });
   }

@@ -20,6 +20,23 @@ Support serves_the_best(const Algorithm& algorithm, const Topology& topology) {
                             topology);
 }
 
+/// A communicator asks every algorithm for the most blocks of a launch, also one that the target
+/// does not serve: here a GPU without lines, wide packets and bulk copies.
+TEST(Served, EveryAlgorithmFitsALaunchOnEveryTarget) {
+  Topology topology;
+  topology.backend = BackendKind::cuda;
+  topology.ranks = 4;
+  topology.units = 132;
+  topology.max_block_threads = 512;
+  topology.peer_access = topology.wide_packets = false;
+  topology.line_threads = topology.bulk_threads = 0;
+  for (const auto& algorithm : Registry::instance().all()) {
+    const LaunchShape shape = algorithm->fitted({.blocks = 4, .threads = 33}, {}, topology);
+    EXPECT_TRUE(shape.blocks >= 1 && shape.blocks <= 4) << algorithm->name();
+    EXPECT_GE(shape.threads, 1u) << algorithm->name();
+  }
+}
+
 TEST(Served, IncludesWholePacksOnDevicesThatCanDoEverything) {
   Topology topology;
   topology.backend = BackendKind::cuda;

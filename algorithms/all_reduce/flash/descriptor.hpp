@@ -36,7 +36,9 @@ class FlashAlgorithm : public PeerAlgorithm {
   }
 
   LaunchShape fitted(LaunchShape shape, const Call&, const Topology& topology) const override {
-    const unsigned team = bulk_ ? static_cast<unsigned>(topology.bulk_threads) : 1;
+    // Also where the target does not serve it: a communicator asks every algorithm.
+    const unsigned team =
+        bulk_ && serves(topology) ? static_cast<unsigned>(topology.bulk_threads) : 1;
     return {std::min(shape.blocks, max_blocks()), (shape.threads + team - 1) / team * team};
   }
 
