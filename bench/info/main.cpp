@@ -173,9 +173,10 @@ void print_statistics(BackendKind backend, int ranks, const Statistics& statisti
 void run(int ranks, bool json, bool statistics) {
   const auto backends = list_backends();
   const BackendFacts& chosen = chosen_of(backends);
+  const int devices = static_cast<int>(chosen.devices.size());
+  // A sample runs, and no GPU takes two ranks. Algorithms are also asked about more ranks.
   if (ranks == 0)
-    ranks =
-        chosen.kind == BackendKind::host ? 2 : std::max(2, static_cast<int>(chosen.devices.size()));
+    ranks = chosen.kind != BackendKind::host && statistics ? devices : std::max(2, devices);
   const Topology topology = topology_of(chosen, ranks);
   const auto algorithms = list_algorithms(topology);
   std::optional<Statistics> counted;
@@ -208,7 +209,8 @@ int main(int argc, char** argv) {
                "Run a small job with as many ranks, and print what its communicator has counted");
   app.add_option(
          "--ranks", ranks,
-         "Number of ranks to ask the algorithms about (default: the number of GPUs, at least 2)")
+         "Number of ranks to ask the algorithms about (default: the number of GPUs, at least 2; "
+         "with --statistics on GPUs also 1)")
       ->check(CLI::Range(1, 1024));
   app.set_version_flag("--version", "plait " PLAIT_VERSION);
   try {
