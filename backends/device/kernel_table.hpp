@@ -97,4 +97,12 @@ struct KernelCodes<Kernel, Args> {
   static unsigned index(const Args& args) { return Kernel::code(args); }
 };
 
+/// The codes for the host target. A kernel whose `Codes` pay on GPUs alone names fewer in
+/// `OnHost`, which has the members of KernelCodes: they compile sooner and give a smaller library.
+template <class Kernel, class Args>
+struct HostCodes : KernelCodes<Kernel, Args> {};
+template <class Kernel, class Args>
+requires requires { typename Kernel::OnHost; }
+struct HostCodes<Kernel, Args> : Kernel::OnHost {};
+
 }  // namespace plait

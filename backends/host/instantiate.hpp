@@ -15,8 +15,8 @@ template <class Kernel, class Args>
 void add_kernel(std::string_view family, DataType type) {
   KernelTable<HostKernel>::instance().add(family, type, [](Words& words, const void* given) {
     const Args& args = *static_cast<const Args*>(given);
-    run_code(KernelCodes<Kernel, Args>::index(args), words, args,
-             typename KernelCodes<Kernel, Args>::List{});
+    using Codes = HostCodes<Kernel, Args>;
+    run_code(Codes::index(args), words, args, typename Codes::List{});
   });
 }
 
