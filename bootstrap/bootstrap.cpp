@@ -32,14 +32,6 @@ std::string node_text() {
 
 }  // namespace
 
-void Bootstrap::discover_nodes() {
-  const std::vector<detail::NodeName> names = all_gather(detail::name_this_node());
-  std::vector<int> nodes;
-  for (const detail::NodeName& name : names)
-    nodes.push_back(static_cast<int>(std::find(names.begin(), names.end(), name) - names.begin()));
-  set_nodes(nodes);
-}
-
 void Bootstrap::set_nodes(const std::vector<int>& node_of_rank) {
   const int mine = node_of_rank[static_cast<std::size_t>(rank())];
   std::vector<int> nodes;  // in order of first appearance

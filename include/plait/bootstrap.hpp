@@ -82,10 +82,8 @@ class Bootstrap {
 
  protected:
   Bootstrap() = default;
-  /// Fills in the local ranks and nodes. The set-up of an implementation ends with a call of this
-  /// or of `set_nodes`. Collective.
-  void discover_nodes();
-  /// The same without communication: ranks with equal numbers are on one node. Local.
+  /// Fills in the local ranks and nodes: ranks with equal numbers are on one node. The set-up of an
+  /// implementation ends with it. Local.
   void set_nodes(const std::vector<int>& node_of_rank);
   /// `split` calls it on the new group, so that errors can name the ranks as the caller knows them.
   /// Local.
