@@ -1,0 +1,80 @@
+#include "bootstrap/mpi_process.hpp"
+
+#include <fmt/format.h>
+#include <mpi.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdlib>
+
+#include "bootstrap/bootstrap_hooks.hpp"
+#include "bootstrap/mpi_link.hpp"
+#include "bootstrap/mpi_support.hpp"
+#include "core/process.hpp"
+#include "plait/error.hpp"
+
+namespace plait::detail {
+namespace {
+
+/// MPI belongs to the process that initialised it.
+class Initialized {
+ public:
+  /// Throws in a child that was forked from a process that had initialised MPI.
+  static void require_not_inherited(const char* call) {
+    if (!in_parent) return;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}: this process was forked from one that uses MPI, and a child "
+                            "can't: exec, or fork before MPI is initialised",
+                            call));
+  }
+
+ private:
+  static inline std::atomic<bool> in_parent = false;
+  static inline const int at_fork = pthread_atfork(nullptr, nullptr, [] {
+    int flag = 0;
+    MPI_Initialized(&flag);
+    if (flag != 0) in_parent = true;
+  });
+};
+
+void finalize_at_exit(const Origin& initialized) {
+  if (!initialized.is_exactly_here() || is_finalized()) return;
+  // Also if MPI is not finalised, because the process may then take a while to end.
+  OpenBootstraps::instance().say_farewell();
+  // MPI_Finalize waits for all ranks, so it would hang if one is missing. Without it, mpirun sees a
+  // failed process and ends the job.
+  if (nothing_abandoned() && Links::instance().flush()) MPI_Finalize();
+}
+
+}  // namespace
+
+OpenBootstraps& OpenBootstraps::instance() {
+  static auto* open = new OpenBootstraps;  // never destroyed: needed by an exit handler
+  return *open;
+}
+
+void OpenBootstraps::say_farewell() {
+  const std::scoped_lock lock(mutex_);
+  for (const Bootstrap* bootstrap : bootstraps_) BootstrapHooks::say_farewell(*bootstrap);
+}
+
+void initialize_mpi() {
+  Initialized::require_not_inherited("make_mpi_bootstrap");
+  static std::mutex mutex;
+  const std::scoped_lock lock(mutex);
+  if (is_finalized())
+    throw Error(ErrorCode::bootstrap,
+                "make_mpi_bootstrap: MPI is already finalised in this process");
+  int initialized = 0;
+  MPI_Initialized(&initialized);
+  if (initialized != 0) return;
+  int provided = 0;
+  const int status = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+  if (status != MPI_SUCCESS)
+    throw Error(ErrorCode::bootstrap,
+                fmt::format("make_mpi_bootstrap: MPI_Init_thread: {}", describe(status)));
+  static const Origin here;
+  std::atexit([] { finalize_at_exit(here); });
+}
+
+}  // namespace plait::detail
