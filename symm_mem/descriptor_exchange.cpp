@@ -41,35 +41,7 @@
 
 namespace plait {
 
-std::optional<DescriptorLetter> parse_letter(std::span<const std::byte> message,
-                                             std::uint64_t nonce, int receiver, int size) {
-  DescriptorLetter letter{};
-  if (message.size() != sizeof letter) return std::nullopt;
-  std::memcpy(&letter, message.data(), sizeof letter);
-  const bool is_peer = letter.sender >= 0 && letter.sender < size && letter.sender != receiver;
-  if (letter.nonce != nonce || !is_peer || letter.descriptors < 0 || letter.descriptors > 1)
-    return std::nullopt;
-  return letter;
-}
-
 namespace {
-
-/// Space for the control data of a message with one descriptor.
-struct Control {
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> bytes{};
-};
-
-/// The one descriptor in a received message, if there is one. It is open from then on, whatever the
-/// message says.
-UniqueFd descriptor_in(msghdr& message) {
-  const cmsghdr* part = CMSG_FIRSTHDR(&message);
-  if (part == nullptr || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS ||
-      part->cmsg_len != CMSG_LEN(sizeof(int)))
-    return {};
-  int fd = -1;
-  std::memcpy(&fd, CMSG_DATA(part), sizeof fd);
-  return UniqueFd(fd);
-}
 
 std::optional<ucred> owner_of(int socket) {
   ucred owner{};
@@ -333,24 +305,9 @@ void Exchange::serve(int rank) {
 void Exchange::give_up(int rank) { peers_[index(rank)].sent = peers_[index(rank)].received = true; }
 
 void Exchange::send_to(int rank, bool with_descriptor) {
-  DescriptorLetter letter{addresses_[index(rank)].nonce, rank_, with_descriptor ? 1 : 0};
-  iovec data{&letter, sizeof letter};
-  Control control;
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  if (with_descriptor) {
-    const int value = mine_.get();
-    message.msg_control = control.bytes.data();
-    message.msg_controllen = CMSG_SPACE(sizeof value);
-    cmsghdr* part = CMSG_FIRSTHDR(&message);
-    part->cmsg_level = SOL_SOCKET;
-    part->cmsg_type = SCM_RIGHTS;
-    part->cmsg_len = CMSG_LEN(sizeof value);
-    std::memcpy(CMSG_DATA(part), &value, sizeof value);
-  }
+  const DescriptorLetter letter{addresses_[index(rank)].nonce, rank_, with_descriptor ? 1 : 0};
   Peer& peer = peers_[index(rank)];
-  const bool sent = ::sendmsg(peer.connection.get(), &message, MSG_NOSIGNAL) >= 0;
+  const bool sent = send_letter(peer.connection, letter, mine_);
   if (sent || errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) {
     peer.sent = true;  // or the peer has failed or ended: its letter may still be there
   } else if (!passes(errno)) {
@@ -362,25 +319,12 @@ void Exchange::send_to(int rank, bool with_descriptor) {
 bool Exchange::receive(const UniqueFd& connection, std::optional<DescriptorLetter>& letter,
                        UniqueFd& descriptor) {
   std::array<std::byte, sizeof(DescriptorLetter) + 1> bytes{};
-  iovec data{bytes.data(), bytes.size()};
-  const auto receive_once = [&] {
-    Control control;
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    message.msg_control = control.bytes.data();
-    // Without the padding, where a second descriptor would have room.
-    message.msg_controllen = CMSG_LEN(sizeof(int));
-    const ssize_t length = ::recvmsg(connection.get(), &message, MSG_CMSG_CLOEXEC);
-    if (length >= 0) descriptor = descriptor_in(message);
-    return length;
-  };
-  ssize_t length = receive_once();
+  ssize_t length = receive_message(connection, bytes, descriptor);
   // Linux looks at the queue first, and then whether the peer has closed. If the peer sends its
   // letter and closes in between, that reads as an end, although the letter is there. Nothing comes
   // after the end, so the second look finds all there is. An empty message reads as an end, too,
   // and may have had a descriptor, which is closed.
-  if (length == 0) length = receive_once();
+  if (length == 0) length = receive_message(connection, bytes, descriptor);
   if (length < 0 && passes(errno)) return false;
   if (length <= 0) return true;
   letter = parse_letter({bytes.data(), static_cast<std::size_t>(length)}, nonce_, rank_, size_);

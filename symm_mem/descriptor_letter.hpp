@@ -1,6 +1,7 @@
 // The messages of an exchange of descriptors: where a rank listens, and the letter that travels
 // beside a descriptor.
 #pragma once
+#include <sys/types.h>
 #include <sys/un.h>
 
 #include <array>
@@ -8,6 +9,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+
+#include "core/unique_fd.hpp"
 
 namespace plait {
 
@@ -32,5 +35,13 @@ struct DescriptorLetter {
 /// `nonce`. Takes any bytes.
 std::optional<DescriptorLetter> parse_letter(std::span<const std::byte> message,
                                              std::uint64_t nonce, int receiver, int size);
+
+/// Sends a letter, with a duplicate of `descriptor` if the letter says so. False: see errno.
+bool send_letter(const UniqueFd& connection, const DescriptorLetter& letter,
+                 const UniqueFd& descriptor);
+
+/// Receives a message as recvmsg does. Sets `descriptor` to the one that came with it, or to none.
+ssize_t receive_message(const UniqueFd& connection, std::span<std::byte> bytes,
+                        UniqueFd& descriptor);
 
 }  // namespace plait
