@@ -122,6 +122,8 @@ std::size_t count_wrong(Communicator& comm, NativeStream stream, Contender& cont
   verifier.poison_output();
   verifier.fill();
   comm.barrier(stream_ref(stream));  // no rank writes into a buffer that its owner still fills
+  // Some contenders call at once, and not in the stream's order.
+  comm.synchronize(stream_ref(stream));
   contender.enqueue(task, stream);
   comm.barrier(stream_ref(stream));  // the check sees a peer's late write, too
   comm.synchronize(stream_ref(stream));

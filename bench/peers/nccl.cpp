@@ -156,12 +156,24 @@ std::shared_ptr<NcclGroup> NcclGroup::create(Communicator& comm, std::string& wh
     why_not = "NCCL and RCCL need GPUs";
     return nullptr;
   }
-  auto library = NcclLibrary::load(
-      comm.backend_kind() == BackendKind::hip ? "librccl.so.1" : "libnccl.so.2", why_not);
-  const auto versions = comm.bootstrap().all_gather(library ? library->version() : 0);
+  std::shared_ptr<const NcclLibrary> library;
+  try {
+    agree(comm.bootstrap(), "NCCL", [&] {
+      library = NcclLibrary::load(
+          comm.backend_kind() == BackendKind::hip ? "librccl.so.1" : "libnccl.so.2", why_not);
+      if (!library) throw Error(ErrorCode::unsupported, why_not);
+    });
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::unsupported) throw;
+    why_not = error.what();
+    return nullptr;
+  }
+  const auto versions = comm.bootstrap().all_gather(library->version());
   const auto [least, most] = std::minmax_element(versions.begin(), versions.end());
-  if (*least != *most) why_not = fmt::format("ranks found NCCL {} and {}", *least, *most);
-  if (*least == 0 || *least != *most) return nullptr;
+  if (*least != *most) {
+    why_not = fmt::format("ranks found NCCL {} and {}", *least, *most);
+    return nullptr;
+  }
 
   backend_of(comm).bind();
   std::shared_ptr<NcclGroup> group(new NcclGroup(comm, std::move(library)));
