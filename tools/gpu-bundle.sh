@@ -2,6 +2,7 @@
 # tools/gpu-bundle.sh [BUILD FOLDER [BUNDLE]]: makes gpu-bundle/, which runs on a GPU machine that
 # has only a driver (no MPI, no network):
 #   bin/ lib/      the programs and libplait.so of the build folder (build-cuda), stripped
+#   skips.txt      the tests that may be skipped
 #   deps.tar.xz    Open MPI and the headers and libraries to build Plait with, as one relocatable
 #                  folder, from Debian 12 packages (amd64). It is kept between calls: delete it to
 #                  make it anew.
@@ -85,5 +86,6 @@ for folder in lib lib/whole; do  # the tests use the second
     fi
   done
 done
+cp tests/skips.txt "$bundle/"  # for tools/check_skips.py
 [ -f "$deps" ] || { mkdir -p gpu-bundle; make_deps "$deps"; }
 du -sh "$bundle" "$bundle"/*

@@ -33,5 +33,6 @@ step 120 memcheck 2 '*MpiCollectives*'
 step 180 memcheck 3 '*AllTypes*'
 step 60 synccheck 2 '*AllCounts*'
 step 120 racecheck 2 '*AllCounts/flash*:*AllCounts/stream'
+tools/check_skips.py --list "$bundle/skips.txt" cuda "$out"/sanitize-*.log || failed=$((failed + 1))
 echo "failed steps: $failed"
 [ "$failed" = 0 ]

@@ -41,6 +41,11 @@ if grep -q "known: .*barrier" "$said"; then fail "a barrier is named among what 
 bench -C send_recv,all_reduce --in-place 1 -b 1K -e 1K -n 3 -w 0 ||
   fail "what can be in place is not measured"
 grep -q all_reduce "$out" || fail "nothing was measured"
+timeout 60 "$mpirun" --allow-run-as-root --oversubscribe -n 2 "$bin/plait-bench" --peers mpi,nccl \
+  --timing latency --algorithms default -b 1K -e 64K -f 64 -n 3 -w 0 >"$out" 2>"$said" </dev/null ||
+  fail "with peers"
+grep -q "^all_reduce .* peer:mpi .* 0$" "$out" || fail "MPI was not measured, or was wrong"
+grep -qx "# peer nccl is not measured: NCCL and RCCL need GPUs" "$out" || fail "NCCL on the host"
 bench --version && grep -qx "plait [0-9.]*" "$out" || fail "plait-bench has no version"
 
 # Wrong on one rank alone: the others must not wait for it.

@@ -1,4 +1,4 @@
-// The bandwidth of a link: which copies are timed, and what figure comes of the times.
+// The bandwidth of a link: the copies that are timed, and the figure that their times give.
 #include "bench/link.hpp"
 
 #include <fmt/format.h>
@@ -27,12 +27,12 @@ using testing::StartsWith;
 constexpr int copies = 4, repeats = 7;  // as printed
 constexpr std::size_t mib = std::size_t{1} << 20;
 
-/// Milliseconds that a rank's pairs of events say they lie apart: a repeat to warm up, then those
-/// that count. The slowest pairs of these take 70, 65, 30, 45, 50, 60 and 70; their median is 60.
+/// Milliseconds between the events of a rank: one repeat to warm up, then the repeats that count.
+/// In these the slowest pair takes 70, 65, 30, 45, 50, 60 and 70 ms; the median is 60.
 constexpr std::array<double, repeats + 1> times_of_0 = {1, 10, 20, 30, 40, 50, 60, 70};
 constexpr std::array<double, repeats + 1> times_of_2 = {1, 70, 65, 15, 45, 5, 5, 5};
 
-/// The real event, with a time of the test's.
+/// A real event that tells times of the script.
 class ScriptedEvent final : public Event {
  public:
   ScriptedEvent(std::unique_ptr<Event> real, const double* times)
@@ -146,8 +146,8 @@ TEST(Link, IsNoneOfOneRank) {
       on(BackendKind::cuda));
 }
 
-/// Real copies. However busy the machine, four of the seven times are no shorter than their median,
-/// and all of them fit in the time that the measurement took; and no memory copies a terabyte per
+/// Real copies. Four of the seven times are no shorter than their median, and all seven fit in the
+/// time of the whole measurement, however busy the machine is. No memory copies a terabyte per
 /// second.
 TEST(Link, OfTheHostIsThatOfItsMemory) {
   std::array<Link, 2> links;

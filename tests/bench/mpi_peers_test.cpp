@@ -1,6 +1,6 @@
-// The peers of plait-bench: MPI, and NCCL with a stand-in for its library. Each call's result is
-// checked, element by element. To be run by mpirun with 2 or 3 ranks; NCCL's are on the host as
-// CUDA devices.
+// The peers of plait-bench: MPI, and NCCL with a stand-in for its library. Every element of every
+// result is checked. Run it with mpirun and 2 or 3 ranks. It needs no GPU, because NCCL's devices
+// are the host's.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-int thread_level = MPI_THREAD_SERIALIZED;  // as MPI_Query_thread says it
+int thread_level = MPI_THREAD_SERIALIZED;  // MPI_Query_thread below returns no more
 
 class Device final : public test::ForwardingBackend {
  public:
@@ -99,8 +99,8 @@ void for_each_task(Communicator& comm, const Contender& contender,
   }
 }
 
-/// Of the calls that are `tried`, those that the contender can serve, as `serves` says, have right
-/// results; the others are refused.
+/// Tries the calls that `tried` picks. Results are right where `serves` says that the contender can
+/// serve the call, and the other calls are refused.
 void check_all(
     Communicator& comm, Contender& contender, const std::function<bool(const Task&)>& serves,
     const std::function<bool(const Task&)>& tried = [](const Task&) { return true; }) {
@@ -127,7 +127,7 @@ void check_all(
 
 // --- MPI
 
-/// MPI 3 has no small floats and no averages; and its 8-bit sums may saturate.
+/// MPI 3 has no small floats and no averages, and its 8-bit sums may saturate.
 bool mpi_serves(const Task& task) {
   const Call& call = task.call;
   if (task.in_place && call.collective == Collective::reduce_scatter) return false;
@@ -151,7 +151,7 @@ TEST(MpiPeer, HasRightResults) {
   }
 }
 
-/// A call waits for what is on the stream before it, or, on the calling thread, for nothing.
+/// On the stream a call waits for the work before it. On the calling thread it waits for nothing.
 TEST(MpiPeer, RunsInTheOrderOfTheStreamOrAtOnce) {
   Communicator comm = communicator(BackendKind::host);
   const Arena arena(ordinary_memory(comm), message_bytes);
@@ -215,7 +215,7 @@ MPI_Comm nccl_ranks = MPI_COMM_NULL;  // a duplicate of the world
 
 class Nccl : public testing::Test {
  protected:
-  /// The library that PLAIT_NCCL_LIB names from now on, and what it was told.
+  /// Lets PLAIT_NCCL_LIB name a stand-in from now on, and resets the stand-in.
   StubNccl& use(const char* file) {
     library_.reset();
     library_.emplace("PLAIT_NCCL_LIB", folder() + "/" + file);
@@ -251,7 +251,7 @@ class Nccl : public testing::Test {
   std::optional<ScopedEnvironment> library_;
 };
 
-/// The stand-in reduces by MPI, so it has no more than MPI, and it averages floats alone.
+/// The stand-in reduces with MPI, so it has MPI's types. It averages floats alone.
 bool has_stub(const Task& task) {
   const Call& call = task.call;
   if (!facts_of(call.collective).reduces || call.op == ReduceOp::premul_sum) return true;
@@ -286,7 +286,8 @@ TEST_F(Nccl, HasRightResultsInBothKindsOfMemory) {
   EXPECT_EQ(stub.allocations, 0);
 }
 
-/// Numbers of nccl.h. A wrong one of two types of a size would still move right bytes.
+/// The numbers are those of nccl.h. Moved bytes would be right with the number of another type of
+/// the same size, too.
 TEST_F(Nccl, NumbersTypesAndOperationsAsNcclDoes) {
   StubNccl& stub = use("libstub_nccl.so");
   const auto group = create();
@@ -321,7 +322,7 @@ TEST_F(Nccl, NumbersTypesAndOperationsAsNcclDoes) {
         ElementsAre(fmt::format("ncclAllReduce 150 7 {}", number)));
 }
 
-/// As nccl-tests makes them. Every message of a call is in one group, or ranks wait for each other.
+/// Every message of a call is in one group. Otherwise ranks could wait for each other.
 TEST_F(Nccl, ExchangesMessagesInOneGroup) {
   StubNccl& stub = use("libstub_nccl.so");
   const auto group = create();
@@ -452,7 +453,7 @@ TEST_F(Nccl, TellsItsVersion) {
   }
 }
 
-/// On one rank, so none has it.
+/// The reason is that of the rank that lacks it, on all ranks.
 TEST_F(Nccl, IsMissingOnAllRanksWhereOneLacksIt) {
   use("libstub_nccl.so");
   const int last = comm.size() - 1;

@@ -24,6 +24,7 @@
 #include "plait/error.hpp"
 #include "plait/mpi.hpp"
 #include "support/bootstrap_conduct.hpp"
+#include "support/run_tests.hpp"
 #include "symm_mem/descriptor_exchange.hpp"
 
 namespace plait {
@@ -419,7 +420,9 @@ int main(int argc, char** argv) {
     std::atexit(plait::check_finalized_at_exit);
     plait::make_world();
   }
-  const int status = RUN_ALL_TESTS();
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const int status = plait::test::run_tests(rank);
   if (status != 0 || plait::library_owns_mpi) return status;
   return plait::finalize_as_caller();
 }

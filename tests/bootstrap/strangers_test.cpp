@@ -358,7 +358,10 @@ TEST_F(Strangers, SquatterIsRefused) {
 
 /// Returns the exit status; 77: it can't be tried.
 int run_beside(char** command) {
-  if (::geteuid() != 0) return 77;
+  if (::geteuid() != 0) {
+    std::puts("SKIPPED: needs root");
+    return 77;
+  }
   const Attacker attacker(true);
   const auto start = std::chrono::steady_clock::now();
   const pid_t child = ::fork();
@@ -377,7 +380,10 @@ int run_beside(char** command) {
       "intrusions %d\n",
       status, seconds.count(), score.attacks.load(), score.lingering.load(), score.looks.load(),
       score.loot.load(), score.intrusions.load());
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) return 77;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+    std::puts("SKIPPED: another user can't run the command");
+    return 77;
+  }
   const bool tried = score.lingering > 0 && score.looks > 0;
   return status == 0 && tried && score.loot == 0 && score.intrusions == 0 &&
                  seconds.count() < linger_seconds / 3.0

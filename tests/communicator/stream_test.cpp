@@ -495,7 +495,7 @@ TEST_F(Streams, SynchronizeDeviceWaitsForTheStreamsOfAllBackends) {
 
 /// GPUs refuse to wait while a stream is captured.
 TEST_F(Streams, SynchronizeDeviceWaitsForWorkBeforeACapture) {
-  if (test::target() != BackendKind::host) GTEST_SKIP();
+  if (test::target() != BackendKind::host) GTEST_SKIP() << "GPUs refuse to wait in a capture";
   const NativeStream s = stream();
   std::atomic<bool> finished = false;
   backend().host_call(s, [&] {
@@ -510,7 +510,7 @@ TEST_F(Streams, SynchronizeDeviceWaitsForWorkBeforeACapture) {
 
 /// A GPU's host functions may not throw.
 TEST_F(Streams, SynchronizeDeviceWaitsForAllWhatEverIsThrown) {
-  if (test::target() != BackendKind::host) GTEST_SKIP();
+  if (test::target() != BackendKind::host) GTEST_SKIP() << "a GPU's host functions may not throw";
   const NativeStream bad = stream(), slow = stream();
   std::atomic<bool> finished = false;
   backend().host_call(bad, [] { throw Error(ErrorCode::backend, "a task's"); });
@@ -528,7 +528,7 @@ TEST_F(Streams, SynchronizeDeviceWaitsForAllWhatEverIsThrown) {
 class HostStreams : public Streams {
  protected:
   void SetUp() override {
-    if (test::target() != BackendKind::host) GTEST_SKIP();
+    if (test::target() != BackendKind::host) GTEST_SKIP() << "is about the host target's streams";
   }
   /// As a program that calls and waits, over and over, so that the stream expects it.
   void wait_often(NativeStream s) {

@@ -13,6 +13,7 @@
 #include "backends/hip/ipc.hpp"
 #include "plait/mpi.hpp"
 #include "plait/plait.hpp"
+#include "support/run_tests.hpp"
 #include "symm_mem/window.hpp"
 
 namespace plait::hip {
@@ -120,7 +121,9 @@ TEST_F(HipMemory, MemoryThatAPeerStillUsesIsFreedOnceItIsDone) {
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   testing::InitGoogleTest(&argc, argv);
-  const int status = RUN_ALL_TESTS();
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const int status = plait::test::run_tests(rank);
   MPI_Finalize();
   return status;
 }

@@ -4,7 +4,10 @@
 set -euo pipefail
 source=$1 python=${2:-python3}
 # Without git's list, as in an unpacked archive, the tool can't tell the repository's files.
-git -C "$source" rev-parse --is-inside-work-tree >/dev/null 2>&1 || exit 77
+git -C "$source" rev-parse --is-inside-work-tree >/dev/null 2>&1 || {
+  echo "SKIPPED: $source is no repository"
+  exit 77
+}
 check=$source/tools/check_floors.py
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -7,9 +7,12 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <future>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <stdexcept>
 
 #include "algorithms/contract/collectives.hpp"
@@ -289,6 +292,17 @@ std::vector<std::size_t> odd_counts() {
 
 namespace {
 
+/// Says, once per algorithm and process, that no test tries it: tools/check_skips.py reads this.
+void report_left_out(const Algorithm& algorithm, const std::string& reason) {
+  static std::mutex mutex;
+  static std::set<const Algorithm*> reported;
+  const std::lock_guard lock(mutex);
+  if (reported.insert(&algorithm).second)
+    std::fprintf(stderr, "LEFT OUT: %s.by.%s: %s\n",
+                 std::string(name_of(algorithm.collective())).c_str(),
+                 std::string(algorithm.name()).c_str(), reason.c_str());
+}
+
 /// Whether the target can run the algorithm at all.
 bool can_run(const Algorithm& algorithm) {
   // On another thread, because opening a device makes it the thread's current one, and a rank may
@@ -308,7 +322,9 @@ bool can_run(const Algorithm& algorithm) {
   easiest.count = 16;  // some want blocks that are whole packs, of any type
   easiest.symmetric = true;
   easiest.parts = parts_of(easiest.collective, topology.ranks);
-  return static_cast<bool>(algorithm.supports(easiest, topology));
+  const Support support = algorithm.supports(easiest, topology);
+  if (!support) report_left_out(algorithm, support.reason());
+  return static_cast<bool>(support);
 }
 
 }  // namespace

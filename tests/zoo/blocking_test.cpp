@@ -18,6 +18,7 @@
 
 #include "plait/mpi.hpp"
 #include "plait/plait.hpp"
+#include "support/run_tests.hpp"
 
 namespace plait {
 namespace {
@@ -130,7 +131,9 @@ int main(int argc, char** argv) {
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
   testing::InitGoogleTest(&argc, argv);
-  const int failed = RUN_ALL_TESTS();
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const int failed = plait::test::run_tests(rank);
   MPI_Finalize();
   return failed;
 }

@@ -1,6 +1,6 @@
-// A stand-in for libnccl: its interface, as nccl.h has it, over MPI and host memory. It notes its
-// calls. With STUB_NCCL_OLD it has no windows, as before NCCL 2.19; with STUB_NCCL_INCOMPLETE it
-// lacks a function that all have.
+// A stand-in for libnccl with the same interface, over MPI and host memory. It notes its calls.
+// Compiled with STUB_NCCL_OLD it has no functions for windows, like old versions. Compiled with
+// STUB_NCCL_INCOMPLETE it lacks a function that all versions have.
 #include "bench/stub_nccl/stub_nccl.hpp"
 
 #include <fmt/format.h>

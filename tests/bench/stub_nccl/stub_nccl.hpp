@@ -1,4 +1,4 @@
-// What a test and its stand-in for libnccl tell each other.
+// State that a test shares with its stand-in for libnccl.
 #pragma once
 #include <mpi.h>
 
@@ -13,8 +13,8 @@ namespace plait::bench {
 struct StubNccl {
   int version = 22809;
   std::string fails;               // the function that fails
-  bool makes_windows = true;       // else it registers none, and calls that a success, as NCCL does
-  MPI_Comm ranks = MPI_COMM_NULL;  // what carries the calls, on this communicator alone
+  bool makes_windows = true;       // false: registering succeeds without one, as NCCL may
+  MPI_Comm ranks = MPI_COMM_NULL;  // carries all calls
   /// Runs a function in the order of a stream.
   std::function<void(CUstream_st*, std::function<void()>)> enqueue;
 
