@@ -60,8 +60,20 @@ class RuleParser {
       rest.remove_prefix(equals + 1);
     }
     rule.algorithm = trim(rest);
-    if (Registry::instance().find(rule.algorithm, collective) == nullptr) refuse_name(rule);
     return rule;
+  }
+  [[noreturn]] void refuse_name(const Rule& rule) {
+    if (is_policy(rule.algorithm))
+      refuse(fmt::format("{} is a policy, it stands alone", rule.algorithm));
+    std::vector<const Algorithm*> all;
+    for (const auto& algorithm : Registry::instance().all()) all.push_back(algorithm.get());
+    const auto [code, why] = wrong_name(rule.algorithm, rule.collective, all);
+    const auto serving = std::find_if(
+        all.begin(), all.end(), [&](const Algorithm* a) { return a->name() == rule.algorithm; });
+    refuse(serving == all.end() ? why
+                                : fmt::format("{}; name the collective, as in {}:{}", why,
+                                              name_of((*serving)->collective()), rule.algorithm),
+           code);
   }
 
  private:
@@ -87,19 +99,6 @@ class RuleParser {
     if (*from >= *to) refuse(fmt::format("the range {} is empty", in_quotes(range)));
     rule.from = *from;
     rule.to = *to;
-  }
-  [[noreturn]] void refuse_name(const Rule& rule) {
-    if (is_policy(rule.algorithm))
-      refuse(fmt::format("{} is a policy, it stands alone", rule.algorithm));
-    std::vector<const Algorithm*> all;
-    for (const auto& algorithm : Registry::instance().all()) all.push_back(algorithm.get());
-    const auto [code, why] = wrong_name(rule.algorithm, rule.collective, all);
-    const auto serving = std::find_if(
-        all.begin(), all.end(), [&](const Algorithm* a) { return a->name() == rule.algorithm; });
-    refuse(serving == all.end() ? why
-                                : fmt::format("{}; name the collective, as in {}:{}", why,
-                                              name_of((*serving)->collective()), rule.algorithm),
-           code);
   }
   [[noreturn]] void refuse(std::string_view why, ErrorCode code = ErrorCode::invalid_argument) {
     throw Error(code, fmt::format("{}: in {}: {}", source_, in_quotes(rule_), why));
@@ -127,7 +126,7 @@ WrongName wrong_name(std::string_view name, Collective collective,
           fmt::format("unknown algorithm {}; known: {}", in_quotes(name), own)};
 }
 
-RuleList::RuleList(std::string_view text, std::string_view source) {
+RuleList::RuleList(std::string_view text, std::string_view source, LeftOut left_out) {
   Collective collective = Collective::all_reduce;
   for (const std::string_view part : split(text, ';')) {
     const std::string_view rule = trim(part);
@@ -136,9 +135,13 @@ RuleList::RuleList(std::string_view text, std::string_view source) {
     const auto policy =
         std::find_if(known.begin(), known.end(), [&](const Policy& p) { return p.name == rule; });
     if (policy == known.end() || Registry::instance().find(rule, collective) != nullptr) {
-      rules_.push_back(RuleParser(rule, source).parse(collective));
+      RuleParser parser(rule, source);
+      const Rule parsed = parser.parse(collective);
+      const bool is_there = Registry::instance().find(parsed.algorithm, collective) != nullptr;
+      if (!is_there && left_out == LeftOut::refused) parser.refuse_name(parsed);
+      if (is_there) rules_.push_back(parsed);
     } else {
-      append(RuleList(policy->rules, policy->name));
+      append(RuleList(policy->rules, policy->name, rules_of_library));
     }
   }
 }
@@ -166,7 +169,7 @@ Selector::Selector(Topology topology, std::vector<const Algorithm*> algorithms, 
       tuning_(std::move(tuning)),
       builtin_(builtin_rules(topology_)) {
   for (const Policy& policy : policies())
-    policies_.emplace(policy.name, RuleList(policy.rules, policy.name));
+    policies_.emplace(policy.name, RuleList(policy.rules, policy.name, rules_of_library));
 }
 
 const Algorithm* Selector::find(std::string_view name, Collective collective) const {

@@ -28,6 +28,11 @@ struct Rule {
   std::string algorithm;
 };
 
+/// Rules for an algorithm that this build does not have.
+enum class LeftOut { refused, passed_over };
+/// For the library's own rules: passed_over in a build with some of the algorithms.
+extern const LeftOut rules_of_library;
+
 /// An ordered list of rules. Among those that match a call, the first counts whose algorithm can
 /// serve it.
 ///
@@ -44,7 +49,7 @@ class RuleList {
   /// Throws an error that names `source` (an environment variable, a file): Error(invalid_argument)
   /// for anything malformed or unknown, Error(unsupported) for an algorithm that serves only other
   /// collectives.
-  RuleList(std::string_view text, std::string_view source);
+  RuleList(std::string_view text, std::string_view source, LeftOut left_out = LeftOut::refused);
   /// The first rule that matches and for which `serves` is true; null if there is none.
   const Rule* match(
       const Call& call,

@@ -69,12 +69,13 @@ Audience parse_audience(std::string_view line, const std::string& source) {
 }
 
 /// The rules of the sections that hold for this topology. All sections are parsed.
-RuleList rules_for(const Topology& topology, std::string_view text, const std::string& source) {
+RuleList rules_for(const Topology& topology, std::string_view text, const std::string& source,
+                   LeftOut left_out) {
   RuleList all;
   Audience audience;
   std::string rules;
   const auto end_section = [&] {
-    RuleList section(rules, source);
+    RuleList section(rules, source, left_out);
     if (audience.has(topology)) all.append(std::move(section));
     rules.clear();
   };
@@ -105,12 +106,12 @@ std::optional<TuningFile> load_tuning_file() {
 }
 
 RuleList tuning_rules(const TuningFile& file, const Topology& topology) {
-  return rules_for(topology, file.text, source_of(file.path));
+  return rules_for(topology, file.text, source_of(file.path), LeftOut::refused);
 }
 
 RuleList builtin_rules(const Topology& topology) {
   if (topology.backend != BackendKind::host && !topology.peer_access) return {};
-  return rules_for(topology, builtin_rules_text, "built-in table");
+  return rules_for(topology, builtin_rules_text, "built-in table", rules_of_library);
 }
 
 }  // namespace plait
