@@ -90,7 +90,8 @@ function(plait_kernel_source target kernel_header families suffix instantiate op
   list(JOIN instantiations "\n" instantiations)
   configure_file(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${template} ${generated} @ONLY)
   target_sources(${target} PRIVATE ${generated})
-  set_source_files_properties(${generated} PROPERTIES COMPILE_OPTIONS "${options}")
+  set_source_files_properties(${generated} PROPERTIES COMPILE_OPTIONS "${options}"
+                              SKIP_PRECOMPILE_HEADERS ON)  # which have other options
 endfunction()
 
 # Links the target's runtime library. An object library links it publicly, because a program does
