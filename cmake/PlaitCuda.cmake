@@ -26,7 +26,12 @@ find_package(CUDAToolkit REQUIRED)
 
 # Gives a target the options and the runtime that its kernels need.
 function(plait_cuda_kernels target)
+  # The best compression needs a driver of CUDA 12.4 or newer, and CUDA 13 needs a newer one.
+  set(compress -Xfatbin=-compress-all)
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+    set(compress --compress-mode=size)
+  endif()
   target_compile_options(${target} PRIVATE
-    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xfatbin=-compress-all>)
+    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;${compress}>)
   plait_link_runtime(${target} CUDA::cudart_static)
 endfunction()
