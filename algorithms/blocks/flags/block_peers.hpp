@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "backends/device/device.hpp"
 
@@ -78,14 +79,17 @@ class BlockPeers {
   std::uint32_t epoch_;
 };
 
-/// The frame of a kernel that reads or writes the peers' buffers. Calls body() between an entry
-/// barrier, after which all inputs are ready and all outputs may be written, and an exit barrier,
-/// after which all results have arrived and no rank reads inputs any more.
-template <Device D, class Body>
-PLAIT_DEVICE void between_barriers(D& dev, const PeerSignals& signals, Body body) {
-  BlockPeers<D> peers(dev, signals);
+/// The frame of a kernel that reads or writes the peers' buffers. Calls work(dev, a) between an
+/// entry barrier, after which all inputs are ready and all outputs may be written, and an exit
+/// barrier, after which all results have arrived and no rank reads inputs any more. `a` is the
+/// kernel's arguments, with `a.peers`. `work` captures nothing: of arguments captured by reference,
+/// clang forgets that their pointers are to global memory.
+template <Device D, class Args, class Work>
+PLAIT_DEVICE void between_barriers(D& dev, const Args& a, Work work) {
+  static_assert(std::is_empty_v<Work>);
+  BlockPeers<D> peers(dev, a.peers);
   if (!peers.barrier()) return;
-  body();
+  work(dev, a);
   if (!peers.barrier()) return;
   peers.finish();
 }

@@ -42,8 +42,8 @@ template <class T>
 struct Kernel {
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    between_barriers(dev, a.peers, [&] {
-      if (a.pattern.sends(a.peers.rank, a.peers.rank)) pull(dev, a);
+    between_barriers(dev, a, [](D& d, const Args& args) {
+      if (args.pattern.sends(args.peers.rank, args.peers.rank)) pull(d, args);
     });
   }
 

@@ -43,7 +43,7 @@ template <class T, class D>
 class Put {
  public:
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    between_barriers(dev, a.peers, [&] { put(dev, a); });
+    between_barriers(dev, a, [](D& d, const Args& args) { put(d, args); });
   }
 
  private:
