@@ -26,9 +26,9 @@ class OpenBootstraps {
   std::set<Bootstrap*> bootstraps_;
 };
 
-/// Initialises MPI if that has not been done yet. In that case the exit of the process finalises it.
-/// Throws Error: `invalid_argument` in a child that was forked from a process that had initialised
-/// MPI, `bootstrap` if MPI is finalised or fails.
+/// Initialises MPI if that has not been done yet; the exit of the process then finalises it. Throws
+/// Error: `invalid_argument` in a child that was forked from a process that had initialised MPI,
+/// `bootstrap` if MPI is finalised or fails.
 void initialize_mpi();
 
 }  // namespace plait::detail

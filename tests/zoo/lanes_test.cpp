@@ -47,8 +47,8 @@ std::vector<std::string> users_of_channels(Collective collective) {
   return names;
 }
 
-/// An algorithm that sends through channels, and how. `phases` 0: not known, so only its results are
-/// checked, and that its channels wrap.
+/// An algorithm that sends through channels, and how. `phases` 0: not known, so the test checks
+/// only its results, and that its channels wrap.
 struct Carrier {
   std::string name;
   std::uint32_t slots;

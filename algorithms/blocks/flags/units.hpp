@@ -345,8 +345,8 @@ struct LLKernel {
   static unsigned code(const A& a) {
     return ranks_code(a.exchange.ranks);
   }
-  /// On a host, codes for 4 and 8 ranks gain nothing, and larger batches lose. Two ranks gain: 64 KB
-  /// by oneshot_ll take 275 us instead of 410 (2 cores of an EPYC, 2026-11-24).
+  /// On a host, codes for 4 and 8 ranks gain nothing, and larger batches lose. Two ranks gain:
+  /// 64 KB by oneshot_ll take 275 us instead of 410 (2 cores of an EPYC, 2026-11-24).
   struct OnHost {
     using List = TypeList<Code<2, true>, Code<1, false>>;
     template <class A>

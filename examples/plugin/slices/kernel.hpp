@@ -3,9 +3,9 @@
 //   2. Load each pack of the stripe from all ranks, add in rank order, store the sum at all ranks.
 //   3. Signal that this rank's results are stored, and wait until all results are.
 //
-// Why this is right: between the waits, block b of rank r alone reads and writes stripe b of slice r
-// on all ranks. One thread reads a pack everywhere before it writes it anywhere, so the call may be
-// in place. No two stripes share a pack. Block b waits only for the blocks b of other ranks.
+// Why this is right: between the waits, only block b of rank r uses stripe b of slice r, on all
+// ranks. One thread reads a pack everywhere before it writes it anywhere, so the call may be in
+// place. No two stripes share a pack. Block b waits only for the blocks b of other ranks.
 #pragma once
 #include "algorithms/blocks/flags/sliced_all_reduce.hpp"
 #include "backends/device/kernel_table.hpp"
