@@ -199,7 +199,7 @@ struct AllReduce {
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
     if constexpr (Copies::template served<D>) {
-      between_barriers(dev, a, [](D& d, const Args& args) { reduce(d, args); });
+      between_barriers<reduce<D>>(dev, a);
     }
   }
 

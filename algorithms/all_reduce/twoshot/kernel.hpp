@@ -37,7 +37,7 @@ template <class T>
 struct Kernel {
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    between_barriers(dev, a, [](D& d, const Args& args) { reduce_slice(d, args); });
+    between_barriers<reduce_slice<D>>(dev, a);
   }
 
  private:

@@ -2,7 +2,6 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include "backends/device/device.hpp"
 
@@ -82,11 +81,11 @@ class BlockPeers {
 /// The frame of a kernel that reads or writes the peers' buffers. Calls work(dev, a) between an
 /// entry barrier, after which all inputs are ready and all outputs may be written, and an exit
 /// barrier, after which all results have arrived and no rank reads inputs any more. `a` is the
-/// kernel's arguments, with `a.peers`. `work` captures nothing: of arguments captured by reference,
-/// clang forgets that their pointers are to global memory.
-template <Device D, class Args, class Work>
-PLAIT_DEVICE void between_barriers(D& dev, const Args& a, Work work) {
-  static_assert(std::is_empty_v<Work>);
+/// kernel's arguments, with `a.peers`. `work` is a function declared PLAIT_DEVICE: a lambda is not
+/// always inlined, and of arguments that it captures clang forgets that their pointers are to
+/// global memory.
+template <auto work, Device D, class Args>
+PLAIT_DEVICE void between_barriers(D& dev, const Args& a) {
   BlockPeers<D> peers(dev, a.peers);
   if (!peers.barrier()) return;
   work(dev, a);

@@ -42,14 +42,13 @@ template <class T>
 struct Kernel {
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    between_barriers(dev, a, [](D& d, const Args& args) {
-      if (args.pattern.sends(args.peers.rank, args.peers.rank)) pull(d, args);
-    });
+    between_barriers<pull<D>>(dev, a);
   }
 
  private:
   template <Device D>
   PLAIT_DEVICE static void pull(D& dev, const Args& a) {
+    if (!a.pattern.sends(a.peers.rank, a.peers.rank)) return;
     const std::size_t begin = a.pattern.send_begin(a.peers.rank, a.count);
     const auto term = [&a, begin](int step) {
       return reinterpret_cast<const T*>(

@@ -42,9 +42,7 @@ struct Args {
 template <class T, class D>
 class Put {
  public:
-  PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    between_barriers(dev, a, [](D& d, const Args& args) { put(d, args); });
-  }
+  PLAIT_DEVICE static void run(D& dev, const Args& a) { between_barriers<put>(dev, a); }
 
  private:
   PLAIT_DEVICE static void put(D& dev, const Args& a) {
