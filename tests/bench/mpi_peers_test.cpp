@@ -221,7 +221,7 @@ class Nccl : public testing::Test {
     library_.emplace("PLAIT_NCCL_LIB", folder() + "/" + file);
     void* const handle = dlopen((folder() + "/" + file).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) throw std::runtime_error(dlerror());
-    auto& stub = reinterpret_cast<StubNccl& (*)()>(dlsym(handle, "stub_nccl"))();
+    auto& stub = *reinterpret_cast<StubNccl* (*)()>(dlsym(handle, "stub_nccl"))();
     stub = {};
     stub.ranks = nccl_ranks;
     stub.enqueue = [this](CUstream_st* stream, std::function<void()> body) {

@@ -56,7 +56,7 @@ void average(void* data, std::size_t count, int type, int ranks) {
 
 /// Notes the call; false if the test wants it to fail.
 bool noted(const char* function, const std::string& arguments = {}) {
-  StubNccl& stub = stub_nccl();
+  StubNccl& stub = *stub_nccl();
   stub.calls.push_back(function + arguments);
   return stub.fails != function;
 }
@@ -105,7 +105,7 @@ int collective(const char* function, const std::string& arguments, const void* s
                CUstream_st* stream, Body body) {
   if (!noted(function, arguments)) return failure;
   if (send == nullptr || recv == nullptr) return invalid_argument;
-  stub_nccl().enqueue(stream, std::move(body));
+  stub_nccl()->enqueue(stream, std::move(body));
   return success;
 }
 
@@ -113,9 +113,9 @@ int collective(const char* function, const std::string& arguments, const void* s
 
 extern "C" {
 
-StubNccl& stub_nccl() {
+StubNccl* stub_nccl() {
   static StubNccl stub;
-  return stub;
+  return &stub;
 }
 
 struct UniqueId {
@@ -123,7 +123,7 @@ struct UniqueId {
 };
 
 int ncclGetVersion(int* version) {
-  *version = stub_nccl().version;
+  *version = stub_nccl()->version;
   return success;
 }
 const char* ncclGetErrorString(int result) {
@@ -136,12 +136,12 @@ int ncclGetUniqueId(UniqueId* id) {
 int ncclCommInitRank(MPI_Comm** comm, int ranks, UniqueId id, int rank) {
   if (!noted("ncclCommInitRank", fmt::format(" {} {}", ranks, rank))) return failure;
   if (std::strcmp(id.bytes, "the stub's id") != 0) return invalid_argument;
-  *comm = new MPI_Comm(stub_nccl().ranks);
-  ++stub_nccl().communicators;
+  *comm = new MPI_Comm(stub_nccl()->ranks);
+  ++stub_nccl()->communicators;
   return success;
 }
 int ncclCommDestroy(MPI_Comm* comm) {
-  --stub_nccl().communicators;
+  --stub_nccl()->communicators;
   delete comm;
   return success;
 }
@@ -219,7 +219,7 @@ int ncclGroupEnd() {
   if (!noted("ncclGroupEnd")) return failure;
   if (--group_depth > 0 || group.empty()) return success;
   CUstream_st* const stream = group.front().stream;
-  stub_nccl().enqueue(stream, [messages = std::exchange(group, {})] { exchange(messages); });
+  stub_nccl()->enqueue(stream, [messages = std::exchange(group, {})] { exchange(messages); });
   return success;
 }
 
@@ -227,27 +227,27 @@ int ncclGroupEnd() {
 int ncclMemAlloc(void** pointer, std::size_t bytes) {
   if (!noted("ncclMemAlloc", fmt::format(" {}", bytes))) return failure;
   *pointer = std::malloc(bytes);
-  ++stub_nccl().allocations;
+  ++stub_nccl()->allocations;
   return success;
 }
 int ncclMemFree(void* pointer) {
   noted("ncclMemFree");
   std::free(pointer);
-  --stub_nccl().allocations;
+  --stub_nccl()->allocations;
   return success;
 }
 int ncclCommWindowRegister(MPI_Comm* comm, void* memory, std::size_t bytes, void** window,
                            int flags) {
   if (!noted("ncclCommWindowRegister", fmt::format(" {} {}", bytes, flags))) return failure;
   *window = nullptr;
-  if (comm == nullptr || !stub_nccl().makes_windows) return success;
+  if (comm == nullptr || !stub_nccl()->makes_windows) return success;
   *window = memory;
-  ++stub_nccl().windows;
+  ++stub_nccl()->windows;
   return success;
 }
 int ncclCommWindowDeregister(MPI_Comm* comm, void*) {
   if (!noted("ncclCommWindowDeregister") || comm == nullptr) return failure;
-  --stub_nccl().windows;
+  --stub_nccl()->windows;
   return success;
 }
 #endif

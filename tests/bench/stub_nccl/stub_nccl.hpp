@@ -24,4 +24,4 @@ struct StubNccl {
 
 }  // namespace plait::bench
 
-extern "C" plait::bench::StubNccl& stub_nccl();
+extern "C" plait::bench::StubNccl* stub_nccl();
