@@ -37,12 +37,12 @@ class Stream;
 class StreamRef {
  public:
   StreamRef() = default;
-  StreamRef(CUstream_st* stream) noexcept
-      : native_(stream) {}  // NOLINT(google-explicit-constructor): made to convert
-  StreamRef(ihipStream_t* stream) noexcept
-      : native_(stream) {}                   // NOLINT(google-explicit-constructor)
-  StreamRef(std::nullptr_t) noexcept {}      // NOLINT(google-explicit-constructor)
-  StreamRef(const Stream& stream) noexcept;  // NOLINT(google-explicit-constructor)
+  // Made to convert. NOLINTBEGIN(google-explicit-constructor)
+  StreamRef(CUstream_st* stream) noexcept : native_(stream) {}
+  StreamRef(ihipStream_t* stream) noexcept : native_(stream) {}
+  StreamRef(std::nullptr_t) noexcept {}
+  StreamRef(const Stream& stream) noexcept;
+  // NOLINTEND(google-explicit-constructor)
   void* native() const noexcept { return native_; }
 
  private:
