@@ -92,7 +92,7 @@ class DirectCopy final : public CollectiveAlgorithm {
   Support supports_call(const Call& call, const Topology& topology) const override {
     // Copies within host memory block the calling thread until the peers have come.
     if (!topology.peer_access) return Support::no("devices must reach each other's memory");
-    if (const Support memory = in_symmetric_memory(call); !memory) return memory;
+    if (Support memory = in_symmetric_memory(call); !memory) return memory;
     if (call.collective == Collective::all_to_all && call.in_place)
       return Support::no("a block would be overwritten before it is sent");
     return {};

@@ -44,7 +44,7 @@ class DirectPull final : public PeerAlgorithm {
 
  protected:
   Support supports_call(const Call& call, const Topology&) const override {
-    if (const Support memory = in_symmetric_memory(call); !memory) return memory;
+    if (Support memory = in_symmetric_memory(call); !memory) return memory;
     constexpr std::size_t pack_bytes = 16;
     if (call.collective == Collective::reduce_scatter && call.block_bytes() % pack_bytes != 0)
       return Support::no(

@@ -49,7 +49,7 @@ class DirectPut final : public PeerAlgorithm {
 
  protected:
   Support supports_call(const Call& call, const Topology&) const override {
-    if (const Support memory = in_symmetric_memory(call); !memory) return memory;
+    if (Support memory = in_symmetric_memory(call); !memory) return memory;
     if (call.collective == Collective::all_to_all && call.in_place)
       return Support::no("a block would be overwritten before it is sent");
     // Blocks that are no multiple of a pack: on 3 H200 an all-gather of 64 MB took 1.2 ms, and 0.18
