@@ -195,10 +195,11 @@ concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint
   // who) is true once the bytes are copied. `handle` is the result of reader_handle() in the peer's
   // thread that waits for the read. copy_bytes(to, from, bytes) does the same within one process.
   //
-  // There, a peer that gives up may free the memory while this rank still reads it, so a gate, a
-  // word that is zero at first, stands in front of it. enter(gate, who) before a read: false after
-  // the wait has ended as `wait` may end, because the peer has shut the gate. leave(gate) after the
-  // read. shut(gate), by the peer: waits until nobody is inside, then the gate is shut for good.
+  // Within one process, a peer that gives up may free the memory while this rank still reads it. So
+  // each read goes through a gate, a word that is zero at first. The reader calls enter(gate, who)
+  // before the read and leave(gate) after it. The peer calls shut(gate), which waits until the
+  // reader has left; then the gate stays shut. At a shut gate, `enter` waits as `wait` does for a
+  // signal that never comes, and returns false.
   { D::has_peer_reads } -> std::convertible_to<bool>;
 };
 

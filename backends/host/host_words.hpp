@@ -205,11 +205,12 @@ class Words {
   /// Without a deadline, because the caller frees the memory that is read.
   static void shut(std::uint32_t* gate) {
     Backoff backoff(host_pace);
-    for (std::uint32_t seen = gate_open; seen != gate_shut;) {
+    for (;;) {
       jitter();
-      seen = gate_open;
+      std::uint32_t seen = gate_open;
       if (std::atomic_ref(*gate).compare_exchange_strong(seen, gate_shut,
-                                                         std::memory_order_acquire))
+                                                         std::memory_order_acquire) ||
+          seen == gate_shut)
         return;
       backoff.pause();
     }

@@ -24,8 +24,9 @@
 // Why phase 6 is enough. A rank whose call has failed may free its buffers, while the barrier's
 // words of this rank let a slower peer pass. Within one process, each read stands between `enter`
 // and `leave` of the reader's gate for this rank and thread block. `shut` waits for a reader inside
-// and keeps later ones out, until they hear that the communicator is broken. No rank waits for
-// another inside a gate. Between processes the system refuses to read memory that is gone.
+// and keeps later ones out, until they hear that the communicator is broken. A reader inside one
+// gate may wait at another that is shut. That wait ends, too: the monitors tell of the failure, and
+// they wait at no gate. Between processes the system refuses to read memory that is gone.
 //
 // Cost: 2 barriers, 3 for an all-reduce, and one system call per chunk or block.
 // Resources: 32 bytes, a gate and a signal word per (thread block, writer), one epoch per thread
@@ -64,7 +65,7 @@ struct Args {
   bool all_reduce;  // else the collective of `pattern`
   DirectPattern pattern;
   std::size_t count;  // elements of a block
-  /// Only an all-reduce has slices. Else the stripes are those of a block.
+  /// Only an all-reduce has slices; otherwise the stripes are those of a block.
   SlicedMessage message;
   Reduction reduction;
   std::int64_t process;  // of this rank
