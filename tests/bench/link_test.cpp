@@ -59,16 +59,9 @@ struct Copy {
 };
 
 /// The host target as CUDA devices, which notes large copies instead of making them.
-class Device final : public test::ForwardingBackend {
+class Device final : public test::HostAsCuda {
  public:
-  explicit Device(int ordinal)
-      : ForwardingBackend(open_backend(BackendKind::host, ordinal)),
-        info_(ForwardingBackend::info()) {
-    info_.backend = BackendKind::cuda;
-    info_.ordinal = ordinal;
-    info_.id = fmt::format("link {}", ordinal);
-  }
-  const DeviceInfo& info() const noexcept override { return info_; }
+  explicit Device(int ordinal) : HostAsCuda(ordinal, fmt::format("link {}", ordinal)) {}
   void copy(void* to, const void* from, std::size_t bytes, NativeStream stream) override {
     if (bytes < mib) return ForwardingBackend::copy(to, from, bytes, stream);
     copied.push_back({static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes});
@@ -91,9 +84,6 @@ class Device final : public test::ForwardingBackend {
   std::vector<Copy> copied;
   const std::byte* filled = nullptr;
   std::shared_ptr<SymmetricRange> range;  // the last one
-
- private:
-  DeviceInfo info_;
 };
 
 const BackendRegistration registration = test::stand_in_for_cuda<Device>();

@@ -42,19 +42,9 @@ using testing::IsEmpty;
 
 int thread_level = MPI_THREAD_SERIALIZED;  // MPI_Query_thread below returns no more
 
-class Device final : public test::ForwardingBackend {
+class Device final : public test::HostAsCuda {
  public:
-  explicit Device(int ordinal)
-      : ForwardingBackend(open_backend(BackendKind::host, ordinal)),
-        info_(ForwardingBackend::info()) {
-    info_.backend = BackendKind::cuda;
-    info_.ordinal = ordinal;
-    info_.id = fmt::format("peer {}", ordinal);
-  }
-  const DeviceInfo& info() const noexcept override { return info_; }
-
- private:
-  DeviceInfo info_;
+  explicit Device(int ordinal) : HostAsCuda(ordinal, fmt::format("peer {}", ordinal)) {}
 };
 
 const BackendRegistration registration = test::stand_in_for_cuda<Device>();

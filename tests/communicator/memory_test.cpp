@@ -249,22 +249,12 @@ TEST(Scratch, HasAnOption) {
 
 /// The host target with as much memory as the test says.
 std::atomic<std::size_t> bytes_left = 0;
-class ShortBackend final : public ForwardingBackend {
+class ShortBackend final : public HostAsCuda {
  public:
-  explicit ShortBackend(int ordinal)
-      : ForwardingBackend(open_backend(BackendKind::host, ordinal)),
-        info_(ForwardingBackend::info()) {
-    info_.backend = BackendKind::cuda;
-    info_.ordinal = ordinal;
-    info_.id = "short" + std::to_string(ordinal);
-  }
-  const DeviceInfo& info() const noexcept override { return info_; }
+  explicit ShortBackend(int ordinal) : HostAsCuda(ordinal, "short" + std::to_string(ordinal)) {}
   std::vector<MemoryLimit> memory_limits() const override {
     return {{.id = 7, .left = bytes_left, .name = {"the test"}}};
   }
-
- private:
-  DeviceInfo info_;
 };
 const BackendRegistration registration = stand_in_for_cuda<ShortBackend>();
 

@@ -82,6 +82,22 @@ class ForwardingBackend : public Backend {
   std::shared_ptr<Backend> target_;
 };
 
+/// The host target, which says that it is device `ordinal` of CUDA, with the identity `id`.
+class HostAsCuda : public ForwardingBackend {
+ public:
+  HostAsCuda(int ordinal, std::string id)
+      : ForwardingBackend(open_backend(BackendKind::host, ordinal)),
+        info_(ForwardingBackend::info()) {
+    info_.backend = BackendKind::cuda;
+    info_.ordinal = ordinal;
+    info_.id = std::move(id);
+  }
+  const DeviceInfo& info() const noexcept override { return info_; }
+
+ protected:
+  DeviceInfo info_;
+};
+
 /// Registers `StandIn` as the CUDA target, with eight devices: for programs that are built without
 /// that target.
 template <class StandIn>

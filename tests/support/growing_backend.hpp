@@ -11,14 +11,9 @@
 namespace plait::test {
 
 /// Stands in for CUDA. Every rank has its own device.
-class GrowingBackend final : public ForwardingBackend {
+class GrowingBackend final : public HostAsCuda {
  public:
-  explicit GrowingBackend(int ordinal)
-      : ForwardingBackend(open_backend(BackendKind::host, ordinal)),
-        info_(ForwardingBackend::info()) {
-    info_.backend = BackendKind::cuda;
-    info_.ordinal = ordinal;
-    info_.id = "growing" + std::to_string(ordinal);
+  explicit GrowingBackend(int ordinal) : HostAsCuda(ordinal, "growing" + std::to_string(ordinal)) {
     info_.facts.block_threads = 2;  // shapes for GPUs have half of them, too
     info_.facts.max_block_threads = 512;
   }
@@ -26,16 +21,12 @@ class GrowingBackend final : public ForwardingBackend {
   /// Called before memory is allocated, with its bytes; may throw.
   static inline std::function<void(std::size_t)> before_reserve;
 
-  const DeviceInfo& info() const noexcept override { return info_; }
   bool commits_on_touch() const override { return false; }
   std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token,
                                           Commit) override {
     if (before_reserve) before_reserve(bytes);
     return ForwardingBackend::reserve(ranks, bytes, token, Commit::at_once);
   }
-
- private:
-  DeviceInfo info_;
 };
 
 }  // namespace plait::test

@@ -49,19 +49,13 @@ class Unreachable final : public SymmetricRange {
 };
 
 /// The host target as devices of CUDA, each on its own.
-class LonelyBackend final : public ForwardingBackend {
+class LonelyBackend final : public HostAsCuda {
  public:
-  explicit LonelyBackend(int ordinal)
-      : ForwardingBackend(open_backend(BackendKind::host, ordinal)),
-        info_(ForwardingBackend::info()) {
-    info_.backend = BackendKind::cuda;
-    info_.ordinal = ordinal;
-    info_.id = "lonely" + std::to_string(ordinal);
+  explicit LonelyBackend(int ordinal) : HostAsCuda(ordinal, "lonely" + std::to_string(ordinal)) {
     info_.architecture = "sm_90";
     info_.facts.units = 16;  // GPUs have many
     info_.facts.block_threads = 16;
   }
-  const DeviceInfo& info() const noexcept override { return info_; }
   std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token,
                                           Commit commit) override {
     auto range = ForwardingBackend::reserve(ranks, bytes, token, commit);
@@ -69,9 +63,6 @@ class LonelyBackend final : public ForwardingBackend {
     return range;
   }
   void use_host_memory() override { info_.facts.peer_access = false; }
-
- private:
-  DeviceInfo info_;
 };
 
 const BackendRegistration registration = stand_in_for_cuda<LonelyBackend>();

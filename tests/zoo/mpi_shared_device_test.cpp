@@ -25,19 +25,9 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 /// Every rank's device, whatever its number.
-class OnlyDevice final : public ForwardingBackend {
+class OnlyDevice final : public HostAsCuda {
  public:
-  explicit OnlyDevice(int ordinal)
-      : ForwardingBackend(open_backend(BackendKind::host, ordinal)),
-        info_(ForwardingBackend::info()) {
-    info_.backend = BackendKind::cuda;
-    info_.ordinal = ordinal;
-    info_.id = "0000:17:00.0";
-  }
-  const DeviceInfo& info() const noexcept override { return info_; }
-
- private:
-  DeviceInfo info_;
+  explicit OnlyDevice(int ordinal) : HostAsCuda(ordinal, "0000:17:00.0") {}
 };
 
 const BackendRegistration registration = stand_in_for_cuda<OnlyDevice>();
