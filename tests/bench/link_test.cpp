@@ -21,7 +21,6 @@ namespace plait::bench {
 namespace {
 
 using test::run_ranks;
-using testing::HasSubstr;
 using testing::StartsWith;
 
 constexpr int copies = 4, repeats = 7;  // as printed
