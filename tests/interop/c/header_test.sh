@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # header_test.sh SOURCE LIBRARY FORTRAN CC CXX: plait.h by itself, and what it declares compared
-# with what there is: in the library, in the C test and in the Fortran module, whose generated
+# with what there is: in the library, in the C tests and in the Fortran module, whose generated
 # sources are in FORTRAN.
 set -euo pipefail
 source=$1 library=$2 fortran=$3 cc=$4 cxx=$5
@@ -21,11 +21,13 @@ sed -nE 's/^(plait_status|const char\*|int) (plait_[a-z_]+)\(.*/\2/p' \
 # that one is for plug-ins in C++
 nm -D --defined-only "$library" | sed -nE 's/^.* T (plait_[a-z_]+)$/\1/p' |
   grep -vx plait_register | sort >"$work/exported"
-# What the test calls through the table is there once its macros are expanded. MPI's own headers are
+# What the tests call through the table is there once its macros are expanded. MPI's own headers are
 # not needed for that.
-sed '/#include "plait\/plait_mpi.h"/d' "$source/tests/interop/c_test.c" >"$work/c_test.c"
-{ "$cc" -E -I"$source/include" -I"$source/tests/interop" "$work/c_test.c" |
-  awk '/^# /{ of_test = /c_test\.c/ } of_test'; } |
+mkdir "$work/tests"
+cp "$source"/tests/interop/c/*.[ch] "$work/tests"
+sed -i '/#include "plait\/plait_mpi.h"/d' "$work"/tests/*
+for file in "$work"/tests/*.c; do "$cc" -E -I"$source/include" "$file"; done |
+  awk -v tests="$work/tests/" '/^# /{ of_test = index($0, tests) } of_test' |
   grep -oE 'plait_[a-z_]+ ?\(' | tr -d ' (' | sort -u >"$work/tested"
 cat "$fortran"/*.f90 | sed -nE 's/.*bind\(c, name="(plait_[a-z_]+)"\).*/\1/p' |
   sort -u >"$work/fortran"
@@ -42,7 +44,7 @@ none() {  # none SENTENCE FIRST SECOND: that the first list has and the second n
 }
 none "declared, but not exported" declared exported
 none "exported, but not declared" exported declared
-none "declared, but not in the C test" declared tested
+none "declared, but not in the C tests" declared tested
 # MPI's handles are integers in Fortran
 printf 'plait_comm_create\n' | sort "$work/fortran" - >"$work/bound"
 none "declared, but not in the Fortran module" declared bound

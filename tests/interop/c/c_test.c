@@ -1,0 +1,37 @@
+/* Every function of Plait's C interface, from C99: mpirun -n N c_test. */
+#include "c_test.h"
+
+int main(int argc, char** argv) {
+  int provided;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  CHECK(plait_last_error()[0] == '\0');
+  create();
+  if (failures == 0) {
+    collectives();
+    messages();
+    refused_messages();
+    one_device();
+    symmetric_memory_and_groups();
+    questions();
+    bad_handles();
+    null_pointers();
+    bad_numbers();
+    structure_sizes();
+    groups_with_errors();
+    options_of_calls();
+    deadline();
+    threads();
+    aborting();
+    collectives(); /* none of it has harmed the communicator */
+    messages();
+  }
+  OK(plait_comm_destroy(comm));
+  OK(plait_stream_destroy(stream)); /* streams outlive communicators */
+  INVALID(plait_stream_destroy(stream), "plait_stream_destroy", "destroyed", "");
+  MPI_Allreduce(MPI_IN_PLACE, &failures, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  if (rank == 0) printf("%d ranks: %s\n", ranks, failures == 0 ? "passed" : "FAILED");
+  after_the_end_of_mpi();
+  return failures != 0;
+}

@@ -1,0 +1,100 @@
+/* Communicators of the C interface: each way to make one, two on one device, and none after MPI. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "c_test.h"
+
+void create(void) {
+  plait_config config = PLAIT_CONFIG_INIT;
+  plait_comm other = NULL;
+  plait_backend backend;
+  int n = -1;
+  char text[200], part[8];
+  size_t length = 0;
+  config.backend = PLAIT_BACKEND_HOST;
+  config.timeout_seconds = 30;
+  OK(plait_comm_create(MPI_COMM_WORLD, &config, &comm));
+  OK(plait_comm_rank(comm, &n));
+  CHECK(n == rank);
+  OK(plait_comm_size(comm, &n));
+  CHECK(n == ranks);
+  OK(plait_comm_backend(comm, &backend));
+  CHECK(backend == PLAIT_BACKEND_HOST);
+  OK(plait_comm_describe(comm, text, sizeof text, &length));
+  CHECK(length == strlen(text) && strstr(text, "host device"));
+  OK(plait_comm_describe(comm, part, sizeof part, &length)); /* as snprintf does */
+  CHECK(strlen(part) == sizeof part - 1 && strncmp(part, text, sizeof part - 1) == 0 &&
+        length == strlen(text));
+  OK(plait_comm_describe(comm, NULL, 0, &length));
+  CHECK(length == strlen(text));
+  OK(plait_comm_describe(comm, text, sizeof text, NULL));
+  OK(plait_stream_create(comm, &stream));
+
+  OK(plait_comm_create_world(NULL, &other));
+  OK(plait_comm_destroy(other));
+  OK(plait_comm_create_fortran(MPI_Comm_c2f(MPI_COMM_SELF), &config, &other));
+  OK(plait_comm_size(other, &n));
+  CHECK(n == 1);
+  OK(plait_comm_destroy(other));
+
+  OK(plait_comm_duplicate(comm, &other));
+  OK(plait_comm_rank(other, &n));
+  CHECK(other != comm && n == rank);
+  OK(plait_reserve(other));
+  OK(plait_barrier(other, NULL));
+  OK(plait_synchronize(other, NULL));
+  OK(plait_comm_destroy(other));
+  OK(plait_comm_split(comm, rank == 0 ? -1 : 1, -rank, &other)); /* all but rank 0, backwards */
+  CHECK((other == NULL) == (rank == 0));
+  if (other != NULL) {
+    OK(plait_comm_rank(other, &n));
+    CHECK(n == ranks - 1 - rank);
+    OK(plait_comm_destroy(other));
+  }
+}
+
+/* A communicator and its duplicate are on one device: they share its default stream, and neither
+ * frees what a stream still uses. */
+void one_device(void) {
+  const size_t many = (size_t)1 << 20;
+  float* x = malloc(many * sizeof *x);
+  float* y = calloc(many, sizeof *y);
+  float* z = calloc(many, sizeof *z);
+  plait_comm copy = NULL;
+  plait_buffer buffer = NULL;
+  void* pointer = NULL;
+  size_t i;
+  int call;
+  OK(plait_comm_duplicate(comm, &copy));
+  for (i = 0; i < many; ++i) x[i] = 1;
+  OK(plait_all_reduce(comm, x, y, many, PLAIT_F32, PLAIT_SUM, NULL, NULL));
+  OK(plait_all_reduce(copy, y, z, many, PLAIT_F32, PLAIT_SUM, NULL, NULL));
+  OK(plait_synchronize(copy, NULL));
+  for (i = 0; i < many; ++i)
+    if (z[i] != (float)(ranks * ranks)) break;
+  CHECK(i == many);
+  OK(plait_synchronize(comm, NULL));
+  OK(plait_buffer_allocate(copy, many * sizeof *x, &buffer));
+  OK(plait_buffer_pointer(buffer, &pointer));
+  for (call = 0; call < 8; ++call)
+    OK(plait_all_reduce(copy, pointer, pointer, many, PLAIT_F32, PLAIT_SUM, stream, NULL));
+  OK(plait_buffer_free(buffer));
+  OK(plait_synchronize(copy, stream));
+  OK(plait_comm_destroy(copy));
+  free(x);
+  free(y);
+  free(z);
+}
+
+/* Asked for a communicator, MPI itself would end the program. */
+void after_the_end_of_mpi(void) {
+  const MPI_Fint world = MPI_Comm_c2f(MPI_COMM_WORLD);
+  plait_comm late = NULL;
+  MPI_Finalize();
+  REFUSED(PLAIT_ERROR_BOOTSTRAP, plait_comm_create_fortran(world, NULL, &late),
+          "plait_comm_create_fortran", "finalised", "");
+  REFUSED(PLAIT_ERROR_BOOTSTRAP, plait_comm_create(MPI_COMM_WORLD, NULL, &late), "finalised", "",
+          "");
+  REFUSED(PLAIT_ERROR_BOOTSTRAP, plait_comm_create_world(NULL, &late), "finalised", "", "");
+  CHECK(late == NULL);
+}

@@ -1,0 +1,82 @@
+/* Groups of calls in the C interface, in symmetric memory and with a refused call. */
+#include "c_test.h"
+
+void symmetric_memory_and_groups(void) {
+  plait_buffer buffer = NULL;
+  void* pointer = NULL;
+  size_t bytes = 0, i;
+  int symmetric = -1, call;
+  float* x;
+  plait_statistics before = PLAIT_STATISTICS_INIT, after = PLAIT_STATISTICS_INIT;
+  plait_call_options options = PLAIT_CALL_OPTIONS_INIT;
+  int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
+  OK(plait_buffer_allocate(comm, 4 * count * sizeof *x, &buffer));
+  OK(plait_buffer_pointer(buffer, &pointer));
+  OK(plait_buffer_bytes(buffer, &bytes));
+  CHECK(bytes == 4 * count * sizeof *x);
+  OK(plait_is_symmetric(comm, pointer, bytes, &symmetric));
+  CHECK(symmetric == 1);
+  OK(plait_is_symmetric(comm, &symmetric, 1, &symmetric));
+  CHECK(symmetric == 0);
+  x = pointer;
+  CHECK(x[0] == 0 && x[4 * count - 1] == 0);
+  for (i = 0; i < 4 * count; ++i) x[i] = (float)value(rank, 0, i);
+  OK(plait_statistics_of(comm, &before));
+  OK(plait_group_start());
+  for (call = 0; call < 4; ++call)
+    OK(plait_all_reduce(comm, x + call * count, x + call * count, count, PLAIT_F32, PLAIT_SUM,
+                        stream, NULL));
+  OK(plait_group_end());
+  OK(plait_synchronize(comm, stream));
+  for (i = 0; i < 4 * count; ++i)
+    if (x[i] != (float)sum(0, i)) break;
+  CHECK(i == 4 * count);
+  OK(plait_statistics_of(comm, &after));
+  CHECK(after.calls == before.calls + 4 && after.groups == before.groups + 1 &&
+        after.fifo_bytes != 0);
+  /* straight into the next rank's symmetric memory */
+  for (i = 0; i < count; ++i) x[i] = (float)value(rank, 1, i);
+  options.algorithm = "pairwise_put";
+  options.symmetric = 1;
+  OK(plait_send_recv(comm, x, count, next, x + count, count, last, PLAIT_F32, stream, &options));
+  OK(plait_synchronize(comm, stream));
+  for (i = 0; i < count; ++i)
+    if (x[count + i] != (float)value(last, 1, i)) break;
+  CHECK(i == count);
+  INVALID(plait_send_recv(comm, x, count, next, &last, 0, last, PLAIT_F32, stream, &options),
+          "send_recv: rank", "the option `symmetric`", "is not in symmetric memory");
+  INVALID(plait_send(comm, x, count, PLAIT_F32, next, stream, &options), "send: rank",
+          "the option `symmetric`", "for send_recv");
+  OK(plait_buffer_free(buffer));
+  INVALID(plait_buffer_free(buffer), "plait_buffer_free", "buffer", "has been destroyed");
+  INVALID(plait_buffer_pointer(buffer, &pointer), "plait_buffer_pointer", "buffer",
+          "has been destroyed");
+  INVALID(plait_buffer_bytes(buffer, &bytes), "plait_buffer_bytes", "buffer", "has been destroyed");
+}
+
+void groups_with_errors(void) {
+  float x[4] = {1, 2, 3, 4};
+  plait_statistics before = PLAIT_STATISTICS_INIT, after = PLAIT_STATISTICS_INIT;
+  INVALID(plait_group_end(), "group_end", "no group", "");
+  OK(plait_statistics_of(comm, &before));
+  /* The interface refuses one call, the communicator another: in both cases nothing of the group is
+   * enqueued. */
+  OK(plait_group_start());
+  OK(plait_all_reduce(comm, x, x, 2, PLAIT_F32, PLAIT_SUM, stream, NULL));
+  INVALID(plait_all_reduce(comm, x, x, 2, (plait_data_type)99, PLAIT_SUM, stream, NULL),
+          "plait_all_reduce: rank", "99", "type");
+  INVALID(plait_group_end(), "call 2", "99 is no data type", "nothing of the group was enqueued");
+  OK(plait_group_start());
+  OK(plait_all_reduce(comm, x, x, 2, PLAIT_F32, PLAIT_SUM, stream, NULL));
+  INVALID(plait_refuse("elsewhere: no"), "elsewhere: no", "", "");
+  INVALID(plait_refuse(NULL), "plait_refuse", "sentence is NULL", "");
+  INVALID(plait_group_end(), "call 2", "elsewhere: no", "nothing of the group was enqueued");
+  OK(plait_group_start());
+  OK(plait_all_reduce(comm, NULL, x, 2, PLAIT_F32, PLAIT_SUM, stream, NULL));
+  INVALID(plait_barrier(NULL, stream), "plait_barrier", "NULL", "");
+  INVALID(plait_group_end(), "call 1", "send is null", "nothing of the group was enqueued");
+  OK(plait_synchronize(comm, stream));
+  CHECK(x[0] == 1 && x[1] == 2);
+  OK(plait_statistics_of(comm, &after));
+  CHECK(after.calls == before.calls && after.launches == before.launches);
+}

@@ -1,0 +1,175 @@
+/* Messages of the C interface: their results, and the ones that are refused. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "c_test.h"
+
+/* Elements that rank `from` sends to rank `to` in all_to_all_v: none, for some. */
+static size_t uneven(int from, int to) { return (size_t)((from + 2 * to + 1) % 3) * 101; }
+
+/* Rings, two ranks in turn, a rank with itself, and blocks of all lengths. */
+void messages(void) {
+  enum { gap = 3 };
+  const int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
+  const size_t room = (size_t)ranks * (2 * 101 + gap);
+  double* send = malloc((room + count) * sizeof *send);
+  double* recv = malloc((room + count) * sizeof *recv);
+  size_t* layout = malloc(4 * (size_t)ranks * sizeof *layout);
+  size_t *send_counts = layout, *send_at = layout + ranks, *recv_counts = layout + 2 * ranks,
+         *recv_at = layout + 3 * ranks;
+  plait_call call = PLAIT_CALL_INIT;
+  plait_call_options options = PLAIT_CALL_OPTIONS_INIT;
+  size_t i, end;
+  int b;
+
+  for (i = 0; i < count; ++i) send[i] = value(rank, 0, i), recv[i] = -1;
+  OK(plait_send_recv(comm, send, count, next, recv, count, before, PLAIT_F64, stream, NULL));
+  OK(plait_synchronize(comm, stream));
+  for (i = 0; i < count && recv[i] == value(before, 0, i); ++i) continue;
+  CHECK(i == count);
+  options.algorithm = "pairwise_push";
+  OK(plait_send_recv(comm, send, count, before, recv, count, next, PLAIT_F64, stream,
+                     &options)); /* the other way round */
+  OK(plait_synchronize(comm, stream));
+  for (i = 0; i < count && recv[i] == value(next, 0, i); ++i) continue;
+  CHECK(i == count);
+  call.collective = PLAIT_SEND_RECV;
+  call.type = PLAIT_F64;
+  call.count = count - 1;
+  recv[count - 1] = -1;
+  OK(plait_enqueue(comm, &call, send, recv, stream, NULL));
+  OK(plait_synchronize(comm, stream));
+  for (i = 0; i < count - 1 && recv[i] == value(before, 0, i); ++i) continue;
+  CHECK(i == count - 1 && recv[i] == -1);
+
+  for (b = 0; b < 3 && ranks > 1; ++b) { /* there, one more, and back */
+    recv[0] = -1;
+    if (rank == 0) {
+      send[0] = 10 * b;
+      OK(plait_send(comm, send, 1, PLAIT_F64, 1, stream, NULL));
+      OK(plait_recv(comm, recv, 1, PLAIT_F64, 1, stream, NULL));
+      OK(plait_synchronize(comm, stream));
+      CHECK(recv[0] == 10 * b + 1);
+    }
+    if (rank == 1) {
+      OK(plait_recv(comm, recv, 1, PLAIT_F64, 0, stream, NULL));
+      OK(plait_synchronize(comm, stream));
+      send[0] = recv[0] + 1;
+      OK(plait_send(comm, send, 1, PLAIT_F64, 0, stream, NULL));
+      OK(plait_synchronize(comm, stream));
+    }
+  }
+
+  send[0] = 5 + rank;
+  recv[0] = -1;
+  OK(plait_group_start());
+  OK(plait_send(comm, send, 1, PLAIT_F64, rank, stream, NULL));
+  OK(plait_recv(comm, recv, 1, PLAIT_F64, rank, stream, NULL));
+  OK(plait_send(comm, NULL, 0, PLAIT_F64, next, stream, NULL)); /* is not sent */
+  OK(plait_group_end());
+  OK(plait_synchronize(comm, stream));
+  CHECK(recv[0] == 5 + rank);
+
+  for (i = 0; i < room; ++i) send[i] = -2, recv[i] = -1;
+  for (b = 0, end = 0; b < ranks; ++b) { /* blocks in the order of ranks */
+    send_counts[b] = uneven(rank, b);
+    send_at[b] = end;
+    for (i = 0; i < send_counts[b]; ++i) send[end + i] = value(rank, b, i);
+    end += send_counts[b] + gap;
+  }
+  for (b = ranks - 1, end = 0; b >= 0; --b) { /* and against it */
+    recv_counts[b] = uneven(b, rank);
+    recv_at[b] = end;
+    end += recv_counts[b] + gap;
+  }
+  OK(plait_all_to_all_v(comm, send, send_counts, send_at, recv, recv_counts, recv_at, PLAIT_F64,
+                        stream, NULL));
+  memset(layout, 0xff, 4 * (size_t)ranks * sizeof *layout); /* has been read */
+  OK(plait_synchronize(comm, stream));
+  for (b = ranks - 1, end = 0; b >= 0; --b) {
+    const size_t length = uneven(b, rank);
+    for (i = 0; i < length && recv[end + i] == value(rank == b ? rank : b, rank, i); ++i) continue;
+    CHECK(i == length);
+    for (; i < length + gap && recv[end + i] == -1; ++i) continue;
+    CHECK(i == length + gap); /* nothing between the blocks */
+    end += length + gap;
+  }
+  free(layout);
+  free(send);
+  free(recv);
+}
+
+void refused_messages(void) {
+  const int peers[] = {-1, ranks, 0x7fffffff};
+  const size_t beyond = (size_t)-1 / 8;
+  double send[4] = {1, 2, 3, 4}, recv[4] = {0, 0, 0, 0};
+  size_t* counts = calloc((size_t)ranks, sizeof *counts);
+  size_t* zeros = calloc((size_t)ranks, sizeof *zeros);
+  plait_statistics before = PLAIT_STATISTICS_INIT, after = PLAIT_STATISTICS_INIT;
+  char number[40];
+  unsigned i;
+  int null;
+  OK(plait_statistics_of(comm, &before));
+  for (i = 0; i < sizeof peers / sizeof *peers; ++i) {
+    sprintf(number, "peer %d is none of the ranks", peers[i]);
+    INVALID(plait_send(comm, send, 1, PLAIT_F64, peers[i], stream, NULL), "send: rank", number, "");
+    INVALID(plait_recv(comm, recv, 1, PLAIT_F64, peers[i], stream, NULL), "recv: rank", number, "");
+    INVALID(plait_send_recv(comm, send, 1, peers[i], recv, 1, rank, PLAIT_F64, stream, NULL),
+            "send_recv: rank", number, "");
+    INVALID(plait_send_recv(comm, send, 1, rank, recv, 1, peers[i], PLAIT_F64, stream, NULL),
+            "send_recv: rank", number, "");
+  }
+  INVALID(plait_send(comm, NULL, 2, PLAIT_F64, rank, stream, NULL), "send: rank", "send is null",
+          "2");
+  INVALID(plait_recv(comm, NULL, 2, PLAIT_F64, rank, stream, NULL), "recv: rank", "recv is null",
+          "2");
+  INVALID(plait_send(comm, send, (size_t)-1, PLAIT_F64, rank, stream, NULL), "send: rank",
+          "overflows", "");
+
+  /* With itself: alone, of another length or type, and in the memory that it sends. */
+  INVALID(plait_send(comm, send, 1, PLAIT_F64, rank, stream, NULL), "send: rank", "sends to itself",
+          "one group");
+  INVALID(plait_send_recv(comm, send, 2, rank, recv, 3, rank, PLAIT_F64, stream, NULL),
+          "send_recv: rank", "2 f64", "3 f64");
+  INVALID(plait_send_recv(comm, send, 2, rank, send + 1, 2, rank, PLAIT_F64, stream, NULL),
+          "send_recv: rank", "same memory", "");
+  OK(plait_group_start());
+  OK(plait_send(comm, send, 2, PLAIT_F64, rank, stream, NULL));
+  OK(plait_recv(comm, recv, 2, PLAIT_I64, rank, stream, NULL));
+  INVALID(plait_group_end(), "sends to itself", "2 f64", "2 i64");
+  OK(plait_group_start());
+  OK(plait_send_recv(comm, send, 2, rank, recv, 2, rank, PLAIT_F64, stream, NULL));
+  OK(plait_send(comm, send, 2, PLAIT_F64, ranks, stream, NULL));
+  INVALID(plait_group_end(), "send: rank", "peer", "nothing of the group was enqueued");
+
+  for (null = 0; null < 4; ++null) {
+    static const char* const names[] = {"send_counts", "send_displacements", "recv_counts",
+                                        "recv_displacements"};
+    sprintf(number, "%s is NULL", names[null]);
+    INVALID(plait_all_to_all_v(comm, send, null == 0 ? NULL : zeros, null == 1 ? NULL : zeros, recv,
+                               null == 2 ? NULL : zeros, null == 3 ? NULL : zeros, PLAIT_F64,
+                               stream, NULL),
+            "plait_all_to_all_v: rank", number, "");
+  }
+  OK(plait_group_start());
+  INVALID(plait_all_to_all_v(comm, send, NULL, zeros, recv, zeros, zeros, PLAIT_F64, stream, NULL),
+          "send_counts is NULL", "", "");
+  INVALID(plait_group_end(), "call 1", "send_counts is NULL", "nothing of the group was enqueued");
+  counts[rank] = 2;
+  INVALID(
+      plait_all_to_all_v(comm, send, counts, zeros, recv, zeros, zeros, PLAIT_F64, stream, NULL),
+      "all_to_all_v: rank", "sends to itself", "receives 0");
+  INVALID(
+      plait_all_to_all_v(comm, NULL, counts, zeros, recv, counts, zeros, PLAIT_F64, stream, NULL),
+      "all_to_all_v: rank", "send is null", "");
+  zeros[rank] = beyond;
+  INVALID(
+      plait_all_to_all_v(comm, send, counts, zeros, recv, counts, counts, PLAIT_F64, stream, NULL),
+      "all_to_all_v: rank", "displacement", "overflows");
+  OK(plait_synchronize(comm, stream));
+  OK(plait_statistics_of(comm, &after));
+  CHECK(recv[0] == 0 && recv[1] == 0 && send[1] == 2 && after.calls == before.calls &&
+        after.launches == before.launches);
+  free(counts);
+  free(zeros);
+}
