@@ -1,0 +1,129 @@
+// The results of messages, from kernel to kernel, in groups, and with a count for each peer.
+#include <gtest/gtest.h>
+
+#include <Kokkos_Core.hpp>
+#include <cstddef>
+#include <plait/kokkos.hpp>
+#include <plait/plait.hpp>
+#include <string>
+#include <vector>
+
+#include "values.hpp"
+
+namespace plait::test {
+namespace {
+
+TEST(Messages, AreElementsAsTheyLieInMemory) {
+  const Kokkos::View<int**, Left, Kokkos::HostSpace> matrix("matrix", 2, 3);
+  const Kokkos::View<int**, Kokkos::LayoutStride, Kokkos::HostSpace> like_left = matrix;
+  const Kokkos::View<int*, Right, Kokkos::HostSpace> vector("vector", 6);
+  number(matrix);
+  kokkos::send_recv(comm(), like_left, next(), vector, previous());
+  for (int i = 0; i < 2; ++i)
+    for (int j = 0; j < 3; ++j)
+      EXPECT_EQ(vector(2 * j + i), 100 * previous() + 10 * i + j) << i << ", " << j;
+}
+
+TEST(Messages, PeersAndCountsMayDiffer) {
+  const auto length = [](int to) { return 3 + 4 * static_cast<std::size_t>(to); };
+  const Kokkos::View<long*, Kokkos::HostSpace> src("src", length(next())),
+      dst("dst", length(comm().rank()));
+  fill(src);
+  kokkos::send_recv(comm(), src, next(), dst, previous());
+  expect(dst, "send_recv", of(static_cast<std::size_t>(previous())));
+}
+
+/// Kernels on both sides: what one writes is sent, and what was received the next one reads.
+TEST(Messages, PingPongBetweenEvenAndOddRanks) {
+  const Exec exec;
+  const int peer = comm().rank() ^ 1;
+  if (peer >= comm().size()) return;  // the last of an odd number has none
+  constexpr int count = 30000;
+  constexpr long rounds = 10;
+  const Kokkos::View<long*, Kokkos::HostSpace> ball("ball", count);
+  const auto hit = [&] {
+    Kokkos::parallel_for(Kokkos::RangePolicy<Exec>(exec, 0, count),
+                         [=](int i) { ball(i) += i + 1; });
+  };
+  for (long round = 0; round < rounds; ++round) {
+    if (rank() % 2 == 0) {
+      hit();
+      kokkos::send(exec, comm(), constant(ball), peer);
+      Kokkos::deep_copy(ball, -1);
+      kokkos::recv(exec, comm(), ball, peer);
+    } else {
+      kokkos::recv(comm(), ball, peer);
+      hit();
+      kokkos::send(comm(), ball, peer);
+    }
+  }
+  exec.fence();
+  for (int i = 0; i < count; ++i) ASSERT_EQ(ball(i), 2 * rounds * (i + 1)) << i;
+}
+
+/// To and from every rank, the own one too.
+TEST(Messages, OwnMessagesInAGroup) {
+  const Exec exec;
+  std::vector<Kokkos::View<float*, Kokkos::HostSpace>> sent, received;
+  for (std::size_t peer = 0; peer < ranks(); ++peer) {
+    sent.emplace_back("for " + std::to_string(peer), 20 + peer);
+    received.emplace_back("from " + std::to_string(peer), 20 + rank());
+    for (std::size_t i = 0; i < sent[peer].size(); ++i)
+      sent[peer](i) = static_cast<float>(element(rank(), i + 7 * peer));
+  }
+  {
+    const Group group;
+    for (std::size_t peer = 0; peer < ranks(); ++peer) {
+      kokkos::send(exec, comm(), sent[peer], static_cast<int>(peer));
+      kokkos::recv(exec, comm(), received[peer], static_cast<int>(peer));
+    }
+    for (const auto& view : received) EXPECT_EQ(view(19), 0.0f) << "nothing runs before the end";
+  }
+  kokkos::synchronize(exec, comm());
+  for (std::size_t peer = 0; peer < ranks(); ++peer)
+    expect(received[peer], "recv", [peer](std::size_t i) { return element(peer, i + 7 * rank()); });
+}
+
+TEST(Messages, OfNoElementsAreNotSent) {
+  const Kokkos::View<double**, Left, Kokkos::HostSpace> none("none", 0, 3);
+  kokkos::send(comm(), none, next());
+  kokkos::recv(comm(), Kokkos::View<double*, Kokkos::HostSpace>(), previous());
+  kokkos::send_recv(comm(), none, next(), none, previous());
+}
+
+/// The number of elements that rank `a` sends to `b`: none for some pairs.
+std::size_t uneven(std::size_t a, std::size_t b) { return (3 * a + 5 * b) % 4 * 11; }
+
+TEST(Messages, OfAllToAllVMayBeUneven) {
+  const Displaced sent([](std::size_t peer) { return uneven(rank(), peer); });
+  const Displaced received([](std::size_t peer) { return uneven(peer, rank()); });
+  const Kokkos::View<double*, Right, Kokkos::HostSpace> src("src", sent.end),
+      dst("dst", received.end + 1);
+  fill(src);
+  const auto check = [&](const char* what) {
+    std::vector<unsigned> expected(dst.size());  // 0 between the blocks, and behind
+    for (std::size_t peer = 0; peer < ranks(); ++peer) {
+      const Displaced of_peer([peer](std::size_t to) { return uneven(peer, to); });
+      for (std::size_t i = 0; i < received.counts[peer]; ++i)
+        expected[received.displacements[peer] + i] =
+            element(peer, of_peer.displacements[rank()] + i);
+    }
+    expect(dst, what, [&](std::size_t i) { return expected[i]; });
+    Kokkos::deep_copy(dst, 0.0);
+  };
+  kokkos::all_to_all_v(Exec(), comm(), constant(src), sent.blocks(), dst, received.blocks());
+  check("all_to_all_v");
+  {
+    const Group group;
+    Displaced passed = sent;
+    kokkos::all_to_all_v(comm(), src, {passed.counts, passed.displacements}, dst,
+                         received.blocks());
+    passed.counts.assign(ranks(), 999);  // was read
+  }
+  kokkos::synchronize(Exec(), comm());
+  check("all_to_all_v in a group");
+  expect(src, "src", own());
+}
+
+}  // namespace
+}  // namespace plait::test
