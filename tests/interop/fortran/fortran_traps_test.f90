@@ -4,12 +4,12 @@
 ! creates the communicator, chooses algorithms, ends groups and reports.
 module traps_of_real32
   use, intrinsic :: iso_fortran_env, only: wp => real32
-  include 'fortran_traps_calls.inc'
+  include 'traps_calls.inc'
 end module
 
 module traps_of_real64
   use, intrinsic :: iso_fortran_env, only: wp => real64
-  include 'fortran_traps_calls.inc'
+  include 'traps_calls.inc'
 end module
 
 program fortran_traps_test

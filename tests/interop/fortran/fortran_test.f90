@@ -1,0 +1,44 @@
+! The module plait under mpirun: mpirun -n N fortran_test.
+program fortran_test
+  use mpi_f08
+  use plait
+  use assumed_size_arrays, only: assumed_sizes
+  use checks
+  use collectives
+  use communicators
+  use message_calls, only: messages
+  use refused_calls
+  implicit none
+
+  if (command_argument_count() > 0) call stop_without_status()
+  call MPI_Init()
+  call MPI_Comm_rank(MPI_COMM_WORLD, rank)
+  call MPI_Comm_size(MPI_COMM_WORLD, ranks)
+  call create()
+  call all_reduces()
+  call others()
+  call in_place()
+  call complex_numbers()
+  call assumed_sizes()
+  call messages()
+  call symmetric_memory()
+  call addresses()
+  call questions()
+  call refusals()
+  call mistakes_enqueue_nothing()
+  call plait_stream_destroy(stream)
+  call plait_comm_destroy(comm)
+  call MPI_Allreduce(MPI_IN_PLACE, failures, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
+  if (rank == 0) print '(i0, 2a)', ranks, ' ranks: ', merge('passed', 'FAILED', failures == 0)
+  call MPI_Finalize()
+  if (failures /= 0) error stop 1
+
+contains
+
+  !> Must end the program: no status was asked for.
+  subroutine stop_without_status()
+    call plait_barrier(plait_comm())
+    print '(a)', 'still here'
+    stop
+  end subroutine
+end program fortran_test
