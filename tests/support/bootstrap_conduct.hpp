@@ -9,21 +9,9 @@
 #include <vector>
 
 #include "plait/bootstrap.hpp"
-#include "plait/error.hpp"
+#include "support/errors.hpp"
 
 namespace plait::test {
-
-/// The text of the error that `call` throws, which is expected to have this code.
-inline std::string message_of(ErrorCode code, const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(code)) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error was thrown";
-  return {};
-}
 
 inline void expect_contains(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << text;

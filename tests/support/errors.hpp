@@ -31,6 +31,18 @@ inline void expect_error(const std::optional<Error>& error, ErrorCode code,
   EXPECT_THAT(std::string(error->what()), message);
 }
 
+/// The text of the error that `call` throws, which is expected to have this code.
+inline std::string message_of(ErrorCode code, const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(name_of(error.code()), name_of(code)) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no error was thrown";
+  return {};
+}
+
 /// In which an abort, a lost rank or calls that differ must have reached all ranks.
 inline constexpr std::chrono::seconds promised{under_tsan ? 20 : 1};
 

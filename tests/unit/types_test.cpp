@@ -4,27 +4,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <string>
 #include <type_traits>
 
 #include "plait/error.hpp"
+#include "support/errors.hpp"
 
 namespace plait {
 namespace {
 
+using test::message_of;
 using testing::HasSubstr;
-
-std::string message_of(ErrorCode code, const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(name_of(error.code()), name_of(code)) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error was thrown";
-  return {};
-}
 
 TEST(Types, NamesParseBack) {
   for (int i = 0; i < data_type_count; ++i)

@@ -1,0 +1,126 @@
+// Choices among the real algorithms: by the policies, and by the built-in tables.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "algorithms/contract/collectives.hpp"
+#include "communicator/selection/selection.hpp"
+#include "communicator/selection/tuning_file.hpp"
+#include "support/environment.hpp"
+
+namespace plait {
+namespace {
+
+using test::ScopedEnvironment;
+
+std::vector<const Algorithm*> every_algorithm() {
+  std::vector<const Algorithm*> all;
+  for (const auto& algorithm : Registry::instance().all()) all.push_back(algorithm.get());
+  return all;
+}
+
+/// The thresholds of the sources, with the real algorithms.
+class Policies : public testing::Test {
+ protected:
+  static std::string chosen(const char* policy, std::size_t bytes, bool symmetric) {
+    Topology topology;
+    topology.ranks = 2;
+    topology.max_block_threads = 64;
+    Call call{.type = DataType::u8, .count = bytes};
+    call.symmetric = symmetric;
+    return std::string(Selector(topology, every_algorithm())
+                           .choose(call, {.algorithm = policy})
+                           .algorithm->name());
+  }
+};
+
+TEST_F(Policies, YaliChangesAbove64MiB) {
+  constexpr std::size_t edge = std::size_t{64} << 20;
+  EXPECT_EQ(chosen("yali", edge - 1, true), "flash");
+  EXPECT_EQ(chosen("yali", edge, true), "flash");
+  EXPECT_EQ(chosen("yali", edge + 1, true), "stream");
+  EXPECT_EQ(chosen("yali", 1000, false), "stream") << "flash needs symmetric memory";
+}
+
+TEST_F(Policies, PeerToPeerChangesAbove32KiB) {
+  for (const bool symmetric : {false, true}) {
+    EXPECT_EQ(chosen("p2p", 32767, symmetric), "recursive_doubling");
+    EXPECT_EQ(chosen("p2p", 32768, symmetric), "recursive_doubling");
+    EXPECT_EQ(chosen("p2p", 32769, symmetric), "ring");
+  }
+}
+
+/// Every all-reduce is served by a rule, whatever its size and memory, and by several algorithms.
+TEST_F(Policies, BuiltInTablesServeEverything) {
+  for (const int ranks : {2, 3, 4}) {
+    Topology topology;
+    topology.backend = BackendKind::cuda;
+    topology.architecture = "sm_90";
+    topology.ranks = ranks;
+    topology.wide_packets = true;
+    topology.line_threads = 8;
+    topology.max_block_threads = 512;
+    topology.block_threads = 512;
+    topology.units = 132;
+    topology.scratch_limit = std::size_t{128} << 20;
+    const Selector selector(topology, every_algorithm());
+    std::set<std::string> used;
+    for (std::size_t bytes = 1; bytes <= std::size_t{8} << 30; bytes *= 2)
+      for (const bool symmetric : {false, true}) {
+        Call call{.type = DataType::u8, .count = bytes};
+        call.symmetric = symmetric;
+        const Choice choice = selector.choose(call, {});
+        EXPECT_EQ(choice.rule, "built-in table") << bytes;
+        used.insert(std::string(choice.algorithm->name()));
+      }
+    EXPECT_GE(used.size(), 6u) << ranks;
+    topology.architecture = "sm_80";
+    EXPECT_TRUE(builtin_rules(topology).empty());
+  }
+}
+
+/// CPU ranks: calls in ordinary memory have rules, with and without reads of the peers' memory.
+TEST_F(Policies, BuiltInTablesServeTheHost) {
+  for (const int ranks : {2, 3, 8}) {
+    for (const bool peer_reads : {false, true}) {
+      Topology topology;
+      topology.backend = BackendKind::host;
+      topology.architecture = "x86_64";
+      topology.ranks = ranks;
+      topology.wide_packets = topology.indexed_arguments = true;
+      topology.line_threads = topology.bulk_threads = 1;
+      topology.max_block_threads = 64;
+      topology.scratch_limit = std::size_t{128} << 20;
+      topology.peer_reads = peer_reads;
+      const Selector selector(topology, every_algorithm());
+      bool pulls = false;
+      for (int collective = 0; collective < collective_count; ++collective) {
+        if (static_cast<Collective>(collective) == Collective::barrier) continue;
+        for (std::size_t bytes = 64; bytes <= std::size_t{1} << 30; bytes *= 4) {
+          Call call{.collective = static_cast<Collective>(collective),
+                    .type = DataType::u8,
+                    .count = bytes};
+          call.parts = parts_of(call.collective, ranks);
+          call.count = bytes / static_cast<unsigned>(call.parts);
+          const Choice choice = selector.choose(call, {});
+          EXPECT_EQ(choice.rule, "built-in table")
+              << name_of(call.collective) << " of " << bytes << " bytes, " << ranks << " ranks";
+          pulls = pulls || choice.algorithm->name() == "pull";
+        }
+      }
+      EXPECT_EQ(pulls, peer_reads);
+    }
+  }
+}
+
+TEST_F(Policies, AreNamedWhereAlgorithmsAre) {
+  const ScopedEnvironment environment("PLAIT_ALGO", "0-1K=oneshot_ll;p2p");
+  EXPECT_EQ(chosen("", 1023, false), "oneshot_ll");
+  EXPECT_EQ(chosen("", 1024, false), "recursive_doubling");
+  EXPECT_EQ(chosen("", std::size_t{1} << 20, false), "ring");
+}
+
+}  // namespace
+}  // namespace plait
