@@ -1,0 +1,158 @@
+// PLAIT_CHECK=1: calls that differ between ranks are found before anything is enqueued.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "support/environment.hpp"
+#include "support/errors.hpp"
+#include "support/ranks.hpp"
+#include "support/zoo.hpp"
+
+namespace plait::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+
+class CheckMode : public testing::Test {
+ protected:
+  using Call = std::function<void(Communicator&, Arena&, bool odd)>;
+  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(3); }
+
+  /// Rank 1 makes another call than the others.
+  static void expect_mismatch(const testing::Matcher<std::string>& message, const Call& call) {
+    const ScopedEnvironment variable("PLAIT_CHECK", "1");
+    run_ranks(3, [&](Communicator& comm, int rank) {
+      Arena arena(comm);
+      arena.send.place(0, 4000);
+      arena.recv.place(0, 4000);
+      arena.recv.upload({});
+      expect_error(error_of([&] { call(comm, arena, rank == 1); }), ErrorCode::mismatch,
+                   AllOf(message, HasSubstr("rank 0"), HasSubstr("rank 1")));
+      arena.recv.download({});
+      comm.synchronize();
+      EXPECT_TRUE(arena.recv.untouched());
+      check(comm, arena, {.algorithm = {}, .count = 99, .symmetric = true});
+    });
+  }
+};
+
+TEST_F(CheckMode, Counts) {
+  expect_mismatch(AllOf(HasSubstr("1000"), HasSubstr("999")),
+                  [](Communicator& comm, Arena& arena, bool odd) {
+                    comm.all_reduce(arena.send.device(), arena.recv.device(), odd ? 999 : 1000,
+                                    DataType::f32, ReduceOp::sum);
+                  });
+  expect_mismatch(HasSubstr("1000"), [](Communicator& comm, Arena& arena, bool odd) {
+    comm.all_reduce(arena.send.device(), arena.recv.device(), odd ? 0 : 1000, DataType::f32,
+                    ReduceOp::sum);
+  });
+}
+
+TEST_F(CheckMode, TypesOperationsAndScales) {
+  expect_mismatch(AllOf(HasSubstr("i32"), HasSubstr("f32")),
+                  [](Communicator& comm, Arena& arena, bool odd) {
+                    comm.all_reduce(arena.send.device(), arena.recv.device(), 10,
+                                    odd ? DataType::i32 : DataType::f32, ReduceOp::sum);
+                  });
+  expect_mismatch(AllOf(HasSubstr("min"), HasSubstr("max")),
+                  [](Communicator& comm, Arena& arena, bool odd) {
+                    comm.all_reduce(arena.send.device(), arena.recv.device(), 10, DataType::f32,
+                                    odd ? ReduceOp::min : ReduceOp::max);
+                  });
+  expect_mismatch(
+      AllOf(HasSubstr("0.5"), HasSubstr("0.25")), [](Communicator& comm, Arena& arena, bool odd) {
+        comm.all_reduce(arena.send.device(), arena.recv.device(), 10, DataType::f32,
+                        ReduceOp::premul_sum, {}, {.algorithm = {}, .scale = odd ? 0.5 : 0.25});
+      });
+}
+
+TEST_F(CheckMode, AlgorithmsMemoryAndCollectives) {
+  expect_mismatch(AllOf(HasSubstr("ring"), HasSubstr("oneshot_ll")),
+                  [](Communicator& comm, Arena& arena, bool odd) {
+                    comm.all_reduce(arena.send.device(), arena.recv.device(), 10, DataType::f32,
+                                    ReduceOp::sum, {}, {.algorithm = odd ? "ring" : "oneshot_ll"});
+                  });
+  expect_mismatch(AllOf(HasSubstr("symmetric"), HasSubstr("ordinary")), [](Communicator& comm,
+                                                                           Arena& arena, bool odd) {
+    DeviceArray& memory = odd ? arena.symmetric_send : arena.send;
+    comm.all_reduce(memory.device(), memory.device(), 10, DataType::f32, ReduceOp::sum);
+  });
+  expect_mismatch(AllOf(HasSubstr("barrier"), HasSubstr("all_reduce")), [](Communicator& comm,
+                                                                           Arena& arena, bool odd) {
+    if (odd) comm.barrier();
+    else
+      comm.all_reduce(arena.send.device(), arena.recv.device(), 10, DataType::f32, ReduceOp::sum);
+  });
+}
+
+/// Algorithms may take a call in symmetric memory as in place on all ranks if it is on theirs.
+TEST_F(CheckMode, InPlaceOnOneRankOnly) {
+  expect_mismatch(HasSubstr("symmetric memory"), [](Communicator& comm, Arena& arena, bool odd) {
+    DeviceArray& recv = odd ? arena.symmetric_send : arena.symmetric_recv;
+    comm.all_reduce(arena.symmetric_send.device(), recv.device(), 10, DataType::f32, ReduceOp::sum);
+  });
+}
+
+TEST_F(CheckMode, EqualCallsPass) {
+  const ScopedEnvironment variable("PLAIT_CHECK", "1");
+  run_ranks(3, [&](Communicator& comm, int) {
+    Arena arena(comm);
+    for (const std::string& algorithm : all_reduce_algorithms())
+      check_launch_shapes(comm, arena, algorithm);
+    comm.barrier();
+    comm.synchronize();
+  });
+}
+
+/// Bad arguments on one rank only: with the check, the others hear of it.
+TEST_F(CheckMode, ABadArgumentOnOneRankFailsOnAll) {
+  const ScopedEnvironment variable("PLAIT_CHECK", "1");
+  CommunicatorOptions options;
+  options.timeout = under_tsan ? 20s : 3s;
+  run_ranks(
+      3,
+      [&](Communicator& comm, int rank) {
+        Arena arena(comm);
+        const auto* const send = static_cast<const float*>(arena.send.device());
+        auto* const recv = static_cast<float*>(arena.recv.device());
+        const auto call = [&](const float* from, std::size_t count) {
+          comm.all_reduce(std::span(from, count), std::span(recv, 10), ReduceOp::sum);
+        };
+        const std::function<void()> calls[] = {
+            [&] {
+              comm.all_reduce(rank == 1 ? nullptr : send, recv, 10, DataType::f32, ReduceOp::sum);
+            },
+            [&] { call(send, rank == 1 ? 9 : 10); },
+            [&] {
+              const Group group;
+              call(send, rank == 1 ? 9 : 10);
+              call(send, 10);
+            },
+            [&] {  // what fails on this rank alone does not keep it from agreeing
+              const Group group;
+              if (rank == 1) comm.send(send, 1, DataType::f32, 7);
+              call(send, 10);
+              call(rank == 1 ? nullptr : send, 10);
+            }};
+        for (const auto& made : calls) {
+          const auto start = Clock::now();
+          const auto error = error_of(made);
+          const std::string text = error ? error->what() : "no error was thrown";
+          EXPECT_THAT(text, HasSubstr("rank 1"));
+          EXPECT_LT(Clock::now() - start, *options.timeout / 2)
+              << "rank " << rank << " waited: " << text;
+        }
+      },
+      options);
+}
+
+}  // namespace
+}  // namespace plait::test
