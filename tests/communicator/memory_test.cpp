@@ -21,6 +21,7 @@
 #include "support/errors.hpp"
 #include "support/forwarding_backend.hpp"
 #include "support/ranks.hpp"
+#include "support/resource_limit.hpp"
 
 namespace plait::test {
 namespace {
@@ -142,27 +143,12 @@ TEST(Allocate, RefusesWhatTheMachineDoesNotHave) {
   }
 }
 
-class FileLimit {
- public:
-  explicit FileLimit(rlim_t bytes) {
-    getrlimit(RLIMIT_FSIZE, &old_);
-    const rlimit limit{bytes, old_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileLimit() { setrlimit(RLIMIT_FSIZE, &old_); }
-  FileLimit(const FileLimit&) = delete;
-  FileLimit& operator=(const FileLimit&) = delete;
-
- private:
-  rlimit old_{};
-};
-
 /// Beyond it the kernel ends the process by SIGXFSZ.
 TEST(Allocate, RefusesFilesThatAreTooLarge) {
   run_ranks(1,
             [](Communicator& comm, int) {
               {
-                const FileLimit limit(mega);
+                const ResourceLimit limit(RLIMIT_FSIZE, mega);
                 expect_error(error_of([&] { static_cast<void>(comm.allocate<char>(mega + 1)); }),
                              ErrorCode::out_of_memory, HasSubstr("ulimit -f"));
                 expect_error(error_of([&] { static_cast<void>(comm.duplicate()); }),

@@ -1,0 +1,82 @@
+// Ranks whose process is stopped for longer than the deadline.
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fault/ranks/faults.hpp"
+#include "support/growing_backend.hpp"
+
+namespace plait::test {
+
+void stopped(const std::string& algorithm, bool late) {
+  Member member(std::chrono::seconds(1), algorithm);
+  member.begin();
+  const auto processes = member.comm().bootstrap().all_gather(getpid());
+  if (member.is_victim()) std::raise(SIGSTOP);
+  const std::string what = outcome([&] {
+    member.reduce();
+    member.comm().synchronize();
+  });
+  member.report(what);
+  if (late && member.rank() == 0) std::_Exit(0);
+  if (late && !member.is_victim()) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  if (!member.is_victim()) kill(processes[victim], SIGCONT);
+  // The stopped rank may find all it needs for that call, but then it hears of it.
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  member.report("then " + outcome([&] { member.reduce(); }));
+}
+
+void stopped_inside(const std::string& algorithm) {
+  Member member(std::chrono::seconds(2), algorithm);
+  std::vector<float> data(std::size_t{8} << 20);
+  for (int i = 0; i < 10; ++i) member.call(std::span(data).first(1000));
+  member.comm().synchronize();
+  const auto processes = member.comm().bootstrap().all_gather(getpid());
+  member.call(data);
+  if (member.is_victim()) std::raise(SIGSTOP);
+  member.report(outcome([&] { member.comm().synchronize(); }));
+  const auto until =
+      std::chrono::steady_clock::now() + std::chrono::seconds(10);  // a root may be through
+  while (!member.comm().async_error() && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (!member.is_victim()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // all others have reported
+    kill(processes[static_cast<std::size_t>(victim)], SIGCONT);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  member.report("then " + outcome([&] { member.call(data); }));
+}
+
+void growing(const std::string& how) {
+  static_cast<void>(stand_in_for_cuda<GrowingBackend>());
+  Communicator comm = make_communicator(
+      MPI_COMM_WORLD,
+      {.backend = BackendKind::cuda, .timeout = std::chrono::seconds(how == "stop" ? 1 : 0)});
+  const int rank = comm.rank();
+  const auto processes = comm.bootstrap().all_gather(getpid());
+  std::vector<float> x(1000);
+  const auto reduce = [&](const char* algorithm) {
+    comm.all_reduce(std::span<const float>(x), std::span(x), ReduceOp::sum, {},
+                    {.algorithm = algorithm, .threads = 1});
+    comm.synchronize();
+  };
+  reduce("oneshot_ll");
+  comm.bootstrap().barrier();
+  if (rank == victim)
+    GrowingBackend::before_reserve = [&](std::size_t) {
+      std::raise(how == "stop" ? SIGSTOP : SIGKILL);
+    };
+  say(rank, outcome([&] { reduce("twoshot_ll128"); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  if (rank != victim) kill(processes[static_cast<std::size_t>(victim)], SIGCONT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  say(rank, "then " + outcome([&] { reduce("oneshot_ll"); }));
+}
+
+}  // namespace plait::test
