@@ -1,0 +1,40 @@
+// Shared by the tests of groups: ranks with messages to reduce, and groups of which nothing runs.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "groups/messages.hpp"
+#include "support/ranks.hpp"
+#include "support/zoo.hpp"
+
+namespace plait::test {
+
+class Groups : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
+  /// `body(comm, arena, messages)` with messages in ordinary memory.
+  void run(const std::vector<std::size_t>& counts,
+           const std::function<void(Communicator&, Arena&, Messages&)>& body) {
+    RankGroup::cached(GetParam()).run([&](Communicator& comm, Arena& arena) {
+      Messages messages(comm, arena.send, arena.recv, counts);
+      messages.fill(1);
+      body(comm, arena, messages);
+    });
+  }
+};
+
+inline void expect_nothing_enqueued(Communicator& comm, Messages& messages,
+                                    const Statistics& before) {
+  EXPECT_EQ(comm.statistics().calls, before.calls);
+  EXPECT_EQ(comm.statistics().launches, before.launches);
+  messages.expect_untouched();
+  Group group;  // and the next group works
+  messages.call_all();
+  group.end();
+  messages.expect_right();
+}
+
+}  // namespace plait::test
