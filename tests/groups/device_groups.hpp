@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "groups/device_group_call.hpp"
 #include "plait/device_group.hpp"
-#include "support/device_group_call.hpp"
 #include "support/errors.hpp"
 
 namespace plait::test {
