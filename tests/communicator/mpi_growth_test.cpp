@@ -1,23 +1,22 @@
 // Scratch memory that comes with the first call that needs it. To be run by mpirun with two ranks
-// or more: ranks that are threads have all of it from the start. Where there is no GPU, the host
-// target stands in for one.
+// or more: ranks that are threads have all of it from the start.
+#include "communicator/mpi_growth.hpp"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <mpi.h>
 
 #include <chrono>
-#include <map>
-#include <memory>
+#include <cstdlib>
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
-#include "algorithms/contract/algorithm.hpp"
-#include "plait/mpi.hpp"
+#include "plait/error.hpp"
+#include "support/device_array.hpp"
 #include "support/errors.hpp"
 #include "support/growing_backend.hpp"
 #include "support/ranks.hpp"
@@ -27,59 +26,9 @@
 namespace plait::test {
 namespace {
 
-using testing::AllOf;
 using testing::HasSubstr;
-using testing::StartsWith;
 
-constexpr std::size_t mega = std::size_t{1} << 20;
-int world_rank = 0, world_size = 1;
 unsigned threads_per_block = 1;  // of every algorithm's calls; 0: as many as it likes
-
-CommunicatorOptions growing(std::chrono::nanoseconds timeout = patience) {
-  CommunicatorOptions options;
-  options.backend = BackendKind::cuda;
-  options.timeout = timeout;
-  return options;
-}
-Communicator make(const CommunicatorOptions& options = growing()) {
-  return make_communicator(MPI_COMM_WORLD, options);
-}
-std::size_t committed(const Communicator& comm) {
-  return comm.statistics().scratch_bytes_committed;
-}
-
-/// Expects the text of all ranks to be the same, and returns it.
-std::string same_everywhere(const std::string& text) {
-  std::vector<char> mine(2000), first(2000);
-  text.copy(mine.data(), mine.size() - 1);
-  first = mine;
-  MPI_Bcast(first.data(), static_cast<int>(first.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
-  EXPECT_STREQ(first.data(), mine.data());
-  return text;
-}
-
-/// A call that is too large for no algorithm, and its result.
-void expect_sum(Communicator& comm, const std::string& algorithm, std::size_t count = 1000,
-                StreamRef stream = {}) {
-  std::vector<float> x(count);
-  for (std::size_t i = 0; i < count; ++i) x[i] = element<float>(1, comm.rank(), i, ReduceOp::sum);
-  comm.all_reduce(x.data(), x.data(), count, DataType::f32, ReduceOp::sum, stream,
-                  {.algorithm = algorithm, .threads = 1});
-  comm.synchronize(stream);
-  for (std::size_t i = 0; i < count; ++i)
-    ASSERT_EQ(x[i], expected<float>(1, comm.size(), i, ReduceOp::sum, 1)) << algorithm << ", " << i;
-}
-
-/// Nothing on this rank while it lives.
-struct NoMemory {
-  explicit NoMemory(bool here) {
-    if (here)
-      GrowingBackend::before_reserve = [](std::size_t bytes) {
-        throw Error(ErrorCode::out_of_memory, fmt::format("the test has no {} bytes", bytes));
-      };
-  }
-  ~NoMemory() { GrowingBackend::before_reserve = nullptr; }
-};
 
 TEST(Growth, BeginsWithABase) {
   Communicator comm = make();
@@ -301,184 +250,6 @@ TEST(Growth, InAGroupFailsAllItsCommunicators) {
     EXPECT_THAT(broken ? broken->what() : "", HasSubstr("the test has no "));
   }
   MPI_Barrier(MPI_COMM_WORLD);
-}
-
-TEST(Reserve, TakesAllThatThereMayBe) {
-  Communicator comm = make();
-  expect_sum(comm, "twoshot_ll128");
-  comm.reserve();
-  EXPECT_EQ(committed(comm), comm.statistics().scratch_bytes);
-  GrowingBackend::before_reserve = [](std::size_t) { ADD_FAILURE() << "there is more"; };
-  comm.reserve();
-  for (const char* algorithm : {"ring", "oneshot_ll", "recursive_doubling"})
-    expect_sum(comm, algorithm);
-  GrowingBackend::before_reserve = nullptr;
-}
-
-/// Messages to and from every rank, in different chunks before and after, some by graphs that were
-/// captured before.
-TEST(Reserve, LeavesMessagesWhole) {
-  Communicator comm = make();
-  const std::size_t count = 3 * mega / sizeof(int);
-  std::vector<int> sent(count), received(count);
-  const int next = (comm.rank() + 1) % comm.size(),
-            previous = (comm.rank() + comm.size() - 1) % comm.size();
-  const Stream stream = comm.create_stream();
-  const auto call = [&] {
-    comm.send_recv(sent.data(), count, next, received.data(), count, previous, DataType::i32,
-                   stream, {.algorithm = "pairwise_push", .threads = 1});
-  };
-  const auto exchange = [&](int seed, const auto& body) {
-    for (std::size_t i = 0; i < count; ++i) sent[i] = seed + comm.rank() + static_cast<int>(i);
-    body();
-    comm.synchronize(stream);
-    for (std::size_t i = 0; i < count; ++i)
-      ASSERT_EQ(received[i], seed + previous + static_cast<int>(i)) << seed << ' ' << i;
-  };
-  Backend& backend = backend_of(comm);
-  const DeviceScope device(backend);
-  backend.begin_capture(stream.native());
-  call();
-  const auto graph = backend.end_capture(stream.native());
-  const auto replay = [&] { graph->launch(stream.native()); };
-  exchange(1, call);
-  exchange(2, replay);
-  comm.reserve();
-  exchange(3, replay);
-  exchange(4, call);
-  exchange(5, replay);
-  exchange(6, call);
-}
-
-TEST(Reserve, FindsMessagesThatAreUnderWay) {
-  Communicator comm = make();
-  std::vector<int> data(100, 3);
-  const int last = comm.size() - 1;
-  const auto send = [&] {
-    if (comm.rank() == 0)
-      comm.send(data.data(), data.size(), DataType::i32, last, {},
-                {.algorithm = "pairwise_push", .threads = 1});
-  };
-  const auto receive = [&] {
-    if (comm.rank() == last)
-      comm.recv(data.data(), data.size(), DataType::i32, 0, {},
-                {.algorithm = "pairwise_push", .threads = 1});
-  };
-  send();
-  const std::size_t before = committed(comm);
-  const auto error = error_of([&] { comm.reserve(); });
-  expect_error(error, ErrorCode::mismatch,
-               HasSubstr(fmt::format("reserve: rank {}: messages have one end before this call and "
-                                     "one after it: rank 0 has sent 1, and 0 "
-                                     "are received",
-                                     last)));
-  EXPECT_EQ(committed(comm), before);
-  receive();
-  comm.synchronize();
-  comm.reserve();
-  send();
-  receive();
-  comm.synchronize();
-  MPI_Barrier(MPI_COMM_WORLD);
-}
-
-TEST(Reserve, IsNotForGroupsWithCalls) {
-  Communicator comm = make();
-  std::vector<float> x(10);
-  {
-    const Group group;
-    comm.all_reduce(x.data(), x.data(), x.size(), DataType::f32, ReduceOp::sum, {},
-                    {.algorithm = "ring", .threads = 1});
-    expect_error(error_of([&] { comm.reserve(); }), ErrorCode::invalid_argument,
-                 HasSubstr("reserve: rank"));
-  }
-  comm.synchronize();
-}
-
-TEST(Reserve, FailsOnAllRanksAndCallsGoOn) {
-  Communicator comm = make();
-  {
-    const NoMemory none(world_rank == 1);
-    const auto error = error_of([&] { comm.reserve(); });
-    expect_error(error, ErrorCode::out_of_memory, HasSubstr("reserve: rank 1: the test has no "));
-    if (error) same_everywhere(error->what());
-  }
-  expect_sum(comm, "ring");
-  comm.reserve();
-  expect_sum(comm, "twoshot_ll128");
-}
-
-// --- what ends it
-
-TEST(Growth, ThatFailsOnOneRankFailsOnAll) {
-  Communicator comm = make(growing(std::chrono::seconds(0)));
-  expect_sum(comm, "oneshot_ll");
-  const NoMemory none(world_rank == 1);
-  const auto error = error_of([&] { expect_sum(comm, "ring"); });
-  expect_error(
-      error, ErrorCode::out_of_memory,
-      AllOf(StartsWith("scratch memory of ring, "), HasSubstr(" bytes: rank 1: the test has no ")));
-  if (error) same_everywhere(error->what());
-  const auto later = error_of([&] { expect_sum(comm, "oneshot_ll"); });
-  ASSERT_TRUE(later.has_value());
-  EXPECT_STREQ(later->what(), error->what()) << "the communicator is broken";
-}
-
-TEST(Growth, WaitsForARankThatIsLate) {
-  Communicator comm = make();
-  if (world_rank == world_size - 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  expect_sum(comm, "ring");
-}
-
-TEST(Growth, EndsAtTheDeadline) {
-  Communicator comm = make(growing(std::chrono::milliseconds(500)));
-  expect_sum(comm, "oneshot_ll");
-  comm.bootstrap().barrier();
-  std::optional<Error> error;
-  if (world_rank == 1) error = heard(comm, std::chrono::seconds(5));
-  else error = error_of([&] { expect_sum(comm, "ring"); });
-  expect_error(error, ErrorCode::timeout,
-               AllOf(HasSubstr("scratch memory of ring"), HasSubstr("rank 1 is missing, for 0.5 s"),
-                     HasSubstr("rank 1 (process "),
-                     HasSubstr("last call 1, all_reduce of 1000 f32 elements")));
-}
-
-TEST(Growth, EndsWithAnAbort) {
-  for (const int aborting : {0, 1}) {  // a rank that waits, and one that the others wait for
-    Communicator comm = make(growing(std::chrono::seconds(0)));
-    std::thread other;
-    if (world_rank == aborting)
-      other = std::thread([&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));
-        comm.abort("enough");
-      });
-    const auto begin = std::chrono::steady_clock::now();
-    std::optional<Error> error;
-    if (world_rank == 1) error = heard(comm);
-    else error = error_of([&] { expect_sum(comm, "ring"); });
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, promised + std::chrono::milliseconds(100));
-    expect_error(error, ErrorCode::aborted,
-                 HasSubstr(fmt::format("rank {} has aborted the communicator: enough", aborting)));
-    if (other.joinable()) other.join();
-    MPI_Barrier(MPI_COMM_WORLD);
-  }
-}
-
-/// Whether the other call has all it needs, or needs other memory.
-TEST(Growth, EndsWithADifferentCall) {
-  for (const char* other : {"oneshot_ll", "twoshot_ll128", "tree"}) {
-    Communicator comm = make(growing(std::chrono::seconds(0)));
-    expect_sum(comm, "oneshot_ll");
-    std::vector<float> x(1000);
-    const auto error = error_of([&] {
-      comm.all_reduce(x.data(), x.data(), x.size(), DataType::f32, ReduceOp::sum, {},
-                      {.algorithm = world_rank == 1 ? other : "ring", .threads = 1});
-      comm.synchronize();
-    });
-    expect_error(error, ErrorCode::mismatch,
-                 AllOf(HasSubstr(other), HasSubstr("ring"), HasSubstr("call 2")));
-    MPI_Barrier(MPI_COMM_WORLD);
-  }
 }
 
 /// Threads that take turns must not wait for each other in a call.
