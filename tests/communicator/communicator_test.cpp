@@ -1,24 +1,22 @@
-// Communicators, their memory and their life.
+// Communicators, their memory, their life and their settings.
 #include "plait/communicator.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
+#include <cstdint>
 #include <cstring>
-#include <optional>
-#include <span>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "bootstrap/bootstrap_hooks.hpp"
-#include "support/data.hpp"
+#include "communicator/communicators.hpp"
+#include "plait/error.hpp"
+#include "support/device_array.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
 #include "support/ranks.hpp"
@@ -30,10 +28,6 @@ namespace {
 
 using testing::HasSubstr;
 
-class Communicators : public testing::TestWithParam<int> {
- protected:
-  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
-};
 INSTANTIATE_TEST_SUITE_P(All, Communicators, testing::Values(1, 2, 3, 4),
                          [](const auto& test) { return fmt::format("n{}", test.param); });
 
@@ -172,23 +166,6 @@ TEST_P(Communicators, MoveKeepsThemWorking) {
   });
 }
 
-/// No rank's stream passes a barrier before all ranks' streams have reached it.
-TEST_P(Communicators, BarrierHoldsStreams) {
-  std::vector<std::atomic<int>> arrived(3);
-  run_ranks(GetParam(), [&](Communicator& comm, int rank) {
-    for (auto& count : arrived) {
-      backend_of(comm).host_call(nullptr, [&, rank] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(10 * rank));
-        ++count;
-      });
-      comm.barrier();
-      backend_of(comm).host_call(nullptr, [&] { EXPECT_EQ(count, comm.size()); });
-    }
-    comm.synchronize();
-    comm.bootstrap().barrier();
-  });
-}
-
 /// Its memory is that of one block.
 TEST_P(Communicators, ABarrierIsOneBlock) {
   RankGroup::cached(GetParam()).run([](Communicator& comm, Arena& arena) {
@@ -279,55 +256,6 @@ TEST_P(Communicators, MessagesMuchLargerThanScratch) {
   });
 }
 
-constexpr auto pause = std::chrono::milliseconds(50);
-
-/// `second` reduces the result of `first`. Both calls go to the device's default stream, without a
-/// wait in between.
-void expect_one_default_stream(Communicator& first, Communicator& second, const char* which) {
-  constexpr std::size_t count = 1000, bytes = count * sizeof(int);
-  const auto values = [](const DeviceArray& array) {
-    return std::span(reinterpret_cast<int*>(array.image()), count);
-  };
-  DeviceArray x(backend_of(first), bytes), y(backend_of(first), bytes),
-      z(backend_of(second), bytes);
-  for (DeviceArray* array : {&x, &y, &z}) {
-    array->place(0, bytes);
-    for (std::size_t i = 0; i < count; ++i)
-      values(*array)[i] = array == &x ? element<int>(1, first.rank(), i, ReduceOp::sum) : 0;
-    array->upload({});
-  }
-  first.synchronize();
-  second.synchronize();
-  backend_of(first).host_call(nullptr, [] { std::this_thread::sleep_for(pause); });
-  first.all_reduce(x.device(), y.device(), count, DataType::i32, ReduceOp::sum);
-  second.all_reduce(y.device(), z.device(), count, DataType::i32, ReduceOp::sum);
-  z.download({});
-  second.synchronize();
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto sum = static_cast<unsigned>(expected<int>(1, first.size(), i, ReduceOp::sum, 1));
-    ASSERT_EQ(values(z)[i], static_cast<int>(sum * static_cast<unsigned>(second.size())))
-        << which << ", element " << i;
-  }
-  first.synchronize();
-}
-
-TEST_P(Communicators, OfARankShareItsDefaultStream) {
-  run_ranks(GetParam(), [](Communicator& comm, int rank) {
-    Communicator twin = comm.duplicate();
-    expect_one_default_stream(comm, twin, "a duplicate");
-    expect_one_default_stream(twin, comm, "a duplicate, the other way round");
-    Communicator part = *comm.split(rank % 2, rank);
-    expect_one_default_stream(comm, part, "a part");
-    expect_one_default_stream(twin, part, "a duplicate and a part");
-    Communicator alone = Communicator::create(comm.bootstrap().split(rank, 0), test_options());
-    expect_one_default_stream(comm, alone, "made by the same thread");
-    std::optional<Communicator> elsewhere;
-    std::thread([&] { elsewhere = comm.duplicate(); }).join();
-    expect_one_default_stream(comm, *elsewhere, "a duplicate made by another thread");
-    comm.bootstrap().barrier();
-  });
-}
-
 /// Rank 2 splits off the group below and leaves it: the part of ranks 2 and 0 is never made, and
 /// rank 0 hears of rank 2, not of "rank 0".
 TEST(Split, NamesTheRanksOfAPartThatFailsAsItsCallerDoes) {
@@ -346,63 +274,6 @@ TEST(Split, NamesTheRanksOfAPartThatFailsAsItsCallerDoes) {
     }
     comm.bootstrap().barrier();
   });
-}
-
-/// A stream of one, work of the other.
-TEST_P(Communicators, NothingIsFreedThatAStreamStillUses) {
-  run_ranks(GetParam(), [](Communicator& comm, int) {
-    const Stream stream = comm.create_stream();
-    Backend& backend = backend_of(comm);
-    std::atomic<bool> finished = false;
-    const auto work = [&](Communicator& of, float* data, std::size_t count) {
-      finished = false;
-      backend.host_call(stream.native(), [] { std::this_thread::sleep_for(pause); });
-      for (int i = 0; i < 3; ++i)
-        of.all_reduce(data, data, count, DataType::f32, ReduceOp::sum, stream);
-      backend.host_call(stream.native(), [&] { finished = true; });
-    };
-    const Buffer<float> own = comm.allocate<float>(1000);
-    {
-      Communicator twin = comm.duplicate();
-      {
-        const Buffer<float> buffer = twin.allocate<float>(1000);
-        work(twin, buffer.data(), buffer.size());
-      }
-      EXPECT_TRUE(finished) << "memory was freed";
-      work(twin, own.data(), own.size());
-    }
-    EXPECT_TRUE(finished) << "a communicator was destroyed";
-    comm.synchronize(stream);
-    comm.bootstrap().barrier();
-  });
-}
-
-TEST_P(Communicators, AStreamOutlivesTheCommunicatorThatMadeIt) {
-  run_ranks(GetParam(), [](Communicator& comm, int) {
-    std::optional<Communicator> twin = comm.duplicate();
-    const Stream stream = twin->create_stream();
-    twin.reset();
-    const Buffer<float> buffer = comm.allocate<float>(1000);
-    for (int i = 0; i < 3; ++i)
-      comm.all_reduce(buffer.data(), buffer.data(), buffer.size(), DataType::f32, ReduceOp::sum,
-                      stream);
-    comm.synchronize(stream);
-    comm.bootstrap().barrier();
-  });
-}
-
-/// Ranks alone in their process, as under MPI: the device is the process's, whichever thread makes
-/// a communicator.
-TEST(CommunicatorsOfAProcess, ShareItsDefaultStream) {
-  const auto alone = [] {
-    CommunicatorOptions options = test_options();
-    options.device = 0;
-    return Communicator::create(std::move(make_thread_bootstraps(1)[0]), options);
-  };
-  Communicator first = alone();
-  std::optional<Communicator> second;
-  std::thread([&] { second = alone(); }).join();
-  expect_one_default_stream(first, *second, "made by another thread");
 }
 
 /// A device group's ranks may name what they like: device_group_test.
