@@ -1,11 +1,8 @@
 // The MPI bootstrap. To be run by mpirun with 1 to 5 processes, once as it is (the library
 // initialises MPI and finalises it when the process ends) and once with the argument
 // --caller-initializes-mpi.
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <mpi.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,18 +11,16 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
-#include "plait/bootstrap.hpp"
+#include "bootstrap/mpi_world.hpp"
 #include "plait/error.hpp"
 #include "plait/mpi.hpp"
 #include "support/bootstrap_conduct.hpp"
 #include "support/run_tests.hpp"
-#include "symm_mem/descriptor_exchange.hpp"
 
 namespace plait {
 namespace {
@@ -38,12 +33,6 @@ bool library_owns_mpi = true;
 int communicators_changed = 0;  // by calls of MPI that make or free them
 bool stopped_in_idup = false;
 
-std::unique_ptr<Bootstrap> make_world(MPI_Comm comm = MPI_COMM_WORLD) {
-  auto bootstrap = make_mpi_bootstrap(comm);
-  bootstrap->set_timeout(30s);  // a failed test ends in time
-  return bootstrap;
-}
-
 int mpi_rank() {
   int rank = -1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -55,8 +44,6 @@ int mpi_size() {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   return size;
 }
-
-std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
 void expect_collectives_work(Bootstrap& bootstrap) {
   const int rank = bootstrap.rank(), size = bootstrap.size();
@@ -283,61 +270,6 @@ TEST(MpiBootstrap, ThreadsSplitAndCreateAtOnce) {
   work(*first, comms[0]);
   other.join();
   for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
-}
-
-UniqueFd make_memfd(int content) {
-  UniqueFd fd(::memfd_create("plait-test", MFD_CLOEXEC));
-  EXPECT_EQ(::write(fd.get(), &content, sizeof content), static_cast<ssize_t>(sizeof content));
-  return fd;
-}
-
-void exchange_and_check(Bootstrap& bootstrap) {
-  const std::vector<UniqueFd> fds =
-      exchange_descriptors(bootstrap, make_memfd(10 + bootstrap.rank()));
-  ASSERT_EQ(fds.size(), index(bootstrap.size()));
-  for (int peer = 0; peer < bootstrap.size(); ++peer) {
-    ASSERT_EQ(fds[index(peer)].valid(), peer != bootstrap.rank());
-    if (peer == bootstrap.rank()) continue;
-    int content = -1;
-    EXPECT_EQ(::pread(fds[index(peer)].get(), &content, sizeof content, 0),
-              static_cast<ssize_t>(sizeof content));
-    EXPECT_EQ(content, 10 + peer);
-  }
-}
-
-TEST(MpiBootstrap, DescriptorsReachEveryProcess) {
-  auto world = make_world();
-  for (int round = 0; round < 10; ++round) exchange_and_check(*world);
-}
-
-/// For the socket, for the connection, for what comes over it.
-class DescriptorLimit : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Left, DescriptorLimit, testing::Values(-1, 0, 1));
-
-TEST_P(DescriptorLimit, OfOneRankFailsOnAll) {
-  const int more = GetParam();
-  auto world = make_world();
-  if (world->size() == 1) GTEST_SKIP() << "needs two ranks";
-  exchange_and_check(*world);
-  const UniqueFd mine = make_memfd(1);
-  rlimit saved{};
-  ::getrlimit(RLIMIT_NOFILE, &saved);
-  if (world->rank() == 1) {
-    const int next =
-        ::dup(mine.get());  // the lowest free descriptor: left for the socket, and `more` beyond it
-    ::close(next);
-    const rlimit tight{static_cast<rlim_t>(next) + 1 + static_cast<rlim_t>(more), saved.rlim_max};
-    ::setrlimit(RLIMIT_NOFILE, &tight);
-  }
-  const std::string text =
-      message_of(ErrorCode::bootstrap, [&] { exchange_descriptors(*world, mine); });
-  ::setrlimit(RLIMIT_NOFILE, &saved);
-  const bool binds = more >= 0, connects = more == 0;
-  expect_contains(text, !binds     ? "rank 1 can't create a socket"
-                        : connects ? "rank 1 can't connect to rank 0"
-                                   : "rank 1 can't take the descriptor of ");
-  expect_contains(text, "open files reached?");
-  exchange_and_check(*world);  // the group is still in order
 }
 
 /// One rank comes to the greeting, and is stopped when it calls MPI_Comm_idup. Returns the exit
