@@ -19,6 +19,7 @@ import sys
 
 sys.dont_write_bytecode = True  # the source folder stays clean
 
+from code_objects import Tools, code_objects, functions_of
 from gcn_rules import (
     ARCHITECTURES,
     EVERYWHERE,
@@ -29,7 +30,7 @@ from gcn_rules import (
     moves_packs,
     signals_unheard,
 )
-from machine_code import Function, ToolTrouble, Tools, code_objects, functions_of
+from machine_code import Function, ToolTrouble
 from probe_rules import PROBES, missing_probes
 
 SHOWN = 20

@@ -8,19 +8,14 @@ from __future__ import annotations
 import re
 from typing import Iterator
 
-from gcn_rules import (
-    Finding,
-    WIDE,
-    Problem,
-    Rule,
+from gcn_rules import WIDE, Finding, Problem, Rule, moves_packs, unreleased
+from gcn_spins import (
     has_scope,
     is_invalidation,
     is_plain_load,
     is_scoped_load,
-    moves_packs,
     polls,
     spins,
-    unreleased,
     waits,
 )
 from machine_code import Function, Instruction
