@@ -1,10 +1,10 @@
 // Another user of the machine attacks an exchange of descriptors. Needs root, which can be both
 // users.
 //
-//   strangers_test --beside COMMAND...  runs COMMAND, such as mpirun with a program that makes
-//   communicators, as one ordinary user beside an
-//                                       attacker that is another: it must succeed, within a third
-//                                       of what a stray lingers
+//   strangers_test --beside COMMAND...
+//     runs COMMAND, such as mpirun with a program that makes communicators, as one ordinary user
+//     beside an attacker that is another: it must succeed, within a third of the time that a stray
+//     lingers
 #include <fcntl.h>
 #include <grp.h>
 #include <gtest/gtest.h>
@@ -29,6 +29,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <new>
 #include <set>
 #include <sstream>
@@ -38,6 +39,8 @@
 #include <utility>
 #include <vector>
 
+#include "bootstrap/memory_files.hpp"
+#include "bootstrap/thread_ranks.hpp"
 #include "plait/error.hpp"
 #include "support/interfering_bootstrap.hpp"
 #include "symm_mem/descriptor_exchange.hpp"
@@ -273,26 +276,9 @@ class Attacker {
   pid_t process_;
 };
 
-void run_ranks(int size, const std::function<void(Bootstrap&)>& body) {
-  auto bootstraps = make_thread_bootstraps(size);
-  std::vector<std::thread> threads;
-  for (auto& bootstrap : bootstraps) {
-    bootstrap->set_timeout(20s);
-    threads.emplace_back([&bootstrap, &body] { body(*bootstrap); });
-  }
-  for (auto& thread : threads) thread.join();
-}
-
-UniqueFd make_memfd(int content) {
-  UniqueFd fd(::memfd_create("plait-test", MFD_CLOEXEC));
-  EXPECT_EQ(::write(fd.get(), &content, sizeof content), static_cast<ssize_t>(sizeof content));
-  return fd;
-}
-
-int open_descriptors() {
-  int count = 0;
-  for (int fd = 0; fd < 4096; ++fd) count += ::fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
-  return count;
+void on_ranks(int size, const std::function<void(Bootstrap&)>& body) {
+  run_ranks(
+      size, [&](std::unique_ptr<Bootstrap>& bootstrap) { body(*bootstrap); }, 20s);
 }
 
 class Strangers : public testing::Test {
@@ -306,21 +292,13 @@ TEST_F(Strangers, NeitherStopNorStallNorRob) {
   const Attacker attacker;
   const int before = open_descriptors();
   const auto start = std::chrono::steady_clock::now();
-  run_ranks(4, [&](Bootstrap& bootstrap) {
+  on_ranks(4, [&](Bootstrap& bootstrap) {
     for (int round = 0; round < 5; ++round) {
       // A rank is held up when all sockets are bound: in every queue there is a stranger.
       InterferingBootstrap held_up(bootstrap, [&] {
         if (bootstrap.rank() == 2) attacker.wait_for_more(8);
       });
-      const std::vector<UniqueFd> fds =
-          exchange_descriptors(held_up, make_memfd(10 * round + bootstrap.rank()));
-      for (int peer = 0; peer < bootstrap.size(); ++peer) {
-        if (peer == bootstrap.rank()) continue;
-        int content = -1;
-        EXPECT_EQ(::pread(fds[static_cast<std::size_t>(peer)].get(), &content, sizeof content, 0),
-                  static_cast<ssize_t>(sizeof content));
-        EXPECT_EQ(content, 10 * round + peer);
-      }
+      exchange_and_check(held_up, 10 * round);
     }
   });
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(linger_seconds / 3));
@@ -333,7 +311,7 @@ TEST_F(Strangers, NeitherStopNorStallNorRob) {
 TEST_F(Strangers, SquatterIsRefused) {
   const Attacker attacker;
   const auto start = std::chrono::steady_clock::now();
-  run_ranks(3, [&](Bootstrap& bootstrap) {
+  on_ranks(3, [&](Bootstrap& bootstrap) {
     InterferingBootstrap deceived(bootstrap, nullptr,
                                   [&](void* addresses) {  // rank 0's comes first
                                     auto& address = *static_cast<ExchangeAddress*>(addresses);
