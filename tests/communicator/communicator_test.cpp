@@ -93,8 +93,7 @@ TEST_P(Communicators, FindSymmetricMemory) {
     const Buffer<std::byte> owner = std::move(other);
     EXPECT_EQ(owner.data(), place);
     EXPECT_EQ(owner.size(), 10u);
-    // NOLINTNEXTLINE(bugprone-use-after-move,clang-analyzer-cplusplus.Move): that is what is asked
-    // about
+    // NOLINTNEXTLINE(bugprone-use-after-move,clang-analyzer-cplusplus.Move): the test's subject
     EXPECT_TRUE(other.data() == nullptr && other.size() == 0) << "what was moved from is empty";
   });
 }
