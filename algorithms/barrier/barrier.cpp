@@ -5,7 +5,7 @@ namespace {
 
 class Barrier final : public Algorithm {
  public:
-  std::string_view name() const override { return "barrier"; }
+  StaticName name() const override { return "barrier"; }
   Collective collective() const override { return Collective::barrier; }
   std::string_view summary() const override {
     return "every rank signals every other and waits for all";

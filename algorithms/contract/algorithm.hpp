@@ -15,8 +15,10 @@
 
 #include "algorithms/contract/registration.hpp"
 #include "algorithms/contract/side_stream.hpp"
+#include "algorithms/contract/static_name.hpp"
 #include "algorithms/contract/work_memory.hpp"
 #include "backends/backend.hpp"
+#include "backends/device/kernel_table.hpp"
 #include "backends/device/launch_types.hpp"
 #include "backends/device/pack.hpp"
 #include "plait/call.hpp"
@@ -104,29 +106,36 @@ struct Buffers {
   }
 };
 
-/// The kernels that a communicator launched last, so that a small call does not search the table of
-/// all kernels.
+/// What a launch takes of a family of kernels: the kernel of a call, or the one that handles many
+/// (`batch_family`).
+enum class KernelUse : std::uint8_t { single, batch };
+
+/// The kernels that a communicator launched last, so that a launch searches neither the table of
+/// all kernels nor a text.
 class KernelCache {
  public:
-  /// Returns the same as Backend::find_kernel.
-  KernelHandle find(const Backend& backend, std::string_view family, DataType type) {
-    const std::size_t ends = family.empty() ? 0
-                                            : static_cast<unsigned char>(family.front()) +
-                                                  static_cast<unsigned char>(family.back());
-    Entry& entry =
-        entries_[(family.size() * 7 + ends * 3 + static_cast<std::size_t>(type)) % entries_.size()];
-    if (entry.kernel == nullptr || entry.type != type || entry.family != family)
-      entry = {std::string(family), type, backend.find_kernel(family, type)};
+  /// Null: the target has no such kernel.
+  KernelHandle find(const Backend& backend, StaticName family, KernelUse use, DataType type) {
+    const auto number =
+        (reinterpret_cast<std::uintptr_t>(family.data()) * 0x9e3779b97f4a7c15u >> 32) +
+        static_cast<std::size_t>(type) * 2 + static_cast<std::size_t>(use);
+    Entry& entry = entries_[number % entries_.size()];
+    if (entry.kernel == nullptr || entry.family != family.data() || entry.type != type ||
+        entry.use != use)
+      entry = {family.data(), use, type,
+               use == KernelUse::batch ? backend.find_kernel(batch_family(family), type)
+                                       : backend.find_kernel(family, type)};
     return entry.kernel;
   }
 
  private:
   struct Entry {
-    std::string family;
+    const char* family = nullptr;
+    KernelUse use{};
     DataType type{};
     KernelHandle kernel = nullptr;
   };
-  std::array<Entry, 32> entries_;
+  std::array<Entry, 64> entries_;
 };
 
 /// The part of a `LaunchContext` that is the same for all calls of a communicator.
@@ -165,9 +174,13 @@ class LaunchContext {
   /// Launches the kernel of `family` (the name of an algorithm's folder) for `type` on the call's
   /// stream.
   template <class Args>
-  void launch(std::string_view family, DataType type, LaunchShape shape, const Args& args) {
-    static_assert(std::is_trivially_copyable_v<Args> && sizeof(Args) <= max_kernel_args);
-    launch_bytes(family, type, shape, &args, sizeof(Args));
+  void launch(StaticName family, DataType type, LaunchShape shape, const Args& args) {
+    launch_bytes(family, KernelUse::single, type, shape, bytes_of(args));
+  }
+  /// Launches the family's kernel for many messages or calls.
+  template <class Args>
+  void launch_batch(StaticName family, DataType type, LaunchShape shape, const Args& args) {
+    launch_bytes(family, KernelUse::batch, type, shape, bytes_of(args));
   }
 
   /// The most bytes of work that one launch can have.
@@ -202,8 +215,13 @@ class LaunchContext {
   }
 
  private:
-  void launch_bytes(std::string_view family, DataType type, LaunchShape shape, const void* args,
-                    std::size_t bytes);
+  template <class Args>
+  static std::span<const std::byte> bytes_of(const Args& args) {
+    static_assert(std::is_trivially_copyable_v<Args> && sizeof(Args) <= max_kernel_args);
+    return std::as_bytes(std::span(&args, 1));
+  }
+  void launch_bytes(StaticName family, KernelUse use, DataType type, LaunchShape shape,
+                    std::span<const std::byte> args);
 
   const LaunchSetting& setting_;
   NativeStream stream_;
@@ -228,9 +246,9 @@ struct BatchedCall {
 class Algorithm {
  public:
   virtual ~Algorithm() = default;
-  virtual std::string_view name() const = 0;
+  virtual StaticName name() const = 0;
   /// Algorithms of one collective and family share their memory and, for send_recv, their launches.
-  virtual std::string_view family() const { return name(); }
+  virtual StaticName family() const { return name(); }
   virtual Collective collective() const = 0;
   /// One line for tables: how data moves.
   virtual std::string_view summary() const = 0;

@@ -50,15 +50,15 @@ const Algorithm* Registry::known(std::string_view name, Collective collective) c
   return found == algorithms_.end() ? nullptr : found->get();
 }
 
-void LaunchContext::launch_bytes(std::string_view family, DataType type, LaunchShape shape,
-                                 const void* args, std::size_t bytes) {
+void LaunchContext::launch_bytes(StaticName family, KernelUse use, DataType type,
+                                 LaunchShape shape, std::span<const std::byte> args) {
   Backend& backend = setting_.backend;
-  const KernelHandle kernel = setting_.kernels.find(backend, family, type);
+  const KernelHandle kernel = setting_.kernels.find(backend, family, use, type);
   if (kernel == nullptr)
     throw Error(ErrorCode::unsupported,
                 fmt::format("{}: no kernel for {} on {}", family, name_of(type),
                             name_of(backend.info().backend)));
-  backend.launch(kernel, shape, args, bytes, watch_, stream_);
+  backend.launch(kernel, shape, args.data(), args.size(), watch_, stream_);
   ++setting_.statistics.launches;
   setting_.work.launched(stream_);
 }

@@ -155,7 +155,7 @@ TEST_P(AbortOfSeveral, EndsChecks) {
 /// the runtime refuses.
 class RefusedOnce final : public CollectiveAlgorithm {
  public:
-  std::string_view name() const override { return "refused_once"; }
+  StaticName name() const override { return "refused_once"; }
   std::string_view summary() const override { return "oneshot_ll, but for the first call"; }
   Resources resources(const Topology& topology) const override {
     return real().resources(topology);

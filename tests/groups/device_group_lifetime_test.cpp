@@ -177,7 +177,7 @@ TEST_P(SeveralDevices, ADeadlineNamesTheDevice) {
 /// Fails once all is checked, like a launch that the runtime refuses.
 class FailsOnTheLastRank final : public CollectiveAlgorithm {
  public:
-  std::string_view name() const override { return "fails_on_the_last_rank"; }
+  StaticName name() const override { return "fails_on_the_last_rank"; }
   std::string_view summary() const override { return "nothing"; }
   Resources resources(const Topology&) const override { return {}; }
   std::vector<LaunchShape> shapes(const Call&, const Topology&) const override {

@@ -6,7 +6,7 @@ namespace {
 
 class Twin final : public CollectiveAlgorithm {
  public:
-  std::string_view name() const override { return "ring"; }
+  StaticName name() const override { return "ring"; }
   std::string_view summary() const override { return "nothing"; }
   Resources resources(const Topology&) const override { return {}; }
   std::vector<LaunchShape> shapes(const Call&, const Topology&) const override { return {{}}; }

@@ -66,7 +66,7 @@ class Fake final : public Algorithm {
  public:
   Fake(std::string name, std::size_t most, double price)
       : name_(std::move(name)), most_(most), price_(price) {}
-  std::string_view name() const override { return name_; }
+  StaticName name() const override { return StaticName::lasting(name_); }
   Collective collective() const override { return Collective::all_reduce; }
   std::string_view summary() const override { return "a test"; }
   Support supports(const Call& call, const Topology&) const override {

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <sstream>
 #include <string>
@@ -22,14 +21,14 @@
 namespace plait::test {
 namespace {
 
-constexpr const char* variants[] = {"flash_own1",  "flash_own2",  "flash_own3", "flash_own4",
+constexpr StaticName variants[] = {"flash_own1",  "flash_own2",  "flash_own3", "flash_own4",
                                     "flash_bulk2", "flash_bulk3", "flash_bulk4"};
 
 template <int Index>
 class Variant final : public flash::FlashAlgorithm {
  public:
   Variant() : FlashAlgorithm(Index >= 4) {}
-  std::string_view name() const override { return variants[Index]; }
+  StaticName name() const override { return variants[Index]; }
   std::string_view summary() const override {
     return "flash with copies of one kind, at one depth";
   }
@@ -103,11 +102,11 @@ void check(Communicator& comm, int rank) {
   comm.copy(send.data(), terms.data(), most, stream);
   for (const std::size_t bytes : all) {
     const std::size_t count = bytes / sizeof(bf16);
-    for (const char* variant : variants) {
-      if (std::strstr(variant, "bulk") != nullptr &&
+    for (const StaticName variant : variants) {
+      if (variant.find("bulk") != variant.npos &&
           backend_of(comm).info().facts.bulk_threads == 0)
         continue;
-      const CallOptions options = options_for(variant);
+      const CallOptions options = options_for(variant.data());
       const auto call = [&] {
         comm.all_reduce(send.data(), recv.data(), count, DataType::bf16, ReduceOp::sum, stream,
                         options);

@@ -27,7 +27,7 @@ class Own : public Original {
  public:
   template <class... Args>
   explicit Own(std::string name, Args... args) : Original(args...), name_(std::move(name)) {}
-  std::string_view name() const final { return name_; }
+  StaticName name() const final { return StaticName::lasting(name_); }
   std::string_view summary() const final { return "own elements"; }
   double estimate(const Call&, const Topology&) const final {
     return std::numeric_limits<double>::infinity();

@@ -24,7 +24,7 @@ class Marking : public Original {
  public:
   template <class... Args>
   explicit Marking(std::string name, Args... args) : Original(args...), name_(std::move(name)) {}
-  std::string_view name() const final { return name_; }
+  StaticName name() const final { return StaticName::lasting(name_); }
   std::string_view summary() const final { return "elements that know where they come from"; }
 
  private:

@@ -31,8 +31,8 @@ class Aged final : public Algorithm {
       : original_(original),
         name_(fmt::format("aged_{}", original.name())),
         family_(fmt::format("aged_{}", original.family())) {}
-  std::string_view name() const override { return name_; }
-  std::string_view family() const override { return family_; }
+  StaticName name() const override { return StaticName::lasting(name_); }
+  StaticName family() const override { return StaticName::lasting(family_); }
   Collective collective() const override { return original_.collective(); }
   std::string_view summary() const override { return original_.summary(); }
   Support supports(const Call& call, const Topology& topology) const override {

@@ -132,7 +132,7 @@ class Steps {
 
 class CopyEngine final : public CollectiveAlgorithm {
  public:
-  std::string_view name() const override { return "copy_engine"; }
+  StaticName name() const override { return "copy_engine"; }
   std::string_view summary() const override {
     return "copy engines scatter and gather whole slices, a kernel sums: symmetric memory, no "
            "scratch, the largest messages";

@@ -6,7 +6,7 @@ namespace {
 class Flash final : public FlashAlgorithm {
  public:
   Flash() : FlashAlgorithm(false) {}
-  std::string_view name() const override { return "flash"; }
+  StaticName name() const override { return "flash"; }
   std::string_view summary() const override {
     return "pull through a pipeline of asynchronous copies; two ranks the whole input, more a "
            "slice, pushed: symmetric memory, no scratch";
@@ -16,7 +16,7 @@ class Flash final : public FlashAlgorithm {
 class FlashBulk final : public FlashAlgorithm {
  public:
   FlashBulk() : FlashAlgorithm(true) {}
-  std::string_view name() const override { return "flash_bulk"; }
+  StaticName name() const override { return "flash_bulk"; }
   std::string_view summary() const override {
     return "as flash, but the bulk copy engine fetches the packs of many threads at once, where "
            "the target has one";

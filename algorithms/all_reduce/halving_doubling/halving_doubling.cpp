@@ -6,7 +6,7 @@ namespace {
 
 class HalvingDoubling final : public ChannelAlgorithm {
  public:
-  std::string_view name() const override { return "halving_doubling"; }
+  StaticName name() const override { return "halving_doubling"; }
   std::string_view summary() const override {
     return "exchange halves with rank XOR 2^s and reduce, then results the other way; extra ranks "
            "fold in before and out after";

@@ -6,7 +6,7 @@ namespace {
 class OneshotLL final : public OneshotAlgorithm {
  public:
   OneshotLL() : OneshotAlgorithm(UnitKind::packets()) {}
-  std::string_view name() const override { return "oneshot_ll"; }
+  StaticName name() const override { return "oneshot_ll"; }
   std::string_view summary() const override {
     return "push packets to every peer, reduce in rank order: one hop, no barrier";
   }
@@ -16,7 +16,7 @@ class OneshotLL128 final : public OneshotAlgorithm {
  public:
   // With 2 ranks, a round holds 2 MB in whole passes.
   OneshotLL128() : OneshotAlgorithm(UnitKind::lines(192), 10) {}
-  std::string_view name() const override { return "oneshot_ll128"; }
+  StaticName name() const override { return "oneshot_ll128"; }
   std::string_view summary() const override {
     return "as oneshot_ll, in lines of 128 bytes: half the traffic, where the target has lines";
   }

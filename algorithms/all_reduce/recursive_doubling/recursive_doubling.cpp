@@ -7,7 +7,7 @@ namespace {
 class RecursiveDoubling final : public LLAlgorithm {
  public:
   RecursiveDoubling() : LLAlgorithm(UnitKind::packets()) {}
-  std::string_view name() const override { return "recursive_doubling"; }
+  StaticName name() const override { return "recursive_doubling"; }
   std::string_view summary() const override {
     return "exchange partial results with rank XOR 2^s; extra ranks fold in before and out after";
   }

@@ -6,7 +6,7 @@ namespace {
 
 class Ring final : public ChannelAlgorithm {
  public:
-  std::string_view name() const override { return "ring"; }
+  StaticName name() const override { return "ring"; }
   std::string_view summary() const override {
     return "chunks travel round the ring through slots with credits, half of the channels each way";
   }

@@ -6,7 +6,7 @@ namespace {
 class StreamAlgorithm final : public PushAlgorithm {
  public:
   StreamAlgorithm() : PushAlgorithm(Results::slots) {}
-  std::string_view name() const override { return "stream"; }
+  StaticName name() const override { return "stream"; }
   std::string_view summary() const override {
     return "push chunks through slots with credits, reduce, push results through slots: any "
            "memory, bounded scratch";
@@ -17,7 +17,7 @@ class StreamAlgorithm final : public PushAlgorithm {
 class TwoshotPush final : public PushAlgorithm {
  public:
   TwoshotPush() : PushAlgorithm(Results::outputs) {}
-  std::string_view name() const override { return "twoshot_push"; }
+  StaticName name() const override { return "twoshot_push"; }
   std::string_view summary() const override {
     return "push chunks through slots, reduce, push results into the outputs: symmetric memory, "
            "one barrier";

@@ -6,7 +6,7 @@ namespace {
 
 class DoubleTree final : public ChannelAlgorithm {
  public:
-  std::string_view name() const override { return "tree"; }
+  StaticName name() const override { return "tree"; }
   std::string_view summary() const override {
     return "partial sums go up a binary tree and results come down, in chunks; half of the blocks "
            "use a second tree";

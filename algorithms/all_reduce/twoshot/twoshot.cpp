@@ -7,7 +7,7 @@ namespace {
 class Twoshot final : public SlicedAlgorithm {
  public:
   Twoshot() : SlicedAlgorithm(256) {}
-  std::string_view name() const override { return "twoshot"; }
+  StaticName name() const override { return "twoshot"; }
   std::string_view summary() const override {
     return "pull and reduce the own slice, push the result: symmetric memory, no scratch, two "
            "barriers";

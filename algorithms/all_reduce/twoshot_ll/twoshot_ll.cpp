@@ -6,7 +6,7 @@ namespace {
 class TwoshotLL final : public TwoshotAlgorithm {
  public:
   TwoshotLL() : TwoshotAlgorithm(UnitKind::packets()) {}
-  std::string_view name() const override { return "twoshot_ll"; }
+  StaticName name() const override { return "twoshot_ll"; }
   std::string_view summary() const override {
     return "push slice packets, reduce, push result packets: two hops, no barrier, any memory";
   }
@@ -16,7 +16,7 @@ class TwoshotLL final : public TwoshotAlgorithm {
 class TwoshotLL16 final : public TwoshotAlgorithm {
  public:
   TwoshotLL16() : TwoshotAlgorithm(UnitKind::wide_packets(), 32) {}
-  std::string_view name() const override { return "twoshot_ll16"; }
+  StaticName name() const override { return "twoshot_ll16"; }
   std::string_view summary() const override {
     return "as twoshot_ll, in packets of 16 bytes with 12 of data: two thirds of the traffic, "
            "where the target has them";
@@ -27,7 +27,7 @@ class TwoshotLL128 final : public TwoshotAlgorithm {
  public:
   // With 4 ranks and the default of 384 MB, a round has room for 4 MB.
   TwoshotLL128() : TwoshotAlgorithm(UnitKind::lines(), 13) {}
-  std::string_view name() const override { return "twoshot_ll128"; }
+  StaticName name() const override { return "twoshot_ll128"; }
   std::string_view summary() const override {
     return "as twoshot_ll, in lines of 128 bytes: half the traffic, where the target has lines";
   }

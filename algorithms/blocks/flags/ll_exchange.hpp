@@ -94,7 +94,7 @@ class LLExchangeAlgorithm : public LLAlgorithm {
     args.exchange = exchange(*calls.front().call, context);
     args.work = reinterpret_cast<const LLWork<1>*>(
         context.place(bytes, std::as_writable_bytes(std::span(&args.few, 1)), calls.size()));
-    context.launch(batch_family(name()), calls.front().call->type, shape, args);
+    context.launch_batch(name(), calls.front().call->type, shape, args);
   }
 };
 

@@ -197,7 +197,7 @@ void launch(std::span<const Planned> messages, LaunchContext& context) {
   args.paths = PairwiseAlgorithm::paths(context);
   args.work = context.place(work, args.few, messages.size());
   args.messages = static_cast<std::uint32_t>(messages_at);
-  context.launch(batch_family("pairwise"), element_of(messages), shape, args);
+  context.launch_batch("pairwise", element_of(messages), shape, args);
 }
 
 /// Whether a copy engine moves the one message that is sent. It moves none of several messages:

@@ -22,7 +22,7 @@ class PairwiseAlgorithm : public ChannelAlgorithm {
  public:
   explicit PairwiseAlgorithm(Way way) : ChannelAlgorithm(Collective::send_recv), way_(way) {}
 
-  std::string_view family() const final { return "pairwise"; }
+  StaticName family() const final { return "pairwise"; }
   Resources resources(const Topology& topology) const final { return Memory(topology).resources(); }
   SharedResources shared(const Topology& topology) const final {
     return slot_memory(topology).resources();

@@ -10,7 +10,7 @@ namespace {
 
 struct Packets final : PairwiseAlgorithm {
   Packets() : PairwiseAlgorithm(Way::packets) {}
-  std::string_view name() const override { return "pairwise_ll"; }
+  StaticName name() const override { return "pairwise_ll"; }
   std::string_view summary() const override {
     return "a message in packets of data and flag: the smallest ones";
   }
@@ -26,7 +26,7 @@ struct Packets final : PairwiseAlgorithm {
 
 struct Lines final : PairwiseAlgorithm {
   Lines() : PairwiseAlgorithm(Way::lines) {}
-  std::string_view name() const override { return "pairwise_ll128"; }
+  StaticName name() const override { return "pairwise_ll128"; }
   std::string_view summary() const override {
     return "a message in lines of 128 bytes with 120 of data, where the target has them";
   }
@@ -46,7 +46,7 @@ struct Lines final : PairwiseAlgorithm {
 
 struct Slots final : PairwiseAlgorithm {
   Slots() : PairwiseAlgorithm(Way::slots) {}
-  std::string_view name() const override { return "pairwise_push"; }
+  StaticName name() const override { return "pairwise_push"; }
   std::string_view summary() const override {
     return "a message in chunks through slots with credits: any size, bounded scratch";
   }
@@ -66,7 +66,7 @@ struct Slots final : PairwiseAlgorithm {
 /// for `Put` and `Copy`, so the sender alone decides how the bytes move.
 struct Put : PairwiseAlgorithm {
   Put() : PairwiseAlgorithm(Way::put) {}
-  std::string_view name() const override { return "pairwise_put"; }
+  StaticName name() const override { return "pairwise_put"; }
   std::string_view summary() const override {
     return "store a message straight into the receiver's buffer: symmetric memory, no scratch";
   }
@@ -81,7 +81,7 @@ struct Put : PairwiseAlgorithm {
 };
 
 struct Copy final : Put {
-  std::string_view name() const override { return "pairwise_copy"; }
+  StaticName name() const override { return "pairwise_copy"; }
   std::string_view summary() const override {
     return "a copy engine copies a message straight into the receiver's buffer, stores do in "
            "groups: symmetric memory, the largest messages";
@@ -96,7 +96,7 @@ struct Copy final : Put {
 /// The receiver reads the sender's buffer.
 struct Pull final : PairwiseAlgorithm {
   Pull() : PairwiseAlgorithm(Way::pull) {}
-  std::string_view name() const override { return "pairwise_pull"; }
+  StaticName name() const override { return "pairwise_pull"; }
   std::string_view summary() const override {
     return "the receiver reads a message where it lies, one copy: any memory; CPU ranks only";
   }

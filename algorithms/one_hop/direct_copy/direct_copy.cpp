@@ -22,7 +22,7 @@ namespace {
 class DirectCopy final : public CollectiveAlgorithm {
  public:
   using CollectiveAlgorithm::CollectiveAlgorithm;
-  std::string_view name() const override { return "direct_copy"; }
+  StaticName name() const override { return "direct_copy"; }
   std::string_view summary() const override {
     return "copy engines copy whole blocks straight to the ranks they are for: symmetric memory, "
            "no scratch, the largest messages";

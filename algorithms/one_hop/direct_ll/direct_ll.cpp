@@ -6,7 +6,7 @@ namespace {
 class DirectLL final : public DirectAlgorithm {
  public:
   explicit DirectLL(Collective collective) : DirectAlgorithm(collective, UnitKind::packets()) {}
-  std::string_view name() const override { return "direct_ll"; }
+  StaticName name() const override { return "direct_ll"; }
   std::string_view summary() const override {
     return "push packets straight to the ranks they are for: one hop, no barrier";
   }
@@ -15,7 +15,7 @@ class DirectLL final : public DirectAlgorithm {
 class DirectLL128 final : public DirectAlgorithm {
  public:
   explicit DirectLL128(Collective collective) : DirectAlgorithm(collective, UnitKind::lines()) {}
-  std::string_view name() const override { return "direct_ll128"; }
+  StaticName name() const override { return "direct_ll128"; }
   std::string_view summary() const override {
     return "as direct_ll, in lines of 128 bytes with 120 of data: half the traffic, where the "
            "target has them";

@@ -8,7 +8,7 @@ namespace {
 class DirectPull final : public PeerAlgorithm {
  public:
   explicit DirectPull(Collective collective) : PeerAlgorithm(256, collective) {}
-  std::string_view name() const override { return "direct_pull"; }
+  StaticName name() const override { return "direct_pull"; }
   std::string_view summary() const override {
     return "load blocks from the inputs of all ranks and add them up: symmetric memory, no "
            "scratch, two barriers";

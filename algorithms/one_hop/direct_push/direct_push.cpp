@@ -8,7 +8,7 @@ namespace {
 class DirectPush final : public ChannelAlgorithm {
  public:
   using ChannelAlgorithm::ChannelAlgorithm;
-  std::string_view name() const override { return "direct_push"; }
+  StaticName name() const override { return "direct_push"; }
   std::string_view summary() const override {
     return "push chunks through slots with credits straight to the ranks they are for: any memory, "
            "bounded scratch";

@@ -9,7 +9,7 @@ namespace {
 class DirectPut final : public PeerAlgorithm {
  public:
   explicit DirectPut(Collective collective) : PeerAlgorithm(256, collective) {}
-  std::string_view name() const override { return "direct_put"; }
+  StaticName name() const override { return "direct_put"; }
   std::string_view summary() const override {
     return "store blocks straight into the outputs that they are for: symmetric memory, no "
            "scratch, two barriers";

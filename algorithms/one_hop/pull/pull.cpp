@@ -17,7 +17,7 @@ constexpr std::array collectives = {Collective::all_reduce, Collective::reduce_s
 class PullAlgorithm final : public CollectiveAlgorithm {
  public:
   using CollectiveAlgorithm::CollectiveAlgorithm;
-  std::string_view name() const override { return "pull"; }
+  StaticName name() const override { return "pull"; }
   std::string_view summary() const override {
     return "read the peers' buffers where they lie, one copy: any memory, no scratch, two barriers "
            "or three; CPU ranks only";

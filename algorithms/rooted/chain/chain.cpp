@@ -8,7 +8,7 @@ namespace {
 class Chain final : public ChannelAlgorithm {
  public:
   using ChannelAlgorithm::ChannelAlgorithm;
-  std::string_view name() const override { return "chain"; }
+  StaticName name() const override { return "chain"; }
   std::string_view summary() const override {
     return "chunks go from rank to rank, passed on or added up: any memory, each rank talks to its "
            "neighbours only";

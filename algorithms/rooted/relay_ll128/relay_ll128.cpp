@@ -6,7 +6,7 @@ namespace {
 class RelayLL128 final : public RelayAlgorithm {
  public:
   using RelayAlgorithm::RelayAlgorithm;
-  std::string_view name() const override { return "relay_ll128"; }
+  StaticName name() const override { return "relay_ll128"; }
   std::string_view summary() const override {
     return "every other rank passes on, or adds up, a slice of the message, in lines of 128 bytes "
            "with 120 of data: two hops";

@@ -10,7 +10,7 @@ namespace {
 class Argmax final : public plait::oneshot_ll::OneshotAlgorithm {
  public:
   Argmax() : OneshotAlgorithm(plait::UnitKind::packets(), 64) {}  // a 64th of the scratch memory
-  std::string_view name() const override { return "argmax"; }
+  plait::StaticName name() const override { return "argmax"; }
   std::string_view summary() const override {
     return "oneshot_ll for candidates: the greatest value and its index";
   }

@@ -6,7 +6,7 @@ namespace plait::slices {
 class Slices final : public SlicedAlgorithm {
  public:
   Slices() : SlicedAlgorithm(64) {}  // so many blocks at most
-  std::string_view name() const override { return "slices"; }
+  StaticName name() const override { return "slices"; }
   std::string_view summary() const override {
     return "load and add up the own slice, store the sum everywhere, a pack at a time";
   }

@@ -117,7 +117,7 @@ class ChannelAccess {
 
 class ConveyorAlgorithm final : public ChannelAlgorithm {
  public:
-  std::string_view name() const override { return "conveyor"; }
+  StaticName name() const override { return "conveyor"; }
   std::string_view summary() const override { return "chunks of a test"; }
   Resources resources(const Topology&) const override { return {}; }
   std::vector<LaunchShape> shapes(const Call&, const Topology& topology) const override {

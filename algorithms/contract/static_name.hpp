@@ -1,0 +1,21 @@
+// The names of algorithms and kernels.
+#pragma once
+#include <cstddef>
+#include <string_view>
+
+namespace plait {
+
+/// Text that lives as long as the process: a literal, or `lasting` text. So a launch finds its
+/// kernel by the address of the name and compares no characters.
+class StaticName : public std::string_view {
+ public:
+  template <std::size_t size>
+  consteval StaticName(const char (&literal)[size]) : std::string_view(literal, size - 1) {}
+  /// The caller promises that `text` lives as long as the process.
+  static constexpr StaticName lasting(std::string_view text) { return StaticName(text); }
+
+ private:
+  explicit constexpr StaticName(std::string_view text) : std::string_view(text) {}
+};
+
+}  // namespace plait
