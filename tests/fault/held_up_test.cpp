@@ -66,7 +66,7 @@ void hold_up(const Subject& subject, int ranks, int victim) {
       },
       [] {
         CommunicatorOptions options;
-        options.timeout = under_tsan ? 10s : 1s;  // creating it is under the same deadline
+        options.timeout = under_tsan ? 10s : 2s;  // creating it is under the same deadline
         return options;
       }());
 }
