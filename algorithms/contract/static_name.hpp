@@ -10,6 +10,7 @@ namespace plait {
 class StaticName : public std::string_view {
  public:
   template <std::size_t size>
+  // NOLINTNEXTLINE(google-explicit-constructor): made to convert
   consteval StaticName(const char (&literal)[size]) : std::string_view(literal, size - 1) {}
   /// The caller promises that `text` lives as long as the process.
   static constexpr StaticName lasting(std::string_view text) { return StaticName(text); }

@@ -35,8 +35,8 @@ HandleId id_of(Handle handle) {
 }
 template <class Handle>
 Handle handle_of(HandleId id) {
-  return reinterpret_cast<Handle>(static_cast<std::uintptr_t>(
-      id.value));  // NOLINT(performance-no-int-to-ptr): a number in disguise
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): a number in disguise
+  return reinterpret_cast<Handle>(static_cast<std::uintptr_t>(id.value));
 }
 
 /// Records this thread's latest error.
@@ -64,8 +64,8 @@ plait_status guarded(const char* call, Body&& body) noexcept {
 
 /// The beginning of an error's sentence.
 struct Where {
-  Where(const char* function, int at_rank = -1)
-      : call(function), rank(at_rank) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Where(const char* function, int at_rank = -1) : call(function), rank(at_rank) {}
   const char* call;
   int rank;  // -1: unknown
 };

@@ -78,7 +78,8 @@ void expect_refused_alone_and_in_groups() {
         std::vector<int> x(8), y(8);
         for (std::size_t i = 0; i < x.size(); ++i)
           x[i] = element<int>(1, comm.rank(), i, ReduceOp::sum);
-        for (const auto& [name, call] : calls(x, each_threads_own)) {
+        for (const auto& [name, made] : calls(x, each_threads_own)) {
+          const auto& call = made;
           expect_error(error_of([&] { call(comm); }), ErrorCode::invalid_argument,
                        testing::ContainsRegex(name + ": rank [01]: stream 0x"));
           const auto in_group = error_of([&] {
@@ -150,9 +151,11 @@ TEST(DestroyedStream, IsRefused) {
         all.emplace_back("synchronize", [gone](Communicator& c) { c.synchronize(gone); });
         all.emplace_back("copy",
                          [gone, &x](Communicator& c) { c.copy(x.data(), x.data() + 1, 4, gone); });
-        for (const auto& [name, call] : all)
+        for (const auto& [name, made] : all) {
+          const auto& call = made;
           expect_error(error_of([&] { call(comm); }), ErrorCode::invalid_argument,
                        testing::ContainsRegex(name + ": rank [01]: 0x.* is no stream"));
+        }
         expect_error(error_of([&] {
                        const Group group;
                        comm.barrier(gone);

@@ -22,12 +22,17 @@ using plait::fuzz::require;
 
 constexpr std::size_t most = 3000;  // elements of a call that is served
 
+/// An address or a handle that nobody gave out.
+template <class Pointer>
+Pointer wild(std::uintptr_t number) {
+  return reinterpret_cast<Pointer>(number);  // NOLINT(performance-no-int-to-ptr)
+}
+
 /// One rank's calls.
 class Program {
  public:
   Program(plait_comm comm, Bytes bytes)
-      : bytes_(bytes),
-        comms_{comm, nullptr, reinterpret_cast<plait_comm>(std::uintptr_t{0x12345})} {}
+      : bytes_(bytes), comms_{comm, nullptr, wild<plait_comm>(0x12345)} {}
 
   void run() {
     int own = -1;
@@ -64,7 +69,7 @@ class Program {
   void* place() {
     const std::uint8_t kind = bytes_.next();
     if (kind < 8) return nullptr;
-    if (kind < 16) return reinterpret_cast<void*>(std::uintptr_t{0x10});
+    if (kind < 16) return wild<void*>(0x10);
     void* symmetric = nullptr;
     if (kind < 100 && !buffers_.empty())
       static_cast<void>(plait_buffer_pointer(buffers_.back(), &symmetric));
@@ -72,9 +77,7 @@ class Program {
       return static_cast<std::byte*>(symmetric) + (kind % 4 == 3 ? bytes_.next() : 0);
     return memory_[kind % 2].data() + (kind % 16 == 15 ? 1 : 0);
   }
-  static bool is_null_page(const void* pointer) {
-    return pointer == reinterpret_cast<void*>(std::uintptr_t{0x10});
-  }
+  static bool is_null_page(const void* pointer) { return pointer == wild<void*>(0x10); }
 
   const plait_call_options* options() {
     if (bytes_.next() % 4 != 0) return nullptr;
@@ -139,7 +142,7 @@ class Program {
 /// Those of the table, the barrier, and a call as data.
 void Program::collective(unsigned which) {
   const Ends e = ends();
-#define PLAIT_ONE(...) +1
+#define PLAIT_ONE(...) +1  // NOLINT(bugprone-macro-parentheses): a term of a sum
   constexpr unsigned rows = PLAIT_COLLECTIVES(PLAIT_ONE, PLAIT_NO_OTHER);
 #undef PLAIT_ONE
   which %= rows + 2;

@@ -105,9 +105,11 @@ constexpr Blocks blocks_of(Collective collective) {
   constexpr Buffer none, block, blocks{.many = true}, root_block{.at_root = true},
       root_blocks{.many = true, .at_root = true};
   switch (collective) {
+// NOLINTBEGIN(bugprone-macro-parentheses): the arguments are names
 #define PLAIT_BLOCKS_OF_ROW(NAME, ENUMERATOR, OP, ROOT, SEND, RECV) \
   case Collective::NAME:                                            \
     return {SEND.many, RECV.many, SEND.at_root, RECV.at_root};
+// NOLINTEND(bugprone-macro-parentheses)
 #define PLAIT_BLOCKS_OF_OTHER(NAME, ENUMERATOR, SEND, RECV) \
   PLAIT_BLOCKS_OF_ROW(NAME, ENUMERATOR, , , SEND, RECV)
     PLAIT_COLLECTIVES(PLAIT_BLOCKS_OF_ROW, PLAIT_BLOCKS_OF_OTHER)
