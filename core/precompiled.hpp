@@ -1,5 +1,6 @@
-// What most files of the library include, and what takes longer to read than their own code
-// (CMakeLists.txt). A file that uses a header includes it all the same: sanitized builds compile without this one.
+// What most files of the library include and what takes longer to read than their own code
+// (CMakeLists.txt). A file that uses a header includes it all the same: sanitized builds compile
+// without this one.
 #pragma once
 #include <fmt/format.h>
 

@@ -50,8 +50,8 @@ const Algorithm* Registry::known(std::string_view name, Collective collective) c
   return found == algorithms_.end() ? nullptr : found->get();
 }
 
-void LaunchContext::launch_bytes(StaticName family, KernelUse use, DataType type,
-                                 LaunchShape shape, std::span<const std::byte> args) {
+void LaunchContext::launch_bytes(StaticName family, KernelUse use, DataType type, LaunchShape shape,
+                                 std::span<const std::byte> args) {
   Backend& backend = setting_.backend;
   const KernelHandle kernel = setting_.kernels.find(backend, family, use, type);
   if (kernel == nullptr)

@@ -22,7 +22,7 @@ namespace plait::test {
 namespace {
 
 constexpr StaticName variants[] = {"flash_own1",  "flash_own2",  "flash_own3", "flash_own4",
-                                    "flash_bulk2", "flash_bulk3", "flash_bulk4"};
+                                   "flash_bulk2", "flash_bulk3", "flash_bulk4"};
 
 template <int Index>
 class Variant final : public flash::FlashAlgorithm {
@@ -103,8 +103,7 @@ void check(Communicator& comm, int rank) {
   for (const std::size_t bytes : all) {
     const std::size_t count = bytes / sizeof(bf16);
     for (const StaticName variant : variants) {
-      if (variant.find("bulk") != variant.npos &&
-          backend_of(comm).info().facts.bulk_threads == 0)
+      if (variant.find("bulk") != variant.npos && backend_of(comm).info().facts.bulk_threads == 0)
         continue;
       const CallOptions options = options_for(variant.data());
       const auto call = [&] {
