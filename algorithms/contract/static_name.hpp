@@ -11,8 +11,7 @@ namespace plait {
 class StaticName : public std::string_view {
  public:
   // Not consteval, because clang 14 crashes on a function that returns such an object.
-  // NOLINTNEXTLINE(google-explicit-constructor): made to convert
-  template <std::size_t size>
+  template <std::size_t size>  // NOLINTNEXTLINE(google-explicit-constructor): made to convert
   constexpr StaticName(const char (&literal)[size]) : std::string_view(literal, size - 1) {}
   template <std::size_t size>
   StaticName(char (&buffer)[size]) = delete;
