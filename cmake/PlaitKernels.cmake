@@ -48,8 +48,9 @@ function(plait_add_kernel_families target header)
   endif()
   set(host_options -fno-fast-math -ffp-contract=off)
   if(NOT PLAIT_SANITIZE)
-    # -O2 compiles in 60 % of the time, but twoshot of f32 then takes 2 to 5 times as long. With a
-    # sanitizer the build type decides, because -O3 takes twice as long to compile there, too.
+    # -O2 compiles in 60 % of the time, but twoshot of f32 takes 4 to 5 times as long then, from
+    # 64 KB on (g++ 12, 2 ranks on 2 cores, 2026-11-24). With a sanitizer the build type decides,
+    # because -O3 takes twice as long to compile there, too.
     list(APPEND host_options -O3 -DPLAIT_INLINE_KERNELS)
   endif()
   plait_kernel_source(${target} ${header} "${ARGN}" host.cpp backends/host/instantiate.hpp

@@ -1,6 +1,6 @@
-// What most files of the library include and what takes longer to read than their own code
-// (CMakeLists.txt). A file that uses a header includes it all the same: sanitized builds compile
-// without this one.
+// Headers that most files of the library include. The compiler reads them once (CMakeLists.txt),
+// because that takes longer than a file's own code. A file that uses a header includes it all the
+// same: sanitized builds compile without this one.
 #pragma once
 #include <fmt/format.h>
 

@@ -106,7 +106,7 @@ struct Buffers {
   }
 };
 
-/// What a launch takes of a family of kernels: the kernel of a call, or the one that handles many
+/// Which kernel of a family a launch takes: the one for a single call, or the one for many
 /// (`batch_family`).
 enum class KernelUse : std::uint8_t { single, batch };
 
@@ -120,9 +120,10 @@ class KernelCache {
         (reinterpret_cast<std::uintptr_t>(family.data()) * 0x9e3779b97f4a7c15u >> 32) +
         static_cast<std::size_t>(type) * 2 + static_cast<std::size_t>(use);
     Entry& entry = entries_[number % entries_.size()];
-    if (entry.kernel == nullptr || entry.family != family.data() || entry.type != type ||
-        entry.use != use)
-      entry = {family.data(), use, type,
+    // The length, too: a name may be the beginning of a longer one.
+    if (entry.kernel == nullptr || entry.family != family.data() || entry.size != family.size() ||
+        entry.type != type || entry.use != use)
+      entry = {family.data(), family.size(), use, type,
                use == KernelUse::batch ? backend.find_kernel(batch_family(family), type)
                                        : backend.find_kernel(family, type)};
     return entry.kernel;
@@ -131,6 +132,7 @@ class KernelCache {
  private:
   struct Entry {
     const char* family = nullptr;
+    std::size_t size = 0;
     KernelUse use{};
     DataType type{};
     KernelHandle kernel = nullptr;
