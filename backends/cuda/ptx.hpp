@@ -104,6 +104,8 @@ struct Ptx {
                  : "memory");
   }
 
+  __device__ static void order() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+
   /// In shared memory, thread beside thread, so a warp's accesses are contiguous. `cg` bypasses the
   /// L1, which suits a peer's memory.
   static constexpr bool staging_is_shared = true;

@@ -84,6 +84,14 @@ struct LineShare {
   PacketData word[Words];
 };
 
+/// 16 bytes of data that need no flag ("Lamport" in other libraries). An empty slot is zero, and
+/// neither word of what is sent is ever zero, so a word that is not zero has arrived. Each word is
+/// single-copy atomic on every target. algorithms/blocks/flags/marked.hpp makes such words of
+/// elements.
+struct alignas(16) Marked {
+  std::uint64_t word[2];
+};
+
 /// A thread's staging memory for asynchronous copies. Only this thread fills and reads its places,
 /// so no barrier of the block is needed. A copy is ordered like a load: after everything that the
 /// thread did before it. A place holds the copied data once a `wait_pending` has seen the end of
@@ -147,6 +155,7 @@ template <class D>
 concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint32_t* mine,
                           Packet* packet, PacketData data, const Packet* const (&packets)[2],
                           PacketData (&received)[2], const Waiting (&peers)[2], Waiting who,
+                          Marked* place, const Marked* const (&places)[2], Marked (&taken)[2],
                           FloatPack<D>* pack) {
   // The thread's place in the launch.
   { dev.block() } -> std::same_as<unsigned>;
@@ -188,6 +197,15 @@ concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint
   // A target with wide packets also has put(WidePacket*, WidePacketData, flag) and its `get`. One
   // with lines also has put(Line*, LineShare<16 / line_threads>, flag, live) and its `get`.
   { D::has_wide_packets } -> std::convertible_to<bool>;
+
+  // Marked data. `take` is true once no word is zero in the slots whose bit is set; their loads are
+  // in flight together. `empty` stores zeros. None of them orders other memory accesses. `order` is
+  // a fence at system scope: after a `sync` and then `order`, what this thread stores comes after
+  // everything that its block stored and took before the `sync`.
+  dev.put(place, taken[0]);
+  { dev.take(places, taken, 3u, 1u, peers) } -> std::same_as<bool>;
+  dev.empty(place);
+  dev.order();
   { D::line_threads } -> std::convertible_to<int>;
   { D::line_group } -> std::convertible_to<int>;
 

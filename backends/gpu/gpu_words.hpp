@@ -13,6 +13,7 @@
 //   poll(word), acquire()       a load; `acquire` after the load that saw the awaited value makes
 //                               the pair an acquire
 //   store_packet, load_packet   two 8-byte words, each single-copy atomic
+//   order()                     a fence: as word, for this thread alone
 //   Staging<P, count>           a thread's places for asynchronous copies
 //   staging_is_shared           they lie in the dynamic shared memory of the launch
 //   bulk_threads, BulkStaging<P, slots, packs>
@@ -177,6 +178,37 @@ class Words {
         missing, flag, seen);
   }
 
+  PLAIT_WORD void put(Marked* slot, const Marked& data) {
+    if (broken_ == 0) Isa::store_packet(as_packet(slot), data.word[0], data.word[1]);
+  }
+
+  /// `step`: for the diagnostic record.
+  template <int Max>
+  PLAIT_WORD bool take(const Marked* const (&slots)[Max], Marked (&data)[Max], unsigned wanted,
+                       std::uint32_t step, const Waiting (&who)[Max]) {
+    Waiting missing = who[0];
+    const std::uint32_t seen = step - 1;
+    return spin(
+        [&] {
+          PLAIT_UNROLL
+          for (int i = 0; i < Max; ++i)
+            if ((wanted >> i & 1u) != 0)
+              Isa::load_packet(as_packet(slots[i]), data[i].word[0], data[i].word[1]);
+          bool complete = true;
+          PLAIT_UNROLL
+          for (int i = 0; i < Max; ++i)
+            if ((wanted >> i & 1u) != 0 && (data[i].word[0] == 0 || data[i].word[1] == 0)) {
+              complete = false;
+              missing = who[i];
+            }
+          return complete;
+        },
+        missing, step, seen);
+  }
+
+  PLAIT_WORD void empty(Marked* slot) { Isa::store_packet(as_packet(slot), 0, 0); }
+  PLAIT_WORD void order() { Isa::order(); }
+
   PLAIT_WORD void put(WidePacket* packet, const WidePacketData& data, std::uint32_t flag) {
     if (broken_ != 0) return;
     const PacketData(&word)[3] = data.word;
@@ -284,6 +316,11 @@ class Words {
       if (polls >= 64 && polls % 8 == 0 && agree(patience.over(blockIdx.x, who, expected, seen)))
         return false;
     }
+  }
+
+  template <class M>
+  PLAIT_WORD static auto as_packet(M* slot) {
+    return reinterpret_cast<std::conditional_t<std::is_const_v<M>, const Packet, Packet>*>(slot);
   }
 
   /// This thread's 16 bytes of a line.

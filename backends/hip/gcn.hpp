@@ -72,6 +72,11 @@ struct Gcn {
     high = __hip_atomic_load(halves + 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
   }
 
+  PLAIT_WORD static void order() {
+    __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "");  // "": system scope
+    wait_for_memory();
+  }
+
   /// In registers, filled by plain loads: loads are asynchronous here until their value is used,
   /// and the compiler counts them (s_waitcnt vmcnt). gfx90a and gfx942 can load only 4 bytes per
   /// thread straight into LDS.

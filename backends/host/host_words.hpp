@@ -129,6 +129,39 @@ class Words {
     return true;
   }
 
+  void put(Marked* slot, const Marked& data) {
+    jitter();
+    for (int i = 0; i < 2; ++i)
+      std::atomic_ref(slot->word[i]).store(data.word[i], std::memory_order_relaxed);
+  }
+
+  template <int Max>
+  bool take(const Marked* const (&slots)[Max], Marked (&data)[Max], unsigned wanted,
+            std::uint32_t step, const Waiting (&who)[Max]) {
+    const std::uint32_t seen = step - 1;
+    for (int i = 0; i < Max; ++i) {
+      if ((wanted >> i & 1u) == 0) continue;
+      const auto arrived = [&](int half) {
+        std::atomic_ref word(const_cast<std::uint64_t&>(slots[i]->word[half]));
+        return (data[i].word[half] = word.load(std::memory_order_relaxed)) != 0;
+      };
+      if (!spin([&] { return arrived(0) && arrived(1); }, who[i], step, seen)) return false;
+    }
+    return true;
+  }
+
+  void empty(Marked* slot) { put(slot, Marked{}); }
+  void order() {
+#if defined(__SANITIZE_THREAD__)  // knows no fences; where it runs, stores keep their order
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wtsan"
+#endif
+    std::atomic_thread_fence(std::memory_order_acq_rel);
+#if defined(__SANITIZE_THREAD__)
+#pragma GCC diagnostic pop
+#endif
+  }
+
   void put(WidePacket* packet, const WidePacketData& data, std::uint32_t flag) {
     jitter();
     std::uint32_t words[6];

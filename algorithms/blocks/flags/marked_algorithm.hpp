@@ -1,0 +1,106 @@
+// Base class for all-reduces in marked data (algorithms/blocks/flags/marked.hpp).
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "algorithms/blocks/flags/marked.hpp"
+#include "algorithms/contract/budget.hpp"
+#include "algorithms/contract/collective_algorithm.hpp"
+
+namespace plait {
+
+class MarkedAlgorithm : public CollectiveAlgorithm {
+ public:
+  Resources resources(const Topology&) const override { return {}; }
+  SharedResources shared(const Topology& topology) const override {
+    return {.name = "marked slots",
+            .resources = {.scratch_bytes = layout(topology).all(max_blocks) * sizeof(Marked),
+                          .signals = 0,
+                          .counters = max_blocks}};
+  }
+
+  LaunchShape fitted(LaunchShape shape, const Call&, const Topology& topology) const final {
+    return {std::min(shape.blocks, most_blocks(topology)), shape.threads};
+  }
+
+  /// One unit per thread while there are blocks left.
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const final {
+    if (topology.backend == BackendKind::host)
+      return {{.blocks = topology.units, .threads = topology.block_threads}};
+    const std::size_t units = parallel_units(units_of(call.bytes()), topology);
+    const unsigned most = most_blocks(topology);
+    unsigned best = 128;
+    while (best < 512 && units > std::size_t{best} * most) best *= 2;
+    std::vector<LaunchShape> shapes;
+    for (const unsigned threads : {best, 128u, 256u, 512u})
+      shapes.push_back({blocks_for(units, threads, most), threads});
+    return shapes;
+  }
+
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
+               LaunchContext& context) const final {
+    const Topology& topology = context.topology();
+    const MarkedArgs args{
+        .scratch = context.shared().scratch,
+        .layout = layout(topology),
+        .lane = layout(topology).slots / lanes(topology),
+        .rounds = context.shared().counters,
+        .send = buffers.send,
+        .recv = buffers.recv,
+        .count = call.count,
+        .stripes = Parts::of(units_of(call.bytes()), shape.blocks, grain(shape, topology)),
+        .reduction = reduction_of(call, topology),
+        .rank = context.rank(),
+        .ranks = context.ranks()};
+    context.launch(name(), call.type, shape, args);
+  }
+
+ protected:
+  /// The number of lanes that a set is divided into.
+  virtual std::uint32_t lanes(const Topology& topology) const = 0;
+  /// The number of a message's units that threads work on at once.
+  virtual std::size_t parallel_units(std::size_t units, const Topology& topology) const = 0;
+  /// Stripes are multiples of this many units.
+  virtual std::size_t grain(LaunchShape shape, const Topology& topology) const = 0;
+
+  Support supports_call(const Call& call, const Topology& topology) const final {
+    if (!is_float(call.type))
+      return Support::no("integers have no NaN, whose bits would say that nothing has come yet");
+    if (!topology.peer_access)
+      return Support::no("a device empties slots in its own memory, not in the host's");
+    return {};
+  }
+
+  static std::uint32_t peers(const Topology& topology) {
+    return static_cast<std::uint32_t>(std::max(topology.ranks - 1, 1));
+  }
+  static std::size_t units_of(std::size_t bytes) {
+    return (bytes + sizeof(Marked) - 1) / sizeof(Marked);
+  }
+  /// Rounds of a message of which a lane takes `bytes`.
+  double rounds(double bytes, const Topology& topology) const {
+    return std::ceil(
+        std::max(bytes, 1.0) /
+        (double{max_blocks} * (layout(topology).slots / lanes(topology)) * sizeof(Marked)));
+  }
+
+ private:
+  static constexpr unsigned max_blocks = 128;
+  /// Of the scratch memory: 16 MB of the default of 384. A round of twoshot_sentinel has room for
+  /// 4 MB with 2 ranks then, and for 2.7 MB with 4.
+  static constexpr std::size_t share = 24;
+
+  static unsigned most_blocks(const Topology& topology) {
+    return topology.backend == BackendKind::host ? max_blocks
+                                                 : std::min(max_blocks, most_units(topology.units));
+  }
+  static MarkedLayout layout(const Topology& topology) {
+    const std::size_t one = MarkedLayout{.slots = 1}.all(max_blocks) * sizeof(Marked);
+    const std::size_t least = 2 * peers(topology), most = 2048;
+    return {.slots = static_cast<std::uint32_t>(
+                std::clamp(topology.scratch_limit / share / one, least, std::max(least, most)))};
+  }
+};
+
+}  // namespace plait
