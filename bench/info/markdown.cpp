@@ -96,12 +96,19 @@ Facts facts_about(const Algorithm& algorithm) {
   need("bulk copies", [](Topology& topology, Call&) { topology.bulk_threads = 0; });
   need("peer reads", [](Topology& topology, Call&) { topology.peer_reads = false; });
   need("whole packs", [](Topology&, Call& call) {
-    call.type = DataType::u8;
+    call.type = DataType::f8e4m3;
     call.count = 1;
   });
-  for (int type = 0; type < data_type_count; ++type)
-    need(fmt::format("no {}", name_of(static_cast<DataType>(type))),
-         [&](Topology&, Call& call) { call.type = static_cast<DataType>(type); });
+  std::vector<std::string> integers, floats;
+  for (int number = 0; number < data_type_count; ++number) {
+    const auto type = static_cast<DataType>(number);
+    if (refuses([&](Topology&, Call& call) { call.type = type; }))
+      (is_float(type) ? floats : integers).push_back(fmt::format("no {}", name_of(type)));
+  }
+  constexpr auto all_integers = static_cast<std::size_t>(DataType::f16);  // they come first
+  if (integers.size() == all_integers) integers = {"floats"};
+  for (const auto* types : {&integers, &floats})
+    needs.insert(needs.end(), types->begin(), types->end());
   for (int op = 0; op < reduce_op_count; ++op)
     need(fmt::format("no {}", name_of(static_cast<ReduceOp>(op))),
          [&](Topology&, Call& call) { call.op = static_cast<ReduceOp>(op); });

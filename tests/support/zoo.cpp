@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -106,30 +107,27 @@ void check_launch_shapes(Communicator& comm, Arena& arena, const Subject& subjec
 
 void check_repeated_in_place(Communicator& comm, Arena& arena, std::size_t count, int calls,
                              const CallOptions& options) {
-  // Each call after the first multiplies the sum by the number of ranks, modulo 2^64. After 16
-  // calls of 8 ranks, 19 bits of a sum are left; after 22, none, and nothing could be wrong. So
-  // every 16 calls begin with new data.
-  constexpr std::size_t calls_per_round = 16;
-  const std::size_t bytes = count * sizeof(std::uint64_t), most = static_cast<std::size_t>(calls),
+  // Each call after the first multiplies the sum by the number of ranks. After 8 calls of 8 ranks,
+  // f64 still has all of its digits. So every 8 calls begin with new data.
+  constexpr std::size_t calls_per_round = 8;
+  const std::size_t bytes = count * sizeof(double), most = static_cast<std::size_t>(calls),
                     rounds = (most + calls_per_round - 1) / calls_per_round;
   constexpr std::uint64_t seed = 4711;
   DeviceArray &series = arena.symmetric_send, &memory = arena.symmetric_recv;
   series.place(0, rounds * bytes);
   memory.place(0, bytes);
   for (std::size_t i = 0; i < rounds * count; ++i) {
-    const auto x = element<std::uint64_t>(seed, comm.rank(), i, ReduceOp::sum);
+    const auto x = element<double>(seed, comm.rank(), i, ReduceOp::sum);
     std::memcpy(series.image() + i * sizeof x, &x, sizeof x);
   }
   series.upload({});
   memory.upload({});
-  std::uint64_t factor = 1;
-  for (std::size_t call = 1; call < calls_per_round; ++call)
-    factor *= static_cast<unsigned>(comm.size());
+  const double factor = std::pow(comm.size(), calls_per_round - 1);
   for (std::size_t round = 0; round < rounds; ++round) {
     auto* const message = static_cast<std::byte*>(series.device()) + round * bytes;
     backend_of(comm).copy(memory.device(), message, bytes, nullptr);
     for (std::size_t call = 0; call < calls_per_round; ++call)
-      comm.all_reduce(memory.device(), memory.device(), count, DataType::u64, ReduceOp::sum, {},
+      comm.all_reduce(memory.device(), memory.device(), count, DataType::f64, ReduceOp::sum, {},
                       options);
     backend_of(comm).copy(message, memory.device(), bytes, nullptr);
   }
@@ -140,9 +138,9 @@ void check_repeated_in_place(Communicator& comm, Arena& arena, std::size_t count
     if (const std::string damage = array->damage(); !damage.empty())
       report(comm, options.algorithm + ": " + damage);
   for (std::size_t i = 0; i < rounds * count; ++i) {
-    std::uint64_t got = 0;
+    double got = 0;
     std::memcpy(&got, series.image() + i * sizeof got, sizeof got);
-    const auto wanted = expected<std::uint64_t>(seed, comm.size(), i, ReduceOp::sum, 1) * factor;
+    const auto wanted = expected<double>(seed, comm.size(), i, ReduceOp::sum, 1) * factor;
     if (got != wanted)
       return report(comm, fmt::format("{}: element {} of {} is {} instead of {} in round {}",
                                       options.algorithm, i % count, count, got, wanted, i / count));

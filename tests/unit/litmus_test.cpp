@@ -1,4 +1,4 @@
-// Packets, lines and published messages by the million between all ranks: none may ever be torn,
+// Packets, lines, marked data and published messages by the million between all ranks: none may ever be torn,
 // early or stale.
 #include "unit/litmus/fixture.hpp"
 

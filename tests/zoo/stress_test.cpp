@@ -117,7 +117,7 @@ TEST_P(Stress, AlternatingCalls) {
   constexpr std::size_t calls = under_tsan ? 40 : 100, count = 401;
   const auto algorithms = all_reduce_algorithms();
   run([&](Communicator& comm, Arena& arena) {
-    Series<std::int32_t> words(comm, arena.symmetric_send, calls, count);
+    Series<float> words(comm, arena.symmetric_send, calls, count);
     Series<bf16> halves(comm, arena.symmetric_recv, calls, count);
     words.upload({});
     halves.upload({});
@@ -131,14 +131,14 @@ TEST_P(Stress, AlternatingCalls) {
                           .scale = 1,
                           .blocks = blocks,
                           .threads = threads};
-      comm.all_reduce(words.message(call), words.message(call), part, DataType::i32, ReduceOp::sum,
+      comm.all_reduce(words.message(call), words.message(call), part, DataType::f32, ReduceOp::sum,
                       {}, options);
       options.algorithm = other;
       comm.all_reduce(halves.message(call), halves.message(call), count, DataType::bf16,
                       ReduceOp::sum, {}, options);
       options = {.algorithm = algorithm(), .scale = 1, .blocks = threads, .threads = blocks};
       comm.all_reduce(words.message(call) + part, words.message(call) + part, count - part,
-                      DataType::i32, ReduceOp::sum, {}, options);
+                      DataType::f32, ReduceOp::sum, {}, options);
       if (h % 7 == 0) comm.barrier();
     }
     words.check(algorithm() + " alternating", {});
@@ -153,26 +153,26 @@ TEST_P(Stress, GraphReplays) {
     Backend& backend = backend_of(comm);
     const Stream stream = comm.create_stream();
     DeviceArray &messages = arena.symmetric_send, &work = arena.symmetric_recv;
-    Series<std::int64_t> series(comm, messages, replays, count);
+    Series<double> series(comm, messages, replays, count);
     series.upload(stream);
-    work.place(0, 3 * count * sizeof(std::int64_t));
+    work.place(0, 3 * count * sizeof(double));
     work.upload(stream);
-    auto* input = static_cast<std::int64_t*>(work.device());
+    auto* input = static_cast<double*>(work.device());
     const CallOptions options{.algorithm = algorithm()};
     comm.synchronize(stream);
 
     backend.begin_capture(stream.native());
-    comm.all_reduce(input, input + count, count, DataType::i64, ReduceOp::sum, stream, options);
-    comm.all_reduce(input + count, input + 2 * count, count, DataType::i64, ReduceOp::max, stream,
+    comm.all_reduce(input, input + count, count, DataType::f64, ReduceOp::sum, stream, options);
+    comm.all_reduce(input + count, input + 2 * count, count, DataType::f64, ReduceOp::max, stream,
                     options);  // equal on all ranks: a copy
     const auto graph = backend.end_capture(stream.native());
     for (std::size_t replay = 0; replay < replays; ++replay) {
-      backend.copy(input, series.message(replay), count * sizeof(std::int64_t), stream.native());
+      backend.copy(input, series.message(replay), count * sizeof(double), stream.native());
       graph->launch(stream.native());
-      backend.copy(series.message(replay), input + 2 * count, count * sizeof(std::int64_t),
+      backend.copy(series.message(replay), input + 2 * count, count * sizeof(double),
                    stream.native());
       if (replay % 3 == 0)
-        comm.all_reduce(input, input, 77, DataType::i64, ReduceOp::sum, stream, options);
+        comm.all_reduce(input, input, 77, DataType::f64, ReduceOp::sum, stream, options);
     }
     series.check(algorithm() + " in a graph", stream);
   });

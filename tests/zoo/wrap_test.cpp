@@ -108,7 +108,7 @@ void make_old(Communicator& comm, Arena& arena, const Subject& twin, std::uint32
   arena.symmetric_send.place(0, 64);
   arena.symmetric_recv.place(0, 64);
   only_look = true;
-  comm.enqueue({.collective = twin.collective, .type = DataType::u8, .count = 1},
+  comm.enqueue({.collective = twin.collective, .type = DataType::f32, .count = 1},
                arena.symmetric_send.device(), arena.symmetric_recv.device(), {},
                {.algorithm = twin.algorithm});
   only_look = false;
@@ -150,7 +150,7 @@ TEST_P(Wrap, NothingHappensAtTwoToThe32) {
     make_old(comm, arena, twin(), 0u - 64u);
     for (std::uint64_t i = 0; i < 120; ++i)
       check(comm, arena,
-            twin().of({.type = DataType::i32,
+            twin().of({.type = DataType::f32,
                        .count = 50 + 31 * i,
                        .in_place = i % 2 == 0,
                        .symmetric = true,

@@ -17,7 +17,6 @@
 // thread handles its units.
 #pragma once
 #include "algorithms/blocks/flags/marked.hpp"
-#include "algorithms/blocks/loops/rank_loops.hpp"
 
 namespace plait::oneshot_sentinel {
 
@@ -37,10 +36,10 @@ class Oneshot {
       load(round, i, own);
       PLAIT_UNROLL
       for (int d = 0; d < depth; ++d) {
-        if (place(i, d) >= round.size()) break;
+        if (x_.place(i, d) >= round.size()) break;
         const Marked data = marked<T>(own[d]);
         for_each_peer<Ranks>(x_.a.rank, x_.a.ranks, [&](int peer) {
-          x_.dev.put(x_.slot(peer, number, x_.own_lane(peer), place(i, d)), data);
+          x_.dev.put(x_.slot(peer, number, x_.own_lane(peer), x_.place(i, d)), data);
         });
       }
     }
@@ -55,57 +54,45 @@ class Oneshot {
  private:
   using Exchange = MarkedExchange<T, Ranks, D>;
   using Pack = MarkedPack<T>;
+  using Sum = typename Exchange::Sum;
   static constexpr int depth = Exchange::depth, together = Exchange::together;
 
   PLAIT_DEVICE void load(Range round, std::uint32_t i, Pack (&own)[depth]) const {
     PLAIT_UNROLL
     for (int d = 0; d < depth; ++d)
-      own[d] = x_.load(round.begin + place(i, d), place(i, d) < round.size());
+      own[d] = x_.load(round.begin + x_.place(i, d), x_.place(i, d) < round.size());
   }
 
   /// Units i, i + threads, ..., `depth` of them.
   PLAIT_DEVICE bool reduce(Range round, std::uint32_t number, std::uint32_t i) {
-    using Sum = typename Reducer<T>::template Accumulator<Pack::lanes>;
     const int rank = x_.a.rank, n = x_.ranks();
+    const auto wanted = [&](int writer, std::uint32_t at) {
+      return writer < n && writer != rank && at < round.size();
+    };
     Pack own[depth];
     load(round, i, own);
-    Sum sum[depth];
-    for (int begin = 0; begin < n; begin += together) {
-      const Marked* slots[depth * together];
-      Waiting who[depth * together];
-      Marked data[depth * together];
-      unsigned mask = 0;
-      PLAIT_UNROLL
-      for (int d = 0; d < depth; ++d) PLAIT_UNROLL
-      for (int j = 0; j < together; ++j) {
-        const int k = d * together + j, writer = begin + j;
-        slots[k] = x_.slot(number, x_.lane(writer), place(i, d));
-        who[k] = {writer, number};
-        if (writer < n && writer != rank && place(i, d) < round.size()) mask |= 1u << k;
+    Marked data[depth * together];
+    if constexpr (Ranks == 0) {
+      Sum sum;
+      for (int begin = 0; begin < n; begin += together) {
+        if (!x_.take(number, 0, i, begin, data, wanted)) return false;
+        x_.add(sum, begin, own[0], data);
       }
-      if (!x_.dev.take(slots, data, mask, number + 1, who)) return false;
+      store(round, i, sum);
+    } else {
+      if (!x_.take(number, 0, i, 0, data, wanted)) return false;
       PLAIT_UNROLL
-      for (int d = 0; d < depth; ++d) PLAIT_UNROLL
-      for (int j = 0; j < together; ++j) {
-        if (Ranks == 0 && begin + j >= n) break;
-        const Pack term = begin + j == rank ? own[d] : unmarked<T>(data[d * together + j]);
-        if (begin + j == 0) sum[d] = x_.reducer.start(term);
-        else x_.reducer.add(sum[d], term);
+      for (int d = 0; d < depth; ++d) {
+        Sum sum;
+        x_.add(sum, 0, own[d], data + d * together);
+        store(round, x_.place(i, d), sum);
       }
     }
-    PLAIT_UNROLL
-    for (int d = 0; d < depth; ++d) {
-      if (place(i, d) >= round.size()) break;
-      x_.recv.store(x_.dev, round.begin + place(i, d),
-                    x_.reducer.template finish<sizeof(Marked)>(sum[d]));
-      for_each_peer<Ranks>(
-          rank, n, [&](int peer) { x_.dev.empty(x_.slot(number, x_.lane(peer), place(i, d))); });
-    }
+    x_.empty(number, 0, i, wanted);
     return true;
   }
-
-  PLAIT_DEVICE std::uint32_t place(std::uint32_t i, int d) const {
-    return i + static_cast<unsigned>(d) * x_.dev.threads();
+  PLAIT_DEVICE void store(Range round, std::uint32_t i, const Sum& sum) {
+    if (i < round.size()) x_.recv.store(x_.dev, round.begin + i, x_.finish(sum));
   }
 
   Exchange x_;

@@ -20,7 +20,6 @@
 // in 2, before it stores a result there. No other thread handles its units.
 #pragma once
 #include "algorithms/blocks/flags/marked.hpp"
-#include "algorithms/blocks/loops/rank_loops.hpp"
 
 namespace plait::twoshot_sentinel {
 
@@ -76,6 +75,7 @@ class Twoshot {
  private:
   using Exchange = MarkedExchange<T, Ranks, D>;
   using Pack = MarkedPack<T>;
+  using Sum = typename Exchange::Sum;
   static constexpr int depth = Exchange::depth, together = Exchange::together;
 
   PLAIT_DEVICE std::uint32_t each_of(Range round) const {
@@ -95,44 +95,45 @@ class Twoshot {
 
   /// Units i, i + threads, ... of this rank's slice, `depth` of them.
   PLAIT_DEVICE bool reduce(Range round, std::uint32_t number, std::uint32_t i, std::uint32_t each) {
-    using Sum = typename Reducer<T>::template Accumulator<Pack::lanes>;
     const int rank = x_.a.rank, n = x_.ranks();
+    const auto wanted = [&](int writer, std::uint32_t at) {
+      return writer < n && writer != rank && at < each;
+    };
     Pack own[depth];
     PLAIT_UNROLL
     for (int d = 0; d < depth; ++d) {
-      const std::uint32_t at = place(i, d);
+      const std::uint32_t at = x_.place(i, d);
       own[d] = x_.load(unit(round, rank, at), at < each && has(round, rank, at));
     }
-    Sum sum[depth];
-    for (int begin = 0; begin < n; begin += together) {
-      Marked data[depth * together];
-      if (!receive(number, 0, i, begin, data, [&](int writer, std::uint32_t at) {
-            return writer < n && writer != rank && at < each;
-          }))
-        return false;
+    Marked data[depth * together];
+    if constexpr (Ranks == 0) {
+      Sum sum;
+      for (int begin = 0; begin < n; begin += together) {
+        if (!x_.take(number, 0, i, begin, data, wanted)) return false;
+        x_.add(sum, begin, own[0], data);
+      }
+      publish(round, number, i, each, sum);
+    } else {
+      if (!x_.take(number, 0, i, 0, data, wanted)) return false;
       PLAIT_UNROLL
-      for (int d = 0; d < depth; ++d) PLAIT_UNROLL
-      for (int j = 0; j < together; ++j) {
-        if (Ranks == 0 && begin + j >= n) break;
-        const Pack term = begin + j == rank ? own[d] : unmarked<T>(data[d * together + j]);
-        if (begin + j == 0) sum[d] = x_.reducer.start(term);
-        else x_.reducer.add(sum[d], term);
+      for (int d = 0; d < depth; ++d) {
+        Sum sum;
+        x_.add(sum, 0, own[d], data + d * together);
+        publish(round, number, x_.place(i, d), each, sum);
       }
     }
-    PLAIT_UNROLL
-    for (int d = 0; d < depth; ++d) {
-      const std::uint32_t at = place(i, d);
-      if (at >= each || !has(round, rank, at)) continue;
-      const Pack result = x_.reducer.template finish<sizeof(Marked)>(sum[d]);
-      for_each_peer<Ranks>(rank, n, [&](int peer) {
-        x_.dev.put(x_.slot(peer, number, results() + x_.own_lane(peer), at),
-                   marked_result<T>(result));
-      });
-      x_.recv.store(x_.dev, unit(round, rank, at), result);
-    }
-    empty(number, 0, i,
-          [&](int writer, std::uint32_t at) { return writer < n && writer != rank && at < each; });
+    x_.empty(number, 0, i, wanted);
     return true;
+  }
+  PLAIT_DEVICE void publish(Range round, std::uint32_t number, std::uint32_t i, std::uint32_t each,
+                            const Sum& sum) {
+    const int rank = x_.a.rank;
+    if (i >= each || !has(round, rank, i)) return;
+    const Pack result = x_.finish(sum);
+    for_each_peer<Ranks>(rank, x_.a.ranks, [&](int peer) {
+      x_.dev.put(x_.slot(peer, number, results() + x_.own_lane(peer), i), marked_result<T>(result));
+    });
+    x_.recv.store(x_.dev, unit(round, rank, i), result);
   }
 
   /// Units i, i + threads, ... of all other slices.
@@ -143,48 +144,21 @@ class Twoshot {
     };
     for (int begin = 0; begin < n; begin += together) {
       Marked data[depth * together];
-      if (!receive(number, results(), i, begin, data, wanted)) return false;
+      if (!x_.take(number, results(), i, begin, data, wanted)) return false;
       PLAIT_UNROLL
-      for (int d = 0; d < depth; ++d) PLAIT_UNROLL
-      for (int j = 0; j < together; ++j)
-        if (wanted(begin + j, place(i, d)))
-          x_.recv.store(x_.dev, unit(round, begin + j, place(i, d)),
-                        unmarked<T>(data[d * together + j]));
+      for (int d = 0; d < depth; ++d) {
+        PLAIT_UNROLL
+        for (int j = 0; j < together; ++j) {
+          if (wanted(begin + j, x_.place(i, d)))
+            x_.recv.store(x_.dev, unit(round, begin + j, x_.place(i, d)),
+                          unmarked<T>(data[d * together + j]));
+        }
+      }
     }
-    empty(number, results(), i, wanted);
+    x_.empty(number, results(), i, wanted);
     return true;
   }
 
-  /// Takes units i, i + threads, ... from the lanes of `together` writers from `begin` on.
-  template <class Wanted>
-  PLAIT_DEVICE bool receive(std::uint32_t number, std::uint32_t lanes, std::uint32_t i, int begin,
-                            Marked (&data)[depth * together], Wanted wanted) {
-    const Marked* slots[depth * together];
-    Waiting who[depth * together];
-    unsigned mask = 0;
-    PLAIT_UNROLL
-    for (int d = 0; d < depth; ++d) PLAIT_UNROLL
-    for (int j = 0; j < together; ++j) {
-      const int k = d * together + j;
-      slots[k] = x_.slot(number, lanes + x_.lane(begin + j), place(i, d));
-      who[k] = {begin + j, number};
-      if (wanted(begin + j, place(i, d))) mask |= 1u << k;
-    }
-    return x_.dev.take(slots, data, mask, number + 1, who);
-  }
-  template <class Wanted>
-  PLAIT_DEVICE void empty(std::uint32_t number, std::uint32_t lanes, std::uint32_t i,
-                          Wanted wanted) {
-    PLAIT_UNROLL
-    for (int d = 0; d < depth; ++d)
-      for (int writer = 0; writer < x_.ranks(); ++writer)
-        if (wanted(writer, place(i, d)))
-          x_.dev.empty(x_.slot(number, lanes + x_.lane(writer), place(i, d)));
-  }
-
-  PLAIT_DEVICE std::uint32_t place(std::uint32_t i, int d) const {
-    return i + static_cast<unsigned>(d) * x_.dev.threads();
-  }
   /// The first lane of results.
   PLAIT_DEVICE std::uint32_t results() const { return static_cast<std::uint32_t>(x_.ranks() - 1); }
 

@@ -40,6 +40,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "algorithms/blocks/loops/rank_loops.hpp"
 #include "backends/device/device.hpp"
 #include "backends/device/kernel_table.hpp"
 
@@ -105,9 +106,11 @@ struct MarkedArgs {
 template <class T, int Ranks, class D>
 class MarkedExchange {
  public:
-  /// Ranks whose units a thread takes at once, at `depth` places of the message.
+  /// Ranks whose units a thread takes at once, at `depth` places of the message: as many as its
+  /// registers hold. An element of 8 bits is an f32 during the reduction.
   static constexpr int together = Ranks == 0 ? 4 : Ranks;
-  static constexpr int depth = Ranks == 2 ? 4 : Ranks == 4 ? 2 : 1;
+  static constexpr int depth = Ranks == 0 || Ranks == 8 ? 1 : 8 / Ranks / (sizeof(T) == 1 ? 2 : 1);
+  using Sum = typename Reducer<T>::template Accumulator<MarkedPack<T>::lanes>;
 
   PLAIT_DEVICE MarkedExchange(D& device, const MarkedArgs& args)
       : dev(device),
@@ -161,6 +164,56 @@ class MarkedExchange {
   /// A unit of the input; zeros if it is not `there`.
   PLAIT_DEVICE MarkedPack<T> load(std::size_t unit, bool there) const {
     return there ? send.load(dev, unit) : MarkedPack<T>{};
+  }
+
+  /// Adds the terms of `together` ranks from `begin` on, in rank order. Peers' terms are in `data`.
+  PLAIT_DEVICE void add(Sum& sum, int begin, const MarkedPack<T>& own, const Marked* data) const {
+    PLAIT_UNROLL
+    for (int j = 0; j < together; ++j) {
+      if (Ranks == 0 && begin + j >= a.ranks) break;
+      const MarkedPack<T> term = begin + j == a.rank ? own : unmarked<T>(data[j]);
+      if (begin + j == 0) sum = reducer.start(term);
+      else reducer.add(sum, term);
+    }
+  }
+  PLAIT_DEVICE MarkedPack<T> finish(const Sum& sum) const {
+    return reducer.template finish<sizeof(Marked)>(sum);
+  }
+
+  /// Takes units i, i + threads, ... (`depth` of them) of `together` writers from `begin` on, in
+  /// the lanes from `lanes` on. `wanted(writer, i)`: whether there is such a unit.
+  template <class Wanted>
+  PLAIT_DEVICE bool take(std::uint32_t number, std::uint32_t lanes, std::uint32_t i, int begin,
+                         Marked (&data)[depth * together], Wanted wanted) {
+    const Marked* slots[depth * together];
+    Waiting who[depth * together];
+    unsigned mask = 0;
+    PLAIT_UNROLL
+    for (int d = 0; d < depth; ++d) {
+      PLAIT_UNROLL
+      for (int j = 0; j < together; ++j) {
+        const int k = d * together + j;
+        slots[k] = slot(number, lanes + lane(begin + j), place(i, d));
+        who[k] = {begin + j, number};
+        if (wanted(begin + j, place(i, d))) mask |= 1u << k;
+      }
+    }
+    return dev.take(slots, data, mask, number + 1, who);
+  }
+  /// Empties the slots of the same units of all writers.
+  template <class Wanted>
+  PLAIT_DEVICE void empty(std::uint32_t number, std::uint32_t lanes, std::uint32_t i,
+                          Wanted wanted) {
+    for_each_peer<Ranks>(a.rank, a.ranks, [&](int writer) {
+      PLAIT_UNROLL
+      for (int d = 0; d < depth; ++d) {
+        if (wanted(writer, place(i, d))) dev.empty(slot(number, lanes + lane(writer), place(i, d)));
+      }
+    });
+  }
+
+  PLAIT_DEVICE std::uint32_t place(std::uint32_t i, int d) const {
+    return i + static_cast<unsigned>(d) * dev.threads();
   }
 
   D& dev;

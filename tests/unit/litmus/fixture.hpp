@@ -98,12 +98,12 @@ class Litmus : public testing::TestWithParam<std::tuple<litmus::Mode, std::uint3
 
  public:
   static auto all() {
-    return testing::Combine(
-        testing::Values(Mode::packets, Mode::wide_packets, Mode::lines, Mode::messages),
-        testing::Values(0u, 40u));
+    return testing::Combine(testing::Values(Mode::packets, Mode::wide_packets, Mode::lines,
+                                            Mode::messages, Mode::marked),
+                            testing::Values(0u, 40u));
   }
   static std::string name(const testing::TestParamInfo<ParamType>& info) {
-    const char* const names[] = {"packets", "wide_packets", "lines", "messages"};
+    const char* const names[] = {"packets", "wide_packets", "lines", "messages", "marked"};
     return fmt::format("{}_delay{}", names[static_cast<std::size_t>(std::get<0>(info.param))],
                        std::get<1>(info.param));
   }

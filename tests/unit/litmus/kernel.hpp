@@ -1,5 +1,5 @@
 // The words that all algorithms rest on, alone and in any number: data that travel with their flag
-// (packets, lines), and data that are published by a signal. Every word is checked against what its
+// (packets, lines), data that mark their own arrival, and data that are published by a signal. Every word is checked against what its
 // writer must have written in that round.
 //
 // All ranks write to all ranks, a slot for each writer and parity of the round, with the proof of
@@ -14,7 +14,7 @@ namespace plait::litmus {
 
 using Types = TypeList<std::uint32_t>;
 
-enum class Mode : std::uint32_t { packets, wide_packets, lines, messages };
+enum class Mode : std::uint32_t { packets, wide_packets, lines, messages, marked };
 
 struct Args {
   WindowView slots, signals;    // signals: [block][writer]
@@ -44,6 +44,7 @@ class Litmus {
       epoch_ = a_.first + r;
       if (a_.mode == Mode::packets && !packets()) return;
       if (a_.mode == Mode::messages && !messages()) return;
+      if (a_.mode == Mode::marked && !marked(r)) return;
       if constexpr (D::has_wide_packets) {
         if (a_.mode == Mode::wide_packets && !wide_packets()) return;
       }
@@ -201,6 +202,54 @@ class Litmus {
         if (pack.lane[i] != pattern(peer, me, i)) ++wrong_;
     }
     return true;
+  }
+
+  /// Rounds in the order and with the sets of algorithms/blocks/flags/marked.hpp: a round is sent
+  /// before the one ahead of it is taken.
+  PLAIT_DEVICE bool marked(std::uint32_t r) {
+    if (r == 0) send_marked(epoch_);
+    else dev_.order();
+    if (r + 1 < a_.rounds) send_marked(epoch_ + 1);
+    const std::uint32_t me = dev_.thread();
+    for (int peer = 0; peer < a_.ranks; peer += 2) {
+      const int other = peer + 1 < a_.ranks ? peer + 1 : peer;
+      const Marked* const from[2] = {place(a_.rank, peer, epoch_), place(a_.rank, other, epoch_)};
+      const Waiting who[2] = {{peer, epoch_}, {other, epoch_}};
+      Marked data[2];
+      hold_up();
+      if (!dev_.take(from, data, other != peer ? 3u : 1u, epoch_, who)) return false;
+      for (int j = 0; j < (other != peer ? 2 : 1); ++j) {
+        const Marked wanted = marked_words(peer + j, me, epoch_);
+        if (data[j].word[0] != wanted.word[0] || data[j].word[1] != wanted.word[1]) ++wrong_;
+        hold_up();
+        dev_.empty(place(a_.rank, peer + j, epoch_));
+      }
+    }
+    return true;
+  }
+  PLAIT_DEVICE void send_marked(std::uint32_t round) {
+    const std::uint32_t me = dev_.thread();
+    for (int s = 0; s < a_.ranks; ++s) {
+      hold_up();
+      dev_.put(place(rank_after(a_.rank, s, a_.ranks), a_.rank, round),
+               marked_words(a_.rank, me, round));
+    }
+  }
+  PLAIT_DEVICE Marked marked_words(int writer, std::uint32_t slot, std::uint32_t round) const {
+    const auto half = [&](std::uint32_t i) {  // not zero
+      return std::uint64_t{hash(round, dev_.block() * 4096 + slot,
+                                static_cast<std::uint32_t>(writer) * 64 + i)}
+                 << 32 |
+             1u;
+    };
+    return {{half(0), half(1)}};
+  }
+  PLAIT_DEVICE Marked* place(int owner, int writer, std::uint32_t round) const {
+    const std::size_t lane =
+        (std::size_t{dev_.block()} * 4 + round % 4) * static_cast<unsigned>(a_.ranks) +
+        static_cast<unsigned>(writer);
+    return reinterpret_cast<Marked*>(
+        a_.slots.peer_ptr(owner, (lane * dev_.threads() + dev_.thread()) * sizeof(Marked)));
   }
 
   D& dev_;
