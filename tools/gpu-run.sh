@@ -75,7 +75,8 @@ gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')
 step "plait-info" 60 machine.txt "$bundle/bin/plait-info"
 
 # A program with mpi in its name runs under mpirun, once per number of GPUs; the others make their
-# ranks themselves.
+# ranks themselves. Programs that only a test's script can start are left out: fault_ranks kills
+# itself, soak_ranks and fuzz_* need arguments, and setuid_program has to be made setuid.
 test_until=$((SECONDS + ${TEST_LIMIT:-240}))
 test_step() {  # test_step NAME COMMAND...
   local name=$1 limit=$((test_until - SECONDS))
@@ -85,7 +86,7 @@ test_step() {  # test_step NAME COMMAND...
 }
 for program in "$bundle"/bin/*; do
   name=${program##*/}
-  case $name in plait-* | fault_ranks) continue ;; esac  # fault_ranks kills itself on purpose
+  case $name in plait-* | fault_ranks | soak_ranks | fuzz_* | setuid_program) continue ;; esac
   if [ -n "${TESTS-}" ] && [[ " $TESTS " != *" $name "* ]]; then continue; fi
   if [ "$name" = two_devices ]; then  # without mpirun
     step "$name" 60 tests.log "$program"
