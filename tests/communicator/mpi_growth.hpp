@@ -20,6 +20,13 @@ namespace plait::test {
 inline constexpr std::size_t mega = std::size_t{1} << 20;
 inline int world_rank = 0, world_size = 1;
 
+class Growth : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (world_size == 1) GTEST_SKIP() << "needs two ranks";
+  }
+};
+
 inline CommunicatorOptions growing(std::chrono::nanoseconds timeout = patience) {
   CommunicatorOptions options;
   options.backend = BackendKind::cuda;

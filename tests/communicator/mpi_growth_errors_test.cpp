@@ -21,7 +21,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-TEST(Growth, ThatFailsOnOneRankFailsOnAll) {
+TEST_F(Growth, ThatFailsOnOneRankFailsOnAll) {
   Communicator comm = make(growing(std::chrono::seconds(0)));
   expect_sum(comm, "oneshot_ll");
   const NoMemory none(world_rank == 1);
@@ -35,13 +35,13 @@ TEST(Growth, ThatFailsOnOneRankFailsOnAll) {
   EXPECT_STREQ(later->what(), error->what()) << "the communicator is broken";
 }
 
-TEST(Growth, WaitsForARankThatIsLate) {
+TEST_F(Growth, WaitsForARankThatIsLate) {
   Communicator comm = make();
   if (world_rank == world_size - 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
   expect_sum(comm, "ring");
 }
 
-TEST(Growth, EndsAtTheDeadline) {
+TEST_F(Growth, EndsAtTheDeadline) {
   Communicator comm = make(growing(std::chrono::milliseconds(500)));
   expect_sum(comm, "oneshot_ll");
   comm.bootstrap().barrier();
@@ -54,7 +54,7 @@ TEST(Growth, EndsAtTheDeadline) {
                      HasSubstr("last call 1, all_reduce of 1000 f32 elements")));
 }
 
-TEST(Growth, EndsWithAnAbort) {
+TEST_F(Growth, EndsWithAnAbort) {
   for (const int aborting : {0, 1}) {  // a rank that waits, and one that the others wait for
     Communicator comm = make(growing(std::chrono::seconds(0)));
     std::thread other;
@@ -76,7 +76,7 @@ TEST(Growth, EndsWithAnAbort) {
 }
 
 /// Whether the other call has all it needs, or needs other memory.
-TEST(Growth, EndsWithADifferentCall) {
+TEST_F(Growth, EndsWithADifferentCall) {
   for (const char* other : {"oneshot_ll", "twoshot_ll128", "tree"}) {
     Communicator comm = make(growing(std::chrono::seconds(0)));
     expect_sum(comm, "oneshot_ll");

@@ -30,7 +30,7 @@ using testing::HasSubstr;
 
 unsigned threads_per_block = 1;  // of every algorithm's calls; 0: as many as it likes
 
-TEST(Growth, BeginsWithABase) {
+TEST_F(Growth, BeginsWithABase) {
   Communicator comm = make();
   const Statistics fresh = comm.statistics();
   EXPECT_LE(fresh.scratch_bytes_committed, 32 * mega);
@@ -46,7 +46,7 @@ TEST(Growth, BeginsWithABase) {
 }
 
 /// As the default is, so the limit is for all that there may be together.
-TEST(Growth, LeavesSmallMemoryAsItIs) {
+TEST_F(Growth, LeavesSmallMemoryAsItIs) {
   CommunicatorOptions options = growing();
   options.scratch_bytes = 32 * mega;
   Communicator comm = make(options);
@@ -55,7 +55,7 @@ TEST(Growth, LeavesSmallMemoryAsItIs) {
   EXPECT_LE(committed(comm), 32 * mega);
 }
 
-class EveryAlgorithm : public testing::TestWithParam<Subject> {};
+class EveryAlgorithm : public Growth, public testing::WithParamInterface<Subject> {};
 std::vector<Subject> every_algorithm() {
   std::vector<Subject> all = other_algorithms();
   for (const std::string& name : all_reduce_algorithms()) all.emplace_back(name);
@@ -93,7 +93,7 @@ TEST_P(EveryAlgorithm, GrowsInItsFirstCall) {
   }
 }
 
-TEST(Growth, ComesToAllThatThereMayBe) {
+TEST_F(Growth, ComesToAllThatThereMayBe) {
   Communicator comm = make();
   Arena arena(comm);
   std::set<std::size_t> steps{committed(comm)};
@@ -109,7 +109,7 @@ TEST(Growth, ComesToAllThatThereMayBe) {
   EXPECT_EQ(committed(comm), comm.statistics().scratch_bytes);
 }
 
-TEST(Growth, IsNotForMessages) {
+TEST_F(Growth, IsNotForMessages) {
   Communicator comm = make();
   const std::size_t before = committed(comm);
   const std::size_t count = 5 * mega / sizeof(int);
@@ -134,7 +134,7 @@ TEST(Growth, IsNotForMessages) {
 }
 
 /// The ends of a message may lie on both sides of a call that grows.
-TEST(Growth, LeavesMessagesUnderWayAlone) {
+TEST_F(Growth, LeavesMessagesUnderWayAlone) {
   Communicator comm = make();
   std::vector<int> data(3000, comm.rank() == 0 ? 7 : 0);
   const int last = comm.size() - 1;
@@ -152,7 +152,7 @@ TEST(Growth, LeavesMessagesUnderWayAlone) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-TEST(Growth, OfOneGroupIsOfAllItsCalls) {
+TEST_F(Growth, OfOneGroupIsOfAllItsCalls) {
   Communicator comm = make();
   const std::size_t before = committed(comm);
   std::vector<float> x(1000, 1), y(1000, 1), z(50, static_cast<float>(comm.rank())), from(50);
@@ -202,7 +202,7 @@ struct Two {
   }
 };
 
-TEST(Growth, OfTwoCommunicatorsInAGroupHasNoOrder) {
+TEST_F(Growth, OfTwoCommunicatorsInAGroupHasNoOrder) {
   Two two;
   {
     const Group group;
@@ -213,7 +213,7 @@ TEST(Growth, OfTwoCommunicatorsInAGroupHasNoOrder) {
 }
 
 /// Ranks that are free to make them one after another, in any order, even if they wait between.
-TEST(Growth, OfTwoCommunicatorsInAGroupOfOneRankHasNoOrder) {
+TEST_F(Growth, OfTwoCommunicatorsInAGroupOfOneRankHasNoOrder) {
   for (const bool swapped : {false, true}) {
     Two two;
     if (world_rank == 0) {
@@ -230,7 +230,7 @@ TEST(Growth, OfTwoCommunicatorsInAGroupOfOneRankHasNoOrder) {
   }
 }
 
-TEST(Growth, InAGroupFailsAllItsCommunicators) {
+TEST_F(Growth, InAGroupFailsAllItsCommunicators) {
   Two two;
   std::optional<Error> error;
   {
@@ -253,7 +253,7 @@ TEST(Growth, InAGroupFailsAllItsCommunicators) {
 }
 
 /// Threads that take turns must not wait for each other in a call.
-TEST(Growth, IsNotForThreads) {
+TEST_F(Growth, IsNotForThreads) {
   if (world_rank == 0)
     run_ranks(
         3,
@@ -266,7 +266,7 @@ TEST(Growth, IsNotForThreads) {
 }
 
 /// MPI may forbid another thread its calls.
-TEST(Growth, IsForAnyThread) {
+TEST_F(Growth, IsForAnyThread) {
   Communicator comm = make();
   std::thread([&] { expect_sum(comm, "ring"); }).join();
   std::thread([&] { expect_sum(comm, "twoshot_ll128"); }).join();

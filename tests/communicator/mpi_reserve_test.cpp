@@ -16,7 +16,9 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Reserve, TakesAllThatThereMayBe) {
+class Reserve : public Growth {};
+
+TEST_F(Reserve, TakesAllThatThereMayBe) {
   Communicator comm = make();
   expect_sum(comm, "twoshot_ll128");
   comm.reserve();
@@ -30,7 +32,7 @@ TEST(Reserve, TakesAllThatThereMayBe) {
 
 /// Messages to and from every rank, in different chunks before and after, some by graphs that were
 /// captured before.
-TEST(Reserve, LeavesMessagesWhole) {
+TEST_F(Reserve, LeavesMessagesWhole) {
   Communicator comm = make();
   const std::size_t count = 3 * mega / sizeof(int);
   std::vector<int> sent(count), received(count);
@@ -63,7 +65,7 @@ TEST(Reserve, LeavesMessagesWhole) {
   exchange(6, call);
 }
 
-TEST(Reserve, FindsMessagesThatAreUnderWay) {
+TEST_F(Reserve, FindsMessagesThatAreUnderWay) {
   Communicator comm = make();
   std::vector<int> data(100, 3);
   const int last = comm.size() - 1;
@@ -95,7 +97,7 @@ TEST(Reserve, FindsMessagesThatAreUnderWay) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-TEST(Reserve, IsNotForGroupsWithCalls) {
+TEST_F(Reserve, IsNotForGroupsWithCalls) {
   Communicator comm = make();
   std::vector<float> x(10);
   {
@@ -108,7 +110,7 @@ TEST(Reserve, IsNotForGroupsWithCalls) {
   comm.synchronize();
 }
 
-TEST(Reserve, FailsOnAllRanksAndCallsGoOn) {
+TEST_F(Reserve, FailsOnAllRanksAndCallsGoOn) {
   Communicator comm = make();
   {
     const NoMemory none(world_rank == 1);
