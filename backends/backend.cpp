@@ -25,7 +25,10 @@ BackendRegistration::BackendRegistration(const BackendEntry& entry) {
 
 bool is_built(BackendKind kind) { return entries().contains(kind); }
 
-int device_count(BackendKind kind) { return is_built(kind) ? entries()[kind].device_count() : 0; }
+int device_count(BackendKind kind) {
+  const FloatEnvironment defaults;  // a GPU's driver may start here
+  return is_built(kind) ? entries()[kind].device_count() : 0;
+}
 
 std::string why_no_device(BackendKind kind) {
   if (!is_built(kind)) return fmt::format("{} is not built into this library", name_of(kind));

@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "backends/device/launch_types.hpp"
+#include "core/float_environment.hpp"
 #include "core/unique_fd.hpp"
 #include "plait/types.hpp"
 
@@ -271,17 +273,23 @@ class CommunicatorOnDevice {
   DeviceUse& use_;
 };
 
-/// Every public entry holds one, because the caller's current device must not change.
+/// Every public entry holds one, because the caller's current device must not change, nor its
+/// floating-point exception flags, of which a GPU's driver raises some. The host has no driver, and
+/// its launches guard themselves.
 class DeviceScope {
  public:
-  explicit DeviceScope(Backend& backend) : backend_(backend), previous_(backend.bind()) {}
+  explicit DeviceScope(Backend& backend) : backend_(backend) {
+    if (backend.info().backend != BackendKind::host) defaults_.emplace();
+    previous_ = backend.bind();
+  }
   ~DeviceScope() { backend_.restore(previous_); }
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
 
  private:
   Backend& backend_;
-  int previous_;
+  std::optional<FloatEnvironment> defaults_;
+  int previous_ = 0;
 };
 
 /// Number of devices of a target in this process; 0 if the target is not built in or has no device

@@ -48,6 +48,8 @@ class Communicator::Inside {
 Communicator::Communicator(std::unique_ptr<CommunicatorState> state) : state_(std::move(state)) {}
 Communicator::~Communicator() {
   if (state_ != nullptr && !state_->origin.is_here()) keep_for_ever(std::move(state_));
+  const FloatEnvironment defaults;  // a GPU's driver frees memory here
+  state_.reset();
 }
 GroupMember& Communicator::member() const { return state("group"); }
 Communicator::Communicator(Communicator&&) noexcept = default;

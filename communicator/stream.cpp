@@ -4,6 +4,7 @@
 
 #include "backends/backend.hpp"
 #include "communicator/groups/open_group.hpp"
+#include "core/float_environment.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
 
@@ -25,6 +26,7 @@ Stream::~Stream() {
         "a stream is destroyed with calls in a group that has not ended: {} of them, never "
         "enqueued",
         calls);
+  const FloatEnvironment defaults;
   backend_->destroy_stream(native_);
 }
 

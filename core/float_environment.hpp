@@ -1,7 +1,7 @@
 // The floating-point environment in which Plait computes on the CPU, whatever the caller's is.
 #pragma once
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include <xmmintrin.h>
 #elif !defined(__aarch64__)
 #include <cfenv>
 #endif

@@ -33,6 +33,7 @@ Window::~Window() {
   try {
     const DeviceScope device(*backend_);
     backend_->synchronize_device();  // no kernel of this rank uses the mappings any more
+    range_.reset();
   } catch (const std::exception&) {
     // A stream is being captured, or the device is lost. A kernel may still use the mapping, so it
     // stays for good.
