@@ -6,20 +6,27 @@ A row is a size, a column an algorithm or a peer. A cell is the time in microsec
 on, the bus bandwidth in GB/s. Results with wrong elements are marked. Exit code 1 if there are any,
 or no results at all.
 
-bench-table.py --page PAGE.md [--check]: renews the tables between comments in a page, such as
+bench-table.py --page PAGE.md... [--check]: renews the tables between comments in pages, such as
 
     <!-- bench-table: default beside peer:mpi, data/FILE.json -->
+    <!-- bench-table: default beside peer:nccl and peer:mpi, symmetric memory, FILE.json... -->
+    <!-- bench-table: all_reduce by algorithm, symmetric memory, in place, data/FILE.json -->
     <!-- end -->
 
-A column is a collective there, and a cell the two times and their ratio. With --check nothing is
-written, and the exit code is 1 if a table is not what it would be."""
+In the first two, a column is a collective, and a cell the two times and their ratio. Of several
+peers the fastest counts. In the third, a row is an algorithm or a peer. Peers have the memory that
+their name says, so the memory selects among the others. Results are out of place unless the comment
+says `in place`. With --check nothing is written, and the exit code is 1 if a table is not what it
+would be."""
 import collections
 import json
 import pathlib
 import re
 import sys
 
-MARKED = re.compile(r"(<!-- bench-table: (\S+) beside (\S+), (\S+) -->\n).*?(<!-- end -->)", re.S)
+MARKED = re.compile(r"(<!-- bench-table: (.+?) -->\n).*?(<!-- end -->)", re.S)
+BESIDE = re.compile(r"(\S+) beside (.+)")
+BY_ALGORITHM = re.compile(r"(\S+) by algorithm")
 
 
 def size(count):
@@ -44,36 +51,65 @@ def short(time):
     return f"{time:.{2 if time < 1 else 1 if time < 100 else 0}f}"
 
 
-def beside(path, name, peer):
-    """One table of all collectives in a file: the times of `name` and `peer`, and their ratio."""
-    times = {(result["bytes"], result["collective"], result["name"]): result["time_us"]
-             for result in json.loads(path.read_text(encoding="utf-8"))["results"]}
-    collectives = list(dict.fromkeys(collective for _, collective, _ in times))
-    lines = ["| bytes | " + " | ".join(f"`{collective}`" for collective in collectives) + " |",
-             "| --- |" + " --- |" * len(collectives)]
-    for count in sorted({count for count, _, _ in times}):
-        cells = []
-        for collective in collectives:
-            pair = times[count, collective, name], times[count, collective, peer]
-            cells.append(f"{short(pair[0])} / {short(pair[1])} = {pair[0] / pair[1]:.2f}")
-        lines.append(f"| {size(count)} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+def lines_of(head, rows):
+    return "".join(f"| {' | '.join(row)} |\n" for row in [head, ["---"] * len(head), *rows])
+
+
+def beside(results, name, peers):
+    """A table of all collectives: the times of `name` and of the fastest peer, and their ratio."""
+    own, best = {}, {}
+    for result in results:
+        cell_of = result["bytes"], result["collective"]
+        if result["name"] == name:
+            own[cell_of] = result["time_us"]
+        elif result["name"] in peers:
+            best[cell_of] = min(result["time_us"], best.get(cell_of, float("inf")))
+    collectives = list(dict.fromkeys(collective for _, collective in own))
+
+    def text(count, collective):
+        ours, theirs = own[count, collective], best[count, collective]
+        return f"{short(ours)} / {short(theirs)} = {ours / theirs:.2f}"
+    return lines_of(["bytes", *(f"`{collective}`" for collective in collectives)],
+                    [[size(count), *(text(count, collective) for collective in collectives)]
+                     for count in sorted({count for count, _ in own})])
+
+
+def by_algorithm(results, collective):
+    """A table of one collective: the time of each algorithm and peer."""
+    times = {(result["name"], result["bytes"]): result["time_us"]
+             for result in results if result["collective"] == collective}
+    names = sorted({name for name, _ in times}, key=lambda name: (name.startswith("peer:"), name))
+    counts = sorted({count for _, count in times})
+    return lines_of(["", *(size(count) for count in counts)],
+                    [[f"`{name}`", *(short(times[name, count]) for count in counts)]
+                     for name in names])
+
+
+def made(folder, description):
+    """The table that a comment describes."""
+    what, *facts, files = description.split(", ")
+    memory = next((fact.split()[0] for fact in facts if fact.endswith(" memory")), None)
+    results = [result for file in files.split()
+               for result in json.loads((folder / file).read_text(encoding="utf-8"))["results"]
+               if result.get("in_place", False) == ("in place" in facts)
+               and (result["name"].startswith("peer:") or memory in (None, result["memory"]))]
+    if match := BESIDE.fullmatch(what):
+        return beside(results, match[1], match[2].split(" and "))
+    if match := BY_ALGORITHM.fullmatch(what):
+        return by_algorithm(results, match[1])
+    return sys.exit(f"{description}: is no table")
 
 
 def renew(page, check):
-    def table(found):
-        start, name, peer, file, end = found.groups()
-        return start + beside(page.parent / file, name, peer) + end
-
     old = page.read_text(encoding="utf-8")
-    new, tables = MARKED.subn(table, old)
+    new, tables = MARKED.subn(
+        lambda found: found[1] + made(page.parent, found[2]) + found[3], old)
     if tables == 0:
         sys.exit(f"{page}: no table is marked")
     if check and new != old:
         sys.exit(f"{page}: a table is not what {pathlib.Path(__file__).name} --page makes")
     if not check:
         page.write_text(new, encoding="utf-8")
-    return 0
 
 
 def main(paths):
@@ -111,5 +147,8 @@ if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     if sys.argv[1] == "--page":
-        sys.exit(renew(pathlib.Path(sys.argv[2]), "--check" in sys.argv[3:]))
+        for argument in sys.argv[2:]:
+            if argument != "--check":
+                renew(pathlib.Path(argument), "--check" in sys.argv)
+        sys.exit()
     sys.exit(main(sys.argv[1:]))
