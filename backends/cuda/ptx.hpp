@@ -104,7 +104,13 @@ struct Ptx {
                  : "memory");
   }
 
-  __device__ static void order() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+  __device__ static void release() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+  /// A fence would wait for this thread's stores, too. So the word, which stays as it is until this
+  /// thread changes it, is loaded once more, by an acquire.
+  __device__ static void acquire(const std::uint64_t* word) {
+    std::uint64_t value;
+    asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+  }
 
   /// In shared memory, thread beside thread, so a warp's accesses are contiguous. `cg` bypasses the
   /// L1, which suits a peer's memory.

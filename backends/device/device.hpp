@@ -199,13 +199,15 @@ concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint
   { D::has_wide_packets } -> std::convertible_to<bool>;
 
   // Marked data. `take` is true once no word is zero in the slots whose bit is set; their loads are
-  // in flight together. `empty` stores zeros. None of them orders other memory accesses. `order` is
-  // a fence at system scope: after a `sync` and then `order`, what this thread stores comes after
-  // everything that its block stored and took before the `sync`.
+  // in flight together. `empty` stores zeros. None of them orders other memory accesses, but two
+  // words do: `release` is a fence at system scope, after which comes what this thread stores, and
+  // before which comes everything that it stored and that its block stored before the last `sync`.
+  // `acquire` makes this thread's `take` of the slot an acquire; the slot is not empty yet.
   dev.put(place, taken[0]);
   { dev.take(places, taken, 3u, 1u, peers) } -> std::same_as<bool>;
   dev.empty(place);
-  dev.order();
+  dev.release();
+  dev.acquire(place);
   { D::line_threads } -> std::convertible_to<int>;
   { D::line_group } -> std::convertible_to<int>;
 
@@ -265,6 +267,9 @@ class Packs {  // of T or const T
   template <class D>
   PLAIT_DEVICE void store(D& dev, std::size_t i, const P& pack) const {
     if (i < whole_) return dev.store(reinterpret_cast<P*>(base_ + i * lanes), pack);
+    store_elements(i, pack);
+  }
+  PLAIT_DEVICE void store_elements(std::size_t i, const P& pack) const {
     PLAIT_UNROLL
     for (std::size_t j = 0; j < lanes; ++j)
       if (i * lanes + j < count_) base_[i * lanes + j] = pack.lane[j];

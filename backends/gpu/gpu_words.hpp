@@ -13,7 +13,8 @@
 //   poll(word), acquire()       a load; `acquire` after the load that saw the awaited value makes
 //                               the pair an acquire
 //   store_packet, load_packet   two 8-byte words, each single-copy atomic
-//   order()                     a fence: as word, for this thread alone
+//   release()                   as word
+//   acquire(word)               as word, for 8 bytes of the slot
 //   Staging<P, count>           a thread's places for asynchronous copies
 //   staging_is_shared           they lie in the dynamic shared memory of the launch
 //   bulk_threads, BulkStaging<P, slots, packs>
@@ -207,7 +208,10 @@ class Words {
   }
 
   PLAIT_WORD void empty(Marked* slot) { Isa::store_packet(as_packet(slot), 0, 0); }
-  PLAIT_WORD void order() { Isa::order(); }
+  PLAIT_WORD void release() { Isa::release(); }
+  PLAIT_WORD void acquire(const Marked* slot) {
+    for (const std::uint64_t& word : slot->word) Isa::acquire(&word);
+  }
 
   PLAIT_WORD void put(WidePacket* packet, const WidePacketData& data, std::uint32_t flag) {
     if (broken_ != 0) return;

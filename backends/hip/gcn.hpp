@@ -72,10 +72,12 @@ struct Gcn {
     high = __hip_atomic_load(halves + 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
   }
 
-  PLAIT_WORD static void order() {
-    __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "");  // "": system scope
+  PLAIT_WORD static void release() {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "");  // "": system scope
     wait_for_memory();
   }
+  /// After the load that saw the word.
+  PLAIT_WORD static void acquire(const std::uint64_t*) { acquire(); }
 
   /// In registers, filled by plain loads: loads are asynchronous here until their value is used,
   /// and the compiler counts them (s_waitcnt vmcnt). gfx90a and gfx942 can load only 4 bytes per

@@ -151,16 +151,8 @@ class Words {
   }
 
   void empty(Marked* slot) { put(slot, Marked{}); }
-  void order() {
-#if defined(__SANITIZE_THREAD__)  // knows no fences; where it runs, stores keep their order
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wtsan"
-#endif
-    std::atomic_thread_fence(std::memory_order_acq_rel);
-#if defined(__SANITIZE_THREAD__)
-#pragma GCC diagnostic pop
-#endif
-  }
+  void release() { fence(std::memory_order_release); }
+  void acquire(const Marked*) { fence(std::memory_order_acquire); }
 
   void put(WidePacket* packet, const WidePacketData& data, std::uint32_t flag) {
     jitter();
@@ -293,6 +285,12 @@ class Words {
     report(unreadable, who, 0, seen);
     team_.break_up();
     return false;
+  }
+
+  static void fence([[maybe_unused]] std::memory_order order) {
+#if !defined(__SANITIZE_THREAD__)  // which knows no fences, and runs where stores keep their order
+    std::atomic_thread_fence(order);
+#endif
   }
 
   static std::uint64_t combine(std::uint32_t data, std::uint32_t flag) {

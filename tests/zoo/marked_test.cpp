@@ -63,10 +63,10 @@ TYPED_TEST(Marks, ChangeOnlyWordsOfNaNs) {
         std::fill_n(elements, lanes, neighbour);
         elements[position] = pattern;
         const auto pack = bits_as<MarkedPack<T>>(elements);
-        const Marked sent = marked<T>(pack);
+        const Marked sent = marked(bits_as<Marked>(pack));
         ASSERT_NE(sent.word[0], 0u);
         ASSERT_NE(sent.word[1], 0u);
-        const MarkedPack<T> got = unmarked<T>(sent);
+        const auto got = bits_as<MarkedPack<T>>(unmarked(sent));
         const auto before = bits_as<Marked>(pack), after = bits_as<Marked>(got);
         for (std::size_t i = 0; i < lanes; ++i) {
           const std::size_t word = i * sizeof(T) / 8;
@@ -92,7 +92,8 @@ TYPED_TEST(Marks, AreNeverInResults) {
         }
         auto sum = reducer.start(a);
         reducer.add(sum, b);
-        const Marked sent = marked_result<T>(reducer.template finish<sizeof(Marked)>(sum));
+        const Marked sent =
+            marked_result(bits_as<Marked>(reducer.template finish<sizeof(Marked)>(sum)));
         ASSERT_NE(sent.word[0], 0u);
         ASSERT_NE(sent.word[1], 0u);
       }

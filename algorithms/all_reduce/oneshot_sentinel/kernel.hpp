@@ -26,73 +26,65 @@ using Args = MarkedArgs;
 template <class T, int Ranks, class D>
 class Oneshot {
  public:
+  static constexpr int phases = 1;
+
   PLAIT_DEVICE Oneshot(D& dev, const Args& a) : x_(dev, a) {}
 
   PLAIT_DEVICE void run() { x_.run(x_.a.lane, *this); }
 
-  PLAIT_DEVICE void send(Range round, std::uint32_t number) {
-    for (std::uint32_t i = x_.dev.thread(); i < round.size(); i += depth * x_.dev.threads()) {
-      Pack own[depth];
-      load(round, i, own);
-      PLAIT_UNROLL
-      for (int d = 0; d < depth; ++d) {
-        if (x_.place(i, d) >= round.size()) break;
-        const Marked data = marked<T>(own[d]);
-        for_each_peer<Ranks>(x_.a.rank, x_.a.ranks, [&](int peer) {
-          x_.dev.put(x_.slot(peer, number, x_.own_lane(peer), x_.place(i, d)), data);
-        });
+  PLAIT_DEVICE std::uint32_t each(Range round) const {
+    return static_cast<std::uint32_t>(round.size());
+  }
+
+  template <bool Whole, int Depth>
+  PLAIT_DEVICE void send(Range round, std::uint32_t number, std::uint32_t i) const {
+    Marked own[Depth];
+    load<Whole>(round, i, own);
+    PLAIT_UNROLL
+    for (int d = 0; d < Depth; ++d) {
+      const Marked data = marked(own[d]);
+      if constexpr (Ranks == 0) {
+        for (int k = 0; k < x_.a.ranks - 1; ++k) x_.put(k, number, false, x_.place(i, d), data);
+      } else {
+        PLAIT_UNROLL
+        for (int k = 0; k < Ranks - 1; ++k) x_.put(k, number, false, x_.place(i, d), data);
       }
     }
   }
 
-  PLAIT_DEVICE bool take(Range round, std::uint32_t number) {
-    for (std::uint32_t i = x_.dev.thread(); i < round.size(); i += depth * x_.dev.threads())
-      if (!reduce(round, number, i)) return false;
+  template <int, bool Whole, int Depth>
+  PLAIT_DEVICE bool take(Range round, std::uint32_t number, std::uint32_t i) const {
+    Marked own[Depth];
+    load<Whole>(round, i, own);
+    typename Exchange::template Taken<Depth> data;
+    if constexpr (Ranks == 0) {
+      typename Exchange::Sum sum;
+      for (int begin = 0; begin < x_.a.ranks; begin += together) {
+        if (!x_.template take<Depth>(number, false, i, begin, data)) return false;
+        x_.add(sum, begin, own[0], data);
+      }
+      x_.template store<Whole>(round.begin + i, x_.result(sum));
+    } else {
+      if (!x_.template take<Depth>(number, false, i, 0, data)) return false;
+      PLAIT_UNROLL
+      for (int d = 0; d < Depth; ++d) {
+        typename Exchange::Sum sum;
+        x_.add(sum, 0, own[d], data + d * together);
+        x_.template store<Whole>(round.begin + x_.place(i, d), x_.result(sum));
+      }
+    }
+    x_.template empty<Depth>(number, false, i);
     return true;
   }
 
  private:
   using Exchange = MarkedExchange<T, Ranks, D>;
-  using Pack = MarkedPack<T>;
-  using Sum = typename Exchange::Sum;
-  static constexpr int depth = Exchange::depth, together = Exchange::together;
+  static constexpr int together = Exchange::together;
 
-  PLAIT_DEVICE void load(Range round, std::uint32_t i, Pack (&own)[depth]) const {
+  template <bool Whole, int Depth>
+  PLAIT_DEVICE void load(Range round, std::uint32_t i, Marked (&own)[Depth]) const {
     PLAIT_UNROLL
-    for (int d = 0; d < depth; ++d)
-      own[d] = x_.load(round.begin + x_.place(i, d), x_.place(i, d) < round.size());
-  }
-
-  /// Units i, i + threads, ..., `depth` of them.
-  PLAIT_DEVICE bool reduce(Range round, std::uint32_t number, std::uint32_t i) {
-    const int rank = x_.a.rank, n = x_.ranks();
-    const auto wanted = [&](int writer, std::uint32_t at) {
-      return writer < n && writer != rank && at < round.size();
-    };
-    Pack own[depth];
-    load(round, i, own);
-    Marked data[depth * together];
-    if constexpr (Ranks == 0) {
-      Sum sum;
-      for (int begin = 0; begin < n; begin += together) {
-        if (!x_.take(number, 0, i, begin, data, wanted)) return false;
-        x_.add(sum, begin, own[0], data);
-      }
-      store(round, i, sum);
-    } else {
-      if (!x_.take(number, 0, i, 0, data, wanted)) return false;
-      PLAIT_UNROLL
-      for (int d = 0; d < depth; ++d) {
-        Sum sum;
-        x_.add(sum, 0, own[d], data + d * together);
-        store(round, x_.place(i, d), sum);
-      }
-    }
-    x_.empty(number, 0, i, wanted);
-    return true;
-  }
-  PLAIT_DEVICE void store(Range round, std::uint32_t i, const Sum& sum) {
-    if (i < round.size()) x_.recv.store(x_.dev, round.begin + i, x_.finish(sum));
+    for (int d = 0; d < Depth; ++d) own[d] = x_.template load<Whole>(round.begin + x_.place(i, d));
   }
 
   Exchange x_;

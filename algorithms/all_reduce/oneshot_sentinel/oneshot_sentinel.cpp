@@ -11,8 +11,9 @@ class OneshotSentinel final : public MarkedAlgorithm {
     return "push floats that mark their own arrival to every peer, reduce in rank order: one hop";
   }
 
-  double estimate(const Call&, const Topology&) const override {
-    return std::numeric_limits<double>::infinity();
+  double estimate(const Call& call, const Topology& topology) const override {
+    const double peers = std::max(topology.ranks - 1, 1);
+    return estimate_of(1, peers * static_cast<double>(call.bytes()), topology);
   }
 
  protected:

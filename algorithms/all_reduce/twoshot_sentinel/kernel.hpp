@@ -14,10 +14,11 @@
 //
 // Why no barrier is needed: algorithms/blocks/flags/marked.hpp. A unit says itself that it has
 // arrived. S is 1, R is 2 and 3. Every rank sends to every peer in 1, because a slice has a unit
-// even if the message ends before it: a unit of zeros, which is taken and not stored.
+// even if the message ends before it: a unit of any data, which is taken and not stored.
 //
 // In place is safe: a thread sends all its inputs of a round in 1, and loads those of its own slice
-// in 2, before it stores a result there. No other thread handles its units.
+// in 2, before it stores a result there. No other thread handles its units. (For a unit beyond
+// the end of a round, it loads its own one of slice 0 instead.)
 #pragma once
 #include "algorithms/blocks/flags/marked.hpp"
 
@@ -29,138 +30,118 @@ using Args = MarkedArgs;
 template <class T, int Ranks, class D>
 class Twoshot {
  public:
+  static constexpr int phases = 2;
+
   PLAIT_DEVICE Twoshot(D& dev, const Args& a) : x_(dev, a) {}
 
   PLAIT_DEVICE void run() { x_.run(x_.a.lane * static_cast<std::uint32_t>(x_.ranks()), *this); }
 
-  PLAIT_DEVICE void send(Range round, std::uint32_t number) {
-    const std::uint32_t each = each_of(round), step = x_.dev.threads();
-    for (std::uint32_t i = x_.dev.thread(); i < each; i += depth * step) {
-      if constexpr (Ranks == 0) {
-        for_each_peer<0>(x_.a.rank, x_.a.ranks, [&](int peer) {
-          scatter(number, peer, i, x_.load(unit(round, peer, i), has(round, peer, i)));
-        });
-      } else {
-        Pack units[depth][Ranks];
-        PLAIT_UNROLL
-        for (int d = 0; d < depth; ++d) {
-          const std::uint32_t at = i + static_cast<unsigned>(d) * step;
-          PLAIT_UNROLL
-          for (int s = 1; s < Ranks; ++s) {
-            const int peer = (x_.a.rank + s) & (Ranks - 1);
-            units[d][s] = x_.load(unit(round, peer, at), at < each && has(round, peer, at));
-          }
-        }
-        PLAIT_UNROLL
-        for (int d = 0; d < depth; ++d) {
-          const std::uint32_t at = i + static_cast<unsigned>(d) * step;
-          if (at >= each) break;
-          PLAIT_UNROLL
-          for (int s = 1; s < Ranks; ++s)
-            scatter(number, (x_.a.rank + s) & (Ranks - 1), at, units[d][s]);
-        }
-      }
+  /// Units of a slice. The last slices may be shorter, or empty. All the same, every slice has so
+  /// many units: those beyond the end of the round carry any data and are not stored.
+  PLAIT_DEVICE std::uint32_t each(Range round) const {
+    const auto n = static_cast<std::uint32_t>(x_.ranks());
+    return (static_cast<std::uint32_t>(round.size()) + n - 1) / n;
+  }
+
+  template <bool Whole, int Depth>
+  PLAIT_DEVICE void send(Range round, std::uint32_t number, std::uint32_t i) const {
+    if constexpr (Ranks == 0) {
+      for (int k = 0; k < x_.a.ranks - 1; ++k)
+        x_.put(k, number, false, i, marked(load<Whole>(round, x_.peer(k), i)));
+    } else {
+      Marked units[Depth * (Ranks - 1)];
+      PLAIT_UNROLL
+      for (int u = 0; u < Depth * (Ranks - 1); ++u)
+        units[u] = load<Whole>(round, x_.peer(u % (Ranks - 1)), x_.place(i, u / (Ranks - 1)));
+      PLAIT_UNROLL
+      for (int u = 0; u < Depth * (Ranks - 1); ++u)
+        x_.put(u % (Ranks - 1), number, false, x_.place(i, u / (Ranks - 1)), marked(units[u]));
     }
   }
 
-  PLAIT_DEVICE bool take(Range round, std::uint32_t number) {
-    const std::uint32_t each = each_of(round), step = x_.dev.threads();
-    for (std::uint32_t i = x_.dev.thread(); i < each; i += depth * step)
-      if (!reduce(round, number, i, each)) return false;
-    for (std::uint32_t i = x_.dev.thread(); i < each; i += depth * step)
-      if (!gather(round, number, i, each)) return false;
-    return true;
+  template <int Phase, bool Whole, int Depth>
+  PLAIT_DEVICE bool take(Range round, std::uint32_t number, std::uint32_t i) const {
+    if constexpr (Phase == 0) {
+      return reduce<Whole, Depth>(round, number, i);
+    } else {
+      return gather<Whole, Depth>(round, number, i);
+    }
   }
 
  private:
   using Exchange = MarkedExchange<T, Ranks, D>;
-  using Pack = MarkedPack<T>;
-  using Sum = typename Exchange::Sum;
-  static constexpr int depth = Exchange::depth, together = Exchange::together;
+  static constexpr int together = Exchange::together;
 
-  PLAIT_DEVICE std::uint32_t each_of(Range round) const {
-    const auto n = static_cast<std::uint32_t>(x_.ranks());
-    return (static_cast<std::uint32_t>(round.size()) + n - 1) / n;
-  }
-  PLAIT_DEVICE std::size_t unit(Range round, int slice, std::uint32_t i) const {
-    return round.begin + static_cast<unsigned>(slice) * each_of(round) + i;
-  }
-  PLAIT_DEVICE bool has(Range round, int slice, std::uint32_t i) const {
-    return unit(round, slice, i) < round.end;
-  }
-
-  PLAIT_DEVICE void scatter(std::uint32_t number, int peer, std::uint32_t i, const Pack& data) {
-    x_.dev.put(x_.slot(peer, number, x_.own_lane(peer), i), marked<T>(data));
-  }
-
-  /// Units i, i + threads, ... of this rank's slice, `depth` of them.
-  PLAIT_DEVICE bool reduce(Range round, std::uint32_t number, std::uint32_t i, std::uint32_t each) {
-    const int rank = x_.a.rank, n = x_.ranks();
-    const auto wanted = [&](int writer, std::uint32_t at) {
-      return writer < n && writer != rank && at < each;
-    };
-    Pack own[depth];
+  template <bool Whole, int Depth>
+  PLAIT_DEVICE bool reduce(Range round, std::uint32_t number, std::uint32_t i) const {
+    Marked own[Depth];
     PLAIT_UNROLL
-    for (int d = 0; d < depth; ++d) {
-      const std::uint32_t at = x_.place(i, d);
-      own[d] = x_.load(unit(round, rank, at), at < each && has(round, rank, at));
-    }
-    Marked data[depth * together];
+    for (int d = 0; d < Depth; ++d) own[d] = load<Whole>(round, x_.a.rank, x_.place(i, d));
+    typename Exchange::template Taken<Depth> data;
     if constexpr (Ranks == 0) {
-      Sum sum;
-      for (int begin = 0; begin < n; begin += together) {
-        if (!x_.take(number, 0, i, begin, data, wanted)) return false;
+      typename Exchange::Sum sum;
+      for (int begin = 0; begin < x_.a.ranks; begin += together) {
+        if (!x_.template take<Depth>(number, false, i, begin, data)) return false;
         x_.add(sum, begin, own[0], data);
       }
-      publish(round, number, i, each, sum);
+      publish<Whole>(round, number, i, x_.result(sum));
     } else {
-      if (!x_.take(number, 0, i, 0, data, wanted)) return false;
+      if (!x_.template take<Depth>(number, false, i, 0, data)) return false;
       PLAIT_UNROLL
-      for (int d = 0; d < depth; ++d) {
-        Sum sum;
+      for (int d = 0; d < Depth; ++d) {
+        typename Exchange::Sum sum;
         x_.add(sum, 0, own[d], data + d * together);
-        publish(round, number, x_.place(i, d), each, sum);
+        publish<Whole>(round, number, x_.place(i, d), x_.result(sum));
       }
     }
-    x_.empty(number, 0, i, wanted);
+    x_.template empty<Depth>(number, false, i);
     return true;
   }
-  PLAIT_DEVICE void publish(Range round, std::uint32_t number, std::uint32_t i, std::uint32_t each,
-                            const Sum& sum) {
-    const int rank = x_.a.rank;
-    if (i >= each || !has(round, rank, i)) return;
-    const Pack result = x_.finish(sum);
-    for_each_peer<Ranks>(rank, x_.a.ranks, [&](int peer) {
-      x_.dev.put(x_.slot(peer, number, results() + x_.own_lane(peer), i), marked_result<T>(result));
-    });
-    x_.recv.store(x_.dev, unit(round, rank, i), result);
+  template <bool Whole>
+  PLAIT_DEVICE void publish(Range round, std::uint32_t number, std::uint32_t i,
+                            Marked result) const {
+    const Marked data = marked_result(result);
+    if constexpr (Ranks == 0) {
+      for (int k = 0; k < x_.a.ranks - 1; ++k) x_.put(k, number, true, i, data);
+    } else {
+      PLAIT_UNROLL
+      for (int k = 0; k < Ranks - 1; ++k) x_.put(k, number, true, i, data);
+    }
+    store<Whole>(round, x_.a.rank, i, result);
   }
 
-  /// Units i, i + threads, ... of all other slices.
-  PLAIT_DEVICE bool gather(Range round, std::uint32_t number, std::uint32_t i, std::uint32_t each) {
-    const int rank = x_.a.rank, n = x_.ranks();
-    const auto wanted = [&](int writer, std::uint32_t at) {
-      return writer < n && writer != rank && at < each && has(round, writer, at);
-    };
-    for (int begin = 0; begin < n; begin += together) {
-      Marked data[depth * together];
-      if (!x_.take(number, results(), i, begin, data, wanted)) return false;
+  template <bool Whole, int Depth>
+  PLAIT_DEVICE bool gather(Range round, std::uint32_t number, std::uint32_t i) const {
+    for (int begin = 0; begin < (Ranks == 0 ? x_.a.ranks : 1); begin += together) {
+      typename Exchange::template Taken<Depth> data;
+      if (!x_.template take<Depth>(number, true, i, begin, data)) return false;
       PLAIT_UNROLL
-      for (int d = 0; d < depth; ++d) {
+      for (int d = 0; d < Depth; ++d) {
         PLAIT_UNROLL
         for (int j = 0; j < together; ++j) {
-          if (wanted(begin + j, x_.place(i, d)))
-            x_.recv.store(x_.dev, unit(round, begin + j, x_.place(i, d)),
-                          unmarked<T>(data[d * together + j]));
+          if (x_.is_peer(begin, j))
+            store<Whole>(round, x_.writer(begin, j), x_.place(i, d),
+                         unmarked(data[d * together + j]));
         }
       }
     }
-    x_.empty(number, results(), i, wanted);
+    x_.template empty<Depth>(number, true, i);
     return true;
   }
 
-  /// The first lane of results.
-  PLAIT_DEVICE std::uint32_t results() const { return static_cast<std::uint32_t>(x_.ranks() - 1); }
+  PLAIT_DEVICE std::size_t unit(Range round, int slice, std::uint32_t i) const {
+    return round.begin + static_cast<unsigned>(slice) * each(round) + i;
+  }
+  /// Without a branch, so that the loads of several units are in flight together.
+  template <bool Whole>
+  PLAIT_DEVICE Marked load(Range round, int slice, std::uint32_t i) const {
+    const std::size_t wanted = unit(round, slice, i);
+    return x_.template load<Whole>(wanted < round.end ? wanted : unit(round, 0, i));
+  }
+  template <bool Whole>
+  PLAIT_DEVICE void store(Range round, int slice, std::uint32_t i, Marked bits) const {
+    if (unit(round, slice, i) < round.end) x_.template store<Whole>(unit(round, slice, i), bits);
+  }
 
   Exchange x_;
 };

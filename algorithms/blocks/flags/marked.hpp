@@ -13,23 +13,27 @@
 // Why a slot is empty when its writer comes again. The unit is a block and the same block of each
 // peer. Name what a block does for round r, of whatever call and algorithm:
 //
-//   S(r)  its threads send units of the round to each peer, at least one each, into set r % 4;
-//   R(r)  they take the units that each peer sent in S(r), perhaps send results into set r % 4 and
-//         take those of others, and empty each slot that they took from.
+//   S(r)  its threads send units of the round to each peer, into set r % 4; thread 0 sends the
+//         first one to each;
+//   R(r)  they take the units that each peer sent in S(r), thread 0 the first ones; perhaps they
+//         send results into set r % 4 and take those of others; and they empty each slot that they
+//         took from.
 //
 // A launch does, for its rounds r, r + 1, ...: S(r) S(r + 1) R(r) | S(r + 2) R(r + 1) | S(r + 3)
-// ..., where | is a `sync` followed by an `order` in all threads, then the remaining R. Its last
-// bars are left out where no S follows. The end of a launch and the beginning of the next one are a
-// bar, too. Let p be a peer, and look at a store of this block into p's slot of set r % 4, in S(r)
-// or R(r):
-//   - p's block emptied that slot in its R(r - 4).
-//   - This block has heard p: it took a unit of p's S(r - 2) in its R(r - 2). A bar came between
-//     that and the store: S(r) comes after the bar that follows R(r - 2), and R(r) after S(r).
-//   - In p's block, a bar came between R(r - 4) and S(r - 2), for the same reason.
-// So p's emptying comes before p's bar, p's sending, this block's taking, its bar and the store.
-// Each bar is a fence of every thread that stores after it, for all that its block did before it.
-// S(r) of a launch's first two rounds has the bar of the launch's beginning: R(r - 2) and, at p,
-// R(r - 4) may be parts of earlier launches, and are complete.
+// ..., and at last the two R that remain. | is a `sync` of the block, after which thread 0 does
+// `release`, and no other thread waits for that. Let p be a peer, and look at a store of this block
+// into p's slot of set r % 4, in S(r) or R(r):
+//   1. p's block emptied that slot in its R(r - 4).
+//   2. The | after that, and its `release`, come before thread 0 of p's block sends the first unit
+//      of S(r - 2).
+//   3. Thread 0 of this block takes that unit in R(r - 2), and `acquire` follows.
+//   4. The | after R(r - 2) comes before S(r), so before R(r), too.
+// So the emptying comes before the store. Where two of the rounds belong to different launches,
+// the end of the one and the beginning of the other, which order everything, stand for | and
+// `acquire`. A launch leaves out a | that no S follows, and `acquire` with it: nothing of this
+// launch needs it by 4, and p's next launch begins after p has heard of this one's last rounds.
+// One `release` per block and round is enough, and off the critical path. With one in each thread,
+// 16 MB took 94 us instead of 56 (2 H100, bf16, one-shot, 2026-11-24).
 //
 // The counter of rounds is one per block, in device memory, so that a captured launch advances it
 // at every replay. It may wrap, because 2^32 is a multiple of 4. All algorithms that use the slots
@@ -40,7 +44,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "algorithms/blocks/loops/rank_loops.hpp"
 #include "backends/device/device.hpp"
 #include "backends/device/kernel_table.hpp"
 
@@ -52,28 +55,18 @@ using MarkedTypes = TypeList<f16, bf16, f8e4m3, f8e5m2, float, double>;
 template <class T>
 using MarkedPack = Pack<T, sizeof(Marked)>;
 
-/// A result of `Reducer`, whose NaNs have a clear sign.
-template <class T>
-PLAIT_DEVICE Marked marked_result(const MarkedPack<T>& pack) {
-  auto data = bits_as<Marked>(pack);
-  PLAIT_UNROLL
-  for (auto& word : data.word) word = ~word;
-  return data;
-}
-template <class T>
-PLAIT_DEVICE Marked marked(const MarkedPack<T>& pack) {
+/// The bits of elements as they travel. `marked_result` is for results of `Reducer`, whose NaNs
+/// have a clear sign.
+PLAIT_DEVICE Marked marked_result(Marked bits) { return {{~bits.word[0], ~bits.word[1]}}; }
+PLAIT_DEVICE Marked marked(Marked bits) {
   constexpr std::uint64_t last_sign = std::uint64_t{1} << 63;  // of a word's last element
-  Marked data = marked_result<T>(pack);
+  Marked data = marked_result(bits);
   PLAIT_UNROLL
   for (auto& word : data.word) word = word == 0 ? last_sign : word;
   return data;
 }
-template <class T>
-PLAIT_DEVICE MarkedPack<T> unmarked(Marked data) {
-  PLAIT_UNROLL
-  for (auto& word : data.word) word = ~word;
-  return bits_as<MarkedPack<T>>(data);
-}
+/// The bits of the elements that have come.
+PLAIT_DEVICE Marked unmarked(Marked data) { return marked_result(data); }
 
 /// The slots of a rank: [block][set][slot]. An algorithm divides a set into lanes of equal length,
 /// each with one writing rank.
@@ -102,137 +95,246 @@ struct MarkedArgs {
   int rank, ranks;
 };
 
-/// A block's view of a launch. `Ranks`: their number, 0 for any number.
+/// A block's view of a launch. `Ranks`: their number, 0 for any number. Data are bits until they are
+/// added up: elements that a thread has loaded one by one would otherwise meet those that it loads
+/// at once, and each load would be waited for where it stands.
 template <class T, int Ranks, class D>
 class MarkedExchange {
  public:
-  /// Ranks whose units a thread takes at once, at `depth` places of the message: as many as its
-  /// registers hold. An element of 8 bits is an f32 during the reduction.
-  static constexpr int together = Ranks == 0 ? 4 : Ranks;
-  static constexpr int depth = Ranks == 0 || Ranks == 8 ? 1 : 8 / Ranks / (sizeof(T) == 1 ? 2 : 1);
   using Sum = typename Reducer<T>::template Accumulator<MarkedPack<T>::lanes>;
+
+  /// Writers that a thread takes from at once: all peers or, of any number of ranks, those among
+  /// four ranks that are peers.
+  static constexpr int together = Ranks == 0 ? 4 : Ranks - 1;
+  /// Places of a long message at which it does that at once. With more ranks, a round seldom has
+  /// more than one place for each thread.
+  static constexpr int most_depth = Ranks == 2 ? 2 : 1;
+  template <int Depth>
+  using Taken = Marked[Depth * together];
 
   PLAIT_DEVICE MarkedExchange(D& device, const MarkedArgs& args)
       : dev(device),
         a(args),
-        send(static_cast<const T*>(args.send), args.count),
-        recv(static_cast<T*>(args.recv), args.count),
-        reducer(args.reduction) {}
+        send_(static_cast<const T*>(args.send), args.count),
+        recv_(static_cast<T*>(args.recv), args.count),
+        reducer_(args.reduction),
+        own_(reinterpret_cast<Marked*>(args.scratch.own) + args.layout.set(device.block(), 0)) {
+    if constexpr (Ranks != 0) {
+      PLAIT_UNROLL
+      for (int k = 0; k < Ranks - 1; ++k) peers_[k] = slots_at(peer(k));
+    }
+  }
 
   PLAIT_DEVICE int ranks() const { return Ranks == 0 ? a.ranks : Ranks; }
+  /// Peer number k, in rank order.
+  PLAIT_DEVICE int peer(int k) const { return k < a.rank ? k : k + 1; }
 
-  /// Does rounds of at most `most` units in the order that the proof needs. `rounds.send(range,
-  /// number)` is S, `rounds.take(range, number)` is R and false if a peer never came.
+  /// Does rounds of at most `most` units in the order that the proof needs. `rounds` has
+  ///   each(round)          the number of places that threads share;
+  ///   send<Whole, Depth>(round, number, i)
+  ///                        S at `Depth` places from i on (`place`);
+  ///   phases, and take<Phase, Whole, Depth>(round, number, i)
+  ///                        R, one phase after the other; false if a peer never came.
+  /// `Whole`: all packs of the round are whole and aligned.
   template <class Rounds>
-  PLAIT_DEVICE void run(std::uint32_t most, Rounds& rounds) {
+  PLAIT_DEVICE void run(std::uint32_t most, const Rounds& rounds) {
     const Range stripe = a.stripes.at(dev.block());
     if (stripe.size() == 0) return;
     std::uint32_t number = a.rounds[dev.block()];
     Range next = round(stripe, stripe.begin, most);
-    rounds.send(next, number);
+    send_round(rounds, next, number);
     for (;; ++number) {
       const Range now = next;
       const bool more = now.end < stripe.end;
       if (more) {
         next = round(stripe, now.end, most);
-        rounds.send(next, number + 1);
+        send_round(rounds, next, number + 1);
       }
-      if (!rounds.take(now, number)) return;
+      sends_again_ = more && next.end < stripe.end;
+      if (!take_round(rounds, now, number)) return;
       if (!more) break;
-      if (next.end < stripe.end) {
+      if (sends_again_) {
         dev.sync();
-        dev.order();
+        if (dev.thread() == 0) dev.release();
       }
     }
     dev.sync();  // all threads of the block have read the counter
     if (dev.thread() == 0) a.rounds[dev.block()] = number + 1;
   }
 
-  /// This rank's lane among a rank's `ranks - 1` lanes, and `writer`'s among this rank's.
-  PLAIT_DEVICE std::uint32_t own_lane(int owner) const { return lane_of(a.rank, owner); }
-  PLAIT_DEVICE std::uint32_t lane(int writer) const { return lane_of(writer, a.rank); }
-
-  /// Slot i of a lane of `owner`'s slots.
-  PLAIT_DEVICE Marked* slot(int owner, std::uint32_t number, std::uint32_t lane,
-                            std::uint32_t i) const {
-    return reinterpret_cast<Marked*>(a.scratch.peer_ptr(owner)) + index(number, lane, i);
-  }
-  PLAIT_DEVICE Marked* slot(std::uint32_t number, std::uint32_t lane, std::uint32_t i) const {
-    return reinterpret_cast<Marked*>(a.scratch.own) + index(number, lane, i);
-  }
-
-  /// A unit of the input; zeros if it is not `there`.
-  PLAIT_DEVICE MarkedPack<T> load(std::size_t unit, bool there) const {
-    return there ? send.load(dev, unit) : MarkedPack<T>{};
-  }
-
-  /// Adds the terms of `together` ranks from `begin` on, in rank order. Peers' terms are in `data`.
-  PLAIT_DEVICE void add(Sum& sum, int begin, const MarkedPack<T>& own, const Marked* data) const {
-    PLAIT_UNROLL
-    for (int j = 0; j < together; ++j) {
-      if (Ranks == 0 && begin + j >= a.ranks) break;
-      const MarkedPack<T> term = begin + j == a.rank ? own : unmarked<T>(data[j]);
-      if (begin + j == 0) sum = reducer.start(term);
-      else reducer.add(sum, term);
-    }
-  }
-  PLAIT_DEVICE MarkedPack<T> finish(const Sum& sum) const {
-    return reducer.template finish<sizeof(Marked)>(sum);
-  }
-
-  /// Takes units i, i + threads, ... (`depth` of them) of `together` writers from `begin` on, in
-  /// the lanes from `lanes` on. `wanted(writer, i)`: whether there is such a unit.
-  template <class Wanted>
-  PLAIT_DEVICE bool take(std::uint32_t number, std::uint32_t lanes, std::uint32_t i, int begin,
-                         Marked (&data)[depth * together], Wanted wanted) {
-    const Marked* slots[depth * together];
-    Waiting who[depth * together];
-    unsigned mask = 0;
-    PLAIT_UNROLL
-    for (int d = 0; d < depth; ++d) {
-      PLAIT_UNROLL
-      for (int j = 0; j < together; ++j) {
-        const int k = d * together + j;
-        slots[k] = slot(number, lanes + lane(begin + j), place(i, d));
-        who[k] = {begin + j, number};
-        if (wanted(begin + j, place(i, d))) mask |= 1u << k;
-      }
-    }
-    return dev.take(slots, data, mask, number + 1, who);
-  }
-  /// Empties the slots of the same units of all writers.
-  template <class Wanted>
-  PLAIT_DEVICE void empty(std::uint32_t number, std::uint32_t lanes, std::uint32_t i,
-                          Wanted wanted) {
-    for_each_peer<Ranks>(a.rank, a.ranks, [&](int writer) {
-      PLAIT_UNROLL
-      for (int d = 0; d < depth; ++d) {
-        if (wanted(writer, place(i, d))) dev.empty(slot(number, lanes + lane(writer), place(i, d)));
-      }
-    });
-  }
-
+  /// The place of this thread that is `d` passes after place i.
   PLAIT_DEVICE std::uint32_t place(std::uint32_t i, int d) const {
     return i + static_cast<unsigned>(d) * dev.threads();
   }
 
+  template <bool Whole>
+  PLAIT_DEVICE Marked load(std::size_t unit) const {
+    if constexpr (Whole) {
+      return bits_as<Marked>(dev.load(send_.packs() + unit));
+    } else {
+      return bits_as<Marked>(send_.load_elements(unit));
+    }
+  }
+  template <bool Whole>
+  PLAIT_DEVICE void store(std::size_t unit, Marked bits) const {
+    const auto pack = bits_as<MarkedPack<T>>(bits);
+    if constexpr (Whole) {
+      dev.store(recv_.packs() + unit, pack);
+    } else {
+      recv_.store_elements(unit, pack);
+    }
+  }
+
+  /// Sends to slot i of this rank's lane at peer number k, or of its lane of results.
+  PLAIT_DEVICE void put(int k, std::uint32_t number, bool results, std::uint32_t i,
+                        Marked data) const {
+    Marked* slots;
+    if constexpr (Ranks == 0) {
+      slots = slots_at(peer(k));
+    } else {
+      slots = peers_[k];
+    }
+    dev.put(slots + index(number, results) + i, data);
+  }
+
+  /// Takes the units at `Depth` places from i on, of the writers number `begin` and following
+  /// (`writer`).
+  template <int Depth>
+  PLAIT_DEVICE bool take(std::uint32_t number, bool results, std::uint32_t i, int begin,
+                         Taken<Depth>& data) const {
+    const Marked* slots[Depth * together];
+    Waiting who[Depth * together];
+    unsigned mask = 0;
+    PLAIT_UNROLL
+    for (int d = 0; d < Depth; ++d) {
+      PLAIT_UNROLL
+      for (int j = 0; j < together; ++j) {
+        const int k = d * together + j;
+        slots[k] = slot(number, results, lane(begin, j), place(i, d));
+        who[k] = {writer(begin, j), number};
+        if (is_peer(begin, j)) mask |= 1u << k;
+      }
+    }
+    if (!dev.take(slots, data, mask, number + 1, who)) return false;
+    if (i == 0 && !results && sends_again_) {
+      for (int j = 0; j < together; ++j)
+        if (is_peer(begin, j)) dev.acquire(slots[j]);
+    }
+    return true;
+  }
+  PLAIT_DEVICE int writer(int begin, int j) const { return Ranks == 0 ? begin + j : peer(j); }
+  PLAIT_DEVICE bool is_peer(int begin, int j) const {
+    return Ranks != 0 || (begin + j < a.ranks && begin + j != a.rank);
+  }
+  /// Empties the slots of all peers at `Depth` places from i on.
+  template <int Depth>
+  PLAIT_DEVICE void empty(std::uint32_t number, bool results, std::uint32_t i) const {
+    PLAIT_UNROLL
+    for (int d = 0; d < Depth; ++d) {
+      if constexpr (Ranks == 0) {
+        for (int k = 0; k < a.ranks - 1; ++k) dev.empty(slot(number, results, k, place(i, d)));
+      } else {
+        PLAIT_UNROLL
+        for (int k = 0; k < Ranks - 1; ++k) dev.empty(slot(number, results, k, place(i, d)));
+      }
+    }
+  }
+
+  /// Adds the terms of the writers number `begin` and following, and of this rank in its place:
+  /// `own`, the bits of its unit. In rank order, so that all ranks get the same bits.
+  PLAIT_DEVICE void add(Sum& sum, int begin, Marked own, const Marked* data) const {
+    PLAIT_UNROLL
+    for (int j = 0; j < (Ranks == 0 ? together : Ranks); ++j) {
+      const int r = Ranks == 0 ? begin + j : j;
+      if (Ranks == 0 && r >= a.ranks) break;
+      Marked term;
+      PLAIT_UNROLL
+      for (int w = 0; w < 2; ++w) {
+        const std::uint64_t others =
+            Ranks == 0 ? data[j].word[w]
+                       : (j != together && (j == 0 || r < a.rank) ? data[j] : data[j - 1]).word[w];
+        term.word[w] = r == a.rank ? own.word[w] : ~others;
+      }
+      const auto pack = bits_as<MarkedPack<T>>(term);
+      if (r == 0) sum = reducer_.start(pack);
+      else reducer_.add(sum, pack);
+    }
+  }
+  PLAIT_DEVICE Marked result(const Sum& sum) const {
+    return bits_as<Marked>(reducer_.template finish<sizeof(Marked)>(sum));
+  }
+
   D& dev;
   const MarkedArgs& a;
-  const Packs<const T, sizeof(Marked)> send;
-  const Packs<T, sizeof(Marked)> recv;
-  const Reducer<T> reducer;
 
  private:
   PLAIT_DEVICE static Range round(Range stripe, std::size_t begin, std::uint32_t most) {
     return {begin, stripe.end - begin < most ? stripe.end : begin + most};
   }
-  PLAIT_DEVICE static std::uint32_t lane_of(int writer, int owner) {
-    return static_cast<std::uint32_t>(writer < owner ? writer : writer - 1);
+  PLAIT_DEVICE bool is_whole(Range round) const {
+    return round.end <= send_.whole() && round.end <= recv_.whole();
   }
-  PLAIT_DEVICE std::uint32_t index(std::uint32_t number, std::uint32_t lane,
-                                   std::uint32_t i) const {
-    return a.layout.set(dev.block(), number) + lane * a.lane + i;
+  template <class Rounds>
+  PLAIT_DEVICE void send_round(const Rounds& rounds, Range round, std::uint32_t number) const {
+    const std::uint32_t each = rounds.each(round), step = dev.threads();
+    std::uint32_t i = dev.thread();
+    if (is_whole(round)) {
+      if constexpr (most_depth > 1) {
+        for (; place(i, most_depth - 1) < each; i += most_depth * step)
+          rounds.template send<true, most_depth>(round, number, i);
+      }
+      for (; i < each; i += step) rounds.template send<true, 1>(round, number, i);
+    } else {
+      for (; i < each; i += step) rounds.template send<false, 1>(round, number, i);
+    }
   }
+  template <int Phase = 0, class Rounds>
+  PLAIT_DEVICE bool take_round(const Rounds& rounds, Range round, std::uint32_t number) const {
+    if constexpr (Phase == Rounds::phases) {
+      return true;
+    } else {
+      const std::uint32_t each = rounds.each(round), step = dev.threads();
+      std::uint32_t i = dev.thread();
+      if (is_whole(round)) {
+        if constexpr (most_depth > 1) {
+          for (; place(i, most_depth - 1) < each; i += most_depth * step)
+            if (!rounds.template take<Phase, true, most_depth>(round, number, i)) return false;
+        }
+        for (; i < each; i += step)
+          if (!rounds.template take<Phase, true, 1>(round, number, i)) return false;
+      } else {
+        for (; i < each; i += step)
+          if (!rounds.template take<Phase, false, 1>(round, number, i)) return false;
+      }
+      return take_round<Phase + 1>(rounds, round, number);
+    }
+  }
+
+  /// The first slot of this rank's lane at `owner`, in the block's first set.
+  PLAIT_DEVICE Marked* slots_at(int owner) const {
+    const auto lane = static_cast<std::uint32_t>(a.rank < owner ? a.rank : a.rank - 1);
+    return reinterpret_cast<Marked*>(a.scratch.peer_ptr(owner)) + a.layout.set(dev.block(), 0) +
+           lane * a.lane;
+  }
+  /// The lane of a writer: peers have lanes in rank order.
+  PLAIT_DEVICE int lane(int begin, int j) const {
+    return Ranks != 0 ? j : begin + j - (begin + j > a.rank ? 1 : 0);
+  }
+  PLAIT_DEVICE Marked* slot(std::uint32_t number, bool results, int lane, std::uint32_t i) const {
+    return own_ + index(number, results) + static_cast<unsigned>(lane) * a.lane + i;
+  }
+  /// Of a round's set or, in two hops, of the half of it that is for results.
+  PLAIT_DEVICE std::uint32_t index(std::uint32_t number, bool results) const {
+    return number % MarkedLayout::sets * a.layout.slots +
+           (results ? static_cast<unsigned>(ranks() - 1) * a.lane : 0);
+  }
+
+  const Packs<const T, sizeof(Marked)> send_;
+  const Packs<T, sizeof(Marked)> recv_;
+  const Reducer<T> reducer_;
+  Marked* own_;                                // this block's slots
+  bool sends_again_ = false;                   // after this R, into the set of two rounds ago
+  Marked* peers_[Ranks == 0 ? 1 : Ranks - 1];  // this rank's lanes there
 };
 
 /// The codes of a kernel `Rounds<T, Ranks, D>`, a class of `MarkedExchange` and rounds.

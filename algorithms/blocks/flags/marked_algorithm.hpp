@@ -1,7 +1,6 @@
 // Base class for all-reduces in marked data (algorithms/blocks/flags/marked.hpp).
 #pragma once
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "algorithms/blocks/flags/marked.hpp"
@@ -87,9 +86,11 @@ class MarkedAlgorithm : public CollectiveAlgorithm {
 
  private:
   static constexpr unsigned max_blocks = 128;
-  /// Of the scratch memory: 16 MB of the default of 384. A round of twoshot_sentinel has room for
-  /// 4 MB with 2 ranks then, and for 2.7 MB with 4.
-  static constexpr std::size_t share = 24;
+  /// Of the scratch memory, but at most 16 MB (`most_slots`). Rounds must be long, because a round
+  /// ends with a fence (2 H100, two-shot of 16 MB: 69 us with 5 MB of slots, 55 with 8, 52 with 16;
+  /// 2026-11-24).
+  static constexpr std::size_t share = 8;
+  static constexpr std::size_t most_slots = 2048;
 
   static unsigned most_blocks(const Topology& topology) {
     return topology.backend == BackendKind::host ? max_blocks
@@ -97,9 +98,9 @@ class MarkedAlgorithm : public CollectiveAlgorithm {
   }
   static MarkedLayout layout(const Topology& topology) {
     const std::size_t one = MarkedLayout{.slots = 1}.all(max_blocks) * sizeof(Marked);
-    const std::size_t least = 2 * peers(topology), most = 2048;
-    return {.slots = static_cast<std::uint32_t>(
-                std::clamp(topology.scratch_limit / share / one, least, std::max(least, most)))};
+    const std::size_t least = 2 * peers(topology);
+    return {.slots = static_cast<std::uint32_t>(std::clamp(topology.scratch_limit / share / one,
+                                                           least, std::max(least, most_slots)))};
   }
 };
 

@@ -208,7 +208,7 @@ class Litmus {
   /// before the one ahead of it is taken.
   PLAIT_DEVICE bool marked(std::uint32_t r) {
     if (r == 0) send_marked(epoch_);
-    else dev_.order();
+    else if (dev_.thread() == 0) dev_.release();
     if (r + 1 < a_.rounds) send_marked(epoch_ + 1);
     const std::uint32_t me = dev_.thread();
     for (int peer = 0; peer < a_.ranks; peer += 2) {
@@ -219,6 +219,7 @@ class Litmus {
       hold_up();
       if (!dev_.take(from, data, other != peer ? 3u : 1u, epoch_, who)) return false;
       for (int j = 0; j < (other != peer ? 2 : 1); ++j) {
+        if (me == 0) dev_.acquire(from[j]);
         const Marked wanted = marked_words(peer + j, me, epoch_);
         if (data[j].word[0] != wanted.word[0] || data[j].word[1] != wanted.word[1]) ++wrong_;
         hold_up();
