@@ -82,7 +82,8 @@ struct SmallFloat {
     const std::uint32_t spacings =
         bits_as<std::uint32_t>(bits_as<float>(magnitude) + bits_as<float>(magic)) - magic;
     const std::uint32_t number = ((raised - lowest) >> (23 - Mantissa)) + spacings;
-    return static_cast<Storage>(all > 0x7f800000u ? nan : sign | number);
+    const bool is_nan = all > 0x7f800000u || (Finite && number == nan);
+    return static_cast<Storage>(is_nan ? nan : sign | number);
   }
 };
 
@@ -207,23 +208,24 @@ PLAIT_DEVICE void widen_pair(f8e5m2 low, f8e5m2 high, float& low_out, float& hig
   high_out = widen(high);
 }
 
-/// The instructions saturate. A number that is too large gets the code after the largest number's,
-/// in both formats; a NaN keeps its code.
+/// The instructions saturate, and a NaN keeps its code. A number that is too large gets the code
+/// after the largest number's in e5m2, with its sign, and the only NaN in e4m3.
 template <class T>
 PLAIT_DEVICE void narrow_pair(float low, float high, T& low_out, T& high_out) {
   std::uint16_t codes;
-  float limit;
   if constexpr (std::is_same_v<T, f8e4m3>) {
-    static_assert(E4M3::overflow == E4M3::largest + 1);
+    static_assert(E4M3::overflow == E4M3::nan);
     asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
-    limit = bits_as<float>(E4M3::first_too_large);
+    const float limit = bits_as<float>(E4M3::first_too_large);
+    low_out.bits = static_cast<std::uint8_t>(fabsf(low) >= limit ? E4M3::nan : codes);
+    high_out.bits = static_cast<std::uint8_t>(fabsf(high) >= limit ? E4M3::nan : codes >> 8);
   } else {
     static_assert(E5M2::overflow == E5M2::largest + 1);
     asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
-    limit = bits_as<float>(E5M2::first_too_large);
+    const float limit = bits_as<float>(E5M2::first_too_large);
+    low_out.bits = static_cast<std::uint8_t>(codes + (fabsf(low) >= limit ? 1 : 0));
+    high_out.bits = static_cast<std::uint8_t>((codes >> 8) + (fabsf(high) >= limit ? 1 : 0));
   }
-  low_out.bits = static_cast<std::uint8_t>(codes + (fabsf(low) >= limit ? 1 : 0));
-  high_out.bits = static_cast<std::uint8_t>((codes >> 8) + (fabsf(high) >= limit ? 1 : 0));
 }
 #else
 template <class T>

@@ -52,7 +52,7 @@ TEST_P(Abort, EndsCallsUnderWayOnAllRanks) {
         void* data = arena.symmetric_send.device();
         comm.bootstrap().barrier();
         const auto call = [&] {
-          comm.all_reduce(data, data, 1000, DataType::i32, ReduceOp::max, {},
+          comm.all_reduce(data, data, 1000, DataType::f32, ReduceOp::max, {},
                           {.algorithm = algorithm()});
         };
         if (rank != ranks() - 1)

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <set>
 #include <string>
@@ -59,8 +60,8 @@ TYPED_TEST(Marks, ChangeOnlyWordsOfNaNs) {
   for (const Bits<T> neighbour : {Bits<T>(all_ones), Bits<T>{0}, Bits<T>{1}})
     for (std::size_t position = 0; position < lanes; ++position)
       for (const Bits<T> pattern : patterns<T>()) {
-        Bits<T> elements[lanes];
-        std::fill_n(elements, lanes, neighbour);
+        std::array<Bits<T>, lanes> elements;
+        elements.fill(neighbour);
         elements[position] = pattern;
         const auto pack = bits_as<MarkedPack<T>>(elements);
         const Marked sent = marked(bits_as<Marked>(pack));

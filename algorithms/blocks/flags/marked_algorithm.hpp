@@ -77,11 +77,11 @@ class MarkedAlgorithm : public CollectiveAlgorithm {
   static std::size_t units_of(std::size_t bytes) {
     return (bytes + sizeof(Marked) - 1) / sizeof(Marked);
   }
-  /// Rounds of a message of which a lane takes `bytes`.
-  double rounds(double bytes, const Topology& topology) const {
-    return std::ceil(
-        std::max(bytes, 1.0) /
-        (double{max_blocks} * (layout(topology).slots / lanes(topology)) * sizeof(Marked)));
+  /// Microseconds for `hops` and `bytes` that a rank's stores move. The CPUs' caches move lines
+  /// with flags faster, so there the algorithms run only when named.
+  static double estimate_of(int hops, double bytes, const Topology& topology) {
+    if (topology.backend == BackendKind::host) return std::numeric_limits<double>::infinity();
+    return topology.launch_us + 1.05 * hops * topology.hop_us + bytes / topology.push_bandwidth;
   }
 
  private:
@@ -89,7 +89,7 @@ class MarkedAlgorithm : public CollectiveAlgorithm {
   /// Of the scratch memory, but at most 16 MB (`most_slots`). Rounds must be long, because a round
   /// ends with a fence (2 H100, two-shot of 16 MB: 69 us with 5 MB of slots, 55 with 8, 52 with 16;
   /// 2026-11-24).
-  static constexpr std::size_t share = 8;
+  static constexpr std::size_t share = 14;
   static constexpr std::size_t most_slots = 2048;
 
   static unsigned most_blocks(const Topology& topology) {
