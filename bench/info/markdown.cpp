@@ -165,7 +165,7 @@ std::string size_name(std::size_t bytes) {
 std::string choices(const Selector& selector, Call call) {
   const auto ranks = static_cast<std::size_t>(selector.topology().ranks);
   call.parts = parts_of(call.collective, selector.topology().ranks);
-  call.type = DataType::u8;
+  call.type = DataType::f8e4m3;
   // Sizes are multiples of a whole pack per rank, so no algorithm refuses one for its size.
   const std::size_t unit = 64 * ranks;
   const auto chosen = [&](std::size_t units) {

@@ -14,8 +14,8 @@ class OneshotLL final : public OneshotAlgorithm {
 
 class OneshotLL128 final : public OneshotAlgorithm {
  public:
-  // With 2 ranks and the default of 128 MB, a round holds 1.5 MB.
-  OneshotLL128() : OneshotAlgorithm(UnitKind::lines(192), 20) {}
+  // With 2 ranks and the default of 128 MB, a round holds 1.1 MB.
+  OneshotLL128() : OneshotAlgorithm(UnitKind::lines(192), 28) {}
   StaticName name() const override { return "oneshot_ll128"; }
   std::string_view summary() const override {
     return "as oneshot_ll, in lines of 128 bytes: half the traffic, where the target has lines";

@@ -95,9 +95,9 @@ struct MarkedArgs {
   int rank, ranks;
 };
 
-/// A block's view of a launch. `Ranks`: their number, 0 for any number. Data are bits until they are
-/// added up: elements that a thread has loaded one by one would otherwise meet those that it loads
-/// at once, and each load would be waited for where it stands.
+/// A block's view of a launch. `Ranks`: their number, 0 for any number. Data are bits until they
+/// are added up: elements that a thread has loaded one by one would otherwise meet those that it
+/// loads at once, and each load would be waited for where it stands.
 template <class T, int Ranks, class D>
 class MarkedExchange {
  public:

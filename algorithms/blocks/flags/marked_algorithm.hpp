@@ -89,7 +89,7 @@ class MarkedAlgorithm : public CollectiveAlgorithm {
   /// Of the scratch memory, but at most 16 MB (`most_slots`). Rounds must be long, because a round
   /// ends with a fence (2 H100, two-shot of 16 MB: 69 us with 5 MB of slots, 55 with 8, 52 with 16;
   /// 2026-11-24).
-  static constexpr std::size_t share = 14;
+  static constexpr std::size_t share = 15;
   static constexpr std::size_t most_slots = 2048;
 
   static unsigned most_blocks(const Topology& topology) {
