@@ -268,7 +268,10 @@ TEST_P(Order, GraphsAndPlainCallsTakeTurns) {
       small->round(comm, stream);
       big->round(comm, stream);
     });
-    const auto algorithms = all_reduce_algorithms();
+    std::vector<std::string> algorithms = all_reduce_algorithms();
+    std::erase_if(algorithms, [&](const std::string& name) {  // some refuse integers
+      return !is_served(comm, {.algorithm = name, .type = DataType::u32, .symmetric = true});
+    });
     const auto all = capture(comm, stream, [&] {
       for (const std::string& algorithm : algorithms)
         for (Message* message : {&small, &big})

@@ -42,7 +42,7 @@ void hold_up(const Subject& subject, int ranks, int victim) {
         DeviceArray send(comm, most * sizeof(int)), recv(comm, most * sizeof(int));
         for (DeviceArray* array : {&send, &recv}) array->place(0, most * sizeof(int));
         const Call call{.collective = subject.collective,
-                        .type = DataType::i32,
+                        .type = DataType::f32,
                         .op = ReduceOp::sum,
                         .count = most / 8,
                         .root = root};

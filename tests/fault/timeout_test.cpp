@@ -45,7 +45,7 @@ void miss_a_call(const std::string& algorithm, int ranks, int before) {
         Arena arena(comm);
         void* data = arena.symmetric_send.device();
         const auto call = [&](std::size_t count) {
-          comm.all_reduce(data, data, count, DataType::i32, ReduceOp::max, {},
+          comm.all_reduce(data, data, count, DataType::f32, ReduceOp::max, {},
                           {.algorithm = algorithm});
         };
         for (int i = 0; i < before; ++i) call(100);
@@ -84,7 +84,7 @@ TEST_P(Missing, TheMissingRankIsNamedAsMissing) {
         void* data = arena.symmetric_send.device();
         comm.bootstrap().barrier();
         if (rank == 0) return stay(comm);
-        comm.all_reduce(data, data, 10, DataType::i32, ReduceOp::max, {},
+        comm.all_reduce(data, data, 10, DataType::f32, ReduceOp::max, {},
                         {.algorithm = algorithm()});
         const auto error = error_of([&] { comm.synchronize(); });
         ASSERT_TRUE(error.has_value());

@@ -25,9 +25,11 @@ from gcn_rules import (
     EVERYWHERE,
     Finding,
     Rule,
+    fence,
     findings_of,
     moves_packets,
     moves_packs,
+    release,
     signals_unheard,
 )
 from machine_code import Function, ToolTrouble
@@ -66,7 +68,14 @@ def parsed_arguments() -> argparse.Namespace:
         type=names,
         default=[],
         metavar="FAMILY,...",
-        help="kernel families that move flagged packets",
+        help="kernel families that move flagged packets, or marked data of the same size",
+    )
+    parser.add_argument(
+        "--fences",
+        type=names,
+        default=[],
+        metavar="FAMILY,...",
+        help="kernel families whose release comes before data, and not before a flag",
     )
     parser.add_argument(
         "--probes",
@@ -90,6 +99,8 @@ def rules_for(function: Function, arguments: argparse.Namespace) -> list[tuple[s
     if arguments.probes:
         return EVERYWHERE + PROBES.get(function.symbol, [])
     rules = EVERYWHERE + [("acquire", signals_unheard)]
+    if function.family in arguments.fences:
+        rules = [(name, fence if rule is release else rule) for name, rule in rules]
     if function.family in arguments.packs:
         rules = rules + [("width", moves_packs)]
     if function.family in arguments.packets:
@@ -109,7 +120,7 @@ def missing(functions: list[Function], arguments: argparse.Namespace) -> list[Fi
     ]
     for arch in sorted(found):
         families = {kernel.family for kernel in kernels if kernel.arch == arch}
-        for family in arguments.packs + arguments.packets:
+        for family in arguments.packs + arguments.packets + arguments.fences:
             if family not in families:
                 lacks.append(
                     Finding("width", arch, f"family {family}", "no kernel of it was found")

@@ -97,6 +97,32 @@ def release(function: Function) -> Iterator[Problem]:
         yield from unfinished_write_back(function, i)
 
 
+def fence(function: Function) -> Iterator[Problem]:
+    """As `release`, for a kernel whose write-back comes before any number of stores of data."""
+    write_backs = function.all(is_write_back)
+    if not write_backs:
+        yield None, "no write-back (buffer_wbl2): the kernel has no fence"
+    for i in write_backs:
+        yield from overtaken_write_back(function, i)
+
+
+def overtaken_write_back(function: Function, write_back: int) -> Iterator[Problem]:
+    """Looks forward from a write-back, which may be the end of a loop."""
+    for i in function.after(write_back):
+        instruction = function.instructions[i]
+        if instruction.waits_for_memory:
+            return
+        if instruction.is_vector_memory:
+            yield (
+                write_back,
+                (
+                    f"no s_waitcnt vmcnt(0) between this write-back and {instruction}: it may"
+                    " overtake what is written back"
+                ),
+            )
+            return
+
+
 def unreleased(function: Function, flag: int) -> Iterator[Problem]:
     """Looks back from a flag."""
     waited = False

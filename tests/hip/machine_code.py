@@ -95,9 +95,12 @@ class Function:
     def family(self) -> Optional[str]:
         """ring of plait::ring::Kernel<float>.
 
-        The same for `Exchange` and `Moved`, from which kernels with several codes are made.
+        The same for `Exchange`, `Moved`, `Oneshot` and `Twoshot`, from which kernels with several
+        codes are made.
         """
-        found = re.search(r"\d+([a-z][a-z_0-9]*?)(?:6KernelI|8ExchangeI|5MovedE)", self.symbol)
+        found = re.search(
+            r"\d+([a-z][a-z_0-9]*?)(?:6KernelI|8ExchangeI|5MovedE|7OneshotE|7TwoshotE)", self.symbol
+        )
         return found[1] if found else None
 
     def all(self, wanted: Callable[[Instruction], bool]) -> list[int]:

@@ -9,7 +9,7 @@ import unittest
 
 sys.dont_write_bytecode = True  # the source folder stays clean
 
-from gcn_rules import acquire, scope
+from gcn_rules import acquire, fence, scope
 from machine_code import Function, disassembled
 
 # A load, some instructions, and a spin with its first look taken out of it. A test fills in LOAD
@@ -98,6 +98,21 @@ class FirstLook(unittest.TestCase):
 
     def test_a_release_ends_a_wait(self):
         self.assertEqual([], [*scope(kernel(self.plain, "buffer_wbl2 sc0 sc1"))])
+
+
+class Fence(unittest.TestCase):
+    data = "global_store_dwordx2 v[0:1], v[2:3], off sc0 sc1"
+
+    def test_data_may_follow_once_it_is_done(self):
+        code = "buffer_wbl2 sc0 sc1", "s_waitcnt vmcnt(0)", self.data
+        self.assertEqual([], [*fence(kernel(*code))])
+
+    def test_nothing_overtakes_it(self):
+        code = "buffer_wbl2 sc0 sc1", self.data, "s_waitcnt vmcnt(0)"
+        self.assertEqual(1, len([*fence(kernel(*code))]))
+
+    def test_there_is_one(self):
+        self.assertEqual(1, len([*fence(kernel(self.data))]))
 
 
 if __name__ == "__main__":

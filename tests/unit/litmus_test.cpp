@@ -1,5 +1,5 @@
-// Packets, lines, marked data and published messages by the million between all ranks: none may ever be torn,
-// early or stale.
+// Packets, lines, marked data and published messages by the million between all ranks: none may
+// ever be torn, early or stale.
 #include "unit/litmus/fixture.hpp"
 
 namespace plait::test {

@@ -91,6 +91,6 @@ class Oneshot {
 };
 
 template <class T>
-struct Kernel : MarkedKernel<T, Oneshot> {};
+struct Kernel : MarkedKernel<Oneshot, T> {};
 
 }  // namespace plait::oneshot_sentinel

@@ -147,6 +147,6 @@ class Twoshot {
 };
 
 template <class T>
-struct Kernel : MarkedKernel<T, Twoshot> {};
+struct Kernel : MarkedKernel<Twoshot, T> {};
 
 }  // namespace plait::twoshot_sentinel

@@ -338,7 +338,7 @@ class MarkedExchange {
 };
 
 /// The codes of a kernel `Rounds<T, Ranks, D>`, a class of `MarkedExchange` and rounds.
-template <class T, template <class, int, class> class Rounds>
+template <template <class, int, class> class Rounds, class T>
 struct MarkedKernel {
   template <int Ranks>
   struct Code {

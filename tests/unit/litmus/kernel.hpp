@@ -1,6 +1,6 @@
 // The words that all algorithms rest on, alone and in any number: data that travel with their flag
-// (packets, lines), data that mark their own arrival, and data that are published by a signal. Every
-// word is checked against what its writer must have written in that round.
+// (packets, lines), data that mark their own arrival, and data that are published by a signal.
+// Every word is checked against what its writer must have written in that round.
 //
 // All ranks write to all ranks, a slot for each writer and parity of the round, with the proof of
 // oneshot_ll: two halves are enough because a round ends with something received from every peer.
