@@ -108,8 +108,8 @@ struct Ptx {
   /// A fence would wait for this thread's stores, too. So the word, which stays as it is until this
   /// thread changes it, is loaded once more, by an acquire.
   __device__ static void acquire(const std::uint64_t* word) {
-    std::uint64_t value;
-    asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+    asm volatile("{\n\t.reg .u64 value;\n\tld.acquire.sys.global.u64 value, [%0];\n\t}" ::"l"(word)
+                 : "memory");
   }
 
   /// In shared memory, thread beside thread, so a warp's accesses are contiguous. `cg` bypasses the
