@@ -107,7 +107,7 @@ void warn_of_sharing(const Bootstrap& bootstrap, const std::vector<Place>& place
   if (shared && bootstrap.rank() == 0)
     log::warn(
         "ranks {} and {} share one {} device, as PLAIT_SHARE_DEVICES=1 permits: they take turns, "
-        "which is slow",
+        "which is slow, unless a service such as NVIDIA's MPS joins their work (tools/mps-run.sh)",
         shared->first, shared->second, name_of(backend.info().backend));
 }
 

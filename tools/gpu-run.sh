@@ -96,12 +96,10 @@ for program in "$bundle"/bin/*; do
     for ((n = 1; n <= gpus; n++)); do
       test_step "$name, $n GPUs" "${mpi[@]}" -n "$n" "$program"
     done
-    # On one GPU, this tries all kernels between processes that take turns.
-    if [ "$gpus" = 1 ] && [ "$name" = mpi_zoo_test ]; then
-      for n in 2 3; do
-        GTEST_FILTER=${GTEST_FILTER:-*AllTypes*:*MpiCollectives*} \
-          test_step "$name, $n ranks on 1 GPU" \
-          env PLAIT_SHARE_DEVICES=1 "${mpi[@]}" -n "$n" "$program"
+    # On one GPU, several ranks run side by side.
+    if [ "$gpus" = 1 ] && [[ $name == mpi_zoo_test || $name == mpi_litmus_test ]]; then
+      for n in 2 3 4 8; do
+        test_step "$name, $n ranks on 1 GPU" tools/mps-run.sh "$n" "$program"
       done
     fi
   else
@@ -125,14 +123,17 @@ read -ra bench_flags <<<"${BENCH_FLAGS-}"
 [ $# -gt 0 ] || set -- "$gpus"
 tables=()
 for n in "$@"; do
+  launch=("${mpi[@]}" -n "$n")
+  peers=nccl
+  if [ "$n" -gt "$gpus" ]; then launch=(tools/mps-run.sh "$n") peers=none; fi  # NCCL refuses that
   for type in ${TYPES:-f32 bf16}; do
     file=$out/bench-$n-$type
     written=(--json "$file.json")
     if [ $# = 1 ]; then written+=(--csv "$file.csv"); fi
-    step "plait-bench, $n GPUs, $type" 240 bench.log \
-      "${mpi[@]}" -n "$n" "$bundle/bin/plait-bench" --backend "$PLAIT_BACKEND" \
-      "${sizes[@]}" -d "$type" -o sum -c 1 --in-place both --algorithms all --peers nccl \
-      --timing graph "${written[@]}" "${bench_flags[@]}"
+    step "plait-bench, $n ranks, $type" 240 bench.log \
+      "${launch[@]}" "$bundle/bin/plait-bench" --backend "$PLAIT_BACKEND" "${sizes[@]}" \
+      -d "$type" -o sum -c 1 --in-place both --algorithms all --peers $peers --timing graph \
+      "${written[@]}" "${bench_flags[@]}"
     if [ -f "$file.json" ]; then tables+=("$file.json"); fi
   done
 done
