@@ -15,15 +15,7 @@ struct Exchange {
   using Messages = twoshot_ll::Twoshot<T, WideUnit, D>;
 };
 
-/// One code for any number of ranks: where a target has lines, or the elements are floats, other
-/// algorithms are faster, and four codes would be 0.6 MB more of the library.
 template <class T>
-struct Kernel : LLKernel<Exchange<T>> {
-  using Codes = TypeList<typename LLKernel<Exchange<T>>::template Code<8, false>>;
-  template <class A>
-  static unsigned code(const A&) {
-    return 0;
-  }
-};
+struct Kernel : LLKernel<Exchange<T>> {};
 
 }  // namespace plait::twoshot_ll16
