@@ -21,7 +21,7 @@ if [ -z "${CUDA_MPS_PIPE_DIRECTORY-}" ]; then
     rm -rf "$folder"
   }
   trap end EXIT
-  trap 'exit 130' INT TERM
+  trap 'exit 130' HUP INT PIPE TERM
   first=${CUDA_VISIBLE_DEVICES:-0}
   CUDA_VISIBLE_DEVICES=${first%%,*} nvidia-cuda-mps-control -d || fail "the daemon did not start"
   export CUDA_VISIBLE_DEVICES=0  # clients count the daemon's devices
