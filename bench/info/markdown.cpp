@@ -200,7 +200,7 @@ std::string table_of_choices(std::string_view name, const Topology& topology,
   const Selector selector(topology, own_algorithms());
   std::vector<std::string_view> columns{"collective"};
   for (const bool symmetric : kinds_of_memory)
-    columns.push_back(symmetric ? "symmetric memory" : "ordinary memory");
+    columns.emplace_back(symmetric ? "symmetric memory" : "ordinary memory");
   std::vector<std::vector<std::string>> rows;
   for (int i = 0; i < collective_count; ++i) {
     const auto collective = static_cast<Collective>(i);
