@@ -197,6 +197,8 @@ concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint
   // A target with wide packets also has put(WidePacket*, WidePacketData, flag) and its `get`. One
   // with lines also has put(Line*, LineShare<16 / line_threads>, flag, live) and its `get`.
   { D::has_wide_packets } -> std::convertible_to<bool>;
+  { D::line_threads } -> std::convertible_to<int>;
+  { D::line_group } -> std::convertible_to<int>;
 
   // Marked data. `take` is true once no word is zero in the slots whose bit is set; their loads are
   // in flight together. `empty` stores zeros. None of them orders other memory accesses, but two
@@ -208,8 +210,6 @@ concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint
   dev.empty(place);
   dev.release();
   dev.acquire(place);
-  { D::line_threads } -> std::convertible_to<int>;
-  { D::line_group } -> std::convertible_to<int>;
 
   // Peer reads: reads of ordinary memory of other processes. read_peer(handle, to, from, bytes,
   // who) is true once the bytes are copied. `handle` is the result of reader_handle() in the peer's
