@@ -28,16 +28,9 @@ Task make_task(const Call& operation, std::size_t bytes, bool in_place, bool sym
   call.scale = call.op == ReduceOp::premul_sum ? premul_scale : 1;
   call.symmetric = symmetric;
   call.in_place = symmetric && in_place && !facts.rooted;
-  // In place, the smaller buffer is a block of the larger one, which begins where the output does.
-  // In a rooted collective, the other ranks' only buffer has the same offset as the root's, because
-  // symmetric memory requires that.
-  const std::ptrdiff_t distance =
-      in_place ? in_place_distance(call, facts.rooted ? call.root : rank) : 0;
-  if (has(facts.send, call, rank))
-    task.send =
-        (in_place ? buffers.recv() : buffers.send()) + std::max<std::ptrdiff_t>(-distance, 0);
-  if (has(facts.recv, call, rank))
-    task.recv = buffers.recv() + std::max<std::ptrdiff_t>(distance, 0);
+  const CallBuffers own = buffers_of(call, in_place, buffers.send(), buffers.recv(), rank);
+  task.send = own.send;
+  task.recv = own.recv;
   return task;
 }
 

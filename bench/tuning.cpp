@@ -3,143 +3,38 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <cmath>
-#include <iterator>
-#include <map>
-#include <optional>
 #include <set>
-#include <tuple>
 
-#include "communicator/selection/selection.hpp"
-#include "core/environment.hpp"
+#include "algorithms/contract/algorithm.hpp"
+#include "communicator/selection/measured_rules.hpp"
 
 namespace plait::bench {
 namespace {
 
-using Costs = std::map<std::string, double, std::less<>>;  // algorithm to microseconds
-using Curve = std::map<std::size_t, Costs>;                // bytes to costs
+constexpr double noise = 0.01;
 
-struct Span {
-  std::size_t from;
-  std::string algorithm;
-  bool operator==(const Span&) const = default;
-};
-using Spans = std::vector<Span>;  // each ends where the next begins; the last has no end
-
-unsigned where_of(const Result& result) {
-  if (result.memory == Memory::ordinary) return Where::ordinary;
-  return result.in_place ? Where::in_place : Where::out_of_place;
-}
-
-/// The mean times of those algorithms that were measured, at a size, with all its types, operations
-/// and, in ordinary memory, placements. The means of others could not be compared with these.
-Curve curve_of(const std::vector<Result>& results, Collective collective, unsigned where) {
-  struct Sum {
-    double logarithms = 0;
-    int terms = 0;
-  };
-  std::map<std::size_t, std::map<std::string, Sum, std::less<>>> sums;
-  std::map<std::size_t, std::set<std::tuple<DataType, ReduceOp, bool>>> kinds;
+std::vector<MeasuredCall> measured_calls(const std::vector<Result>& results) {
+  std::vector<MeasuredCall> calls;
   for (const Result& result : results) {
-    if (result.call.collective != collective || where_of(result) != where) continue;
-    if (Registry::instance().find(result.name, collective) == nullptr)
+    if (Registry::instance().find(result.name, result.call.collective) == nullptr)
       continue;  // "default", a peer, a policy
-    Sum& sum = sums[result.bytes()][result.name];
-    sum.logarithms += std::log(result.time_us());
-    ++sum.terms;
-    kinds[result.bytes()].insert({result.call.type, result.call.op, result.in_place});
+    calls.push_back({.call = result.call,
+                     .in_place = result.in_place,
+                     .algorithm = result.name,
+                     .microseconds = result.time_us()});
+    calls.back().call.symmetric = result.memory == Memory::symmetric;
   }
-  Curve curve;
-  for (const auto& [bytes, of_size] : sums)
-    for (const auto& [name, sum] : of_size)
-      if (sum.terms == static_cast<int>(kinds[bytes].size()))
-        curve[bytes][name] = std::exp(sum.logarithms / sum.terms);
-  return curve;
-}
-
-/// Rounds to an eighth of the next lower power of two, because borders are not known more exactly.
-std::size_t rounded(double bytes) {
-  const auto step = std::size_t{1} << std::max(std::ilogb(bytes) - 3, 0);
-  return static_cast<std::size_t>(std::llround(bytes / static_cast<double>(step))) * step;
-}
-
-/// The size from which on `second` is faster, if it is faster at `high` and not at `low`. If the
-/// two were not measured at both sizes, the middle.
-std::size_t border(const Curve& curve, std::size_t low, std::size_t high, const std::string& first,
-                   const std::string& second) {
-  // The lead of `second` over `first`, as a logarithm.
-  const auto lead = [&](std::size_t bytes) -> std::optional<double> {
-    const Costs& times = curve.at(bytes);
-    const auto a = times.find(first), b = times.find(second);
-    return a == times.end() || b == times.end() ? std::nullopt
-                                                : std::optional(std::log(a->second / b->second));
-  };
-  const auto at_low = lead(low), at_high = lead(high);
-  double part = 0.5;
-  if (at_low && at_high && *at_high > *at_low)
-    part = std::clamp(-*at_low / (*at_high - *at_low), 0.0, 1.0);
-  const auto from = static_cast<double>(std::max<std::size_t>(low, 1));
-  return std::clamp(rounded(from * std::pow(static_cast<double>(high) / from, part)), low, high);
-}
-
-Spans fastest(const Curve& curve) {
-  constexpr double noise = 1.01;
-  Spans spans;
-  std::size_t last = 0;
-  for (const auto& [bytes, times] : curve) {
-    const auto best =
-        std::min_element(times.begin(), times.end(),
-                         [](const auto& a, const auto& b) { return a.second < b.second; });
-    const auto same = spans.empty() ? times.end() : times.find(spans.back().algorithm);
-    if (spans.empty()) {
-      spans.push_back({0, best->first});
-    } else if (same == times.end() || same->second > noise * best->second) {
-      const std::size_t from = border(curve, last, bytes, spans.back().algorithm, best->first);
-      if (from == spans.back().from)
-        spans.back().algorithm = best->first;  // its predecessor was never clearly faster
-      else spans.push_back({from, best->first});
-    }
-    last = bytes;
-  }
-  return spans;
-}
-
-void add_rules(std::vector<std::string>& rules, const Spans& spans, std::string_view where) {
-  for (std::size_t i = 0; i < spans.size(); ++i) {
-    const std::string to = i + 1 < spans.size() ? format_bytes(spans[i + 1].from) : "";
-    rules.push_back(fmt::format("{}-{}{}{}={}", format_bytes(spans[i].from), to,
-                                where.empty() ? "" : " ", where, spans[i].algorithm));
-  }
-}
-
-/// Rules for ordinary memory and for calls in place come first, if they differ from those for all.
-std::vector<std::string> rules_of(const std::vector<Result>& results, Collective collective) {
-  const auto of = [&](unsigned where) { return fastest(curve_of(results, collective, where)); };
-  const Spans in = of(Where::in_place), out = of(Where::out_of_place),
-              ordinary = of(Where::ordinary);
-  std::vector<std::string> rules;
-  if (ordinary != out) add_rules(rules, ordinary, "ordinary");
-  if (in != out) add_rules(rules, in, "in");
-  add_rules(rules, out, in.empty() || in == out ? "" : "out");
-  return rules;
+  return calls;
 }
 
 }  // namespace
 
 std::string tuning_rules(const std::vector<Result>& results, const Machine& machine) {
-  std::set<std::string> devices(machine.devices.begin(), machine.devices.end());
-  std::string text = fmt::format("# plait {}, {}, {}\n# {}\n[{} {} on {}]\n", machine.version,
-                                 fmt::join(devices, ", "), machine.date, machine.command_line,
-                                 machine.ranks.size(), machine.ranks.size() == 1 ? "rank" : "ranks",
-                                 machine.architecture);
-  for (int c = 0; c < collective_count; ++c) {
-    const auto collective = static_cast<Collective>(c);
-    const std::vector<std::string> rules = rules_of(results, collective);
-    if (!rules.empty())
-      text += fmt::format("{}: {}\n", name_of(collective), fmt::join(rules, "; "));
-  }
-  return text;
+  const std::set<std::string> devices(machine.devices.begin(), machine.devices.end());
+  return fmt::format("# plait {}, {}, {}\n# {}\n[{} {} on {}]\n{}", machine.version,
+                     fmt::join(devices, ", "), machine.date, machine.command_line,
+                     machine.ranks.size(), machine.ranks.size() == 1 ? "rank" : "ranks",
+                     machine.architecture, measured_rules(measured_calls(results), noise));
 }
 
 }  // namespace plait::bench

@@ -12,6 +12,8 @@
 
 #include "algorithms/contract/collectives.hpp"
 #include "bootstrap/agreement.hpp"
+#include "communicator/calibration/calibration.hpp"
+#include "communicator/calibration/measure.hpp"
 #include "communicator/check.hpp"
 #include "communicator/communicator_state.hpp"
 #include "core/float_environment.hpp"
@@ -66,6 +68,7 @@ Communicator Communicator::create(std::unique_ptr<Bootstrap> bootstrap,
   // Settings with fractions are compared, and some of the threads that are started here compute.
   const FloatEnvironment defaults;
   Communicator comm(std::make_unique<CommunicatorState>(std::move(bootstrap), options));
+  comm.calibrate(true);
   log::info("{}", comm.describe());
   return comm;
 }
@@ -98,6 +101,8 @@ std::unique_ptr<CommunicatorState> make_part(const CommunicatorState& parent,
   }
 }
 
+constexpr const char* measuring = "calibration";
+
 }  // namespace
 
 std::optional<Communicator> Communicator::divide(const char* what, int color, int key) {
@@ -107,9 +112,37 @@ std::optional<Communicator> Communicator::divide(const char* what, int color, in
       on_behalf_of(*own->bootstrap, what, [&] { return own->bootstrap->split(color, key); });
   if (color < 0) return std::nullopt;
   Communicator part(make_part(*own, std::move(group)));
+  if (what != measuring) part.calibrate(false);
   log::info("{}", part.describe());
   own->adopt(*part.state_);
   return part;
+}
+
+/// Gives the selection the rules that were measured on this machine. Without them it measures,
+/// where the built-in table has no rules for such GPUs, in a communicator of its own, so that this
+/// one is as new when it is done. `may_measure`: a part of a communicator only takes what is there,
+/// because programs that make parts don't expect that to take long.
+void Communicator::calibrate(bool may_measure) {
+  CommunicatorState& own = *state_;
+  const Calibration wish = own.settings.calibration;
+  if (wish == Calibration::off || own.bootstrap->size() == 1) return;
+  const Topology& topology = own.selector.topology();
+  const bool known = topology.backend != BackendKind::host && own.selector.has_builtin_rules(),
+             asked = wish == Calibration::again,
+             measures = asked || (may_measure && !known && !own.settings.tuning);
+  const auto measure = [&] {
+    try {
+      Communicator other = *divide(measuring, 0, own.bootstrap->rank());
+      return measure_algorithms(other, topology);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::out_of_memory) throw;
+      log::info("calibration: not measured: {}", error.what());
+      return std::vector<MeasuredCall>();
+    }
+  };
+  own.selector.set_calibration(calibrated_rules(
+      *own.bootstrap, topology, describe_for_calibration(own.backend->info(), topology), wish,
+      measures ? measure : std::function<std::vector<MeasuredCall>()>()));
 }
 
 std::optional<Communicator> Communicator::split(int color, int key) {

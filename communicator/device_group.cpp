@@ -146,6 +146,7 @@ DeviceGroupState::DeviceGroupState(std::vector<int> devices, BackendKind kind,
                                   .scratch_bytes = options.scratch_bytes};
     ranks_[rank].reset(new Communicator(std::make_unique<CommunicatorState>(
         std::move(bootstraps[rank]), own, nullptr, HostDevices::named)));
+    ranks_[rank]->calibrate(true);
     log::info("{}", ranks_[rank]->describe());
   });
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <vector>
@@ -240,6 +241,27 @@ bool may_grow(const std::vector<OfRank>& ranks) {
                       [](const OfRank& rank) { return rank.commits_on_touch; });
 }
 
+/// The most ranks that have the same device.
+int most_on_one(const std::vector<Text>& ids) {
+  std::map<Text, int> ranks;
+  int most = 0;
+  for (const Text& id : ids) most = std::max(most, ++ranks[id]);
+  return most;
+}
+
+/// Ranks on one GPU have no links between them, but share its memory: 500 GB/s for all of them
+/// together, read and written (1 H100 with 2, 4 and 8 ranks, ring, 16 MB: 460 to 760, 2026-11-25).
+void share_bandwidth(Topology& topology, int ranks) {
+  topology.ranks_per_device = ranks;
+  if (ranks == 1) return;
+  constexpr double of_memory = 500e3;
+  const double part = std::min(1.0, of_memory / ranks / topology.link_bandwidth);
+  topology.link_bandwidth *= part;
+  topology.push_bandwidth *= part;
+  topology.packet_bandwidth *= part;
+  topology.copy_bandwidth *= part;
+}
+
 }  // namespace
 
 void remember_device(const Backend& backend) {
@@ -263,6 +285,7 @@ CommunicatorSettings agree_on_settings(Bootstrap& bootstrap, const CommunicatorO
                 .progress = environment_integer("PLAIT_PROGRESS", 1, 0, 1) == 1,
                 .peer_access = environment_integer("PLAIT_DISABLE_P2P", 0, 0, 1) == 0,
                 .share_devices = environment_integer("PLAIT_SHARE_DEVICES", 0, 0, 1) == 1,
+                .calibration = calibration_wish(),
                 .tuning = load_tuning_file(),
                 .trace = environment("PLAIT_TRACE")};
     if (settings.trace && !settings.progress)
@@ -284,11 +307,11 @@ CommunicatorSettings agree_on_settings(Bootstrap& bootstrap, const CommunicatorO
   const std::string values = fmt::format(
       "PLAIT_SCRATCH_BYTES={} PLAIT_WORK_FIFO_BYTES={} PLAIT_TIMEOUT={} PLAIT_CHECK={:d} "
       "PLAIT_DISABLE_P2P={:d} "
-      "PLAIT_SHARE_DEVICES={:d} PLAIT_ALGO=\"{}\"",
+      "PLAIT_SHARE_DEVICES={:d} PLAIT_CALIBRATE={} PLAIT_ALGO=\"{}\"",
       settings.scratch_bytes ? std::to_string(*settings.scratch_bytes) : "default",
       settings.work_fifo_bytes, std::chrono::duration<double>(settings.timeout).count(),
       settings.check_calls, !settings.peer_access, settings.share_devices,
-      environment("PLAIT_ALGO").value_or(""));
+      name_of(settings.calibration), environment("PLAIT_ALGO").value_or(""));
   require_equal_texts(bootstrap, {{"the algorithms of programs and plug-ins", added},
                                   {"settings", values},
                                   {"the rules of PLAIT_TUNING",
@@ -323,6 +346,7 @@ Topology discover_topology(Bootstrap& bootstrap, Backend& backend,
   const auto ranks =
       gather(bootstrap, OfRank{info.facts, process_number(), backend.commits_on_touch()});
   const auto architectures = gather(bootstrap, as_text(info.architecture));
+  const auto ids = gather(bootstrap, as_text(info.id));
   const auto weakest = [](const DeviceFacts& facts, const OfRank& rank) {
     return weaker(facts, rank.facts);
   };
@@ -332,6 +356,7 @@ Topology discover_topology(Bootstrap& bootstrap, Backend& backend,
   const bool mixed = std::any_of(architectures.begin(), architectures.end(),
                                  [&](const Text& other) { return other != architectures[0]; });
   topology.architecture = mixed ? "mixed" : info.architecture;
+  if (topology.backend != BackendKind::host) share_bandwidth(topology, most_on_one(ids));
   std::vector<const Algorithm*> algorithms;
   for (const auto& algorithm : Registry::instance().all()) algorithms.push_back(algorithm.get());
   const std::size_t shares = settings.scratch_bytes.value_or(default_scratch(topology));

@@ -9,6 +9,7 @@
 
 #include "algorithms/contract/algorithm.hpp"
 #include "backends/backend.hpp"
+#include "communicator/calibration/calibration.hpp"
 #include "communicator/selection/tuning_file.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/communicator.hpp"
@@ -21,10 +22,11 @@ struct CommunicatorSettings {
   std::optional<std::size_t> scratch_bytes;  // PLAIT_SCRATCH_BYTES; else `default_scratch`
   std::size_t work_fifo_bytes;       // PLAIT_WORK_FIFO_BYTES, default 256 KB, a power of two
   std::chrono::nanoseconds timeout;  // PLAIT_TIMEOUT seconds, default 10 minutes, 0: none
-  bool check_calls;    // PLAIT_CHECK=1: compare every call on the host before it is enqueued
-  bool progress;       // PLAIT_PROGRESS, default 1: blocks count what they start and complete
-  bool peer_access;    // PLAIT_DISABLE_P2P=0: devices use each other's memory if they reach it
-  bool share_devices;  // PLAIT_SHARE_DEVICES=1: several processes may use one GPU
+  bool check_calls;         // PLAIT_CHECK=1: compare every call on the host before it is enqueued
+  bool progress;            // PLAIT_PROGRESS, default 1: blocks count what they start and complete
+  bool peer_access;         // PLAIT_DISABLE_P2P=0: devices use each other's memory if they reach it
+  bool share_devices;       // PLAIT_SHARE_DEVICES=1: several processes may use one GPU
+  Calibration calibration;  // PLAIT_CALIBRATE: rules measured on this machine
   std::optional<TuningFile> tuning;  // PLAIT_TUNING: rules for the selection
   std::optional<std::string> trace;  // PLAIT_TRACE: the file to write a trace to
 };

@@ -30,7 +30,7 @@ FLOORS = [
     ["algorithms/all_reduce/*", "algorithms/one_hop/*", "algorithms/rooted/*",
      "algorithms/messages/*"],
     ["communicator/selection", "communicator/observe"],
-    ["communicator/fault"],
+    ["communicator/fault", "communicator/calibration"],
     ["communicator/groups"],
     ["communicator"],
     ["interop/c", "interop/fortran", "interop/kokkos"],

@@ -32,6 +32,7 @@ struct Topology : DeviceFacts {
   BackendKind backend = BackendKind::host;
   int ranks = 1;
   std::string architecture{};  // of every device, "mixed" if they differ
+  int ranks_per_device = 1;    // the most that share one GPU (PLAIT_SHARE_DEVICES)
   /// Scratch memory in bytes per rank, of which algorithms take shares: PLAIT_SCRATCH_BYTES, or a
   /// little less (`scratch_within`).
   std::size_t scratch_limit = 0;

@@ -93,4 +93,23 @@ constexpr std::ptrdiff_t in_place_distance(const Call& call, int rank) {
   return facts.send.size == BufferFacts::Size::one_per_rank ? block : -block;
 }
 
+/// A rank's buffers of a call, null where it has none.
+struct CallBuffers {
+  const std::byte* send;
+  std::byte* recv;
+};
+/// The buffers of a call out of place, which begin at `send` and `recv`, or of one in place, where
+/// the larger buffer begins at `recv` and the smaller one is a block of it.
+constexpr CallBuffers buffers_of(const Call& call, bool in_place, const std::byte* send,
+                                 std::byte* recv, int rank) {
+  const CollectiveFacts facts = facts_of(call.collective);
+  // The other ranks' only buffer of a rooted collective has the same offset as the root's, because
+  // symmetric memory requires that.
+  const std::ptrdiff_t distance =
+      in_place ? in_place_distance(call, facts.rooted ? call.root : rank) : 0;
+  const std::byte* const first = in_place ? recv : send;
+  return {has(facts.send, call, rank) ? first + (distance < 0 ? -distance : 0) : nullptr,
+          has(facts.recv, call, rank) ? recv + (distance > 0 ? distance : 0) : nullptr};
+}
+
 }  // namespace plait

@@ -244,6 +244,8 @@ Choice Selector::choose_algorithm(const Call& call, const CallOptions& options) 
     static_cast<void>(once);
   }
   if (const Algorithm* algorithm = by_rules(tuning_, call)) return {algorithm, {}, tuning_variable};
+  if (const Algorithm* algorithm = by_rules(calibration_, call))
+    return {algorithm, {}, "calibration"};
   if (const Algorithm* algorithm = by_rules(builtin_, call))
     return {algorithm, {}, "built-in table"};
   if (const Algorithm* algorithm = by_estimate(call)) return {algorithm, {}, "estimate"};

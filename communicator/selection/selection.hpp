@@ -73,7 +73,8 @@ std::span<const Policy> policies();
 struct Choice {
   const Algorithm* algorithm = nullptr;
   LaunchShape shape;
-  /// "call option", "policy yali", "PLAIT_ALGO", "PLAIT_TUNING", "built-in table" or "estimate".
+  /// "call option", "policy yali", "PLAIT_ALGO", "PLAIT_TUNING", "calibration", "built-in table" or
+  /// "estimate".
   std::string rule;
   bool wished = false;  // by the user: one of the first three
 };
@@ -88,7 +89,7 @@ WrongName wrong_name(std::string_view name, Collective collective,
                      std::span<const Algorithm* const> algorithms);
 
 /// Chooses algorithms. Precedence: call option (an algorithm or a policy), PLAIT_ALGO, tuning file,
-/// built-in table, estimate. A rule whose algorithm can't serve the call is passed over; one
+/// calibration, built-in table, estimate. A rule whose algorithm can't serve the call is passed over; one
 /// warning follows if PLAIT_ALGO has a rule for the call and none that can serve it. A call option
 /// that can't be served, or that names an algorithm of another collective, is Error(unsupported);
 /// an unknown name is Error(invalid_argument).
@@ -98,6 +99,10 @@ class Selector {
   /// (communicator/selection/tuning_file.hpp).
   Selector(Topology topology, std::vector<const Algorithm*> algorithms, int rank = 0,
            RuleList tuning = {});
+  /// Before the first choice: the rules that were measured on this machine.
+  void set_calibration(RuleList rules) { calibration_ = std::move(rules); }
+  /// Whether the built-in table has rules for this topology.
+  bool has_builtin_rules() const noexcept { return !builtin_.empty(); }
   Choice choose(const Call& call, const CallOptions& options) const;
   /// The algorithm for a batch of calls of one type, operation and scale that together are as long
   /// as `all`: the one for a single call of that length if it takes batches, else the one with the
@@ -126,7 +131,7 @@ class Selector {
   Topology topology_;
   std::vector<const Algorithm*> algorithms_;
   int rank_;
-  RuleList overrides_, tuning_, builtin_;
+  RuleList overrides_, tuning_, calibration_, builtin_;
   std::map<std::string, RuleList, std::less<>> policies_;
 };
 

@@ -68,7 +68,8 @@ Audience parse_audience(std::string_view line, const std::string& source) {
   return audience;
 }
 
-/// The rules of the sections that hold for this topology. All sections are parsed.
+}  // namespace
+
 RuleList rules_for(const Topology& topology, std::string_view text, const std::string& source,
                    LeftOut left_out) {
   RuleList all;
@@ -93,8 +94,6 @@ RuleList rules_for(const Topology& topology, std::string_view text, const std::s
   return all;
 }
 
-}  // namespace
-
 std::optional<TuningFile> load_tuning_file() {
   const auto path = environment(tuning_variable);
   if (!path) return std::nullopt;
@@ -110,7 +109,9 @@ RuleList tuning_rules(const TuningFile& file, const Topology& topology) {
 }
 
 RuleList builtin_rules(const Topology& topology) {
-  if (topology.backend != BackendKind::host && !topology.peer_access) return {};
+  if (topology.backend != BackendKind::host &&
+      (!topology.peer_access || topology.ranks_per_device > 1))
+    return {};
   return rules_for(topology, builtin_rules_text, "built-in table", rules_of_library);
 }
 

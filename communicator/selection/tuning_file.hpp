@@ -19,6 +19,11 @@ struct TuningFile {
 /// file can't be read or is empty.
 std::optional<TuningFile> load_tuning_file();
 
+/// The rules of a text that hold for a communicator with this topology, in the format of a tuning
+/// file. Errors begin with `source`.
+RuleList rules_for(const Topology& topology, std::string_view text, const std::string& source,
+                   LeftOut left_out);
+
 /// The rules of a file that hold for a communicator with this topology. The text has rules in the
 /// grammar of RuleList, separated by `;` or line ends; a `#` begins a comment. A line in brackets
 /// restricts the rules below it, up to the next such line: `[4 ranks]`, `[3 or more ranks]`, and
@@ -29,8 +34,8 @@ RuleList tuning_rules(const TuningFile& file, const Topology& topology);
 
 /// The text of communicator/selection/builtin.rules.
 extern const std::string_view builtin_rules_text;
-/// Rules that were measured on this kind of machine; empty if the estimates choose there. Those for
-/// GPUs were measured with peer access, so they count only where ranks have it.
+/// Rules that were measured on this kind of machine; empty if there are none. Those for GPUs were
+/// measured with peer access and a device for each rank, so they count only there.
 RuleList builtin_rules(const Topology& topology);
 
 }  // namespace plait

@@ -355,6 +355,7 @@ class Communicator {
   explicit Communicator(std::unique_ptr<CommunicatorState> state);
   GroupMember& member() const;
   std::optional<Communicator> divide(const char* what, int color, int key);
+  void calibrate(bool may_measure);
   /// False if the call is refused within a group, whose end then throws. Outside a group this
   /// throws.
   bool extents_fit(Collective collective, std::size_t send, std::size_t recv, std::size_t count,

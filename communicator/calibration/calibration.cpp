@@ -1,0 +1,174 @@
+#include "communicator/calibration/calibration.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "bootstrap/agreement.hpp"
+#include "communicator/selection/tuning_file.hpp"
+#include "core/cache.hpp"
+#include "core/environment.hpp"
+#include "core/log.hpp"
+#include "core/text.hpp"
+#include "plait/error.hpp"
+#include "plait/version.hpp"
+
+namespace plait {
+namespace {
+
+constexpr const char* variable = "PLAIT_CALIBRATE";
+constexpr std::size_t most_bytes = std::size_t{1} << 18;
+/// Few calls are timed, so a smaller difference may be chance.
+constexpr double noise = 0.03;
+
+/// FNV-1a (G. Fowler, L. C. Noll, K.-P. Vo), 64 bits: the same in every build.
+std::uint64_t hash(std::string_view text) {
+  std::uint64_t value = 0xcbf29ce484222325;
+  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return value;
+}
+
+std::string processor_name() {
+  std::ifstream facts("/proc/cpuinfo");
+  for (std::string line; std::getline(facts, line);)
+    if (line.starts_with("model name")) return std::string(trim(line.substr(line.find(':') + 1)));
+  return "CPU";
+}
+
+/// Such as "/home/me/.cache/plait/4-ranks-on-sm_90-0123456789abcdef.rules".
+std::optional<std::string> file_for(const Topology& topology, const std::string& description) {
+  const auto folder = cache_folder();
+  if (!folder) return std::nullopt;
+  return fmt::format("{}/{}-ranks-on-{}-{:016x}.rules", *folder, topology.ranks,
+                     topology.architecture, hash(description));
+}
+
+/// What this process has measured or read, by its description. Here also if no file can be written.
+class Memory {
+ public:
+  std::string find(const std::string& description) {
+    const std::lock_guard lock(mutex_);
+    return texts_[description];
+  }
+  void keep(const std::string& description, const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    texts_[description] = text;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::string> texts_;
+};
+Memory& memory() {
+  static Memory memory;
+  return memory;
+}
+
+RuleList rules_of(const std::string& text, const Topology& topology) {
+  return rules_for(topology, text, "calibration", LeftOut::passed_over);
+}
+
+/// The text that rank 0 has; empty: none. A file that someone has damaged is as good as none.
+std::string kept_text(const Topology& topology, const std::string& description) {
+  if (auto text = memory().find(description); !text.empty()) return text;
+  const auto path = file_for(topology, description);
+  const auto text = path ? read_cached(*path, most_bytes) : std::nullopt;
+  if (!text) return {};
+  try {
+    if (!text->starts_with(description + "\n"))
+      throw Error(ErrorCode::invalid_argument, "its first line is another machine's");
+    static_cast<void>(rules_of(*text, topology));
+  } catch (const Error& error) {
+    log::warn("{} is of no use: {}", in_quotes(*path), error.what());
+    return {};
+  }
+  memory().keep(description, *text);
+  return *text;
+}
+
+void keep(const Topology& topology, const std::string& description, const std::string& text) {
+  memory().keep(description, text);
+  const auto path = file_for(topology, description);
+  if (!path) return log::info("calibration: no folder for its file: HOME is not set");
+  const std::string why_not = write_cached(*path, text);
+  if (why_not.empty()) log::info("calibration: kept in {}", in_quotes(*path));
+  else log::info("calibration: can't write {}: {}", in_quotes(*path), why_not);
+}
+
+/// The fastest algorithms, and below them, for calls that these refuse, the fastest of those that
+/// take integers.
+std::string text_of(const std::vector<MeasuredCall>& measured, const Topology& topology,
+                    const std::string& description) {
+  std::vector<MeasuredCall> general;
+  for (const MeasuredCall& one : measured) {
+    Call call = one.call;
+    call.type = DataType::i32;
+    if (Registry::instance().find(one.algorithm, call.collective)->supports(call, topology))
+      general.push_back(one);
+  }
+  const std::string best = measured_rules(measured, noise), others = measured_rules(general, noise);
+  return fmt::format("{}\n[{} ranks on {}]\n{}{}", description, topology.ranks,
+                     topology.architecture, best, others == best ? "" : others);
+}
+
+}  // namespace
+
+Calibration calibration_wish() {
+  const auto value = environment(variable);
+  if (!value || *value == "1") return Calibration::on;
+  if (*value == "0") return Calibration::off;
+  if (*value == "again") return Calibration::again;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("{}={}: not 0, 1 or again", variable, in_quotes(*value)));
+}
+
+std::string_view name_of(Calibration wish) {
+  return wish == Calibration::off ? "0" : wish == Calibration::on ? "1" : "again";
+}
+
+std::string describe_for_calibration(const DeviceInfo& device, const Topology& topology) {
+  const bool host = topology.backend == BackendKind::host;
+  std::vector<std::string> added;
+  for (const auto& algorithm : Registry::instance().all())
+    if (!Registry::instance().file_of(*algorithm).empty()) added.emplace_back(algorithm->name());
+  return fmt::format(
+      "# plait {}, {}, {} processors, {} {} ({}), {} on a device, units {} of {} to {} threads, "
+      "wide {:d}, lines {}, bulk {}, peer access {:d}, reads {:d}, scratch {} and {}, more: {}",
+      PLAIT_VERSION, processor_name(), host ? std::thread::hardware_concurrency() : 0,
+      topology.ranks, device.name, topology.architecture, topology.ranks_per_device, topology.units,
+      topology.block_threads, topology.max_block_threads, topology.wide_packets,
+      topology.line_threads, topology.bulk_threads, topology.peer_access, topology.peer_reads,
+      topology.scratch_limit, topology.base_limit, fmt::join(added, " "));
+}
+
+RuleList calibrated_rules(Bootstrap& bootstrap, const Topology& topology,
+                          const std::string& description, Calibration wish,
+                          const std::function<std::vector<MeasuredCall>()>& measure) {
+  std::string text;
+  if (bootstrap.rank() == 0 && wish == Calibration::on) text = kept_text(topology, description);
+  text.resize(bootstrap.broadcast(text.size(), 0));
+  if (!text.empty()) {
+    bootstrap.broadcast(text.data(), text.size(), 0);
+  } else if (measure) {
+    const auto start = std::chrono::steady_clock::now();
+    const std::vector<MeasuredCall> measured = measure();
+    if (measured.empty()) return {};
+    text = text_of(measured, topology, description);
+    if (bootstrap.rank() == 0) {
+      const std::chrono::duration<double, std::milli> took =
+          std::chrono::steady_clock::now() - start;
+      log::info("calibration: {} calls measured in {:.0f} ms", measured.size(), took.count());
+      keep(topology, description, text);
+    }
+  }
+  return rules_of(text, topology);
+}
+
+}  // namespace plait

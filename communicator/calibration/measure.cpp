@@ -1,0 +1,262 @@
+#include "communicator/calibration/measure.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "algorithms/contract/collectives.hpp"
+#include "bootstrap/agreement.hpp"
+#include "symm_mem/window.hpp"
+
+namespace plait {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double microseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+constexpr std::size_t most_candidates = 32;
+/// Calls of a repeat: as many as take about `repeat_us`. Of calls that are longer than that, the
+/// first one counts, too.
+constexpr double repeat_us = 60;
+constexpr int most_calls = 16, repeats = 5, repeats_of_long = 2;
+/// What a first call may take beside the fastest one's time.
+constexpr double first_factor = 3, first_more_us = 15;
+/// An algorithm that takes twice that, and this long, is not tried at larger sizes. Those that only
+/// begin slowly take less.
+constexpr double hopeless_us = 300;
+
+struct Sizes {
+  std::size_t least, most;
+};
+constexpr std::size_t step = 4;
+constexpr Sizes sizes_of(BackendKind backend) {
+  return backend == BackendKind::host ? Sizes{512, 2 << 20} : Sizes{2 << 10, 32 << 20};
+}
+
+/// A kind of calls that is measured as a whole.
+struct Kind {
+  Collective collective;
+  bool symmetric, in_place;
+};
+
+struct Task {
+  Call call;
+  CallBuffers buffers;
+};
+
+/// Of one kind of memory.
+struct Buffers {
+  std::byte *send = nullptr, *recv = nullptr;
+};
+
+class Measuring {
+ public:
+  Measuring(Communicator& comm, const Topology& topology)
+      : comm_(comm),
+        backend_(backend_of(comm)),
+        topology_(topology),
+        sizes_(sizes_of(topology.backend)),
+        stream_(comm.create_stream()),
+        begin_(backend_.create_event()),
+        end_(backend_.create_event()) {
+    allocate();
+  }
+
+  std::vector<MeasuredCall> run() {
+    for (int c = 0; c < collective_count; ++c) {
+      const auto collective = static_cast<Collective>(c);
+      for (const Kind& kind : {Kind{collective, false, false}, Kind{collective, true, false},
+                               Kind{collective, true, true}})
+        if (is_worth_it(kind) && !measure(kind)) return std::move(measured_);
+    }
+    return std::move(measured_);
+  }
+
+ private:
+  struct Candidate {
+    const Algorithm* algorithm;
+    double microseconds = 0;
+  };
+  using Candidates = std::vector<Candidate>;
+
+  void allocate() {
+    // A rooted collective's blocks are rounded up.
+    const std::size_t bytes = sizes_.most + 4096;
+    window_ = comm_.allocate_bytes(2 * bytes);
+    agree(comm_.bootstrap(), "calibration: allocating memory", [&] {
+      const DeviceScope device(backend_);
+      ordinary_memory_ = std::shared_ptr<void>(backend_.allocate(2 * bytes),
+                                               [&](void* memory) { backend_.deallocate(memory); });
+      backend_.zero(ordinary_memory_.get(), 2 * bytes);
+    });
+    symmetric_ = {window_->local(), window_->local() + bytes};
+    auto* const memory = static_cast<std::byte*>(ordinary_memory_.get());
+    ordinary_ = {memory, memory + bytes};
+  }
+
+  Task task_of(const Kind& kind, std::size_t bytes) const {
+    Call call{.collective = kind.collective,
+              .type = topology_.backend == BackendKind::host ? DataType::f32 : DataType::bf16,
+              .symmetric = kind.symmetric,
+              .in_place = kind.in_place && !facts_of(kind.collective).rooted,
+              .parts = parts_of(kind.collective, topology_.ranks)};
+    // Blocks begin at multiples of 16 bytes, as programs' blocks do.
+    const std::size_t block = bytes / static_cast<std::size_t>(call.parts) / 16 * 16;
+    call.count = std::max<std::size_t>(block, 16) / size_of(call.type);
+    const Buffers& buffers = kind.symmetric ? symmetric_ : ordinary_;
+    return {call, buffers_of(call, kind.in_place, buffers.send, buffers.recv, comm_.rank())};
+  }
+
+  Candidates candidates(const Call& call) const {
+    Candidates all;
+    for (const auto& algorithm : Registry::instance().all())
+      if (algorithm->collective() == call.collective && algorithm->supports(call, topology_) &&
+          std::isfinite(algorithm->estimate(call, topology_)) && all.size() < most_candidates)
+        all.push_back({algorithm.get()});
+    return all;
+  }
+
+  bool is_worth_it(const Kind& kind) const {
+    if (kind.in_place && !has_in_place(kind.collective)) return false;
+    for (std::size_t bytes = sizes_.least; bytes <= sizes_.most; bytes *= step)
+      if (candidates(task_of(kind, bytes).call).size() > 1) return true;
+    return false;
+  }
+
+  /// False if the time is over.
+  bool measure(const Kind& kind) {
+    std::vector<MeasuredCall> of_kind;
+    std::set<const Algorithm*> too_slow;
+    for (std::size_t bytes = sizes_.least; bytes <= sizes_.most; bytes *= step) {
+      const Task task = task_of(kind, bytes);
+      Candidates those = candidates(task.call);
+      std::erase_if(those, [&](const Candidate& c) { return too_slow.contains(c.algorithm); });
+      time_each(those,
+                [&](const Candidate& candidate) { return first(task, *candidate.algorithm); });
+      const double limit = first_factor * least(those) + first_more_us;
+      for (const Candidate& candidate : those)
+        if (candidate.microseconds > std::max(2 * limit, hopeless_us))
+          too_slow.insert(candidate.algorithm);
+      std::erase_if(those, [&](const Candidate& c) { return c.microseconds > limit; });
+      const int calls = std::clamp(static_cast<int>(repeat_us / least(those)), 1, most_calls);
+      if (!time_each(those, [&](const Candidate& c) { return many(task, c, calls); })) return false;
+      for (const Candidate& candidate : those)
+        of_kind.push_back({.call = task.call,
+                           .in_place = kind.in_place,
+                           .algorithm = std::string(candidate.algorithm->name()),
+                           .microseconds = candidate.microseconds});
+    }
+    measured_.insert(measured_.end(), of_kind.begin(), of_kind.end());
+    return true;
+  }
+
+  static double least(const Candidates& those) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const Candidate& candidate : those) least = std::min(least, candidate.microseconds);
+    return std::max(least, 0.01);
+  }
+
+  /// Times each candidate. Its time is that of the slowest rank. False on all ranks if the time is
+  /// over.
+  template <class Time>
+  bool time_each(Candidates& those, Time time) {
+    struct OfRank {
+      std::array<double, most_candidates> microseconds;
+      double passed;
+    } mine{};
+    for (std::size_t i = 0; i < those.size(); ++i) mine.microseconds[i] = time(those[i]);
+    mine.passed = microseconds_since(start_);
+    const auto all = comm_.bootstrap().all_gather(mine);
+    for (std::size_t i = 0; i < those.size(); ++i) {
+      those[i].microseconds = 0;
+      for (const OfRank& rank : all)
+        those[i].microseconds = std::max(those[i].microseconds, rank.microseconds[i]);
+    }
+    return all[0].passed < measuring_limit_us;
+  }
+
+  void enqueue(const Task& task, const Algorithm& algorithm) const {
+    comm_.enqueue(task.call, task.buffers.send, task.buffers.recv, stream_,
+                  {.algorithm = std::string(algorithm.name())});
+  }
+
+  void line_up() const {
+    comm_.barrier(stream_);
+    if (topology_.backend == BackendKind::host) comm_.synchronize(stream_);
+  }
+
+  /// One call, after one that finds its memory.
+  double first(const Task& task, const Algorithm& algorithm) const {
+    const auto work = [&] { enqueue(task, algorithm); };
+    work();
+    comm_.synchronize(stream_);
+    return timed(work);
+  }
+  /// The least mean over `calls` calls.
+  double many(const Task& task, const Candidate& candidate, int calls) const {
+    std::function<void()> work = [&] {
+      for (int i = 0; i < calls; ++i) {
+        enqueue(task, *candidate.algorithm);
+        if (topology_.backend == BackendKind::host) comm_.synchronize(stream_);
+      }
+    };
+    std::unique_ptr<Graph> graph;
+    if (topology_.backend != BackendKind::host) {
+      const DeviceScope device(backend_);
+      backend_.begin_capture(stream_.native());
+      work();
+      graph = backend_.end_capture(stream_.native());
+      graph->launch(stream_.native());  // uploads it
+      work = [&] { graph->launch(stream_.native()); };
+    }
+    const bool is_long = calls == 1;
+    double least = is_long ? candidate.microseconds : std::numeric_limits<double>::infinity();
+    for (int i = 0; i < (is_long ? repeats_of_long : repeats); ++i)
+      least = std::min(least, timed(work));
+    return least / calls;
+  }
+
+  double timed(const std::function<void()>& work) const {
+    line_up();
+    if (topology_.backend == BackendKind::host) {
+      const auto start = Clock::now();
+      work();
+      comm_.synchronize(stream_);
+      return microseconds_since(start);
+    }
+    const DeviceScope device(backend_);
+    begin_->record(stream_.native());
+    work();
+    end_->record(stream_.native());
+    comm_.synchronize(stream_);
+    return end_->milliseconds_since(*begin_) * 1e3;
+  }
+
+  Communicator& comm_;
+  Backend& backend_;
+  const Topology& topology_;
+  const Sizes sizes_;
+  const Clock::time_point start_ = Clock::now();
+  Stream stream_;
+  std::shared_ptr<Window> window_;
+  std::shared_ptr<void> ordinary_memory_;
+  Buffers symmetric_, ordinary_;
+  std::unique_ptr<Event> begin_, end_;
+  std::vector<MeasuredCall> measured_;
+};
+
+}  // namespace
+
+std::vector<MeasuredCall> measure_algorithms(Communicator& comm, const Topology& topology) {
+  return Measuring(comm, topology).run();
+}
+
+}  // namespace plait

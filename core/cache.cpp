@@ -1,0 +1,56 @@
+#include "core/cache.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "core/environment.hpp"
+#include "core/unique_fd.hpp"
+#include "core/user_file.hpp"
+#include "plait/error.hpp"
+
+namespace plait {
+
+std::optional<std::string> cache_folder() {
+  if (const auto cache = environment("XDG_CACHE_HOME"); cache && cache->front() == '/')
+    return *cache + "/plait";
+  if (const auto home = environment("HOME"); home && home->front() == '/')
+    return *home + "/.cache/plait";
+  return std::nullopt;
+}
+
+std::optional<std::string> read_cached(const std::string& path, std::size_t most) {
+  try {
+    return read_user_file(path, most, path);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::string write_cached(const std::string& path, std::string_view text) {
+  std::error_code failed;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
+  if (failed) return failed.message();
+  // Under another name first. Its last letters differ for each process that writes.
+  std::string temporary = path + ".XXXXXX";
+  const UniqueFd file(::mkostemp(temporary.data(), O_CLOEXEC));
+  if (!file.valid()) return std::strerror(errno);
+  while (!text.empty()) {
+    const ssize_t written = ::write(file.get(), text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) break;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  if (text.empty() && std::rename(temporary.c_str(), path.c_str()) == 0) return {};
+  const std::string why = std::strerror(errno);
+  std::remove(temporary.c_str());
+  return why;
+}
+
+}  // namespace plait
