@@ -5,9 +5,10 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <memory>
-#include <optional>
 #include <set>
 
 #include "algorithms/contract/collectives.hpp"
@@ -23,22 +24,24 @@ double microseconds_since(Clock::time_point start) {
 }
 
 constexpr std::size_t most_candidates = 32;
-/// Calls of a repeat: as many as take about `repeat_us`. Of calls that are longer than that, the
-/// first one counts, too.
+/// Calls of a repeat: as many as take about `repeat_us`. Longer calls vary less.
 constexpr double repeat_us = 60;
-constexpr int most_calls = 16, repeats = 5, repeats_of_long = 2;
+constexpr int most_calls = 16, repeats = 5, repeats_of_long = 3;
 /// What a first call may take beside the fastest one's time.
 constexpr double first_factor = 3, first_more_us = 15;
 /// An algorithm that takes twice that, and this long, is not tried at larger sizes. Those that only
 /// begin slowly take less.
 constexpr double hopeless_us = 300;
+/// An algorithm that may be the fastest between two sizes takes less than this times the fastest at
+/// one of them.
+constexpr double near_factor = 1.5;
 
 struct Sizes {
   std::size_t least, most;
 };
 constexpr std::size_t step = 4;
 constexpr Sizes sizes_of(BackendKind backend) {
-  return backend == BackendKind::host ? Sizes{512, 2 << 20} : Sizes{2 << 10, 32 << 20};
+  return backend == BackendKind::host ? Sizes{128, 2 << 20} : Sizes{512, 32 << 20};
 }
 
 /// A kind of calls that is measured as a whole.
@@ -133,35 +136,64 @@ class Measuring {
 
   /// False if the time is over.
   bool measure(const Kind& kind) {
-    std::vector<MeasuredCall> of_kind;
+    std::map<std::size_t, Candidates> sizes;
     std::set<const Algorithm*> too_slow;
     for (std::size_t bytes = sizes_.least; bytes <= sizes_.most; bytes *= step) {
       const Task task = task_of(kind, bytes);
       Candidates those = candidates(task.call);
       std::erase_if(those, [&](const Candidate& c) { return too_slow.contains(c.algorithm); });
-      time_each(those,
-                [&](const Candidate& candidate) { return first(task, *candidate.algorithm); });
-      const double limit = first_factor * least(those) + first_more_us;
+      time_each(those, [&](const Candidate& c) { return first(task, *c.algorithm); });
+      const double limit = first_factor * fastest(those).microseconds + first_more_us;
       for (const Candidate& candidate : those)
         if (candidate.microseconds > std::max(2 * limit, hopeless_us))
           too_slow.insert(candidate.algorithm);
       std::erase_if(those, [&](const Candidate& c) { return c.microseconds > limit; });
-      const int calls = std::clamp(static_cast<int>(repeat_us / least(those)), 1, most_calls);
-      if (!time_each(those, [&](const Candidate& c) { return many(task, c, calls); })) return false;
-      for (const Candidate& candidate : those)
-        of_kind.push_back({.call = task.call,
-                           .in_place = kind.in_place,
-                           .algorithm = std::string(candidate.algorithm->name()),
-                           .microseconds = candidate.microseconds});
+      if (!time_exactly(task, those)) return false;
+      sizes[bytes] = those;
     }
-    measured_.insert(measured_.end(), of_kind.begin(), of_kind.end());
+    if (!measure_between(kind, sizes)) return false;
+    for (const auto& [bytes, those] : sizes)
+      for (const Candidate& candidate : those)
+        measured_.push_back({.call = task_of(kind, bytes).call,
+                             .in_place = kind.in_place,
+                             .algorithm = std::string(candidate.algorithm->name()),
+                             .microseconds = candidate.microseconds});
     return true;
   }
 
-  static double least(const Candidates& those) {
-    double least = std::numeric_limits<double>::infinity();
-    for (const Candidate& candidate : those) least = std::min(least, candidate.microseconds);
-    return std::max(least, 0.01);
+  /// Where two sizes have different fastest algorithms, adds the size in their middle, because
+  /// times don't always follow a line from one to the other. Only algorithms that were near the
+  /// fastest at one of the two take part.
+  bool measure_between(const Kind& kind, std::map<std::size_t, Candidates>& sizes) {
+    std::map<std::size_t, Candidates> between;
+    for (auto low = sizes.begin(), high = std::next(low); high != sizes.end(); ++low, ++high) {
+      if (fastest(low->second).algorithm == fastest(high->second).algorithm) continue;
+      const std::size_t bytes = low->first * 2;
+      Candidates those;
+      for (const Candidates* side : {&low->second, &high->second})
+        for (const Candidate& c : *side)
+          if (c.microseconds < near_factor * fastest(*side).microseconds &&
+              std::none_of(those.begin(), those.end(),
+                           [&](const Candidate& o) { return o.algorithm == c.algorithm; }))
+            those.push_back(c);
+      if (!time_exactly(task_of(kind, bytes), those)) return false;
+      between[bytes] = std::move(those);
+    }
+    sizes.merge(between);
+    return true;
+  }
+
+  /// `those` have the times of about such calls.
+  bool time_exactly(const Task& task, Candidates& those) {
+    const double expected = std::max(fastest(those).microseconds, 0.01);
+    const int calls = std::clamp(static_cast<int>(repeat_us / expected), 1, most_calls);
+    return time_each(those, [&](const Candidate& c) { return many(task, *c.algorithm, calls); });
+  }
+
+  static const Candidate& fastest(const Candidates& those) {
+    return *std::min_element(those.begin(), those.end(), [](const auto& a, const auto& b) {
+      return a.microseconds < b.microseconds;
+    });
   }
 
   /// Times each candidate. Its time is that of the slowest rank. False on all ranks if the time is
@@ -200,14 +232,15 @@ class Measuring {
     comm_.synchronize(stream_);
     return timed(work);
   }
-  /// The least mean over `calls` calls.
-  double many(const Task& task, const Candidate& candidate, int calls) const {
+  /// The least mean over `calls` calls, after one call.
+  double many(const Task& task, const Algorithm& algorithm, int calls) const {
     std::function<void()> work = [&] {
       for (int i = 0; i < calls; ++i) {
-        enqueue(task, *candidate.algorithm);
+        enqueue(task, algorithm);
         if (topology_.backend == BackendKind::host) comm_.synchronize(stream_);
       }
     };
+    enqueue(task, algorithm);  // a capture must not be the first to find the memory
     std::unique_ptr<Graph> graph;
     if (topology_.backend != BackendKind::host) {
       const DeviceScope device(backend_);
@@ -217,9 +250,8 @@ class Measuring {
       graph->launch(stream_.native());  // uploads it
       work = [&] { graph->launch(stream_.native()); };
     }
-    const bool is_long = calls == 1;
-    double least = is_long ? candidate.microseconds : std::numeric_limits<double>::infinity();
-    for (int i = 0; i < (is_long ? repeats_of_long : repeats); ++i)
+    double least = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < (calls == 1 ? repeats_of_long : repeats); ++i)
       least = std::min(least, timed(work));
     return least / calls;
   }
