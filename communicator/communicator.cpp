@@ -121,7 +121,8 @@ std::optional<Communicator> Communicator::divide(const char* what, int color, in
 /// Gives the selection the rules that were measured on this machine. Without them it measures,
 /// where the built-in table has no rules for such GPUs, in a communicator of its own, so that this
 /// one is as new when it is done. `may_measure`: a part of a communicator only takes what is there,
-/// because programs that make parts don't expect that to take long.
+/// because programs that make parts don't expect that to take long. Nothing is measured where each
+/// call is compared, which takes time, or traced, because the trace would show it.
 void Communicator::calibrate(bool may_measure) {
   CommunicatorState& own = *state_;
   const Calibration wish = own.settings.calibration;
@@ -129,7 +130,8 @@ void Communicator::calibrate(bool may_measure) {
   const Topology& topology = own.selector.topology();
   const bool known = topology.backend != BackendKind::host && own.selector.has_builtin_rules(),
              asked = wish == Calibration::again,
-             measures = asked || (may_measure && !known && !own.settings.tuning);
+             alone = !own.settings.check_calls && !own.settings.trace,
+             measures = alone && (asked || (may_measure && !known && !own.settings.tuning));
   const auto measure = [&] {
     try {
       Communicator other = *divide(measuring, 0, own.bootstrap->rank());

@@ -6,8 +6,6 @@
 #include <chrono>
 #include <cstdint>
 #include <fstream>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -50,56 +48,8 @@ std::optional<std::string> file_for(const Topology& topology, const std::string&
                      topology.architecture, hash(description));
 }
 
-/// What this process has measured or read, by its description. Here also if no file can be written.
-class Memory {
- public:
-  std::string find(const std::string& description) {
-    const std::lock_guard lock(mutex_);
-    return texts_[description];
-  }
-  void keep(const std::string& description, const std::string& text) {
-    const std::lock_guard lock(mutex_);
-    texts_[description] = text;
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<std::string, std::string> texts_;
-};
-Memory& memory() {
-  static Memory memory;
-  return memory;
-}
-
 RuleList rules_of(const std::string& text, const Topology& topology) {
   return rules_for(topology, text, "calibration", LeftOut::passed_over);
-}
-
-/// The text that rank 0 has; empty: none. A file that someone has damaged is as good as none.
-std::string kept_text(const Topology& topology, const std::string& description) {
-  if (auto text = memory().find(description); !text.empty()) return text;
-  const auto path = file_for(topology, description);
-  const auto text = path ? read_cached(*path, most_bytes) : std::nullopt;
-  if (!text) return {};
-  try {
-    if (!text->starts_with(description + "\n"))
-      throw Error(ErrorCode::invalid_argument, "its first line is another machine's");
-    static_cast<void>(rules_of(*text, topology));
-  } catch (const Error& error) {
-    log::warn("{} is of no use: {}", in_quotes(*path), error.what());
-    return {};
-  }
-  memory().keep(description, *text);
-  return *text;
-}
-
-void keep(const Topology& topology, const std::string& description, const std::string& text) {
-  memory().keep(description, text);
-  const auto path = file_for(topology, description);
-  if (!path) return log::info("calibration: no folder for its file: HOME is not set");
-  const std::string why_not = write_cached(*path, text);
-  if (why_not.empty()) log::info("calibration: kept in {}", in_quotes(*path));
-  else log::info("calibration: can't write {}: {}", in_quotes(*path), why_not);
 }
 
 /// The fastest algorithms, and below them, for calls that these refuse, the fastest of those that
@@ -119,6 +69,39 @@ std::string text_of(const std::vector<MeasuredCall>& measured, const Topology& t
 }
 
 }  // namespace
+
+CalibrationStore& CalibrationStore::of_process() {
+  static CalibrationStore store;
+  return store;
+}
+
+std::string CalibrationStore::find(const std::string& description, const Topology& topology) {
+  const std::lock_guard lock(mutex_);
+  if (const auto known = texts_.find(description); known != texts_.end()) return known->second;
+  const auto path = file_for(topology, description);
+  const auto text = path ? read_cached(*path, most_bytes) : std::nullopt;
+  if (!text) return {};
+  try {
+    if (!text->starts_with(description + "\n"))
+      throw Error(ErrorCode::invalid_argument, "its first line is not this machine's");
+    static_cast<void>(rules_of(*text, topology));
+  } catch (const Error& error) {
+    log::warn("{} is of no use: {}", in_quotes(*path), error.what());
+    return {};
+  }
+  return texts_[description] = *text;
+}
+
+void CalibrationStore::keep(const std::string& description, const Topology& topology,
+                            const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  texts_[description] = text;
+  const auto path = file_for(topology, description);
+  if (!path) return log::info("calibration: there is no folder for its file: HOME is not set");
+  const std::string why_not = write_cached(*path, text);
+  if (why_not.empty()) log::info("calibration: kept in {}", in_quotes(*path));
+  else log::info("calibration: can't write {}: {}", in_quotes(*path), why_not);
+}
 
 Calibration calibration_wish() {
   const auto value = environment(variable);
@@ -150,9 +133,10 @@ std::string describe_for_calibration(const DeviceInfo& device, const Topology& t
 
 RuleList calibrated_rules(Bootstrap& bootstrap, const Topology& topology,
                           const std::string& description, Calibration wish,
-                          const std::function<std::vector<MeasuredCall>()>& measure) {
+                          const std::function<std::vector<MeasuredCall>()>& measure,
+                          CalibrationStore& store) {
   std::string text;
-  if (bootstrap.rank() == 0 && wish == Calibration::on) text = kept_text(topology, description);
+  if (bootstrap.rank() == 0 && wish == Calibration::on) text = store.find(description, topology);
   text.resize(bootstrap.broadcast(text.size(), 0));
   if (!text.empty()) {
     bootstrap.broadcast(text.data(), text.size(), 0);
@@ -165,7 +149,7 @@ RuleList calibrated_rules(Bootstrap& bootstrap, const Topology& topology,
       const std::chrono::duration<double, std::milli> took =
           std::chrono::steady_clock::now() - start;
       log::info("calibration: {} calls measured in {:.0f} ms", measured.size(), took.count());
-      keep(topology, description, text);
+      store.keep(description, topology, text);
     }
   }
   return rules_of(text, topology);

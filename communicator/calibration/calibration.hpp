@@ -1,7 +1,10 @@
 // Rules for machines that the built-in table does not know: measured once, then kept in a file.
 #pragma once
 #include <functional>
+#include <map>
+#include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "algorithms/contract/algorithm.hpp"
@@ -20,12 +23,28 @@ std::string_view name_of(Calibration wish);
 /// algorithms may be the fastest.
 std::string describe_for_calibration(const DeviceInfo& device, const Topology& topology);
 
-/// Rules for a communicator with this topology. Those that rank 0 has, from a measurement of its
-/// process or the file of one; if it has none, or with `again`, those from `measure`, which rank 0
-/// then keeps. `measure` may be null: nothing is measured. Collective, and the result is the same
-/// on all ranks. `description`: as above; only rank 0's counts.
+/// The rules that a process has measured or read, as texts, each by its description. They lie in
+/// files, too, one for each description.
+class CalibrationStore {
+ public:
+  static CalibrationStore& of_process();
+  /// Empty: there are none. A file that is damaged, or has another description, is as good as none.
+  std::string find(const std::string& description, const Topology& topology);
+  /// Where no file can be written, the process alone keeps them.
+  void keep(const std::string& description, const Topology& topology, const std::string& text);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::string> texts_;
+};
+
+/// Rules for a communicator with this topology. Those in rank 0's store; if there are none, or with
+/// `again`, those from `measure`, which rank 0 then keeps. `measure` may be null: nothing is
+/// measured. Collective, and the result is the same on all ranks. `description` is what
+/// `describe_for_calibration` says; only rank 0's counts.
 RuleList calibrated_rules(Bootstrap& bootstrap, const Topology& topology,
                           const std::string& description, Calibration wish,
-                          const std::function<std::vector<MeasuredCall>()>& measure);
+                          const std::function<std::vector<MeasuredCall>()>& measure,
+                          CalibrationStore& store = CalibrationStore::of_process());
 
 }  // namespace plait

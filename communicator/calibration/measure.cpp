@@ -26,7 +26,7 @@ double microseconds_since(Clock::time_point start) {
 constexpr std::size_t most_candidates = 32;
 /// Calls of a repeat: as many as take about `repeat_us`. Longer calls vary less.
 constexpr double repeat_us = 60;
-constexpr int most_calls = 16, repeats = 5, repeats_of_long = 3;
+constexpr int most_calls = 16, launches_of_short = 4, repeats = 5, repeats_of_long = 3;
 /// What a first call may take beside the fastest one's time.
 constexpr double first_factor = 3, first_more_us = 15;
 /// An algorithm that takes twice that, and this long, is not tried at larger sizes. Those that only
@@ -35,6 +35,8 @@ constexpr double hopeless_us = 300;
 /// An algorithm that may be the fastest between two sizes takes less than this times the fastest at
 /// one of them.
 constexpr double near_factor = 1.5;
+/// An algorithm that takes less than this times the fastest counts as equally fast.
+constexpr double close_factor = 1.15;
 
 struct Sizes {
   std::size_t least, most;
@@ -76,8 +78,8 @@ class Measuring {
   std::vector<MeasuredCall> run() {
     for (int c = 0; c < collective_count; ++c) {
       const auto collective = static_cast<Collective>(c);
-      for (const Kind& kind : {Kind{collective, false, false}, Kind{collective, true, false},
-                               Kind{collective, true, true}})
+      for (const Kind& kind : {Kind{collective, false, false}, Kind{collective, false, true},
+                               Kind{collective, true, false}, Kind{collective, true, true}})
         if (is_worth_it(kind) && !measure(kind)) return std::move(measured_);
     }
     return std::move(measured_);
@@ -109,7 +111,7 @@ class Measuring {
     Call call{.collective = kind.collective,
               .type = topology_.backend == BackendKind::host ? DataType::f32 : DataType::bf16,
               .symmetric = kind.symmetric,
-              .in_place = kind.in_place && !facts_of(kind.collective).rooted,
+              .in_place = kind.symmetric && kind.in_place && !facts_of(kind.collective).rooted,
               .parts = parts_of(kind.collective, topology_.ranks)};
     // Blocks begin at multiples of 16 bytes, as programs' blocks do.
     const std::size_t block = bytes / static_cast<std::size_t>(call.parts) / 16 * 16;
@@ -161,13 +163,13 @@ class Measuring {
     return true;
   }
 
-  /// Where two sizes have different fastest algorithms, adds the size in their middle, because
-  /// times don't always follow a line from one to the other. Only algorithms that were near the
-  /// fastest at one of the two take part.
+  /// Where the fastest algorithm between two sizes is not clear, adds the size in their middle,
+  /// because times don't always follow a line from one to the other. Only algorithms that were near
+  /// the fastest at one of the two take part.
   bool measure_between(const Kind& kind, std::map<std::size_t, Candidates>& sizes) {
     std::map<std::size_t, Candidates> between;
     for (auto low = sizes.begin(), high = std::next(low); high != sizes.end(); ++low, ++high) {
-      if (fastest(low->second).algorithm == fastest(high->second).algorithm) continue;
+      if (!is_close(low->second, high->second)) continue;
       const std::size_t bytes = low->first * 2;
       Candidates those;
       for (const Candidates* side : {&low->second, &high->second})
@@ -181,6 +183,17 @@ class Measuring {
     }
     sizes.merge(between);
     return true;
+  }
+
+  /// Whether two sizes have different fastest algorithms, or one has another that is as fast.
+  static bool is_close(const Candidates& low, const Candidates& high) {
+    const Algorithm* const first = fastest(low).algorithm;
+    if (first != fastest(high).algorithm) return true;
+    for (const Candidates* side : {&low, &high})
+      for (const Candidate& c : *side)
+        if (c.algorithm != first && c.microseconds < close_factor * fastest(*side).microseconds)
+          return true;
+    return false;
   }
 
   /// `those` have the times of about such calls.
@@ -241,6 +254,8 @@ class Measuring {
       }
     };
     enqueue(task, algorithm);  // a capture must not be the first to find the memory
+    // Ranks launch their graphs at different moments, which a repeat has to outlast.
+    const int launches = calls == 1 ? 1 : launches_of_short;
     std::unique_ptr<Graph> graph;
     if (topology_.backend != BackendKind::host) {
       const DeviceScope device(backend_);
@@ -248,12 +263,14 @@ class Measuring {
       work();
       graph = backend_.end_capture(stream_.native());
       graph->launch(stream_.native());  // uploads it
-      work = [&] { graph->launch(stream_.native()); };
+      work = [&] {
+        for (int i = 0; i < launches; ++i) graph->launch(stream_.native());
+      };
     }
     double least = std::numeric_limits<double>::infinity();
     for (int i = 0; i < (calls == 1 ? repeats_of_long : repeats); ++i)
       least = std::min(least, timed(work));
-    return least / calls;
+    return least / (graph ? launches * calls : calls);
   }
 
   double timed(const std::function<void()>& work) const {

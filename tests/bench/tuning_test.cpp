@@ -235,6 +235,7 @@ class Tuning : public testing::Test {
     machine.command_line = "plait-bench";
     return bench::tuning_rules(results_, machine);
   }
+  std::vector<bench::Result>& results() { return results_; }
 
  private:
   std::vector<bench::Result> results_;
@@ -297,6 +298,17 @@ TEST_F(Tuning, BordersThatMeetLeaveNothingBetween) {
   }
   EXPECT_THAT(text(), HasSubstr("all_reduce: 0-4K=ring; 4K-=flash\n"));
   EXPECT_EQ(matched(read(text()), call(16384, Kind::out)), "flash");
+}
+
+/// Rules can't tell whether a call with a root is in place, so both times count.
+TEST_F(Tuning, PlacementsOfCallsWithARootCountTogether) {
+  for (const bool in_place : {false, true}) {
+    measured("chain", 1024, in_place ? 1 : 9, Kind::out, Collective::broadcast);  // 3 together
+    results().back().in_place = in_place;
+    measured("direct_put", 1024, 2, Kind::out, Collective::broadcast);
+    results().back().in_place = in_place;
+  }
+  EXPECT_THAT(text(), HasSubstr("broadcast: 0-=direct_put\n"));
 }
 
 TEST_F(Tuning, SeveralTypesCountTogetherAndWhoServesButOneNotAtAll) {
