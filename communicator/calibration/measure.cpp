@@ -24,9 +24,11 @@ double microseconds_since(Clock::time_point start) {
 }
 
 constexpr std::size_t most_candidates = 32;
-/// Calls of a repeat: as many as take about `repeat_us`. Longer calls vary less.
-constexpr double repeat_us = 60;
-constexpr int most_calls = 16, launches_of_short = 4, repeats = 5, repeats_of_long = 3;
+constexpr int repeats = 4;
+/// A repeat lasts about that long, if it can, because ranks begin at different moments. It launches
+/// a graph several times, since calls cost more to capture than to replay.
+constexpr double repeat_us = 120, repeat_on_host_us = 40, graph_us = 30;
+constexpr int most_calls = 8, most_rounds = 4;
 /// What a first call may take beside the fastest one's time.
 constexpr double first_factor = 3, first_more_us = 15;
 /// An algorithm that takes twice that, and this long, is not tried at larger sizes. Those that only
@@ -109,7 +111,7 @@ class Measuring {
 
   Task task_of(const Kind& kind, std::size_t bytes) const {
     Call call{.collective = kind.collective,
-              .type = topology_.backend == BackendKind::host ? DataType::f32 : DataType::bf16,
+              .type = is_host() ? DataType::f32 : DataType::bf16,
               .symmetric = kind.symmetric,
               .in_place = kind.symmetric && kind.in_place && !facts_of(kind.collective).rooted,
               .parts = parts_of(kind.collective, topology_.ranks)};
@@ -199,8 +201,14 @@ class Measuring {
   /// `those` have the times of about such calls.
   bool time_exactly(const Task& task, Candidates& those) {
     const double expected = std::max(fastest(those).microseconds, 0.01);
-    const int calls = std::clamp(static_cast<int>(repeat_us / expected), 1, most_calls);
-    return time_each(those, [&](const Candidate& c) { return many(task, *c.algorithm, calls); });
+    const auto as_many = [](double of, int most) {
+      return static_cast<int>(std::clamp(of, 1.0, static_cast<double>(most)));
+    };
+    const int calls = as_many(graph_us / expected, most_calls),
+              rounds = as_many((is_host() ? repeat_on_host_us : repeat_us) / (expected * calls),
+                               most_rounds);
+    return time_each(those,
+                     [&](const Candidate& c) { return many(task, *c.algorithm, calls, rounds); });
   }
 
   static const Candidate& fastest(const Candidates& those) {
@@ -233,9 +241,11 @@ class Measuring {
                   {.algorithm = std::string(algorithm.name())});
   }
 
+  bool is_host() const { return topology_.backend == BackendKind::host; }
+
   void line_up() const {
     comm_.barrier(stream_);
-    if (topology_.backend == BackendKind::host) comm_.synchronize(stream_);
+    if (is_host()) comm_.synchronize(stream_);
   }
 
   /// One call, after one that finds its memory.
@@ -245,37 +255,35 @@ class Measuring {
     comm_.synchronize(stream_);
     return timed(work);
   }
-  /// The least mean over `calls` calls, after one call.
-  double many(const Task& task, const Algorithm& algorithm, int calls) const {
-    std::function<void()> work = [&] {
+  /// The least mean over `rounds` times `calls` calls, after one call.
+  double many(const Task& task, const Algorithm& algorithm, int calls, int rounds) const {
+    std::function<void()> round = [&] {
       for (int i = 0; i < calls; ++i) {
         enqueue(task, algorithm);
-        if (topology_.backend == BackendKind::host) comm_.synchronize(stream_);
+        if (is_host()) comm_.synchronize(stream_);
       }
     };
     enqueue(task, algorithm);  // a capture must not be the first to find the memory
-    // Ranks launch their graphs at different moments, which a repeat has to outlast.
-    const int launches = calls == 1 ? 1 : launches_of_short;
     std::unique_ptr<Graph> graph;
-    if (topology_.backend != BackendKind::host) {
+    if (!is_host()) {
       const DeviceScope device(backend_);
       backend_.begin_capture(stream_.native());
-      work();
+      round();
       graph = backend_.end_capture(stream_.native());
       graph->launch(stream_.native());  // uploads it
-      work = [&] {
-        for (int i = 0; i < launches; ++i) graph->launch(stream_.native());
-      };
+      round = [&] { graph->launch(stream_.native()); };
     }
     double least = std::numeric_limits<double>::infinity();
-    for (int i = 0; i < (calls == 1 ? repeats_of_long : repeats); ++i)
-      least = std::min(least, timed(work));
-    return least / (graph ? launches * calls : calls);
+    for (int repeat = 0; repeat < repeats; ++repeat)
+      least = std::min(least, timed([&] {
+                         for (int i = 0; i < rounds; ++i) round();
+                       }));
+    return least / (rounds * calls);
   }
 
   double timed(const std::function<void()>& work) const {
     line_up();
-    if (topology_.backend == BackendKind::host) {
+    if (is_host()) {
       const auto start = Clock::now();
       work();
       comm_.synchronize(stream_);
