@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "bootstrap/agreement.hpp"
@@ -36,7 +37,8 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
                                               selector.topology(), algorithms_.all());
   agree(*bootstrap, "creating the watchdog, work memory, streams and threads", [&] {
     watchdog_ = std::make_shared<Watchdog>(backend, board_, algorithms_.names(), memory_->claimed(),
-                                           settings.timeout, bootstrap->rank());
+                                           settings.timeout, bootstrap->rank(),
+                                           selector.topology().ranks_per_device);
     start_log(parent != nullptr ? parent->trace_file() : nullptr);
     launcher_.emplace(CallLauncher::Parts{.backend = backend,
                                           .topology = selector.topology(),
@@ -350,12 +352,35 @@ void CommunicatorState::grow(const GroupPlan& plan) {
   must_enqueue([&] { make_room(plan); });
 }
 
+/// A device may fail because a peer's process has ended: processes that share a GPU through MPS
+/// share its faults, too, and kernels may have been using the peer's memory. Then the error is the
+/// lost rank, and this names both. None if the failure is not the device's, or no rank is lost.
+std::optional<Error> CommunicatorState::lost_rank_behind(const Error& failure) const {
+  if (failure.code() != ErrorCode::backend) return std::nullopt;
+  // The device may know before the system says that the process has ended.
+  const auto until = std::chrono::steady_clock::now() + 4 * monitor_period;
+  for (watchdog_->look(); !watchdog_->is_broken(); watchdog_->look()) {
+    if (std::chrono::steady_clock::now() > until) return std::nullopt;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  const auto broken = tell_error();
+  if (!broken || broken->code() != ErrorCode::rank_lost) return std::nullopt;
+  return Error(ErrorCode::rank_lost,
+               fmt::format("{}; this process has lost its device with it, and can't use that any "
+                           "more: {}",
+                           broken->what(), failure.what()));
+}
+
 /// A published call must also be enqueued, or the other ranks would take this rank's next call for
 /// it. So the communicator breaks if `body` throws.
 template <class Body>
 void CommunicatorState::must_enqueue(Body body) {
   try {
     body();
+  } catch (const Error& error) {
+    if (auto lost = lost_rank_behind(error)) throw *std::move(lost);
+    abort(fmt::format("a call could not be enqueued: {}", error.what()));
+    throw;
   } catch (const std::exception& error) {
     abort(fmt::format("a call could not be enqueued: {}", error.what()));
     throw;
@@ -447,7 +472,12 @@ void CommunicatorState::synchronize(StreamRef stream) {
   check_not_grouped("synchronize", "nothing would wait for them");
   preparer_.check_live("synchronize", stream.native());
   const DeviceScope device(*backend);
-  launcher_->order().synchronize(backend->resolve(stream.native()));
+  try {
+    launcher_->order().synchronize(backend->resolve(stream.native()));
+  } catch (const Error& error) {
+    if (auto lost = lost_rank_behind(error)) throw *std::move(lost);
+    throw;
+  }
   watchdog_->compare_now_and_then();
   throw_if_broken();
 }

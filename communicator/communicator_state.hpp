@@ -129,6 +129,7 @@ class CommunicatorState final : public GroupMember {
   class PlanOfOneCall;
   template <class Body>
   void must_enqueue(Body body);
+  std::optional<Error> lost_rank_behind(const Error& failure) const;
   void make_room(const GroupPlan& plan);
   void finish() noexcept;
   void warn_of_left_over() const;

@@ -11,15 +11,23 @@ bench-table.py --page PAGE.md... [--check]: renews the tables between comments i
     <!-- bench-table: default beside peer:mpi, data/FILE.json -->
     <!-- bench-table: default beside peer:nccl and peer:mpi, symmetric memory, FILE.json... -->
     <!-- bench-table: all_reduce by algorithm, symmetric memory, in place, data/FILE.json -->
+    <!-- bench-table: choice, data/2-ranks.json data/4-ranks.json -->
     <!-- end -->
 
-In the first two, a column is a collective, and a cell the two times and their ratio. Of several
+The last table is described below. In the first two, a column is a collective, and a cell the two times and their ratio. Of several
 peers the fastest counts. In the third, a row is an algorithm or a peer. Peers have the memory that
 their name says, so the memory selects among the others. Results are out of place unless the comment
 says `in place`. With --check nothing is written, and the exit code is 1 if a table is not what it
-would be."""
+would be.
+
+bench-table.py --choice FILE.json...: how good Plait's own choice is, in files of `plait-bench
+--algorithms all`. A cell is a collective, size, type, memory and placement. Its ratio is the time
+of `default` over that of the fastest algorithm in the same run. For each collective it prints the
+geometric mean of the ratios, the worst one, and how many of how many are above 1.10; below the
+table the worst cells. `noise` is what `default` differs from the very algorithm that it chose."""
 import collections
 import json
+import math
 import pathlib
 import re
 import sys
@@ -85,9 +93,65 @@ def by_algorithm(results, collective):
                      for name in names])
 
 
+class Choices:
+    """The ratios of `default` to the fastest algorithm in each cell."""
+    LIMIT = 1.10
+
+    def __init__(self, results):
+        times, chosen = collections.defaultdict(dict), {}
+        for result in results:
+            if result["name"].startswith("peer:") or result["name"] == "all_to_all_v":
+                continue  # another library, or other calls
+            key = tuple(result[part] for part in
+                        ("ranks", "collective", "bytes", "type", "memory", "in_place"))
+            times[key][result["name"]] = result["time_us"]
+            if result["name"] == "default":
+                chosen[key] = result.get("chosen")
+        self.cells, self.noise = [], []
+        for key, of_cell in times.items():
+            own = of_cell.pop("default", None)
+            if own is None or not of_cell:
+                continue
+            best = min(of_cell, key=of_cell.get)
+            self.cells.append((own / of_cell[best], key, chosen[key], best))
+            if chosen[key] in of_cell:
+                self.noise.append(abs(math.log(own / of_cell[chosen[key]])))
+        if not self.cells:
+            sys.exit("no rows of default beside rows of algorithms")
+
+    def table(self):
+        ranks = sorted({key[0] for _, key, _, _ in self.cells})
+        rows = collections.defaultdict(lambda: collections.defaultdict(list))
+        for ratio, key, _, _ in self.cells:
+            rows[f"`{key[1]}`"][key[0]].append(ratio)
+            rows["all"][key[0]].append(ratio)
+
+        def text(ratios):
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            above = sum(ratio > self.LIMIT for ratio in ratios)
+            return f"{mean:.3f}, {max(ratios):.2f}, {above} of {len(ratios)}"
+        names = sorted(rows, key=lambda name: (name == "all", name))
+        noise = sum(self.noise) / len(self.noise)
+        return lines_of([f"noise {math.exp(noise):.3f}", *(f"{n} ranks" for n in ranks)],
+                        [[name, *(text(rows[name][n]) if rows[name][n] else "" for n in ranks)]
+                         for name in names])
+
+    def worst(self, most=12):
+        lines = ""
+        for ratio, (ranks, collective, count, kind, memory, in_place), own, best in sorted(
+                self.cells, reverse=True)[:most]:
+            place = ", in place" if in_place else ""
+            lines += (f"{ratio:.2f}  {ranks} ranks, {collective} of {count} bytes, {kind}, {memory}"
+                      f"{place}: {own}, fastest {best}\n")
+        return lines
+
+
 def made(folder, description):
     """The table that a comment describes."""
     what, *facts, files = description.split(", ")
+    if what == "choice":
+        return Choices([result for file in files.split() for result in
+                        json.loads((folder / file).read_text(encoding="utf-8"))["results"]]).table()
     memory = next((fact.split()[0] for fact in facts if fact.endswith(" memory")), None)
     results = [result for file in files.split()
                for result in json.loads((folder / file).read_text(encoding="utf-8"))["results"]
@@ -150,5 +214,10 @@ if __name__ == "__main__":
         for argument in sys.argv[2:]:
             if argument != "--check":
                 renew(pathlib.Path(argument), "--check" in sys.argv)
+        sys.exit()
+    if sys.argv[1] == "--choice":
+        of_all = Choices([result for argument in sys.argv[2:] for result in
+                          json.loads(pathlib.Path(argument).read_text(encoding="utf-8"))["results"]])
+        print(of_all.table(), of_all.worst(), sep="\n", end="")
         sys.exit()
     sys.exit(main(sys.argv[1:]))

@@ -13,6 +13,7 @@
 
 #include "algorithms/contract/collectives.hpp"
 #include "bootstrap/agreement.hpp"
+#include "plait/error.hpp"
 #include "symm_mem/window.hpp"
 
 namespace plait {
@@ -147,6 +148,8 @@ class Measuring {
       Candidates those = candidates(task.call);
       std::erase_if(those, [&](const Candidate& c) { return too_slow.contains(c.algorithm); });
       time_each(those, [&](const Candidate& c) { return first(task, *c.algorithm); });
+      std::erase_if(those, [](const Candidate& c) { return !std::isfinite(c.microseconds); });
+      if (those.empty()) return true;  // the kind is left out
       const double limit = first_factor * fastest(those).microseconds + first_more_us;
       for (const Candidate& candidate : those)
         if (candidate.microseconds > std::max(2 * limit, hopeless_us))
@@ -248,10 +251,16 @@ class Measuring {
     if (is_host()) comm_.synchronize(stream_);
   }
 
-  /// One call, after one that finds its memory.
+  /// One call, after one that finds its memory. Infinite if it is refused, on all ranks alike.
   double first(const Task& task, const Algorithm& algorithm) const {
     const auto work = [&] { enqueue(task, algorithm); };
-    work();
+    try {
+      work();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::unsupported && error.code() != ErrorCode::invalid_argument)
+        throw;
+      return std::numeric_limits<double>::infinity();
+    }
     comm_.synchronize(stream_);
     return timed(work);
   }

@@ -33,7 +33,7 @@ std::string_view difference(const CallLogs::Difference& found) {
 
 Watchdog::Watchdog(std::shared_ptr<Backend> backend, std::shared_ptr<Board> board,
                    std::vector<std::string> algorithms, std::uint32_t* claimed,
-                   std::chrono::nanoseconds timeout, int rank)
+                   std::chrono::nanoseconds timeout, int rank, int ranks_per_device)
     : backend_(std::move(backend)),
       owned_board_(std::move(board)),
       board_(*owned_board_),
@@ -41,7 +41,8 @@ Watchdog::Watchdog(std::shared_ptr<Backend> backend, std::shared_ptr<Board> boar
       shared_(static_cast<Shared*>(backend_->allocate_pinned(sizeof(Shared)))),
       claimed_(claimed),
       timeout_(timeout),
-      rank_(rank) {}
+      rank_(rank),
+      ranks_per_device_(ranks_per_device) {}
 
 Watchdog::~Watchdog() { backend_->deallocate_pinned(shared_); }
 
@@ -270,8 +271,14 @@ void Watchdog::finish_timeout() {
   // A new snapshot, because the verdict may be a peer's, reached from records that came later.
   const BoardSnapshot board = board_.snapshot(algorithms_);
   const DiagnosticRecord witness = board[verdict.witness].record.value_or(shared_->record);
-  break_with(ErrorCode::timeout, describe_timeout(board, verdict, witness, algorithms_, timeout_),
-             Board::State::gave_up);
+  std::string text = describe_timeout(board, verdict, witness, algorithms_, timeout_);
+  // Two ranks' blocks always fit: see docs/invariants.md.
+  if (ranks_per_device_ > 2)
+    text += fmt::format(
+        "\n  {} ranks share a GPU: unless each has its share of the multiprocessors, their blocks "
+        "may not all fit on it, and wait for each other (tools/mps-run.sh gives the shares)",
+        ranks_per_device_);
+  break_with(ErrorCode::timeout, text, Board::State::gave_up);
 }
 
 /// Publishes the verdict, so ranks that report later name the same culprit.

@@ -21,10 +21,10 @@ namespace plait {
 class Watchdog {
  public:
   /// `algorithms`: their names, by the numbers that launches carry. `claimed`: a word of device
-  /// memory, zero.
+  /// memory, zero. `ranks_per_device`: as in Topology.
   Watchdog(std::shared_ptr<Backend> backend, std::shared_ptr<Board> board,
            std::vector<std::string> algorithms, std::uint32_t* claimed,
-           std::chrono::nanoseconds timeout, int rank);
+           std::chrono::nanoseconds timeout, int rank, int ranks_per_device);
   /// Must come after the end of all launches that got a `watch`.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -98,7 +98,7 @@ class Watchdog {
   Shared* shared_;
   std::uint32_t* claimed_;
   std::chrono::nanoseconds timeout_;
-  int rank_;
+  int rank_, ranks_per_device_;
   mutable std::mutex mutex_;
   std::optional<int> timeout_of_;  // the rank whose kernel ran out of time, during the report
   std::chrono::steady_clock::time_point report_by_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 namespace plait::test {
 namespace {
@@ -18,6 +19,8 @@ class Failures final : public testing::EmptyTestEventListener {
 }  // namespace
 
 int run_tests() {
+  // As under CTest (tests/CMakeLists.txt), for programs that are run by hand.
+  setenv("PLAIT_CALIBRATE", "0", 0);
   const int result = RUN_ALL_TESTS();
   const auto& all = *testing::UnitTest::GetInstance();
   if (result == 0 && all.test_to_run_count() == 0 && !GTEST_FLAG_GET(list_tests)) {
