@@ -90,7 +90,6 @@ DeviceInfo describe(int ordinal) {
           .facts = {.units = static_cast<unsigned>(properties.multiProcessorCount),
                     .block_threads = gpu::max_threads,
                     .max_block_threads = gpu::max_threads,
-                    .wide_packets = true,
                     .line_threads = is_behind_nvswitch(id) ? 8 : 0,
                     .bulk_threads = properties.major >= 9 ? 32 : 0,
                     .indexed_arguments = true,

@@ -254,24 +254,6 @@ struct Ptx {
     std::uint32_t parities_ = 0;  // one bit per slot: the parity of the phase to wait for next
   };
 
-  static constexpr bool has_wide_packets = true;
-  __device__ static void store_whole(std::uint32_t* p, std::uint64_t low, std::uint64_t high) {
-    asm volatile(
-        "{\n\t.reg .b128 whole;\n\tmov.b128 whole, {%1, %2};\n\tst.relaxed.sys.global.b128 [%0], "
-        "whole;\n\t}" ::"l"(p),
-        "l"(low), "l"(high)
-        : "memory");
-  }
-  __device__ static void load_whole(const std::uint32_t* p, std::uint64_t& low,
-                                    std::uint64_t& high) {
-    asm volatile(
-        "{\n\t.reg .b128 whole;\n\tld.relaxed.sys.global.b128 whole, [%2];\n\tmov.b128 {%0, %1}, "
-        "whole;\n\t}"
-        : "=l"(low), "=l"(high)
-        : "l"(p)
-        : "memory");
-  }
-
   /// Over NVLink, adjacent 16-byte stores of eight threads in one instruction arrive as one write
   /// of 128 bytes, and a load sees all or nothing of it. So eight threads that have diverged must
   /// converge first. Neither `vote.sync` nor `bar.warp.sync` achieves that: threads that had

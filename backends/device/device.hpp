@@ -57,15 +57,6 @@ PLAIT_DEVICE PacketElements<T> from_packet(PacketData data) {
   return bits_as<PacketElements<T>>(data);
 }
 
-/// 24 bytes of data in two 16-byte accesses, each atomic and with its own flag, on targets that
-/// have such accesses. Three quarters of the bytes are data.
-struct alignas(32) WidePacket {
-  std::uint32_t word[8];  // data, data, data, flag, data, data, data, flag
-};
-struct WidePacketData {
-  PacketData word[3];
-};
-
 /// 120 bytes of data and their flag in one access of 128 bytes, on targets that can do that: a
 /// packet with little overhead ("LL128" of NCCL). `D::line_threads` consecutive threads of a block,
 /// the first a multiple of their number, write or read a line together. Each thread has an equal
@@ -194,9 +185,7 @@ concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint
   // flight together. Neither orders other memory accesses.
   dev.put(packet, data, 1u);
   { dev.get(packets, received, 3u, 1u, peers) } -> std::same_as<bool>;
-  // A target with wide packets also has put(WidePacket*, WidePacketData, flag) and its `get`. One
-  // with lines also has put(Line*, LineShare<16 / line_threads>, flag, live) and its `get`.
-  { D::has_wide_packets } -> std::convertible_to<bool>;
+  // A target with lines also has put(Line*, LineShare<16 / line_threads>, flag, live) and its `get`.
   { D::line_threads } -> std::convertible_to<int>;
   { D::line_group } -> std::convertible_to<int>;
 

@@ -21,7 +21,6 @@
 //                               as words, in the same memory; no class where bulk_threads is 0
 //   indexed_arguments, to_global(pointer), uniform(value)
 //                               as words
-//   has_wide_packets            there are store_whole and load_whole: 16 bytes, single-copy atomic
 //   line_threads, line_group    as words
 //   store_share, load_share     with lines: access a thread's 16 bytes if its flag says so, in one
 //                               instruction for all threads that have been together since the last
@@ -86,8 +85,7 @@ template <class Isa>
 class Words {
  public:
   static constexpr std::size_t pack_bytes = 16;
-  static constexpr bool has_wide_packets = Isa::has_wide_packets,
-                        indexed_arguments = Isa::indexed_arguments, has_peer_reads = false;
+  static constexpr bool indexed_arguments = Isa::indexed_arguments, has_peer_reads = false;
   static constexpr int line_threads = Isa::line_threads, line_group = Isa::line_group;
 
   /// Asks whether an earlier call has given up: then this call must send nothing, because its peers
@@ -211,46 +209,6 @@ class Words {
   PLAIT_WORD void release() { Isa::release(); }
   PLAIT_WORD void acquire(const Marked* slot) {
     for (const std::uint64_t& word : slot->word) Isa::acquire(&word);
-  }
-
-  PLAIT_WORD void put(WidePacket* packet, const WidePacketData& data, std::uint32_t flag) {
-    if (broken_ != 0) return;
-    const PacketData(&word)[3] = data.word;
-    Isa::store_whole(packet->word, bits_as<std::uint64_t>(word[0]),
-                     word[1].word[0] | (std::uint64_t{flag} << 32));
-    Isa::store_whole(packet->word + 4, word[1].word[1] | (std::uint64_t{word[2].word[0]} << 32),
-                     word[2].word[1] | (std::uint64_t{flag} << 32));
-  }
-
-  template <int Max>
-  PLAIT_WORD bool get(const WidePacket* const (&packets)[Max], WidePacketData (&data)[Max],
-                      unsigned wanted, std::uint32_t flag, const Waiting (&who)[Max]) {
-    std::uint32_t seen = 0;
-    Waiting missing = who[0];
-    return spin(
-        [&] {
-          std::uint64_t half[Max][4];
-          PLAIT_UNROLL
-          for (int i = 0; i < Max; ++i)
-            if ((wanted >> i & 1u) != 0) {
-              Isa::load_whole(packets[i]->word, half[i][0], half[i][1]);
-              Isa::load_whole(packets[i]->word + 4, half[i][2], half[i][3]);
-            }
-          bool complete = true;
-          PLAIT_UNROLL
-          for (int i = 0; i < Max; ++i)
-            if ((wanted >> i & 1u) != 0) {
-              const auto low = [&](int h) { return static_cast<std::uint32_t>(half[i][h]); };
-              const auto high = [&](int h) { return static_cast<std::uint32_t>(half[i][h] >> 32); };
-              data[i] = {{{{low(0), high(0)}}, {{low(1), low(2)}}, {{high(2), low(3)}}}};
-              if (high(1) == flag && high(3) == flag) continue;
-              complete = false;
-              seen = high(1) == flag ? high(3) : high(1);
-              missing = who[i];
-            }
-          return complete;
-        },
-        missing, flag, seen);
   }
 
   /// The flag of a line is the upper half of its last word. Between a vote and the access that it

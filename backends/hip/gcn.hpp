@@ -15,8 +15,7 @@ struct Gcn {
   template <std::size_t Bytes>
   using Vector = std::uint32_t __attribute__((ext_vector_type(Bytes / 4)));
 
-  static constexpr bool has_wide_packets = false;  // nothing larger than 8 bytes is atomic
-  static constexpr int line_threads = 0, line_group = 0;
+  static constexpr int line_threads = 0, line_group = 0;  // nothing larger than 8 bytes is atomic
 
   PLAIT_WORD static void begin() {}
 

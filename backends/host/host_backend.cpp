@@ -147,7 +147,6 @@ class HostBackend final : public Backend {
       .facts = {.units = settings().workers,
                 .block_threads = settings().block_threads,
                 .max_block_threads = 64,
-                .wide_packets = true,
                 .line_threads = 1,
                 .bulk_threads = 1,
                 .indexed_arguments = true,

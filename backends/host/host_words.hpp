@@ -29,7 +29,7 @@ class Words {
  public:
   /// A cache line; the branch on the operation is taken once per pack.
   static constexpr std::size_t pack_bytes = 64;
-  static constexpr bool has_wide_packets = true, indexed_arguments = true, has_peer_reads = true;
+  static constexpr bool indexed_arguments = true, has_peer_reads = true;
   static constexpr int line_threads = 1, line_group = 1;
 
   Words(unsigned block, unsigned blocks, unsigned thread, Team& team, const Watch& watch)
@@ -153,36 +153,6 @@ class Words {
   void empty(Marked* slot) { put(slot, Marked{}); }
   void release() { fence(std::memory_order_release); }
   void acquire(const Marked*) { fence(std::memory_order_acquire); }
-
-  void put(WidePacket* packet, const WidePacketData& data, std::uint32_t flag) {
-    jitter();
-    std::uint32_t words[6];
-    std::memcpy(words, data.word, sizeof(words));
-    for (int h = 0; h < 2; ++h) {
-      std::memcpy(packet->word + 4 * h, words + 3 * h, 3 * sizeof(std::uint32_t));
-      std::atomic_ref(packet->word[4 * h + 3]).store(flag, std::memory_order_release);
-    }
-  }
-
-  template <int Max>
-  bool get(const WidePacket* const (&packets)[Max], WidePacketData (&data)[Max], unsigned wanted,
-           std::uint32_t flag, const Waiting (&who)[Max]) {
-    for (int i = 0; i < Max; ++i) {
-      if ((wanted >> i & 1u) == 0) continue;
-      std::uint32_t seen = 0;
-      const auto arrived = [&](int h) {
-        seen = std::atomic_ref(const_cast<std::uint32_t&>(packets[i]->word[4 * h + 3]))
-                   .load(std::memory_order_acquire);
-        return seen == flag;
-      };
-      if (!spin([&] { return arrived(0) && arrived(1); }, who[i], flag, seen)) return false;
-      std::uint32_t words[6];
-      for (int h = 0; h < 2; ++h)
-        std::memcpy(words + 3 * h, packets[i]->word + 4 * h, 3 * sizeof(std::uint32_t));
-      std::memcpy(data[i].word, words, sizeof(words));
-    }
-    return true;
-  }
 
   void put(Line* line, const LineShare<16>& share, std::uint32_t flag, bool live) {
     if (!live) return;

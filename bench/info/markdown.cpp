@@ -24,7 +24,7 @@ Topology gpus(int ranks) {
   topology.scratch_limit = std::size_t{128} << 20;
   topology.units = 132;
   topology.block_threads = topology.max_block_threads = 512;
-  topology.wide_packets = topology.peer_access = topology.indexed_arguments = true;
+  topology.peer_access = topology.indexed_arguments = true;
   topology.line_threads = 8;
   topology.bulk_threads = 32;
   topology.launch_us = 0.2;
@@ -46,7 +46,7 @@ Topology cpus(int ranks) {
   topology.ranks = ranks;
   topology.scratch_limit = std::size_t{128} << 20;
   topology.max_block_threads = 64;
-  topology.wide_packets = topology.indexed_arguments = topology.peer_reads = true;
+  topology.indexed_arguments = topology.peer_reads = true;
   topology.line_threads = topology.bulk_threads = 1;
   return topology;
 }
@@ -91,7 +91,6 @@ Facts facts_about(const Algorithm& algorithm) {
   };
   need("two ranks", [](Topology& topology, Call& call) { topology.ranks = call.parts = 1; });
   need("peer access", [](Topology& topology, Call&) { topology.peer_access = false; });
-  need("wide packets", [](Topology& topology, Call&) { topology.wide_packets = false; });
   need("lines", [](Topology& topology, Call&) { topology.line_threads = 0; });
   need("bulk copies", [](Topology& topology, Call&) { topology.bulk_threads = 0; });
   need("peer reads", [](Topology& topology, Call&) { topology.peer_reads = false; });

@@ -73,7 +73,6 @@ class CalibratedRules : public CalibrationTest {
     topology.ranks = 2;
     topology.architecture = "sm_90";
     topology.max_block_threads = 512;
-    topology.wide_packets = true;
     topology.scratch_limit = 128 << 20;
     topology.link_bandwidth = topology.push_bandwidth = topology.packet_bandwidth = 1;
     return topology;

@@ -59,7 +59,6 @@ TEST_F(Policies, BuiltInTablesServeEverything) {
     topology.backend = BackendKind::cuda;
     topology.architecture = "sm_90";
     topology.ranks = ranks;
-    topology.wide_packets = true;
     topology.line_threads = 8;
     topology.max_block_threads = 512;
     topology.block_threads = 512;
@@ -89,7 +88,7 @@ TEST_F(Policies, BuiltInTablesServeTheHost) {
       topology.backend = BackendKind::host;
       topology.architecture = "x86_64";
       topology.ranks = ranks;
-      topology.wide_packets = topology.indexed_arguments = true;
+      topology.indexed_arguments = true;
       topology.line_threads = topology.bulk_threads = 1;
       topology.max_block_threads = 64;
       topology.scratch_limit = std::size_t{128} << 20;

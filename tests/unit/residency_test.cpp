@@ -250,7 +250,7 @@ TEST(Launches, FollowTheSizeOfTheDevice) {
       topology.architecture = "sm_90";
       topology.units = units;
       topology.block_threads = topology.max_block_threads = 512;
-      topology.wide_packets = topology.peer_access = topology.indexed_arguments = true;
+      topology.peer_access = topology.indexed_arguments = true;
       topology.line_threads = 8;
       topology.bulk_threads = 32;
       return topology;

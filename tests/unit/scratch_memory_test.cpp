@@ -27,7 +27,6 @@ class ScratchMemory : public testing::TestWithParam<BackendKind> {
     topology.backend = GetParam();
     topology.units = GetParam() == BackendKind::host ? 2 : 132;
     topology.line_threads = line_threads;
-    topology.wide_packets = line_threads != 0;
     topology.ranks = ranks;
     return topology;
   }

@@ -21,14 +21,14 @@ Support serves_the_best(const Algorithm& algorithm, const Topology& topology) {
 }
 
 /// A communicator asks every algorithm for the most blocks of a launch, also one that the target
-/// does not serve: here a GPU without lines, wide packets and bulk copies.
+/// does not serve: here a GPU without lines and bulk copies.
 TEST(Served, EveryAlgorithmFitsALaunchOnEveryTarget) {
   Topology topology;
   topology.backend = BackendKind::cuda;
   topology.ranks = 4;
   topology.units = 132;
   topology.max_block_threads = 512;
-  topology.peer_access = topology.wide_packets = false;
+  topology.peer_access = false;
   topology.line_threads = topology.bulk_threads = 0;
   for (const auto& algorithm : Registry::instance().all()) {
     const LaunchShape shape = algorithm->fitted({.blocks = 4, .threads = 33}, {}, topology);
@@ -43,7 +43,7 @@ TEST(Served, IncludesWholePacksOnDevicesThatCanDoEverything) {
   topology.ranks = 4;
   topology.units = 132;
   topology.max_block_threads = 512;
-  topology.peer_access = topology.wide_packets = true;
+  topology.peer_access = true;
   topology.line_threads = topology.bulk_threads = 8;
   topology.peer_reads = true;  // in truth only ranks on CPUs have them
   for (const auto& algorithm : Registry::instance().all()) {

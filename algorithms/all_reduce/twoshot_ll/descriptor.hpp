@@ -1,4 +1,4 @@
-// The descriptor of twoshot_ll, twoshot_ll16 and twoshot_ll128.
+// The descriptor of twoshot_ll and twoshot_ll128.
 #pragma once
 #include "algorithms/all_reduce/twoshot_ll/kernel.hpp"
 #include "algorithms/blocks/flags/ll_exchange.hpp"

@@ -1,5 +1,5 @@
 // Two-shot all-reduce in flagged units: small to middle messages on any memory, two hops, no
-// barrier. twoshot_ll sends packets, twoshot_ll16 wide packets, twoshot_ll128 lines.
+// barrier. twoshot_ll sends packets, twoshot_ll128 lines.
 //
 // The message is cut into one stripe per block, a stripe into rounds, and a round into n slices of
 // at most `slots` units. In each round, a thread
@@ -8,8 +8,8 @@
 //      result into its gather lane at every rank;
 //   3. gathers: polls the results of all slices and stores them.
 //
-// Cost: two hops. 2 (n - 1) / n * bytes of data leave each rank: twice that as packets, 4/3 of it
-// as wide packets, 16/15 of it as lines.
+// Cost: two hops. 2 (n - 1) / n * bytes of data leave each rank: twice that as packets, 16/15
+// of it as lines.
 // Resources: 2 halves * blocks * 2 n lanes * slots units of scratch memory, one epoch per block.
 //
 // Why no barrier is needed. Data and flag arrive together. A lane has one writing rank and one

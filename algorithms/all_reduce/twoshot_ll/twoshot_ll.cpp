@@ -13,16 +13,6 @@ class TwoshotLL final : public TwoshotAlgorithm {
   bool batches(const Topology& topology) const override { return topology.indexed_arguments; }
 };
 
-class TwoshotLL16 final : public TwoshotAlgorithm {
- public:
-  TwoshotLL16() : TwoshotAlgorithm(UnitKind::wide_packets(), 32) {}
-  StaticName name() const override { return "twoshot_ll16"; }
-  std::string_view summary() const override {
-    return "as twoshot_ll, in packets of 16 bytes with 12 of data: two thirds of the traffic, "
-           "where the target has them";
-  }
-};
-
 class TwoshotLL128 final : public TwoshotAlgorithm {
  public:
   // With 4 ranks and the default of 384 MB, a round has room for 4 MB.
@@ -35,7 +25,6 @@ class TwoshotLL128 final : public TwoshotAlgorithm {
 };
 
 const AlgorithmRegistration<TwoshotLL> packets;
-const AlgorithmRegistration<TwoshotLL16> wide_packets;
 const AlgorithmRegistration<TwoshotLL128> lines;
 
 }  // namespace

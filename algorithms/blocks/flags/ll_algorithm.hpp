@@ -12,13 +12,10 @@ namespace plait {
 inline constexpr unsigned max_group_threads = 480;
 
 struct UnitKind {
-  enum Name { packet, wide_packet, line } name;
+  enum Name { packet, line } name;
   std::size_t data_bytes, slot_bytes;
   std::uint32_t most_slots;  // per lane
   static constexpr UnitKind packets() { return {packet, packet_bytes, sizeof(Packet), 512}; }
-  static constexpr UnitKind wide_packets() {
-    return {wide_packet, sizeof(WidePacketData), sizeof(WidePacket), 256};
-  }
   static constexpr UnitKind lines(std::uint32_t most_slots = 128) {
     return {line, 15 * packet_bytes, sizeof(Line), most_slots};
   }
@@ -139,9 +136,7 @@ class LLAlgorithm : public CollectiveAlgorithm {
 
  private:
   bool serves(const Topology& topology) const {
-    return unit_.name == UnitKind::packet ||
-           (unit_.name == UnitKind::wide_packet ? topology.wide_packets
-                                                : topology.line_threads != 0);
+    return unit_.name == UnitKind::packet || topology.line_threads != 0;
   }
 
   UnitKind unit_;

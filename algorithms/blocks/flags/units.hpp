@@ -3,9 +3,8 @@
 // calls this protocol LL, for low latency, and its variant with lines LL128. In the names of
 // classes here, LL stands for both.
 //
-// There are three units, and kernels are templates over them:
+// There are two units, and kernels are templates over them:
 //   PacketUnit   8 bytes of data in 16, moved by one thread;
-//   WideUnit     24 bytes in 32, moved by one thread, where the target has wide packets;
 //   LineUnit<D>  120 bytes in 128, moved by several threads together, where the target has lines.
 // Data is counted in words of 8 bytes. The last word of a message may be partial.
 //
@@ -37,19 +36,6 @@ struct PacketUnit {
 
   PLAIT_DEVICE static PacketData& word(Share& share, int) { return share; }
   PLAIT_DEVICE static const PacketData& word(const Share& share, int) { return share; }
-};
-
-struct WideUnit {
-  using Slot = WidePacket;
-  using Share = WidePacketData;
-  static constexpr unsigned threads = 1;
-  static constexpr unsigned group = 1;
-  static constexpr unsigned words = 3;
-  static constexpr int share_words = 3;
-  static constexpr int summed_words = 3;
-
-  PLAIT_DEVICE static PacketData& word(Share& share, int i) { return share.word[i]; }
-  PLAIT_DEVICE static const PacketData& word(const Share& share, int i) { return share.word[i]; }
 };
 
 template <class D>

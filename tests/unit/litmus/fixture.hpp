@@ -27,8 +27,6 @@ class Litmus : public testing::TestWithParam<std::tuple<litmus::Mode, std::uint3
   void SetUp() override {
     const DeviceFacts facts = open_backend(target(), 0)->info().facts;
     if (mode() == Mode::lines && facts.line_threads == 0) GTEST_SKIP() << "the target has no lines";
-    if (mode() == Mode::wide_packets && !facts.wide_packets)
-      GTEST_SKIP() << "the target has no wide packets";
   }
 
   static std::uint32_t rounds() {
@@ -98,12 +96,12 @@ class Litmus : public testing::TestWithParam<std::tuple<litmus::Mode, std::uint3
 
  public:
   static auto all() {
-    return testing::Combine(testing::Values(Mode::packets, Mode::wide_packets, Mode::lines,
+    return testing::Combine(testing::Values(Mode::packets, Mode::lines,
                                             Mode::messages, Mode::marked),
                             testing::Values(0u, 40u));
   }
   static std::string name(const testing::TestParamInfo<ParamType>& info) {
-    const char* const names[] = {"packets", "wide_packets", "lines", "messages", "marked"};
+    const char* const names[] = {"packets", "lines", "messages", "marked"};
     return fmt::format("{}_delay{}", names[static_cast<std::size_t>(std::get<0>(info.param))],
                        std::get<1>(info.param));
   }

@@ -14,7 +14,7 @@ namespace plait::litmus {
 
 using Types = TypeList<std::uint32_t>;
 
-enum class Mode : std::uint32_t { packets, wide_packets, lines, messages, marked };
+enum class Mode : std::uint32_t { packets, lines, messages, marked };
 
 struct Args {
   WindowView slots, signals;    // signals: [block][writer]
@@ -45,9 +45,6 @@ class Litmus {
       if (a_.mode == Mode::packets && !packets()) return;
       if (a_.mode == Mode::messages && !messages()) return;
       if (a_.mode == Mode::marked && !marked(r)) return;
-      if constexpr (D::has_wide_packets) {
-        if (a_.mode == Mode::wide_packets && !wide_packets()) return;
-      }
       if constexpr (D::line_threads != 0) {
         if (a_.mode == Mode::lines && !lines()) return;
       }
@@ -99,30 +96,6 @@ class Litmus {
       PacketData data[1];
       if (!dev_.get(from, data, 1u, epoch_, who)) return false;
       compare(data[0], words(peer, me, 0));
-    }
-    return true;
-  }
-
-  PLAIT_DEVICE bool wide_packets() {
-    const std::uint32_t me = dev_.thread();
-    const auto data_of = [&](int writer) {
-      return WidePacketData{{words(writer, me, 0), words(writer, me, 1), words(writer, me, 2)}};
-    };
-    for (int s = 0; s < a_.ranks; ++s) {
-      hold_up();
-      dev_.put(reinterpret_cast<WidePacket*>(slot(rank_after(a_.rank, s, a_.ranks), a_.rank, me)),
-               data_of(a_.rank), epoch_);
-    }
-    for (int peer = 0; peer < a_.ranks; ++peer) {
-      hold_up();
-      const WidePacket* const from[1] = {
-          reinterpret_cast<const WidePacket*>(slot(a_.rank, peer, me))};
-      const Waiting who[1] = {{peer, epoch_}};
-      WidePacketData data[1];
-      if (!dev_.get(from, data, 1u, epoch_, who)) return false;
-      const WidePacketData wanted = data_of(peer);
-      PLAIT_UNROLL
-      for (int i = 0; i < 3; ++i) compare(data[0].word[i], wanted.word[i]);
     }
     return true;
   }
