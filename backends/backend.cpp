@@ -48,9 +48,9 @@ std::shared_ptr<DeviceUse> device_use(BackendKind kind, int ordinal) {
 DeviceFacts weaker(const DeviceFacts& a, const DeviceFacts& b) {
   // All members by name, so a new fact does not compile until this function says which of two
   // values is the weaker.
-  const auto& [units, block_threads, max_block_threads, line_threads, bulk_threads,
-               peer_access, indexed_arguments, peer_reads, launch_us, hop_us, signal_us,
-               link_bandwidth, push_bandwidth, packet_bandwidth, copy_us, copy_bandwidth] = a;
+  const auto& [units, block_threads, max_block_threads, line_threads, bulk_threads, peer_access,
+               indexed_arguments, peer_reads, launch_us, hop_us, signal_us, link_bandwidth,
+               push_bandwidth, packet_bandwidth, copy_us, copy_bandwidth] = a;
   return {.units = std::min(units, b.units),
           .block_threads = std::min(block_threads, b.block_threads),
           .max_block_threads = std::min(max_block_threads, b.max_block_threads),

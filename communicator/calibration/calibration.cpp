@@ -126,9 +126,9 @@ std::string describe_for_calibration(const DeviceInfo& device, const Topology& t
       "lines {}, bulk {}, peer access {:d}, reads {:d}, scratch {} and {}, more: {}",
       PLAIT_VERSION, processor_name(), host ? std::thread::hardware_concurrency() : 0,
       topology.ranks, device.name, topology.architecture, topology.ranks_per_device, topology.units,
-      topology.block_threads, topology.max_block_threads,
-      topology.line_threads, topology.bulk_threads, topology.peer_access, topology.peer_reads,
-      topology.scratch_limit, topology.base_limit, fmt::join(added, " "));
+      topology.block_threads, topology.max_block_threads, topology.line_threads,
+      topology.bulk_threads, topology.peer_access, topology.peer_reads, topology.scratch_limit,
+      topology.base_limit, fmt::join(added, " "));
 }
 
 RuleList calibrated_rules(Bootstrap& bootstrap, const Topology& topology,

@@ -53,8 +53,8 @@ comm -23 "$work/expected" "$work/offered" >"$work/lacking"
 
 # And nothing more, but for what plait-bench and plait-info take of the same version, and two names
 # that are not looked for above.
-tools='backend_of|environment[a-z_]*|format_bytes|in_quotes|parse_bytes|policies|printable|split'
-tools+='|wrong_name|Selector::[A-Za-z_]+'
+tools='backend_of|environment[a-z_]*|format_bytes|in_quotes|measured_rules|parse_bytes|policies'
+tools+='|printable|split|wrong_name|Selector::[A-Za-z_]+'
 others='KernelTable<.*>::instance|detail::local_pointer'
 names "$library" '$2 == "T"' | grep '^plait::' | comm -13 "$work/expected" - |
   grep -vE "^plait::($tools|$others)[[(]" >"$work/more" || true

@@ -101,16 +101,28 @@ TYPED_TEST(Marks, AreNeverInResults) {
   }
 }
 
-/// The reference is an algorithm whose data has flags.
+/// An algorithm, and the reference: one whose data has flags.
+struct Subject {
+  Collective collective;
+  const char *name, *reference;
+};
+constexpr Subject subjects[] = {{Collective::all_reduce, "oneshot_sentinel", "oneshot_ll"},
+                                {Collective::all_reduce, "twoshot_sentinel", "oneshot_ll"},
+                                {Collective::reduce_scatter, "direct_sentinel", "direct_ll"}};
+
 template <class T>
-void compare(Communicator& comm, Arena& arena, const std::string& algorithm, ReduceOp op,
+void compare(Communicator& comm, Arena& arena, const Subject& subject, ReduceOp op,
              std::size_t offset) {
   const std::vector<Bits<T>> codes = patterns<T>();
-  const std::size_t count = 2 * codes.size() + 64 / sizeof(T);
+  const std::size_t ranks = static_cast<unsigned>(comm.size()),
+                    all = 2 * codes.size() + 64 / sizeof(T);
+  const bool scatters = subject.collective == Collective::reduce_scatter;
+  const std::size_t block = scatters ? (all + ranks - 1) / ranks : all,
+                    count = scatters ? block * ranks : all;
   const auto result = [&](const std::string& name, std::vector<std::byte>& bits) {
     DeviceArray &send = arena.send, &recv = arena.recv;
     send.place(offset * sizeof(T), count * sizeof(T));
-    recv.place(offset * sizeof(T), count * sizeof(T));
+    recv.place(offset * sizeof(T), block * sizeof(T));
     for (std::size_t i = 0; i < count; ++i) {
       // Every code beside zero, beside all ones and, on the second half, beside itself; the last
       // elements are all ones on all ranks.
@@ -121,20 +133,21 @@ void compare(Communicator& comm, Arena& arena, const std::string& algorithm, Red
     }
     send.upload({});
     recv.upload({});
-    comm.all_reduce(send.device(), recv.device(), count, data_type_of<T>, op, {},
-                    {.algorithm = name, .scale = 1.5});
+    comm.enqueue(
+        {.collective = subject.collective, .type = data_type_of<T>, .op = op, .count = block},
+        send.device(), recv.device(), {}, {.algorithm = name, .scale = 1.5});
     recv.download({});
     comm.synchronize();
-    bits.assign(recv.image(), recv.image() + count * sizeof(T));
+    bits.assign(recv.image(), recv.image() + block * sizeof(T));
   };
   std::vector<std::byte> wanted, got;
-  result("oneshot_ll", wanted);
-  result(algorithm, got);
+  result(subject.reference, wanted);
+  result(subject.name, got);
   if (wanted != got)
-    report(comm, fmt::format("{}, {} of {}, offset {}: other bits than oneshot_ll", algorithm,
-                             name_of(op), name_of(data_type_of<T>), offset));
-  if (!same_on_all_ranks(comm, got.data(), got.size()))
-    report(comm, algorithm + ": ranks have different bits");
+    report(comm, fmt::format("{}, {} of {}, offset {}: other bits than {}", subject.name,
+                             name_of(op), name_of(data_type_of<T>), offset, subject.reference));
+  if (!scatters && !same_on_all_ranks(comm, got.data(), got.size()))
+    report(comm, fmt::format("{}: ranks have different bits", subject.name));
 }
 
 class Patterns : public testing::TestWithParam<int> {
@@ -146,25 +159,27 @@ INSTANTIATE_TEST_SUITE_P(All, Patterns, testing::Values(2, 3, 4, 8),
 
 TEST_P(Patterns, GiveTheBitsThatOthersGive) {
   RankGroup::cached(GetParam()).run([&](Communicator& comm, Arena& arena) {
-    for (const std::string algorithm : {"oneshot_sentinel", "twoshot_sentinel"})
+    for (const Subject& subject : subjects)
       for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::avg})
         for (const std::size_t offset : {0u, 1u, 3u}) {
-          compare<f16>(comm, arena, algorithm, op, offset);
-          compare<bf16>(comm, arena, algorithm, op, offset);
-          compare<f8e4m3>(comm, arena, algorithm, op, offset);
-          compare<f8e5m2>(comm, arena, algorithm, op, offset);
-          compare<float>(comm, arena, algorithm, op, offset);
-          compare<double>(comm, arena, algorithm, op, offset);
+          compare<f16>(comm, arena, subject, op, offset);
+          compare<bf16>(comm, arena, subject, op, offset);
+          compare<f8e4m3>(comm, arena, subject, op, offset);
+          compare<f8e5m2>(comm, arena, subject, op, offset);
+          compare<float>(comm, arena, subject, op, offset);
+          compare<double>(comm, arena, subject, op, offset);
         }
   });
 }
 
 TEST(MarkedAlgorithms, RefuseIntegers) {
-  for (const std::string name : {"oneshot_sentinel", "twoshot_sentinel"}) {
-    const Algorithm& algorithm = *Registry::instance().find(name);
+  for (const Subject& subject : subjects) {
+    const Algorithm& algorithm = *Registry::instance().find(subject.name, subject.collective);
     Topology topology;
     topology.ranks = 2;
     Call call;
+    call.collective = subject.collective;
+    call.parts = subject.collective == Collective::reduce_scatter ? 2 : 1;
     call.count = 16;
     call.type = DataType::f32;
     EXPECT_TRUE(algorithm.supports(call, topology));

@@ -56,38 +56,19 @@ class Oneshot {
   PLAIT_DEVICE bool take(Range round, std::uint32_t number, std::uint32_t i) const {
     Marked own[Depth];
     load<Whole>(round, i, own);
-    typename Exchange::template Taken<Depth> data;
-    if constexpr (Ranks == 0) {
-      typename Exchange::Sum sum;
-      for (int begin = 0; begin < x_.a.ranks; begin += together) {
-        if (!x_.template take<Depth>(number, false, i, begin, data)) return false;
-        x_.add(sum, begin, own[0], data);
-      }
-      x_.template store<Whole>(round.begin + i, x_.result(sum));
-    } else {
-      if (!x_.template take<Depth>(number, false, i, 0, data)) return false;
-      PLAIT_UNROLL
-      for (int d = 0; d < Depth; ++d) {
-        typename Exchange::Sum sum;
-        x_.add(sum, 0, own[d], data + d * together);
-        x_.template store<Whole>(round.begin + x_.place(i, d), x_.result(sum));
-      }
-    }
-    x_.template empty<Depth>(number, false, i);
-    return true;
+    return x_.template add_taken<Depth>(number, i, own, [&](int d, Marked result) {
+      x_.template store<Whole>(round.begin + x_.place(i, d), result);
+    });
   }
 
  private:
-  using Exchange = MarkedExchange<T, Ranks, D>;
-  static constexpr int together = Exchange::together;
-
   template <bool Whole, int Depth>
   PLAIT_DEVICE void load(Range round, std::uint32_t i, Marked (&own)[Depth]) const {
     PLAIT_UNROLL
     for (int d = 0; d < Depth; ++d) own[d] = x_.template load<Whole>(round.begin + x_.place(i, d));
   }
 
-  Exchange x_;
+  MarkedExchange<T, Ranks, D> x_;
 };
 
 template <class T>

@@ -81,16 +81,17 @@ struct MarkedLayout {
   constexpr std::size_t all(unsigned blocks) const { return std::size_t{blocks} * sets * slots; }
 };
 
-/// One launch of an all-reduce.
+/// One launch of an all-reduce, or of a reduce-scatter.
 struct MarkedArgs {
   WindowView scratch;
   MarkedLayout layout;
   std::uint32_t lane;     // slots of a lane
   std::uint32_t* rounds;  // one counter per block
   const void* send;
-  void* recv;  // may equal send
-  std::size_t count;
-  Parts stripes;  // of the message's units, one per block
+  void* recv;         // may equal send
+  std::size_t count;  // elements of the message, or of one of its blocks
+  std::size_t block;  // elements from one block of `send` to the next; 0: there is one
+  Parts stripes;      // of the units of `count` elements, one per thread block
   Reduction reduction;
   int rank, ranks;
 };
@@ -167,12 +168,15 @@ class MarkedExchange {
     return i + static_cast<unsigned>(d) * dev.threads();
   }
 
+  /// A unit of block number `block` of what this rank sends.
   template <bool Whole>
-  PLAIT_DEVICE Marked load(std::size_t unit) const {
+  PLAIT_DEVICE Marked load(std::size_t unit, int block = 0) const {
+    const std::size_t begin = static_cast<unsigned>(block) * a.block;
     if constexpr (Whole) {
-      return bits_as<Marked>(dev.load(send_.packs() + unit));
+      return bits_as<Marked>(dev.load(send_.packs() + begin / MarkedPack<T>::lanes + unit));
     } else {
-      return bits_as<Marked>(send_.load_elements(unit));
+      const Packs<const T, sizeof(Marked)> from(static_cast<const T*>(a.send) + begin, a.count);
+      return bits_as<Marked>(from.load_elements(unit));
     }
   }
   template <bool Whole>
@@ -260,6 +264,32 @@ class MarkedExchange {
       else reducer_.add(sum, pack);
     }
   }
+  /// R of a round without results to send: takes the units of all peers at `Depth` places from i
+  /// on, adds them to `own`, the bits of this rank's, passes each result to `store(d, bits)`, and
+  /// empties the slots. False if a peer never came.
+  template <int Depth, class Store>
+  PLAIT_DEVICE bool add_taken(std::uint32_t number, std::uint32_t i, const Marked (&own)[Depth],
+                              Store store) const {
+    Taken<Depth> data;
+    if constexpr (Ranks == 0) {
+      Sum sum;
+      for (int begin = 0; begin < a.ranks; begin += together) {
+        if (!take<Depth>(number, false, i, begin, data)) return false;
+        add(sum, begin, own[0], data);
+      }
+      store(0, result(sum));
+    } else {
+      if (!take<Depth>(number, false, i, 0, data)) return false;
+      PLAIT_UNROLL
+      for (int d = 0; d < Depth; ++d) {
+        Sum sum;
+        add(sum, 0, own[d], data + d * together);
+        store(d, result(sum));
+      }
+    }
+    empty<Depth>(number, false, i);
+    return true;
+  }
   PLAIT_DEVICE Marked result(const Sum& sum) const {
     return bits_as<Marked>(reducer_.template finish<sizeof(Marked)>(sum));
   }
@@ -272,7 +302,8 @@ class MarkedExchange {
     return {begin, stripe.end - begin < most ? stripe.end : begin + most};
   }
   PLAIT_DEVICE bool is_whole(Range round) const {
-    return round.end <= send_.whole() && round.end <= recv_.whole();
+    return round.end <= send_.whole() && round.end <= recv_.whole() &&
+           a.block % MarkedPack<T>::lanes == 0;
   }
   template <class Rounds>
   PLAIT_DEVICE void send_round(const Rounds& rounds, Range round, std::uint32_t number) const {

@@ -1,4 +1,4 @@
-// Base class for all-reduces in marked data (algorithms/blocks/flags/marked.hpp).
+// Base class for reductions in marked data (algorithms/blocks/flags/marked.hpp).
 #pragma once
 #include <algorithm>
 #include <limits>
@@ -11,6 +11,9 @@ namespace plait {
 
 class MarkedAlgorithm : public CollectiveAlgorithm {
  public:
+  explicit MarkedAlgorithm(Collective collective = Collective::all_reduce)
+      : CollectiveAlgorithm(collective) {}
+
   Resources resources(const Topology&) const override { return {}; }
   SharedResources shared(const Topology& topology) const override {
     return {.name = "marked slots",
@@ -27,7 +30,7 @@ class MarkedAlgorithm : public CollectiveAlgorithm {
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const final {
     if (topology.backend == BackendKind::host)
       return {{.blocks = topology.units, .threads = topology.block_threads}};
-    const std::size_t units = parallel_units(units_of(call.bytes()), topology);
+    const std::size_t units = parallel_units(units_of(call.block_bytes()), topology);
     const unsigned most = most_blocks(topology);
     unsigned best = 128;
     while (best < 512 && units > std::size_t{best} * most) best *= 2;
@@ -48,7 +51,8 @@ class MarkedAlgorithm : public CollectiveAlgorithm {
         .send = buffers.send,
         .recv = buffers.recv,
         .count = call.count,
-        .stripes = Parts::of(units_of(call.bytes()), shape.blocks, grain(shape, topology)),
+        .block = call.parts == 1 ? 0 : call.count,
+        .stripes = Parts::of(units_of(call.block_bytes()), shape.blocks, grain(shape, topology)),
         .reduction = reduction_of(call, topology),
         .rank = context.rank(),
         .ranks = context.ranks()};

@@ -96,9 +96,9 @@ class Litmus : public testing::TestWithParam<std::tuple<litmus::Mode, std::uint3
 
  public:
   static auto all() {
-    return testing::Combine(testing::Values(Mode::packets, Mode::lines,
-                                            Mode::messages, Mode::marked),
-                            testing::Values(0u, 40u));
+    return testing::Combine(
+        testing::Values(Mode::packets, Mode::lines, Mode::messages, Mode::marked),
+        testing::Values(0u, 40u));
   }
   static std::string name(const testing::TestParamInfo<ParamType>& info) {
     const char* const names[] = {"packets", "lines", "messages", "marked"};
