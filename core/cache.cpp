@@ -25,6 +25,15 @@ std::optional<std::string> cache_folder() {
   return std::nullopt;
 }
 
+std::string why_no_cache() {
+  const auto folder = cache_folder();
+  if (!folder) return "neither XDG_CACHE_HOME nor HOME names a folder";
+  std::error_code failed;
+  std::filesystem::create_directories(*folder, failed);
+  if (failed) return failed.message();
+  return ::access(folder->c_str(), W_OK) == 0 ? "" : std::strerror(errno);
+}
+
 std::optional<std::string> read_cached(const std::string& path, std::size_t most) {
   try {
     return read_user_file(path, most, path);
@@ -34,9 +43,7 @@ std::optional<std::string> read_cached(const std::string& path, std::size_t most
 }
 
 std::string write_cached(const std::string& path, std::string_view text) {
-  std::error_code failed;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
-  if (failed) return failed.message();
+  if (std::string why = why_no_cache(); !why.empty()) return why;
   // Under another name first. Its last letters differ for each process that writes.
   std::string temporary = path + ".XXXXXX";
   const UniqueFd file(::mkostemp(temporary.data(), O_CLOEXEC));

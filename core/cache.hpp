@@ -11,9 +11,11 @@ namespace plait {
 /// The folder of these files: $XDG_CACHE_HOME/plait, or $HOME/.cache/plait. None if that is not an
 /// absolute path, or if the program has rights that its caller lacks.
 std::optional<std::string> cache_folder();
+/// Why no file can be written there; empty if one can. Makes the folder.
+std::string why_no_cache();
 /// The whole file. None if it can't be read or has more than `most` bytes.
 std::optional<std::string> read_cached(const std::string& path, std::size_t most);
-/// Replaces the file, and makes its folder. A reader sees all of the old text or all of the new
+/// Replaces the file, which is in the folder. A reader sees all of the old text or all of the new
 /// one, also while several processes write. Returns the reason if it fails, else nothing.
 std::string write_cached(const std::string& path, std::string_view text);
 

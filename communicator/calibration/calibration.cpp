@@ -97,10 +97,9 @@ void CalibrationStore::keep(const std::string& description, const Topology& topo
   const std::lock_guard lock(mutex_);
   texts_[description] = text;
   const auto path = file_for(topology, description);
-  if (!path) return log::info("calibration: there is no folder for its file: HOME is not set");
-  const std::string why_not = write_cached(*path, text);
+  const std::string why_not = path ? write_cached(*path, text) : why_no_cache();
   if (why_not.empty()) log::info("calibration: kept in {}", in_quotes(*path));
-  else log::info("calibration: can't write {}: {}", in_quotes(*path), why_not);
+  else log::info("calibration: kept for this process alone: {}", why_not);
 }
 
 Calibration calibration_wish() {
@@ -136,11 +135,25 @@ RuleList calibrated_rules(Bootstrap& bootstrap, const Topology& topology,
                           const std::function<std::vector<MeasuredCall>()>& measure,
                           CalibrationStore& store) {
   std::string text;
-  if (bootstrap.rank() == 0 && wish == Calibration::on) text = store.find(description, topology);
-  text.resize(bootstrap.broadcast(text.size(), 0));
+  struct {
+    std::size_t kept_bytes;
+    bool measures;
+  } decision{0, measure && wish == Calibration::again};
+  if (bootstrap.rank() == 0 && wish == Calibration::on) {
+    text = store.find(description, topology);
+    decision.kept_bytes = text.size();
+    if (text.empty() && measure) {
+      const std::string why_not = why_no_cache();
+      decision.measures = why_not.empty();
+      if (!decision.measures)
+        log::info("calibration: nothing is measured, because it could not be kept: {}", why_not);
+    }
+  }
+  decision = bootstrap.broadcast(decision, 0);
+  text.resize(decision.kept_bytes);
   if (!text.empty()) {
     bootstrap.broadcast(text.data(), text.size(), 0);
-  } else if (measure) {
+  } else if (decision.measures) {
     const auto start = std::chrono::steady_clock::now();
     const std::vector<MeasuredCall> measured = measure();
     if (measured.empty()) return {};

@@ -40,7 +40,8 @@ class CalibrationStore {
 
 /// Rules for a communicator with this topology. Those in rank 0's store; if there are none, or with
 /// `again`, those from `measure`, which rank 0 then keeps. `measure` may be null: nothing is
-/// measured. Collective, and the result is the same on all ranks. `description` is what
+/// measured. Nor is it, except with `again`, if rank 0 can't write a file, because then every
+/// process would measure. Collective, and the result is the same on all ranks. `description` is what
 /// `describe_for_calibration` says; only rank 0's counts.
 RuleList calibrated_rules(Bootstrap& bootstrap, const Topology& topology,
                           const std::string& description, Calibration wish,

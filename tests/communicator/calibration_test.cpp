@@ -159,12 +159,16 @@ TEST_F(CalibratedRules, AreThoseOfRank0) {
   EXPECT_EQ(outcome.measurements, 0);
 }
 
-TEST_F(CalibratedRules, StayInTheProcessIfNoFileCanBeWritten) {
-  const ScopedEnvironment nowhere("XDG_CACHE_HOME", "/proc/none");
-  Store store, other;
-  EXPECT_EQ(run(store, "ring").measurements, 1);
-  EXPECT_EQ(run(store, "tree").measurements, 0);
-  EXPECT_EQ(run(other, "tree").measurements, 1);
+/// Or each process would measure, every time.
+TEST_F(CalibratedRules, AreNotMeasuredIfNoFileCanBeWritten) {
+  for (const char* folder : {"/proc/none", "relative"}) {
+    const ScopedEnvironment nowhere("XDG_CACHE_HOME", folder), home("HOME", "");
+    Store store, other;
+    EXPECT_EQ(run(store, "ring").measurements, 0);
+    EXPECT_EQ(run(store, "ring", Calibration::again).measurements, 1);
+    EXPECT_THAT(run(store, "tree").chosen, Each("ring"));  // the process remembers
+    EXPECT_EQ(run(other, "tree").measurements, 0);
+  }
 }
 
 TEST_F(CalibratedRules, OfADamagedFileAreMeasuredAnew) {
