@@ -210,9 +210,10 @@ TEST_F(CalibratedRules, ForIntegersAreThoseOfAlgorithmsThatTakeThem) {
   EXPECT_EQ(chosen(rules, DataType::i32), "ring");
 }
 
-/// Communicators of the host target that may measure.
+/// Communicators of the host target that may measure, for as long as it takes.
 class Calibrating : public CalibrationTest {
  protected:
+  Calibrating() { measuring_limit_us = 60e6; }
   static CommunicatorOptions options() { return test_options({.backend = BackendKind::host}); }
   static std::string explained(const Communicator& comm) {
     return comm.explain({.collective = Collective::all_reduce, .count = 1000});
