@@ -210,10 +210,11 @@ TEST_F(CalibratedRules, ForIntegersAreThoseOfAlgorithmsThatTakeThem) {
   EXPECT_EQ(chosen(rules, DataType::i32), "ring");
 }
 
-/// Communicators of the host target that may measure, for as long as it takes.
+/// Communicators of the host target that may measure. On a busy machine, in which a call waits for
+/// time slices, the first kind of calls takes seconds.
 class Calibrating : public CalibrationTest {
  protected:
-  Calibrating() { measuring_limit_us = 60e6; }
+  Calibrating() { measuring_limit_us = 10e6; }
   static CommunicatorOptions options() { return test_options({.backend = BackendKind::host}); }
   static std::string explained(const Communicator& comm) {
     return comm.explain({.collective = Collective::all_reduce, .count = 1000});
@@ -227,6 +228,7 @@ class Calibrating : public CalibrationTest {
 /// times on both ranks.
 TEST_F(Calibrating, MeasuresEachCollectiveWithAChoice) {
   const ScopedEnvironment off("PLAIT_CALIBRATE", "0");
+  measuring_limit_us = 100e6;  // for all of it
   std::array<std::vector<MeasuredCall>, 2> of;
   run_ranks(
       2,
@@ -323,7 +325,7 @@ TEST_F(Calibrating, IsLeftOutIfTheUserSaysSoOrCallsAreCompared) {
 }
 
 TEST_F(Calibrating, DeviceGroupsDoItToo) {
-  DeviceGroup group({0, 1, 2, 3, 4}, {.backend = BackendKind::host});
+  DeviceGroup group({0, 1, 2}, {.backend = BackendKind::host});
   EXPECT_EQ(files().size(), 1u);
 }
 
