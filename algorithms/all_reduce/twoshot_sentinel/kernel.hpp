@@ -77,9 +77,25 @@ class Twoshot {
     Marked own[Depth];
     PLAIT_UNROLL
     for (int d = 0; d < Depth; ++d) own[d] = load<Whole>(round, x_.a.rank, x_.place(i, d));
-    return x_.template add_taken<Depth>(number, i, own, [&](int d, Marked result) {
-      publish<Whole>(round, number, x_.place(i, d), result);
-    });
+    typename Exchange::template Taken<Depth> data;
+    if constexpr (Ranks == 0) {
+      typename Exchange::Sum sum;
+      for (int begin = 0; begin < x_.a.ranks; begin += together) {
+        if (!x_.template take<Depth>(number, false, i, begin, data)) return false;
+        x_.add(sum, begin, own[0], data);
+      }
+      publish<Whole>(round, number, i, x_.result(sum));
+    } else {
+      if (!x_.template take<Depth>(number, false, i, 0, data)) return false;
+      PLAIT_UNROLL
+      for (int d = 0; d < Depth; ++d) {
+        typename Exchange::Sum sum;
+        x_.add(sum, 0, own[d], data + d * together);
+        publish<Whole>(round, number, x_.place(i, d), x_.result(sum));
+      }
+    }
+    x_.template empty<Depth>(number, false, i);
+    return true;
   }
   template <bool Whole>
   PLAIT_DEVICE void publish(Range round, std::uint32_t number, std::uint32_t i,
