@@ -130,21 +130,23 @@ void Communicator::calibrate(bool may_measure) {
   const Topology& topology = own.selector.topology();
   const bool known = topology.backend != BackendKind::host && own.selector.has_builtin_rules(),
              asked = wish == Calibration::again,
-             alone = !own.settings.check_calls && !own.settings.trace,
-             measures = alone && (asked || (may_measure && !known && !own.settings.tuning));
+             alone = !own.settings.check_calls && !own.settings.trace;
   const auto measure = [&] {
     try {
       Communicator other = *divide(measuring, 0, own.bootstrap->rank());
       return measure_algorithms(other, topology);
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::out_of_memory) throw;
+    } catch (const Error& error) {  // on all ranks
+      if (error.code() != ErrorCode::out_of_memory && error.code() != ErrorCode::timeout) throw;
       log::info("calibration: not measured: {}", error.what());
       return std::vector<MeasuredCall>();
     }
   };
   own.selector.set_calibration(calibrated_rules(
-      *own.bootstrap, topology, describe_for_calibration(own.backend->info(), topology), wish,
-      measures ? measure : std::function<std::vector<MeasuredCall>()>()));
+      *own.bootstrap, topology,
+      {.description = describe_for_calibration(own.backend->info(), topology),
+       .wish = wish,
+       .may_measure = alone && (asked || (may_measure && !known && !own.settings.tuning))},
+      measure));
 }
 
 std::optional<Communicator> Communicator::split(int color, int key) {

@@ -14,11 +14,11 @@ bench-table.py --page PAGE.md... [--check]: renews the tables between comments i
     <!-- bench-table: choice, data/2-ranks.json data/4-ranks.json -->
     <!-- end -->
 
-The last table is described below. In the first two, a column is a collective, and a cell the two times and their ratio. Of several
-peers the fastest counts. In the third, a row is an algorithm or a peer. Peers have the memory that
-their name says, so the memory selects among the others. Results are out of place unless the comment
-says `in place`. With --check nothing is written, and the exit code is 1 if a table is not what it
-would be.
+The last table is described below. In the first two, a column is a collective, and a cell the two
+times and their ratio. Of several peers the fastest counts. In the third, a row is an algorithm or a
+peer. Peers have the memory that their name says, so the memory selects among the others. Results
+are out of place unless the comment says `in place`. With --check nothing is written, and the exit
+code is 1 if a table is not what it would be.
 
 bench-table.py --choice FILE.json...: how good Plait's own choice is, in files of `plait-bench
 --algorithms all`. A cell is a collective, size, type, memory and placement. Its ratio is the time
@@ -57,6 +57,11 @@ def cell(result):
 
 def short(time):
     return f"{time:.{2 if time < 1 else 1 if time < 100 else 0}f}"
+
+
+def results_of(paths):
+    return [result for path in paths
+            for result in json.loads(path.read_text(encoding="utf-8"))["results"]]
 
 
 def lines_of(head, rows):
@@ -150,11 +155,9 @@ def made(folder, description):
     """The table that a comment describes."""
     what, *facts, files = description.split(", ")
     if what == "choice":
-        return Choices([result for file in files.split() for result in
-                        json.loads((folder / file).read_text(encoding="utf-8"))["results"]]).table()
+        return Choices(results_of(folder / file for file in files.split())).table()
     memory = next((fact.split()[0] for fact in facts if fact.endswith(" memory")), None)
-    results = [result for file in files.split()
-               for result in json.loads((folder / file).read_text(encoding="utf-8"))["results"]
+    results = [result for result in results_of(folder / file for file in files.split())
                if result.get("in_place", False) == ("in place" in facts)
                and (result["name"].startswith("peer:") or memory in (None, result["memory"]))]
     if match := BESIDE.fullmatch(what):
@@ -216,8 +219,7 @@ if __name__ == "__main__":
                 renew(pathlib.Path(argument), "--check" in sys.argv)
         sys.exit()
     if sys.argv[1] == "--choice":
-        of_all = Choices([result for argument in sys.argv[2:] for result in
-                          json.loads(pathlib.Path(argument).read_text(encoding="utf-8"))["results"]])
-        print(of_all.table(), of_all.worst(), sep="\n", end="")
+        choices = Choices(results_of(pathlib.Path(argument) for argument in sys.argv[2:]))
+        print(choices.table(), choices.worst(), sep="\n", end="")
         sys.exit()
     sys.exit(main(sys.argv[1:]))

@@ -185,7 +185,8 @@ concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint
   // flight together. Neither orders other memory accesses.
   dev.put(packet, data, 1u);
   { dev.get(packets, received, 3u, 1u, peers) } -> std::same_as<bool>;
-  // A target with lines also has put(Line*, LineShare<16 / line_threads>, flag, live) and its `get`.
+  // A target with lines also has put(Line*, LineShare<16 / line_threads>, flag, live) and its
+  // `get`.
   { D::line_threads } -> std::convertible_to<int>;
   { D::line_group } -> std::convertible_to<int>;
 

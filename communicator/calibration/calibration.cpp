@@ -131,18 +131,19 @@ std::string describe_for_calibration(const DeviceInfo& device, const Topology& t
 }
 
 RuleList calibrated_rules(Bootstrap& bootstrap, const Topology& topology,
-                          const std::string& description, Calibration wish,
+                          const CalibrationRequest& request,
                           const std::function<std::vector<MeasuredCall>()>& measure,
                           CalibrationStore& store) {
+  const bool again = request.wish == Calibration::again;
   std::string text;
   struct {
     std::size_t kept_bytes;
     bool measures;
-  } decision{0, measure && wish == Calibration::again};
-  if (bootstrap.rank() == 0 && wish == Calibration::on) {
-    text = store.find(description, topology);
+  } decision{0, request.may_measure};
+  if (bootstrap.rank() == 0 && !again) {
+    text = store.find(request.description, topology);
     decision.kept_bytes = text.size();
-    if (text.empty() && measure) {
+    if (text.empty() && request.may_measure) {
       const std::string why_not = why_no_cache();
       decision.measures = why_not.empty();
       if (!decision.measures)
@@ -157,12 +158,12 @@ RuleList calibrated_rules(Bootstrap& bootstrap, const Topology& topology,
     const auto start = std::chrono::steady_clock::now();
     const std::vector<MeasuredCall> measured = measure();
     if (measured.empty()) return {};
-    text = text_of(measured, topology, description);
+    text = text_of(measured, topology, request.description);
     if (bootstrap.rank() == 0) {
       const std::chrono::duration<double, std::milli> took =
           std::chrono::steady_clock::now() - start;
       log::info("calibration: {} calls measured in {:.0f} ms", measured.size(), took.count());
-      store.keep(description, topology, text);
+      store.keep(request.description, topology, text);
     }
   }
   return rules_of(text, topology);

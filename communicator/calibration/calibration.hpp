@@ -38,13 +38,19 @@ class CalibrationStore {
   std::map<std::string, std::string> texts_;
 };
 
+/// What a rank asks for. Only rank 0's counts, so ranks may differ.
+struct CalibrationRequest {
+  std::string description;  // `describe_for_calibration`
+  Calibration wish = Calibration::on;
+  bool may_measure = true;
+};
+
 /// Rules for a communicator with this topology. Those in rank 0's store; if there are none, or with
-/// `again`, those from `measure`, which rank 0 then keeps. `measure` may be null: nothing is
-/// measured. Nor is it, except with `again`, if rank 0 can't write a file, because then every
-/// process would measure. Collective, and the result is the same on all ranks. `description` is what
-/// `describe_for_calibration` says; only rank 0's counts.
+/// `again`, those from `measure`, which rank 0 then keeps. Nothing is measured unless
+/// `may_measure`; nor, except with `again`, if rank 0 can't write a file, because then every
+/// process would measure. Collective, and the result is the same on all ranks.
 RuleList calibrated_rules(Bootstrap& bootstrap, const Topology& topology,
-                          const std::string& description, Calibration wish,
+                          const CalibrationRequest& request,
                           const std::function<std::vector<MeasuredCall>()>& measure,
                           CalibrationStore& store = CalibrationStore::of_process());
 

@@ -10,8 +10,9 @@ namespace plait {
 
 /// Times the calls of every collective by every algorithm that may be chosen by itself, at sizes
 /// from 512 B to 32 MB on GPUs and from 128 B to 2 MB on the host, each four times the one before,
-/// and in the middle of two where the fastest algorithm may differ. GPUs run graphs, as `plait-bench --timing graph`; on the host each call is waited for, as
-/// `--timing latency`. Types are bf16 and f32, reductions are sums.
+/// and in the middle of two where the fastest algorithm may differ. GPUs run graphs, as
+/// `plait-bench --timing graph`; on the host each call is waited for, as `--timing latency`. Types
+/// are bf16 and f32, reductions are sums.
 ///
 /// Algorithms that take far longer than the fastest in their first call are not measured further.
 /// When `measuring_limit_us` have passed, the rest is left out: a collective and kind of memory is

@@ -10,17 +10,18 @@ namespace plait {
 /// The time that one algorithm took for a call.
 struct MeasuredCall {
   Call call;
-  bool in_place =
-      false;  // also where `Call::in_place` is false: ordinary memory, calls with a root
+  // Also where `Call::in_place` is false: in ordinary memory, and in calls with a root.
+  bool in_place = false;
   std::string algorithm;
   double microseconds = 0;
 };
 
 /// A line of rules for each collective: the fastest algorithm at each size, for each kind of memory
 /// and placement. If several types or operations were measured, the geometric mean of their times
-/// counts, and so it does for placements that rules can't tell apart. If two neighbouring sizes have different algorithms, the border is where straight lines
-/// through their times meet, with both axes logarithmic. `noise`: an algorithm stays while it takes
-/// less than this part longer than the fastest.
+/// counts, and so it does for placements that rules can't tell apart. If two neighbouring sizes
+/// have different algorithms, the border is where straight lines through their times meet, with
+/// both axes logarithmic. `noise`: an algorithm stays while it takes less than this part longer
+/// than the fastest.
 std::string measured_rules(std::span<const MeasuredCall> calls, double noise);
 
 }  // namespace plait

@@ -89,10 +89,10 @@ WrongName wrong_name(std::string_view name, Collective collective,
                      std::span<const Algorithm* const> algorithms);
 
 /// Chooses algorithms. Precedence: call option (an algorithm or a policy), PLAIT_ALGO, tuning file,
-/// calibration, built-in table, estimate. A rule whose algorithm can't serve the call is passed over; one
-/// warning follows if PLAIT_ALGO has a rule for the call and none that can serve it. A call option
-/// that can't be served, or that names an algorithm of another collective, is Error(unsupported);
-/// an unknown name is Error(invalid_argument).
+/// calibration, built-in table, estimate. A rule whose algorithm can't serve the call is passed
+/// over; one warning follows if PLAIT_ALGO has a rule for the call and none that can serve it. A
+/// call option that can't be served, or that names an algorithm of another collective, is
+/// Error(unsupported); an unknown name is Error(invalid_argument).
 class Selector {
  public:
   /// `rank`: for texts of errors only. `tuning`: the rules of a tuning file
