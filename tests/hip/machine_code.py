@@ -95,11 +95,13 @@ class Function:
     def family(self) -> Optional[str]:
         """ring of plait::ring::Kernel<float>.
 
-        The same for `Exchange`, `Moved`, `Oneshot` and `Twoshot`, from which kernels with several
-        codes are made.
+        The same for `Exchange`, `Moved`, `Oneshot`, `Twoshot` and `ReduceScatter`, from which
+        kernels with several codes are made.
         """
         found = re.search(
-            r"\d+([a-z][a-z_0-9]*?)(?:6KernelI|8ExchangeI|5MovedE|7OneshotE|7TwoshotE)", self.symbol
+            r"\d+([a-z][a-z_0-9]*?)"
+            r"(?:6KernelI|8ExchangeI|5MovedE|7OneshotE|7TwoshotE|13ReduceScatterE)",
+            self.symbol,
         )
         return found[1] if found else None
 
