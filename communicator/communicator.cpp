@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <numeric>
@@ -122,7 +123,9 @@ std::optional<Communicator> Communicator::divide(const char* what, int color, in
 /// where the built-in table has no rules for such GPUs, in a communicator of its own, so that this
 /// one is as new when it is done. `may_measure`: a part of a communicator only takes what is there,
 /// because programs that make parts don't expect that to take long. Nothing is measured where each
-/// call is compared, which takes time, or traced, because the trace would show it.
+/// call is compared, which takes time, or traced, because the trace would show it; nor beside other
+/// communicators on a device, because calls of three that nothing orders may wait for each other
+/// for ever (docs/invariants.md).
 void Communicator::calibrate(bool may_measure) {
   CommunicatorState& own = *state_;
   const Calibration wish = own.settings.calibration;
@@ -132,6 +135,11 @@ void Communicator::calibrate(bool may_measure) {
              asked = wish == Calibration::again,
              alone = !own.settings.check_calls && !own.settings.trace;
   const auto measure = [&] {
+    const auto on_device = own.bootstrap->all_gather(own.backend->use().communicators.load());
+    if (*std::max_element(on_device.begin(), on_device.end()) > 1) {
+      log::info("calibration: not measured: there is another communicator on a device");
+      return std::vector<MeasuredCall>();
+    }
     try {
       Communicator other = *divide(measuring, 0, own.bootstrap->rank());
       return measure_algorithms(other, topology);

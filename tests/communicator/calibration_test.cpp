@@ -12,10 +12,12 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <set>
 #include <sstream>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "communicator/calibration/measure.hpp"
@@ -312,6 +314,23 @@ TEST_F(Calibrating, IsLeftOutIfTheUserSaysSoOrCallsAreCompared) {
         },
         options());
   }
+  EXPECT_THAT(files(), IsEmpty());
+}
+
+/// Their calls, which nothing orders, could wait for those of the calibration.
+TEST_F(Calibrating, IsLeftOutBesideOtherCommunicators) {
+  auto bootstraps = make_thread_bootstraps(2);
+  const ScopedEnvironment off("PLAIT_CALIBRATE", "0");
+  std::once_flag once;
+  run_ranks(
+      2,
+      [&](Communicator&, int rank) {
+        std::call_once(once, [] { setenv("PLAIT_CALIBRATE", "again", 1); });
+        const Communicator second =
+            Communicator::create(std::move(bootstraps[static_cast<std::size_t>(rank)]), options());
+        EXPECT_THAT(explained(second), Not(HasSubstr("calibration")));
+      },
+      options());
   EXPECT_THAT(files(), IsEmpty());
 }
 
