@@ -55,7 +55,7 @@ std::string write_cached(const std::string& path, std::string_view text) {
     text.remove_prefix(static_cast<std::size_t>(written));
   }
   if (text.empty() && std::rename(temporary.c_str(), path.c_str()) == 0) return {};
-  const std::string why = std::strerror(errno);
+  std::string why = std::strerror(errno);
   std::remove(temporary.c_str());
   return why;
 }

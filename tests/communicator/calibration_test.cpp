@@ -305,12 +305,12 @@ TEST_F(Calibrating, PartsDontMeasure) {
 }
 
 TEST_F(Calibrating, IsLeftOutIfTheUserSaysSoOrCallsAreCompared) {
-  for (const auto& [name, value] : {std::pair{"PLAIT_CALIBRATE", "0"}, {"PLAIT_CHECK", "1"}}) {
-    const ScopedEnvironment variable(name, value);
+  for (const auto& setting : {std::pair{"PLAIT_CALIBRATE", "0"}, {"PLAIT_CHECK", "1"}}) {
+    const ScopedEnvironment variable(setting.first, setting.second);
     run_ranks(
         4,
         [&](Communicator& comm, int) {
-          EXPECT_THAT(explained(comm), Not(HasSubstr("calibration"))) << name;
+          EXPECT_THAT(explained(comm), Not(HasSubstr("calibration"))) << setting.first;
         },
         options());
   }
