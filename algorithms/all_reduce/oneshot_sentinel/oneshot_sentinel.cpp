@@ -10,16 +10,6 @@ class OneshotSentinel final : public MarkedAlgorithm {
   std::string_view summary() const override {
     return "push floats that mark their own arrival to every peer, reduce in rank order: one hop";
   }
-
-  double estimate(const Call& call, const Topology& topology) const override {
-    const double peers = std::max(topology.ranks - 1, 1);
-    return estimate_of(1, peers * static_cast<double>(call.bytes()), topology);
-  }
-
- protected:
-  std::uint32_t lanes(const Topology& topology) const override { return peers(topology); }
-  std::size_t parallel_units(std::size_t units, const Topology&) const override { return units; }
-  std::size_t grain(LaunchShape shape, const Topology&) const override { return shape.threads; }
 };
 
 const AlgorithmRegistration<OneshotSentinel> registration;

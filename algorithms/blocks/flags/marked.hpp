@@ -201,6 +201,23 @@ class MarkedExchange {
     dev.put(slots + index(number, results) + i, data);
   }
 
+  /// S of a round in which each peer gets other data: sends `load(peer, place)`, bits of elements,
+  /// to every peer, at `Depth` places from i on.
+  template <int Depth, class Load>
+  PLAIT_DEVICE void scatter(std::uint32_t number, std::uint32_t i, Load load) const {
+    if constexpr (Ranks == 0) {
+      for (int k = 0; k < a.ranks - 1; ++k) put(k, number, false, i, marked(load(peer(k), i)));
+    } else {
+      constexpr int peers = Ranks - 1;
+      Marked units[Depth * peers];
+      PLAIT_UNROLL
+      for (int u = 0; u < Depth * peers; ++u) units[u] = load(peer(u % peers), place(i, u / peers));
+      PLAIT_UNROLL
+      for (int u = 0; u < Depth * peers; ++u)
+        put(u % peers, number, false, place(i, u / peers), marked(units[u]));
+    }
+  }
+
   /// Takes the units at `Depth` places from i on, of the writers number `begin` and following
   /// (`writer`).
   template <int Depth>

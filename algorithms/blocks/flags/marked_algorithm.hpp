@@ -1,4 +1,5 @@
-// Base class for reductions in marked data (algorithms/blocks/flags/marked.hpp).
+// Base class for reductions in marked data (algorithms/blocks/flags/marked.hpp). What it says by
+// itself is for one hop: a lane per peer, and every unit is on its own.
 #pragma once
 #include <algorithm>
 #include <limits>
@@ -40,6 +41,10 @@ class MarkedAlgorithm : public CollectiveAlgorithm {
     return shapes;
   }
 
+  double estimate(const Call& call, const Topology& topology) const override {
+    return estimate_of(1, peers(topology) * static_cast<double>(call.block_bytes()), topology);
+  }
+
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const final {
     const Topology& topology = context.topology();
@@ -61,11 +66,11 @@ class MarkedAlgorithm : public CollectiveAlgorithm {
 
  protected:
   /// The number of lanes that a set is divided into.
-  virtual std::uint32_t lanes(const Topology& topology) const = 0;
+  virtual std::uint32_t lanes(const Topology& topology) const { return peers(topology); }
   /// The number of a message's units that threads work on at once.
-  virtual std::size_t parallel_units(std::size_t units, const Topology& topology) const = 0;
+  virtual std::size_t parallel_units(std::size_t units, const Topology&) const { return units; }
   /// Stripes are multiples of this many units.
-  virtual std::size_t grain(LaunchShape shape, const Topology& topology) const = 0;
+  virtual std::size_t grain(LaunchShape shape, const Topology&) const { return shape.threads; }
 
   Support supports_call(const Call& call, const Topology& topology) const final {
     if (!is_float(call.type))

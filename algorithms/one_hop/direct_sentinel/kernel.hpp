@@ -39,18 +39,8 @@ class ReduceScatter {
 
   template <bool Whole, int Depth>
   PLAIT_DEVICE void send(Range round, std::uint32_t number, std::uint32_t i) const {
-    if constexpr (Ranks == 0) {
-      for (int k = 0; k < x_.a.ranks - 1; ++k)
-        x_.put(k, number, false, i, marked(load<Whole>(round, x_.peer(k), i)));
-    } else {
-      Marked units[Depth * (Ranks - 1)];
-      PLAIT_UNROLL
-      for (int u = 0; u < Depth * (Ranks - 1); ++u)
-        units[u] = load<Whole>(round, x_.peer(u % (Ranks - 1)), x_.place(i, u / (Ranks - 1)));
-      PLAIT_UNROLL
-      for (int u = 0; u < Depth * (Ranks - 1); ++u)
-        x_.put(u % (Ranks - 1), number, false, x_.place(i, u / (Ranks - 1)), marked(units[u]));
-    }
+    x_.template scatter<Depth>(
+        number, i, [&](int peer, std::uint32_t place) { return load<Whole>(round, peer, place); });
   }
 
   template <int, bool Whole, int Depth>
