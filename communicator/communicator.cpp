@@ -151,7 +151,9 @@ void Communicator::calibrate(bool may_measure) {
   };
   own.selector.set_calibration(calibrated_rules(
       *own.bootstrap, topology,
-      {.description = describe_for_calibration(own.backend->info(), topology),
+      {.description = own.bootstrap->rank() == 0
+                          ? describe_for_calibration(own.backend->info(), topology)
+                          : std::string(),
        .wish = wish,
        .may_measure = alone && (asked || (may_measure && !known && !own.settings.tuning))},
       measure));

@@ -227,6 +227,7 @@ struct OfRank {
   DeviceFacts facts;
   std::uint64_t process;
   bool commits_on_touch;
+  Text architecture, device;
 };
 
 /// True if scratch memory may be allocated in the calls that need it, in which all ranks then meet.
@@ -242,10 +243,10 @@ bool may_grow(const std::vector<OfRank>& ranks) {
 }
 
 /// The most ranks that have the same device.
-int most_on_one(const std::vector<Text>& ids) {
-  std::map<Text, int> ranks;
+int most_on_one_device(const std::vector<OfRank>& ranks) {
+  std::map<Text, int> on;
   int most = 0;
-  for (const Text& id : ids) most = std::max(most, ++ranks[id]);
+  for (const OfRank& rank : ranks) most = std::max(most, ++on[rank.device]);
   return most;
 }
 
@@ -344,19 +345,19 @@ Topology discover_topology(Bootstrap& bootstrap, Backend& backend,
   backend.meet(gather(bootstrap, backend.process_facts()));
   const DeviceInfo& info = backend.info();
   const auto ranks =
-      gather(bootstrap, OfRank{info.facts, process_number(), backend.commits_on_touch()});
-  const auto architectures = gather(bootstrap, as_text(info.architecture));
-  const auto ids = gather(bootstrap, as_text(info.id));
+      gather(bootstrap, OfRank{info.facts, process_number(), backend.commits_on_touch(),
+                               as_text(info.architecture), as_text(info.id)});
   const auto weakest = [](const DeviceFacts& facts, const OfRank& rank) {
     return weaker(facts, rank.facts);
   };
   Topology topology{std::accumulate(ranks.begin(), ranks.end(), info.facts, weakest)};
   topology.backend = info.backend;
   topology.ranks = bootstrap.size();
-  const bool mixed = std::any_of(architectures.begin(), architectures.end(),
-                                 [&](const Text& other) { return other != architectures[0]; });
+  const bool mixed = std::any_of(ranks.begin(), ranks.end(), [&](const OfRank& rank) {
+    return rank.architecture != ranks[0].architecture;
+  });
   topology.architecture = mixed ? "mixed" : info.architecture;
-  if (topology.backend != BackendKind::host) share_bandwidth(topology, most_on_one(ids));
+  if (topology.backend != BackendKind::host) share_bandwidth(topology, most_on_one_device(ranks));
   std::vector<const Algorithm*> algorithms;
   for (const auto& algorithm : Registry::instance().all()) algorithms.push_back(algorithm.get());
   const std::size_t shares = settings.scratch_bytes.value_or(default_scratch(topology));

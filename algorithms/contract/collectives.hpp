@@ -74,6 +74,16 @@ constexpr std::size_t recv_bytes(const Call& call) {
   return bytes_of(call, facts_of(call.collective).recv);
 }
 
+/// `Call::count` with which the larger buffer has about `bytes` bytes. If it has several blocks,
+/// each begins at a multiple of 16 bytes, as in nccl-tests, for any number of ranks; only the
+/// shortest blocks do not.
+constexpr std::size_t count_within(const Call& call, std::size_t bytes) {
+  const std::size_t block = bytes / static_cast<std::size_t>(call.parts),
+                    aligned = call.parts == 1 || block < 16 ? block : block / 16 * 16,
+                    count = aligned / size_of(call.type);
+  return count == 0 ? 1 : count;
+}
+
 /// Whether rank `rank` of the call has the buffer.
 constexpr bool has(const BufferFacts& buffer, const Call& call, int rank) {
   return buffer.size != BufferFacts::Size::nothing && (!buffer.root_only || rank == call.root);

@@ -33,7 +33,7 @@ std::uint64_t hash(std::string_view text) {
   return value;
 }
 
-std::string processor_name() {
+std::string read_processor_name() {
   std::ifstream facts("/proc/cpuinfo");
   for (std::string line; std::getline(facts, line);)
     if (line.starts_with("model name")) return std::string(trim(line.substr(line.find(':') + 1)));
@@ -116,6 +116,8 @@ std::string_view name_of(Calibration wish) {
 }
 
 std::string describe_for_calibration(const DeviceInfo& device, const Topology& topology) {
+  // On a machine of many processors the kernel takes its time to make up that file.
+  static const std::string processor = read_processor_name();
   const bool host = topology.backend == BackendKind::host;
   std::vector<std::string> added;
   for (const auto& algorithm : Registry::instance().all())
@@ -123,8 +125,8 @@ std::string describe_for_calibration(const DeviceInfo& device, const Topology& t
   return fmt::format(
       "# plait {}, {}, {} processors, {} {} ({}), {} on a device, units {} of {} to {} threads, "
       "lines {}, bulk {}, peer access {:d}, reads {:d}, scratch {} and {}, more: {}",
-      PLAIT_VERSION, processor_name(), host ? std::thread::hardware_concurrency() : 0,
-      topology.ranks, device.name, topology.architecture, topology.ranks_per_device, topology.units,
+      PLAIT_VERSION, processor, host ? std::thread::hardware_concurrency() : 0, topology.ranks,
+      device.name, topology.architecture, topology.ranks_per_device, topology.units,
       topology.block_threads, topology.max_block_threads, topology.line_threads,
       topology.bulk_threads, topology.peer_access, topology.peer_reads, topology.scratch_limit,
       topology.base_limit, fmt::join(added, " "));

@@ -96,8 +96,7 @@ class Measuring {
   using Candidates = std::vector<Candidate>;
 
   void allocate() {
-    // A rooted collective's blocks are rounded up.
-    const std::size_t bytes = sizes_.most + 4096;
+    const std::size_t bytes = sizes_.most;
     window_ = comm_.allocate_bytes(2 * bytes);
     agree(comm_.bootstrap(), "calibration: allocating memory", [&] {
       const DeviceScope device(backend_);
@@ -116,9 +115,7 @@ class Measuring {
               .symmetric = kind.symmetric,
               .in_place = kind.symmetric && kind.in_place && !facts_of(kind.collective).rooted,
               .parts = parts_of(kind.collective, topology_.ranks)};
-    // Blocks begin at multiples of 16 bytes, as programs' blocks do.
-    const std::size_t block = bytes / static_cast<std::size_t>(call.parts) / 16 * 16;
-    call.count = std::max<std::size_t>(block, 16) / size_of(call.type);
+    call.count = count_within(call, bytes);
     const Buffers& buffers = kind.symmetric ? symmetric_ : ordinary_;
     return {call, buffers_of(call, kind.in_place, buffers.send, buffers.recv, comm_.rank())};
   }

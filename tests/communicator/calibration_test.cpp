@@ -59,7 +59,6 @@ class CalibrationTest : public testing::Test {
     text << std::ifstream(path).rdbuf();
     return text.str();
   }
-  const fs::path& folder() const { return folder_; }
 
  private:
   fs::path folder_;
@@ -117,25 +116,19 @@ class CalibratedRules : public CalibrationTest {
   }
 };
 
-TEST_F(CalibratedRules, AreMeasuredOnceAndThenKept) {
-  Store store;
+TEST_F(CalibratedRules, AreMeasuredOnceAndThenKeptForThisProcessAndOthers) {
+  Store store, other;
   const Outcome once = run(store, "ring");
   EXPECT_THAT(once.chosen, Each("ring"));
   EXPECT_EQ(once.measurements, 1);
   ASSERT_EQ(files().size(), 1u);
   EXPECT_THAT(files()[0].string(), HasSubstr("/plait/2-ranks-on-sm_90-"));
   EXPECT_EQ(text_of(files()[0]), "# machine\n[2 ranks on sm_90]\nall_reduce: 0- ordinary=ring\n");
-  const Outcome again = run(store, "tree");
-  EXPECT_THAT(again.chosen, Each("ring"));
-  EXPECT_EQ(again.measurements, 0);
-}
-
-TEST_F(CalibratedRules, OfAnotherProcessAreRead) {
-  Store first, second;
-  static_cast<void>(run(first, "ring"));
-  const Outcome other = run(second, "tree");
-  EXPECT_THAT(other.chosen, Each("ring"));
-  EXPECT_EQ(other.measurements, 0);
+  for (Store* later : {&store, &other}) {
+    const Outcome again = run(*later, "tree");
+    EXPECT_THAT(again.chosen, Each("ring"));
+    EXPECT_EQ(again.measurements, 0);
+  }
 }
 
 TEST_F(CalibratedRules, AreMeasuredAgainIfTheUserSaysSo) {
