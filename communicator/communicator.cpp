@@ -119,13 +119,14 @@ std::optional<Communicator> Communicator::divide(const char* what, int color, in
   return part;
 }
 
-/// Gives the selection the rules that were measured on this machine. Without them it measures,
-/// where the built-in table has no rules for such GPUs, in a communicator of its own, so that this
-/// one is as new when it is done. `may_measure`: a part of a communicator only takes what is there,
-/// because programs that make parts don't expect that to take long. Nothing is measured where each
-/// call is compared, which takes time, or traced, because the trace would show it; nor beside other
-/// communicators on a device, because calls of three that nothing orders may wait for each other
-/// for ever (docs/invariants.md).
+/// Gives the selection the rules that were measured on this machine. If there are none, and the
+/// built-in table has none for these GPUs either, it measures them. Those calls are made in a
+/// duplicate, so that this communicator is as new afterwards.
+///
+/// `may_measure` is false for a part of a communicator, because programs that make parts don't
+/// expect that to take long. Nothing is measured where each call is compared, which takes time, or
+/// traced, because the trace would show it. Nor is it beside other communicators on a device: calls
+/// of three that nothing orders may wait for each other for ever (docs/invariants.md).
 void Communicator::calibrate(bool may_measure) {
   CommunicatorState& own = *state_;
   const Calibration wish = own.settings.calibration;

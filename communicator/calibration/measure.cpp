@@ -30,10 +30,11 @@ constexpr int repeats = 4;
 /// a graph several times, since calls cost more to capture than to replay.
 constexpr double repeat_us = 120, repeat_on_host_us = 40, graph_us = 30;
 constexpr int most_calls = 8, most_rounds = 4;
-/// What a first call may take beside the fastest one's time.
+/// An algorithm is measured if one call takes at most this many times as long as the fastest one's,
+/// and these microseconds more, because a single time is not exact.
 constexpr double first_factor = 3, first_more_us = 15;
-/// An algorithm that takes twice that, and this long, is not tried at larger sizes. Those that only
-/// begin slowly take less.
+/// An algorithm whose call takes twice as long as that, and longer than this, is not tried at larger
+/// sizes. Algorithms that are slow for small messages alone stay below it.
 constexpr double hopeless_us = 300;
 /// An algorithm that may be the fastest between two sizes takes less than this times the fastest at
 /// one of them.
@@ -198,7 +199,7 @@ class Measuring {
     return false;
   }
 
-  /// `those` have the times of about such calls.
+  /// Replaces the candidates' times, which are those of similar calls, by exact ones.
   bool time_exactly(const Task& task, Candidates& those) {
     const double expected = std::max(fastest(those).microseconds, 0.01);
     const auto as_many = [](double of, int most) {

@@ -20,8 +20,8 @@ struct MeasuredCall {
 /// and placement. If several types or operations were measured, the geometric mean of their times
 /// counts, and so it does for placements that rules can't tell apart. If two neighbouring sizes
 /// have different algorithms, the border is where straight lines through their times meet, with
-/// both axes logarithmic. `noise`: an algorithm stays while it takes less than this part longer
-/// than the fastest.
+/// both axes logarithmic. `noise`: an algorithm keeps its place while it takes at most this part
+/// longer than the fastest, 0.01 for 1 %.
 std::string measured_rules(std::span<const MeasuredCall> calls, double noise);
 
 }  // namespace plait
