@@ -33,8 +33,8 @@ constexpr int most_calls = 8, most_rounds = 4;
 /// An algorithm is measured if one call takes at most this many times as long as the fastest one's,
 /// and these microseconds more, because a single time is not exact.
 constexpr double first_factor = 3, first_more_us = 15;
-/// An algorithm whose call takes twice as long as that, and longer than this, is not tried at larger
-/// sizes. Algorithms that are slow for small messages alone stay below it.
+/// An algorithm whose call takes twice as long as that, and longer than this, is not tried at
+/// larger sizes. Algorithms that are slow for small messages alone stay below it.
 constexpr double hopeless_us = 300;
 /// An algorithm that may be the fastest between two sizes takes less than this times the fastest at
 /// one of them.
