@@ -45,8 +45,7 @@ class Twoshot {
 
   template <bool Whole, int Depth>
   PLAIT_DEVICE void send(Range round, std::uint32_t number, std::uint32_t i) const {
-    x_.template scatter<Depth>(
-        number, i, [&](int peer, std::uint32_t place) { return load<Whole>(round, peer, place); });
+    x_.template scatter<Whole, Depth>(*this, round, number, i);
   }
 
   template <int Phase, bool Whole, int Depth>
@@ -56,6 +55,13 @@ class Twoshot {
     } else {
       return gather<Whole, Depth>(round, number, i);
     }
+  }
+
+  /// Without a branch, so that the loads of several units are in flight together.
+  template <bool Whole>
+  PLAIT_DEVICE Marked load(Range round, int slice, std::uint32_t i) const {
+    const std::size_t wanted = unit(round, slice, i);
+    return x_.template load<Whole>(wanted < round.end ? wanted : unit(round, 0, i));
   }
 
  private:
@@ -123,12 +129,6 @@ class Twoshot {
 
   PLAIT_DEVICE std::size_t unit(Range round, int slice, std::uint32_t i) const {
     return round.begin + static_cast<unsigned>(slice) * each(round) + i;
-  }
-  /// Without a branch, so that the loads of several units are in flight together.
-  template <bool Whole>
-  PLAIT_DEVICE Marked load(Range round, int slice, std::uint32_t i) const {
-    const std::size_t wanted = unit(round, slice, i);
-    return x_.template load<Whole>(wanted < round.end ? wanted : unit(round, 0, i));
   }
   template <bool Whole>
   PLAIT_DEVICE void store(Range round, int slice, std::uint32_t i, Marked bits) const {

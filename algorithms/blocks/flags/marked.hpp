@@ -201,17 +201,21 @@ class MarkedExchange {
     dev.put(slots + index(number, results) + i, data);
   }
 
-  /// S of a round in which each peer gets other data: sends `load(peer, place)`, bits of elements,
-  /// to every peer, at `Depth` places from i on.
-  template <int Depth, class Load>
-  PLAIT_DEVICE void scatter(std::uint32_t number, std::uint32_t i, Load load) const {
+  /// S of a round in which each peer gets other data: sends the bits of elements that
+  /// `rounds.load<Whole>(round, peer, i)` returns to every peer, at `Depth` places from i on.
+  /// (Not by a lambda: the compiler for AMD inlines one later, and kernels of 8-bit types spilled.)
+  template <bool Whole, int Depth, class Rounds>
+  PLAIT_DEVICE void scatter(const Rounds& rounds, Range round, std::uint32_t number,
+                            std::uint32_t i) const {
     if constexpr (Ranks == 0) {
-      for (int k = 0; k < a.ranks - 1; ++k) put(k, number, false, i, marked(load(peer(k), i)));
+      for (int k = 0; k < a.ranks - 1; ++k)
+        put(k, number, false, i, marked(rounds.template load<Whole>(round, peer(k), i)));
     } else {
       constexpr int peers = Ranks - 1;
       Marked units[Depth * peers];
       PLAIT_UNROLL
-      for (int u = 0; u < Depth * peers; ++u) units[u] = load(peer(u % peers), place(i, u / peers));
+      for (int u = 0; u < Depth * peers; ++u)
+        units[u] = rounds.template load<Whole>(round, peer(u % peers), place(i, u / peers));
       PLAIT_UNROLL
       for (int u = 0; u < Depth * peers; ++u)
         put(u % peers, number, false, place(i, u / peers), marked(units[u]));

@@ -39,8 +39,7 @@ class ReduceScatter {
 
   template <bool Whole, int Depth>
   PLAIT_DEVICE void send(Range round, std::uint32_t number, std::uint32_t i) const {
-    x_.template scatter<Depth>(
-        number, i, [&](int peer, std::uint32_t place) { return load<Whole>(round, peer, place); });
+    x_.template scatter<Whole, Depth>(*this, round, number, i);
   }
 
   template <int, bool Whole, int Depth>
@@ -53,12 +52,12 @@ class ReduceScatter {
     });
   }
 
- private:
   template <bool Whole>
   PLAIT_DEVICE Marked load(Range round, int block, std::uint32_t i) const {
     return x_.template load<Whole>(round.begin + i, block);
   }
 
+ private:
   MarkedExchange<T, Ranks, D> x_;
 };
 
