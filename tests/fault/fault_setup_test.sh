@@ -7,6 +7,7 @@
 # same. WHERE may be idup: in MPI_Comm_idup itself; and HOW, there, hold: the rank only sleeps. By
 # hand: fault_setup_test.sh mpirun build-host/bin/fault_ranks kill any 0 60
 set -uo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/../support/run_ranks.sh"
 mpirun=$1 program=$2 how=$3 where=$4 first=${5-0} count=${6-1}
 wheres=(create split duplicate allocate)
 log=$(mktemp)
@@ -19,12 +20,11 @@ for ((number = first; number < first + count; number++)); do
   place=$where
   [ "$where" != any ] || place=${wheres[$((number % 4))]}
   victim=$((number % 3))
-  timeout --kill-after=5 40 "$mpirun" --allow-run-as-root --oversubscribe --enable-recovery -n 3 \
-    "$program" setup "$how" "$place" "$number" \
-    >"$log" 2>&1 </dev/null
+  run_ranks 40 "$mpirun" --allow-run-as-root --oversubscribe --enable-recovery -n 3 \
+    "$program" setup "$how" "$place" "$number" >"$log" 2>&1
   status=$?
   [ -z "${VERBOSE-}" ] || cat "$log"
-  if [ $status = 124 ] || [ $status = 137 ]; then fail "the ranks did not end"; continue; fi
+  if [ $status = 124 ]; then fail "the ranks did not end"; continue; fi
   since=$(sed -n "s/^victim $victim at \([0-9.]*\) .*/\1/p" "$log")
   for ((rank = 0; rank < 3; rank++)); do
     [ $rank != $victim ] || continue
