@@ -33,9 +33,9 @@ struct DeviceFacts {
   bool peer_access = true;  // reaches other devices' memory; if not, symmetric memory is the host's
   bool indexed_arguments = false;  // kernels may index their arguments
   bool peer_reads = false;         // kernels may read ordinary memory of the other ranks' processes
-  // Model of the links, for estimates; measured on the machines that docs/tuning.md names.
-  // Bandwidths are in bytes per microsecond.
-  double launch_us = 0;  // from one kernel to the next in a graph
+  // Model of the links, for estimates; fitted to the machines that docs/tuning.md names, by
+  // tools/fit_model.py. Bandwidths are in bytes per microsecond.
+  double launch_us = 0;  // of a call in a graph, besides its hops
   double hop_us = 0;     // a packet, one way, until it has been read
   /// A block's signal, one way: release, flight, acquire, and the barriers of both blocks.
   double signal_us = 0;

@@ -250,19 +250,6 @@ int most_on_one_device(const std::vector<OfRank>& ranks) {
   return most;
 }
 
-/// Ranks on one GPU have no links between them, but share its memory: 500 GB/s for all of them
-/// together, read and written (1 H100 with 2, 4 and 8 ranks, ring, 16 MB: 460 to 760, 2026-11-25).
-void share_bandwidth(Topology& topology, int ranks) {
-  topology.ranks_per_device = ranks;
-  if (ranks == 1) return;
-  constexpr double of_memory = 500e3;
-  const double part = std::min(1.0, of_memory / ranks / topology.link_bandwidth);
-  topology.link_bandwidth *= part;
-  topology.push_bandwidth *= part;
-  topology.packet_bandwidth *= part;
-  topology.copy_bandwidth *= part;
-}
-
 }  // namespace
 
 void remember_device(const Backend& backend) {

@@ -63,6 +63,22 @@ std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOpt
 /// part of the ranks numbers its ranks anew. Called once a communicator stands.
 void remember_device(const Backend& backend);
 
+/// Says that so many ranks share each GPU. They have no links between them, but share its memory.
+/// The numbers are for all of them together, as fitted to the times of 2, 3, 4 and 8 ranks on one
+/// H100 (docs/tuning.md). Inline, because plait-info asks, too.
+inline void share_bandwidth(Topology& topology, int ranks) {
+  topology.ranks_per_device = ranks;
+  if (ranks == 1) return;
+  topology.launch_us = 1.6;
+  topology.hop_us = 1.2;
+  topology.signal_us = 2.4;
+  topology.link_bandwidth = 900e3 / ranks;
+  topology.push_bandwidth = 660e3 / ranks;
+  topology.packet_bandwidth = 520e3 / ranks;
+  topology.copy_us = 2.8;
+  topology.copy_bandwidth = 950e3 / ranks;
+}
+
 /// Collective. All ranks throw the same Error if they are on several nodes, or if
 /// PLAIT_SCRATCH_BYTES is too little for the algorithms.
 Topology discover_topology(Bootstrap& bootstrap, Backend& backend,

@@ -74,13 +74,13 @@ DeviceInfo describe(int ordinal) {
   gpu::check(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties");
   char id[32] = {};
   gpu::check(cudaDeviceGetPCIBusId(id, sizeof(id), ordinal), "cudaDeviceGetPCIBusId");
-  // Measured on H200 through NVSwitch: docs/tuning.md. The value for A100 is scaled by its links:
-  // 12 of 25 GB/s against 18.
+  // Fitted to the times of 2 H100 behind an NVSwitch: docs/tuning.md. The value for A100 is scaled
+  // by its links: 12 of 25 GB/s against 18.
   const bool a100 = properties.major == 8 && properties.minor == 0;
-  const double bandwidth = properties.major >= 9 ? 330e3 : a100 ? 220e3 : 20e3;
+  const double bandwidth = properties.major >= 9 ? 337e3 : a100 ? 220e3 : 20e3;
   // Copies to one peer at a time through a switch, while all devices copy. GPUs without a
   // measurement get the bandwidth of kernels, so copies promise no gain there.
-  const double copy_bandwidth = properties.major >= 9 ? 392e3 : bandwidth;
+  const double copy_bandwidth = properties.major >= 9 ? 362e3 : bandwidth;
   return {.backend = BackendKind::cuda,
           .ordinal = ordinal,
           .name = properties.name,
@@ -94,12 +94,12 @@ DeviceInfo describe(int ordinal) {
                     .bulk_threads = properties.major >= 9 ? 32 : 0,
                     .indexed_arguments = true,
                     // Early starts (instantiate.cuh) are for sm_90 and newer.
-                    .launch_us = properties.major >= 9 ? 0.2 : 0.5,
+                    .launch_us = properties.major >= 9 ? 1.0 : 1.3,
                     .hop_us = 1.2,
-                    .signal_us = 2.5,
+                    .signal_us = 3.8,
                     .link_bandwidth = bandwidth,
                     .push_bandwidth = bandwidth * 1.07,
-                    .packet_bandwidth = bandwidth * 0.75,
+                    .packet_bandwidth = bandwidth * 0.84,
                     .copy_us = 7.5,
                     .copy_bandwidth = copy_bandwidth}};
 }

@@ -152,12 +152,12 @@ class HostBackend final : public Backend {
                 .indexed_arguments = true,
                 .launch_us = 0.1,
                 .hop_us = 0.2,
-                .signal_us = 0.1,
-                .link_bandwidth = 10e3,
-                .push_bandwidth = 8e3,  // slots take the data through memory once more
-                .packet_bandwidth = 0.9e3,
+                .signal_us = 0.26,
+                .link_bandwidth = 16e3,
+                .push_bandwidth = 4.5e3,  // slots take the data through memory once more
+                .packet_bandwidth = 1.2e3,
                 .copy_us = 0.2,
-                .copy_bandwidth = 10e3},
+                .copy_bandwidth = 11e3},
     };
   }
 

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "bench/info/catalog.hpp"
+#include "bench/info/costs.hpp"
 #include "bench/info/markdown.hpp"
 #include "bench/info/sample.hpp"
 #include "core/environment.hpp"
@@ -67,7 +68,7 @@ void print_backend(const BackendFacts& facts) {
                static_cast<double>(device.memory) / (1 << 30), device.id);
     fmt::print(
         "          links as estimates assume them: {:.0f} GB/s out of the device, a flag {:.2f} "
-        "us, next kernel in a graph {:.2f} us\n",
+        "us, a call in a graph {:.2f} us more\n",
         device.facts.link_bandwidth / 1e3, device.facts.hop_us, device.facts.launch_us);
   }
   if (!facts.why_none.empty()) fmt::print("        {}\n", facts.why_none);
@@ -200,7 +201,8 @@ void run(int ranks, bool json, bool statistics) {
 
 int main(int argc, char** argv) {
   CLI::App app("Lists Plait's backends, devices and algorithms", "plait-info");
-  bool json = false, tables = false, statistics = false;
+  bool json = false, tables = false, statistics = false, shared = false;
+  std::string results;
   int ranks = 0;
   app.add_flag("--json", json, "Print JSON");
   app.add_flag("--markdown", tables, "Print the tables of algorithms that the documentation shows")
@@ -212,10 +214,17 @@ int main(int argc, char** argv) {
          "Number of ranks to ask the algorithms about (default: the number of GPUs, at least 2; "
          "with --statistics on GPUs also 1)")
       ->check(CLI::Range(1, 1024));
+  CLI::Option* costs_of =
+      app.add_option("--costs", results,
+                     "Print, as JSON, what the estimates for the calls in this file of results are "
+                     "made of, for tools/fit_model.py")
+          ->excludes("--json", "--markdown", "--statistics", "--ranks");
+  app.add_flag("--shared", shared, "With --costs: all ranks were on one GPU")->needs(costs_of);
   app.set_version_flag("--version", "plait " PLAIT_VERSION);
   try {
     app.parse(argc, argv);
-    if (tables) fmt::print("{}", markdown());
+    if (!results.empty()) fmt::print("{}", costs(results, shared));
+    else if (tables) fmt::print("{}", markdown());
     else run(ranks, json, statistics);
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
       throw Error(ErrorCode::backend, "can't write to standard output");

@@ -9,47 +9,12 @@
 
 #include "algorithms/contract/collectives.hpp"
 #include "bench/info/catalog.hpp"
+#include "bench/info/machines.hpp"
 #include "communicator/selection/selection.hpp"
 #include "core/environment.hpp"
 
 namespace plait::info {
 namespace {
-
-/// H200 behind an NVSwitch, with what backends/cuda/cuda_backend.cpp says about one.
-Topology gpus(int ranks) {
-  Topology topology;
-  topology.backend = BackendKind::cuda;
-  topology.architecture = "sm_90";
-  topology.ranks = ranks;
-  topology.scratch_limit = std::size_t{128} << 20;
-  topology.units = 132;
-  topology.block_threads = topology.max_block_threads = 512;
-  topology.peer_access = topology.indexed_arguments = true;
-  topology.line_threads = 8;
-  topology.bulk_threads = 32;
-  topology.launch_us = 0.2;
-  topology.hop_us = 1.2;
-  topology.signal_us = 2.5;
-  topology.link_bandwidth = 330e3;
-  topology.push_bandwidth = 353e3;
-  topology.packet_bandwidth = 248e3;
-  topology.copy_us = 7.5;
-  topology.copy_bandwidth = 392e3;
-  return topology;
-}
-
-/// CPU ranks that may read each other's memory. Only the rules for them are asked for, so there are
-/// no figures for estimates.
-Topology cpus(int ranks) {
-  Topology topology;
-  topology.architecture = "x86_64";
-  topology.ranks = ranks;
-  topology.scratch_limit = std::size_t{128} << 20;
-  topology.max_block_threads = 64;
-  topology.indexed_arguments = topology.peer_reads = true;
-  topology.line_threads = topology.bulk_threads = 1;
-  return topology;
-}
 
 std::vector<const Algorithm*> own_algorithms() {
   std::vector<const Algorithm*> result;

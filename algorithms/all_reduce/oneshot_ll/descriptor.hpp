@@ -11,8 +11,7 @@ class OneshotAlgorithm : public LLExchangeAlgorithm {
 
   double estimate(const Call& call, const Topology& topology) const override {
     const double pushed = std::max(topology.ranks - 1, 1) * static_cast<double>(call.bytes());
-    return topology.launch_us +
-           rounds(static_cast<double>(call.bytes()), topology) * hop_us(topology) +
+    return topology.launch_us + hop_us(static_cast<double>(call.bytes()), topology) +
            sending(pushed, topology);
   }
 

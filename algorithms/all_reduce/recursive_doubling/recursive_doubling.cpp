@@ -19,9 +19,8 @@ class RecursiveDoubling final : public LLAlgorithm {
   double estimate(const Call& call, const Topology& topology) const override {
     const Schedule schedule{0, topology.ranks};
     const int hops = std::max(schedule.rounds() + (schedule.has_guest() ? 2 : 0), 1);
-    return topology.launch_us +
-           hops * (rounds(static_cast<double>(call.bytes()), topology) * hop_us(topology) +
-                   sending(static_cast<double>(call.bytes()), topology));
+    return topology.launch_us + hops * (hop_us(static_cast<double>(call.bytes()), topology) +
+                                        sending(static_cast<double>(call.bytes()), topology));
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,

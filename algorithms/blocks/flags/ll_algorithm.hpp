@@ -92,17 +92,21 @@ class LLAlgorithm : public CollectiveAlgorithm {
     return topology.hop_us * (unit_.name == UnitKind::line ? 1.3 : 1.0);
   }
 
-  /// Rounds that a lane needs for `bytes`. Each round costs its hops again.
-  double rounds(double bytes, const Topology& topology) const {
-    return std::ceil(std::max(bytes, 1.0) /
-                     static_cast<double>(max_blocks * layout(topology).slots * unit_.data_bytes));
+  /// Microseconds until `bytes` have arrived through one lane, besides those on the link. Each round
+  /// but the first costs a tenth of a hop, because other blocks keep the link busy meanwhile (fitted
+  /// to 2 H100, 2026-11-25).
+  double hop_us(double bytes, const Topology& topology) const {
+    const double rounds =
+        std::ceil(std::max(bytes, 1.0) /
+                  static_cast<double>(max_blocks * layout(topology).slots * unit_.data_bytes));
+    return (1 + 0.1 * (rounds - 1)) * hop_us(topology);
   }
 
   /// Microseconds that `bytes` of data in units need on the link. Lines come close to plain stores
-  /// (2 H200, 4 MB: 300 of 353 GB/s).
+  /// (fitted to 2 H100, 2026-11-25).
   double sending(double bytes, const Topology& topology) const {
     const double bandwidth = unit_.name == UnitKind::line && topology.line_threads > 1
-                                 ? 0.85 * topology.push_bandwidth
+                                 ? 0.92 * topology.push_bandwidth
                                  : topology.packet_bandwidth;
     return bytes * static_cast<double>(unit_.slot_bytes) / static_cast<double>(unit_.data_bytes) /
            bandwidth;

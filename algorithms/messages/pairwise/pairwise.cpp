@@ -106,8 +106,8 @@ struct Pull final : PairwiseAlgorithm {
   }
   /// A system call and the kernel's work per page cost too much for small messages.
   double estimate(const Call& call, const Topology& topology) const override {
-    return topology.launch_us + 2 * topology.signal_us + 2.0 +
-           static_cast<double>(call.bytes()) / topology.link_bandwidth;
+    return topology.launch_us + 2 * topology.signal_us + 1.0 +
+           static_cast<double>(call.bytes()) / (0.6 * topology.link_bandwidth);
   }
 };
 

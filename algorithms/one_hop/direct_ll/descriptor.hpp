@@ -35,7 +35,7 @@ class DirectAlgorithm : public LaneAlgorithm {
     const auto block = static_cast<double>(call.block_bytes());
     const double waits =
         direct_pattern(call).rooted() ? 0.4 : 0;  // until all peers have been heard of
-    return topology.launch_us + waits + rounds(block, topology) * hop_us(topology) +
+    return topology.launch_us + waits + hop_us(block, topology) +
            sending(direct_bytes(call, topology), topology);
   }
 

@@ -46,7 +46,8 @@ class PullAlgorithm final : public CollectiveAlgorithm {
         all_reduce ? 2.0 * (topology.ranks - 1) / topology.ranks * static_cast<double>(call.bytes())
                    : direct_bytes(call, topology);
     return topology.launch_us + (all_reduce ? 3 : 2) * topology.signal_us +
-           2.0 * std::max(topology.ranks - 1, 1) + moved / topology.link_bandwidth;
+           (all_reduce ? 2 : 1) * std::max(topology.ranks - 1, 1) +
+           moved / (0.6 * topology.link_bandwidth);
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,

@@ -16,7 +16,7 @@ class RelayAlgorithm : public LaneAlgorithm {
 
   double estimate(const Call& call, const Topology& topology) const override {
     const double waits = 0.4, slice = static_cast<double>(slices(call, topology).each) * line_bytes;
-    return topology.launch_us + waits + (rounds(slice, topology) + 1) * hop_us(topology) +
+    return topology.launch_us + waits + hop_us(slice, topology) + hop_us(topology) +
            sending(static_cast<double>(call.bytes()), topology);
   }
 

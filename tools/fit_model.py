@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Fits the link model that estimates are made of (docs/tuning.md) to measured times.
+
+  tools/fit_model.py [--shared] build-host/bin/plait-info RESULTS.json...
+
+RESULTS.json are files of `plait-bench --json` from one kind of machine, with `--algorithms all`.
+plait-info tells how often the estimate of each call counts each number of the model. The script
+looks for the numbers with which the algorithm of the least estimate is closest to the fastest one,
+and, where the choice does not matter, the estimates are closest to the times. It prints
+
+  the numbers, in force and fitted, for DeviceFacts (backends/)
+  how well the estimates choose, with each: the time of the choice over that of the fastest
+  estimate over time for each algorithm, the median of short and of long messages, with the fitted
+    numbers: a ratio that is far from 1 says that the algorithm's own formula is wrong
+
+It needs no GPU. --shared: the results are of ranks that share one GPU.
+"""
+import argparse
+import json
+import math
+import statistics
+import subprocess
+from collections import defaultdict
+
+SHORT, LONG = 16 << 10, 1 << 20  # bytes: at most, at least
+WEIGHT_OF_ERRORS = 0.5   # against the choice
+WEIGHT_OF_CHANGES = 0.01  # a number that the times say little of stays as it is
+
+
+def terms_of(facts):
+    """The factors of the costs: the times, and the reciprocals of the bandwidths."""
+    return {name: 1 / value if name.endswith("bandwidth") else value
+            for name, value in facts.items()}
+
+
+class Data:
+    """Measured calls, and the cells of a choice: calls alike but for their algorithm."""
+
+    def __init__(self, files, program, shared):
+        self.calls, self.cells, self.facts = [], [], None
+        self.sources = []  # for each cell, its file
+        for file in files:
+            command = [program, "--costs", file] + (["--shared"] if shared else [])
+            said = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+            self.facts = said["facts"]
+            cells = defaultdict(list)
+            for call in said["results"]:
+                key = tuple(call[part] for part in ("collective", "bytes", "memory", "in_place"))
+                cells[key].append(len(self.calls))
+                self.calls.append(call)
+            several = [cell for cell in cells.values() if len(cell) > 1]
+            self.cells += several
+            self.sources += [file] * len(several)
+        if not self.cells:
+            raise SystemExit("fit_model: no call was measured with two algorithms")
+        self.times = [call["time_us"] for call in self.calls]
+        self.fastest = [min(self.times[i] for i in cell) for cell in self.cells]
+        # An algorithm that is far from the fastest need not be estimated well.
+        self.weights = [0.0] * len(self.calls)
+        for cell, fastest in zip(self.cells, self.fastest):
+            for i in cell:
+                self.weights[i] = fastest / self.times[i]
+
+    def estimates(self, terms):
+        return [call["costs"]["constant"] + sum(call["costs"][name] * terms[name] for name in terms)
+                for call in self.calls]
+
+    def losses(self, estimates):
+        """For each cell, the time of the call with the least estimate over the least time."""
+        def chosen(cell):  # a tie goes to the first name, as in Selector::by_estimate
+            return min(cell, key=lambda i: (estimates[i], self.calls[i]["name"]))
+        return [self.times[chosen(cell)] / fastest
+                for cell, fastest in zip(self.cells, self.fastest)]
+
+    def badness(self, estimates, weight_of_choice):
+        choice = 0
+        if weight_of_choice:
+            choice = weight_of_choice * statistics.fmean(map(math.log, self.losses(estimates)))
+        errors = sum(w * abs(math.log(max(e, 1e-3) / t))
+                     for w, e, t in zip(self.weights, estimates, self.times))
+        return choice + WEIGHT_OF_ERRORS * errors / sum(self.weights)
+
+
+def fit(data, start):
+    """First to the times alone, because the choices change in steps and hold a search up."""
+    return improve(data, improve(data, start, start, 0), start, 1)
+
+
+def improve(data, terms, start, weight_of_choice):
+    """Changes one number at a time, by ever smaller factors, while that helps."""
+    def badness(terms):
+        changes = sum(abs(math.log(terms[name] / start[name])) for name in terms)
+        return (data.badness(data.estimates(terms), weight_of_choice)
+                + WEIGHT_OF_CHANGES * changes)
+
+    best = badness(terms)
+    used = [name for name in terms if any(call["costs"][name] for call in data.calls)]
+    for factor in (3, 2, 1.5, 1.25, 1.1, 1.05, 1.02):
+        improved = True
+        while improved:
+            improved = False
+            for name in used:
+                for changed in (terms[name] * factor, terms[name] / factor):
+                    trial = {**terms, name: changed}
+                    found = badness(trial)
+                    if found < best - 1e-5:
+                        best, terms, improved = found, trial, True
+    return terms
+
+
+def judge(data, estimates, what):
+    by_file = defaultdict(list)
+    for source, loss in zip(data.sources, data.losses(estimates)):
+        by_file[source].append(loss)
+    for file, losses in by_file.items():
+        print(f"{what:10} {statistics.geometric_mean(losses):8.3f} {max(losses):6.2f} "
+              f"{sum(loss > 1.1 for loss in losses):7} of {len(losses):4}  {file}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", help="plait-info")
+    parser.add_argument("files", nargs="+", metavar="RESULTS.json")
+    parser.add_argument("--shared", action="store_true")
+    options = parser.parse_args()
+    data = Data(options.files, options.program, options.shared)
+    before = terms_of(data.facts)
+    after = fit(data, before)
+
+    print(f"{'number':18} {'in force':>10} {'fitted':>10}")
+    fitted = terms_of(after)
+    for name, value in data.facts.items():
+        print(f"{name:18} {value:10.4g} {fitted[name]:10.4g}")
+
+    print(f"\n{'choice':10} {'mean':>8} {'worst':>6} {'above 1.10':>15}")
+    judge(data, data.estimates(before), "in force")
+    judge(data, data.estimates(after), "fitted")
+
+    ratios = defaultdict(lambda: ([], []))
+    for call, estimate in zip(data.calls, data.estimates(after)):
+        place = 0 if call["bytes"] <= SHORT else 1 if call["bytes"] >= LONG else None
+        if place is not None:
+            ratios[call["collective"], call["name"]][place].append(estimate / call["time_us"])
+    print(f"\n{'estimate over time':38} {'short':>6} {'long':>6}")
+    for (collective, name), groups in sorted(ratios.items()):
+        columns = [f"{statistics.median(group):6.2f}" if group else f"{'':6}" for group in groups]
+        print(f"{collective:15} {name:22} {' '.join(columns)}")
+
+
+if __name__ == "__main__":
+    main()
