@@ -12,7 +12,8 @@ namespace plait::info {
 /// times and in the reciprocals of the bandwidths.
 ///
 /// The results' machine is taken for H200 behind an NVSwitch if its backend is not the host; with
-/// `shared`, for one GPU that all ranks share, and bandwidths are those of all of them together. Throws Error if the file can't be read or is none.
+/// `shared`, for one GPU that all ranks share, and bandwidths are those of all of them together.
+/// Throws Error if the file can't be read or is none.
 std::string costs(const std::string& file, bool shared);
 
 }  // namespace plait::info

@@ -92,9 +92,9 @@ class LLAlgorithm : public CollectiveAlgorithm {
     return topology.hop_us * (unit_.name == UnitKind::line ? 1.3 : 1.0);
   }
 
-  /// Microseconds until `bytes` have arrived through one lane, besides those on the link. Each round
-  /// but the first costs a tenth of a hop, because other blocks keep the link busy meanwhile (fitted
-  /// to 2 H100, 2026-11-25).
+  /// Microseconds until `bytes` have arrived through one lane, besides those on the link. Each
+  /// round but the first costs a tenth of a hop, because other blocks keep the link busy meanwhile
+  /// (fitted to 2 H100, 2026-11-25).
   double hop_us(double bytes, const Topology& topology) const {
     const double rounds =
         std::ceil(std::max(bytes, 1.0) /

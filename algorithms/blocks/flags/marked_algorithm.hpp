@@ -87,8 +87,8 @@ class MarkedAlgorithm : public CollectiveAlgorithm {
     return (bytes + sizeof(Marked) - 1) / sizeof(Marked);
   }
   /// Microseconds for `hops` and `bytes` that a rank's stores move. A hop is that of a line, and
-  /// stores reach 0.95 of plain ones (fitted to 2 H100, 2026-11-25). The CPUs' caches move lines with
-  /// flags faster, so there the algorithms run only when named.
+  /// stores reach 0.95 of plain ones (fitted to 2 H100, 2026-11-25). The CPUs' caches move lines
+  /// with flags faster, so there the algorithms run only when named.
   static double estimate_of(int hops, double bytes, const Topology& topology) {
     if (topology.backend == BackendKind::host) return std::numeric_limits<double>::infinity();
     return topology.launch_us + 1.33 * hops * topology.hop_us +
