@@ -390,25 +390,25 @@ class MarkedExchange {
 };
 
 /// The codes of a kernel `Rounds<T, Ranks, D>`, a class of `MarkedExchange` and rounds.
-template <template <class, int, class> class Rounds, class T>
+template <template <class, int, class> class Rounds, class T, class Args = MarkedArgs>
 struct MarkedKernel {
   template <int Ranks>
   struct Code {
     static constexpr unsigned min_blocks_per_multiprocessor = 1;
 
     template <Device D>
-    PLAIT_DEVICE static void run(D& dev, const MarkedArgs& a) {
+    PLAIT_DEVICE static void run(D& dev, const Args& a) {
       Rounds<T, Ranks, D>(dev, a).run();
     }
   };
   using Codes = TypeList<Code<2>, Code<4>, Code<8>, Code<0>>;
-  static unsigned code(const MarkedArgs& a) {
+  static unsigned code(const Args& a) {
     return a.ranks == 2 ? 0 : a.ranks == 4 ? 1 : a.ranks == 8 ? 2 : 3;
   }
   /// As for packets (LLKernel), only two ranks gain by a code of their own on a host.
   struct OnHost {
     using List = TypeList<Code<2>, Code<0>>;
-    static unsigned index(const MarkedArgs& a) { return a.ranks == 2 ? 0 : 1; }
+    static unsigned index(const Args& a) { return a.ranks == 2 ? 0 : 1; }
   };
 };
 
