@@ -15,8 +15,8 @@ class Rounds {
  public:
   PLAIT_DEVICE Rounds(D& dev, const MarkedArgs& a) : x_(dev, a) {}
 
-  PLAIT_DEVICE void run_rounds() {
-    x_.run(x_.a.lane * static_cast<std::uint32_t>(x_.ranks()), own());
+  PLAIT_DEVICE bool run_rounds() {
+    return x_.run(x_.a.lane * static_cast<std::uint32_t>(x_.ranks()), own());
   }
 
   /// Units of a slice. The last slices may be shorter, or empty. All the same, every slice has so

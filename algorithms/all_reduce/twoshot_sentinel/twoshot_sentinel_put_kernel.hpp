@@ -40,7 +40,7 @@ class Twoshot : public twoshot_sentinel::Rounds<Twoshot<T, Ranks, D>, T, Ranks, 
   PLAIT_DEVICE Twoshot(D& dev, const Args& a) : Base(dev, a), args_(a) {}
 
   PLAIT_DEVICE void run() {
-    this->run_rounds();
+    if (!this->run_rounds()) return;
     BlockPeers<D> peers(x_.dev, args_.peers);
     if (!peers.barrier()) return;
     peers.finish();

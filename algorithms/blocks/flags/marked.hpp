@@ -136,11 +136,12 @@ class MarkedExchange {
   ///                        S at `Depth` places from i on (`place`);
   ///   phases, and take<Phase, Whole, Depth>(round, number, i)
   ///                        R, one phase after the other; false if a peer never came.
-  /// `Whole`: all packs of the round are whole and aligned.
+  /// `Whole`: all packs of the round are whole and aligned. Returns false on a thread for which a
+  /// peer never came. It must leave the kernel at once.
   template <class Rounds>
-  PLAIT_DEVICE void run(std::uint32_t most, const Rounds& rounds) {
+  PLAIT_DEVICE bool run(std::uint32_t most, const Rounds& rounds) {
     const Range stripe = a.stripes.at(dev.block());
-    if (stripe.size() == 0) return;
+    if (stripe.size() == 0) return true;
     std::uint32_t number = a.rounds[dev.block()];
     Range next = round(stripe, stripe.begin, most);
     send_round(rounds, next, number);
@@ -152,7 +153,7 @@ class MarkedExchange {
         send_round(rounds, next, number + 1);
       }
       sends_again_ = more && next.end < stripe.end;
-      if (!take_round(rounds, now, number)) return;
+      if (!take_round(rounds, now, number)) return false;
       if (!more) break;
       if (sends_again_) {
         dev.sync();
@@ -161,6 +162,7 @@ class MarkedExchange {
     }
     dev.sync();  // all threads of the block have read the counter
     if (dev.thread() == 0) a.rounds[dev.block()] = number + 1;
+    return true;
   }
 
   /// The place of this thread that is `d` passes after place i.
