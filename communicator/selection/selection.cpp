@@ -257,6 +257,7 @@ Choice Selector::choose_algorithm(const Call& call, const CallOptions& options) 
 Choice Selector::choose(const Call& call, const CallOptions& options) const {
   Choice choice = choose_algorithm(call, options);
   choice.shape = choice.algorithm->shapes(call, topology_).front();
+  choice.shape.threads = std::min(choice.shape.threads, topology_.max_block_threads);
   if (options.blocks != 0) choice.shape.blocks = options.blocks;
   if (options.threads != 0) choice.shape.threads = options.threads;
   if (choice.shape.threads > topology_.max_block_threads)
