@@ -97,6 +97,6 @@ class Twoshot : public Rounds<Twoshot<T, Ranks, D>, T, Ranks, D> {
 };
 
 template <class T>
-struct Kernel : MarkedKernel<Twoshot, T> {};
+struct Kernel : KernelOfRounds<Twoshot, T, Args> {};
 
 }  // namespace plait::twoshot_sentinel

@@ -74,4 +74,15 @@ class Rounds {
   PLAIT_DEVICE const Own& own() const { return static_cast<const Own&>(*this); }
 };
 
+/// Two ranks have no code of their own on GPUs: in one shot they move as many bytes, sooner
+/// (2 H100, 1 KB to 16 MB, 2026-11-25).
+template <template <class, int, class> class Twoshot, class T, class Args>
+struct KernelOfRounds : MarkedKernel<Twoshot, T, Args> {
+  template <int Ranks>
+  using Code = typename MarkedKernel<Twoshot, T, Args>::template Code<Ranks>;
+
+  using Codes = TypeList<Code<4>, Code<8>, Code<0>>;
+  static unsigned code(const Args& a) { return a.ranks == 4 ? 0 : a.ranks == 8 ? 1 : 2; }
+};
+
 }  // namespace plait::twoshot_sentinel

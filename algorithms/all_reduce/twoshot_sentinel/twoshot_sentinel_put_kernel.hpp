@@ -82,6 +82,6 @@ class Twoshot : public twoshot_sentinel::Rounds<Twoshot<T, Ranks, D>, T, Ranks, 
 };
 
 template <class T>
-struct Kernel : MarkedKernel<Twoshot, T, Args> {};
+struct Kernel : twoshot_sentinel::KernelOfRounds<Twoshot, T, Args> {};
 
 }  // namespace plait::twoshot_sentinel_put
