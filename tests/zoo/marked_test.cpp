@@ -108,7 +108,6 @@ struct Subject {
 };
 constexpr Subject subjects[] = {{Collective::all_reduce, "oneshot_sentinel", "oneshot_ll"},
                                 {Collective::all_reduce, "twoshot_sentinel", "oneshot_ll"},
-                                {Collective::all_reduce, "twoshot_sentinel_put", "oneshot_ll"},
                                 {Collective::reduce_scatter, "direct_sentinel", "direct_ll"}};
 
 template <class T>
@@ -121,7 +120,7 @@ void compare(Communicator& comm, Arena& arena, const Subject& subject, ReduceOp 
   const std::size_t block = scatters ? (all + ranks - 1) / ranks : all,
                     count = scatters ? block * ranks : all;
   const auto result = [&](const std::string& name, std::vector<std::byte>& bits) {
-    DeviceArray &send = arena.symmetric_send, &recv = arena.symmetric_recv;
+    DeviceArray &send = arena.send, &recv = arena.recv;
     send.place(offset * sizeof(T), count * sizeof(T));
     recv.place(offset * sizeof(T), block * sizeof(T));
     for (std::size_t i = 0; i < count; ++i) {
@@ -182,7 +181,6 @@ TEST(MarkedAlgorithms, RefuseIntegers) {
     call.collective = subject.collective;
     call.parts = subject.collective == Collective::reduce_scatter ? 2 : 1;
     call.count = 16;
-    call.symmetric = true;
     call.type = DataType::f32;
     EXPECT_TRUE(algorithm.supports(call, topology));
     call.type = DataType::i32;

@@ -136,12 +136,11 @@ class MarkedExchange {
   ///                        S at `Depth` places from i on (`place`);
   ///   phases, and take<Phase, Whole, Depth>(round, number, i)
   ///                        R, one phase after the other; false if a peer never came.
-  /// `Whole`: all packs of the round are whole and aligned. Returns false on a thread for which a
-  /// peer never came. It must leave the kernel at once.
+  /// `Whole`: all packs of the round are whole and aligned.
   template <class Rounds>
-  PLAIT_DEVICE bool run(std::uint32_t most, const Rounds& rounds) {
+  PLAIT_DEVICE void run(std::uint32_t most, const Rounds& rounds) {
     const Range stripe = a.stripes.at(dev.block());
-    if (stripe.size() == 0) return true;
+    if (stripe.size() == 0) return;
     std::uint32_t number = a.rounds[dev.block()];
     Range next = round(stripe, stripe.begin, most);
     send_round(rounds, next, number);
@@ -153,7 +152,7 @@ class MarkedExchange {
         send_round(rounds, next, number + 1);
       }
       sends_again_ = more && next.end < stripe.end;
-      if (!take_round(rounds, now, number)) return false;
+      if (!take_round(rounds, now, number)) return;
       if (!more) break;
       if (sends_again_) {
         dev.sync();
@@ -162,7 +161,6 @@ class MarkedExchange {
     }
     dev.sync();  // all threads of the block have read the counter
     if (dev.thread() == 0) a.rounds[dev.block()] = number + 1;
-    return true;
   }
 
   /// The place of this thread that is `d` passes after place i.
@@ -392,25 +390,25 @@ class MarkedExchange {
 };
 
 /// The codes of a kernel `Rounds<T, Ranks, D>`, a class of `MarkedExchange` and rounds.
-template <template <class, int, class> class Rounds, class T, class Args = MarkedArgs>
+template <template <class, int, class> class Rounds, class T>
 struct MarkedKernel {
   template <int Ranks>
   struct Code {
     static constexpr unsigned min_blocks_per_multiprocessor = 1;
 
     template <Device D>
-    PLAIT_DEVICE static void run(D& dev, const Args& a) {
+    PLAIT_DEVICE static void run(D& dev, const MarkedArgs& a) {
       Rounds<T, Ranks, D>(dev, a).run();
     }
   };
   using Codes = TypeList<Code<2>, Code<4>, Code<8>, Code<0>>;
-  static unsigned code(const Args& a) {
+  static unsigned code(const MarkedArgs& a) {
     return a.ranks == 2 ? 0 : a.ranks == 4 ? 1 : a.ranks == 8 ? 2 : 3;
   }
   /// As for packets (LLKernel), only two ranks gain by a code of their own on a host.
   struct OnHost {
     using List = TypeList<Code<2>, Code<0>>;
-    static unsigned index(const Args& a) { return a.ranks == 2 ? 0 : 1; }
+    static unsigned index(const MarkedArgs& a) { return a.ranks == 2 ? 0 : 1; }
   };
 };
 

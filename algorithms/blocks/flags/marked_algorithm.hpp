@@ -46,15 +46,9 @@ class MarkedAlgorithm : public CollectiveAlgorithm {
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
-               LaunchContext& context) const override {
-    context.launch(name(), call.type, shape, arguments(call, buffers, shape, context));
-  }
-
- protected:
-  MarkedArgs arguments(const Call& call, const Buffers& buffers, LaunchShape shape,
-                       const LaunchContext& context) const {
+               LaunchContext& context) const final {
     const Topology& topology = context.topology();
-    return {
+    const MarkedArgs args{
         .scratch = context.shared().scratch,
         .layout = layout(topology),
         .lane = layout(topology).slots / lanes(topology),
@@ -67,8 +61,10 @@ class MarkedAlgorithm : public CollectiveAlgorithm {
         .reduction = reduction_of(call, topology),
         .rank = context.rank(),
         .ranks = context.ranks()};
+    context.launch(name(), call.type, shape, args);
   }
 
+ protected:
   /// The number of lanes that a set is divided into.
   virtual std::uint32_t lanes(const Topology& topology) const { return peers(topology); }
   /// The number of a message's units that threads work on at once.
@@ -76,7 +72,7 @@ class MarkedAlgorithm : public CollectiveAlgorithm {
   /// Stripes are multiples of this many units.
   virtual std::size_t grain(LaunchShape shape, const Topology&) const { return shape.threads; }
 
-  Support supports_call(const Call& call, const Topology& topology) const override {
+  Support supports_call(const Call& call, const Topology& topology) const final {
     if (!is_float(call.type))
       return Support::no("integers have no NaN, whose bits would say that nothing has come yet");
     if (!topology.peer_access)
@@ -99,9 +95,8 @@ class MarkedAlgorithm : public CollectiveAlgorithm {
            bytes / (0.95 * topology.push_bandwidth);
   }
 
-  static constexpr unsigned max_blocks = 128;
-
  private:
+  static constexpr unsigned max_blocks = 128;
   /// Of the scratch memory, but at most 32 MB (`most_slots`). Rounds must be long, because a round
   /// ends with a fence (2 H100, two-shot of 16 MB: 69 us with 5 MB of slots, 55 with 8, 52 with 16;
   /// 2026-11-24). And a lane should have a slot for each thread (4 ranks on one H100, 16 MB: 508 us
