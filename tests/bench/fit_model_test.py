@@ -16,11 +16,11 @@ WANTED = {"launch_us": 3, "hop_us": 0.6, "signal_us": 5, "copy_us": 4, "link_ban
           "push_bandwidth": 90e3, "packet_bandwidth": 400e3, "copy_bandwidth": 300e3}
 
 
-def results(ranks, **more):
+def results(ranks):
     calls = [{"name": name, "collective": "all_reduce", "type": "bf16", "ranks": ranks,
               "bytes": 1024 << i, "in_place": False, "memory": memory, "time_us": 1}
              for name in NAMES for i in range(0, 16, 2) for memory in ("symmetric", "ordinary")]
-    return {"machine": {"backend": "cuda", "ranks": ranks}, "results": calls, **more}
+    return {"machine": {"backend": "cuda", "ranks": ranks}, "results": calls}
 
 
 def said(*arguments):
@@ -58,13 +58,13 @@ def main(folder):
         apart = 0.05 if name.endswith("bandwidth") else 0.3
         assert name.startswith("copy") or abs(fitted / value - 1) < apart, \
             f"{name}: {fitted}, wanted {value}\n{table}"
-    for choice, wrong in (("in force", False), ("fitted", True)):
+    for choice, right in (("in force", False), ("fitted", True)):
         means = re.findall(rf"^{choice} +(\S+) +\S+ +\S+ of ", table, re.MULTILINE)
-        assert len(means) == 3 and all((float(mean) < 1.001) == wrong for mean in means), table
+        assert len(means) == 3 and all((float(mean) < 1.001) == right for mean in means), table
 
-    alike = json.loads(said(info, "--costs", files[0]))["facts"]
+    links = json.loads(said(info, "--costs", files[0]))["facts"]
     shared = json.loads(said(info, "--costs", files[0], "--shared"))["facts"]
-    assert alike["link_bandwidth"] != shared["link_bandwidth"]
+    assert links["link_bandwidth"] != shared["link_bandwidth"]
 
     missing = folder / "missing.json"
     refused(f'can\'t read "{missing}": No such file or directory', "--costs", str(missing))
