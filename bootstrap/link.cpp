@@ -2,9 +2,19 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <utility>
 
 namespace plait::detail {
+
+std::vector<std::byte> Link::pack_failure(ErrorCode code, std::string_view why) {
+  constexpr std::size_t longest = 1000;
+  const std::size_t length = std::min(why.size(), longest);
+  std::vector<std::byte> data(sizeof code + length);
+  std::memcpy(data.data(), &code, sizeof code);
+  std::memcpy(data.data() + sizeof code, why.data(), length);
+  return data;
+}
 
 std::vector<std::byte> Link::packed(const MessageHead& head, std::span<const std::byte> data) {
   std::vector<std::byte> bytes(sizeof head + data.size());
@@ -41,12 +51,17 @@ Message Link::take(std::uint64_t context, int from) {
   return message;
 }
 
-std::optional<std::string> Link::find_failure(std::uint64_t context, int from,
-                                              std::uint64_t sequence) {
+std::optional<Error> Link::find_failure(std::uint64_t context, int from, std::uint64_t sequence) {
   const std::scoped_lock lock(mutex_);
   for (const Message& message : inboxes_[context][from]) {
-    if (message.head.type == MessageHead::Type::failed && message.head.sequence <= sequence)
-      return std::string(reinterpret_cast<const char*>(message.data.data()), message.data.size());
+    const std::vector<std::byte>& data = message.data;
+    ErrorCode code{};
+    if (message.head.type != MessageHead::Type::failed || message.head.sequence > sequence ||
+        data.size() < sizeof code)
+      continue;
+    std::memcpy(&code, data.data(), sizeof code);
+    return Error(code, std::string(reinterpret_cast<const char*>(data.data()) + sizeof code,
+                                   data.size() - sizeof code));
   }
   return std::nullopt;
 }

@@ -7,11 +7,12 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "bootstrap/process_state.hpp"
 #include "bootstrap/support.hpp"
+#include "plait/error.hpp"
 
 namespace plait::detail {
 
@@ -20,8 +21,8 @@ struct MessageHead {
   enum class Type : std::uint32_t {
     call,     // the sender's part in a call, with its data
     expired,  // the sender's time in this call is over, but it still listens for a moment
-    failed,   // the sender has given up for good, for the reason in the text that follows
-    left,     // the sender's object is destroyed; its last message
+    failed,  // the sender has given up for good, for the reason that follows: an `ErrorCode` and text
+    left,    // the sender's object is destroyed; its last message
   };
   std::uint64_t context = 0;   // the group that the message belongs to
   std::uint64_t sequence = 0;  // of its calls
@@ -70,12 +71,15 @@ class Link {
   /// A rank will never come.
   virtual void lose_rank() noexcept {}
 
+  /// The data of a message that the sender has failed.
+  static std::vector<std::byte> pack_failure(ErrorCode code, std::string_view why);
+
   /// The head of the next message from `from` in this context. The message stays until it is taken.
   std::optional<MessageHead> next(std::uint64_t context, int from);
   Message take(std::uint64_t context, int from);
   /// Why `from` has failed in its call `sequence` or before, if it has. Also looks behind the next
   /// message.
-  std::optional<std::string> find_failure(std::uint64_t context, int from, std::uint64_t sequence);
+  std::optional<Error> find_failure(std::uint64_t context, int from, std::uint64_t sequence);
   /// From now on, drops the messages of this context. The group's other ranks, `ranks`, may still
   /// send some until they leave.
   void close(std::uint64_t context, const std::vector<int>& ranks);

@@ -8,7 +8,6 @@
 #include <span>
 #include <utility>
 
-
 namespace plait::detail {
 namespace {
 
@@ -66,8 +65,8 @@ void LinkBootstrap::require_usable(const char* call) {
 }
 
 std::vector<LinkBootstrap::Sent> LinkBootstrap::send(MessageHead::Type type, std::uint64_t sequence,
-                                                   const CallId& call,
-                                                   std::span<const std::byte> data) {
+                                                     const CallId& call,
+                                                     std::span<const std::byte> data) {
   std::vector<Sent> sent;
   const MessageHead head{context_, sequence, type, call};
   for (int step = 1; step < size(); ++step) {
@@ -77,12 +76,12 @@ std::vector<LinkBootstrap::Sent> LinkBootstrap::send(MessageHead::Type type, std
   return sent;
 }
 
-void LinkBootstrap::give_up(const std::string& why, std::uint64_t sequence) noexcept {
+void LinkBootstrap::give_up(const std::string& why, std::uint64_t sequence,
+                            ErrorCode code) noexcept {
   failure_ = why;
   if (!origin_.is_here() || !link_->is_open()) return;
   try {
-    send(MessageHead::Type::failed, sequence, {},
-         std::as_bytes(std::span(why.data(), std::min<std::size_t>(why.size(), 1000))));
+    send(MessageHead::Type::failed, sequence, {}, Link::pack_failure(code, why));
   } catch (const std::exception&) {  // then the others' time will run out
   }
 }
@@ -140,7 +139,7 @@ std::unique_ptr<LinkBootstrap> LinkBootstrap::part(int color, int key) {
       static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
   // One number serves all colors, because no two have a rank in common.
   auto part = std::make_unique<LinkBootstrap>(link_, keys[0].drawn, std::move(ranks),
-                                             nodes_of(keys, members), place, timeout());
+                                              nodes_of(keys, members), place, timeout());
   part->set_parent_ranks(members);
   return part;
 }

@@ -60,7 +60,8 @@ class LinkBootstrap final : public Bootstrap {
   std::vector<Sent> send(MessageHead::Type type, std::uint64_t sequence, const CallId& call,
                          std::span<const std::byte> data);
   /// Makes this call and all later ones fail, and tells the other ranks.
-  void give_up(const std::string& why, std::uint64_t sequence) noexcept;
+  void give_up(const std::string& why, std::uint64_t sequence,
+               ErrorCode code = ErrorCode::bootstrap) noexcept;
   [[noreturn]] void fail(ErrorCode code, const CallId& call, const std::string& why);
 
   std::shared_ptr<Link> link_;

@@ -34,8 +34,9 @@ class LinkBootstrap::Exchange {
   void look();
   /// Throws if the call can no longer be completed.
   void examine();
-  std::optional<std::string> failure_of(int rank);
+  std::optional<Error> failure_of(int rank);
   void throw_if_given_up();
+  [[noreturn]] void throw_mismatch(const std::string& disagreement);
   void wait_for_witnesses();
   void throw_if_ended();
   std::vector<int> missing() const;
@@ -112,7 +113,7 @@ void LinkBootstrap::Exchange::look() {
   }
 }
 
-std::optional<std::string> LinkBootstrap::Exchange::failure_of(int rank) {
+std::optional<Error> LinkBootstrap::Exchange::failure_of(int rank) {
   if (rank == group_.rank_) return std::nullopt;
   return group_.link_->find_failure(group_.context_, group_.in_link(rank), group_.sequence_);
 }
@@ -122,7 +123,8 @@ void LinkBootstrap::Exchange::throw_if_given_up() {
     const auto failure = failure_of(rank);
     if (!failure) continue;
     look();  // may know a better reason
-    group_.fail(ErrorCode::bootstrap, call_, *failure);
+    if (failure->code() == ErrorCode::mismatch) throw_mismatch(failure->what());
+    group_.fail(ErrorCode::bootstrap, call_, failure->what());
   }
 }
 
@@ -136,14 +138,19 @@ void LinkBootstrap::Exchange::examine() {
   if (disagreement && !differs_) differs_.emplace(mismatch_grace);
   if (disagreement && (differs_->expired() || deadline_.expired())) {
     look();
-    group_.give_up(*disagreement, group_.sequence_);
-    throw Error(ErrorCode::mismatch, *disagreement);
+    throw_mismatch(*disagreement);
   }
   throw_if_ended();
   if (deadline_.expired()) {
     look();
     wait_for_witnesses();
   }
+}
+
+/// Not all ranks have come, so the group is not in order any more.
+void LinkBootstrap::Exchange::throw_mismatch(const std::string& disagreement) {
+  group_.give_up(disagreement, group_.sequence_, ErrorCode::mismatch);
+  throw Error(ErrorCode::mismatch, disagreement);
 }
 
 /// Throws if the process of a missing rank has ended, whatever the deadline.
@@ -167,7 +174,8 @@ void LinkBootstrap::Exchange::wait_for_witnesses() {
   if (is_complete()) return;
   std::set<int> silent;
   for (const int rank : missing()) {
-    if (const auto failure = failure_of(rank)) group_.fail(ErrorCode::bootstrap, call_, *failure);
+    if (const auto failure = failure_of(rank))
+      group_.fail(ErrorCode::bootstrap, call_, failure->what());
     if (!expired_[index(rank)]) silent.insert(rank);
   }
   // A rank that is stopped after its own message does not take this rank's.
@@ -210,7 +218,7 @@ std::vector<LinkBootstrap::Bytes> LinkBootstrap::Exchange::run(std::span<const s
 }
 
 std::vector<LinkBootstrap::Bytes> LinkBootstrap::exchange(const CallId& call,
-                                                        std::span<const std::byte> mine) {
+                                                          std::span<const std::byte> mine) {
   require_usable(name_of(call.kind));
   ++sequence_;
   return Exchange(*this, call).run(mine);

@@ -30,9 +30,8 @@ Launched ranks(const std::string& launcher, const char* rank, const char* size) 
   found.size = number(launcher, size, 1);
   found.rank = number(launcher, rank, 0);
   if (found.rank >= found.size)
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("{}={} and {}={} contradict each other", rank, found.rank, size,
-                            found.size));
+    throw Error(ErrorCode::invalid_argument, fmt::format("{}={} and {}={} contradict each other",
+                                                         rank, found.rank, size, found.size));
   return found;
 }
 

@@ -25,7 +25,7 @@ namespace plait::detail {
 namespace {
 
 constexpr const char* call = "make_world_bootstrap";
-constexpr int longest_poll = 100;         // milliseconds
+constexpr int longest_poll = 100;            // milliseconds
 constexpr std::chrono::seconds patience{5};  // for one rank to say its number
 
 /// FNV-1a, because a name may be longer than an address.
@@ -93,7 +93,8 @@ UniqueId hand_out(const LocalAddress& place, int size, std::chrono::nanoseconds 
     }
     pollfd entry{listener.get(), POLLIN, 0};
     if (::poll(&entry, 1, deadline.milliseconds_left(longest_poll)) <= 0) continue;
-    const UniqueFd caller(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    const UniqueFd caller(
+        ::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     std::int32_t rank = -1;
     if (!caller.valid() || !is_same_user(caller.get()) ||
         receive_one(caller.get(), rank, Deadline(patience)) != Transfer::done)

@@ -110,8 +110,9 @@ std::optional<PmiJob> find_pmi() {
              static_cast<int>(environment_integer("PMI_SIZE", 1, 1, most)),
              static_cast<int>(environment_integer("PMI_FD", -1, 0, most))};
   if (job.rank >= job.size)
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("PMI_RANK={} and PMI_SIZE={} contradict each other", job.rank, job.size));
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("PMI_RANK={} and PMI_SIZE={} contradict each other", job.rank, job.size));
   return job;
 }
 

@@ -51,9 +51,9 @@ std::unique_ptr<LinkBootstrap> meet_across_nodes(const Launched& job, const Arri
                             call, job.launcher));
   const Endpoint root = resolve(job.host, job.port);
   const Secret secret = secret_of(job.job);
-  return group_of(mine.rank == 0 ? meet_at(listen_at(root), secret, mine)
-                                 : meet_with(root, secret, true, mine),
-                  mine);
+  return group_of(
+      mine.rank == 0 ? meet_at(listen_at(root), secret, mine) : meet_with(root, secret, true, mine),
+      mine);
 }
 
 /// All processes of the launcher, or this one alone.

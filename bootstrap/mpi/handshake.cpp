@@ -218,7 +218,8 @@ class Handshake {
       heartbeat_.beat();
       if (stop() || deadline.expired()) return false;
       if (lost.is_time() &&
-          !lost.among(awaited(round), [&](int rank) { return has_ended(process_of(rank)); }).empty())
+          !lost.among(awaited(round), [&](int rank) { return has_ended(process_of(rank)); })
+               .empty())
         return false;
       backoff.pause();
     }
@@ -294,7 +295,8 @@ class Handshake {
       for (int rank = 0; rank < size_; ++rank) {
         if (rank == rank_) continue;
         const int to = ranks[static_cast<std::size_t>(rank)];
-        link->send(to, {context, 0, MessageHead::Type::failed, {}}, std::as_bytes(std::span(why)));
+        link->send(to, {context, 0, MessageHead::Type::failed, {}},
+                   Link::pack_failure(ErrorCode::bootstrap, why));
         link->send(to, {context, 0, MessageHead::Type::left, {}}, {});
       }
       link->advance();

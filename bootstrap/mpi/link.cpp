@@ -42,7 +42,8 @@ std::optional<std::vector<int>> MpiLink::ranks_of(MPI_Comm comm) const {
 
 std::uint64_t MpiLink::send(int to, const MessageHead& head, std::span<const std::byte> data) {
   const std::scoped_lock lock(mutex_);
-  Outgoing& message = outgoing_.emplace_back(Outgoing{++sends_, packed(head, data), MPI_REQUEST_NULL});
+  Outgoing& message =
+      outgoing_.emplace_back(Outgoing{++sends_, packed(head, data), MPI_REQUEST_NULL});
   const int status = MPI_Isend(message.bytes.data(), static_cast<int>(message.bytes.size()),
                                MPI_BYTE, to, tag, comm_, &message.request);
   if (status == MPI_SUCCESS) return message.number;

@@ -62,9 +62,8 @@ void Door::accept_all() {
 
 Door::State Door::hear(Caller& caller) const {
   while (caller.received < caller.bytes.size()) {
-    const ssize_t got =
-        ::recv(caller.socket.get(), caller.bytes.data() + caller.received,
-               caller.bytes.size() - caller.received, MSG_DONTWAIT);
+    const ssize_t got = ::recv(caller.socket.get(), caller.bytes.data() + caller.received,
+                               caller.bytes.size() - caller.received, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) break;
     if (got <= 0) return State::refused;

@@ -54,8 +54,7 @@ struct Visitor {
 /// the secret yet has five seconds and little memory, and the oldest go if there are too many.
 class Door {
  public:
-  Door(UniqueFd listener, const Secret& secret)
-      : listener_(std::move(listener)), secret_(secret) {}
+  Door(UniqueFd listener, const Secret& secret) : listener_(std::move(listener)), secret_(secret) {}
 
   /// Waits until somebody calls, a socket of `others` is readable, or the time is over. Fills in
   /// the `revents` of `others`. Returns the callers that have shown the secret.

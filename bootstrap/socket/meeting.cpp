@@ -188,8 +188,8 @@ class Root {
       return refuse(ErrorCode::mismatch, fmt::format("rank {} passed size {}, rank 0 passed {}",
                                                      hello.rank, hello.size, mine_.size));
     if (hello.rank < 1 || hello.rank >= mine_.size)
-      return refuse(ErrorCode::mismatch, fmt::format("rank {} called, but there are {} ranks",
-                                                     hello.rank, mine_.size));
+      return refuse(ErrorCode::mismatch,
+                    fmt::format("rank {} called, but there are {} ranks", hello.rank, mine_.size));
     if (has_come(hello.rank))
       return refuse(ErrorCode::mismatch, fmt::format("two ranks passed rank {}", hello.rank));
     const std::string failure = text_of(hello.failure);
@@ -296,7 +296,8 @@ class Member {
       UniqueFd listener = listen_at(own);
       const Hello hello = greet(secret_, mine_, own_end(listener.get()));
       Door door(std::move(listener), secret_);
-      if (send_one(root_socket(), hello, deadline_) == Transfer::done && is_answered(may_come_first))
+      if (send_one(root_socket(), hello, deadline_) == Transfer::done &&
+          is_answered(may_come_first))
         return door;
       ::usleep(20000);
     }
@@ -350,7 +351,8 @@ class Member {
     for (int rank = 1; rank < mine_.rank; ++rank) {
       const Endpoint& door = places.all[index(rank)].door;
       auto socket = connect_to(door, deadline_, false);
-      if (!socket || send_one(socket->get(), greet(secret_, mine_, {}), deadline_) != Transfer::done)
+      if (!socket ||
+          send_one(socket->get(), greet(secret_, mine_, {}), deadline_) != Transfer::done)
         give_way(fmt::format("rank {} does not answer at {}", rank, to_text(door)));
       sockets_[index(rank)] = std::move(*socket);
     }
@@ -359,7 +361,8 @@ class Member {
   void hear_higher(Door& door) {
     const auto first = sockets_.begin() + mine_.rank + 1;
     const auto absent = [](const UniqueFd& socket) { return !socket.valid(); };
-    for (auto next = first; (next = std::find_if(first, sockets_.end(), absent)) != sockets_.end();) {
+    for (auto next = first;
+         (next = std::find_if(first, sockets_.end(), absent)) != sockets_.end();) {
       std::vector<pollfd> root{{root_socket(), POLLIN, 0}};
       auto visitors = door.wait(root, deadline_.milliseconds_left(longest_poll));
       for (Visitor& visitor : visitors) {

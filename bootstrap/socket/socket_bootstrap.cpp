@@ -22,8 +22,8 @@ Arrival arrive(const char* call, int rank, int size,
 std::unique_ptr<LinkBootstrap> group_of(SocketMeeting meeting, const Arrival& mine) {
   std::vector<int> ranks(meeting.nodes.size());
   std::iota(ranks.begin(), ranks.end(), 0);
-  return std::make_unique<LinkBootstrap>(std::move(meeting.link), meeting.context,
-                                         std::move(ranks), meeting.nodes, mine.rank, mine.limit);
+  return std::make_unique<LinkBootstrap>(std::move(meeting.link), meeting.context, std::move(ranks),
+                                         meeting.nodes, mine.rank, mine.limit);
 }
 
 }  // namespace detail
@@ -49,8 +49,9 @@ std::unique_ptr<Bootstrap> make_socket_bootstrap(const UniqueId& id, int rank, i
     return detail::group_of(detail::meet_with(contents.root, contents.secret, false, mine), mine);
   auto listener = detail::take_listener(contents);
   if (!listener)
-    throw refuse("rank 0 must be in the process that created the id, or in a child of it, and an "
-                 "id serves one group");
+    throw refuse(
+        "rank 0 must be in the process that created the id, or in a child of it, and an "
+        "id serves one group");
   return detail::group_of(detail::meet_at(std::move(*listener), contents.secret, mine), mine);
 }
 

@@ -65,10 +65,8 @@ SocketLink::SocketLink(std::vector<UniqueFd> connections, std::vector<int> proce
   for (std::size_t rank = 0; rank < connections.size(); ++rank) {
     UniqueFd& socket = connections[rank];
     if (socket.valid()) ::fcntl(socket.get(), F_SETFL, O_NONBLOCK);
-    peers_.push_back({.socket = std::move(socket),
-                      .process = processes[rank],
-                      .outgoing = {},
-                      .incoming = {}});
+    peers_.push_back(
+        {.socket = std::move(socket), .process = processes[rank], .outgoing = {}, .incoming = {}});
   }
   All::instance().add(this);
 }

@@ -87,8 +87,8 @@ IdContents contents_of(const UniqueId& id) {
     throw refuse("empty: make one with UniqueId::create() and hand its bytes to all ranks");
   if (layout.magic != magic) throw refuse("none of Plait's");
   if (layout.version != version)
-    throw refuse(fmt::format("of version {}, and this library knows version {}", layout.version,
-                             version));
+    throw refuse(
+        fmt::format("of version {}, and this library knows version {}", layout.version, version));
   if (layout.ipv6 > 1 || layout.port == 0) throw refuse("damaged");
   return {{layout.ipv6, layout.port, layout.scope, layout.host}, layout.secret};
 }

@@ -27,7 +27,8 @@ plait_status plait_comm_create_fortran(MPI_Fint mpi, const plait_config* config,
     if (initialized == 0)
       throw Error(
           ErrorCode::invalid_argument,
-          fmt::format("{}: MPI is not initialised: do that, or take plait_comm_create_world", call));
+          fmt::format("{}: MPI is not initialised: do that, or take plait_comm_create_world",
+                      call));
     if (finalized != 0)
       throw Error(ErrorCode::bootstrap,
                   fmt::format("{}: MPI is already finalised in this process", call));
