@@ -79,7 +79,6 @@ done
 for folder in lib lib/whole; do  # the tests use the second
   mkdir -p "$bundle/$folder"
   for file in "$build/$folder"/libplait{,-mpi}.so*; do
-    [ -e "$file" ] || continue  # lib/whole has one library for both
     if [ -L "$file" ]; then
       cp -P "$file" "$bundle/$folder/"
     else

@@ -29,7 +29,6 @@ void create(void) {
   plait_config config = PLAIT_CONFIG_INIT;
   plait_comm other = NULL;
   plait_backend backend;
-  plait_unique_id id;
   int n = -1;
   char text[200], part[8];
   size_t length = 0;
@@ -58,15 +57,6 @@ void create(void) {
   OK(plait_comm_create_fortran(MPI_Comm_c2f(MPI_COMM_SELF), &config, &other));
   OK(plait_comm_size(other, &n));
   CHECK(n == 1);
-  OK(plait_comm_destroy(other));
-
-  if (rank == 0) OK(plait_unique_id_create(&id));
-  MPI_Bcast(&id, (int)sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD);
-  OK(plait_comm_create_with_id(&id, rank, ranks, &config, &other));
-  OK(plait_comm_rank(other, &n));
-  CHECK(n == rank);
-  OK(plait_barrier(other, NULL));
-  OK(plait_synchronize(other, NULL));
   OK(plait_comm_destroy(other));
 
   OK(plait_comm_duplicate(comm, &other));
