@@ -1,5 +1,5 @@
-# The installation of libplait-mpi, in parts of its own: mpi_runtime and mpi_development. They need the
-# parts runtime and development of the same build. PlaitInstall.cmake includes this file at its end.
+# The installation of libplait-mpi in two parts, mpi_runtime and mpi_development. They need the parts
+# runtime and development of the same build. PlaitInstall.cmake includes this file at its end.
 
 install(TARGETS plait_mpi EXPORT plaitMpiTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT mpi_runtime
@@ -48,7 +48,7 @@ elseif(PLAIT_MPI_IS_MPICH)
   set(plait_mpi_module mpich)
 endif()
 set(PLAIT_MPI_PKG_CONFIG "${plait_mpi_module}" CACHE STRING
-    "MPI's pkg-config module, which plait-mpi.pc requires; empty: users compile with MPI's compiler")
+    "MPI's pkg-config module, which plait-mpi.pc requires; empty: users take MPI's compiler")
 set(plait_mpi_pc_libs -lplait-mpi)
 if(PLAIT_STATIC)  # PlaitMpi.cmake says why
   string(PREPEND plait_mpi_pc_libs "-Wl,--undefined=plait_comm_create ")

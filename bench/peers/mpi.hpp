@@ -11,8 +11,8 @@
 namespace plait::bench {
 
 /// MPI from here to the end of `main`, if MPI's launcher has started this process. With
-/// MPI_THREAD_SERIALIZED: a stream's thread calls MPI for the peer while this thread waits, so calls
-/// never overlap, and MPI is not slowed down by locks.
+/// MPI_THREAD_SERIALIZED: a stream's thread calls MPI for the peer while this thread waits, so
+/// calls never overlap, and MPI is not slowed down by locks.
 class MpiSession {
  public:
   MpiSession(int& argc, char**& argv);

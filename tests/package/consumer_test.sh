@@ -166,7 +166,8 @@ cat >"$work/mpi.cmake" <<EOF
 add_library(MPI::MPI_CXX INTERFACE IMPORTED)
 target_include_directories(MPI::MPI_CXX INTERFACE "$work/mpi")
 EOF
-configure "another MPI" -DCONSUMER_COMPONENTS=mpi -DCMAKE_PROJECT_consumer_INCLUDE="$work/mpi.cmake" || {
+configure "another MPI" -DCONSUMER_COMPONENTS=mpi \
+  -DCMAKE_PROJECT_consumer_INCLUDE="$work/mpi.cmake" || {
   cat "$work/another MPI.log"
   fail "another MPI is an error"
 }

@@ -50,7 +50,7 @@ for package in "$library" libplait-dev; do
     fail "$package has the paths above"
   fi
 done
-[[ $(field "$mpi_library" Depends) == *libopenmpi* || $(field "$mpi_library" Depends) == *mpich* ]] ||
+[[ $(field "$mpi_library" Depends) =~ libopenmpi|libmpich ]] ||
   fail "$mpi_library does not depend on MPI"
 [[ $(field libplait-mpi-dev Depends) =~ mpi[a-z-]*-dev ]] || fail "libplait-mpi-dev has no mpi.h"
 for part in "$mpi_library" libplait-dev; do

@@ -15,8 +15,8 @@ unset CMAKE_GENERATOR
 no_mpi=(-G "Unix Makefiles" -DCMAKE_BUILD_TYPE=Release -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON
   -DMPIEXEC_EXECUTABLE=MPIEXEC_EXECUTABLE-NOTFOUND -Dplait_ROOT="$prefix")
 
-# run_ranks REGEX PROGRAM ARGUMENTS...: two ranks, started as torchrun does it. Both must succeed, and
-# `lines` of their lines, by default 2, must match.
+# run_ranks REGEX PROGRAM ARGUMENTS...: two ranks, started as torchrun does it. Both must succeed,
+# and `lines` of their lines, by default 2, must match.
 run_ranks() {
   local regex=$1 rank children=()
   shift
@@ -29,7 +29,10 @@ run_ranks() {
     wait "${children[$rank]}" || { cat "$work"/said?; fail "rank $rank of $*"; }
   done
   cat "$work"/said? | grep -E "$regex" | tee "$work/said"
-  [ "$(wc -l <"$work/said")" = "${lines:-2}" ] || { cat "$work"/said?; fail "$* does not say $regex"; }
+  [ "$(wc -l <"$work/said")" = "${lines:-2}" ] || {
+    cat "$work"/said?
+    fail "$* does not say $regex"
+  }
 }
 
 say "the library, and what is made with it"
@@ -77,7 +80,8 @@ if "$cmake" -S "$source/tests/package/consumer" -B "$work/mpi" "${no_mpi[@]}" \
   -DCONSUMER_COMPONENTS=mpi >"$work/log" 2>&1; then
   fail "there is a component mpi"
 fi
-tr -s ' \n' ' ' <"$work/log" | grep -oE "component mpi is not installed .*, which has c, .*kokkos" ||
+tr -s ' \n' ' ' <"$work/log" |
+  grep -oE "component mpi is not installed .*, which has c, .*kokkos" ||
   { cat "$work/log"; fail "CMake does not say that there is no component mpi"; }
 
 say "nothing needs MPI"
