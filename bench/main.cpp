@@ -59,7 +59,7 @@ std::optional<plait::bench::Options> agreed_options(int argc, char** argv,
 }
 
 int run(int argc, char** argv, const plait::bench::MpiSession& mpi) {
-  int rank = 0;
+  int rank = mpi.rank();
   try {
     auto world = mpi.make_world();
     rank = world->rank();

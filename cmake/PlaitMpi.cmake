@@ -20,7 +20,7 @@ else()
   target_link_options(plait_mpi PRIVATE LINKER:--version-script,${plait_mpi_exports})
   set_property(TARGET plait_mpi APPEND PROPERTY LINK_DEPENDS ${plait_mpi_exports})
 endif()
-if(NOT PLAIT_INSTALL OR PLAIT_INSTALL STREQUAL RUNTIME)
+if(NOT PROJECT_IS_TOP_LEVEL AND (NOT PLAIT_INSTALL OR PLAIT_INSTALL STREQUAL RUNTIME))
   # As a part of another project it is built, and installed, only if a program there links it.
   set_target_properties(plait_mpi PROPERTIES EXCLUDE_FROM_ALL ON)
 endif()

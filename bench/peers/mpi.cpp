@@ -157,6 +157,11 @@ MpiSession::~MpiSession() {
   if (begun_) MPI_Finalize();
 }
 
+int MpiSession::rank() const {
+  int rank = 0;
+  if (begun_) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
 std::unique_ptr<Bootstrap> MpiSession::make_world() const {
   return begun_ ? make_mpi_bootstrap(MPI_COMM_WORLD) : make_world_bootstrap();
 }

@@ -20,6 +20,8 @@ class MpiSession {
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
 
+  /// This process's number in MPI_COMM_WORLD, or 0 if MPI's launcher has not started it.
+  int rank() const;
   /// All processes that were started together, over MPI or not. Collective.
   std::unique_ptr<Bootstrap> make_world() const;
   /// Ends this process, and over MPI all others.

@@ -10,6 +10,7 @@ namespace plait::bench {
 MpiSession::MpiSession(int& /*argc*/, char**& /*argv*/) {}
 MpiSession::~MpiSession() = default;
 
+int MpiSession::rank() const { return 0; }
 std::unique_ptr<Bootstrap> MpiSession::make_world() const { return make_world_bootstrap(); }
 void MpiSession::abort(int status) const {
   std::fflush(stdout);
