@@ -42,6 +42,12 @@ struct CommunicatorOptions {
   /// 16 MB more for messages. Parts and duplicates take over their parent's limit.
   /// `Error(invalid_argument)` if the algorithms need more.
   std::optional<std::size_t> scratch_bytes{};
+  /// Reductions of floats give bits that depend on the values of the ranks, their number, the type
+  /// and the operation alone: not on the message's size, the element's place in it, the memory, a
+  /// group, a graph or a measurement. Only algorithms that reduce in rank order are chosen; a call
+  /// that names another one is `Error(invalid_argument)`. So is it with PLAIT_ALGO=reproducible,
+  /// and so are parts and duplicates. See docs/floating-point.md.
+  bool reproducible = false;
 };
 
 template <class T>
