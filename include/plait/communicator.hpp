@@ -137,7 +137,7 @@ class Communicator {
   /// Bad arguments throw `Error` before anything is enqueued. A later failure, such as a launch
   /// that the runtime refuses, throws as well and breaks the communicator like `abort`, because the
   /// other ranks count on the call. With one rank and in place there is no launch, unless `options`
-  /// names an algorithm or a launch shape.
+  /// names an algorithm or a launch shape, or a reproducible communicator reduces floats.
   void all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op,
                   StreamRef stream = {}, const CallOptions& options = {});
   template <class T>

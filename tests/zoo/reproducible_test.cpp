@@ -283,6 +283,14 @@ TEST_F(ReproducibleTrio, PartsAndDuplicatesInheritIt) {
   });
 }
 
+TEST_F(ReproducibleTrio, ByTheOptionOfADeviceGroup) {
+  DeviceGroupOptions options;
+  options.backend = target();
+  options.reproducible = true;
+  const DeviceGroup group = DeviceGroup::first(3, options);
+  for (int rank = 0; rank < 3; ++rank) expect_reproducible(group.device(rank));
+}
+
 TEST_F(ReproducibleTrio, ByEnvironment) {
   const ScopedEnvironment environment("PLAIT_ALGO", " reproducible ");
   run_ranks(3, [](Communicator& comm, int) { expect_reproducible(comm); });
