@@ -17,9 +17,10 @@ bench-table.py --page PAGE.md... [--check]: renews the tables between comments i
 
 The last table is described below. In the first two, a column is a collective, and a cell the two
 times and their ratio. Of several peers the fastest counts. In the third, a column is a type and a
-kind of memory. In the fourth, a row is an algorithm or a peer. Peers have the memory that their name says, so the memory selects among the others. Results
-are out of place unless the comment says `in place`. With --check nothing is written, and the exit
-code is 1 if a table is not what it would be.
+kind of memory. In the fourth, a row is an algorithm or a peer. Peers have the memory that their
+name says, so the memory selects among the others. Results are out of place unless the comment says
+`in place`. With --check nothing is written, and the exit code is 1 if a table is not what it would
+be.
 
 bench-table.py --choice FILE.json...: how good Plait's own choice is, in files of `plait-bench
 --algorithms all`. A cell is a collective, size, type, memory and placement. Its ratio is the time

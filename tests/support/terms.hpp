@@ -81,7 +81,7 @@ class Terms {
     switch (i % 4) {
       case 0:
         return wide<T>(h, spread);
-      case 1: {  // two ranks cancel each other, so the small terms between them lose bits that count
+      case 1: {  // two ranks cancel each other, so small terms between them lose bits that count
         const int first = static_cast<int>(of_all % static_cast<unsigned>(ranks_)),
                   last = static_cast<int>((of_all >> 8) % static_cast<unsigned>(ranks_));
         if (first != last && (rank == first || rank == last))
