@@ -1,10 +1,10 @@
-#include <mpi.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <ctime>
 
+#include "bench/peers/mpi.hpp"
 #include "bench/results.hpp"
 #include "plait/version.hpp"
 
@@ -32,15 +32,6 @@ std::string hostname() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
   return name.data();
-}
-
-/// The first line or item of the MPI library's version string.
-std::string mpi_version() {
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
-  int length = 0;
-  MPI_Get_library_version(text.data(), &length);
-  const std::string version = text.data();
-  return version.substr(0, version.find_first_of(",\n"));
 }
 
 /// The architecture of all devices, or "mixed", as in Topology.

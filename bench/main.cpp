@@ -1,13 +1,18 @@
 // plait-bench: times collectives. Each process is one rank and runs this; rank 0 prints.
 #include <fmt/format.h>
-#include <mpi.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "bench/options.hpp"
+#include "bench/peers/mpi.hpp"
 #include "bench/session.hpp"
+#include "plait/bootstrap.hpp"
 #include "plait/error.hpp"
 
 namespace {
@@ -34,7 +39,8 @@ bool is_everywhere(ErrorCode code) {
 
 /// None on all ranks if any rank's flags or plug-ins are wrong, because the other ranks would wait
 /// for it. The first such rank prints the reason.
-std::optional<plait::bench::Options> agreed_options(int argc, char** argv, int rank) {
+std::optional<plait::bench::Options> agreed_options(int argc, char** argv,
+                                                    plait::Bootstrap& world) {
   std::optional<plait::bench::Options> options;
   std::string wrong;
   try {
@@ -42,49 +48,44 @@ std::optional<plait::bench::Options> agreed_options(int argc, char** argv, int r
   } catch (const Error& error) {
     wrong = error.what();
   }
-  int ranks = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  int first = options ? ranks : rank;
-  MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-  if (first == ranks) return options;
-  if (first == rank)
+  const std::vector<int> right = world.all_gather(options ? 1 : 0);
+  const auto first = std::find(right.begin(), right.end(), 0);
+  if (first == right.end()) return options;
+  const int rank = world.rank();
+  if (first - right.begin() == rank)
     fmt::print(stderr, "plait-bench: {}{}\n", rank == 0 ? "" : fmt::format("rank {}: ", rank),
                wrong);
   return std::nullopt;
 }
 
-int run(int argc, char** argv, int rank) {
+int run(int argc, char** argv, const plait::bench::MpiSession& mpi) {
+  int rank = 0;
   try {
-    const auto options = agreed_options(argc, argv, rank);
+    auto world = mpi.make_world();
+    rank = world->rank();
+    const auto options = agreed_options(argc, argv, *world);
     if (!options) return bad_request;
     if (!options->answer.empty()) {
       if (rank == 0) std::fputs(options->answer.c_str(), stdout);
       return ok;
     }
-    plait::bench::Session session(*options);
+    plait::bench::Session session(std::move(world), *options);
     return session.run() == 0 ? ok : wrong_results;
   } catch (const Error& error) {
     const bool everywhere = is_everywhere(error.code());
     if (!everywhere) fmt::print(stderr, "plait-bench: rank {}: {}\n", rank, error.what());
     else if (rank == 0) fmt::print(stderr, "plait-bench: {}\n", error.what());
-    if (!everywhere) MPI_Abort(MPI_COMM_WORLD, broke);
+    if (!everywhere) mpi.abort(broke);
     return bad_request;
   } catch (const std::exception& error) {
     fmt::print(stderr, "plait-bench: rank {}: {}\n", rank, error.what());
-    MPI_Abort(MPI_COMM_WORLD, broke);
-    return broke;
+    mpi.abort(broke);
   }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A stream's thread calls MPI for the peer while this thread waits, so calls never overlap.
-  int provided = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  const int status = run(argc, argv, rank);
-  MPI_Finalize();
-  return status;
+  const plait::bench::MpiSession mpi(argc, argv);
+  return run(argc, argv, mpi);
 }

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <set>
+#include <utility>
 
 #include "bench/files.hpp"
 #include "bench/peers/mpi.hpp"
@@ -15,7 +16,6 @@
 #include "bootstrap/agreement.hpp"
 #include "core/environment.hpp"
 #include "plait/error.hpp"
-#include "plait/mpi.hpp"
 
 namespace plait::bench {
 namespace {
@@ -28,9 +28,9 @@ CommunicatorOptions communicator_options(const Options& options) {
 
 }  // namespace
 
-Session::Session(const Options& options)
+Session::Session(std::unique_ptr<Bootstrap> world, const Options& options)
     : options_(options),
-      comm_(make_communicator(MPI_COMM_WORLD, communicator_options(options))),
+      comm_(Communicator::create(std::move(world), communicator_options(options))),
       stream_(comm_.create_stream()),
       sizes_(sizes(options, comm_.backend_kind())),
       operations_(operations(options)),

@@ -12,14 +12,15 @@
 #include "bench/peers/nccl.hpp"
 #include "bench/results.hpp"
 #include "bench/timing.hpp"
+#include "plait/bootstrap.hpp"
 #include "plait/communicator.hpp"
 
 namespace plait::bench {
 
 class Session {
  public:
-  /// Creates the communicator, the buffers and the contenders. Collective.
-  explicit Session(const Options& options);
+  /// Creates the communicator of these ranks, the buffers and the contenders. Collective.
+  Session(std::unique_ptr<Bootstrap> world, const Options& options);
   /// Measures and reports; returns the number of wrong elements. Collective.
   std::size_t run();
 

@@ -1,7 +1,8 @@
 # The installation, in parts: runtime (the library), development (headers, CMake package, pkg-config
-# file, documentation, examples) and tools (the programs). No installed file contains an absolute
-# path, so a prefix can be moved, unless a folder such as CMAKE_INSTALL_LIBDIR was given as an
-# absolute path. tests/package/consumer checks that.
+# file, documentation, examples), tools (the programs), and mpi_runtime and mpi_development, which
+# hold the same of libplait-mpi. No installed file contains an absolute path, so a prefix can be
+# moved, unless a folder such as CMAKE_INSTALL_LIBDIR was given as an absolute path.
+# tests/package/consumer checks that.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 include(CheckCXXSymbolExists)
@@ -18,19 +19,15 @@ if(PLAIT_INSTALL STREQUAL RUNTIME)
   if(NOT PLAIT_STATIC)
     install(TARGETS plait
             LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_SKIP)
+    if(plait_mpi)  # OPTIONAL: it is there if a program links it
+      install(TARGETS plait_mpi OPTIONAL
+              LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT mpi_runtime NAMELINK_SKIP)
+    endif()
   endif()
   return()
 endif()
 
 set(plait_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/plait)
-
-# Which MPI this is.
-cmake_push_check_state(RESET)
-set(CMAKE_REQUIRED_LIBRARIES MPI::MPI_CXX)
-check_cxx_symbol_exists(OPEN_MPI mpi.h PLAIT_MPI_IS_OPEN_MPI)
-check_cxx_symbol_exists(I_MPI_VERSION mpi.h PLAIT_MPI_IS_INTEL_MPI)
-check_cxx_symbol_exists(MPICH_VERSION mpi.h PLAIT_MPI_IS_MPICH)
-cmake_pop_check_state()
 
 # --- the library and its headers ------------------------------------------------------------------
 
@@ -41,7 +38,8 @@ install(TARGETS plait EXPORT plaitTargets
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/plait
   ${PROJECT_SOURCE_DIR}/interop/kokkos/include/plait
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
-  FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
+  FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h"
+  PATTERN mpi.hpp EXCLUDE PATTERN plait_mpi.h EXCLUDE)
 
 # The pages link each other and the examples by relative paths, so all keep their places. They are
 # not in the part runtime, because two versions of that may be installed.
@@ -79,16 +77,10 @@ endforeach()
 # component `fortran`.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/interop/fortran/ ${plait_fortran_generated}/
   DESTINATION ${plait_package_folder}/fortran
-  COMPONENT development FILES_MATCHING PATTERN "*.[fF]90" PATTERN "*.inc")
+  COMPONENT development FILES_MATCHING PATTERN "*.[fF]90" PATTERN "*.inc"
+  PATTERN plait_mpi.f90 EXCLUDE)
 install(EXPORT plaitTargets NAMESPACE plait:: DESTINATION ${plait_package_folder}
   COMPONENT development)
-if(PLAIT_MPI_IS_OPEN_MPI)
-  set(plait_mpi_name "Open MPI")
-  set(plait_mpi_condition "defined(OPEN_MPI)")
-else()
-  set(plait_mpi_name "an MPI other than Open MPI")
-  set(plait_mpi_condition "!defined(OPEN_MPI)")
-endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/package/plaitConfig.cmake.in
                ${PROJECT_BINARY_DIR}/package/plaitConfig.cmake @ONLY)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/plaitConfigVersion.cmake
@@ -145,17 +137,6 @@ install(FILES ${PROJECT_BINARY_DIR}/package/built_for.cmake cmake/PlaitKernels.c
 
 # --- pkg-config -----------------------------------------------------------------------------------
 
-# plait/mpi.hpp and plait_mpi.h include mpi.h. MPI's own pkg-config file says where that is; each
-# implementation names that file differently.
-if(PLAIT_MPI_IS_OPEN_MPI)
-  set(plait_mpi_module ompi-c)
-elseif(PLAIT_MPI_IS_INTEL_MPI)
-  set(plait_mpi_module impi)
-elseif(PLAIT_MPI_IS_MPICH)
-  set(plait_mpi_module mpich)
-endif()
-set(PLAIT_MPI_PKG_CONFIG "${plait_mpi_module}" CACHE STRING
-    "MPI's pkg-config module, which plait.pc requires; empty: users compile with MPI's compiler")
 # Paths are relative to the file, so that the prefix can be moved. A folder that was given as an
 # absolute path stays where it is.
 if(IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
@@ -180,6 +161,9 @@ configure_file(${PROJECT_SOURCE_DIR}/cmake/package/plait.pc.in
 install(FILES ${PROJECT_BINARY_DIR}/package/plait.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 
+if(plait_mpi)
+  include(cmake/PlaitInstallMpi.cmake)
+endif()
 if(PROJECT_IS_TOP_LEVEL)
   add_custom_target(uninstall
     COMMAND ${CMAKE_COMMAND} -P ${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake

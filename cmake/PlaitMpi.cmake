@@ -11,8 +11,16 @@ plait_library(plait_mpi)
 set_target_properties(plait_mpi PROPERTIES OUTPUT_NAME plait-mpi EXPORT_NAME mpi
                       BUILD_RPATH $ORIGIN INSTALL_RPATH $ORIGIN)
 target_link_libraries(plait_mpi PUBLIC plait MPI::MPI_CXX)
-if(NOT PLAIT_STATIC)
+if(PLAIT_STATIC)
+  # A program that only makes world communicators names nothing of the archive, so a linker would
+  # drop it.
+  target_link_options(plait_mpi INTERFACE LINKER:--undefined=plait_comm_create)
+else()
   set(plait_mpi_exports ${PROJECT_SOURCE_DIR}/cmake/exports-mpi.map)
   target_link_options(plait_mpi PRIVATE LINKER:--version-script,${plait_mpi_exports})
   set_property(TARGET plait_mpi APPEND PROPERTY LINK_DEPENDS ${plait_mpi_exports})
+endif()
+if(NOT PLAIT_INSTALL OR PLAIT_INSTALL STREQUAL RUNTIME)
+  # As a part of another project it is built, and installed, only if a program there links it.
+  set_target_properties(plait_mpi PROPERTIES EXCLUDE_FROM_ALL ON)
 endif()

@@ -1,6 +1,7 @@
 # CPack's Debian packages: `cpack -G DEB` in the build folder makes one for each part of the
-# installation. They install into /usr, so configure with -DCMAKE_INSTALL_PREFIX=/usr: then the
-# library goes where Debian keeps libraries of the machine's architecture.
+# installation. Those whose names have no `mpi` in them need no MPI, except for plait-tools. They
+# install into /usr, so configure with -DCMAKE_INSTALL_PREFIX=/usr: then the library goes where
+# Debian keeps libraries of the machine's architecture.
 set(plait_runtime_package libplait${plait_interface})
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME plait)
@@ -15,6 +16,9 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/package/copyright.cmake)
 set(CPACK_COMPONENTS_ALL runtime development)
+if(plait_mpi)
+  list(APPEND CPACK_COMPONENTS_ALL mpi_runtime mpi_development)
+endif()
 if(PLAIT_BENCH)
   list(APPEND CPACK_COMPONENTS_ALL tools)
 endif()
@@ -37,15 +41,33 @@ set(CPACK_COMPONENT_DEVELOPMENT_DEPENDS runtime)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libplait-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SHLIBDEPS OFF)  # the package has no programs
+
+set(CPACK_COMPONENT_MPI_RUNTIME_DESCRIPTION "${PROJECT_DESCRIPTION}: \
+the library for communicators over MPI")
+set(CPACK_COMPONENT_MPI_RUNTIME_DEPENDS runtime)
+set(CPACK_DEBIAN_MPI_RUNTIME_PACKAGE_NAME libplait-mpi${plait_interface})
+set(CPACK_DEBIAN_MPI_RUNTIME_PACKAGE_SECTION libs)
+
+set(CPACK_COMPONENT_MPI_DEVELOPMENT_DESCRIPTION "${PROJECT_DESCRIPTION}: \
+headers, CMake component and pkg-config file for communicators over MPI")
+set(CPACK_COMPONENT_MPI_DEVELOPMENT_DEPENDS mpi_runtime development)
+set(CPACK_DEBIAN_MPI_DEVELOPMENT_PACKAGE_NAME libplait-mpi-dev)
+set(CPACK_DEBIAN_MPI_DEVELOPMENT_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_MPI_DEVELOPMENT_PACKAGE_SHLIBDEPS OFF)
 if(PLAIT_MPI_IS_OPEN_MPI)
-  set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS libopenmpi-dev)
+  set(CPACK_DEBIAN_MPI_DEVELOPMENT_PACKAGE_DEPENDS libopenmpi-dev)
 else()
-  set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS mpi-default-dev)
+  set(CPACK_DEBIAN_MPI_DEVELOPMENT_PACKAGE_DEPENDS mpi-default-dev)
 endif()
 
 set(CPACK_COMPONENT_TOOLS_DESCRIPTION "${PROJECT_DESCRIPTION}: plait-bench and plait-info")
 set(CPACK_COMPONENT_TOOLS_DEPENDS runtime)
+if(plait_mpi)
+  list(APPEND CPACK_COMPONENT_TOOLS_DEPENDS mpi_runtime)
+endif()
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME plait-tools)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION utils)
-set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS mpi-default-bin)
+if(plait_mpi)
+  set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS mpi-default-bin)
+endif()
 include(CPack)

@@ -1,4 +1,4 @@
-// The sum of an array over all ranks: mpirun -n 2 build-host/bin/first
+// The sum of an array over all ranks: build-host/bin/first, alone or under mpirun, torchrun or srun
 #include <cstdio>
 #include <plait/plait.hpp>
 #include <vector>

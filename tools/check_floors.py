@@ -16,6 +16,9 @@ FLOORS = [
     ["include/plait", "cmake"],
     ["core"],
     ["bootstrap"],
+    ["bootstrap/socket"],
+    ["bootstrap/launcher"],
+    ["bootstrap/mpi"],
     ["backends/device"],
     ["backends"],
     ["backends/host"],
@@ -34,6 +37,7 @@ FLOORS = [
     ["communicator/groups"],
     ["communicator"],
     ["interop/c", "interop/fortran", "interop/kokkos"],
+    ["interop/mpi"],
     ["bench", "examples"],
     ["tests"],
 ]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # tools/gpu-bundle.sh [BUILD FOLDER [BUNDLE]]: makes gpu-bundle/, which runs on a GPU machine that
 # has only a driver (no MPI, no network):
-#   bin/ lib/      the programs and libplait.so of the build folder (build-cuda), stripped
+#   bin/ lib/      the programs and libraries of the build folder (build-cuda), stripped
 #   skips.txt      the tests that may be skipped
 #   deps.tar.xz    Open MPI and the headers and libraries to build Plait with, as one relocatable
 #                  folder, from Debian 12 packages (amd64). It is kept between calls: delete it to
@@ -78,7 +78,7 @@ for file in "$build"/bin/*; do
 done
 for folder in lib lib/whole; do  # the tests use the second
   mkdir -p "$bundle/$folder"
-  for file in "$build/$folder"/libplait.so*; do
+  for file in "$build/$folder"/libplait{,-mpi}.so*; do
     if [ -L "$file" ]; then
       cp -P "$file" "$bundle/$folder/"
     else

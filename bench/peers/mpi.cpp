@@ -3,11 +3,16 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
+#include <array>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <optional>
 
+#include "core/environment.hpp"
 #include "plait/error.hpp"
+#include "plait/mpi.hpp"
+#include "plait/unique_id.hpp"
 
 namespace plait::bench {
 namespace {
@@ -127,14 +132,56 @@ class MpiPeer final : public Contender {
   MPI_Comm mpi_ = MPI_COMM_NULL;
 };
 
+bool has_begun() {
+  int begun = 0;
+  MPI_Initialized(&begun);
+  return begun != 0;
+}
+
+int ranks_of_mpi() {
+  int ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  return ranks;
+}
+
 }  // namespace
+
+MpiSession::MpiSession(int& argc, char**& argv) {
+  // Under other launchers MPI would take each process for a job with one rank.
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
+    begun_ = begun_ || environment(name).has_value();
+  int provided = 0;
+  if (begun_) MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
+}
+MpiSession::~MpiSession() {
+  if (begun_) MPI_Finalize();
+}
+
+std::unique_ptr<Bootstrap> MpiSession::make_world() const {
+  return begun_ ? make_mpi_bootstrap(MPI_COMM_WORLD) : make_world_bootstrap();
+}
+void MpiSession::abort(int status) const {
+  std::fflush(stdout);
+  if (has_begun()) MPI_Abort(MPI_COMM_WORLD, status);
+  std::_Exit(status);
+}
+
+std::string mpi_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  const std::string version = text.data();
+  return version.substr(0, version.find_first_of(",\n"));
+}
 
 std::unique_ptr<Contender> make_mpi_peer(Communicator& comm, const Arena& arena, bool on_stream,
                                          std::string& why_not) {
   int provided = MPI_THREAD_SINGLE;
-  MPI_Query_thread(&provided);
+  const bool over_mpi = has_begun() && ranks_of_mpi() == comm.size();
+  if (over_mpi) MPI_Query_thread(&provided);
   if (comm.backend_kind() != BackendKind::host)
     why_not = "MPI is measured on host memory, with --backend host";
+  else if (!over_mpi) why_not = "the ranks have not met over MPI: start them with mpirun";
   else if (provided < MPI_THREAD_SERIALIZED)
     why_not = "this MPI does not offer MPI_THREAD_SERIALIZED";
   else return std::make_unique<MpiPeer>(comm, arena, on_stream);

@@ -3,8 +3,8 @@
 
 mpirun -n 2 python3 examples/ctypes/all_reduce.py build-host/lib/libplait.so
 
-It calls Plait's C interface through ctypes. plait_comm_create_world initialises MPI, and finalises
-it at the end.
+It calls Plait's C interface through ctypes. The processes that mpirun has started find each other
+without MPI (docs/launchers.md).
 """
 
 import ctypes as c
@@ -45,8 +45,7 @@ class Plait:
     }
 
     def __init__(self, library: str):
-        # RTLD_GLOBAL, because the library brings MPI, whose plug-ins look for MPI's symbols.
-        self._library = c.CDLL(library, mode=c.RTLD_GLOBAL)
+        self._library = c.CDLL(library)
         self._library.plait_last_error.restype = c.c_char_p
         for name, arguments in self.SIGNATURES.items():
             function = getattr(self._library, f"plait_{name}")

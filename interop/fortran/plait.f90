@@ -4,6 +4,8 @@
 ! The last argument of every procedure is an optional `status`: PLAIT_SUCCESS or an error, which
 ! plait_last_error() describes in one sentence. Without `status` an error writes that sentence and
 ! stops the program. `stream` is a native stream; without it a call uses the default stream.
+!
+! The module plait_mpi has all of this one, and makes communicators from MPI's.
 module plait
   use plait_base
   use plait_real32
@@ -12,4 +14,5 @@ module plait
   use plait_int64
   implicit none
   public
+  private :: finish
 end module plait

@@ -14,6 +14,10 @@ run_consumer() {  # run_consumer PROGRAM: two ranks must say OK
   "$mpiexec" --allow-run-as-root --oversubscribe -n 2 "$1" </dev/null | tee "$work/said"
   [ "$(grep -c '^OK' "$work/said")" = 2 ] || fail "not both ranks said OK"
 }
+needs_mpi() {  # needs_mpi FILE
+  readelf -d "$1" >"$work/dynamic"
+  grep -E 'NEEDED.*(mpi|MPI)' "$work/dynamic"
+}
 project=$source/tests/package/consumer
 configure() {
   "$cmake" -S "$project" -B "$work/$1" -G "$generator" -Dplait_ROOT="$prefix" "${@:2}" \
@@ -51,6 +55,12 @@ done
 [ "$(find "$prefix/include" -mindepth 1 -maxdepth 1)" = "$prefix/include/plait" ] ||
   fail "more than include/plait is installed"
 
+say "only libplait-mpi needs MPI"
+while read -r file; do
+  if needs_mpi "$file"; then fail "$file needs what is above"; fi
+done < <(find "$prefix" -type f \( -name 'libplait.so.*' -o -name plait-info \))
+needs_mpi "$(find "$prefix" -name 'libplait-mpi.so.*' -type f)" || fail "libplait-mpi needs no MPI"
+
 say "documentation"
 for page in README.md docs/install.md docs/algorithms/ring.md examples/first.cpp; do
   [ -f "$prefix/share/doc/plait/$page" ] || fail "$page is not installed"
@@ -83,7 +93,7 @@ for path in "$work/first" "$source" "$build"; do
   if grep -rlF "$path" "$prefix"; then fail "the files above have the path $path in them"; fi
 done
 # CMake itself writes /usr/lib into a build for /usr, because /lib may be a link to it.
-if cat "$package"/*.cmake "$pkgconfig/plait.pc" |
+if cat "$package"/*.cmake "$pkgconfig"/plait*.pc |
   grep -vE '/lib -> /usr/lib|_realOrig|set\(_IMPORT_PREFIX' |
     grep -E '[" ;=]/(usr|opt|home|root|tmp)/'; then
   fail "absolute paths, above"
@@ -110,7 +120,9 @@ fi
 say "find_package"
 # a component that lacks something
 echo 'find_dependency(NoSuchPackage)' >"$package/plait-hopeless.cmake"
-use cmake "-DCONSUMER_OPTIONAL=nothing;hopeless;fortran"
+use "without MPI"
+if needs_mpi "$work/without MPI/consumer"; then fail "a program without MPI needs it"; fi
+use cmake -DCONSUMER_COMPONENTS=mpi "-DCONSUMER_OPTIONAL=nothing;hopeless;fortran"
 for component in nothing hopeless fortran; do
   grep "plait_${component}_FOUND: FALSE" "$work/cmake.log" || fail "component $component is there"
 done
@@ -123,7 +135,7 @@ for name in "$(dirname "$package")"/../libplait.so.?*; do
 done
 ls "$work/later"
 mv "$prefix" "$work/away"
-if LD_LIBRARY_PATH=$work/later "$work/cmake/consumer" >"$work/said" 2>&1; then
+if LD_LIBRARY_PATH=$work/later "$work/without MPI/consumer" >"$work/said" 2>&1; then
   fail "a program made for 0.1 runs with 0.2"
 fi
 grep -F "libplait.so.0.1: cannot open shared object file" "$work/said" || {
@@ -148,13 +160,14 @@ if grep -q "Plait was built with" "$work/cmake.log"; then
   fail "CMake warns of the MPI that it was built with"
 fi
 mkdir "$work/mpi"  # one that is Open MPI if the library's is not, and the reverse
-if grep -q 'plait_mpi_condition "!' "$package/plaitConfig.cmake"; then echo '#define OPEN_MPI 1'; \
+if grep -qF '#if !defined(OPEN_MPI)' "$package/plait-mpi.cmake"; then echo '#define OPEN_MPI 1'; \
   fi >"$work/mpi/mpi.h"
 cat >"$work/mpi.cmake" <<EOF
 add_library(MPI::MPI_CXX INTERFACE IMPORTED)
 target_include_directories(MPI::MPI_CXX INTERFACE "$work/mpi")
 EOF
-configure "another MPI" -DCMAKE_PROJECT_consumer_INCLUDE="$work/mpi.cmake" || {
+configure "another MPI" -DCONSUMER_COMPONENTS=mpi \
+  -DCMAKE_PROJECT_consumer_INCLUDE="$work/mpi.cmake" || {
   cat "$work/another MPI.log"
   fail "another MPI is an error"
 }
@@ -167,6 +180,7 @@ project=$source/tests/package/consumer/c
 use c
 use "c with MPI" "-DCONSUMER_COMPONENTS=c;mpi"
 use "MPI and c" "-DCONSUMER_COMPONENTS=mpi;c"
+use "MPI alone" -DCONSUMER_COMPONENTS=mpi
 expect_refusal "no C++" "ask for COMPONENTS c or fortran" -DCONSUMER_COMPONENTS=
 
 if [ -n "$FC" ]; then
@@ -174,6 +188,9 @@ if [ -n "$FC" ]; then
   say "find_package, from Fortran, with makefiles"
   project=$source/tests/package/consumer/fortran
   generator="Unix Makefiles" use fortran
+  if needs_mpi "$work/fortran/consumer"; then fail "the module plait needs MPI"; fi
+  generator="Unix Makefiles" use "fortran with MPI" -DCONSUMER_CALLS_MPI=ON
+  run_consumer "$work/fortran with MPI/consumer_mpi"
   "$cmake" --install "$work/fortran" --prefix "$work/totals" >"$work/install.log" || {
     cat "$work/install.log"
     fail "the library on top of it"
@@ -187,12 +204,17 @@ fi
 if command -v pkg-config >/dev/null; then
   say "pkg-config"
   export PKG_CONFIG_PATH=$pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
-  pkg-config --print-requires plait
-  cp -r "$source/tests/package/consumer" "$work/pkg-config"
-  make -C "$work/pkg-config"
-  run_consumer "$work/pkg-config/consumer"
-  make -C "$work/pkg-config/c"
-  run_consumer "$work/pkg-config/c/consumer"
+  [ "$(pkg-config --print-requires plait)" = "" ] || fail "plait.pc requires more"
+  pkg-config --print-requires plait-mpi
+  for module in plait plait-mpi; do
+    cp -r "$source/tests/package/consumer" "$work/$module"
+    variables=(MODULE=$module)
+    if [ $module = plait-mpi ]; then variables+=(FLAGS=-DCONSUMER_CALLS_MPI); fi
+    make -C "$work/$module" "${variables[@]}"
+    run_consumer "$work/$module/consumer"
+    make -C "$work/$module/c" "${variables[@]}"
+    run_consumer "$work/$module/c/consumer"
+  done
   folder=$(pkg-config --variable=fortrandir plait)
   [ -f "$folder/plait.f90" ] || fail "plait.pc's fortrandir has no plait.f90"
   if [ -n "$FC" ]; then  # in the order of docs/c.md
@@ -215,6 +237,7 @@ if command -v pkg-config >/dev/null; then
     -DCMAKE_INSTALL_PREFIX=/opt/p -DCMAKE_INSTALL_LIBDIR=/opt/p-lib/lib \
       -DCMAKE_INSTALL_INCLUDEDIR=/opt/p-dev/include >"$work/elsewhere.log" 2>&1 ||
     { cat "$work/elsewhere.log"; fail "the configuration"; }
+  [ -f "$work/elsewhere/package/plait-mpi.pc" ] || fail "there is no plait-mpi.pc"
   [ "$(elsewhere libdir) $(elsewhere includedir)" = "/opt/p-lib/lib /opt/p-dev/include" ] ||
     fail "plait.pc: $(elsewhere libdir), $(elsewhere includedir)"
 else

@@ -1,22 +1,56 @@
 #!/usr/bin/env bash
-# exports_test.sh SOURCE LIBRARY WHOLE KERNEL_HEADER...: the names that LIBRARY offers, compared
-# with the public headers, with those for kernels (paths in SOURCE), and with WHOLE, the same
-# library with all its names.
+# exports_test.sh SOURCE LIBRARY MPI_LIBRARY WHOLE KERNEL_HEADER...: the names that LIBRARY offers,
+# compared with the public headers, with those for kernels (paths in SOURCE), with what MPI_LIBRARY
+# takes, and with WHOLE, the same library with all its names. And the names that MPI_LIBRARY offers,
+# compared with its two headers.
 set -euo pipefail
 cd "$1"
-library=$2 whole=$3
-shift 3
+library=$2 mpi_library=$3 whole=$4
+shift 4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { printf 'FAILED: %s\n' "$*"; exit 1; }
 names() { nm -D --defined-only "$1" | awk "$2 { print \$3 }" | c++filt | sort -u; }
 
-names "$library" 1 >"$work/offered"
+names "$library" 1 >"$work/all"
+names "$mpi_library" 1 >"$work/offered_mpi"
 names "$whole" '$2 == "T"' >"$work/functions"
-printf '%s names\n' "$(wc -l <"$work/offered")"
+printf '%s names\n' "$(wc -l <"$work/all")"
+
+# Names for libplait-mpi alone have a section of cmake/exports.map. Each of its lines serves a name
+# that this library takes. They don't count below.
+nm -D --undefined-only "$mpi_library" | awk '{ print $2 }' | c++filt | sort -u >"$work/taken"
+mapfile -t for_mpi < <(sed -n '/For libplait-mpi\.so/,/^    };/p' cmake/exports.map |
+  sed -nE 's/^      "?([^";]+)"?;$/\1/p')
+[ ${#for_mpi[@]} -gt 10 ] || fail "the section for libplait-mpi was not understood"
+for pattern in "${for_mpi[@]}"; do
+  served=0
+  # shellcheck disable=SC2053
+  while read -r name; do if [[ $name == $pattern ]]; then served=1; fi; done <"$work/taken"
+  [ $served = 1 ] || fail "cmake/exports.map: libplait-mpi takes nothing of $pattern"
+done
+while read -r name; do
+  for pattern in "${for_mpi[@]}"; do
+    # shellcheck disable=SC2053
+    if [[ $name == $pattern ]]; then continue 2; fi
+  done
+  printf '%s\n' "$name"
+done <"$work/all" >"$work/offered"
+printf '%s names for libplait-mpi alone\n' "$(comm -23 "$work/all" "$work/offered" | wc -l)"
+
+# libplait-mpi offers what its two headers declare, and nothing else.
+{
+  grep -ohE '\bplait_[a-z0-9_]+\(' include/plait/plait_mpi.h
+  grep -oE '\bmake_[a-z_]+\(MPI_Comm|\bmake_mpi_bootstrap\($' include/plait/mpi.hpp |
+    sed 's/^/plait::/; s/MPI_Comm$//'
+} | tr -d '(' | sort -u >"$work/declared"
+sed 's/(.*//' "$work/offered_mpi" | sort -u >"$work/of_mpi"
+diff "$work/declared" "$work/of_mpi" ||
+  fail "the names of libplait-mpi above are only declared (<) or only offered (>)"
+if nm -D --defined-only "$mpi_library" | grep ' u '; then fail "unique names, above"; fi
 
 # The functions of C: those that the headers declare, and what own kernels register by.
-{ grep -ohE '\bplait_[a-z0-9_]+\(' include/plait/plait.h include/plait/plait_mpi.h | tr -d '('; \
+{ grep -ohE '\bplait_[a-z0-9_]+\(' include/plait/plait.h | tr -d '('; \
   echo plait_register; } | sort -u >"$work/declared"
 grep -E '^plait_' "$work/offered" >"$work/c"
 diff "$work/declared" "$work/c" ||
@@ -37,13 +71,16 @@ memory=$(readelf -lW "$library" | awk '$1 == "TLS" { print $6 }')
 
 # The library offers all that public headers and those for kernels declare: functions, and all of a
 # class that begins in one of them.
-sed 's|//.*||' include/plait/*.hpp "$@" >"$work/headers"
+for header in include/plait/*.hpp; do
+  if [ "$header" != include/plait/mpi.hpp ]; then set -- "$header" "$@"; fi
+done
+sed 's|//.*||' "$@" >"$work/headers"
 while read -r function; do
   name=${function#plait::}
   name=${name%%[(<[]*}
   case $name in
     *::*::*) continue ;;  # of a target, of the interface for C, or inside of a class
-    *::*) grep -qE "^class ${name%%::*}( |$)[^;]*$" "$work/headers" || continue ;;
+    *::*) grep -qE "^(class|struct) ${name%%::*}( |$)[^;]*$" "$work/headers" || continue ;;
     *) grep -qE "^[A-Za-z].*[ >]$name\((.*[;,])?$" "$work/headers" || continue ;;
   esac
   printf '%s\n' "$function"
@@ -61,7 +98,8 @@ comm -23 "$work/expected" "$work/offered" >"$work/lacking"
 tools='backend_of|environment[a-z_]*|format_bytes|in_quotes|measured_rules|parse_bytes|policies'
 tools+='|printable|split|wrong_name|Selector::[A-Za-z_]+'
 others='KernelTable<.*>::instance|detail::local_pointer'
-names "$library" '$2 == "T"' | grep '^plait::' | comm -13 "$work/expected" - |
+names "$library" '$2 == "T"' | grep '^plait::' | comm -12 "$work/offered" - |
+  comm -13 "$work/expected" - |
   grep -vE "^plait::($tools|$others)[[(]" >"$work/more" || true
 [ ! -s "$work/more" ] || {
   cat "$work/more"

@@ -33,13 +33,31 @@ for file in "$work"/*.deb; do
   fi
 done
 library=libplait$interface
+mpi_library=libplait-mpi$interface
 expect "$library" "/libplait\.so\.$interface$" "/libplait\.so\.$version$"
+expect "$mpi_library" "/libplait-mpi\.so\.$interface$" "/libplait-mpi\.so\.$version$"
+expect libplait-mpi-dev '/libplait-mpi\.so$' '/include/plait/mpi\.hpp$' \
+  '/include/plait/plait_mpi\.h$' '/plait-mpi\.cmake$' '/plait-mpi\.pc$' \
+    '/fortran/plait_mpi\.f90$'
 expect libplait-dev '/libplait\.so$' '/include/plait/plait\.hpp$' '/include/plait/plait\.h$' \
   '/fortran/plait\.f90$' '/plaitConfig\.cmake$' '/plait\.pc$' '/doc/plait/docs/install\.md$' \
     '/doc/plait/examples/CMakeLists\.txt$' '/share/plait/mpi-env\.sh$'
 [[ $(field "$library" Depends) == *libc6* ]] ||
   fail "$library does not depend on libc6: was dpkg-shlibdeps asked?"
-for package in libplait-dev plait-tools; do
+for package in "$library" libplait-dev; do
+  if field "$package" Depends | grep -i mpi; then fail "$package depends on MPI"; fi
+  if grep -E '[-/](plait_)?mpi\.(h|hpp|so|f90|pc|cmake)$' "$work/$package.paths"; then
+    fail "$package has the paths above"
+  fi
+done
+[[ $(field "$mpi_library" Depends) =~ libopenmpi|libmpich ]] ||
+  fail "$mpi_library does not depend on MPI"
+[[ $(field libplait-mpi-dev Depends) =~ mpi[a-z-]*-dev ]] || fail "libplait-mpi-dev has no mpi.h"
+for part in "$mpi_library" libplait-dev; do
+  [[ $(field libplait-mpi-dev Depends) == *"$part (= $version)"* ]] ||
+    fail "libplait-mpi-dev does not depend on $part (= $version)"
+done
+for package in libplait-dev plait-tools "$mpi_library"; do
   [ -f "$work/$package"_*.deb ] || continue
   [[ $(field "$package" Depends) == *"$library (= $version)"* ]] ||
     fail "$package does not depend on $library (= $version)"
@@ -57,7 +75,10 @@ grep -q '^License: Apache-2.0' "$work/copyright" ||
   fail "the licence is not in $library's copyright"
 # Another version's library can be installed beside this one: nothing in its package has a path that
 # the other would have.
-if grep -vE "/$|/libplait\.so\.$interface(\.|$)|/$library/" "$work/$library.paths"; then
-  fail "the paths above are not for $library alone"
-fi
+for name in libplait libplait-mpi; do
+  if grep -vE "/$|/$name\.so\.$interface(\.|$)|/$name$interface/" \
+    "$work/$name$interface.paths"; then
+    fail "the paths above are not for $name$interface alone"
+  fi
+done
 printf '\npassed\n'

@@ -31,19 +31,42 @@ compiled() {  # compiled FROM TO: takes over a target's objects
       find . -name '*.o' -exec cp --parents -t "$work/plait/CMakeFiles/$2.dir" {} +)
 }
 compiled plait plait_parts
+compiled plait_mpi plait_mpi
 compiled plait_fmt plait_fmt
 attempt "$cmake" --build "$work/plait" --target plait/fast
+attempt "$cmake" --build "$work/plait" --target plait_mpi/fast
 attempt "$cmake" --install "$work/plait" --prefix "$prefix"
-[ "$(find "$prefix" -name 'libplait*')" = "$(find "$prefix" -name libplait.a)" ] ||
-  fail "not libplait.a alone is installed"
+[ "$(find "$prefix" -name 'libplait*' -printf '%f\n' | LC_ALL=C sort | xargs)" = \
+  "libplait-mpi.a libplait.a" ] || fail "not libplait.a and libplait-mpi.a alone are installed"
 
 say "find_package"
-configure "$source/tests/package/consumer" "$work/c++" -DCONSUMER_STATIC=ON
-attempt "$cmake" --build "$work/c++"
-run_ranks "$work/c++/consumer" '^OK'
-configure "$source/tests/package/consumer/c" "$work/c" "-DCONSUMER_COMPONENTS=c;mpi"
-attempt "$cmake" --build "$work/c"
-run_ranks "$work/c/consumer" '^OK'
+for components in "" mpi; do
+  configure "$source/tests/package/consumer" "$work/c++$components" -DCONSUMER_STATIC=ON \
+    -DCONSUMER_COMPONENTS=$components
+  attempt "$cmake" --build "$work/c++$components"
+  run_ranks "$work/c++$components/consumer" '^OK'
+done
+for components in c mpi; do
+  configure "$source/tests/package/consumer/c" "$work/c $components" \
+    -DCONSUMER_COMPONENTS=$components
+  attempt "$cmake" --build "$work/c $components"
+  run_ranks "$work/c $components/consumer" '^OK'
+done
+
+say "MPI's world, in a program that names nothing of libplait-mpi"
+mkdir "$work/world"
+cat >"$work/world/CMakeLists.txt" <<EOF
+cmake_minimum_required(VERSION 3.25)
+project(world LANGUAGES CXX)
+find_package(plait REQUIRED COMPONENTS mpi)
+add_executable(world $source/tests/package/consumer/main.cpp)
+target_link_libraries(world PRIVATE plait::mpi)
+EOF
+configure "$work/world" "$work/world/build"
+attempt "$cmake" --build "$work/world/build"
+nm -C "$work/world/build/world" >"$work/names"
+grep -q 'T plait::make_mpi_bootstrap' "$work/names" || fail "the linker dropped libplait-mpi.a"
+run_ranks "$work/world/build/world" '^OK'
 
 say "an own reduction"
 configure "$source/examples/own_reduction" "$work/own"
@@ -65,10 +88,14 @@ if command -v pkg-config >/dev/null; then
   say "pkg-config"
   PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name plait.pc)")${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
   export PKG_CONFIG_PATH
-  cp -r "$source/tests/package/consumer" "$work/pkg-config"
-  attempt make -C "$work/pkg-config"
-  run_ranks "$work/pkg-config/consumer" '^OK'
-  attempt make -C "$work/pkg-config/c"
-  run_ranks "$work/pkg-config/c/consumer" '^OK'
+  for module in plait plait-mpi; do
+    cp -r "$source/tests/package/consumer" "$work/by-$module"
+    variables=(MODULE=$module)
+    if [ $module = plait-mpi ]; then variables+=(FLAGS=-DCONSUMER_CALLS_MPI); fi
+    attempt make -C "$work/by-$module" "${variables[@]}"
+    run_ranks "$work/by-$module/consumer" '^OK'
+    attempt make -C "$work/by-$module/c" "${variables[@]}"
+    run_ranks "$work/by-$module/c/consumer" '^OK'
+  done
 fi
 say "passed"

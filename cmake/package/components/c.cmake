@@ -1,6 +1,4 @@
-# Component c: plait::c, the library for C programs, in projects that need not enable C++. With
-# component mpi it also links MPI::MPI_C, whose mpi.h plait_mpi.h includes; plait.h alone needs no
-# MPI.
+# Component c: plait::c, the library for C programs, in projects that need not enable C++.
 if(NOT TARGET plait::c)
   get_target_property(plait_type plait::plait TYPE)
   string(REGEX REPLACE "_LIBRARY$" "" plait_type ${plait_type})
@@ -17,24 +15,10 @@ if(NOT TARGET plait::c)
     endforeach()
   endforeach()
   if(plait_type STREQUAL STATIC)  # link the libraries that libplait.so would bring
-    foreach(plait_language IN ITEMS C CXX Fortran)
-      if(CMAKE_${plait_language}_COMPILER_LOADED)
-        find_dependency(MPI COMPONENTS ${plait_language})
-        set_property(TARGET plait::c PROPERTY INTERFACE_LINK_LIBRARIES
-                     MPI::MPI_${plait_language} stdc++ m pthread dl)
-        break()
-      endif()
-    endforeach()
-    unset(plait_language)
+    set_property(TARGET plait::c PROPERTY INTERFACE_LINK_LIBRARIES stdc++ m pthread dl)
   endif()
   unset(plait_type)
   unset(plait_property)
   unset(plait_configuration)
   unset(plait_value)
-endif()
-if("mpi" IN_LIST plait_FIND_COMPONENTS AND CMAKE_C_COMPILER_LOADED)
-  if(NOT TARGET MPI::MPI_C)
-    find_dependency(MPI COMPONENTS C)
-  endif()
-  set_property(TARGET plait::c APPEND PROPERTY INTERFACE_LINK_LIBRARIES MPI::MPI_C)
 endif()

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# header_test.sh SOURCE LIBRARY FORTRAN CC CXX: plait.h by itself, and what it declares compared
-# with what there is: in the library, in the C tests and in the Fortran module, whose generated
-# sources are in FORTRAN.
+# header_test.sh SOURCE LIBRARY MPI_LIBRARY FORTRAN CC CXX: plait.h by itself, and what it and
+# plait_mpi.h declare compared with what there is: in the two libraries, in the C tests and in the
+# Fortran modules, whose generated sources are in FORTRAN.
 set -euo pipefail
-source=$1 library=$2 fortran=$3 cc=$4 cxx=$5
+source=$1 library=$2 mpi_library=$3 fortran=$4 cc=$5 cxx=$6
 failed=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -16,11 +16,16 @@ cp "$work/alone.c" "$work/alone.cpp"
 "$cxx" -std=c++11 -pedantic-errors -Wall -Wextra -Werror -fsyntax-only -I"$source/include" \
   "$work/alone.cpp"
 
-sed -nE 's/^(plait_status|const char\*|int) (plait_[a-z_]+)\(.*/\2/p' \
-  "$source"/include/plait/plait{,_mpi}.h | sort >"$work/declared"
-# that one is for plug-ins in C++
-nm -D --defined-only "$library" | sed -nE 's/^.* T (plait_[a-z_]+)$/\1/p' |
-  grep -vx plait_register | sort >"$work/exported"
+functions_of() {  # functions_of HEADER
+  sed -nE 's/^(plait_status|const char\*|int) (plait_[a-z_]+)\(.*/\2/p' "$source/include/plait/$1" |
+    sort
+}
+exports_of() { nm -D --defined-only "$1" | sed -nE 's/^.* T (plait_[a-z_]+)$/\1/p' | sort; }
+functions_of plait.h >"$work/declared_alone"
+functions_of plait_mpi.h >"$work/declared_mpi"
+sort "$work"/declared_{alone,mpi} >"$work/declared"
+exports_of "$library" | grep -vx plait_register >"$work/exported"  # that one is for plug-ins in C++
+exports_of "$mpi_library" >"$work/exported_mpi"
 # What the tests call through the table is there once its macros are expanded. MPI's own headers are
 # not needed for that.
 mkdir "$work/tests"
@@ -29,7 +34,8 @@ sed -i '/#include "plait\/plait_mpi.h"/d' "$work"/tests/*
 for file in "$work"/tests/*.c; do "$cc" -E -I"$source/include" "$file"; done |
   awk -v tests="$work/tests/" '/^# /{ of_test = index($0, tests) } of_test' |
   grep -oE 'plait_[a-z_]+ ?\(' | tr -d ' (' | sort -u >"$work/tested"
-cat "$fortran"/*.f90 | sed -nE 's/.*bind\(c, name="(plait_[a-z_]+)"\).*/\1/p' |
+cat "$fortran"/*.f90 "$source/interop/fortran/plait_mpi.f90" |
+  sed -nE 's/.*bind\(c, name="(plait_[a-z_]+)"\).*/\1/p' |
   sort -u >"$work/fortran"
 
 echo "$(wc -l <"$work/declared") functions"
@@ -42,8 +48,10 @@ none() {  # none SENTENCE FIRST SECOND: that the first list has and the second n
   missing=$(comm -23 "$work/$2" "$work/$3")
   [ -z "$missing" ] || { printf 'FAILED: %s: %s\n' "$1" "${missing//$'\n'/, }"; failed=1; }
 }
-none "declared, but not exported" declared exported
-none "exported, but not declared" exported declared
+none "declared, but not exported" declared_alone exported
+none "exported, but not declared" exported declared_alone
+none "declared in plait_mpi.h, but not exported" declared_mpi exported_mpi
+none "exported by libplait-mpi, but not declared" exported_mpi declared_mpi
 none "declared, but not in the C tests" declared tested
 # MPI's handles are integers in Fortran
 printf 'plait_comm_create\n' | sort "$work/fortran" - >"$work/bound"

@@ -3,7 +3,7 @@ module communicators
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: real32, real64
   use mpi_f08
-  use plait
+  use plait_mpi
   use checks
   implicit none
   private
@@ -14,6 +14,7 @@ contains
   subroutine create()
     type(plait_comm) :: other, part
     type(plait_config) :: config
+    type(plait_unique_id) :: id
     type(plait_call) :: call
     type(plait_statistics) :: statistics
     type(plait_progress) :: progress
@@ -26,6 +27,11 @@ contains
     call check(index(plait_comm_describe(comm), 'host device') > 0, 'describe')
     call check(index(plait_comm_describe(comm), c_null_char) == 0, 'a zero in a text')
     call plait_comm_create_world(other)
+    if (rank == 0) call plait_unique_id_create(id)
+    call MPI_Bcast(id%bytes, size(id%bytes), MPI_BYTE, 0, MPI_COMM_WORLD)
+    call plait_comm_create_with_id(id, rank, ranks, part, config)
+    call check(plait_comm_rank(part) == rank .and. plait_comm_size(part) == ranks, 'unique id')
+    call plait_comm_destroy(part)
     call plait_comm_split(other, color=merge(-1, 0, rank == 0), key=0, part=part)
     call check(c_associated(part%handle) .neqv. rank == 0, 'split')
     if (rank /= 0) call plait_comm_destroy(part)

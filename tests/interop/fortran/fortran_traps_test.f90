@@ -17,7 +17,7 @@ program fortran_traps_test
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: error_unit
   use mpi_f08
-  use plait
+  use plait_mpi
   use traps_of_real32, only: real32_calls => calls
   use traps_of_real64, only: real64_calls => calls
   implicit none

@@ -3,7 +3,7 @@ module refused_calls
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: real32, real64
   use mpi_f08
-  use plait
+  use plait_mpi
   use checks
   implicit none
   private
@@ -34,6 +34,8 @@ contains
     call refused(status, 'plait_config has size 1000', '40')
     call plait_comm_create(MPI_COMM_NULL%MPI_VAL, dead, status=status)
     call refused(status, 'MPI_COMM_NULL', '')
+    call plait_comm_create_with_id(plait_unique_id(), 0, 1, dead, status=status)
+    call refused(status, 'id', '')
     call plait_group_start()
     call plait_all_reduce(comm, x, y(::2), PLAIT_SUM, stream, status=status)
     call plait_group_end(status)

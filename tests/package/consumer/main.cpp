@@ -1,12 +1,19 @@
 // A user's program with an installed Plait: the sum of one array over all ranks, checked.
+// With MPI of its own, or without.
 #include <cstddef>
 #include <cstdio>
-#include <plait/mpi.hpp>
 #include <plait/plait.hpp>
 #include <vector>
+#ifdef CONSUMER_CALLS_MPI
+#include <plait/mpi.hpp>
+#endif
 
 int main() try {
+#ifdef CONSUMER_CALLS_MPI
   plait::Communicator comm = plait::make_communicator(MPI_COMM_WORLD);
+#else
+  plait::Communicator comm = plait::make_world_communicator();
+#endif
   const std::size_t count = 1001;
   std::vector<float> values(count);
   for (std::size_t i = 0; i < count; ++i)

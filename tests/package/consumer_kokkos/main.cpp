@@ -3,7 +3,6 @@
 #include <Kokkos_Core.hpp>
 #include <cstdio>
 #include <plait/kokkos.hpp>
-#include <plait/mpi.hpp>
 #include <plait/plait.hpp>
 
 namespace {
@@ -12,7 +11,7 @@ int run() {
   using Exec = Kokkos::DefaultExecutionSpace;
   const Exec exec;
   plait::Communicator comm =
-      plait::make_communicator(MPI_COMM_WORLD, plait::kokkos::communicator_options(exec));
+      plait::make_world_communicator(plait::kokkos::communicator_options(exec));
   const int n = comm.size(), rank = comm.rank(), rows = 10, columns = 7;
 
   const Kokkos::View<double**, Kokkos::LayoutRight> field("field", rows, columns),

@@ -1,0 +1,32 @@
+! Plait's Fortran interface with MPI: use plait_mpi. It has all of the module plait, and makes
+! communicators from MPI's. It needs no module of MPI's, because MPI's handles are integers in
+! Fortran.
+module plait_mpi
+  use, intrinsic :: iso_c_binding, only: c_int, c_ptr
+  use plait
+  use plait_base, only: finish
+  implicit none
+  public
+
+  interface
+    function c_comm_create_fortran(mpi, config, comm) &
+      bind(c, name="plait_comm_create_fortran") result(status)
+      import; integer(c_int), value :: mpi; type(plait_config), intent(in), optional :: config
+      type(c_ptr), intent(inout) :: comm
+      integer(c_int) :: status
+    end function
+  end interface
+  private :: c_comm_create_fortran, c_int, c_ptr, finish
+
+contains
+
+  !> One rank per process of the MPI communicator `mpi`: an integer, or comm%MPI_VAL of mpi_f08. MPI
+  !> must be initialised. Collective.
+  subroutine plait_comm_create(mpi, comm, config, status)
+    integer, intent(in) :: mpi
+    type(plait_comm), intent(out) :: comm
+    type(plait_config), intent(in), optional :: config
+    integer, intent(out), optional :: status
+    call finish(c_comm_create_fortran(int(mpi, c_int), config, comm%handle), status)
+  end subroutine
+end module plait_mpi
