@@ -124,6 +124,8 @@ void Comm::close() noexcept {
   if (phase_ == Phase::ready) phase_ = Phase::finalized;
   lock.unlock();
   free_retired(true);
+  // The caller knows of its own abort, so the log need not say it.
+  if (communicator_ && aborted_) static_cast<void>(communicator_->async_error());
   const int rank = communicator_ ? communicator_->rank() : 0;
   communicator_.reset();
   if (spares.empty() || own_spare_is_used.exchange(true)) return;

@@ -65,7 +65,8 @@ void make_over_id(Comm& comm, const UniqueId& id, int rank, int size,
 }
 
 void close_soon(std::shared_ptr<Comm> comm) noexcept {
-  constexpr std::chrono::seconds patience{5};
+  // An abort ends kernels within a second.
+  constexpr std::chrono::seconds patience{2};
   try {
     auto done = std::make_shared<std::promise<void>>();
     const auto closed = done->get_future();

@@ -273,12 +273,13 @@ TEST(Shrink, AbortsCallsThatWaitForTheRankThatIsLeftOut) {
       EXPECT_TRUE(ok(ncclCommAbort(comm)));
       return;
     }
-    HostStream stream(comm);
     std::int32_t value = 1;
+    HostStream stream(comm);
     ASSERT_TRUE(ok(ncclAllReduce(&value, &value, 1, int32, op_sum, comm, stream.get())));
     int excluded = 2;
     CommHandle rest = nullptr;
     ASSERT_TRUE(ok(ncclCommShrink(comm, &excluded, 1, &rest, nullptr, shrink_aborts)));
+    stream.synchronize();
     check_sum(rest, rank, 2);
     EXPECT_TRUE(ok(ncclCommDestroy(rest)));
     EXPECT_TRUE(ok(ncclCommDestroy(comm)));

@@ -41,9 +41,9 @@ TEST(Life, AWatchdogAsksWhileAnotherThreadIsStuckAndAborts) {
 
 TEST(Life, AbortsInAGroupEndCallsOfAllItsCommunicators) {
   // Each communicator lacks a rank's call, so that no one of them ends before its own abort.
-  const OwnRanks first(2), second(2);
-  HostStream a(first[0]), b(second[1]);
+  OwnRanks first(2), second(2);
   std::int32_t x = 1, y = 1;
+  HostStream a(first[0]), b(second[1]);
   ASSERT_TRUE(ok(ncclAllReduce(&x, &x, 1, int32, op_sum, first[0], a.get())));
   ASSERT_TRUE(ok(ncclAllReduce(&y, &y, 1, int32, op_sum, second[1], b.get())));
   const auto begin = steady_clock::now();
@@ -54,14 +54,14 @@ TEST(Life, AbortsInAGroupEndCallsOfAllItsCommunicators) {
   EXPECT_LT(steady_clock::now() - begin, seconds(20));
   a.synchronize();
   b.synchronize();
-  const_cast<OwnRanks&>(first).comms.clear();
-  const_cast<OwnRanks&>(second).comms.clear();
+  first.comms.clear();
+  second.comms.clear();
 }
 
 TEST(Life, AbortDoesNotWaitForAnotherCommunicatorOnTheDevice) {
   OwnRanks first(2), second(2);
-  HostStream a(first[0]), b(second[0]);
   std::int32_t x = 1, y = 1;
+  HostStream a(first[0]), b(second[0]);
   ASSERT_TRUE(ok(ncclAllReduce(&x, &x, 1, int32, op_sum, first[0], a.get())));
   ASSERT_TRUE(ok(ncclAllReduce(&y, &y, 1, int32, op_sum, second[0], b.get())));
   // One after the other, as a watchdog does that has a list of communicators.
@@ -125,13 +125,14 @@ TEST(Life, AfterItsEndsACommunicatorIsRefused) {
 
 TEST(Life, CallsThatDifferAreReported) {
   on_ranks(2, [](int rank, CommHandle comm) {
-    HostStream stream(comm);
     std::vector<std::int32_t> data(100, 1);
+    HostStream stream(comm);
     // The call itself may hear of it already.
     static_cast<void>(ncclAllReduce(data.data(), data.data(), rank == 0 ? 100 : 50, int32, op_sum,
                                     comm, stream.get()));
     EXPECT_EQ(state_after(comm, Result::success), Result::invalid_usage);
     EXPECT_NE(std::string(ncclGetLastError(comm)).find("100"), std::string::npos);
+    stream.synchronize();
     std::int32_t value = 1;
     EXPECT_EQ(ncclAllReduce(&value, &value, 1, int32, op_sum, comm, nullptr),
               Result::invalid_usage);
@@ -140,11 +141,12 @@ TEST(Life, CallsThatDifferAreReported) {
 
 TEST(Life, AMessageThatDiffersIsReported) {
   on_ranks(2, [](int rank, CommHandle comm) {
-    HostStream stream(comm);
     std::vector<std::int32_t> data(100, 1);
+    HostStream stream(comm);
     if (rank == 0) static_cast<void>(ncclSend(data.data(), 100, int32, 1, comm, stream.get()));
     else static_cast<void>(ncclRecv(data.data(), 50, int32, 0, comm, stream.get()));
     EXPECT_EQ(state_after(comm, Result::success), Result::invalid_usage);
+    stream.synchronize();
   });
 }
 
