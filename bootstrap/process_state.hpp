@@ -21,14 +21,14 @@ bool is_out_of_action(std::int32_t process);
 /// only after the wait has gone on for a moment.
 class LostRanks {
  public:
-  /// `process_of(rank)`: as `visible_process` returns it. Looks at `missing` every 20 ms. Calls in
-  /// between find no lost rank.
-  template <class ProcessOf>
-  std::vector<int> among(const std::vector<int>& missing, ProcessOf process_of) {
+  /// `ended(rank)`: whether the rank's process is known to have ended. Looks at `missing` every
+  /// 20 ms. Calls in between find no lost rank.
+  template <class HasEnded>
+  std::vector<int> among(const std::vector<int>& missing, HasEnded has_ended) {
     if (!is_time()) return {};
     std::vector<int> ended;
     for (const int rank : missing)
-      if (has_ended(process_of(rank))) ended.push_back(rank);
+      if (has_ended(rank)) ended.push_back(rank);
     return confirm(ended);
   }
   bool is_time() const { return Clock::now() >= next_; }

@@ -1,11 +1,10 @@
 // The sum of an array over all ranks: mpirun -n 2 build-host/bin/first
 #include <cstdio>
-#include <plait/mpi.hpp>
 #include <plait/plait.hpp>
 #include <vector>
 
 int main() try {
-  plait::Communicator comm = plait::make_communicator(MPI_COMM_WORLD);
+  plait::Communicator comm = plait::make_world_communicator();
   std::puts(comm.describe().c_str());
 
   const std::size_t count = 1'000'003;

@@ -2,7 +2,7 @@
 //   mpirun -n 2 build-host/bin/own_reduction
 #include <algorithm>
 #include <cstdio>
-#include <plait/mpi.hpp>
+#include <plait/plait.hpp>
 #include <vector>
 
 #include "argmax/argmax.hpp"
@@ -26,7 +26,7 @@ Candidate best(std::uint32_t row, std::uint32_t begin, std::uint32_t end) {
 }  // namespace
 
 int main() try {
-  plait::Communicator comm = plait::make_communicator(MPI_COMM_WORLD);
+  plait::Communicator comm = plait::make_world_communicator();
   const auto rank = static_cast<std::uint32_t>(comm.rank()),
              ranks = static_cast<std::uint32_t>(comm.size());
 

@@ -20,8 +20,8 @@
  *
  * Threads. One thread at a time uses a communicator and its buffers. Any thread may at any time
  * call `plait_async_error`, `plait_abort` and `plait_progress_of`; destroying waits until these
- * have returned. Different threads may use different communicators at the same time. Over MPI these
- * call MPI on the calling thread: making, splitting, duplicating and destroying a communicator,
+ * have returned. Different threads may use different communicators at the same time. Over MPI
+ * (libplait-mpi) these call MPI on the calling thread: making, splitting, duplicating and destroying a communicator,
  * `plait_buffer_allocate`, `plait_reserve`, and with PLAIT_CHECK=1 every collective. So MPI's
  * thread level limits them: with less than MPI_THREAD_MULTIPLE, which Plait asks for if it
  * initialises MPI, only one thread may be in them at a time. No other call uses MPI.
@@ -237,11 +237,26 @@ plait_status plait_size_of(plait_data_type type, size_t* bytes);
 
 /* --- communicators ---------------------------------------------------------------------------- */
 
-/** One rank per process of MPI_COMM_WORLD. For programs that do not use MPI themselves. Collective.
- * Initialises MPI if the program has not, and then finalises it when the process ends: also after a
- * mismatch or an abort, but not after a lost rank or a timeout, because finalising would then wait
- * without end. `config`: NULL for the defaults. */
+/** One rank per process that a launcher has started together: plait::make_world_bootstrap says which
+ * launchers, and docs/launchers.md by which variables. A process without a launcher is alone. If
+ * libplait-mpi is loaded, one rank per process of MPI_COMM_WORLD: then this initialises MPI if the
+ * program has not, and MPI is finalised when the process ends, also after a mismatch or an abort,
+ * but not after a lost rank or a timeout, because finalising would then wait without end.
+ * Collective. `config`: NULL for the defaults. */
 plait_status plait_comm_create_world(const plait_config* config, plait_comm* comm);
+
+/** Names a group of ranks that have nothing in common yet: plait::UniqueId. */
+typedef struct plait_unique_id {
+  unsigned char bytes[128];
+} plait_unique_id;
+/** A new id, at whose address this process listens from now on. Hand its bytes to all ranks. Local.
+ */
+plait_status plait_unique_id_create(plait_unique_id* id);
+/** A communicator of `size` ranks that have the same `id`; this one is `rank`. Rank 0 must be in the
+ * process that created the id, or in a child of it. An id serves one communicator. Collective.
+ * `config`: NULL for the defaults. */
+plait_status plait_comm_create_with_id(const plait_unique_id* id, int rank, int size,
+                                       const plait_config* config, plait_comm* comm);
 /** Ranks that pass the same `color` form a communicator, ordered by `key`, then by rank. `*part` is
  * NULL for a negative colour. Collective. The parts are independent, but an abort of `comm` aborts
  * them too. */

@@ -11,4 +11,5 @@
 #include "plait/statistics.hpp"
 #include "plait/stream.hpp"
 #include "plait/types.hpp"
+#include "plait/unique_id.hpp"
 #include "plait/version.hpp"

@@ -173,6 +173,15 @@ void write_text(const std::string& from, char* text, std::size_t capacity, std::
   text[fits] = '\0';
 }
 
+plait_status create(const char* call, const plait_config* config, plait_comm* comm,
+                    const std::function<Communicator(const CommunicatorOptions&)>& make) noexcept {
+  return guarded(call, [&] {
+    plait_comm& result = needed(call, comm, "comm");
+    result = handle_of<plait_comm>(Communicators::instance().insert(
+        std::make_unique<Owner>(Owner{make(communicator_options(call, config))})));
+  });
+}
+
 }  // namespace plait::c
 
 using plait::c::last_code;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -109,15 +110,8 @@ StreamRef stream_ref(plait_stream_t stream);
 void check_place(Where where, const char* text, std::size_t capacity);
 void write_text(const std::string& from, char* text, std::size_t capacity, std::size_t* length);
 
-/// Makes a communicator and its handle.
-template <class Make>
+/// Makes a communicator and its handle. Also for libplait-mpi.
 plait_status create(const char* call, const plait_config* config, plait_comm* comm,
-                    Make&& make) noexcept {
-  return guarded(call, [&] {
-    plait_comm& result = needed(call, comm, "comm");
-    result = handle_of<plait_comm>(Communicators::instance().insert(
-        std::make_unique<Owner>(Owner{make(communicator_options(call, config))})));
-  });
-}
+                    const std::function<Communicator(const CommunicatorOptions&)>& make) noexcept;
 
 }  // namespace plait::c

@@ -1,12 +1,10 @@
 // plait.h: communicators, memory, streams, and the end of calls.
-#include <mpi.h>
-
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "interop/c/border.hpp"
-#include "plait/mpi.hpp"
-#include "plait/plait_mpi.h"
+#include "plait/unique_id.hpp"
 
 namespace plait::c {
 namespace {
@@ -67,30 +65,28 @@ using namespace plait::c;
 
 plait_status plait_comm_create_world(const plait_config* config, plait_comm* comm) {
   return create("plait_comm_create_world", config, comm, [](const CommunicatorOptions& options) {
-    return make_communicator(MPI_COMM_WORLD, options);
+    return make_world_communicator(options);
   });
 }
 
-plait_status plait_comm_create(MPI_Comm mpi, const plait_config* config, plait_comm* comm) {
-  return create("plait_comm_create", config, comm, [&](const CommunicatorOptions& options) {
-    return make_communicator(mpi, options);
+plait_status plait_unique_id_create(plait_unique_id* id) {
+  constexpr const char* call = "plait_unique_id_create";
+  static_assert(sizeof id->bytes == UniqueId::size);
+  return guarded(call, [&] {
+    plait_unique_id& result = needed(call, id, "id");
+    const UniqueId made = UniqueId::create();
+    std::copy(made.bytes.begin(), made.bytes.end(), result.bytes);
   });
 }
 
-plait_status plait_comm_create_fortran(MPI_Fint mpi, const plait_config* config, plait_comm* comm) {
-  constexpr const char* call = "plait_comm_create_fortran";
+plait_status plait_comm_create_with_id(const plait_unique_id* id, int rank, int size,
+                                       const plait_config* config, plait_comm* comm) {
+  constexpr const char* call = "plait_comm_create_with_id";
   return create(call, config, comm, [&](const CommunicatorOptions& options) {
-    int initialized = 0, finalized = 0;
-    MPI_Initialized(&initialized);
-    MPI_Finalized(&finalized);
-    // Before MPI_Init, MPI does not know its own handles; after MPI_Finalize, it ends a program
-    // that asks for one.
-    if (initialized == 0)
-      refuse(call, "MPI is not initialised: do that, or take plait_comm_create_world");
-    if (finalized != 0)
-      throw Error(ErrorCode::bootstrap,
-                  fmt::format("{}: MPI is already finalised in this process", call));
-    return make_communicator(MPI_Comm_f2c(mpi), options);
+    const plait_unique_id& given = needed({call, rank}, id, "id");
+    UniqueId copy;
+    std::copy(std::begin(given.bytes), std::end(given.bytes), copy.bytes.begin());
+    return make_communicator(copy, rank, size, options);
   });
 }
 

@@ -1,4 +1,4 @@
-// The threads bootstrap.
+// Groups whose ranks are threads, which meet in the memory of the process or by sockets.
 #include "plait/bootstrap.hpp"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,10 @@
 #include <barrier>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
+#include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -23,26 +26,47 @@ using namespace std::chrono_literals;
 using test::expect_contains;
 using test::message_of;
 
-class ThreadRanks : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Sizes, ThreadRanks, testing::Range(1, 9));
-
-TEST_P(ThreadRanks, KnowTheirPlace) {
-  const int size = GetParam();
-  auto bootstraps = make_thread_bootstraps(size);
-  ASSERT_EQ(static_cast<int>(bootstraps.size()), size);
-  for (int rank = 0; rank < size; ++rank) {
-    const Bootstrap& bootstrap = *bootstraps[static_cast<std::size_t>(rank)];
-    EXPECT_EQ(bootstrap.rank(), rank);
-    EXPECT_EQ(bootstrap.size(), size);
-    EXPECT_EQ(bootstrap.local_rank(), rank);
-    EXPECT_EQ(bootstrap.local_size(), size);
-    EXPECT_EQ(bootstrap.nodes(), 1);
-    EXPECT_EQ(bootstrap.node(), 0);
+class Ranks : public testing::TestWithParam<std::tuple<Means, int>> {
+ protected:
+  static int size() { return std::get<int>(GetParam()); }
+  static void run(const std::function<void(std::unique_ptr<Bootstrap>&)>& body) {
+    run_ranks(size(), body, 60s, std::get<Means>(GetParam()));
   }
+};
+INSTANTIATE_TEST_SUITE_P(Sizes, Ranks,
+                         testing::Combine(testing::Values(Means::threads, Means::sockets),
+                                          testing::Range(1, 9)),
+                         [](const auto& given) {
+                           return name_of(std::get<Means>(given.param)) +
+                                  std::to_string(std::get<int>(given.param));
+                         });
+
+class Group : public testing::TestWithParam<Means> {
+ protected:
+  static void run(int size, const std::function<void(std::unique_ptr<Bootstrap>&)>& body,
+                  std::chrono::nanoseconds timeout = 60s) {
+    run_ranks(size, body, timeout, GetParam());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Met, Group, testing::Values(Means::threads, Means::sockets),
+                         [](const auto& given) { return name_of(given.param); });
+
+TEST_P(Ranks, KnowTheirPlace) {
+  std::atomic<int> ranks = 0;  // as bits
+  run([&](auto& bootstrap) {
+    ranks |= 1 << bootstrap->rank();
+    EXPECT_EQ(bootstrap->size(), size());
+    EXPECT_EQ(bootstrap->local_rank(), bootstrap->rank());
+    EXPECT_EQ(bootstrap->local_size(), size());
+    EXPECT_EQ(bootstrap->nodes(), 1);
+    EXPECT_EQ(bootstrap->node(), 0);
+    EXPECT_TRUE(bootstrap->parent_ranks().empty());
+  });
+  EXPECT_EQ(ranks, (1 << size()) - 1);
 }
 
-TEST_P(ThreadRanks, GatherManyTimesInRankOrder) {
-  run_ranks(GetParam(), [](auto& bootstrap) {
+TEST_P(Ranks, GatherManyTimesInRankOrder) {
+  run([](auto& bootstrap) {
     for (int round = 0; round < 300; ++round) {
       const std::vector<int> all =
           bootstrap->template all_gather<int>(round * 100 + bootstrap->rank());
@@ -53,8 +77,8 @@ TEST_P(ThreadRanks, GatherManyTimesInRankOrder) {
   });
 }
 
-TEST_P(ThreadRanks, GatherInPlace) {
-  run_ranks(GetParam(), [](auto& bootstrap) {
+TEST_P(Ranks, GatherInPlace) {
+  run([](auto& bootstrap) {
     std::vector<int> all(static_cast<std::size_t>(bootstrap->size()), -1);
     int& mine = all[static_cast<std::size_t>(bootstrap->rank())];
     mine = 7 * bootstrap->rank();
@@ -64,8 +88,8 @@ TEST_P(ThreadRanks, GatherInPlace) {
   });
 }
 
-TEST_P(ThreadRanks, BroadcastFromEveryRoot) {
-  run_ranks(GetParam(), [](auto& bootstrap) {
+TEST_P(Ranks, BroadcastFromEveryRoot) {
+  run([](auto& bootstrap) {
     for (int root = 0; root < bootstrap->size(); ++root) {
       std::vector<int> data(1000, bootstrap->rank() == root ? root + 5 : -1);
       bootstrap->broadcast(data.data(), data.size() * sizeof(int), root);
@@ -74,9 +98,9 @@ TEST_P(ThreadRanks, BroadcastFromEveryRoot) {
   });
 }
 
-TEST_P(ThreadRanks, BarrierHoldsEveryRank) {
+TEST_P(Ranks, BarrierHoldsEveryRank) {
   std::atomic<int> arrived{0};
-  run_ranks(GetParam(), [&](auto& bootstrap) {
+  run([&](auto& bootstrap) {
     for (int round = 1; round <= 100; ++round) {
       ++arrived;
       bootstrap->barrier();
@@ -86,8 +110,8 @@ TEST_P(ThreadRanks, BarrierHoldsEveryRank) {
   });
 }
 
-TEST_P(ThreadRanks, SplitByColorInOrderOfKey) {
-  run_ranks(GetParam(), [](auto& bootstrap) {
+TEST_P(Ranks, SplitByColorInOrderOfKey) {
+  run([](auto& bootstrap) {
     const int rank = bootstrap->rank(), size = bootstrap->size();
     for (int round = 0; round < 5; ++round) {
       const int color = rank % 2 == 0 ? -3 : 4;  // any color will do
@@ -124,8 +148,8 @@ TEST(ThreadBootstrap, RefusesBadArguments) {
       "null pointer");
 }
 
-TEST(ThreadBootstrap, TimeoutNamesTheMissingRanks) {
-  run_ranks(
+TEST_P(Group, TimeoutNamesTheMissingRanks) {
+  run(
       5,
       [](auto& bootstrap) {
         bootstrap->barrier();
@@ -140,8 +164,8 @@ TEST(ThreadBootstrap, TimeoutNamesTheMissingRanks) {
       200ms);
 }
 
-TEST(ThreadBootstrap, DestroyedRankFailsTheWaiters) {
-  run_ranks(4, [](auto& bootstrap) {
+TEST_P(Group, DestroyedRankFailsTheWaiters) {
+  run(4, [](auto& bootstrap) {
     bootstrap->barrier();
     if (bootstrap->rank() == 2) return bootstrap.reset();
     const std::string text = message_of(ErrorCode::bootstrap, [&] { bootstrap->barrier(); });
@@ -150,17 +174,17 @@ TEST(ThreadBootstrap, DestroyedRankFailsTheWaiters) {
   });
 }
 
-TEST(ThreadBootstrap, LeavingAfterTheLastCallHarmsNobody) {
+TEST_P(Group, LeavingAfterTheLastCallHarmsNobody) {
   for (int round = 0; round < 200; ++round) {
-    run_ranks(3, [](auto& bootstrap) {
+    run(3, [](auto& bootstrap) {
       bootstrap->barrier();
       bootstrap.reset();
     });
   }
 }
 
-TEST(ThreadBootstrap, MismatchIsSeenByAllRanks) {
-  run_ranks(3, [](auto& bootstrap) {
+TEST_P(Group, MismatchIsSeenByAllRanks) {
+  run(3, [](auto& bootstrap) {
     std::array<int, 2> in{};
     std::array<int, 6> out{};
     const std::size_t bytes = bootstrap->rank() == 1 ? 8 : 4;
@@ -171,16 +195,24 @@ TEST(ThreadBootstrap, MismatchIsSeenByAllRanks) {
   });
 }
 
-class Conduct : public testing::TestWithParam<test::Conduct> {};
-INSTANTIATE_TEST_SUITE_P(Threads, Conduct, testing::ValuesIn(test::bootstrap_conduct()),
-                         [](const auto& conduct) { return conduct.param.name; });
+class Conduct : public testing::TestWithParam<std::tuple<Means, test::Conduct>> {};
+INSTANTIATE_TEST_SUITE_P(Met, Conduct,
+                         testing::Combine(testing::Values(Means::threads, Means::sockets),
+                                          testing::ValuesIn(test::bootstrap_conduct())),
+                         [](const auto& given) {
+                           return name_of(std::get<Means>(given.param)) +
+                                  std::get<test::Conduct>(given.param).name;
+                         });
 
 TEST_P(Conduct, IsThatOfEveryBootstrap) {
   for (const int size : {3, 4}) {
     std::barrier meeting(size);
-    run_ranks(size, [&](auto& bootstrap) {
-      GetParam().body(bootstrap, [&] { meeting.arrive_and_wait(); });
-    });
+    run_ranks(
+        size,
+        [&](auto& bootstrap) {
+          std::get<test::Conduct>(GetParam()).body(bootstrap, [&] { meeting.arrive_and_wait(); });
+        },
+        60s, std::get<Means>(GetParam()));
   }
 }
 

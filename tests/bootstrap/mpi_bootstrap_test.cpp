@@ -1,6 +1,6 @@
-// The MPI bootstrap. To be run by mpirun with 1 to 5 processes, once as it is (the library
-// initialises MPI and finalises it when the process ends) and once with the argument
-// --caller-initializes-mpi.
+// Groups of processes. To be run by mpirun with 1 to 5 processes: as it is (the library initialises
+// MPI and finalises it when the process ends), with the argument --caller-initializes-mpi, and with
+// --sockets: then all but the tests of MPI itself run over sockets.
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <unistd.h>
@@ -59,7 +59,7 @@ void expect_collectives_work(Bootstrap& bootstrap) {
   bootstrap.barrier();
 }
 
-TEST(MpiBootstrap, KnowsItsPlace) {
+TEST(Processes, KnowsItsPlace) {
   auto world = make_world();
   EXPECT_EQ(world->rank(), mpi_rank());
   EXPECT_EQ(world->size(), mpi_size());
@@ -69,9 +69,9 @@ TEST(MpiBootstrap, KnowsItsPlace) {
   EXPECT_EQ(world->node(), 0);
 }
 
-TEST(MpiBootstrap, Collectives) { expect_collectives_work(*make_world()); }
+TEST(Processes, Collectives) { expect_collectives_work(*make_world()); }
 
-TEST(MpiBootstrap, GathersInPlaceAndInSeveralParts) {
+TEST(Processes, GathersInPlaceAndInSeveralParts) {
   auto world = make_world();
   const std::size_t bytes =
       (std::size_t{64} << 20) / index(world->size()) + 12345;  // more than a part
@@ -88,7 +88,7 @@ TEST(MpiBootstrap, GathersInPlaceAndInSeveralParts) {
   }
 }
 
-TEST(MpiBootstrap, BarrierHoldsEveryRank) {
+TEST(Processes, BarrierHoldsEveryRank) {
   auto world = make_world();
   const auto now = [] {
     return std::chrono::steady_clock::now().time_since_epoch().count();
@@ -102,7 +102,7 @@ TEST(MpiBootstrap, BarrierHoldsEveryRank) {
             *std::min_element(left.begin(), left.end()));
 }
 
-TEST(MpiBootstrap, SplitByColorInOrderOfKey) {
+TEST(Processes, SplitByColorInOrderOfKey) {
   auto world = make_world();
   const int rank = world->rank(), size = world->size();
   auto half = world->split(rank % 2 == 0 ? -3 : 4, -rank);
@@ -115,7 +115,7 @@ TEST(MpiBootstrap, SplitByColorInOrderOfKey) {
     EXPECT_EQ(ranks[index(place)], 2 * (members - 1 - place) + rank % 2);
 }
 
-TEST(MpiBootstrap, WorksOnAnyCommunicator) {
+TEST(Processes, WorksOnAnyCommunicator) {
   make_world();  // initialises MPI
   const int rank = mpi_rank(), size = mpi_size();
   MPI_Comm reversed = MPI_COMM_NULL;
@@ -127,7 +127,7 @@ TEST(MpiBootstrap, WorksOnAnyCommunicator) {
   expect_collectives_work(*bootstrap);
 }
 
-TEST(MpiBootstrap, TwoAtOnce) {
+TEST(Processes, TwoAtOnce) {
   auto first = make_world();
   auto second = make_world();
   expect_collectives_work(*first);
@@ -136,7 +136,7 @@ TEST(MpiBootstrap, TwoAtOnce) {
   expect_collectives_work(*second);
 }
 
-TEST(MpiBootstrap, TwoThreadsAtOnce) {
+TEST(Processes, TwoThreadsAtOnce) {
   auto first = make_world();
   auto second = make_world();
   int level = MPI_THREAD_SINGLE;
@@ -150,7 +150,7 @@ TEST(MpiBootstrap, TwoThreadsAtOnce) {
   other.join();
 }
 
-TEST(MpiBootstrap, EmulatesNodes) {
+TEST(Processes, EmulatesNodes) {
   make_world();
   const int rank = mpi_rank(), size = mpi_size();
   ::setenv("PLAIT_NODE", rank % 4 < 2 ? "zulu" : "alpha",
@@ -166,7 +166,7 @@ TEST(MpiBootstrap, EmulatesNodes) {
   ::unsetenv("PLAIT_NODE");
 }
 
-TEST(MpiBootstrap, RefusesBadArguments) {
+TEST(Processes, RefusesBadArguments) {
   auto world = make_world();
   int value = 0;
   message_of(ErrorCode::invalid_argument, [] { make_mpi_bootstrap(MPI_COMM_NULL); });
@@ -201,7 +201,7 @@ TEST_P(Conduct, IsThatOfEveryBootstrap) {
   world->barrier();
 }
 
-TEST(MpiBootstrap, CreationNamesTheMissingRank) {
+TEST(Processes, CreationNamesTheMissingRank) {
   auto world = make_world();
   const int last = world->size() - 1;
   if (last == 0) GTEST_SKIP() << "needs two ranks";
@@ -219,7 +219,7 @@ TEST(MpiBootstrap, CreationNamesTheMissingRank) {
   expect_collectives_work(*make_world());  // the next attempt finds all
 }
 
-TEST(MpiBootstrap, CreationTakesItsDeadlineFromTheEnvironment) {
+TEST(Processes, CreationTakesItsDeadlineFromTheEnvironment) {
   auto world = make_world();
   ::setenv("PLAIT_TIMEOUT", "2.5", 1);
   EXPECT_EQ(make_mpi_bootstrap(MPI_COMM_WORLD)->timeout(), 2500ms);
@@ -233,7 +233,7 @@ TEST(MpiBootstrap, CreationTakesItsDeadlineFromTheEnvironment) {
   world->barrier();
 }
 
-TEST(MpiBootstrap, MakesNoCommunicatorAfterTheFirst) {
+TEST(Processes, MakesNoCommunicatorAfterTheFirst) {
   auto world = make_world();
   const int before = communicators_changed;
   for (int round = 0; round < 10; ++round) {
@@ -250,7 +250,7 @@ TEST(MpiBootstrap, MakesNoCommunicatorAfterTheFirst) {
 }
 
 /// Each makes bootstraps of its own over the same processes, at once.
-TEST(MpiBootstrap, ThreadsSplitAndCreateAtOnce) {
+TEST(Processes, ThreadsSplitAndCreateAtOnce) {
   auto first = make_world();
   auto second = make_world();
   int level = MPI_THREAD_SINGLE;
@@ -345,8 +345,11 @@ int main(int argc, char** argv) {
     std::fflush(stdout);
     std::_Exit(status);  // MPI is in no state to be finalised
   }
-  if (argc > 1 && std::string_view(argv[1]) == "--caller-initializes-mpi") {
-    MPI_Init(&argc, &argv);
+  if (argc > 1 && std::string_view(argv[1]) != "--stopped-in-idup") {
+    int provided = MPI_THREAD_SINGLE;
+    plait::by_sockets = std::string_view(argv[1]) == "--sockets";
+    MPI_Init_thread(&argc, &argv, plait::by_sockets ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE,
+                    &provided);
     plait::library_owns_mpi = false;
   } else {
     std::atexit(plait::check_finalized_at_exit);
@@ -356,5 +359,6 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const int status = plait::test::run_tests(rank);
   if (status != 0 || plait::library_owns_mpi) return status;
+  if (plait::by_sockets) return MPI_Finalize();
   return plait::finalize_as_caller();
 }

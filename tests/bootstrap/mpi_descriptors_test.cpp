@@ -17,7 +17,7 @@ namespace {
 using test::expect_contains;
 using test::message_of;
 
-TEST(MpiBootstrap, DescriptorsReachEveryProcess) {
+TEST(Processes, DescriptorsReachEveryProcess) {
   auto world = make_world();
   for (int round = 0; round < 10; ++round) exchange_and_check(*world, 10);
 }

@@ -3,22 +3,33 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "plait/bootstrap.hpp"
+#include "plait/unique_id.hpp"
 
 namespace plait {
+
+/// How the threads meet.
+enum class Means { threads, sockets };
+inline std::string name_of(Means means) { return means == Means::threads ? "threads" : "sockets"; }
 
 /// Runs `body` on a thread per rank. The pointer is the thread's own: the body may destroy its
 /// bootstrap.
 inline void run_ranks(int size, const std::function<void(std::unique_ptr<Bootstrap>&)>& body,
-                      std::chrono::nanoseconds timeout = std::chrono::seconds(60)) {
+                      std::chrono::nanoseconds timeout = std::chrono::seconds(60),
+                      Means means = Means::threads) {
   auto bootstraps = make_thread_bootstraps(size);
+  const UniqueId id = means == Means::sockets ? UniqueId::create() : UniqueId{};
   std::vector<std::thread> threads;
-  for (auto& bootstrap : bootstraps) {
-    bootstrap->set_timeout(timeout);
-    threads.emplace_back([&bootstrap, &body] { body(bootstrap); });
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank, &bootstrap = bootstraps[static_cast<std::size_t>(rank)]] {
+      if (means == Means::sockets) bootstrap = make_socket_bootstrap(id, rank, size);
+      bootstrap->set_timeout(timeout);
+      body(bootstrap);
+    });
   }
   for (auto& thread : threads) thread.join();
 }

@@ -1,7 +1,6 @@
-// The ranks are processes of an MPI job. In every call, each rank sends every other rank a message
-// that names the call. So errors name a rank that does not arrive, which MPI's own collectives
-// can't, and ranks that are in different calls. Sizes are not bound by `int`. The messages are few
-// and small, and Open MPI's MPI_Iallgather works in the same way.
+// Ranks that a link connects. In every call, each rank sends every other rank a message that names
+// the call. So errors name a rank that does not arrive, and ranks that are in different calls. The
+// messages are few and small, and Open MPI's MPI_Iallgather works in the same way.
 #pragma once
 #include <chrono>
 #include <cstddef>
@@ -12,9 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "bootstrap/mpi_link.hpp"
-#include "bootstrap/mpi_process.hpp"
-#include "bootstrap/mpi_support.hpp"
+#include "bootstrap/link.hpp"
 #include "bootstrap/support.hpp"
 #include "core/process.hpp"
 #include "plait/bootstrap.hpp"
@@ -22,17 +19,12 @@
 
 namespace plait::detail {
 
-class MpiBootstrap final : public Bootstrap {
+class LinkBootstrap final : public Bootstrap {
  public:
   /// `ranks`: the group's ranks by their numbers in the link. `nodes`: the node of each.
-  MpiBootstrap(Link& link, std::uint64_t context, std::vector<int> ranks,
-               const std::vector<int>& nodes, int rank, std::chrono::nanoseconds timeout)
-      : link_(link), context_(context), ranks_(std::move(ranks)), rank_(rank) {
-    set_timeout(timeout);
-    set_nodes(nodes);
-    OpenBootstraps::instance().add(this);
-  }
-  ~MpiBootstrap() override;
+  LinkBootstrap(std::shared_ptr<Link> link, std::uint64_t context, std::vector<int> ranks,
+                const std::vector<int>& nodes, int rank, std::chrono::nanoseconds timeout);
+  ~LinkBootstrap() override;
 
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return static_cast<int>(ranks_.size()); }
@@ -42,10 +34,12 @@ class MpiBootstrap final : public Bootstrap {
   void all_gather(const void* in, void* out, std::size_t bytes) override;
   void broadcast(void* data, std::size_t bytes, int root) override;
   void barrier() override { exchange({CallKind::barrier, 0, 0, purposes()}, {}); }
-  std::unique_ptr<Bootstrap> split(int color, int key) override;
+  std::unique_ptr<Bootstrap> split(int color, int key) override { return part(color, key); }
+  /// The same ranks once more, as a group that was not split from another. Collective.
+  std::unique_ptr<Bootstrap> again();
   void abandon(const std::string& why, bool rank_lost) noexcept override {
     if (failure_.empty()) give_up(why, sequence_ + 1);
-    if (rank_lost) lose_rank();
+    if (rank_lost) link_->lose_rank();
   }
 
  private:
@@ -56,6 +50,7 @@ class MpiBootstrap final : public Bootstrap {
   int in_link(int rank) const { return ranks_[index(rank)]; }
   /// Gives every rank's `mine` to every rank. The entry of this rank is empty.
   std::vector<Bytes> exchange(const CallId& call, std::span<const std::byte> mine);
+  std::unique_ptr<LinkBootstrap> part(int color, int key);
   void require_usable(const char* call);
   struct Sent {
     int peer;
@@ -65,10 +60,11 @@ class MpiBootstrap final : public Bootstrap {
   std::vector<Sent> send(MessageHead::Type type, std::uint64_t sequence, const CallId& call,
                          std::span<const std::byte> data);
   /// Makes this call and all later ones fail, and tells the other ranks.
-  void give_up(const std::string& why, std::uint64_t sequence) noexcept;
+  void give_up(const std::string& why, std::uint64_t sequence,
+               ErrorCode code = ErrorCode::bootstrap) noexcept;
   [[noreturn]] void fail(ErrorCode code, const CallId& call, const std::string& why);
 
-  Link& link_;
+  std::shared_ptr<Link> link_;
   std::uint64_t context_, sequence_ = 0;
   std::vector<int> ranks_;
   int rank_;

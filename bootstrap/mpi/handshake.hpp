@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "bootstrap/mpi_link.hpp"
+#include "bootstrap/mpi/link.hpp"
 
 namespace plait::detail {
 
 struct Meeting {
-  Link* link;
+  MpiLink* link;
   std::vector<int> ranks;  // the communicator's, by their numbers in the link
   std::vector<int> nodes;  // of each rank
   std::uint64_t context;   // for the group's messages

@@ -1,4 +1,4 @@
-#include "bootstrap/mpi_process.hpp"
+#include "bootstrap/mpi/process.hpp"
 
 #include <fmt/format.h>
 #include <mpi.h>
@@ -8,8 +8,8 @@
 #include <cstdlib>
 
 #include "bootstrap/bootstrap_hooks.hpp"
-#include "bootstrap/mpi_link.hpp"
-#include "bootstrap/mpi_support.hpp"
+#include "bootstrap/mpi/link.hpp"
+#include "bootstrap/mpi/support.hpp"
 #include "core/process.hpp"
 #include "plait/error.hpp"
 

@@ -1,7 +1,7 @@
 // A duplicate of the user's communicator keeps Plait's messages from the user's receives. But
 // MPI_Comm_idup can't say which rank is missing, and in Open MPI one that never ends stops later
 // ones, also of other communicators. So ranks enter it only when they know that all ranks are
-// there, and only if no link (mpi_link.hpp) has all of them already.
+// there, and only if no link (link.hpp) has all of them already.
 //
 // They know it from MPI_Iscatterv on the user's communicator, once with each rank as root. The
 // scatter of one rank ends at another rank as soon as both are there, whichever ranks are missing,
@@ -16,7 +16,7 @@
 // the system tells which processes these are, and a heartbeat tells which living ones don't run. (A
 // third round can't find them: Open MPI 4 confuses its messages with those of an MPI_Comm_idup that
 // is under way.)
-#include "bootstrap/mpi_handshake.hpp"
+#include "bootstrap/mpi/handshake.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -33,8 +33,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "bootstrap/heartbeat.hpp"
-#include "bootstrap/mpi_support.hpp"
+#include "bootstrap/mpi/heartbeat.hpp"
+#include "bootstrap/mpi/support.hpp"
 #include "bootstrap/process_state.hpp"
 #include "core/process_space.hpp"
 #include "plait/error.hpp"
@@ -158,7 +158,7 @@ class Handshake {
       if (greetings.missing().empty()) tell_group(greetings, error.what());
       throw;
     }
-    Link* link = choose_link(greetings);
+    MpiLink* link = choose_link(greetings);
     if (link == nullptr) link = &duplicate(greetings);
     Meeting meeting{link, link->ranks_of(comm_).value(), {}, greetings.of(0)->context};
     for (std::size_t rank = 0; rank < greetings.size(); ++rank) {
@@ -218,7 +218,8 @@ class Handshake {
       heartbeat_.beat();
       if (stop() || deadline.expired()) return false;
       if (lost.is_time() &&
-          !lost.among(awaited(round), [&](int rank) { return process_of(rank); }).empty())
+          !lost.among(awaited(round), [&](int rank) { return has_ended(process_of(rank)); })
+               .empty())
         return false;
       backoff.pause();
     }
@@ -287,14 +288,15 @@ class Handshake {
   /// all verdicts form the group and wait for this one there, so it tells them there.
   void tell_group(const Round<Greeting>& greetings, std::string_view why) const noexcept {
     try {
-      Link* const link = choose_link(greetings);
+      MpiLink* const link = choose_link(greetings);
       if (link == nullptr) return;
       const std::vector<int> ranks = link->ranks_of(comm_).value();
       const std::uint64_t context = greetings.of(0)->context;
       for (int rank = 0; rank < size_; ++rank) {
         if (rank == rank_) continue;
         const int to = ranks[static_cast<std::size_t>(rank)];
-        link->send(to, {context, 0, MessageHead::Type::failed, {}}, std::as_bytes(std::span(why)));
+        link->send(to, {context, 0, MessageHead::Type::failed, {}},
+                   Link::pack_failure(ErrorCode::bootstrap, why));
         link->send(to, {context, 0, MessageHead::Type::left, {}}, {});
       }
       link->advance();
@@ -303,7 +305,7 @@ class Handshake {
   }
 
   /// The first of rank 0's links that all ranks have, or null.
-  Link* choose_link(const Round<Greeting>& greetings) const {
+  MpiLink* choose_link(const Round<Greeting>& greetings) const {
     for (const std::uint64_t number : greetings.of(0)->links) {
       bool everywhere = number != 0;
       for (std::size_t rank = 0; rank < greetings.size() && everywhere; ++rank) {
@@ -315,7 +317,7 @@ class Handshake {
     return nullptr;
   }
 
-  Link& duplicate(Round<Greeting>& greetings) {
+  MpiLink& duplicate(Round<Greeting>& greetings) {
     auto flight = std::make_unique<Duplicate>();
     check(MPI_Comm_idup(comm_, &flight->comm, &flight->requests.emplace_back(MPI_REQUEST_NULL)),
           call, rank_);
@@ -325,7 +327,7 @@ class Handshake {
     std::iota(all_ranks.begin(), all_ranks.end(), 0);
     Backoff backoff(bootstrap_pace);
     while (!flight->is_finished() && !deadline.expired() && ended.empty()) {
-      ended = lost.among(all_ranks, [&](int rank) { return process_of(rank); });
+      ended = lost.among(all_ranks, [&](int rank) { return has_ended(process_of(rank)); });
       heartbeat_.beat();
       backoff.pause();
     }
@@ -334,7 +336,7 @@ class Handshake {
     abandon(std::move(flight));
     if (done)
       return Links::instance().add(
-          std::make_unique<Link>(copy, greetings.of(0)->new_link, processes_));
+          std::make_unique<MpiLink>(copy, greetings.of(0)->new_link, processes_));
     throw Error(ErrorCode::bootstrap,
                 fmt::format("{}: rank {}: {}", call, rank_, say_held_up(greetings, all_ranks)));
   }

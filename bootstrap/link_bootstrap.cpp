@@ -1,4 +1,4 @@
-#include "bootstrap/mpi_bootstrap.hpp"
+#include "bootstrap/link_bootstrap.hpp"
 
 #include <fmt/format.h>
 
@@ -8,15 +8,8 @@
 #include <span>
 #include <utility>
 
-#include "bootstrap/mpi_handshake.hpp"
-#include "plait/mpi.hpp"
-
-namespace plait {
-namespace detail {
+namespace plait::detail {
 namespace {
-
-/// Keeps the copies moderate, and is far below INT_MAX.
-constexpr std::size_t largest_message = std::size_t{64} << 20;
 
 /// Copies a message of a call that both ranks have described alike.
 void copy_exactly(void* to, const std::vector<std::byte>& message, std::size_t bytes) {
@@ -29,23 +22,35 @@ void copy_exactly(void* to, const std::vector<std::byte>& message, std::size_t b
 
 }  // namespace
 
-MpiBootstrap::~MpiBootstrap() {
-  if (!origin_.is_here()) return;  // a child of fork() has no part in this
-  OpenBootstraps::instance().remove(this);
-  if (is_finalized()) return;
+LinkBootstrap::LinkBootstrap(std::shared_ptr<Link> link, std::uint64_t context,
+                             std::vector<int> ranks, const std::vector<int>& nodes, int rank,
+                             std::chrono::nanoseconds timeout)
+    : link_(std::move(link)), context_(context), ranks_(std::move(ranks)), rank_(rank) {
+  set_timeout(timeout);
+  set_nodes(nodes);
+  link_->opened(*this);
+}
+
+LinkBootstrap::~LinkBootstrap() {
+  if (!origin_.is_here()) {  // a child of fork() has no part in this
+    keep_for_ever(std::move(link_));
+    return;
+  }
+  link_->closed(*this);
+  if (!link_->is_open()) return;
   try {
     send(MessageHead::Type::left, sequence_, {}, {});
-    link_.advance();
+    link_->advance();
   } catch (const std::exception&) {  // the others will find this rank missing
   }
   std::vector<int> others = ranks_;
   others.erase(others.begin() + rank_);
-  link_.close(context_, others);
+  link_->close(context_, others);
 }
 
-void MpiBootstrap::require_usable(const char* call) {
+void LinkBootstrap::require_usable(const char* call) {
   origin_.require(call, "bootstrap");
-  if (is_finalized())
+  if (!link_->is_open())
     throw Error(ErrorCode::bootstrap,
                 fmt::format("{}: rank {}: MPI is already finalised", call, rank_));
   try {
@@ -59,34 +64,34 @@ void MpiBootstrap::require_usable(const char* call) {
                 fmt::format("{}: rank {}: an earlier call failed: {}", call, rank_, failure_));
 }
 
-std::vector<MpiBootstrap::Sent> MpiBootstrap::send(MessageHead::Type type, std::uint64_t sequence,
-                                                   const CallId& call,
-                                                   std::span<const std::byte> data) {
+std::vector<LinkBootstrap::Sent> LinkBootstrap::send(MessageHead::Type type, std::uint64_t sequence,
+                                                     const CallId& call,
+                                                     std::span<const std::byte> data) {
   std::vector<Sent> sent;
   const MessageHead head{context_, sequence, type, call};
   for (int step = 1; step < size(); ++step) {
     const int peer = (rank_ + step) % size();
-    sent.push_back({peer, link_.send(in_link(peer), head, data)});
+    sent.push_back({peer, link_->send(in_link(peer), head, data)});
   }
   return sent;
 }
 
-void MpiBootstrap::give_up(const std::string& why, std::uint64_t sequence) noexcept {
+void LinkBootstrap::give_up(const std::string& why, std::uint64_t sequence,
+                            ErrorCode code) noexcept {
   failure_ = why;
-  if (!origin_.is_here() || is_finalized()) return;
+  if (!origin_.is_here() || !link_->is_open()) return;
   try {
-    send(MessageHead::Type::failed, sequence, {},
-         std::as_bytes(std::span(why.data(), std::min<std::size_t>(why.size(), 1000))));
+    send(MessageHead::Type::failed, sequence, {}, Link::pack_failure(code, why));
   } catch (const std::exception&) {  // then the others' time will run out
   }
 }
 
-void MpiBootstrap::fail(ErrorCode code, const CallId& call, const std::string& why) {
+void LinkBootstrap::fail(ErrorCode code, const CallId& call, const std::string& why) {
   give_up(why, sequence_);
   throw Error(code, fmt::format("{}: rank {}: {}", name_of(call.kind), rank_, why));
 }
 
-void MpiBootstrap::all_gather(const void* in, void* out, std::size_t bytes) {
+void LinkBootstrap::all_gather(const void* in, void* out, std::size_t bytes) {
   check_all_gather(rank_, size(), in, out, bytes);
   const CallId call(CallKind::all_gather, bytes, 0, purposes());
   // The input may lie at this rank's place in the output, so that place is written last.
@@ -105,7 +110,7 @@ void MpiBootstrap::all_gather(const void* in, void* out, std::size_t bytes) {
   std::memmove(to + index(rank_) * bytes, from, bytes);
 }
 
-void MpiBootstrap::broadcast(void* data, std::size_t bytes, int root) {
+void LinkBootstrap::broadcast(void* data, std::size_t bytes, int root) {
   check_broadcast(rank_, size(), data, bytes, root);
   const CallId call(CallKind::broadcast, bytes, root, purposes());
   auto* const begin = static_cast<std::byte*>(data);
@@ -119,7 +124,7 @@ void MpiBootstrap::broadcast(void* data, std::size_t bytes, int root) {
   } while (at < bytes);
 }
 
-std::unique_ptr<Bootstrap> MpiBootstrap::split(int color, int key) {
+std::unique_ptr<LinkBootstrap> LinkBootstrap::part(int color, int key) {
   const SplitKey mine{color, key, node(), draw_number()};
   const auto all =
       exchange({CallKind::split, sizeof mine, 0, purposes()}, std::as_bytes(std::span(&mine, 1)));
@@ -133,46 +138,16 @@ std::unique_ptr<Bootstrap> MpiBootstrap::split(int color, int key) {
   const auto place =
       static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
   // One number serves all colors, because no two have a rank in common.
-  auto part = std::make_unique<MpiBootstrap>(link_, keys[0].drawn, std::move(ranks),
-                                             nodes_of(keys, members), place, timeout());
+  auto part = std::make_unique<LinkBootstrap>(link_, keys[0].drawn, std::move(ranks),
+                                              nodes_of(keys, members), place, timeout());
   part->set_parent_ranks(members);
   return part;
 }
 
-}  // namespace detail
-
-std::unique_ptr<Bootstrap> make_mpi_bootstrap(MPI_Comm comm,
-                                              std::optional<std::chrono::nanoseconds> timeout) {
-  detail::initialize_mpi();
-  if (comm == MPI_COMM_NULL)
-    throw Error(ErrorCode::invalid_argument,
-                "make_mpi_bootstrap: the communicator is MPI_COMM_NULL");
-  // A handle that was never set, or that Open MPI makes of a Fortran integer that it does not know.
-  // MPI would end the program.
-  if (comm == MPI_Comm{})
-    throw Error(ErrorCode::invalid_argument,
-                "make_mpi_bootstrap: the communicator is none of MPI's");
-  int inter = 0, rank = 0;
-  detail::check(MPI_Comm_test_inter(comm, &inter), "make_mpi_bootstrap", 0);
-  if (inter != 0) {
-    throw Error(ErrorCode::invalid_argument,
-                "make_mpi_bootstrap: the communicator is an inter-communicator; merge it first");
-  }
-  detail::check(MPI_Comm_rank(comm, &rank), "make_mpi_bootstrap", 0);
-  std::string failure;  // the others wait for this rank, so it must come and tell them
-  const auto choose_limit = [&]() -> std::chrono::nanoseconds {
-    if (timeout) return *timeout;
-    try {
-      return detail::timeout_of_environment();
-    } catch (const Error& error) {
-      failure = error.what();
-      return std::chrono::minutes{10};
-    }
-  };
-  const std::chrono::nanoseconds limit = choose_limit();
-  detail::Meeting meeting = detail::meet(comm, limit, failure);
-  return std::make_unique<detail::MpiBootstrap>(
-      *meeting.link, meeting.context, std::move(meeting.ranks), meeting.nodes, rank, limit);
+std::unique_ptr<Bootstrap> LinkBootstrap::again() {
+  auto copy = part(0, rank_);
+  copy->set_parent_ranks({});
+  return copy;
 }
 
-}  // namespace plait
+}  // namespace plait::detail

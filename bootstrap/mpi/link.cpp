@@ -1,15 +1,13 @@
-#include "bootstrap/mpi_link.hpp"
+#include "bootstrap/mpi/link.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <exception>
 #include <numeric>
 #include <utility>
 
-#include "bootstrap/mpi_support.hpp"
 #include "plait/error.hpp"
 
 namespace plait::detail {
@@ -21,12 +19,12 @@ constexpr int tag = 0;
 
 }  // namespace
 
-Link::Link(MPI_Comm comm, std::uint64_t number, std::vector<int> processes)
+MpiLink::MpiLink(MPI_Comm comm, std::uint64_t number, std::vector<int> processes)
     : comm_(comm), number_(number), processes_(std::move(processes)) {
   check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler", 0);
 }
 
-std::optional<std::vector<int>> Link::ranks_of(MPI_Comm comm) const {
+std::optional<std::vector<int>> MpiLink::ranks_of(MPI_Comm comm) const {
   MPI_Group theirs = MPI_GROUP_NULL, mine = MPI_GROUP_NULL;
   int size = 0;
   check(MPI_Comm_size(comm, &size), "MPI_Comm_size", 0);
@@ -42,12 +40,10 @@ std::optional<std::vector<int>> Link::ranks_of(MPI_Comm comm) const {
   return ranks;
 }
 
-std::uint64_t Link::send(int to, const MessageHead& head, std::span<const std::byte> data) {
+std::uint64_t MpiLink::send(int to, const MessageHead& head, std::span<const std::byte> data) {
   const std::scoped_lock lock(mutex_);
-  Outgoing& message = outgoing_.emplace_back(Outgoing{++sends_, {}, MPI_REQUEST_NULL});
-  message.bytes.resize(sizeof head + data.size());
-  std::memcpy(message.bytes.data(), &head, sizeof head);
-  if (!data.empty()) std::memcpy(message.bytes.data() + sizeof head, data.data(), data.size());
+  Outgoing& message =
+      outgoing_.emplace_back(Outgoing{++sends_, packed(head, data), MPI_REQUEST_NULL});
   const int status = MPI_Isend(message.bytes.data(), static_cast<int>(message.bytes.size()),
                                MPI_BYTE, to, tag, comm_, &message.request);
   if (status == MPI_SUCCESS) return message.number;
@@ -56,18 +52,18 @@ std::uint64_t Link::send(int to, const MessageHead& head, std::span<const std::b
               fmt::format("a message to process {} of the job: {}", to, describe(status)));
 }
 
-bool Link::is_sent(std::uint64_t message) {
+bool MpiLink::is_sent(std::uint64_t message) {
   const std::scoped_lock lock(mutex_);
   return std::none_of(outgoing_.begin(), outgoing_.end(),
                       [&](const Outgoing& other) { return other.number == message; });
 }
 
-bool Link::is_idle() {
+bool MpiLink::is_idle() {
   const std::scoped_lock lock(mutex_);
   return outgoing_.empty();
 }
 
-void Link::advance() {
+void MpiLink::advance() {
   const std::scoped_lock lock(mutex_);
   std::erase_if(outgoing_, [](Outgoing& message) {
     int done = 0;
@@ -92,7 +88,7 @@ void Link::advance() {
 }
 
 /// Starts to receive the messages that have come.
-void Link::receive() {
+void MpiLink::receive() {
   for (;;) {
     int found = 0, bytes = 0;
     MPI_Message message = MPI_MESSAGE_NULL;
@@ -108,65 +104,17 @@ void Link::receive() {
   }
 }
 
-void Link::route(int from, const std::vector<std::byte>& bytes) {
-  Message message;
-  if (bytes.size() < sizeof message.head) return;
-  std::memcpy(&message.head, bytes.data(), sizeof message.head);
-  const std::uint64_t context = message.head.context;
-  if (const auto closed = closed_.find(context); closed != closed_.end()) {
-    if (message.head.type == MessageHead::Type::left && --closed->second == 0)
-      closed_.erase(closed);
-    return;
-  }
-  message.data.assign(bytes.begin() + sizeof message.head, bytes.end());
-  inboxes_[context][from].push_back(std::move(message));
-}
-
-std::optional<MessageHead> Link::next(std::uint64_t context, int from) {
-  const std::scoped_lock lock(mutex_);
-  const std::deque<Message>& messages = inboxes_[context][from];
-  return messages.empty() ? std::nullopt : std::optional(messages.front().head);
-}
-
-Message Link::take(std::uint64_t context, int from) {
-  const std::scoped_lock lock(mutex_);
-  std::deque<Message>& messages = inboxes_[context][from];
-  Message message = std::move(messages.front());
-  messages.pop_front();
-  return message;
-}
-
-std::optional<std::string> Link::find_failure(std::uint64_t context, int from,
-                                              std::uint64_t sequence) {
-  const std::scoped_lock lock(mutex_);
-  for (const Message& message : inboxes_[context][from]) {
-    if (message.head.type == MessageHead::Type::failed && message.head.sequence <= sequence)
-      return std::string(reinterpret_cast<const char*>(message.data.data()), message.data.size());
-  }
-  return std::nullopt;
-}
-
-void Link::close(std::uint64_t context, const std::vector<int>& ranks) {
-  const std::scoped_lock lock(mutex_);
-  Inbox& inbox = inboxes_[context];
-  const auto stay = static_cast<int>(std::count_if(ranks.begin(), ranks.end(), [&](int rank) {
-    return inbox[rank].empty() || inbox[rank].back().head.type != MessageHead::Type::left;
-  }));
-  inboxes_.erase(context);
-  if (stay != 0) closed_[context] = stay;
-}
-
 Links& Links::instance() {
   static auto* links = new Links;  // never destroyed: needed by an exit handler
   return *links;
 }
 
-Link& Links::add(std::unique_ptr<Link> link) {
+MpiLink& Links::add(std::unique_ptr<MpiLink> link) {
   const std::scoped_lock lock(mutex_);
   return *links_.emplace_back(std::move(link));
 }
 
-Link* Links::find(std::uint64_t number) {
+MpiLink* Links::find(std::uint64_t number) {
   const std::scoped_lock lock(mutex_);
   const auto found = std::find_if(links_.begin(), links_.end(),
                                   [&](const auto& link) { return link->number() == number; });

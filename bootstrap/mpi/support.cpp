@@ -1,4 +1,4 @@
-#include "bootstrap/mpi_support.hpp"
+#include "bootstrap/mpi/support.hpp"
 
 #include <fmt/format.h>
 

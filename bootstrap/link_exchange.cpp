@@ -1,11 +1,11 @@
-// One call of the MPI bootstrap: the messages of all ranks, and the ranks that fail to send one.
+// One call of a LinkBootstrap: the messages of all ranks, and the ranks that fail to send one.
 #include <algorithm>
 #include <chrono>
 #include <optional>
 #include <set>
 #include <span>
 
-#include "bootstrap/mpi_bootstrap.hpp"
+#include "bootstrap/link_bootstrap.hpp"
 
 namespace plait::detail {
 namespace {
@@ -16,9 +16,9 @@ constexpr std::chrono::milliseconds expiry_grace{150};
 }  // namespace
 
 /// One rank's side of a call.
-class MpiBootstrap::Exchange {
+class LinkBootstrap::Exchange {
  public:
-  Exchange(MpiBootstrap& group, const CallId& call)
+  Exchange(LinkBootstrap& group, const CallId& call)
       : group_(group),
         call_(call),
         ids_(index(group.size())),
@@ -34,17 +34,18 @@ class MpiBootstrap::Exchange {
   void look();
   /// Throws if the call can no longer be completed.
   void examine();
-  std::optional<std::string> failure_of(int rank);
+  std::optional<Error> failure_of(int rank);
   void throw_if_given_up();
+  [[noreturn]] void throw_mismatch(const std::string& disagreement);
   void wait_for_witnesses();
   void throw_if_ended();
   std::vector<int> missing() const;
   /// The missing ranks, and those that have not taken this rank's message.
   std::vector<int> all_missing() const;
-  bool is_out(int rank) const { return group_.link_.is_out(group_.in_link(rank)); }
+  bool is_out(int rank) const { return group_.link_->is_out(group_.in_link(rank)); }
   bool is_complete();
 
-  MpiBootstrap& group_;
+  LinkBootstrap& group_;
   const CallId& call_;
   std::vector<Sent> sent_;  // not taken yet
   std::vector<std::optional<CallId>> ids_;
@@ -57,18 +58,18 @@ class MpiBootstrap::Exchange {
 };
 
 /// Takes the messages of this call that have come, and those that ranks send instead.
-void MpiBootstrap::Exchange::take() {
-  group_.link_.advance();
+void LinkBootstrap::Exchange::take() {
+  group_.link_->advance();
   left_.clear();
   for (int rank = 0; rank < group_.size(); ++rank) {
     while (!ids_[index(rank)]) {
-      const auto head = group_.link_.next(group_.context_, group_.in_link(rank));
+      const auto head = group_.link_->next(group_.context_, group_.in_link(rank));
       if (!head || head->type == MessageHead::Type::failed) break;
       if (head->type == MessageHead::Type::left) {
         left_.push_back(rank);
         break;
       }
-      Message message = group_.link_.take(group_.context_, group_.in_link(rank));
+      Message message = group_.link_->take(group_.context_, group_.in_link(rank));
       if (head->type == MessageHead::Type::expired) {
         expired_[index(rank)] = head->sequence;
       } else if (head->sequence == group_.sequence_) {
@@ -80,7 +81,7 @@ void MpiBootstrap::Exchange::take() {
   }
 }
 
-std::vector<int> MpiBootstrap::Exchange::missing() const {
+std::vector<int> LinkBootstrap::Exchange::missing() const {
   std::vector<int> ranks;
   for (int rank = 0; rank < group_.size(); ++rank) {
     if (!ids_[index(rank)]) ranks.push_back(rank);
@@ -88,7 +89,7 @@ std::vector<int> MpiBootstrap::Exchange::missing() const {
   return ranks;
 }
 
-std::vector<int> MpiBootstrap::Exchange::all_missing() const {
+std::vector<int> LinkBootstrap::Exchange::all_missing() const {
   std::vector<int> ranks = missing();
   for (const Sent& sent : sent_) {
     if (ids_[index(sent.peer)]) ranks.push_back(sent.peer);
@@ -97,12 +98,12 @@ std::vector<int> MpiBootstrap::Exchange::all_missing() const {
   return ranks;
 }
 
-bool MpiBootstrap::Exchange::is_complete() {
-  std::erase_if(sent_, [&](const Sent& sent) { return group_.link_.is_sent(sent.message); });
+bool LinkBootstrap::Exchange::is_complete() {
+  std::erase_if(sent_, [&](const Sent& sent) { return group_.link_->is_sent(sent.message); });
   return sent_.empty() && missing().empty();
 }
 
-void MpiBootstrap::Exchange::look() {
+void LinkBootstrap::Exchange::look() {
   try {
     group_.throw_if_interrupted();
   } catch (const std::exception& error) {
@@ -112,21 +113,22 @@ void MpiBootstrap::Exchange::look() {
   }
 }
 
-std::optional<std::string> MpiBootstrap::Exchange::failure_of(int rank) {
+std::optional<Error> LinkBootstrap::Exchange::failure_of(int rank) {
   if (rank == group_.rank_) return std::nullopt;
-  return group_.link_.find_failure(group_.context_, group_.in_link(rank), group_.sequence_);
+  return group_.link_->find_failure(group_.context_, group_.in_link(rank), group_.sequence_);
 }
 
-void MpiBootstrap::Exchange::throw_if_given_up() {
+void LinkBootstrap::Exchange::throw_if_given_up() {
   for (int rank = 0; rank < group_.size(); ++rank) {
     const auto failure = failure_of(rank);
     if (!failure) continue;
     look();  // may know a better reason
-    group_.fail(ErrorCode::bootstrap, call_, *failure);
+    if (failure->code() == ErrorCode::mismatch) throw_mismatch(failure->what());
+    group_.fail(ErrorCode::bootstrap, call_, failure->what());
   }
 }
 
-void MpiBootstrap::Exchange::examine() {
+void LinkBootstrap::Exchange::examine() {
   throw_if_given_up();
   if (!left_.empty()) {
     look();
@@ -136,8 +138,7 @@ void MpiBootstrap::Exchange::examine() {
   if (disagreement && !differs_) differs_.emplace(mismatch_grace);
   if (disagreement && (differs_->expired() || deadline_.expired())) {
     look();
-    group_.give_up(*disagreement, group_.sequence_);
-    throw Error(ErrorCode::mismatch, *disagreement);
+    throw_mismatch(*disagreement);
   }
   throw_if_ended();
   if (deadline_.expired()) {
@@ -146,12 +147,18 @@ void MpiBootstrap::Exchange::examine() {
   }
 }
 
+/// Not all ranks have come, so the group is not in order any more.
+void LinkBootstrap::Exchange::throw_mismatch(const std::string& disagreement) {
+  group_.give_up(disagreement, group_.sequence_, ErrorCode::mismatch);
+  throw Error(ErrorCode::mismatch, disagreement);
+}
+
 /// Throws if the process of a missing rank has ended, whatever the deadline.
-void MpiBootstrap::Exchange::throw_if_ended() {
+void LinkBootstrap::Exchange::throw_if_ended() {
   if (!lost_.is_time()) return;
   const std::vector<int> silent = all_missing();
   const auto lost =
-      lost_.among(silent, [&](int rank) { return group_.link_.process(group_.in_link(rank)); });
+      lost_.among(silent, [&](int rank) { return group_.link_->has_ended(group_.in_link(rank)); });
   if (lost.empty()) return;
   look();  // may know a better reason
   group_.fail(ErrorCode::bootstrap, call_, ended_before(lost, name_of(call_.kind)));
@@ -159,7 +166,7 @@ void MpiBootstrap::Exchange::throw_if_ended() {
 
 /// Time is over. A rank that waits in an earlier call, for one that has stopped between its
 /// messages, is not missing. It says so.
-void MpiBootstrap::Exchange::wait_for_witnesses() {
+void LinkBootstrap::Exchange::wait_for_witnesses() {
   group_.send(MessageHead::Type::expired, group_.sequence_, call_, {});
   const Deadline last(expiry_grace);
   Backoff backoff(bootstrap_pace);
@@ -167,7 +174,8 @@ void MpiBootstrap::Exchange::wait_for_witnesses() {
   if (is_complete()) return;
   std::set<int> silent;
   for (const int rank : missing()) {
-    if (const auto failure = failure_of(rank)) group_.fail(ErrorCode::bootstrap, call_, *failure);
+    if (const auto failure = failure_of(rank))
+      group_.fail(ErrorCode::bootstrap, call_, failure->what());
     if (!expired_[index(rank)]) silent.insert(rank);
   }
   // A rank that is stopped after its own message does not take this rank's.
@@ -186,7 +194,7 @@ void MpiBootstrap::Exchange::wait_for_witnesses() {
               not_arrived({silent.begin(), silent.end()}, name_of(call_.kind), group_.timeout()));
 }
 
-std::vector<MpiBootstrap::Bytes> MpiBootstrap::Exchange::run(std::span<const std::byte> mine) {
+std::vector<LinkBootstrap::Bytes> LinkBootstrap::Exchange::run(std::span<const std::byte> mine) {
   try {
     sent_ = group_.send(MessageHead::Type::call, group_.sequence_, call_, mine);
     Backoff backoff(bootstrap_pace);
@@ -200,7 +208,7 @@ std::vector<MpiBootstrap::Bytes> MpiBootstrap::Exchange::run(std::span<const std
       backoff.pause();
     }
   } catch (const Error& error) {
-    if (group_.failure_.empty()) group_.give_up(error.what(), group_.sequence_);  // of MPI
+    if (group_.failure_.empty()) group_.give_up(error.what(), group_.sequence_);  // of the link
     throw;
   }
   if (const auto disagreement = find_disagreement(ids_))
@@ -209,8 +217,8 @@ std::vector<MpiBootstrap::Bytes> MpiBootstrap::Exchange::run(std::span<const std
   return std::move(data_);
 }
 
-std::vector<MpiBootstrap::Bytes> MpiBootstrap::exchange(const CallId& call,
-                                                        std::span<const std::byte> mine) {
+std::vector<LinkBootstrap::Bytes> LinkBootstrap::exchange(const CallId& call,
+                                                          std::span<const std::byte> mine) {
   require_usable(name_of(call.kind));
   ++sequence_;
   return Exchange(*this, call).run(mine);

@@ -1,4 +1,4 @@
-#include "bootstrap/heartbeat.hpp"
+#include "bootstrap/mpi/heartbeat.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,0 +1,29 @@
+// What launchers tell the processes that they start, by environment variables.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace plait::detail {
+
+struct Launched {
+  std::string launcher;  // "torchrun", for errors
+  int rank = 0, size = 1;
+  /// True if all ranks are on this node.
+  bool is_local = true;
+  /// Equal on all ranks, and different from that of other jobs of this user.
+  std::string job;
+  /// Where rank 0 is to listen if ranks are on several nodes. Empty if the launcher does not say.
+  std::string host;
+  std::uint16_t port = 0;
+};
+
+/// Looks for torchrun, Open MPI's mpirun and Slurm, in this order: the innermost of nested launchers
+/// comes first. None if this process was started without them. Throws Error(invalid_argument), which
+/// names a variable, if variables contradict each other.
+std::optional<Launched> find_launcher();
+
+/// The first name of Slurm's list of nodes: "node07" of "node[07-09,11],other".
+std::string first_node(const std::string& list);
+
+}  // namespace plait::detail

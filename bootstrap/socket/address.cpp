@@ -1,0 +1,210 @@
+#include "bootstrap/socket/address.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "core/environment.hpp"
+#include "core/text.hpp"
+#include "plait/error.hpp"
+
+namespace plait::detail {
+namespace {
+
+std::string system_text(int error) { return std::generic_category().message(error); }
+
+Endpoint endpoint_of(const sockaddr* address) {
+  Endpoint endpoint;
+  if (address->sa_family == AF_INET) {
+    sockaddr_in four{};
+    std::memcpy(&four, address, sizeof four);
+    endpoint.port = ntohs(four.sin_port);
+    std::memcpy(endpoint.host.data(), &four.sin_addr, sizeof four.sin_addr);
+  } else {
+    sockaddr_in6 six{};
+    std::memcpy(&six, address, sizeof six);
+    endpoint.ipv6 = 1;
+    endpoint.port = ntohs(six.sin6_port);
+    endpoint.scope = six.sin6_scope_id;
+    std::memcpy(endpoint.host.data(), &six.sin6_addr, sizeof six.sin6_addr);
+  }
+  return endpoint;
+}
+
+struct Interface {
+  std::string name;
+  Endpoint address;
+};
+
+/// Those that are up and have an internet address, IPv4 addresses first.
+std::vector<Interface> own_interfaces() {
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0)
+    throw Error(ErrorCode::bootstrap, fmt::format("getifaddrs: {}", system_text(errno)));
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> all(first, ::freeifaddrs);
+  std::vector<Interface> interfaces;
+  for (const int family : {AF_INET, AF_INET6}) {
+    for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
+      constexpr unsigned usable = IFF_UP | IFF_RUNNING;
+      if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != family ||
+          (entry->ifa_flags & usable) != usable)
+        continue;
+      Endpoint address = endpoint_of(entry->ifa_addr);
+      address.port = 0;
+      interfaces.push_back({entry->ifa_name, address});
+    }
+  }
+  return interfaces;
+}
+
+/// A list of interfaces in the form that NCCL has introduced: prefixes of names, separated by
+/// commas; with "^" in front all but those, with "=" whole names instead of prefixes.
+class NameList {
+ public:
+  explicit NameList(std::string_view text) {
+    excludes_ = text.starts_with('^');
+    if (excludes_) text.remove_prefix(1);
+    exact_ = text.starts_with('=');
+    if (exact_) text.remove_prefix(1);
+    for (const std::string_view part : split(text, ','))
+      if (!part.empty()) names_.emplace_back(part);
+  }
+  bool takes(std::string_view name) const {
+    const bool listed = std::any_of(names_.begin(), names_.end(), [&](const std::string& entry) {
+      return exact_ ? name == entry : name.starts_with(entry);
+    });
+    return listed != excludes_;
+  }
+
+ private:
+  bool excludes_ = false, exact_ = false;
+  std::vector<std::string> names_;
+};
+
+std::optional<Endpoint> first_of(const std::vector<Interface>& interfaces, const NameList& names) {
+  const auto found = std::find_if(interfaces.begin(), interfaces.end(),
+                                  [&](const auto& one) { return names.takes(one.name); });
+  return found == interfaces.end() ? std::nullopt : std::optional(found->address);
+}
+
+}  // namespace
+
+std::string to_text(const Endpoint& endpoint) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  ::inet_ntop(endpoint.ipv6 != 0 ? AF_INET6 : AF_INET, endpoint.host.data(), text.data(),
+              text.size());
+  if (endpoint.ipv6 == 0) return fmt::format("{}:{}", text.data(), endpoint.port);
+  if (endpoint.scope == 0) return fmt::format("[{}]:{}", text.data(), endpoint.port);
+  return fmt::format("[{}%{}]:{}", text.data(), endpoint.scope, endpoint.port);
+}
+
+bool is_loopback(const Endpoint& endpoint) {
+  if (endpoint.ipv6 == 0) return endpoint.host[0] == 127;
+  in6_addr six{};
+  std::memcpy(&six, endpoint.host.data(), sizeof six);
+  return IN6_IS_ADDR_LOOPBACK(&six);
+}
+
+SocketAddress::SocketAddress(const Endpoint& endpoint) {
+  if (endpoint.ipv6 == 0) {
+    sockaddr_in four{};
+    four.sin_family = AF_INET;
+    four.sin_port = htons(endpoint.port);
+    std::memcpy(&four.sin_addr, endpoint.host.data(), sizeof four.sin_addr);
+    std::memcpy(&storage, &four, sizeof four);
+    length = sizeof four;
+  } else {
+    sockaddr_in6 six{};
+    six.sin6_family = AF_INET6;
+    six.sin6_port = htons(endpoint.port);
+    six.sin6_scope_id = endpoint.scope;
+    std::memcpy(&six.sin6_addr, endpoint.host.data(), sizeof six.sin6_addr);
+    std::memcpy(&storage, &six, sizeof six);
+    length = sizeof six;
+  }
+}
+
+Endpoint choose_own_address() {
+  const std::vector<Interface> interfaces = own_interfaces();
+  for (const char* variable : {"PLAIT_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
+    const auto wanted = environment(variable);
+    if (!wanted) continue;
+    if (const auto found = first_of(interfaces, NameList(*wanted))) return *found;
+    std::vector<std::string> names;
+    for (const Interface& one : interfaces) names.push_back(one.name);
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}={}: no interface that is up has such a name; there are: {}",
+                            variable, in_quotes(*wanted), fmt::join(names, ", ")));
+  }
+  // Bridges and virtual devices have addresses that other machines can't reach.
+  for (const char* names : {"ib", "^lo,docker,virbr,veth,br-,cni,flannel", "^lo", "lo"})
+    if (const auto found = first_of(interfaces, NameList(names))) return *found;
+  throw Error(ErrorCode::bootstrap, "no network interface is up, not even the loopback device");
+}
+
+Endpoint resolve(const std::string& host, std::uint16_t port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int status = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  if (status != 0)
+    throw Error(ErrorCode::bootstrap,
+                fmt::format("host {}: {}", in_quotes(host), ::gai_strerror(status)));
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> all(found, ::freeaddrinfo);
+  const addrinfo* chosen = found;
+  while (chosen->ai_family != AF_INET && chosen->ai_next != nullptr) chosen = chosen->ai_next;
+  Endpoint endpoint = endpoint_of(chosen->ai_addr);
+  endpoint.port = port;
+  return endpoint;
+}
+
+UniqueFd listen_at(const Endpoint& endpoint) {
+  const SocketAddress address(endpoint);
+  UniqueFd socket(
+      ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int on = 1;
+  // A listener that has closed leaves connections in a state that would refuse its port for a
+  // minute.
+  if (!socket.valid() ||
+      (endpoint.port != 0 &&
+       ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0) ||
+      ::bind(socket.get(), address.get(), address.length) != 0 ||
+      ::listen(socket.get(), SOMAXCONN) != 0)
+    throw Error(ErrorCode::bootstrap,
+                fmt::format("listening at {}: {}", to_text(endpoint), system_text(errno)));
+  return socket;
+}
+
+Endpoint own_end(int socket) {
+  sockaddr_storage storage{};
+  socklen_t length = sizeof storage;
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&storage), &length) != 0)
+    throw Error(ErrorCode::bootstrap, fmt::format("getsockname: {}", system_text(errno)));
+  return endpoint_of(reinterpret_cast<const sockaddr*>(&storage));
+}
+
+void prepare_connection(int socket) {
+  const auto set = [&](int level, int option, int value) {
+    ::setsockopt(socket, level, option, &value, sizeof value);
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 15);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 6);
+}
+
+}  // namespace plait::detail

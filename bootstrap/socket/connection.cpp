@@ -1,0 +1,94 @@
+#include "bootstrap/socket/connection.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <chrono>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace plait::detail {
+namespace {
+
+constexpr int longest_poll = 1000;  // milliseconds
+
+/// Waits until the socket is ready for `events`. False if the time is over.
+bool wait_for(int socket, short events, const Deadline& deadline) {
+  pollfd entry{socket, events, 0};
+  while (::poll(&entry, 1, deadline.milliseconds_left(longest_poll)) <= 0)
+    if (deadline.expired()) return false;
+  return true;
+}
+
+/// The error with which an attempt to connect has ended, or 0.
+int try_to_connect(int socket, const Endpoint& endpoint, const Deadline& deadline) {
+  const SocketAddress address(endpoint);
+  if (::connect(socket, address.get(), address.length) == 0) return 0;
+  if (errno != EINPROGRESS && errno != EINTR) return errno;
+  if (!wait_for(socket, POLLOUT, deadline)) return ETIMEDOUT;
+  int error = 0;
+  socklen_t length = sizeof error;
+  return ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
+}
+
+}  // namespace
+
+std::optional<UniqueFd> connect_to(const Endpoint& endpoint, const Deadline& deadline, bool retry) {
+  for (std::chrono::milliseconds pause{1};; pause = std::min(2 * pause, decltype(pause)(100))) {
+    const int family = endpoint.ipv6 != 0 ? AF_INET6 : AF_INET;
+    UniqueFd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const int error = socket.valid() ? try_to_connect(socket.get(), endpoint, deadline) : errno;
+    if (error == 0) {
+      prepare_connection(socket.get());
+      return socket;
+    }
+    // A listener with a full queue lets calls wait; one that closes resets those that wait.
+    const bool absent = error == ECONNREFUSED || error == ECONNRESET;
+    const bool may_pass = absent || error == EHOSTUNREACH || error == ENETUNREACH ||
+                          error == EADDRNOTAVAIL || error == EAGAIN;
+    if (retry && may_pass && !deadline.expired()) {
+      std::this_thread::sleep_for(pause);
+      continue;
+    }
+    if (absent || error == ETIMEDOUT) return std::nullopt;
+    throw Error(ErrorCode::bootstrap, fmt::format("connecting to {}: {}", to_text(endpoint),
+                                                  std::generic_category().message(error)));
+  }
+}
+
+Transfer send_all(int socket, const void* data, std::size_t bytes, const Deadline& deadline) {
+  const auto* from = static_cast<const std::byte*>(data);
+  while (bytes > 0) {
+    const ssize_t sent = ::send(socket, from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) {
+      from += sent, bytes -= static_cast<std::size_t>(sent);
+    } else if (errno == EAGAIN) {
+      if (!wait_for(socket, POLLOUT, deadline)) return Transfer::expired;
+    } else if (errno != EINTR) {
+      return Transfer::closed;
+    }
+  }
+  return Transfer::done;
+}
+
+Transfer receive_all(int socket, void* data, std::size_t bytes, const Deadline& deadline) {
+  auto* to = static_cast<std::byte*>(data);
+  while (bytes > 0) {
+    const ssize_t got = ::recv(socket, to, bytes, MSG_DONTWAIT);
+    if (got > 0) {
+      to += got, bytes -= static_cast<std::size_t>(got);
+    } else if (got == 0) {
+      return Transfer::closed;
+    } else if (errno == EAGAIN) {
+      if (!wait_for(socket, POLLIN, deadline)) return Transfer::expired;
+    } else if (errno != EINTR) {
+      return Transfer::closed;
+    }
+  }
+  return Transfer::done;
+}
+
+}  // namespace plait::detail

@@ -1,0 +1,101 @@
+#include "bootstrap/socket/door.hpp"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+#include "plait/error.hpp"
+
+namespace plait::detail {
+namespace {
+
+constexpr std::size_t most_callers = 256;  // that have not shown the secret yet
+constexpr std::chrono::seconds patience{5};
+
+static_assert(std::is_trivially_copyable_v<Hello>);
+constexpr std::size_t common_bytes = offsetof(Hello, protocol) + sizeof(Hello::protocol);
+
+}  // namespace
+
+bool equal(const Secret::Half& a, const Secret::Half& b) {
+  unsigned difference = 0;
+  for (std::size_t at = 0; at < a.size(); ++at)
+    difference |= static_cast<unsigned>(a[at]) ^ static_cast<unsigned>(b[at]);
+  return difference == 0;
+}
+
+FailureText failure_text(const std::string& words) {
+  FailureText text{};
+  std::copy_n(words.data(), std::min(words.size(), text.size() - 1), text.data());
+  return text;
+}
+
+void Door::accept_all() {
+  for (;;) {
+    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket.valid()) {
+      prepare_connection(socket.get());
+      if (callers_.size() == most_callers) callers_.pop_front();
+      callers_.push_back(
+          {.socket = std::move(socket), .since = std::chrono::steady_clock::now(), .bytes = {}});
+      continue;
+    }
+    if (errno == EAGAIN) return;
+    const bool exhausted = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+    if (exhausted && !callers_.empty()) {
+      callers_.pop_front();
+      continue;
+    }
+    // The caller has gone already, or its network has failed: that is nothing to this rank.
+    if (!exhausted && errno != EBADF && errno != EINVAL) continue;
+    throw Error(ErrorCode::bootstrap,
+                fmt::format("accept: {}", std::generic_category().message(errno)));
+  }
+}
+
+Door::State Door::hear(Caller& caller) const {
+  while (caller.received < caller.bytes.size()) {
+    const ssize_t got = ::recv(caller.socket.get(), caller.bytes.data() + caller.received,
+                               caller.bytes.size() - caller.received, MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) break;
+    if (got <= 0) return State::refused;
+    caller.received += static_cast<std::size_t>(got);
+  }
+  if (caller.received < common_bytes) return State::waiting;
+  Hello hello;
+  std::memcpy(static_cast<void*>(&hello), caller.bytes.data(), common_bytes);
+  if (hello.magic != hello_magic || !equal(hello.proof, secret_.of_caller)) return State::refused;
+  if (hello.protocol != socket_protocol) return State::known;  // its message may be shorter
+  return caller.received == caller.bytes.size() ? State::known : State::waiting;
+}
+
+std::vector<Visitor> Door::wait(std::vector<pollfd>& others, int milliseconds) {
+  std::vector<pollfd> sockets = others;
+  sockets.push_back({listener_.get(), POLLIN, 0});
+  for (const Caller& caller : callers_) sockets.push_back({caller.socket.get(), POLLIN, 0});
+  const int found = ::poll(sockets.data(), sockets.size(), milliseconds);
+  for (std::size_t at = 0; at < others.size(); ++at)
+    others[at].revents = found > 0 ? sockets[at].revents : static_cast<short>(0);
+  if (found > 0 && sockets[others.size()].revents != 0) accept_all();
+  std::vector<Visitor> visitors;
+  const auto now = std::chrono::steady_clock::now();
+  std::erase_if(callers_, [&](Caller& caller) {
+    const State state = hear(caller);
+    if (state == State::known) {
+      Visitor& visitor = visitors.emplace_back(Visitor{std::move(caller.socket), {}});
+      std::memcpy(static_cast<void*>(&visitor.hello), caller.bytes.data(), caller.received);
+    }
+    return state != State::waiting || now - caller.since > patience;
+  });
+  return visitors;
+}
+
+}  // namespace plait::detail

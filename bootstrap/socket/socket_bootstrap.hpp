@@ -1,0 +1,23 @@
+// Groups over sockets, for the ways in which their ranks learn of each other.
+#pragma once
+#include <chrono>
+#include <memory>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "bootstrap/link_bootstrap.hpp"
+#include "bootstrap/socket/meeting.hpp"
+#include "plait/bootstrap.hpp"
+
+namespace plait::detail {
+
+/// The limit of a meeting: `wanted`, else PLAIT_TIMEOUT. A malformed PLAIT_TIMEOUT becomes the
+/// arrival's failure, because the others wait for this rank, so it must come and tell them.
+Arrival arrive(const char* call, int rank, int size,
+               std::optional<std::chrono::nanoseconds> wanted);
+
+/// The group of all ranks that have met.
+std::unique_ptr<LinkBootstrap> group_of(SocketMeeting meeting, const Arrival& mine);
+
+}  // namespace plait::detail

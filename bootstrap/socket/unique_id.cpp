@@ -1,0 +1,115 @@
+#include "bootstrap/socket/unique_id.hpp"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <list>
+#include <mutex>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+#include "core/process.hpp"
+#include "plait/error.hpp"
+
+namespace plait {
+namespace detail {
+namespace {
+
+struct Layout {
+  std::array<char, 8> magic{};
+  std::uint32_t version = 0;
+  std::uint16_t ipv6 = 0, port = 0;
+  std::uint32_t scope = 0;
+  std::array<unsigned char, 16> host{};
+  Secret secret{};
+};
+static_assert(std::is_trivially_copyable_v<Layout> && sizeof(Layout) <= UniqueId::size);
+constexpr std::array<char, 8> magic{'p', 'l', 'a', 'i', 't', '.', 'i', 'd'};
+constexpr std::uint32_t version = 1;
+
+/// The listeners of ids whose rank 0 has not come yet. A child of fork has its parent's, so that
+/// rank 0 may be a child.
+class Listeners {
+ public:
+  static Listeners& instance() {
+    static auto* listeners = new Listeners;  // never destroyed: ids may be used at any time
+    return *listeners;
+  }
+  void add(const Secret& secret, UniqueFd socket) {
+    const std::scoped_lock lock(mutex_);
+    all_.push_back({secret, std::move(socket)});
+  }
+  std::optional<UniqueFd> take(const Secret& secret) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = std::find_if(all_.begin(), all_.end(),
+                                    [&](const auto& entry) { return entry.first == secret; });
+    if (found == all_.end()) return std::nullopt;
+    UniqueFd socket = std::move(found->second);
+    all_.erase(found);
+    return socket;
+  }
+
+ private:
+  Listeners() {
+    pthread_atfork([] { instance().mutex_.lock(); }, [] { instance().mutex_.unlock(); },
+                   [] { instance().mutex_.unlock(); });
+  }
+  std::mutex mutex_;
+  std::list<std::pair<Secret, UniqueFd>> all_;
+};
+
+}  // namespace
+
+UniqueId to_id(const IdContents& contents) {
+  const Layout layout{magic,
+                      version,
+                      contents.root.ipv6,
+                      contents.root.port,
+                      contents.root.scope,
+                      contents.root.host,
+                      contents.secret};
+  UniqueId id;
+  std::memcpy(id.bytes.data(), &layout, sizeof layout);
+  return id;
+}
+
+IdContents contents_of(const UniqueId& id) {
+  Layout layout;
+  std::memcpy(&layout, id.bytes.data(), sizeof layout);
+  const auto refuse = [](const std::string& why) {
+    return Error(ErrorCode::invalid_argument, "the unique id is " + why);
+  };
+  if (std::all_of(id.bytes.begin(), id.bytes.end(), [](unsigned char byte) { return byte == 0; }))
+    throw refuse("empty: make one with UniqueId::create() and hand its bytes to all ranks");
+  if (layout.magic != magic) throw refuse("none of Plait's");
+  if (layout.version != version)
+    throw refuse(
+        fmt::format("of version {}, and this library knows version {}", layout.version, version));
+  if (layout.ipv6 > 1 || layout.port == 0) throw refuse("damaged");
+  return {{layout.ipv6, layout.port, layout.scope, layout.host}, layout.secret};
+}
+
+UniqueId create_id_at(const Endpoint& endpoint) {
+  IdContents contents{endpoint, {}};
+  if (::getrandom(&contents.secret, sizeof contents.secret, 0) != sizeof contents.secret)
+    throw Error(ErrorCode::bootstrap,
+                fmt::format("getrandom: {}", std::generic_category().message(errno)));
+  UniqueFd listener = listen_at(endpoint);
+  contents.root = own_end(listener.get());
+  Listeners::instance().add(contents.secret, std::move(listener));
+  return to_id(contents);
+}
+
+std::optional<UniqueFd> take_listener(const IdContents& contents) {
+  return Listeners::instance().take(contents.secret);
+}
+
+}  // namespace detail
+
+UniqueId UniqueId::create() { return detail::create_id_at(detail::choose_own_address()); }
+
+}  // namespace plait

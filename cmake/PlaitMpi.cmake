@@ -1,0 +1,18 @@
+# libplait-mpi: communicators from MPI's. The only part of Plait that links MPI. It uses names that
+# libplait exports for it alone, so both come from one build.
+file(GLOB plait_mpi_sources CONFIGURE_DEPENDS bootstrap/mpi/*.cpp interop/mpi/*.cpp)
+if(PLAIT_STATIC)
+  add_library(plait_mpi STATIC ${plait_mpi_sources})
+else()
+  add_library(plait_mpi SHARED ${plait_mpi_sources})
+endif()
+add_library(plait::mpi ALIAS plait_mpi)
+plait_library(plait_mpi)
+set_target_properties(plait_mpi PROPERTIES OUTPUT_NAME plait-mpi EXPORT_NAME mpi
+                      BUILD_RPATH $ORIGIN INSTALL_RPATH $ORIGIN)
+target_link_libraries(plait_mpi PUBLIC plait MPI::MPI_CXX)
+if(NOT PLAIT_STATIC)
+  set(plait_mpi_exports ${PROJECT_SOURCE_DIR}/cmake/exports-mpi.map)
+  target_link_options(plait_mpi PRIVATE LINKER:--version-script,${plait_mpi_exports})
+  set_property(TARGET plait_mpi APPEND PROPERTY LINK_DEPENDS ${plait_mpi_exports})
+endif()

@@ -1,0 +1,255 @@
+// The group of the processes that a launcher has started.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <initializer_list>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "bootstrap/launcher/environment.hpp"
+#include "bootstrap/launcher/local_meeting.hpp"
+#include "bootstrap/processes.hpp"
+#include "bootstrap/socket/address.hpp"
+#include "plait/error.hpp"
+#include "plait/unique_id.hpp"
+#include "support/bootstrap_conduct.hpp"
+
+namespace plait {
+namespace {
+
+using namespace std::chrono_literals;
+using test::expect_contains;
+using test::message_of;
+using test::Process;
+using Clock = std::chrono::steady_clock;
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+/// The variables of launchers that the test itself may have inherited.
+void clear_environment() {
+  for (const char* name : {"RANK",
+                           "WORLD_SIZE",
+                           "LOCAL_RANK",
+                           "LOCAL_WORLD_SIZE",
+                           "MASTER_ADDR",
+                           "MASTER_PORT",
+                           "TORCHELASTIC_RUN_ID",
+                           "OMPI_COMM_WORLD_RANK",
+                           "OMPI_COMM_WORLD_SIZE",
+                           "OMPI_COMM_WORLD_LOCAL_SIZE",
+                           "PMIX_NAMESPACE",
+                           "PMIX_RANK",
+                           "PMI_FD",
+                           "PMI_RANK",
+                           "PMI_SIZE",
+                           "SLURM_PROCID",
+                           "SLURM_NTASKS",
+                           "SLURM_STEP_ID",
+                           "SLURM_JOB_ID",
+                           "SLURM_STEP_NUM_TASKS",
+                           "SLURM_STEP_NUM_NODES",
+                           "SLURM_NNODES",
+                           "SLURM_STEP_NODELIST",
+                           "SLURM_NODELIST",
+                           "PLAIT_SOCKET_PORT",
+                           "PLAIT_SOCKET_SECRET"})
+    ::unsetenv(name);
+}
+void set(const Variables& variables) {
+  for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
+}
+
+class Launcher : public testing::Test {
+ protected:
+  void SetUp() override { clear_environment(); }
+  void TearDown() override { clear_environment(); }
+};
+
+/// torchrun's for one rank of a job that no other test has.
+Variables torchrun(int rank, int size, const std::string& job) {
+  return {{"RANK", std::to_string(rank)},
+          {"WORLD_SIZE", std::to_string(size)},
+          {"LOCAL_RANK", std::to_string(rank)},
+          {"LOCAL_WORLD_SIZE", std::to_string(size)},
+          {"MASTER_ADDR", "localhost"},
+          {"MASTER_PORT", "29517"},
+          {"TORCHELASTIC_RUN_ID", job + std::to_string(::getppid())}};
+}
+
+TEST_F(Launcher, WithoutOneAProcessIsAlone) {
+  EXPECT_FALSE(detail::find_launcher().has_value());
+  auto alone = make_world_bootstrap();
+  EXPECT_EQ(alone->size(), 1);
+  EXPECT_EQ(make_world_bootstrap()->all_gather(4), std::vector<int>{4});
+}
+
+TEST_F(Launcher, IsTheInnermost) {
+  set({{"SLURM_PROCID", "3"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "77"}});
+  EXPECT_FALSE(detail::find_launcher().has_value());  // a batch script
+  set({{"SLURM_STEP_ID", "2"}, {"SLURM_NNODES", "2"}, {"SLURM_NODELIST", "n[03-04]"}});
+  auto found = detail::find_launcher().value();
+  EXPECT_EQ(found.launcher, "srun");
+  EXPECT_EQ(found.rank, 3);
+  EXPECT_EQ(found.size, 8);
+  EXPECT_FALSE(found.is_local);
+  EXPECT_EQ(found.host, "n03");
+  EXPECT_EQ(found.port, 20000 + 77 * 16 + 2);
+  set({{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_STEP_NUM_NODES", "1"}, {"PLAIT_SOCKET_PORT", "9"}});
+  found = detail::find_launcher().value();
+  EXPECT_EQ(found.size, 4);
+  EXPECT_TRUE(found.is_local);
+  EXPECT_EQ(found.port, 9);
+  set({{"OMPI_COMM_WORLD_RANK", "1"},
+       {"OMPI_COMM_WORLD_SIZE", "2"},
+       {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}});
+  found = detail::find_launcher().value();
+  EXPECT_EQ(found.launcher, "mpirun");
+  EXPECT_EQ(found.rank, 1);
+  EXPECT_EQ(found.size, 2);
+  EXPECT_FALSE(found.is_local);
+  EXPECT_EQ(found.host, "");
+  set(torchrun(5, 6, "job"));
+  ::unsetenv("PLAIT_SOCKET_PORT");
+  found = detail::find_launcher().value();
+  EXPECT_EQ(found.launcher, "torchrun");
+  EXPECT_EQ(found.rank, 5);
+  EXPECT_EQ(found.size, 6);
+  EXPECT_TRUE(found.is_local);
+  EXPECT_EQ(found.port, 29518);
+  ::unsetenv("LOCAL_WORLD_SIZE");
+  EXPECT_TRUE(detail::find_launcher()->is_local);  // everything is at localhost
+  ::setenv("MASTER_ADDR", "10.1.2.3", 1);
+  EXPECT_FALSE(detail::find_launcher()->is_local);
+}
+
+TEST_F(Launcher, NamesWhatItCannotUnderstand) {
+  const auto refusal = [] {
+    return message_of(ErrorCode::invalid_argument, [] { detail::find_launcher(); });
+  };
+  set(torchrun(2, 2, "job"));
+  EXPECT_EQ(refusal(), "RANK=2 and WORLD_SIZE=2 contradict each other");
+  set({{"RANK", "first"}});
+  expect_contains(refusal(), "RANK=\"first\"");
+  set({{"RANK", "0"}, {"MASTER_PORT", "65536"}});
+  expect_contains(refusal(), "MASTER_PORT=\"65536\"");
+  clear_environment();
+  set({{"OMPI_COMM_WORLD_RANK", "0"}});
+  EXPECT_EQ(refusal(), "mpirun has started this process, but OMPI_COMM_WORLD_SIZE is not set");
+}
+
+TEST_F(Launcher, FindsTheFirstOfSlurmsNodes) {
+  EXPECT_EQ(detail::first_node("node7"), "node7");
+  EXPECT_EQ(detail::first_node("alpha,beta"), "alpha");
+  EXPECT_EQ(detail::first_node("node[07-09,11],other"), "node07");
+  EXPECT_EQ(detail::first_node("node[3]"), "node3");
+  EXPECT_EQ(detail::first_node("rack[1-2]-node.local,x"), "rack1-node.local");
+  EXPECT_EQ(detail::first_node("broken[1"), "broken");
+  EXPECT_EQ(detail::first_node(""), "");
+}
+
+void expect_world(int rank, int size) {
+  for (int round = 0; round < 3; ++round) {
+    auto world = make_world_bootstrap(10s);
+    ASSERT_EQ(world->rank(), rank);
+    ASSERT_EQ(world->size(), size);
+    EXPECT_TRUE(world->parent_ranks().empty());
+    EXPECT_EQ(world->timeout(), 10s);
+    auto other = make_world_bootstrap();
+    EXPECT_EQ(other->broadcast(rank, size - 1), size - 1);
+    world->barrier();
+  }
+}
+
+TEST_F(Launcher, RanksOfOneNodeMeetSeveralTimes) {
+  test::run_processes(4, [](int rank) {
+    set(torchrun(rank, 4, "local"));
+    expect_world(rank, 4);
+  });
+}
+
+TEST_F(Launcher, RanksOfSeveralNodesMeet) {
+  test::run_processes(3, [](int rank) {
+    if (rank == 0) std::this_thread::sleep_for(300ms);  // the others call in vain first
+    set(torchrun(rank, 3, "nodes"));
+    set({{"LOCAL_WORLD_SIZE", "1"}, {"PLAIT_NODE", std::to_string(rank)}});
+    expect_world(rank, 3);
+  });
+}
+
+/// The port has another program's answers first, which is no reason to give up.
+TEST_F(Launcher, ANodesPortMayBeBusyAtFirst) {
+  Process squatter([] {
+    const auto listener = detail::listen_at(detail::resolve("127.0.0.1", 29541));
+    std::this_thread::sleep_for(400ms);
+  });
+  std::this_thread::sleep_for(100ms);
+  std::vector<Process> ranks;
+  for (const int rank : {1, 0}) {
+    ranks.emplace_back([rank] {
+      if (rank == 0) std::this_thread::sleep_for(700ms);
+      set(torchrun(rank, 2, "busy"));
+      set({{"LOCAL_WORLD_SIZE", "1"}, {"PLAIT_SOCKET_PORT", "29541"}});
+      expect_world(rank, 2);
+    });
+  }
+  for (Process& process : ranks) EXPECT_EQ(process.wait(), 0);
+}
+
+TEST_F(Launcher, AnotherSecretDoesNotGetIn) {
+  test::run_processes(2, [](int rank) {
+    set(torchrun(rank, 2, "secret"));
+    set({{"LOCAL_WORLD_SIZE", "1"},
+         {"PLAIT_SOCKET_PORT", "29543"},
+         {"PLAIT_SOCKET_SECRET", rank == 0 ? "right" : "wrong"}});
+    message_of(ErrorCode::bootstrap, [] { make_world_bootstrap(1s); });
+  });
+}
+
+TEST_F(Launcher, MissingRanksAreNamed) {
+  test::run_processes(3, [](int rank) {
+    set(torchrun(rank, 4, "missing"));
+    const auto start = Clock::now();
+    const std::string text = message_of(ErrorCode::bootstrap, [] { make_world_bootstrap(300ms); });
+    if (rank == 0)
+      expect_contains(text, "rank 3 did not arrive at make_world_bootstrap within 0.3 s");
+    EXPECT_LT(Clock::now() - start, 3s);
+  });
+}
+
+TEST_F(Launcher, WithoutAHostForSeveralNodesSaysWhatToDo) {
+  test::run_processes(1, [](int) {
+    set({{"OMPI_COMM_WORLD_RANK", "1"},
+         {"OMPI_COMM_WORLD_SIZE", "2"},
+         {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}});
+    expect_contains(message_of(ErrorCode::unsupported, [] { make_world_bootstrap(1s); }),
+                    "mpirun has started ranks on several nodes and does not say where rank 0 is");
+  });
+}
+
+/// Another user can neither read the id nor give a wrong one.
+TEST_F(Launcher, AnotherUserIsNotTrusted) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
+  const std::string job = "users" + std::to_string(::getpid());
+  Process zero([&] {
+    // Three ranks, of which one never comes: the place stays open.
+    message_of(ErrorCode::bootstrap, [&] { detail::share_id(job, 0, 3, 1500ms); });
+  });
+  std::this_thread::sleep_for(200ms);
+  Process thief([&] {
+    // The name is made of the real user, so that the thief finds it; the system tells who calls.
+    if (::setresuid(0, 65534, 0) != 0) ::_exit(2);
+    message_of(ErrorCode::bootstrap, [&] { detail::share_id(job, 1, 3, 300ms); });
+  });
+  EXPECT_EQ(thief.wait(), 0);
+  EXPECT_EQ(detail::share_id(job, 2, 3, 1s).bytes[0], 'p');
+  EXPECT_EQ(zero.wait(), 0);
+}
+
+}  // namespace
+}  // namespace plait
