@@ -33,7 +33,7 @@ FLOORS = [
     ["communicator/fault", "communicator/calibration"],
     ["communicator/groups"],
     ["communicator"],
-    ["interop/c", "interop/fortran", "interop/kokkos"],
+    ["interop/c", "interop/fortran", "interop/kokkos", "interop/nccl"],
     ["bench", "examples"],
     ["tests"],
 ]

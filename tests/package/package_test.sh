@@ -37,9 +37,10 @@ expect "$library" "/libplait\.so\.$interface$" "/libplait\.so\.$version$"
 expect libplait-dev '/libplait\.so$' '/include/plait/plait\.hpp$' '/include/plait/plait\.h$' \
   '/fortran/plait\.f90$' '/plaitConfig\.cmake$' '/plait\.pc$' '/doc/plait/docs/install\.md$' \
     '/doc/plait/examples/CMakeLists\.txt$' '/share/plait/mpi-env\.sh$'
+[ ! -f "$work"/libplait-nccl_*.deb ] || expect libplait-nccl '/plait/libnccl\.so\.2$'
 [[ $(field "$library" Depends) == *libc6* ]] ||
   fail "$library does not depend on libc6: was dpkg-shlibdeps asked?"
-for package in libplait-dev plait-tools; do
+for package in libplait-dev libplait-nccl plait-tools; do
   [ -f "$work/$package"_*.deb ] || continue
   [[ $(field "$package" Depends) == *"$library (= $version)"* ]] ||
     fail "$package does not depend on $library (= $version)"
