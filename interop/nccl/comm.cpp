@@ -21,6 +21,12 @@ void Comm::await_use(const char* call) {
   }
 }
 
+/// With the lock, or a waiting thread could miss it.
+void Comm::notify() {
+  const std::scoped_lock lock(mutex_);
+  changed_.notify_all();
+}
+
 Communicator& Comm::look(const char* call) {
   std::unique_lock lock(mutex_);
   if (!communicator_) {
@@ -119,7 +125,7 @@ void Comm::throw_if_aborted() const {
 
 void Comm::close() noexcept {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return phase_ != Phase::busy; });
+  changed_.wait(lock, [&] { return phase_ != Phase::busy && groups_ == 0; });
   if (phase_ == Phase::making) return;  // its job closes it, as its last user
   if (phase_ == Phase::ready) phase_ = Phase::finalized;
   lock.unlock();

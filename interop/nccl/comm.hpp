@@ -83,8 +83,28 @@ class Comm {
   /// Throws Error(aborted) if `abort` was called.
   void throw_if_aborted() const;
   bool is_being_made() const noexcept { return phase_ == Phase::making; }
-  /// Waits for the calls under way, and frees everything. Only for the last user.
+  /// Waits for the calls under way, and for the ends of the groups that have calls, and frees
+  /// everything. Only for the last user.
   void close() noexcept;
+
+  /// A group that has a call of this communicator. The group may be another thread's than the one
+  /// that ends the communicator.
+  class InGroup {
+   public:
+    explicit InGroup(std::shared_ptr<Comm> comm) : comm_(std::move(comm)) { ++comm_->groups_; }
+    ~InGroup() {
+      if (comm_ != nullptr && --comm_->groups_ == 0) comm_->notify();
+    }
+    InGroup(InGroup&&) noexcept = default;
+    InGroup(const InGroup&) = delete;
+    InGroup& operator=(const InGroup&) = delete;
+    InGroup& operator=(InGroup&&) = delete;
+    Comm& operator*() const { return *comm_; }
+    Comm* operator->() const { return comm_.get(); }
+
+   private:
+    std::shared_ptr<Comm> comm_;
+  };
 
   /// Ids for a communicator of some of the ranks, one by each rank, for ncclCommShrink: the others
   /// may be gone by then. Empty for few ranks. Written by the job that makes the communicator.
@@ -101,10 +121,12 @@ class Comm {
 
  private:
   void await_use(const char* call);
+  void notify();
   void free_retired(bool all) noexcept;
 
   std::atomic<Phase> phase_ = Phase::making;
   std::atomic<bool> aborted_ = false;
+  std::atomic<int> groups_ = 0;  // calls in groups that have not ended
   bool on_host_ = false;
   std::mutex mutex_;  // guards all below, and changes of the phase
   std::condition_variable changed_;

@@ -30,7 +30,7 @@ void Group::poison(Result result) noexcept {
 }
 
 void Group::add(const std::shared_ptr<Comm>& comm, const Call& call) {
-  calls_.push_back({comm, call});
+  calls_.push_back({Comm::InGroup(comm), call});
 }
 
 void Group::await_at_end(const std::shared_ptr<Comm>& comm) {

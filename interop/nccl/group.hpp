@@ -33,7 +33,7 @@ class Group {
 
  private:
   struct Counted {
-    std::shared_ptr<Comm> comm;
+    Comm::InGroup comm;
     Call call;
   };
   struct Failure {

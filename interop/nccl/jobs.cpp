@@ -44,13 +44,15 @@ struct Chain {
   }
 };
 
-std::vector<Chain> chains_of(std::vector<Job> jobs) {
-  std::vector<Chain> chains;
+using Chains = std::vector<std::shared_ptr<Chain>>;
+
+Chains chains_of(std::vector<Job> jobs) {
+  Chains chains;
   for (Job& job : jobs) {
     auto chain = std::find_if(chains.begin(), chains.end(),
-                              [&](const Chain& other) { return other.jobs.front().of == job.of; });
-    if (chain == chains.end()) chain = chains.insert(chain, Chain{});
-    chain->jobs.push_back(std::move(job));
+                              [&](const auto& other) { return other->jobs.front().of == job.of; });
+    if (chain == chains.end()) chain = chains.insert(chain, std::make_shared<Chain>());
+    (*chain)->jobs.push_back(std::move(job));
   }
   return chains;
 }
@@ -61,30 +63,32 @@ Result run(std::vector<Job> jobs) noexcept {
   Outcome first;
   bool waits_for_all = true;
   const Result made = guarded("ncclGroupEnd", [&] {
-    std::vector<Chain> chains = chains_of(std::move(jobs));
+    const Chains chains = chains_of(std::move(jobs));
     std::vector<Outcome> outcomes(chains.size());
     std::vector<std::thread> threads;
+    threads.reserve(chains.size());
     const auto note = [&](Outcome outcome) {
       if (first.result == Result::success) first = std::move(outcome);
     };
     for (std::size_t i = 0; i < chains.size(); ++i) {
-      Chain& chain = chains[i];
-      Job& front = chain.jobs.front();
-      const bool waits = std::any_of(chain.jobs.begin(), chain.jobs.end(),
+      const std::shared_ptr<Chain>& chain = chains[i];
+      const Job& front = chain->jobs.front();
+      const bool waits = std::any_of(chain->jobs.begin(), chain->jobs.end(),
                                      [](const Job& job) { return job.blocking; });
       const Result started = guarded(front.call, [&] {
         // On this thread, so that the communicator is busy when a call that does not wait returns.
-        if (front.takes) front.of->take(front.call), chain.is_taken = true;
+        if (front.takes) front.of->take(front.call), chain->is_taken = true;
         if (waits) {
-          threads.emplace_back([&chain, &outcome = outcomes[i]] { outcome = chain.perform(); });
+          threads.emplace_back([&chain, &outcome = outcomes[i]] { outcome = chain->perform(); });
         } else {
-          std::thread([own = std::move(chain)]() mutable { own.perform(); }).detach();
+          std::thread([chain] { static_cast<void>(chain->perform()); }).detach();
           waits_for_all = false;
         }
       });
       if (started == Result::success) continue;
       note({started, last_sentence()});
-      for (Job& job : chain.jobs) job.drop(Error(ErrorCode::aborted, last_sentence()));
+      if (chain->is_taken) front.of->occupy([](Communicator&) {});
+      for (const Job& job : chain->jobs) job.drop(Error(ErrorCode::aborted, last_sentence()));
     }
     for (std::thread& thread : threads) thread.join();
     for (Outcome& outcome : outcomes)

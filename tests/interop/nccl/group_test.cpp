@@ -164,6 +164,46 @@ TEST(Group, AnEndWithoutAStart) {
   EXPECT_FALSE(group_is_open()) << "the group has ended all the same";
 }
 
+TEST(Group, ACapturedGroupCanBeReplayed) {
+  on_ranks(2, [](int rank, CommHandle comm) {
+    std::vector<std::int64_t> a(10), b(10), c(10);
+    HostStream stream(comm);
+    stream.begin_capture();
+    ASSERT_TRUE(ok(ncclGroupStart()));
+    ASSERT_TRUE(ok(ncclAllReduce(a.data(), b.data(), 10, int64, op_sum, comm, stream.get())));
+    ASSERT_TRUE(ok(ncclGroupEnd()));
+    ASSERT_TRUE(ok(ncclBroadcast(b.data(), c.data(), 10, int64, 1, comm, stream.get())));
+    char* const odd = reinterpret_cast<char*>(a.data()) + 1;
+    EXPECT_TRUE(refused(ncclBcast(odd, 5, int64, 0, comm, stream.get()), Result::invalid_usage,
+                        "can't be captured"));
+    OpNumber op = 0;
+    double factor = 2;
+    ASSERT_TRUE(ok(ncclRedOpCreatePreMulSum(&op, &factor, float64, scalar_on_device, comm)));
+    EXPECT_TRUE(refused(ncclAllReduce(a.data(), b.data(), 1, float64, op, comm, stream.get()),
+                        Result::invalid_usage, "can't be captured"));
+    const auto graph = stream.end_capture();
+    for (int turn = 1; turn <= 3; ++turn) {
+      std::fill(a.begin(), a.end(), turn * (rank + 1));
+      graph->launch(stream.get());
+      stream.synchronize();
+      EXPECT_THAT(c, Each(3 * turn));
+    }
+  });
+}
+
+TEST(Group, AnotherThreadsDestructionWaitsForTheGroupsEnd) {
+  CommHandle comm = nullptr;
+  ASSERT_TRUE(ok(ncclCommInitRank(&comm, 1, new_id(), 0)));
+  std::int32_t value = 4, copy = 0;
+  ASSERT_TRUE(ok(ncclGroupStart()));
+  ASSERT_TRUE(ok(ncclAllReduce(&value, &copy, 1, int32, op_sum, comm, nullptr)));
+  std::thread other([&] { EXPECT_TRUE(ok(ncclCommDestroy(comm))); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_TRUE(ok(ncclGroupEnd()));
+  other.join();
+  EXPECT_EQ(copy, 4);
+}
+
 TEST(Group, ASimulationEstimatesAndEnqueuesNothing) {
   on_ranks(2, [](int rank, CommHandle comm) {
     std::vector<std::int32_t> data(1000, rank);

@@ -103,6 +103,8 @@ class HostStream {
   explicit HostStream(CommHandle comm) : backend_(open(comm)), stream_(backend_) {}
   StreamHandle get() const { return static_cast<StreamHandle>(stream_.native()); }
   void synchronize() { backend_->synchronize(stream_.native()); }
+  void begin_capture() { backend_->begin_capture(stream_.native()); }
+  std::unique_ptr<Graph> end_capture() { return backend_->end_capture(stream_.native()); }
 
  private:
   static std::shared_ptr<Backend> open(CommHandle comm) {
