@@ -4,6 +4,27 @@
 
 #include "c_test.h"
 
+/* Ranks that need MPI only to hand the id around. */
+static void create_with_id(void) {
+  plait_unique_id id = {{0}};
+  plait_comm other = NULL;
+  float x = 1, y = 0;
+  int n = -1;
+  INVALID(plait_comm_create_with_id(&id, 0, 1, NULL, &other), "unique id is empty", "", "");
+  INVALID(plait_comm_create_with_id(NULL, 0, 1, NULL, &other), "id is NULL", "", "");
+  INVALID(plait_unique_id_create(NULL), "id is NULL", "", "");
+  if (rank == 0) OK(plait_unique_id_create(&id));
+  MPI_Bcast(id.bytes, sizeof id.bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+  INVALID(plait_comm_create_with_id(&id, ranks, ranks, NULL, &other), "there are ", "", "");
+  OK(plait_comm_create_with_id(&id, rank, ranks, NULL, &other));
+  OK(plait_comm_rank(other, &n));
+  CHECK(n == rank);
+  OK(plait_all_reduce(other, &x, &y, 1, PLAIT_F32, PLAIT_SUM, NULL, NULL));
+  OK(plait_synchronize(other, NULL));
+  CHECK(y == (float)ranks);
+  OK(plait_comm_destroy(other));
+}
+
 void create(void) {
   plait_config config = PLAIT_CONFIG_INIT;
   plait_comm other = NULL;
@@ -32,6 +53,7 @@ void create(void) {
 
   OK(plait_comm_create_world(NULL, &other));
   OK(plait_comm_destroy(other));
+  create_with_id();
   OK(plait_comm_create_fortran(MPI_Comm_c2f(MPI_COMM_SELF), &config, &other));
   OK(plait_comm_size(other, &n));
   CHECK(n == 1);
