@@ -13,7 +13,7 @@
 namespace plait::nccl {
 namespace {
 
-thread_local std::string sentence_of_thread;
+thread_local std::string sentence_of_thread, text_for_caller;
 thread_local bool thread_has_failed = false;
 
 struct OfProcess {
@@ -57,9 +57,8 @@ std::string last_sentence() {
 }
 
 const char* kept(std::string text) noexcept {
-  thread_local std::string own;
-  own = std::move(text);
-  return own.c_str();
+  text_for_caller = std::move(text);
+  return text_for_caller.c_str();
 }
 
 /// NCCL's own meanings. A wait that a lost, silent or aborting rank ended is ncclRemoteError, also

@@ -15,7 +15,7 @@ void Comm::await_use(const char* call) {
     case Phase::finalized:
       refuse(call, "the communicator has been finalised");
     case Phase::failed:
-      throw *error_;
+      throw Error(*error_);
     default:
       return;
   }

@@ -113,6 +113,8 @@ Result plait::nccl::ncclCommInitAll(CommHandle* comms, int devices, const int* l
   return making(call, [&] {
     CommHandle* const results = &needed(call, comms, "comms");
     check_rank(call, 0, devices);
+    constexpr int most = 1024;  // each takes a thread
+    if (devices > most) refuse(call, fmt::format("{} devices: at most {}", devices, most));
     const BackendKind kind = target();
     if (kind != BackendKind::host && devices > device_count(kind) && list == nullptr)
       refuse(call, fmt::format("{} devices: there are {}", devices, device_count(kind)));

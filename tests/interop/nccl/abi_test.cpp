@@ -1,4 +1,4 @@
-// Compares the own declarations of NCCL's interface with an installed nccl.h, at compile time.
+// Compares the own declarations of NCCL's interface with an installed nccl.h, most at compile time.
 #include "interop/nccl/abi.hpp"
 
 #include <gtest/gtest.h>
@@ -103,7 +103,41 @@ namespace {
 PLAIT_NCCL_FUNCTIONS(PLAIT_COMPARE)
 #undef PLAIT_COMPARE
 
-TEST(Abi, AgreesWithTheInstalledHeader) { SUCCEED() << NCCL_VERSION_CODE; }
+// What a program does that was compiled with nccl.h.
+TEST(Abi, AProgramOfNcclRuns) {
+  int code = 0;
+  ASSERT_EQ(ncclGetVersion(&code), ncclSuccess);
+  EXPECT_EQ(code, version);
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 1;
+  config.commName = "a name";
+  ncclComm_t comm = nullptr, part = nullptr;
+  ASSERT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclSuccess)
+      << ncclGetLastError(nullptr);
+  double from[4] = {1, 2, 3, 4}, to[4] = {}, factor = 3;
+  ncclRedOp_t op;
+  ASSERT_EQ(ncclRedOpCreatePreMulSum(&op, &factor, ncclDouble, ncclScalarHostImmediate, comm),
+            ncclSuccess);
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  ASSERT_EQ(ncclAllReduce(from, to, 4, ncclDouble, op, comm, nullptr), ncclSuccess);
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
+  EXPECT_EQ(to[3], 12);
+  EXPECT_EQ(ncclReduce(from, to, 4, static_cast<ncclDataType_t>(99), ncclSum, 0, comm, nullptr),
+            ncclInvalidArgument);
+  ASSERT_EQ(ncclCommSplit(comm, 0, 0, &part, nullptr), ncclSuccess);
+  ncclSimInfo_t simulation = NCCL_SIM_INFO_INITIALIZER;
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  ASSERT_EQ(ncclAllReduce(from, to, 4, ncclDouble, ncclSum, part, nullptr), ncclSuccess);
+  EXPECT_EQ(ncclGroupSimulateEnd(&simulation), ncclSuccess);
+  EXPECT_GE(simulation.estimatedTime, 0);
+  ncclResult_t state = ncclInternalError;
+  EXPECT_EQ(ncclCommGetAsyncError(part, &state), ncclSuccess);
+  EXPECT_EQ(state, ncclSuccess);
+  EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
 
 }  // namespace
 }  // namespace plait::nccl::test

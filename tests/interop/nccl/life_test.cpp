@@ -1,5 +1,6 @@
 // Errors that come later, aborts, and the ends of communicators.
 #include <atomic>
+#include <filesystem>
 
 #include "interop/nccl/ranks.hpp"
 
@@ -180,9 +181,33 @@ TEST(Life, ARevokedCommunicatorMakesNoCalls) {
   });
 }
 
-TEST(Life, ManyCommunicators) {
-  for (int turn = 0; turn < 20; ++turn)
-    on_ranks(3, [](int rank, CommHandle comm) { check_sum(comm, rank, 3); });
+/// The files that this process has open.
+std::size_t open_files() {
+  std::size_t files = 0;
+  for ([[maybe_unused]] const auto& file : std::filesystem::directory_iterator("/proc/self/fd"))
+    ++files;
+  return files;
+}
+
+TEST(Life, CommunicatorsLeaveNothingOpen) {
+  const auto make_and_shrink = [] {
+    on_ranks(3, [](int rank, CommHandle comm) {
+      check_sum(comm, rank, 3);
+      CommHandle part = nullptr, rest = nullptr;
+      ASSERT_TRUE(ok(ncclCommSplit(comm, 0, -rank, &part, nullptr)));
+      int excluded = 1;
+      if (rank != 1) {
+        ASSERT_TRUE(ok(ncclCommShrink(comm, &excluded, 1, &rest, nullptr, 0)));
+        check_sum(rest, rank / 2, 2);
+        EXPECT_TRUE(ok(ncclCommDestroy(rest)));
+      }
+      EXPECT_TRUE(ok(ncclCommDestroy(part)));
+    });
+  };
+  make_and_shrink();
+  const std::size_t before = open_files();
+  for (int turn = 0; turn < 5; ++turn) make_and_shrink();
+  EXPECT_EQ(open_files(), before);
 }
 
 }  // namespace

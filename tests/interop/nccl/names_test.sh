@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# names_test.sh LIBRARY FUNCTIONS_HPP READELF: what libnccl.so.2 is to the dynamic linker: its names,
-# what it needs, and its own name.
+# names_test.sh LIBRARY FUNCTIONS_HPP READELF: what libnccl.so.2 is to the dynamic linker: the names
+# that it offers, what it needs, and its own name.
 set -euo pipefail
 library=$1 functions=$2 readelf=$3
 work=$(mktemp -d)

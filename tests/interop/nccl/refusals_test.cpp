@@ -68,6 +68,7 @@ TEST(Refusals, NumbersOutOfRange) {
   EXPECT_TRUE(wrong(ncclCommInitRank(&comm, 2, new_id(), 2), "rank 2"));
   EXPECT_TRUE(wrong(ncclCommInitRank(&comm, 2, new_id(), -1), "rank -1"));
   EXPECT_TRUE(wrong(ncclCommInitAll(&comm, 0, nullptr), "0 ranks"));
+  EXPECT_TRUE(wrong(ncclCommInitAll(&comm, INT_MAX, nullptr), "at most 1024"));
   EXPECT_TRUE(wrong(ncclCommSplit(own[0], -2, 0, &comm, nullptr), "colour -2"));
   EXPECT_TRUE(wrong(ncclCommInitRankScalable(&comm, 1, 0, 0, nullptr, nullptr), "one id"));
   EXPECT_TRUE(
