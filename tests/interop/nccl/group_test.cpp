@@ -131,6 +131,20 @@ TEST(Group, ACallThatPlaitRefusesFailsAtTheEnd) {
   check_sum(own[0], 0, 1);
 }
 
+TEST(Group, AGroupThatFailsEndsTheCommunicatorsThatItDestroys) {
+  OwnRanks own(2);
+  std::int32_t value = 1, copy = 0;
+  ASSERT_TRUE(ok(ncclGroupStart()));
+  for (int rank = 0; rank < 2; ++rank)
+    ASSERT_TRUE(ok(ncclAllReduce(&value, &copy, 1, int32, op_sum, own[rank], nullptr)));
+  EXPECT_TRUE(ok(ncclCommDestroy(own[0])));
+  EXPECT_TRUE(ok(ncclCommAbort(own[1])));
+  own.comms.clear();
+  EXPECT_EQ(ncclBcast(&value, 1, int32, 0, nullptr, nullptr), Result::invalid_argument);
+  EXPECT_TRUE(refused(ncclGroupEnd(), Result::invalid_argument, "is NULL"));
+  EXPECT_EQ(copy, 0);
+}
+
 TEST(Group, ACommunicatorThatAGroupMakesIsDroppedWithIt) {
   const OwnRanks own(1);
   CommHandle made = nullptr;
