@@ -174,6 +174,7 @@ BackendKind Communicator::backend_kind() const {
   return state("backend_kind").backend->info().backend;
 }
 Backend& backend_of(const Communicator& comm) { return *comm.state("backend").backend; }
+const Selector& selector_of(const Communicator& comm) { return comm.state("selector").selector; }
 Bootstrap& Communicator::bootstrap() const { return *state("bootstrap").bootstrap; }
 
 std::string Communicator::describe() const {

@@ -26,6 +26,7 @@ class Backend;
 class CommunicatorState;
 class DeviceGroupState;
 class GroupMember;
+class Selector;
 class Window;
 
 /// How to make a communicator. Equal on all ranks, except for `device`.
@@ -356,7 +357,8 @@ class Communicator {
 
  private:
   friend DeviceGroupState;
-  friend Backend& backend_of(const Communicator& comm);  // for plait-bench and tests alone
+  friend Backend& backend_of(const Communicator& comm);  // for plait-bench, libnccl and tests alone
+  friend const Selector& selector_of(const Communicator& comm);  // for libnccl alone
   class Inside;
   explicit Communicator(std::unique_ptr<CommunicatorState> state);
   GroupMember& member() const;
