@@ -67,9 +67,11 @@ class Checks:
         if "PLAIT_NCCL_SO" not in os.environ:
             return
         maps = pathlib.Path("/proc/self/maps").read_text(encoding="ascii", errors="replace")
-        libraries = {line.split()[-1] for line in maps.splitlines() if "libnccl" in line}
+        libraries = {line.split()[-1] for line in maps.splitlines() if "libnccl.so" in line}
+        if libraries != {os.path.realpath(os.environ["PLAIT_NCCL_SO"])}:
+            print(f"rank {RANK} has loaded {libraries}", file=sys.stderr, flush=True)
         self.run("only Plait's libnccl is loaded",
-                 lambda: "libplait.so" in maps and len(libraries) == 1)
+                 lambda: libraries == {os.path.realpath(os.environ["PLAIT_NCCL_SO"])})
 
     def end(self):
         """Exits."""

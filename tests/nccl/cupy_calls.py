@@ -96,8 +96,9 @@ def main():
     cupy.cuda.Device(checks.LOCAL_RANK % cupy.cuda.runtime.getDeviceCount()).use()
     own = bytes(value % 256 for value in nccl.get_unique_id()) if RANK == 0 else None
     data = checks.exchange("cupy", own)
-    # CuPy has the id as a tuple of signed bytes.
-    comm = nccl.NcclCommunicator(WORLD, tuple(v - 256 if v > 127 else v for v in data), RANK)
+    if isinstance(nccl.get_unique_id(), tuple):  # of signed bytes, in CuPy before 14
+        data = tuple(v - 256 if v > 127 else v for v in data)
+    comm = nccl.NcclCommunicator(WORLD, data, RANK)
 
     def merge(failures):
         mine = cupy.array([failures], dtype=cupy.int32)
