@@ -35,6 +35,11 @@ std::string why_no_device(BackendKind kind) {
   return entries()[kind].why_no_device();
 }
 
+int current_device(BackendKind kind) {
+  const FloatEnvironment defaults;
+  return is_built(kind) ? entries()[kind].current_device() : 0;
+}
+
 std::shared_ptr<DeviceUse> device_use(BackendKind kind, int ordinal) {
   static std::mutex mutex;
   static std::map<std::pair<BackendKind, int>, std::weak_ptr<DeviceUse>> known;

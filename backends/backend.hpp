@@ -296,6 +296,9 @@ class DeviceScope {
 int device_count(BackendKind kind);
 /// Why `device_count` is 0, in one sentence; empty if it is not 0.
 std::string why_no_device(BackendKind kind);
+/// The calling thread's current device, which is 0 on a target that has no such thing. Makes no
+/// device's context.
+int current_device(BackendKind kind);
 bool is_built(BackendKind kind);
 std::unique_ptr<Backend> open_backend(BackendKind kind, int ordinal);
 
@@ -306,6 +309,7 @@ struct BackendEntry {
   int (*device_count)();
   std::string (*why_no_device)();
   std::unique_ptr<Backend> (*open)(int ordinal);
+  int (*current_device)() = [] { return 0; };
 };
 class BackendRegistration {
  public:

@@ -205,7 +205,7 @@ const Choice& CallPreparer::named(const Call& call, const CallOptions& options) 
 namespace {
 
 /// In a communicator of one rank: the result is already in place, and the user has not asked for a
-/// launch.
+/// launch. (Out of place, a launch changes the bits of a NaN.)
 bool is_done_already(const Call& call, const Buffers& buffers, const CallOptions& options) {
   return call.collective != Collective::barrier && buffers.send == buffers.recv &&
          options.algorithm.empty() && options.blocks == 0 && options.threads == 0 &&
@@ -230,6 +230,7 @@ void CallPreparer::choose(PreparedCall& prepared, const CallOptions& options) {
     prepared.shares = choice.shares;
   }
   prepared.done_already = bootstrap_.size() == 1 && !prepared.is_message() &&
+                          !selector_.restricts(prepared.call) &&
                           is_done_already(prepared.call, prepared.buffers, options);
 }
 

@@ -153,7 +153,8 @@ void Communicator::calibrate(bool may_measure) {
   own.selector.set_calibration(calibrated_rules(
       *own.bootstrap, topology,
       {.description = own.bootstrap->rank() == 0
-                          ? describe_for_calibration(own.backend->info(), topology)
+                          ? describe_for_calibration(own.backend->info(), topology,
+                                                     own.selector.is_reproducible())
                           : std::string(),
        .wish = wish,
        .may_measure = alone && (asked || (may_measure && !known && !own.settings.tuning))},
@@ -173,6 +174,7 @@ BackendKind Communicator::backend_kind() const {
   return state("backend_kind").backend->info().backend;
 }
 Backend& backend_of(const Communicator& comm) { return *comm.state("backend").backend; }
+const Selector& selector_of(const Communicator& comm) { return comm.state("selector").selector; }
 Bootstrap& Communicator::bootstrap() const { return *state("bootstrap").bootstrap; }
 
 std::string Communicator::describe() const {

@@ -66,7 +66,8 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
 
 Selector CommunicatorState::make_selector(const Topology& topology) const {
   return {topology, algorithms_.all(), bootstrap->rank(),
-          settings.tuning ? tuning_rules(*settings.tuning, topology) : RuleList()};
+          settings.tuning ? tuning_rules(*settings.tuning, topology) : RuleList(),
+          settings.reproducible};
 }
 
 std::unique_ptr<Bootstrap> CommunicatorState::interruptible(std::unique_ptr<Bootstrap> bootstrap,

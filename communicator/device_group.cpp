@@ -143,7 +143,8 @@ DeviceGroupState::DeviceGroupState(std::vector<int> devices, BackendKind kind,
     const CommunicatorOptions own{.backend = kind_,
                                   .device = devices_[rank],
                                   .timeout = options.timeout,
-                                  .scratch_bytes = options.scratch_bytes};
+                                  .scratch_bytes = options.scratch_bytes,
+                                  .reproducible = options.reproducible};
     ranks_[rank].reset(new Communicator(std::make_unique<CommunicatorState>(
         std::move(bootstraps[rank]), own, nullptr, HostDevices::named)));
     ranks_[rank]->calibrate(true);

@@ -273,6 +273,7 @@ CommunicatorSettings agree_on_settings(Bootstrap& bootstrap, const CommunicatorO
                 .progress = environment_integer("PLAIT_PROGRESS", 1, 0, 1) == 1,
                 .peer_access = environment_integer("PLAIT_DISABLE_P2P", 0, 0, 1) == 0,
                 .share_devices = environment_integer("PLAIT_SHARE_DEVICES", 0, 0, 1) == 1,
+                .reproducible = options.reproducible,
                 .calibration = calibration_wish(),
                 .tuning = load_tuning_file(),
                 .trace = environment("PLAIT_TRACE")};
@@ -295,11 +296,11 @@ CommunicatorSettings agree_on_settings(Bootstrap& bootstrap, const CommunicatorO
   const std::string values = fmt::format(
       "PLAIT_SCRATCH_BYTES={} PLAIT_WORK_FIFO_BYTES={} PLAIT_TIMEOUT={} PLAIT_CHECK={:d} "
       "PLAIT_DISABLE_P2P={:d} "
-      "PLAIT_SHARE_DEVICES={:d} PLAIT_CALIBRATE={} PLAIT_ALGO=\"{}\"",
+      "PLAIT_SHARE_DEVICES={:d} PLAIT_CALIBRATE={} PLAIT_ALGO=\"{}\" reproducible={:d}",
       settings.scratch_bytes ? std::to_string(*settings.scratch_bytes) : "default",
       settings.work_fifo_bytes, std::chrono::duration<double>(settings.timeout).count(),
       settings.check_calls, !settings.peer_access, settings.share_devices,
-      name_of(settings.calibration), environment("PLAIT_ALGO").value_or(""));
+      name_of(settings.calibration), environment("PLAIT_ALGO").value_or(""), settings.reproducible);
   require_equal_texts(bootstrap, {{"the algorithms of programs and plug-ins", added},
                                   {"settings", values},
                                   {"the rules of PLAIT_TUNING",

@@ -26,6 +26,7 @@ struct CommunicatorSettings {
   bool progress;            // PLAIT_PROGRESS, default 1: blocks count what they start and complete
   bool peer_access;         // PLAIT_DISABLE_P2P=0: devices use each other's memory if they reach it
   bool share_devices;       // PLAIT_SHARE_DEVICES=1: several processes may use one GPU
+  bool reproducible;        // an option; the selector also reads PLAIT_ALGO
   Calibration calibration;  // PLAIT_CALIBRATE: rules measured on this machine
   std::optional<TuningFile> tuning;  // PLAIT_TUNING: rules for the selection
   std::optional<std::string> trace;  // PLAIT_TRACE: the file to write a trace to

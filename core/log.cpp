@@ -35,6 +35,8 @@ Level read_level() {
                                                        in_quotes(*value), fmt::join(names, ", ")));
 }
 
+std::atomic<Level> raised = Level::off;
+
 /// While it exists, writes of this thread raise no SIGPIPE: a log whose reader has gone must not
 /// end the program.
 class NoSigpipe {
@@ -131,7 +133,12 @@ bool write_whole(std::string_view text) {
 
 Level level() {
   static const Level value = read_level();
-  return value;
+  return std::max(value, raised.load(std::memory_order_relaxed));
+}
+void raise(Level least) noexcept {
+  Level before = raised;
+  while (before < least && !raised.compare_exchange_weak(before, least)) {
+  }
 }
 
 void write(Level level, std::string_view text) {

@@ -9,8 +9,11 @@ namespace plait::log {
 
 enum class Level { off, error, warn, info, debug };
 
-/// The level of this process, read once. Throws Error(invalid_argument) for an unknown name.
+/// The level of this process: PLAIT_LOG, read once, or what it was raised to if that is more. Throws
+/// Error(invalid_argument) for an unknown name.
 Level level();
+/// For an interface with a variable of its own for the log: at least `least` from now on.
+void raise(Level least) noexcept;
 /// Writes one line "plait warn: ..." in one system call, so the lines of ranks don't mix.
 void write(Level level, std::string_view text);
 

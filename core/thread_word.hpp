@@ -8,7 +8,11 @@
 /// these variables aside for all threads. If a program loads the library later, all of them come
 /// from a small reserve (libplait has about 300 bytes of them), so large variables belong behind a
 /// pointer.
-#if defined(__GLIBC__)
+///
+/// With PLAIT_DYNAMIC_TLS they are plain. CUDA's static runtime, a part of the library, has 4 KB of
+/// thread_local variables, and the reserve would have to hold them all: a program such as Python
+/// could not load the library at all.
+#if defined(__GLIBC__) && !defined(PLAIT_DYNAMIC_TLS)
 #define PLAIT_THREAD_WORD [[gnu::tls_model("initial-exec")]] constinit thread_local
 #else
 #define PLAIT_THREAD_WORD constinit thread_local

@@ -10,15 +10,17 @@ bench-table.py --page PAGE.md... [--check]: renews the tables between comments i
 
     <!-- bench-table: default beside peer:mpi, data/FILE.json -->
     <!-- bench-table: default beside peer:nccl and peer:mpi, symmetric memory, FILE.json... -->
+    <!-- bench-table: reproducible beside default by type and memory, data/FILE.json -->
     <!-- bench-table: all_reduce by algorithm, symmetric memory, in place, data/FILE.json -->
     <!-- bench-table: choice, data/2-ranks.json data/4-ranks.json -->
     <!-- end -->
 
 The last table is described below. In the first two, a column is a collective, and a cell the two
-times and their ratio. Of several peers the fastest counts. In the third, a row is an algorithm or a
-peer. Peers have the memory that their name says, so the memory selects among the others. Results
-are out of place unless the comment says `in place`. With --check nothing is written, and the exit
-code is 1 if a table is not what it would be.
+times and their ratio. Of several peers the fastest counts. In the third, a column is a type and a
+kind of memory. In the fourth, a row is an algorithm or a peer. Peers have the memory that their
+name says, so the memory selects among the others. Results are out of place unless the comment says
+`in place`. With --check nothing is written, and the exit code is 1 if a table is not what it would
+be.
 
 bench-table.py --choice FILE.json...: how good Plait's own choice is, in files of `plait-bench
 --algorithms all`. A cell is a collective, size, type, memory and placement. Its ratio is the time
@@ -33,7 +35,7 @@ import re
 import sys
 
 MARKED = re.compile(r"(<!-- bench-table: (.+?) -->\n).*?(<!-- end -->)", re.S)
-BESIDE = re.compile(r"(\S+) beside (.+)")
+BESIDE = re.compile(r"(\S+) beside (.+?)(?: by (.+))?")
 BY_ALGORITHM = re.compile(r"(\S+) by algorithm")
 
 
@@ -68,22 +70,24 @@ def lines_of(head, rows):
     return "".join(f"| {' | '.join(row)} |\n" for row in [head, ["---"] * len(head), *rows])
 
 
-def beside(results, name, peers):
-    """A table of all collectives: the times of `name` and of the fastest peer, and their ratio."""
+def beside(results, name, peers, parts):
+    """The times of `name` and of the fastest peer, and their ratio. A column is what results have
+    in `parts`."""
     own, best = {}, {}
     for result in results:
-        cell_of = result["bytes"], result["collective"]
+        cell_of = result["bytes"], ", ".join(result[part] for part in parts)
         if result["name"] == name:
             own[cell_of] = result["time_us"]
         elif result["name"] in peers:
             best[cell_of] = min(result["time_us"], best.get(cell_of, float("inf")))
-    collectives = list(dict.fromkeys(collective for _, collective in own))
+    columns = list(dict.fromkeys(column for _, column in own))
 
-    def text(count, collective):
-        ours, theirs = own[count, collective], best[count, collective]
+    def text(count, column):
+        ours, theirs = own[count, column], best[count, column]
         return f"{short(ours)} / {short(theirs)} = {ours / theirs:.2f}"
-    return lines_of(["bytes", *(f"`{collective}`" for collective in collectives)],
-                    [[size(count), *(text(count, collective) for collective in collectives)]
+    heads = [f"`{column}`" if parts == ["collective"] else column for column in columns]
+    return lines_of(["bytes", *heads],
+                    [[size(count), *(text(count, column) for column in columns)]
                      for count in sorted({count for count, _ in own})])
 
 
@@ -161,7 +165,8 @@ def made(folder, description):
                if result.get("in_place", False) == ("in place" in facts)
                and (result["name"].startswith("peer:") or memory in (None, result["memory"]))]
     if match := BESIDE.fullmatch(what):
-        return beside(results, match[1], match[2].split(" and "))
+        return beside(results, match[1], match[2].split(" and "),
+                      (match[3] or "collective").split(" and "))
     if match := BY_ALGORITHM.fullmatch(what):
         return by_algorithm(results, match[1])
     return sys.exit(f"{description}: is no table")

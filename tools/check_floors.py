@@ -36,7 +36,7 @@ FLOORS = [
     ["communicator/fault", "communicator/calibration"],
     ["communicator/groups"],
     ["communicator"],
-    ["interop/c", "interop/fortran", "interop/kokkos"],
+    ["interop/c", "interop/fortran", "interop/kokkos", "interop/nccl"],
     ["interop/mpi"],
     ["bench", "examples"],
     ["tests"],

@@ -285,6 +285,13 @@ class Algorithm {
   /// of messages of any types, and differ between ranks. The messages from one rank to another are
   /// in the same order on both.
   virtual void enqueue_batch(std::span<const BatchedCall> calls, LaunchContext& context) const;
+
+  /// Whether the algorithm reduces floats in rank order: each result has the bits of `Reducer`'s
+  /// `start` with the term of rank 0, `add` with those of ranks 1, 2, ..., and `finish`. All such
+  /// algorithms give equal results, wherever an element lies, so the policy `reproducible` chooses
+  /// among them. Asked of reductions of floats that `supports` accepts. An algorithm that says
+  /// nothing is left out.
+  virtual bool reduces_in_rank_order(const Call&, const Topology&) const { return false; }
 };
 
 /// The algorithms of this process, in order of name, then of collective. Those of the library and

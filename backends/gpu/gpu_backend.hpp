@@ -310,6 +310,11 @@ BackendEntry backend_entry() {
           .why_no_device = Devices<Runtime>::why_none,
           .open = [](int ordinal) -> std::unique_ptr<Backend> {
             return std::make_unique<TheBackend>(ordinal);
+          },
+          .current_device = [] {
+            int current = 0;
+            Runtime::get_device(&current);
+            return current;
           }};
 }
 

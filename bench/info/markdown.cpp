@@ -91,11 +91,26 @@ Facts facts_about(const Algorithm& algorithm) {
   return facts;
 }
 
+/// The calls that the algorithm reduces in rank order.
+std::string ordered_calls(const Algorithm& algorithm) {
+  const auto ordered = [&](int ranks, bool in_place) {
+    const Call call{.collective = algorithm.collective(),
+                    .count = 1024,
+                    .symmetric = true,
+                    .in_place = in_place,
+                    .parts = parts_of(algorithm.collective(), ranks)};
+    return facts_of(call.collective).reduces && algorithm.reduces_in_rank_order(call, gpus(ranks));
+  };
+  if (ordered(4, false)) return ordered(4, true) ? "yes" : "out of place";
+  return ordered(2, true) ? "two ranks" : "";
+}
+
 /// One row per algorithm and facts; collectives for which they are equal share a row.
 std::string table_of_algorithms() {
   struct Row {
     const Algorithm* algorithm;
     Facts facts;
+    std::string ordered;  // of its collectives that reduce
     std::vector<std::string_view> collectives;
   };
   std::vector<Row> rows;
@@ -105,18 +120,24 @@ std::string table_of_algorithms() {
       return other.algorithm->name() == algorithm->name() && other.facts == facts;
     });
     const std::string_view collective = name_of(algorithm->collective());
-    if (row == rows.end()) rows.push_back({algorithm, facts, {collective}});
-    else row->collectives.push_back(collective);
+    const std::string ordered = ordered_calls(*algorithm);
+    if (row == rows.end()) {
+      rows.push_back({algorithm, facts, ordered, {collective}});
+    } else {
+      row->collectives.push_back(collective);
+      if (row->ordered.empty()) row->ordered = ordered;
+    }
   }
   std::vector<std::vector<std::string>> cells;
   for (const Row& row : rows)
     cells.push_back({fmt::format("`{}`", row.algorithm->name()),
                      fmt::format("{}", fmt::join(row.collectives, ", ")), row.facts.memory,
-                     row.facts.needs, row.facts.scratch, row.facts.shares,
+                     row.facts.needs, row.facts.scratch, row.facts.shares, row.ordered,
                      std::string(row.algorithm->summary())});
-  return table("algorithms",
-               {"algorithm", "collectives", "memory", "needs", "scratch", "in groups", "how"},
-               cells);
+  return table(
+      "algorithms",
+      {"algorithm", "collectives", "memory", "needs", "scratch", "in groups", "rank order", "how"},
+      cells);
 }
 
 constexpr std::size_t kilobyte = 1024;

@@ -115,7 +115,8 @@ std::string_view name_of(Calibration wish) {
   return wish == Calibration::off ? "0" : wish == Calibration::on ? "1" : "again";
 }
 
-std::string describe_for_calibration(const DeviceInfo& device, const Topology& topology) {
+std::string describe_for_calibration(const DeviceInfo& device, const Topology& topology,
+                                     bool reproducible) {
   // On a machine of many processors the kernel takes its time to make up that file.
   static const std::string processor = read_processor_name();
   const bool host = topology.backend == BackendKind::host;
@@ -124,12 +125,12 @@ std::string describe_for_calibration(const DeviceInfo& device, const Topology& t
     if (!Registry::instance().file_of(*algorithm).empty()) added.emplace_back(algorithm->name());
   return fmt::format(
       "# plait {}, {}, {} processors, {} {} ({}), {} on a device, units {} of {} to {} threads, "
-      "lines {}, bulk {}, peer access {:d}, reads {:d}, scratch {} and {}, more: {}",
+      "lines {}, bulk {}, peer access {:d}, reads {:d}, scratch {} and {}{}, more: {}",
       PLAIT_VERSION, processor, host ? std::thread::hardware_concurrency() : 0, topology.ranks,
       device.name, topology.architecture, topology.ranks_per_device, topology.units,
       topology.block_threads, topology.max_block_threads, topology.line_threads,
       topology.bulk_threads, topology.peer_access, topology.peer_reads, topology.scratch_limit,
-      topology.base_limit, fmt::join(added, " "));
+      topology.base_limit, reproducible ? ", reproducible" : "", fmt::join(added, " "));
 }
 
 RuleList calibrated_rules(Bootstrap& bootstrap, const Topology& topology,

@@ -20,8 +20,9 @@ Calibration calibration_wish();
 std::string_view name_of(Calibration wish);
 
 /// One line that differs for machines, and for communicators on one machine, on which other
-/// algorithms may be the fastest.
-std::string describe_for_calibration(const DeviceInfo& device, const Topology& topology);
+/// algorithms may be the fastest. `reproducible`: then fewer algorithms are measured.
+std::string describe_for_calibration(const DeviceInfo& device, const Topology& topology,
+                                     bool reproducible);
 
 /// The rules that a process has measured or read, as texts, each by its description. They lie in
 /// files, too, one for each description.

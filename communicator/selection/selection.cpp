@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "algorithms/contract/collectives.hpp"
 #include "communicator/selection/tuning_file.hpp"
 #include "core/environment.hpp"
 #include "core/log.hpp"
@@ -36,6 +37,17 @@ bool is_policy(std::string_view name) {
   const auto known = policies();
   return std::any_of(known.begin(), known.end(),
                      [&](const Policy& policy) { return policy.name == name; });
+}
+
+/// PLAIT_ALGO as rules; none if it is the policy without rules.
+std::string_view rules_in(std::string_view overrides) {
+  return trim(overrides) == reproducible_policy ? std::string_view() : overrides;
+}
+
+/// Whether algorithms may differ in the bits of the result. Integers wrap, so the order of their
+/// terms does not matter, and what is only moved keeps its bits.
+bool depends_on_order(const Call& call) {
+  return facts_of(call.collective).reduces && is_float(call.type);
 }
 
 /// Reads one rule. `collective` carries over from rule to rule.
@@ -140,6 +152,10 @@ RuleList::RuleList(std::string_view text, std::string_view source, LeftOut left_
       const bool is_there = Registry::instance().find(parsed.algorithm, collective) != nullptr;
       if (!is_there && left_out == LeftOut::refused) parser.refuse_name(parsed);
       if (is_there) rules_.push_back(parsed);
+    } else if (policy->name == reproducible_policy) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{}: {} stands alone in {}, without rules: it is no rule itself",
+                              source, reproducible_policy, override_variable));
     } else {
       append(RuleList(policy->rules, policy->name, rules_of_library));
     }
@@ -161,11 +177,13 @@ void RuleList::append(RuleList others) {
 }
 
 Selector::Selector(Topology topology, std::vector<const Algorithm*> algorithms, int rank,
-                   RuleList tuning)
+                   RuleList tuning, bool reproducible)
     : topology_(std::move(topology)),
       algorithms_(std::move(algorithms)),
       rank_(rank),
-      overrides_(environment(override_variable).value_or(""), override_variable),
+      reproducible_(reproducible ||
+                    trim(environment(override_variable).value_or("")) == reproducible_policy),
+      overrides_(rules_in(environment(override_variable).value_or("")), override_variable),
       tuning_(std::move(tuning)),
       builtin_(builtin_rules(topology_)) {
   for (const Policy& policy : policies())
@@ -191,36 +209,57 @@ void Selector::check_known(Collective collective, const CallOptions& options) co
   refuse(collective, code, why);
 }
 
+/// Whether the algorithm may serve the call.
+Support Selector::admits(const Algorithm& algorithm, const Call& call, bool reproducible) const {
+  Support support = algorithm.supports(call, topology_);
+  if (!support || !reproducible || !depends_on_order(call) ||
+      algorithm.reduces_in_rank_order(call, topology_))
+    return support;
+  return Support::no(fmt::format("it does not reduce {} in rank order", name_of(call.type)));
+}
+
 Choice Selector::by_option(const Call& call, const std::string& name) const {
+  if (name == reproducible_policy) {
+    Choice choice = by_default(call, true);
+    choice.rule = fmt::format("policy {}: {}", name, choice.rule);
+    choice.wished = true;
+    return choice;
+  }
   const Algorithm* algorithm = find(name, call.collective);
   if (algorithm == nullptr) {
-    algorithm = by_rules(policies_.find(name)->second, call);
+    algorithm = by_rules(policies_.find(name)->second, call, reproducible_);
     if (algorithm == nullptr)
       refuse(call.collective, ErrorCode::unsupported,
-             fmt::format("policy {}: none of its algorithms serves this call", name));
+             fmt::format("policy {}: none of its algorithms serves this call{}", name,
+                         reproducible_ ? " of a reproducible communicator" : ""));
     return {algorithm, {}, "policy " + name, true};
   }
   if (const Support support = algorithm->supports(call, topology_); !support)
     refuse(call.collective, ErrorCode::unsupported,
            fmt::format("algorithm {}: {}", name, support.reason()));
+  if (const Support support = admits(*algorithm, call, reproducible_); !support)
+    refuse(call.collective, ErrorCode::invalid_argument,
+           fmt::format("algorithm {}: {}, which a reproducible communicator requires", name,
+                       support.reason()));
   return {algorithm, {}, "call option", true};
 }
 
-const Algorithm* Selector::by_rules(const RuleList& rules, const Call& call) const {
+const Algorithm* Selector::by_rules(const RuleList& rules, const Call& call,
+                                    bool reproducible) const {
   const Rule* rule = rules.match(call, [&](const Rule& r) {
     const Algorithm* algorithm = find(r.algorithm, r.collective);
-    return algorithm != nullptr && algorithm->supports(call, topology_);
+    return algorithm != nullptr && admits(*algorithm, call, reproducible);
   });
   return rule == nullptr ? nullptr : find(rule->algorithm, rule->collective);
 }
 
 /// `batches`: considers only algorithms that take batches.
-const Algorithm* Selector::by_estimate(const Call& call, bool batches) const {
+const Algorithm* Selector::by_estimate(const Call& call, bool reproducible, bool batches) const {
   const Algorithm* best = nullptr;
   double least = std::numeric_limits<double>::infinity();
   for (const Algorithm* algorithm : algorithms_) {
     if (algorithm->collective() != call.collective || (batches && !algorithm->batches(topology_)) ||
-        !algorithm->supports(call, topology_))
+        !admits(*algorithm, call, reproducible))
       continue;
     const double estimate = algorithm->estimate(call, topology_);
     if (estimate >= least) continue;  // a tie goes to the first in order of name
@@ -230,10 +269,19 @@ const Algorithm* Selector::by_estimate(const Call& call, bool batches) const {
   return best;
 }
 
+bool Selector::restricts(const Call& call) const noexcept {
+  return reproducible_ && depends_on_order(call);
+}
+
 Choice Selector::choose_algorithm(const Call& call, const CallOptions& options) const {
   check_known(call.collective, options);
   if (!options.algorithm.empty()) return by_option(call, options.algorithm);
-  if (const Algorithm* algorithm = by_rules(overrides_, call))
+  return by_default(call, reproducible_);
+}
+
+/// For a call that names no algorithm.
+Choice Selector::by_default(const Call& call, bool reproducible) const {
+  if (const Algorithm* algorithm = by_rules(overrides_, call, reproducible))
     return {algorithm, {}, override_variable, true};
   if (const Rule* wanted = overrides_.match(call)) {
     static const bool once = [&] {
@@ -243,15 +291,17 @@ Choice Selector::choose_algorithm(const Call& call, const CallOptions& options) 
     }();
     static_cast<void>(once);
   }
-  if (const Algorithm* algorithm = by_rules(tuning_, call)) return {algorithm, {}, tuning_variable};
-  if (const Algorithm* algorithm = by_rules(calibration_, call))
+  if (const Algorithm* algorithm = by_rules(tuning_, call, reproducible))
+    return {algorithm, {}, tuning_variable};
+  if (const Algorithm* algorithm = by_rules(calibration_, call, reproducible))
     return {algorithm, {}, "calibration"};
-  if (const Algorithm* algorithm = by_rules(builtin_, call))
+  if (const Algorithm* algorithm = by_rules(builtin_, call, reproducible))
     return {algorithm, {}, "built-in table"};
-  if (const Algorithm* algorithm = by_estimate(call)) return {algorithm, {}, "estimate"};
+  if (const Algorithm* algorithm = by_estimate(call, reproducible))
+    return {algorithm, {}, "estimate"};
   refuse(call.collective, ErrorCode::unsupported,
          fmt::format("no algorithm serves {} {} elements with {}\n{}", call.count,
-                     name_of(call.type), name_of(call.op), trim(candidates(call))));
+                     name_of(call.type), name_of(call.op), trim(candidates(call, reproducible))));
 }
 
 Choice Selector::choose(const Call& call, const CallOptions& options) const {
@@ -270,12 +320,12 @@ Choice Selector::choose(const Call& call, const CallOptions& options) const {
 
 const Algorithm* Selector::choose_batch(const Call& all) const {
   const Algorithm* algorithm = choose_algorithm(all, {}).algorithm;
-  return algorithm->batches(topology_) ? algorithm : by_estimate(all, true);
+  return algorithm->batches(topology_) ? algorithm : by_estimate(all, reproducible_, true);
 }
 
 bool Selector::gains_in_batch(const Call& call, const Choice& choice) const {
   if (choice.algorithm->batches(topology_)) return true;
-  const Algorithm* batching = choice.wished ? nullptr : by_estimate(call, true);
+  const Algorithm* batching = choice.wished ? nullptr : by_estimate(call, reproducible_, true);
   if (batching == nullptr) return false;
   Call least = call;
   least.count = 1;
@@ -283,11 +333,11 @@ bool Selector::gains_in_batch(const Call& call, const Choice& choice) const {
   return added < choice.algorithm->estimate(call, topology_);
 }
 
-std::string Selector::candidates(const Call& call) const {
+std::string Selector::candidates(const Call& call, bool reproducible) const {
   std::string text;
   for (const Algorithm* algorithm : algorithms_) {
     if (algorithm->collective() != call.collective) continue;
-    const Support support = algorithm->supports(call, topology_);
+    const Support support = admits(*algorithm, call, reproducible);
     const double estimate = support ? algorithm->estimate(call, topology_) : 0;
     text += !support ? fmt::format("  {:<20} no: {}\n", algorithm->name(), support.reason())
             : std::isinf(estimate)
@@ -299,13 +349,18 @@ std::string Selector::candidates(const Call& call) const {
 
 std::string Selector::explain(const Call& call, const CallOptions& options) const {
   const Choice choice = choose(call, options);
+  const bool reproducible = reproducible_ || options.algorithm == reproducible_policy;
+  const std::string_view promise =
+      !reproducible             ? ""
+      : !depends_on_order(call) ? "  reproducible: all algorithms give the same bits here\n"
+                                : "  reproducible: only algorithms that reduce in rank order\n";
   return fmt::format(
       "{} of {} x {} ({} bytes), {}, {} memory, {} ranks on {} {}\n  takes {} with {} blocks of {} "
-      "threads, by {}\n{}",
+      "threads, by {}\n{}{}",
       name_of(call.collective), call.count, name_of(call.type), call.bytes(), name_of(call.op),
       call.symmetric ? "symmetric" : "ordinary", topology_.ranks, name_of(topology_.backend),
       topology_.architecture, choice.algorithm->name(), choice.shape.blocks, choice.shape.threads,
-      choice.rule, candidates(call));
+      choice.rule, promise, candidates(call, reproducible));
 }
 
 }  // namespace plait

@@ -63,11 +63,16 @@ class RuleList {
 };
 
 /// Rules with a name, which may stand wherever an algorithm's name may: the choices of other
-/// libraries.
+/// libraries. One policy has no rules: `reproducible_policy`.
 struct Policy {
   std::string_view name, rules, source;
 };
 std::span<const Policy> policies();
+
+/// This policy restricts the choice instead: reductions of floats take only algorithms that reduce
+/// them in rank order (`Algorithm::reduces_in_rank_order`). For other calls, all algorithms give
+/// the same bits. So it can't stand among rules.
+inline constexpr std::string_view reproducible_policy = "reproducible";
 
 /// The algorithm and shape of a call, and the reason.
 struct Choice {
@@ -93,16 +98,23 @@ WrongName wrong_name(std::string_view name, Collective collective,
 /// over; one warning follows if PLAIT_ALGO has a rule for the call and none that can serve it. A
 /// call option that can't be served, or that names an algorithm of another collective, is
 /// Error(unsupported); an unknown name is Error(invalid_argument).
+///
+/// A reproducible selector passes over rules, and estimates, of algorithms that would not keep the
+/// bits of the call. A call option that names one is Error(invalid_argument).
 class Selector {
  public:
   /// `rank`: for texts of errors only. `tuning`: the rules of a tuning file
-  /// (communicator/selection/tuning_file.hpp).
+  /// (communicator/selection/tuning_file.hpp). `reproducible`: so is the selector, as it is if
+  /// PLAIT_ALGO says so.
   Selector(Topology topology, std::vector<const Algorithm*> algorithms, int rank = 0,
-           RuleList tuning = {});
+           RuleList tuning = {}, bool reproducible = false);
   /// Before the first choice: the rules that were measured on this machine.
   void set_calibration(RuleList rules) { calibration_ = std::move(rules); }
   /// Whether the built-in table has rules for this topology.
   bool has_builtin_rules() const noexcept { return !builtin_.empty(); }
+  bool is_reproducible() const noexcept { return reproducible_; }
+  /// Whether the selector is reproducible and that restricts this call.
+  bool restricts(const Call& call) const noexcept;
   Choice choose(const Call& call, const CallOptions& options) const;
   /// The algorithm for a batch of calls of one type, operation and scale that together are as long
   /// as `all`: the one for a single call of that length if it takes batches, else the one with the
@@ -114,23 +126,27 @@ class Selector {
   /// Throws Error(invalid_argument) if the options name an unknown algorithm, Error(unsupported) if
   /// they name one that serves only other collectives.
   void check_known(Collective collective, const CallOptions& options) const;
-  /// Several lines: the choice, its rule, and every algorithm with its estimate or the reason
-  /// against it.
+  /// Several lines: the choice, its rule, whether it is reproducible, and every algorithm with its
+  /// estimate or the reason against it.
   std::string explain(const Call& call, const CallOptions& options) const;
   const Topology& topology() const noexcept { return topology_; }
 
  private:
   [[noreturn]] void refuse(Collective collective, ErrorCode code, const std::string& why) const;
-  std::string candidates(const Call& call) const;
   Choice choose_algorithm(const Call& call, const CallOptions& options) const;
   const Algorithm* find(std::string_view name, Collective collective) const;
   Choice by_option(const Call& call, const std::string& name) const;
-  const Algorithm* by_estimate(const Call& call, bool batches = false) const;
-  const Algorithm* by_rules(const RuleList& rules, const Call& call) const;
+  // `reproducible`: only among algorithms that keep the bits of the call.
+  std::string candidates(const Call& call, bool reproducible) const;
+  Support admits(const Algorithm& algorithm, const Call& call, bool reproducible) const;
+  Choice by_default(const Call& call, bool reproducible) const;
+  const Algorithm* by_estimate(const Call& call, bool reproducible, bool batches = false) const;
+  const Algorithm* by_rules(const RuleList& rules, const Call& call, bool reproducible) const;
 
   Topology topology_;
   std::vector<const Algorithm*> algorithms_;
   int rank_;
+  bool reproducible_;
   RuleList overrides_, tuning_, calibration_, builtin_;
   std::map<std::string, RuleList, std::less<>> policies_;
 };

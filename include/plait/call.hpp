@@ -47,7 +47,8 @@ struct Call {
 /// Wishes for one call. Equal on all ranks.
 struct CallOptions {
   /// Name of an algorithm or of a policy; empty: the library chooses. Error(invalid_argument) if
-  /// the name is unknown, Error(unsupported) if the algorithm can't serve the call.
+  /// the name is unknown, or the communicator is reproducible and the algorithm would give other
+  /// bits; Error(unsupported) if the algorithm can't serve the call.
   std::string algorithm{};
   double scale = 1;      ///< factor of premul_sum
   unsigned blocks = 0;   ///< blocks of the launch; 0: the algorithm's choice

@@ -26,6 +26,7 @@ class Backend;
 class CommunicatorState;
 class DeviceGroupState;
 class GroupMember;
+class Selector;
 class Window;
 
 /// How to make a communicator. Equal on all ranks, except for `device`.
@@ -42,6 +43,12 @@ struct CommunicatorOptions {
   /// 16 MB more for messages. Parts and duplicates take over their parent's limit.
   /// `Error(invalid_argument)` if the algorithms need more.
   std::optional<std::size_t> scratch_bytes{};
+  /// Reductions of floats give bits that depend on the values of the ranks, their number, the type
+  /// and the operation alone: not on the message's size, the element's place in it, the memory, a
+  /// group, a graph or a measurement. Only algorithms that reduce in rank order are chosen; a call
+  /// that names another one is `Error(invalid_argument)`. So is it with PLAIT_ALGO=reproducible,
+  /// and so are parts and duplicates. See docs/floating-point.md.
+  bool reproducible = false;
 };
 
 template <class T>
@@ -131,7 +138,7 @@ class Communicator {
   /// Bad arguments throw `Error` before anything is enqueued. A later failure, such as a launch
   /// that the runtime refuses, throws as well and breaks the communicator like `abort`, because the
   /// other ranks count on the call. With one rank and in place there is no launch, unless `options`
-  /// names an algorithm or a launch shape.
+  /// names an algorithm or a launch shape, or a reproducible communicator reduces floats.
   void all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op,
                   StreamRef stream = {}, const CallOptions& options = {});
   template <class T>
@@ -350,7 +357,8 @@ class Communicator {
 
  private:
   friend DeviceGroupState;
-  friend Backend& backend_of(const Communicator& comm);  // for plait-bench and tests alone
+  friend Backend& backend_of(const Communicator& comm);  // for plait-bench, libnccl and tests alone
+  friend const Selector& selector_of(const Communicator& comm);  // for libnccl alone
   class Inside;
   explicit Communicator(std::unique_ptr<CommunicatorState> state);
   GroupMember& member() const;

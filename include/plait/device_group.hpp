@@ -101,6 +101,7 @@ struct DeviceGroupOptions {
   /// None: PLAIT_TIMEOUT in seconds, else 10 minutes. 0: no deadline.
   std::optional<std::chrono::nanoseconds> timeout{};
   std::optional<std::size_t> scratch_bytes{};  ///< as in CommunicatorOptions
+  bool reproducible = false;                   ///< likewise
 };
 
 /// Several devices, each a rank of one communicator. One thread of one process does, without MPI,

@@ -172,9 +172,12 @@ typedef struct plait_config {
   /** The most memory that algorithms may use on one rank, in bytes. 0: PLAIT_SCRATCH_BYTES in the
    * environment, else the library's default. */
   size_t scratch_bytes;
+  /** Not 0: reductions of floats give bits that depend on the values, the number of ranks, the type
+   * and the operation alone. See CommunicatorOptions::reproducible. */
+  int reproducible;
 } plait_config;
 #define PLAIT_CONFIG_INIT \
-  { sizeof(plait_config), PLAIT_BACKEND_CHOSEN, -1, -1, 0 }
+  { sizeof(plait_config), PLAIT_BACKEND_CHOSEN, -1, -1, 0, 0 }
 
 /** Wishes for one call. Equal on all ranks. */
 typedef struct plait_call_options {

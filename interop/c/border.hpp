@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "interop/c/handles.hpp"
+#include "core/handle_table.hpp"
 #include "plait/communicator.hpp"
 #include "plait/plait.h"
 

@@ -58,11 +58,16 @@ diff "$work/declared" "$work/c" ||
 
 # The rest has a name of ours, none of a template that a header instantiates, and none that keeps a
 # plug-in from being closed.
-ours='plait_|plait::([A-Z][A-Za-z]*(<|::|$)|detail::local_pointer\(|[a-z_]+(\[abi:cxx11\])?\()'
+ours='plait_|plait::([A-Z][A-Za-z]*(<|::|$)|(detail|log)::[a-z_]+(\(|$)|[a-z_]+(\[abi:cxx11\])?\()'
 if sed -E 's/^(typeinfo|typeinfo name|vtable) for //' "$work/offered" | grep -vE "^($ours)"; then
   fail "the names above"
 fi
 if nm -D --defined-only "$library" | grep ' u '; then fail "unique names, above"; fi
+
+# A running program can load the library: its thread_local variables fit into the loader's reserve.
+memory=$(readelf -lW "$library" | awk '$1 == "TLS" { print $6 }')
+[ $((memory)) -le 512 ] || ! readelf -d "$library" | grep -q STATIC_TLS ||
+  fail "$((memory)) bytes of static thread-local memory"
 
 # The library offers all that public headers and those for kernels declare: functions, and all of a
 # class that begins in one of them.
@@ -88,10 +93,11 @@ comm -23 "$work/expected" "$work/offered" >"$work/lacking"
   fail "cmake/exports.map lacks the names above, which headers declare"
 }
 
-# And nothing more, but for what plait-bench and plait-info take of the same version, and two names
-# that are not looked for above.
+# And nothing more, but for what plait-bench, plait-info and libnccl.so.2 take of the same version,
+# and two names that are not looked for above.
 tools='backend_of|environment[a-z_]*|format_bytes|in_quotes|measured_rules|parse_bytes|policies'
 tools+='|printable|split|wrong_name|Selector::[A-Za-z_]+'
+tools+='|log::(level|raise|write)|Origin::[A-Za-z_]+|detail::draw_process_number|selector_of'
 others='KernelTable<.*>::instance|detail::local_pointer'
 names "$library" '$2 == "T"' | grep '^plait::' | comm -12 "$work/offered" - |
   comm -13 "$work/expected" - |

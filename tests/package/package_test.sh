@@ -42,6 +42,7 @@ expect libplait-mpi-dev '/libplait-mpi\.so$' '/include/plait/mpi\.hpp$' \
 expect libplait-dev '/libplait\.so$' '/include/plait/plait\.hpp$' '/include/plait/plait\.h$' \
   '/fortran/plait\.f90$' '/plaitConfig\.cmake$' '/plait\.pc$' '/doc/plait/docs/install\.md$' \
     '/doc/plait/examples/CMakeLists\.txt$' '/share/plait/mpi-env\.sh$'
+[ ! -f "$work"/libplait-nccl_*.deb ] || expect libplait-nccl '/plait/libnccl\.so\.2$'
 [[ $(field "$library" Depends) == *libc6* ]] ||
   fail "$library does not depend on libc6: was dpkg-shlibdeps asked?"
 for package in "$library" libplait-dev; do
@@ -57,7 +58,7 @@ for part in "$mpi_library" libplait-dev; do
   [[ $(field libplait-mpi-dev Depends) == *"$part (= $version)"* ]] ||
     fail "libplait-mpi-dev does not depend on $part (= $version)"
 done
-for package in libplait-dev plait-tools "$mpi_library"; do
+for package in libplait-dev libplait-nccl plait-tools "$mpi_library"; do
   [ -f "$work/$package"_*.deb ] || continue
   [[ $(field "$package" Depends) == *"$library (= $version)"* ]] ||
     fail "$package does not depend on $library (= $version)"

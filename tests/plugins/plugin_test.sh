@@ -51,6 +51,10 @@ with "$slices" "$bin/zoo_test" --gtest_filter='*slices*n3:*slices*n4:-*Large*' >
 }
 tail -n 1 "$work/said"
 if grep -q 'Running 0 tests' "$work/said"; then fail "the zoo does not have slices"; fi
+with "$slices" "$bin/rank_order_test" --gtest_filter='*n3:*n4' >"$work/said" || {
+  cat "$work/said"
+  fail "slices do not reduce in rank order"
+}
 
 printf '== refused\n'
 refused "$work/missing.so" \

@@ -46,6 +46,13 @@ constexpr double epsilon_of() {
   else return static_cast<double>(std::numeric_limits<T>::epsilon());
 }
 
+/// The unsigned type of T's size.
+template <class T>
+using BitsOf = std::conditional_t<
+    sizeof(T) == 1, std::uint8_t,
+    std::conditional_t<sizeof(T) == 2, std::uint16_t,
+                       std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>>;
+
 /// Rounds to T: what the library does when a value leaves an accumulator.
 template <class T>
 T to(double x) {

@@ -114,6 +114,41 @@ TEST_F(Policies, BuiltInTablesServeTheHost) {
   }
 }
 
+/// On GPUs and on the host, in any memory and at any size, alone and in batches.
+TEST_F(Policies, ReproducibleServesEveryReduction) {
+  for (const BackendKind backend : {BackendKind::host, BackendKind::cuda})
+    for (const int ranks : {2, 3, 4, 8}) {
+      Topology topology;
+      topology.backend = backend;
+      topology.architecture = backend == BackendKind::host ? "x86_64" : "sm_90";
+      topology.ranks = ranks;
+      topology.line_threads = topology.bulk_threads = backend == BackendKind::host ? 1 : 8;
+      topology.units = backend == BackendKind::host ? 1 : 132;
+      topology.block_threads = topology.max_block_threads = 512;
+      topology.scratch_limit = std::size_t{128} << 20;
+      topology.indexed_arguments = topology.peer_access = true;
+      topology.link_bandwidth = topology.push_bandwidth = topology.packet_bandwidth = 300e3;
+      topology.copy_bandwidth = 300e3;
+      const Selector selector(topology, every_algorithm(), 0, {}, true);
+      for (const Collective collective :
+           {Collective::all_reduce, Collective::reduce_scatter, Collective::reduce})
+        for (const DataType type : {DataType::f32, DataType::bf16, DataType::f8e4m3})
+          for (std::size_t bytes = 64; bytes <= std::size_t{1} << 30; bytes *= 2)
+            for (const bool symmetric : {false, true}) {
+              Call call{.collective = collective, .type = type, .op = ReduceOp::avg};
+              call.symmetric = symmetric;
+              call.parts = parts_of(collective, ranks);
+              call.count = count_within(call, bytes);
+              const Choice choice = selector.choose(call, {});
+              EXPECT_TRUE(choice.algorithm->reduces_in_rank_order(call, topology))
+                  << choice.algorithm->name();
+              const Algorithm* const batch = selector.choose_batch(call);
+              EXPECT_EQ(batch != nullptr, collective == Collective::all_reduce);
+              EXPECT_TRUE(batch == nullptr || batch->reduces_in_rank_order(call, topology));
+            }
+    }
+}
+
 TEST_F(Policies, AreNamedWhereAlgorithmsAre) {
   const ScopedEnvironment environment("PLAIT_ALGO", "0-1K=oneshot_ll;p2p");
   EXPECT_EQ(chosen("", 1023, false), "oneshot_ll");

@@ -62,8 +62,8 @@ TEST(Facts, OfTwoDevicesTheWeakerCounts) {
 /// An algorithm that is never run: it serves calls up to a size, at a price.
 class Fake final : public Algorithm {
  public:
-  Fake(std::string name, std::size_t most, double price)
-      : name_(std::move(name)), most_(most), price_(price) {}
+  Fake(std::string name, std::size_t most, double price, bool in_order = false)
+      : name_(std::move(name)), most_(most), price_(price), in_order_(in_order) {}
   StaticName name() const override { return StaticName::lasting(name_); }
   Collective collective() const override { return Collective::all_reduce; }
   std::string_view summary() const override { return "a test"; }
@@ -79,17 +79,21 @@ class Fake final : public Algorithm {
     return {std::min(shape.blocks, 20u), shape.threads};
   }
   double estimate(const Call&, const Topology&) const override { return price_; }
+  bool reduces_in_rank_order(const Call&, const Topology&) const override { return in_order_; }
   void enqueue(const Call&, const Buffers&, LaunchShape, LaunchContext&) const override {}
 
  private:
   std::string name_;
   std::size_t most_;
   double price_;
+  bool in_order_;
 };
 
-const Algorithm& registered(const char* name, std::size_t most, double price) {
+const Algorithm& registered(const char* name, std::size_t most, double price,
+                            bool in_order = false) {
   auto& registry = Registry::instance();
-  if (registry.find(name) == nullptr) registry.add(std::make_unique<Fake>(name, most, price));
+  if (registry.find(name) == nullptr)
+    registry.add(std::make_unique<Fake>(name, most, price, in_order));
   return *registry.find(name);
 }
 
@@ -238,6 +242,93 @@ TEST_F(Selection, OptionsThatCantBeServedAreErrors) {
 TEST_F(Selection, UnknownNameInTheEnvironmentIsAnError) {
   const ScopedEnvironment environment("PLAIT_ALGO", "0-1K=onesot_ll");
   EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { selector(); }), HasSubstr("onesot_ll"));
+}
+
+/// Two algorithms that say they reduce in rank order, and three cheaper ones that say nothing.
+class ReproducibleSelection : public Selection {
+ protected:
+  const Algorithm& ordered_ = registered("fake_ordered", 4096, 10, true);
+  const Algorithm& slow_ = registered("fake_slow", ~std::size_t{0}, 20, true);
+
+  Selector any(bool reproducible, RuleList tuning = {}) const {
+    Topology topology;
+    topology.ranks = 4;
+    topology.max_block_threads = 64;
+    return {topology,
+            {&large_, &ordered_, &slow_, &small_, &twin_},
+            2,
+            std::move(tuning),
+            reproducible};
+  }
+  static Call floats(std::size_t bytes) {
+    return {.type = DataType::f32, .count = bytes / sizeof(float)};
+  }
+  static std::string name(const Choice& choice) { return std::string(choice.algorithm->name()); }
+};
+
+TEST_F(ReproducibleSelection, FloatsTakeOnlyThoseThatSayIt) {
+  const Selector selector = any(true);
+  EXPECT_EQ(name(selector.choose(floats(1000), {})), "fake_ordered");
+  EXPECT_EQ(name(selector.choose(floats(5000), {})), "fake_slow");
+  EXPECT_EQ(name(selector.choose(call(1000), {})), "fake_small") << "integers have one sum";
+  EXPECT_EQ(name(any(false).choose(floats(1000), {})), "fake_small");
+  EXPECT_TRUE(selector.restricts(floats(4)));
+  EXPECT_FALSE(selector.restricts(call(4)));
+  EXPECT_FALSE(any(false).restricts(floats(4)));
+}
+
+TEST_F(ReproducibleSelection, RulesArePreferencesAmongThem) {
+  const RuleList rules("0-100=fake_twin;0-2K=fake_slow;fake_large", "a test");
+  Selector selector = any(true, rules);
+  EXPECT_EQ(name(selector.choose(floats(60), {})), "fake_slow");
+  EXPECT_EQ(selector.choose(floats(60), {}).rule, "PLAIT_TUNING");
+  EXPECT_EQ(selector.choose(floats(4000), {}).rule, "estimate");
+  EXPECT_EQ(name(selector.choose(call(60), {})), "fake_twin");
+  selector.set_calibration(RuleList("fake_slow", "a test"));
+  EXPECT_EQ(name(selector.choose(floats(4000), {})), "fake_slow");
+  EXPECT_EQ(selector.choose(floats(4000), {}).rule, "calibration");
+}
+
+TEST_F(ReproducibleSelection, ByPlaitAlgo) {
+  const ScopedEnvironment environment("PLAIT_ALGO", "reproducible");
+  EXPECT_TRUE(any(false).is_reproducible());
+  EXPECT_EQ(name(any(false).choose(floats(1000), {})), "fake_ordered");
+}
+
+TEST_F(ReproducibleSelection, ByACallOption) {
+  const Selector selector = any(false);
+  const Choice choice = selector.choose(floats(1000), {.algorithm = "reproducible"});
+  EXPECT_EQ(name(choice), "fake_ordered");
+  EXPECT_EQ(choice.rule, "policy reproducible: estimate");
+  EXPECT_TRUE(choice.wished);
+  const std::string text = selector.explain(floats(1000), {.algorithm = "reproducible"});
+  EXPECT_THAT(text, HasSubstr("reproducible: only algorithms that reduce in rank order"));
+  EXPECT_THAT(text, HasSubstr("fake_twin            no: it does not reduce f32 in rank order"));
+}
+
+TEST_F(ReproducibleSelection, AnotherAlgorithmByNameIsAnError) {
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument,
+                         [&] { any(true).choose(floats(8), {.algorithm = "fake_twin"}); }),
+              HasSubstr("all_reduce: rank 2: algorithm fake_twin: it does not reduce f32 in rank "
+                        "order, which a reproducible communicator requires"));
+  EXPECT_EQ(name(any(true).choose(call(8), {.algorithm = "fake_twin"})), "fake_twin");
+  EXPECT_EQ(name(any(true).choose(floats(8), {.algorithm = "fake_slow"})), "fake_slow");
+  EXPECT_THAT(message_of(ErrorCode::unsupported,
+                         [&] { any(true).choose(floats(8), {.algorithm = "p2p"}); }),
+              HasSubstr("policy p2p: none of its algorithms serves this call of a reproducible"));
+}
+
+TEST_F(ReproducibleSelection, IsNoRule) {
+  for (const char* text :
+       {"reproducible;fake_large", "0-1K=fake_small;reproducible", "reproducible"})
+    EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { RuleList(text, "a file"); }),
+                HasSubstr("a file: reproducible stands alone in PLAIT_ALGO"))
+        << text;
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument, [] { RuleList("0-1K=reproducible", "x"); }),
+              HasSubstr("reproducible is a policy, it stands alone"));
+  const ScopedEnvironment environment("PLAIT_ALGO", "reproducible;fake_large");
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { any(false); }),
+              HasSubstr("PLAIT_ALGO: reproducible stands alone"));
 }
 
 TEST_F(Selection, ShapesComeFromTheAlgorithmOrTheCaller) {

@@ -160,6 +160,9 @@ class CopyEngine final : public CollectiveAlgorithm {
     return outside + 2 * n * topology.copy_us +
            2.0 * (n - 1) / n * static_cast<double>(call.bytes()) / topology.copy_bandwidth;
   }
+  bool reduces_in_rank_order(const Call& call, const Topology& topology) const override {
+    return !call.in_place || two_terms_commute(call, topology);
+  }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {

@@ -39,6 +39,9 @@ class HalvingDoubling final : public ChannelAlgorithm {
     return topology.launch_us + hops * 1.5 * topology.signal_us +
            messages * static_cast<double>(call.bytes()) / topology.push_bandwidth;
   }
+  bool reduces_in_rank_order(const Call& call, const Topology& topology) const override {
+    return two_terms_travel(call, topology);
+  }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {

@@ -16,6 +16,7 @@ class OneshotAlgorithm : public LLExchangeAlgorithm {
   }
 
   bool batches(const Topology&) const override { return true; }
+  bool reduces_in_rank_order(const Call&, const Topology&) const override { return true; }
 
  protected:
   std::uint32_t lanes(const Topology& topology) const override {

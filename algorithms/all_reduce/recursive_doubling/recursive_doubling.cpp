@@ -22,6 +22,9 @@ class RecursiveDoubling final : public LLAlgorithm {
     return topology.launch_us + hops * (hop_us(static_cast<double>(call.bytes()), topology) +
                                         sending(static_cast<double>(call.bytes()), topology));
   }
+  bool reduces_in_rank_order(const Call& call, const Topology& topology) const override {
+    return two_terms_travel(call, topology);
+  }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {

@@ -33,6 +33,9 @@ class Ring final : public ChannelAlgorithm {
     return topology.launch_us + 2 * (n - 1) * 1.5 * topology.signal_us +
            moved / topology.link_bandwidth;
   }
+  bool reduces_in_rank_order(const Call& call, const Topology& topology) const override {
+    return two_terms_travel(call, topology);
+  }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {

@@ -35,6 +35,7 @@ class PushAlgorithm : public ChannelAlgorithm {
     const double slots = results_ == Results::slots ? 1.03 : 1;
     return topology.launch_us + hops * topology.signal_us + slots * moved / topology.push_bandwidth;
   }
+  bool reduces_in_rank_order(const Call&, const Topology&) const override { return true; }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {

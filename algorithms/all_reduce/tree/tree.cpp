@@ -44,6 +44,9 @@ class DoubleTree final : public ChannelAlgorithm {
     return topology.launch_us + 2 * depth * 1.5 * topology.signal_us +
            sending * (1 + 0.75 * depth / chunks);
   }
+  bool reduces_in_rank_order(const Call& call, const Topology& topology) const override {
+    return two_terms_travel(call, topology);
+  }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {

@@ -15,6 +15,7 @@ class TwoshotAlgorithm : public LLExchangeAlgorithm {
     const double slice = static_cast<double>(call.bytes()) / topology.ranks;
     return topology.launch_us + 2 * hop_us(slice, topology) + sending(moved, topology);
   }
+  bool reduces_in_rank_order(const Call&, const Topology&) const override { return true; }
 
  protected:
   std::uint32_t lanes(const Topology& topology) const override {

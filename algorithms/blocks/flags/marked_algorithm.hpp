@@ -44,6 +44,7 @@ class MarkedAlgorithm : public CollectiveAlgorithm {
   double estimate(const Call& call, const Topology& topology) const override {
     return estimate_of(1, peers(topology) * static_cast<double>(call.block_bytes()), topology);
   }
+  bool reduces_in_rank_order(const Call&, const Topology&) const override { return true; }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const final {

@@ -38,6 +38,7 @@ class DirectAlgorithm : public LaneAlgorithm {
     return topology.launch_us + waits + hop_us(block, topology) +
            sending(direct_bytes(call, topology), topology);
   }
+  bool reduces_in_rank_order(const Call&, const Topology&) const override { return true; }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const final {

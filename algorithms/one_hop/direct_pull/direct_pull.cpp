@@ -28,6 +28,9 @@ class DirectPull final : public PeerAlgorithm {
   double estimate(const Call& call, const Topology& topology) const override {
     return overhead_us(topology) + direct_bytes(call, topology) / topology.link_bandwidth;
   }
+  bool reduces_in_rank_order(const Call& call, const Topology& topology) const override {
+    return two_terms_commute(call, topology);
+  }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {

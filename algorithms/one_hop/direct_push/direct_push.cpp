@@ -40,6 +40,7 @@ class DirectPush final : public ChannelAlgorithm {
     return topology.launch_us + steps * topology.signal_us +
            direct_bytes(call, topology) / topology.push_bandwidth;
   }
+  bool reduces_in_rank_order(const Call&, const Topology&) const override { return true; }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {

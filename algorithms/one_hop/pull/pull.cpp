@@ -49,6 +49,9 @@ class PullAlgorithm final : public CollectiveAlgorithm {
            (all_reduce ? 2 : 1) * std::max(topology.ranks - 1, 1) +
            moved / (0.6 * topology.link_bandwidth);
   }
+  bool reduces_in_rank_order(const Call& call, const Topology& topology) const override {
+    return two_terms_commute(call, topology);
+  }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {

@@ -35,6 +35,9 @@ class Chain final : public ChannelAlgorithm {
     return topology.launch_us + (0.4 + 0.8 * hops) * topology.signal_us +
            static_cast<double>(call.bytes()) / topology.push_bandwidth;
   }
+  bool reduces_in_rank_order(const Call& call, const Topology& topology) const override {
+    return two_terms_travel(call, topology);
+  }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {

@@ -19,6 +19,9 @@ class RelayAlgorithm : public LaneAlgorithm {
     return topology.launch_us + waits + hop_us(slice, topology) + hop_us(topology) +
            sending(static_cast<double>(call.bytes()), topology);
   }
+  bool reduces_in_rank_order(const Call& call, const Topology& topology) const override {
+    return two_terms_travel(call, topology);
+  }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {

@@ -13,6 +13,7 @@ class Slices final : public SlicedAlgorithm {
   double estimate(const Call& call, const Topology& topology) const override {
     return 2 * SlicedAlgorithm::estimate(call, topology);  // few loads are in flight
   }
+  bool reduces_in_rank_order(const Call&, const Topology&) const override { return true; }
 };
 
 static const AlgorithmRegistration<Slices> registration;

@@ -1,4 +1,5 @@
 /* Communicators of the C interface: each way to make one, two on one device, and none after MPI. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,13 @@ static void create_with_id(void) {
   OK(plait_synchronize(other, NULL));
   CHECK(y == (float)ranks);
   OK(plait_comm_destroy(other));
+}
+
+static int is_reproducible(plait_comm of) {
+  plait_call call = PLAIT_CALL_INIT;
+  char text[4000];
+  OK(plait_explain(of, &call, NULL, text, sizeof text, NULL));
+  return strstr(text, "\n  reproducible: ") != NULL;
 }
 
 void create(void) {
@@ -57,6 +65,15 @@ void create(void) {
   OK(plait_comm_create_fortran(MPI_Comm_c2f(MPI_COMM_SELF), &config, &other));
   OK(plait_comm_size(other, &n));
   CHECK(n == 1);
+  OK(plait_comm_destroy(other));
+
+  config.reproducible = 1;
+  OK(plait_comm_create(MPI_COMM_WORLD, &config, &other));
+  CHECK(is_reproducible(other) && !is_reproducible(comm));
+  OK(plait_comm_destroy(other));
+  config.size = offsetof(plait_config, reproducible); /* an earlier version, with more behind it */
+  OK(plait_comm_create(MPI_COMM_WORLD, &config, &other));
+  CHECK(!is_reproducible(other));
   OK(plait_comm_destroy(other));
 
   OK(plait_comm_duplicate(comm, &other));

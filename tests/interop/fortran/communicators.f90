@@ -39,6 +39,11 @@ contains
     call plait_comm_destroy(other)
     call check(plait_comm_rank(part) == rank, 'duplicate')
     call plait_comm_destroy(part)
+    config%reproducible = 1
+    call plait_comm_create(MPI_COMM_WORLD%MPI_VAL, other, config)
+    call check(index(plait_explain(other, call), 'reproducible: ') > 0, 'reproducible')
+    call check(index(plait_explain(comm, call), 'reproducible: ') == 0, 'not reproducible')
+    call plait_comm_destroy(other)
     ! The sizes of C's structures as the module states them.
     call check(config%size == c_sizeof(config) .and. call%size == c_sizeof(call), &
       'size of plait_config or plait_call')

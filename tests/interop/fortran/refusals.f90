@@ -31,7 +31,7 @@ contains
     call refused(status, '"rign"', 'ring')
     config%size = 1000
     call plait_comm_create(MPI_COMM_WORLD%MPI_VAL, dead, config, status)
-    call refused(status, 'plait_config has size 1000', '32')
+    call refused(status, 'plait_config has size 1000', '40')
     call plait_comm_create(MPI_COMM_NULL%MPI_VAL, dead, status=status)
     call refused(status, 'MPI_COMM_NULL', '')
     call plait_comm_create_with_id(plait_unique_id(), 0, 1, dead, status=status)

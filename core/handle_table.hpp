@@ -1,4 +1,4 @@
-// The objects behind the handles of the C interface.
+// The objects behind the handles that interfaces for C give out.
 #pragma once
 #include <fmt/format.h>
 
@@ -15,12 +15,14 @@
 #include "core/process.hpp"
 #include "plait/error.hpp"
 
-namespace plait::c {
+namespace plait {
 
-enum class HandleKind : std::uint64_t { communicator = 1, buffer = 2 };
+enum class HandleKind : std::uint64_t { communicator = 1, buffer = 2, nccl_communicator = 3 };
 
 constexpr std::string_view name_of(HandleKind kind) {
-  return kind == HandleKind::communicator ? "communicator" : "buffer";
+  return kind == HandleKind::communicator ? "communicator"
+         : kind == HandleKind::buffer     ? "buffer"
+                                          : "NCCL communicator";
 }
 
 /// The number that a caller holds as a pointer: a serial number that is never used again, the place
@@ -41,7 +43,7 @@ struct HandleId {
 static_assert(sizeof(void*) == sizeof(HandleId),
               "handles are numbers of 64 bits in the guise of pointers");
 
-/// The next serial number; handles of all kinds share it.
+/// The next serial number; handles of all kinds that one shared object gives out share it.
 inline std::atomic<std::uint64_t> next_serial = 1;
 
 /// Handles of one kind. A look-up takes no lock: it first counts itself as a user of the slot, and
@@ -146,7 +148,8 @@ class HandleTable {
     const bool was_given = id.serial() != 0 && id.serial() < next_serial;
     if (was_given && id.kind() == static_cast<std::uint64_t>(kind))
       throw error(fmt::format("{} {:#x} has been destroyed", name_of(kind), id.value));
-    for (const HandleKind other : {HandleKind::communicator, HandleKind::buffer})
+    for (const HandleKind other :
+         {HandleKind::communicator, HandleKind::buffer, HandleKind::nccl_communicator})
       if (was_given && id.kind() == static_cast<std::uint64_t>(other))
         throw error(
             fmt::format("{:#x} is a {}, not a {}", id.value, name_of(other), name_of(kind)));
@@ -159,4 +162,4 @@ class HandleTable {
   std::uint64_t made_ = 0;
 };
 
-}  // namespace plait::c
+}  // namespace plait

@@ -1,0 +1,267 @@
+// NCCL's functions that move data.
+#include "algorithms/contract/collectives.hpp"
+
+#include <utility>
+
+#include "interop/nccl/border.hpp"
+#include "interop/nccl/config.hpp"
+#include "interop/nccl/functions.hpp"
+#include "interop/nccl/group.hpp"
+#include "interop/nccl/reductions.hpp"
+#include "interop/nccl/staging.hpp"
+
+namespace plait::nccl {
+namespace {
+
+/// A call as the caller wrote it.
+struct Wish {
+  const char* name;
+  Collective collective;
+  const void* send;
+  void* recv;
+  std::size_t count;
+  TypeNumber type;
+  CommHandle comm;
+  StreamHandle stream;
+  const CallConfig* config = nullptr;
+  OpNumber op = op_sum;
+  int root = 0;  // for messages: the peer
+};
+
+/// The buffers that a call gets: the caller's, or copies that are aligned.
+struct Buffers {
+  const void* send;
+  void* recv;
+  std::shared_ptr<Staging> staged_send{}, staged_recv{};
+};
+
+Buffers aligned_buffers(const Wish& wish, const std::shared_ptr<Comm>& comm, Communicator& own,
+                        const Call& call) {
+  Buffers buffers{wish.send, wish.recv};
+  const std::size_t element = size_of(call.type);
+  if (call.count == 0) return buffers;
+  Call whole = call;
+  whole.parts = parts_of(call.collective, own.size());
+  const CollectiveFacts& facts = facts_of(call.collective);
+  const auto needs = [&](const BufferFacts& buffer, const void* pointer) {
+    return pointer != nullptr && has(buffer, call, own.rank()) && !is_aligned(pointer, element);
+  };
+  const auto stage = [&](std::size_t bytes) {
+    return std::make_shared<Staging>(wish.name, comm, own, bytes, wish.stream);
+  };
+  if (needs(facts.send, wish.send)) {
+    buffers.staged_send = stage(send_bytes(whole));
+    buffers.staged_send->copy_in(wish.send);
+    buffers.send = buffers.staged_send->memory();
+  }
+  if (needs(facts.recv, wish.recv)) {
+    buffers.staged_recv = stage(recv_bytes(whole));
+    buffers.recv = buffers.staged_recv->memory();
+  }
+  return buffers;
+}
+
+/// Enqueues the call through buffers that are aligned.
+template <class Enqueue>
+void enqueue_staged(const Wish& wish, const std::shared_ptr<Comm>& comm, Communicator& own,
+                    const Call& call, Enqueue&& enqueue) {
+  Buffers buffers = aligned_buffers(wish, comm, own, call);
+  enqueue(buffers.send, buffers.recv);
+  const auto finish = [buffers, to = wish.recv](bool enqueued) {
+    if (enqueued && buffers.staged_recv) buffers.staged_recv->copy_out(to);
+  };
+  if (Group& group = Group::of_thread(); group.is_open()) group.then(finish);
+  else finish(true);
+}
+
+/// After the call: in a group its estimate may be asked for; on the host, the null stream has ended
+/// it when the caller goes on.
+void settle(const Wish& wish, const std::shared_ptr<Comm>& comm, Communicator& own,
+            const Call& call) {
+  Group& group = Group::of_thread();
+  const bool ends = comm->is_on_host() && wish.stream == nullptr;
+  if (group.is_open()) {
+    group.add(comm, call);
+    if (ends) group.await_at_end(comm);
+  } else if (ends) {
+    own.synchronize();
+  }
+}
+
+void check_rank(const Wish& wish, const Communicator& own, const char* what) {
+  if (wish.root >= 0 && wish.root < own.size()) return;
+  refuse(wish.name,
+         fmt::format("{} {} is none of the ranks 0 to {}", what, wish.root, own.size() - 1));
+}
+
+Result collective(const Wish& wish) noexcept {
+  return grouped(wish.name, [&] {
+    const auto pinned = pin(wish.name, wish.comm);
+    const std::shared_ptr<Comm>& comm = *pinned;
+    Communicator& own = comm->use(wish.name);
+    Call call{.collective = wish.collective,
+              .type = data_type(wish.name, wish.type),
+              .count = wish.count,
+              .root = wish.root};
+    check_rank(wish, own, "root");
+    CallOptions options;
+    if (wish.config != nullptr) options = call_options(wish.name, wish.config);
+    if (wish.op != op_sum) set_op(wish.name, *comm, own, wish.op, wish.stream, call);
+    const auto enqueue = [&](const void* send, void* recv) {
+      own.enqueue(call, send, recv, wish.stream, options);
+    };
+    const std::size_t element = size_of(call.type);
+    if (is_aligned(wish.send, element) && is_aligned(wish.recv, element))
+      enqueue(wish.send, wish.recv);
+    else enqueue_staged(wish, comm, own, call, enqueue);
+    settle(wish, comm, own, call);
+  });
+}
+
+/// One end of a message: `send` or `recv` is null.
+Result message(const Wish& wish, bool sends) noexcept {
+  return grouped(wish.name, [&] {
+    const auto pinned = pin(wish.name, wish.comm);
+    const std::shared_ptr<Comm>& comm = *pinned;
+    Communicator& own = comm->use(wish.name);
+    const Call call{.collective = Collective::send_recv,
+                    .type = data_type(wish.name, wish.type),
+                    .count = wish.count};
+    check_rank(wish, own, "peer");
+    const auto enqueue = [&](const void* send, void* recv) {
+      if (sends) own.send(send, call.count, call.type, wish.root, wish.stream);
+      else own.recv(recv, call.count, call.type, wish.root, wish.stream);
+    };
+    const std::size_t element = size_of(call.type);
+    if (is_aligned(wish.send, element) && is_aligned(wish.recv, element))
+      enqueue(wish.send, wish.recv);
+    else enqueue_staged(wish, comm, own, call, enqueue);
+    settle(wish, comm, own, call);
+  });
+}
+
+}  // namespace
+}  // namespace plait::nccl
+
+using namespace plait;  // NOLINT(google-build-using-namespace): the functions below are global
+using namespace plait::nccl;
+
+Result plait::nccl::ncclAllReduceConfig(const void* send, void* recv, std::size_t count,
+                                        TypeNumber type, OpNumber op, CommHandle comm,
+                                        StreamHandle stream, const CallConfig* config) {
+  return collective(
+      {"ncclAllReduce", Collective::all_reduce, send, recv, count, type, comm, stream, config, op});
+}
+Result plait::nccl::ncclAllReduce(const void* send, void* recv, std::size_t count, TypeNumber type,
+                                  OpNumber op, CommHandle comm, StreamHandle stream) {
+  return ncclAllReduceConfig(send, recv, count, type, op, comm, stream, nullptr);
+}
+
+Result plait::nccl::ncclReduceScatterConfig(const void* send, void* recv, std::size_t count,
+                                            TypeNumber type, OpNumber op, CommHandle comm,
+                                            StreamHandle stream, const CallConfig* config) {
+  return collective({"ncclReduceScatter", Collective::reduce_scatter, send, recv, count, type, comm,
+                     stream, config, op});
+}
+Result plait::nccl::ncclReduceScatter(const void* send, void* recv, std::size_t count,
+                                      TypeNumber type, OpNumber op, CommHandle comm,
+                                      StreamHandle stream) {
+  return ncclReduceScatterConfig(send, recv, count, type, op, comm, stream, nullptr);
+}
+
+Result plait::nccl::ncclAllGatherConfig(const void* send, void* recv, std::size_t count,
+                                        TypeNumber type, CommHandle comm, StreamHandle stream,
+                                        const CallConfig* config) {
+  return collective(
+      {"ncclAllGather", Collective::all_gather, send, recv, count, type, comm, stream, config});
+}
+Result plait::nccl::ncclAllGather(const void* send, void* recv, std::size_t count, TypeNumber type,
+                                  CommHandle comm, StreamHandle stream) {
+  return ncclAllGatherConfig(send, recv, count, type, comm, stream, nullptr);
+}
+
+Result plait::nccl::ncclBroadcastConfig(const void* send, void* recv, std::size_t count,
+                                        TypeNumber type, int root, CommHandle comm,
+                                        StreamHandle stream, const CallConfig* config) {
+  return collective({"ncclBroadcast", Collective::broadcast, send, recv, count, type, comm, stream,
+                     config, op_sum, root});
+}
+Result plait::nccl::ncclBroadcast(const void* send, void* recv, std::size_t count, TypeNumber type,
+                                  int root, CommHandle comm, StreamHandle stream) {
+  return ncclBroadcastConfig(send, recv, count, type, root, comm, stream, nullptr);
+}
+Result plait::nccl::ncclBcast(void* buffer, std::size_t count, TypeNumber type, int root,
+                              CommHandle comm, StreamHandle stream) {
+  return ncclBroadcast(buffer, buffer, count, type, root, comm, stream);
+}
+
+Result plait::nccl::ncclReduceConfig(const void* send, void* recv, std::size_t count,
+                                     TypeNumber type, OpNumber op, int root, CommHandle comm,
+                                     StreamHandle stream, const CallConfig* config) {
+  return collective(
+      {"ncclReduce", Collective::reduce, send, recv, count, type, comm, stream, config, op, root});
+}
+Result plait::nccl::ncclReduce(const void* send, void* recv, std::size_t count, TypeNumber type,
+                               OpNumber op, int root, CommHandle comm, StreamHandle stream) {
+  return ncclReduceConfig(send, recv, count, type, op, root, comm, stream, nullptr);
+}
+
+Result plait::nccl::ncclAlltoAllConfig(const void* send, void* recv, std::size_t count,
+                                       TypeNumber type, CommHandle comm, StreamHandle stream,
+                                       const CallConfig* config) {
+  return collective(
+      {"ncclAlltoAll", Collective::all_to_all, send, recv, count, type, comm, stream, config});
+}
+Result plait::nccl::ncclAlltoAll(const void* send, void* recv, std::size_t count, TypeNumber type,
+                                 CommHandle comm, StreamHandle stream) {
+  return ncclAlltoAllConfig(send, recv, count, type, comm, stream, nullptr);
+}
+
+Result plait::nccl::ncclGatherConfig(const void* send, void* recv, std::size_t count,
+                                     TypeNumber type, int root, CommHandle comm,
+                                     StreamHandle stream, const CallConfig* config) {
+  return collective({"ncclGather", Collective::gather, send, recv, count, type, comm, stream,
+                     config, op_sum, root});
+}
+Result plait::nccl::ncclGather(const void* send, void* recv, std::size_t count, TypeNumber type,
+                               int root, CommHandle comm, StreamHandle stream) {
+  return ncclGatherConfig(send, recv, count, type, root, comm, stream, nullptr);
+}
+
+Result plait::nccl::ncclScatterConfig(const void* send, void* recv, std::size_t count,
+                                      TypeNumber type, int root, CommHandle comm,
+                                      StreamHandle stream, const CallConfig* config) {
+  return collective({"ncclScatter", Collective::scatter, send, recv, count, type, comm, stream,
+                     config, op_sum, root});
+}
+Result plait::nccl::ncclScatter(const void* send, void* recv, std::size_t count, TypeNumber type,
+                                int root, CommHandle comm, StreamHandle stream) {
+  return ncclScatterConfig(send, recv, count, type, root, comm, stream, nullptr);
+}
+
+Result plait::nccl::ncclSend(const void* send, std::size_t count, TypeNumber type, int peer,
+                             CommHandle comm, StreamHandle stream) {
+  return message({.name = "ncclSend",
+                  .collective = Collective::send_recv,
+                  .send = send,
+                  .recv = nullptr,
+                  .count = count,
+                  .type = type,
+                  .comm = comm,
+                  .stream = stream,
+                  .root = peer},
+                 true);
+}
+Result plait::nccl::ncclRecv(void* recv, std::size_t count, TypeNumber type, int peer,
+                             CommHandle comm, StreamHandle stream) {
+  return message({.name = "ncclRecv",
+                  .collective = Collective::send_recv,
+                  .send = nullptr,
+                  .recv = recv,
+                  .count = count,
+                  .type = type,
+                  .comm = comm,
+                  .stream = stream,
+                  .root = peer},
+                 false);
+}

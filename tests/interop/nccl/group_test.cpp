@@ -1,0 +1,246 @@
+// Groups: several communicators of one thread, messages, errors, and a simulation.
+#include "plait/group.hpp"
+
+#include <numeric>
+
+#include "interop/nccl/ranks.hpp"
+
+namespace plait::nccl::test {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+
+TEST(Group, SeveralCommunicatorsAndDevicesOfOneThread) {
+  const OwnRanks first(3), second(2);
+  std::vector<std::int32_t> a = {1, 2, 3}, b = {10, 20};
+  ASSERT_TRUE(ok(ncclGroupStart()));
+  for (int rank = 0; rank < 3; ++rank) {
+    std::int32_t* const value = &a[static_cast<std::size_t>(rank)];
+    ASSERT_TRUE(ok(ncclGroupStart()));  // an inner group enqueues nothing
+    ASSERT_TRUE(ok(ncclAllReduce(value, value, 1, int32, op_sum, first[rank], nullptr)));
+    ASSERT_TRUE(ok(ncclGroupEnd()));
+    EXPECT_EQ(*value, rank + 1);
+  }
+  for (int rank = 1; rank >= 0; --rank) {
+    std::int32_t* const value = &b[static_cast<std::size_t>(rank)];
+    ASSERT_TRUE(ok(ncclAllReduce(value, value, 1, int32, op_sum, second[rank], nullptr)));
+  }
+  ASSERT_TRUE(ok(ncclGroupEnd()));
+  EXPECT_THAT(a, Each(6));
+  EXPECT_THAT(b, Each(30));
+}
+
+TEST(Group, MessagesGoRoundInOneThread) {
+  const OwnRanks own(3);
+  std::vector<std::int32_t> send = {1, 2, 3}, recv(3);
+  ASSERT_TRUE(ok(ncclGroupStart()));
+  for (int rank = 0; rank < 3; ++rank) {
+    ASSERT_TRUE(ok(ncclSend(&send[static_cast<std::size_t>(rank)], 1, int32, (rank + 1) % 3,
+                            own[rank], nullptr)));
+    ASSERT_TRUE(ok(ncclRecv(&recv[static_cast<std::size_t>(rank)], 1, int32, (rank + 2) % 3,
+                            own[rank], nullptr)));
+  }
+  ASSERT_TRUE(ok(ncclGroupEnd()));
+  EXPECT_THAT(recv, ElementsAre(3, 1, 2));
+}
+
+TEST(Group, EmptyMessagesMatch) {
+  on_ranks(2, [](int rank, CommHandle comm) {
+    const int peer = 1 - rank;
+    std::vector<std::int32_t> send = {rank, rank + 10}, recv(2, -1);
+    ASSERT_TRUE(ok(ncclGroupStart()));
+    ASSERT_TRUE(ok(ncclSend(nullptr, 0, int32, peer, comm, nullptr)));
+    ASSERT_TRUE(ok(ncclSend(&send[0], 1, int32, peer, comm, nullptr)));
+    ASSERT_TRUE(ok(ncclSend(&send[0], 0, int32, peer, comm, nullptr)));
+    ASSERT_TRUE(ok(ncclSend(&send[1], 1, int32, peer, comm, nullptr)));
+    ASSERT_TRUE(ok(ncclRecv(nullptr, 0, int32, peer, comm, nullptr)));
+    ASSERT_TRUE(ok(ncclRecv(&recv[0], 1, int32, peer, comm, nullptr)));
+    ASSERT_TRUE(ok(ncclRecv(&recv[0], 0, int32, peer, comm, nullptr)));
+    ASSERT_TRUE(ok(ncclRecv(&recv[1], 1, int32, peer, comm, nullptr)));
+    ASSERT_TRUE(ok(ncclGroupEnd()));
+    EXPECT_THAT(recv, ElementsAre(peer, peer + 10));
+    // Outside a group, too.
+    if (rank == 0) {
+      ASSERT_TRUE(ok(ncclSend(nullptr, 0, float32, 1, comm, nullptr)));
+    } else ASSERT_TRUE(ok(ncclRecv(nullptr, 0, float32, 0, comm, nullptr)));
+    check_sum(comm, rank, 2);
+  });
+}
+
+TEST(Group, MessagesThatAreNotAligned) {
+  on_ranks(2, [](int rank, CommHandle comm) {
+    std::vector<char> memory(2 * 400 + 2);
+    char *const send = memory.data() + 1, *const recv = memory.data() + 401;
+    std::fill_n(send, 400, static_cast<char>('a' + rank));
+    ASSERT_TRUE(ok(ncclGroupStart()));
+    ASSERT_TRUE(ok(ncclSend(send, 100, float32, 1 - rank, comm, nullptr)));
+    ASSERT_TRUE(ok(ncclRecv(recv, 100, float32, 1 - rank, comm, nullptr)));
+    ASSERT_TRUE(ok(ncclGroupEnd()));
+    EXPECT_EQ(std::string(recv, 400), std::string(400, static_cast<char>('b' - rank)));
+    EXPECT_EQ(memory.back(), 0);
+  });
+}
+
+TEST(Group, AMessageToTheOwnRank) {
+  on_ranks(1, [](int, CommHandle comm) {
+    std::int32_t from = 5, to = 0;
+    ASSERT_TRUE(ok(ncclGroupStart()));
+    ASSERT_TRUE(ok(ncclSend(&from, 1, int32, 0, comm, nullptr)));
+    ASSERT_TRUE(ok(ncclRecv(&to, 1, int32, 0, comm, nullptr)));
+    ASSERT_TRUE(ok(ncclGroupEnd()));
+    EXPECT_EQ(to, 5);
+  });
+}
+
+TEST(Group, ManyBroadcastsFromAllRoots) {
+  constexpr int ranks = 3;
+  on_ranks(ranks, [](int rank, CommHandle comm) {
+    std::vector<std::int32_t> own(3, rank + 1), all(9);
+    ASSERT_TRUE(ok(ncclGroupStart()));
+    for (int root = 0; root < ranks; ++root)
+      ASSERT_TRUE(ok(ncclBroadcast(own.data(), &all[static_cast<std::size_t>(3 * root)], 3, int32,
+                                   root, comm, nullptr)));
+    ASSERT_TRUE(ok(ncclGroupEnd()));
+    EXPECT_THAT(all, ElementsAre(1, 1, 1, 2, 2, 2, 3, 3, 3));
+  });
+}
+
+TEST(Group, ABadCallFailsThereAndAtTheEnd) {
+  const OwnRanks own(1);
+  std::int32_t value = 1, copy = 0;
+  ASSERT_TRUE(ok(ncclGroupStart()));
+  ASSERT_TRUE(ok(ncclAllReduce(&value, &copy, 1, int32, op_sum, own[0], nullptr)));
+  EXPECT_TRUE(refused(ncclAllReduce(&value, &copy, 1, 99, op_sum, own[0], nullptr),
+                      Result::invalid_argument, "99 is no data type"));
+  EXPECT_TRUE(refused(ncclGroupEnd(), Result::invalid_argument, "99 is no data type"));
+  EXPECT_EQ(copy, 0) << "nothing of the group was enqueued";
+  EXPECT_FALSE(group_is_open());
+  ASSERT_TRUE(ok(ncclGroupStart()));
+  ASSERT_TRUE(ok(ncclAllReduce(&value, &copy, 1, int32, op_sum, own[0], nullptr)));
+  ASSERT_TRUE(ok(ncclGroupEnd()));
+  EXPECT_EQ(copy, 1);
+}
+
+TEST(Group, ACallThatPlaitRefusesFailsAtTheEnd) {
+  const OwnRanks own(1);
+  std::vector<std::int32_t> data(10, 1);
+  ASSERT_TRUE(ok(ncclGroupStart()));
+  ASSERT_TRUE(ok(ncclAllReduce(&data[0], &data[1], 5, int32, op_sum, own[0], nullptr)));
+  EXPECT_TRUE(refused(ncclGroupEnd(), Result::invalid_argument, "overlap"));
+  check_sum(own[0], 0, 1);
+}
+
+TEST(Group, AGroupThatFailsEndsTheCommunicatorsThatItDestroys) {
+  OwnRanks own(2);
+  std::int32_t value = 1, copy = 0;
+  ASSERT_TRUE(ok(ncclGroupStart()));
+  for (int rank = 0; rank < 2; ++rank)
+    ASSERT_TRUE(ok(ncclAllReduce(&value, &copy, 1, int32, op_sum, own[rank], nullptr)));
+  EXPECT_TRUE(ok(ncclCommDestroy(own[0])));
+  EXPECT_TRUE(ok(ncclCommAbort(own[1])));
+  own.comms.clear();
+  EXPECT_EQ(ncclBcast(&value, 1, int32, 0, nullptr, nullptr), Result::invalid_argument);
+  EXPECT_TRUE(refused(ncclGroupEnd(), Result::invalid_argument, "is NULL"));
+  EXPECT_EQ(copy, 0);
+}
+
+TEST(Group, ACommunicatorThatAGroupMakesIsDroppedWithIt) {
+  const OwnRanks own(1);
+  CommHandle made = nullptr;
+  ASSERT_TRUE(ok(ncclGroupStart()));
+  ASSERT_TRUE(ok(ncclCommInitRank(&made, 2, new_id(), 0)));
+  EXPECT_EQ(ncclCommInitRank(&made, 2, new_id(), 2), Result::invalid_argument);
+  EXPECT_TRUE(refused(ncclGroupEnd(), Result::invalid_argument, "rank 2"));
+}
+
+TEST(Group, AHandleOfThisGroupCanBeUsedOnlyAfterIt) {
+  CommHandle comm = nullptr;
+  std::int32_t value = 1;
+  ASSERT_TRUE(ok(ncclGroupStart()));
+  ASSERT_TRUE(ok(ncclCommInitRank(&comm, 1, new_id(), 0)));
+  EXPECT_TRUE(refused(ncclAllReduce(&value, &value, 1, int32, op_sum, comm, nullptr),
+                      Result::invalid_argument, "still being made"));
+  EXPECT_EQ(ncclGroupEnd(), Result::invalid_argument);
+  Result state = Result::success;
+  ASSERT_TRUE(ok(ncclCommGetAsyncError(comm, &state)));
+  EXPECT_NE(state, Result::success);
+  EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+}
+
+TEST(Group, AnEndWithoutAStart) {
+  EXPECT_TRUE(refused(ncclGroupEnd(), Result::invalid_usage, "no group was started"));
+  Simulation simulation{};
+  EXPECT_TRUE(refused(ncclGroupSimulateEnd(nullptr), Result::invalid_usage, "no group"));
+  ASSERT_TRUE(ok(ncclGroupStart()));
+  EXPECT_TRUE(
+      refused(ncclGroupSimulateEnd(&simulation), Result::invalid_argument, "was not initialised"));
+  EXPECT_FALSE(group_is_open()) << "the group has ended all the same";
+}
+
+TEST(Group, ACapturedGroupCanBeReplayed) {
+  on_ranks(2, [](int rank, CommHandle comm) {
+    std::vector<std::int64_t> a(10), b(10), c(10);
+    HostStream stream(comm);
+    stream.begin_capture();
+    ASSERT_TRUE(ok(ncclGroupStart()));
+    ASSERT_TRUE(ok(ncclAllReduce(a.data(), b.data(), 10, int64, op_sum, comm, stream.get())));
+    ASSERT_TRUE(ok(ncclGroupEnd()));
+    ASSERT_TRUE(ok(ncclBroadcast(b.data(), c.data(), 10, int64, 1, comm, stream.get())));
+    char* const odd = reinterpret_cast<char*>(a.data()) + 1;
+    EXPECT_TRUE(refused(ncclBcast(odd, 5, int64, 0, comm, stream.get()), Result::invalid_usage,
+                        "can't be captured"));
+    OpNumber op = 0;
+    double factor = 2;
+    ASSERT_TRUE(ok(ncclRedOpCreatePreMulSum(&op, &factor, float64, scalar_on_device, comm)));
+    EXPECT_TRUE(refused(ncclAllReduce(a.data(), b.data(), 1, float64, op, comm, stream.get()),
+                        Result::invalid_usage, "can't be captured"));
+    const auto graph = stream.end_capture();
+    for (int turn = 1; turn <= 3; ++turn) {
+      std::fill(a.begin(), a.end(), turn * (rank + 1));
+      graph->launch(stream.get());
+      stream.synchronize();
+      EXPECT_THAT(c, Each(3 * turn));
+    }
+  });
+}
+
+TEST(Group, AnotherThreadsDestructionWaitsForTheGroupsEnd) {
+  CommHandle comm = nullptr;
+  ASSERT_TRUE(ok(ncclCommInitRank(&comm, 1, new_id(), 0)));
+  std::int32_t value = 4, copy = 0;
+  ASSERT_TRUE(ok(ncclGroupStart()));
+  ASSERT_TRUE(ok(ncclAllReduce(&value, &copy, 1, int32, op_sum, comm, nullptr)));
+  std::thread other([&] { EXPECT_TRUE(ok(ncclCommDestroy(comm))); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_TRUE(ok(ncclGroupEnd()));
+  other.join();
+  EXPECT_EQ(copy, 4);
+}
+
+TEST(Group, ASimulationEstimatesAndEnqueuesNothing) {
+  on_ranks(2, [](int rank, CommHandle comm) {
+    std::vector<std::int32_t> data(1000, rank);
+    Simulation simulation{.size = sizeof(Simulation),
+                          .magic = magic_of_simulation,
+                          .version = version,
+                          .estimated_time = -1};
+    ASSERT_TRUE(ok(ncclGroupStart()));
+    ASSERT_TRUE(ok(ncclAllReduce(data.data(), data.data(), 10, int32, op_sum, comm, nullptr)));
+    ASSERT_TRUE(ok(ncclGroupSimulateEnd(&simulation)));
+    const float one = simulation.estimated_time;
+    EXPECT_GT(one, 0);
+    EXPECT_THAT(data, Each(rank));
+    ASSERT_TRUE(ok(ncclGroupStart()));
+    ASSERT_TRUE(ok(ncclAllReduce(data.data(), data.data(), 10, int32, op_sum, comm, nullptr)));
+    ASSERT_TRUE(ok(ncclSend(&data[20], 10, int32, 1 - rank, comm, nullptr)));
+    ASSERT_TRUE(ok(ncclRecv(&data[40], 10, int32, 1 - rank, comm, nullptr)));
+    ASSERT_TRUE(ok(ncclGroupSimulateEnd(&simulation)));
+    EXPECT_GT(simulation.estimated_time, one);
+    EXPECT_THAT(data, Each(rank));
+    check_sum(comm, rank, 2);
+  });
+}
+
+}  // namespace
+}  // namespace plait::nccl::test

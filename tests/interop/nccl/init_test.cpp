@@ -1,0 +1,316 @@
+// Making communicators: from threads, from one thread in a group, without waiting, from others.
+#include <cstring>
+
+#include "interop/nccl/ranks.hpp"
+
+namespace plait::nccl::test {
+namespace {
+
+TEST(Init, SaysTheVersionOfNccl) {
+  int code = 0;
+  ASSERT_TRUE(ok(ncclGetVersion(&code)));
+  EXPECT_EQ(code, 22809);
+}
+
+TEST(Init, RanksAreThreads) {
+  on_ranks(3, [](int rank, CommHandle comm) {
+    int own = -1, count = 0, device = -1;
+    ASSERT_TRUE(ok(ncclCommUserRank(comm, &own)));
+    ASSERT_TRUE(ok(ncclCommCount(comm, &count)));
+    ASSERT_TRUE(ok(ncclCommCuDevice(comm, &device)));
+    EXPECT_EQ(own, rank);
+    EXPECT_EQ(count, 3);
+    EXPECT_GE(device, 0);
+    check_sum(comm, rank, 3);
+  });
+}
+
+TEST(Init, OneThreadMakesAllRanksInAGroup) {
+  constexpr int ranks = 3;
+  const IdBytes id = new_id();
+  std::vector<CommHandle> comms(ranks);
+  Config config = new_config();
+  ASSERT_TRUE(ok(ncclGroupStart()));
+  for (int rank = 0; rank < ranks; ++rank) {
+    ASSERT_TRUE(ok(ncclCommInitRankConfig(&comms[rank], ranks, id, rank, &config)));
+    EXPECT_NE(comms[rank], nullptr) << "the handle is there before the group's end";
+  }
+  ASSERT_TRUE(ok(ncclGroupEnd()));
+  std::vector<std::int64_t> data = {1, 2, 3};
+  ASSERT_TRUE(ok(ncclGroupStart()));
+  for (int rank = 0; rank < ranks; ++rank)
+    ASSERT_TRUE(
+        ok(ncclAllReduce(&data[rank], &data[rank], 1, int64, op_sum, comms[rank], nullptr)));
+  ASSERT_TRUE(ok(ncclGroupEnd()));
+  EXPECT_THAT(data, testing::Each(6));
+  for (const CommHandle comm : comms) EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+}
+
+TEST(Init, AllDevicesOfAProcess) {
+  const OwnRanks own(3);
+  for (int rank = 0; rank < 3; ++rank) {
+    int is = -1;
+    ASSERT_TRUE(ok(ncclCommUserRank(own[rank], &is)));
+    EXPECT_EQ(is, rank);
+  }
+}
+
+TEST(Init, ListOfDevices) {
+  const int list[] = {1, 0};
+  CommHandle comms[2] = {};
+  ASSERT_TRUE(ok(ncclCommInitAll(comms, 2, list)));
+  for (int rank = 0; rank < 2; ++rank) {
+    int device = -1;
+    ASSERT_TRUE(ok(ncclCommCuDevice(comms[rank], &device)));
+    EXPECT_EQ(device, list[rank]);
+    EXPECT_TRUE(ok(ncclCommDestroy(comms[rank])));
+  }
+}
+
+TEST(Init, WithoutWaiting) {
+  const IdBytes id = new_id();
+  Config config = new_config();
+  config.blocking = 0;
+  CommHandle first = nullptr;
+  ASSERT_EQ(ncclCommInitRankConfig(&first, 2, id, 0, &config), Result::in_progress);
+  ASSERT_NE(first, nullptr);
+  Result state = Result::success;
+  ASSERT_TRUE(ok(ncclCommGetAsyncError(first, &state)));
+  EXPECT_EQ(state, Result::in_progress);
+  std::int32_t value = 1;
+  EXPECT_TRUE(refused(ncclAllReduce(&value, &value, 1, int32, op_sum, first, nullptr),
+                      Result::invalid_argument, "still being made"));
+  on_threads(2, [&](int rank) {
+    CommHandle comm = first;
+    if (rank == 1) {
+      ASSERT_TRUE(ok(ncclCommInitRank(&comm, 2, id, 1)));
+    }
+    EXPECT_EQ(state_after(comm, Result::in_progress), Result::success);
+    check_sum(comm, rank, 2);
+    if (rank == 0) {
+      const Result finalized = ncclCommFinalize(comm);
+      EXPECT_TRUE(finalized == Result::in_progress) << last_error();
+      EXPECT_EQ(state_after(comm, Result::in_progress), Result::success);
+    }
+    EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+  });
+}
+
+TEST(Init, AGroupWithoutWaitingIsInProgress) {
+  const IdBytes id = new_id();
+  Config config = new_config();
+  config.blocking = 0;
+  CommHandle comms[2] = {};
+  ASSERT_TRUE(ok(ncclGroupStart()));
+  for (int rank = 0; rank < 2; ++rank)
+    ASSERT_TRUE(ok(ncclCommInitRankConfig(&comms[rank], 2, id, rank, &config)));
+  EXPECT_EQ(ncclGroupEnd(), Result::in_progress);
+  for (const CommHandle comm : comms)
+    EXPECT_EQ(state_after(comm, Result::in_progress), Result::success);
+  for (const CommHandle comm : comms) EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+}
+
+TEST(Init, AbortEndsTheMakingOfARankWhosePeersNeverCome) {
+  const IdBytes id = new_id();
+  Config config = new_config();
+  config.blocking = 0;
+  CommHandle comm = nullptr;
+  ASSERT_EQ(ncclCommInitRankConfig(&comm, 2, id, 0, &config), Result::in_progress);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(ok(ncclCommAbort(comm)));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
+TEST(Init, ConfigurationsOfOtherVersions) {
+  const auto init = [](Config* config) {
+    CommHandle comm = nullptr;
+    const Result result = ncclCommInitRankConfig(&comm, 1, new_id(), 0, config);
+    if (result == Result::success) {
+      EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+    }
+    return result;
+  };
+  // 2.14 ended after `blocking`; the bytes behind it are no part of the structure.
+  Config first = new_config();
+  std::memset(static_cast<void*>(&first), 0x7b, sizeof first);
+  first.size = 24;
+  first.magic = magic_of_config;
+  first.version = 21400;
+  first.blocking = 1;
+  EXPECT_TRUE(ok(init(&first)));
+  struct Later {
+    Config known;
+    char unknown[64];
+  } later{};
+  later.known = new_config();
+  later.known.size = sizeof later;
+  later.known.version = 29900;
+  EXPECT_TRUE(ok(init(&later.known)));
+  EXPECT_TRUE(ok(init(nullptr)));
+
+  Config wrong = new_config();
+  wrong.magic = 1;
+  EXPECT_TRUE(refused(init(&wrong), Result::invalid_argument, "was not initialised"));
+  wrong = new_config();
+  wrong.size = 8;
+  EXPECT_TRUE(refused(init(&wrong), Result::invalid_argument, "was not initialised"));
+  wrong = new_config();
+  wrong.blocking = 2;
+  EXPECT_TRUE(refused(init(&wrong), Result::invalid_argument, "blocking is 2"));
+}
+
+TEST(Init, OneOfSeveralIdsServes) {
+  IdBytes ids[2] = {new_id(), new_id()};
+  on_threads(2, [&](int rank) {
+    CommHandle comm = nullptr;
+    ASSERT_TRUE(ok(ncclCommInitRankScalable(&comm, 2, rank, 2, ids, nullptr)));
+    check_sum(comm, rank, 2);
+    EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+  });
+}
+
+TEST(Init, AnIdOfAnotherVersionIsRefused) {
+  IdBytes id{};
+  std::memset(id.bytes, 0x55, sizeof id.bytes);
+  CommHandle comm = nullptr;
+  EXPECT_EQ(ncclCommInitRank(&comm, 2, id, 0), Result::invalid_argument) << last_error();
+  EXPECT_EQ(comm, nullptr);
+  EXPECT_NE(last_error(), "");
+}
+
+TEST(Split, ByColourAndKey) {
+  on_ranks(3, [](int rank, CommHandle comm) {
+    CommHandle part = nullptr;
+    ASSERT_TRUE(ok(ncclCommSplit(comm, rank == 1 ? 7 : 0, -rank, &part, nullptr)));
+    int own = -1, count = 0;
+    ASSERT_TRUE(ok(ncclCommUserRank(part, &own)));
+    ASSERT_TRUE(ok(ncclCommCount(part, &count)));
+    EXPECT_EQ(count, rank == 1 ? 1 : 2);
+    EXPECT_EQ(own, rank == 0 ? 1 : 0) << "a greater key comes later";
+    check_sum(part, own, count);
+    EXPECT_TRUE(ok(ncclCommDestroy(part)));
+    check_sum(comm, rank, 3);
+  });
+}
+
+TEST(Split, WithoutAColourThereIsNoPart) {
+  on_ranks(2, [](int rank, CommHandle comm) {
+    auto part = reinterpret_cast<CommHandle>(std::uintptr_t{1});
+    ASSERT_TRUE(ok(ncclCommSplit(comm, rank == 0 ? no_colour : 0, 0, &part, nullptr)));
+    EXPECT_EQ(part == nullptr, rank == 0);
+    if (part != nullptr) {
+      EXPECT_TRUE(ok(ncclCommDestroy(part)));
+    }
+  });
+}
+
+TEST(Split, ByOneThreadInAGroupTwice) {
+  const OwnRanks own(2);
+  CommHandle parts[2][2] = {};
+  ASSERT_TRUE(ok(ncclGroupStart()));
+  for (int rank = 0; rank < 2; ++rank)
+    for (int turn = 0; turn < 2; ++turn)
+      ASSERT_TRUE(ok(ncclCommSplit(own[rank], 0, rank, &parts[rank][turn], nullptr)));
+  ASSERT_TRUE(ok(ncclGroupEnd()));
+  std::vector<std::int32_t> data = {1, 2, 10, 20};
+  ASSERT_TRUE(ok(ncclGroupStart()));
+  for (int rank = 0; rank < 2; ++rank)
+    for (int turn = 0; turn < 2; ++turn) {
+      std::int32_t* const value = &data[static_cast<std::size_t>(2 * turn + rank)];
+      ASSERT_TRUE(ok(ncclAllReduce(value, value, 1, int32, op_sum, parts[rank][turn], nullptr)));
+    }
+  ASSERT_TRUE(ok(ncclGroupEnd()));
+  EXPECT_THAT(data, testing::ElementsAre(3, 3, 30, 30));
+  for (auto& of_rank : parts)
+    for (const CommHandle part : of_rank) EXPECT_TRUE(ok(ncclCommDestroy(part)));
+}
+
+TEST(Split, WithoutWaitingTheParentIsInProgress) {
+  on_ranks(2, [](int rank, CommHandle comm) {
+    Config config = new_config();
+    config.blocking = 0;
+    CommHandle part = nullptr;
+    ASSERT_EQ(ncclCommSplit(comm, 0, rank, &part, &config), Result::in_progress) << last_error();
+    EXPECT_EQ(state_after(comm, Result::in_progress), Result::success);
+    EXPECT_EQ(state_after(part, Result::in_progress), Result::success);
+    check_sum(part, rank, 2);
+    check_sum(comm, rank, 2);
+    EXPECT_TRUE(ok(ncclCommDestroy(part)));
+  });
+}
+
+TEST(Shrink, LeavesOutARankThatDoesNotCall) {
+  on_ranks(4, [](int rank, CommHandle comm) {
+    check_sum(comm, rank, 4);
+    if (rank == 1) return;
+    int excluded = 1;
+    CommHandle rest = nullptr;
+    ASSERT_TRUE(ok(ncclCommShrink(comm, &excluded, 1, &rest, nullptr, 0)));
+    int own = -1, count = 0;
+    ASSERT_TRUE(ok(ncclCommUserRank(rest, &own)));
+    ASSERT_TRUE(ok(ncclCommCount(rest, &count)));
+    EXPECT_EQ(own, rank == 0 ? 0 : rank - 1);
+    EXPECT_EQ(count, 3);
+    check_sum(rest, own, 3);
+    int first = 0;
+    if (own != 0) {  // and once more
+      CommHandle two = nullptr;
+      ASSERT_TRUE(ok(ncclCommShrink(rest, &first, 1, &two, nullptr, 0)));
+      check_sum(two, own - 1, 2);
+      EXPECT_TRUE(ok(ncclCommDestroy(two)));
+    }
+    EXPECT_TRUE(ok(ncclCommDestroy(rest)));
+  });
+}
+
+TEST(Shrink, AbortsCallsThatWaitForTheRankThatIsLeftOut) {
+  const IdBytes id = new_id();
+  on_threads(3, [&](int rank) {
+    CommHandle comm = nullptr;
+    ASSERT_TRUE(ok(ncclCommInitRank(&comm, 3, id, rank)));
+    if (rank == 2) {  // is silent until it hears that the others have aborted
+      EXPECT_EQ(state_after(comm, Result::success), Result::remote_error);
+      EXPECT_TRUE(ok(ncclCommAbort(comm)));
+      return;
+    }
+    std::int32_t value = 1;
+    HostStream stream(comm);
+    ASSERT_TRUE(ok(ncclAllReduce(&value, &value, 1, int32, op_sum, comm, stream.get())));
+    int excluded = 2;
+    CommHandle rest = nullptr;
+    ASSERT_TRUE(ok(ncclCommShrink(comm, &excluded, 1, &rest, nullptr, shrink_aborts)));
+    stream.synchronize();
+    check_sum(rest, rank, 2);
+    EXPECT_TRUE(ok(ncclCommDestroy(rest)));
+    EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+  });
+}
+
+TEST(Shrink, ToOneRank) {
+  on_ranks(2, [](int rank, CommHandle comm) {
+    if (rank == 1) return;
+    int excluded = 1;
+    CommHandle alone = nullptr;
+    ASSERT_TRUE(ok(ncclCommShrink(comm, &excluded, 1, &alone, nullptr, 0)));
+    check_sum(alone, 0, 1);
+    EXPECT_TRUE(ok(ncclCommDestroy(alone)));
+  });
+}
+
+TEST(Shrink, RefusesListsThatMakeNoSense) {
+  on_ranks(2, [](int rank, CommHandle comm) {
+    CommHandle rest = nullptr;
+    int own = rank, none = 5, both[] = {0, 1};
+    EXPECT_TRUE(refused(ncclCommShrink(comm, &own, 1, &rest, nullptr, 0), Result::invalid_argument,
+                        "excludes itself"));
+    EXPECT_TRUE(refused(ncclCommShrink(comm, &none, 1, &rest, nullptr, 0), Result::invalid_argument,
+                        "the list of excluded ranks"));
+    EXPECT_TRUE(refused(ncclCommShrink(comm, both, 2, &rest, nullptr, 0), Result::invalid_argument,
+                        "2 of 2 ranks"));
+    EXPECT_TRUE(refused(ncclCommShrink(comm, nullptr, 1, &rest, nullptr, 0),
+                        Result::invalid_argument, "excludeRanksList is NULL"));
+  });
+}
+
+}  // namespace
+}  // namespace plait::nccl::test

@@ -1,0 +1,214 @@
+// Errors that come later, aborts, and the ends of communicators.
+#include <atomic>
+#include <filesystem>
+
+#include "interop/nccl/ranks.hpp"
+
+namespace plait::nccl::test {
+namespace {
+
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+TEST(Life, AWatchdogAsksWhileAnotherThreadIsStuckAndAborts) {
+  const IdBytes id = new_id();
+  on_threads(2, [&](int rank) {
+    CommHandle comm = nullptr;
+    ASSERT_TRUE(ok(ncclCommInitRank(&comm, 2, id, rank)));
+    check_sum(comm, rank, 2);
+    if (rank == 1) {  // makes no call, so the other rank is stuck
+      EXPECT_EQ(state_after(comm, Result::success), Result::remote_error);
+      EXPECT_NE(std::string(ncclGetLastError(comm)).find("aborted"), std::string::npos);
+      EXPECT_TRUE(ok(ncclCommAbort(comm)));
+      return;
+    }
+    std::atomic<bool> is_back = false;
+    std::thread stuck([&] {
+      std::int32_t value = 1;
+      EXPECT_NE(ncclAllReduce(&value, &value, 1, int32, op_sum, comm, nullptr), Result::success);
+      is_back = true;
+    });
+    const auto until = steady_clock::now() + seconds(1);
+    for (long asked = 0; steady_clock::now() < until; ++asked) {
+      Result state = Result::internal_error;
+      ASSERT_TRUE(ok(ncclCommGetAsyncError(comm, &state)));
+      ASSERT_EQ(state, Result::success);
+    }
+    EXPECT_FALSE(is_back);
+    EXPECT_TRUE(ok(ncclCommAbort(comm)));
+    stuck.join();
+  });
+}
+
+TEST(Life, AbortsInAGroupEndCallsOfAllItsCommunicators) {
+  // Each communicator lacks a rank's call, so that no one of them ends before its own abort.
+  OwnRanks first(2), second(2);
+  std::int32_t x = 1, y = 1;
+  HostStream a(first[0]), b(second[1]);
+  ASSERT_TRUE(ok(ncclAllReduce(&x, &x, 1, int32, op_sum, first[0], a.get())));
+  ASSERT_TRUE(ok(ncclAllReduce(&y, &y, 1, int32, op_sum, second[1], b.get())));
+  const auto begin = steady_clock::now();
+  ASSERT_TRUE(ok(ncclGroupStart()));
+  for (const OwnRanks* own : {&first, &second})
+    for (const CommHandle comm : own->comms) EXPECT_TRUE(ok(ncclCommAbort(comm)));
+  EXPECT_TRUE(ok(ncclGroupEnd()));
+  EXPECT_LT(steady_clock::now() - begin, seconds(20));
+  a.synchronize();
+  b.synchronize();
+  first.comms.clear();
+  second.comms.clear();
+}
+
+TEST(Life, AbortDoesNotWaitForAnotherCommunicatorOnTheDevice) {
+  OwnRanks first(2), second(2);
+  std::int32_t x = 1, y = 1;
+  HostStream a(first[0]), b(second[0]);
+  ASSERT_TRUE(ok(ncclAllReduce(&x, &x, 1, int32, op_sum, first[0], a.get())));
+  ASSERT_TRUE(ok(ncclAllReduce(&y, &y, 1, int32, op_sum, second[0], b.get())));
+  // One after the other, as a watchdog does that has a list of communicators.
+  for (OwnRanks* own : {&first, &second}) {
+    for (const CommHandle comm : own->comms) EXPECT_TRUE(ok(ncclCommAbort(comm)));
+    own->comms.clear();
+  }
+  a.synchronize();
+  b.synchronize();
+}
+
+TEST(Life, OneThreadDestroysRankAfterRank) {
+  const IdBytes id = new_id();
+  CommHandle comms[3] = {};
+  ASSERT_TRUE(ok(ncclGroupStart()));
+  for (int rank = 0; rank < 3; ++rank) ASSERT_TRUE(ok(ncclCommInitRank(&comms[rank], 3, id, rank)));
+  ASSERT_TRUE(ok(ncclGroupEnd()));
+  const auto begin = steady_clock::now();
+  for (const CommHandle comm : comms) {
+    EXPECT_TRUE(ok(ncclCommFinalize(comm)));
+    EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+  }
+  EXPECT_LT(steady_clock::now() - begin, seconds(10));
+}
+
+TEST(Life, AGroupDestroysAll) {
+  OwnRanks own(3);
+  std::vector<std::int32_t> data = {1, 2, 3};
+  ASSERT_TRUE(ok(ncclGroupStart()));
+  for (int rank = 0; rank < 3; ++rank) {
+    std::int32_t* const value = &data[static_cast<std::size_t>(rank)];
+    ASSERT_TRUE(ok(ncclAllReduce(value, value, 1, int32, op_sum, own[rank], nullptr)));
+  }
+  for (CommHandle& comm : own.comms) EXPECT_TRUE(ok(ncclCommDestroy(std::exchange(comm, nullptr))));
+  ASSERT_TRUE(ok(ncclGroupEnd()));
+  EXPECT_THAT(data, testing::Each(6));
+}
+
+TEST(Life, AfterItsEndsACommunicatorIsRefused) {
+  CommHandle comm = nullptr;
+  ASSERT_TRUE(ok(ncclCommInitRank(&comm, 1, new_id(), 0)));
+  ASSERT_TRUE(ok(ncclCommFinalize(comm)));
+  std::int32_t value = 1;
+  const auto reduce = [&] {
+    return ncclAllReduce(&value, &value, 1, int32, op_sum, comm, nullptr);
+  };
+  EXPECT_TRUE(refused(reduce(), Result::invalid_argument, "has been finalised"));
+  EXPECT_TRUE(refused(ncclCommFinalize(comm), Result::invalid_argument, "has been finalised"));
+  Result state = Result::internal_error;
+  ASSERT_TRUE(ok(ncclCommGetAsyncError(comm, &state)));
+  EXPECT_EQ(state, Result::success);
+  int rank = -1;
+  EXPECT_TRUE(ok(ncclCommUserRank(comm, &rank)));
+  ASSERT_TRUE(ok(ncclCommDestroy(comm)));
+  EXPECT_TRUE(refused(reduce(), Result::invalid_argument, "has been destroyed"));
+  EXPECT_TRUE(refused(ncclCommDestroy(comm), Result::invalid_argument, "has been destroyed"));
+  EXPECT_TRUE(refused(ncclCommAbort(comm), Result::invalid_argument, "has been destroyed"));
+  EXPECT_TRUE(
+      refused(ncclCommGetAsyncError(comm, &state), Result::invalid_argument, "has been destroyed"));
+}
+
+TEST(Life, CallsThatDifferAreReported) {
+  on_ranks(2, [](int rank, CommHandle comm) {
+    std::vector<std::int32_t> data(100, 1);
+    HostStream stream(comm);
+    // The call itself may hear of it already.
+    static_cast<void>(ncclAllReduce(data.data(), data.data(), rank == 0 ? 100 : 50, int32, op_sum,
+                                    comm, stream.get()));
+    EXPECT_EQ(state_after(comm, Result::success), Result::invalid_usage);
+    EXPECT_NE(std::string(ncclGetLastError(comm)).find("100"), std::string::npos);
+    stream.synchronize();
+    std::int32_t value = 1;
+    EXPECT_EQ(ncclAllReduce(&value, &value, 1, int32, op_sum, comm, nullptr),
+              Result::invalid_usage);
+  });
+}
+
+TEST(Life, AMessageThatDiffersIsReported) {
+  on_ranks(2, [](int rank, CommHandle comm) {
+    std::vector<std::int32_t> data(100, 1);
+    HostStream stream(comm);
+    if (rank == 0) static_cast<void>(ncclSend(data.data(), 100, int32, 1, comm, stream.get()));
+    else static_cast<void>(ncclRecv(data.data(), 50, int32, 0, comm, stream.get()));
+    EXPECT_EQ(state_after(comm, Result::success), Result::invalid_usage);
+    stream.synchronize();
+  });
+}
+
+TEST(Life, ARankThatLeavesTooEarlyIsReported) {
+  const IdBytes id = new_id();
+  on_threads(2, [&](int rank) {
+    CommHandle comm = nullptr;
+    ASSERT_TRUE(ok(ncclCommInitRank(&comm, 2, id, rank)));
+    if (rank == 1) {
+      EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+      return;
+    }
+    std::int32_t value = 1;
+    EXPECT_EQ(ncclAllReduce(&value, &value, 1, int32, op_sum, comm, nullptr), Result::remote_error);
+    EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+  });
+}
+
+TEST(Life, ARevokedCommunicatorMakesNoCalls) {
+  const IdBytes id = new_id();
+  on_threads(2, [&](int rank) {
+    CommHandle comm = nullptr;
+    ASSERT_TRUE(ok(ncclCommInitRank(&comm, 2, id, rank)));
+    ASSERT_TRUE(ok(ncclCommRevoke(comm, 0)));
+    Result state = Result::internal_error;
+    ASSERT_TRUE(ok(ncclCommGetAsyncError(comm, &state)));
+    EXPECT_EQ(state, Result::success);
+    std::int32_t value = 1;
+    EXPECT_EQ(ncclAllReduce(&value, &value, 1, int32, op_sum, comm, nullptr), Result::remote_error);
+    EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+  });
+}
+
+/// The files that this process has open.
+std::size_t open_files() {
+  std::size_t files = 0;
+  for ([[maybe_unused]] const auto& file : std::filesystem::directory_iterator("/proc/self/fd"))
+    ++files;
+  return files;
+}
+
+TEST(Life, CommunicatorsLeaveNothingOpen) {
+  const auto make_and_shrink = [] {
+    on_ranks(3, [](int rank, CommHandle comm) {
+      check_sum(comm, rank, 3);
+      CommHandle part = nullptr, rest = nullptr;
+      ASSERT_TRUE(ok(ncclCommSplit(comm, 0, -rank, &part, nullptr)));
+      int excluded = 1;
+      if (rank != 1) {
+        ASSERT_TRUE(ok(ncclCommShrink(comm, &excluded, 1, &rest, nullptr, 0)));
+        check_sum(rest, rank / 2, 2);
+        EXPECT_TRUE(ok(ncclCommDestroy(rest)));
+      }
+      EXPECT_TRUE(ok(ncclCommDestroy(part)));
+    });
+  };
+  make_and_shrink();
+  const std::size_t before = open_files();
+  for (int turn = 0; turn < 5; ++turn) make_and_shrink();
+  EXPECT_EQ(open_files(), before);
+}
+
+}  // namespace
+}  // namespace plait::nccl::test

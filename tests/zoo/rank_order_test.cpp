@@ -1,0 +1,132 @@
+// Every algorithm that says it reduces floats in rank order does: it gives the bits of a plain sum
+// of the ranks' terms, one after the other.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "support/placed.hpp"
+#include "support/ranks.hpp"
+
+namespace plait::test {
+namespace {
+
+constexpr ReduceOp float_operations[] = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min,
+                                         ReduceOp::max, ReduceOp::avg,  ReduceOp::premul_sum};
+
+/// Calls body<T>() for all floats.
+template <class Body>
+void for_floats(Body body) {
+  body.template operator()<float>();
+  body.template operator()<double>();
+  body.template operator()<f16>();
+  body.template operator()<bf16>();
+  body.template operator()<f8e4m3>();
+  body.template operator()<f8e5m2>();
+}
+
+std::vector<int> order_from(int first, int ranks) {
+  std::vector<int> order(static_cast<std::size_t>(ranks));
+  std::iota(order.begin(), order.end(), 0);
+  std::rotate(order.begin(), order.begin() + first, order.end());
+  return order;
+}
+
+/// What the tests below rest on: sums that begin at another rank, or are rounded on their way, have
+/// other bits, in several of the sets of terms.
+TEST(Terms, TellOrdersApart) {
+  for (int ranks = 3; ranks <= 8; ++ranks)
+    for_floats([&]<class T>() {
+      const Terms<T> terms(ranks);
+      const std::string what = fmt::format("{}, {} ranks", name_of(data_type_of<T>), ranks);
+      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::premul_sum}) {
+        if (sizeof(T) <= 2) {
+          EXPECT_GE(terms.differing(op, order_from(0, ranks), true), 5u) << "rounded, " << what;
+        }
+        // Sums of f8e4m3 in f32 lose nothing that the result could show.
+        if (std::is_same_v<T, f8e4m3>) continue;
+        for (int first = 1; first < ranks; ++first)
+          EXPECT_GE(terms.differing(op, order_from(first, ranks), false), 5u)
+              << "from " << first << ", " << name_of(op) << ", " << what;
+      }
+      for (const ReduceOp op : {ReduceOp::min, ReduceOp::max})
+        EXPECT_GE(terms.differing(op, order_from(1, ranks), false), 3u) << "zeros, " << what;
+    });
+  for_floats([&]<class T>() {
+    const Terms<T> two(2);
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::prod, ReduceOp::avg, ReduceOp::premul_sum})
+      EXPECT_EQ(two.differing(op, {1, 0}, false), 0u) << "two terms commute";
+    EXPECT_GE(two.differing(ReduceOp::min, {1, 0}, false), 3u) << "but zeros do not";
+    if (sizeof(T) <= 2) {
+      EXPECT_GE(two.differing(ReduceOp::premul_sum, {0, 1}, true), 5u);
+    }
+  });
+}
+
+class RankOrder : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(All, RankOrder, testing::Range(1, under_tsan ? 6 : 9),
+                         [](const auto& test) { return fmt::format("n{}", test.param); });
+
+/// Whether the algorithm serves the call and says that it reduces it in rank order: whether the
+/// policy could choose it.
+bool claims(const Communicator& comm, const Placing& placing, DataType type) {
+  const std::string text = comm.explain(placing.as_case(type).call(comm.size()),
+                                        {.algorithm = std::string("reproducible")}),
+                    line = "\n  " + placing.algorithm + " ";
+  const auto start = text.find(line);
+  if (start == std::string::npos) throw std::runtime_error("not listed:\n" + text);
+  return text.substr(start, text.find('\n', start + 1) - start).find(" no: ") == std::string::npos;
+}
+
+TEST_P(RankOrder, IsThatOfAllThatClaimIt) {
+  std::vector<Subject> subjects;
+  for (const std::string& name : all_reduce_algorithms()) subjects.emplace_back(name);
+  for (const Subject& subject : other_algorithms())
+    if (facts_of(subject.collective).reduces) subjects.push_back(subject);
+  RankGroup::cached(GetParam()).run([&](Communicator& comm, Arena& arena) {
+    std::set<std::string> claiming;
+    std::uint64_t round = 0;
+    for_floats([&]<class T>() {
+      const Terms<T> terms(comm.size());
+      for (const Subject& subject : subjects)
+        for (const ReduceOp op : float_operations)
+          for (const bool symmetric : {false, true})
+            for (const bool in_place : {false, true}) {
+              const std::uint64_t h = hash(++round);
+              const Placing placing{
+                  .collective = subject.collective,
+                  .algorithm = subject.algorithm,
+                  .op = op,
+                  .count = h % 3 == 0 ? 3072u : 1008u,
+                  .symmetric = symmetric,
+                  .in_place = in_place,
+                  .offset = (h >> 8) % 2,
+                  .first = h % 1000,
+                  .root = static_cast<int>((h >> 16) % static_cast<unsigned>(comm.size())),
+                  .blocks = static_cast<unsigned>((h >> 32) % 4)};
+              if (!claims(comm, placing, data_type_of<T>)) continue;
+              claiming.insert(fmt::format("{} {}", name_of(subject.collective), subject.algorithm));
+              Placed<T> call(comm, arena, terms, placing);
+              call.enqueue();
+              comm.synchronize();
+              call.wrong();
+            }
+    });
+    // The policy has an algorithm for every size in any memory, and one hop for small messages.
+    for (const char* name : {"all_reduce oneshot_ll", "all_reduce twoshot_ll", "all_reduce stream",
+                             "reduce_scatter direct_ll", "reduce_scatter direct_push",
+                             "reduce direct_ll", "reduce direct_push"})
+      EXPECT_TRUE(claiming.contains(name)) << name;
+  });
+}
+
+}  // namespace
+}  // namespace plait::test

@@ -1,0 +1,332 @@
+// The policy `reproducible`: an element's result has the bits of its terms' sum in rank order,
+// wherever the element lies and however the call is made.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "support/environment.hpp"
+#include "support/errors.hpp"
+#include "support/placed.hpp"
+#include "support/ranks.hpp"
+
+namespace plait::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr Collective reducing[] = {Collective::all_reduce, Collective::reduce_scatter,
+                                   Collective::reduce};
+constexpr std::size_t largest = under_tsan ? std::size_t{1} << 18 : std::size_t{16} << 20;
+
+CommunicatorOptions reproducible() {
+  CommunicatorOptions options;
+  options.reproducible = true;
+  return options;
+}
+
+class Reproducible : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
+  static void run(const RankGroup::Body& body) { RankGroup(GetParam(), reproducible()).run(body); }
+};
+INSTANTIATE_TEST_SUITE_P(All, Reproducible, testing::Range(1, under_tsan ? 5 : 9),
+                         [](const auto& test) { return fmt::format("n{}", test.param); });
+
+/// Calls body(placing) for both kinds of memory and places, and all collectives that reduce.
+template <class Body>
+void for_places(const Communicator& comm, Body body) {
+  std::size_t round = 0;
+  for (const Collective collective : reducing)
+    for (const bool symmetric : {false, true})
+      for (const bool in_place : {false, true}) {
+        ++round;
+        body(Placing{.collective = collective,
+                     .symmetric = symmetric,
+                     .in_place = in_place,
+                     .first = 17 * round,
+                     .root = static_cast<int>(round) % comm.size()});
+      }
+}
+
+template <class T>
+void check_now(Communicator& comm, Arena& arena, const Terms<T>& terms, const Placing& placing) {
+  Placed<T> call(comm, arena, terms, placing);
+  call.enqueue();
+  comm.synchronize();
+  call.wrong();
+}
+
+/// Small messages of all floats and operations.
+TEST_P(Reproducible, TypesAndOperations) {
+  run([](Communicator& comm, Arena& arena) {
+    for (const DataType type : {DataType::f32, DataType::f64, DataType::f16, DataType::bf16,
+                                DataType::f8e4m3, DataType::f8e5m2})
+      dispatch(type, [&]<class T>() {
+        if constexpr (!std::is_integral_v<T>) {
+          const Terms<T> terms(comm.size());
+          for (const ReduceOp op : {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max,
+                                    ReduceOp::avg, ReduceOp::premul_sum})
+            for_places(comm, [&](Placing placing) {
+              placing.op = op;
+              for (const std::size_t count : {5u, 1024u}) {
+                placing.count = count;
+                check_now(comm, arena, terms, placing);
+              }
+            });
+        }
+      });
+  });
+}
+
+/// From one element to many megabytes, at any alignment.
+TEST_P(Reproducible, SizesAndOffsets) {
+  run([](Communicator& comm, Arena&) {
+    Arena large(comm, largest + 4096);
+    const auto sizes = [&]<class T>() {
+      const Terms<T> terms(comm.size());
+      for_places(comm, [&](Placing placing) {
+        for (std::size_t bytes = sizeof(T); bytes <= largest; bytes *= bytes < 65536 ? 6 : 16) {
+          const Call call = placing.as_case(data_type_of<T>).call(comm.size());
+          placing.count = count_within(call, bytes);
+          if (placing.count > 64 && placing.offset % 2 == 1) ++placing.count;
+          if (placing.count * sizeof(T) * static_cast<std::size_t>(call.parts) > largest) continue;
+          check_now(comm, large, terms, placing);
+          placing.offset = (placing.offset + 1) % 4;
+          placing.first += 5;
+        }
+      });
+    };
+    sizes.template operator()<float>();
+    sizes.template operator()<bf16>();
+  });
+}
+
+TEST_P(Reproducible, LaunchShapes) {
+  run([](Communicator& comm, Arena& arena) {
+    const Terms<bf16> terms(comm.size());
+    for (const unsigned blocks : {1u, 2u, 7u})
+      for (const unsigned threads : {1u, 3u, 8u})
+        for (const std::size_t count : {40u, 9000u})
+          for_places(comm, [&](Placing placing) {
+            placing.count = count;
+            placing.blocks = blocks;
+            placing.threads = threads;
+            check_now(comm, arena, terms, placing);
+          });
+  });
+}
+
+/// In groups that share launches, and in graphs.
+TEST_P(Reproducible, GroupsAndGraphs) {
+  run([](Communicator& comm, Arena&) {
+    const Terms<float> terms(comm.size());
+    std::vector<std::unique_ptr<Arena>> arenas;
+    for (int i = 0; i < 8; ++i)
+      arenas.push_back(std::make_unique<Arena>(comm, (std::size_t{1} << 18) + 4096));
+    const Stream stream = comm.create_stream();
+    Backend& backend = backend_of(comm);
+    for_places(comm, [&](Placing placing) {
+      for (const std::size_t most : {100u, 8000u})
+        for (const bool captured : {false, true}) {
+          std::vector<std::unique_ptr<Placed<float>>> calls;
+          for (std::size_t i = 0; i < arenas.size(); ++i) {
+            placing.count = 1 + most * i / (arenas.size() - 1);
+            placing.first += 11;
+            placing.offset = i % 3;
+            calls.push_back(std::make_unique<Placed<float>>(comm, *arenas[i], terms, placing));
+          }
+          const auto enqueue = [&] {
+            Group group;
+            for (const auto& call : calls) call->enqueue(stream);
+            group.end();
+          };
+          if (captured) {
+            const DeviceScope device(backend);
+            backend.begin_capture(stream.native());
+            enqueue();
+            const auto graph = backend.end_capture(stream.native());
+            graph->launch(stream.native());
+            backend.synchronize(stream.native());
+          } else {
+            enqueue();
+          }
+          comm.synchronize(stream);
+          for (const auto& call : calls) call->wrong();
+        }
+    });
+    comm.bootstrap().barrier();  // no rank frees memory that a slower one still reads
+  });
+}
+
+/// A group takes an algorithm for its total length, not for that of a call.
+TEST_P(Reproducible, GroupsShareLaunches) {
+  run([](Communicator& comm, Arena& arena) {
+    const Terms<float> terms(comm.size());
+    Placed<float> call(comm, arena, terms, {.count = 100});
+    const Statistics before = comm.statistics();
+    {
+      Group group;
+      auto* const to = static_cast<float*>(arena.recv.device());
+      const auto* const from = static_cast<const float*>(arena.send.device());
+      for (std::size_t i = 0; i < 10; ++i)
+        comm.all_reduce(from + 10 * i, to + 10 * i, 10, DataType::f32, ReduceOp::sum);
+      group.end();
+    }
+    comm.synchronize();
+    call.wrong();
+    EXPECT_EQ(comm.statistics().batched - before.batched, 10u);
+  });
+}
+
+/// In a call's options, it restricts that call alone.
+TEST_P(Reproducible, AsAnOptionOfOneCall) {
+  RankGroup::cached(GetParam()).run([](Communicator& comm, Arena& arena) {
+    const Terms<bf16> terms(comm.size());
+    for_places(comm, [&](Placing placing) {
+      for (const std::size_t count : {7u, 3000u, 70000u}) {
+        placing.count = count / static_cast<unsigned>(comm.size());
+        placing.algorithm = "reproducible";
+        check_now(comm, arena, terms, placing);
+      }
+    });
+  });
+}
+
+/// So the tests above can fail: the library's own choice gives other bits somewhere.
+TEST_P(Reproducible, IsNotTheDefault) {
+  if (GetParam() < 3) return;  // two terms have one order
+  RankGroup::cached(GetParam()).run([](Communicator& comm, Arena& arena) {
+    const Terms<float> terms(comm.size());
+    std::size_t wrong = 0;
+    for_places(comm, [&](Placing placing) {
+      for (const std::size_t count : {1000u, 5000u, 35000u}) {
+        placing.count = count / static_cast<unsigned>(comm.size());
+        Placed<float> call(comm, arena, terms, placing);
+        call.enqueue();
+        comm.synchronize();
+        wrong += call.wrong(false);
+      }
+    });
+    const auto of_all = comm.bootstrap().all_gather(wrong);
+    EXPECT_GT(*std::max_element(of_all.begin(), of_all.end()), 0u);
+  });
+}
+
+class ReproducibleTrio : public testing::Test {
+ protected:
+  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(3); }
+};
+
+constexpr Call middling{.count = 10000};
+
+TEST_F(ReproducibleTrio, RefusesOtherAlgorithms) {
+  RankGroup(3, reproducible()).run([](Communicator& comm, Arena& arena) {
+    auto* const data = static_cast<float*>(arena.recv.device());
+    const auto sum = [&](DataType type, const char* algorithm) {
+      comm.all_reduce(data, data, 100, type, ReduceOp::sum, {}, {.algorithm = algorithm});
+    };
+    EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { sum(DataType::f32, "ring"); }),
+                HasSubstr(fmt::format("all_reduce: rank {}: algorithm ring: it does not reduce f32 "
+                                      "in rank order, which a reproducible communicator requires",
+                                      comm.rank())));
+    EXPECT_THAT(message_of(ErrorCode::unsupported, [&] { sum(DataType::f32, "p2p"); }),
+                HasSubstr("policy p2p: none of its algorithms serves this call of a reproducible "
+                          "communicator"));
+    sum(DataType::i32, "ring");  // integers have one sum
+    sum(DataType::f32, "stream");
+    sum(DataType::f32, "yali");
+    comm.synchronize();
+  });
+}
+
+TEST_F(ReproducibleTrio, SaysWhatItDoes) {
+  RankGroup(3, reproducible()).run([](Communicator& comm, Arena&) {
+    const std::string text = comm.explain(middling);
+    EXPECT_THAT(text, HasSubstr("\n  reproducible: only algorithms that reduce in rank order\n"));
+    EXPECT_THAT(text, HasSubstr("  ring                 no: it does not reduce f32 in rank order"));
+    Call of_integers = middling;
+    of_integers.type = DataType::u32;
+    EXPECT_THAT(comm.explain(of_integers),
+                HasSubstr("\n  reproducible: all algorithms give the same bits here\n"));
+    Call moves = middling;
+    moves.collective = Collective::broadcast;
+    EXPECT_THAT(comm.explain(moves), HasSubstr("all algorithms give the same bits here"));
+  });
+  RankGroup::cached(3).run([](Communicator& comm, Arena&) {
+    EXPECT_THAT(comm.explain(middling), Not(HasSubstr("reproducible")));
+    EXPECT_THAT(comm.explain(middling, {.algorithm = "reproducible"}),
+                HasSubstr("by policy reproducible: "));
+  });
+}
+
+void expect_reproducible(const Communicator& comm, bool yes = true) {
+  const std::string text = comm.explain(middling);
+  EXPECT_EQ(text.find("\n  reproducible: ") != std::string::npos, yes) << text;
+}
+
+TEST_F(ReproducibleTrio, PartsAndDuplicatesInheritIt) {
+  RankGroup(3, reproducible()).run([](Communicator& comm, Arena&) {
+    expect_reproducible(comm);
+    {
+      Communicator copy = comm.duplicate();
+      expect_reproducible(copy);
+      const std::optional<Communicator> part = copy.split(comm.rank() == 0 ? 1 : 0, 0);
+      expect_reproducible(*part);
+    }
+    comm.bootstrap().barrier();
+  });
+}
+
+TEST_F(ReproducibleTrio, ByTheOptionOfADeviceGroup) {
+  DeviceGroupOptions options;
+  options.backend = target();
+  options.reproducible = true;
+  const DeviceGroup group = DeviceGroup::first(3, options);
+  for (int rank = 0; rank < 3; ++rank) expect_reproducible(group.device(rank));
+}
+
+TEST_F(ReproducibleTrio, ByEnvironment) {
+  const ScopedEnvironment environment("PLAIT_ALGO", " reproducible ");
+  run_ranks(3, [](Communicator& comm, int) { expect_reproducible(comm); });
+}
+
+/// Rules give way where they name another algorithm.
+TEST_F(ReproducibleTrio, TakesRulesThatFit) {
+  const ScopedEnvironment environment("PLAIT_ALGO", "ring;0-4K=oneshot_ll;reduce:chain");
+  run_ranks(
+      3,
+      [](Communicator& comm, int) {
+        Call call{.count = 64};
+        EXPECT_EQ(comm.chosen(call), "oneshot_ll");
+        EXPECT_NE(comm.chosen(middling), "ring");
+        call.type = DataType::i64;
+        EXPECT_EQ(comm.chosen(call), "ring");
+        call.collective = Collective::reduce;
+        EXPECT_EQ(comm.chosen(call), "chain");
+        call.type = DataType::f64;
+        EXPECT_NE(comm.chosen(call), "chain");
+      },
+      reproducible());
+}
+
+TEST_F(ReproducibleTrio, IsAgreedOn) {
+  auto bootstraps = make_thread_bootstraps(3);
+  on_threads(3, [&](int rank) {
+    auto& bootstrap = bootstraps[static_cast<std::size_t>(rank)];
+    bootstrap->set_timeout(patience);
+    CommunicatorOptions options = test_options();
+    options.reproducible = rank == 2;
+    EXPECT_THAT(message_of(ErrorCode::mismatch,
+                           [&] { Communicator::create(std::move(bootstrap), options); }),
+                HasSubstr("reproducible=1"));
+  });
+}
+
+}  // namespace
+}  // namespace plait::test
