@@ -21,8 +21,8 @@ struct MessageHead {
   enum class Type : std::uint32_t {
     call,     // the sender's part in a call, with its data
     expired,  // the sender's time in this call is over, but it still listens for a moment
-    failed,  // the sender has given up for good, for the reason that follows: an `ErrorCode` and text
-    left,    // the sender's object is destroyed; its last message
+    failed,   // the sender has given up for good: an `ErrorCode` and a text follow
+    left,     // the sender's object is destroyed; its last message
   };
   std::uint64_t context = 0;   // the group that the message belongs to
   std::uint64_t sequence = 0;  // of its calls

@@ -1,5 +1,5 @@
-# The installation of libplait-mpi in two parts, mpi_runtime and mpi_development. They need the parts
-# runtime and development of the same build. PlaitInstall.cmake includes this file at its end.
+# The installation of libplait-mpi in two parts, mpi_runtime and mpi_development. They need the
+# parts runtime and development of the same build. PlaitInstall.cmake includes this file at its end.
 
 install(TARGETS plait_mpi EXPORT plaitMpiTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT mpi_runtime

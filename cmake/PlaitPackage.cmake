@@ -73,7 +73,8 @@ endif()
 
 if(TARGET plait_nccl)
   list(APPEND CPACK_COMPONENTS_ALL nccl)
-  set(CPACK_COMPONENT_NCCL_DESCRIPTION "${PROJECT_DESCRIPTION}: a library that answers NCCL's calls")
+  set(CPACK_COMPONENT_NCCL_DESCRIPTION
+      "${PROJECT_DESCRIPTION}: a library that answers NCCL's calls")
   set(CPACK_COMPONENT_NCCL_DEPENDS runtime)
   set(CPACK_DEBIAN_NCCL_PACKAGE_NAME libplait-nccl)
   set(CPACK_DEBIAN_NCCL_PACKAGE_SECTION libs)

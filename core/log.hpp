@@ -9,8 +9,8 @@ namespace plait::log {
 
 enum class Level { off, error, warn, info, debug };
 
-/// The level of this process: PLAIT_LOG, read once, or what it was raised to if that is more. Throws
-/// Error(invalid_argument) for an unknown name.
+/// The level of this process: PLAIT_LOG, read once, or what it was raised to if that is more.
+/// Throws Error(invalid_argument) for an unknown name.
 Level level();
 /// For an interface with a variable of its own for the log: at least `least` from now on.
 void raise(Level least) noexcept;

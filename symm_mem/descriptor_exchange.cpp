@@ -391,7 +391,8 @@ std::vector<int> Exchange::missing() const {
 }
 
 bool Exchange::find_ended(detail::LostRanks& lost) {
-  const auto ended = lost.among(missing(), [&](int peer) { return detail::has_ended(process_of(peer)); });
+  const auto ended =
+      lost.among(missing(), [&](int peer) { return detail::has_ended(process_of(peer)); });
   if (!ended.empty())
     fail("got no descriptor from {}: {} ended", detail::list_ranks(ended),
          ended.size() == 1 ? "it has" : "they have");

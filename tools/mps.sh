@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # tools/mps.sh RANKS COMMAND...: runs COMMAND, which starts RANKS processes that share one NVIDIA
-# GPU, the first visible one, so that they run side by side: a daemon of CUDA's Multi-Process Service
-# joins their work, and each process gets an equal share of the multiprocessors. Without the service
-# processes take turns of about 2 ms. The daemon has a folder of its own and ends with the command.
-# If CUDA_MPS_PIPE_DIRECTORY is set, the daemon of that folder is used and left as it is. Changes no
-# setting of the GPU.
+# GPU, the first visible one, so that they run side by side: a daemon of CUDA's Multi-Process
+# Service joins their work, and each process gets an equal share of the multiprocessors. Without the
+# service processes take turns of about 2 ms. The daemon has a folder of its own and ends with the
+# command. If CUDA_MPS_PIPE_DIRECTORY is set, the daemon of that folder is used and left as it is.
+# Changes no setting of the GPU.
 set -uo pipefail
 fail() { printf 'mps: %s\n' "$*" >&2; exit 2; }
 [[ ${1-} =~ ^[1-9][0-9]*$ && $# -gt 1 ]] || fail "usage: tools/mps.sh RANKS COMMAND..."

@@ -147,9 +147,11 @@ int ranks_of_mpi() {
 }  // namespace
 
 MpiSession::MpiSession(int& argc, char**& argv) {
-  // Under other launchers MPI would take each process for a job with one rank.
+  // Under other launchers MPI would take each process for a job with one rank. A torchrun below a
+  // launcher of MPI's has inherited the variables of that.
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
     begun_ = begun_ || environment(name).has_value();
+  begun_ = begun_ && !(environment("RANK") && environment("MASTER_ADDR"));
   int provided = 0;
   if (begun_) MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
 }

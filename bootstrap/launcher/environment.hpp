@@ -18,9 +18,9 @@ struct Launched {
   std::uint16_t port = 0;
 };
 
-/// Looks for torchrun, Open MPI's mpirun and Slurm, in this order: the innermost of nested launchers
-/// comes first. None if this process was started without them. Throws Error(invalid_argument), which
-/// names a variable, if variables contradict each other.
+/// Looks for torchrun, Open MPI's mpirun and Slurm, in this order: the innermost of nested
+/// launchers comes first. None if this process was started without them. Throws
+/// Error(invalid_argument), which names a variable, if variables contradict each other.
 std::optional<Launched> find_launcher();
 
 /// The first name of Slurm's list of nodes: "node07" of "node[07-09,11],other".

@@ -78,13 +78,15 @@ std::unique_ptr<LinkBootstrap> meet(std::optional<std::chrono::nanoseconds> time
 bool takes_mpi() {
   if (mpi_world == nullptr) return false;
   if (mpi_is_initialized.load()()) return true;
-  // Under torchrun and a plain srun, MPI would take every process for a job of its own.
+  // Under torchrun and a plain srun, MPI would take every process for a job of its own. A torchrun
+  // below an srun has inherited that one's PMI.
   const auto job = find_launcher();
-  return !job || job->launcher == "mpirun" || environment("PMIX_RANK") || environment("PMI_RANK");
+  const bool has_pmi = environment("PMIX_RANK") || environment("PMI_RANK");
+  return !job || job->launcher == "mpirun" || (job->launcher == "srun" && has_pmi);
 }
 
-/// The processes meet once, and every call makes a group of the same ranks: a launcher's means serve
-/// one meeting, and a group on the same link needs no new connections.
+/// The processes meet once, and every call makes a group of the same ranks: a launcher's means
+/// serve one meeting, and a group on the same link needs no new connections.
 class World {
  public:
   std::unique_ptr<Bootstrap> part(std::optional<std::chrono::nanoseconds> timeout) {

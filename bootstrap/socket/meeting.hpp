@@ -26,8 +26,8 @@ struct SocketMeeting {
   std::uint64_t context;   // for the group's messages
 };
 
-/// Rank 0's side: `listener` is where the others call. Both sides throw what `make_socket_bootstrap`
-/// says.
+/// Rank 0's side: `listener` is where the others call. Both sides throw what
+/// `make_socket_bootstrap` says.
 SocketMeeting meet_at(UniqueFd listener, const Secret& secret, const Arrival& mine);
 /// The other ranks' side. `may_come_first`: rank 0 may not listen yet.
 SocketMeeting meet_with(const Endpoint& root, const Secret& secret, bool may_come_first,

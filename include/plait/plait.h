@@ -21,10 +21,10 @@
  * Threads. One thread at a time uses a communicator and its buffers. Any thread may at any time
  * call `plait_async_error`, `plait_abort` and `plait_progress_of`; destroying waits until these
  * have returned. Different threads may use different communicators at the same time. Over MPI
- * (libplait-mpi) these call MPI on the calling thread: making, splitting, duplicating and destroying
- * a communicator, `plait_buffer_allocate`, `plait_reserve`, and with PLAIT_CHECK=1 every collective.
- * So MPI's thread level limits them: with less than MPI_THREAD_MULTIPLE, which Plait asks for if it
- * initialises MPI, only one thread may be in them at a time. No other call uses MPI.
+ * (libplait-mpi) these call MPI on the calling thread: making, splitting, duplicating and
+ * destroying a communicator, `plait_buffer_allocate`, `plait_reserve`, and with PLAIT_CHECK=1 every
+ * collective. So MPI's thread level limits them: with less than MPI_THREAD_MULTIPLE, which Plait
+ * asks for if it initialises MPI, only one thread may be in them at a time. No other call uses MPI.
  *
  * Processes. All of these belong to the process that made them. In a child made by fork their
  * functions return PLAIT_ERROR_INVALID_ARGUMENT, except for `plait_comm_rank` and

@@ -32,8 +32,8 @@ struct UniqueId {
   bool operator==(const UniqueId&) const = default;
 };
 
-/// A group of `size` ranks that have the same `id`; this one is `rank`. Collective. An id serves one
-/// group.
+/// A group of `size` ranks that have the same `id`; this one is `rank`. Collective. An id serves
+/// one group.
 ///
 /// Ranks may be threads of one process, and processes of several nodes. `timeout` is as for
 /// `make_mpi_bootstrap`. Throws
@@ -50,8 +50,8 @@ std::unique_ptr<Bootstrap> make_socket_bootstrap(
 /// The processes that a launcher has started together, as the environment says: `torchrun`
 /// (`MASTER_ADDR`, `MASTER_PORT`, `RANK`, `WORLD_SIZE`), Slurm's `srun`, Open MPI's `mpirun`, and
 /// launchers that speak PMI-1. Without any of them a group of this process alone. docs/launchers.md
-/// says which variables count. If libplait-mpi is loaded and no other launcher is found, over
-/// MPI_COMM_WORLD. Collective; every process may call it several times.
+/// says which variables count, and when a program that has loaded libplait-mpi gets the processes
+/// of MPI_COMM_WORLD. Collective; every process may call it several times.
 std::unique_ptr<Bootstrap> make_world_bootstrap(
     std::optional<std::chrono::nanoseconds> timeout = std::nullopt);
 

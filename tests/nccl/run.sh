@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# tests/nccl/run.sh LIBNCCL [RANKS...]: runs the scripts of this folder on Plait's libnccl.so.2, with
-# 1, 2 and 4 ranks, on as many GPUs as there are: where ranks outnumber them, side by side on the
-# first one (tools/mps.sh). Prints a line per script, and the end of the output of one that fails.
+# tests/nccl/run.sh LIBNCCL [RANKS...]: runs the scripts of this folder on Plait's libnccl.so.2,
+# with 1, 2 and 4 ranks, on as many GPUs as there are: where ranks outnumber them, side by side on
+# the first one (tools/mps.sh). Prints a line per script, and the end of the output of one that
+# fails.
 #
 #   OUT=out      folder for the outputs
 #   LIMIT=200    seconds for one script

@@ -35,6 +35,15 @@ def train():
             print("begun", file=sys.stderr, flush=True)
 
 
+def train_and_tell():
+    """Its own exit says when PyTorch raises the error: what follows is PyTorch's own end."""
+    try:
+        train()
+    except BaseException as error:  # pylint: disable=broad-except: its time is of interest
+        print(f"{time.strftime('%X')} raised {type(error).__name__}", file=sys.stderr, flush=True)
+        raise
+
+
 def main():
     ranks = int(sys.argv[1]) if len(sys.argv) > 1 else 2
     with socket.socket() as free:
@@ -68,13 +77,13 @@ def main():
         tests.run(f"rank {rank} ends within {SECONDS} s", lambda time_of=took: time_of < SECONDS)
         named = [line for line in words.splitlines() if f"rank {VICTIM}" in line]
         tests.run(f"rank {rank} names the victim", lambda lines=named: bool(lines))
-        print(f"rank {rank}, exit {process.returncode} after {took:.1f} s: "
-              f"{named[0] if named else words[-2000:]}", flush=True)
+        print(f"rank {rank}, exit {process.returncode} after {took:.1f} s, said:\n{words[-6000:]}",
+              flush=True)
     tests.end()
 
 
 if __name__ == "__main__":
     if "PLAIT_TEST_TRAIN" in os.environ:
-        train()
+        train_and_tell()
     else:
         main()
