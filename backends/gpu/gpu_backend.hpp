@@ -311,11 +311,12 @@ BackendEntry backend_entry() {
           .open = [](int ordinal) -> std::unique_ptr<Backend> {
             return std::make_unique<TheBackend>(ordinal);
           },
-          .current_device = [] {
-            int current = 0;
-            Runtime::get_device(&current);
-            return current;
-          }};
+          .current_device =
+              [] {
+                int current = 0;
+                Runtime::get_device(&current);
+                return current;
+              }};
 }
 
 }  // namespace plait::gpu
