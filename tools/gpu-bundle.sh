@@ -78,7 +78,8 @@ for file in "$build"/bin/*; do
 done
 for folder in lib lib/whole; do  # the tests use the second
   mkdir -p "$bundle/$folder"
-  for file in "$build/$folder"/libplait{,-mpi}.so*; do
+  for file in "$build/$folder"/lib{plait,plait-mpi,nccl}.so*; do
+    [ -e "$file" ] || continue
     if [ -L "$file" ]; then
       cp -P "$file" "$bundle/$folder/"
     else

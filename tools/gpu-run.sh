@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # tools/gpu-run.sh [RANKS...]: runs the tests and then the benchmark on a GPU machine, with the
-# folder that tools/gpu-bundle.sh made beside tools/. RANKS are the numbers of GPUs to measure with,
+# folder that tools/gpu-bundle.sh made beside tools/ and, for programs of NCCL's, tests/nccl/. RANKS are the numbers of GPUs to measure with,
 # one run per number; the default is all GPUs. Every step has a time limit. A failing step does not
 # end the run; the exit code says whether any failed. Installs nothing and changes no setting of the
 # GPUs.
@@ -9,7 +9,7 @@
 #                              bench.log, summary.txt and the benchmark's JSON (and CSV, for one
 #                              number of ranks)
 #   TIME_LIMIT=570             seconds for everything
-#   TEST_LIMIT=240             seconds for all tests
+#   TEST_LIMIT=240             seconds for all tests, but for those of tests/nccl
 #   TESTS                      names of test programs (all)
 #   GTEST_FILTER               for every test program
 #   TYPES="f32 bf16"           element types for plait-bench
@@ -111,6 +111,11 @@ if [ -z "${TESTS-}" ] && [ -f "$bundle/bin/mpi_zoo_test" ]; then
   GTEST_FILTER=${GTEST_FILTER:-*AllTypes*:*MpiCollectives*} \
     test_step "mpi_zoo_test, 2 ranks, host memory" \
     env PLAIT_SHARE_DEVICES=1 PLAIT_DISABLE_P2P=1 "${mpi[@]}" -n 2 "$bundle/bin/mpi_zoo_test"
+fi
+# PyTorch, CuPy and JAX on Plait's libnccl.so.2, where the machine has them.
+if [ -z "${TESTS-}" ] && [ -f "$bundle/lib/libnccl.so.2" ] && [ -d tests/nccl ]; then
+  OUT=$(mktemp -d) LIMIT=100 step "programs of NCCL's" 400 tests.log \
+    tests/nccl/run.sh "$bundle/lib/libnccl.so.2"
 fi
 if [ -f "$out/tests.log" ]; then
   tools/check_skips.py --list "$bundle/skips.txt" "$PLAIT_BACKEND" "$out/tests.log" \

@@ -12,7 +12,7 @@ import time
 
 import checks
 
-VICTIM, STEP, SECONDS = 1, 5, 60
+VICTIM, STEP, SECONDS = 1, 5, 30
 
 
 def train():
@@ -53,7 +53,9 @@ def main():
     for rank in range(ranks):
         environment = dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks),
                            LOCAL_WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1",
-                           MASTER_PORT=str(port), PLAIT_TEST_TRAIN="1")
+                           MASTER_PORT=str(port), PLAIT_TEST_TRAIN="1",
+                           # PyTorch waits this long for other ranks' dumps, else a minute.
+                           TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC="1000")
         started.append(subprocess.Popen([sys.executable, __file__], env=environment,
                                         stderr=subprocess.PIPE, text=True))
     tests = checks.Checks()
