@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # tools/gpu-run.sh [RANKS...]: runs the tests and then the benchmark on a GPU machine, with the
-# folder that tools/gpu-bundle.sh made beside tools/ and, for programs of NCCL's, tests/nccl/. RANKS are the numbers of GPUs to measure with,
-# one run per number; the default is all GPUs. Every step has a time limit. A failing step does not
-# end the run; the exit code says whether any failed. Installs nothing and changes no setting of the
-# GPUs.
+# folder that tools/gpu-bundle.sh made beside tools/ and, for programs of NCCL's, tests/nccl/. RANKS
+# are the numbers of GPUs to measure with, one run per number; the default is all GPUs. Every step
+# has a time limit. A failing step does not end the run; the exit code says whether any failed.
+# Installs nothing and changes no setting of the GPUs.
 #
 #   OUT=out                    folder for the results, at most eight files: machine.txt, tests.log,
 #                              bench.log, summary.txt and the benchmark's JSON (and CSV, for one
