@@ -39,7 +39,8 @@ say "the library, and what is made with it"
 attempt "$cmake" -S "$source" -B "$work/plait" "${no_mpi[@]}" -DPLAIT_FORTRAN=OFF \
   -DPLAIT_KOKKOS=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON
 (cd "$build" && find CMakeFiles/plait.dir CMakeFiles/plait_fmt.dir bench examples interop \
-  -name '*.o' ! -path '*mpi*' ! -path '*poisson*' -exec cp --parents -t "$work/plait" {} + 2>/dev/null || true)
+  -name '*.o' ! -path '*mpi*' ! -path '*poisson*' \
+  -exec cp --parents -t "$work/plait" {} + 2>/dev/null || true)
 targets=(plait plait_nccl plait_exact plait_bench plait-bench plait-info first two_devices
   own_reduction slices)
 if [ -d "$build/CMakeFiles/plait_fmt.dir" ]; then targets=(plait_fmt "${targets[@]}"); fi
