@@ -90,6 +90,8 @@ for program in "$bundle"/bin/*; do
   if [ -n "${TESTS-}" ] && [[ " $TESTS " != *" $name "* ]]; then continue; fi
   if [ "$name" = two_devices ]; then  # without mpirun
     step "$name" 60 tests.log "$program"
+  elif [ "$name" = two_processes ]; then  # on one GPU, Plait takes the host target by itself
+    step "$name" 60 tests.log env -u PLAIT_BACKEND "$program"
   elif ! grep -q -- '--gtest_' "$program"; then  # an example
     step "$name, $gpus GPUs" 60 tests.log "${mpi[@]}" -n "$gpus" "$program"
   elif [[ $name == *mpi* ]]; then

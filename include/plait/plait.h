@@ -242,8 +242,9 @@ plait_status plait_size_of(plait_data_type type, size_t* bytes);
 
 /** One rank per process that a launcher has started together: plait::make_world_bootstrap says
  * which launchers, and docs/launchers.md by which variables. A process without a launcher is
- * alone. If libplait-mpi is loaded, one rank per process of MPI_COMM_WORLD: then this initialises
- * MPI if the program has not, and MPI is finalised when the process ends, also after a mismatch or
+ * alone. If libplait-mpi is loaded, one rank per process of MPI_COMM_WORLD, except under torchrun
+ * and a plain srun if the program has not initialised MPI. Over MPI, this initialises MPI if the
+ * program has not, and MPI is finalised when the process ends, also after a mismatch or
  * an abort, but not after a lost rank or a timeout, because finalising would then wait without
  * end. Collective. `config`: NULL for the defaults. */
 plait_status plait_comm_create_world(const plait_config* config, plait_comm* comm);

@@ -13,8 +13,7 @@ struct CUevent_st;   // cudaEvent_t
 
 namespace plait::nccl {
 
-/// What ncclGetVersion says, 2.28.9: a version whose functions all have a meaning here. Programs
-/// ask for later ones only to use what Plait refuses.
+/// What ncclGetVersion says, 2.28.9. Programs ask for later ones only to use what Plait refuses.
 inline constexpr int version = 22809;
 
 inline constexpr unsigned magic_of_config = 0xcafebeef, magic_of_simulation = 0x74685283;

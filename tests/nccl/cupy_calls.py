@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """CuPy's binding of NCCL, one rank per process, compared with NumPy.
 
-torchrun --nproc N cupy_calls.py (CuPy needs no PyTorch; torchrun only starts the ranks.)
+torchrun --nproc-per-node N cupy_calls.py (CuPy needs no PyTorch; torchrun only starts the ranks.)
 """
 import checks
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """DDP over NCCL's interface: the same training on one process gives the same weights.
 
-torchrun --nproc N torch_ddp.py
+torchrun --nproc-per-node N torch_ddp.py
 """
 import checks
 

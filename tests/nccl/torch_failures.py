@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What PyTorch does when ranks are stuck or gone: its watchdog, an abort, and a smaller group.
 
-torchrun --nproc N torch_failures.py, with at least 2 ranks.
+torchrun --nproc-per-node N torch_failures.py, with at least 2 ranks.
 """
 import datetime
 import time

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """FSDP2 over NCCL's interface: the same training on one process gives the same weights.
 
-torchrun --nproc N torch_fsdp2.py
+torchrun --nproc-per-node N torch_fsdp2.py
 """
 import checks
 

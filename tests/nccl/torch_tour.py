@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A tour of torch.distributed over NCCL's interface, compared with gloo on the CPU.
 
-torchrun --nproc N torch_tour.py [--eager] [--nonblocking]
+torchrun --nproc-per-node N torch_tour.py [--eager] [--nonblocking]
 """
 import os
 import sys
