@@ -9,11 +9,11 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
-#include <random>
 #include <string>
 
 #include "bootstrap/support.hpp"
 #include "core/environment.hpp"
+#include "core/process.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
@@ -158,13 +158,10 @@ std::string gave_up(int rank, const char* why) {
 }
 
 std::uint64_t draw_number() {
-  static const std::uint64_t start = [] {
-    std::random_device device;
-    return std::uint64_t{device()} << 32 | device();
-  }();
   static std::atomic<std::uint64_t> drawn = 0;
-  // SplitMix64: a bijection, so no number comes twice in a process.
-  std::uint64_t number = start + 0x9e3779b97f4a7c15u * ++drawn;
+  // SplitMix64: a bijection, so no number comes twice in a process. A child of fork goes on counting
+  // where its parent was, but has another number of its own.
+  std::uint64_t number = process_number() + 0x9e3779b97f4a7c15u * ++drawn;
   number = (number ^ number >> 30) * 0xbf58476d1ce4e5b9u;
   number = (number ^ number >> 27) * 0x94d049bb133111ebu;
   return number ^ number >> 31;

@@ -63,7 +63,7 @@ class Link {
   /// True if the rank's process is known to have ended or to be stopped.
   bool is_out(int rank) const { return is_out_of_action(process(rank)) || has_ended(rank); }
 
-  /// False once the medium can't be used any more, as MPI after MPI_Finalize.
+  /// False once the medium is unusable. For example, MPI after MPI_Finalize.
   virtual bool is_open() const { return true; }
   /// A group's object on this link begins and ends.
   virtual void opened(Bootstrap&) {}

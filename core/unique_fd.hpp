@@ -20,6 +20,8 @@ class UniqueFd {
   }
   int get() const noexcept { return fd_; }
   bool valid() const noexcept { return fd_ >= 0; }
+  /// The caller closes it from now on.
+  int release() noexcept { return std::exchange(fd_, -1); }
 
  private:
   int fd_ = -1;

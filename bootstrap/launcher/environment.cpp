@@ -77,9 +77,10 @@ Launched slurm() {
   const char* nodes = is_set("SLURM_STEP_NUM_NODES") ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES";
   found.is_local = found.size == 1 || environment_integer(nodes, most, 1, most) == 1;
   found.host = first_node(either("SLURM_STEP_NODELIST", "SLURM_NODELIST"));
-  // Jobs that share a node have different numbers, so different ports, but for an unlucky few.
-  const long job = environment_integer("SLURM_JOB_ID", 0, 0, std::numeric_limits<long>::max());
-  const long step = environment_integer("SLURM_STEP_ID", 0, 0, std::numeric_limits<long>::max());
+  // Jobs that share a node have different numbers, so their ports rarely collide.
+  constexpr long last = std::numeric_limits<std::uint32_t>::max();
+  const long job = environment_integer("SLURM_JOB_ID", 0, 0, last);
+  const long step = environment_integer("SLURM_STEP_ID", 0, 0, last);
   found.port = port_or(20000 + (job * 16 + step % 16) % 10000);
   return found;
 }

@@ -1,4 +1,4 @@
-// What launchers tell the processes that they start, by environment variables.
+// The environment variables that launchers set for the processes that they start.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -11,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "bootstrap/socket/unique_id.hpp"
 #include "core/environment.hpp"
 #include "core/text.hpp"
 #include "plait/error.hpp"
@@ -58,7 +60,8 @@ class Pmi {
   void write(std::string_view text) const {
     while (!text.empty()) {
       wait(POLLOUT);
-      const ssize_t sent = ::write(job_.socket, text.data(), text.size());
+      ssize_t sent = ::send(job_.socket, text.data(), text.size(), MSG_NOSIGNAL);
+      if (sent < 0 && errno == ENOTSOCK) sent = ::write(job_.socket, text.data(), text.size());
       if (sent < 0 && errno != EINTR && errno != EAGAIN) fail("it is gone");
       if (sent > 0) text.remove_prefix(static_cast<std::size_t>(sent));
     }
@@ -109,6 +112,10 @@ std::optional<PmiJob> find_pmi() {
   PmiJob job{static_cast<int>(environment_integer("PMI_RANK", 0, 0, most)),
              static_cast<int>(environment_integer("PMI_SIZE", 1, 1, most)),
              static_cast<int>(environment_integer("PMI_FD", -1, 0, most))};
+  // A program that a rank starts inherits the variables, but not the connection.
+  struct stat file {};
+  if (::fstat(job.socket, &file) != 0 || !(S_ISSOCK(file.st_mode) || S_ISFIFO(file.st_mode)))
+    return std::nullopt;
   if (job.rank >= job.size)
     throw Error(
         ErrorCode::invalid_argument,
@@ -127,24 +134,28 @@ UniqueId share_id(const PmiJob& job, std::chrono::nanoseconds limit) {
   pmi.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init");
   const std::string space = pmi.ask("cmd=get_my_kvsname", "my_kvsname", "kvsname");
   UniqueId id;
-  if (job.rank == 0) {
-    id = UniqueId::create();
-    pmi.ask(fmt::format("cmd=put kvsname={} key=plait-id value={}", space, to_hex(id)),
-            "put_result");
+  if (job.rank == 0) id = UniqueId::create();
+  try {
+    if (job.rank == 0)
+      pmi.ask(fmt::format("cmd=put kvsname={} key=plait-id value={}", space, to_hex(id)),
+              "put_result");
+    pmi.ask("cmd=barrier_in", "barrier_out");
+    if (job.rank != 0) {
+      const std::string value =
+          pmi.ask(fmt::format("cmd=get kvsname={} key=plait-id", space), "get_result", "value");
+      const auto read = from_hex(value);
+      if (!read)
+        throw Error(ErrorCode::bootstrap,
+                    fmt::format("make_world_bootstrap: rank {}: the launcher keeps no id but {}",
+                                job.rank, in_quotes(value)));
+      id = *read;
+    }
+    // Otherwise the launcher takes the end of this process for a crash.
+    pmi.ask("cmd=finalize", "finalize_ack");
+  } catch (const Error&) {
+    if (job.rank == 0) discard(id);
+    throw;
   }
-  pmi.ask("cmd=barrier_in", "barrier_out");
-  if (job.rank != 0) {
-    const std::string value =
-        pmi.ask(fmt::format("cmd=get kvsname={} key=plait-id", space), "get_result", "value");
-    const auto read = from_hex(value);
-    if (!read)
-      throw Error(ErrorCode::bootstrap,
-                  fmt::format("make_world_bootstrap: rank {}: the launcher keeps no id but {}",
-                              job.rank, in_quotes(value)));
-    id = *read;
-  }
-  // Otherwise the launcher takes the end of this process for a crash.
-  pmi.ask("cmd=finalize", "finalize_ack");
   return id;
 }
 

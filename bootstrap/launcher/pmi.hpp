@@ -15,8 +15,8 @@ struct PmiJob {
 /// contradict each other.
 std::optional<PmiJob> find_pmi();
 
-/// Rank 0 makes an id, and all ranks get it. A process can do this once, and not if MPI speaks PMI
-/// in it. Throws Error(bootstrap) if the launcher does not answer within `limit`.
+/// Rank 0 makes an id, and all ranks get it. A process can call this once. It must not if an MPI in
+/// it speaks PMI. Throws Error(bootstrap) if the launcher does not answer within `limit`.
 UniqueId share_id(const PmiJob& job, std::chrono::nanoseconds limit);
 
 }  // namespace plait::detail

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "bootstrap/launcher/environment.hpp"
 #include "bootstrap/launcher/local_meeting.hpp"
@@ -42,6 +43,35 @@ Secret secret_of(const std::string& job) {
   return {half(0xcbf29ce484222325u), half(0x9e3779b97f4a7c15u)};
 }
 
+/// Rank 0's listener. A machine's own name often stands for a loopback address on that machine, and
+/// a service's name for none of the machine's: then it listens at all addresses.
+UniqueFd listen_for(const Launched& job) {
+  constexpr std::chrono::seconds patience{5};
+  Endpoint own = resolve(job.host, job.port);
+  if (is_loopback(own) || !is_own_address(own)) own.host = {};
+  // A call of another program may have the port for a moment.
+  for (const Deadline last(patience);;) {
+    try {
+      return listen_at(own);
+    } catch (const Error&) {
+      if (last.expired()) throw;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+/// Where rank 0 listens. A name may not be known yet while machines start.
+Endpoint find_root(const Launched& job, const Deadline& deadline) {
+  for (;;) {
+    try {
+      return resolve(job.host, job.port);
+    } catch (const Error&) {
+      if (deadline.expired()) throw;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+}
+
 std::unique_ptr<LinkBootstrap> meet_across_nodes(const Launched& job, const Arrival& mine) {
   if (job.host.empty())
     throw Error(ErrorCode::unsupported,
@@ -49,11 +79,9 @@ std::unique_ptr<LinkBootstrap> meet_across_nodes(const Launched& job, const Arri
                             "0 is: link libplait-mpi, or set MASTER_ADDR, MASTER_PORT, RANK and "
                             "WORLD_SIZE",
                             call, job.launcher));
-  const Endpoint root = resolve(job.host, job.port);
   const Secret secret = secret_of(job.job);
-  return group_of(
-      mine.rank == 0 ? meet_at(listen_at(root), secret, mine) : meet_with(root, secret, true, mine),
-      mine);
+  if (mine.rank == 0) return group_of(meet_at(listen_for(job), secret, mine), mine);
+  return group_of(meet_with(find_root(job, mine.deadline), secret, true, mine), mine);
 }
 
 /// All processes of the launcher, or this one alone.
@@ -68,11 +96,12 @@ std::unique_ptr<LinkBootstrap> meet(std::optional<std::chrono::nanoseconds> time
   const auto pmi = job ? std::nullopt : find_pmi();
   const int rank = job ? job->rank : pmi ? pmi->rank : 0;
   const int size = job ? job->size : pmi ? pmi->size : 1;
-  const Arrival mine = arrive(call, rank, size, timeout);
+  Arrival mine = arrive(call, rank, size, timeout);
+  mine.across_nodes = job && !job->is_local;
   if (size == 1) return group_of(meet_at({}, {}, mine), mine);
   if (pmi) return by_id(share_id(*pmi, mine.limit), mine);
   if (!job->is_local) return meet_across_nodes(*job, mine);
-  return by_id(share_id(job->job, rank, size, mine.limit), mine);
+  return by_id(share_id(job->job, mine), mine);
 }
 
 bool takes_mpi() {

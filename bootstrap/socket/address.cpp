@@ -49,7 +49,13 @@ struct Interface {
   Endpoint address;
 };
 
-/// Those that are up and have an internet address, IPv4 addresses first.
+/// An address of a link means nothing without the number of its interface, which is another one on
+/// every machine.
+bool is_link_local(const Endpoint& endpoint) {
+  return endpoint.ipv6 != 0 && endpoint.host[0] == 0xfe && (endpoint.host[1] & 0xc0) == 0x80;
+}
+
+/// Those that are up and have an internet address: IPv4 addresses first, those of a link last.
 std::vector<Interface> own_interfaces() {
   ifaddrs* first = nullptr;
   if (::getifaddrs(&first) != 0)
@@ -67,6 +73,8 @@ std::vector<Interface> own_interfaces() {
       interfaces.push_back({entry->ifa_name, address});
     }
   }
+  std::stable_partition(interfaces.begin(), interfaces.end(),
+                        [](const Interface& one) { return !is_link_local(one.address); });
   return interfaces;
 }
 
@@ -150,9 +158,17 @@ Endpoint choose_own_address() {
                             variable, in_quotes(*wanted), fmt::join(names, ", ")));
   }
   // Bridges and virtual devices have addresses that other machines can't reach.
+  std::vector<Interface> global = interfaces;
+  std::erase_if(global, [](const Interface& one) { return is_link_local(one.address); });
   for (const char* names : {"ib", "^lo,docker,virbr,veth,br-,cni,flannel", "^lo", "lo"})
-    if (const auto found = first_of(interfaces, NameList(names))) return *found;
+    if (const auto found = first_of(global, NameList(names))) return *found;
   throw Error(ErrorCode::bootstrap, "no network interface is up, not even the loopback device");
+}
+
+bool is_own_address(const Endpoint& endpoint) {
+  const std::vector<Interface> all = own_interfaces();
+  return std::any_of(all.begin(), all.end(),
+                     [&](const Interface& one) { return one.address.host == endpoint.host; });
 }
 
 Endpoint resolve(const std::string& host, std::uint16_t port) {
@@ -205,6 +221,7 @@ void prepare_connection(int socket) {
   set(IPPROTO_TCP, TCP_KEEPIDLE, 15);
   set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
   set(IPPROTO_TCP, TCP_KEEPCNT, 6);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 45000);  // milliseconds: for data that nobody acknowledges
 }
 
 }  // namespace plait::detail

@@ -36,6 +36,8 @@ struct SocketAddress {
 /// The address of this machine on which rank 0 of a unique id listens, with port 0. See
 /// `UniqueId::create`, which also says what this throws.
 Endpoint choose_own_address();
+/// True if an interface of this machine that is up has the address.
+bool is_own_address(const Endpoint& endpoint);
 /// The first address of `host`, a name or a number. Throws Error(bootstrap).
 Endpoint resolve(const std::string& host, std::uint16_t port);
 

@@ -18,9 +18,14 @@ constexpr int longest_poll = 1000;  // milliseconds
 /// Waits until the socket is ready for `events`. False if the time is over.
 bool wait_for(int socket, short events, const Deadline& deadline) {
   pollfd entry{socket, events, 0};
-  while (::poll(&entry, 1, deadline.milliseconds_left(longest_poll)) <= 0)
+  for (;;) {
+    const int found = ::poll(&entry, 1, deadline.milliseconds_left(longest_poll));
+    if (found > 0) return true;
+    if (found < 0 && errno != EINTR && errno != EAGAIN)
+      throw Error(ErrorCode::bootstrap,
+                  fmt::format("poll: {}", std::generic_category().message(errno)));
     if (deadline.expired()) return false;
-  return true;
+  }
 }
 
 /// The error with which an attempt to connect has ended, or 0.
@@ -36,11 +41,18 @@ int try_to_connect(int socket, const Endpoint& endpoint, const Deadline& deadlin
 
 }  // namespace
 
-std::optional<UniqueFd> connect_to(const Endpoint& endpoint, const Deadline& deadline, bool retry) {
+std::optional<GroupFd> connect_to(const Endpoint& endpoint, const Deadline& deadline, bool retry) {
   for (std::chrono::milliseconds pause{1};; pause = std::min(2 * pause, decltype(pause)(100))) {
     const int family = endpoint.ipv6 != 0 ? AF_INET6 : AF_INET;
-    UniqueFd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    const int error = socket.valid() ? try_to_connect(socket.get(), endpoint, deadline) : errno;
+    GroupFd socket(UniqueFd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)));
+    int error = socket.valid() ? try_to_connect(socket.get(), endpoint, deadline) : errno;
+    // If nothing listens at a port from which the system also draws those of callers, a call may
+    // meet itself.
+    const auto is_itself = [&] {
+      const Endpoint own = own_end(socket.get());
+      return own.port == endpoint.port && own.host == endpoint.host;
+    };
+    if (error == 0 && is_itself()) error = ECONNREFUSED;
     if (error == 0) {
       prepare_connection(socket.get());
       return socket;
@@ -48,7 +60,7 @@ std::optional<UniqueFd> connect_to(const Endpoint& endpoint, const Deadline& dea
     // A listener with a full queue lets calls wait; one that closes resets those that wait.
     const bool absent = error == ECONNREFUSED || error == ECONNRESET;
     const bool may_pass = absent || error == EHOSTUNREACH || error == ENETUNREACH ||
-                          error == EADDRNOTAVAIL || error == EAGAIN;
+                          error == EADDRNOTAVAIL || error == EAGAIN || error == ETIMEDOUT;
     if (retry && may_pass && !deadline.expired()) {
       std::this_thread::sleep_for(pause);
       continue;

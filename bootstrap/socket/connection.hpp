@@ -6,14 +6,14 @@
 
 #include "bootstrap/socket/address.hpp"
 #include "bootstrap/socket/door.hpp"
+#include "bootstrap/socket/group_fd.hpp"
 #include "bootstrap/support.hpp"
-#include "core/unique_fd.hpp"
 #include "plait/error.hpp"
 
 namespace plait::detail {
 
-/// What rank 0 and another rank tell each other after the Hello, and what a rank that was called
-/// answers.
+/// Message between rank 0 and another rank after the Hello. A called rank also answers its caller
+/// with one.
 struct Note {
   enum class Type : std::uint32_t {
     welcome,  // of the called rank: it knows the secret, too. From rank 0, the ranks' places follow
@@ -31,7 +31,7 @@ struct Note {
 
 /// Connects, or returns none if nothing listens there. `retry`: tries again until the deadline.
 /// Throws Error(bootstrap) if the network fails.
-std::optional<UniqueFd> connect_to(const Endpoint& endpoint, const Deadline& deadline, bool retry);
+std::optional<GroupFd> connect_to(const Endpoint& endpoint, const Deadline& deadline, bool retry);
 
 enum class Transfer { done, closed, expired };
 /// Sends or receives all of it, whatever the mode of the socket.

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstring>
 #include <system_error>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -37,27 +38,61 @@ FailureText failure_text(const std::string& words) {
   return text;
 }
 
-void Door::accept_all() {
-  for (;;) {
-    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+Door::~Door() {
+  if (listener_.valid()) ::shutdown(listener_.get(), SHUT_RDWR);
+}
+
+bool Door::accept_some(std::vector<Visitor>& visitors) {
+  constexpr int most_at_once = 64;
+  for (int taken = 0; taken < most_at_once;) {
+    GroupFd socket(
+        UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)));
     if (socket.valid()) {
       prepare_connection(socket.get());
+      // A rank says its words with its call, so they may be there already.
+      if (callers_.size() == most_callers) hear_all(visitors);
       if (callers_.size() == most_callers) callers_.pop_front();
       callers_.push_back(
           {.socket = std::move(socket), .since = std::chrono::steady_clock::now(), .bytes = {}});
+      ++taken;
       continue;
     }
-    if (errno == EAGAIN) return;
-    const bool exhausted = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
-    if (exhausted && !callers_.empty()) {
-      callers_.pop_front();
-      continue;
+    switch (errno) {
+      case EAGAIN:
+        return false;
+      // The caller has gone already, or its network has failed: that is nothing to this rank.
+      case ECONNABORTED:
+      case EINTR:
+      case EPROTO:
+      case ENETDOWN:
+      case ENOPROTOOPT:
+      case EHOSTDOWN:
+      case ENONET:
+      case EHOSTUNREACH:
+      case EOPNOTSUPP:
+      case ENETUNREACH:
+        ++taken;
+        continue;
+      case ENOBUFS:
+      case ENOMEM:
+      case EPERM:  // a firewall's word
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        return false;
+      case EMFILE:
+      case ENFILE:
+        hear_all(visitors);
+        if (!callers_.empty()) {
+          callers_.pop_front();
+          ++taken;
+          continue;
+        }
+        [[fallthrough]];
+      default:
+        throw Error(ErrorCode::bootstrap,
+                    fmt::format("accept: {}", std::generic_category().message(errno)));
     }
-    // The caller has gone already, or its network has failed: that is nothing to this rank.
-    if (!exhausted && errno != EBADF && errno != EINVAL) continue;
-    throw Error(ErrorCode::bootstrap,
-                fmt::format("accept: {}", std::generic_category().message(errno)));
   }
+  return true;
 }
 
 Door::State Door::hear(Caller& caller) const {
@@ -77,15 +112,7 @@ Door::State Door::hear(Caller& caller) const {
   return caller.received == caller.bytes.size() ? State::known : State::waiting;
 }
 
-std::vector<Visitor> Door::wait(std::vector<pollfd>& others, int milliseconds) {
-  std::vector<pollfd> sockets = others;
-  sockets.push_back({listener_.get(), POLLIN, 0});
-  for (const Caller& caller : callers_) sockets.push_back({caller.socket.get(), POLLIN, 0});
-  const int found = ::poll(sockets.data(), sockets.size(), milliseconds);
-  for (std::size_t at = 0; at < others.size(); ++at)
-    others[at].revents = found > 0 ? sockets[at].revents : static_cast<short>(0);
-  if (found > 0 && sockets[others.size()].revents != 0) accept_all();
-  std::vector<Visitor> visitors;
+void Door::hear_all(std::vector<Visitor>& visitors) {
   const auto now = std::chrono::steady_clock::now();
   std::erase_if(callers_, [&](Caller& caller) {
     const State state = hear(caller);
@@ -95,6 +122,25 @@ std::vector<Visitor> Door::wait(std::vector<pollfd>& others, int milliseconds) {
     }
     return state != State::waiting || now - caller.since > patience;
   });
+}
+
+std::vector<Visitor> Door::wait(std::vector<pollfd>& others, int milliseconds) {
+  std::vector<pollfd> sockets = others;
+  sockets.push_back({listener_.get(), POLLIN, 0});
+  for (const Caller& caller : callers_) sockets.push_back({caller.socket.get(), POLLIN, 0});
+  const int found = ::poll(sockets.data(), sockets.size(), milliseconds);
+  if (found < 0 && errno != EINTR && errno != EAGAIN)
+    throw Error(ErrorCode::bootstrap,
+                fmt::format("poll: {}", std::generic_category().message(errno)));
+  for (std::size_t at = 0; at < others.size(); ++at)
+    others[at].revents = found > 0 ? sockets[at].revents : static_cast<short>(0);
+  std::vector<Visitor> visitors;
+  hear_all(visitors);
+  if (found <= 0 || sockets[others.size()].revents == 0) return visitors;
+  // Strangers that call without end don't keep this rank here.
+  constexpr int most_turns = 16;
+  for (int turn = 0; turn < most_turns && accept_some(visitors); ++turn) hear_all(visitors);
+  hear_all(visitors);
   return visitors;
 }
 

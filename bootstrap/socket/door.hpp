@@ -10,20 +10,21 @@
 #include <vector>
 
 #include "bootstrap/socket/address.hpp"
+#include "bootstrap/socket/group_fd.hpp"
 #include "bootstrap/support.hpp"
 #include "core/unique_fd.hpp"
 
 namespace plait::detail {
 
-/// What the ranks of a group know and no stranger does. A rank that calls shows one half, and the
-/// rank that it has called answers with the other. So a stranger that listens at an address of the
-/// group learns only half of it, and can't answer.
+/// The group's shared secret. A rank that calls shows one half, and the rank that it has called
+/// answers with the other. So a program that listens at rank 0's address in its place learns only
+/// half of it, and can't pass for rank 0.
 struct Secret {
   using Half = std::array<unsigned char, 8>;
   Half of_caller{}, of_called{};
   bool operator==(const Secret&) const = default;
 };
-/// Takes equally long whatever differs.
+/// Takes the same time wherever the halves differ, so timing reveals nothing.
 bool equal(const Secret::Half& a, const Secret::Half& b);
 
 using FailureText = std::array<char, 384>;
@@ -46,7 +47,7 @@ inline constexpr std::uint64_t hello_magic = 0x6f6c6c6568706c61;
 inline constexpr std::uint32_t socket_protocol = 1;
 
 struct Visitor {
-  UniqueFd socket;
+  GroupFd socket;
   Hello hello;  // only the members up to `protocol` if that is another version's
 };
 
@@ -56,23 +57,32 @@ class Door {
  public:
   Door(UniqueFd listener, const Secret& secret) : listener_(std::move(listener)), secret_(secret) {}
 
-  /// Waits until somebody calls, a socket of `others` is readable, or the time is over. Fills in
-  /// the `revents` of `others`. Returns the callers that have shown the secret.
+  /// Nothing listens there any more, also if a child or the parent of this process has a copy of
+  /// the listener: a call that comes later is refused, and does not wait.
+  ~Door();
+  Door(Door&&) = default;
+  Door& operator=(Door&&) = delete;
+
+  /// Waits until a caller connects, a socket of `others` is readable, or the time is over. Fills in
+  /// the `revents` of `others`. Returns the callers that have shown the secret. Throws
+  /// Error(bootstrap) if the system refuses.
   std::vector<Visitor> wait(std::vector<pollfd>& others, int milliseconds);
 
  private:
   struct Caller {
-    UniqueFd socket;
+    GroupFd socket;
     std::chrono::steady_clock::time_point since;
     std::array<std::byte, sizeof(Hello)> bytes;
     std::size_t received = 0;
   };
   enum class State { waiting, known, refused };
 
-  void accept_all();
+  /// Takes some of the calls that wait. False if none is left.
+  bool accept_some(std::vector<Visitor>& visitors);
+  void hear_all(std::vector<Visitor>& visitors);
   State hear(Caller& caller) const;
 
-  UniqueFd listener_;
+  GroupFd listener_;
   Secret secret_;
   std::deque<Caller> callers_;  // the oldest first
 };

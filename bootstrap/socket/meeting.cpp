@@ -50,7 +50,7 @@ struct Objection {
   throw Error(why.code, fmt::format("{}: rank {}: {}", mine.call, mine.rank, why.text));
 }
 
-/// What rank 0 tells all ranks of each.
+/// One rank's entry in the list that rank 0 sends to all ranks.
 struct Place {
   Endpoint door;
   std::int32_t process;
@@ -58,7 +58,7 @@ struct Place {
   std::uint64_t process_space;
 };
 struct Places {
-  std::uint64_t context;
+  std::uint64_t context = 0;
   std::vector<Place> all;
 };
 
@@ -87,7 +87,7 @@ std::string text_of(const FailureText& text) {
   return {text.data(), ::strnlen(text.data(), text.size())};
 }
 
-SocketMeeting formed(std::vector<UniqueFd> sockets, const Places& places, int rank) {
+SocketMeeting formed(std::vector<GroupFd> sockets, const Places& places, int rank) {
   const std::uint64_t my_space = places.all[index(rank)].process_space;
   const int my_node = places.all[index(rank)].node;
   std::vector<int> processes, nodes;
@@ -107,7 +107,7 @@ class Root {
       : door_(std::move(listener), secret),
         secret_(secret),
         mine_(mine),
-        deadline_(mine.limit),
+        deadline_(mine.deadline),
         sockets_(index(mine.size)),
         hellos_(index(mine.size)),
         ready_(index(mine.size)) {
@@ -117,13 +117,16 @@ class Root {
   }
 
   SocketMeeting run() {
-    while (!objection_ && !missing().empty()) step();
+    Places places;
+    try {
+      while (!objection_ && !missing().empty()) step();
+      if (!objection_) tell_places(places = place_all());
+      while (!objection_ && std::find(ready_.begin(), ready_.end(), false) != ready_.end()) step();
+    } catch (const Error& error) {
+      object({error.code(), error.what()});
+    }
     if (objection_) refuse_all();
-    const Places places = place_all();
-    tell_places(places);
-    while (!objection_ && std::find(ready_.begin(), ready_.end(), false) != ready_.end()) step();
-    if (objection_) refuse_all();
-    for (const UniqueFd& socket : sockets_) tell(socket, note(secret_.of_called, Note::Type::go));
+    for (const GroupFd& socket : sockets_) tell(socket, note(secret_.of_called, Note::Type::go));
     return formed(std::move(sockets_), places, 0);
   }
 
@@ -142,7 +145,7 @@ class Root {
   /// Waits a moment for callers, and for notes of those that have come.
   void step() {
     std::vector<pollfd> others;
-    for (const UniqueFd& socket : sockets_) others.push_back({socket.get(), POLLIN, 0});
+    for (const GroupFd& socket : sockets_) others.push_back({socket.get(), POLLIN, 0});
     auto visitors = door_.wait(others, deadline_.milliseconds_left(longest_poll));
     for (int rank = 1; rank < mine_.size; ++rank)
       if (others[index(rank)].revents != 0) hear(rank);
@@ -158,11 +161,11 @@ class Root {
   }
 
   void hear(int rank) {
-    UniqueFd& socket = sockets_[index(rank)];
+    GroupFd& socket = sockets_[index(rank)];
     Note heard;
     if (receive_one(socket.get(), heard, Deadline(answer_time)) != Transfer::done ||
         heard.magic != hello_magic) {
-      socket = UniqueFd();
+      socket = GroupFd();
       object({ErrorCode::bootstrap, ended_before({rank}, mine_.call)});
     } else if (heard.type == Note::Type::ready) {
       ready_[index(rank)] = true;
@@ -203,7 +206,7 @@ class Root {
   [[noreturn]] void refuse_all() {
     const Note reason = note(secret_.of_called, Note::Type::failed, *objection_);
     for (const auto* all : {&sockets_, &refused_})
-      for (const UniqueFd& socket : *all) tell(socket, reason);
+      for (const GroupFd& socket : *all) tell(socket, reason);
     const Deadline last(farewell);
     while (!missing().empty() && !last.expired()) {
       std::vector<pollfd> none;
@@ -216,7 +219,7 @@ class Root {
     fail(mine_, *objection_);
   }
 
-  static void tell(const UniqueFd& socket, const Note& words) {
+  static void tell(const GroupFd& socket, const Note& words) {
     if (socket.valid()) send_one(socket.get(), words, Deadline(answer_time));
   }
 
@@ -235,7 +238,7 @@ class Root {
 
   void tell_places(const Places& places) {
     const Note welcome = note(secret_.of_called, Note::Type::welcome);
-    for (const UniqueFd& socket : sockets_) {
+    for (const GroupFd& socket : sockets_) {
       tell(socket, welcome);
       if (!socket.valid()) continue;
       send_one(socket.get(), places.context, deadline_);
@@ -247,7 +250,7 @@ class Root {
   Secret secret_;
   const Arrival& mine_;
   Deadline deadline_;
-  std::vector<UniqueFd> sockets_, refused_;
+  std::vector<GroupFd> sockets_, refused_;
   std::vector<Hello> hellos_;
   std::vector<bool> ready_;
   std::optional<Objection> objection_;
@@ -257,7 +260,7 @@ class Root {
 class Member {
  public:
   Member(const Secret& secret, const Arrival& mine)
-      : secret_(secret), mine_(mine), deadline_(mine.limit), sockets_(index(mine.size)) {}
+      : secret_(secret), mine_(mine), deadline_(mine.deadline), sockets_(index(mine.size)) {}
 
   SocketMeeting run(const Endpoint& root, bool may_come_first) {
     Door door = call_root(root, may_come_first);
@@ -291,10 +294,14 @@ class Member {
                                  "ranks of this id have met already",
                                  to_text(root))});
       sockets_[0] = std::move(*socket);
-      Endpoint own = own_end(root_socket());
-      own.port = 0;
-      UniqueFd listener = listen_at(own);
-      const Hello hello = greet(secret_, mine_, own_end(listener.get()));
+      Hello hello = greet(secret_, mine_, {});
+      UniqueFd listener;
+      try {
+        listener = open_door();
+        hello.door = own_end(listener.get());
+      } catch (const Error& error) {  // rank 0 waits for this rank, so it must say so
+        hello.failure = failure_text(error.what());
+      }
       Door door(std::move(listener), secret_);
       if (send_one(root_socket(), hello, deadline_) == Transfer::done &&
           is_answered(may_come_first))
@@ -302,6 +309,14 @@ class Member {
       ::usleep(20000);
     }
   }
+  /// A listener at the address by which this rank reaches rank 0. On rank 0's own node that may be
+  /// the loopback device, which other nodes can't reach.
+  UniqueFd open_door() const {
+    Endpoint own = own_end(root_socket());
+    own.port = 0;
+    return listen_at(mine_.across_nodes && is_loopback(own) ? choose_own_address() : own);
+  }
+
   /// False if the connection ends without a word and is worth another attempt.
   bool is_answered(bool may_retry) {
     if (!may_retry) return true;
@@ -321,7 +336,8 @@ class Member {
   Note hear_root() {
     Note heard;
     Transfer result = receive_one(root_socket(), heard, deadline_);
-    if (result == Transfer::expired) {
+    const bool late = result == Transfer::expired;
+    if (late) {
       tell_root(note(secret_.of_caller, Note::Type::expired));
       result = receive_one(root_socket(), heard, Deadline(answer_time));
     }
@@ -330,6 +346,8 @@ class Member {
     if (heard.magic != hello_magic || !equal(heard.proof, secret_.of_called))
       fail(mine_, {ErrorCode::bootstrap, "another program than rank 0 answers at its address"});
     if (heard.type == Note::Type::failed) fail(mine_, {heard.code, text_of(heard.text)});
+    // The root reads that this rank's time is over, whatever it has sent meanwhile.
+    if (late) fail(mine_, expired());
     return heard;
   }
   static std::string root_gone() {
@@ -349,7 +367,8 @@ class Member {
 
   void call_lower(const Places& places) {
     for (int rank = 1; rank < mine_.rank; ++rank) {
-      const Endpoint& door = places.all[index(rank)].door;
+      Endpoint door = places.all[index(rank)].door;
+      if (door.scope != 0) door.scope = own_end(root_socket()).scope;  // a machine's own number
       auto socket = connect_to(door, deadline_, false);
       if (!socket ||
           send_one(socket->get(), greet(secret_, mine_, {}), deadline_) != Transfer::done)
@@ -360,7 +379,7 @@ class Member {
 
   void hear_higher(Door& door) {
     const auto first = sockets_.begin() + mine_.rank + 1;
-    const auto absent = [](const UniqueFd& socket) { return !socket.valid(); };
+    const auto absent = [](const GroupFd& socket) { return !socket.valid(); };
     for (auto next = first;
          (next = std::find_if(first, sockets_.end(), absent)) != sockets_.end();) {
       std::vector<pollfd> root{{root_socket(), POLLIN, 0}};
@@ -398,7 +417,7 @@ class Member {
   Secret secret_;
   const Arrival& mine_;
   Deadline deadline_;
-  std::vector<UniqueFd> sockets_;
+  std::vector<GroupFd> sockets_;
 };
 
 }  // namespace

@@ -17,7 +17,9 @@ struct Arrival {
   const char* call;  // for errors
   int rank, size;
   std::chrono::nanoseconds limit;
-  std::string failure;  // why this rank can't take part; empty if it can
+  Deadline deadline{limit};
+  std::string failure{};      // why this rank can't take part; empty if it can
+  bool across_nodes = false;  // known beforehand to have ranks on several nodes
 };
 
 struct SocketMeeting {

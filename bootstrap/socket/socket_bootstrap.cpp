@@ -1,6 +1,9 @@
 #include "bootstrap/socket/socket_bootstrap.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <string>
 
 #include "bootstrap/socket/unique_id.hpp"
 #include "plait/error.hpp"
@@ -8,15 +11,35 @@
 namespace plait {
 namespace detail {
 
+namespace {
+
+/// A group takes a descriptor per rank, and a process may have fewer than it is allowed to.
+void make_room_for(const char* call, int rank, int size) {
+  constexpr rlim_t others = 64;  // of the program, and of meeting
+  const rlim_t needed = static_cast<rlim_t>(size) + others;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
+  if (limit.rlim_max < needed)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}: rank {}: {} ranks, but this process may have only {} open files",
+                            call, rank, size, limit.rlim_max));
+  limit.rlim_cur = needed;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
 Arrival arrive(const char* call, int rank, int size,
                std::optional<std::chrono::nanoseconds> wanted) {
-  Arrival mine{call, rank, size, std::chrono::minutes{10}, {}};
+  if (size > 1) make_room_for(call, rank, size);
+  std::chrono::nanoseconds limit = std::chrono::minutes{10};
+  std::string failure;
   try {
-    mine.limit = wanted ? *wanted : timeout_of_environment();
+    limit = wanted ? *wanted : timeout_of_environment();
   } catch (const Error& error) {
-    mine.failure = error.what();
+    failure = error.what();
   }
-  return mine;
+  return {.call = call, .rank = rank, .size = size, .limit = limit, .failure = failure};
 }
 
 std::unique_ptr<LinkBootstrap> group_of(SocketMeeting meeting, const Arrival& mine) {

@@ -1,8 +1,8 @@
 #include "bootstrap/socket/socket_link.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -10,8 +10,10 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
-#include <set>
+#include <system_error>
 #include <utility>
+
+#include "plait/error.hpp"
 
 namespace plait::detail {
 namespace {
@@ -20,58 +22,14 @@ using Length = std::uint64_t;
 
 }  // namespace
 
-/// A child of fork that kept its parent's connections would keep the peers from noticing the
-/// parent's end. So it closes them before it runs any other code.
-class SocketLink::All {
- public:
-  static All& instance() {
-    static auto* all = new All;  // never destroyed: a fork may come at any time
-    return *all;
-  }
-  void add(SocketLink* link) {
-    const std::scoped_lock lock(mutex_);
-    links_.insert(link);
-  }
-  void remove(SocketLink* link) {
-    const std::scoped_lock lock(mutex_);
-    links_.erase(link);
-  }
-
- private:
-  All() {
-    // Locked meanwhile, so no thread of the parent is in the middle of changing a connection.
-    pthread_atfork([] { instance().before_fork(); }, [] { instance().after_fork(false); },
-                   [] { instance().after_fork(true); });
-  }
-  void before_fork() {
-    mutex_.lock();
-    for (SocketLink* link : links_) link->mutex_.lock();
-  }
-  void after_fork(bool in_child) {
-    for (SocketLink* link : links_) {
-      for (Peer& peer : link->peers_)
-        if (in_child) drop(peer);
-      link->mutex_.unlock();
-    }
-    if (in_child) links_.clear();
-    mutex_.unlock();
-  }
-
-  std::mutex mutex_;
-  std::set<SocketLink*> links_;
-};
-
-SocketLink::SocketLink(std::vector<UniqueFd> connections, std::vector<int> processes) {
+SocketLink::SocketLink(std::vector<GroupFd> connections, std::vector<int> processes) {
   for (std::size_t rank = 0; rank < connections.size(); ++rank) {
-    UniqueFd& socket = connections[rank];
+    GroupFd& socket = connections[rank];
     if (socket.valid()) ::fcntl(socket.get(), F_SETFL, O_NONBLOCK);
     peers_.push_back(
         {.socket = std::move(socket), .process = processes[rank], .outgoing = {}, .incoming = {}});
   }
-  All::instance().add(this);
 }
-
-SocketLink::~SocketLink() { All::instance().remove(this); }
 
 std::uint64_t SocketLink::send(int to, const MessageHead& head, std::span<const std::byte> data) {
   const std::scoped_lock lock(mutex_);
@@ -105,7 +63,7 @@ bool SocketLink::has_ended(int rank) const {
 void SocketLink::drop(Peer& peer) {
   peer.ended = true;
   peer.outgoing.clear();
-  peer.socket = UniqueFd();
+  peer.socket = GroupFd();
 }
 
 void SocketLink::write(Peer& peer) {
@@ -154,7 +112,11 @@ void SocketLink::advance() {
     sockets.push_back({peer.socket.get(),  // poll() passes over -1
                        static_cast<short>(writes ? POLLIN | POLLOUT : POLLIN), 0});
   }
-  if (::poll(sockets.data(), sockets.size(), 0) <= 0) return;
+  const int found = ::poll(sockets.data(), sockets.size(), 0);
+  if (found < 0 && errno != EINTR && errno != EAGAIN)
+    throw Error(ErrorCode::bootstrap,
+                fmt::format("poll: {}", std::generic_category().message(errno)));
+  if (found <= 0) return;
   for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
     Peer& peer = peers_[rank];
     if ((sockets[rank].revents & POLLOUT) != 0) write(peer);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bootstrap/link.hpp"
-#include "core/unique_fd.hpp"
+#include "bootstrap/socket/group_fd.hpp"
 
 namespace plait::detail {
 
@@ -16,8 +16,7 @@ class SocketLink final : public Link {
  public:
   /// `connections`: one per rank, in blocking or non-blocking mode; this rank's is not valid.
   /// `processes`: the PID of each rank, or 0 where it means nothing here.
-  SocketLink(std::vector<UniqueFd> connections, std::vector<int> processes);
-  ~SocketLink() override;
+  SocketLink(std::vector<GroupFd> connections, std::vector<int> processes);
 
   std::uint64_t send(int to, const MessageHead& head, std::span<const std::byte> data) override;
   bool is_sent(std::uint64_t message) override;
@@ -26,13 +25,12 @@ class SocketLink final : public Link {
   bool has_ended(int rank) const override;
 
  private:
-  class All;
   struct Outgoing {
     std::uint64_t number;
     std::vector<std::byte> bytes;  // with the length in front
   };
   struct Peer {
-    UniqueFd socket;  // not valid once the peer has closed it
+    GroupFd socket;  // not valid once the peer has closed it
     int process;
     bool ended = false;
     std::deque<Outgoing> outgoing;

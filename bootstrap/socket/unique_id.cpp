@@ -1,6 +1,8 @@
 #include "bootstrap/socket/unique_id.hpp"
 
 #include <fmt/format.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
 #include <sys/random.h>
 
 #include <algorithm>
@@ -39,18 +41,20 @@ class Listeners {
     static auto* listeners = new Listeners;  // never destroyed: ids may be used at any time
     return *listeners;
   }
-  void add(const Secret& secret, UniqueFd socket) {
+  void add(const Secret& secret, UniqueFd socket, UniqueFd token) {
     const std::scoped_lock lock(mutex_);
-    all_.push_back({secret, std::move(socket)});
+    all_.push_back({secret, std::move(socket), std::move(token)});
   }
   std::optional<UniqueFd> take(const Secret& secret) {
     const std::scoped_lock lock(mutex_);
     const auto found = std::find_if(all_.begin(), all_.end(),
-                                    [&](const auto& entry) { return entry.first == secret; });
+                                    [&](const Entry& entry) { return entry.secret == secret; });
     if (found == all_.end()) return std::nullopt;
-    UniqueFd socket = std::move(found->second);
+    Entry entry = std::move(*found);
     all_.erase(found);
-    return socket;
+    eventfd_t one = 0;
+    if (::eventfd_read(entry.token.get(), &one) != 0) return std::nullopt;
+    return std::move(entry.socket);
   }
 
  private:
@@ -58,8 +62,13 @@ class Listeners {
     pthread_atfork([] { instance().mutex_.lock(); }, [] { instance().mutex_.unlock(); },
                    [] { instance().mutex_.unlock(); });
   }
+  struct Entry {
+    Secret secret;
+    UniqueFd socket;
+    UniqueFd token;  // only one of the processes that have the listener can read it
+  };
   std::mutex mutex_;
-  std::list<std::pair<Secret, UniqueFd>> all_;
+  std::list<Entry> all_;
 };
 
 }  // namespace
@@ -100,12 +109,20 @@ UniqueId create_id_at(const Endpoint& endpoint) {
                 fmt::format("getrandom: {}", std::generic_category().message(errno)));
   UniqueFd listener = listen_at(endpoint);
   contents.root = own_end(listener.get());
-  Listeners::instance().add(contents.secret, std::move(listener));
+  UniqueFd token(::eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!token.valid())
+    throw Error(ErrorCode::bootstrap,
+                fmt::format("eventfd: {}", std::generic_category().message(errno)));
+  Listeners::instance().add(contents.secret, std::move(listener), std::move(token));
   return to_id(contents);
 }
 
 std::optional<UniqueFd> take_listener(const IdContents& contents) {
   return Listeners::instance().take(contents.secret);
+}
+
+void discard(const UniqueId& id) {
+  if (const auto listener = take_listener(contents_of(id))) ::shutdown(listener->get(), SHUT_RDWR);
 }
 
 }  // namespace detail

@@ -20,7 +20,9 @@ IdContents contents_of(const UniqueId& id);
 /// An id whose rank 0 listens at `endpoint`, in this process. Port 0: any.
 UniqueId create_id_at(const Endpoint& endpoint);
 /// The listener of an id that this process, or the one that it was forked from, has created. None
-/// if there is no such listener, or it was taken before.
+/// if there is no such listener, or it was taken before, also by another of these processes.
 std::optional<UniqueFd> take_listener(const IdContents& contents);
+/// Closes the listener of an id that no rank will use.
+void discard(const UniqueId& id);
 
 }  // namespace plait::detail

@@ -236,18 +236,21 @@ TEST_F(Launcher, WithoutAHostForSeveralNodesSaysWhatToDo) {
 TEST_F(Launcher, AnotherUserIsNotTrusted) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
   const std::string job = "users" + std::to_string(::getpid());
+  const auto arrival = [](int rank, std::chrono::nanoseconds limit) {
+    return detail::Arrival{.call = "a test", .rank = rank, .size = 3, .limit = limit};
+  };
   Process zero([&] {
     // Three ranks, of which one never comes: the place stays open.
-    message_of(ErrorCode::bootstrap, [&] { detail::share_id(job, 0, 3, 1500ms); });
+    message_of(ErrorCode::bootstrap, [&] { detail::share_id(job, arrival(0, 1500ms)); });
   });
   std::this_thread::sleep_for(200ms);
   Process thief([&] {
     // The name is made of the real user, so that the thief finds it; the system tells who calls.
     if (::setresuid(0, 65534, 0) != 0) ::_exit(2);
-    message_of(ErrorCode::bootstrap, [&] { detail::share_id(job, 1, 3, 300ms); });
+    message_of(ErrorCode::bootstrap, [&] { detail::share_id(job, arrival(1, 300ms)); });
   });
   EXPECT_EQ(thief.wait(), 0);
-  EXPECT_EQ(detail::share_id(job, 2, 3, 1s).bytes[0], 'p');
+  EXPECT_EQ(detail::share_id(job, arrival(2, 1s)).bytes[0], 'p');
   EXPECT_EQ(zero.wait(), 0);
 }
 

@@ -1,6 +1,7 @@
 // A launcher that speaks PMI-1, and processes that it starts.
 #include "bootstrap/launcher/pmi.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -173,9 +174,18 @@ TEST(Pmi, NonsenseOfTheLauncherIsShown) {
 }
 
 TEST(Pmi, VariablesThatContradictEachOther) {
-  ::setenv("PMI_FD", "7", 1);
+  std::array<int, 2> pair{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+  const UniqueFd ours(pair[0]), theirs(pair[1]), file(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ::setenv("PMI_FD", std::to_string(theirs.get()).c_str(), 1);
   ::setenv("PMI_RANK", "3", 1);
   EXPECT_FALSE(detail::find_pmi().has_value());
+  ::setenv("PMI_SIZE", "4", 1);
+  EXPECT_EQ(detail::find_pmi().value().rank, 3);
+  // A program that a rank has started has the variables, and another file at that place.
+  ::setenv("PMI_FD", std::to_string(file.get()).c_str(), 1);
+  EXPECT_FALSE(detail::find_pmi().has_value());
+  ::setenv("PMI_FD", std::to_string(theirs.get()).c_str(), 1);
   ::setenv("PMI_SIZE", "3", 1);
   expect_contains(message_of(ErrorCode::invalid_argument, [] { detail::find_pmi(); }),
                   "PMI_RANK=3 and PMI_SIZE=3 contradict each other");

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <string>
 #include <thread>
@@ -215,6 +216,50 @@ TEST(SocketGroups, MalformedTimeoutOfOneRankIsToldToAll) {
   });
 }
 
+/// Also if other processes still have the listener.
+TEST(SocketGroups, ARankThatComesTooLateDoesNotWait) {
+  const UniqueId id = UniqueId::create();
+  test::run_processes(2, [&](int rank) { make_socket_bootstrap(id, rank, 2)->barrier(); });
+  const auto start = Clock::now();
+  expect_contains(message_of(ErrorCode::bootstrap, [&] { make_socket_bootstrap(id, 1, 2); }),
+                  "nothing listens at ");
+  EXPECT_LT(Clock::now() - start, 2s);
+}
+
+TEST(SocketGroups, OnlyOneProcessIsRankZero) {
+  const UniqueId id = UniqueId::create();
+  Process zero([&] { make_socket_bootstrap(id, 0, 2)->barrier(); });
+  std::this_thread::sleep_for(200ms);
+  expect_contains(message_of(ErrorCode::invalid_argument, [&] { make_socket_bootstrap(id, 0, 2); }),
+                  "rank 0 must be in the process that created the id");
+  make_socket_bootstrap(id, 1, 2)->barrier();
+  EXPECT_EQ(zero.wait(), 0);
+}
+
+/// Groups of forked ranks have different numbers, also if the parent has drawn some.
+TEST(SocketGroups, OfForkedRanksDontMeetEachOthersMessages) {
+  make_socket_bootstrap(UniqueId::create(), 0, 1)->split(0, 0);
+  const UniqueId id = UniqueId::create();
+  test::run_processes(4, [&](int rank) {
+    auto all = make_socket_bootstrap(id, rank, 4, 10s);
+    auto half = all->split(rank / 2, rank);
+    auto part = half->split(0, 0);
+    if (rank % 2 == 1) part.reset();
+    half->barrier();
+    all->barrier();
+    const auto drawn = all->all_gather(detail::draw_number());
+    for (int peer = 0; peer < 4; ++peer)
+      EXPECT_EQ(std::count(drawn.begin(), drawn.end(), drawn[static_cast<std::size_t>(peer)]), 1);
+  });
+}
+
+TEST(SocketGroups, MoreRanksThanOpenFilesAreRefused) {
+  const UniqueId id = UniqueId::create();
+  expect_contains(
+      message_of(ErrorCode::invalid_argument, [&] { make_socket_bootstrap(id, 0, 2'000'000'000); }),
+      "2000000000 ranks, but this process may have only ");
+}
+
 TEST(SocketGroups, RankZeroMayBeAChildOfTheProcessThatMadeTheId) {
   const UniqueId id = UniqueId::create();
   test::run_processes(4, [&](int rank) {
@@ -282,8 +327,6 @@ TEST_P(Ended, InCreationIsNamed) {
     expect_contains(message_of(ErrorCode::bootstrap, [&] { make_socket_bootstrap(id, 0, 4); }),
                     "rank " + std::to_string(ended) + " ended before");
   });
-  // Only this process still has the listener, which must not keep callers waiting.
-  detail::take_listener(detail::contents_of(id));
   EXPECT_EQ(root.wait(), 0);
   for (Process& process : all) EXPECT_EQ(process.wait(), 0);
 }

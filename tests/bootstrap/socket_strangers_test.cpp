@@ -28,15 +28,17 @@ using namespace std::chrono_literals;
 using test::expect_contains;
 using test::message_of;
 
-UniqueFd call(const detail::Endpoint& root) {
+using detail::GroupFd;
+
+GroupFd call(const detail::Endpoint& root) {
   auto socket = detail::connect_to(root, detail::Deadline(5s), false);
-  return socket ? std::move(*socket) : UniqueFd();
+  return socket ? std::move(*socket) : GroupFd();
 }
-void say(const UniqueFd& socket, std::span<const std::byte> bytes) {
+void say(const GroupFd& socket, std::span<const std::byte> bytes) {
   if (socket.valid()) ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
 }
 /// True if the other side closes the connection within a moment.
-bool is_closed(const UniqueFd& socket, std::chrono::milliseconds within) {
+bool is_closed(const GroupFd& socket, std::chrono::milliseconds within) {
   std::byte one{};
   return receive_one(socket.get(), one, detail::Deadline(within)) == detail::Transfer::closed;
 }
@@ -47,21 +49,21 @@ std::span<const std::byte> bytes_of(const detail::Hello& hello) {
 struct Attack {
   std::string name;
   /// What the `number`-th stranger sends; then it keeps its connection.
-  std::function<void(const UniqueFd& socket, int number)> act;
+  std::function<void(const GroupFd& socket, int number)> act;
 };
 std::vector<Attack> attacks() {
   return {
-      {"Silence", [](const UniqueFd&, int) {}},
-      {"HalfClosed", [](const UniqueFd& socket, int) { ::shutdown(socket.get(), SHUT_WR); }},
+      {"Silence", [](const GroupFd&, int) {}},
+      {"HalfClosed", [](const GroupFd& socket, int) { ::shutdown(socket.get(), SHUT_WR); }},
       {"Garbage",
-       [](const UniqueFd& socket, int number) {
+       [](const GroupFd& socket, int number) {
          std::mt19937 random(static_cast<unsigned>(number));
          std::array<std::uint32_t, 300> words{};
          for (auto& word : words) word = static_cast<std::uint32_t>(random());
          say(socket, std::as_bytes(std::span(words)).first(random() % sizeof words));
        }},
       {"WrongSecret",
-       [](const UniqueFd& socket, int number) {
+       [](const GroupFd& socket, int number) {
          detail::Hello hello{.magic = detail::hello_magic,
                              .protocol = detail::socket_protocol,
                              .rank = 1,
@@ -69,7 +71,7 @@ std::vector<Attack> attacks() {
          std::memcpy(hello.proof.data(), &number, sizeof number);
          say(socket, bytes_of(hello));
        }},
-      {"Http", [](const UniqueFd& socket,
+      {"Http", [](const GroupFd& socket,
                   int) { say(socket, std::as_bytes(std::span("GET / HTTP/1.1\r\n\r\n"))); }},
   };
 }
@@ -84,27 +86,71 @@ TEST_P(Strangers, DoNotKeepRanksFromMeeting) {
   {
     const UniqueId id = UniqueId::create();
     const detail::Endpoint root = detail::contents_of(id).root;
-    std::vector<UniqueFd> strangers(tries);
+    std::vector<GroupFd> strangers(tries);
     std::thread zero([&] {
       auto group = make_socket_bootstrap(id, 0, 2, 30s);
       EXPECT_EQ(group->all_gather(5), (std::vector<int>{5, 6}));
     });
     for (int number = 0; number < tries; ++number) {
-      UniqueFd& socket = strangers[static_cast<std::size_t>(number)];
+      GroupFd& socket = strangers[static_cast<std::size_t>(number)];
       socket = call(root);
       GetParam().act(socket, number);
-      if (number % 4 != 0) socket = UniqueFd();  // some stay
+      if (number % 4 != 0) socket = GroupFd();  // some stay
     }
     const auto start = std::chrono::steady_clock::now();
     auto group = make_socket_bootstrap(id, 1, 2, 30s);
     EXPECT_LT(std::chrono::steady_clock::now() - start, 3s);
     EXPECT_EQ(group->all_gather(6), (std::vector<int>{5, 6}));
     zero.join();
-    for (const UniqueFd& socket : strangers) {
+    for (const GroupFd& socket : strangers) {
       EXPECT_TRUE(!socket.valid() || is_closed(socket, 1s));
     }
   }
   EXPECT_EQ(open_descriptors(), before);
+}
+
+/// A rank that has said its words is not forgotten for strangers that came after it.
+TEST_P(Strangers, DoNotPushOutARankThatCameBeforeRankZero) {
+  const UniqueId id = UniqueId::create();
+  const detail::Endpoint root = detail::contents_of(id).root;
+  std::thread one([&] {
+    EXPECT_EQ(make_socket_bootstrap(id, 1, 2, 30s)->all_gather(6), (std::vector<int>{5, 6}));
+  });
+  std::this_thread::sleep_for(100ms);
+  std::vector<GroupFd> strangers(500);
+  for (int number = 0; number < 500; ++number) {
+    GroupFd& socket = strangers[static_cast<std::size_t>(number)];
+    socket = call(root);
+    GetParam().act(socket, number);
+  }
+  EXPECT_EQ(make_socket_bootstrap(id, 0, 2, 30s)->all_gather(5), (std::vector<int>{5, 6}));
+  one.join();
+}
+
+/// More ranks than callers that rank 0 keeps waiting.
+TEST(Stranger, IsNoRankAmongManyThatCameBeforeRankZero) {
+  constexpr int ranks = 400;
+  const UniqueId id = UniqueId::create();
+  const auto contents = detail::contents_of(id);
+  std::vector<GroupFd> others;
+  for (int rank = 1; rank < ranks; ++rank) {
+    others.push_back(call(contents.root));
+    say(others.back(), bytes_of({.magic = detail::hello_magic,
+                                 .proof = contents.secret.of_caller,
+                                 .protocol = detail::socket_protocol,
+                                 .rank = rank,
+                                 .size = ranks}));
+  }
+  std::thread zero([&] {  // no rank gets ready
+    message_of(ErrorCode::bootstrap, [&] { make_socket_bootstrap(id, 0, ranks, 2s); });
+  });
+  for (const GroupFd& socket : others) {
+    detail::Note heard;
+    EXPECT_EQ(receive_one(socket.get(), heard, detail::Deadline(5s)), detail::Transfer::done);
+    EXPECT_EQ(heard.type, detail::Note::Type::welcome);
+  }
+  others.clear();
+  zero.join();
 }
 
 TEST(Stranger, ThatKnowsTheSecretIsNamed) {
@@ -113,7 +159,7 @@ TEST(Stranger, ThatKnowsTheSecretIsNamed) {
   detail::Hello hello{.magic = detail::hello_magic,
                       .proof = contents.secret.of_caller,
                       .protocol = detail::socket_protocol + 1};
-  UniqueFd socket = call(contents.root);
+  GroupFd socket = call(contents.root);
   say(socket, bytes_of(hello).first(32));
   expect_contains(message_of(ErrorCode::mismatch, [&] { make_socket_bootstrap(id, 0, 2, 5s); }),
                   "different versions of the library");
