@@ -11,7 +11,8 @@ namespace plait::detail {
 ///
 /// The id goes through an abstract Unix socket, whose name is made of `job` and the user. The
 /// system tells each side the other's user, so no other user can read the id or give a wrong one,
-/// and nothing is left behind. Throws Error(bootstrap) if not all come in time; rank 0 names the missing ones.
+/// and nothing is left behind. Throws Error(bootstrap) if not all come in time; rank 0 names the
+/// missing ones.
 UniqueId share_id(const std::string& job, const Arrival& mine);
 
 }  // namespace plait::detail

@@ -37,9 +37,9 @@ struct UniqueId {
 ///
 /// Ranks may be threads of one process, and processes of several nodes. `timeout` is as for
 /// `make_mpi_bootstrap`. Throws
-/// - `Error(invalid_argument)` on this rank alone: `id`, `rank` or `size` is invalid, there are more
-///   ranks than this process may have open files, or this is rank 0 and another process made the
-///   id.
+/// - `Error(invalid_argument)` on this rank alone: `id`, `rank` or `size` is invalid, there are
+///   more ranks than this process may have open files, or this is rank 0 and another process made
+///   the id.
 /// - `Error(mismatch)` on all ranks if they pass different sizes, or two pass the same rank.
 /// - `Error(bootstrap)` on all ranks, with the rank's name, if one does not come within `timeout`.
 ///

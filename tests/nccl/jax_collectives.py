@@ -2,7 +2,7 @@
 """JAX's collectives over NCCL's interface, compared with NumPy.
 
 python jax_collectives.py: one process drives all GPUs.
-torchrun --nproc-per-node N jax_collectives.py: one GPU per process (torchrun only starts the ranks).
+torchrun --nproc-per-node N jax_collectives.py: one GPU per process. torchrun only starts them.
 """
 import os
 
