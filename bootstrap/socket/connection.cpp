@@ -92,11 +92,9 @@ Transfer receive_all(int socket, void* data, std::size_t bytes, const Deadline& 
     const ssize_t got = ::recv(socket, to, bytes, MSG_DONTWAIT);
     if (got > 0) {
       to += got, bytes -= static_cast<std::size_t>(got);
-    } else if (got == 0) {
-      return Transfer::closed;
-    } else if (errno == EAGAIN) {
+    } else if (got < 0 && errno == EAGAIN) {
       if (!wait_for(socket, POLLIN, deadline)) return Transfer::expired;
-    } else if (errno != EINTR) {
+    } else if (got == 0 || errno != EINTR) {
       return Transfer::closed;
     }
   }
