@@ -1,6 +1,7 @@
 # libplait-mpi: communicators from MPI's. The only part of Plait that links MPI. It uses names that
 # libplait exports for it alone, so both come from one build.
-file(GLOB plait_mpi_sources CONFIGURE_DEPENDS bootstrap/mpi/*.cpp interop/mpi/*.cpp)
+file(GLOB plait_mpi_sources CONFIGURE_DEPENDS bootstrap/mpi/*.cpp transport/mpi/*.cpp
+     interop/mpi/*.cpp)
 if(PLAIT_STATIC)
   add_library(plait_mpi STATIC ${plait_mpi_sources})
 else()

@@ -25,6 +25,8 @@ FLOORS = [
     ["backends/gpu"],
     ["backends/cuda"],
     ["backends/hip"],
+    ["transport"],
+    ["transport/socket", "transport/mpi", "transport/plugin"],
     ["symm_mem"],
     ["algorithms/contract"],
     ["algorithms/blocks/loops", "algorithms/blocks/patterns"],

@@ -1,0 +1,107 @@
+// How bytes get from one node to another. A transport moves messages between registered buffers;
+// the proxy thread of each rank (transport/proxy.hpp) is its only user. The shape is the one that
+// the field has settled on: listen, connect and accept; register memory; isend, irecv and test.
+//
+// Three transports: sockets (transport/socket/), MPI (transport/mpi/, in libplait-mpi.so), and the
+// network plug-ins that vendors write for NCCL (transport/plugin/).
+#pragma once
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace plait::transport {
+
+/// Where a rank listens. Ranks exchange it through their bootstrap; only the transport that made
+/// it, on any node, can read it.
+struct Address {
+  std::array<std::byte, 128> bytes{};
+};
+
+/// Which memory a buffer lies in. Not every transport takes device memory.
+enum class MemoryKind : std::uint8_t { host, cuda, hip };
+
+/// A registered stretch of memory. Destroy it before the end of the flow that made it.
+class Registration {
+ public:
+  virtual ~Registration() = default;
+};
+
+/// A message under way. Valid until `test` has returned true for it.
+using Request = void*;
+
+/// One end of a one-way connection between two ranks. Messages arrive in the order in which they
+/// were sent, and each is received by one `irecv`, also in order.
+///
+/// Only one thread at a time uses a flow and the transport that made it. Every method may throw
+/// Error(rank_lost) if the other rank's process or the link to it is gone, and Error(bootstrap) if
+/// the transport fails; the flow is then broken and throws on each further call. The destructor
+/// closes the flow and waits for nothing: unfinished messages may be lost.
+class Flow {
+ public:
+  virtual ~Flow() = default;
+  /// Registers [data, data + bytes) for messages of this flow. Throws Error(unsupported) if the
+  /// transport can't use that kind of memory.
+  virtual std::unique_ptr<Registration> register_memory(void* data, std::size_t bytes,
+                                                        MemoryKind kind) = 0;
+  /// True once the message is sent (its buffer may be written) or received (its bytes are in the
+  /// buffer, visible to the calling thread). `received`, if not null, then gets the message's size.
+  /// Never waits.
+  virtual bool test(Request request, std::size_t* received = nullptr) = 0;
+};
+
+class SendFlow : public Flow {
+ public:
+  /// Starts to send a message. The buffer must lie in `memory` and stay as it is until the request
+  /// is done. Null: the flow takes no more messages now, so call again later. Never waits.
+  virtual Request isend(const void* data, std::size_t bytes, Registration& memory) = 0;
+};
+
+class ReceiveFlow : public Flow {
+ public:
+  /// Posts a buffer for the next message that has none yet. The message may be shorter than
+  /// `bytes`; a longer one is Error(bootstrap). Null: the flow takes no more buffers now. Never
+  /// waits.
+  virtual Request irecv(void* data, std::size_t bytes, Registration& memory) = 0;
+};
+
+/// Where other ranks' connections arrive.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual Address address() const = 0;
+  /// The next flow that a rank has connected, or null if none has arrived yet. Never waits. Flows
+  /// arrive in any order, so ranks say who they are in a first message.
+  virtual std::unique_ptr<ReceiveFlow> accept() = 0;
+};
+
+/// What a transport can do.
+struct Properties {
+  std::string name;            // "sockets over eth0 (10.0.0.1)", for messages and plait-info
+  bool device_memory = false;  // flows can register memory of GPUs
+  std::size_t largest_message = ~std::size_t{0};
+  /// Bytes per microsecond and microseconds, as far as the transport knows its network; 0: unknown.
+  double bandwidth = 0, latency = 0;
+};
+
+/// Belongs to the process that made it: in a child made by fork the objects must not be used, and
+/// their destructors do nothing.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual const Properties& properties() const = 0;
+  virtual std::unique_ptr<Listener> listen() = 0;
+  /// Connects to a listener of another rank; the result is complete once it is not null. Call it
+  /// again with the same address until then; at most one connection per address is under way at a
+  /// time. Never waits. Throws Error(rank_lost) if nothing listens there.
+  virtual std::unique_ptr<SendFlow> connect(const Address& address) = 0;
+  /// Sleeps until a message may have arrived or left, until `wake`, or until `timeout` is over. May
+  /// return early. A transport that can't tell sleeps for at most 50 us at a time.
+  virtual void wait(std::chrono::microseconds timeout) = 0;
+  /// Ends a `wait`, also one that begins later. From any thread.
+  virtual void wake() noexcept = 0;
+};
+
+}  // namespace plait::transport
