@@ -62,7 +62,8 @@ MemoryLayout::MemoryLayout(const Topology& topology,
             algorithm.name(), need.name));
   };
   for (const Algorithm* algorithm : algorithms) {
-    const Resources own = algorithm->resources(topology);
+    const bool serves = topology.nodes == 1 || algorithm->spans_nodes();
+    const Resources own = serves ? algorithm->resources(topology) : Resources{};
     const std::size_t family =
         add(families, std::pair(algorithm->family(), algorithm->collective()), own, *algorithm);
     if (shares[family].need != own)
@@ -72,7 +73,7 @@ MemoryLayout::MemoryLayout(const Topology& topology,
                       algorithm->name(), shares[family].first));
     const Needs needs{
         .own = family,
-        .shared = add_shared(algorithm->shared(topology), *algorithm),
+        .shared = serves ? add_shared(algorithm->shared(topology), *algorithm) : 0,
         .reserved = grows ? add_shared(algorithm->shared_once_reserved(topology), *algorithm) : 0};
     if (algorithm->collective() == Collective::send_recv)
       shares[needs.own].for_messages = shares[needs.shared].for_messages = true;
@@ -127,8 +128,26 @@ std::size_t scratch_within(std::size_t limit, Topology topology,
   }
 }
 
+namespace {
+
+/// A window of all ranks, in host memory, where those of other nodes have stand-ins.
+std::shared_ptr<Window> between_nodes(const std::shared_ptr<Backend>& backend, Bootstrap& bootstrap,
+                                      const Nodes& nodes, std::size_t bytes, const char* what) {
+  std::shared_ptr<Backend> own = backend;
+  if (backend->info().backend != BackendKind::host)
+    agree(bootstrap, what, [&] {
+      own = backend->again();
+      own->use_host_memory();
+    });
+  auto range = SymmetricHeap(own, bootstrap, &nodes).allocate_range(bytes, what, Commit::on_touch);
+  return std::make_shared<Window>(own, std::move(range), bootstrap.rank(), bytes, 0);
+}
+
+}  // namespace
+
 AlgorithmMemory::AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootstrap& bootstrap,
-                                 Bootstrap& in_calls, SymmetricHeap& heap, const Topology& topology,
+                                 const Nodes& nodes, Bootstrap& in_calls, SymmetricHeap& heap,
+                                 const Topology& topology,
                                  const std::vector<const Algorithm*>& algorithms)
     : backend_(backend),
       in_calls_(in_calls),
@@ -136,7 +155,15 @@ AlgorithmMemory::AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootst
       windows_(layout_.windows.size()),
       grants_(algorithms.size()) {
   constexpr const char* what = "allocating scratch memory";
-  windows_.front() = heap.allocate(layout_.windows.front(), what, Commit::on_touch);
+  if (nodes.are_several()) {
+    windows_.front() = between_nodes(backend, bootstrap, nodes, layout_.windows.front(), what);
+    channel_user_ = static_cast<std::size_t>(
+        std::find_if(algorithms.begin(), algorithms.end(),
+                     [](const Algorithm* algorithm) { return algorithm->spans_nodes(); }) -
+        algorithms.begin());
+  } else {
+    windows_.front() = heap.allocate(layout_.windows.front(), what, Commit::on_touch);
+  }
   const bool on_touch = windows_.front()->range().commits_on_touch();
   for (const Algorithm* algorithm : algorithms) {
     const auto bytes_of = [](const Resources& resources) {

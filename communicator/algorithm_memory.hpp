@@ -64,7 +64,7 @@ class AlgorithmMemory {
  public:
   /// Collective. `in_calls`: the bootstrap through which ranks meet inside a call; it outlives this
   /// object.
-  AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootstrap& bootstrap,
+  AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootstrap& bootstrap, const Nodes& nodes,
                   Bootstrap& in_calls, SymmetricHeap& heap, const Topology& topology,
                   const std::vector<const Algorithm*>& algorithms);
 
@@ -87,6 +87,8 @@ class AlgorithmMemory {
   /// Bytes of all windows and counters, allocated or not, and the committed part of them.
   std::size_t bytes() const noexcept { return layout_.bytes(); }
   std::size_t committed() const;
+  /// The channels between nodes, where there are several.
+  const Grant& channels() const { return grants_[channel_user_].shared; }
   /// The word that is set by the first spin of a kernel that expires.
   std::uint32_t* claimed() const { return counters_.get(); }
 
@@ -116,6 +118,7 @@ class AlgorithmMemory {
   std::unique_ptr<std::uint32_t, Deallocate> counters_;
   std::vector<std::shared_ptr<Window>> windows_;  // null: not allocated yet
   std::vector<AlgorithmGrant> grants_;
+  std::size_t channel_user_ = 0;  // an algorithm that spans nodes
   bool is_reserved_ = false;
 };
 

@@ -73,6 +73,7 @@ void CallLauncher::launch(const GroupPlan& plan) {
   if (several) join_before(plan, stream);
   for (const GroupStep& step : plan.steps)
     if (needs_launch(step, plan)) run(step, plan, stream, captured);
+  if (parts_.nodes != nullptr) parts_.nodes->launched(captured);
   if (several) join_after(stream);
   order_.leave(stream);
   if (parts_.trace != nullptr) add_to_trace(plan, captured);
@@ -86,8 +87,11 @@ void CallLauncher::run(const GroupStep& step, const GroupPlan& plan, NativeStrea
   Watch watch = parts_.watchdog.watch(parts_.publisher.number_of(step.calls.front()),
                                       static_cast<std::uint32_t>(number));
   if (parts_.log != nullptr) parts_.log->put_into(watch);
-  const LaunchSetting setting{*parts_.backend, kernels_, parts_.topology, parts_.rank,
-                              parts_.process,  work_,    statistics_};
+  const LaunchSetting setting{
+      *parts_.backend, kernels_,
+      parts_.topology, parts_.rank,
+      parts_.process,  work_,
+      statistics_,     parts_.nodes != nullptr ? parts_.nodes->notes() : nullptr};
   LaunchContext context(setting, stream, captured, sides_.of(captured),
                         parts_.memory.granted(number), watch);
   if (alone) return step.algorithm->enqueue(first.call, first.buffers, step.shape, context);

@@ -12,6 +12,7 @@
 #include "communicator/algorithm_memory.hpp"
 #include "communicator/call_publisher.hpp"
 #include "communicator/fault/watchdog.hpp"
+#include "communicator/nodes/node_channels.hpp"
 #include "communicator/observe/progress.hpp"
 #include "communicator/observe/trace.hpp"
 #include "communicator/stream_order.hpp"
@@ -33,6 +34,7 @@ class CallLauncher {
     const AlgorithmList& algorithms;
     const CallPublisher& publisher;
     AlgorithmMemory& memory;
+    NodeChannels* nodes;  // null on one node
     Watchdog& watchdog;
     BlockLog* log;  // null: PLAIT_PROGRESS=0
     Trace* trace;   // null: no PLAIT_TRACE

@@ -130,7 +130,7 @@ std::optional<Communicator> Communicator::divide(const char* what, int color, in
 void Communicator::calibrate(bool may_measure) {
   CommunicatorState& own = *state_;
   const Calibration wish = own.settings.calibration;
-  if (wish == Calibration::off || own.bootstrap->size() == 1) return;
+  if (wish == Calibration::off || own.bootstrap->size() == 1 || own.nodes.are_several()) return;
   const Topology& topology = own.selector.topology();
   const bool known = topology.backend != BackendKind::host && own.selector.has_builtin_rules(),
              asked = wish == Calibration::again,

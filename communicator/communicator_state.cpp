@@ -23,18 +23,22 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
       creating_(std::in_place, *bootstrap, "creating a communicator"),
       made_with(options),
       settings(agree_on_settings(*bootstrap, options)),
-      backend(open_device(*bootstrap, options, settings,
+      nodes(*bootstrap),
+      backend(open_device(*bootstrap, nodes, options, settings,
                           parent != nullptr ? parent->backend.get() : nullptr, host)),
       counted(*backend),
-      heap(backend, *bootstrap),
-      selector(make_selector(discover_topology(*bootstrap, *backend, settings))),
-      board_(std::make_shared<Board>(*bootstrap)),
+      heap(backend, nodes.group_here()),
+      selector(make_selector(discover_topology(*bootstrap, nodes, *backend, settings))),
+      board_(std::make_shared<Board>(*bootstrap, nodes)),
       in_calls_(board_->desks(), bootstrap->rank()),
       preparer_(*bootstrap, *backend, heap, selector),
       publisher_(*board_, bootstrap->rank(), algorithms_) {
   agree(*bootstrap, "loading kernels", [&] { backend->load_kernels(); });
-  memory_ = std::make_unique<AlgorithmMemory>(backend, *bootstrap, in_calls_, heap,
+  memory_ = std::make_unique<AlgorithmMemory>(backend, *bootstrap, nodes, in_calls_, heap,
                                               selector.topology(), algorithms_.all());
+  if (nodes.are_several())
+    node_channels_ = std::make_unique<NodeChannels>(backend, *bootstrap, nodes, selector.topology(),
+                                                    memory_->channels());
   agree(*bootstrap, "creating the watchdog, work memory, streams and threads", [&] {
     watchdog_ = std::make_shared<Watchdog>(backend, board_, algorithms_.names(), memory_->claimed(),
                                            settings.timeout, bootstrap->rank(),
@@ -47,13 +51,17 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
                                           .algorithms = algorithms_,
                                           .publisher = publisher_,
                                           .memory = *memory_,
+                                          .nodes = node_channels_.get(),
                                           .watchdog = *watchdog_,
                                           .log = log_.get(),
                                           .trace = trace_.get()},
                       settings.work_fifo_bytes, [this] { throw_if_broken(); });
+    connect_nodes();
     if (bootstrap->size() > 1) monitored_.emplace([this] { watchdog_->look(); });
   });
-  BootstrapHooks::set_interrupt(*bootstrap, [this] { look_and_throw(); });
+  for_each_group([this](Bootstrap& group) {
+    BootstrapHooks::set_interrupt(group, [this] { look_and_throw(); });
+  });
   in_calls_.set_timeout(settings.timeout);
   BootstrapHooks::set_interrupt(in_calls_, [this] {
     watchdog_->look();
@@ -62,6 +70,14 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
   BootstrapHooks::set_farewell(*bootstrap, [this] { board_->announce(Board::State::ending); });
   remember_device(*backend);
   creating_.reset();
+}
+
+/// From here on proxies serve the channels to other nodes.
+void CommunicatorState::connect_nodes() {
+  if (node_channels_ == nullptr) return;
+  node_channels_->start({.hear = {}, .lose = [this](int rank, const Error& why) {
+                           watchdog_->lose_connection(rank, nodes.name_of_rank(rank), why);
+                         }});
 }
 
 Selector CommunicatorState::make_selector(const Topology& topology) const {
@@ -134,7 +150,7 @@ CommunicatorState::~CommunicatorState() {
   watchdog_->look();
   warn_of_left_over();
   board_->announce(Board::State::left);
-  BootstrapHooks::set_interrupt(*bootstrap, {});
+  for_each_group([](Bootstrap& group) { BootstrapHooks::set_interrupt(group, {}); });
   BootstrapHooks::set_farewell(*bootstrap, {});
   const auto broken = watchdog_->await_error();
   if (!broken) return;

@@ -10,6 +10,7 @@
 
 #include "bootstrap/bootstrap_hooks.hpp"
 #include "bootstrap/call_bootstrap.hpp"
+#include "bootstrap/nodes.hpp"
 #include "communicator/algorithm_memory.hpp"
 #include "communicator/call_launcher.hpp"
 #include "communicator/call_preparer.hpp"
@@ -20,6 +21,7 @@
 #include "communicator/groups/group_member.hpp"
 #include "communicator/groups/group_plan.hpp"
 #include "communicator/groups/grouped_call.hpp"
+#include "communicator/nodes/node_channels.hpp"
 #include "communicator/observe/progress.hpp"
 #include "communicator/observe/trace.hpp"
 #include "communicator/selection/selection.hpp"
@@ -104,9 +106,10 @@ class CommunicatorState final : public GroupMember {
  public:
   CommunicatorOptions made_with;
   CommunicatorSettings settings;
+  Nodes nodes;
   std::shared_ptr<Backend> backend;
   CommunicatorOnDevice counted;
-  SymmetricHeap heap;
+  SymmetricHeap heap;  // of this node's ranks
 
  private:
   Selector make_selector(const Topology& topology) const;
@@ -134,6 +137,13 @@ class CommunicatorState final : public GroupMember {
   void finish() noexcept;
   void warn_of_left_over() const;
   void start_log(std::shared_ptr<TraceFile> trace);
+  void connect_nodes();
+  /// For the group of all ranks and, if there are several nodes, that of this node.
+  template <class Body>
+  void for_each_group(Body body) {
+    body(*bootstrap);
+    if (nodes.are_several()) body(nodes.group_here());
+  }
 
   AlgorithmList algorithms_;
 
@@ -149,6 +159,7 @@ class CommunicatorState final : public GroupMember {
   std::unique_ptr<BlockLog> log_;  // null: PLAIT_PROGRESS=0
   std::unique_ptr<Trace> trace_;   // null: no PLAIT_TRACE
   std::shared_ptr<Watchdog> watchdog_;
+  std::unique_ptr<NodeChannels> node_channels_;  // null on one node
   std::optional<CallLauncher> launcher_;
   InUse in_use_;
   KeptPlan of_call_, of_messages_;

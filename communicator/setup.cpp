@@ -70,12 +70,15 @@ void require_equal_texts(Bootstrap& bootstrap, const Compared (&compared)[Count]
 
 /// A rank's device, and the process that uses it.
 struct Place {
-  Text id;
+  int node;
+  Text id;  // unique on the node
   std::uint64_t process;
 };
 
 std::vector<Place> gather_places(Bootstrap& bootstrap, const Backend& backend) {
-  return gather(bootstrap, Place{.id = as_text(backend.info().id), .process = process_number()});
+  return gather(bootstrap, Place{.node = bootstrap.node(),
+                                 .id = as_text(backend.info().id),
+                                 .process = process_number()});
 }
 
 /// The two lowest ranks that name the same device, if any. `of_one_process`: only if they are in
@@ -84,7 +87,7 @@ std::optional<std::pair<std::size_t, std::size_t>> sharing(const std::vector<Pla
                                                            bool of_one_process) {
   for (std::size_t b = 1; b < places.size(); ++b)
     for (std::size_t a = 0; a < b; ++a)
-      if (places[a].id == places[b].id &&
+      if (places[a].node == places[b].node && places[a].id == places[b].id &&
           (!of_one_process || places[a].process == places[b].process))
         return std::pair{a, b};
   return std::nullopt;
@@ -152,22 +155,31 @@ std::shared_ptr<Backend> find_gpu(Bootstrap& bootstrap, int device, bool may_sha
 /// Decides where symmetric memory lies, once the devices of all ranks are open; not for the host
 /// target. It tries to map memory, because a driver's answer does not cover devices that only
 /// another process sees.
-void choose_memory(Bootstrap& bootstrap, const std::shared_ptr<Backend>& backend,
+void choose_memory(Bootstrap& all, const Nodes& nodes, const std::shared_ptr<Backend>& backend,
                    bool peer_access) {
-  if (bootstrap.size() == 1) return;
+  Bootstrap& bootstrap = nodes.group_here();
+  if (all.size() == 1) return;
   if (!peer_access) {
     log::info("PLAIT_DISABLE_P2P=1: symmetric memory lies in host memory");
     return backend->use_host_memory();
   }
-  try {
-    SymmetricHeap(backend, bootstrap)
-        .allocate_range(1, "trying whether devices reach each other's memory");
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::no_peer_access) throw;
-    if (bootstrap.rank() == 0)
-      log::warn("{}; symmetric memory lies in host memory, which is slower", error.what());
-    backend->use_host_memory();
-  }
+  int reach = 1;
+  const auto trying = [&] {
+    try {
+      SymmetricHeap(backend, bootstrap)
+          .allocate_range(1, "trying whether devices reach each other's memory");
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::no_peer_access) throw;
+      if (bootstrap.rank() == 0)
+        log::warn("{}; symmetric memory lies in host memory, which is slower", error.what());
+      reach = 0;
+    }
+  };
+  if (!nodes.are_several()) trying();
+  else agree(all, "trying the memory of each node's devices", trying);
+  // The weaker nodes decide for all, so that all ranks make equal choices.
+  const auto every = gather(all, reach);
+  if (std::find(every.begin(), every.end(), 0) != every.end()) backend->use_host_memory();
 }
 
 std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOptions& options,
@@ -228,6 +240,7 @@ struct OfRank {
   std::uint64_t process;
   bool commits_on_touch;
   Text architecture, device;
+  int node;
 };
 
 /// True if scratch memory may be allocated in the calls that need it, in which all ranks then meet.
@@ -244,9 +257,9 @@ bool may_grow(const std::vector<OfRank>& ranks) {
 
 /// The most ranks that have the same device.
 int most_on_one_device(const std::vector<OfRank>& ranks) {
-  std::map<Text, int> on;
+  std::map<std::pair<int, Text>, int> on;
   int most = 0;
-  for (const OfRank& rank : ranks) most = std::max(most, ++on[rank.device]);
+  for (const OfRank& rank : ranks) most = std::max(most, ++on[{rank.node, rank.device}]);
   return most;
 }
 
@@ -309,7 +322,8 @@ CommunicatorSettings agree_on_settings(Bootstrap& bootstrap, const CommunicatorO
   return settings;
 }
 
-std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOptions& options,
+std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const Nodes& nodes,
+                                     const CommunicatorOptions& options,
                                      const CommunicatorSettings& settings, const Backend* parent,
                                      HostDevices host) {
   std::shared_ptr<Backend> backend;
@@ -319,28 +333,28 @@ std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOpt
   const bool is_known =
       parent != nullptr && parent->info().facts.peer_access && settings.peer_access;
   if (backend->info().backend != BackendKind::host && !is_known)
-    choose_memory(bootstrap, backend, settings.peer_access);
+    choose_memory(bootstrap, nodes, backend, settings.peer_access);
   return backend;
 }
 
-Topology discover_topology(Bootstrap& bootstrap, Backend& backend,
+Topology discover_topology(Bootstrap& bootstrap, const Nodes& nodes, Backend& backend,
                            const CommunicatorSettings& settings) {
-  if (bootstrap.nodes() != 1)
-    throw Error(ErrorCode::unsupported,
-                fmt::format("{}: {} ranks span {} nodes; all ranks of a communicator must be on "
-                            "one node (Bootstrap::split_by_node gives each node's)",
-                            creating, bootstrap.size(), bootstrap.nodes()));
-  backend.meet(gather(bootstrap, backend.process_facts()));
+  const auto processes = gather(bootstrap, backend.process_facts());
+  std::vector<ProcessFacts> here;
+  for (const int rank : nodes.ranks_here())
+    here.push_back(processes[static_cast<std::size_t>(rank)]);
+  backend.meet(here);
   const DeviceInfo& info = backend.info();
   const auto ranks =
       gather(bootstrap, OfRank{info.facts, process_number(), backend.commits_on_touch(),
-                               as_text(info.architecture), as_text(info.id)});
+                               as_text(info.architecture), as_text(info.id), nodes.here()});
   const auto weakest = [](const DeviceFacts& facts, const OfRank& rank) {
     return weaker(facts, rank.facts);
   };
   Topology topology{std::accumulate(ranks.begin(), ranks.end(), info.facts, weakest)};
   topology.backend = info.backend;
   topology.ranks = bootstrap.size();
+  topology.nodes = nodes.count();
   const bool mixed = std::any_of(ranks.begin(), ranks.end(), [&](const OfRank& rank) {
     return rank.architecture != ranks[0].architecture;
   });
@@ -349,7 +363,8 @@ Topology discover_topology(Bootstrap& bootstrap, Backend& backend,
   std::vector<const Algorithm*> algorithms;
   for (const auto& algorithm : Registry::instance().all()) algorithms.push_back(algorithm.get());
   const std::size_t shares = settings.scratch_bytes.value_or(default_scratch(topology));
-  if (may_grow(ranks) && shares > base_scratch) topology.base_limit = base_scratch;
+  if (!nodes.are_several() && may_grow(ranks) && shares > base_scratch)
+    topology.base_limit = base_scratch;
   // Messages then have memory that collectives don't share. It comes on top of the default, so the
   // shares of collectives stay as they are.
   const std::size_t limit = settings.scratch_bytes ? shares : shares + topology.base_limit / 2;

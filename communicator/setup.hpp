@@ -9,6 +9,7 @@
 
 #include "algorithms/contract/algorithm.hpp"
 #include "backends/backend.hpp"
+#include "bootstrap/nodes.hpp"
 #include "communicator/calibration/calibration.hpp"
 #include "communicator/selection/tuning_file.hpp"
 #include "plait/bootstrap.hpp"
@@ -56,7 +57,8 @@ enum class HostDevices { one_per_rank, named };
 /// throw the same Error if they ask for different backends, if they share a device without
 /// permission, or if one lacks a device. `parent`: the device of the communicator that this one is
 /// a part of, or null. It is opened again, whatever the options say.
-std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const CommunicatorOptions& options,
+std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const Nodes& nodes,
+                                     const CommunicatorOptions& options,
                                      const CommunicatorSettings& settings, const Backend* parent,
                                      HostDevices host = HostDevices::one_per_rank);
 
@@ -80,9 +82,9 @@ inline void share_bandwidth(Topology& topology, int ranks) {
   topology.copy_bandwidth = 950e3 / ranks;
 }
 
-/// Collective. All ranks throw the same Error if they are on several nodes, or if
-/// PLAIT_SCRATCH_BYTES is too little for the algorithms.
-Topology discover_topology(Bootstrap& bootstrap, Backend& backend,
+/// Collective. All ranks throw the same Error if PLAIT_SCRATCH_BYTES is too little for the
+/// algorithms.
+Topology discover_topology(Bootstrap& bootstrap, const Nodes& nodes, Backend& backend,
                            const CommunicatorSettings& settings);
 
 }  // namespace plait

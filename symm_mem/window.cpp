@@ -105,26 +105,41 @@ std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes,
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{}: all ranks passed {}, which overflow", what, amount(bytes)));
   if (commit == Commit::at_once) check_room(bytes, what);
-  const int rank = bootstrap_.rank(), ranks = bootstrap_.size();
   const std::uint64_t drawn =
       (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
-  const auto token = on_behalf_of(bootstrap_, what, [&] { return bootstrap_.broadcast(drawn, 0); });
+  auto token = on_behalf_of(bootstrap_, what, [&] { return bootstrap_.broadcast(drawn, 0); });
+  // Where threads of one process pretend to be on several nodes, each node has its own range.
+  if (nodes_ != nullptr) token += static_cast<unsigned>(nodes_->here());
 
   std::shared_ptr<SymmetricRange> range;
   UniqueFd mine;
   agree(bootstrap_, what, [&] {
-    range = backend_->reserve(ranks, std::max<std::size_t>(bytes, 1), token, commit);
-    mine = range->create_local(rank);
+    range = backend_->reserve(bootstrap_.size(), std::max<std::size_t>(bytes, 1), token, commit);
+    mine = range->create_local(bootstrap_.rank());
   });
-  auto descriptors =
-      on_behalf_of(bootstrap_, what, [&] { return exchange_descriptors(bootstrap_, mine); });
-  agree(bootstrap_, what, [&] {
-    for (int peer = 0; peer < ranks; ++peer)
-      if (peer != rank)
-        range->import_peer(peer, std::move(descriptors[static_cast<std::size_t>(peer)]));
-  });
-
+  connect(*range, mine, what);
   return range;
+}
+
+/// Maps the copies of the ranks on this node, and takes stand-ins for all others.
+void SymmetricHeap::connect(SymmetricRange& range, const UniqueFd& mine, const char* what) {
+  const auto is_here = [&](int rank) { return nodes_ == nullptr || nodes_->is_here(rank); };
+  Bootstrap& here = nodes_ == nullptr ? bootstrap_ : nodes_->group_here();
+  std::vector<UniqueFd> descriptors;
+  agree(bootstrap_, what, [&] {
+    descriptors = on_behalf_of(here, what, [&] { return exchange_descriptors(here, mine); });
+  });
+  agree(bootstrap_, what, [&] {
+    std::size_t next = 0;
+    for (int peer = 0; peer < bootstrap_.size(); ++peer) {
+      if (!is_here(peer)) {
+        range.stand_in(peer);
+        continue;
+      }
+      const std::size_t local = next++;
+      if (peer != bootstrap_.rank()) range.import_peer(peer, std::move(descriptors[local]));
+    }
+  });
 }
 
 std::shared_ptr<Window> SymmetricHeap::allocate(std::size_t bytes, const char* what,

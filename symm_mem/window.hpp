@@ -9,6 +9,7 @@
 #include <string>
 
 #include "backends/backend.hpp"
+#include "bootstrap/nodes.hpp"
 #include "core/process.hpp"
 #include "plait/bootstrap.hpp"
 
@@ -52,8 +53,11 @@ class Window {
 /// The windows of one communicator.
 class SymmetricHeap {
  public:
-  SymmetricHeap(std::shared_ptr<Backend> backend, Bootstrap& bootstrap)
-      : backend_(std::move(backend)), bootstrap_(bootstrap) {}
+  /// `nodes`: where the ranks of `bootstrap` are; null if all are on one node. Copies of ranks on
+  /// other nodes are then stand-ins (`SymmetricRange::stand_in`).
+  SymmetricHeap(std::shared_ptr<Backend> backend, Bootstrap& bootstrap,
+                const Nodes* nodes = nullptr)
+      : backend_(std::move(backend)), bootstrap_(bootstrap), nodes_(nodes) {}
 
   /// Collective. Returns zeroed memory. All ranks throw the same `Error`: `mismatch` if sizes
   /// differ (it names the ranks), `invalid_argument` for more than a quarter of the address space,
@@ -85,9 +89,11 @@ class SymmetricHeap {
  private:
   void check_equal(std::size_t bytes, const char* what);
   void check_room(std::size_t bytes, const char* what);
+  void connect(SymmetricRange& range, const UniqueFd& mine, const char* what);
 
   std::shared_ptr<Backend> backend_;
   Bootstrap& bootstrap_;
+  const Nodes* nodes_;
   std::size_t allocations_ = 0;
   struct Entry {
     std::weak_ptr<Window> window;

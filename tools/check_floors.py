@@ -36,7 +36,7 @@ FLOORS = [
      "algorithms/messages/*"],
     ["communicator/selection", "communicator/observe"],
     ["communicator/fault", "communicator/calibration"],
-    ["communicator/groups"],
+    ["communicator/groups", "communicator/nodes"],
     ["communicator"],
     ["interop/c", "interop/fortran", "interop/kokkos", "interop/nccl"],
     ["interop/mpi"],

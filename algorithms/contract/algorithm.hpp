@@ -18,6 +18,7 @@
 #include "algorithms/contract/static_name.hpp"
 #include "algorithms/contract/work_memory.hpp"
 #include "backends/backend.hpp"
+#include "backends/device/channel_words.hpp"
 #include "backends/device/kernel_table.hpp"
 #include "backends/device/launch_types.hpp"
 #include "backends/device/pack.hpp"
@@ -31,6 +32,7 @@ namespace plait {
 struct Topology : DeviceFacts {
   BackendKind backend = BackendKind::host;
   int ranks = 1;
+  int nodes = 1;               // that the ranks are on
   std::string architecture{};  // of every device, "mixed" if they differ
   int ranks_per_device = 1;    // the most that share one GPU (PLAIT_SHARE_DEVICES)
   /// Scratch memory in bytes per rank, of which algorithms take shares: PLAIT_SCRATCH_BYTES, or a
@@ -150,6 +152,7 @@ struct LaunchSetting {
   std::int64_t process;
   WorkMemory& work;
   Statistics& statistics;
+  ChunkNote* notes = nullptr;  // of the channels to other nodes; null on one node
 };
 
 /// The services with which an algorithm enqueues one call on one rank.
@@ -169,6 +172,7 @@ class LaunchContext {
   /// The number of this rank's process.
   std::int64_t process() const noexcept { return setting_.process; }
   const Topology& topology() const noexcept { return setting_.topology; }
+  ChunkNote* notes() const noexcept { return setting_.notes; }
   const Grant& grant() const noexcept { return grant_.own; }
   const Grant& shared() const noexcept { return grant_.shared; }
   /// The memory of `Algorithm::shared_once_reserved`; null before Communicator::reserve.
@@ -256,6 +260,9 @@ class Algorithm {
   /// One line for tables: how data moves.
   virtual std::string_view summary() const = 0;
   virtual Support supports(const Call& call, const Topology& topology) const = 0;
+  /// Whether it works with ranks on several nodes: ranks reach each other through channels alone,
+  /// which proxies serve between nodes.
+  virtual bool spans_nodes() const { return false; }
   virtual Resources resources(const Topology& topology) const = 0;
   virtual SharedResources shared(const Topology&) const { return {}; }
   /// The memory used instead of `shared` after Communicator::reserve, if `Topology::base_limit`
@@ -293,6 +300,14 @@ class Algorithm {
   /// nothing is left out.
   virtual bool reduces_in_rank_order(const Call&, const Topology&) const { return false; }
 };
+
+/// Whether the algorithm can serve the call on these ranks: `supports`, and the rules for all
+/// algorithms.
+inline Support can_serve(const Algorithm& algorithm, const Call& call, const Topology& topology) {
+  if (topology.nodes > 1 && !algorithm.spans_nodes())
+    return Support::no("all ranks must be on one node");
+  return algorithm.supports(call, topology);
+}
 
 /// The algorithms of this process, in order of name, then of collective. Those of the library and
 /// the program are registered before `main`. The first call of `find` or `all` loads plug-ins,

@@ -305,6 +305,12 @@ PLAIT_DEVICE constexpr Range in_packs(Range bytes) {
   return {(bytes.begin + Bytes - 1) / Bytes, (bytes.end + Bytes - 1) / Bytes};
 }
 
+/// The bytes of these packs.
+template <std::size_t Bytes>
+PLAIT_DEVICE constexpr std::size_t in_whole_packs(Range bytes) {
+  return in_packs<Bytes>(bytes).size() * Bytes;
+}
+
 /// The rank `step` places after `rank`, for `step` from 0 to the number of ranks.
 PLAIT_DEVICE constexpr int rank_after(int rank, int step, int ranks) {
   return rank + step < ranks ? rank + step : rank + step - ranks;

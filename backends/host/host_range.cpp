@@ -103,8 +103,8 @@ void HostRange::map(int rank, int file) {
   const std::lock_guard lock(mutex_);
   const auto index = static_cast<std::size_t>(rank);
   if (is_mapped_[index]) return;  // another rank of this process has mapped it
-  if (mmap(address(rank), stride_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) ==
-      MAP_FAILED)
+  const int kind = file == -1 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
+  if (mmap(address(rank), stride_, PROT_READ | PROT_WRITE, kind | MAP_FIXED, file, 0) == MAP_FAILED)
     fail("mmap", stride_);
   is_mapped_[index] = true;
   mapped(rank);

@@ -36,6 +36,7 @@ class HostRange : public SymmetricRange {
   /// Throws Error(backend) if `descriptor` is not a file that `create_local` makes: a memory file
   /// of this size that can't be resized.
   void import_peer(int rank, UniqueFd descriptor) override;
+  void stand_in(int rank) override { map(rank, -1); }
   bool commits_on_touch() const noexcept override { return commit_ == Commit::on_touch; }
   std::size_t committed(int rank) const override;
 
@@ -46,6 +47,7 @@ class HostRange : public SymmetricRange {
 
  private:
   std::size_t size() const noexcept { return stride_ * is_mapped_.size(); }
+  /// `file` -1: private memory.
   void map(int rank, int file);
   void commit_all(int file) const;
 

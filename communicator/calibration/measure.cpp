@@ -124,7 +124,7 @@ class Measuring {
   Candidates candidates(const Call& call) const {
     Candidates all;
     for (const auto& algorithm : Registry::instance().all())
-      if (algorithm->collective() == call.collective && algorithm->supports(call, topology_) &&
+      if (algorithm->collective() == call.collective && can_serve(*algorithm, call, topology_) &&
           std::isfinite(algorithm->estimate(call, topology_)) && all.size() < most_candidates)
         all.push_back({algorithm.get()});
     return all;

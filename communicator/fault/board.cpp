@@ -61,11 +61,11 @@ std::string read(const std::atomic<char> (&from)[Size]) {
 
 }  // namespace
 
-Board::Board(Bootstrap& bootstrap) : rank_(bootstrap.rank()) {
+Board::Board(Bootstrap& bootstrap, const Nodes& nodes) : nodes_(nodes), rank_(bootstrap.rank()) {
   // Host memory on every backend, so the host target's shared memory serves all.
   std::shared_ptr<Backend> host;
   agree(bootstrap, "creating the board", [&] { host = open_backend(BackendKind::host, 0); });
-  SymmetricHeap heap(host, bootstrap);
+  SymmetricHeap heap(host, bootstrap, nodes.are_several() ? &nodes : nullptr);
   range_ = heap.allocate_range(desk_offset(bootstrap.size()) + CallBootstrap::desk_bytes(),
                                "creating the board");
   page(rank_).process = static_cast<std::int32_t>(getpid());
@@ -75,7 +75,8 @@ Board::Board(Bootstrap& bootstrap) : rank_(bootstrap.rank()) {
     const pid_t process = page(rank).process;
     compared_.emplace_back();
     // The number of a rank in another container may mean nothing here, or another process.
-    const bool visible = page(rank).process_space == process_space() && process != getpid();
+    const bool visible =
+        nodes.is_here(rank) && page(rank).process_space == process_space() && process != getpid();
     processes_.push_back(
         {UniqueFd(visible ? static_cast<int>(syscall(SYS_pidfd_open, process, 0)) : -1),
          visible && exists(process)});
@@ -108,7 +109,7 @@ void Board::publish_message(int peer, bool sends, const Signature& signature) {
 std::optional<Board::Disagreement> Board::compare() {
   using enum Disagreement::Kind;
   for (int rank = 0; rank < ranks(); ++rank) {
-    if (rank == rank_) continue;
+    if (rank == rank_ || !nodes_.is_here(rank)) continue;
     Compared& compared = compared_[static_cast<std::size_t>(rank)];
     const auto differ = [&](Disagreement::Kind kind, const auto& mine, const auto& theirs,
                             std::uint64_t& up_to) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/backend.hpp"
+#include "bootstrap/nodes.hpp"
 #include "communicator/fault/call_log.hpp"
 #include "communicator/fault/verdict.hpp"
 #include "plait/bootstrap.hpp"
@@ -20,8 +21,8 @@ namespace plait {
 
 class Board {
  public:
-  /// Collective.
-  explicit Board(Bootstrap& bootstrap);
+  /// Collective. `nodes` outlives this object.
+  Board(Bootstrap& bootstrap, const Nodes& nodes);
 
   /// Notes that this rank has enqueued call number `sequence`, one after the last. Costs a few
   /// stores; peers may read at any moment.
@@ -97,6 +98,7 @@ class Board {
   std::string describe_messages(int rank) const;
 
   std::shared_ptr<SymmetricRange> range_;
+  const Nodes& nodes_;
   int rank_;
   struct Process {
     UniqueFd handle;  // a pidfd; invalid for this process itself, and where there is none

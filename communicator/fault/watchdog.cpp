@@ -175,6 +175,15 @@ void Watchdog::look_locked() {
   }
 }
 
+void Watchdog::lose_connection(int rank, const std::string& name, const Error& why) {
+  locked([&] {
+    if (!error_ && board_.departure(rank).empty())
+      break_with(ErrorCode::rank_lost,
+                 fmt::format("{} is gone: {}; the communicator is broken", name, why.what()),
+                 Board::State::aborted);
+  });
+}
+
 void Watchdog::lose(int rank, const std::string& call) {
   break_with(
       ErrorCode::rank_lost,

@@ -37,6 +37,10 @@ class Watchdog {
   /// the peers' watchdogs hear of it. The program asked for it, so the error counts as told.
   void abort(ErrorCode code, const std::string& why);
 
+  /// Breaks the communicator, because the connection to a rank of another node is gone. `name`:
+  /// "rank 5 on node n1".
+  void lose_connection(int rank, const std::string& name, const Error& why);
+
   /// Passes aborts of this communicator on to `child`, also one that came before.
   void add_child(const std::shared_ptr<Watchdog>& child);
 

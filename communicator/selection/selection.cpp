@@ -211,7 +211,7 @@ void Selector::check_known(Collective collective, const CallOptions& options) co
 
 /// Whether the algorithm may serve the call.
 Support Selector::admits(const Algorithm& algorithm, const Call& call, bool reproducible) const {
-  Support support = algorithm.supports(call, topology_);
+  Support support = can_serve(algorithm, call, topology_);
   if (!support || !reproducible || !depends_on_order(call) ||
       algorithm.reduces_in_rank_order(call, topology_))
     return support;
@@ -234,7 +234,7 @@ Choice Selector::by_option(const Call& call, const std::string& name) const {
                          reproducible_ ? " of a reproducible communicator" : ""));
     return {algorithm, {}, "policy " + name, true};
   }
-  if (const Support support = algorithm->supports(call, topology_); !support)
+  if (const Support support = can_serve(*algorithm, call, topology_); !support)
     refuse(call.collective, ErrorCode::unsupported,
            fmt::format("algorithm {}: {}", name, support.reason()));
   if (const Support support = admits(*algorithm, call, reproducible_); !support)

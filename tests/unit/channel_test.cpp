@@ -53,7 +53,7 @@ TEST(Channel, ASignalIsWhatTheOtherEndWaitsFor) {
     for_each_channel(ranks, [&](unsigned block, unsigned way, int from, int to) {
       const Channels from_side = memory.of(from), to_side = memory.of(to);
       const BlockChannels sender(from_side, block), receiver(to_side, block);
-      const ChannelSignal published = sender.publish(way, to, 5),
+      const ChannelSignal published = sender.publish(way, to, 5, 64),
                           consumed = receiver.consume(way, from, 5);
       const ChannelWait arrived = receiver.has_arrived(way, from, 5),
                         free = sender.may_send(way, to, 5 + Memory::slots);
@@ -79,7 +79,7 @@ TEST(Channel, CallsFollowEachOther) {
     EXPECT_EQ(channels.may_send(0, 1, k).at_least, 0xfffffffeu);
   EXPECT_EQ(channels.may_send(0, 1, Memory::slots).at_least, 0xffffffffu);
   EXPECT_EQ(channels.may_send(0, 1, Memory::slots + 1).at_least, 0u) << "counters wrap";
-  EXPECT_EQ(channels.publish(0, 1, 2).value, 1u);
+  EXPECT_EQ(channels.publish(0, 1, 2, 64).value, 1u);
   EXPECT_EQ(channels.has_arrived(0, 1, 0).at_least, 8u);
   EXPECT_EQ(channels.may_send(1, 1, 0).at_least, 0u) << "the other way has counters of its own";
 }

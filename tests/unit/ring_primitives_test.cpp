@@ -198,7 +198,7 @@ class OnePrimitive {
     };
     const auto arrived = channels.has_arrived(way, place_.previous(), 0);
     const auto free = channels.may_send(way, place_.next(), 0);
-    const auto published = channels.publish(way, place_.next(), 0);
+    const auto published = channels.publish(way, place_.next(), 0, 64);
     const auto used = channels.consume(way, place_.previous(), 0);
     if (is(Kind::wait, arrived.word, arrived.at_least)) return 'a';
     if (is(Kind::wait, free.word, free.at_least)) return 'f';

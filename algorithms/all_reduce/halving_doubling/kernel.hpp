@@ -121,7 +121,9 @@ class HalvingDoubling {
 
   PLAIT_DEVICE void announce(const Exchange& x, std::uint32_t i, bool sends, bool receives) {
     dev_.sync();  // all threads have filled the one slot and emptied the other
-    if (sends && dev_.thread() == 0) signal(channels_.publish(x.way, x.peer, i));
+    if (sends && dev_.thread() == 0)
+      signal(channels_.publish(x.way, x.peer, i,
+                               in_whole_packs<D::pack_bytes>(a_.chunks.at(x.out, i))));
     if (receives && dev_.thread() == 1 % dev_.threads())
       signal(channels_.consume(x.way, x.peer, i - lag));
   }

@@ -83,7 +83,7 @@ class Primitives {
     } else {
       mover_.template copy<Send ? 1 : 0, Copy>(chunks_.at(chunk), {{from}, {to}});
     }
-    finish<Recv, Send>();
+    finish<Recv, Send>(chunk);
     return true;
   }
 
@@ -105,9 +105,11 @@ class Primitives {
   }
 
   template <bool Recv, bool Send>
-  PLAIT_DEVICE void finish() {
+  PLAIT_DEVICE void finish(int chunk) {
     dev_.sync();  // all threads have read the one slot and written the other
-    if (Send && dev_.thread() == 0) signal(channels_.publish(way, place_.next(), sent_));
+    if (Send && dev_.thread() == 0)
+      signal(channels_.publish(way, place_.next(), sent_,
+                               in_whole_packs<D::pack_bytes>(chunks_.at(chunk))));
     if (Recv && dev_.thread() == 1 % dev_.threads())
       signal(channels_.consume(way, place_.previous(), received_));
     if (Send) ++sent_;

@@ -10,6 +10,7 @@ class PushAlgorithm : public ChannelAlgorithm {
  public:
   explicit PushAlgorithm(Results results) : results_(results) {}
 
+  bool spans_nodes() const override { return results_ == Results::slots; }
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
     if (topology.backend == BackendKind::host)
       return {{.blocks = topology.units, .threads = topology.block_threads}};

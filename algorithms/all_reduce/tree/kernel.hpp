@@ -128,8 +128,10 @@ class Tree {
   PLAIT_DEVICE void announce(std::uint32_t j) {
     dev_.sync();  // all threads have filled what is published, and emptied what is consumed
     for_each_link(j, [&](const Link& l) {
-      const ChannelSignal signal = l.sends ? channels_.publish(l.way, l.peer, l.chunk)
-                                           : channels_.consume(l.way, l.peer, l.chunk);
+      const ChannelSignal signal =
+          l.sends ? channels_.publish(l.way, l.peer, l.chunk,
+                                      in_whole_packs<D::pack_bytes>(chunks_.at(stripe_, l.chunk)))
+                  : channels_.consume(l.way, l.peer, l.chunk);
       dev_.signal(signal.word, signal.value);
     });
   }

@@ -21,16 +21,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backends/device/channel_words.hpp"
 #include "backends/device/device.hpp"
 
 namespace plait {
-
-/// The words that a peer writes into this rank's signal memory, for one channel in each direction.
-/// They have a cache line to themselves.
-struct alignas(64) ChannelSignals {
-  std::uint32_t published;  // chunks that the peer has sent to this rank
-  std::uint32_t consumed;   // chunks from this rank that the peer has emptied
-};
 
 /// This rank's counts of the chunks to and from one peer, up to the last call.
 struct ChannelState {
@@ -49,7 +43,7 @@ struct ChannelSignal {
 
 /// All channels of a rank, as a kernel's argument.
 struct Channels {
-  static constexpr unsigned ways = 2, max_blocks = 256, max_slots = 16;
+  static constexpr unsigned ways = 2, max_blocks = 256, max_slots = chunk_notes;
 
   WindowView slot_memory, signal_memory;
   ChannelState* states;  // in device memory
@@ -57,14 +51,20 @@ struct Channels {
   std::uint32_t slot_bytes;
   std::uint32_t blocks;  // that have channels
   int rank, ranks;
+  /// Between nodes, in memory of the host: `chunk_notes` per channel from this rank. Null on one
+  /// node.
+  ChunkNote* notes = nullptr;
 
   /// Index, in the memory of `owner`, of the channel that it shares with `peer`. A peer's channels
   /// lie together, so a call that goes to one peer touches few pages (4 H200, 384 MB of scratch
   /// memory, 1 GB: chain 2969 us, 3075 us with the peers of a block together; 2026-11-22).
   PLAIT_DEVICE constexpr std::uint32_t index(unsigned block, unsigned way, int owner,
                                              int peer) const {
-    const int lane = peer - owner - 1 + (peer < owner ? ranks : 0);
-    return (static_cast<unsigned>(lane) * blocks + block) * ways + way;
+    return (lane(owner, peer, ranks) * blocks + block) * ways + way;
+  }
+  /// The number of a peer's channels among those of all peers.
+  PLAIT_DEVICE static constexpr unsigned lane(int owner, int peer, int ranks) {
+    return static_cast<unsigned>(peer - owner - 1 + (peer < owner ? ranks : 0));
   }
   /// A power of two, because a mask finds the slot of chunk k.
   static constexpr bool can_have(std::uint32_t slots) {
@@ -100,9 +100,15 @@ class BlockChannels {
     return {&signals(c_.rank, way, peer)->published, state(way, peer).received + k + 1};
   }
 
-  /// Signals that chunk k is in its slot, and that its slot has been emptied.
-  PLAIT_DEVICE ChannelSignal publish(unsigned way, int peer, std::uint32_t k) const {
-    return {&signals(peer, way, c_.rank)->published, state(way, peer).sent + k + 1};
+  /// Signals that chunk k, of `bytes` bytes, is in its slot, and that its slot has been emptied. The
+  /// thread that calls `publish` gives the signal.
+  PLAIT_DEVICE ChannelSignal publish(unsigned way, int peer, std::uint32_t k,
+                                     std::size_t bytes) const {
+    const std::uint32_t value = state(way, peer).sent + k + 1;
+    if (c_.notes != nullptr)
+      c_.notes[c_.index(block_, way, c_.rank, peer) * chunk_notes + value % chunk_notes] = {
+          (k & (c_.slots - 1)) * c_.slot_bytes, static_cast<std::uint32_t>(bytes)};
+    return {&signals(peer, way, c_.rank)->published, value};
   }
   PLAIT_DEVICE ChannelSignal consume(unsigned way, int peer, std::uint32_t k) const {
     return {&signals(peer, way, c_.rank)->consumed, state(way, peer).received + k + 1};

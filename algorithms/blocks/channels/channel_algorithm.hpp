@@ -45,10 +45,30 @@ struct ChannelMemory {
   }
 };
 
+/// The number of blocks that have channels where ranks are on several nodes. Proxies look at the
+/// words of each channel, and a network is busy with a few chunks at once.
+inline constexpr unsigned blocks_between_nodes = ChannelMemory::least_blocks;
+
+inline unsigned most_blocks_with_channels(const Topology& topology) {
+  if (topology.nodes > 1) return blocks_between_nodes;
+  return topology.backend == BackendKind::host
+             ? Channels::max_blocks
+             : std::clamp(most_in_pairs(topology.units), ChannelMemory::least_blocks,
+                          Channels::max_blocks);
+}
+
+/// The channels that collectives share: half of the scratch memory. Fewer blocks have channels
+/// where the scratch memory or the device is small.
+inline ChannelMemory channel_memory(const Topology& topology) {
+  return ChannelMemory::within(topology.scratch_limit / 2, topology.ranks,
+                               most_blocks_with_channels(topology), "channels");
+}
+
 class ChannelAlgorithm : public CollectiveAlgorithm {
  public:
   using CollectiveAlgorithm::CollectiveAlgorithm;
 
+  bool spans_nodes() const override { return true; }
   SharedResources shared(const Topology& topology) const override {
     return memory(topology).resources();
   }
@@ -60,16 +80,9 @@ class ChannelAlgorithm : public CollectiveAlgorithm {
  protected:
   static constexpr unsigned max_blocks = Channels::max_blocks;
 
-  /// Half of the scratch memory for all channels. Fewer blocks have channels where the scratch
-  /// memory or the device is small.
-  static ChannelMemory memory(const Topology& topology) {
-    return ChannelMemory::within(topology.scratch_limit / 2, topology.ranks, most_blocks(topology),
-                                 "channels");
-  }
+  static ChannelMemory memory(const Topology& topology) { return channel_memory(topology); }
   static unsigned most_blocks(const Topology& topology) {
-    return topology.backend == BackendKind::host
-               ? max_blocks
-               : std::clamp(most_in_pairs(topology.units), ChannelMemory::least_blocks, max_blocks);
+    return most_blocks_with_channels(topology);
   }
   static unsigned blocks(const Topology& topology) { return memory(topology).blocks; }
   static std::uint32_t channel_bytes(const Topology& topology) { return memory(topology).bytes; }
@@ -101,7 +114,8 @@ class ChannelAlgorithm : public CollectiveAlgorithm {
             .slot_bytes = memory.bytes / slots,
             .blocks = memory.blocks,
             .rank = context.rank(),
-            .ranks = context.ranks()};
+            .ranks = context.ranks(),
+            .notes = context.notes()};
   }
 };
 

@@ -23,7 +23,10 @@ class PairwiseAlgorithm : public ChannelAlgorithm {
   explicit PairwiseAlgorithm(Way way) : ChannelAlgorithm(Collective::send_recv), way_(way) {}
 
   StaticName family() const final { return "pairwise"; }
-  Resources resources(const Topology& topology) const final { return Memory(topology).resources(); }
+  bool spans_nodes() const final { return way_ == Way::slots; }
+  Resources resources(const Topology& topology) const final {
+    return topology.nodes == 1 ? Memory(topology).resources() : Resources{};
+  }
   SharedResources shared(const Topology& topology) const final {
     return slot_memory(topology).resources();
   }

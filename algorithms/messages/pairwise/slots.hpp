@@ -31,7 +31,8 @@ class SlotWay {
       fill_slot<in_flight>(dev_, from, packs,
                            own.channels.template outgoing<P>(own.way, peer, own.nth));
       dev_.sync();  // all threads have written
-      if (dev_.thread() == 0) signal(own.channels.publish(own.way, peer, own.nth));
+      if (dev_.thread() == 0)
+        signal(own.channels.publish(own.way, peer, own.nth, packs.size() * sizeof(P)));
     }
     dev_.sync();  // the counters have been read
     advance(channel, peer, chunks, true);

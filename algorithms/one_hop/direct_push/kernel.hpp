@@ -126,7 +126,8 @@ class Direct {
     dev_.sync();  // all threads have written what is published, and read what is consumed
     for_each_end(j, [&](int peer, bool sending, std::uint32_t k) {
       const ChannelSignal signal =
-          sending ? channels_.publish(way, peer, k) : channels_.consume(way, peer, k);
+          sending ? channels_.publish(way, peer, k, chunk(k).size() * sizeof(P))
+                  : channels_.consume(way, peer, k);
       dev_.signal(signal.word, signal.value);
     });
   }

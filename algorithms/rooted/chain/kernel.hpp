@@ -112,7 +112,9 @@ class Chain {
   PLAIT_DEVICE void announce(std::uint32_t k) {
     dev_.sync();  // all threads have written what is published, and read what is consumed
     const auto signal = [&](const ChannelSignal& s) { dev_.signal(s.word, s.value); };
-    if (sends()) signal(channels_.publish(way(k), after_, nth(k)));
+    if (sends())
+      signal(channels_.publish(way(k), after_, nth(k),
+                               in_whole_packs<D::pack_bytes>(chunks_.at(stripe_, k))));
     if (receives()) signal(channels_.consume(way(k), before_, nth(k)));
   }
   PLAIT_DEVICE void finish(std::uint32_t chunks) {

@@ -96,7 +96,7 @@ class Conveyor {
     dev_.sync();
     if (dev_.thread() == 0) {
       for_each_channel([&](unsigned way, int peer) {
-        const ChannelSignal there = channels_.publish(way, peer, k);
+        const ChannelSignal there = channels_.publish(way, peer, k, c_.slot_bytes);
         dev_.signal(there.word, there.value);
       });
     }

@@ -1,0 +1,25 @@
+// The words of a channel that kernels, and the proxies between nodes, read and write.
+// algorithms/blocks/channels/channel.hpp says what a channel is.
+#pragma once
+#include <cstdint>
+
+namespace plait {
+
+/// The words that a peer writes into this rank's signal memory, for one channel in each direction.
+/// They have a cache line to themselves.
+struct alignas(64) ChannelSignals {
+  std::uint32_t published;  // chunks that the peer has sent to this rank
+  std::uint32_t consumed;   // chunks from this rank that the peer has emptied
+};
+
+/// Where a chunk for a rank of another node lies in its channel, and its size: the proxy that sends
+/// it knows neither the call nor its slots.
+struct ChunkNote {
+  std::uint32_t offset, bytes;
+};
+
+/// Each channel to another node has a ring of as many notes as it may have slots. The note of the
+/// chunk that raised `published` to v is number v modulo this.
+inline constexpr std::uint32_t chunk_notes = 16;
+
+}  // namespace plait

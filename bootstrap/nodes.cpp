@@ -1,0 +1,56 @@
+#include "bootstrap/nodes.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "core/environment.hpp"
+
+namespace plait {
+namespace {
+
+using Name = std::array<char, 64>;
+
+Name own_name() {
+  Name name{};
+  if (const auto given = environment("PLAIT_NODE"))
+    std::copy_n(given->begin(), std::min(given->size(), name.size() - 1), name.begin());
+  else ::gethostname(name.data(), name.size() - 1);
+  return name;
+}
+
+}  // namespace
+
+Nodes::Nodes(Bootstrap& group)
+    : of_rank_(static_cast<std::size_t>(group.size()), 0),
+      ranks_(static_cast<std::size_t>(group.nodes())),
+      names_(ranks_.size()),
+      here_(group.node()),
+      group_here_(&group) {
+  if (are_several()) {
+    struct Place {
+      int node;
+      Name name;
+    };
+    const auto places = group.all_gather(Place{here_, own_name()});
+    for (std::size_t rank = 0; rank < places.size(); ++rank) {
+      of_rank_[rank] = places[rank].node;
+      names_[static_cast<std::size_t>(places[rank].node)] = places[rank].name.data();
+    }
+    split_ = group.split_by_node();
+    split_->set_timeout(group.timeout());
+    group_here_ = split_.get();
+  }
+  for (int rank = 0; rank < group.size(); ++rank)
+    ranks_[static_cast<std::size_t>(of(rank))].push_back(rank);
+}
+
+std::string Nodes::name_of_rank(int rank) const {
+  return are_several() ? fmt::format("rank {} on node {}", rank, name(of(rank)))
+                       : fmt::format("rank {}", rank);
+}
+
+}  // namespace plait

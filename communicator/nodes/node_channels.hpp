@@ -1,0 +1,52 @@
+// The way to ranks of other nodes: a proxy, and the memory that it serves.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "algorithms/contract/algorithm.hpp"
+#include "backends/device/channel_words.hpp"
+#include "bootstrap/nodes.hpp"
+#include "plait/bootstrap.hpp"
+#include "transport/proxy.hpp"
+
+namespace plait {
+
+class NodeChannels {
+ public:
+  /// Collective. `channels`: the memory of the channels, which outlives this object.
+  NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstrap, const Nodes& nodes,
+               const Topology& topology, const Grant& channels);
+  /// Waits until everything that kernels have published is on its way.
+  ~NodeChannels();
+  NodeChannels(const NodeChannels&) = delete;
+  NodeChannels& operator=(const NodeChannels&) = delete;
+
+  /// Begins to serve the channels. Local.
+  void start(transport::Listening listening);
+  /// What kernels write for the proxy.
+  ChunkNote* notes() const noexcept { return notes_.get(); }
+  /// A kernel has been enqueued or, if `captured`, may be enqueued by graphs from now on.
+  void launched(bool captured) noexcept {
+    if (captured) proxy_->stay_awake();
+    proxy_->wake();
+  }
+  void tell(int peer, std::span<const std::byte> words) { proxy_->tell(peer, words); }
+  const std::string& transport_name() const { return proxy_->properties().name; }
+  transport::Counters counters() const { return proxy_->counters(); }
+
+ private:
+  struct Deallocate {
+    std::shared_ptr<Backend> backend;
+    void operator()(ChunkNote* pointer) const noexcept { backend->deallocate_pinned(pointer); }
+  };
+
+  std::unique_ptr<ChunkNote, Deallocate> notes_;
+  std::vector<transport::Lane> lanes_;
+  std::vector<transport::Address> addresses_;  // of the lanes' peers
+  std::unique_ptr<transport::Proxy> proxy_;
+};
+
+}  // namespace plait

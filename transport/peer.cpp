@@ -1,0 +1,302 @@
+#include "transport/peer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+namespace plait::transport {
+
+Peer::Peer(Transport& transport, Lane lane, const Address& address, int rank, Counters& counters)
+    : transport_(transport),
+      lane_(lane),
+      address_(address),
+      counters_(counters),
+      published_(lane.channels),
+      consumed_(lane.channels),
+      held_(lane.channels) {
+  frames_out_.hello = {rank, FlowHello::Use::frames};
+  data_out_.hello = {rank, FlowHello::Use::data};
+}
+
+Peer::~Peer() = default;
+
+void Peer::refuse(const char* what) const {
+  throw Error(ErrorCode::bootstrap,
+              fmt::format("rank {} has sent what no proxy sends: {}", lane_.peer, what));
+}
+
+void Peer::take(FlowHello::Use use, std::unique_ptr<ReceiveFlow> flow) {
+  auto& place = use == FlowHello::Use::frames ? frames_in_ : data_in_;
+  if (place != nullptr) refuse("a second flow of one kind");
+  place = std::move(flow);
+  if (use == FlowHello::Use::data) {
+    data_in_memory_ = place->register_memory(lane_.incoming, lane_.channels * lane_.channel_bytes,
+                                             MemoryKind::host);
+    return;
+  }
+  for (FrameBuffer& frame : in_)
+    frame.memory = place->register_memory(frame.bytes.data(), frame.bytes.size(), MemoryKind::host);
+}
+
+bool Peer::advance(const Listening& listening) {
+  if (is_lost_) return false;
+  bool moved = receive_frames(listening);
+  moved = receive_data() || moved;
+  return send() || moved;
+}
+
+/// A peer that leaves closes its flows. Its farewell comes by another connection than the news that
+/// nothing can be sent to it any more, so that counts as a loss only after a while.
+bool Peer::send() {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::seconds grace{1};
+  if (peer_left_) return false;
+  if (send_failure_) {
+    if (frames_in_ == nullptr || Clock::now() > failed_at_ + grace) throw *send_failure_;
+    return false;
+  }
+  try {
+    bool moved = collect();
+    moved = send_frame() || moved;
+    return send_data() || moved;
+  } catch (const Error& error) {
+    send_failure_ = error;
+    failed_at_ = Clock::now();
+    return true;
+  }
+}
+
+/// True once the flow is connected and the peer knows whose it is.
+bool Peer::open(Outgoing& outgoing) {
+  if (outgoing.is_ready) return true;
+  if (outgoing.flow == nullptr) {
+    outgoing.flow = transport_.connect(address_);
+    if (outgoing.flow == nullptr) return false;
+    outgoing.hello_memory =
+        outgoing.flow->register_memory(&outgoing.hello, sizeof(FlowHello), MemoryKind::host);
+    if (&outgoing == &data_out_)
+      outgoing.memory = outgoing.flow->register_memory(
+          lane_.outgoing, lane_.channels * lane_.channel_bytes, MemoryKind::host);
+    else
+      for (FrameBuffer& frame : out_)
+        frame.memory = outgoing.flow->register_memory(frame.bytes.data(), frame.bytes.size(),
+                                                      MemoryKind::host);
+  }
+  if (outgoing.greeting == nullptr) {
+    outgoing.greeting =
+        outgoing.flow->isend(&outgoing.hello, sizeof(FlowHello), *outgoing.hello_memory);
+    if (outgoing.greeting == nullptr) return false;
+  }
+  outgoing.is_ready = outgoing.flow->test(outgoing.greeting);
+  return outgoing.is_ready;
+}
+
+namespace {
+
+std::uint32_t acquired(std::uint32_t& word) {
+  return std::atomic_ref(word).load(std::memory_order_acquire);
+}
+void release(std::uint32_t& word, std::uint32_t value) {
+  std::atomic_ref(word).store(value, std::memory_order_release);
+}
+
+}  // namespace
+
+/// True if an entry with `size` bytes fits into the next frame. Takes a free buffer if there is no
+/// next frame yet.
+bool Peer::has_room(std::size_t size) {
+  for (FrameBuffer& frame : out_) {
+    if (filling_ != nullptr) break;
+    if (frame.request != nullptr && frames_out_.flow->test(frame.request)) frame.request = nullptr;
+    if (frame.request != nullptr) continue;
+    filling_ = &frame;
+    writer_ = FrameWriter(frame.bytes);
+  }
+  return filling_ != nullptr && writer_.has_room(size);
+}
+
+/// Puts all news into the next frame. What has no room there comes with a later one.
+bool Peer::collect() {
+  bool has_news = false;
+  for (std::uint32_t channel = 0; channel < lane_.channels; ++channel) {
+    has_news = collect_chunks(channel) || has_news;
+    const std::uint32_t consumed = acquired(lane_.out_signals[channel].consumed);
+    if (consumed == consumed_[channel] || !has_room(0)) continue;
+    writer_.add({.kind = FrameEntry::Kind::credit,
+                 .channel = static_cast<std::uint16_t>(channel),
+                 .value = consumed});
+    consumed_[channel] = consumed;
+    has_news = true;
+  }
+  while (!told_.empty() && has_room(told_.front().size())) {
+    writer_.add({.kind = FrameEntry::Kind::control}, told_.front());
+    told_.pop_front();
+    has_news = true;
+  }
+  if (farewell_ == Farewell::due && told_.empty() && has_room(0)) {
+    writer_.add({.kind = FrameEntry::Kind::left});
+    farewell_ = Farewell::framed;
+    has_news = true;
+  }
+  return has_news;
+}
+
+bool Peer::collect_chunks(std::uint32_t channel) {
+  const std::uint32_t published = acquired(lane_.out_signals[channel].published);
+  bool has_news = false;
+  for (std::uint32_t& seen = published_[channel]; seen != published; ++seen, has_news = true) {
+    const std::uint32_t value = seen + 1;
+    const ChunkNote note = lane_.notes[channel * chunk_notes + value % chunk_notes];
+    const std::byte* const data = lane_.outgoing + channel * lane_.channel_bytes + note.offset;
+    const bool travels_along = note.bytes <= most_inline_bytes;
+    if (!has_room(travels_along ? note.bytes : 0)) break;
+    const FrameEntry entry{.kind = travels_along ? FrameEntry::Kind::chunk : FrameEntry::Kind::data,
+                           .channel = static_cast<std::uint16_t>(channel),
+                           .value = value,
+                           .offset = note.offset,
+                           .bytes = note.bytes};
+    if (travels_along) {
+      writer_.add(entry, {data, note.bytes});
+    } else {
+      writer_.add(entry);
+      sending_.push_back({data, note.bytes});
+    }
+    counters_.bytes_sent += note.bytes;
+    ++counters_.chunks_sent;
+  }
+  return has_news;
+}
+
+bool Peer::send_frame() {
+  if (filling_ == nullptr || writer_.size() == 0 || !open(frames_out_)) return false;
+  filling_->request =
+      frames_out_.flow->isend(filling_->bytes.data(), writer_.size(), *filling_->memory);
+  if (filling_->request == nullptr) return false;
+  ++counters_.frames_sent;
+  filling_ = nullptr;
+  writer_.clear();
+  if (farewell_ == Farewell::framed) farewell_ = Farewell::flushing;
+  return true;
+}
+
+bool Peer::send_data() {
+  if (sending_.empty() || !open(data_out_)) return false;
+  bool moved = false;
+  for (Sending& one : sending_) {
+    if (one.request != nullptr) continue;
+    one.request = data_out_.flow->isend(one.data, one.bytes, *data_out_.memory);
+    if (one.request == nullptr) break;
+    moved = true;
+  }
+  while (!sending_.empty() && sending_.front().request != nullptr &&
+         data_out_.flow->test(sending_.front().request)) {
+    sending_.pop_front();
+    moved = true;
+  }
+  return moved;
+}
+
+void Peer::say_farewell() {
+  // A peer without a flow either way knows nothing of this rank, and needs no goodbye.
+  const bool is_known = frames_out_.flow != nullptr || frames_in_ != nullptr || filling_ != nullptr;
+  farewell_ = is_known ? Farewell::due : Farewell::flushing;
+}
+
+bool Peer::has_left() {
+  if (is_lost_ || peer_left_ || send_failure_) return true;
+  if (farewell_ != Farewell::flushing || !sending_.empty()) return false;
+  return std::all_of(out_.begin(), out_.end(), [&](FrameBuffer& frame) {
+    if (frame.request != nullptr && frames_out_.flow->test(frame.request)) frame.request = nullptr;
+    return frame.request == nullptr;
+  });
+}
+
+bool Peer::receive_frames(const Listening& listening) {
+  if (frames_in_ == nullptr || peer_left_) return false;
+  bool moved = false;
+  for (;;) {
+    for (FrameBuffer& frame : in_)
+      if (frame.request == nullptr)
+        frame.request = frames_in_->irecv(frame.bytes.data(), frame.bytes.size(), *frame.memory);
+    FrameBuffer& next = in_[next_in_];
+    std::size_t size = 0;
+    if (next.request == nullptr || !frames_in_->test(next.request, &size)) return moved;
+    next.request = nullptr;
+    next_in_ = (next_in_ + 1) % in_.size();
+    read(std::span(next.bytes).first(size), listening);
+    moved = true;
+    if (peer_left_) return moved;
+  }
+}
+
+void Peer::read(std::span<const std::byte> frame, const Listening& listening) {
+  FrameReader reader(frame);
+  while (!reader.at_end()) {
+    const auto item = reader.next();
+    if (!item) refuse("a frame that ends within an entry");
+    const FrameEntry& entry = item->entry;
+    if (entry.kind <= FrameEntry::Kind::credit && entry.channel >= lane_.channels)
+      refuse("a channel that is none");
+    switch (entry.kind) {
+      case FrameEntry::Kind::chunk:
+      case FrameEntry::Kind::data:
+        arrive(*item);
+        break;
+      case FrameEntry::Kind::credit:
+        release(lane_.in_signals[entry.channel].consumed, entry.value);
+        break;
+      case FrameEntry::Kind::control:
+        if (listening.hear) listening.hear(lane_.peer, item->data);
+        break;
+      case FrameEntry::Kind::left:
+        peer_left_ = true;
+        break;
+      default:
+        refuse("an unknown entry");
+    }
+  }
+}
+
+void Peer::arrive(const FrameReader::Item& item) {
+  const FrameEntry& entry = item.entry;
+  const bool is_data = entry.kind == FrameEntry::Kind::data;
+  if (entry.bytes > lane_.channel_bytes || entry.offset > lane_.channel_bytes - entry.bytes ||
+      (!is_data && item.data.size() != entry.bytes))
+    refuse("a chunk that does not fit its channel");
+  if (!is_data && entry.bytes != 0)
+    std::memcpy(lane_.incoming + entry.channel * lane_.channel_bytes + entry.offset,
+                item.data.data(), entry.bytes);
+  if (!is_data && held_[entry.channel] == 0)
+    return release(lane_.in_signals[entry.channel].published, entry.value);
+  // Its counter must not be raised before those of earlier chunks.
+  ++held_[entry.channel];
+  arriving_.push_back({entry.channel, entry.value, entry.offset, entry.bytes, is_data});
+}
+
+bool Peer::receive_data() {
+  bool moved = false;
+  for (Arriving& one : arriving_) {
+    if (!one.is_data || one.request != nullptr) continue;
+    if (data_in_ == nullptr) break;
+    one.request = data_in_->irecv(lane_.incoming + one.channel * lane_.channel_bytes + one.offset,
+                                  one.bytes, *data_in_memory_);
+    if (one.request == nullptr) break;
+  }
+  while (!arriving_.empty()) {
+    const Arriving& one = arriving_.front();
+    std::size_t size = one.bytes;
+    if (one.is_data && (one.request == nullptr || !data_in_->test(one.request, &size))) break;
+    if (size != one.bytes) refuse("less data than it has announced");
+    release(lane_.in_signals[one.channel].published, one.value);
+    --held_[one.channel];
+    arriving_.pop_front();
+    moved = true;
+  }
+  return moved;
+}
+
+}  // namespace plait::transport

@@ -1,0 +1,110 @@
+// One peer of a proxy: the flows to and from it, and what is under way on them.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "transport/frame.hpp"
+#include "transport/proxy.hpp"
+#include "transport/transport.hpp"
+
+namespace plait::transport {
+
+/// The first message of a flow.
+struct FlowHello {
+  std::int32_t rank = -1;
+  enum class Use : std::uint32_t { frames, data } use = Use::frames;
+};
+
+/// Only the proxy's thread uses it. Methods throw what flows throw.
+class Peer {
+ public:
+  Peer(Transport& transport, Lane lane, const Address& address, int rank, Counters& counters);
+  ~Peer();
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  int rank() const noexcept { return lane_.peer; }
+  void take(FlowHello::Use use, std::unique_ptr<ReceiveFlow> flow);
+  /// Sends and receives what it can. True if anything moved.
+  bool advance(const Listening& listening);
+  void tell(std::vector<std::byte> words) { told_.push_back(std::move(words)); }
+  /// After all else, sends the entry `left`.
+  void say_farewell();
+  /// True once everything has been handed to the transport, also the farewell.
+  bool has_left();
+  /// The peer has said that it leaves: from now on the end of its flows is no loss.
+  bool peer_has_left() const noexcept { return peer_left_; }
+  void lose() noexcept { is_lost_ = true; }
+  bool is_lost() const noexcept { return is_lost_; }
+
+ private:
+  static constexpr std::size_t frames = 4;  // under way at once, each way
+  struct FrameBuffer {
+    std::array<std::byte, frame_bytes> bytes;
+    std::unique_ptr<Registration> memory;
+    Request request = nullptr;
+  };
+  /// A flow to the peer. It is connected when the first message is due.
+  struct Outgoing {
+    FlowHello hello;
+    std::unique_ptr<SendFlow> flow;
+    std::unique_ptr<Registration> hello_memory, memory;  // `memory`: the lane's slots, for data
+    Request greeting = nullptr;
+    bool is_ready = false;
+  };
+  struct Sending {
+    const std::byte* data;
+    std::size_t bytes;
+    Request request = nullptr;
+  };
+  /// A chunk that has been announced, whose counter may not be raised yet.
+  struct Arriving {
+    std::uint32_t channel, value, offset, bytes;
+    bool is_data;  // else its bytes are there, and it waits for chunks before it
+    Request request = nullptr;
+  };
+  enum class Farewell { none, due, framed, flushing };
+
+  bool open(Outgoing& outgoing);
+  bool send();
+  bool has_room(std::size_t size);
+  bool collect();
+  bool collect_chunks(std::uint32_t channel);
+  bool send_frame();
+  bool send_data();
+  bool receive_frames(const Listening& listening);
+  void read(std::span<const std::byte> frame, const Listening& listening);
+  void arrive(const FrameReader::Item& item);
+  bool receive_data();
+  [[noreturn]] void refuse(const char* what) const;
+
+  Transport& transport_;
+  Lane lane_;
+  Address address_;
+  Counters& counters_;
+  Outgoing frames_out_, data_out_;
+  std::array<FrameBuffer, frames> out_, in_;
+  std::size_t next_in_ = 0;
+  FrameBuffer* filling_ = nullptr;  // the next frame, with what `writer_` has put there
+  FrameWriter writer_{{}};
+  std::unique_ptr<ReceiveFlow> frames_in_, data_in_;
+  std::unique_ptr<Registration> data_in_memory_;
+  std::vector<std::uint32_t> published_, consumed_;  // seen, per channel
+  std::deque<Sending> sending_;
+  std::deque<Arriving> arriving_;
+  std::vector<std::uint32_t> held_;  // entries of `arriving_`, per channel
+  std::deque<std::vector<std::byte>> told_;
+  Farewell farewell_ = Farewell::none;
+  bool is_lost_ = false, peer_left_ = false;
+  std::optional<Error> send_failure_;
+  std::chrono::steady_clock::time_point failed_at_{};
+};
+
+}  // namespace plait::transport

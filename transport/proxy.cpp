@@ -1,0 +1,170 @@
+#include "transport/proxy.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/log.hpp"
+#include "core/start_thread.hpp"
+#include "transport/peer.hpp"
+
+namespace plait::transport {
+
+using Clock = std::chrono::steady_clock;
+
+struct Proxy::Arrival {
+  std::unique_ptr<ReceiveFlow> flow;
+  FlowHello hello;
+  std::unique_ptr<Registration> memory;
+  Request request = nullptr;
+};
+
+Proxy::Proxy(std::unique_ptr<Transport> transport, int rank)
+    : transport_(std::move(transport)), listener_(transport_->listen()), rank_(rank) {}
+
+Proxy::~Proxy() { stop(std::chrono::seconds(5)); }
+
+void Proxy::start(std::vector<Lane> lanes, std::span<const Address> addresses,
+                  Listening listening) {
+  listening_ = std::move(listening);
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    const auto rank = static_cast<std::size_t>(lanes[i].peer);
+    if (index_of_.size() <= rank) index_of_.resize(rank + 1, -1);
+    index_of_[rank] = static_cast<int>(i);
+    peers_.push_back(std::make_unique<Peer>(*transport_, lanes[i], addresses[i], rank_, counters_));
+  }
+  thread_ = start_thread("plait proxy", [this] { run(); });
+}
+
+void Proxy::stop(std::chrono::milliseconds patience) noexcept {
+  if (!thread_.joinable()) return;
+  end_by_ = Clock::now() + patience;
+  ending_ = true;
+  transport_->wake();
+  thread_.join();
+}
+
+void Proxy::wake() noexcept {
+  woken_.store(true, std::memory_order_release);
+  if (sleeping_.load()) transport_->wake();
+}
+
+void Proxy::tell(int peer, std::span<const std::byte> words) {
+  {
+    const std::lock_guard lock(mutex_);
+    told_.push_back({peer, {words.begin(), words.end()}});
+    has_told_ = true;
+  }
+  wake();
+}
+
+Counters Proxy::counters() const {
+  const std::lock_guard lock(mutex_);
+  return published_;
+}
+
+void Proxy::lose(Peer& peer, const Error& why) {
+  if (peer.is_lost()) return;
+  peer.lose();
+  if (!peer.peer_has_left() && !ending_ && listening_.lose) listening_.lose(peer.rank(), why);
+}
+
+void Proxy::run() noexcept {
+  auto quiet_since = Clock::now();
+  bool says_farewell = false;
+  for (;;) {
+    if (ending_ && !std::exchange(says_farewell, true))
+      for (const auto& peer : peers_) peer->say_farewell();
+    bool moved = false;
+    try {
+      moved = advance();
+    } catch (const std::exception& error) {  // of the transport as a whole
+      for (const auto& peer : peers_) lose(*peer, Error(ErrorCode::bootstrap, error.what()));
+    }
+    ++counters_.rounds;
+    if (moved || woken_.exchange(false)) quiet_since = Clock::now();
+    if (ending_ &&
+        (Clock::now() > end_by_ || std::all_of(peers_.begin(), peers_.end(),
+                                               [](const auto& peer) { return peer->has_left(); })))
+      break;
+    if (!moved) sleep(quiet_since);
+  }
+}
+
+bool Proxy::advance() {
+  if (has_told_.exchange(false)) {
+    std::vector<Told> told;
+    {
+      const std::lock_guard lock(mutex_);
+      told.swap(told_);
+    }
+    for (Told& one : told)
+      peers_[static_cast<std::size_t>(index_of_[static_cast<std::size_t>(one.peer)])]->tell(
+          std::move(one.words));
+  }
+  accept_flows();
+  bool moved = false;
+  for (const auto& peer : peers_) {
+    try {
+      moved = peer->advance(listening_) || moved;
+    } catch (const Error& error) {
+      lose(*peer, error);
+    }
+  }
+  return moved;
+}
+
+/// Gives flows that have said whose they are to their peers.
+void Proxy::accept_flows() {
+  if (Clock::now() < next_accept_) return;
+  next_accept_ = Clock::now() + std::chrono::microseconds(arrivals_.empty() ? 200 : 0);
+  while (auto flow = listener_->accept()) {
+    auto arrival = std::make_unique<Arrival>();
+    arrival->memory = flow->register_memory(&arrival->hello, sizeof(FlowHello), MemoryKind::host);
+    arrival->flow = std::move(flow);
+    arrivals_.push_back(std::move(arrival));
+  }
+  std::erase_if(arrivals_, [&](const auto& arrival) {
+    try {
+      if (arrival->request == nullptr)
+        arrival->request =
+            arrival->flow->irecv(&arrival->hello, sizeof(FlowHello), *arrival->memory);
+      std::size_t size = 0;
+      if (arrival->request == nullptr || !arrival->flow->test(arrival->request, &size))
+        return false;
+      const auto rank = static_cast<std::size_t>(arrival->hello.rank);
+      const bool is_known = size == sizeof(FlowHello) && rank < index_of_.size() &&
+                            index_of_[rank] >= 0 && arrival->hello.use <= FlowHello::Use::data;
+      if (is_known)
+        peers_[static_cast<std::size_t>(index_of_[rank])]->take(arrival->hello.use,
+                                                                std::move(arrival->flow));
+    } catch (const Error& error) {
+      log::info("rank {}: a connection from another node failed: {}", rank_, error.what());
+    }
+    return true;
+  });
+}
+
+/// Polls for a moment after the last news, because more may follow at once. Then it sleeps, longer
+/// and longer: the transport ends the sleep when something arrives, `wake` when a kernel is
+/// enqueued, and what a kernel publishes later, after a long wait in its stream, is seen after a
+/// twentieth of that wait at most.
+void Proxy::sleep(Clock::time_point quiet_since) {
+  constexpr std::chrono::microseconds polling{50}, longest{5000}, longest_captured{200};
+  const auto quiet =
+      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - quiet_since);
+  if (quiet < polling) return std::this_thread::yield();
+  {
+    const std::lock_guard lock(mutex_);
+    published_ = counters_;
+  }
+  sleeping_ = true;
+  if (!woken_.load(std::memory_order_acquire) && !has_told_)
+    transport_->wait(std::clamp<std::chrono::microseconds>(quiet / 20, polling,
+                                                           captured_ ? longest_captured : longest));
+  sleeping_ = false;
+  ++counters_.sleeps;
+}
+
+}  // namespace plait::transport

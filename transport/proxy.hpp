@@ -1,0 +1,130 @@
+// The thread that carries a rank's channels to ranks of other nodes.
+//
+// On one node a sender stores chunks into the receiver's memory and raises the counter `published`
+// there (algorithms/blocks/channels/channel.hpp). Between nodes it stores into a stand-in for that
+// memory, on its own node, and raises the counter in it. The sender's proxy sees that, and sends
+// the chunk; the receiver's proxy puts it into the receiver's memory, at the same place, and raises
+// the counter there. Credits (`consumed`) go the other way in the same manner. So a kernel does not
+// know where its peer is, and a replayed graph needs no work of the host.
+//
+// Why this is right. A counter has one writer on each side: a kernel in the stand-in, a proxy in
+// the receiver's memory. The proxy acquires the counter that the kernel released, so it sees the
+// chunk and its note. It releases the counter in the receiver's memory after the chunk is complete.
+// Chunks of one channel are announced in their order. The receiver's slot is free, because the
+// sender's kernel has waited for its credit, which the receiver's kernel gave after it emptied the
+// slot; and the sender fills the slot in the stand-in again only after the same credit, when the
+// chunk has long left it. A counter may rise by several chunks between two looks of the proxy: each
+// chunk has its note, and there are as many notes as slots at most.
+//
+// The proxy remembers each counter that it has seen, so it reads a line of memory that a kernel
+// writes, and writes one that a kernel polls, only when there may be news (`Counters`).
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backends/device/channel_words.hpp"
+#include "plait/error.hpp"
+#include "transport/transport.hpp"
+
+namespace plait::transport {
+
+/// The channels between this rank and one of another node: memory of this node.
+struct Lane {
+  int peer = 0;
+  unsigned channels = 0;  // each way
+  std::size_t channel_bytes = 0;
+  // To the peer, written by kernels: slots, signals and notes.
+  std::byte* outgoing = nullptr;
+  ChannelSignals* out_signals = nullptr;
+  const ChunkNote* notes = nullptr;
+  // From the peer, read by kernels.
+  std::byte* incoming = nullptr;
+  ChannelSignals* in_signals = nullptr;
+};
+
+/// What the layer above hears. The proxy's thread calls these functions.
+struct Listening {
+  /// Words that the peer's `tell` has sent.
+  std::function<void(int peer, std::span<const std::byte>)> hear;
+  /// The peer's process or the link to it is gone. Called once per peer.
+  std::function<void(int peer, const Error& why)> lose;
+};
+
+/// What the proxy has done since it began.
+struct Counters {
+  std::uint64_t bytes_sent = 0;  // of chunks
+  std::uint64_t chunks_sent = 0, frames_sent = 0;
+  std::uint64_t rounds = 0;  // looks at all counters
+  std::uint64_t sleeps = 0;
+};
+
+class Peer;
+
+class Proxy {
+ public:
+  /// `rank`: this rank's number in the group. Local.
+  Proxy(std::unique_ptr<Transport> transport, int rank);
+  /// Sends what kernels have published, says goodbye to the peers, and ends. Waits until the
+  /// transport has taken all that, at most `patience`.
+  ~Proxy();
+  Proxy(const Proxy&) = delete;
+  Proxy& operator=(const Proxy&) = delete;
+
+  Address address() const { return listener_->address(); }
+  const Properties& properties() const { return transport_->properties(); }
+  /// Begins to serve the lanes. `addresses`: of each lane's peer. Flows are opened when the first
+  /// message needs them. The lanes' memory lives until `stop` has returned.
+  void start(std::vector<Lane> lanes, std::span<const Address> addresses, Listening listening);
+  void stop(std::chrono::milliseconds patience) noexcept;
+
+  /// A kernel that may publish chunks has been enqueued. From any thread.
+  void wake() noexcept;
+  /// From now on kernels may publish chunks without a `wake`: they are in captured graphs. The
+  /// proxy never sleeps for long then.
+  void stay_awake() noexcept { captured_ = true; }
+  /// Sends the words to the peer; at most `frame_bytes` / 2. From any thread.
+  void tell(int peer, std::span<const std::byte> words);
+  /// As they were when the proxy last went to sleep.
+  Counters counters() const;
+
+ private:
+  void run() noexcept;
+  bool advance();
+  void accept_flows();
+  void sleep(std::chrono::steady_clock::time_point quiet_since);
+  void lose(Peer& peer, const Error& why);
+
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<Listener> listener_;
+  int rank_;
+  Listening listening_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<int> index_of_;  // of a rank's peer; -1: none
+  /// Flows whose first message, which says whose they are, has not come yet.
+  struct Arrival;
+  std::vector<std::unique_ptr<Arrival>> arrivals_;
+
+  mutable std::mutex mutex_;  // of `told_` and `published_`
+  struct Told {
+    int peer;
+    std::vector<std::byte> words;
+  };
+  std::vector<Told> told_;
+  std::atomic<bool> has_told_ = false, captured_ = false, ending_ = false, woken_ = false,
+                    sleeping_ = false;
+  std::chrono::steady_clock::time_point end_by_;
+  std::chrono::steady_clock::time_point next_accept_{};
+  Counters counters_, published_;  // the thread's, and those that others see
+  std::thread thread_;
+};
+
+}  // namespace plait::transport
