@@ -30,6 +30,7 @@ double time_copies(Communicator& comm, NativeStream stream, Event& begin, Event&
 
 Link measure_link(Communicator& comm, NativeStream stream) {
   if (comm.size() == 1) return {0, "none: a single rank has no link"};
+  if (comm.bootstrap().nodes() > 1) return {0, "none: the ranks are on several nodes"};
   const bool host = comm.backend_kind() == BackendKind::host;
   const std::size_t bytes = std::size_t{host ? 64u : 256u} << 20;
   const auto window = comm.allocate_bytes(bytes);
