@@ -40,10 +40,6 @@ int current_device(BackendKind kind) {
   return is_built(kind) ? entries()[kind].current_device() : 0;
 }
 
-void SymmetricRange::stand_in(int) {
-  throw Error(ErrorCode::unsupported, "device memory has no copies for ranks of other nodes");
-}
-
 std::shared_ptr<DeviceUse> device_use(BackendKind kind, int ordinal) {
   static std::mutex mutex;
   static std::map<std::pair<BackendKind, int>, std::weak_ptr<DeviceUse>> known;

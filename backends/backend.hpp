@@ -125,8 +125,8 @@ class SymmetricRange {
   /// Maps a peer's memory. Throws `Error(no_peer_access)` if this device can't reach it.
   virtual void import_peer(int rank, UniqueFd descriptor) = 0;
   /// Takes private memory in the place of a rank's copy that lies on another node. What kernels
-  /// here write for that rank, a proxy sends. Ranges of device memory throw Error(unsupported).
-  virtual void stand_in(int rank);
+  /// here write for that rank, a proxy sends. In ranges of device memory that place stays empty.
+  virtual void stand_in(int) {}
   /// Whether a page is committed when this rank or a peer touches it.
   virtual bool commits_on_touch() const noexcept { return false; }
   /// Bytes of rank `rank`'s copy that are committed now. Call it only where `commits_on_touch`.

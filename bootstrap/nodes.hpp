@@ -18,6 +18,8 @@ class Nodes {
   /// Nodes are numbered in the order in which they appear among the ranks.
   int of(int rank) const { return of_rank_[static_cast<std::size_t>(rank)]; }
   int here() const noexcept { return here_; }
+  /// This rank's number among the ranks of its node.
+  int local_rank() const noexcept { return group_here_->local_rank(); }
   bool is_here(int rank) const { return of(rank) == here_; }
   /// The ranks on a node, in rising order.
   const std::vector<int>& ranks(int node) const { return ranks_[static_cast<std::size_t>(node)]; }

@@ -91,7 +91,7 @@ void CallLauncher::run(const GroupStep& step, const GroupPlan& plan, NativeStrea
       *parts_.backend, kernels_,
       parts_.topology, parts_.rank,
       parts_.process,  work_,
-      statistics_,     parts_.nodes != nullptr ? parts_.nodes->notes() : nullptr};
+      statistics_,     parts_.nodes != nullptr ? &parts_.nodes->setting() : nullptr};
   LaunchContext context(setting, stream, captured, sides_.of(captured),
                         parts_.memory.granted(number), watch);
   if (alone) return step.algorithm->enqueue(first.call, first.buffers, step.shape, context);

@@ -27,7 +27,7 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
       backend(open_device(*bootstrap, nodes, options, settings,
                           parent != nullptr ? parent->backend.get() : nullptr, host)),
       counted(*backend),
-      heap(backend, nodes.group_here()),
+      heap(backend, *bootstrap, nodes.are_several() ? &nodes : nullptr),
       selector(make_selector(discover_topology(*bootstrap, nodes, *backend, settings))),
       board_(std::make_shared<Board>(*bootstrap, nodes)),
       in_calls_(board_->desks(), bootstrap->rank()),
@@ -38,7 +38,7 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
                                               selector.topology(), algorithms_.all());
   if (nodes.are_several())
     node_channels_ = std::make_unique<NodeChannels>(backend, *bootstrap, nodes, selector.topology(),
-                                                    memory_->channels());
+                                                    memory_->channels(), heap);
   agree(*bootstrap, "creating the watchdog, work memory, streams and threads", [&] {
     watchdog_ = std::make_shared<Watchdog>(backend, board_, algorithms_.names(), memory_->claimed(),
                                            settings.timeout, bootstrap->rank(),

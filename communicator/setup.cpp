@@ -355,6 +355,11 @@ Topology discover_topology(Bootstrap& bootstrap, const Nodes& nodes, Backend& ba
   topology.backend = info.backend;
   topology.ranks = bootstrap.size();
   topology.nodes = nodes.count();
+  for (int node = 0; node < nodes.count(); ++node) {
+    const int size = static_cast<int>(nodes.ranks(node).size());
+    topology.rails = node == 0 ? size : std::min(topology.rails, size);
+    topology.node_ranks = std::max(topology.node_ranks, size);
+  }
   const bool mixed = std::any_of(ranks.begin(), ranks.end(), [&](const OfRank& rank) {
     return rank.architecture != ranks[0].architecture;
   });

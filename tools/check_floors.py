@@ -33,7 +33,7 @@ FLOORS = [
     ["algorithms/blocks/flags", "algorithms/blocks/channels"],
     ["algorithms/barrier"],
     ["algorithms/all_reduce/*", "algorithms/one_hop/*", "algorithms/rooted/*",
-     "algorithms/messages/*"],
+     "algorithms/messages/*", "algorithms/nodes/*"],
     ["communicator/selection", "communicator/observe"],
     ["communicator/fault", "communicator/calibration"],
     ["communicator/groups", "communicator/nodes"],

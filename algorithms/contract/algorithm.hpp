@@ -32,7 +32,10 @@ namespace plait {
 struct Topology : DeviceFacts {
   BackendKind backend = BackendKind::host;
   int ranks = 1;
-  int nodes = 1;               // that the ranks are on
+  int nodes = 1;  // that the ranks are on
+  /// The ranks of the node with the fewest, and with the most of them. There are as many rails as
+  /// every node can have a rank for.
+  int rails = 1, node_ranks = 1;
   std::string architecture{};  // of every device, "mixed" if they differ
   int ranks_per_device = 1;    // the most that share one GPU (PLAIT_SHARE_DEVICES)
   /// Scratch memory in bytes per rank, of which algorithms take shares: PLAIT_SCRATCH_BYTES, or a
@@ -143,6 +146,17 @@ class KernelCache {
   std::array<Entry, 64> entries_;
 };
 
+/// What ranks on several nodes have besides. Pointers are valid on the device.
+struct NodeSetting {
+  ChunkNote* notes = nullptr;  // of the channels between nodes
+  /// The memory of the channels among the ranks of this node: `node_channel_memory`.
+  Grant channels;
+  int node = 0, local_rank = 0, local_ranks = 1;
+  const std::int32_t* ranks_here = nullptr;
+  /// The rank of rail q on node m, at m * rails + q.
+  const std::int32_t* owners = nullptr;
+};
+
 /// The part of a `LaunchContext` that is the same for all calls of a communicator.
 struct LaunchSetting {
   Backend& backend;
@@ -152,7 +166,7 @@ struct LaunchSetting {
   std::int64_t process;
   WorkMemory& work;
   Statistics& statistics;
-  ChunkNote* notes = nullptr;  // of the channels to other nodes; null on one node
+  const NodeSetting* nodes = nullptr;  // null on one node
 };
 
 /// The services with which an algorithm enqueues one call on one rank.
@@ -172,7 +186,8 @@ class LaunchContext {
   /// The number of this rank's process.
   std::int64_t process() const noexcept { return setting_.process; }
   const Topology& topology() const noexcept { return setting_.topology; }
-  ChunkNote* notes() const noexcept { return setting_.notes; }
+  /// Null where all ranks are on one node.
+  const NodeSetting* nodes() const noexcept { return setting_.nodes; }
   const Grant& grant() const noexcept { return grant_.own; }
   const Grant& shared() const noexcept { return grant_.shared; }
   /// The memory of `Algorithm::shared_once_reserved`; null before Communicator::reserve.

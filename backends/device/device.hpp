@@ -234,6 +234,7 @@ class Packs {  // of T or const T
   PLAIT_DEVICE Packs(T* base, std::size_t count)
       : base_(base), count_(count), whole_(is_aligned(base) ? count / lanes : 0) {}
 
+  PLAIT_DEVICE std::size_t count() const { return count_; }  // elements
   PLAIT_DEVICE std::size_t size() const { return (count_ + lanes - 1) / lanes; }
   /// Packs before this index are complete and aligned, so `packs()` may access them. 0 if the base
   /// is not aligned.

@@ -1,5 +1,6 @@
 #include "communicator/nodes/node_channels.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
@@ -30,7 +31,8 @@ transport::Lane lane_to(int rank, int peer, int ranks, const ChannelMemory& memo
 }  // namespace
 
 NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstrap,
-                           const Nodes& nodes, const Topology& topology, const Grant& channels) {
+                           const Nodes& nodes, const Topology& topology, const Grant& channels,
+                           SymmetricHeap& heap) {
   const int rank = bootstrap.rank(), ranks = bootstrap.size();
   const ChannelMemory memory = channel_memory(topology);
   auto transport = choose_transport(bootstrap);
@@ -39,7 +41,16 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
         Channels::count(ranks, memory.blocks) * chunk_notes * sizeof(ChunkNote);
     notes_ = {static_cast<ChunkNote*>(backend->allocate_pinned(bytes)), Deallocate{backend}};
     proxy_ = std::make_unique<transport::Proxy>(std::move(transport), rank);
+    place_tables(backend, nodes, topology);
   });
+  const Resources here = node_channel_memory(topology).resources().resources;
+  const std::size_t window_bytes = here.scratch_bytes + here.signals * sizeof(std::uint32_t);
+  node_window_ = std::make_shared<Window>(
+      backend, heap.allocate_range(window_bytes, what, Commit::on_touch), rank, window_bytes, 0);
+  setting_.channels = {.scratch = node_window_->view(),
+                       .signals = node_window_->view().at(here.scratch_bytes),
+                       .counters = static_cast<std::uint32_t*>(counters_.get())};
+  setting_.notes = notes_.get();
   const auto addresses =
       on_behalf_of(bootstrap, what, [&] { return bootstrap.all_gather(proxy_->address()); });
   for (int peer = 0; peer < ranks; ++peer) {
@@ -47,6 +58,30 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
     lanes_.push_back(lane_to(rank, peer, ranks, memory, channels, notes_.get()));
     addresses_.push_back(addresses[static_cast<std::size_t>(peer)]);
   }
+}
+
+void NodeChannels::place_tables(const std::shared_ptr<Backend>& backend, const Nodes& nodes,
+                                const Topology& topology) {
+  const std::vector<int>& here = nodes.ranks_here();
+  std::vector<std::int32_t> table(here.begin(), here.end());
+  for (int node = 0; node < nodes.count(); ++node)
+    table.insert(table.end(), nodes.ranks(node).begin(),
+                 nodes.ranks(node).begin() + topology.rails);
+  const std::size_t bytes = table.size() * sizeof(std::int32_t),
+                    counter_bytes = node_channel_memory(topology).resources().resources.counters *
+                                    sizeof(std::uint32_t);
+  tables_ = {backend->allocate(bytes), DeallocateOnDevice{backend}};
+  const NativeStream stream = backend->resolve(nullptr);
+  backend->copy(tables_.get(), table.data(), bytes, stream);
+  backend->synchronize(stream);
+  counters_ = {backend->allocate(std::max<std::size_t>(counter_bytes, 1)),
+               DeallocateOnDevice{backend}};
+  backend->zero(counters_.get(), counter_bytes);
+  setting_.node = nodes.here();
+  setting_.local_rank = nodes.local_rank();
+  setting_.local_ranks = static_cast<int>(here.size());
+  setting_.ranks_here = static_cast<const std::int32_t*>(tables_.get());
+  setting_.owners = setting_.ranks_here + here.size();
 }
 
 NodeChannels::~NodeChannels() { proxy_->stop(std::chrono::seconds(5)); }

@@ -10,15 +10,17 @@
 #include "backends/device/channel_words.hpp"
 #include "bootstrap/nodes.hpp"
 #include "plait/bootstrap.hpp"
+#include "symm_mem/window.hpp"
 #include "transport/proxy.hpp"
 
 namespace plait {
 
 class NodeChannels {
  public:
-  /// Collective. `channels`: the memory of the channels, which outlives this object.
+  /// Collective. `channels`: the memory of the channels between nodes, which outlives this object.
+  /// `heap`: of memory that the ranks of a node share.
   NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstrap, const Nodes& nodes,
-               const Topology& topology, const Grant& channels);
+               const Topology& topology, const Grant& channels, SymmetricHeap& heap);
   /// Waits until everything that kernels have published is on its way.
   ~NodeChannels();
   NodeChannels(const NodeChannels&) = delete;
@@ -26,8 +28,7 @@ class NodeChannels {
 
   /// Begins to serve the channels. Local.
   void start(transport::Listening listening);
-  /// What kernels write for the proxy.
-  ChunkNote* notes() const noexcept { return notes_.get(); }
+  const NodeSetting& setting() const noexcept { return setting_; }
   /// A kernel has been enqueued or, if `captured`, may be enqueued by graphs from now on.
   void launched(bool captured) noexcept {
     if (captured) proxy_->stay_awake();
@@ -43,7 +44,17 @@ class NodeChannels {
     void operator()(ChunkNote* pointer) const noexcept { backend->deallocate_pinned(pointer); }
   };
 
+  struct DeallocateOnDevice {
+    std::shared_ptr<Backend> backend;
+    void operator()(void* pointer) const noexcept { backend->deallocate(pointer); }
+  };
+  void place_tables(const std::shared_ptr<Backend>& backend, const Nodes& nodes,
+                    const Topology& topology);
+
+  NodeSetting setting_;
   std::unique_ptr<ChunkNote, Deallocate> notes_;
+  std::unique_ptr<void, DeallocateOnDevice> tables_, counters_;
+  std::shared_ptr<Window> node_window_;
   std::vector<transport::Lane> lanes_;
   std::vector<transport::Address> addresses_;  // of the lanes' peers
   std::unique_ptr<transport::Proxy> proxy_;

@@ -41,6 +41,15 @@ struct ChannelSignal {
   std::uint32_t value;
 };
 
+/// The ranks of a group, as the memory of the channels numbers them.
+struct Members {
+  const std::int32_t* numbers = nullptr;  // in device memory; null: as the group numbers them
+  std::uint32_t stride = 1;               // from one rank's number to the next one's
+  /// The number of ranks that have channels in the memory, by their numbers there; 0: only those of
+  /// the group have, by their numbers in the group.
+  int in_memory = 0;
+};
+
 /// All channels of a rank, as a kernel's argument.
 struct Channels {
   static constexpr unsigned ways = 2, max_blocks = 256, max_slots = chunk_notes;
@@ -54,13 +63,23 @@ struct Channels {
   /// Between nodes, in memory of the host: `chunk_notes` per channel from this rank. Null on one
   /// node.
   ChunkNote* notes = nullptr;
+  Members members{};  // of a group of some of the ranks; `rank` and `ranks` count in the group
 
   /// Index, in the memory of `owner`, of the channel that it shares with `peer`. A peer's channels
   /// lie together, so a call that goes to one peer touches few pages (4 H200, 384 MB of scratch
   /// memory, 1 GB: chain 2969 us, 3075 us with the peers of a block together; 2026-11-22).
   PLAIT_DEVICE constexpr std::uint32_t index(unsigned block, unsigned way, int owner,
                                              int peer) const {
-    return (lane(owner, peer, ranks) * blocks + block) * ways + way;
+    const unsigned lane = members.in_memory == 0 ? Channels::lane(owner, peer, ranks)
+                                                 : Channels::lane(number_of(owner), number_of(peer),
+                                                                  members.in_memory);
+    return (lane * blocks + block) * ways + way;
+  }
+  /// The number by which the window, and reports, know a rank of the group.
+  PLAIT_DEVICE constexpr int number_of(int member) const {
+    return members.numbers == nullptr
+               ? member
+               : members.numbers[static_cast<unsigned>(member) * members.stride];
   }
   /// The number of a peer's channels among those of all peers.
   PLAIT_DEVICE static constexpr unsigned lane(int owner, int peer, int ranks) {
@@ -84,7 +103,8 @@ class BlockChannels {
   /// The slot of chunk k to a peer, and from a peer.
   template <class P>
   PLAIT_DEVICE P* outgoing(unsigned way, int peer, std::uint32_t k) const {
-    return reinterpret_cast<P*>(c_.slot_memory.peer_ptr(peer, offset(way, peer, c_.rank, k)));
+    return reinterpret_cast<P*>(
+        c_.slot_memory.peer_ptr(c_.number_of(peer), offset(way, peer, c_.rank, k)));
   }
   template <class P>
   PLAIT_DEVICE const P* incoming(unsigned way, int peer, std::uint32_t k) const {
@@ -129,7 +149,7 @@ class BlockChannels {
            c_.slot_bytes;
   }
   PLAIT_DEVICE ChannelSignals* signals(int owner, unsigned way, int peer) const {
-    return reinterpret_cast<ChannelSignals*>(c_.signal_memory.peer_ptr(owner)) +
+    return reinterpret_cast<ChannelSignals*>(c_.signal_memory.peer_ptr(c_.number_of(owner))) +
            c_.index(block_, way, owner, peer);
   }
   PLAIT_DEVICE ChannelState& state(unsigned way, int peer) const {

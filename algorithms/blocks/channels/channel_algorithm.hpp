@@ -21,10 +21,11 @@ struct ChannelMemory {
   static constexpr std::size_t least_bytes = 4096;
   static constexpr unsigned least_blocks = 8;
 
-  /// 4 KB to 256 KB per channel, for as many blocks, a power of two up to `most`, as `budget`
+  /// 4 KB to `most_bytes` per channel, for as many blocks, a power of two up to `most`, as `budget`
   /// allows with at least 4 KB per channel.
-  static ChannelMemory within(std::size_t budget, int ranks, unsigned most, std::string_view name) {
-    constexpr std::size_t most_units = 64;
+  static ChannelMemory within(std::size_t budget, int ranks, unsigned most, std::string_view name,
+                              std::size_t most_bytes = std::size_t{256} << 10) {
+    const std::size_t most_units = most_bytes / least_bytes;
     static_assert(least_bytes % (std::size_t{Channels::max_slots} * 64) == 0,
                   "slots are whole packs on every target");
     const auto channels = [&](unsigned blocks) {
@@ -62,6 +63,12 @@ inline unsigned most_blocks_with_channels(const Topology& topology) {
 inline ChannelMemory channel_memory(const Topology& topology) {
   return ChannelMemory::within(topology.scratch_limit / 2, topology.ranks,
                                most_blocks_with_channels(topology), "channels");
+}
+
+/// The channels among the ranks of each node, where there are several nodes.
+inline ChannelMemory node_channel_memory(const Topology& topology) {
+  return ChannelMemory::within(topology.scratch_limit / 4, topology.node_ranks,
+                               blocks_between_nodes, "channels of the node", std::size_t{1} << 20);
 }
 
 class ChannelAlgorithm : public CollectiveAlgorithm {
@@ -115,7 +122,7 @@ class ChannelAlgorithm : public CollectiveAlgorithm {
             .blocks = memory.blocks,
             .rank = context.rank(),
             .ranks = context.ranks(),
-            .notes = context.notes()};
+            .notes = context.nodes() != nullptr ? context.nodes()->notes : nullptr};
   }
 };
 

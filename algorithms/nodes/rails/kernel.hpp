@@ -1,0 +1,357 @@
+// All-reduce, reduce-scatter and all-gather of ranks on several nodes, so that each byte crosses
+// the network as seldom as possible: ranks of a node work together, and ranks of equal local number,
+// a rail, exchange between nodes what they have together.
+//
+// With R rails and N nodes a message is cut into R x N blocks: block (q, m) belongs to the rank of
+// rail q on node m. (A node may have more than R ranks; the others own no block.) A block is cut
+// into one stripe per thread block, and a stripe into chunks. Chunk k of a message is chunk k of all
+// its blocks. In a step, a thread block works on one chunk in each of these stages:
+//   1. Scatter: pushes chunk k of rail q's N blocks to the rank of rail q on this node, for all q.
+//   2. Reduce on the node: adds up what all ranks of the node have for the own rail, and pushes the
+//      partial sums of block (q, m) along the rail to node m.
+//   3. Reduce along the rail: adds up the nodes' partial sums of its own block, in the order of the
+//      nodes, and pushes the result along the rail to all nodes.
+//   4. Collect: takes the results of all blocks of its rail from the other nodes, and pushes them to
+//      all ranks of this node.
+//   5. Gather: takes the results of the other rails from the ranks of this node.
+// All-reduce has all stages, reduce-scatter 1 to 3, all-gather 3 (it pushes its input) to 5.
+// `everywhere` is for two nodes and for small messages: in stage 2 all partial sums go to all nodes,
+// each node reduces all blocks of the rail in stage 3, and stage 4 has nothing to receive, so it
+// is part of stage 3. That saves a hop, and for two nodes it costs no byte more.
+//
+// Stages lie some steps apart, so that chunks are on their way while others are worked on. A step
+// first waits for all that its stages need, and after them signals all that it has sent and used.
+//
+// Stages 1 and 2 use way 0 of the node's channels, 4 and 5 way 1; stages 2 and 3 use way 0 of the
+// rail's channels, 3 and 4 way 1 (algorithms/blocks/channels/channel.hpp proves that slots may be
+// used again).
+//
+// Why it can't deadlock. A step waits for chunks that peers push in their steps before, by as many
+// steps as the stages lie apart, at least one; and for slots that they empty, in their step
+// j - slots + distance at the latest, which is before j because every distance is less than the
+// number of slots. So of all thread blocks with one number on all ranks, one in the least step can
+// go on. Proxies carry chunks without waiting for any kernel.
+//
+// In place is safe. Stages 1 and 2 read chunk k of the input, stages 3 to 5 write chunk k of the
+// output in later steps, after a `sync`; stage 2 stores a partial sum where its thread has read the
+// own term, in a block that no other stage reads.
+//
+// All ranks get the same bits: a block's partial sums are made on one rank per node, and added in
+// the order of the nodes, wherever that is done; the own partial sum is rounded like those that
+// travel.
+//
+// Cost: a hop on the node, one along the rail (two unless `everywhere`), and a hop on the node.
+// Through each node's network 2 (N - 1) / N of the message in either direction for all-reduce, and
+// half of that for the others.
+#pragma once
+#include "algorithms/blocks/channels/channel.hpp"
+#include "algorithms/blocks/loops/pack_loop.hpp"
+#include "algorithms/nodes/rails/plan.hpp"
+#include "backends/device/kernel_table.hpp"
+
+namespace plait::rails {
+
+using Types = ReducedTypes;
+
+struct Args {
+  Channels node;  // among the ranks of this node
+  Channels rail;  // along the rail; of no use to a rank without one
+  const void* send;
+  void* recv;
+  /// The rank that owns block (q, m), at m * rails + q. Null: blocks lie in that order.
+  const std::int32_t* owners;
+  Plan plan;
+  Reduction reduction;
+};
+
+template <class T, class D>
+class Rails {
+ public:
+  PLAIT_DEVICE Rails(D& dev, const Args& a)
+      : dev_(dev),
+        a_(a),
+        plan_(a.plan),
+        own_rail_(a.node.rank),
+        own_node_(a.rail.rank),
+        node_(a.node, dev.block()),
+        rail_(a.rail, dev.block()),
+        reducer_(a.reduction),
+        stripe_(plan_.stripes.at(dev.block())),
+        chunks_(plan_.chunks.count(stripe_)) {}
+
+  PLAIT_DEVICE void run() {
+    const std::uint32_t steps = chunks_ == 0 ? 0 : chunks_ + plan_.at.gather;
+    for (std::uint32_t j = 0; j < steps; ++j) {
+      if (!ready(j)) return;
+      if (plan_.reduces && j < chunks_) scatter(j);
+      if (has_rail()) {  // unsigned: a stage that has not begun has a large k
+        if (const auto k = j - plan_.at.node; plan_.reduces && k < chunks_) reduce_on_node(k);
+        if (const auto k = j - plan_.at.rail; k < chunks_) {
+          if (plan_.reduces) reduce_along_rail(k);
+          else begin_gather(k);
+        }
+        if (const auto k = j - plan_.at.collect; plan_.gathers && k < chunks_) collect(k);
+      }
+      if (const auto k = j - plan_.at.gather; plan_.gathers && k < chunks_) gather(k);
+      announce(j);
+    }
+    finish();
+  }
+
+ private:
+  using P = Pack<T, D::pack_bytes>;
+  using Input = Packs<const T, D::pack_bytes>;
+  using Output = Packs<T, D::pack_bytes>;
+  static constexpr int in_flight = packs_in_flight<T, D>;
+  static constexpr unsigned down = 0, up = 1;  // ways: towards the owner, and from it
+
+  PLAIT_DEVICE bool has_rail() const { return own_rail_ < plan_.rails; }
+
+  // Blocks: where they lie, and chunk k of one, in packs from the beginning of the block.
+  PLAIT_DEVICE Input block_in(int q, int m) const {
+    const Range block = plan_.block(position(q, m));
+    return {static_cast<const T*>(a_.send) + block.begin / sizeof(T), block.size() / sizeof(T)};
+  }
+  PLAIT_DEVICE Output block_out(int q, int m) const {
+    // Reduce-scatter has only the own block there.
+    const Range block = plan_.block(plan_.gathers ? position(q, m) : 0);
+    return {static_cast<T*>(a_.recv) + block.begin / sizeof(T), block.size() / sizeof(T)};
+  }
+  /// All-gather has only the own block there.
+  PLAIT_DEVICE Input own_input() const {
+    const Range block = plan_.block(0);
+    return {static_cast<const T*>(a_.send), block.size() / sizeof(T)};
+  }
+  PLAIT_DEVICE unsigned position(int q, int m) const {
+    const int i = m * plan_.rails + q;
+    return static_cast<unsigned>(a_.owners == nullptr ? i : a_.owners[i]);
+  }
+  PLAIT_DEVICE Range chunk(int q, int m, std::uint32_t k) const {
+    const std::size_t size = plan_.block(position(q, m)).size();
+    Range range = plan_.chunks.at(stripe_, k);
+    if (range.begin > size) range.begin = size;
+    if (range.end > size) range.end = size;
+    return in_packs<D::pack_bytes>(range);
+  }
+  /// Packs from one block's chunk to the next one's, where a slot has those of all nodes.
+  PLAIT_DEVICE std::size_t stride(std::uint32_t k) const {
+    return in_packs<D::pack_bytes>(plan_.chunks.at(stripe_, k)).size();
+  }
+  /// Where node m's chunk lies in the slots along the rail.
+  PLAIT_DEVICE std::size_t rail_offset(int m, std::uint32_t k) const {
+    return plan_.everywhere ? static_cast<unsigned>(m) * stride(k) : 0;
+  }
+
+  /// Calls body(channels, way, peer, sending, k, bytes) for the ends of channels that step j uses,
+  /// spread over the threads. With `All`, for all ends that the call uses, whatever the step.
+  template <bool All, class Body>
+  PLAIT_DEVICE void for_each_end(std::uint32_t j, Body body) {
+    const auto width =
+        static_cast<unsigned>(a_.node.ranks > plan_.nodes ? a_.node.ranks : plan_.nodes);
+    for (unsigned i = dev_.thread(); i < Plan::ends * width; i += dev_.threads()) {
+      const Plan::End end = plan_.end(i / width, has_rail());
+      const int peer = static_cast<int>(i % width);
+      const std::uint32_t k = j - end.at;
+      if (!end.used || (!All && k >= chunks_)) continue;
+      const bool on_node = end.group != Plan::Group::rail;
+      const int own = on_node ? own_rail_ : own_node_,
+                peers = end.group == Plan::Group::rail         ? plan_.nodes
+                        : end.group == Plan::Group::rails_here ? plan_.rails
+                                                               : a_.node.ranks;
+      if (peer == own || peer >= peers) continue;
+      body(on_node ? node_ : rail_, on_node ? a_.node : a_.rail, end.way, peer, end.sends, k);
+    }
+  }
+
+  PLAIT_DEVICE bool ready(std::uint32_t j) {
+    bool ok = true;
+    for_each_end<false>(j, [&](const BlockChannels& channels, const Channels& all, unsigned way,
+                               int peer, bool sends, std::uint32_t k) {
+      if (!ok) return;
+      const ChannelWait wait =
+          sends ? channels.may_send(way, peer, k) : channels.has_arrived(way, peer, k);
+      ok = dev_.wait(wait.word, wait.at_least, {all.number_of(peer), j});
+    });
+    return dev_.all(ok);
+  }
+
+  PLAIT_DEVICE void announce(std::uint32_t j) {
+    dev_.sync();  // all threads have written what is published, and read what is consumed
+    for_each_end<false>(j, [&](const BlockChannels& channels, const Channels&, unsigned way,
+                               int peer, bool sends, std::uint32_t k) {
+      const ChannelSignal signal = sends ? channels.publish(way, peer, k, bytes_to(way, peer, k))
+                                         : channels.consume(way, peer, k);
+      dev_.signal(signal.word, signal.value);
+    });
+  }
+  /// The bytes of a chunk along the rail. (Those on the node interest no proxy.)
+  PLAIT_DEVICE std::size_t bytes_to(unsigned way, int peer, std::uint32_t k) const {
+    if (!has_rail()) return 0;
+    const int last = plan_.everywhere ? plan_.nodes - 1 : way == down ? peer : own_node_;
+    if (last >= plan_.nodes) return 0;
+    return (rail_offset(last, k) + chunk(own_rail_, last, k).size()) * sizeof(P);
+  }
+
+  PLAIT_DEVICE void finish() {
+    dev_.sync();  // all threads have read the counters
+    for_each_end<true>(0, [&](const BlockChannels& channels, const Channels&, unsigned way,
+                              int peer, bool sends, std::uint32_t) {
+      if (sends) channels.advance_sent(way, peer, chunks_);
+      else channels.advance_received(way, peer, chunks_);
+    });
+  }
+
+  PLAIT_DEVICE void scatter(std::uint32_t k) {
+    for (int q = 0; q < plan_.rails; ++q) {
+      if (q == own_rail_) continue;
+      P* const slot = node_.template outgoing<P>(down, q, k);
+      for (int m = 0; m < plan_.nodes; ++m)
+        fill_slot<in_flight>(dev_, block_in(q, m), chunk(q, m, k),
+                             slot + static_cast<unsigned>(m) * stride(k));
+    }
+  }
+
+  PLAIT_DEVICE void reduce_on_node(std::uint32_t k) {
+    for (int m = 0; m < plan_.nodes; ++m) {
+      const Range range = chunk(own_rail_, m, k);
+      const std::size_t at = static_cast<unsigned>(m) * stride(k);
+      const bool stays = m == own_node_ || plan_.everywhere;
+      const Output to = stays ? block_out(own_rail_, m) : Output(nullptr, 0);
+      P* const slot = stays ? nullptr : rail_.template outgoing<P>(down, m, k);
+      add_terms(block_in(own_rail_, m), range, to, slot,
+                [&](int p) { return node_.template incoming<P>(down, p, k) + at; });
+      if (plan_.everywhere) push_along_rail(down, m, range, k);
+    }
+  }
+
+  /// Copies a chunk of the output into slots of all other nodes.
+  PLAIT_DEVICE void push_along_rail(unsigned way, int m, const Range& range, std::uint32_t k) {
+    for (int to = 0; to < plan_.nodes; ++to)
+      if (to != own_node_)
+        fill_slot<in_flight>(dev_, as_input(block_out(own_rail_, m)), range,
+                             rail_.template outgoing<P>(way, to, k) + rail_offset(m, k));
+  }
+  PLAIT_DEVICE static Input as_input(const Output& output) {
+    return {reinterpret_cast<const T*>(output.packs()), output.count()};
+  }
+  PLAIT_DEVICE void push_on_node(int m, const Range& range, std::uint32_t k) {
+    for (int p = 0; p < a_.node.ranks; ++p)
+      if (p != own_rail_)
+        fill_slot<in_flight>(
+            dev_, as_input(block_out(own_rail_, m)), range,
+            node_.template outgoing<P>(up, p, k) + static_cast<unsigned>(m) * stride(k));
+  }
+
+  PLAIT_DEVICE void reduce_along_rail(std::uint32_t k) {
+    for (int m = 0; m < plan_.nodes; ++m) {
+      if (m != own_node_ && !plan_.everywhere) continue;
+      const Range range = chunk(own_rail_, m, k);
+      add_partials(block_out(own_rail_, m), range, [&](int from) {
+        return rail_.template incoming<P>(down, from, k) + rail_offset(m, k);
+      });
+      if (plan_.gathers && !plan_.everywhere) push_along_rail(up, m, range, k);
+    }
+  }
+
+  PLAIT_DEVICE void begin_gather(std::uint32_t k) {
+    const Range range = chunk(own_rail_, own_node_, k);
+    const Output to = block_out(own_rail_, own_node_);
+    if (own_input().packs() != to.packs()) copy_packs<in_flight>(dev_, own_input(), to, range);
+    push_along_rail(up, own_node_, range, k);
+  }
+
+  PLAIT_DEVICE void collect(std::uint32_t k) {
+    for (int m = 0; m < plan_.nodes; ++m) {
+      const Range range = chunk(own_rail_, m, k);
+      if (m != own_node_ && !plan_.everywhere)
+        empty_slot<in_flight>(dev_, rail_.template incoming<P>(up, m, k), block_out(own_rail_, m),
+                              range);
+      push_on_node(m, range, k);
+    }
+  }
+
+  PLAIT_DEVICE void gather(std::uint32_t k) {
+    for (int q = 0; q < plan_.rails; ++q) {
+      if (q == own_rail_) continue;
+      const P* const slot = node_.template incoming<P>(up, q, k);
+      for (int m = 0; m < plan_.nodes; ++m)
+        empty_slot<in_flight>(dev_, slot + static_cast<unsigned>(m) * stride(k), block_out(q, m),
+                              chunk(q, m, k));
+    }
+  }
+
+  /// Adds the own term and those of all other ranks of the node, in their order, and stores the
+  /// partial sum in `to` or in a slot.
+  template <class SlotFrom>
+  PLAIT_DEVICE void add_terms(const Input& own, const Range& range, const Output& to, P* slot,
+                              SlotFrom slot_from) {
+    const bool whole = range.end <= own.whole() && (slot != nullptr || range.end <= to.whole());
+    for_packs<in_flight>(dev_, static_cast<std::uint32_t>(range.size()), whole,
+                         [&]<int Count, bool Whole>(std::uint32_t first) {
+                           P packs[Count];
+                           const auto terms_of = [&](int p) {
+                             PLAIT_UNROLL
+                             for (int u = 0; u < Count; ++u) {
+                               const std::uint32_t at = first + u * dev_.threads();
+                               packs[u] = p == own_rail_
+                                              ? load_pack<Whole>(dev_, own, range.begin + at)
+                                              : dev_.load(slot_from(p) + at);
+                             }
+                           };
+                           terms_of(0);
+                           using Sum = decltype(reducer_.start(packs[0]));
+                           Sum sum[Count];
+                           PLAIT_UNROLL
+                           for (int u = 0; u < Count; ++u) sum[u] = reducer_.start(packs[u]);
+                           for (int p = 1; p < a_.node.ranks; ++p) {
+                             terms_of(p);
+                             reducer_.add_each(sum, packs);
+                           }
+                           PLAIT_UNROLL
+                           for (int u = 0; u < Count; ++u) {
+                             const std::uint32_t at = first + u * dev_.threads();
+                             const P partial = reducer_.template rounded<sizeof(P)>(sum[u]);
+                             if (slot != nullptr) dev_.store(slot + at, partial);
+                             else store_pack<Whole>(dev_, to, range.begin + at, partial);
+                           }
+                         });
+  }
+
+  /// Adds the nodes' partial sums, of which the own one lies in the output, and stores the result
+  /// there.
+  template <class SlotFrom>
+  PLAIT_DEVICE void add_partials(const Output& own, const Range& range, SlotFrom slot_from) {
+    for_packs<1>(dev_, static_cast<std::uint32_t>(range.size()), range.end <= own.whole(),
+                 [&]<int, bool Whole>(std::uint32_t i) {
+                   const auto partial = [&](int node) {
+                     return node == own_node_ ? load_pack<Whole>(dev_, own, range.begin + i)
+                                              : dev_.load(slot_from(node) + i);
+                   };
+                   auto sum = reducer_.widened(partial(0));
+                   for (int node = 1; node < plan_.nodes; ++node)
+                     reducer_.add_partial(sum, partial(node));
+                   reducer_.average(sum);
+                   store_pack<Whole>(dev_, own, range.begin + i,
+                                     reducer_.template rounded<sizeof(P)>(sum));
+                 });
+  }
+
+  D& dev_;
+  const Args& a_;
+  const Plan& plan_;
+  int own_rail_, own_node_;
+  BlockChannels node_, rail_;
+  Reducer<T> reducer_;
+  Range stripe_;
+  std::uint32_t chunks_;
+};
+
+template <class T>
+struct Kernel {
+  template <Device D>
+  PLAIT_DEVICE static void run(D& dev, const Args& a) {
+    Rails<T, D>(dev, a).run();
+  }
+};
+
+}  // namespace plait::rails

@@ -1,0 +1,108 @@
+// How a call of `rails` is cut, and when its stages run. Plain arithmetic; unit tests check it.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "algorithms/blocks/channels/chunks.hpp"
+#include "backends/device/device.hpp"
+
+namespace plait::rails {
+
+struct Plan {
+  static constexpr std::uint32_t slots = 8;     // of a channel, on the node and along the rail
+  static constexpr std::uint32_t node_lag = 2;  // steps from a push on the node to its use
+  static constexpr std::uint32_t rail_lag = 4;  // the same along the rail
+  static_assert(node_lag < slots && rail_lag < slots);
+
+  int rails, nodes;
+  bool reduces, gathers;
+  bool everywhere;  // all nodes reduce all blocks
+  Parts blocks;     // of all-reduce: of the message, in bytes
+  /// Of the others: the bytes of a block; 0: all-reduce.
+  std::size_t block_bytes;
+  Parts stripes;  // of a block, in bytes: one per thread block
+  Chunks chunks;  // of a stripe
+  /// The step in which a stage works on chunk 0. Stages that the call lacks have the number of the
+  /// one before.
+  struct Stages {
+    std::uint32_t node, rail, collect, gather;
+
+    static constexpr Stages of(bool reduces, bool gathers, bool everywhere, std::uint32_t node_lag,
+                               std::uint32_t rail_lag) {
+      Stages at{};
+      at.node = reduces ? node_lag : 0;
+      at.rail = reduces ? at.node + rail_lag : 0;
+      at.collect = gathers && !everywhere ? at.rail + rail_lag : at.rail;
+      at.gather = gathers ? at.collect + node_lag : at.collect;
+      return at;
+    }
+  } at;
+
+  /// `bytes`: of the message for all-reduce, else of a block. `node_slot` and `rail_slot`: bytes,
+  /// at least 64 for each node.
+  static constexpr Plan of(std::size_t bytes, int rails, int nodes, bool reduces, bool gathers,
+                           bool everywhere, unsigned blocks, std::size_t grain,
+                           std::uint32_t node_slot, std::uint32_t rail_slot) {
+    const auto n = static_cast<unsigned>(nodes);
+    Plan plan{};
+    plan.rails = rails;
+    plan.nodes = nodes;
+    plan.reduces = reduces;
+    plan.gathers = gathers;
+    plan.everywhere = everywhere;
+    const bool is_all_reduce = reduces && gathers;
+    plan.blocks = Parts::of(bytes, is_all_reduce ? static_cast<unsigned>(rails) * n : 1, pack);
+    plan.block_bytes = is_all_reduce ? 0 : bytes;
+    plan.stripes = Parts::of(is_all_reduce ? plan.blocks.each : bytes, blocks, grain);
+    const std::size_t of_rail = everywhere ? rail_slot / n : rail_slot, of_node = node_slot / n,
+                      most = of_rail < of_node ? of_rail : of_node;
+    plan.chunks = Chunks::of(plan.stripes.each, rail_lag, grain < most ? grain : pack,
+                             static_cast<std::uint32_t>(most / pack * pack));
+    const std::uint32_t chunks = plan.chunks.count(plan.stripes.at(0));
+    // A single chunk gains nothing by waiting for others.
+    plan.at = Stages::of(reduces, gathers, everywhere, chunks <= 1 ? 1 : node_lag,
+                         chunks <= 1 ? 1 : rail_lag);
+    return plan;
+  }
+
+  /// Block i of the larger buffer, in bytes.
+  PLAIT_DEVICE constexpr Range block(unsigned i) const {
+    if (block_bytes == 0) return blocks.at(i);
+    return {i * block_bytes, (i + 1) * block_bytes};
+  }
+
+  /// The kinds of ends of channels, each with all peers of a group.
+  enum class Group : std::uint8_t { node, rails_here, rail };
+  struct End {
+    Group group;
+    std::uint8_t way;
+    bool sends, used;
+    std::uint32_t at;  // the step in which it has chunk 0
+  };
+  static constexpr unsigned ends = 8;
+  PLAIT_DEVICE constexpr End end(unsigned i, bool has_rail) const {
+    const bool passes = gathers && !everywhere;
+    switch (i) {
+      case 0:
+        return {Group::rails_here, 0, true, reduces, 0};
+      case 1:
+        return {Group::node, 0, false, reduces && has_rail, at.node};
+      case 2:
+        return {Group::rail, 0, true, reduces && has_rail, at.node};
+      case 3:
+        return {Group::rail, 0, false, reduces && has_rail, at.rail};
+      case 4:
+        return {Group::rail, 1, true, passes && has_rail, at.rail};
+      case 5:
+        return {Group::rail, 1, false, passes && has_rail, at.collect};
+      case 6:
+        return {Group::node, 1, true, gathers && has_rail, at.collect};
+      default:
+        return {Group::rails_here, 1, false, gathers, at.gather};
+    }
+  }
+
+  static constexpr std::size_t pack = 64;  // on the widest target
+};
+
+}  // namespace plait::rails
