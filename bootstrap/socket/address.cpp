@@ -171,6 +171,12 @@ bool is_own_address(const Endpoint& endpoint) {
                      [&](const Interface& one) { return one.address.host == endpoint.host; });
 }
 
+std::string interface_of(const Endpoint& endpoint) {
+  for (const Interface& one : own_interfaces())
+    if (one.address.host == endpoint.host) return one.name;
+  return "";
+}
+
 Endpoint resolve(const std::string& host, std::uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -210,6 +216,14 @@ Endpoint own_end(int socket) {
   if (::getsockname(socket, reinterpret_cast<sockaddr*>(&storage), &length) != 0)
     throw Error(ErrorCode::bootstrap, fmt::format("getsockname: {}", system_text(errno)));
   return endpoint_of(reinterpret_cast<const sockaddr*>(&storage));
+}
+
+std::string peer_name(int socket) {
+  sockaddr_storage storage{};
+  socklen_t length = sizeof storage;
+  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&storage), &length) != 0)
+    return "a closed connection";
+  return to_text(endpoint_of(reinterpret_cast<const sockaddr*>(&storage)));
 }
 
 void prepare_connection(int socket) {

@@ -38,6 +38,8 @@ struct SocketAddress {
 Endpoint choose_own_address();
 /// True if an interface of this machine that is up has the address.
 bool is_own_address(const Endpoint& endpoint);
+/// The name of the interface that has the address, or "" if none that is up does.
+std::string interface_of(const Endpoint& endpoint);
 /// The first address of `host`, a name or a number. Throws Error(bootstrap).
 Endpoint resolve(const std::string& host, std::uint16_t port);
 
@@ -45,6 +47,8 @@ Endpoint resolve(const std::string& host, std::uint16_t port);
 UniqueFd listen_at(const Endpoint& endpoint);
 /// This end of a connection or of a listener.
 Endpoint own_end(int socket);
+/// The other end of a connection, for messages: "10.0.0.1:4711", or "a closed connection".
+std::string peer_name(int socket);
 /// Sends small messages at once, and notices within a minute that the peer's machine is gone.
 void prepare_connection(int socket);
 

@@ -1,0 +1,121 @@
+// What tests of transports say again and again: connect ranks, finish a request, fill a buffer.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "plait/bootstrap.hpp"
+#include "transport/transport.hpp"
+
+namespace plait::transport {
+
+using namespace std::chrono_literals;
+
+/// Longer than anything here takes, also under a sanitizer.
+inline constexpr std::chrono::seconds patience{60};
+
+/// Calls `is_done` and sleeps until it is true. False, and a failure, if that takes too long.
+template <class Condition>
+bool wait_until(Transport& transport, const Condition& is_done) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (!is_done()) {
+    if (std::chrono::steady_clock::now() > end) {
+      ADD_FAILURE() << "waited for too long";
+      return false;
+    }
+    transport.wait(10ms);
+  }
+  return true;
+}
+
+/// Bytes that differ between messages and between offsets.
+struct Buffer {
+  std::vector<std::byte> bytes;
+  std::unique_ptr<Registration> memory;
+
+  Buffer(Flow& flow, std::size_t size)
+      : bytes(size), memory(flow.register_memory(bytes.data(), bytes.size(), MemoryKind::host)) {}
+  static std::byte expected(std::uint64_t seed, std::size_t at) {
+    return static_cast<std::byte>((seed * 0x9e3779b97f4a7c15 + at * 0x2545f4914f6cdd1d) >> 40);
+  }
+  void fill(std::uint64_t seed) {
+    for (std::size_t at = 0; at < bytes.size(); ++at) bytes[at] = expected(seed, at);
+  }
+  /// The number of bytes at the front that are those of `fill(seed)`.
+  std::size_t equal_bytes(std::uint64_t seed) const {
+    std::size_t at = 0;
+    while (at < bytes.size() && bytes[at] == expected(seed, at)) ++at;
+    return at;
+  }
+};
+
+/// Repeats isend or irecv until the flow takes it.
+inline Request send(Transport& transport, SendFlow& flow, const Buffer& from, std::size_t bytes) {
+  Request request = nullptr;
+  wait_until(transport, [&] {
+    return (request = flow.isend(from.bytes.data(), bytes, *from.memory)) != nullptr;
+  });
+  return request;
+}
+inline Request receive(Transport& transport, ReceiveFlow& flow, Buffer& to, std::size_t bytes) {
+  Request request = nullptr;
+  wait_until(transport,
+             [&] { return (request = flow.irecv(to.bytes.data(), bytes, *to.memory)) != nullptr; });
+  return request;
+}
+/// The size of the message.
+inline std::size_t finish(Transport& transport, Flow& flow, Request request) {
+  std::size_t bytes = 0;
+  wait_until(transport, [&] { return flow.test(request, &bytes); });
+  return bytes;
+}
+
+/// A flow to each rank and one from each, this one included.
+struct Mesh {
+  std::unique_ptr<Listener> listener;
+  std::vector<std::unique_ptr<SendFlow>> to;
+  std::vector<std::unique_ptr<ReceiveFlow>> from;
+};
+
+/// Collective.
+inline Mesh connect_all(Transport& transport, Bootstrap& ranks) {
+  Mesh mesh;
+  mesh.listener = transport.listen();
+  const std::vector<Address> addresses = ranks.all_gather(mesh.listener->address());
+  mesh.to.resize(addresses.size());
+  mesh.from.resize(addresses.size());
+  std::vector<std::unique_ptr<ReceiveFlow>> accepted;
+  wait_until(transport, [&] {
+    bool complete = true;
+    for (std::size_t rank = 0; rank < addresses.size(); ++rank) {
+      if (!mesh.to[rank]) mesh.to[rank] = transport.connect(addresses[rank]);
+      complete = complete && mesh.to[rank];
+    }
+    while (auto flow = mesh.listener->accept()) accepted.push_back(std::move(flow));
+    return complete && accepted.size() == addresses.size();
+  });
+  // Each rank says who it is.
+  std::vector<Buffer> words;
+  std::vector<Request> requests;
+  for (auto& flow : mesh.to) {
+    words.emplace_back(*flow, 4).bytes[0] = static_cast<std::byte>(ranks.rank());
+    requests.push_back(send(transport, *flow, words.back(), 4));
+  }
+  for (auto& flow : accepted) {
+    Buffer word(*flow, 4);
+    finish(transport, *flow, receive(transport, *flow, word, 4));
+    word.memory.reset();
+    mesh.from.at(static_cast<std::size_t>(word.bytes[0])) = std::move(flow);
+  }
+  for (std::size_t rank = 0; rank < mesh.to.size(); ++rank)
+    finish(transport, *mesh.to[rank], requests[rank]);
+  return mesh;
+}
+
+}  // namespace plait::transport

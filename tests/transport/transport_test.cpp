@@ -1,0 +1,64 @@
+// Each transport, with ranks that are threads.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "plait/bootstrap.hpp"
+#include "support/bootstrap_conduct.hpp"
+#include "transport/socket/socket_transport.hpp"
+#include "transport/transport_conduct.hpp"
+
+namespace plait::transport {
+namespace {
+
+struct Kind {
+  std::string name;
+  /// All transports of a kind can reach each other.
+  std::function<std::unique_ptr<Transport>()> make;
+};
+
+Kind sockets(int connections) {
+  return {"Sockets" + std::to_string(connections), [connections] {
+            const plait::detail::Secret secret{{1, 2, 3, 4, 5, 6, 7, 8}, {9, 10, 11, 12}};
+            return make_socket_transport(
+                {.secret = secret, .connections = connections, .address = std::nullopt});
+          }};
+}
+
+std::vector<Kind> kinds() { return {sockets(1), sockets(2), sockets(8)}; }
+
+class Transports : public testing::TestWithParam<std::tuple<Kind, Conduct>> {};
+INSTANTIATE_TEST_SUITE_P(Each, Transports,
+                         testing::Combine(testing::ValuesIn(kinds()),
+                                          testing::ValuesIn(transport_conduct())),
+                         [](const auto& given) {
+                           return std::get<0>(given.param).name + "_" +
+                                  std::get<1>(given.param).name;
+                         });
+
+TEST_P(Transports, Conduct) {
+  const auto& [kind, conduct] = GetParam();
+  auto bootstraps = make_thread_bootstraps(conduct.ranks);
+  std::vector<std::thread> threads;
+  for (auto& bootstrap : bootstraps) {
+    threads.emplace_back([&make = kind.make, &body = conduct.body, &bootstrap] {
+      bootstrap->set_timeout(std::chrono::seconds(60));
+      try {
+        auto transport = make();
+        body(transport, *bootstrap);
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << "rank " << bootstrap->rank() << ": " << error.what();
+      }
+      bootstrap.reset();
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace plait::transport

@@ -1,0 +1,116 @@
+// The two ends of a flow over TCP. Bytes go straight from the sender's buffer into a socket, and
+// from a socket straight into the receiver's.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plait/error.hpp"
+#include "transport/socket/flow_door.hpp"
+#include "transport/socket/wire.hpp"
+#include "transport/transport.hpp"
+
+namespace plait::transport {
+
+/// A message that one end has in hand. Its address is the request.
+struct FlowMessage {
+  bool in_use = false;
+  std::size_t stripes_left = 0;  // done if 0
+  std::byte* data = nullptr;     // receiving: the posted buffer
+  std::size_t room = 0;          // of that buffer
+  std::size_t bytes = 0;
+  std::uint64_t number = 0;
+};
+inline constexpr std::size_t most_messages = 64;
+
+/// Why a flow can't go on. Once it is broken, each call throws the same.
+class FlowState {
+ public:
+  /// `sockets`: for the other rank's address.
+  explicit FlowState(const FlowSockets& sockets);
+  void require_whole() const;
+  /// 0: the other rank has closed the connection.
+  [[noreturn]] void lose(int error);
+  [[noreturn]] void break_off(ErrorCode code, const std::string& why);
+  const std::string& peer() const { return peer_; }
+
+ private:
+  std::string peer_;
+  std::optional<Error> error_;
+};
+
+/// Host memory alone, and nothing to register. Throws Error(unsupported) for other memory.
+std::unique_ptr<Registration> register_for_sockets(MemoryKind kind);
+
+class SocketSendFlow final : public SendFlow {
+ public:
+  explicit SocketSendFlow(FlowSockets sockets);
+  std::unique_ptr<Registration> register_memory(void* data, std::size_t bytes,
+                                                MemoryKind kind) override;
+  bool test(Request request, std::size_t* received) override;
+  Request isend(const void* data, std::size_t bytes, Registration& memory) override;
+
+ private:
+  struct Outgoing {
+    StripeHead head;
+    const std::byte* data;
+    std::size_t bytes;
+    FlowMessage* message;
+  };
+  struct Connection {
+    WatchedSocket socket;
+    std::deque<Outgoing> queue;
+    std::size_t sent = 0;  // of the first stripe, its head included
+  };
+  void advance();
+  void write(Connection& connection);
+  static void count_sent(Connection& connection, std::size_t bytes);
+
+  FlowState state_;
+  std::vector<Connection> connections_;
+  std::array<FlowMessage, most_messages> messages_;
+  std::uint64_t messages_sent_ = 0;
+};
+
+class SocketReceiveFlow final : public ReceiveFlow {
+ public:
+  explicit SocketReceiveFlow(FlowSockets sockets);
+  std::unique_ptr<Registration> register_memory(void* data, std::size_t bytes,
+                                                MemoryKind kind) override;
+  bool test(Request request, std::size_t* received) override;
+  Request irecv(void* data, std::size_t bytes, Registration& memory) override;
+
+ private:
+  struct Connection {
+    WatchedSocket socket;
+    std::array<std::byte, sizeof(StripeHead)> head;
+    std::size_t head_received = 0;
+    FlowMessage* message = nullptr;  // the one whose stripe arrives
+    std::byte* to = nullptr;
+    std::size_t left = 0;
+    /// Stripes that the first connection has announced and that are not complete here. Until there
+    /// is one, a connection is not read, so an idle flow costs one system call per test.
+    std::size_t announced = 0;
+    std::optional<int> ended;  // with this error, or 0 if the other rank has closed it
+  };
+  void advance();
+  /// Throws Error(rank_lost) if a connection that the message needs has ended.
+  void require_connections(const FlowMessage& message);
+  void read(std::size_t index);
+  /// The number of bytes that were there, at most `bytes`. They go to `to`.
+  static std::size_t receive(Connection& connection, std::byte* to, std::size_t bytes);
+  void take_head(std::size_t index);
+  FlowMessage& message_of(const StripeHead& head, std::size_t index);
+
+  FlowState state_;
+  std::vector<Connection> connections_;
+  std::array<FlowMessage, most_messages> messages_;
+  std::uint64_t posted_ = 0, begun_ = 0;  // messages; begun: its head has arrived
+};
+
+}  // namespace plait::transport

@@ -1,0 +1,137 @@
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "plait/error.hpp"
+#include "transport/socket/flow_ends.hpp"
+
+namespace plait::transport {
+
+SocketReceiveFlow::SocketReceiveFlow(FlowSockets sockets)
+    : state_(sockets), connections_(sockets.size()) {
+  for (std::size_t at = 0; at < sockets.size(); ++at)
+    connections_[at].socket = std::move(sockets[at]);
+}
+
+std::unique_ptr<Registration> SocketReceiveFlow::register_memory(void*, std::size_t,
+                                                                 MemoryKind kind) {
+  return register_for_sockets(kind);
+}
+
+Request SocketReceiveFlow::irecv(void* data, std::size_t bytes, Registration&) {
+  state_.require_whole();
+  FlowMessage& message = messages_[posted_ % messages_.size()];
+  if (message.in_use) return nullptr;
+  message = {.in_use = true,
+             .stripes_left = 1,  // at least; its head says how many
+             .data = static_cast<std::byte*>(data),
+             .room = bytes,
+             .number = posted_++};
+  advance();
+  return &message;
+}
+
+bool SocketReceiveFlow::test(Request request, std::size_t* received) {
+  state_.require_whole();
+  auto& message = *static_cast<FlowMessage*>(request);
+  if (message.stripes_left > 0) advance();
+  if (message.stripes_left > 0) {
+    require_connections(message);
+    return false;
+  }
+  if (received != nullptr) *received = message.bytes;
+  message.in_use = false;
+  return true;
+}
+
+void SocketReceiveFlow::require_connections(const FlowMessage& message) {
+  // The other rank may have closed all connections while bytes of this message are still to be
+  // read from some. The end of the others is not the end of the message.
+  for (const Connection& connection : connections_) {
+    const bool is_first = &connection == &connections_.front();
+    const bool needed = is_first ? message.number >= begun_ || connection.message == &message
+                                 : connection.announced > 0;
+    if (needed && connection.ended) state_.lose(*connection.ended);
+  }
+}
+
+void SocketReceiveFlow::advance() {
+  for (std::size_t index = 0; index < connections_.size(); ++index) read(index);
+}
+
+void SocketReceiveFlow::read(std::size_t index) {
+  Connection& connection = connections_[index];
+  for (;;) {
+    if (connection.message == nullptr) {
+      const bool wanted = index == 0 ? begun_ < posted_ : connection.announced > 0;
+      if (!wanted) return;
+      const std::size_t missing = connection.head.size() - connection.head_received;
+      const std::size_t got =
+          receive(connection, connection.head.data() + connection.head_received, missing);
+      connection.head_received += got;
+      if (got < missing) return;
+      take_head(index);
+    }
+    const std::size_t got = receive(connection, connection.to, connection.left);
+    connection.to += got;
+    connection.left -= got;
+    if (connection.left > 0) return;
+    --connection.message->stripes_left;
+    connection.message = nullptr;
+    if (index > 0) --connection.announced;
+  }
+}
+
+std::size_t SocketReceiveFlow::receive(Connection& connection, std::byte* to, std::size_t bytes) {
+  std::size_t received = 0;
+  while (received < bytes && !connection.ended) {
+    const ssize_t got =
+        ::recv(connection.socket.get(), to + received, bytes - received, MSG_DONTWAIT);
+    if (got > 0) received += static_cast<std::size_t>(got);
+    else if (got == 0) connection.ended = 0;
+    else if (errno == EAGAIN) break;
+    else if (errno != EINTR) connection.ended = errno;
+  }
+  return received;
+}
+
+void SocketReceiveFlow::take_head(std::size_t index) {
+  Connection& connection = connections_[index];
+  StripeHead head;
+  std::memcpy(&head, connection.head.data(), sizeof head);
+  connection.head_received = 0;
+  FlowMessage& message = message_of(head, index);
+  const Stripes stripes(message.bytes, connections_.size());
+  if (index == 0) {
+    message.stripes_left = stripes.count();
+    for (std::size_t other = 1; other < stripes.count(); ++other) ++connections_[other].announced;
+  }
+  connection.message = &message;
+  connection.to = message.data + stripes.offset(index);
+  connection.left = stripes.size(index);
+}
+
+FlowMessage& SocketReceiveFlow::message_of(const StripeHead& head, std::size_t index) {
+  FlowMessage& message = messages_[head.message % messages_.size()];
+  const bool is_first = index == 0;
+  if (!message.in_use || message.number != head.message ||
+      (is_first ? head.message != begun_ : head.bytes != message.bytes))
+    state_.break_off(ErrorCode::bootstrap,
+                     fmt::format("a message came as number {} with {} bytes, which is not what its "
+                                 "sender has announced",
+                                 head.message, head.bytes));
+  if (!is_first) return message;
+  if (head.bytes > message.room)
+    state_.break_off(ErrorCode::bootstrap,
+                     fmt::format("a message of {} bytes came for a buffer of {} bytes", head.bytes,
+                                 message.room));
+  message.bytes = head.bytes;
+  ++begun_;
+  return message;
+}
+
+}  // namespace plait::transport

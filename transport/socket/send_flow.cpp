@@ -1,0 +1,102 @@
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "transport/socket/flow_ends.hpp"
+
+namespace plait::transport {
+
+SocketSendFlow::SocketSendFlow(FlowSockets sockets)
+    : state_(sockets), connections_(sockets.size()) {
+  for (std::size_t at = 0; at < sockets.size(); ++at)
+    connections_[at].socket = std::move(sockets[at]);
+}
+
+std::unique_ptr<Registration> SocketSendFlow::register_memory(void*, std::size_t, MemoryKind kind) {
+  return register_for_sockets(kind);
+}
+
+Request SocketSendFlow::isend(const void* data, std::size_t bytes, Registration&) {
+  state_.require_whole();
+  FlowMessage& message = messages_[messages_sent_ % messages_.size()];
+  if (message.in_use) return nullptr;
+  const Stripes stripes(bytes, connections_.size());
+  message = {.in_use = true, .stripes_left = stripes.count(), .number = messages_sent_++};
+  for (std::size_t at = 0; at < stripes.count(); ++at) {
+    connections_[at].queue.push_back(
+        {.head = {message.number, bytes},
+         .data = static_cast<const std::byte*>(data) + stripes.offset(at),
+         .bytes = stripes.size(at),
+         .message = &message});
+  }
+  advance();
+  return &message;
+}
+
+bool SocketSendFlow::test(Request request, std::size_t*) {
+  state_.require_whole();
+  auto& message = *static_cast<FlowMessage*>(request);
+  if (message.stripes_left > 0) advance();
+  if (message.stripes_left > 0) return false;
+  message.in_use = false;
+  return true;
+}
+
+void SocketSendFlow::advance() {
+  for (Connection& connection : connections_) {
+    // The other rank never closes its end before this one, unless it has given up or ended.
+    if (connection.socket.hung_up()) {
+      int error = 0;
+      socklen_t length = sizeof error;
+      ::getsockopt(connection.socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+      state_.lose(error);
+    }
+    write(connection);
+  }
+}
+
+void SocketSendFlow::write(Connection& connection) {
+  constexpr std::size_t most_at_once = 8;  // messages in one system call
+  while (!connection.queue.empty()) {
+    std::array<iovec, 2 * most_at_once> parts;
+    std::size_t number = 0, skipped = connection.sent;
+    const auto add = [&](const void* from, std::size_t bytes) {
+      const std::size_t gone = std::min(skipped, bytes);
+      skipped -= gone;
+      if (bytes > gone)
+        parts[number++] = {const_cast<std::byte*>(static_cast<const std::byte*>(from)) + gone,
+                           bytes - gone};
+    };
+    const std::size_t stripes = std::min(most_at_once, connection.queue.size());
+    for (std::size_t at = 0; at < stripes; ++at) {
+      const Outgoing& stripe = connection.queue[at];
+      add(&stripe.head, sizeof stripe.head);
+      if (stripe.bytes > 0) add(stripe.data, stripe.bytes);
+    }
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = number;
+    const ssize_t sent = ::sendmsg(connection.socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno == EAGAIN) return;
+    if (sent < 0 && errno != EINTR) state_.lose(errno);
+    if (sent > 0) count_sent(connection, static_cast<std::size_t>(sent));
+  }
+}
+
+void SocketSendFlow::count_sent(Connection& connection, std::size_t bytes) {
+  connection.sent += bytes;
+  while (!connection.queue.empty()) {
+    const Outgoing& first = connection.queue.front();
+    const std::size_t whole = sizeof first.head + first.bytes;
+    if (connection.sent < whole) return;
+    connection.sent -= whole;
+    --first.message->stripes_left;
+    connection.queue.pop_front();
+  }
+}
+
+}  // namespace plait::transport

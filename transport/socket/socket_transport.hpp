@@ -1,0 +1,28 @@
+// Messages between nodes over TCP.
+#pragma once
+#include <memory>
+#include <optional>
+
+#include "bootstrap/socket/address.hpp"
+#include "bootstrap/socket/door.hpp"
+#include "transport/transport.hpp"
+
+namespace plait::transport {
+
+struct SocketOptions {
+  /// 16 random bytes, equal on all ranks. A connection without them is refused.
+  plait::detail::Secret secret;
+  /// Connections per flow, 1 to `most_connections`. Large messages are cut in a stripe for each,
+  /// because one connection seldom fills a fast network.
+  int connections = 2;
+  /// Where this process listens, with port 0. None: `choose_own_address()`.
+  std::optional<plait::detail::Endpoint> address;
+
+  static constexpr int most_connections = 8;
+};
+
+/// Throws Error(invalid_argument) for a number of connections out of range, and what
+/// `choose_own_address` throws.
+std::unique_ptr<Transport> make_socket_transport(const SocketOptions& options);
+
+}  // namespace plait::transport

@@ -1,0 +1,93 @@
+#include "transport/socket/waiter.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include "core/unique_fd.hpp"
+#include "plait/error.hpp"
+
+namespace plait::transport {
+namespace {
+
+[[noreturn]] void refuse(const char* call) {
+  throw Error(ErrorCode::bootstrap,
+              fmt::format("{}: {}", call, std::generic_category().message(errno)));
+}
+
+}  // namespace
+
+Waiter::Waiter()
+    : set_(UniqueFd(::epoll_create1(EPOLL_CLOEXEC))),
+      bell_(UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
+  if (!set_.valid()) refuse("epoll_create1");
+  if (!bell_.valid()) refuse("eventfd");
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.ptr = nullptr;
+  if (::epoll_ctl(set_.get(), EPOLL_CTL_ADD, bell_.get(), &event) != 0) refuse("epoll_ctl");
+}
+
+void Waiter::sleep(std::chrono::microseconds timeout) {
+  using namespace std::chrono;
+  const auto whole = duration_cast<milliseconds>(timeout).count();
+  if (whole > 0) {
+    take_events(static_cast<int>(std::min<std::int64_t>(whole, std::numeric_limits<int>::max())));
+    return;
+  }
+  // epoll_wait counts in milliseconds, and the kernels of some sites lack epoll_pwait2.
+  if (take_events(0) || timeout <= 0us) return;
+  pollfd set{set_.get(), POLLIN, 0};
+  const timespec limit{0, static_cast<long>(nanoseconds(timeout).count())};
+  if (::ppoll(&set, 1, &limit, nullptr) > 0) take_events(0);
+}
+
+bool Waiter::take_events(int milliseconds) {
+  std::array<epoll_event, 64> events;
+  const int found =
+      ::epoll_wait(set_.get(), events.data(), static_cast<int>(events.size()), milliseconds);
+  if (found < 0 && errno != EINTR) refuse("epoll_wait");
+  for (int at = 0; at < found; ++at) {
+    const epoll_event& event = events[static_cast<std::size_t>(at)];
+    if (event.data.ptr == nullptr) {
+      std::uint64_t rings = 0;
+      [[maybe_unused]] const ssize_t got = ::read(bell_.get(), &rings, sizeof rings);
+    } else if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
+      *static_cast<bool*>(event.data.ptr) = true;
+    }
+  }
+  return found > 0;
+}
+
+void Waiter::ring() noexcept {
+  const std::uint64_t one = 1;
+  // Fails only if the bell has been rung 2^64 - 2 times since the last sleep.
+  [[maybe_unused]] const ssize_t put = ::write(bell_.get(), &one, sizeof one);
+}
+
+WatchedSocket::WatchedSocket(plait::detail::GroupFd fd, std::shared_ptr<Waiter> waiter)
+    : fd_(std::move(fd)), waiter_(std::move(waiter)), hung_up_(std::make_unique<bool>(false)) {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  event.data.ptr = hung_up_.get();
+  if (::epoll_ctl(waiter_->set_.get(), EPOLL_CTL_ADD, fd_.get(), &event) != 0) refuse("epoll_ctl");
+}
+
+WatchedSocket::~WatchedSocket() {
+  // Closing is not enough: a child that has not come to its exec yet holds a copy of the socket,
+  // which keeps it in the set. In a forked child the numbers may be those of other files by now.
+  if (fd_.valid() && waiter_->origin_.is_here())
+    ::epoll_ctl(waiter_->set_.get(), EPOLL_CTL_DEL, fd_.get(), nullptr);
+}
+
+}  // namespace plait::transport

@@ -1,0 +1,57 @@
+// How a transport's thread sleeps until one of its sockets has something for it.
+#pragma once
+#include <chrono>
+#include <memory>
+
+#include "bootstrap/socket/group_fd.hpp"
+#include "core/process.hpp"
+
+namespace plait::transport {
+
+/// A set of sockets, and a bell that any thread can ring.
+///
+/// The set reports each change once (EPOLLET). So bytes that wait for a buffer to be posted, or
+/// room in a socket that nothing is sent over, wake nobody again, and no message costs a change of
+/// the set. In exchange, whoever reads or writes goes on until the system says EAGAIN, or until
+/// only a call of the flow's user can bring it further.
+class Waiter {
+ public:
+  /// Throws Error(bootstrap) if the system refuses.
+  Waiter();
+  void sleep(std::chrono::microseconds timeout);
+  void ring() noexcept;
+
+ private:
+  friend class WatchedSocket;
+  bool take_events(int milliseconds);
+
+  plait::detail::GroupFd set_, bell_;
+  Origin origin_;
+};
+
+/// A socket in the set of a waiter. It has no other users.
+class WatchedSocket {
+ public:
+  WatchedSocket() = default;
+  /// Throws Error(bootstrap) if the system refuses.
+  WatchedSocket(plait::detail::GroupFd fd, std::shared_ptr<Waiter> waiter);
+  WatchedSocket(WatchedSocket&&) = default;
+  WatchedSocket& operator=(WatchedSocket&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    std::swap(waiter_, other.waiter_);
+    std::swap(hung_up_, other.hung_up_);
+    return *this;
+  }
+  ~WatchedSocket();
+  int get() const noexcept { return fd_.get(); }
+  bool valid() const noexcept { return fd_.valid(); }
+  /// True if a `sleep` has found that the other side has closed its end, or that the link broke.
+  bool hung_up() const noexcept { return hung_up_ != nullptr && *hung_up_; }
+
+ private:
+  plait::detail::GroupFd fd_;
+  std::shared_ptr<Waiter> waiter_;
+  std::unique_ptr<bool> hung_up_;  // the set has its address
+};
+
+}  // namespace plait::transport
