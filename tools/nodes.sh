@@ -130,6 +130,7 @@ hold() {  # hold NODE: becomes the process that keeps the node's namespaces
 make_nodes() {  # make_nodes COUNT
   local i node ready
   export NODES_NAMES='' NODES_HOLDERS='' OMPI_MCA_plm_rsh_agent="$self ssh"
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1  # each user is root in here
   ip link set lo up
   ip link add switch type bridge 2>/dev/null || lack "the kernel has no network bridge"
   ip link set switch up
