@@ -16,20 +16,12 @@
 #include "transport/socket/flow_door.hpp"
 #include "transport/socket/flow_ends.hpp"
 #include "transport/socket/waiter.hpp"
+#include "transport/socket/wire.hpp"
 
 namespace plait::transport {
 namespace {
 
 using plait::detail::Endpoint;
-
-/// The content of an Address.
-struct Place {
-  std::uint64_t magic = 0;
-  std::uint64_t listener = 0;  // its number, because another one may get its port later
-  Endpoint endpoint{};
-};
-constexpr std::uint64_t place_magic = 0x3165636c61706c70;
-static_assert(sizeof(Place) <= sizeof(Address::bytes));
 
 Place place_of(const Address& address) {
   Place place;

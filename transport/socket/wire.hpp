@@ -5,9 +5,20 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "bootstrap/socket/address.hpp"
 #include "bootstrap/socket/door.hpp"
+#include "transport/transport.hpp"
 
 namespace plait::transport {
+
+/// The content of an Address.
+struct Place {
+  std::uint64_t magic = 0;
+  std::uint64_t listener = 0;  // its number, because another one may get its port later
+  plait::detail::Endpoint endpoint{};
+};
+inline constexpr std::uint64_t place_magic = 0x3165636c61706c70;
+static_assert(sizeof(Place) <= sizeof(Address::bytes));
 
 /// The first words on every connection, from the rank that calls. The called rank says nothing
 /// until it has seen the proof, so a stranger learns nothing from it.
