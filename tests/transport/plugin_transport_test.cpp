@@ -71,7 +71,7 @@ TEST_F(NetPlugins, ACallMayStartNothing) {
     const Request receiving = receive(*loop.transport, loop.receiver, in, 1000);
     finish(*loop.transport, loop.sender, send(*loop.transport, loop.sender, out, 1000));
     EXPECT_EQ(finish(*loop.transport, loop.receiver, receiving), 1000U);
-    EXPECT_EQ(in.equal_bytes(number), 1000U);
+    EXPECT_TRUE(in.begins_with(number, 1000U));
   }
 }
 
