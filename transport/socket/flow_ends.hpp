@@ -104,7 +104,7 @@ class SocketReceiveFlow final : public ReceiveFlow {
   void read(std::size_t index);
   /// The number of bytes that were there, at most `bytes`. They go to `to`.
   static std::size_t receive(Connection& connection, std::byte* to, std::size_t bytes);
-  void take_head(std::size_t index);
+  FlowMessage& take_head(std::size_t index);
   FlowMessage& message_of(const StripeHead& head, std::size_t index);
 
   FlowState state_;
