@@ -2,6 +2,7 @@
 // from a socket straight into the receiver's.
 #pragma once
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -66,9 +67,12 @@ class SocketSendFlow final : public SendFlow {
     WatchedSocket socket;
     std::deque<Outgoing> queue;
     std::size_t sent = 0;  // of the first stripe, its head included
+    std::chrono::steady_clock::time_point next_check{};
   };
   void advance();
   void write(Connection& connection);
+  /// Throws Error(rank_lost) if a connection without room is one to a machine that is gone.
+  void require_answers(Connection& connection);
   static void count_sent(Connection& connection, std::size_t bytes);
 
   FlowState state_;
