@@ -127,7 +127,7 @@ TEST_P(FlowStrangers, DoNotKeepFlowsOut) {
     const Request sending = send(*there, *sender, out, 100'000);
     finish(*here, *receiver, receive(*here, *receiver, in, 100'000));
     finish(*there, *sender, sending);
-    EXPECT_EQ(in.equal_bytes(1), 100'000U);
+    EXPECT_TRUE(in.begins_with(1, 100'000U));
   }
   EXPECT_EQ(open_descriptors(), before);
 }

@@ -41,7 +41,7 @@ void messages_of_many_sizes_arrive_in_order(std::unique_ptr<Transport>& transpor
       return sent && received;
     });
     EXPECT_EQ(size, bytes);
-    EXPECT_GE(in.equal_bytes(number), bytes);
+    EXPECT_TRUE(in.begins_with(number, bytes));
   }
 }
 
@@ -56,7 +56,7 @@ void a_message_may_be_shorter_than_its_buffer(std::unique_ptr<Transport>& transp
     const Request receiving = receive(*transport, *mesh.from[other], in, in.bytes.size());
     const Request sending = send(*transport, *mesh.to[other], out, bytes);
     EXPECT_EQ(finish(*transport, *mesh.from[other], receiving), bytes);
-    EXPECT_GE(in.equal_bytes(1), bytes);
+    EXPECT_TRUE(in.begins_with(1, bytes));
     for (std::size_t at = bytes; at < bytes + 100; ++at) EXPECT_EQ(in.bytes[at], std::byte{});
     finish(*transport, *mesh.to[other], sending);
     ranks.barrier();
@@ -116,7 +116,7 @@ void many_messages_are_in_flight(std::unique_ptr<Transport>& transport, Bootstra
         std::size_t size = 0;
         if (receiving[at] != nullptr && mesh.from[other]->test(receiving[at], &size)) {
           EXPECT_EQ(size, bytes[at]);
-          EXPECT_GE(in[at].equal_bytes(round * depth + at), size);
+          EXPECT_TRUE(in[at].begins_with(round * depth + at, size));
           receiving[at] = nullptr, ++done;
         }
         if (sending[at] != nullptr && mesh.to[other]->test(sending[at]))
@@ -146,7 +146,7 @@ void messages_wait_for_late_buffers(std::unique_ptr<Transport>& transport, Boots
     Buffer in(*mesh.from[0], bytes);
     for (std::size_t at = 0; at < number; ++at) {
       finish(*transport, *mesh.from[0], receive(*transport, *mesh.from[0], in, bytes));
-      EXPECT_EQ(in.equal_bytes(at), bytes);
+      EXPECT_TRUE(in.begins_with(at, bytes));
     }
   }
   ranks.barrier();
@@ -192,7 +192,7 @@ void many_flows_between_many_ranks(std::unique_ptr<Transport>& transport, Bootst
     });
     for (const Exchange& each : all) {
       if (!each.receives) continue;
-      EXPECT_EQ(each.buffer->equal_bytes(each.seed), bytes);
+      EXPECT_TRUE(each.buffer->begins_with(each.seed, bytes));
     }
   }
   ranks.barrier();
@@ -307,7 +307,7 @@ void last_messages_of_a_rank_arrive(std::unique_ptr<Transport>& transport, Boots
   }
   for (std::size_t at = 0; at < number; ++at) {
     EXPECT_EQ(finish(*transport, *mesh.from[1], receiving[at]), bytes);
-    EXPECT_EQ(in[at].equal_bytes(9), bytes);
+    EXPECT_TRUE(in[at].begins_with(9, bytes));
   }
   expect_lost(*transport, [&] { mesh.from[1]->test(receiving[number]); });
   ranks.barrier();

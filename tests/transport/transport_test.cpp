@@ -10,7 +10,9 @@
 
 #include "plait/bootstrap.hpp"
 #include "support/bootstrap_conduct.hpp"
+#include "transport/plugin/plugin_transport.hpp"
 #include "transport/socket/socket_transport.hpp"
+#include "transport/test_plugin_files.hpp"
 #include "transport/transport_conduct.hpp"
 
 namespace plait::transport {
@@ -30,7 +32,17 @@ Kind sockets(int connections) {
           }};
 }
 
-std::vector<Kind> kinds() { return {sockets(1), sockets(2), sockets(8)}; }
+/// The test plug-in with the table of one version.
+Kind plugin(int version) {
+  const std::string file =
+      test::test_plugin(version == 11 ? "plait-test" : "plait-test-v" + std::to_string(version));
+  return {"PluginV" + std::to_string(version), [file] { return make_plugin_transport(file, 0); }};
+}
+
+std::vector<Kind> kinds() {
+  return {sockets(1), sockets(2), sockets(8), plugin(8),
+          plugin(9),  plugin(10), plugin(11), plugin(12)};
+}
 
 class Transports : public testing::TestWithParam<std::tuple<Kind, Conduct>> {};
 INSTANTIATE_TEST_SUITE_P(Each, Transports,

@@ -2,6 +2,7 @@
 // from a socket straight into the receiver's.
 #pragma once
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -66,9 +67,12 @@ class SocketSendFlow final : public SendFlow {
     WatchedSocket socket;
     std::deque<Outgoing> queue;
     std::size_t sent = 0;  // of the first stripe, its head included
+    std::chrono::steady_clock::time_point next_check{};
   };
   void advance();
   void write(Connection& connection);
+  /// Throws Error(rank_lost) if a connection without room is one to a machine that is gone.
+  void require_answers(Connection& connection);
   static void count_sent(Connection& connection, std::size_t bytes);
 
   FlowState state_;
@@ -104,7 +108,7 @@ class SocketReceiveFlow final : public ReceiveFlow {
   void read(std::size_t index);
   /// The number of bytes that were there, at most `bytes`. They go to `to`.
   static std::size_t receive(Connection& connection, std::byte* to, std::size_t bytes);
-  void take_head(std::size_t index);
+  FlowMessage& take_head(std::size_t index);
   FlowMessage& message_of(const StripeHead& head, std::size_t index);
 
   FlowState state_;

@@ -74,7 +74,7 @@ void SocketReceiveFlow::read(std::size_t index) {
           receive(connection, connection.head.data() + connection.head_received, missing);
       connection.head_received += got;
       if (got < missing) return;
-      take_head(index);
+      connection.message = &take_head(index);
     }
     const std::size_t got = receive(connection, connection.to, connection.left);
     connection.to += got;
@@ -99,7 +99,7 @@ std::size_t SocketReceiveFlow::receive(Connection& connection, std::byte* to, st
   return received;
 }
 
-void SocketReceiveFlow::take_head(std::size_t index) {
+FlowMessage& SocketReceiveFlow::take_head(std::size_t index) {
   Connection& connection = connections_[index];
   StripeHead head;
   std::memcpy(&head, connection.head.data(), sizeof head);
@@ -110,9 +110,9 @@ void SocketReceiveFlow::take_head(std::size_t index) {
     message.stripes_left = stripes.count();
     for (std::size_t other = 1; other < stripes.count(); ++other) ++connections_[other].announced;
   }
-  connection.message = &message;
   connection.to = message.data + stripes.offset(index);
   connection.left = stripes.size(index);
+  return message;
 }
 
 FlowMessage& SocketReceiveFlow::message_of(const StripeHead& head, std::size_t index) {

@@ -1,0 +1,170 @@
+// What is true of network plug-ins alone: which version is taken, and what their failures become.
+#include "transport/plugin/plugin_transport.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plait/bootstrap.hpp"
+#include "plait/error.hpp"
+#include "support/errors.hpp"
+#include "transport/flows.hpp"
+#include "transport/test_plugin_files.hpp"
+
+namespace plait::transport {
+namespace {
+
+using plait::test::error_of;
+using plait::test::expect_error;
+using plait::test::PluginFaults;
+using plait::test::test_plugin;
+using testing::AllOf;
+using testing::HasSubstr;
+using Scoped = PluginFaults::Scoped;
+
+class NetPlugins : public testing::Test {
+ protected:
+  /// A transport connected with itself.
+  struct Loop {
+    std::unique_ptr<Transport> transport = make_plugin_transport(test_plugin("plait-test"), 0);
+    std::vector<std::unique_ptr<Bootstrap>> alone = make_thread_bootstraps(1);
+    Mesh mesh = connect_all(*transport, *alone[0]);
+    SendFlow& sender = *mesh.to[0];
+    ReceiveFlow& receiver = *mesh.from[0];
+  };
+  PluginFaults faults{"plait-test"};
+};
+
+TEST_F(NetPlugins, TheHighestVersionIsTaken) {
+  const Properties properties = Loop().transport->properties();
+  EXPECT_THAT(properties.name,
+              AllOf(HasSubstr("PlaitTest"), HasSubstr("version 11"), HasSubstr("over loopback")));
+  EXPECT_FALSE(properties.device_memory);
+  EXPECT_EQ(properties.bandwidth, 10'000);
+  EXPECT_EQ(properties.latency, 2.5);
+  EXPECT_EQ(properties.largest_message, std::size_t{1} << 30);
+}
+
+TEST_F(NetPlugins, EverythingIsGivenBack) {
+  {
+    Loop loop;
+    const Buffer buffer(loop.sender, 100);
+    EXPECT_EQ(faults.get("contexts"), 1);
+    EXPECT_EQ(faults.get("comms"), 2);
+    EXPECT_EQ(faults.get("registrations"), 1);
+  }
+  for (const char* count : {"contexts", "comms", "registrations"})
+    EXPECT_EQ(faults.get(count), 0) << count;
+}
+
+TEST_F(NetPlugins, ACallMayStartNothing) {
+  const Scoped fault(faults, "null_every", 2);
+  Loop loop;
+  Buffer out(loop.sender, 1000), in(loop.receiver, 1000);
+  for (std::uint64_t number = 0; number < 20; ++number) {
+    out.fill(number);
+    const Request receiving = receive(*loop.transport, loop.receiver, in, 1000);
+    finish(*loop.transport, loop.sender, send(*loop.transport, loop.sender, out, 1000));
+    EXPECT_EQ(finish(*loop.transport, loop.receiver, receiving), 1000U);
+    EXPECT_TRUE(in.begins_with(number, 1000U));
+  }
+}
+
+TEST_F(NetPlugins, NoMoreRequestsThanAPlugInTakes) {
+  Loop loop;
+  Buffer in(loop.receiver, 8);
+  std::vector<Request> requests;
+  while (const Request request = loop.receiver.irecv(in.bytes.data(), 8, *in.memory))
+    requests.push_back(request);
+  EXPECT_EQ(requests.size(), 32U);
+  Buffer out(loop.sender, 8);
+  for (const Request request : requests) {
+    finish(*loop.transport, loop.sender, send(*loop.transport, loop.sender, out, 8));
+    finish(*loop.transport, loop.receiver, request);
+  }
+}
+
+TEST_F(NetPlugins, AStallIsNoError) {
+  Loop loop;
+  Buffer out(loop.sender, 8), in(loop.receiver, 8);
+  const Request receiving = receive(*loop.transport, loop.receiver, in, 8);
+  Request sending = nullptr;
+  {
+    const Scoped fault(faults, "stalls", 1);
+    sending = send(*loop.transport, loop.sender, out, 8);
+    for (int again = 0; again < 10; ++again) {
+      EXPECT_FALSE(loop.sender.test(sending));
+      EXPECT_FALSE(loop.receiver.test(receiving));
+    }
+  }
+  finish(*loop.transport, loop.sender, sending);
+  EXPECT_EQ(finish(*loop.transport, loop.receiver, receiving), 8U);
+}
+
+TEST_F(NetPlugins, AFailedSendIsALostRank) {
+  const Scoped fault(faults, "fail_after", 3);  // the first one says who this rank is
+  Loop loop;
+  Buffer out(loop.sender, 8);
+  finish(*loop.transport, loop.sender, send(*loop.transport, loop.sender, out, 8));
+  finish(*loop.transport, loop.sender, send(*loop.transport, loop.sender, out, 8));
+  for (int again = 0; again < 2; ++again) {
+    expect_error(error_of([&] { loop.sender.isend(out.bytes.data(), 8, *out.memory); }),
+                 ErrorCode::rank_lost,
+                 AllOf(HasSubstr("PlaitTest"), HasSubstr("isend: system error (2)")));
+  }
+}
+
+TEST_F(NetPlugins, AFailedRegistrationIsNot) {
+  Loop loop;
+  const Scoped fault(faults, "fail_register", 1);
+  int word = 0;
+  expect_error(error_of([&] { loop.sender.register_memory(&word, 4, MemoryKind::host); }),
+               ErrorCode::bootstrap, HasSubstr("regMr: system error (2)"));
+}
+
+TEST_F(NetPlugins, AFailedInitNamesThePlugIn) {
+  const Scoped fault(faults, "fail_init", 1);
+  expect_error(error_of([&] { make_plugin_transport(test_plugin("plait-test"), 0); }),
+               ErrorCode::bootstrap, AllOf(HasSubstr("plait-test.so"), HasSubstr("init")));
+}
+
+TEST_F(NetPlugins, MessagesIntoMemoryOfGpusAreFlushed) {
+  const Scoped fault(faults, "pointers", 3);
+  Loop loop;
+  EXPECT_TRUE(loop.transport->properties().device_memory);
+  Buffer out(loop.sender, 8);
+  std::vector<std::byte> bytes(8);
+  for (const auto kind : {MemoryKind::cuda, MemoryKind::hip, MemoryKind::host}) {
+    const int before = faults.get("flushes");
+    const auto memory = loop.receiver.register_memory(bytes.data(), 8, kind);
+    const Request receiving = loop.receiver.irecv(bytes.data(), 8, *memory);
+    finish(*loop.transport, loop.sender, send(*loop.transport, loop.sender, out, 8));
+    EXPECT_EQ(finish(*loop.transport, loop.receiver, receiving), 8U);
+    EXPECT_EQ(faults.get("flushes") - before, kind == MemoryKind::host ? 0 : 1);
+  }
+}
+
+TEST_F(NetPlugins, WrongNamesAndDevicesAreRefused) {
+  const auto refused = [](const std::string& name, int device) {
+    return error_of([&] { make_plugin_transport(name, device); });
+  };
+  expect_error(refused(test_plugin("plait-test"), 1), ErrorCode::invalid_argument,
+               HasSubstr("device 1 of 1"));
+  expect_error(refused(test_plugin("plait-test"), -1), ErrorCode::invalid_argument,
+               HasSubstr("device -1 of 1"));
+  expect_error(refused(test_plugin("plait-test-none"), 0), ErrorCode::invalid_argument,
+               HasSubstr("none of the tables"));
+  expect_error(refused("no-such-plug-in", 0), ErrorCode::invalid_argument,
+               HasSubstr("libnccl-net-no-such-plug-in.so"));
+  expect_error(refused("/no/such/file.so", 0), ErrorCode::invalid_argument,
+               HasSubstr("No such file"));
+  expect_error(refused("/dev/zero", 0), ErrorCode::invalid_argument, HasSubstr("/dev/zero"));
+}
+
+}  // namespace
+}  // namespace plait::transport

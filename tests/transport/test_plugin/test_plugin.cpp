@@ -1,0 +1,295 @@
+#include "test_plugin.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace plait::test_plugin {
+namespace {
+
+struct Faults {
+  std::atomic<int> fail_after{-1};    // isend fails after so many messages of its comm
+  std::atomic<int> stalls{0};         // no request is done
+  std::atomic<int> null_every{0};     // each such isend and irecv starts nothing
+  std::atomic<int> null_connects{3};  // so many calls of connect and accept find nothing
+  std::atomic<int> fail_init{0}, fail_register{0};
+  std::atomic<int> pointers{host_pointers};
+  std::atomic<int> contexts{0}, comms{0}, registrations{0}, flushes{0};  // counted, for tests
+} faults;
+
+std::atomic<Logger> log{nullptr};
+
+class Fd {
+ public:
+  explicit Fd(int fd) : fd_(fd) {}
+  ~Fd() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Fd(const Fd&) = delete;
+  Fd& operator=(const Fd&) = delete;
+  int get() const { return fd_; }
+  int release() {
+    const int fd = fd_;
+    fd_ = -1;
+    return fd;
+  }
+
+ private:
+  int fd_;
+};
+
+/// The content of a listener's handle. `tries` and `socket` are of the rank that connects.
+struct Handle {
+  std::uint64_t magic;
+  std::uint16_t port;
+  int tries, socket;
+  void* self;  // null, or where the handle was at the last call
+};
+constexpr std::uint64_t handle_magic = 0x74736574706c61;
+
+struct ListenComm {
+  Fd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  int tries = 0;
+};
+
+struct Comm;
+struct Request {
+  Comm* comm;
+  std::byte* data;
+  std::size_t room;
+  std::uint64_t bytes = 0;  // of the message
+  std::size_t moved = 0;    // of the eight bytes of its size and of the message
+  bool done = false;
+  bool flushes = false;
+};
+struct Comm {
+  Fd socket;
+  bool sends;
+  std::deque<std::unique_ptr<Request>> requests{};
+  int started = 0, calls = 0;
+  Result failure = success;
+
+  Comm(int fd, bool is_sender) : socket(fd), sends(is_sender) { ++faults.comms; }
+  ~Comm() { --faults.comms; }
+};
+
+Result prepare(int fd) {
+  const int on = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return success;
+}
+
+/// One system call. Returns the bytes, 0 if there is no room or nothing has come, or -1 if the
+/// other side is gone.
+ssize_t move(const Comm& comm, void* data, std::size_t bytes) {
+  const ssize_t n = comm.sends ? ::send(comm.socket.get(), data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL)
+                               : ::recv(comm.socket.get(), data, bytes, MSG_DONTWAIT);
+  if (n > 0) return n;
+  return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
+}
+
+/// True once the request is done.
+bool advance(Comm& comm, Request& request) {
+  constexpr std::size_t head = sizeof request.bytes;
+  while (request.moved < head + request.bytes || request.moved < head) {
+    const bool in_head = request.moved < head;
+    std::byte* const from = in_head ? reinterpret_cast<std::byte*>(&request.bytes) + request.moved
+                                    : request.data + (request.moved - head);
+    const std::size_t left = (in_head ? head : head + request.bytes) - request.moved;
+    const ssize_t n = move(comm, from, left);
+    if (n < 0) comm.failure = remote_error;
+    if (n <= 0) return false;
+    request.moved += static_cast<std::size_t>(n);
+    if (request.moved == head && !comm.sends && request.bytes > request.room) {
+      comm.failure = invalid_usage;
+      return false;
+    }
+  }
+  return true;
+}
+
+void advance(Comm& comm) {
+  for (const auto& request : comm.requests) {
+    if (request->done) continue;
+    if (comm.failure != success || !advance(comm, *request)) return;
+    request->done = true;
+  }
+}
+
+Result start(Comm& comm, void* data, std::size_t bytes, void* memory, void** request) {
+  *request = nullptr;
+  if (memory == nullptr) return internal_error;
+  if (comm.failure != success) return comm.failure;
+  const int every = faults.null_every;
+  if (every > 0 && ++comm.calls % every == 0) return success;
+  if (comm.requests.size() >= static_cast<std::size_t>(most_requests)) return internal_error;
+  if (comm.sends && faults.fail_after >= 0 && comm.started >= faults.fail_after)
+    return comm.failure = system_error;
+  ++comm.started;
+  comm.requests.push_back(std::make_unique<Request>(
+      Request{.comm = &comm, .data = static_cast<std::byte*>(data), .room = bytes}));
+  if (comm.sends) comm.requests.back()->bytes = bytes;
+  *request = comm.requests.back().get();
+  if (faults.stalls == 0) advance(comm);
+  return success;
+}
+
+Result test(void* of, int* done, int* bytes) {
+  auto& request = *static_cast<Request*>(of);
+  Comm& comm = *request.comm;
+  *done = 0;
+  if (faults.stalls != 0) return success;
+  if (!request.done) advance(comm);
+  if (!request.done) return comm.failure;
+  *done = 1;
+  if (bytes != nullptr) *bytes = static_cast<int>(request.bytes);
+  std::erase_if(comm.requests, [&](const auto& each) { return each.get() == &request; });
+  return success;
+}
+
+Result flush(void* of, int, void**, int*, void**, void** request) {
+  auto& comm = *static_cast<Comm*>(of);
+  ++faults.flushes;
+  comm.requests.push_front(std::make_unique<Request>(
+      Request{.comm = &comm, .data = nullptr, .room = 0, .done = true, .flushes = true}));
+  *request = comm.requests.front().get();
+  return success;
+}
+
+Result register_memory(void*, void* data, std::size_t bytes, int type, void** memory) {
+  if (faults.fail_register != 0 || (faults.pointers & type) == 0) return system_error;
+  ++faults.registrations;
+  *memory = new std::pair(data, bytes);
+  return success;
+}
+Result deregister_memory(void*, void* memory) {
+  delete static_cast<std::pair<void*, std::size_t>*>(memory);
+  --faults.registrations;
+  return success;
+}
+Result close_comm(void* comm) {
+  delete static_cast<Comm*>(comm);
+  return success;
+}
+Result close_listen(void* comm) {
+  delete static_cast<ListenComm*>(comm);
+  return success;
+}
+
+}  // namespace
+
+Result start(Logger logger) {
+  log = logger;
+  if (faults.fail_init != 0) return system_error;
+  logger(log_version, ~0UL, "test_plugin.cpp", 1, "%s has %d device", "PlaitTest", 1);
+  return success;
+}
+void count_context(int change) { faults.contexts += change; }
+
+void fill(Properties8& properties) {
+  static char name[] = "loopback";
+  properties.name = name;
+  properties.pointer_support = faults.pointers;
+  properties.speed = 80'000;
+  properties.latency = 2.5F;
+  properties.most_comms = 1000;
+  properties.most_receives = 1;
+}
+const MemoryCalls& memory_calls() {
+  static const MemoryCalls calls{register_memory, nullptr, deregister_memory};
+  return calls;
+}
+const RequestCalls& request_calls() {
+  static const RequestCalls calls{flush,        test,    close_comm, close_comm,
+                                  close_listen, nullptr, nullptr};
+  return calls;
+}
+
+Result devices(int* number) {
+  *number = 1;
+  return success;
+}
+
+Result listen(int, void* to, void** comm) {
+  auto listener = std::make_unique<ListenComm>();
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* const name = reinterpret_cast<sockaddr*>(&address);
+  const int fd = listener->socket.get();
+  if (::bind(fd, name, length) != 0 || ::listen(fd, 64) != 0 ||
+      ::getsockname(fd, name, &length) != 0)
+    return system_error;
+  const Handle handle{handle_magic, ntohs(address.sin_port), 0, -1, nullptr};
+  std::memcpy(to, &handle, sizeof handle);
+  *comm = listener.release();
+  return success;
+}
+
+Result connect(int, void* of, void** comm) {
+  *comm = nullptr;
+  auto& handle = *static_cast<Handle*>(of);
+  if (handle.magic != handle_magic) return internal_error;
+  if (handle.self != nullptr && handle.self != of) return internal_error;  // it was moved
+  handle.self = of;
+  if (handle.tries++ < faults.null_connects) return success;
+  Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(handle.port);
+  if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+    return remote_error;
+  prepare(socket.get());
+  *comm = new Comm(socket.release(), true);
+  return success;
+}
+
+Result accept(void* of, void** comm, void**) {
+  *comm = nullptr;
+  auto& listener = *static_cast<ListenComm*>(of);
+  if (listener.tries++ % (faults.null_connects + 1) != faults.null_connects) return success;
+  Fd socket(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (socket.get() < 0) return errno == EAGAIN ? success : system_error;
+  prepare(socket.get());
+  *comm = new Comm(socket.release(), false);
+  return success;
+}
+
+Result send(void* comm, void* data, std::size_t bytes, void* memory, void** request) {
+  return start(*static_cast<Comm*>(comm), data, bytes, memory, request);
+}
+Result receive(void* comm, int n, void* data, std::size_t bytes, void* memory, void** request) {
+  if (n != 1) return internal_error;
+  return start(*static_cast<Comm*>(comm), data, bytes, memory, request);
+}
+
+}  // namespace plait::test_plugin
+
+/// Sets a fault, or reads it: returns the value before. `value` INT_MIN only reads.
+extern "C" int plait_test_plugin(const char* name, int value) {
+  using plait::test_plugin::faults;
+  const std::map<std::string_view, std::atomic<int>*> all{
+      {"fail_after", &faults.fail_after}, {"stalls", &faults.stalls},
+      {"null_every", &faults.null_every}, {"null_connects", &faults.null_connects},
+      {"fail_init", &faults.fail_init},   {"fail_register", &faults.fail_register},
+      {"pointers", &faults.pointers},     {"contexts", &faults.contexts},
+      {"comms", &faults.comms},           {"registrations", &faults.registrations},
+      {"flushes", &faults.flushes},
+  };
+  std::atomic<int>& fault = *all.at(name);
+  return value == -2147483647 - 1 ? fault.load() : fault.exchange(value);
+}

@@ -1,0 +1,17 @@
+// Messages between nodes by way of the network plug-ins that vendors write for NCCL
+// (libnccl-net*.so), which know fabrics that Plait does not. The caller reads which plug-in is
+// wanted: PLAIT_NET_PLUGIN.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "transport/transport.hpp"
+
+namespace plait::transport {
+
+/// `path_or_name`: a path, a file name, or NAME of libnccl-net-NAME.so. `device`: one of the
+/// plug-in's, counted from 0. Throws Error(invalid_argument) if there is no such plug-in or device,
+/// and Error(bootstrap) if the plug-in fails.
+std::unique_ptr<Transport> make_plugin_transport(const std::string& path_or_name, int device);
+
+}  // namespace plait::transport
