@@ -36,12 +36,9 @@ class NetCallsOf final : public NetCalls {
     return Result::success;
   }
   Result properties(int device, NetDevice& found) const override {
-    if constexpr (of_version >= 12)
-      return read<net_interface::Properties12>(device, found);
-    else if constexpr (of_version >= 9)
-      return read<net_interface::Properties9>(device, found);
-    else
-      return read<net_interface::Properties8>(device, found);
+    if constexpr (of_version >= 12) return read<net_interface::Properties12>(device, found);
+    else if constexpr (of_version >= 9) return read<net_interface::Properties9>(device, found);
+    else return read<net_interface::Properties8>(device, found);
   }
   Result listen([[maybe_unused]] void* context, int device, void* handle,
                 void** comm) const override {

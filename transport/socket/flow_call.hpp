@@ -24,7 +24,8 @@ class FlowCall {
            std::shared_ptr<Waiter> waiter);
 
   /// The connections, once the other rank has answered on all of them. Never waits. Throws
-  /// Error(rank_lost) if no rank of the group listens there, Error(bootstrap) if the system refuses.
+  /// Error(rank_lost) if no rank of the group listens there, and Error(bootstrap) if the system
+  /// refuses.
   std::optional<FlowSockets> advance();
 
  private:
