@@ -61,9 +61,10 @@ struct Calls {
   static Result init_context(void** context, std::uint64_t, Config* config, Logger logger,
                              Profiler) {
     if (config->traffic_class != -1) return internal_error;
+    if (const Result result = start(logger); result != success) return result;
     *context = new int(version);
     count_context(1);
-    return start(logger);
+    return success;
   }
   static Result finalize(void* context) {
     delete static_cast<int*>(context);
