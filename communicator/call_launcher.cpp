@@ -87,6 +87,7 @@ void CallLauncher::run(const GroupStep& step, const GroupPlan& plan, NativeStrea
   Watch watch = parts_.watchdog.watch(parts_.publisher.number_of(step.calls.front()),
                                       static_cast<std::uint32_t>(number));
   if (parts_.log != nullptr) parts_.log->put_into(watch);
+  if (parts_.nodes != nullptr) parts_.nodes->put_into(watch);
   const LaunchSetting setting{
       *parts_.backend, kernels_,
       parts_.topology, parts_.rank,

@@ -24,6 +24,13 @@ Peer::Peer(Transport& transport, Lane lane, const Address& address, int rank, Co
 
 Peer::~Peer() = default;
 
+bool Peer::has_unsent() const {
+  return !is_lost_ && (!sending_.empty() || filling_ != nullptr || !told_.empty() ||
+                       std::any_of(out_.begin(), out_.end(), [](const FrameBuffer& frame) {
+                         return frame.request != nullptr;
+                       }));
+}
+
 void Peer::refuse(const char* what) const {
   throw Error(ErrorCode::bootstrap,
               fmt::format("rank {} has sent what no proxy sends: {}", lane_.peer, what));
@@ -60,7 +67,8 @@ bool Peer::send() {
     return false;
   }
   try {
-    bool moved = collect();
+    bool moved = finish_frames();
+    moved = collect() || moved;
     moved = send_frame() || moved;
     return send_data() || moved;
   } catch (const Error& error) {
@@ -106,12 +114,23 @@ void release(std::uint32_t& word, std::uint32_t value) {
 
 }  // namespace
 
+/// A flow moves only in its own calls, so all requests are tested, also those that nothing waits
+/// for.
+bool Peer::finish_frames() {
+  bool moved = false;
+  for (FrameBuffer& frame : out_) {
+    if (frame.request == nullptr || !frames_out_.flow->test(frame.request)) continue;
+    frame.request = nullptr;
+    moved = true;
+  }
+  return moved;
+}
+
 /// True if an entry with `size` bytes fits into the next frame. Takes a free buffer if there is no
 /// next frame yet.
 bool Peer::has_room(std::size_t size) {
   for (FrameBuffer& frame : out_) {
     if (filling_ != nullptr) break;
-    if (frame.request != nullptr && frames_out_.flow->test(frame.request)) frame.request = nullptr;
     if (frame.request != nullptr) continue;
     filling_ = &frame;
     writer_ = FrameWriter(frame.bytes);
@@ -208,11 +227,8 @@ void Peer::say_farewell() {
 
 bool Peer::has_left() {
   if (is_lost_ || peer_left_ || send_failure_) return true;
-  if (farewell_ != Farewell::flushing || !sending_.empty()) return false;
-  return std::all_of(out_.begin(), out_.end(), [&](FrameBuffer& frame) {
-    if (frame.request != nullptr && frames_out_.flow->test(frame.request)) frame.request = nullptr;
-    return frame.request == nullptr;
-  });
+  if (farewell_ != Farewell::flushing) return false;
+  return !has_unsent();
 }
 
 bool Peer::receive_frames(const Listening& listening) {

@@ -35,6 +35,8 @@ class Peer {
   /// Sends and receives what it can. True if anything moved.
   bool advance(const Listening& listening);
   void tell(std::vector<std::byte> words) { told_.push_back(std::move(words)); }
+  /// Something waits to be handed to the transport, or is on its way out.
+  bool has_unsent() const;
   /// After all else, sends the entry `left`.
   void say_farewell();
   /// True once everything has been handed to the transport, also the farewell.
@@ -74,6 +76,7 @@ class Peer {
 
   bool open(Outgoing& outgoing);
   bool send();
+  bool finish_frames();
   bool has_room(std::size_t size);
   bool collect();
   bool collect_chunks(std::uint32_t channel);

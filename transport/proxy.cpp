@@ -40,14 +40,21 @@ void Proxy::start(std::vector<Lane> lanes, std::span<const Address> addresses,
 void Proxy::stop(std::chrono::milliseconds patience) noexcept {
   if (!thread_.joinable()) return;
   end_by_ = Clock::now() + patience;
-  ending_ = true;
+  {
+    const std::lock_guard resting(resting_);
+    ending_ = true;
+  }
+  rested_.notify_one();
   transport_->wake();
   thread_.join();
 }
 
 void Proxy::wake() noexcept {
   woken_.store(true, std::memory_order_release);
-  if (sleeping_.load()) transport_->wake();
+  if (sleeping_.load()) return transport_->wake();
+  const std::lock_guard resting(resting_);
+  must_work_ = true;
+  rested_.notify_one();
 }
 
 void Proxy::tell(int peer, std::span<const std::byte> words) {
@@ -70,26 +77,79 @@ void Proxy::lose(Peer& peer, const Error& why) {
   if (!peer.peer_has_left() && !ending_ && listening_.lose) listening_.lose(peer.rank(), why);
 }
 
+namespace {
+
+std::int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
+
+/// How long after the last `carry` the proxy's thread leaves the work to those that call it.
+constexpr std::chrono::milliseconds carried_for{1};
+
+}  // namespace
+
+void Proxy::carry(bool last) noexcept {
+  const std::unique_lock lock(working_, std::try_to_lock);
+  if (lock.owns_lock()) {
+    bool moved = round();
+    for (int more = 0; last && moved && more < 16; ++more) moved = round();
+    carried_at_.store(now_ns(), std::memory_order_relaxed);
+    if (!last || !has_unsent()) return;
+    const std::lock_guard resting(resting_);
+    must_work_ = true;
+    return rested_.notify_one();
+  }
+  // The proxy's thread has the work. Its round may have passed what this kernel has published.
+  if (!last) is_wanted_ = true;
+  woken_ = true;
+  if (sleeping_) transport_->wake();
+}
+
+bool Proxy::has_unsent() const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [](const auto& peer) { return peer->has_unsent(); });
+}
+
 void Proxy::run() noexcept {
-  auto quiet_since = Clock::now();
-  bool says_farewell = false;
+  while (serve()) rest();
+}
+
+/// Works until another thread wants to. False: the proxy is to end.
+bool Proxy::serve() {
+  const std::lock_guard lock(working_);
+  quiet_since_ = Clock::now();
   for (;;) {
-    if (ending_ && !std::exchange(says_farewell, true))
+    if (ending_ && !std::exchange(says_farewell_, true))
       for (const auto& peer : peers_) peer->say_farewell();
-    bool moved = false;
-    try {
-      moved = advance();
-    } catch (const std::exception& error) {  // of the transport as a whole
-      for (const auto& peer : peers_) lose(*peer, Error(ErrorCode::bootstrap, error.what()));
-    }
-    ++counters_.rounds;
-    if (moved || woken_.exchange(false)) quiet_since = Clock::now();
+    const bool moved = round();
+    if (moved || woken_.exchange(false)) quiet_since_ = Clock::now();
     if (ending_ &&
         (Clock::now() > end_by_ || std::all_of(peers_.begin(), peers_.end(),
                                                [](const auto& peer) { return peer->has_left(); })))
-      break;
-    if (!moved) sleep(quiet_since);
+      return false;
+    if (!ending_ && is_wanted_.exchange(false)) return true;
+    if (!moved) sleep(quiet_since_);
   }
+}
+
+/// Leaves the work to `carry`, as long as that is called.
+void Proxy::rest() {
+  carried_at_ = now_ns();
+  std::unique_lock lock(resting_);
+  while (!ending_ && !must_work_ &&
+         now_ns() - carried_at_.load(std::memory_order_relaxed) <
+             std::chrono::nanoseconds(carried_for).count())
+    rested_.wait_for(lock, carried_for);
+  must_work_ = false;
+}
+
+/// Moves what can be moved. True if anything did.
+bool Proxy::round() {
+  ++counters_.rounds;
+  try {
+    return advance();
+  } catch (const std::exception& error) {  // of the transport as a whole
+    for (const auto& peer : peers_) lose(*peer, Error(ErrorCode::bootstrap, error.what()));
+  }
+  return false;
 }
 
 bool Proxy::advance() {

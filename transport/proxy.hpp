@@ -21,6 +21,7 @@
 #pragma once
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -88,6 +89,10 @@ class Proxy {
 
   /// A kernel that may publish chunks has been enqueued. From any thread.
   void wake() noexcept;
+  /// Does a round of the proxy's work in the calling thread, if no other thread is at it. A kernel
+  /// on the host that waits for another node calls it again and again, so that nothing waits for
+  /// the proxy's thread to get a core; with `last`, when it ends. Never waits.
+  void carry(bool last) noexcept;
   /// From now on kernels may publish chunks without a `wake`: they are in captured graphs. The
   /// proxy never sleeps for long then.
   void stay_awake() noexcept { captured_ = true; }
@@ -98,7 +103,11 @@ class Proxy {
 
  private:
   void run() noexcept;
+  bool serve();
+  void rest();
+  bool round();
   bool advance();
+  bool has_unsent() const;
   void accept_flows();
   void sleep(std::chrono::steady_clock::time_point quiet_since);
   void lose(Peer& peer, const Error& why);
@@ -121,6 +130,15 @@ class Proxy {
   std::vector<Told> told_;
   std::atomic<bool> has_told_ = false, captured_ = false, ending_ = false, woken_ = false,
                     sleeping_ = false;
+  /// Held by the thread that works: the proxy's own, also while it sleeps, or one in `carry`.
+  std::mutex working_;
+  std::atomic<bool> is_wanted_ = false;       // by `carry`
+  std::atomic<std::int64_t> carried_at_ = 0;  // on the steady clock
+  std::mutex resting_;
+  std::condition_variable rested_;
+  bool must_work_ = false;  // under `resting_`
+  bool says_farewell_ = false;
+  std::chrono::steady_clock::time_point quiet_since_{};
   std::chrono::steady_clock::time_point end_by_;
   std::chrono::steady_clock::time_point next_accept_{};
   Counters counters_, published_;  // the thread's, and those that others see

@@ -37,6 +37,11 @@ const PoolSettings& settings() {
 }
 
 void Pool::run(const Launch& launch) {
+  run_blocks(launch);
+  if (launch.watch.carry != nullptr) launch.watch.carry(launch.watch.carrier, true);
+}
+
+void Pool::run_blocks(const Launch& launch) {
   // After a call that gave up, later calls would send packets that its peers still wait for.
   if (launch.watch.claimed != nullptr &&
       std::atomic_ref(*launch.watch.claimed).load(std::memory_order_acquire) != 0)

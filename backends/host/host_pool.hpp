@@ -39,6 +39,8 @@ class Pool {
   void run(const Launch& launch);
 
  private:
+  void run_blocks(const Launch& launch);
+
   ThreadTeam threads_{"the threads of a host kernel"};
 };
 

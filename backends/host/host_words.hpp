@@ -291,6 +291,10 @@ class Words {
     for (;;) {
       for (int i = 0; i < 4; ++i) {
         if (ready()) return true;
+        if (watch_.carry != nullptr) {
+          watch_.carry(watch_.carrier, false);
+          if (ready()) return true;
+        }
         backoff.pause();
       }
       const auto now = Clock::now();

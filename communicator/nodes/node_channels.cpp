@@ -32,7 +32,8 @@ transport::Lane lane_to(int rank, int peer, int ranks, const ChannelMemory& memo
 
 NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstrap,
                            const Nodes& nodes, const Topology& topology, const Grant& channels,
-                           SymmetricHeap& heap) {
+                           SymmetricHeap& heap)
+    : is_host_(backend->info().backend == BackendKind::host) {
   const int rank = bootstrap.rank(), ranks = bootstrap.size();
   const ChannelMemory memory = channel_memory(topology);
   auto transport = choose_transport(bootstrap);
@@ -85,6 +86,12 @@ void NodeChannels::place_tables(const std::shared_ptr<Backend>& backend, const N
 }
 
 NodeChannels::~NodeChannels() { proxy_->stop(std::chrono::seconds(5)); }
+
+void NodeChannels::put_into(Watch& watch) const noexcept {
+  if (!is_host_) return;
+  watch.carrier = proxy_.get();
+  watch.carry = [](void* proxy, bool last) { static_cast<transport::Proxy*>(proxy)->carry(last); };
+}
 
 void NodeChannels::start(transport::Listening listening) {
   proxy_->start(lanes_, addresses_, std::move(listening));

@@ -29,8 +29,11 @@ class NodeChannels {
   /// Begins to serve the channels. Local.
   void start(transport::Listening listening);
   const NodeSetting& setting() const noexcept { return setting_; }
+  /// Lets the threads of kernels on the host do the proxy's work while they wait.
+  void put_into(Watch& watch) const noexcept;
   /// A kernel has been enqueued or, if `captured`, may be enqueued by graphs from now on.
   void launched(bool captured) noexcept {
+    if (is_host_) return;  // its kernels call
     if (captured) proxy_->stay_awake();
     proxy_->wake();
   }
@@ -51,6 +54,7 @@ class NodeChannels {
   void place_tables(const std::shared_ptr<Backend>& backend, const Nodes& nodes,
                     const Topology& topology);
 
+  bool is_host_;
   NodeSetting setting_;
   std::unique_ptr<ChunkNote, Deallocate> notes_;
   std::unique_ptr<void, DeallocateOnDevice> tables_, counters_;

@@ -24,7 +24,7 @@ struct ChannelMemory {
   /// 4 KB to `most_bytes` per channel, for as many blocks, a power of two up to `most`, as `budget`
   /// allows with at least 4 KB per channel.
   static ChannelMemory within(std::size_t budget, int ranks, unsigned most, std::string_view name,
-                              std::size_t most_bytes = std::size_t{256} << 10) {
+                              std::size_t most_bytes) {
     const std::size_t most_units = most_bytes / least_bytes;
     static_assert(least_bytes % (std::size_t{Channels::max_slots} * 64) == 0,
                   "slots are whole packs on every target");
@@ -61,8 +61,10 @@ inline unsigned most_blocks_with_channels(const Topology& topology) {
 /// The channels that collectives share: half of the scratch memory. Fewer blocks have channels
 /// where the scratch memory or the device is small.
 inline ChannelMemory channel_memory(const Topology& topology) {
+  // A network holds more bytes on their way than a link of a node.
+  const std::size_t most_bytes = std::size_t{topology.nodes > 1 ? 1024u : 256u} << 10;
   return ChannelMemory::within(topology.scratch_limit / 2, topology.ranks,
-                               most_blocks_with_channels(topology), "channels");
+                               most_blocks_with_channels(topology), "channels", most_bytes);
 }
 
 /// The channels among the ranks of each node, where there are several nodes.

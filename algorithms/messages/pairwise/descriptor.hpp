@@ -70,9 +70,10 @@ class PairwiseAlgorithm : public ChannelAlgorithm {
   /// is filled while the other is emptied.
   static ChannelMemory slot_memory(const Topology& topology) {
     if (topology.base_limit == 0) return memory(topology);
-    return ChannelMemory::within(
-        std::min(topology.base_limit / 2, topology.scratch_limit / 8), topology.ranks,
-        std::min(Memory::channels(topology), most_blocks(topology)), "channels of messages");
+    return ChannelMemory::within(std::min(topology.base_limit / 2, topology.scratch_limit / 8),
+                                 topology.ranks,
+                                 std::min(Memory::channels(topology), most_blocks(topology)),
+                                 "channels of messages", std::size_t{256} << 10);
   }
   static unsigned slot_channels(const Topology& topology) {
     return std::min(slot_memory(topology).blocks, Memory::channels(topology));
