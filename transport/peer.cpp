@@ -61,7 +61,7 @@ bool Peer::advance(const Listening& listening) {
 bool Peer::send() {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::seconds grace{1};
-  if (peer_left_) return false;
+  if (peer_left_ || is_lost_) return false;
   if (send_failure_) {
     if (frames_in_ == nullptr || Clock::now() > failed_at_ + grace) throw *send_failure_;
     return false;

@@ -34,6 +34,8 @@ class Peer {
   void take(FlowHello::Use use, std::unique_ptr<ReceiveFlow> flow);
   /// Sends and receives what it can. True if anything moved.
   bool advance(const Listening& listening);
+  /// Sends what it can.
+  bool send();
   void tell(std::vector<std::byte> words) { told_.push_back(std::move(words)); }
   /// Something waits to be handed to the transport, or is on its way out.
   bool has_unsent() const;
@@ -75,7 +77,6 @@ class Peer {
   enum class Farewell { none, due, framed, flushing };
 
   bool open(Outgoing& outgoing);
-  bool send();
   bool finish_frames();
   bool has_room(std::size_t size);
   bool collect();

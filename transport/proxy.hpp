@@ -90,9 +90,9 @@ class Proxy {
   /// A kernel that may publish chunks has been enqueued. From any thread.
   void wake() noexcept;
   /// Does a round of the proxy's work in the calling thread, if no other thread is at it. A kernel
-  /// on the host that waits for another node calls it again and again, so that nothing waits for
-  /// the proxy's thread to get a core; with `last`, when it ends. Never waits.
-  void carry(bool last) noexcept;
+  /// on the host calls it again and again while it waits for `peer`, so that nothing waits for the
+  /// proxy's thread to get a core; and with -1 when it ends. Never waits.
+  void carry(int peer) noexcept;
   /// From now on kernels may publish chunks without a `wake`: they are in captured graphs. The
   /// proxy never sleeps for long then.
   void stay_awake() noexcept { captured_ = true; }
@@ -105,8 +105,9 @@ class Proxy {
   void run() noexcept;
   bool serve();
   void rest();
-  bool round();
-  bool advance();
+  enum class Work { all, sending };
+  bool round(Work work = Work::all);
+  bool advance(Work work);
   bool has_unsent() const;
   void accept_flows();
   void sleep(std::chrono::steady_clock::time_point quiet_since);
@@ -134,6 +135,7 @@ class Proxy {
   std::mutex working_;
   std::atomic<bool> is_wanted_ = false;       // by `carry`
   std::atomic<std::int64_t> carried_at_ = 0;  // on the steady clock
+  unsigned carried_ = 0;                      // calls of `carry` that had the work
   std::mutex resting_;
   std::condition_variable rested_;
   bool must_work_ = false;  // under `resting_`

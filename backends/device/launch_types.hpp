@@ -107,8 +107,8 @@ struct Watch {
   /// Host target: how often a spin polls before it begins to yield its core.
   std::uint32_t spins = 64;
   /// Host target, with ranks on several nodes: carries chunks to and from the others. Called while a
-  /// spin waits and, with `last`, when a launch has ended. Null: nothing to carry.
-  void (*carry)(void* carrier, bool last) = nullptr;
+  /// spin waits for `peer`, and with -1 when a launch has ended. Null: nothing to carry.
+  void (*carry)(void* carrier, int peer) = nullptr;
   void* carrier = nullptr;
   /// Device memory: one per block for the first `counted_blocks` blocks. Null: nothing is counted.
   BlockProgress* progress = nullptr;

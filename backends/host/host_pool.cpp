@@ -38,7 +38,7 @@ const PoolSettings& settings() {
 
 void Pool::run(const Launch& launch) {
   run_blocks(launch);
-  if (launch.watch.carry != nullptr) launch.watch.carry(launch.watch.carrier, true);
+  if (launch.watch.carry != nullptr) launch.watch.carry(launch.watch.carrier, -1);
 }
 
 void Pool::run_blocks(const Launch& launch) {

@@ -275,7 +275,10 @@ class Words {
   bool spin(Ready ready, Waiting who, std::uint32_t expected, const std::uint32_t& seen) {
     // No pause at first: two cores are a hundred nanoseconds apart, and a pause may take fifty.
     constexpr std::uint32_t without_pause = 32;
-    for (std::uint32_t i = 0; i <= watch_.spins; ++i) {
+    // What this thread has published for another node travels while it waits, so it begins to carry
+    // soon.
+    const std::uint32_t spins = watch_.carry == nullptr ? watch_.spins : 0;
+    for (std::uint32_t i = 0; i <= spins; ++i) {
       if (ready()) return true;
       if (i >= without_pause) pause();
     }
@@ -292,7 +295,7 @@ class Words {
       for (int i = 0; i < 4; ++i) {
         if (ready()) return true;
         if (watch_.carry != nullptr) {
-          watch_.carry(watch_.carrier, false);
+          watch_.carry(watch_.carrier, who.peer);
           if (ready()) return true;
         }
         backoff.pause();

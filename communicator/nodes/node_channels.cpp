@@ -90,7 +90,7 @@ NodeChannels::~NodeChannels() { proxy_->stop(std::chrono::seconds(5)); }
 void NodeChannels::put_into(Watch& watch) const noexcept {
   if (!is_host_) return;
   watch.carrier = proxy_.get();
-  watch.carry = [](void* proxy, bool last) { static_cast<transport::Proxy*>(proxy)->carry(last); };
+  watch.carry = [](void* proxy, int peer) { static_cast<transport::Proxy*>(proxy)->carry(peer); };
 }
 
 void NodeChannels::start(transport::Listening listening) {
