@@ -40,9 +40,9 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
     node_channels_ = std::make_unique<NodeChannels>(backend, *bootstrap, nodes, selector.topology(),
                                                     memory_->channels(), heap);
   agree(*bootstrap, "creating the watchdog, work memory, streams and threads", [&] {
-    watchdog_ = std::make_shared<Watchdog>(backend, board_, algorithms_.names(), memory_->claimed(),
-                                           settings.timeout, bootstrap->rank(),
-                                           selector.topology().ranks_per_device);
+    watchdog_ = std::make_shared<Watchdog>(
+        backend, board_, algorithms_.names(), memory_->claimed(), settings.timeout,
+        bootstrap->rank(), selector.topology().ranks_per_device, nodes.are_several());
     start_log(parent != nullptr ? parent->trace_file() : nullptr);
     launcher_.emplace(CallLauncher::Parts{.backend = backend,
                                           .topology = selector.topology(),
@@ -57,7 +57,11 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
                                           .trace = trace_.get()},
                       settings.work_fifo_bytes, [this] { throw_if_broken(); });
     connect_nodes();
-    if (bootstrap->size() > 1) monitored_.emplace([this] { watchdog_->look(); });
+    if (bootstrap->size() > 1)
+      monitored_.emplace([this] {
+        watchdog_->look();
+        tell_nodes();
+      });
   });
   for_each_group([this](Bootstrap& group) {
     BootstrapHooks::set_interrupt(group, [this] { look_and_throw(); });
@@ -75,9 +79,28 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
 /// From here on proxies serve the channels to other nodes.
 void CommunicatorState::connect_nodes() {
   if (node_channels_ == nullptr) return;
-  node_channels_->start({.hear = {}, .lose = [this](int rank, const Error& why) {
-                           watchdog_->lose_connection(rank, nodes.name_of_rank(rank), why);
-                         }});
+  node_channels_->start(
+      {.hear = [this](int rank, std::span<const std::byte> news) { board_->hear(rank, news); },
+       .lose =
+           [this](int rank, const Error& why) {
+             watchdog_->lose_connection(rank, nodes.name_of_rank(rank), why);
+           }});
+}
+
+/// Tells ranks of other nodes what those of this node read on the board. Calls are told to one rank
+/// of the next node, so each node's calls are compared with those of the one before.
+void CommunicatorState::tell_nodes() {
+  if (node_channels_ == nullptr) return;
+  const std::vector<int>& next = nodes.ranks((nodes.here() + 1) % nodes.count());
+  if (const auto calls = board_->call_news(); !calls.empty())
+    node_channels_->tell(next[static_cast<std::size_t>(nodes.local_rank()) % next.size()], calls);
+  const auto news = board_->news();
+  if (news.empty()) return;
+  // A rank that leaves in peace opens no connection to say so.
+  const Board::State state = board_->state(rank());
+  const auto reach = state == Board::State::left ? transport::Reach::known : transport::Reach::all;
+  for (int peer = 0; peer < bootstrap->size(); ++peer)
+    if (!nodes.is_here(peer)) node_channels_->tell(peer, news, reach);
 }
 
 Selector CommunicatorState::make_selector(const Topology& topology) const {
@@ -150,6 +173,7 @@ CommunicatorState::~CommunicatorState() {
   watchdog_->look();
   warn_of_left_over();
   board_->announce(Board::State::left);
+  tell_nodes();
   for_each_group([](Bootstrap& group) { BootstrapHooks::set_interrupt(group, {}); });
   BootstrapHooks::set_farewell(*bootstrap, {});
   const auto broken = watchdog_->await_error();

@@ -138,6 +138,7 @@ class CommunicatorState final : public GroupMember {
   void warn_of_left_over() const;
   void start_log(std::shared_ptr<TraceFile> trace);
   void connect_nodes();
+  void tell_nodes();
   /// For the group of all ranks and, if there are several nodes, that of this node.
   template <class Body>
   void for_each_group(Body body) {

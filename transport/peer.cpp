@@ -219,10 +219,13 @@ bool Peer::send_data() {
   return moved;
 }
 
+bool Peer::is_known() const noexcept {
+  return frames_out_.flow != nullptr || frames_in_ != nullptr || has_unsent();
+}
+
 void Peer::say_farewell() {
   // A peer without a flow either way knows nothing of this rank, and needs no goodbye.
-  const bool is_known = frames_out_.flow != nullptr || frames_in_ != nullptr || filling_ != nullptr;
-  farewell_ = is_known ? Farewell::due : Farewell::flushing;
+  farewell_ = is_known() ? Farewell::due : Farewell::flushing;
 }
 
 bool Peer::has_left() {

@@ -37,6 +37,8 @@ class Peer {
   /// Sends what it can.
   bool send();
   void tell(std::vector<std::byte> words) { told_.push_back(std::move(words)); }
+  /// A flow is open either way, or about to be.
+  bool is_known() const noexcept;
   /// Something waits to be handed to the transport, or is on its way out.
   bool has_unsent() const;
   /// After all else, sends the entry `left`.

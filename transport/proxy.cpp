@@ -57,10 +57,10 @@ void Proxy::wake() noexcept {
   rested_.notify_one();
 }
 
-void Proxy::tell(int peer, std::span<const std::byte> words) {
+void Proxy::tell(int peer, std::span<const std::byte> words, Reach reach) {
   {
     const std::lock_guard lock(mutex_);
-    told_.push_back({peer, {words.begin(), words.end()}});
+    told_.push_back({peer, {words.begin(), words.end()}, reach});
     has_told_ = true;
   }
   wake();
@@ -166,9 +166,10 @@ bool Proxy::advance(Work work) {
       const std::lock_guard lock(mutex_);
       told.swap(told_);
     }
-    for (Told& one : told)
-      peers_[static_cast<std::size_t>(index_of_[static_cast<std::size_t>(one.peer)])]->tell(
-          std::move(one.words));
+    for (Told& one : told) {
+      Peer& peer = *peers_[static_cast<std::size_t>(index_of_[static_cast<std::size_t>(one.peer)])];
+      if (one.reach == Reach::all || peer.is_known()) peer.tell(std::move(one.words));
+    }
   }
   if (work == Work::all) accept_flows();
   bool moved = false;

@@ -68,6 +68,9 @@ struct Counters {
   std::uint64_t sleeps = 0;
 };
 
+/// Whom words are for: any peer, or only one to which a flow is open.
+enum class Reach { all, known };
+
 class Peer;
 
 class Proxy {
@@ -97,7 +100,7 @@ class Proxy {
   /// proxy never sleeps for long then.
   void stay_awake() noexcept { captured_ = true; }
   /// Sends the words to the peer; at most `frame_bytes` / 2. From any thread.
-  void tell(int peer, std::span<const std::byte> words);
+  void tell(int peer, std::span<const std::byte> words, Reach reach = Reach::all);
   /// As they were when the proxy last went to sleep.
   Counters counters() const;
 
@@ -127,6 +130,7 @@ class Proxy {
   struct Told {
     int peer;
     std::vector<std::byte> words;
+    Reach reach;
   };
   std::vector<Told> told_;
   std::atomic<bool> has_told_ = false, captured_ = false, ending_ = false, woken_ = false,

@@ -44,17 +44,26 @@ Facts facts_about(const Algorithm& algorithm) {
             .count = 1024,
             .symmetric = true,
             .parts = parts_of(algorithm.collective(), able.ranks)};
+  std::vector<std::string> needs;
+  if (!algorithm.supports(best, able)) {  // also where another fact is missing: asked below
+    Topology wide = able;
+    wide.nodes = wide.rails = wide.node_ranks = 2;
+    if (algorithm.supports(best, wide)) {
+      able = wide;
+      needs.emplace_back("several nodes");
+    }
+  }
   const auto refuses = [&](const auto& change) {
     Topology topology = able;
     Call call = best;
     change(topology, call);
     return !algorithm.supports(call, topology);
   };
-  std::vector<std::string> needs;
   const auto need = [&](std::string what, const auto& change) {
     if (refuses(change)) needs.push_back(std::move(what));
   };
-  need("two ranks", [](Topology& topology, Call& call) { topology.ranks = call.parts = 1; });
+  if (able.nodes == 1)
+    need("two ranks", [](Topology& topology, Call& call) { topology.ranks = call.parts = 1; });
   need("peer access", [](Topology& topology, Call&) { topology.peer_access = false; });
   need("lines", [](Topology& topology, Call&) { topology.line_threads = 0; });
   need("bulk copies", [](Topology& topology, Call&) { topology.bulk_threads = 0; });

@@ -16,52 +16,23 @@
 #include "algorithms/contract/collectives.hpp"
 #include "bootstrap/agreement.hpp"
 #include "bootstrap/call_bootstrap.hpp"
+#include "communicator/fault/board_page.hpp"
 #include "core/process_space.hpp"
 #include "symm_mem/window.hpp"
 
 namespace plait {
 
-/// Only its rank writes it, but for the verdict. Behind it lie two logs of messages per peer, those
-/// sent and those received, and behind these the rank's desk.
-struct Board::Page {
-  std::atomic<std::int32_t> process;
-  std::atomic<std::uint64_t> process_space;  // where that number is valid
-  CallLog<1024> calls;
-
-  std::atomic<Board::State> state;
-  std::atomic<ErrorCode> code;
-  std::atomic<char> reason[501];
-  std::atomic<bool> has_record;
-  static constexpr std::size_t record_words = sizeof(DiagnosticRecord) / sizeof(std::uint32_t);
-  std::atomic<std::uint32_t> record[record_words];
-  std::atomic<std::uint64_t> verdict;  // in rank 0's page, for all ranks; 0: none
-};
-
 namespace {
 
 bool exists(pid_t process) { return kill(process, 0) == 0 || errno == EPERM; }
 
-/// A text in a page is an array of atomic characters, ended by a zero.
-template <std::size_t Size>
-void write(std::atomic<char> (&to)[Size], std::string_view text) {
-  const std::size_t length = std::min(text.size(), Size - 1);
-  for (std::size_t i = 0; i <= length; ++i)
-    to[i].store(i < length ? text[i] : '\0', std::memory_order_relaxed);
-}
-template <std::size_t Size>
-std::string read(const std::atomic<char> (&from)[Size]) {
-  std::string text;
-  for (const auto& c : from) {
-    const char character = c.load(std::memory_order_relaxed);
-    if (character == '\0') break;
-    text += character;
-  }
-  return text;
-}
-
 }  // namespace
 
-Board::Board(Bootstrap& bootstrap, const Nodes& nodes) : nodes_(nodes), rank_(bootstrap.rank()) {
+Board::Board(Bootstrap& bootstrap, const Nodes& nodes)
+    : nodes_(nodes),
+      rank_(bootstrap.rank()),
+      lost_(new std::atomic<bool>[static_cast<std::size_t>(bootstrap.size())]()),
+      compares_(new std::atomic<bool>[static_cast<std::size_t>(bootstrap.size())]()) {
   // Host memory on every backend, so the host target's shared memory serves all.
   std::shared_ptr<Backend> host;
   agree(bootstrap, "creating the board", [&] { host = open_backend(BackendKind::host, 0); });
@@ -70,8 +41,9 @@ Board::Board(Bootstrap& bootstrap, const Nodes& nodes) : nodes_(nodes), rank_(bo
                                "creating the board");
   page(rank_).process = static_cast<std::int32_t>(getpid());
   page(rank_).process_space = process_space();
-  bootstrap.barrier();
+  const auto every = bootstrap.all_gather(static_cast<std::int32_t>(getpid()));
   for (int rank = 0; rank < bootstrap.size(); ++rank) {
+    if (!nodes.is_here(rank)) page(rank).process = every[static_cast<std::size_t>(rank)];
     const pid_t process = page(rank).process;
     compared_.emplace_back();
     // The number of a rank in another container may mean nothing here, or another process.
@@ -109,7 +81,8 @@ void Board::publish_message(int peer, bool sends, const Signature& signature) {
 std::optional<Board::Disagreement> Board::compare() {
   using enum Disagreement::Kind;
   for (int rank = 0; rank < ranks(); ++rank) {
-    if (rank == rank_ || !nodes_.is_here(rank)) continue;
+    const bool is_here = nodes_.is_here(rank);
+    if (rank == rank_ || (!is_here && !compares_[static_cast<std::size_t>(rank)])) continue;
     Compared& compared = compared_[static_cast<std::size_t>(rank)];
     const auto differ = [&](Disagreement::Kind kind, const auto& mine, const auto& theirs,
                             std::uint64_t& up_to) {
@@ -118,6 +91,7 @@ std::optional<Board::Disagreement> Board::compare() {
     };
     if (const auto found = differ(collective, page(rank_).calls, page(rank).calls, compared.calls))
       return found;
+    if (!is_here) continue;  // messages are not told
     if (const auto found =
             differ(sent, messages(rank_, true, rank), messages(rank, false, rank_), compared.sent))
       return found;
@@ -132,7 +106,7 @@ void Board::announce(State state, ErrorCode code, std::string_view reason) noexc
   Page& mine = page(rank_);
   if (mine.state.load() != State::working) return;
   mine.code.store(code, std::memory_order_relaxed);
-  write(mine.reason, reason);
+  write_text(mine.reason, reason);
   mine.state.store(state, std::memory_order_release);
 }
 
@@ -140,7 +114,7 @@ Board::State Board::state(int rank) const noexcept {
   return page(rank).state.load(std::memory_order_acquire);
 }
 Error Board::reason(int rank) const {
-  return {page(rank).code.load(std::memory_order_relaxed), read(page(rank).reason)};
+  return {page(rank).code.load(std::memory_order_relaxed), read_text(page(rank).reason)};
 }
 
 void Board::show(const DiagnosticRecord& record) noexcept {
@@ -203,15 +177,17 @@ Verdict unpacked(std::uint64_t word) {
 
 Verdict Board::settle(const Verdict& verdict) noexcept {
   std::uint64_t word = 0;
-  return page(0).verdict.compare_exchange_strong(word, packed(verdict)) ? verdict : unpacked(word);
+  auto& settled = page(nodes_.ranks_here().front()).verdict;
+  return settled.compare_exchange_strong(word, packed(verdict)) ? verdict : unpacked(word);
 }
 
 std::optional<Verdict> Board::settled() const noexcept {
-  const std::uint64_t word = page(0).verdict.load();
+  const std::uint64_t word = page(nodes_.ranks_here().front()).verdict.load();
   return word != 0 ? std::optional(unpacked(word)) : std::nullopt;
 }
 
 bool Board::is_alive(int rank) const {
+  if (!nodes_.is_here(rank)) return !lost_[static_cast<std::size_t>(rank)];
   const Process& process = processes_[static_cast<std::size_t>(rank)];
   // No handle: the system's kernel is old, or no descriptor was free.
   if (!process.handle.valid()) return !process.visible || exists(page(rank).process);
@@ -234,7 +210,7 @@ std::optional<std::string> Board::waits_in_vain_for(
         rank_, call, page(rank_).calls.at(call).describe(algorithms));
   const MessageLog& received = messages(rank_, false, rank);
   const std::uint64_t message = received.last();
-  if (message > messages(rank, true, rank_).last())
+  if (nodes_.is_here(rank) && message > messages(rank, true, rank_).last())
     return fmt::format("rank {} receives message {} from it, {}", rank_, message,
                        received.at(message).describe(algorithms));
   return std::nullopt;
@@ -245,8 +221,9 @@ std::string Board::describe(int rank, const std::vector<std::string>& algorithms
   const std::uint64_t sequence = other.calls.last();
   std::string_view gone = departure(rank);
   if (gone.empty() && !is_alive(rank)) gone = "has ended";
-  const std::string subject = fmt::format("rank {} (process {}{}{})", rank, other.process.load(),
-                                          gone.empty() ? "" : ", which ", gone);
+  const std::string subject =
+      fmt::format("{} (process {}{}{})", nodes_.name_of_rank(rank), other.process.load(),
+                  gone.empty() ? "" : ", which ", gone);
   const std::string exchanged = describe_messages(rank);
   if (sequence == 0)
     return fmt::format("{}: no {} yet{}", subject, exchanged.empty() ? "call" : "collective",
@@ -257,7 +234,7 @@ std::string Board::describe(int rank, const std::vector<std::string>& algorithms
 
 std::string Board::left_over() const {
   std::string text;
-  for (int peer = 0; peer < ranks(); ++peer) {
+  for (const int peer : nodes_.ranks_here()) {
     const std::uint64_t sent = messages(peer, true, rank_).last(),
                         received = messages(rank_, false, peer).last();
     if (sent > received)
@@ -268,7 +245,7 @@ std::string Board::left_over() const {
 
 std::string Board::apart() const {
   std::string text;
-  for (int peer = 0; peer < ranks(); ++peer) {
+  for (const int peer : nodes_.ranks_here()) {
     const std::uint64_t sent = messages(peer, true, rank_).last(),
                         received = messages(rank_, false, peer).last();
     if (sent != received)

@@ -1,10 +1,12 @@
 // A page of host memory per rank that all ranks of the node can read: which ranks are alive, and in
 // which call each is. After a call has broken, the ranks read here which rank is missing.
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +54,19 @@ class Board {
   void show(const DiagnosticRecord& record) noexcept;
   std::optional<DiagnosticRecord> record(int rank) const noexcept;
 
+  // Between nodes there is no common page. Ranks send each other news of theirs, and `hear` puts
+  // them into a copy of the page.
+  /// This rank's page, for ranks of other nodes; empty if nothing has changed but calls since the
+  /// last time.
+  std::vector<std::byte> news();
+  /// The calls that this rank has made since the last time, as many as fit; empty if none. For one
+  /// rank of another node, which compares them with its own.
+  std::vector<std::byte> call_news();
+  /// Takes what the rank's `news` or `call_news` have given. From any thread, one per rank.
+  void hear(int rank, std::span<const std::byte> news);
+  /// The connection to a rank of another node is gone.
+  void lose(int rank) noexcept;
+
   BoardSnapshot snapshot(const std::vector<std::string>& algorithms) const;
 
   /// Publishes a verdict and returns the one that counts: the first of any rank. So all ranks name
@@ -72,7 +87,7 @@ class Board {
   /// "rank 2 (process 4711, which has ended): last call 17, barrier of 0 u8 elements, sum, by
   /// barrier; messages: 3 to and 2 from rank 0".
   std::string describe(int rank, const std::vector<std::string>& algorithms) const;
-  /// Messages that peers have sent to this rank and that it has not received: "2 from rank 0, 1
+  /// Messages that peers of this node have sent to this rank and that it has not received: "2 from rank 0, 1
   /// from rank 3"; empty if there are none.
   std::string left_over() const;
   /// Messages to this rank of which sender and receiver have called different numbers: "rank 0 has
@@ -100,6 +115,13 @@ class Board {
   std::shared_ptr<SymmetricRange> range_;
   const Nodes& nodes_;
   int rank_;
+  struct Told {  // to ranks of other nodes
+    State state = State::working;
+    bool has_record = false;
+    std::uint64_t calls = 0;
+  } told_;
+  /// Of ranks of other nodes: the connection is gone; calls have been heard.
+  std::unique_ptr<std::atomic<bool>[]> lost_, compares_;
   struct Process {
     UniqueFd handle;  // a pidfd; invalid for this process itself, and where there is none
     bool visible;     // its number tells here whether it lives

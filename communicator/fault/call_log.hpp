@@ -84,6 +84,17 @@ class alignas(64) CallLog {
   std::uint64_t last() const { return sequence_.load(std::memory_order_acquire); }
   /// The number of the last call that stated an order of its elements; 0: none did.
   std::uint64_t last_ordered() const { return ordered_.load(std::memory_order_acquire); }
+  /// The number of the first call that the log may have; earlier ones were never written.
+  std::uint64_t begins() const { return begins_.load(std::memory_order_acquire); }
+  std::uint64_t history(std::uint64_t call) const {
+    return entries_[call % Remembered].history.load(std::memory_order_acquire);
+  }
+  /// Of a copy of another rank's log, which has missed calls before `call`: `history` is the hash of
+  /// them all.
+  void skip_to(std::uint64_t call, std::uint64_t history) {
+    entries_[(call - 1) % Remembered].history.store(history, std::memory_order_relaxed);
+    begins_.store(call, std::memory_order_release);
+  }
   /// `call` must still be in the log.
   Signature at(std::uint64_t call) const {
     const Entry& entry = entries_[call % Remembered];
@@ -126,6 +137,7 @@ class alignas(64) CallLog {
   std::atomic<std::uint64_t> sequence_;  // of the last call
   std::atomic<std::uint64_t> writing_;  // the call whose entry is being written or was written last
   std::atomic<std::uint64_t> ordered_;
+  std::atomic<std::uint64_t> begins_;
   Entry entries_[Remembered];
 };
 
@@ -152,7 +164,8 @@ std::optional<CallLogs::Difference> compare_logs(const CallLog<Remembered>& mine
       differ(common, [](const Copy& a, const Copy& b) { return a.history == b.history; });
   if (any || std::min(mine.last_ordered(), theirs.last_ordered()) > compared) {
     const std::uint64_t oldest =
-        std::max(compared + 1, common > Remembered / 2 ? common - Remembered / 2 : 1);
+        std::max({compared + 1, theirs.begins(),
+                  common > Remembered / 2 ? common - Remembered / 2 : std::uint64_t{1}});
     for (std::uint64_t call = oldest; call <= common; ++call)
       if (const auto found = differ(call, [](const Copy& a, const Copy& b) {
             return a.signature.agrees_with(b.signature);

@@ -33,7 +33,8 @@ std::string_view difference(const CallLogs::Difference& found) {
 
 Watchdog::Watchdog(std::shared_ptr<Backend> backend, std::shared_ptr<Board> board,
                    std::vector<std::string> algorithms, std::uint32_t* claimed,
-                   std::chrono::nanoseconds timeout, int rank, int ranks_per_device)
+                   std::chrono::nanoseconds timeout, int rank, int ranks_per_device,
+                   bool spans_nodes)
     : backend_(std::move(backend)),
       owned_board_(std::move(board)),
       board_(*owned_board_),
@@ -42,7 +43,8 @@ Watchdog::Watchdog(std::shared_ptr<Backend> backend, std::shared_ptr<Board> boar
       claimed_(claimed),
       timeout_(timeout),
       rank_(rank),
-      ranks_per_device_(ranks_per_device) {}
+      ranks_per_device_(ranks_per_device),
+      spans_nodes_(spans_nodes) {}
 
 Watchdog::~Watchdog() { backend_->deallocate_pinned(shared_); }
 
@@ -176,6 +178,7 @@ void Watchdog::look_locked() {
 }
 
 void Watchdog::lose_connection(int rank, const std::string& name, const Error& why) {
+  board_.lose(rank);
   locked([&] {
     if (!error_ && board_.departure(rank).empty())
       break_with(ErrorCode::rank_lost,
@@ -267,7 +270,7 @@ void Watchdog::begin_timeout(int rank) {
   if (rank == rank_) board_.show(shared_->record);
   board_.announce(Board::State::gave_up);
   timeout_of_ = rank;
-  report_by_ = std::chrono::steady_clock::now() + 4 * monitor_period;
+  report_by_ = std::chrono::steady_clock::now() + (spans_nodes_ ? 8 : 4) * monitor_period;
 }
 
 /// Ends the wait for reports once all ranks have shown where they wait, or once the time for that

@@ -24,7 +24,8 @@ class Watchdog {
   /// memory, zero. `ranks_per_device`: as in Topology.
   Watchdog(std::shared_ptr<Backend> backend, std::shared_ptr<Board> board,
            std::vector<std::string> algorithms, std::uint32_t* claimed,
-           std::chrono::nanoseconds timeout, int rank, int ranks_per_device);
+           std::chrono::nanoseconds timeout, int rank, int ranks_per_device,
+           bool spans_nodes = false);
   /// Must come after the end of all launches that got a `watch`.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -103,6 +104,7 @@ class Watchdog {
   std::uint32_t* claimed_;
   std::chrono::nanoseconds timeout_;
   int rank_, ranks_per_device_;
+  bool spans_nodes_;  // so news of other ranks take longer
   mutable std::mutex mutex_;
   std::optional<int> timeout_of_;  // the rank whose kernel ran out of time, during the report
   std::chrono::steady_clock::time_point report_by_;

@@ -37,7 +37,10 @@ class NodeChannels {
     if (captured) proxy_->stay_awake();
     proxy_->wake();
   }
-  void tell(int peer, std::span<const std::byte> words) { proxy_->tell(peer, words); }
+  void tell(int peer, std::span<const std::byte> words,
+            transport::Reach reach = transport::Reach::all) {
+    proxy_->tell(peer, words, reach);
+  }
   const std::string& transport_name() const { return proxy_->properties().name; }
   transport::Counters counters() const { return proxy_->counters(); }
 

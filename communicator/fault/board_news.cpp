@@ -1,0 +1,130 @@
+// What the board tells ranks of other nodes, which can't read its pages.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "communicator/fault/board.hpp"
+#include "communicator/fault/board_page.hpp"
+
+namespace plait {
+namespace {
+
+enum class NewsKind : std::uint32_t { page, calls };
+
+/// A rank's page without its log.
+struct PageNews {
+  NewsKind kind = NewsKind::page;
+  std::int32_t process = 0;
+  Board::State state{};
+  ErrorCode code{};
+  bool has_record = false;
+  std::array<char, 501> reason{};
+  DiagnosticRecord record{};
+  std::uint64_t calls = 0;  // the number of the last one
+  Signature last{};
+};
+
+/// The beginning of news of calls; their signatures follow.
+struct CallNews {
+  NewsKind kind = NewsKind::calls;
+  std::uint32_t count = 0;
+  std::uint64_t first = 0;   // the number of the first one
+  std::uint64_t before = 0;  // the hash of all calls before it
+};
+
+/// The most calls in one message. If a rank makes more of them between two, a difference in the
+/// others shows in the hash.
+constexpr std::uint64_t most_calls = 64;
+
+template <class T>
+std::vector<std::byte> bytes_of(const T& value) {
+  std::vector<std::byte> bytes(sizeof value);
+  std::memcpy(bytes.data(), &value, sizeof value);
+  return bytes;
+}
+
+/// Takes a value off the front. False if there are too few bytes.
+template <class T>
+bool take(std::span<const std::byte>& bytes, T& value) {
+  if (bytes.size() < sizeof value) return false;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  bytes = bytes.subspan(sizeof value);
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::byte> Board::news() {
+  const Page& mine = page(rank_);
+  const State state = mine.state.load(std::memory_order_acquire);
+  const auto record = this->record(rank_);
+  if (state == told_.state && record.has_value() == told_.has_record) return {};
+  told_.state = state;
+  told_.has_record = record.has_value();
+  PageNews news;
+  news.process = mine.process;
+  news.state = state;
+  news.code = mine.code;
+  const std::string reason = read_text(mine.reason);
+  std::copy_n(reason.begin(), std::min(reason.size(), news.reason.size() - 1), news.reason.begin());
+  news.has_record = record.has_value();
+  if (record) news.record = *record;
+  news.calls = mine.calls.last();
+  if (news.calls != 0) news.last = mine.calls.at(news.calls);
+  return bytes_of(news);
+}
+
+std::vector<std::byte> Board::call_news() {
+  const auto& log = page(rank_).calls;
+  const std::uint64_t last = log.last();
+  if (last == told_.calls) return {};
+  CallNews news;
+  news.first = std::max(told_.calls, last - std::min(last, most_calls)) + 1;
+  news.count = static_cast<std::uint32_t>(last + 1 - news.first);
+  news.before = news.first == 1 ? 0 : log.history(news.first - 1);
+  told_.calls = last;
+  std::vector<std::byte> bytes = bytes_of(news);
+  for (std::uint64_t call = news.first; call <= last; ++call) {
+    const auto signature = bytes_of(log.at(call));
+    bytes.insert(bytes.end(), signature.begin(), signature.end());
+  }
+  return bytes;
+}
+
+void Board::hear(int rank, std::span<const std::byte> bytes) {
+  Page& copy = page(rank);
+  NewsKind kind{};
+  if (bytes.size() < sizeof kind) return;
+  std::memcpy(&kind, bytes.data(), sizeof kind);
+  if (kind == NewsKind::calls) {
+    CallNews news;
+    if (!take(bytes, news) || news.first == 0) return;
+    if (news.first != copy.calls.last() + 1) copy.calls.skip_to(news.first, news.before);
+    Signature signature;
+    for (std::uint32_t i = 0; i < news.count && take(bytes, signature); ++i)
+      copy.calls.publish(news.first + i, signature);
+    compares_[static_cast<std::size_t>(rank)] = true;
+    return;
+  }
+  PageNews news;
+  if (!take(bytes, news)) return;
+  news.reason.back() = '\0';
+  copy.process = news.process;
+  // Where calls are compared, they come one by one.
+  if (!compares_[static_cast<std::size_t>(rank)] && news.calls > copy.calls.last())
+    copy.calls.publish(news.calls, news.last);
+  if (news.has_record) {
+    std::uint32_t words[Page::record_words];
+    std::memcpy(words, &news.record, sizeof(words));
+    for (std::size_t i = 0; i < Page::record_words; ++i)
+      copy.record[i].store(words[i], std::memory_order_relaxed);
+    copy.has_record.store(true, std::memory_order_release);
+  }
+  copy.code.store(news.code, std::memory_order_relaxed);
+  write_text(copy.reason, news.reason.data());
+  copy.state.store(news.state, std::memory_order_release);
+}
+
+void Board::lose(int rank) noexcept { lost_[static_cast<std::size_t>(rank)] = true; }
+
+}  // namespace plait

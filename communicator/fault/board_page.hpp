@@ -1,0 +1,47 @@
+// One rank's page of the board.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "communicator/fault/board.hpp"
+
+namespace plait {
+
+/// Only its rank writes it, but for the verdict. Behind it lie two logs of messages per peer, those
+/// sent and those received, and behind these the rank's desk.
+struct Board::Page {
+  std::atomic<std::int32_t> process;
+  std::atomic<std::uint64_t> process_space;  // where that number is valid
+  CallLog<1024> calls;
+
+  std::atomic<Board::State> state;
+  std::atomic<ErrorCode> code;
+  std::atomic<char> reason[501];
+  std::atomic<bool> has_record;
+  static constexpr std::size_t record_words = sizeof(DiagnosticRecord) / sizeof(std::uint32_t);
+  std::atomic<std::uint32_t> record[record_words];
+  std::atomic<std::uint64_t> verdict;  // in the page of the node's first rank; 0: none
+};
+
+/// A text in a page is an array of atomic characters, ended by a zero.
+template <std::size_t Size>
+void write_text(std::atomic<char> (&to)[Size], std::string_view text) {
+  const std::size_t length = text.size() < Size - 1 ? text.size() : Size - 1;
+  for (std::size_t i = 0; i <= length; ++i)
+    to[i].store(i < length ? text[i] : '\0', std::memory_order_relaxed);
+}
+template <std::size_t Size>
+std::string read_text(const std::atomic<char> (&from)[Size]) {
+  std::string text;
+  for (const auto& c : from) {
+    const char character = c.load(std::memory_order_relaxed);
+    if (character == '\0') break;
+    text += character;
+  }
+  return text;
+}
+
+}  // namespace plait
