@@ -20,6 +20,10 @@ Peer::Peer(Transport& transport, Lane lane, const Address& address, int rank, Co
       held_(lane.channels) {
   frames_out_.hello = {rank, PeerHello::Use::frames};
   data_out_.hello = {rank, PeerHello::Use::data};
+  for (std::uint32_t channel = 0; channel < lane.channels; ++channel) {
+    published_[channel] = lane.out_signals[channel].published;
+    consumed_[channel] = lane.out_signals[channel].consumed;
+  }
 }
 
 Peer::~Peer() = default;
