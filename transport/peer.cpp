@@ -18,8 +18,12 @@ Peer::Peer(Transport& transport, Lane lane, const Address& address, int rank, Co
       published_(lane.channels),
       consumed_(lane.channels),
       held_(lane.channels) {
-  frames_out_.hello = {rank, FlowHello::Use::frames};
-  data_out_.hello = {rank, FlowHello::Use::data};
+  frames_out_.hello = {rank, PeerHello::Use::frames};
+  data_out_.hello = {rank, PeerHello::Use::data};
+  for (std::uint32_t channel = 0; channel < lane.channels; ++channel) {
+    published_[channel] = lane.out_signals[channel].published;
+    consumed_[channel] = lane.out_signals[channel].consumed;
+  }
 }
 
 Peer::~Peer() = default;
@@ -36,11 +40,11 @@ void Peer::refuse(const char* what) const {
               fmt::format("rank {} has sent what no proxy sends: {}", lane_.peer, what));
 }
 
-void Peer::take(FlowHello::Use use, std::unique_ptr<ReceiveFlow> flow) {
-  auto& place = use == FlowHello::Use::frames ? frames_in_ : data_in_;
+void Peer::take(PeerHello::Use use, std::unique_ptr<ReceiveFlow> flow) {
+  auto& place = use == PeerHello::Use::frames ? frames_in_ : data_in_;
   if (place != nullptr) refuse("a second flow of one kind");
   place = std::move(flow);
-  if (use == FlowHello::Use::data) {
+  if (use == PeerHello::Use::data) {
     data_in_memory_ = place->register_memory(lane_.incoming, lane_.channels * lane_.channel_bytes,
                                              MemoryKind::host);
     return;
@@ -85,7 +89,7 @@ bool Peer::open(Outgoing& outgoing) {
     outgoing.flow = transport_.connect(address_);
     if (outgoing.flow == nullptr) return false;
     outgoing.hello_memory =
-        outgoing.flow->register_memory(&outgoing.hello, sizeof(FlowHello), MemoryKind::host);
+        outgoing.flow->register_memory(&outgoing.hello, sizeof(PeerHello), MemoryKind::host);
     if (&outgoing == &data_out_)
       outgoing.memory = outgoing.flow->register_memory(
           lane_.outgoing, lane_.channels * lane_.channel_bytes, MemoryKind::host);
@@ -96,7 +100,7 @@ bool Peer::open(Outgoing& outgoing) {
   }
   if (outgoing.greeting == nullptr) {
     outgoing.greeting =
-        outgoing.flow->isend(&outgoing.hello, sizeof(FlowHello), *outgoing.hello_memory);
+        outgoing.flow->isend(&outgoing.hello, sizeof(PeerHello), *outgoing.hello_memory);
     if (outgoing.greeting == nullptr) return false;
   }
   outgoing.is_ready = outgoing.flow->test(outgoing.greeting);

@@ -16,8 +16,8 @@
 
 namespace plait::transport {
 
-/// The first message of a flow.
-struct FlowHello {
+/// The first message of a flow between proxies.
+struct PeerHello {
   std::int32_t rank = -1;
   enum class Use : std::uint32_t { frames, data } use = Use::frames;
 };
@@ -31,7 +31,7 @@ class Peer {
   Peer& operator=(const Peer&) = delete;
 
   int rank() const noexcept { return lane_.peer; }
-  void take(FlowHello::Use use, std::unique_ptr<ReceiveFlow> flow);
+  void take(PeerHello::Use use, std::unique_ptr<ReceiveFlow> flow);
   /// Sends and receives what it can. True if anything moved.
   bool advance(const Listening& listening);
   /// Sends what it can.
@@ -59,7 +59,7 @@ class Peer {
   };
   /// A flow to the peer. It is connected when the first message is due.
   struct Outgoing {
-    FlowHello hello;
+    PeerHello hello;
     std::unique_ptr<SendFlow> flow;
     std::unique_ptr<Registration> hello_memory, memory;  // `memory`: the lane's slots, for data
     Request greeting = nullptr;

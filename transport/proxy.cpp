@@ -15,7 +15,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Proxy::Arrival {
   std::unique_ptr<ReceiveFlow> flow;
-  FlowHello hello;
+  PeerHello hello;
   std::unique_ptr<Registration> memory;
   Request request = nullptr;
 };
@@ -189,7 +189,7 @@ void Proxy::accept_flows() {
   next_accept_ = Clock::now() + std::chrono::microseconds(arrivals_.empty() ? 200 : 0);
   while (auto flow = listener_->accept()) {
     auto arrival = std::make_unique<Arrival>();
-    arrival->memory = flow->register_memory(&arrival->hello, sizeof(FlowHello), MemoryKind::host);
+    arrival->memory = flow->register_memory(&arrival->hello, sizeof(PeerHello), MemoryKind::host);
     arrival->flow = std::move(flow);
     arrivals_.push_back(std::move(arrival));
   }
@@ -197,13 +197,13 @@ void Proxy::accept_flows() {
     try {
       if (arrival->request == nullptr)
         arrival->request =
-            arrival->flow->irecv(&arrival->hello, sizeof(FlowHello), *arrival->memory);
+            arrival->flow->irecv(&arrival->hello, sizeof(PeerHello), *arrival->memory);
       std::size_t size = 0;
       if (arrival->request == nullptr || !arrival->flow->test(arrival->request, &size))
         return false;
       const auto rank = static_cast<std::size_t>(arrival->hello.rank);
-      const bool is_known = size == sizeof(FlowHello) && rank < index_of_.size() &&
-                            index_of_[rank] >= 0 && arrival->hello.use <= FlowHello::Use::data;
+      const bool is_known = size == sizeof(PeerHello) && rank < index_of_.size() &&
+                            index_of_[rank] >= 0 && arrival->hello.use <= PeerHello::Use::data;
       if (is_known)
         peers_[static_cast<std::size_t>(index_of_[rank])]->take(arrival->hello.use,
                                                                 std::move(arrival->flow));

@@ -85,8 +85,9 @@ class Proxy {
 
   Address address() const { return listener_->address(); }
   const Properties& properties() const { return transport_->properties(); }
-  /// Begins to serve the lanes. `addresses`: of each lane's peer. Flows are opened when the first
-  /// message needs them. The lanes' memory lives until `stop` has returned.
+  /// Begins to serve the lanes, from the values that their counters have now. `addresses`: of each
+  /// lane's peer. Flows are opened when the first message needs them. The lanes' memory lives until
+  /// `stop` has returned.
   void start(std::vector<Lane> lanes, std::span<const Address> addresses, Listening listening);
   void stop(std::chrono::milliseconds patience) noexcept;
 

@@ -26,7 +26,12 @@ void report_left_out(const Algorithm& algorithm, const std::string& reason) {
                  std::string(algorithm.name()).c_str(), reason.c_str());
 }
 
-/// Whether the target can run the algorithm at all.
+/// Whether the processes of this test may be on several nodes: tests/support/as_nodes.sh, or
+/// tools/nodes.sh, has said which node this one is on.
+bool spans_nodes() { return environment("PLAIT_NODE").has_value(); }
+
+/// Whether the target can run the algorithm at all, on several nodes if the test has them.
+/// Algorithms for one node only, and for several only, have their tests there.
 bool can_run(const Algorithm& algorithm) {
   // On another thread, because opening a device makes it the thread's current one, and a rank may
   // ask in the middle of its work.
@@ -45,8 +50,12 @@ bool can_run(const Algorithm& algorithm) {
   easiest.count = 16;  // some want blocks that are whole packs, of any type
   easiest.symmetric = true;
   easiest.parts = parts_of(easiest.collective, topology.ranks);
-  const Support support = algorithm.supports(easiest, topology);
-  if (!support) report_left_out(algorithm, support.reason());
+  Topology apart = topology;
+  apart.nodes = 2;
+  if (spans_nodes()) return static_cast<bool>(can_serve(algorithm, easiest, apart));
+  const Support support = can_serve(algorithm, easiest, topology);
+  if (!support && !can_serve(algorithm, easiest, apart))
+    report_left_out(algorithm, support.reason());
   return static_cast<bool>(support);
 }
 

@@ -11,13 +11,18 @@
 namespace plait {
 namespace {
 
-/// Whether the algorithm serves whole packs in symmetric memory, which every one can do best.
-Support serves_the_best(const Algorithm& algorithm, const Topology& topology) {
-  return algorithm.supports({.collective = algorithm.collective(),
-                             .count = 1024,
-                             .symmetric = true,
-                             .parts = parts_of(algorithm.collective(), topology.ranks)},
-                            topology);
+/// Whether the algorithm serves whole packs in symmetric memory, which every one can do best, on one
+/// node or else on two.
+Support serves_the_best(const Algorithm& algorithm, Topology topology) {
+  const Call best{.collective = algorithm.collective(),
+                  .count = 1024,
+                  .symmetric = true,
+                  .parts = parts_of(algorithm.collective(), topology.ranks)};
+  const Support support = can_serve(algorithm, best, topology);
+  if (support || !algorithm.spans_nodes()) return support;
+  topology.nodes = 2;
+  topology.rails = topology.node_ranks = topology.ranks / 2;
+  return can_serve(algorithm, best, topology);
 }
 
 /// A communicator asks every algorithm for the most blocks of a launch, also one that the target

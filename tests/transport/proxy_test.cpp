@@ -1,0 +1,212 @@
+// Proxies over sockets: ranks are threads, and the test does what kernels do.
+#include "transport/proxy.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <ctime>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bootstrap/thread_ranks.hpp"
+#include "support/ranks.hpp"
+#include "transport/lanes.hpp"
+
+namespace plait::transport {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::uint32_t many_chunks = test::under_tsan ? 60 : 400;
+
+/// `body` on a thread per rank, each with its proxy.
+void on_ranks(int ranks, const LaneShape& shape,
+              const std::function<void(TestRank&, Bootstrap&)>& body) {
+  run_ranks(ranks, [&](std::unique_ptr<Bootstrap>& bootstrap) {
+    TestRank rank(*bootstrap, shape);
+    body(rank, *bootstrap);
+    bootstrap->barrier();
+  });
+}
+
+/// How kernels get the proxy to work.
+enum class Means { waking, carrying, capturing };
+
+struct Setting {
+  std::string name;
+  int ranks;
+  Means means;
+  LaneShape shape;
+  std::uint32_t chunks = many_chunks;
+};
+
+class Chunks : public testing::TestWithParam<Setting> {};
+INSTANTIATE_TEST_SUITE_P(
+    All, Chunks,
+    testing::Values(
+        Setting{"woken_2", 2, Means::waking, {}}, Setting{"woken_3", 3, Means::waking, {}},
+        Setting{"carried_2", 2, Means::carrying, {}}, Setting{"carried_3", 3, Means::carrying, {}},
+        Setting{"captured_2", 2, Means::capturing, {}},
+        Setting{"one_slot", 2, Means::carrying, {.slots = 1}},
+        Setting{"sixteen_slots", 3, Means::carrying, {.slots = 16}},
+        Setting{"all_inline", 2, Means::carrying, {.slot_bytes = small_slot}},
+        Setting{"long_chunks",
+                2,
+                Means::carrying,
+                {.slots = 2, .slot_bytes = 700'000},
+                many_chunks / 10},
+        Setting{"many_channels",
+                3,
+                Means::carrying,
+                {.channels = 200, .slot_bytes = 5000},
+                many_chunks / 20},
+        Setting{"counters_wrap", 2, Means::carrying, {.counters_begin = 0xfffffff0}},
+        Setting{"notes_wrap", 3, Means::waking, {.slots = 16, .counters_begin = 0xffffffe9}}),
+    [](const auto& setting) { return setting.param.name; });
+
+/// The lanes check each chunk. A sender fills a slot again only after its credit, so credits come
+/// back, and all of them at the end.
+TEST_P(Chunks, ArriveInOrderAndCreditsReturn) {
+  const Setting& setting = GetParam();
+  on_ranks(setting.ranks, setting.shape, [&](TestRank& rank, Bootstrap&) {
+    if (setting.means == Means::capturing) rank.proxy().stay_awake();
+    rank.exchange(setting.chunks, [&] {
+      switch (setting.means) {
+        case Means::carrying:
+          rank.proxy().carry(rank.number() == 0 ? 1 : 0);
+          return std::this_thread::yield();
+        case Means::waking:
+          rank.proxy().wake();
+          return std::this_thread::yield();
+        case Means::capturing:
+          return std::this_thread::sleep_for(50us);
+      }
+    });
+    rank.proxy().carry(-1);
+    EXPECT_TRUE(rank.lost().empty());
+  });
+}
+
+TEST(Proxies, AreCarriedBySeveralThreadsAtOnce) {
+  on_ranks(2, {.channels = 8}, [&](TestRank& rank, Bootstrap&) {
+    std::atomic<bool> is_done = false;
+    std::vector<std::thread> carriers;
+    for (int i = 0; i < 3; ++i)
+      carriers.emplace_back([&, i] {
+        while (!is_done) {
+          rank.proxy().carry(i == 0 ? rank.number() : 1 - rank.number());
+          if (i == 2) rank.proxy().carry(-1);
+          std::this_thread::yield();
+        }
+      });
+    rank.exchange(many_chunks, [&] { rank.proxy().carry(1 - rank.number()); });
+    is_done = true;
+    for (std::thread& carrier : carriers) carrier.join();
+  });
+}
+
+/// A kernel on a device may publish as many chunks as there are slots between two looks.
+TEST(Proxies, SendSixteenChunksThatAreRaisedAtOnce) {
+  for (const std::size_t slot_bytes : {small_slot, std::size_t{50'000}})
+    on_ranks(2, {.channels = 3, .slots = 16, .slot_bytes = slot_bytes},
+             [&](TestRank& rank, Bootstrap& ranks) {
+               TestLane& lane = rank.lane(0);
+               for (unsigned channel = 0; channel < 3; ++channel) {
+                 for (int k = 0; k < 16; ++k) lane.send(channel, false);
+                 EXPECT_FALSE(lane.may_send(channel));
+               }
+               std::this_thread::sleep_for(20ms);
+               ranks.barrier();
+               for (unsigned channel = 0; channel < 3; ++channel) {
+                 EXPECT_FALSE(lane.has_arrived(channel)) << "it was not published";
+                 lane.raise(channel);
+               }
+               rank.proxy().wake();
+               rank.exchange(16, [&] { std::this_thread::sleep_for(50us); });
+             });
+}
+
+TEST(Proxies, TellWordsInTheirOrder) {
+  constexpr int most = test::under_tsan ? 100 : 1000;
+  on_ranks(3, {}, [&](TestRank& rank, Bootstrap& ranks) {
+    const auto text = [](int from, int i) {
+      std::string words = fmt::format("{}:{}:", from, i);
+      words.resize(words.size() + static_cast<std::size_t>(i) * 37 % (frame_bytes / 2 - 20), 'x');
+      return words;
+    };
+    for (int i = 0; i < most; ++i)
+      for (int peer = 0; peer < ranks.size(); ++peer) {
+        const std::string words = text(ranks.rank(), i);
+        if (peer != ranks.rank()) rank.proxy().tell(peer, std::as_bytes(std::span(words)));
+      }
+    rank.wait([&] { return rank.heard().size() == std::size_t{2} * most; });
+    std::vector<int> next(3);
+    for (const auto& [peer, words] : rank.heard())
+      EXPECT_EQ(words, text(peer, next[static_cast<std::size_t>(peer)]++));
+  });
+}
+
+/// The chunks of a kernel that ends with the communicator.
+TEST(Proxies, SendWhatWasPublishedJustBeforeTheEnd) {
+  for (const std::size_t slot_bytes : {small_slot, std::size_t{200'000}})
+    on_ranks(2, {.slots = 16, .slot_bytes = slot_bytes}, [&](TestRank& rank, Bootstrap& ranks) {
+      TestLane& lane = rank.lane(0);
+      if (ranks.rank() == 0) {
+        std::this_thread::sleep_for(50ms);  // it sleeps
+        for (int k = 0; k < 16; ++k) lane.send(k % 2);
+        const std::string words = "the last";
+        rank.proxy().tell(1, std::as_bytes(std::span(words)));
+        rank.proxy().stop(patience);
+        return;
+      }
+      for (int k = 0; k < 16; ++k)
+        if (rank.wait([&] { return lane.has_arrived(k % 2); })) lane.receive(k % 2);
+      rank.wait([&] { return !rank.heard().empty(); });
+      EXPECT_EQ(rank.heard().at(0).second, "the last");
+      EXPECT_TRUE(rank.lost().empty());
+    });
+}
+
+TEST(Proxies, CountWhatTheySend) {
+  on_ranks(2, {}, [&](TestRank& rank, Bootstrap& ranks) {
+    rank.exchange(20, [&] { rank.proxy().wake(); });
+    const TestLane& lane = rank.lane(0);
+    std::uint64_t bytes = 0;
+    for (unsigned channel = 0; channel < 2; ++channel)
+      for (std::uint32_t k = 0; k < 20; ++k)
+        bytes += lane.size_of(ranks.rank(), lane.peer(), channel, k);
+    rank.wait([&] { return rank.proxy().counters().chunks_sent == 40; });
+    EXPECT_EQ(rank.proxy().counters().bytes_sent, bytes);
+    EXPECT_LE(rank.proxy().counters().frames_sent, 20u * 4 + 1);
+  });
+}
+
+double process_seconds() {
+  timespec used{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
+}
+
+/// Two proxies with nothing to do, which have had flows to each other. A sanitizer's own work is
+/// more than theirs.
+TEST(Proxies, NeedLittleTimeWhenNothingHappens) {
+  on_ranks(2, {.channels = 128}, [&](TestRank& rank, Bootstrap& ranks) {
+    rank.exchange(5, [&] { rank.proxy().wake(); });
+    ranks.barrier();
+    if (ranks.rank() == 0) {
+      std::this_thread::sleep_for(500ms);
+      const double before = process_seconds();
+      const auto start = Clock::now();
+      std::this_thread::sleep_for(2s);
+      const double share = (process_seconds() - before) /
+                           std::chrono::duration<double>(Clock::now() - start).count();
+      EXPECT_LT(share / 2, test::under_tsan ? 0.2 : 0.02) << "of a core, per proxy";
+    }
+    ranks.barrier();
+  });
+}
+
+}  // namespace
+}  // namespace plait::transport

@@ -1,0 +1,159 @@
+// How a call of `rails` is cut, for 1 to 4 rails and 2 to 5 nodes, without memory or threads.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "algorithms/blocks/channels/channel.hpp"
+#include "algorithms/nodes/rails/plan.hpp"
+
+namespace plait::rails {
+namespace {
+
+static_assert(Channels::can_have(Plan::slots));
+
+/// What a call does with its blocks.
+struct Kind {
+  const char* name;
+  bool reduces, gathers, everywhere;
+};
+constexpr Kind kinds[] = {{"all_reduce", true, true, false},
+                          {"all_reduce_everywhere", true, true, true},
+                          {"reduce_scatter", true, false, false},
+                          {"all_gather", false, true, false}};
+
+/// Shapes of a launch and its slots, from the least that there may be.
+struct Shape {
+  unsigned blocks;
+  std::size_t grain;
+  std::uint32_t node_slot, rail_slot;  // bytes
+};
+
+class Rails : public testing::TestWithParam<std::tuple<int, int, Kind>> {
+ protected:
+  int rails() const { return std::get<0>(GetParam()); }
+  int nodes() const { return std::get<1>(GetParam()); }
+  const Kind& kind() const { return std::get<2>(GetParam()); }
+  bool is_all_reduce() const { return kind().reduces && kind().gathers; }
+  unsigned blocks() const { return static_cast<unsigned>(rails() * nodes()); }
+
+  std::vector<Shape> shapes() const {
+    const auto n = static_cast<std::uint32_t>(nodes());
+    return {{1, Plan::pack, 64 * n, 64 * n},
+            {2, 2048, 64 << 10, 128 << 10},
+            {4, 8192, 65536 + 192, 3000},
+            {16, 16384, 16 << 10, 16 << 10}};
+  }
+  Plan plan(std::size_t bytes, const Shape& shape) const {
+    return Plan::of(bytes, rails(), nodes(), kind().reduces, kind().gathers, kind().everywhere,
+                    shape.blocks, shape.grain, shape.node_slot, shape.rail_slot);
+  }
+  /// Calls body(bytes, shape, plan). Small slots cut a large message into very many chunks.
+  template <class Body>
+  void for_each_plan(Body body) const {
+    for (const std::size_t bytes :
+         {0u, 1u, 3u, 63u, 64u, 65u, 1000u, 4096u, 16385u, 99999u, 1u << 20, 5'000'001u})
+      for (const Shape& shape : shapes()) {
+        if (bytes > 100'000 && shape.node_slot < 1000) continue;
+        SCOPED_TRACE(std::to_string(bytes) + " bytes, " + std::to_string(shape.blocks) +
+                     " blocks, grain " + std::to_string(shape.grain));
+        body(bytes, shape, plan(bytes, shape));
+      }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, Rails,
+                         testing::Combine(testing::Range(1, 5), testing::Range(2, 6),
+                                          testing::ValuesIn(kinds)),
+                         [](const auto& test) {
+                           return std::string(std::get<2>(test.param).name) + "_" +
+                                  std::to_string(std::get<0>(test.param)) + "_rails_" +
+                                  std::to_string(std::get<1>(test.param)) + "_nodes";
+                         });
+
+/// Chunk k of a stripe, as the kernel cuts it from a block: it may end early.
+Range in_block(const Range& block, const Range& chunk) {
+  return {block.begin + std::min(chunk.begin, block.size()),
+          block.begin + std::min(chunk.end, block.size())};
+}
+
+TEST_P(Rails, EveryByteIsInOneChunk) {
+  for_each_plan([&](std::size_t bytes, const Shape& shape, const Plan& plan) {
+    std::vector<Range> all;
+    for (unsigned block = 0; block < blocks(); ++block)
+      for (unsigned stripe = 0; stripe < shape.blocks; ++stripe) {
+        const Range part = plan.stripes.at(stripe);
+        for (std::uint32_t k = 0; k < plan.chunks.count(part); ++k) {
+          const Range chunk = plan.chunks.at(part, k);
+          ASSERT_EQ(chunk.begin % Plan::pack, 0u) << "two chunks share a pack";
+          const Range range = in_block(plan.block(block), chunk);
+          if (range.size() != 0) all.push_back(range);
+        }
+      }
+    std::sort(all.begin(), all.end(),
+              [](const Range& a, const Range& b) { return a.begin < b.begin; });
+    std::size_t end = 0;
+    for (const Range& range : all) {
+      ASSERT_EQ(range.begin, end);
+      end = range.end;
+    }
+    EXPECT_EQ(end, is_all_reduce() ? bytes : bytes * blocks());
+  });
+}
+
+/// A slot on the node has the chunks of all nodes, and one along the rail has them if all nodes
+/// reduce all blocks.
+TEST_P(Rails, ChunksFitTheirSlots) {
+  for_each_plan([&](std::size_t, const Shape& shape, const Plan& plan) {
+    const auto n = static_cast<std::size_t>(nodes());
+    EXPECT_LE(plan.chunks.bytes * n, shape.node_slot);
+    EXPECT_LE(plan.chunks.bytes * (kind().everywhere ? n : 1), shape.rail_slot);
+    EXPECT_EQ(plan.chunks.bytes % Plan::pack, 0u);
+    EXPECT_GT(plan.chunks.bytes, 0u);
+  });
+}
+
+/// A chunk is used in a later step than the one that pushes it, so a step never waits for itself,
+/// and before its sender needs the slot again.
+TEST_P(Rails, StagesLieApartByLessThanTheSlots) {
+  for_each_plan([&](std::size_t, const Shape&, const Plan& plan) {
+    for (unsigned i = 0; i < Plan::ends; i += 2) {
+      const Plan::End from = plan.end(i, true), to = plan.end(i + 1, true);
+      ASSERT_TRUE(from.sends && !to.sends && from.way == to.way);
+      ASSERT_EQ(from.group == Plan::Group::rail, to.group == Plan::Group::rail);
+      ASSERT_EQ(from.used, to.used);
+      if (!from.used) continue;
+      EXPECT_GE(to.at, from.at + 1) << "end " << i;
+      EXPECT_LT(to.at, from.at + Plan::slots) << "end " << i;
+    }
+  });
+}
+
+/// A rank without a rail gives its input to those that have one, and gets the result from them.
+TEST_P(Rails, RanksWithoutARailHaveTwoEnds) {
+  const Plan plan = this->plan(4096, shapes()[1]);
+  for (unsigned i = 0; i < Plan::ends; ++i) {
+    const Plan::End end = plan.end(i, false);
+    const bool gives = end.group == Plan::Group::rails_here && end.sends && kind().reduces,
+               gets = end.group == Plan::Group::rails_here && !end.sends && kind().gathers;
+    EXPECT_EQ(end.used, gives || gets) << "end " << i;
+  }
+}
+
+/// The work of the last stage on the last chunk is in the last step that the kernel counts.
+TEST_P(Rails, StagesFollowEachOther) {
+  for_each_plan([&](std::size_t, const Shape&, const Plan& plan) {
+    EXPECT_LE(plan.at.node, plan.at.rail);
+    EXPECT_LE(plan.at.rail, plan.at.collect);
+    EXPECT_LE(plan.at.collect, plan.at.gather);
+    for (unsigned i = 0; i < Plan::ends; ++i) {
+      const Plan::End end = plan.end(i, true);
+      EXPECT_TRUE(!end.used || end.at <= plan.at.gather) << "end " << i;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace plait::rails
