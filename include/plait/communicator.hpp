@@ -76,9 +76,9 @@ class Buffer;
 class Communicator {
  public:
   /// Over any bootstrap. Collective. Afterwards the rank's device is the thread's current device;
-  /// no other call changes that. Throws the same `Error` on all ranks if they disagree on settings,
-  /// span several nodes or share a GPU. GPUs that can't reach each other's memory exchange through
-  /// host memory, which is slower.
+  /// no other call changes that. Throws the same `Error` on all ranks if they disagree on settings
+  /// or share a GPU. GPUs that can't reach each other's memory exchange through host memory, which
+  /// is slower. Ranks may be on several nodes (docs/nodes.md).
   static Communicator create(std::unique_ptr<Bootstrap> bootstrap,
                              const CommunicatorOptions& options = {});
 
@@ -107,12 +107,13 @@ class Communicator {
   /// "rank 1 of 4: cuda device 1, NVIDIA H200 (sm_90)".
   std::string describe() const;
 
-  /// Symmetric memory of `count` elements on every rank: zeroed, reachable by all peers, and used
-  /// without copies by the algorithms that can. Collective. Throws on all ranks: `Error(mismatch)`
-  /// if they pass different sizes, `Error(invalid_argument)` if a size overflows,
-  /// `Error(out_of_memory)` if one rank runs out, `Error(no_peer_access)` if one rank can't reach a
-  /// peer's memory. Throws `Error(bootstrap)` if a rank does not come within the deadline, and the
-  /// error that broke the communicator if one did.
+  /// Symmetric memory of `count` elements on every rank: zeroed, reachable by all peers of its
+  /// node, and used without copies by the algorithms that can, if all ranks are on one node.
+  /// Collective. Throws on all ranks: `Error(mismatch)` if they pass different sizes,
+  /// `Error(invalid_argument)` if a size overflows, `Error(out_of_memory)` if one rank runs out,
+  /// `Error(no_peer_access)` if one rank can't reach the memory of a peer of its node. Throws
+  /// `Error(bootstrap)` if a rank does not come within the deadline, and the error that broke the
+  /// communicator if one did.
   template <class T>
   Buffer<T> allocate(std::size_t count);
   std::shared_ptr<Window> allocate_bytes(std::size_t bytes);
