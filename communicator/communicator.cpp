@@ -178,10 +178,12 @@ const Selector& selector_of(const Communicator& comm) { return comm.state("selec
 Bootstrap& Communicator::bootstrap() const { return *state("bootstrap").bootstrap; }
 
 std::string Communicator::describe() const {
-  const DeviceInfo& info = state("describe").backend->info();
-  return fmt::format("rank {} of {}: {} device {}, {} ({}){}", rank(), size(),
+  const CommunicatorState& own = state("describe");
+  const DeviceInfo& info = own.backend->info();
+  return fmt::format("rank {} of {}: {} device {}, {} ({}){}{}", rank(), size(),
                      name_of(info.backend), info.ordinal, info.name, info.architecture,
-                     info.facts.peer_access ? "" : ", peers through host memory");
+                     info.facts.peer_access ? "" : ", peers through host memory",
+                     own.describe_nodes());
 }
 
 std::shared_ptr<Window> Communicator::allocate_bytes(std::size_t bytes) {

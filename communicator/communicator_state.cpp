@@ -87,6 +87,12 @@ void CommunicatorState::connect_nodes() {
            }});
 }
 
+std::string CommunicatorState::describe_nodes() const {
+  if (node_channels_ == nullptr) return {};
+  return fmt::format(", on node {} of {} nodes, by {}", nodes.name(nodes.here()), nodes.count(),
+                     node_channels_->transport_name());
+}
+
 /// Tells ranks of other nodes what those of this node read on the board. Calls are told to one rank
 /// of the next node, so each node's calls are compared with those of the one before.
 void CommunicatorState::tell_nodes() {

@@ -76,6 +76,8 @@ class CommunicatorState final : public GroupMember {
   int rank() const override { return bootstrap->rank(); }
   const void* communicator() const override { return board_->shared(); }
   std::string places(const PreparedCall& call) const override;
+  /// ", on node n1 of 2 nodes, by sockets over eth0 (10.0.0.2)"; empty on one node.
+  std::string describe_nodes() const;
   InUse& in_use() override { return in_use_; }
 
   /// As Watchdog::await_error, which may sleep. Notes that the program has been told.

@@ -33,7 +33,7 @@ std::string table(std::string_view name, const std::vector<std::string_view>& co
 
 /// What the table of algorithms says about an algorithm and a collective.
 struct Facts {
-  std::string memory, needs{}, scratch{}, shares{};
+  std::string memory, needs{}, scratch{}, shares{}, nodes{};
   friend bool operator==(const Facts&, const Facts&) = default;
 };
 
@@ -44,25 +44,19 @@ Facts facts_about(const Algorithm& algorithm) {
             .count = 1024,
             .symmetric = true,
             .parts = parts_of(algorithm.collective(), able.ranks)};
-  std::vector<std::string> needs;
-  if (!algorithm.supports(best, able)) {  // also where another fact is missing: asked below
-    Topology wide = able;
-    wide.nodes = wide.rails = wide.node_ranks = 2;
-    if (algorithm.supports(best, wide)) {
-      able = wide;
-      needs.emplace_back("several nodes");
-    }
-  }
+  const bool only_nodes = !algorithm.supports(best, able) && algorithm.spans_nodes();
+  if (only_nodes) able.nodes = able.rails = able.node_ranks = 2;
   const auto refuses = [&](const auto& change) {
     Topology topology = able;
     Call call = best;
     change(topology, call);
     return !algorithm.supports(call, topology);
   };
+  std::vector<std::string> needs;
   const auto need = [&](std::string what, const auto& change) {
     if (refuses(change)) needs.push_back(std::move(what));
   };
-  if (able.nodes == 1)
+  if (!only_nodes)
     need("two ranks", [](Topology& topology, Call& call) { topology.ranks = call.parts = 1; });
   need("peer access", [](Topology& topology, Call&) { topology.peer_access = false; });
   need("lines", [](Topology& topology, Call&) { topology.line_threads = 0; });
@@ -71,6 +65,10 @@ Facts facts_about(const Algorithm& algorithm) {
   need("whole packs", [](Topology&, Call& call) {
     call.type = DataType::f8e4m3;
     call.count = 1;
+  });
+  need("equal nodes", [](Topology& topology, Call&) {
+    topology.rails = 1;
+    topology.node_ranks = 3;
   });
   std::vector<std::string> integers, floats;
   for (int number = 0; number < data_type_count; ++number) {
@@ -97,6 +95,7 @@ Facts facts_about(const Algorithm& algorithm) {
     facts.scratch += (facts.scratch.empty() ? "" : ", ") +
                      std::string(shared.name == algorithm.name() ? "own" : shared.name);
   facts.shares = algorithm.batches(able) ? "yes" : "";
+  if (algorithm.spans_nodes()) facts.nodes = only_nodes ? "only" : "yes";
   return facts;
 }
 
@@ -141,11 +140,12 @@ std::string table_of_algorithms() {
   for (const Row& row : rows)
     cells.push_back({fmt::format("`{}`", row.algorithm->name()),
                      fmt::format("{}", fmt::join(row.collectives, ", ")), row.facts.memory,
-                     row.facts.needs, row.facts.scratch, row.facts.shares, row.ordered,
-                     std::string(row.algorithm->summary())});
+                     row.facts.needs, row.facts.scratch, row.facts.shares, row.facts.nodes,
+                     row.ordered, std::string(row.algorithm->summary())});
   return table(
       "algorithms",
-      {"algorithm", "collectives", "memory", "needs", "scratch", "in groups", "rank order", "how"},
+      {"algorithm", "collectives", "memory", "needs", "scratch", "in groups", "several nodes",
+       "rank order", "how"},
       cells);
 }
 

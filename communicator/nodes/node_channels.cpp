@@ -36,7 +36,7 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
     : is_host_(backend->info().backend == BackendKind::host) {
   const int rank = bootstrap.rank(), ranks = bootstrap.size();
   const ChannelMemory memory = channel_memory(topology);
-  auto transport = choose_transport(bootstrap);
+  auto transport = choose_transport(bootstrap, backend->info().ordinal);
   agree(bootstrap, what, [&] {
     const std::size_t bytes =
         Channels::count(ranks, memory.blocks) * chunk_notes * sizeof(ChunkNote);

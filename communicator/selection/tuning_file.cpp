@@ -27,26 +27,30 @@ std::string source_of(const std::string& path) {
 
 /// The communicators for which the rules of a section hold.
 struct Audience {
-  int least = 0, most = std::numeric_limits<int>::max();  // ranks
-  std::string device;                                     // architecture or target; empty: any
+  struct Numbers {
+    int least = 0, most = std::numeric_limits<int>::max();
+    bool have(int number) const { return least <= number && number <= most; }
+  };
+  Numbers ranks{}, nodes{};
+  std::string device{};  // architecture or target; empty: any
   bool has(const Topology& topology) const {
-    return least <= topology.ranks && topology.ranks <= most &&
+    return ranks.have(topology.ranks) && nodes.have(topology.nodes) &&
            (device.empty() || device == topology.architecture ||
             device == name_of(topology.backend));
   }
 };
 
-std::optional<int> parse_ranks(std::string_view text) {
-  int ranks = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), ranks);
-  if (status != std::errc{} || end != text.data() + text.size() || ranks < 1 || ranks > 999'999 ||
+std::optional<int> parse_number(std::string_view text) {
+  int number = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (status != std::errc{} || end != text.data() + text.size() || number < 1 || number > 999'999 ||
       text.front() == '0')
     return std::nullopt;
-  return ranks;
+  return number;
 }
 
 /// `line` contains a '['. The words between the brackets are: NUMBER ["or" "more"] "ranks" ["on"
-/// DEVICE].
+/// DEVICE], for ranks on one node, or NUMBER ["or" "more"] "nodes" ["on" DEVICE].
 Audience parse_audience(std::string_view line, const std::string& source) {
   const std::string_view part = trim(line);
   const std::string_view inner = part.size() < 2 ? "" : part.substr(1, part.size() - 2);
@@ -56,16 +60,18 @@ Audience parse_audience(std::string_view line, const std::string& source) {
   const bool has_form = part.front() == '[' && part.back() == ']' &&
                         inner.find_first_of("[]") == std::string_view::npos &&
                         (said.size() == 2 || (said.size() == 4 && said[2] == "on")) &&
-                        (said[1] == "rank" || said[1] == "ranks");
-  const auto ranks = has_form ? parse_ranks(said[0]) : std::nullopt;
-  if (!ranks)
+                        (said[1] == "rank" || said[1] == "ranks" || said[1] == "nodes");
+  const auto number = has_form ? parse_number(said[0]) : std::nullopt;
+  if (!number)
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("{}: in {}: not of the form [4 ranks], [3 or more ranks] or [4 ranks "
-                            "on sm_90]",
+                fmt::format("{}: in {}: not of the form [4 ranks], [3 or more ranks], [4 ranks "
+                            "on sm_90] or [2 or more nodes]",
                             source, in_quotes(part)));
-  Audience audience{.least = *ranks, .device = std::string(said.size() == 4 ? said[3] : "")};
-  if (!or_more) audience.most = *ranks;
-  return audience;
+  Audience::Numbers numbers{.least = *number};
+  if (!or_more) numbers.most = *number;
+  const std::string device(said.size() == 4 ? said[3] : "");
+  if (said[1] == "nodes") return {.nodes = numbers, .device = device};
+  return {.ranks = numbers, .nodes = {.least = 1, .most = 1}, .device = device};
 }
 
 }  // namespace
@@ -109,7 +115,7 @@ RuleList tuning_rules(const TuningFile& file, const Topology& topology) {
 }
 
 RuleList builtin_rules(const Topology& topology) {
-  if (topology.backend != BackendKind::host &&
+  if (topology.backend != BackendKind::host && topology.nodes == 1 &&
       (!topology.peer_access || topology.ranks_per_device > 1))
     return {};
   return rules_for(topology, builtin_rules_text, "built-in table", rules_of_library);

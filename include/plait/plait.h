@@ -291,8 +291,8 @@ plait_status plait_comm_describe(plait_comm comm, char* text, size_t capacity, s
  * this call and one after it. See Communicator::reserve. */
 plait_status plait_reserve(plait_comm comm);
 
-/** Symmetric memory: `bytes` zeroed bytes on every rank, reachable by all peers. Collective. All
- * ranks fail if the sizes differ or if one rank runs out. */
+/** Symmetric memory: `bytes` zeroed bytes on every rank, reachable by all peers of its node.
+ * Collective. All ranks fail if the sizes differ or if one rank runs out. */
 plait_status plait_buffer_allocate(plait_comm comm, size_t bytes, plait_buffer* buffer);
 /** Local; waits for this rank's device. */
 plait_status plait_buffer_free(plait_buffer buffer);

@@ -102,7 +102,8 @@ TEST(TuningFile, IsRefusedWithWhatIsWrong) {
                  AllOf(HasSubstr("PLAIT_TUNING=\"some.file\""), HasSubstr(what)));
   };
   refused("[4]\nring",
-          "in \"[4]\": not of the form [4 ranks], [3 or more ranks] or [4 ranks on sm_90]");
+          "in \"[4]\": not of the form [4 ranks], [3 or more ranks], [4 ranks on sm_90] or [2 or "
+          "more nodes]");
   refused("[0 ranks]", "[0 ranks]");
   refused("[4 ranks on]", "[4 ranks on]");
   refused("[4 ranks on a b]", "[4 ranks on a b]");

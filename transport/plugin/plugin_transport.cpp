@@ -126,4 +126,11 @@ std::unique_ptr<Transport> make_plugin_transport(const std::string& path_or_name
   return std::make_unique<PluginTransport>(path_or_name, device);
 }
 
+int count_plugin_devices(const std::string& path_or_name) {
+  const NetPlugin plugin(path_or_name);
+  int devices = 0;
+  plugin.check(plugin->probe().devices(&devices), "devices");
+  return devices;
+}
+
 }  // namespace plait::transport

@@ -14,4 +14,7 @@ namespace plait::transport {
 /// and Error(bootstrap) if the plug-in fails.
 std::unique_ptr<Transport> make_plugin_transport(const std::string& path_or_name, int device);
 
+/// The number of the plug-in's devices. Throws as `make_plugin_transport` does.
+int count_plugin_devices(const std::string& path_or_name);
+
 }  // namespace plait::transport

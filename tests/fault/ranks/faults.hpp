@@ -72,6 +72,7 @@ void aborted(bool checked);
 void creates();
 void stopped(const std::string& algorithm, bool late);
 void stopped_inside(const std::string& algorithm);
+void differs(const std::string& algorithm);
 void growing(const std::string& how);
 void forks();
 void descriptors();

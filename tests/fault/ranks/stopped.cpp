@@ -53,6 +53,21 @@ void stopped_inside(const std::string& algorithm) {
   member.report("then " + outcome([&] { member.call(data); }));
 }
 
+void differs(const std::string& algorithm) {
+  Member member(std::chrono::seconds(10), algorithm);
+  member.begin();
+  std::vector<float> data(1000);
+  member.report(outcome([&] {
+    member.call(std::span(data).first(member.is_victim() ? 999 : 1000));
+    member.comm().synchronize();
+    // Where the data of both sizes travel alike, the call ends, and its difference shows later.
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (!member.comm().async_error() && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    member.comm().synchronize();
+  }));
+}
+
 void growing(const std::string& how) {
   static_cast<void>(stand_in_for_cuda<GrowingBackend>());
   Communicator comm = make_communicator(

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# nodes_fault_test.sh MPIRUN PROGRAM SIZES MODE [ALGORITHM]: starts three ranks of PROGRAM
+# (fault_ranks) on nodes of these SIZES, of which rank 1 meets with a fault. The others must end on
+# their own, in time, and report the fault with the names of the rank and its node.
+set -uo pipefail
+here=$(dirname "${BASH_SOURCE[0]}")
+. "$here/../support/run_ranks.sh"
+mpirun=$1 program=$2 sizes=$3 mode=$4 algorithm=${5-}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+fail() { echo "FAILED: $*"; exit 1; }
+expect() { grep -Eq "$1" "$log" || fail "nothing matches: $1"; }  # expect REGEX
+declare -A nodes=([1,1,1]=n1 [2,1]=n0 [1,2]=n1)
+readonly one="rank 1 on node ${nodes[$sizes]}" lost='is gone: |\(process [0-9]+, which has ended\)'
+
+run_ranks 40 "$mpirun" --allow-run-as-root --oversubscribe --enable-recovery -n 3 \
+  "$here/../support/as_nodes.sh" "$sizes" "$program" "$mode" "$algorithm" >"$log" 2>&1
+status=$?
+cat "$log"
+[ $status != 124 ] || fail "the ranks did not end"
+
+case $mode in
+  killed) for rank in 0 2; do expect "^rank $rank: rank_lost: $one ($lost)"; done ;;
+  stopped)
+    for rank in 0 2; do
+      expect "^rank $rank: timeout: rank 1 is missing: in call 11 \($algorithm\)"
+      expect "^rank $rank: then timeout: rank 1 is missing"
+    done
+    expect "^  $one \(process [1-9][0-9]*\): "
+    ;;
+  exits)
+    for rank in 0 2; do
+      expect "^rank $rank: before no error"
+      state="process [0-9]+, which is ending and has not destroyed the communicator"
+      expect "^rank $rank: rank_lost: $one \($state\): last call 11, "
+    done
+    [ $status = 0 ] || fail "the exit status is $status"
+    ;;
+  gone) [ "$(grep -c '^rank -1: no error' "$log")" = 2 ] ||
+    fail "not both ranks could destroy the communicator" ;;
+  aborted)
+    for rank in 0 2; do expect "^rank $rank: .*rank 1 has aborted the communicator: enough"; done
+    for rank in 0 1 2; do expect "^rank $rank: new: no error"; done
+    ;;
+  differs)
+    calls="all_reduce of (1000|999) f32 elements, sum, .*"
+    for rank in 0 1 2; do
+      expect "^rank $rank: mismatch: ranks disagree in call 11: rank . calls $calls; rank . calls "
+    done
+    ;;
+  *) fail "there is no mode $mode" ;;
+esac

@@ -1,0 +1,47 @@
+// Ranks that are threads of the test and believe to be on several nodes.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "bootstrap/bootstrap_hooks.hpp"
+#include "plait/bootstrap.hpp"
+
+namespace plait::test {
+
+class PretendNodes final : public Bootstrap {
+ public:
+  /// `nodes`: the node of each rank of `inner`.
+  PretendNodes(std::unique_ptr<Bootstrap> inner, std::vector<int> nodes)
+      : inner_(std::move(inner)), nodes_of_(std::move(nodes)) {
+    set_timeout(inner_->timeout());
+    set_nodes(nodes_of_);
+    set_parent_ranks(inner_->parent_ranks());
+  }
+  int rank() const noexcept override { return inner_->rank(); }
+  int size() const noexcept override { return inner_->size(); }
+  void all_gather(const void* in, void* out, std::size_t bytes) override {
+    inner_->all_gather(in, out, bytes);
+  }
+  void broadcast(void* data, std::size_t bytes, int root) override {
+    inner_->broadcast(data, bytes, root);
+  }
+  void barrier() override { inner_->barrier(); }
+  void abandon(const std::string& why, bool rank_lost) noexcept override {
+    BootstrapHooks::abandon(*inner_, why, rank_lost);
+  }
+  std::unique_ptr<Bootstrap> split(int color, int key) override {
+    auto part = inner_->split(color, key);
+    std::vector<int> nodes;
+    for (const int rank : part->parent_ranks())
+      nodes.push_back(nodes_of_[static_cast<std::size_t>(rank)]);
+    return std::make_unique<PretendNodes>(std::move(part), std::move(nodes));
+  }
+
+ private:
+  std::unique_ptr<Bootstrap> inner_;
+  std::vector<int> nodes_of_;
+};
+
+}  // namespace plait::test
