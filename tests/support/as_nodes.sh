@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# mpirun ... as_nodes.sh RANKS[,RANKS]... COMMAND...: runs COMMAND as if that many of mpirun's ranks
+# were on each node, in their order: "2,1" for ranks 0 and 1 on node n0, and rank 2 on n1. Ranks
+# beyond the list go on with its last number.
+set -uo pipefail
+rank=${OMPI_COMM_WORLD_RANK:?is not started by mpirun}
+IFS=, read -ra per_node <<<"$1"
+shift
+node=0 first=0
+while count=${per_node[node]-${per_node[-1]}} && [ "$rank" -ge $((first + count)) ]; do
+  first=$((first + count)) node=$((node + 1))
+done
+PLAIT_NODE=n$node exec "$@"
