@@ -1,5 +1,5 @@
-// Ranks on several nodes: every algorithm that spans nodes, in graphs and groups, and messages. To be
-// run by mpirun, with tests/support/as_nodes.sh or in the namespaces of tools/nodes.sh.
+// Ranks on several nodes: every algorithm that spans nodes, in graphs and groups, and messages. To
+// be run by mpirun, with tests/support/as_nodes.sh or in the namespaces of tools/nodes.sh.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
