@@ -41,7 +41,9 @@ if [ "$what" = inside ]; then
   few=4 many=24
   read -ra less <<<"$(sent_by $few)"
   read -ra more <<<"$(sent_by $many)"
-  [ ${#less[@]} = $((2 * count)) ] && [ ${#more[@]} = $((2 * count)) ] || fail "see above"
+  if [ ${#less[@]} != $((2 * count)) ] || [ ${#more[@]} != $((2 * count)) ]; then
+    fail "see above"
+  fi
   # Each byte of the result crosses each node's cable as seldom as an all-reduce can do. Entries and
   # credits of the proxies come on top, acknowledgements, and headers. These interfaces take up to
   # 64 KB from TCP under one header, so the counters hold few of them. A network of 1500-byte frames
