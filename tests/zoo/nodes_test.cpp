@@ -33,7 +33,7 @@ class SeveralNodes : public testing::TestWithParam<Sizes> {
       bootstrap->set_timeout(patience);
       Communicator comm = Communicator::create(
           std::make_unique<PretendNodes>(std::move(bootstrap), nodes), test_options());
-      Arena arena(comm);
+      Arena arena(comm, std::size_t{8} << 20);
       body(comm, arena);
     });
   }
@@ -61,8 +61,8 @@ TEST_P(SeveralNodes, EveryAlgorithmGivesExactResults) {
 
 TEST_P(SeveralNodes, CallsFollowOneAnother) {
   run([](Communicator& comm, Arena& arena) {
-    for (const std::string& algorithm : {"rails", "leaders", "ring", "stream"})
-      check_repeated_in_place(comm, arena, 1000, under_tsan ? 50 : 300, {.algorithm = algorithm});
+    for (const char* const algorithm : {"rails", "leaders", "ring", "stream"})
+      check_repeated_in_place(comm, arena, 1000, under_tsan ? 30 : 100, {.algorithm = algorithm});
   });
 }
 
@@ -84,9 +84,9 @@ TEST_P(SeveralNodes, BarriersWaitForAll) {
 INSTANTIATE_TEST_SUITE_P(All, SeveralNodes,
                          testing::Values(Sizes{1, 1}, Sizes{2, 2}, Sizes{2, 1}, Sizes{1, 1, 1, 1},
                                          Sizes{1, 3}),
-                         [](const auto& info) {
+                         [](const auto& instance) {
                            std::string name;
-                           for (const int size : info.param) name += "x" + std::to_string(size);
+                           for (const int size : instance.param) name += "x" + std::to_string(size);
                            return "nodes" + name;
                          });
 
