@@ -117,8 +117,9 @@ class Board {
   int rank_;
   struct Told {  // to ranks of other nodes
     State state = State::working;
-    bool has_record = false;
+    bool has_record = false, has_verdict = false;
     std::uint64_t calls = 0;
+    friend bool operator==(const Told&, const Told&) = default;
   } told_;
   /// Of ranks of other nodes: the connection is gone; calls have been heard.
   std::unique_ptr<std::atomic<bool>[]> lost_, compares_;

@@ -22,6 +22,7 @@ struct PageNews {
   DiagnosticRecord record{};
   std::uint64_t calls = 0;  // the number of the last one
   Signature last{};
+  std::uint64_t verdict = 0;  // as in the page; the first one that a node has counts there
 };
 
 /// The beginning of news of calls; their signatures follow.
@@ -58,9 +59,13 @@ std::vector<std::byte> Board::news() {
   const Page& mine = page(rank_);
   const State state = mine.state.load(std::memory_order_acquire);
   const auto record = this->record(rank_);
-  if (state == told_.state && record.has_value() == told_.has_record) return {};
-  told_.state = state;
-  told_.has_record = record.has_value();
+  const std::uint64_t verdict = page(nodes_.ranks_here().front()).verdict.load();
+  const Told now{.state = state,
+                 .has_record = record.has_value(),
+                 .has_verdict = verdict != 0,
+                 .calls = told_.calls};
+  if (now == told_) return {};
+  told_ = now;
   PageNews news;
   news.process = mine.process;
   news.state = state;
@@ -71,6 +76,7 @@ std::vector<std::byte> Board::news() {
   if (record) news.record = *record;
   news.calls = mine.calls.last();
   if (news.calls != 0) news.last = mine.calls.at(news.calls);
+  news.verdict = verdict;
   return bytes_of(news);
 }
 
@@ -120,6 +126,8 @@ void Board::hear(int rank, std::span<const std::byte> bytes) {
       copy.record[i].store(words[i], std::memory_order_relaxed);
     copy.has_record.store(true, std::memory_order_release);
   }
+  if (std::uint64_t none = 0; news.verdict != 0)
+    page(nodes_.ranks_here().front()).verdict.compare_exchange_strong(none, news.verdict);
   copy.code.store(news.code, std::memory_order_relaxed);
   write_text(copy.reason, news.reason.data());
   copy.state.store(news.state, std::memory_order_release);
