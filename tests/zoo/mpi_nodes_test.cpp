@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -67,7 +68,10 @@ TEST_P(Nodes, InGraphsAndGroups) {
         }
 }
 
-TEST(NodesTogether, AreSeveral) { EXPECT_GT(comm().bootstrap().nodes(), 1); }
+/// Else the tests would show nothing. On one node they try the algorithms of one node.
+TEST(NodesTogether, AreSeveralIfTheEnvironmentSaysSo) {
+  EXPECT_EQ(comm().bootstrap().nodes() > 1, std::getenv("PLAIT_NODE") != nullptr);
+}
 
 /// What a caller who names no algorithm gets.
 TEST(NodesTogether, ServeEveryCollective) {
