@@ -117,12 +117,12 @@ TEST(Proxies, SendSixteenChunksThatAreRaisedAtOnce) {
                  for (int k = 0; k < 16; ++k) lane.send(channel, false);
                  EXPECT_FALSE(lane.may_send(channel));
                }
-               std::this_thread::sleep_for(20ms);
                ranks.barrier();
-               for (unsigned channel = 0; channel < 3; ++channel) {
+               std::this_thread::sleep_for(20ms);
+               for (unsigned channel = 0; channel < 3; ++channel)
                  EXPECT_FALSE(lane.has_arrived(channel)) << "it was not published";
-                 lane.raise(channel);
-               }
+               ranks.barrier();
+               for (unsigned channel = 0; channel < 3; ++channel) lane.raise(channel);
                rank.proxy().wake();
                rank.exchange(16, [&] { std::this_thread::sleep_for(50us); });
              });

@@ -7,7 +7,8 @@
 #include <tuple>
 #include <vector>
 
-#include "algorithms/blocks/channels/channel.hpp"
+#include "algorithms/blocks/channels/channel_algorithm.hpp"
+#include "algorithms/contract/algorithm.hpp"
 #include "algorithms/nodes/rails/plan.hpp"
 
 namespace plait::rails {
@@ -153,6 +154,32 @@ TEST_P(Rails, StagesFollowEachOther) {
       EXPECT_TRUE(!end.used || end.at <= plan.at.gather) << "end " << i;
     }
   });
+}
+
+/// A communicator of many nodes may have channels so small that no chunk fits them.
+TEST(RailsSupport, NeedsAPackOfEachNodePerSlot) {
+  for (const std::string name : {"rails", "leaders"}) {
+    const Algorithm* const algorithm = Registry::instance().find(name);
+    ASSERT_NE(algorithm, nullptr);
+    for (const std::size_t limit : {std::size_t{0}, std::size_t{1} << 20, std::size_t{128} << 20})
+      for (int nodes = 2; nodes <= 128; nodes += nodes < 20 ? 1 : 27) {
+        Topology topology;
+        topology.ranks = topology.nodes = nodes;
+        topology.scratch_limit = limit;
+        const auto node_slot = node_channel_memory(topology).bytes / Plan::slots,
+                   rail_slot = channel_memory(topology).bytes / Plan::slots;
+        const bool has_room =
+            std::min(node_slot, rail_slot) >= Plan::pack * static_cast<unsigned>(nodes);
+        EXPECT_EQ(static_cast<bool>(can_serve(*algorithm, {.count = 16}, topology)), has_room)
+            << nodes << " nodes, limit " << limit;
+        if (has_room) {
+          EXPECT_GT(
+              Plan::of(4096, 1, nodes, true, true, true, 1, 64, node_slot, rail_slot).chunks.bytes,
+              0u);
+        }
+        EXPECT_TRUE(has_room || limit < std::size_t{128} << 20 || nodes > 64) << nodes;
+      }
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,13 +37,11 @@ TEST_P(Nodes, AllTypesAndOperations) {
   check_all_types_and_operations(comm(), arena(), GetParam(), {1, 75});
 }
 
-TEST_P(Nodes, AllCounts) {
-  check_all_counts(comm(), arena(), GetParam(), {DataType::bf16, DataType::f64});
-}
+TEST_P(Nodes, AllCounts) { check_all_counts(comm(), arena(), GetParam(), {DataType::bf16}); }
 
 /// Many chunks in each channel, so that slots are filled again.
 TEST_P(Nodes, Large) {
-  for (const std::size_t bytes : {20'000u, 400'000u, 1'200'000u})
+  for (const std::size_t bytes : {20'000u, 1'200'000u})
     check_large(comm(), arena(), GetParam(), bytes);
 }
 
@@ -67,7 +66,10 @@ TEST_P(Nodes, InGraphsAndGroups) {
         }
 }
 
-TEST(NodesTogether, AreSeveral) { EXPECT_GT(comm().bootstrap().nodes(), 1); }
+/// Else the tests would show nothing. On one node they try the algorithms of one node.
+TEST(NodesTogether, AreSeveralIfTheEnvironmentSaysSo) {
+  EXPECT_EQ(comm().bootstrap().nodes() > 1, std::getenv("PLAIT_NODE") != nullptr);
+}
 
 /// What a caller who names no algorithm gets.
 TEST(NodesTogether, ServeEveryCollective) {
@@ -93,7 +95,7 @@ TEST(NodesTogether, CallsFollowEachOther) {
   }
   const Stream stream = comm().create_stream();
   const auto subjects = all_algorithms();
-  for (std::uint64_t i = 0; i < 200;) {
+  for (std::uint64_t i = 0; i < 100;) {
     std::vector<Case> cases;
     while (cases.size() < at_once) {
       const std::uint64_t h = hash(i++);

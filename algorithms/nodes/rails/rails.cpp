@@ -65,6 +65,11 @@ class RailsAlgorithm : public ChannelAlgorithm {
     if (call.collective != Collective::all_reduce &&
         topology.rails * topology.nodes != topology.ranks)
       return Support::no("the nodes have different numbers of ranks");
+    // A slot has a chunk of each node.
+    const std::size_t slot_bytes =
+        std::min(channel_memory(topology).bytes, node_channel_memory(topology).bytes) / Plan::slots;
+    if (slot_bytes < Plan::pack * static_cast<unsigned>(topology.nodes))
+      return Support::no("the scratch memory is too small for so many nodes");
     return {};
   }
   virtual int rails(const Topology& topology) const { return topology.rails; }
