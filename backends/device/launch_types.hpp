@@ -106,8 +106,8 @@ struct Watch {
   std::int32_t rank = 0;
   /// Host target: how often a spin polls before it begins to yield its core.
   std::uint32_t spins = 64;
-  /// Host target, with ranks on several nodes: carries chunks to and from the others. Called while a
-  /// spin waits for `peer`, and with -1 when a launch has ended. Null: nothing to carry.
+  /// Host target, with ranks on several nodes: carries chunks to and from the others. Called while
+  /// a spin waits for `peer`, and with -1 when a launch has ended. Null: nothing to carry.
   void (*carry)(void* carrier, int peer) = nullptr;
   void* carrier = nullptr;
   /// Device memory: one per block for the first `counted_blocks` blocks. Null: nothing is counted.

@@ -142,11 +142,10 @@ std::string table_of_algorithms() {
                      fmt::format("{}", fmt::join(row.collectives, ", ")), row.facts.memory,
                      row.facts.needs, row.facts.scratch, row.facts.shares, row.facts.nodes,
                      row.ordered, std::string(row.algorithm->summary())});
-  return table(
-      "algorithms",
-      {"algorithm", "collectives", "memory", "needs", "scratch", "in groups", "several nodes",
-       "rank order", "how"},
-      cells);
+  return table("algorithms",
+               {"algorithm", "collectives", "memory", "needs", "scratch", "in groups",
+                "several nodes", "rank order", "how"},
+               cells);
 }
 
 constexpr std::size_t kilobyte = 1024;

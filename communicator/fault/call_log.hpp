@@ -89,8 +89,8 @@ class alignas(64) CallLog {
   std::uint64_t history(std::uint64_t call) const {
     return entries_[call % Remembered].history.load(std::memory_order_acquire);
   }
-  /// Of a copy of another rank's log, which has missed calls before `call`: `history` is the hash of
-  /// them all.
+  /// Of a copy of another rank's log, which has missed calls before `call`: `history` is the hash
+  /// of them all.
   void skip_to(std::uint64_t call, std::uint64_t history) {
     entries_[(call - 1) % Remembered].history.store(history, std::memory_order_relaxed);
     begins_.store(call, std::memory_order_release);

@@ -120,8 +120,8 @@ class BlockChannels {
     return {&signals(c_.rank, way, peer)->published, state(way, peer).received + k + 1};
   }
 
-  /// Signals that chunk k, of `bytes` bytes, is in its slot, and that its slot has been emptied. The
-  /// thread that calls `publish` gives the signal.
+  /// Signals that chunk k, of `bytes` bytes, is in its slot, and that its slot has been emptied.
+  /// The thread that calls `publish` gives the signal.
   PLAIT_DEVICE ChannelSignal publish(unsigned way, int peer, std::uint32_t k,
                                      std::size_t bytes) const {
     const std::uint32_t value = state(way, peer).sent + k + 1;

@@ -1,18 +1,18 @@
 // All-reduce, reduce-scatter and all-gather of ranks on several nodes, so that each byte crosses
-// the network as seldom as possible: ranks of a node work together, and ranks of equal local number,
-// a rail, exchange between nodes what they have together.
+// the network as seldom as possible: ranks of a node work together, and ranks of equal local
+// number, a rail, exchange between nodes what their nodes have.
 //
 // With R rails and N nodes a message is cut into R x N blocks: block (q, m) belongs to the rank of
 // rail q on node m. (A node may have more than R ranks; the others own no block.) A block is cut
-// into one stripe per thread block, and a stripe into chunks. Chunk k of a message is chunk k of all
-// its blocks. In a step, a thread block works on one chunk in each of these stages:
+// into one stripe per thread block, and a stripe into chunks. Chunk k of a message is chunk k of
+// all its blocks. In a step, a thread block works on one chunk in each of these stages:
 //   1. Scatter: pushes chunk k of rail q's N blocks to the rank of rail q on this node, for all q.
 //   2. Reduce on the node: adds up what all ranks of the node have for the own rail, and pushes the
 //      partial sums of block (q, m) along the rail to node m.
 //   3. Reduce along the rail: adds up the nodes' partial sums of its own block, in the order of the
 //      nodes, and pushes the result along the rail to all nodes.
-//   4. Collect: takes the results of all blocks of its rail from the other nodes, and pushes them to
-//      all ranks of this node.
+//   4. Collect: takes the results of all blocks of its rail from the other nodes, and pushes them
+//      to all ranks of this node.
 //   5. Gather: takes the results of the other rails from the ranks of this node.
 // All-reduce has all stages, reduce-scatter 1 to 3, all-gather 3 (it pushes its input) to 5.
 // `everywhere` is for two nodes and for small messages: in stage 2 all partial sums go to all nodes,
