@@ -67,7 +67,8 @@ bool Peer::send() {
   constexpr std::chrono::seconds grace{1};
   if (peer_left_ || is_lost_) return false;
   if (send_failure_) {
-    if (frames_in_ == nullptr || Clock::now() > failed_at_ + grace) throw *send_failure_;
+    if (frames_in_ == nullptr || Clock::now() > failed_at_ + grace)
+      throw Error(send_failure_->code(), send_failure_->what());
     return false;
   }
   try {

@@ -88,8 +88,7 @@ class Board {
   /// barrier; messages: 3 to and 2 from rank 0".
   std::string describe(int rank, const std::vector<std::string>& algorithms) const;
   /// Messages that peers of this node have sent to this rank and that it has not received: "2 from
-  /// rank 0, 1
-  /// from rank 3"; empty if there are none.
+  /// rank 0, 1 from rank 3"; empty if there are none.
   std::string left_over() const;
   /// Messages to this rank of which sender and receiver have called different numbers: "rank 0 has
   /// sent 3, and 2 are received"; empty if there are none.

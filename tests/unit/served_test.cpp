@@ -11,8 +11,8 @@
 namespace plait {
 namespace {
 
-/// Whether the algorithm serves whole packs in symmetric memory, which every one can do best, on one
-/// node or else on two.
+/// Whether the algorithm serves whole packs in symmetric memory, which every one can do best, on
+/// one node or else on two.
 Support serves_the_best(const Algorithm& algorithm, Topology topology) {
   const Call best{.collective = algorithm.collective(),
                   .count = 1024,

@@ -1,5 +1,5 @@
-// Ranks as threads that believe to be on several nodes: kernels, proxies and sockets in one process,
-// so that ThreadSanitizer sees them all.
+// Ranks as threads that believe to be on several nodes: kernels, proxies and sockets in one
+// process, so that ThreadSanitizer sees them all.
 #include <gtest/gtest.h>
 
 #include <memory>
