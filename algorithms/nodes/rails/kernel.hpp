@@ -16,8 +16,8 @@
 //   5. Gather: takes the results of the other rails from the ranks of this node.
 // All-reduce has all stages, reduce-scatter 1 to 3, all-gather 3 (it pushes its input) to 5.
 // `everywhere` is for two nodes and for small messages: in stage 2 all partial sums go to all
-// nodes, each node reduces all blocks of the rail in stage 3, and stage 4 has nothing to receive, so
-// it is part of stage 3. That saves a hop, and for two nodes it costs no byte more.
+// nodes, each node reduces all blocks of the rail in stage 3, and stage 4 has nothing to receive,
+// so it is part of stage 3. That saves a hop, and for two nodes it costs no byte more.
 //
 // Stages lie some steps apart, so that chunks are on their way while others are worked on. A step
 // first waits for all that its stages need, and after them signals all that it has sent and used.
