@@ -95,8 +95,9 @@ std::string CommunicatorState::describe_nodes() const {
 
 /// Tells ranks of other nodes what those of this node read on the board. Calls are told to one rank
 /// of the next node, so each node's calls are compared with those of the one before.
-void CommunicatorState::tell_nodes() {
+void CommunicatorState::tell_nodes() const {
   if (node_channels_ == nullptr) return;
+  const std::lock_guard lock(telling_);
   const std::vector<int>& next = nodes.ranks((nodes.here() + 1) % nodes.count());
   if (const auto calls = board_->call_news(); !calls.empty())
     node_channels_->tell(next[static_cast<std::size_t>(nodes.local_rank()) % next.size()], calls);
@@ -131,6 +132,9 @@ void CommunicatorState::look_and_throw() const {
 void CommunicatorState::throw_broken() const {
   auto broken = tell_error();
   if (!broken) return;
+  // The program may end its process at once, and other nodes must not take that for the cause.
+  tell_nodes();
+  if (node_channels_ != nullptr) node_channels_->flush(std::chrono::milliseconds(100));
   abandon(*broken);
   throw *std::move(broken);
 }

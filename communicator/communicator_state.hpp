@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -140,7 +141,7 @@ class CommunicatorState final : public GroupMember {
   void warn_of_left_over() const;
   void start_log(std::shared_ptr<TraceFile> trace);
   void connect_nodes();
-  void tell_nodes();
+  void tell_nodes() const;
   /// For the group of all ranks and, if there are several nodes, that of this node.
   template <class Body>
   void for_each_group(Body body) {
@@ -163,6 +164,7 @@ class CommunicatorState final : public GroupMember {
   std::unique_ptr<Trace> trace_;   // null: no PLAIT_TRACE
   std::shared_ptr<Watchdog> watchdog_;
   std::unique_ptr<NodeChannels> node_channels_;  // null on one node
+  mutable std::mutex telling_;                   // one `tell_nodes` at a time
   std::optional<CallLauncher> launcher_;
   InUse in_use_;
   KeptPlan of_call_, of_messages_;

@@ -50,8 +50,8 @@ void Proxy::stop(std::chrono::milliseconds patience) noexcept {
 }
 
 void Proxy::wake() noexcept {
-  woken_.store(true, std::memory_order_release);
-  if (sleeping_.load()) return transport_->wake();
+  woken_ = true;
+  if (sleeping_) return transport_->wake();
   const std::lock_guard resting(resting_);
   must_work_ = true;
   rested_.notify_one();
@@ -64,6 +64,23 @@ void Proxy::tell(int peer, std::span<const std::byte> words, Reach reach) {
     has_told_ = true;
   }
   wake();
+}
+
+void Proxy::flush(std::chrono::milliseconds patience) noexcept {
+  const auto end = Clock::now() + patience;
+  do {
+    {
+      const std::unique_lock lock(working_, std::try_to_lock);
+      if (lock.owns_lock()) {
+        const bool moved = round();
+        if (!moved && !has_told_ && !has_unsent()) return;
+      } else {
+        is_wanted_ = true;
+        transport_->wake();
+      }
+    }
+    std::this_thread::yield();
+  } while (Clock::now() < end);
 }
 
 Counters Proxy::counters() const {
@@ -228,7 +245,7 @@ void Proxy::sleep(Clock::time_point quiet_since) {
     published_ = counters_;
   }
   sleeping_ = true;
-  if (!woken_.load(std::memory_order_acquire) && !has_told_)
+  if (!woken_ && !has_told_)
     transport_->wait(std::clamp<std::chrono::microseconds>(quiet / 20, polling,
                                                            captured_ ? longest_captured : longest));
   sleeping_ = false;

@@ -102,6 +102,9 @@ class Proxy {
   void stay_awake() noexcept { captured_ = true; }
   /// Sends the words to the peer; at most `frame_bytes` / 2. From any thread.
   void tell(int peer, std::span<const std::byte> words, Reach reach = Reach::all);
+  /// Waits until the transport has taken all words, and all chunks that kernels have published; at
+  /// most `patience`. From any thread.
+  void flush(std::chrono::milliseconds patience) noexcept;
   /// As they were when the proxy last went to sleep.
   Counters counters() const;
 

@@ -87,13 +87,20 @@ std::vector<std::byte> Board::call_news() {
   CallNews news;
   news.first = std::max(told_.calls, last - std::min(last, most_calls)) + 1;
   news.count = static_cast<std::uint32_t>(last + 1 - news.first);
-  news.before = news.first == 1 ? 0 : log.history(news.first - 1);
-  told_.calls = last;
+  const auto before = log.copy(news.first - 1);
+  if (news.first != 1) news.before = before.history;
+  bool whole = before.whole;
   std::vector<std::byte> bytes = bytes_of(news);
   for (std::uint64_t call = news.first; call <= last; ++call) {
-    const auto signature = bytes_of(log.at(call));
+    const auto copy = log.copy(call);
+    whole = whole && copy.whole;
+    const auto signature = bytes_of(copy.signature);
     bytes.insert(bytes.end(), signature.begin(), signature.end());
   }
+  // Meanwhile, this thread may have been without a core for so long that later calls were written
+  // over these. They are told the next time.
+  if (!whole) return {};
+  told_.calls = last;
   return bytes;
 }
 

@@ -86,9 +86,6 @@ class alignas(64) CallLog {
   std::uint64_t last_ordered() const { return ordered_.load(std::memory_order_acquire); }
   /// The number of the first call that the log may have; earlier ones were never written.
   std::uint64_t begins() const { return begins_.load(std::memory_order_acquire); }
-  std::uint64_t history(std::uint64_t call) const {
-    return entries_[call % Remembered].history.load(std::memory_order_acquire);
-  }
   /// Of a copy of another rank's log, which has missed calls before `call`: `history` is the hash
   /// of them all.
   void skip_to(std::uint64_t call, std::uint64_t history) {

@@ -180,10 +180,23 @@ void Watchdog::look_locked() {
 void Watchdog::lose_connection(int rank, const std::string& name, const Error& why) {
   board_.lose(rank);
   locked([&] {
-    if (!error_ && board_.departure(rank).empty())
-      break_with(ErrorCode::rank_lost,
-                 fmt::format("{} is gone: {}; the communicator is broken", name, why.what()),
-                 Board::State::aborted);
+    if (error_) return;
+    switch (board_.state(rank)) {
+      case Board::State::aborted:  // it has said why before it ended
+        return break_with(board_.reason(rank).code(), board_.reason(rank).what(),
+                          Board::State::aborted);
+      case Board::State::gave_up:
+        if (!timeout_of_) begin_timeout(rank);
+        return;
+      case Board::State::working:
+        return break_with(
+            ErrorCode::rank_lost,
+            fmt::format("{} is gone: {}; the communicator is broken", name, why.what()),
+            Board::State::aborted);
+      case Board::State::left:
+      case Board::State::ending:
+        return;  // `look` finds out whether a call waits for it
+    }
   });
 }
 

@@ -41,6 +41,8 @@ class NodeChannels {
             transport::Reach reach = transport::Reach::all) {
     proxy_->tell(peer, words, reach);
   }
+  /// Waits until all that was told is on its way, at most `patience`.
+  void flush(std::chrono::milliseconds patience) noexcept { proxy_->flush(patience); }
   const std::string& transport_name() const { return proxy_->properties().name; }
   transport::Counters counters() const { return proxy_->counters(); }
 
