@@ -149,6 +149,8 @@ std::optional<CallLogs::Difference> compare_logs(const CallLog<Remembered>& mine
   if (compared >= last) return std::nullopt;  // without touching a line that another core writes
   const std::uint64_t common = std::min(last, theirs.last());
   if (compared >= common) return std::nullopt;
+  // Mine are still among the calls that the copy of the other log has missed.
+  if (common < theirs.begins()) return std::nullopt;
   const auto differ = [&](std::uint64_t call, auto agree) -> std::optional<CallLogs::Difference> {
     const Copy a = mine.copy(call), b = theirs.copy(call);
     if (!a.whole || !b.whole || agree(a, b)) return std::nullopt;
