@@ -27,13 +27,13 @@ struct Plan {
   struct Stages {
     std::uint32_t node, rail, collect, gather;
 
-    static constexpr Stages of(bool reduces, bool gathers, bool everywhere, std::uint32_t node_lag,
-                               std::uint32_t rail_lag) {
+    static constexpr Stages of(bool reduces, bool gathers, bool everywhere, std::uint32_t on_node,
+                               std::uint32_t on_rail) {
       Stages at{};
-      at.node = reduces ? node_lag : 0;
-      at.rail = reduces ? at.node + rail_lag : 0;
-      at.collect = gathers && !everywhere ? at.rail + rail_lag : at.rail;
-      at.gather = gathers ? at.collect + node_lag : at.collect;
+      at.node = reduces ? on_node : 0;
+      at.rail = reduces ? at.node + on_rail : 0;
+      at.collect = gathers && !everywhere ? at.rail + on_rail : at.rail;
+      at.gather = gathers ? at.collect + on_node : at.collect;
       return at;
     }
   } at;
