@@ -32,7 +32,6 @@ template <class T>
 struct Kernel {
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    if (dev.thread() != 0) return;
     constexpr unsigned way = 0;
     const int rank = a.channels.rank, ranks = a.channels.ranks;
     const BlockChannels channels(a.channels, dev.block());
@@ -44,12 +43,19 @@ struct Kernel {
     for (int distance = 1; distance < ranks; distance *= 2, ++round) {
       const int after = rank_after(rank, distance, ranks),
                 before = rank_after(rank, ranks - distance, ranks);
-      if (!wait(channels.may_send(way, after, 0), after, round)) return;
-      signal(channels.publish(way, after, 0, 0));
-      if (!wait(channels.has_arrived(way, before, 0), before, round)) return;
-      signal(channels.consume(way, before, 0));
-      channels.advance_sent(way, after, 1);
-      channels.advance_received(way, before, 1);
+      bool ok = true;
+      if (dev.thread() == 0) ok = wait(channels.may_send(way, after, 0), after, round);
+      if (!dev.all(ok)) return;
+      if (dev.thread() == 0) {
+        signal(channels.publish(way, after, 0, 0));
+        ok = wait(channels.has_arrived(way, before, 0), before, round);
+      }
+      if (!dev.all(ok)) return;
+      if (dev.thread() == 0) {
+        signal(channels.consume(way, before, 0));
+        channels.advance_sent(way, after, 1);
+        channels.advance_received(way, before, 1);
+      }
     }
   }
 };

@@ -145,14 +145,16 @@ class Stream {
   }
 
   PLAIT_DEVICE void announce(std::uint32_t j, bool gathers) {
+    if (a_.channels.notes != nullptr)
+      for_each_end(j, gathers, [&](unsigned way, int peer, bool sending, std::uint32_t k) {
+        if (!sending) return;
+        const Range sent = chunk(way == gathering ? own_slice() : slice_for(peer), k);
+        channels_.note(way, peer, k, sent.size() * sizeof(P));
+      });
     dev_.sync();  // all threads have written what is published, and read what is consumed
     for_each_end(j, gathers, [&](unsigned way, int peer, bool sending, std::uint32_t k) {
       const ChannelSignal signal =
-          sending
-              ? channels_.publish(
-                    way, peer, k,
-                    chunk(way == gathering ? own_slice() : slice_for(peer), k).size() * sizeof(P))
-              : channels_.consume(way, peer, k);
+          sending ? channels_.publish(way, peer, k) : channels_.consume(way, peer, k);
       dev_.signal(signal.word, signal.value);
     });
   }

@@ -41,15 +41,6 @@ struct ChannelSignal {
   std::uint32_t value;
 };
 
-/// The ranks of a group, as the memory of the channels numbers them.
-struct Members {
-  const std::int32_t* numbers = nullptr;  // in device memory; null: as the group numbers them
-  std::uint32_t stride = 1;               // from one rank's number to the next one's
-  /// The number of ranks that have channels in the memory, by their numbers there; 0: only those of
-  /// the group have, by their numbers in the group.
-  int in_memory = 0;
-};
-
 /// All channels of a rank, as a kernel's argument.
 struct Channels {
   static constexpr unsigned ways = 2, max_blocks = 256, max_slots = chunk_notes;
@@ -63,24 +54,19 @@ struct Channels {
   /// Between nodes, in memory of the host: `chunk_notes` per channel from this rank. Null on one
   /// node.
   ChunkNote* notes = nullptr;
-  Members members{};  // of a group of some of the ranks; `rank` and `ranks` count in the group
 
   /// Index, in the memory of `owner`, of the channel that it shares with `peer`. A peer's channels
   /// lie together, so a call that goes to one peer touches few pages (4 H200, 384 MB of scratch
   /// memory, 1 GB: chain 2969 us, 3075 us with the peers of a block together; 2026-11-22).
   PLAIT_DEVICE constexpr std::uint32_t index(unsigned block, unsigned way, int owner,
                                              int peer) const {
-    const unsigned lane = members.in_memory == 0 ? Channels::lane(owner, peer, ranks)
-                                                 : Channels::lane(number_of(owner), number_of(peer),
-                                                                  members.in_memory);
+    return index(block, way, lane(owner, peer, ranks));
+  }
+  PLAIT_DEVICE constexpr std::uint32_t index(unsigned block, unsigned way, unsigned lane) const {
     return (lane * blocks + block) * ways + way;
   }
-  /// The number by which the window, and reports, know a rank of the group.
-  PLAIT_DEVICE constexpr int number_of(int member) const {
-    return members.numbers == nullptr
-               ? member
-               : members.numbers[static_cast<unsigned>(member) * members.stride];
-  }
+  /// The number by which the window, and reports, know a rank.
+  PLAIT_DEVICE constexpr int number_of(int peer) const { return peer; }
   /// The number of a peer's channels among those of all peers.
   PLAIT_DEVICE static constexpr unsigned lane(int owner, int peer, int ranks) {
     return static_cast<unsigned>(peer - owner - 1 + (peer < owner ? ranks : 0));
@@ -94,11 +80,36 @@ struct Channels {
   }
 };
 
+/// The ranks of a group, as the memory of the channels numbers them.
+struct Members {
+  const std::int32_t* numbers = nullptr;  // in device memory
+  std::uint32_t stride = 1;               // from one rank's number to the next one's
+  /// The number of ranks that have channels in the memory, by their numbers there; 0: only those of
+  /// the group have, by their numbers in the group.
+  int in_memory = 0;
+};
+
+/// The channels of a group of some of the ranks: `rank` and `ranks` count in the group.
+struct GroupChannels : Channels {
+  Members members;
+
+  PLAIT_DEVICE constexpr int number_of(int member) const {
+    return members.numbers[static_cast<unsigned>(member) * members.stride];
+  }
+  PLAIT_DEVICE constexpr std::uint32_t index(unsigned block, unsigned way, int owner,
+                                             int peer) const {
+    return Channels::index(block, way,
+                           members.in_memory == 0
+                               ? lane(owner, peer, ranks)
+                               : lane(number_of(owner), number_of(peer), members.in_memory));
+  }
+};
+
 /// One block's ends of its channels. `k` is the number of a chunk in its channel and call.
-class BlockChannels {
+template <class All>
+class ChannelsOfBlock {
  public:
-  PLAIT_DEVICE BlockChannels(const Channels& channels, unsigned block)
-      : c_(channels), block_(block) {}
+  PLAIT_DEVICE ChannelsOfBlock(const All& channels, unsigned block) : c_(channels), block_(block) {}
 
   /// The slot of chunk k to a peer, and from a peer.
   template <class P>
@@ -124,11 +135,18 @@ class BlockChannels {
   /// The thread that calls `publish` gives the signal.
   PLAIT_DEVICE ChannelSignal publish(unsigned way, int peer, std::uint32_t k,
                                      std::size_t bytes) const {
+    note(way, peer, k, bytes);
+    return publish(way, peer, k);
+  }
+  /// The two parts of `publish`, where all notes of a step are written before its signals.
+  PLAIT_DEVICE void note(unsigned way, int peer, std::uint32_t k, std::size_t bytes) const {
+    if (c_.notes == nullptr) return;
     const std::uint32_t value = state(way, peer).sent + k + 1;
-    if (c_.notes != nullptr)
-      c_.notes[c_.index(block_, way, c_.rank, peer) * chunk_notes + value % chunk_notes] = {
-          (k & (c_.slots - 1)) * c_.slot_bytes, static_cast<std::uint32_t>(bytes)};
-    return {&signals(peer, way, c_.rank)->published, value};
+    c_.notes[c_.index(block_, way, c_.rank, peer) * chunk_notes + value % chunk_notes] = {
+        (k & (c_.slots - 1)) * c_.slot_bytes, static_cast<std::uint32_t>(bytes)};
+  }
+  PLAIT_DEVICE ChannelSignal publish(unsigned way, int peer, std::uint32_t k) const {
+    return {&signals(peer, way, c_.rank)->published, state(way, peer).sent + k + 1};
   }
   PLAIT_DEVICE ChannelSignal consume(unsigned way, int peer, std::uint32_t k) const {
     return {&signals(peer, way, c_.rank)->consumed, state(way, peer).received + k + 1};
@@ -156,8 +174,10 @@ class BlockChannels {
     return c_.states[c_.index(block_, way, c_.rank, peer)];
   }
 
-  const Channels& c_;
+  const All& c_;
   unsigned block_;
 };
+using BlockChannels = ChannelsOfBlock<Channels>;
+using BlockGroupChannels = ChannelsOfBlock<GroupChannels>;
 
 }  // namespace plait

@@ -54,8 +54,8 @@ namespace plait::rails {
 using Types = ReducedTypes;
 
 struct Args {
-  Channels node;  // among the ranks of this node
-  Channels rail;  // along the rail; of no use to a rank without one
+  GroupChannels node;  // among the ranks of this node
+  GroupChannels rail;  // along the rail; of no use to a rank without one
   const void* send;
   void* recv;
   /// The rank that owns block (q, m), at m * rails + q. Null: blocks lie in that order.
@@ -159,14 +159,16 @@ class Rails {
                         : end.group == Plan::Group::rails_here ? plan_.rails
                                                                : a_.node.ranks;
       if (peer == own || peer >= peers) continue;
-      body(on_node ? node_ : rail_, on_node ? a_.node : a_.rail, end.way, peer, end.sends, k);
+      // Not a choice between two references, which would put both objects in memory.
+      if (on_node) body(node_, a_.node, end.way, peer, end.sends, k);
+      else body(rail_, a_.rail, end.way, peer, end.sends, k);
     }
   }
 
   PLAIT_DEVICE bool ready(std::uint32_t j) {
     bool ok = true;
-    for_each_end<false>(j, [&](const BlockChannels& channels, const Channels& all, unsigned way,
-                               int peer, bool sends, std::uint32_t k) {
+    for_each_end<false>(j, [&](const BlockGroupChannels& channels, const GroupChannels& all,
+                               unsigned way, int peer, bool sends, std::uint32_t k) {
       if (!ok) return;
       const ChannelWait wait =
           sends ? channels.may_send(way, peer, k) : channels.has_arrived(way, peer, k);
@@ -177,8 +179,8 @@ class Rails {
 
   PLAIT_DEVICE void announce(std::uint32_t j) {
     dev_.sync();  // all threads have written what is published, and read what is consumed
-    for_each_end<false>(j, [&](const BlockChannels& channels, const Channels&, unsigned way,
-                               int peer, bool sends, std::uint32_t k) {
+    for_each_end<false>(j, [&](const BlockGroupChannels& channels, const GroupChannels&,
+                               unsigned way, int peer, bool sends, std::uint32_t k) {
       const ChannelSignal signal = sends ? channels.publish(way, peer, k, bytes_to(way, peer, k))
                                          : channels.consume(way, peer, k);
       dev_.signal(signal.word, signal.value);
@@ -194,8 +196,8 @@ class Rails {
 
   PLAIT_DEVICE void finish() {
     dev_.sync();  // all threads have read the counters
-    for_each_end<true>(0, [&](const BlockChannels& channels, const Channels&, unsigned way,
-                              int peer, bool sends, std::uint32_t) {
+    for_each_end<true>(0, [&](const BlockGroupChannels& channels, const GroupChannels&,
+                              unsigned way, int peer, bool sends, std::uint32_t) {
       if (sends) channels.advance_sent(way, peer, chunks_);
       else channels.advance_received(way, peer, chunks_);
     });
@@ -340,7 +342,7 @@ class Rails {
   const Args& a_;
   const Plan& plan_;
   int own_rail_, own_node_;
-  BlockChannels node_, rail_;
+  BlockGroupChannels node_, rail_;
   Reducer<T> reducer_;
   Range stripe_;
   std::uint32_t chunks_;
