@@ -175,11 +175,15 @@ void choose_memory(Bootstrap& all, const Nodes& nodes, const std::shared_ptr<Bac
       reach = 0;
     }
   };
-  if (!nodes.are_several()) trying();
-  else agree(all, "trying the memory of each node's devices", trying);
-  // The weaker nodes decide for all, so that all ranks make equal choices.
-  const auto every = gather(all, reach);
-  if (std::find(every.begin(), every.end(), 0) != every.end()) backend->use_host_memory();
+  if (!nodes.are_several()) {
+    trying();
+  } else {
+    agree(all, "trying the memory of each node's devices", trying);
+    // The weaker nodes decide for all, so that all ranks make equal choices.
+    const auto every = gather(all, reach);
+    reach = *std::min_element(every.begin(), every.end());
+  }
+  if (reach == 0) backend->use_host_memory();
 }
 
 std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOptions& options,

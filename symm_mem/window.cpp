@@ -126,9 +126,12 @@ void SymmetricHeap::connect(SymmetricRange& range, const UniqueFd& mine, const c
   const auto is_here = [&](int rank) { return nodes_ == nullptr || nodes_->is_here(rank); };
   Bootstrap& here = nodes_ == nullptr ? bootstrap_ : nodes_->group_here();
   std::vector<UniqueFd> descriptors;
-  agree(bootstrap_, what, [&] {
+  const auto exchange = [&] {
     descriptors = on_behalf_of(here, what, [&] { return exchange_descriptors(here, mine); });
-  });
+  };
+  // It throws on all ranks of a node. Other nodes would go on.
+  if (nodes_ == nullptr) exchange();
+  else agree(bootstrap_, what, exchange);
   agree(bootstrap_, what, [&] {
     std::size_t next = 0;
     for (int peer = 0; peer < bootstrap_.size(); ++peer) {

@@ -52,7 +52,8 @@ struct Lane {
   ChannelSignals* in_signals = nullptr;
 };
 
-/// What the layer above hears. The proxy's thread calls these functions.
+/// What the layer above hears. The thread that does the proxy's work calls these functions, one at
+/// a time: the proxy's own, or one in `carry` or `flush`.
 struct Listening {
   /// Words that the peer's `tell` has sent.
   std::function<void(int peer, std::span<const std::byte>)> hear;

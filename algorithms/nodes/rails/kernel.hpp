@@ -142,7 +142,7 @@ class Rails {
     return plan_.everywhere ? static_cast<unsigned>(m) * stride(k) : 0;
   }
 
-  /// Calls body(channels, way, peer, sending, k, bytes) for the ends of channels that step j uses,
+  /// Calls body(channels, group, way, peer, sending, k) for the ends of channels that step j uses,
   /// spread over the threads. With `All`, for all ends that the call uses, whatever the step.
   template <bool All, class Body>
   PLAIT_DEVICE void for_each_end(std::uint32_t j, Body body) {
