@@ -22,7 +22,8 @@ struct PeerHello {
   enum class Use : std::uint32_t { frames, data } use = Use::frames;
 };
 
-/// One thread at a time uses it, the one that does the proxy's work. Methods throw what flows throw.
+/// One thread at a time uses it, the one that does the proxy's work. Methods throw what flows
+/// throw.
 class Peer {
  public:
   Peer(Transport& transport, Lane lane, const Address& address, int rank, Counters& counters);
