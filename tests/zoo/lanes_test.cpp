@@ -33,16 +33,21 @@ using testing::Contains;
 
 const AlgorithmRegistration<ConveyorAlgorithm> registration;  // sends nothing here
 
-/// The algorithms of the registry that send a collective's data through channels. Messages have
-/// tests of their own (messages_test).
+/// The algorithms of the registry that send a collective's data through channels on one node.
+/// Messages have tests of their own (messages_test), and so have several nodes (nodes_test).
 std::vector<std::string> users_of_channels(Collective collective) {
   Topology topology;
   topology.ranks = 2;
   topology.scratch_limit = std::size_t{128} << 20;
+  Call call;
+  call.collective = collective;
+  call.count = 16;  // blocks that are whole packs
+  call.symmetric = true;
+  call.parts = parts_of(collective, topology.ranks);
   std::vector<std::string> names;
   for (const auto& algorithm : Registry::instance().all())
     if (algorithm->collective() == collective && algorithm->name() != "conveyor" &&
-        algorithm->shared(topology).name == "channels")
+        algorithm->shared(topology).name == "channels" && can_serve(*algorithm, call, topology))
       names.emplace_back(algorithm->name());
   return names;
 }
