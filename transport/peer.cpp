@@ -57,12 +57,12 @@ bool Peer::advance(const Listening& listening) {
   if (is_lost_) return false;
   bool moved = receive_frames(listening);
   moved = receive_data() || moved;
-  return send() || moved;
+  return send(Credits::all) || moved;
 }
 
 /// A peer that leaves closes its flows. Its farewell comes by another connection than the news that
 /// nothing can be sent to it any more, so that counts as a loss only after a while.
-bool Peer::send() {
+bool Peer::send(Credits credits) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::seconds grace{1};
   if (peer_left_ || is_lost_) return false;
@@ -73,7 +73,7 @@ bool Peer::send() {
   }
   try {
     bool moved = finish_frames();
-    moved = collect() || moved;
+    moved = collect(credits) || moved;
     moved = send_frame() || moved;
     return send_data() || moved;
   } catch (const Error& error) {
@@ -144,18 +144,10 @@ bool Peer::has_room(std::size_t size) {
 }
 
 /// Puts all news into the next frame. What has no room there comes with a later one.
-bool Peer::collect() {
+bool Peer::collect(Credits credits) {
   bool has_news = false;
-  for (std::uint32_t channel = 0; channel < lane_.channels; ++channel) {
+  for (std::uint32_t channel = 0; channel < lane_.channels; ++channel)
     has_news = collect_chunks(channel) || has_news;
-    const std::uint32_t consumed = acquired(lane_.out_signals[channel].consumed);
-    if (consumed == consumed_[channel] || !has_room(0)) continue;
-    writer_.add({.kind = FrameEntry::Kind::credit,
-                 .channel = static_cast<std::uint16_t>(channel),
-                 .value = consumed});
-    consumed_[channel] = consumed;
-    has_news = true;
-  }
   while (!told_.empty() && has_room(told_.front().size())) {
     writer_.add({.kind = FrameEntry::Kind::control}, told_.front());
     told_.pop_front();
@@ -164,6 +156,23 @@ bool Peer::collect() {
   if (farewell_ == Farewell::due && told_.empty() && has_room(0)) {
     writer_.add({.kind = FrameEntry::Kind::left});
     farewell_ = Farewell::framed;
+    has_news = true;
+  }
+  return collect_credits(has_news || credits == Credits::all) || has_news;
+}
+
+/// Without `single`, the credit of a single chunk waits: a channel has two slots at least, so its
+/// sender can go on.
+bool Peer::collect_credits(bool single) {
+  bool has_news = false;
+  for (std::uint32_t channel = 0; channel < lane_.channels; ++channel) {
+    const std::uint32_t consumed = acquired(lane_.out_signals[channel].consumed);
+    const std::uint32_t chunks = consumed - consumed_[channel];
+    if (chunks == 0 || (chunks == 1 && !single) || !has_room(0)) continue;
+    writer_.add({.kind = FrameEntry::Kind::credit,
+                 .channel = static_cast<std::uint16_t>(channel),
+                 .value = consumed});
+    consumed_[channel] = consumed;
     has_news = true;
   }
   return has_news;

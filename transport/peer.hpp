@@ -35,8 +35,11 @@ class Peer {
   void take(PeerHello::Use use, std::unique_ptr<ReceiveFlow> flow);
   /// Sends and receives what it can. True if anything moved.
   bool advance(const Listening& listening);
+  /// Which credits are sent: all, or only those that are in a hurry. The others go along with the
+  /// next chunk, because a message for each would double the messages of small calls.
+  enum class Credits { all, urgent };
   /// Sends what it can.
-  bool send();
+  bool send(Credits credits);
   void tell(std::vector<std::byte> words) { told_.push_back(std::move(words)); }
   /// A flow is open either way, or about to be.
   bool is_known() const noexcept;
@@ -82,7 +85,8 @@ class Peer {
   bool open(Outgoing& outgoing);
   bool finish_frames();
   bool has_room(std::size_t size);
-  bool collect();
+  bool collect(Credits credits);
+  bool collect_credits(bool single);
   bool collect_chunks(std::uint32_t channel);
   bool send_frame();
   bool send_data();

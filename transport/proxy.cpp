@@ -107,12 +107,12 @@ void Proxy::carry(int peer) noexcept {
   const bool last = peer < 0;
   const std::unique_lock lock(working_, std::try_to_lock);
   if (lock.owns_lock()) {
-    // A kernel that waits for a rank of this node needs nothing from the others, and asking the
-    // system for news takes time from the rank that it waits for.
+    // A kernel that waits for a rank of this node, or has ended, needs nothing from the others, and
+    // asking the system for news takes time from ranks that have work.
     constexpr unsigned listens_every = 16;
-    const bool is_here = !last && (static_cast<std::size_t>(peer) >= index_of_.size() ||
-                                   index_of_[static_cast<std::size_t>(peer)] < 0);
-    const Work work = is_here && ++carried_ % listens_every != 0 ? Work::sending : Work::all;
+    const bool is_elsewhere = !last && static_cast<std::size_t>(peer) < index_of_.size() &&
+                              index_of_[static_cast<std::size_t>(peer)] >= 0;
+    const Work work = is_elsewhere || ++carried_ % listens_every == 0 ? Work::all : Work::sending;
     bool moved = round(work);
     for (int more = 0; last && moved && more < 16; ++more) moved = round(work);
     carried_at_.store(now_ns(), std::memory_order_relaxed);
@@ -192,7 +192,8 @@ bool Proxy::advance(Work work) {
   bool moved = false;
   for (const auto& peer : peers_) {
     try {
-      moved = (work == Work::all ? peer->advance(listening_) : peer->send()) || moved;
+      moved = (work == Work::all ? peer->advance(listening_) : peer->send(Peer::Credits::urgent)) ||
+              moved;
     } catch (const Error& error) {
       lose(*peer, error);
     }
