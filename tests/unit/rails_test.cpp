@@ -19,12 +19,13 @@ static_assert(Channels::can_have(Plan::slots));
 /// What a call does with its blocks.
 struct Kind {
   const char* name;
-  bool reduces, gathers, everywhere;
+  Plan::Work work;
 };
-constexpr Kind kinds[] = {{"all_reduce", true, true, false},
-                          {"all_reduce_everywhere", true, true, true},
-                          {"reduce_scatter", true, false, false},
-                          {"all_gather", false, true, false}};
+constexpr Kind kinds[] = {{"all_reduce", {true, true, false, false}},
+                          {"all_reduce_everywhere", {true, true, true, false}},
+                          {"all_reduce_by_all_ranks", {true, false, true, true}},
+                          {"reduce_scatter", {true, false, false, false}},
+                          {"all_gather", {false, true, false, false}}};
 
 /// Shapes of a launch and its slots, from the least that there may be.
 struct Shape {
@@ -35,10 +36,12 @@ struct Shape {
 
 class Rails : public testing::TestWithParam<std::tuple<int, int, Kind>> {
  protected:
-  int rails() const { return std::get<0>(GetParam()); }
+  int rails() const { return kind().work.by_all_ranks ? 1 : std::get<0>(GetParam()); }
   int nodes() const { return std::get<1>(GetParam()); }
   const Kind& kind() const { return std::get<2>(GetParam()); }
-  bool is_all_reduce() const { return kind().reduces && kind().gathers; }
+  bool is_all_reduce() const {
+    return kind().work.reduces && (kind().work.gathers || kind().work.by_all_ranks);
+  }
   unsigned blocks() const { return static_cast<unsigned>(rails() * nodes()); }
 
   std::vector<Shape> shapes() const {
@@ -49,8 +52,8 @@ class Rails : public testing::TestWithParam<std::tuple<int, int, Kind>> {
             {16, 16384, 16 << 10, 16 << 10}};
   }
   Plan plan(std::size_t bytes, const Shape& shape) const {
-    return Plan::of(bytes, rails(), nodes(), kind().reduces, kind().gathers, kind().everywhere,
-                    shape.blocks, shape.grain, shape.node_slot, shape.rail_slot);
+    return Plan::of(bytes, rails(), nodes(), kind().work, shape.blocks, shape.grain,
+                    shape.node_slot, shape.rail_slot);
   }
   /// Calls body(bytes, shape, plan). Small slots cut a large message into very many chunks.
   template <class Body>
@@ -110,7 +113,7 @@ TEST_P(Rails, ChunksFitTheirSlots) {
   for_each_plan([&](std::size_t, const Shape& shape, const Plan& plan) {
     const auto n = static_cast<std::size_t>(nodes());
     EXPECT_LE(plan.chunks.bytes * n, shape.node_slot);
-    EXPECT_LE(plan.chunks.bytes * (kind().everywhere ? n : 1), shape.rail_slot);
+    EXPECT_LE(plan.chunks.bytes * (kind().work.everywhere ? n : 1), shape.rail_slot);
     EXPECT_EQ(plan.chunks.bytes % Plan::pack, 0u);
     EXPECT_GT(plan.chunks.bytes, 0u);
   });
@@ -126,6 +129,9 @@ TEST_P(Rails, StagesLieApartByLessThanTheSlots) {
       ASSERT_EQ(from.group == Plan::Group::rail, to.group == Plan::Group::rail);
       ASSERT_EQ(from.used, to.used);
       if (!from.used) continue;
+      if (kind().work.by_all_ranks) {
+        EXPECT_EQ(from.group, to.group) << "end " << i;
+      }
       EXPECT_GE(to.at, from.at + 1) << "end " << i;
       EXPECT_LT(to.at, from.at + Plan::slots) << "end " << i;
     }
@@ -134,11 +140,12 @@ TEST_P(Rails, StagesLieApartByLessThanTheSlots) {
 
 /// A rank without a rail gives its input to those that have one, and gets the result from them.
 TEST_P(Rails, RanksWithoutARailHaveTwoEnds) {
+  if (kind().work.by_all_ranks) return;  // each rank has one
   const Plan plan = this->plan(4096, shapes()[1]);
   for (unsigned i = 0; i < Plan::ends; ++i) {
     const Plan::End end = plan.end(i, false);
-    const bool gives = end.group == Plan::Group::rails_here && end.sends && kind().reduces,
-               gets = end.group == Plan::Group::rails_here && !end.sends && kind().gathers;
+    const bool gives = end.group == Plan::Group::rails_here && end.sends && kind().work.reduces,
+               gets = end.group == Plan::Group::rails_here && !end.sends && kind().work.gathers;
     EXPECT_EQ(end.used, gives || gets) << "end " << i;
   }
 }
@@ -158,7 +165,7 @@ TEST_P(Rails, StagesFollowEachOther) {
 
 /// A communicator of many nodes may have channels so small that no chunk fits them.
 TEST(RailsSupport, NeedsAPackOfEachNodePerSlot) {
-  for (const std::string name : {"rails", "leaders"}) {
+  for (const std::string name : {"rails", "leaders", "rails_oneshot"}) {
     const Algorithm* const algorithm = Registry::instance().find(name);
     ASSERT_NE(algorithm, nullptr);
     for (const std::size_t limit : {std::size_t{0}, std::size_t{1} << 20, std::size_t{128} << 20})
@@ -173,9 +180,9 @@ TEST(RailsSupport, NeedsAPackOfEachNodePerSlot) {
         EXPECT_EQ(static_cast<bool>(can_serve(*algorithm, {.count = 16}, topology)), has_room)
             << nodes << " nodes, limit " << limit;
         if (has_room) {
-          EXPECT_GT(
-              Plan::of(4096, 1, nodes, true, true, true, 1, 64, node_slot, rail_slot).chunks.bytes,
-              0u);
+          EXPECT_GT(Plan::of(4096, 1, nodes, {true, true, true, false}, 1, 64, node_slot, rail_slot)
+                        .chunks.bytes,
+                    0u);
         }
         EXPECT_TRUE(has_room || limit < std::size_t{128} << 20 || nodes > 64) << nodes;
       }

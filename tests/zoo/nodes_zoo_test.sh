@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # nodes_zoo_test.sh NODES_SCRIPT NODES RANKS wire PROGRAM    RANKS ranks of PROGRAM (wire_ranks) on
-#   each of NODES nodes: what `rails` sends for an all_reduce, by the counters of the interfaces
+#   each of NODES nodes: what an all_reduce sends, by the counters of the interfaces
 # nodes_zoo_test.sh NODES_SCRIPT NODES RANKS zoo MPIRUN PROGRAM    all tests of PROGRAM
 #   (mpi_nodes_test) there
 # The nodes are namespaces (tools/nodes.sh). Where there are none, the test is skipped.
@@ -19,16 +19,16 @@ if [ "$what" = inside ]; then
     for node in $NODES_NAMES; do "$nodes" bytes "$node"; done | paste -sd ' '
   }
   # The calls of all ranks; prints what each node has sent and received meanwhile.
-  sent_by() {  # sent_by CALLS
+  sent_by() {  # sent_by ALGORITHM CALLS
     local before after node=0 rank local_rank i processes=() name
     read -ra before <<<"$(counters)"
     export WORLD_SIZE=$((count * ranks)) LOCAL_WORLD_SIZE=$ranks MASTER_ADDR=n0
-    export MASTER_PORT=$((29500 + $1))
+    export MASTER_PORT=$((29500 + port))  # another one for each group
     for name in $NODES_NAMES; do
       for ((local_rank = 0; local_rank < ranks; local_rank++)); do
         rank=$((node * ranks + local_rank))
         RANK=$rank LOCAL_RANK=$local_rank GROUP_RANK=$node \
-          "$nodes" on "$name" "$program" rails $bytes "$1" >&2 &
+          "$nodes" on "$name" "$program" "$1" $bytes "$2" >&2 &
         processes+=($!)
       done
       node=$((node + 1))
@@ -37,27 +37,33 @@ if [ "$what" = inside ]; then
     read -ra after <<<"$(counters)"
     for i in "${!after[@]}"; do echo $((after[i] - before[i])); done | paste -sd ' '
   }
-  # The difference between many calls and few, so that what ranks say to meet does not count.
-  few=4 many=24
-  read -ra less <<<"$(sent_by $few)"
-  read -ra more <<<"$(sent_by $many)"
-  if [ ${#less[@]} != $((2 * count)) ] || [ ${#more[@]} != $((2 * count)) ]; then
-    fail "see above"
-  fi
-  # Each byte of the result crosses each node's cable as seldom as an all-reduce can do. Entries and
-  # credits of the proxies come on top, acknowledgements, and headers. These interfaces take up to
-  # 64 KB from TCP under one header, so the counters hold few of them. A network of 1500-byte frames
-  # has 66 bytes of headers for 1448 of data, which this adds.
-  payload=$((2 * (count - 1) * bytes / count))
-  for i in "${!more[@]}"; do
-    per_call=$(((more[i] - less[i]) / (many - few)))
-    what="n$((i / 2)) $([ $((i % 2)) = 0 ] && echo sends || echo receives)"
-    framed=$((per_call * 1514 / 1448))
-    echo "$what $per_call B per call, $((per_call * 1000 / payload)) thousandths of $payload B," \
-      "$((framed * 1000 / payload)) in frames of 1500 B"
-    [ $((framed * 10)) -le $((payload * 11)) ] || fail "$what more than 1.1 times the least"
-    [ $per_call -ge $payload ] || fail "$what less than the least: the counters are wrong"
-  done
+  # Each byte of the result crosses each node's cable as seldom as an all-reduce can do; THOUSANDTHS
+  # of a byte if it is quantized. Entries and credits of the proxies come on top, acknowledgements,
+  # and headers. These interfaces take up to 64 KB from TCP under one header, so the counters hold
+  # few of them. A network of 1500-byte frames has 66 bytes of headers for 1448 of data, which this
+  # adds.
+  check() {  # check ALGORITHM THOUSANDTHS
+    local payload=$((2 * (count - 1) * bytes / count * $2 / 1000)) per_call i which framed
+    # The difference between many calls and few, so that what ranks say to meet does not count.
+    local few=4 many=24 less more
+    read -ra less <<<"$(port=$((3 * $2)) && sent_by "$1" $few)"
+    read -ra more <<<"$(port=$((3 * $2 + 1)) && sent_by "$1" $many)"
+    if [ ${#less[@]} != $((2 * count)) ] || [ ${#more[@]} != $((2 * count)) ]; then
+      fail "see above"
+    fi
+    for i in "${!more[@]}"; do
+      per_call=$(((more[i] - less[i]) / (many - few)))
+      which="$1: n$((i / 2)) $([ $((i % 2)) = 0 ] && echo sends || echo receives)"
+      framed=$((per_call * 1514 / 1448))
+      echo "$which $per_call B per call, $((per_call * 1000 / payload)) thousandths of $payload B," \
+        "$((framed * 1000 / payload)) in frames of 1500 B"
+      [ $((framed * 10)) -le $((payload * 11)) ] || fail "$which more than 1.1 times the least"
+      [ $per_call -ge $payload ] || fail "$which less than the least: the counters are wrong"
+    done
+  }
+  check rails 1000
+  check quantized_bf16 500
+  check quantized_int8 281  # 128 bytes and a scale, in 16 bytes, for 512
   exit 0
 fi
 

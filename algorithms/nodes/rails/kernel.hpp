@@ -18,6 +18,9 @@
 // `everywhere` is for two nodes and for small messages: in stage 2 all partial sums go to all
 // nodes, each node reduces all blocks of the rail in stage 3, and stage 4 has nothing to receive,
 // so it is part of stage 3. That saves a hop, and for two nodes it costs no byte more.
+// `by_all_ranks` (only with `everywhere`) saves one more, at the price of R times the bytes: in
+// stage 1 each rank pushes all blocks to all ranks of its node, so each is the only rail of its own
+// in stages 2 and 3, and has the result after them.
 //
 // Stages lie some steps apart, so that chunks are on their way while others are worked on. A step
 // first waits for all that its stages need, and after them signals all that it has sent and used.
@@ -36,17 +39,19 @@
 // output in later steps, after a `sync`; stage 2 stores a partial sum where its thread has read the
 // own term, in a block that no other stage reads.
 //
-// All ranks get the same bits: a block's partial sums are made on one rank per node, and added in
-// the order of the nodes, wherever that is done; the own partial sum is rounded like those that
+// All ranks get the same bits: a node's partial sums are made in the order of its ranks, and added
+// in the order of the nodes, wherever that is done; the own partial sum is rounded like those that
 // travel.
 //
-// Cost: a hop on the node, one along the rail (two unless `everywhere`), and a hop on the node.
+// Cost: a hop on the node, one along the rail (two unless `everywhere`), and a hop on the node
+// (none if `by_all_ranks`).
 // Through each node's network 2 (N - 1) / N of the message in either direction for all-reduce, and
 // half of that for the others.
 #pragma once
 #include "algorithms/blocks/channels/channel.hpp"
 #include "algorithms/blocks/loops/pack_loop.hpp"
 #include "algorithms/nodes/rails/plan.hpp"
+#include "algorithms/nodes/rails/wire.hpp"
 #include "backends/device/kernel_table.hpp"
 
 namespace plait::rails {
@@ -64,14 +69,16 @@ struct Args {
   Reduction reduction;
 };
 
-template <class T, class D>
+/// `Wire`: how chunks travel along the rail (wire.hpp).
+template <class T, class D, class Wire = PlainWire<T, D>>
 class Rails {
  public:
   PLAIT_DEVICE Rails(D& dev, const Args& a)
       : dev_(dev),
         a_(a),
         plan_(a.plan),
-        own_rail_(a.node.rank),
+        own_(a.node.rank),
+        own_rail_(a.plan.work.by_all_ranks ? 0 : a.node.rank),
         own_node_(a.rail.rank),
         node_(a.node, dev.block()),
         rail_(a.rail, dev.block()),
@@ -83,16 +90,16 @@ class Rails {
     const std::uint32_t steps = chunks_ == 0 ? 0 : chunks_ + plan_.at.gather;
     for (std::uint32_t j = 0; j < steps; ++j) {
       if (!ready(j)) return;
-      if (plan_.reduces && j < chunks_) scatter(j);
+      if (plan_.work.reduces && j < chunks_) scatter(j);
       if (has_rail()) {  // unsigned: a stage that has not begun has a large k
-        if (const auto k = j - plan_.at.node; plan_.reduces && k < chunks_) reduce_on_node(k);
+        if (const auto k = j - plan_.at.node; plan_.work.reduces && k < chunks_) reduce_on_node(k);
         if (const auto k = j - plan_.at.rail; k < chunks_) {
-          if (plan_.reduces) reduce_along_rail(k);
+          if (plan_.work.reduces) reduce_along_rail(k);
           else begin_gather(k);
         }
-        if (const auto k = j - plan_.at.collect; plan_.gathers && k < chunks_) collect(k);
+        if (const auto k = j - plan_.at.collect; plan_.work.gathers && k < chunks_) collect(k);
       }
-      if (const auto k = j - plan_.at.gather; plan_.gathers && k < chunks_) gather(k);
+      if (const auto k = j - plan_.at.gather; plan_.work.gathers && k < chunks_) gather(k);
       announce(j);
     }
     finish();
@@ -113,9 +120,12 @@ class Rails {
     return {static_cast<const T*>(a_.send) + block.begin / sizeof(T), block.size() / sizeof(T)};
   }
   PLAIT_DEVICE Output block_out(int q, int m) const {
-    // Reduce-scatter has only the own block there.
-    const Range block = plan_.block(plan_.gathers ? position(q, m) : 0);
+    const Range block = plan_.block(has_own_block_only() ? 0 : position(q, m));
     return {static_cast<T*>(a_.recv) + block.begin / sizeof(T), block.size() / sizeof(T)};
+  }
+  /// Of the output: reduce-scatter.
+  PLAIT_DEVICE bool has_own_block_only() const {
+    return !plan_.work.gathers && !plan_.work.by_all_ranks;
   }
   /// All-gather has only the own block there.
   PLAIT_DEVICE Input own_input() const {
@@ -137,9 +147,9 @@ class Rails {
   PLAIT_DEVICE std::size_t stride(std::uint32_t k) const {
     return in_packs<D::pack_bytes>(plan_.chunks.at(stripe_, k)).size();
   }
-  /// Where node m's chunk lies in the slots along the rail.
+  /// Where node m's chunk lies in the slots along the rail, in bytes.
   PLAIT_DEVICE std::size_t rail_offset(int m, std::uint32_t k) const {
-    return plan_.everywhere ? static_cast<unsigned>(m) * stride(k) : 0;
+    return plan_.work.everywhere ? static_cast<unsigned>(m) * Wire::bytes(stride(k)) : 0;
   }
 
   /// Calls body(channels, group, way, peer, sending, k) for the ends of channels that step j uses,
@@ -154,7 +164,7 @@ class Rails {
       const std::uint32_t k = j - end.at;
       if (!end.used || (!All && k >= chunks_)) continue;
       const bool on_node = end.group != Plan::Group::rail;
-      const int own = on_node ? own_rail_ : own_node_,
+      const int own = on_node ? own_ : own_node_,
                 peers = end.group == Plan::Group::rail         ? plan_.nodes
                         : end.group == Plan::Group::rails_here ? plan_.rails
                                                                : a_.node.ranks;
@@ -189,9 +199,9 @@ class Rails {
   /// The bytes of a chunk along the rail. (Those on the node interest no proxy.)
   PLAIT_DEVICE std::size_t bytes_to(unsigned way, int peer, std::uint32_t k) const {
     if (!has_rail()) return 0;
-    const int last = plan_.everywhere ? plan_.nodes - 1 : way == down ? peer : own_node_;
+    const int last = plan_.work.everywhere ? plan_.nodes - 1 : way == down ? peer : own_node_;
     if (last >= plan_.nodes) return 0;
-    return (rail_offset(last, k) + chunk(own_rail_, last, k).size()) * sizeof(P);
+    return rail_offset(last, k) + Wire::bytes(chunk(own_rail_, last, k).size());
   }
 
   PLAIT_DEVICE void finish() {
@@ -204,9 +214,11 @@ class Rails {
   }
 
   PLAIT_DEVICE void scatter(std::uint32_t k) {
-    for (int q = 0; q < plan_.rails; ++q) {
-      if (q == own_rail_) continue;
-      P* const slot = node_.template outgoing<P>(down, q, k);
+    const int receivers = plan_.work.by_all_ranks ? a_.node.ranks : plan_.rails;
+    for (int p = 0; p < receivers; ++p) {
+      if (p == own_) continue;
+      const int q = plan_.work.by_all_ranks ? 0 : p;
+      P* const slot = node_.template outgoing<P>(down, p, k);
       for (int m = 0; m < plan_.nodes; ++m)
         fill_slot<in_flight>(dev_, block_in(q, m), chunk(q, m, k),
                              slot + static_cast<unsigned>(m) * stride(k));
@@ -217,28 +229,40 @@ class Rails {
     for (int m = 0; m < plan_.nodes; ++m) {
       const Range range = chunk(own_rail_, m, k);
       const std::size_t at = static_cast<unsigned>(m) * stride(k);
-      const bool stays = m == own_node_ || plan_.everywhere;
+      const bool stays = m == own_node_ || plan_.work.everywhere || Wire::is_coded;
       const Output to = stays ? block_out(own_rail_, m) : Output(nullptr, 0);
       P* const slot = stays ? nullptr : rail_.template outgoing<P>(down, m, k);
       add_terms(block_in(own_rail_, m), range, to, slot,
                 [&](int p) { return node_.template incoming<P>(down, p, k) + at; });
-      if (plan_.everywhere) push_along_rail(down, m, range, k);
+      if (plan_.work.everywhere) {
+        push_along_rail(down, m, range, k);
+      } else if constexpr (Wire::is_coded) {
+        regroup();
+        Wire::push(dev_, to, range, 1, m == own_node_ ? 0 : -1,
+                   [&](int) { return rail_.template outgoing<std::byte>(down, m, k); });
+        regroup();
+      }
     }
   }
 
-  /// Copies a chunk of the output into slots of all other nodes.
+  /// Pushes a chunk of the output to all other nodes.
   PLAIT_DEVICE void push_along_rail(unsigned way, int m, const Range& range, std::uint32_t k) {
-    for (int to = 0; to < plan_.nodes; ++to)
-      if (to != own_node_)
-        fill_slot<in_flight>(dev_, as_input(block_out(own_rail_, m)), range,
-                             rail_.template outgoing<P>(way, to, k) + rail_offset(m, k));
+    regroup();
+    Wire::push(dev_, block_out(own_rail_, m), range, plan_.nodes, own_node_, [&](int to) {
+      return rail_.template outgoing<std::byte>(way, to, k) + rail_offset(m, k);
+    });
+    regroup();
+  }
+  /// Coded chunks are cut into other pieces than packs, and threads have other pieces of them.
+  PLAIT_DEVICE void regroup() {
+    if constexpr (Wire::is_coded) dev_.sync();
   }
   PLAIT_DEVICE static Input as_input(const Output& output) {
     return {reinterpret_cast<const T*>(output.packs()), output.count()};
   }
   PLAIT_DEVICE void push_on_node(int m, const Range& range, std::uint32_t k) {
     for (int p = 0; p < a_.node.ranks; ++p)
-      if (p != own_rail_)
+      if (p != own_)
         fill_slot<in_flight>(
             dev_, as_input(block_out(own_rail_, m)), range,
             node_.template outgoing<P>(up, p, k) + static_cast<unsigned>(m) * stride(k));
@@ -246,12 +270,14 @@ class Rails {
 
   PLAIT_DEVICE void reduce_along_rail(std::uint32_t k) {
     for (int m = 0; m < plan_.nodes; ++m) {
-      if (m != own_node_ && !plan_.everywhere) continue;
+      if (m != own_node_ && !plan_.work.everywhere) continue;
       const Range range = chunk(own_rail_, m, k);
-      add_partials(block_out(own_rail_, m), range, [&](int from) {
-        return rail_.template incoming<P>(down, from, k) + rail_offset(m, k);
-      });
-      if (plan_.gathers && !plan_.everywhere) push_along_rail(up, m, range, k);
+      Wire::add(dev_, reducer_, block_out(own_rail_, m), range, plan_.nodes, own_node_,
+                [&](int from) {
+                  return rail_.template incoming<std::byte>(down, from, k) + rail_offset(m, k);
+                });
+      regroup();
+      if (plan_.work.gathers && !plan_.work.everywhere) push_along_rail(up, m, range, k);
     }
   }
 
@@ -265,9 +291,11 @@ class Rails {
   PLAIT_DEVICE void collect(std::uint32_t k) {
     for (int m = 0; m < plan_.nodes; ++m) {
       const Range range = chunk(own_rail_, m, k);
-      if (m != own_node_ && !plan_.everywhere)
-        empty_slot<in_flight>(dev_, rail_.template incoming<P>(up, m, k), block_out(own_rail_, m),
-                              range);
+      if (m != own_node_ && !plan_.work.everywhere) {
+        Wire::pull(dev_, rail_.template incoming<std::byte>(up, m, k), block_out(own_rail_, m),
+                   range);
+        regroup();
+      }
       push_on_node(m, range, k);
     }
   }
@@ -295,9 +323,8 @@ class Rails {
                              PLAIT_UNROLL
                              for (int u = 0; u < Count; ++u) {
                                const std::uint32_t at = first + u * dev_.threads();
-                               packs[u] = p == own_rail_
-                                              ? load_pack<Whole>(dev_, own, range.begin + at)
-                                              : dev_.load(slot_from(p) + at);
+                               packs[u] = p == own_ ? load_pack<Whole>(dev_, own, range.begin + at)
+                                                    : dev_.load(slot_from(p) + at);
                              }
                            };
                            terms_of(0);
@@ -319,28 +346,10 @@ class Rails {
                          });
   }
 
-  /// Adds the nodes' partial sums, of which the own one lies in the output, and stores the result
-  /// there.
-  template <class SlotFrom>
-  PLAIT_DEVICE void add_partials(const Output& own, const Range& range, SlotFrom slot_from) {
-    for_packs<1>(dev_, static_cast<std::uint32_t>(range.size()), range.end <= own.whole(),
-                 [&]<int, bool Whole>(std::uint32_t i) {
-                   const auto partial = [&](int node) {
-                     return node == own_node_ ? load_pack<Whole>(dev_, own, range.begin + i)
-                                              : dev_.load(slot_from(node) + i);
-                   };
-                   auto sum = reducer_.widened(partial(0));
-                   for (int node = 1; node < plan_.nodes; ++node)
-                     reducer_.add_partial(sum, partial(node));
-                   reducer_.average(sum);
-                   store_pack<Whole>(dev_, own, range.begin + i,
-                                     reducer_.template rounded<sizeof(P)>(sum));
-                 });
-  }
-
   D& dev_;
   const Args& a_;
   const Plan& plan_;
+  int own_;  // number on the node
   int own_rail_, own_node_;
   BlockGroupChannels node_, rail_;
   Reducer<T> reducer_;

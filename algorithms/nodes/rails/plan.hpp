@@ -14,10 +14,16 @@ struct Plan {
   static constexpr std::uint32_t rail_lag = 4;  // the same along the rail
   static_assert(node_lag < slots && rail_lag < slots);
 
-  int rails, nodes;
-  bool reduces, gathers;
-  bool everywhere;  // all nodes reduce all blocks
-  Parts blocks;     // of all-reduce: of the message, in bytes
+  /// What ranks do.
+  struct Work {
+    bool reduces, gathers;
+    bool everywhere;    // all nodes reduce all blocks
+    bool by_all_ranks;  // all ranks reduce all blocks, so nothing is gathered on the node
+  };
+
+  int rails, nodes;  // rails: 1 if all ranks reduce all blocks
+  Work work;
+  Parts blocks;  // of all-reduce: of the message, in bytes
   /// Of the others: the bytes of a block; 0: all-reduce.
   std::size_t block_bytes;
   Parts stripes;  // of a block, in bytes: one per thread block
@@ -27,41 +33,36 @@ struct Plan {
   struct Stages {
     std::uint32_t node, rail, collect, gather;
 
-    static constexpr Stages of(bool reduces, bool gathers, bool everywhere, std::uint32_t on_node,
-                               std::uint32_t on_rail) {
+    static constexpr Stages of(Work work, std::uint32_t on_node, std::uint32_t on_rail) {
       Stages at{};
-      at.node = reduces ? on_node : 0;
-      at.rail = reduces ? at.node + on_rail : 0;
-      at.collect = gathers && !everywhere ? at.rail + on_rail : at.rail;
-      at.gather = gathers ? at.collect + on_node : at.collect;
+      at.node = work.reduces ? on_node : 0;
+      at.rail = work.reduces ? at.node + on_rail : 0;
+      at.collect = work.gathers && !work.everywhere ? at.rail + on_rail : at.rail;
+      at.gather = work.gathers ? at.collect + on_node : at.collect;
       return at;
     }
   } at;
 
   /// `bytes`: of the message for all-reduce, else of a block. `node_slot` and `rail_slot`: bytes,
   /// at least 64 for each node.
-  static constexpr Plan of(std::size_t bytes, int rails, int nodes, bool reduces, bool gathers,
-                           bool everywhere, unsigned blocks, std::size_t grain,
-                           std::uint32_t node_slot, std::uint32_t rail_slot) {
+  static constexpr Plan of(std::size_t bytes, int rails, int nodes, Work work, unsigned blocks,
+                           std::size_t grain, std::uint32_t node_slot, std::uint32_t rail_slot) {
     const auto n = static_cast<unsigned>(nodes);
     Plan plan{};
     plan.rails = rails;
     plan.nodes = nodes;
-    plan.reduces = reduces;
-    plan.gathers = gathers;
-    plan.everywhere = everywhere;
-    const bool is_all_reduce = reduces && gathers;
+    plan.work = work;
+    const bool is_all_reduce = work.reduces && (work.gathers || work.by_all_ranks);
     plan.blocks = Parts::of(bytes, is_all_reduce ? static_cast<unsigned>(rails) * n : 1, pack);
     plan.block_bytes = is_all_reduce ? 0 : bytes;
     plan.stripes = Parts::of(is_all_reduce ? plan.blocks.each : bytes, blocks, grain);
-    const std::size_t of_rail = everywhere ? rail_slot / n : rail_slot, of_node = node_slot / n,
-                      most = of_rail < of_node ? of_rail : of_node;
+    const std::size_t of_rail = work.everywhere ? rail_slot / n : rail_slot,
+                      of_node = node_slot / n, most = of_rail < of_node ? of_rail : of_node;
     plan.chunks = Chunks::of(plan.stripes.each, rail_lag, grain < most ? grain : pack,
                              static_cast<std::uint32_t>(most / pack * pack));
     const std::uint32_t chunks = plan.chunks.count(plan.stripes.at(0));
     // A single chunk gains nothing by waiting for others.
-    plan.at = Stages::of(reduces, gathers, everywhere, chunks <= 1 ? 1 : node_lag,
-                         chunks <= 1 ? 1 : rail_lag);
+    plan.at = Stages::of(work, chunks <= 1 ? 1 : node_lag, chunks <= 1 ? 1 : rail_lag);
     return plan;
   }
 
@@ -81,24 +82,24 @@ struct Plan {
   };
   static constexpr unsigned ends = 8;
   PLAIT_DEVICE constexpr End end(unsigned i, bool has_rail) const {
-    const bool passes = gathers && !everywhere;
+    const bool passes = work.gathers && !work.everywhere;
     switch (i) {
       case 0:
-        return {Group::rails_here, 0, true, reduces, 0};
+        return {work.by_all_ranks ? Group::node : Group::rails_here, 0, true, work.reduces, 0};
       case 1:
-        return {Group::node, 0, false, reduces && has_rail, at.node};
+        return {Group::node, 0, false, work.reduces && has_rail, at.node};
       case 2:
-        return {Group::rail, 0, true, reduces && has_rail, at.node};
+        return {Group::rail, 0, true, work.reduces && has_rail, at.node};
       case 3:
-        return {Group::rail, 0, false, reduces && has_rail, at.rail};
+        return {Group::rail, 0, false, work.reduces && has_rail, at.rail};
       case 4:
         return {Group::rail, 1, true, passes && has_rail, at.rail};
       case 5:
         return {Group::rail, 1, false, passes && has_rail, at.collect};
       case 6:
-        return {Group::node, 1, true, gathers && has_rail, at.collect};
+        return {Group::node, 1, true, work.gathers && has_rail, at.collect};
       default:
-        return {Group::rails_here, 1, false, gathers, at.gather};
+        return {Group::rails_here, 1, false, work.gathers, at.gather};
     }
   }
 

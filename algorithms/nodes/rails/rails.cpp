@@ -1,114 +1,12 @@
-#include <algorithm>
 #include <array>
 
-#include "algorithms/blocks/channels/channel_algorithm.hpp"
-#include "algorithms/blocks/loops/move_types.hpp"
-#include "algorithms/nodes/rails/kernel.hpp"
+#include "algorithms/nodes/rails/rails_algorithm.hpp"
 
 namespace plait::rails {
 namespace {
 
 constexpr std::array collectives = {Collective::all_reduce, Collective::reduce_scatter,
                                     Collective::all_gather};
-
-/// As many rails as each node has ranks.
-class RailsAlgorithm : public ChannelAlgorithm {
- public:
-  using ChannelAlgorithm::ChannelAlgorithm;
-  StaticName name() const override { return "rails"; }
-  StaticName family() const final { return "rails"; }
-  std::string_view summary() const override {
-    return "ranks of a node reduce together, ranks of equal local number exchange between nodes, "
-           "and ranks of a node gather: several nodes";
-  }
-  Resources resources(const Topology&) const final { return {}; }
-
-  std::vector<LaunchShape> shapes(const Call&, const Topology& topology) const final {
-    if (topology.backend == BackendKind::host)
-      return {{.blocks = topology.units, .threads = topology.block_threads}};
-    return {{.blocks = blocks_between_nodes, .threads = topology.block_threads}};
-  }
-
-  double estimate(const Call& call, const Topology& topology) const override {
-    const double nodes = topology.nodes, bytes = static_cast<double>(call.bytes());
-    const double through_node =
-        (call.collective == Collective::all_reduce ? 2.0 : 1.0) * (nodes - 1) / nodes * bytes;
-    return topology.launch_us + 4 * topology.signal_us + through_node / topology.push_bandwidth;
-  }
-
-  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
-               LaunchContext& context) const final {
-    const NodeSetting& here = *context.nodes();
-    const Topology& topology = context.topology();
-    const GroupChannels rail = rail_channels(context), node = node_channels(context);
-    const bool is_all_reduce = call.collective == Collective::all_reduce;
-    const Args args{
-        .node = node,
-        .rail = rail,
-        .send = buffers.send,
-        .recv = buffers.recv,
-        .owners = is_all_reduce ? nullptr : here.owners,
-        .plan = Plan::of(is_all_reduce ? call.bytes() : call.block_bytes(), rails(topology),
-                         topology.nodes, call.collective != Collective::all_gather,
-                         call.collective != Collective::reduce_scatter,
-                         is_all_reduce && is_everywhere(call, topology), shape.blocks,
-                         stripe_grain(shape.threads), node.slot_bytes, rail.slot_bytes),
-        .reduction = reduction_of(call, topology)};
-    context.launch(family(),
-                   call.collective == Collective::all_gather ? move_type(call.type) : call.type,
-                   shape, args);
-  }
-
- protected:
-  Support supports_call(const Call& call, const Topology& topology) const override {
-    if (topology.nodes == 1) return Support::no("the ranks are on one node");
-    // tests/hip/check_isa.py finds a stack, and loads that a cache may answer, in its kernel there.
-    if (topology.backend == BackendKind::hip)
-      return Support::no("its machine code for AMD GPUs is not right yet");
-    if (call.collective != Collective::all_reduce &&
-        topology.rails * topology.nodes != topology.ranks)
-      return Support::no("the nodes have different numbers of ranks");
-    // A slot has a chunk of each node.
-    const std::size_t slot_bytes =
-        std::min(channel_memory(topology).bytes, node_channel_memory(topology).bytes) / Plan::slots;
-    if (slot_bytes < Plan::pack * static_cast<unsigned>(topology.nodes))
-      return Support::no("the scratch memory is too small for so many nodes");
-    return {};
-  }
-  virtual int rails(const Topology& topology) const { return topology.rails; }
-
- private:
-  /// With two nodes each byte crosses the network once in either way. A small message is sooner
-  /// there in one hop, even if more bytes cross.
-  static bool is_everywhere(const Call& call, const Topology& topology) {
-    constexpr std::size_t small = std::size_t{16} << 10;
-    return topology.nodes == 2 || call.bytes() <= small;
-  }
-
-  GroupChannels rail_channels(const LaunchContext& context) const {
-    const NodeSetting& here = *context.nodes();
-    const Topology& topology = context.topology();
-    GroupChannels rail{channels(context, Plan::slots), {}};
-    rail.rank = here.node;
-    rail.ranks = topology.nodes;
-    // A rank without a rail uses none of these channels.
-    const int own = std::min(here.local_rank, topology.rails - 1);
-    rail.members = {.numbers = here.owners + own,
-                    .stride = static_cast<std::uint32_t>(topology.rails),
-                    .in_memory = topology.ranks};
-    return rail;
-  }
-  static GroupChannels node_channels(const LaunchContext& context) {
-    const NodeSetting& here = *context.nodes();
-    const ChannelMemory memory = node_channel_memory(context.topology());
-    GroupChannels node{channels(context, Plan::slots, memory, here.channels), {}};
-    node.notes = nullptr;
-    node.rank = here.local_rank;
-    node.ranks = here.local_ranks;
-    node.members = {.numbers = here.ranks_here};
-    return node;
-  }
-};
 
 /// One rail, for small messages: one rank of each node exchanges with the other nodes.
 class Leaders final : public RailsAlgorithm {
@@ -129,8 +27,36 @@ class Leaders final : public RailsAlgorithm {
   int rails(const Topology&) const override { return 1; }
 };
 
+/// A hop less than `rails`, for the smallest messages: all ranks add up all of it.
+class RailsOneshot final : public RailsAlgorithm {
+ public:
+  RailsOneshot() : RailsAlgorithm(Collective::all_reduce) {}
+  StaticName name() const override { return "rails_oneshot"; }
+  std::string_view summary() const override {
+    return "each rank pushes its message to all of its node, and the node's sum to the ranks of "
+           "equal local number: small messages, several nodes";
+  }
+  double estimate(const Call& call, const Topology& topology) const override {
+    const double sent = topology.rails + topology.nodes - 2;
+    return topology.launch_us + 3 * topology.signal_us +
+           sent * static_cast<double>(call.bytes()) / topology.push_bandwidth;
+  }
+
+ protected:
+  Support supports_call(const Call& call, const Topology& topology) const override {
+    if (topology.rails * topology.nodes != topology.ranks)
+      return Support::no("the nodes have different numbers of ranks");
+    return RailsAlgorithm::supports_call(call, topology);
+  }
+  int rails(const Topology&) const override { return 1; }
+  Plan::Work work(const Call&, const Topology&) const override {
+    return {.reduces = true, .gathers = false, .everywhere = true, .by_all_ranks = true};
+  }
+};
+
 const FamilyRegistration<RailsAlgorithm, collectives> registration;
 const AlgorithmRegistration<Leaders> leaders;
+const AlgorithmRegistration<RailsOneshot> oneshot;
 
 }  // namespace
 }  // namespace plait::rails

@@ -1,0 +1,68 @@
+#include <limits>
+
+#include "algorithms/nodes/quantized/kernel.hpp"
+#include "algorithms/nodes/rails/rails_algorithm.hpp"
+
+namespace plait::quantized {
+namespace {
+
+/// Runs only when named, because it rounds what travels between nodes.
+class Quantized : public rails::RailsAlgorithm {
+ public:
+  explicit Quantized(Format format) : RailsAlgorithm(Collective::all_reduce), format_(format) {}
+  StaticName name() const override {
+    switch (format_) {
+      case Format::bf16:
+        return "quantized_bf16";
+      case Format::f16:
+        return "quantized_f16";
+      default:
+        return "quantized_int8";
+    }
+  }
+  StaticName family() const override { return "quantized"; }
+  std::string_view summary() const override {
+    switch (format_) {
+      case Format::bf16:
+        return "rails of f32 that travel between nodes as bf16; only when named";
+      case Format::f16:
+        return "rails of f32 that travel between nodes as f16; only when named";
+      default:
+        return "rails of f32 that travel between nodes as 8-bit integers with a scale for each "
+               "128; only when named";
+    }
+  }
+  double estimate(const Call&, const Topology&) const override {
+    return std::numeric_limits<double>::infinity();
+  }
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
+               LaunchContext& context) const override {
+    Args args{arguments(call, buffers, shape, context), format_};
+    context.launch(family(), call.type, shape, args);
+  }
+
+ protected:
+  Support supports_call(const Call& call, const Topology& topology) const override {
+    if (call.type != DataType::f32) return Support::no("only f32 is quantized");
+    if (call.op != ReduceOp::sum && call.op != ReduceOp::avg && call.op != ReduceOp::premul_sum)
+      return Support::no("only sums and averages are quantized");
+    // The codes of a chunk fit the room of its data, but for the shortest chunks.
+    constexpr std::size_t unit = 512;
+    if (const Support fits = RailsAlgorithm::fits(topology, unit); !fits) return fits;
+    return RailsAlgorithm::supports_call(call, topology);
+  }
+
+ private:
+  Format format_;
+};
+template <Format F>
+struct As final : Quantized {
+  As() : Quantized(F) {}
+};
+
+const AlgorithmRegistration<As<Format::bf16>> as_bf16;
+const AlgorithmRegistration<As<Format::f16>> as_f16;
+const AlgorithmRegistration<As<Format::int8>> as_int8;
+
+}  // namespace
+}  // namespace plait::quantized
