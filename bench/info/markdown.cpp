@@ -62,10 +62,7 @@ Facts facts_about(const Algorithm& algorithm) {
   need("lines", [](Topology& topology, Call&) { topology.line_threads = 0; });
   need("bulk copies", [](Topology& topology, Call&) { topology.bulk_threads = 0; });
   need("peer reads", [](Topology& topology, Call&) { topology.peer_reads = false; });
-  need("whole packs", [](Topology&, Call& call) {
-    call.type = DataType::f8e4m3;
-    call.count = 1;
-  });
+  need("whole packs", [](Topology&, Call& call) { call.count = 1; });
   need("equal nodes", [](Topology& topology, Call&) {
     topology.rails = 1;
     topology.node_ranks = 3;
@@ -77,12 +74,20 @@ Facts facts_about(const Algorithm& algorithm) {
       (is_float(type) ? floats : integers).push_back(fmt::format("no {}", name_of(type)));
   }
   constexpr auto all_integers = static_cast<std::size_t>(DataType::f16);  // they come first
+  const std::size_t served = data_type_count - integers.size() - floats.size();
   if (integers.size() == all_integers) integers = {"floats"};
-  for (const auto* types : {&integers, &floats})
-    needs.insert(needs.end(), types->begin(), types->end());
-  for (int op = 0; op < reduce_op_count; ++op)
-    need(fmt::format("no {}", name_of(static_cast<ReduceOp>(op))),
-         [&](Topology&, Call& call) { call.op = static_cast<ReduceOp>(op); });
+  if (served == 1) {
+    needs.emplace_back(name_of(best.type));
+  } else {
+    for (const auto* types : {&integers, &floats})
+      needs.insert(needs.end(), types->begin(), types->end());
+  }
+  std::vector<std::string> ops;
+  for (const ReduceOp op : {ReduceOp::prod, ReduceOp::min, ReduceOp::max})
+    if (refuses([&](Topology&, Call& call) { call.op = op; }))
+      ops.push_back(fmt::format("no {}", name_of(op)));
+  if (ops.size() == 3) ops = {"sums"};
+  needs.insert(needs.end(), ops.begin(), ops.end());
 
   const bool any = !refuses([](Topology&, Call& call) { call.symmetric = false; });
   Facts facts{.memory = any ? "any" : "symmetric"};
