@@ -15,6 +15,7 @@
 #include "support/zoo.hpp"
 #include "zoo/message_round.hpp"
 #include "zoo/mpi_world.hpp"
+#include "zoo/quantized_sum.hpp"
 
 namespace plait::test {
 namespace {
@@ -202,6 +203,12 @@ TEST(NodesTogether, SendThereAndBack) {
         }
         messages.expect_right();
       }
+}
+
+TEST(NodesTogether, QuantizedSumsKeepTheirBound) {
+  if (comm().bootstrap().nodes() == 1) return;  // they are for several
+  check_quantized(comm(), arena(), comm().bootstrap().all_gather(comm().bootstrap().node()),
+                  100'003);
 }
 
 /// Communicators of some of the ranks, on one node and across nodes, beside the world's.
