@@ -53,11 +53,10 @@ void Peer::take(PeerHello::Use use, std::unique_ptr<ReceiveFlow> flow) {
     frame.memory = place->register_memory(frame.bytes.data(), frame.bytes.size(), MemoryKind::host);
 }
 
-bool Peer::advance(const Listening& listening) {
+bool Peer::receive(const Listening& listening) {
   if (is_lost_) return false;
-  bool moved = receive_frames(listening);
-  moved = receive_data() || moved;
-  return send(Credits::all) || moved;
+  const bool moved = receive_frames(listening);
+  return receive_data() || moved;
 }
 
 /// A peer that leaves closes its flows. Its farewell comes by another connection than the news that
@@ -248,22 +247,20 @@ bool Peer::has_left() {
   return !has_unsent();
 }
 
+/// One frame, because the kernel that waits for it may be the one that does this work, and looking
+/// for another one costs a system call.
 bool Peer::receive_frames(const Listening& listening) {
   if (frames_in_ == nullptr || peer_left_) return false;
-  bool moved = false;
-  for (;;) {
-    for (FrameBuffer& frame : in_)
-      if (frame.request == nullptr)
-        frame.request = frames_in_->irecv(frame.bytes.data(), frame.bytes.size(), *frame.memory);
-    FrameBuffer& next = in_[next_in_];
-    std::size_t size = 0;
-    if (next.request == nullptr || !frames_in_->test(next.request, &size)) return moved;
-    next.request = nullptr;
-    next_in_ = (next_in_ + 1) % in_.size();
-    read(std::span(next.bytes).first(size), listening);
-    moved = true;
-    if (peer_left_) return moved;
-  }
+  for (FrameBuffer& frame : in_)
+    if (frame.request == nullptr)
+      frame.request = frames_in_->irecv(frame.bytes.data(), frame.bytes.size(), *frame.memory);
+  FrameBuffer& next = in_[next_in_];
+  std::size_t size = 0;
+  if (next.request == nullptr || !frames_in_->test(next.request, &size)) return false;
+  next.request = nullptr;
+  next_in_ = (next_in_ + 1) % in_.size();
+  read(std::span(next.bytes).first(size), listening);
+  return true;
 }
 
 void Peer::read(std::span<const std::byte> frame, const Listening& listening) {

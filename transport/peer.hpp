@@ -33,12 +33,12 @@ class Peer {
 
   int rank() const noexcept { return lane_.peer; }
   void take(PeerHello::Use use, std::unique_ptr<ReceiveFlow> flow);
-  /// Sends and receives what it can. True if anything moved.
-  bool advance(const Listening& listening);
+  /// Receives what has come. True if anything has.
+  bool receive(const Listening& listening);
   /// Which credits are sent: all, or only those that are in a hurry. The others go along with the
   /// next chunk, because a message for each would double the messages of small calls.
   enum class Credits { all, urgent };
-  /// Sends what it can.
+  /// Sends what it can. True if anything moved.
   bool send(Credits credits);
   void tell(std::vector<std::byte> words) { told_.push_back(std::move(words)); }
   /// A flow is open either way, or about to be.

@@ -13,6 +13,14 @@ namespace plait::transport {
 
 using Clock = std::chrono::steady_clock;
 
+/// What a round does beside sending chunks.
+struct Proxy::Work {
+  Peer::Credits credits;
+  Peer* awaited;   // receives from this one; null: none
+  bool hears_all;  // receives from all peers, and from new ones
+};
+constexpr Proxy::Work Proxy::everything{Peer::Credits::all, nullptr, true};
+
 struct Proxy::Arrival {
   std::unique_ptr<ReceiveFlow> flow;
   PeerHello hello;
@@ -72,7 +80,7 @@ void Proxy::flush(std::chrono::milliseconds patience) noexcept {
     {
       const std::unique_lock lock(working_, std::try_to_lock);
       if (lock.owns_lock()) {
-        const bool moved = round();
+        const bool moved = round(everything);
         if (!moved && !has_told_ && !has_unsent()) return;
       } else {
         is_wanted_ = true;
@@ -107,12 +115,13 @@ void Proxy::carry(int peer) noexcept {
   const bool last = peer < 0;
   const std::unique_lock lock(working_, std::try_to_lock);
   if (lock.owns_lock()) {
-    // A kernel that waits for a rank of this node, or has ended, needs nothing from the others, and
-    // asking the system for news takes time from ranks that have work.
-    constexpr unsigned listens_every = 16;
-    const bool is_elsewhere = !last && static_cast<std::size_t>(peer) < index_of_.size() &&
-                              index_of_[static_cast<std::size_t>(peer)] >= 0;
-    const Work work = is_elsewhere || ++carried_ % listens_every == 0 ? Work::all : Work::sending;
+    // Asking the system for news takes time from ranks that have work. A kernel that waits for a
+    // rank of this node, or has ended, needs none; one that waits for another node needs those of
+    // one peer most.
+    constexpr unsigned all_every = 4, all_every_here = 16;
+    Peer* const awaited = last ? nullptr : find(peer);
+    const bool hears_all = ++carried_ % (awaited != nullptr ? all_every : all_every_here) == 0;
+    const Work work = hears_all ? everything : Work{Peer::Credits::urgent, awaited, false};
     bool moved = round(work);
     for (int more = 0; last && moved && more < 16; ++more) moved = round(work);
     carried_at_.store(now_ns(), std::memory_order_relaxed);
@@ -125,6 +134,12 @@ void Proxy::carry(int peer) noexcept {
   if (!last) is_wanted_ = true;
   woken_ = true;
   if (sleeping_) transport_->wake();
+}
+
+Peer* Proxy::find(int rank) const noexcept {
+  const auto at = static_cast<std::size_t>(rank);
+  if (at >= index_of_.size() || index_of_[at] < 0) return nullptr;
+  return peers_[static_cast<std::size_t>(index_of_[at])].get();
 }
 
 bool Proxy::has_unsent() const {
@@ -143,7 +158,7 @@ bool Proxy::serve() {
   for (;;) {
     if (ending_ && !std::exchange(says_farewell_, true))
       for (const auto& peer : peers_) peer->say_farewell();
-    const bool moved = round();
+    const bool moved = round(everything);
     if (moved || woken_.exchange(false)) quiet_since_ = Clock::now();
     if (ending_ &&
         (Clock::now() > end_by_ || std::all_of(peers_.begin(), peers_.end(),
@@ -166,7 +181,7 @@ void Proxy::rest() {
 }
 
 /// Moves what can be moved. True if anything did.
-bool Proxy::round(Work work) {
+bool Proxy::round(const Work& work) {
   ++counters_.rounds;
   try {
     return advance(work);
@@ -176,7 +191,7 @@ bool Proxy::round(Work work) {
   return false;
 }
 
-bool Proxy::advance(Work work) {
+bool Proxy::advance(const Work& work) {
   if (has_told_.exchange(false)) {
     std::vector<Told> told;
     {
@@ -188,16 +203,22 @@ bool Proxy::advance(Work work) {
       if (one.reach == Reach::all || peer.is_known()) peer.tell(std::move(one.words));
     }
   }
-  if (work == Work::all) accept_flows();
   bool moved = false;
-  for (const auto& peer : peers_) {
-    try {
-      moved = (work == Work::all ? peer->advance(listening_) : peer->send(Peer::Credits::urgent)) ||
-              moved;
-    } catch (const Error& error) {
-      lose(*peer, error);
+  const auto each = [&](const auto& action) {
+    for (const auto& peer : peers_) {
+      try {
+        moved = action(*peer) || moved;
+      } catch (const Error& error) {
+        lose(*peer, error);
+      }
     }
-  }
+  };
+  // What a kernel has published goes out before the system is asked for news.
+  each([&](Peer& peer) { return peer.send(work.credits); });
+  if (work.hears_all) accept_flows();
+  each([&](Peer& peer) {
+    return (work.hears_all || &peer == work.awaited) && peer.receive(listening_);
+  });
   return moved;
 }
 

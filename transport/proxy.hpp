@@ -113,9 +113,12 @@ class Proxy {
   void run() noexcept;
   bool serve();
   void rest();
-  enum class Work { all, sending };
-  bool round(Work work = Work::all);
-  bool advance(Work work);
+  struct Work;
+  static const Work everything;
+  bool round(const Work& work);
+  bool advance(const Work& work);
+  /// Null: the rank is on this node.
+  Peer* find(int rank) const noexcept;
   bool has_unsent() const;
   void accept_flows();
   void sleep(std::chrono::steady_clock::time_point quiet_since);

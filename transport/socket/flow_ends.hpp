@@ -1,5 +1,5 @@
 // The two ends of a flow over TCP. Bytes go straight from the sender's buffer into a socket, and
-// from a socket straight into the receiver's.
+// long messages from a socket straight into the receiver's.
 #pragma once
 #include <array>
 #include <chrono>
@@ -92,8 +92,10 @@ class SocketReceiveFlow final : public ReceiveFlow {
  private:
   struct Connection {
     WatchedSocket socket;
-    std::array<std::byte, sizeof(StripeHead)> head;
-    std::size_t head_received = 0;
+    /// Bytes [first, last) that were read and not used: a short message comes with its head in one
+    /// system call.
+    std::array<std::byte, 4096> ahead;
+    std::size_t first = 0, last = 0;
     FlowMessage* message = nullptr;  // the one whose stripe arrives
     std::byte* to = nullptr;
     std::size_t left = 0;
@@ -106,8 +108,13 @@ class SocketReceiveFlow final : public ReceiveFlow {
   /// Throws Error(rank_lost) if a connection that the message needs has ended.
   void require_connections(const FlowMessage& message);
   void read(std::size_t index);
-  /// The number of bytes that were there, at most `bytes`. They go to `to`.
+  /// One system call. The number of bytes that were there, at most `bytes`; they go to `to`.
   static std::size_t receive(Connection& connection, std::byte* to, std::size_t bytes);
+  /// Reads ahead until there are so many unused bytes. False if there are not so many. `drained`:
+  /// the socket is known to have no more; asked and told.
+  static bool read_ahead(Connection& connection, std::size_t bytes, bool& drained);
+  /// True once the whole rest of the stripe is in its buffer.
+  static bool read_stripe(Connection& connection, bool& drained);
   FlowMessage& take_head(std::size_t index);
   FlowMessage& message_of(const StripeHead& head, std::size_t index);
 

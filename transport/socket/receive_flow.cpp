@@ -31,8 +31,7 @@ Request SocketReceiveFlow::irecv(void* data, std::size_t bytes, Registration&) {
              .data = static_cast<std::byte*>(data),
              .room = bytes,
              .number = posted_++};
-  advance();
-  return &message;
+  return &message;  // `test` reads
 }
 
 bool SocketReceiveFlow::test(Request request, std::size_t* received) {
@@ -65,45 +64,73 @@ void SocketReceiveFlow::advance() {
 
 void SocketReceiveFlow::read(std::size_t index) {
   Connection& connection = connections_[index];
+  bool drained = false;
   for (;;) {
     if (connection.message == nullptr) {
       const bool wanted = index == 0 ? begun_ < posted_ : connection.announced > 0;
-      if (!wanted) return;
-      const std::size_t missing = connection.head.size() - connection.head_received;
-      const std::size_t got =
-          receive(connection, connection.head.data() + connection.head_received, missing);
-      connection.head_received += got;
-      if (got < missing) return;
+      if (!wanted || !read_ahead(connection, sizeof(StripeHead), drained)) return;
       connection.message = &take_head(index);
     }
-    const std::size_t got = receive(connection, connection.to, connection.left);
-    connection.to += got;
-    connection.left -= got;
-    if (connection.left > 0) return;
+    if (!read_stripe(connection, drained)) return;
     --connection.message->stripes_left;
     connection.message = nullptr;
     if (index > 0) --connection.announced;
   }
 }
 
+bool SocketReceiveFlow::read_stripe(Connection& connection, bool& drained) {
+  const auto advance = [&](std::size_t bytes) {
+    connection.to += bytes;
+    connection.left -= bytes;
+  };
+  while (connection.left > 0) {
+    if (connection.first == connection.last && connection.left >= connection.ahead.size()) {
+      if (drained) return false;
+      const std::size_t got = receive(connection, connection.to, connection.left);
+      drained = got < connection.left;
+      advance(got);
+    } else {
+      if (!read_ahead(connection, 1, drained)) return false;
+      const std::size_t bytes = std::min(connection.left, connection.last - connection.first);
+      std::memcpy(connection.to, connection.ahead.data() + connection.first, bytes);
+      connection.first += bytes;
+      advance(bytes);
+    }
+  }
+  return true;
+}
+
+bool SocketReceiveFlow::read_ahead(Connection& connection, std::size_t bytes, bool& drained) {
+  while (connection.last - connection.first < bytes) {
+    if (drained) return false;
+    std::memmove(connection.ahead.data(), connection.ahead.data() + connection.first,
+                 connection.last - connection.first);
+    connection.last -= connection.first;
+    connection.first = 0;
+    const std::size_t room = connection.ahead.size() - connection.last;
+    const std::size_t got = receive(connection, connection.ahead.data() + connection.last, room);
+    connection.last += got;
+    drained = got < room;
+  }
+  return true;
+}
+
 std::size_t SocketReceiveFlow::receive(Connection& connection, std::byte* to, std::size_t bytes) {
-  std::size_t received = 0;
-  while (received < bytes && !connection.ended) {
-    const ssize_t got =
-        ::recv(connection.socket.get(), to + received, bytes - received, MSG_DONTWAIT);
-    if (got > 0) received += static_cast<std::size_t>(got);
-    else if (got == 0) connection.ended = 0;
+  while (!connection.ended) {
+    const ssize_t got = ::recv(connection.socket.get(), to, bytes, MSG_DONTWAIT);
+    if (got > 0) return static_cast<std::size_t>(got);
+    if (got == 0) connection.ended = 0;
     else if (errno == EAGAIN) break;
     else if (errno != EINTR) connection.ended = errno;
   }
-  return received;
+  return 0;
 }
 
 FlowMessage& SocketReceiveFlow::take_head(std::size_t index) {
   Connection& connection = connections_[index];
   StripeHead head;
-  std::memcpy(&head, connection.head.data(), sizeof head);
-  connection.head_received = 0;
+  std::memcpy(&head, connection.ahead.data() + connection.first, sizeof head);
+  connection.first += sizeof head;
   FlowMessage& message = message_of(head, index);
   const Stripes stripes(message.bytes, connections_.size());
   if (index == 0) {
