@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# nodes_zoo_test.sh NODES_SCRIPT NODES RANKS wire PROGRAM    RANKS ranks of PROGRAM (wire_ranks) on
-#   each of NODES nodes: what `rails` sends for an all_reduce, by the counters of the interfaces
+# nodes_zoo_test.sh NODES_SCRIPT NODES RANKS wire PROGRAM ALGORITHM TIMES    RANKS ranks of PROGRAM
+#   (wire_ranks) on each of NODES nodes: what ALGORITHM sends for an all_reduce, by the counters of
+#   the interfaces. It should be TIMES what every algorithm has to send
 # nodes_zoo_test.sh NODES_SCRIPT NODES RANKS zoo MPIRUN PROGRAM    all tests of PROGRAM
 #   (mpi_nodes_test) there
 # The nodes are namespaces (tools/nodes.sh). Where there are none, the test is skipped.
@@ -12,7 +13,7 @@ nodes=$(readlink -f "$1") count=$2 ranks=$3 what=$4
 # --- the bytes on the wire, on n0 -----------------------------------------------------------------
 
 if [ "$what" = inside ]; then
-  program=$5
+  program=$5 algorithm=$6 times=$7
   bytes=$((8 << 20))
   counters() {  # of all nodes: "sent received sent received ..."
     local node
@@ -28,7 +29,7 @@ if [ "$what" = inside ]; then
       for ((local_rank = 0; local_rank < ranks; local_rank++)); do
         rank=$((node * ranks + local_rank))
         RANK=$rank LOCAL_RANK=$local_rank GROUP_RANK=$node \
-          "$nodes" on "$name" "$program" rails $bytes "$1" >&2 &
+          "$nodes" on "$name" "$program" "$algorithm" $bytes "$1" >&2 &
         processes+=($!)
       done
       node=$((node + 1))
@@ -44,19 +45,20 @@ if [ "$what" = inside ]; then
   if [ ${#less[@]} != $((2 * count)) ] || [ ${#more[@]} != $((2 * count)) ]; then
     fail "see above"
   fi
-  # Each byte of the result crosses each node's cable as seldom as an all-reduce can do. Entries and
+  # `rails`: each byte of the result crosses each node's cable as seldom as an all-reduce can do. In
+  # rank order each rank's terms cross it, not the node's sums, so TIMES is RANKS. Entries and
   # credits of the proxies come on top, acknowledgements, and headers. These interfaces take up to
   # 64 KB from TCP under one header, so the counters hold few of them. A network of 1500-byte frames
   # has 66 bytes of headers for 1448 of data, which this adds.
-  payload=$((2 * (count - 1) * bytes / count))
+  payload=$((times * 2 * (count - 1) * bytes / count))
   for i in "${!more[@]}"; do
     per_call=$(((more[i] - less[i]) / (many - few)))
     what="n$((i / 2)) $([ $((i % 2)) = 0 ] && echo sends || echo receives)"
     framed=$((per_call * 1514 / 1448))
     echo "$what $per_call B per call, $((per_call * 1000 / payload)) thousandths of $payload B," \
       "$((framed * 1000 / payload)) in frames of 1500 B"
-    [ $((framed * 10)) -le $((payload * 11)) ] || fail "$what more than 1.1 times the least"
-    [ $per_call -ge $payload ] || fail "$what less than the least: the counters are wrong"
+    [ $((framed * 10)) -le $((payload * 11)) ] || fail "$what more than 1.1 times that"
+    [ $per_call -ge $payload ] || fail "$what less than that"
   done
   exit 0
 fi
@@ -67,7 +69,8 @@ lacks=$("$nodes" "$count" true 2>&1)
 case $? in 0) ;; 77) skip "${lacks#nodes: }" ;; *) fail "$count nodes: $lacks" ;; esac
 case $what in
   wire)
-    "$nodes" "$count" "$(readlink -f "$0")" "$nodes" "$count" "$ranks" inside "$(readlink -f "$5")"
+    "$nodes" "$count" "$(readlink -f "$0")" "$nodes" "$count" "$ranks" inside \
+      "$(readlink -f "$5")" "$6" "$7"
     ;;
   zoo)
     hosts=''
