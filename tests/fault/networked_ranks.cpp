@@ -1,6 +1,6 @@
-// networked_ranks FOLDER [MILLISECONDS]: one rank of several, which meet by the variables of
+// networked_ranks FOLDER MILLISECONDS [allocate]: one rank of several, which meet by the variables of
 // torchrun. Makes rounds of collectives and checks their results, until FOLDER/stop exists; sleeps
-// for MILLISECONDS before each. Rank 0 adds a line to FOLDER/rounds after each. Prints the end
+// for MILLISECONDS before each. With `allocate`, it allocates over and over instead. Rank 0 adds a line to FOLDER/rounds after each. Prints the end
 // of its calls, with the time; an error only once it has destroyed the communicator:
 //   rank 1 at 1764101.250: right after 57 rounds             and its exit status is 0
 //   rank 1 at 1764101.250: rank_lost: rank 2 on node n1 ...  and its exit status is 3
@@ -120,17 +120,25 @@ int make_rounds(Communicator& comm, const std::filesystem::path& folder,
   }
 }
 
+void allocate_for_ever(Communicator& comm, const std::filesystem::path& folder) {
+  for (int round = 0;; ++round) {
+    comm.allocate<float>(100);
+    if (comm.rank() == 0) std::ofstream(folder / "rounds", std::ios::app) << round << '\n';
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) return 2;
-  const std::chrono::milliseconds pause(argc > 2 ? std::atoi(argv[2]) : 0);
+  if (argc < 3) return 2;
+  const std::chrono::milliseconds pause(std::atoi(argv[2]));
   int rank = -1;
   try {
     CommunicatorOptions options;
     options.backend = BackendKind::host;
     Communicator comm = make_world_communicator(options);
     rank = comm.rank();
+    if (argc > 3) allocate_for_ever(comm, argv[1]);
     const int rounds = make_rounds(comm, argv[1], pause);
     if (rounds < 0) return 1;
     say(rank, "right after " + std::to_string(rounds) + " rounds");
