@@ -148,10 +148,10 @@ pass() {
   await_rounds 3 20
   say "rank 1 was stopped for 1 s"
   "$nodes" shape --rate 20mbit n1 || fail "n1 can't be slow"
-  await_rounds 2 20
+  await_rounds 1 20
   say "n1 has 20 Mbit/s"
   if "$nodes" shape --loss 1%; then
-    await_rounds 15 30
+    await_rounds 10 30
     say "1 % of the packets are lost"
   else
     echo "LEFT OUT: nodes.loss: the kernel has no packet classifier"
