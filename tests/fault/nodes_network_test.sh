@@ -135,7 +135,7 @@ break_down() {
 pass() {
   local rank
   start_ranks 10 20
-  say() { echo "$*: $(rounds) rounds"; }
+  say() { echo "$*: $(rounds) rounds after $SECONDS s"; }
   say "began"
   "$nodes" link n1 down || fail "the cable can't be pulled"
   sleep 0.7
@@ -151,7 +151,7 @@ pass() {
   await_rounds 1 20
   say "n1 has 20 Mbit/s"
   if "$nodes" shape --loss 1%; then
-    await_rounds 10 30
+    await_rounds 5 30
     say "1 % of the packets are lost"
   else
     echo "LEFT OUT: nodes.loss: the kernel has no packet classifier"
