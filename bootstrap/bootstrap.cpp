@@ -59,8 +59,23 @@ int Deadline::milliseconds_left(int most) const {
   return static_cast<int>(std::clamp<decltype(left)>(left, 0, most));
 }
 
-std::string list_ranks(const std::vector<int>& ranks) {
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+std::string list_ranks(const std::vector<int>& ranks, NodeNames nodes) {
+  const auto list = [](std::span<const int> some) {
+    return fmt::format("rank{} {}", some.size() == 1 ? "" : "s", fmt::join(some, ", "));
+  };
+  if (nodes.empty()) return list(ranks);
+  const auto node_of = [&](int rank) -> const std::string& {
+    return nodes[static_cast<std::size_t>(rank)];
+  };
+  std::string text;
+  for (auto first = ranks.begin(); first != ranks.end();) {
+    const auto last = std::find_if(first, ranks.end(),
+                                   [&](int rank) { return node_of(rank) != node_of(*first); });
+    text += fmt::format("{}{} on node {}", text.empty() ? "" : ", ", list({first, last}),
+                        node_of(*first));
+    first = last;
+  }
+  return text;
 }
 
 std::string in_seconds(std::chrono::nanoseconds time) {
@@ -142,16 +157,16 @@ std::optional<std::string> find_disagreement(std::span<const std::optional<CallI
 }
 
 std::string not_arrived(const std::vector<int>& ranks, const char* call,
-                        std::chrono::nanoseconds limit) {
-  return fmt::format("{} did not arrive at {} within {}", list_ranks(ranks), call,
+                        std::chrono::nanoseconds limit, NodeNames nodes) {
+  return fmt::format("{} did not arrive at {} within {}", list_ranks(ranks, nodes), call,
                      in_seconds(limit));
 }
-std::string ended_before(const std::vector<int>& ranks, const char* call) {
-  return fmt::format("{} ended before {} arrived at {}", list_ranks(ranks),
+std::string ended_before(const std::vector<int>& ranks, const char* call, NodeNames nodes) {
+  return fmt::format("{} ended before {} arrived at {}", list_ranks(ranks, nodes),
                      ranks.size() == 1 ? "it" : "they", call);
 }
-std::string has_left(const std::vector<int>& ranks) {
-  return fmt::format("{} left the group (the Bootstrap was destroyed)", list_ranks(ranks));
+std::string has_left(const std::vector<int>& ranks, NodeNames nodes) {
+  return fmt::format("{} left the group (the Bootstrap was destroyed)", list_ranks(ranks, nodes));
 }
 std::string gave_up(int rank, const char* why) {
   return fmt::format("rank {} gave up: {}", rank, why);

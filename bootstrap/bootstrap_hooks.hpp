@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "plait/bootstrap.hpp"
 
@@ -29,6 +30,11 @@ struct BootstrapHooks {
 
   static void abandon(Bootstrap& bootstrap, const std::string& why, bool rank_lost) noexcept {
     bootstrap.abandon(why, rank_lost);
+  }
+
+  /// From now on errors name the nodes of ranks. `names`: of each rank's node.
+  static void set_node_names(Bootstrap& bootstrap, std::vector<std::string> names) {
+    bootstrap.node_names_ = std::move(names);
   }
 
   /// While a Purpose exists, the calls of `bootstrap` serve `what`, such as the user's call. Ranks

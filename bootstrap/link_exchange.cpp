@@ -132,7 +132,7 @@ void LinkBootstrap::Exchange::examine() {
   throw_if_given_up();
   if (!left_.empty()) {
     look();
-    group_.fail(ErrorCode::bootstrap, call_, has_left(left_));
+    group_.fail(ErrorCode::bootstrap, call_, has_left(left_, group_.node_names()));
   }
   const auto disagreement = find_disagreement(ids_);
   if (disagreement && !differs_) differs_.emplace(mismatch_grace);
@@ -161,7 +161,8 @@ void LinkBootstrap::Exchange::throw_if_ended() {
       lost_.among(silent, [&](int rank) { return group_.link_->has_ended(group_.in_link(rank)); });
   if (lost.empty()) return;
   look();  // may know a better reason
-  group_.fail(ErrorCode::bootstrap, call_, ended_before(lost, name_of(call_.kind)));
+  group_.fail(ErrorCode::bootstrap, call_,
+              ended_before(lost, name_of(call_.kind), group_.node_names()));
 }
 
 /// Time is over. A rank that waits in an earlier call, for one that has stopped between its
@@ -191,7 +192,8 @@ void LinkBootstrap::Exchange::wait_for_witnesses() {
   if (std::any_of(silent.begin(), silent.end(), [&](int rank) { return is_out(rank); }))
     std::erase_if(silent, [&](int rank) { return !is_out(rank); });
   group_.fail(ErrorCode::bootstrap, call_,
-              not_arrived({silent.begin(), silent.end()}, name_of(call_.kind), group_.timeout()));
+              not_arrived({silent.begin(), silent.end()}, name_of(call_.kind), group_.timeout(),
+                          group_.node_names()));
 }
 
 std::vector<LinkBootstrap::Bytes> LinkBootstrap::Exchange::run(std::span<const std::byte> mine) {

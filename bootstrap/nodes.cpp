@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <utility>
 
+#include "bootstrap/bootstrap_hooks.hpp"
 #include "core/environment.hpp"
 
 namespace plait {
@@ -36,10 +38,13 @@ Nodes::Nodes(Bootstrap& group)
       Name name;
     };
     const auto places = group.all_gather(Place{here_, own_name()});
+    std::vector<std::string> of_ranks;
     for (std::size_t rank = 0; rank < places.size(); ++rank) {
+      of_ranks.emplace_back(places[rank].name.data());
       of_rank_[rank] = places[rank].node;
       names_[static_cast<std::size_t>(places[rank].node)] = places[rank].name.data();
     }
+    BootstrapHooks::set_node_names(group, std::move(of_ranks));
     split_ = group.split_by_node();
     split_->set_timeout(group.timeout());
     group_here_ = split_.get();

@@ -35,8 +35,11 @@ inline constexpr std::chrono::milliseconds interrupt_period{5};
 inline constexpr Backoff::Pace bootstrap_pace{.spins = 100,
                                               .sleep = std::chrono::microseconds(100)};
 
-/// "rank 3" or "ranks 1, 3, 4".
-std::string list_ranks(const std::vector<int>& ranks);
+/// The name of each rank's node; empty if errors need not name nodes.
+using NodeNames = std::span<const std::string>;
+
+/// "rank 3", "ranks 1, 3, 4", or "ranks 1, 3 on node n0, rank 4 on node n1".
+std::string list_ranks(const std::vector<int>& ranks, NodeNames nodes = {});
 /// "0.25 s".
 std::string in_seconds(std::chrono::nanoseconds time);
 
@@ -71,11 +74,11 @@ inline constexpr std::chrono::milliseconds mismatch_grace{500};
 
 /// "rank 2 did not arrive at Bootstrap::barrier within 0.3 s".
 std::string not_arrived(const std::vector<int>& ranks, const char* call,
-                        std::chrono::nanoseconds limit);
+                        std::chrono::nanoseconds limit, NodeNames nodes = {});
 /// "rank 2 ended before it arrived at Bootstrap::barrier".
-std::string ended_before(const std::vector<int>& ranks, const char* call);
+std::string ended_before(const std::vector<int>& ranks, const char* call, NodeNames nodes = {});
 /// "rank 2 left the group (the Bootstrap was destroyed)".
-std::string has_left(const std::vector<int>& ranks);
+std::string has_left(const std::vector<int>& ranks, NodeNames nodes = {});
 /// "rank 2 gave up: ...".
 std::string gave_up(int rank, const char* why);
 

@@ -150,6 +150,8 @@ BoardSnapshot Board::snapshot(const std::vector<std::string>& algorithms) const 
     pages[i].alive = is_alive(rank);
     pages[i].state = state(rank);
     pages[i].record = record(rank);
+    pages[i].is_here = nodes_.is_here(rank);
+    pages[i].name = nodes_.name_of_rank(rank);
   }
   for (std::size_t i = 0; i < pages.size(); ++i) {
     const int rank = static_cast<int>(i);
@@ -220,15 +222,19 @@ std::string Board::describe(int rank, const std::vector<std::string>& algorithms
   const Page& other = page(rank);
   const std::uint64_t sequence = other.calls.last();
   std::string_view gone = departure(rank);
-  if (gone.empty() && !is_alive(rank)) gone = "has ended";
+  const bool is_here = nodes_.is_here(rank);
+  if (gone.empty() && !is_alive(rank)) gone = is_here ? "has ended" : "is gone";
   const std::string subject =
       fmt::format("{} (process {}{}{})", nodes_.name_of_rank(rank), other.process.load(),
                   gone.empty() ? "" : ", which ", gone);
   const std::string exchanged = describe_messages(rank);
+  // A rank of another node tells its last call once it has heard that others have given up.
+  const bool is_up_to_date = is_here || state(rank) != State::working || record(rank);
   if (sequence == 0)
-    return fmt::format("{}: no {} yet{}", subject, exchanged.empty() ? "call" : "collective",
-                       exchanged);
-  return fmt::format("{}: last call {}, {}{}", subject, sequence,
+    return fmt::format("{}: no {} {}{}", subject, exchanged.empty() ? "call" : "collective",
+                       is_up_to_date ? "yet" : "known on this node", exchanged);
+  return fmt::format("{}: last call {}{}, {}{}", subject,
+                     is_up_to_date ? "" : "known on this node ", sequence,
                      other.calls.at(sequence).describe(algorithms), exchanged);
 }
 

@@ -16,13 +16,17 @@ using Kind = Verdict::Kind;
 /// `record` waits for, else the first rank that shows no wait itself, else the first.
 std::optional<int> find_behind(const BoardSnapshot& board, const DiagnosticRecord& record) {
   if (is_message(record.call)) return std::nullopt;
-  std::uint64_t fewest = board[record.peer].calls;
-  for (int rank = 0; rank < board.ranks(); ++rank) fewest = std::min(fewest, board[rank].calls);
-  if (fewest >= plain_number(record.call)) return std::nullopt;
-  if (board[record.peer].calls == fewest) return record.peer;
+  std::uint64_t fewest = plain_number(record.call);
+  for (int rank = 0; rank < board.ranks(); ++rank)
+    if (!board[rank].is_out_of_reach()) fewest = std::min(fewest, board[rank].calls);
+  if (fewest == plain_number(record.call)) return std::nullopt;
+  const auto has_fewest = [&](int rank) {
+    return board[rank].calls == fewest && !board[rank].is_out_of_reach();
+  };
+  if (has_fewest(record.peer)) return record.peer;
   std::optional<int> found;
   for (int rank = 0; rank < board.ranks(); ++rank) {
-    if (board[rank].calls != fewest) continue;
+    if (!has_fewest(rank)) continue;
     if (!board[rank].record) return rank;
     if (!found) found = rank;
   }
@@ -32,6 +36,7 @@ std::optional<int> find_behind(const BoardSnapshot& board, const DiagnosticRecor
 /// The kind of verdict on `rank`, which `record` waits for and which does not wait itself.
 Kind kind_of(const RankSnapshot& rank, const DiagnosticRecord& record) {
   if (is_message(record.call) || !departure_of(rank.state).empty()) return Kind::missing;
+  if (rank.is_out_of_reach()) return Kind::out_of_reach;
   if (rank.calls < plain_number(record.call)) return Kind::behind;
   return rank.is_silent() ? Kind::silent : Kind::late;
 }
@@ -53,12 +58,17 @@ Verdict find_culprit_of_circle(const BoardSnapshot& board, std::vector<Diagnosti
   if (collective == circle.end()) return each_other;
   // Blocks of a collective may wait for different peers, and each rank shows one of its waits. So
   // such a circle does not tell where the waits of the other blocks end. A rank outside the circle
-  // that shows no wait does tell.
-  std::vector<int> silent, late;
+  // that shows no wait does tell. Several ranks of other nodes that don't answer are behind one
+  // cable, so the first of them counts.
+  std::vector<int> silent, out_of_reach, late;
   for (int rank = 0; rank < board.ranks(); ++rank)
-    if (!board[rank].record) (board[rank].is_silent() ? silent : late).push_back(rank);
-  for (const std::vector<int>* candidates : {&silent, &late})
-    if (candidates->size() == 1)
+    if (!board[rank].record)
+      (board[rank].is_out_of_reach() ? out_of_reach
+       : board[rank].is_silent()     ? silent
+                                     : late)
+          .push_back(rank);
+  for (const std::vector<int>* candidates : {&silent, &out_of_reach, &late})
+    if (candidates->size() == 1 || (candidates == &out_of_reach && !candidates->empty()))
       return {.kind = kind_of(board[candidates->front()], *collective),
               .rank = candidates->front(),
               .witness = collective->rank};
@@ -90,9 +100,10 @@ Phrases describe_circle(const BoardSnapshot& board, const DiagnosticRecord& witn
 Phrases describe_culprit(const BoardSnapshot& board, const Verdict& verdict,
                          const DiagnosticRecord& witness) {
   const std::string call = describe_number(witness.call);
+  const std::string& its_name = board[verdict.rank].name;
   const std::string_view departure = departure_of(board[verdict.rank].state);
   const std::string missing =
-      fmt::format("rank {} {}", verdict.rank, departure.empty() ? "is missing" : departure);
+      fmt::format("{} {}", its_name, departure.empty() ? "is missing" : departure);
   switch (verdict.kind) {
     case Kind::missing:
       return {missing, ""};
@@ -104,11 +115,16 @@ Phrases describe_culprit(const BoardSnapshot& board, const Verdict& verdict,
                           "stopped, or gets no processor",
                           verdict.rank, call)};
     case Kind::late:
-      return {fmt::format("rank {} has not come so far", verdict.rank),
+      return {its_name + " has not come so far",
               fmt::format("\n  all ranks have enqueued {}, but the stream of rank {} has not come "
                           "to it: what is ahead of it there may wait for a call that another rank "
                           "has behind this one",
                           call, verdict.rank)};
+    case Kind::out_of_reach:
+      return {missing,
+              fmt::format("\n  the process of rank {} does not answer: it is stopped, or gets no "
+                          "processor, or the network to its node is down",
+                          verdict.rank)};
     case Kind::circle:
       break;
   }

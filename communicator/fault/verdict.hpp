@@ -29,12 +29,16 @@ struct RankSnapshot {
   bool alive = true;                       // as Board::is_alive
   std::uint64_t calls = 0;                 // collectives that it has enqueued
   std::optional<DiagnosticRecord> record;  // where its kernel waited when it gave up
+  bool is_here = true;                     // on this node
+  std::string name;                        // as Nodes::name_of_rank
   std::string description;                 // as Board::describe
 
   /// Its process has ended without an announcement. (A rank that gave up ends because of that.)
   bool is_lost() const { return !alive && state == RankState::working; }
   /// It has not heard that others have given up. Hearing takes its monitor one period.
   bool is_silent() const { return state == RankState::working && !record; }
+  /// The same of a rank of another node, so what is known of its calls may be old.
+  bool is_out_of_reach() const { return !is_here && is_silent(); }
 };
 
 /// The pages of all ranks at one moment, by rank.
@@ -51,9 +55,10 @@ class BoardSnapshot {
 /// The cause of a timeout, which shows in the record of rank `witness`. `missing`: rank `rank` does
 /// not come; `behind`: it has not made the collective; `silent`: it has, and its process does not
 /// answer; `late`: it has, and its process answers, but no kernel of it waits; `circle`: ranks wait
-/// for each other, and `rank` is the lowest of them.
+/// for each other, and `rank` is the lowest of them; `out_of_reach`: it is on another node and does
+/// not answer.
 struct Verdict {
-  enum class Kind : std::uint8_t { missing, behind, silent, late, circle } kind;
+  enum class Kind : std::uint8_t { missing, behind, silent, late, circle, out_of_reach } kind;
   int rank, witness;
   friend bool operator==(const Verdict&, const Verdict&) = default;
 };

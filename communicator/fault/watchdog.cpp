@@ -283,7 +283,7 @@ void Watchdog::begin_timeout(int rank) {
   if (rank == rank_) board_.show(shared_->record);
   board_.announce(Board::State::gave_up);
   timeout_of_ = rank;
-  report_by_ = std::chrono::steady_clock::now() + (spans_nodes_ ? 8 : 4) * monitor_period;
+  report_by_ = std::chrono::steady_clock::now() + (spans_nodes_ ? 20 : 4) * monitor_period;
 }
 
 /// Ends the wait for reports once all ranks have shown where they wait, or once the time for that

@@ -100,6 +100,9 @@ class Bootstrap {
   virtual void abandon(const std::string& why, bool rank_lost) noexcept {
     static_cast<void>(why), static_cast<void>(rank_lost);
   }
+  /// The name of each rank's node, where there are several and the library has asked for them; else
+  /// empty.
+  const std::vector<std::string>& node_names() const noexcept { return node_names_; }
   /// What the current call is for, from the outermost purpose to the innermost.
   const std::vector<const char*>& purposes() const noexcept { return purposes_; }
 
@@ -108,6 +111,7 @@ class Bootstrap {
   std::function<void()> interrupt_, farewell_;
   std::vector<const char*> purposes_;
   std::vector<int> parent_ranks_;
+  std::vector<std::string> node_names_;
   int local_rank_ = 0, local_size_ = 1, nodes_ = 1, node_ = 0;
   std::chrono::nanoseconds timeout_{std::chrono::minutes{10}};
 };

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "bootstrap/support.hpp"
 #include "bootstrap/thread_ranks.hpp"
 #include "plait/error.hpp"
 #include "support/bootstrap_conduct.hpp"
@@ -214,6 +215,15 @@ TEST_P(Conduct, IsThatOfEveryBootstrap) {
         },
         60s, std::get<Means>(GetParam()));
   }
+}
+
+TEST(ListOfRanks, NamesNodesWhereItKnowsThem) {
+  EXPECT_EQ(detail::list_ranks({2}), "rank 2");
+  EXPECT_EQ(detail::list_ranks({0, 2, 3}), "ranks 0, 2, 3");
+  const std::vector<std::string> nodes{"a", "a", "a", "b", "a"};
+  EXPECT_EQ(detail::list_ranks({2}, nodes), "rank 2 on node a");
+  EXPECT_EQ(detail::list_ranks({0, 2, 3, 4}, nodes),
+            "ranks 0, 2 on node a, rank 3 on node b, rank 4 on node a");
 }
 
 TEST(ThreadBootstrap, TimeoutIsThatOfTheEnvironment) {

@@ -7,6 +7,8 @@
 
 #include "bootstrap/bootstrap_hooks.hpp"
 #include "plait/bootstrap.hpp"
+#include "plait/plait.hpp"
+#include "support/ranks.hpp"
 
 namespace plait::test {
 
@@ -43,5 +45,21 @@ class PretendNodes final : public Bootstrap {
   std::unique_ptr<Bootstrap> inner_;
   std::vector<int> nodes_of_;
 };
+
+/// `body(comm, arena)` on fresh communicators. `nodes`: of each rank; `capacity`: of the arenas.
+template <class Body>
+void run_on_nodes(const std::vector<int>& nodes, const CommunicatorOptions& options,
+                  std::size_t capacity, Body body) {
+  const int ranks = static_cast<int>(nodes.size());
+  auto bootstraps = make_thread_bootstraps(ranks);
+  on_threads(ranks, [&](int rank) {
+    auto& bootstrap = bootstraps[static_cast<std::size_t>(rank)];
+    bootstrap->set_timeout(patience);
+    Communicator comm = Communicator::create(
+        std::make_unique<PretendNodes>(std::move(bootstrap), nodes), test_options(options));
+    Arena arena(comm, capacity);
+    body(comm, arena);
+  });
+}
 
 }  // namespace plait::test

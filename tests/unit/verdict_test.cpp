@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,6 +31,7 @@ class Pages {
   explicit Pages(int ranks) : pages_(static_cast<std::size_t>(ranks)) {
     for (int rank = 0; rank < ranks; ++rank) {
       (*this)[rank].calls = 7;
+      (*this)[rank].name = fmt::format("rank {}", rank);
       (*this)[rank].description = fmt::format("about {}", rank);
     }
   }
@@ -350,6 +352,54 @@ TEST(Circle, ARankInItThatLeftOutACollectiveIsBehind) {
   EXPECT_THAT(pages.verdict(0), is(Kind::behind, 1, 0));
   EXPECT_THAT(pages.verdict(1), is(Kind::behind, 1, 0));
   EXPECT_EQ(culprit_in(pages.text()), "rank 1 is missing");
+}
+
+/// Pages of which those of `ranks` are of another node that nothing is heard of.
+Pages out_of_reach(int all, std::initializer_list<int> ranks) {
+  Pages pages(all);
+  for (const int rank : ranks) {
+    pages[rank].is_here = false;
+    pages[rank].name += " on node n1";
+    pages[rank].calls = 0;
+  }
+  return pages;
+}
+
+TEST(OtherNodes, ARankThatDoesNotAnswerIsNamedWithItsNode) {
+  Pages pages = out_of_reach(3, {2});
+  pages.wait(0, 1).wait(1, 2);
+  EXPECT_THAT(pages.verdict(), is(Kind::out_of_reach, 2, 0));
+  EXPECT_EQ(culprit_in(pages.text()), "rank 2 on node n1 is missing");
+  EXPECT_EQ(hint_in(pages.text(), 3),
+            "\n  the process of rank 2 does not answer: it is stopped, or gets no processor, or "
+            "the network to its node is down");
+}
+
+/// What is known of its calls may be old.
+TEST(OtherNodes, ARankThatDoesNotAnswerIsNotCalledBehind) {
+  Pages pages = out_of_reach(3, {2});
+  pages.wait(0, 1);
+  EXPECT_THAT(pages.verdict(), is(Kind::silent, 1, 0));
+  pages[1].calls = 6;
+  EXPECT_THAT(pages.verdict(), is(Kind::behind, 1, 0));
+}
+
+TEST(OtherNodes, ARankThatAnswersIsJudgedAsOneOfThisNode) {
+  Pages pages = out_of_reach(3, {2});
+  pages.wait(0, 1).wait(1, 2);
+  pages[2].state = answers;
+  EXPECT_THAT(pages.verdict(), is(Kind::behind, 2, 0));
+  pages[2].calls = 7;
+  EXPECT_THAT(pages.verdict(), is(Kind::late, 2, 0));
+}
+
+TEST(OtherNodes, OfSeveralThatDoNotAnswerTheFirstHoldsACircleUp) {
+  Pages pages = out_of_reach(5, {2, 3});
+  pages.wait(0, 1).wait(1, 0);
+  pages[4].state = answers;
+  EXPECT_THAT(pages.verdict(), is(Kind::out_of_reach, 2, 0));
+  pages[4].state = stopped;  // here
+  EXPECT_THAT(pages.verdict(), is(Kind::silent, 4, 0));
 }
 
 TEST(Messages, AChainOfThemEndsAtARankThatIsMissing) {

@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <numeric>
 #include <ostream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "support/pretend_nodes.hpp"
@@ -30,17 +28,8 @@ class SeveralNodes : public testing::TestWithParam<Sizes> {
     for (std::size_t node = 0; node < GetParam().size(); ++node)
       nodes.insert(nodes.end(), static_cast<std::size_t>(GetParam()[node]), static_cast<int>(node));
     nodes_ = nodes;
-    const int ranks = static_cast<int>(nodes.size());
-    PLAIT_SKIP_UNLESS_RANKS_FIT(ranks);
-    auto bootstraps = make_thread_bootstraps(ranks);
-    on_threads(ranks, [&](int rank) {
-      auto& bootstrap = bootstraps[static_cast<std::size_t>(rank)];
-      bootstrap->set_timeout(patience);
-      Communicator comm = Communicator::create(
-          std::make_unique<PretendNodes>(std::move(bootstrap), nodes), test_options());
-      Arena arena(comm, std::size_t{8} << 20);
-      body(comm, arena);
-    });
+    PLAIT_SKIP_UNLESS_RANKS_FIT(static_cast<int>(nodes.size()));
+    run_on_nodes(nodes, {}, std::size_t{8} << 20, body);
   }
   static bool is_even() {
     return std::all_of(GetParam().begin(), GetParam().end(),

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# nodes_zoo_test.sh NODES_SCRIPT NODES RANKS wire PROGRAM    RANKS ranks of PROGRAM (wire_ranks) on
-#   each of NODES nodes: what an all_reduce sends, by the counters of the interfaces
+# nodes_zoo_test.sh NODES_SCRIPT NODES RANKS wire PROGRAM {ALGORITHM THOUSANDTHS}...    RANKS ranks
+#   of PROGRAM (wire_ranks) on each of NODES nodes: what ALGORITHM sends for an all_reduce, by the
+#   counters of the interfaces, as a part of what `rails` has to send
 # nodes_zoo_test.sh NODES_SCRIPT NODES RANKS zoo MPIRUN PROGRAM    all tests of PROGRAM
 #   (mpi_nodes_test) there
 # The nodes are namespaces (tools/nodes.sh). Where there are none, the test is skipped.
@@ -19,11 +20,11 @@ if [ "$what" = inside ]; then
     for node in $NODES_NAMES; do "$nodes" bytes "$node"; done | paste -sd ' '
   }
   # The calls of all ranks; prints what each node has sent and received meanwhile.
-  sent_by() {  # sent_by ALGORITHM CALLS
+  sent_by() {  # sent_by ALGORITHM CALLS PORT
     local before after node=0 rank local_rank i processes=() name
     read -ra before <<<"$(counters)"
     export WORLD_SIZE=$((count * ranks)) LOCAL_WORLD_SIZE=$ranks MASTER_ADDR=n0
-    export MASTER_PORT=$((29500 + port))  # another one for each group
+    export MASTER_PORT=$3  # another one for each group
     for name in $NODES_NAMES; do
       for ((local_rank = 0; local_rank < ranks; local_rank++)); do
         rank=$((node * ranks + local_rank))
@@ -37,17 +38,18 @@ if [ "$what" = inside ]; then
     read -ra after <<<"$(counters)"
     for i in "${!after[@]}"; do echo $((after[i] - before[i])); done | paste -sd ' '
   }
-  # Each byte of the result crosses each node's cable as seldom as an all-reduce can do; THOUSANDTHS
-  # of a byte if it is quantized. Entries and credits of the proxies come on top, acknowledgements,
-  # and headers. These interfaces take up to 64 KB from TCP under one header, so the counters hold
-  # few of them. A network of 1500-byte frames has 66 bytes of headers for 1448 of data, which this
-  # adds.
+  # `rails`: each byte of the result crosses each node's cable as seldom as an all-reduce can do. It
+  # is less if it is quantized. In rank order each rank's terms cross it, not the node's sums.
+  # Entries and credits of the proxies come on top, acknowledgements, and headers. These interfaces
+  # take up to 64 KB from TCP under one header, so the counters hold few of them. A network of
+  # 1500-byte frames has 66 bytes of headers for 1448 of data, which this adds.
   check() {  # check ALGORITHM THOUSANDTHS
     local payload=$((2 * (count - 1) * bytes / count * $2 / 1000)) per_call i which framed
     # The difference between many calls and few, so that what ranks say to meet does not count.
     local few=4 many=24 less more
-    read -ra less <<<"$(port=$((3 * $2)) && sent_by "$1" $few)"
-    read -ra more <<<"$(port=$((3 * $2 + 1)) && sent_by "$1" $many)"
+    read -ra less <<<"$(sent_by "$1" $few $port)"
+    read -ra more <<<"$(sent_by "$1" $many $((port + 1)))"
+    port=$((port + 2))
     if [ ${#less[@]} != $((2 * count)) ] || [ ${#more[@]} != $((2 * count)) ]; then
       fail "see above"
     fi
@@ -61,9 +63,9 @@ if [ "$what" = inside ]; then
       [ $per_call -ge $payload ] || fail "$which less than the least: the counters are wrong"
     done
   }
-  check rails 1000
-  check quantized_bf16 500
-  check quantized_int8 281  # 128 bytes and a scale, in 16 bytes, for 512
+  shift 5
+  port=29500
+  while [ $# -gt 1 ]; do check "$1" "$2"; shift 2; done
   exit 0
 fi
 
@@ -73,7 +75,8 @@ lacks=$("$nodes" "$count" true 2>&1)
 case $? in 0) ;; 77) skip "${lacks#nodes: }" ;; *) fail "$count nodes: $lacks" ;; esac
 case $what in
   wire)
-    "$nodes" "$count" "$(readlink -f "$0")" "$nodes" "$count" "$ranks" inside "$(readlink -f "$5")"
+    "$nodes" "$count" "$(readlink -f "$0")" "$nodes" "$count" "$ranks" inside \
+      "$(readlink -f "$5")" "${@:6}"
     ;;
   zoo)
     hosts=''

@@ -1,6 +1,7 @@
 // The policy `reproducible`: an element's result has the bits of its terms' sum in rank order,
-// wherever the element lies and however the call is made.
+// wherever the element lies, however the call is made and whatever nodes the ranks are on.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +13,7 @@
 #include "support/environment.hpp"
 #include "support/errors.hpp"
 #include "support/placed.hpp"
+#include "support/pretend_nodes.hpp"
 #include "support/ranks.hpp"
 
 namespace plait::test {
@@ -30,13 +32,44 @@ CommunicatorOptions reproducible() {
   return options;
 }
 
-class Reproducible : public testing::TestWithParam<int> {
+/// The node of each rank.
+using NodesOfRanks = std::vector<int>;
+
+class Reproducible : public testing::TestWithParam<NodesOfRanks> {
  protected:
-  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
-  static void run(const RankGroup::Body& body) { RankGroup(GetParam(), reproducible()).run(body); }
+  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(ranks()); }
+  static int ranks() { return static_cast<int>(GetParam().size()); }
+  static bool are_several_nodes() { return GetParam() != NodesOfRanks(GetParam().size(), 0); }
+  static void run(const RankGroup::Body& body) {
+    if (are_several_nodes())
+      run_on_nodes(GetParam(), reproducible(), Arena::default_capacity, body);
+    else RankGroup(ranks(), reproducible()).run(body);
+  }
+  static void run_by_default(const RankGroup::Body& body) {
+    if (are_several_nodes()) run_on_nodes(GetParam(), {}, Arena::default_capacity, body);
+    else RankGroup::cached(ranks()).run(body);
+  }
 };
-INSTANTIATE_TEST_SUITE_P(All, Reproducible, testing::Range(1, under_tsan ? 5 : 9),
-                         [](const auto& test) { return fmt::format("n{}", test.param); });
+
+std::vector<NodesOfRanks> one_node() {
+  std::vector<NodesOfRanks> all;
+  for (std::size_t ranks = 1; ranks < (under_tsan ? 5 : 9); ++ranks) all.emplace_back(ranks, 0);
+  return all;
+}
+std::string ranks_of(const testing::TestParamInfo<NodesOfRanks>& test) {
+  return fmt::format("n{}", test.param.size());
+}
+INSTANTIATE_TEST_SUITE_P(All, Reproducible, testing::ValuesIn(one_node()), ranks_of);
+class ReproducibleOnOneNode : public Reproducible {};
+INSTANTIATE_TEST_SUITE_P(All, ReproducibleOnOneNode, testing::ValuesIn(one_node()), ranks_of);
+/// The same ranks in other places give the same bits.
+INSTANTIATE_TEST_SUITE_P(OnNodes, Reproducible,
+                         testing::Values(NodesOfRanks{0, 0, 1, 1}, NodesOfRanks{0, 1, 0, 1},
+                                         NodesOfRanks{0, 0, 0, 1}, NodesOfRanks{0, 1, 2, 3},
+                                         NodesOfRanks{0, 1, 1}),
+                         [](const auto& test) {
+                           return fmt::format("nodes{}", fmt::join(test.param, "x"));
+                         });
 
 /// Calls body(placing) for both kinds of memory and places, and all collectives that reduce.
 template <class Body>
@@ -86,16 +119,17 @@ TEST_P(Reproducible, TypesAndOperations) {
 
 /// From one element to many megabytes, at any alignment.
 TEST_P(Reproducible, SizesAndOffsets) {
-  run([](Communicator& comm, Arena&) {
-    Arena large(comm, largest + 4096);
+  const std::size_t most = are_several_nodes() ? std::size_t{1} << 20 : largest;
+  run([most](Communicator& comm, Arena&) {
+    Arena large(comm, most + 4096);
     const auto sizes = [&]<class T>() {
       const Terms<T> terms(comm.size());
       for_places(comm, [&](Placing placing) {
-        for (std::size_t bytes = sizeof(T); bytes <= largest; bytes *= bytes < 65536 ? 6 : 16) {
+        for (std::size_t bytes = sizeof(T); bytes <= most; bytes *= bytes < 65536 ? 6 : 16) {
           const Call call = placing.as_case(data_type_of<T>).call(comm.size());
           placing.count = count_within(call, bytes);
           if (placing.count > 64 && placing.offset % 2 == 1) ++placing.count;
-          if (placing.count * sizeof(T) * static_cast<std::size_t>(call.parts) > largest) continue;
+          if (placing.count * sizeof(T) * static_cast<std::size_t>(call.parts) > most) continue;
           check_now(comm, large, terms, placing);
           placing.offset = (placing.offset + 1) % 4;
           placing.first += 5;
@@ -165,7 +199,7 @@ TEST_P(Reproducible, GroupsAndGraphs) {
 }
 
 /// A group takes an algorithm for its total length, not for that of a call.
-TEST_P(Reproducible, GroupsShareLaunches) {
+TEST_P(ReproducibleOnOneNode, GroupsShareLaunches) {
   run([](Communicator& comm, Arena& arena) {
     const Terms<float> terms(comm.size());
     Placed<float> call(comm, arena, terms, {.count = 100});
@@ -186,7 +220,7 @@ TEST_P(Reproducible, GroupsShareLaunches) {
 
 /// In a call's options, it restricts that call alone.
 TEST_P(Reproducible, AsAnOptionOfOneCall) {
-  RankGroup::cached(GetParam()).run([](Communicator& comm, Arena& arena) {
+  run_by_default([](Communicator& comm, Arena& arena) {
     const Terms<bf16> terms(comm.size());
     for_places(comm, [&](Placing placing) {
       for (const std::size_t count : {7u, 3000u, 70000u}) {
@@ -200,8 +234,8 @@ TEST_P(Reproducible, AsAnOptionOfOneCall) {
 
 /// So the tests above can fail: the library's own choice gives other bits somewhere.
 TEST_P(Reproducible, IsNotTheDefault) {
-  if (GetParam() < 3) return;  // two terms have one order
-  RankGroup::cached(GetParam()).run([](Communicator& comm, Arena& arena) {
+  if (ranks() < 3) return;  // two terms have one order
+  run_by_default([](Communicator& comm, Arena& arena) {
     const Terms<float> terms(comm.size());
     std::size_t wrong = 0;
     for_places(comm, [&](Placing placing) {
