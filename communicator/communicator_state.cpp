@@ -36,9 +36,11 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
   agree(*bootstrap, "loading kernels", [&] { backend->load_kernels(); });
   memory_ = std::make_unique<AlgorithmMemory>(backend, *bootstrap, nodes, in_calls_, heap,
                                               selector.topology(), algorithms_.all());
-  if (nodes.are_several())
+  if (nodes.are_several()) {
     node_channels_ = std::make_unique<NodeChannels>(backend, *bootstrap, nodes, selector.topology(),
-                                                    memory_->channels(), heap);
+                                                    settings.network, memory_->channels(), heap);
+    selector.set_network(node_channels_->network());
+  }
   agree(*bootstrap, "creating the watchdog, work memory, streams and threads", [&] {
     watchdog_ = std::make_shared<Watchdog>(
         backend, board_, algorithms_.names(), memory_->claimed(), settings.timeout,

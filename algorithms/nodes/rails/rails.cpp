@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
+#include "algorithms/blocks/channels/network_cost.hpp"
 #include "algorithms/blocks/loops/move_types.hpp"
 #include "algorithms/nodes/rails/kernel.hpp"
 
@@ -30,10 +32,12 @@ class RailsAlgorithm : public ChannelAlgorithm {
   }
 
   double estimate(const Call& call, const Topology& topology) const override {
-    const double nodes = topology.nodes, bytes = static_cast<double>(call.bytes());
-    const double through_node =
-        (call.collective == Collective::all_reduce ? 2.0 : 1.0) * (nodes - 1) / nodes * bytes;
-    return topology.launch_us + 4 * topology.signal_us + through_node / topology.push_bandwidth;
+    const double passes = call.collective == Collective::all_reduce ? 2 : 1,
+                 moved = passes * (topology.ranks - 1) / topology.ranks *
+                         static_cast<double>(call.bytes());
+    return time_between_nodes(topology.launch_us + 4 * topology.signal_us,
+                              moved / topology.push_bandwidth, network_use(call, topology),
+                              topology);
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
@@ -42,18 +46,13 @@ class RailsAlgorithm : public ChannelAlgorithm {
     const Topology& topology = context.topology();
     const GroupChannels rail = rail_channels(context), node = node_channels(context);
     const bool is_all_reduce = call.collective == Collective::all_reduce;
-    const Args args{
-        .node = node,
-        .rail = rail,
-        .send = buffers.send,
-        .recv = buffers.recv,
-        .owners = is_all_reduce ? nullptr : here.owners,
-        .plan = Plan::of(is_all_reduce ? call.bytes() : call.block_bytes(), rails(topology),
-                         topology.nodes, call.collective != Collective::all_gather,
-                         call.collective != Collective::reduce_scatter,
-                         is_all_reduce && is_everywhere(call, topology), shape.blocks,
-                         stripe_grain(shape.threads), node.slot_bytes, rail.slot_bytes),
-        .reduction = reduction_of(call, topology)};
+    const Args args{.node = node,
+                    .rail = rail,
+                    .send = buffers.send,
+                    .recv = buffers.recv,
+                    .owners = is_all_reduce ? nullptr : here.owners,
+                    .plan = plan_of(call, topology, shape),
+                    .reduction = reduction_of(call, topology)};
     context.launch(family(),
                    call.collective == Collective::all_gather ? move_type(call.type) : call.type,
                    shape, args);
@@ -77,7 +76,32 @@ class RailsAlgorithm : public ChannelAlgorithm {
   }
   virtual int rails(const Topology& topology) const { return topology.rails; }
 
+  /// In each pass a rank sends to its rail's rank on every other node: one block, or all blocks of
+  /// its rail.
+  NetworkUse network_use(const Call& call, const Topology& topology) const {
+    const LaunchShape shape = fitted(shapes(call, topology).front(), call, topology);
+    const Plan plan = plan_of(call, topology, shape);
+    const double nodes = topology.nodes, bytes = static_cast<double>(call.bytes()),
+                 passes = plan.reduces && plan.gathers && !plan.everywhere ? 2 : 1,
+                 blocks = plan.everywhere ? nodes : 1,
+                 to_peer = blocks * bytes / (plan.rails * nodes),
+                 chunk = blocks * plan.chunks.bytes, chunks = plan.chunks.count(plan.stripes.at(0)),
+                 under_way = std::min<double>(Plan::rail_lag, chunks);
+    return {.hops = passes,
+            .messages = passes * (nodes - 1) * messages_of(to_peer, chunk * under_way, chunk),
+            .bytes = plan.everywhere ? (nodes - 1) * bytes : passes * (nodes - 1) / nodes * bytes,
+            .waits = std::max(chunks / Plan::rail_lag - 1, 0.0)};
+  }
+
  private:
+  Plan plan_of(const Call& call, const Topology& topology, LaunchShape shape) const {
+    const bool is_all_reduce = call.collective == Collective::all_reduce;
+    return Plan::of(
+        is_all_reduce ? call.bytes() : call.block_bytes(), rails(topology), topology.nodes,
+        call.collective != Collective::all_gather, call.collective != Collective::reduce_scatter,
+        is_all_reduce && is_everywhere(call, topology), shape.blocks, stripe_grain(shape.threads),
+        node_channel_memory(topology).bytes / Plan::slots, channel_bytes(topology) / Plan::slots);
+  }
   /// With two nodes each byte crosses the network once in either way. A small message is sooner
   /// there in one hop, even if more bytes cross.
   static bool is_everywhere(const Call& call, const Topology& topology) {
@@ -121,8 +145,9 @@ class Leaders final : public RailsAlgorithm {
   }
   double estimate(const Call& call, const Topology& topology) const override {
     // A message less for each rank of a node; but one rank does all the work.
-    return topology.launch_us + 3.5 * topology.signal_us +
-           4 * static_cast<double>(call.bytes()) / topology.push_bandwidth;
+    return time_between_nodes(topology.launch_us + 3.5 * topology.signal_us,
+                              4 * static_cast<double>(call.bytes()) / topology.push_bandwidth,
+                              network_use(call, topology), topology);
   }
 
  protected:
