@@ -304,6 +304,9 @@ class Algorithm {
   }
   /// Latency-bandwidth estimate in microseconds. Infinite: the algorithm runs only when named.
   virtual double estimate(const Call& call, const Topology& topology) const = 0;
+  /// For an algorithm whose stages run at once: what they are, and how the call is cut for them, in
+  /// one line. Empty for others.
+  virtual std::string stages(const Call&, LaunchShape, const Topology&) const { return {}; }
   /// Enqueues the call, without allocation on the device, communication on the host or
   /// synchronisation, so that it can be captured in a graph.
   virtual void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,

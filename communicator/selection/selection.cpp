@@ -361,13 +361,15 @@ std::string Selector::explain(const Call& call, const CallOptions& options) cons
       !reproducible             ? ""
       : !depends_on_order(call) ? "  reproducible: all algorithms give the same bits here\n"
                                 : "  reproducible: only algorithms that reduce in rank order\n";
+  const std::string stages = choice.algorithm->stages(call, choice.shape, topology_);
   return fmt::format(
       "{} of {} x {} ({} bytes), {}, {} memory, {} ranks on {} {}{}\n  takes {} with {} blocks of "
-      "{} threads, by {}\n{}{}",
+      "{} threads, by {}\n{}{}{}",
       name_of(call.collective), call.count, name_of(call.type), call.bytes(), name_of(call.op),
       call.symmetric ? "symmetric" : "ordinary", topology_.ranks, name_of(topology_.backend),
       topology_.architecture, network_text(topology_), choice.algorithm->name(),
-      choice.shape.blocks, choice.shape.threads, choice.rule, promise,
+      choice.shape.blocks, choice.shape.threads, choice.rule,
+      stages.empty() ? "" : fmt::format("  stages: {}\n", stages), promise,
       candidates(call, reproducible));
 }
 

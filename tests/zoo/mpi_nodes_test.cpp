@@ -96,6 +96,7 @@ TEST(NodesTogether, EstimateAlike) {
     }
   if (comm().bootstrap().nodes() == 1) return;
   const std::string text = comm().explain({.count = 1'000'000}, {.algorithm = "rails"});
+  EXPECT_THAT(text, testing::HasSubstr("  stages: reduce on the node, "));
   EXPECT_THAT(text, testing::HasSubstr(" GB/s per node"));
 }
 

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -38,6 +40,20 @@ class RailsAlgorithm : public ChannelAlgorithm {
     return time_between_nodes(topology.launch_us + 4 * topology.signal_us,
                               moved / topology.push_bandwidth, network_use(call, topology),
                               topology);
+  }
+
+  std::string stages(const Call& call, LaunchShape shape, const Topology& topology) const final {
+    const Plan plan = plan_of(call, topology, shape);
+    const std::string_view text =
+        !plan.reduces   ? "gather along the rail, gather on the node"
+        : !plan.gathers ? "reduce on the node, reduce along the rail"
+        : plan.everywhere
+            ? "reduce on the node, exchange along the rail, gather on the node"
+            : "reduce on the node, reduce and gather along the rail, gather on the node";
+    const std::uint32_t chunks = plan.chunks.count(plan.stripes.at(0));
+    if (chunks <= 1) return fmt::format("{}; {} rails, {} nodes", text, plan.rails, plan.nodes);
+    return fmt::format("{}; {} rails, {} nodes, chunks of {} bytes, {} under way along the rail",
+                       text, plan.rails, plan.nodes, plan.chunks.bytes, Plan::rail_lag);
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
