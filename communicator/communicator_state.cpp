@@ -91,8 +91,12 @@ void CommunicatorState::connect_nodes() {
 
 std::string CommunicatorState::describe_nodes() const {
   if (node_channels_ == nullptr) return {};
-  return fmt::format(", on node {} of {} nodes, by {}", nodes.name(nodes.here()), nodes.count(),
-                     node_channels_->transport_name());
+  const Topology& topology = selector.topology();
+  const int rail = nodes.local_rank();
+  return fmt::format(", on node {} of {} nodes, {} of {} rails, by {}, {:.3g} GB/s per node",
+                     nodes.name(nodes.here()), nodes.count(),
+                     rail < topology.rails ? fmt::format("rail {}", rail) : "none", topology.rails,
+                     node_channels_->transport_name(), topology.network.bandwidth / 1e3);
 }
 
 /// Tells ranks of other nodes what those of this node read on the board. Calls are told to one rank

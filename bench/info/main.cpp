@@ -11,6 +11,7 @@
 #include "bench/info/costs.hpp"
 #include "bench/info/markdown.hpp"
 #include "bench/info/sample.hpp"
+#include "bench/info/world.hpp"
 #include "core/environment.hpp"
 #include "plait/error.hpp"
 #include "plait/version.hpp"
@@ -201,7 +202,7 @@ void run(int ranks, bool json, bool statistics) {
 
 int main(int argc, char** argv) {
   CLI::App app("Lists Plait's backends, devices and algorithms", "plait-info");
-  bool json = false, tables = false, statistics = false, shared = false;
+  bool json = false, tables = false, statistics = false, shared = false, world = false;
   std::string results;
   int ranks = 0;
   app.add_flag("--json", json, "Print JSON");
@@ -209,6 +210,11 @@ int main(int argc, char** argv) {
       ->excludes("--json");
   app.add_flag("--statistics", statistics,
                "Run a small job with as many ranks, and print what its communicator has counted");
+  app.add_flag("--world", world,
+               "Started by torchrun, srun or, on one machine, mpirun: print the device, the node "
+               "and the rail of "
+               "each rank")
+      ->excludes("--json", "--markdown", "--statistics");
   app.add_option(
          "--ranks", ranks,
          "Number of ranks to ask the algorithms about (default: the number of GPUs, at least 2; "
@@ -224,6 +230,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     if (!results.empty()) fmt::print("{}", costs(results, shared));
+    else if (world) fmt::print("{}", describe_world());
     else if (tables) fmt::print("{}", markdown());
     else run(ranks, json, statistics);
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
