@@ -46,6 +46,8 @@ timeout 60 "$mpirun" --allow-run-as-root --oversubscribe -n 2 "$bin/plait-bench"
   fail "with peers"
 grep -q "^all_reduce .* peer:mpi .* 0$" "$out" || fail "MPI was not measured, or was wrong"
 grep -qx "# peer nccl is not measured: NCCL and RCCL need GPUs" "$out" || fail "NCCL on the host"
+bench --creation 3 && grep -q '"ranks":2,"nodes":1,.*"creation_us":\[[0-9.e]*,[0-9.e]*,[0-9.e]*\]' \
+  "$out" || fail "creation was not measured three times"
 bench --version && grep -qx "plait [0-9.]*" "$out" || fail "plait-bench has no version"
 
 # Wrong on one rank alone: the others must not wait for it.
