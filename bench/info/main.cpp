@@ -9,6 +9,7 @@
 
 #include "bench/info/catalog.hpp"
 #include "bench/info/costs.hpp"
+#include "bench/info/estimates.hpp"
 #include "bench/info/markdown.hpp"
 #include "bench/info/sample.hpp"
 #include "bench/info/world.hpp"
@@ -203,7 +204,7 @@ void run(int ranks, bool json, bool statistics) {
 int main(int argc, char** argv) {
   CLI::App app("Lists Plait's backends, devices and algorithms", "plait-info");
   bool json = false, tables = false, statistics = false, shared = false, world = false;
-  std::string results;
+  std::string results, calls;
   int ranks = 0;
   app.add_flag("--json", json, "Print JSON");
   app.add_flag("--markdown", tables, "Print the tables of algorithms that the documentation shows")
@@ -226,10 +227,15 @@ int main(int argc, char** argv) {
                      "made of, for tools/fit_model.py")
           ->excludes("--json", "--markdown", "--statistics", "--ranks");
   app.add_flag("--shared", shared, "With --costs: all ranks were on one GPU")->needs(costs_of);
+  app.add_option("--estimates", calls,
+                 "Print, as JSON, the estimates for the calls in this file, of ranks on several "
+                 "nodes, for tools/scaling_model.py")
+      ->excludes("--json", "--markdown", "--statistics", "--ranks", "--costs");
   app.set_version_flag("--version", "plait " PLAIT_VERSION);
   try {
     app.parse(argc, argv);
     if (!results.empty()) fmt::print("{}", costs(results, shared));
+    else if (!calls.empty()) fmt::print("{}", estimates(calls));
     else if (world) fmt::print("{}", describe_world());
     else if (tables) fmt::print("{}", markdown());
     else run(ranks, json, statistics);
