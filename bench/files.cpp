@@ -48,6 +48,7 @@ Json to_json(const Machine& machine) {
   json["backend"] = machine.backend;
   json["devices"] = machine.devices;
   json["ranks"] = machine.ranks.size();
+  json["nodes"] = machine.nodes;
   json["plait_version"] = machine.version;
   json["nccl_version"] = machine.nccl_version.empty() ? Json(nullptr) : Json(machine.nccl_version);
   json["mpi_version"] = machine.mpi_version;

@@ -53,6 +53,7 @@ Machine describe_machine(Communicator& comm, const Link& link, const std::string
           .architecture = architecture(comm),
           .ranks = gather(comm.bootstrap(), comm.describe()),
           .devices = gather(comm.bootstrap(), backend_of(comm).info().name),
+          .nodes = comm.bootstrap().nodes(),
           .version = PLAIT_VERSION,
           .mpi_version = mpi_version(),
           .nccl_version = nccl_version,

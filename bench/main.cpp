@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/creation.hpp"
 #include "bench/options.hpp"
 #include "bench/peers/mpi.hpp"
 #include "bench/session.hpp"
@@ -67,6 +68,10 @@ int run(int argc, char** argv, const plait::bench::MpiSession& mpi) {
     if (!options) return bad_request;
     if (!options->answer.empty()) {
       if (rank == 0) std::fputs(options->answer.c_str(), stdout);
+      return ok;
+    }
+    if (options->creations > 0) {
+      plait::bench::measure_creation(*world, *options, [&] { return mpi.make_world(); });
       return ok;
     }
     plait::bench::Session session(std::move(world), *options);

@@ -168,6 +168,10 @@ void add_flags(CLI::App& app, Options& options, Words& words) {
   app.add_option("-c,--check", words.check,
                  "1: check every configuration's result (default), 0: do not")
       ->check(CLI::Range(0, 1));
+  app.add_option("--creation", options.creations,
+                 "Instead: create so many communicators, one after the other, and print the times "
+                 "as JSON")
+      ->check(CLI::Range(1, 10'000));
   app.add_flag("--reserve", options.reserve,
                "Commit all scratch memory first, which makes large messages faster on GPUs");
   app.add_option("--in-place", words.in_place, "0 (default), 1 or both");

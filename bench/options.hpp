@@ -33,6 +33,7 @@ struct Options {
   int warm_up = 5;
   int repeats = 7;
   bool check = true;
+  int creations = 0;     // measure these instead of calls, if any
   bool reserve = false;  // call Communicator::reserve before all else
   std::vector<bool> in_place = {false};
   int messages = 1;                     // number of calls that a message is cut into

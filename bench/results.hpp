@@ -48,6 +48,7 @@ struct Machine {
   std::string architecture;          // of all devices; "mixed" if they differ
   std::vector<std::string> ranks;    // "rank 0 of 2: cuda device 0, NVIDIA H200 (sm_90)"
   std::vector<std::string> devices;  // one name per rank
+  int nodes = 1;
   std::string version, mpi_version;
   std::string nccl_version;  // empty: not loaded
   Link link;

@@ -36,9 +36,11 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
   agree(*bootstrap, "loading kernels", [&] { backend->load_kernels(); });
   memory_ = std::make_unique<AlgorithmMemory>(backend, *bootstrap, nodes, in_calls_, heap,
                                               selector.topology(), algorithms_.all());
-  if (nodes.are_several())
+  if (nodes.are_several()) {
     node_channels_ = std::make_unique<NodeChannels>(backend, *bootstrap, nodes, selector.topology(),
-                                                    memory_->channels(), heap);
+                                                    settings.network, memory_->channels(), heap);
+    selector.set_network(node_channels_->network());
+  }
   agree(*bootstrap, "creating the watchdog, work memory, streams and threads", [&] {
     watchdog_ = std::make_shared<Watchdog>(
         backend, board_, algorithms_.names(), memory_->claimed(), settings.timeout,
@@ -89,8 +91,12 @@ void CommunicatorState::connect_nodes() {
 
 std::string CommunicatorState::describe_nodes() const {
   if (node_channels_ == nullptr) return {};
-  return fmt::format(", on node {} of {} nodes, by {}", nodes.name(nodes.here()), nodes.count(),
-                     node_channels_->transport_name());
+  const Topology& topology = selector.topology();
+  const int rail = nodes.local_rank();
+  return fmt::format(", on node {} of {} nodes, {} of {} rails, by {}, {:.3g} GB/s per node",
+                     nodes.name(nodes.here()), nodes.count(),
+                     rail < topology.rails ? fmt::format("rail {}", rail) : "none", topology.rails,
+                     node_channels_->transport_name(), topology.network.bandwidth / 1e3);
 }
 
 /// Tells ranks of other nodes what those of this node read on the board. Calls are told to one rank

@@ -28,6 +28,10 @@ namespace {
 
 constexpr std::size_t default_work_fifo = std::size_t{256} << 10;
 
+std::string or_default(const std::optional<double>& value) {
+  return value ? fmt::format("{}", *value) : "default";
+}
+
 /// Short text in a form that `all_gather` takes.
 using Text = std::array<char, 512>;
 Text as_text(std::string_view view) {
@@ -291,6 +295,10 @@ CommunicatorSettings agree_on_settings(Bootstrap& bootstrap, const CommunicatorO
                 .peer_access = environment_integer("PLAIT_DISABLE_P2P", 0, 0, 1) == 0,
                 .share_devices = environment_integer("PLAIT_SHARE_DEVICES", 0, 0, 1) == 1,
                 .reproducible = options.reproducible,
+                .network = {environment_number("PLAIT_NET_LATENCY_US", 0, 1e6,
+                                               "microseconds, from 0 to 1e6"),
+                            environment_number("PLAIT_NET_BANDWIDTH", 1e-3, 1e6,
+                                               "GB/s, from 0.001 to 1e6")},
                 .calibration = calibration_wish(),
                 .tuning = load_tuning_file(),
                 .trace = environment("PLAIT_TRACE")};
@@ -313,10 +321,12 @@ CommunicatorSettings agree_on_settings(Bootstrap& bootstrap, const CommunicatorO
   const std::string values = fmt::format(
       "PLAIT_SCRATCH_BYTES={} PLAIT_WORK_FIFO_BYTES={} PLAIT_TIMEOUT={} PLAIT_CHECK={:d} "
       "PLAIT_DISABLE_P2P={:d} "
-      "PLAIT_SHARE_DEVICES={:d} PLAIT_CALIBRATE={} PLAIT_ALGO=\"{}\" reproducible={:d}",
+      "PLAIT_SHARE_DEVICES={:d} PLAIT_NET_LATENCY_US={} PLAIT_NET_BANDWIDTH={} PLAIT_CALIBRATE={} "
+      "PLAIT_ALGO=\"{}\" reproducible={:d}",
       settings.scratch_bytes ? std::to_string(*settings.scratch_bytes) : "default",
       settings.work_fifo_bytes, std::chrono::duration<double>(settings.timeout).count(),
       settings.check_calls, !settings.peer_access, settings.share_devices,
+      or_default(settings.network.latency_us), or_default(settings.network.gb_per_s),
       name_of(settings.calibration), environment("PLAIT_ALGO").value_or(""), settings.reproducible);
   require_equal_texts(bootstrap, {{"the algorithms of programs and plug-ins", added},
                                   {"settings", values},

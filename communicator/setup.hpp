@@ -11,6 +11,7 @@
 #include "backends/backend.hpp"
 #include "bootstrap/nodes.hpp"
 #include "communicator/calibration/calibration.hpp"
+#include "communicator/nodes/uplink.hpp"
 #include "communicator/selection/tuning_file.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/communicator.hpp"
@@ -28,6 +29,7 @@ struct CommunicatorSettings {
   bool peer_access;         // PLAIT_DISABLE_P2P=0: devices use each other's memory if they reach it
   bool share_devices;       // PLAIT_SHARE_DEVICES=1: several processes may use one GPU
   bool reproducible;        // an option; the selector also reads PLAIT_ALGO
+  WishedNetwork network;    // PLAIT_NET_LATENCY_US, PLAIT_NET_BANDWIDTH
   Calibration calibration;  // PLAIT_CALIBRATE: rules measured on this machine
   std::optional<TuningFile> tuning;  // PLAIT_TUNING: rules for the selection
   std::optional<std::string> trace;  // PLAIT_TRACE: the file to write a trace to

@@ -45,16 +45,21 @@ std::size_t environment_bytes(const char* name, std::size_t fallback) {
   return *bytes;
 }
 
-double environment_seconds(const char* name, double fallback) {
+std::optional<double> environment_number(const char* name, double least, double most,
+                                         std::string_view expected) {
   const auto value = environment(name);
-  if (!value) return fallback;
-  double seconds = 0;
+  if (!value) return std::nullopt;
+  double number = 0;
   const auto [end, status] =
-      std::from_chars(value->data(), value->data() + value->size(), seconds);  // ignores locales
-  if (status != std::errc{} || end != value->data() + value->size() || !std::isfinite(seconds) ||
-      seconds < 0 || seconds > 1e9)
-    refuse(name, *value, "seconds, from 0 to 1e9");
-  return seconds;
+      std::from_chars(value->data(), value->data() + value->size(), number);  // ignores locales
+  if (status != std::errc{} || end != value->data() + value->size() || !std::isfinite(number) ||
+      number < least || number > most)
+    refuse(name, *value, std::string(expected));
+  return number;
+}
+
+double environment_seconds(const char* name, double fallback) {
+  return environment_number(name, 0, 1e9, "seconds, from 0 to 1e9").value_or(fallback);
 }
 
 std::optional<std::size_t> parse_bytes(std::string_view text) {

@@ -2,6 +2,7 @@
 
 #include "algorithms/barrier/dissemination_kernel.hpp"
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
+#include "algorithms/blocks/channels/network_cost.hpp"
 
 namespace plait::dissemination {
 namespace {
@@ -23,7 +24,9 @@ class Dissemination final : public ChannelAlgorithm {
   double estimate(const Call&, const Topology& topology) const override {
     const auto rounds = std::bit_width(static_cast<unsigned>(topology.ranks - 1));
     // Half a signal more: the rank waits for the credits of earlier calls, and returns them.
-    return topology.launch_us + (rounds + 0.5) * topology.signal_us;
+    const double between = hops_between_nodes(rounds, topology);
+    return time_between_nodes(topology.launch_us + (rounds + 0.5) * topology.signal_us, 0,
+                              {.hops = between, .messages = between}, topology);
   }
   void enqueue(const Call&, const Buffers&, LaunchShape shape,
                LaunchContext& context) const override {

@@ -27,6 +27,15 @@
 
 namespace plait {
 
+/// Model of the network between nodes, for estimates (docs/tuning.md): the weakest values of all
+/// nodes.
+struct NetworkFacts {
+  double latency_us = 30;   // a message, one way, besides the signal that starts it
+  double message_us = 5;    // a proxy's work for a message
+  double bandwidth = 1250;  // bytes per microsecond out of a node, and as many into it
+  friend bool operator==(const NetworkFacts&, const NetworkFacts&) = default;
+};
+
 /// The facts of a communicator's devices and links, those of the weakest device. Equal on every
 /// rank, so that all ranks make equal choices from them.
 struct Topology : DeviceFacts {
@@ -36,6 +45,7 @@ struct Topology : DeviceFacts {
   /// The ranks of the node with the fewest, and with the most of them. There are as many rails as
   /// every node can have a rank for.
   int rails = 1, node_ranks = 1;
+  NetworkFacts network{};      // of no use with one node
   std::string architecture{};  // of every device, "mixed" if they differ
   int ranks_per_device = 1;    // the most that share one GPU (PLAIT_SHARE_DEVICES)
   /// Scratch memory in bytes per rank, of which algorithms take shares: PLAIT_SCRATCH_BYTES, or a
@@ -294,6 +304,9 @@ class Algorithm {
   }
   /// Latency-bandwidth estimate in microseconds. Infinite: the algorithm runs only when named.
   virtual double estimate(const Call& call, const Topology& topology) const = 0;
+  /// For an algorithm whose stages run at once: what they are, and how the call is cut for them, in
+  /// one line. Empty for others.
+  virtual std::string stages(const Call&, LaunchShape, const Topology&) const { return {}; }
   /// Enqueues the call, without allocation on the device, communication on the host or
   /// synchronisation, so that it can be captured in a graph.
   virtual void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,

@@ -1,21 +1,14 @@
 #include "bench/info/costs.hpp"
 
-#include <fmt/format.h>
-
-#include <array>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "algorithms/contract/collectives.hpp"
 #include "bench/info/catalog.hpp"
+#include "bench/info/json_file.hpp"
 #include "bench/info/machines.hpp"
 #include "communicator/setup.hpp"
-#include "core/text.hpp"
 #include "plait/error.hpp"
 
 namespace plait::info {
@@ -23,31 +16,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Fact {
-  std::string_view name;
-  double DeviceFacts::*field;
-  bool bandwidth;
-};
-constexpr std::array facts{Fact{"launch_us", &DeviceFacts::launch_us, false},
-                           Fact{"hop_us", &DeviceFacts::hop_us, false},
-                           Fact{"signal_us", &DeviceFacts::signal_us, false},
-                           Fact{"copy_us", &DeviceFacts::copy_us, false},
-                           Fact{"link_bandwidth", &DeviceFacts::link_bandwidth, true},
-                           Fact{"push_bandwidth", &DeviceFacts::push_bandwidth, true},
-                           Fact{"packet_bandwidth", &DeviceFacts::packet_bandwidth, true},
-                           Fact{"copy_bandwidth", &DeviceFacts::copy_bandwidth, true}};
-
 /// Ranks that share the bandwidth.
 double share_of(const Fact& fact, const Topology& topology) {
   return fact.bandwidth ? topology.ranks_per_device : 1;
 }
 
 Json costs_of(const Algorithm& algorithm, const Call& call, Topology topology) {
-  for (const Fact& fact : facts)
+  for (const Fact& fact : link_facts)
     topology.*fact.field = fact.bandwidth ? std::numeric_limits<double>::infinity() : 0;
   const double constant = algorithm.estimate(call, topology);
   Json costs = {{"constant", constant}};
-  for (const Fact& fact : facts) {
+  for (const Fact& fact : link_facts) {
     Topology one = topology;
     one.*fact.field = 1;
     costs[fact.name] = (algorithm.estimate(call, one) - constant) * share_of(fact, topology);
@@ -78,7 +57,8 @@ Topology machine(const Json& machine, bool shared) {
 Json costs_of_results(const Json& document, bool shared) {
   const Topology topology = machine(document.at("machine"), shared);
   Json model = Json::object(), results = Json::array();
-  for (const Fact& fact : facts) model[fact.name] = topology.*fact.field * share_of(fact, topology);
+  for (const Fact& fact : link_facts)
+    model[fact.name] = topology.*fact.field * share_of(fact, topology);
   for (const Json& result : document.at("results")) {
     const auto collective = parse_collective(result.at("collective").get<std::string>());
     const Algorithm* algorithm =
@@ -102,16 +82,9 @@ Json costs_of_results(const Json& document, bool shared) {
 }  // namespace
 
 std::string costs(const std::string& file, bool shared) {
-  std::ifstream stream(file);
-  if (!stream)
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("can't read {}: {}", in_quotes(file), std::strerror(errno)));
-  try {
-    return costs_of_results(Json::parse(stream), shared).dump() + "\n";
-  } catch (const Json::exception& error) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("{} is no file of results: {}", in_quotes(file), error.what()));
-  }
+  return with_json_file(file, "no file of results", [&](const Json& document) {
+    return costs_of_results(document, shared).dump() + "\n";
+  });
 }
 
 }  // namespace plait::info

@@ -9,8 +9,10 @@
 
 #include "bench/info/catalog.hpp"
 #include "bench/info/costs.hpp"
+#include "bench/info/estimates.hpp"
 #include "bench/info/markdown.hpp"
 #include "bench/info/sample.hpp"
+#include "bench/info/world.hpp"
 #include "core/environment.hpp"
 #include "plait/error.hpp"
 #include "plait/version.hpp"
@@ -201,14 +203,19 @@ void run(int ranks, bool json, bool statistics) {
 
 int main(int argc, char** argv) {
   CLI::App app("Lists Plait's backends, devices and algorithms", "plait-info");
-  bool json = false, tables = false, statistics = false, shared = false;
-  std::string results;
+  bool json = false, tables = false, statistics = false, shared = false, world = false;
+  std::string results, calls;
   int ranks = 0;
   app.add_flag("--json", json, "Print JSON");
   app.add_flag("--markdown", tables, "Print the tables of algorithms that the documentation shows")
       ->excludes("--json");
   app.add_flag("--statistics", statistics,
                "Run a small job with as many ranks, and print what its communicator has counted");
+  app.add_flag("--world", world,
+               "Started by torchrun, srun or, on one machine, mpirun: print the device, the node "
+               "and the rail of "
+               "each rank")
+      ->excludes("--json", "--markdown", "--statistics");
   app.add_option(
          "--ranks", ranks,
          "Number of ranks to ask the algorithms about (default: the number of GPUs, at least 2; "
@@ -220,10 +227,16 @@ int main(int argc, char** argv) {
                      "made of, for tools/fit_model.py")
           ->excludes("--json", "--markdown", "--statistics", "--ranks");
   app.add_flag("--shared", shared, "With --costs: all ranks were on one GPU")->needs(costs_of);
+  app.add_option("--estimates", calls,
+                 "Print, as JSON, the estimates for the calls in this file, of ranks on several "
+                 "nodes, for tools/scaling_model.py")
+      ->excludes("--json", "--markdown", "--statistics", "--ranks", "--costs");
   app.set_version_flag("--version", "plait " PLAIT_VERSION);
   try {
     app.parse(argc, argv);
     if (!results.empty()) fmt::print("{}", costs(results, shared));
+    else if (!calls.empty()) fmt::print("{}", estimates(calls));
+    else if (world) fmt::print("{}", describe_world());
     else if (tables) fmt::print("{}", markdown());
     else run(ranks, json, statistics);
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)

@@ -31,8 +31,8 @@ transport::Lane lane_to(int rank, int peer, int ranks, const ChannelMemory& memo
 }  // namespace
 
 NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstrap,
-                           const Nodes& nodes, const Topology& topology, const Grant& channels,
-                           SymmetricHeap& heap)
+                           const Nodes& nodes, const Topology& topology,
+                           const WishedNetwork& wished, const Grant& channels, SymmetricHeap& heap)
     : is_host_(backend->info().backend == BackendKind::host) {
   const int rank = bootstrap.rank(), ranks = bootstrap.size();
   const ChannelMemory memory = channel_memory(topology);
@@ -52,12 +52,22 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
                        .signals = node_window_->view().at(here.scratch_bytes),
                        .counters = static_cast<std::uint32_t*>(counters_.get())};
   setting_.notes = notes_.get();
-  const auto addresses =
-      on_behalf_of(bootstrap, what, [&] { return bootstrap.all_gather(proxy_->address()); });
+  struct Introduction {
+    transport::Address address;
+    Uplink uplink;
+  };
+  const Introduction mine{proxy_->address(), Uplink::of(proxy_->properties())};
+  const auto introductions =
+      on_behalf_of(bootstrap, what, [&] { return bootstrap.all_gather(mine); });
+  std::vector<std::vector<Uplink>> uplinks(static_cast<std::size_t>(nodes.count()));
+  for (int peer = 0; peer < ranks; ++peer)
+    uplinks[static_cast<std::size_t>(nodes.of(peer))].push_back(
+        introductions[static_cast<std::size_t>(peer)].uplink);
+  network_ = network_of(uplinks, wished);
   for (int peer = 0; peer < ranks; ++peer) {
     if (nodes.is_here(peer)) continue;
     lanes_.push_back(lane_to(rank, peer, ranks, memory, channels, notes_.get()));
-    addresses_.push_back(addresses[static_cast<std::size_t>(peer)]);
+    addresses_.push_back(introductions[static_cast<std::size_t>(peer)].address);
   }
 }
 

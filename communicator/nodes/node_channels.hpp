@@ -9,6 +9,7 @@
 #include "algorithms/contract/algorithm.hpp"
 #include "backends/device/channel_words.hpp"
 #include "bootstrap/nodes.hpp"
+#include "communicator/nodes/uplink.hpp"
 #include "plait/bootstrap.hpp"
 #include "symm_mem/window.hpp"
 #include "transport/proxy.hpp"
@@ -20,7 +21,8 @@ class NodeChannels {
   /// Collective. `channels`: the memory of the channels between nodes, which outlives this object.
   /// `heap`: of memory that the ranks of a node share.
   NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstrap, const Nodes& nodes,
-               const Topology& topology, const Grant& channels, SymmetricHeap& heap);
+               const Topology& topology, const WishedNetwork& wished, const Grant& channels,
+               SymmetricHeap& heap);
   /// Waits until everything that kernels have published is on its way.
   ~NodeChannels();
   NodeChannels(const NodeChannels&) = delete;
@@ -43,6 +45,8 @@ class NodeChannels {
   }
   /// Waits until all that was told is on its way, at most `patience`.
   void flush(std::chrono::milliseconds patience) noexcept { proxy_->flush(patience); }
+  /// The network as estimates take it to be, equal on all ranks.
+  const NetworkFacts& network() const noexcept { return network_; }
   const std::string& transport_name() const { return proxy_->properties().name; }
   transport::Counters counters() const { return proxy_->counters(); }
 
@@ -60,6 +64,7 @@ class NodeChannels {
                     const Topology& topology);
 
   bool is_host_;
+  NetworkFacts network_;
   NodeSetting setting_;
   std::unique_ptr<ChunkNote, Deallocate> notes_;
   std::unique_ptr<void, DeallocateOnDevice> tables_, counters_;

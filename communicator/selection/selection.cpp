@@ -119,6 +119,13 @@ class RuleParser {
   std::string_view rule_, source_;
 };
 
+/// What estimates take the network for.
+std::string network_text(const Topology& topology) {
+  if (topology.nodes == 1) return {};
+  return fmt::format(" of {} nodes, {:.3g} GB/s per node and {:.3g} us between them",
+                     topology.nodes, topology.network.bandwidth / 1e3, topology.network.latency_us);
+}
+
 }  // namespace
 
 WrongName wrong_name(std::string_view name, Collective collective,
@@ -354,13 +361,16 @@ std::string Selector::explain(const Call& call, const CallOptions& options) cons
       !reproducible             ? ""
       : !depends_on_order(call) ? "  reproducible: all algorithms give the same bits here\n"
                                 : "  reproducible: only algorithms that reduce in rank order\n";
+  const std::string stages = choice.algorithm->stages(call, choice.shape, topology_);
   return fmt::format(
-      "{} of {} x {} ({} bytes), {}, {} memory, {} ranks on {} {}\n  takes {} with {} blocks of {} "
-      "threads, by {}\n{}{}",
+      "{} of {} x {} ({} bytes), {}, {} memory, {} ranks on {} {}{}\n  takes {} with {} blocks of "
+      "{} threads, by {}\n{}{}{}",
       name_of(call.collective), call.count, name_of(call.type), call.bytes(), name_of(call.op),
       call.symmetric ? "symmetric" : "ordinary", topology_.ranks, name_of(topology_.backend),
-      topology_.architecture, choice.algorithm->name(), choice.shape.blocks, choice.shape.threads,
-      choice.rule, promise, candidates(call, reproducible));
+      topology_.architecture, network_text(topology_), choice.algorithm->name(),
+      choice.shape.blocks, choice.shape.threads, choice.rule,
+      stages.empty() ? "" : fmt::format("  stages: {}\n", stages), promise,
+      candidates(call, reproducible));
 }
 
 }  // namespace plait

@@ -110,6 +110,8 @@ class Selector {
            RuleList tuning = {}, bool reproducible = false);
   /// Before the first choice: the rules that were measured on this machine.
   void set_calibration(RuleList rules) { calibration_ = std::move(rules); }
+  /// Before the first choice, with several nodes: what is known of the network between them.
+  void set_network(const NetworkFacts& network) { topology_.network = network; }
   /// Whether the built-in table has rules for this topology.
   bool has_builtin_rules() const noexcept { return !builtin_.empty(); }
   bool is_reproducible() const noexcept { return reproducible_; }

@@ -46,6 +46,8 @@ timeout 60 "$mpirun" --allow-run-as-root --oversubscribe -n 2 "$bin/plait-bench"
   fail "with peers"
 grep -q "^all_reduce .* peer:mpi .* 0$" "$out" || fail "MPI was not measured, or was wrong"
 grep -qx "# peer nccl is not measured: NCCL and RCCL need GPUs" "$out" || fail "NCCL on the host"
+bench --creation 3 && grep -q '"ranks":2,"nodes":1,.*"creation_us":\[[0-9.e]*,[0-9.e]*,[0-9.e]*\]' \
+  "$out" || fail "creation was not measured three times"
 bench --version && grep -qx "plait [0-9.]*" "$out" || fail "plait-bench has no version"
 
 # Wrong on one rank alone: the others must not wait for it.
@@ -133,6 +135,10 @@ timeout 60 "$mpirun" --allow-run-as-root --oversubscribe -n 1 "$bin/plait-bench"
   fail "ranks with different tuning files"
 "$bin/plait-info" --version >"$out" && grep -qx "plait [0-9.]*" "$out" ||
   fail "plait-info has no version"
+run_ranks 60 "$mpirun" --allow-run-as-root --oversubscribe -n 1 env PLAIT_NODE=a \
+  "$bin/plait-info" --world : -n 1 env PLAIT_NODE=b "$bin/plait-info" --world >"$out" &&
+  grep -q "^rank 1 of 2: host device 0, .*, on node b of 2 nodes, rail 0 of 1 rails, by sockets" \
+    "$out" || fail "plait-info --world"
 "$bin/plait-info" --ranks 2 >"$out" || fail "plait-info fails"
 [ "$(grep "^  direct_copy .*ordinary memory: nothing" "$out" | sort | uniq -d)" = "" ] ||
   fail "refusals that do not say of which collective"

@@ -1,16 +1,19 @@
 // Ranks on several nodes: every algorithm that spans nodes, in graphs and groups, and messages. To
 // be run by mpirun, with tests/support/as_nodes.sh or in the namespaces of tools/nodes.sh.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "support/data.hpp"
+#include "support/environment.hpp"
 #include "support/ranks.hpp"
 #include "support/zoo.hpp"
 #include "zoo/message_round.hpp"
@@ -81,6 +84,32 @@ TEST(NodesTogether, ServeEveryCollective) {
   }
   comm().barrier();
   comm().synchronize();
+}
+
+/// Else they would choose differently, and wait for ever. So each text has the numbers of all.
+TEST(NodesTogether, EstimateAlike) {
+  for (int c = 0; c + 1 < collective_count; ++c)
+    for (const std::size_t count : {2u, 10'000u, 10'000'000u}) {
+      Call call{.collective = static_cast<Collective>(c), .count = count};
+      const std::string text = comm().explain(call);
+      const auto all = comm().bootstrap().all_gather(std::hash<std::string>{}(text));
+      EXPECT_EQ(std::count(all.begin(), all.end(), all[0]), comm().size()) << text;
+    }
+  if (comm().bootstrap().nodes() == 1) return;
+  const std::string text = comm().explain({.count = 1'000'000}, {.algorithm = "rails"});
+  EXPECT_THAT(text, testing::HasSubstr("  stages: reduce on the node, "));
+  EXPECT_THAT(text, testing::HasSubstr(" GB/s per node"));
+  EXPECT_THAT(comm().describe(), testing::HasSubstr(" rails, by sockets over "));
+}
+
+/// What the user says of the network counts on all ranks.
+TEST(NodesTogether, TakeTheNetworkFromTheEnvironment) {
+  if (comm().bootstrap().nodes() == 1) return;
+  const ScopedEnvironment bandwidth("PLAIT_NET_BANDWIDTH", "0.05"),
+      latency("PLAIT_NET_LATENCY_US", "77.5");
+  const Communicator other = comm().duplicate();
+  EXPECT_THAT(other.explain({.count = 1000}),
+              testing::HasSubstr("0.05 GB/s per node and 77.5 us between them"));
 }
 
 /// Calls follow each other without waiting in between: what one leaves in the channels must not

@@ -1,5 +1,10 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
 #include "algorithms/all_reduce/halving_doubling/kernel.hpp"
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
+#include "algorithms/blocks/channels/network_cost.hpp"
 
 namespace plait::halving_doubling {
 namespace {
@@ -36,8 +41,10 @@ class HalvingDoubling final : public ChannelAlgorithm {
     const Schedule schedule{{0, topology.ranks}};
     const int hops = 2 * schedule.rounds() + (schedule.has_guest() ? 2 : 0), p = schedule.core();
     const double messages = 2.0 * (p - 1) / p + (schedule.has_guest() ? 2 : 0);
-    return topology.launch_us + hops * 1.5 * topology.signal_us +
-           messages * static_cast<double>(call.bytes()) / topology.push_bandwidth;
+    return time_between_nodes(
+        topology.launch_us + hops * 1.5 * topology.signal_us,
+        messages * static_cast<double>(call.bytes()) / topology.push_bandwidth,
+        network_use(schedule, call, topology), topology);
   }
   bool reduces_in_rank_order(const Call& call, const Topology& topology) const override {
     return two_terms_travel(call, topology);
@@ -58,6 +65,30 @@ class HalvingDoubling final : public ChannelAlgorithm {
                     .schedule = {{context.rank(), context.ranks()}},
                     .reduction = reduction_of(call, context.topology())};
     context.launch(name(), call.type, shape, args);
+  }
+
+ private:
+  NetworkUse network_use(const Schedule& schedule, const Call& call,
+                         const Topology& topology) const {
+    if (topology.nodes == 1) return {};
+    const unsigned blocks = fitted(shapes(call, topology).front(), call, topology).blocks;
+    const auto size = static_cast<unsigned>(topology.node_ranks);
+    const double bytes = static_cast<double>(call.bytes());
+    NetworkUse use;
+    const auto exchange = [&](double each, double ranks) {
+      use.hops += 2;
+      use.bytes += 2 * each * ranks;
+      for (int way = 0; way < 2; ++way) add_flows(use, each, 1, Schedule::slots, blocks, topology);
+    };
+    for (int round = 0; round < schedule.rounds(); ++round) {
+      const unsigned distance = 1u << round;
+      // Nodes of 1, 2, 4, ... ranks keep short exchanges among themselves.
+      if (distance < size && std::has_single_bit(size)) continue;
+      exchange(std::ldexp(bytes, -round - 1), std::min(distance, size));
+    }
+    if (schedule.has_guest())
+      exchange(bytes, std::min(topology.node_ranks, topology.ranks - schedule.core()));
+    return use;
   }
 };
 

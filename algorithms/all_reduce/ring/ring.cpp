@@ -1,5 +1,9 @@
+#include <algorithm>
+#include <cmath>
+
 #include "algorithms/all_reduce/ring/kernel.hpp"
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
+#include "algorithms/blocks/channels/network_cost.hpp"
 
 namespace plait::ring {
 namespace {
@@ -30,8 +34,9 @@ class Ring final : public ChannelAlgorithm {
   double estimate(const Call& call, const Topology& topology) const override {
     const int n = topology.ranks;
     const double moved = 2.0 * (n - 1) / n * static_cast<double>(call.bytes());
-    return topology.launch_us + 2 * (n - 1) * 1.5 * topology.signal_us +
-           moved / topology.link_bandwidth;
+    return time_between_nodes(topology.launch_us + 2 * (n - 1) * 1.5 * topology.signal_us,
+                              moved / topology.link_bandwidth, network_use(call, topology),
+                              topology);
   }
   bool reduces_in_rank_order(const Call& call, const Topology& topology) const override {
     return two_terms_travel(call, topology);
@@ -48,6 +53,17 @@ class Ring final : public ChannelAlgorithm {
                     .rank = context.rank(),
                     .ranks = context.ranks()};
     context.launch(name(), call.type, shape, args);
+  }
+
+ private:
+  /// Each way round, the ring leaves a node once. In every step a chunk passes there.
+  NetworkUse network_use(const Call& call, const Topology& topology) const {
+    const double n = topology.ranks, steps = 2 * (n - 1);
+    const LaunchShape shape = fitted(shapes(call, topology).front(), call, topology);
+    const double bytes = static_cast<double>(call.bytes()), slot = channel_bytes(topology) / slots,
+                 passed = steps * std::max(bytes / n / shape.blocks / slot, 1.0);
+    const double hops = std::ceil(steps / topology.node_ranks);
+    return {.hops = hops, .messages = passed, .bytes = steps / n * bytes, .waits = passed - hops};
   }
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 #include "algorithms/all_reduce/stream/kernel.hpp"
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
+#include "algorithms/blocks/channels/network_cost.hpp"
 #include "algorithms/blocks/flags/peer_algorithm.hpp"
 
 namespace plait::stream {
@@ -34,7 +35,9 @@ class PushAlgorithm : public ChannelAlgorithm {
     const int hops = results_ == Results::slots && !everywhere(topology) ? 3 : 2;
     // Results that pass through slots cost 3 % more, measured together with the shapes.
     const double slots = results_ == Results::slots ? 1.03 : 1;
-    return topology.launch_us + hops * topology.signal_us + slots * moved / topology.push_bandwidth;
+    return time_between_nodes(topology.launch_us + hops * topology.signal_us,
+                              slots * moved / topology.push_bandwidth, network_use(call, topology),
+                              topology);
   }
   bool reduces_in_rank_order(const Call&, const Topology&) const override { return true; }
 
@@ -59,6 +62,19 @@ class PushAlgorithm : public ChannelAlgorithm {
   /// direction carries the message once either way.
   bool everywhere(const Topology& topology) const {
     return results_ == Results::slots && topology.ranks <= 2;
+  }
+
+  /// Every rank sends a slice to each rank, and its sum back.
+  NetworkUse network_use(const Call& call, const Topology& topology) const {
+    const int remote = remote_ranks(topology), passes = everywhere(topology) ? 1 : 2;
+    const unsigned blocks = fitted(shapes(call, topology).front(), call, topology).blocks;
+    const double bytes = static_cast<double>(call.bytes()),
+                 slice = everywhere(topology) ? bytes : bytes / topology.ranks;
+    NetworkUse use{.hops = static_cast<double>(passes),
+                   .bytes = passes * slice * remote * topology.node_ranks};
+    for (int pass = 0; pass < passes; ++pass)
+      add_flows(use, slice, remote, Plan::slots, blocks, topology);
+    return use;
   }
 
   Results results_;

@@ -1,5 +1,6 @@
 #include "algorithms/all_reduce/tree/kernel.hpp"
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
+#include "algorithms/blocks/channels/network_cost.hpp"
 
 namespace plait::tree {
 namespace {
@@ -41,8 +42,9 @@ class DoubleTree final : public ChannelAlgorithm {
     const double chunks = std::max(chunks_of(stripes, shape, topology).count(stripes.at(0)), 1u);
     const double sending =
         topology.ranks == 1 ? 0 : 2.0 * static_cast<double>(call.bytes()) / topology.push_bandwidth;
-    return topology.launch_us + 2 * depth * 1.5 * topology.signal_us +
-           sending * (1 + 0.75 * depth / chunks);
+    return time_between_nodes(topology.launch_us + 2 * depth * 1.5 * topology.signal_us,
+                              sending * (1 + 0.75 * depth / chunks),
+                              network_use(call, shape.blocks, topology), topology);
   }
   bool reduces_in_rank_order(const Call& call, const Topology& topology) const override {
     return two_terms_travel(call, topology);
@@ -64,6 +66,32 @@ class DoubleTree final : public ChannelAlgorithm {
   }
 
  private:
+  /// Half of the message goes up each tree, and comes down.
+  static NetworkUse network_use(const Call& call, unsigned blocks, const Topology& topology) {
+    if (topology.nodes == 1) return {};
+    const double bytes = static_cast<double>(call.bytes());
+    NetworkUse use{.hops = 2.0 * hops_between_nodes(Place::height(topology.ranks), topology),
+                   .bytes = bytes / 2 * most_edges(topology)};
+    constexpr double relatives = 3;
+    add_flows(use, bytes / 2, relatives, Steps::slots, std::max(blocks / 2, 1u), topology);
+    return use;
+  }
+  /// The edges of both trees that lead out of the busiest node.
+  static int most_edges(const Topology& topology) {
+    int most = 0;
+    const int size = topology.node_ranks;
+    for (int begin = 0; begin < topology.ranks; begin += size) {
+      int edges = 0;
+      for (int rank = begin; rank < std::min(begin + size, topology.ranks); ++rank)
+        for (const int tree : {0, 1}) {
+          const Place place{rank, topology.ranks, tree};
+          for (const int other : {place.parent(), place.child(0), place.child(1)})
+            if (other != Place::none && (other < begin || other >= begin + size)) ++edges;
+        }
+      most = std::max(most, edges);
+    }
+    return most;
+  }
   static Parts stripes_of(const Call& call, const LaunchShape& shape) {
     return Parts::of(call.bytes(), shape.blocks, stripe_grain(shape.threads));
   }

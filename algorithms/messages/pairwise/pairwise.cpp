@@ -3,6 +3,7 @@
 #include <string_view>
 #include <vector>
 
+#include "algorithms/blocks/channels/network_cost.hpp"
 #include "algorithms/messages/pairwise/descriptor.hpp"
 
 namespace plait::pairwise {
@@ -57,8 +58,10 @@ struct Slots final : PairwiseAlgorithm {
   double estimate(const Call& call, const Topology& topology) const override {
     // Signals for two hops, and as much again until the first chunk is under way (2 H200, 1 KB to
     // 1 GB, 2026-11-22).
-    return topology.launch_us + 4 * topology.signal_us +
-           static_cast<double>(call.bytes()) / topology.push_bandwidth;
+    const double bytes = static_cast<double>(call.bytes());
+    return time_between_nodes(topology.launch_us + 4 * topology.signal_us,
+                              bytes / topology.push_bandwidth,
+                              {.hops = 1, .messages = 1, .bytes = bytes}, topology);
   }
 };
 

@@ -19,8 +19,9 @@ class Leaders final : public RailsAlgorithm {
   }
   double estimate(const Call& call, const Topology& topology) const override {
     // A message less for each rank of a node; but one rank does all the work.
-    return topology.launch_us + 3.5 * topology.signal_us +
-           4 * static_cast<double>(call.bytes()) / topology.push_bandwidth;
+    return time_between_nodes(topology.launch_us + 3.5 * topology.signal_us,
+                              4 * static_cast<double>(call.bytes()) / topology.push_bandwidth,
+                              network_use(call, topology), topology);
   }
 
  protected:
@@ -38,8 +39,9 @@ class RailsOneshot final : public RailsAlgorithm {
   }
   double estimate(const Call& call, const Topology& topology) const override {
     const double sent = topology.rails + topology.nodes - 2;
-    return topology.launch_us + 3 * topology.signal_us +
-           sent * static_cast<double>(call.bytes()) / topology.push_bandwidth;
+    return time_between_nodes(topology.launch_us + 3 * topology.signal_us,
+                              sent * static_cast<double>(call.bytes()) / topology.push_bandwidth,
+                              network_use(call, topology), topology);
   }
 
  protected:

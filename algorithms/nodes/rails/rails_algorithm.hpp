@@ -1,8 +1,14 @@
 // What `rails` and its variants have in common.
 #pragma once
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
+#include "algorithms/blocks/channels/network_cost.hpp"
 #include "algorithms/blocks/loops/move_types.hpp"
 #include "algorithms/nodes/rails/kernel.hpp"
 
@@ -27,10 +33,29 @@ class RailsAlgorithm : public ChannelAlgorithm {
   }
 
   double estimate(const Call& call, const Topology& topology) const override {
-    const double nodes = topology.nodes, bytes = static_cast<double>(call.bytes());
-    const double through_node =
-        (call.collective == Collective::all_reduce ? 2.0 : 1.0) * (nodes - 1) / nodes * bytes;
-    return topology.launch_us + 4 * topology.signal_us + through_node / topology.push_bandwidth;
+    const double passes = call.collective == Collective::all_reduce ? 2 : 1,
+                 moved = passes * (topology.ranks - 1) / topology.ranks *
+                         static_cast<double>(call.bytes());
+    return time_between_nodes(topology.launch_us + 4 * topology.signal_us,
+                              moved / topology.push_bandwidth, network_use(call, topology),
+                              topology);
+  }
+
+  std::string stages(const Call& call, LaunchShape shape, const Topology& topology) const final {
+    const Plan plan = plan_of(call, topology, shape);
+    const Plan::Work& work = plan.work;
+    const std::string_view text =
+        !work.reduces       ? "gather along the rail, gather on the node"
+        : work.by_all_ranks ? "reduce on the node, exchange along the rail"
+        : !work.gathers     ? "reduce on the node, reduce along the rail"
+        : work.everywhere
+            ? "reduce on the node, exchange along the rail, gather on the node"
+            : "reduce on the node, reduce and gather along the rail, gather on the node";
+    const int rails = work.by_all_ranks ? topology.rails : plan.rails;
+    const std::uint32_t chunks = plan.chunks.count(plan.stripes.at(0));
+    if (chunks <= 1) return fmt::format("{}; {} rails, {} nodes", text, rails, plan.nodes);
+    return fmt::format("{}; {} rails, {} nodes, chunks of {} bytes, {} under way along the rail",
+                       text, rails, plan.nodes, plan.chunks.bytes, Plan::rail_lag);
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
@@ -52,9 +77,7 @@ class RailsAlgorithm : public ChannelAlgorithm {
             .send = buffers.send,
             .recv = buffers.recv,
             .owners = is_all_reduce ? nullptr : here.owners,
-            .plan = Plan::of(is_all_reduce ? call.bytes() : call.block_bytes(), rails(topology),
-                             topology.nodes, work(call, topology), shape.blocks,
-                             stripe_grain(shape.threads), node.slot_bytes, rail.slot_bytes),
+            .plan = plan_of(call, topology, shape),
             .reduction = reduction_of(call, topology)};
   }
 
@@ -85,7 +108,33 @@ class RailsAlgorithm : public ChannelAlgorithm {
         .by_all_ranks = false};
   }
 
+  /// In each pass a rank sends to its rail's rank on every other node: one block, or all blocks of
+  /// its rail, or of the message.
+  NetworkUse network_use(const Call& call, const Topology& topology) const {
+    const LaunchShape shape = fitted(shapes(call, topology).front(), call, topology);
+    const Plan plan = plan_of(call, topology, shape);
+    const Plan::Work& work = plan.work;
+    const double nodes = topology.nodes, bytes = static_cast<double>(call.bytes()),
+                 passes = work.reduces && work.gathers && !work.everywhere ? 2 : 1,
+                 copies = work.by_all_ranks ? topology.rails : 1,
+                 blocks = work.everywhere ? nodes : 1,
+                 to_peer = blocks * bytes / (plan.rails * nodes),
+                 chunk = blocks * plan.chunks.bytes, chunks = plan.chunks.count(plan.stripes.at(0)),
+                 under_way = std::min<double>(Plan::rail_lag, chunks);
+    return {.hops = passes,
+            .messages = passes * (nodes - 1) * messages_of(to_peer, chunk * under_way, chunk),
+            .bytes = work.everywhere ? copies * (nodes - 1) * bytes
+                                     : passes * (nodes - 1) / nodes * bytes,
+            .waits = std::max(chunks / Plan::rail_lag - 1, 0.0)};
+  }
+
  private:
+  Plan plan_of(const Call& call, const Topology& topology, LaunchShape shape) const {
+    return Plan::of(call.collective == Collective::all_reduce ? call.bytes() : call.block_bytes(),
+                    rails(topology), topology.nodes, work(call, topology), shape.blocks,
+                    stripe_grain(shape.threads), node_channel_memory(topology).bytes / Plan::slots,
+                    channel_bytes(topology) / Plan::slots);
+  }
   /// With two nodes each byte crosses the network once in either way. A small message is sooner
   /// there in one hop, even if more bytes cross.
   static bool is_everywhere(const Call& call, const Topology& topology) {

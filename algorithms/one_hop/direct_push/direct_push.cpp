@@ -1,4 +1,5 @@
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
+#include "algorithms/blocks/channels/network_cost.hpp"
 #include "algorithms/blocks/patterns/direct_collectives.hpp"
 #include "algorithms/one_hop/direct_push/kernel.hpp"
 
@@ -37,8 +38,9 @@ class DirectPush final : public ChannelAlgorithm {
                       stripe = Parts::of(call.block_bytes(), shape.blocks, grain).each;
     const double steps =
         static_cast<double>(std::min<std::size_t>((stripe + grain - 1) / grain, 4)) + lag;
-    return topology.launch_us + steps * topology.signal_us +
-           direct_bytes(call, topology) / topology.push_bandwidth;
+    return time_between_nodes(topology.launch_us + steps * topology.signal_us,
+                              direct_bytes(call, topology) / topology.push_bandwidth,
+                              network_use(call, stripe, grain, topology), topology);
   }
   bool reduces_in_rank_order(const Call&, const Topology&) const override { return true; }
 
@@ -61,6 +63,19 @@ class DirectPush final : public ChannelAlgorithm {
   }
 
  private:
+  /// A block to each rank, from each rank or the root alone, or to the root.
+  static NetworkUse network_use(const Call& call, std::size_t stripe, std::size_t grain,
+                                const Topology& topology) {
+    const bool rooted = direct_pattern(call).rooted();
+    const double remote = remote_ranks(topology),
+                 chunk = longest_chunk(channel_bytes(topology) / slots, topology.ranks, grain),
+                 chunks = std::max(static_cast<double>(stripe) / chunk, 1.0);
+    return {.hops = 1,
+            .messages = remote * chunks,
+            .bytes = static_cast<double>(call.block_bytes()) * remote *
+                     (rooted ? 1 : topology.node_ranks),
+            .waits = chunks * 2 / slots - 1};
+  }
   /// Whether the root gathers from several ranks. That takes the longest chunks and many threads,
   /// because the root empties slots faster than links fill them, on a device that does nothing else
   /// (4 H200, 16 and 64 MB: 34 and 136 us; with four chunks per stripe 39 and 139, with 256 threads

@@ -1,4 +1,5 @@
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
+#include "algorithms/blocks/channels/network_cost.hpp"
 #include "algorithms/blocks/patterns/direct_collectives.hpp"
 #include "algorithms/rooted/chain/kernel.hpp"
 
@@ -32,8 +33,13 @@ class Chain final : public ChannelAlgorithm {
     // Hops of one block hide behind the other blocks' bytes (3 and 4 H200, 1 KB to 1 GB,
     // 2026-11-22).
     const int hops = topology.ranks - 1;
-    return topology.launch_us + (0.4 + 0.8 * hops) * topology.signal_us +
-           static_cast<double>(call.bytes()) / topology.push_bandwidth;
+    const double bytes = static_cast<double>(call.bytes());
+    // The chain leaves each node once.
+    NetworkUse use{.hops = topology.nodes - 1.0, .bytes = bytes};
+    add_flows(use, bytes, 1, slots, fitted(shapes(call, topology).front(), call, topology).blocks,
+              topology);
+    return time_between_nodes(topology.launch_us + (0.4 + 0.8 * hops) * topology.signal_us,
+                              bytes / topology.push_bandwidth, use, topology);
   }
   bool reduces_in_rank_order(const Call& call, const Topology& topology) const override {
     return two_terms_travel(call, topology);

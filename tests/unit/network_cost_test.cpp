@@ -1,0 +1,143 @@
+// What estimates say of several nodes: the network's part, and the order of the algorithms.
+#include "algorithms/blocks/channels/network_cost.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "algorithms/contract/collectives.hpp"
+#include "communicator/nodes/uplink.hpp"
+
+namespace plait {
+namespace {
+
+Topology topology_of(int nodes, int ranks_per_node) {
+  Topology topology;
+  topology.ranks = nodes * ranks_per_node;
+  topology.nodes = nodes;
+  topology.rails = topology.node_ranks = ranks_per_node;
+  topology.scratch_limit = std::size_t{128} << 20;
+  topology.launch_us = 0.1;
+  topology.hop_us = 0.2;
+  topology.signal_us = 0.26;
+  topology.link_bandwidth = 16e3;
+  topology.push_bandwidth = 4.5e3;
+  topology.packet_bandwidth = 1.2e3;
+  topology.network = {.latency_us = 30, .message_us = 5, .bandwidth = 50};
+  return topology;
+}
+
+Call call_of(Collective collective, std::size_t bytes, const Topology& topology) {
+  Call call{.collective = collective, .parts = parts_of(collective, topology.ranks)};
+  call.count = count_within(call, bytes);
+  return call;
+}
+
+double estimate(std::string_view name, Collective collective, std::size_t bytes,
+                const Topology& topology) {
+  const Algorithm* algorithm = Registry::instance().find(name, collective);
+  const Call call = call_of(collective, bytes, topology);
+  const Support support = can_serve(*algorithm, call, topology);
+  EXPECT_TRUE(support) << name << ": " << support.reason();
+  return support ? algorithm->estimate(call, topology) : 0;
+}
+constexpr std::size_t large = std::size_t{64} << 20;
+
+TEST(NetworkCost, BytesThroughTheBusiestNode) {
+  const Topology topology = topology_of(2, 4);
+  const double once = static_cast<double>(large) / topology.network.bandwidth;
+  const auto expect_passes = [&](Collective collective, std::string_view name, double passes) {
+    EXPECT_NEAR(estimate(name, collective, large, topology) / once, passes, 0.05 * passes) << name;
+  };
+  expect_passes(Collective::all_reduce, "rails", 1);             // 2 (N - 1) / N
+  expect_passes(Collective::all_reduce, "halving_doubling", 1);  // the shortest exchanges
+  expect_passes(Collective::all_reduce, "ring", 2 * 7.0 / 8);    // 2 (n - 1) / n
+  expect_passes(Collective::all_reduce, "stream", 4);            // as many as rails, per rank
+  expect_passes(Collective::all_gather, "rails", 0.5);
+  expect_passes(Collective::all_gather, "direct_push", 2);
+  expect_passes(Collective::broadcast, "direct_push", 4);  // to each rank of the other node
+  expect_passes(Collective::broadcast, "chain", 1);
+  expect_passes(Collective::send_recv, "pairwise_push", 1);
+}
+
+TEST(NetworkCost, LargeMessagesTakeRails) {
+  for (const auto& [nodes, ranks] : {std::pair{2, 2}, {2, 4}, {4, 2}, {3, 3}, {8, 8}}) {
+    const Topology topology = topology_of(nodes, ranks);
+    for (const char* other : {"ring", "stream", "tree"})
+      EXPECT_LT(estimate("rails", Collective::all_reduce, large, topology),
+                estimate(other, Collective::all_reduce, large, topology))
+          << other << ", " << nodes << " x " << ranks;
+    for (const Collective collective : {Collective::all_gather, Collective::reduce_scatter})
+      EXPECT_LT(estimate("rails", collective, large, topology),
+                estimate("direct_push", collective, large, topology));
+    EXPECT_LT(estimate("chain", Collective::broadcast, large, topology),
+              estimate("direct_push", Collective::broadcast, large, topology));
+  }
+}
+
+TEST(NetworkCost, SmallMessagesTakeLeaders) {
+  for (const auto& [nodes, ranks] : {std::pair{2, 2}, {2, 4}, {4, 2}})
+    for (const char* other : {"ring", "stream", "tree"})
+      EXPECT_LT(estimate("leaders", Collective::all_reduce, 8, topology_of(nodes, ranks)),
+                estimate(other, Collective::all_reduce, 8, topology_of(nodes, ranks)))
+          << other << ", " << nodes << " x " << ranks;
+}
+
+/// A rank sends to each other node by itself, so trees win in the end.
+TEST(NetworkCost, ManyNodesTakeTreesForSmallMessages) {
+  Topology topology = topology_of(90, 1);
+  topology.scratch_limit = std::size_t{1} << 30;
+  EXPECT_LT(estimate("tree", Collective::all_reduce, 8, topology),
+            estimate("leaders", Collective::all_reduce, 8, topology));
+  EXPECT_LT(estimate("halving_doubling", Collective::all_reduce, 8, topology),
+            estimate("ring", Collective::all_reduce, 8, topology));
+}
+
+/// Each algorithm that spans nodes depends on the network if there are several, and on none if
+/// there is one.
+TEST(NetworkCost, CountsBetweenNodesOnly) {
+  for (const auto& algorithm : Registry::instance().all()) {
+    if (!algorithm->spans_nodes()) continue;
+    const Collective collective = algorithm->collective();
+    const auto with = [&](int nodes, const NetworkFacts& network) {
+      Topology topology = topology_of(nodes, 8 / nodes);
+      topology.network = network;
+      return algorithm->estimate(call_of(collective, large, topology), topology);
+    };
+    const NetworkFacts usual{.latency_us = 30, .message_us = 5, .bandwidth = 1250},
+        slow{.latency_us = 3000, .message_us = 5, .bandwidth = 12.5};
+    const auto text = std::string(algorithm->name()) + ", " + std::string(name_of(collective));
+    EXPECT_LT(with(2, usual), with(2, slow)) << text;
+    if (algorithm->supports(call_of(collective, large, topology_of(1, 8)), topology_of(1, 8))) {
+      EXPECT_EQ(with(1, usual), with(1, slow)) << text;
+    }
+  }
+}
+
+TEST(NetworkCost, HopsBetweenNodes) {
+  EXPECT_EQ(hops_between_nodes(3, topology_of(1, 8)), 0);
+  EXPECT_EQ(hops_between_nodes(3, topology_of(8, 1)), 3);
+  EXPECT_EQ(hops_between_nodes(3, topology_of(4, 2)), 3);  // from 1 to 2, 4 and 8
+  EXPECT_EQ(hops_between_nodes(4, topology_of(4, 4)), 3);
+  EXPECT_EQ(hops_between_nodes(1, topology_of(2, 4)), 1);
+}
+
+/// The node with the least bandwidth counts, and the longest latency.
+TEST(Uplinks, TheWeakestNodeCounts) {
+  const Uplink slow{.device = 1, .bandwidth = 100, .latency = 2}, fast{2, 300, 1}, unknown{3, 0, 0};
+  const NetworkFacts otherwise;
+  EXPECT_EQ(network_of({{fast}, {slow}}).bandwidth, 100);
+  EXPECT_EQ(network_of({{fast}, {slow, slow}}).bandwidth, 100);  // one device
+  EXPECT_EQ(network_of({{fast}, {slow, {4, 100, 2}}}).bandwidth, 200);
+  EXPECT_EQ(network_of({{fast}, {unknown}}).bandwidth, 300);
+  EXPECT_EQ(network_of({{unknown}, {unknown}}), otherwise);
+  EXPECT_EQ(network_of({{fast}, {slow}}).latency_us, otherwise.latency_us + 2);
+  const WishedNetwork wished{.latency_us = 7, .gb_per_s = 0.05};
+  EXPECT_EQ(network_of({{fast}, {slow}}, wished).latency_us, 7);
+  EXPECT_EQ(network_of({{fast}, {slow}}, wished).bandwidth, 50);
+}
+
+}  // namespace
+}  // namespace plait
