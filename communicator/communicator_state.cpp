@@ -84,6 +84,11 @@ void CommunicatorState::connect_nodes() {
        .lose =
            [this](int rank, const Error& why) {
              watchdog_->lose_connection(rank, nodes.name_of_rank(rank), why);
+           },
+       .end =
+           [this] {
+             board_->announce(Board::State::ending);
+             tell_nodes();
            }});
 }
 

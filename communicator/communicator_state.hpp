@@ -92,6 +92,7 @@ class CommunicatorState final : public GroupMember {
   /// Only for the thread that uses the communicator, because it also gives up the bootstrap.
   void throw_if_broken() const {
     if (watchdog_->is_broken()) throw_broken();
+    if (node_channels_ != nullptr) node_channels_->require_open();
   }
   void abort(std::string_view reason) override;
   bool was_told() const override { return watchdog_->was_told(); }

@@ -37,7 +37,9 @@ class Peer {
   bool advance(const Listening& listening);
   /// Sends what it can.
   bool send();
-  void tell(std::vector<std::byte> words) { told_.push_back(std::move(words)); }
+  void tell(std::vector<std::byte> words) {
+    if (!is_lost_ && !peer_left_) told_.push_back(std::move(words));
+  }
   /// A flow is open either way, or about to be.
   bool is_known() const noexcept;
   /// Something waits to be handed to the transport, or is on its way out.
@@ -82,6 +84,7 @@ class Peer {
   bool open(Outgoing& outgoing);
   bool finish_frames();
   bool has_room(std::size_t size);
+  bool has_no_answer() const;
   bool collect();
   bool collect_chunks(std::uint32_t channel);
   bool send_frame();
@@ -109,7 +112,9 @@ class Peer {
   std::vector<std::uint32_t> held_;  // entries of `arriving_`, per channel
   std::deque<std::vector<std::byte>> told_;
   Farewell farewell_ = Farewell::none;
+  std::chrono::steady_clock::time_point farewell_at_{};
   bool is_lost_ = false, peer_left_ = false;
+  bool has_unsent_chunks_ = false;  // in the next frame
   std::optional<Error> send_failure_;
   std::chrono::steady_clock::time_point failed_at_{};
 };

@@ -23,7 +23,10 @@ struct Proxy::Arrival {
 Proxy::Proxy(std::unique_ptr<Transport> transport, int rank)
     : transport_(std::move(transport)), listener_(transport_->listen()), rank_(rank) {}
 
-Proxy::~Proxy() { stop(std::chrono::seconds(5)); }
+Proxy::~Proxy() {
+  transport_->set_end({});
+  stop(std::chrono::seconds(5));
+}
 
 void Proxy::start(std::vector<Lane> lanes, std::span<const Address> addresses,
                   Listening listening) {
@@ -35,9 +38,15 @@ void Proxy::start(std::vector<Lane> lanes, std::span<const Address> addresses,
     peers_.push_back(std::make_unique<Peer>(*transport_, lanes[i], addresses[i], rank_, counters_));
   }
   thread_ = start_thread("plait proxy", [this] { run(); });
+  transport_->set_end([this] {
+    if (listening_.end) listening_.end();
+    stop(std::chrono::seconds(5));
+    has_ended_ = true;
+  });
 }
 
 void Proxy::stop(std::chrono::milliseconds patience) noexcept {
+  const std::lock_guard stopping(stopping_);
   if (!thread_.joinable()) return;
   end_by_ = Clock::now() + patience;
   {
@@ -58,6 +67,7 @@ void Proxy::wake() noexcept {
 }
 
 void Proxy::tell(int peer, std::span<const std::byte> words, Reach reach) {
+  if (!is_open()) return;
   {
     const std::lock_guard lock(mutex_);
     told_.push_back({peer, {words.begin(), words.end()}, reach});
@@ -68,7 +78,7 @@ void Proxy::tell(int peer, std::span<const std::byte> words, Reach reach) {
 
 void Proxy::flush(std::chrono::milliseconds patience) noexcept {
   const auto end = Clock::now() + patience;
-  do {
+  while (is_open() && Clock::now() < end) {
     {
       const std::unique_lock lock(working_, std::try_to_lock);
       if (lock.owns_lock()) {
@@ -80,7 +90,7 @@ void Proxy::flush(std::chrono::milliseconds patience) noexcept {
       }
     }
     std::this_thread::yield();
-  } while (Clock::now() < end);
+  }
 }
 
 Counters Proxy::counters() const {
@@ -141,8 +151,10 @@ bool Proxy::serve() {
   const std::lock_guard lock(working_);
   quiet_since_ = Clock::now();
   for (;;) {
-    if (ending_ && !std::exchange(says_farewell_, true))
+    if (ending_ && !std::exchange(says_farewell_, true)) {
+      hand_out();  // a peer that gets the last words gets a farewell, too
       for (const auto& peer : peers_) peer->say_farewell();
+    }
     const bool moved = round();
     if (moved || woken_.exchange(false)) quiet_since_ = Clock::now();
     if (ending_ &&
@@ -176,18 +188,22 @@ bool Proxy::round(Work work) {
   return false;
 }
 
-bool Proxy::advance(Work work) {
-  if (has_told_.exchange(false)) {
-    std::vector<Told> told;
-    {
-      const std::lock_guard lock(mutex_);
-      told.swap(told_);
-    }
-    for (Told& one : told) {
-      Peer& peer = *peers_[static_cast<std::size_t>(index_of_[static_cast<std::size_t>(one.peer)])];
-      if (one.reach == Reach::all || peer.is_known()) peer.tell(std::move(one.words));
-    }
+/// Gives words that were told to their peers.
+void Proxy::hand_out() {
+  if (!has_told_.exchange(false)) return;
+  std::vector<Told> told;
+  {
+    const std::lock_guard lock(mutex_);
+    told.swap(told_);
   }
+  for (Told& one : told) {
+    Peer& peer = *peers_[static_cast<std::size_t>(index_of_[static_cast<std::size_t>(one.peer)])];
+    if (one.reach == Reach::all || peer.is_known()) peer.tell(std::move(one.words));
+  }
+}
+
+bool Proxy::advance(Work work) {
+  hand_out();
   if (work == Work::all) accept_flows();
   bool moved = false;
   for (const auto& peer : peers_) {

@@ -52,13 +52,16 @@ struct Lane {
   ChannelSignals* in_signals = nullptr;
 };
 
-/// What the layer above hears. The thread that does the proxy's work calls these functions, one at
-/// a time: the proxy's own, or one in `carry` or `flush`.
+/// What the layer above hears. The thread that does the proxy's work calls `hear` and `lose`, one
+/// at a time: the proxy's own, or one in `carry` or `flush`.
 struct Listening {
   /// Words that the peer's `tell` has sent.
   std::function<void(int peer, std::span<const std::byte>)> hear;
   /// The peer's process or the link to it is gone. Called once per peer.
   std::function<void(int peer, const Error& why)> lose;
+  /// The transport is about to end before the proxy. Last words may be told. From the thread that
+  /// ends it.
+  std::function<void()> end = {};
 };
 
 /// What the proxy has done since it began.
@@ -76,7 +79,8 @@ class Peer;
 
 class Proxy {
  public:
-  /// `rank`: this rank's number in the group. Local.
+  /// `rank`: this rank's number in the group. Local. If the transport ends first, as that over MPI
+  /// may in MPI_Finalize, the proxy stops before that.
   Proxy(std::unique_ptr<Transport> transport, int rank);
   /// Sends what kernels have published, says goodbye to the peers, and ends. Waits until the
   /// transport has taken all that, at most `patience`.
@@ -86,6 +90,8 @@ class Proxy {
 
   Address address() const { return listener_->address(); }
   const Properties& properties() const { return transport_->properties(); }
+  /// False once the transport has ended.
+  bool is_open() const noexcept { return !has_ended_; }
   /// Begins to serve the lanes, from the values that their counters have now. `addresses`: of each
   /// lane's peer. Flows are opened when the first message needs them. The lanes' memory lives until
   /// `stop` has returned.
@@ -116,6 +122,7 @@ class Proxy {
   enum class Work { all, sending };
   bool round(Work work = Work::all);
   bool advance(Work work);
+  void hand_out();
   bool has_unsent() const;
   void accept_flows();
   void sleep(std::chrono::steady_clock::time_point quiet_since);
@@ -139,7 +146,8 @@ class Proxy {
   };
   std::vector<Told> told_;
   std::atomic<bool> has_told_ = false, captured_ = false, ending_ = false, woken_ = false,
-                    sleeping_ = false;
+                    sleeping_ = false, has_ended_ = false;
+  std::mutex stopping_;
   /// Held by the thread that works: the proxy's own, also while it sleeps, or one in `carry`.
   std::mutex working_;
   std::atomic<bool> is_wanted_ = false;       // by `carry`

@@ -43,6 +43,8 @@ class NodeChannels {
   }
   /// Waits until all that was told is on its way, at most `patience`.
   void flush(std::chrono::milliseconds patience) noexcept { proxy_->flush(patience); }
+  /// Throws Error(bootstrap) if the transport has ended, as that over MPI does in MPI_Finalize.
+  void require_open() const;
   const std::string& transport_name() const { return proxy_->properties().name; }
   transport::Counters counters() const { return proxy_->counters(); }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # nodes_fault_test.sh MPIRUN PROGRAM SIZES MODE [ALGORITHM]: starts three ranks of PROGRAM
 # (fault_ranks) on nodes of these SIZES, of which rank 1 meets with a fault. The others must end on
-# their own, in time, and report the fault with the names of the rank and its node.
+# their own, in time, and report the fault with the names of the rank and its node. Mode `job` kills
+# rank 1, and expects mpirun to end the job: with PLAIT_NET=mpi, nothing else tells other nodes.
 set -uo pipefail
 here=$(dirname "${BASH_SOURCE[0]}")
 . "$here/../support/run_ranks.sh"
@@ -13,13 +14,16 @@ expect() { grep -Eq "$1" "$log" || fail "nothing matches: $1"; }  # expect REGEX
 declare -A nodes=([1,1,1]=n1 [2,1]=n0 [1,2]=n1)
 readonly one="rank 1 on node ${nodes[$sizes]}" lost='is gone: |\(process [0-9]+, which has ended\)'
 
-run_ranks 40 "$mpirun" --allow-run-as-root --oversubscribe --enable-recovery -n 3 \
-  "$here/../support/as_nodes.sh" "$sizes" "$program" "$mode" "$algorithm" >"$log" 2>&1
+recovery=--enable-recovery
+[ "$mode" != job ] || recovery=--disable-recovery
+run_ranks 40 "$mpirun" --allow-run-as-root --oversubscribe $recovery -n 3 \
+  "$here/../support/as_nodes.sh" "$sizes" "$program" "${mode/job/killed}" "$algorithm" >"$log" 2>&1
 status=$?
 cat "$log"
 [ $status != 124 ] || fail "the ranks did not end"
 
 case $mode in
+  job) expect 'exited on signal 9' ;;
   killed) for rank in 0 2; do expect "^rank $rank: rank_lost: $one ($lost)"; done ;;
   stopped)
     for rank in 0 2; do
