@@ -58,15 +58,31 @@ void Proxy::stop(std::chrono::milliseconds patience) noexcept {
   thread_.join();
 }
 
+/// All of these flags are sequentially consistent. The thread says that it sleeps or rests before
+/// it looks at `woken_` or `must_work_` for the last time, and this sets those first. So either the
+/// thread sees them, or this sees that it must end a sleep or a rest.
 void Proxy::wake() noexcept {
   woken_ = true;
   if (sleeping_) return transport_->wake();
-  const std::lock_guard resting(resting_);
   must_work_ = true;
+  if (is_resting_) end_rest();
+}
+
+/// The thread is before its look at `must_work_`, which the lock keeps whole, or already waits.
+void Proxy::end_rest() noexcept {
+  { const std::lock_guard resting(resting_); }
   rested_.notify_one();
 }
 
 void Proxy::tell(int peer, std::span<const std::byte> words, Reach reach) {
+  const auto rank = static_cast<std::size_t>(peer);
+  if (peer < 0 || rank >= index_of_.size() || index_of_[rank] < 0)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("tell: rank {} has no lane to rank {}", rank_, peer));
+  if (words.size() > frame_bytes / 2)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("tell: rank {} has {} bytes for rank {}; the most are {}", rank_,
+                            words.size(), peer, frame_bytes / 2));
   if (!is_open()) return;
   {
     const std::lock_guard lock(mutex_);
@@ -127,9 +143,8 @@ void Proxy::carry(int peer) noexcept {
     for (int more = 0; last && moved && more < 16; ++more) moved = round(work);
     carried_at_.store(now_ns(), std::memory_order_relaxed);
     if (!last || !has_unsent()) return;
-    const std::lock_guard resting(resting_);
     must_work_ = true;
-    return rested_.notify_one();
+    return end_rest();
   }
   // The proxy's thread has the work. Its round may have passed what this kernel has published.
   if (!last) is_wanted_ = true;
@@ -170,10 +185,13 @@ bool Proxy::serve() {
 void Proxy::rest() {
   carried_at_ = now_ns();
   std::unique_lock lock(resting_);
+  is_resting_ = true;
   while (!ending_ && !must_work_ &&
          now_ns() - carried_at_.load(std::memory_order_relaxed) <
              std::chrono::nanoseconds(carried_for).count())
     rested_.wait_for(lock, carried_for);
+  is_resting_ = false;
+  // Whatever sets it again before this is served now: the next step is a round.
   must_work_ = false;
 }
 

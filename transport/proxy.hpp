@@ -98,7 +98,8 @@ class Proxy {
   void start(std::vector<Lane> lanes, std::span<const Address> addresses, Listening listening);
   void stop(std::chrono::milliseconds patience) noexcept;
 
-  /// A kernel that may publish chunks has been enqueued. From any thread.
+  /// A kernel that may publish chunks has been enqueued. From any thread. Takes a lock only if the
+  /// proxy's thread sleeps or rests.
   void wake() noexcept;
   /// Does a round of the proxy's work in the calling thread, if no other thread is at it. A kernel
   /// on the host calls it again and again while it waits for `peer`, so that nothing waits for the
@@ -107,7 +108,8 @@ class Proxy {
   /// From now on kernels may publish chunks without a `wake`: they are in captured graphs. The
   /// proxy never sleeps for long then.
   void stay_awake() noexcept { captured_ = true; }
-  /// Sends the words to the peer; at most `frame_bytes` / 2. From any thread.
+  /// Sends the words to the peer, at most `frame_bytes` / 2 of them. From any thread, after `start`.
+  /// Throws Error(invalid_argument) for more words, and for a rank without a lane.
   void tell(int peer, std::span<const std::byte> words, Reach reach = Reach::all);
   /// Waits until the transport has taken all words, and all chunks that kernels have published; at
   /// most `patience`. From any thread.
@@ -119,6 +121,7 @@ class Proxy {
   void run() noexcept;
   bool serve();
   void rest();
+  void end_rest() noexcept;
   enum class Work { all, sending };
   bool round(Work work = Work::all);
   bool advance(Work work);
@@ -155,7 +158,7 @@ class Proxy {
   unsigned carried_ = 0;                      // calls of `carry` that had the work
   std::mutex resting_;
   std::condition_variable rested_;
-  bool must_work_ = false;  // under `resting_`
+  std::atomic<bool> is_resting_ = false, must_work_ = false;
   bool says_farewell_ = false;
   std::chrono::steady_clock::time_point quiet_since_{};
   std::chrono::steady_clock::time_point end_by_;
