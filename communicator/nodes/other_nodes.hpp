@@ -26,8 +26,8 @@ class OtherNodes {
   void start(Watchdog& watchdog);
   NodeChannels& channels() const noexcept { return *channels_; }
   /// Tells ranks of other nodes what those of this node read on the board. Calls are told to one
-  /// rank of the next node, so each node's calls are compared with those of the one before. From
-  /// any thread.
+  /// rank of the next node, so each node's calls are compared with those of the one before, and
+  /// messages to their receivers. From any thread.
   void tell();
   /// The program may end its process at once, and other nodes must not take that for the cause of
   /// what they are told. Waits a moment until it is on its way.
