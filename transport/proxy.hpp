@@ -108,8 +108,8 @@ class Proxy {
   /// From now on kernels may publish chunks without a `wake`: they are in captured graphs. The
   /// proxy never sleeps for long then.
   void stay_awake() noexcept { captured_ = true; }
-  /// Sends the words to the peer, at most `frame_bytes` / 2 of them. From any thread, after `start`.
-  /// Throws Error(invalid_argument) for more words, and for a rank without a lane.
+  /// Sends the words to the peer, at most `frame_bytes` / 2 bytes. From any thread, after `start`.
+  /// Throws Error(invalid_argument) for more bytes, and for a rank without a lane.
   void tell(int peer, std::span<const std::byte> words, Reach reach = Reach::all);
   /// Waits until the transport has taken all words, and all chunks that kernels have published; at
   /// most `patience`. From any thread.

@@ -15,7 +15,7 @@ namespace plait {
 
 class OtherNodes {
  public:
-  /// `channels`, whose destructor ends the proxy, `nodes` and `board` are those of the communicator.
+  /// `channels`, whose destructor ends the proxy, `nodes` and `board`: the communicator's.
   OtherNodes(std::unique_ptr<NodeChannels> channels, const Nodes& nodes, Board& board, int rank)
       : nodes_(nodes), board_(board), rank_(rank), channels_(std::move(channels)) {}
   OtherNodes(const OtherNodes&) = delete;
