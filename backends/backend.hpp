@@ -163,7 +163,7 @@ class Backend {
   /// object that it is called on.
   virtual std::unique_ptr<Backend> again() const;
   /// Called once per communicator, before its facts are used: `meet` gets the `process_facts` of
-  /// all ranks. By then the ranks are known to be on one node.
+  /// all ranks of this rank's node.
   virtual ProcessFacts process_facts() const { return {}; }
   virtual void meet(std::span<const ProcessFacts>) {}
   /// Makes this device the calling thread's current one and returns the previous one, which

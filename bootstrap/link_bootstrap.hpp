@@ -37,6 +37,7 @@ class LinkBootstrap final : public Bootstrap {
   std::unique_ptr<Bootstrap> split(int color, int key) override { return part(color, key); }
   /// The same ranks once more, as a group that was not split from another. Collective.
   std::unique_ptr<Bootstrap> again();
+  Link& link() const noexcept { return *link_; }
   void abandon(const std::string& why, bool rank_lost) noexcept override {
     if (failure_.empty()) give_up(why, sequence_ + 1);
     if (rank_lost) link_->lose_rank();

@@ -74,7 +74,9 @@ MemoryLayout::MemoryLayout(const Topology& topology,
     const Needs needs{
         .own = family,
         .shared = serves ? add_shared(algorithm->shared(topology), *algorithm) : 0,
-        .reserved = grows ? add_shared(algorithm->shared_once_reserved(topology), *algorithm) : 0};
+        .reserved = serves && grows
+                        ? add_shared(algorithm->shared_once_reserved(topology), *algorithm)
+                        : 0};
     if (algorithm->collective() == Collective::send_recv)
       shares[needs.own].for_messages = shares[needs.shared].for_messages = true;
     of_algorithms.push_back(needs);
@@ -178,17 +180,17 @@ AlgorithmMemory::AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootst
                   bytes_of(algorithm->shared(topology).resources)});
     names_.emplace_back(algorithm->name());
   }
-  // `on_touch` is equal on all ranks, because they run on one machine, whose system accounts for
-  // the memory.
+  // `on_touch` is equal on all ranks, because their target is. The system of each node accounts for
+  // its ranks' memory.
   if (on_touch) {
     std::array<std::uint64_t, 12> mine{};
     mine.fill(std::numeric_limits<std::uint64_t>::max());
     std::size_t count = 0;
     for (const MemoryLimit& limit : backend->memory_limits())
       if (count < mine.size()) mine[count++] = limit.id;
-    for (const auto& ids :
-         on_behalf_of(bootstrap, what, [&] { return bootstrap.all_gather(mine); }))
-      for (const std::uint64_t id : ids) ++ranks_under_[id];
+    const auto of_all = on_behalf_of(bootstrap, what, [&] { return bootstrap.all_gather(mine); });
+    for (const int rank : nodes.ranks_here())
+      for (const std::uint64_t id : of_all[static_cast<std::size_t>(rank)]) ++ranks_under_[id];
   }
   agree(bootstrap, "allocating counters", [&] {
     counters_ = {static_cast<std::uint32_t*>(backend->allocate(layout_.local)),

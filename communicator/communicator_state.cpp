@@ -37,32 +37,35 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
   memory_ = std::make_unique<AlgorithmMemory>(backend, *bootstrap, nodes, in_calls_, heap,
                                               selector.topology(), algorithms_.all());
   if (nodes.are_several()) {
-    node_channels_ = std::make_unique<NodeChannels>(backend, *bootstrap, nodes, selector.topology(),
-                                                    settings.network, memory_->channels(), heap);
-    selector.set_network(node_channels_->network());
+    auto channels = std::make_unique<NodeChannels>(backend, *bootstrap, nodes, selector.topology(),
+                                                   settings.network, memory_->channels(), heap);
+    selector.set_network(channels->network());
+    other_nodes_ =
+        std::make_unique<OtherNodes>(std::move(channels), nodes, *board_, bootstrap->rank());
   }
   agree(*bootstrap, "creating the watchdog, work memory, streams and threads", [&] {
     watchdog_ = std::make_shared<Watchdog>(
         backend, board_, algorithms_.names(), memory_->claimed(), settings.timeout,
         bootstrap->rank(), selector.topology().ranks_per_device, nodes.are_several());
     start_log(parent != nullptr ? parent->trace_file() : nullptr);
-    launcher_.emplace(CallLauncher::Parts{.backend = backend,
-                                          .topology = selector.topology(),
-                                          .rank = bootstrap->rank(),
-                                          .process = origin.process(),
-                                          .algorithms = algorithms_,
-                                          .publisher = publisher_,
-                                          .memory = *memory_,
-                                          .nodes = node_channels_.get(),
-                                          .watchdog = *watchdog_,
-                                          .log = log_.get(),
-                                          .trace = trace_.get()},
-                      settings.work_fifo_bytes, [this] { throw_if_broken(); });
-    connect_nodes();
+    launcher_.emplace(
+        CallLauncher::Parts{.backend = backend,
+                            .topology = selector.topology(),
+                            .rank = bootstrap->rank(),
+                            .process = origin.process(),
+                            .algorithms = algorithms_,
+                            .publisher = publisher_,
+                            .memory = *memory_,
+                            .nodes = other_nodes_ ? &other_nodes_->channels() : nullptr,
+                            .watchdog = *watchdog_,
+                            .log = log_.get(),
+                            .trace = trace_.get()},
+        settings.work_fifo_bytes, [this] { throw_if_broken(); });
+    if (other_nodes_) other_nodes_->start(*watchdog_);
     if (bootstrap->size() > 1)
       monitored_.emplace([this] {
         watchdog_->look();
-        tell_nodes();
+        if (other_nodes_) other_nodes_->tell();
       });
   });
   for_each_group([this](Bootstrap& group) {
@@ -78,42 +81,8 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
   creating_.reset();
 }
 
-/// From here on proxies serve the channels to other nodes.
-void CommunicatorState::connect_nodes() {
-  if (node_channels_ == nullptr) return;
-  node_channels_->start(
-      {.hear = [this](int rank, std::span<const std::byte> news) { board_->hear(rank, news); },
-       .lose =
-           [this](int rank, const Error& why) {
-             watchdog_->lose_connection(rank, nodes.name_of_rank(rank), why);
-           }});
-}
-
 std::string CommunicatorState::describe_nodes() const {
-  if (node_channels_ == nullptr) return {};
-  const Topology& topology = selector.topology();
-  const int rail = nodes.local_rank();
-  return fmt::format(", on node {} of {} nodes, {} of {} rails, by {}, {:.3g} GB/s per node",
-                     nodes.name(nodes.here()), nodes.count(),
-                     rail < topology.rails ? fmt::format("rail {}", rail) : "none", topology.rails,
-                     node_channels_->transport_name(), topology.network.bandwidth / 1e3);
-}
-
-/// Tells ranks of other nodes what those of this node read on the board. Calls are told to one rank
-/// of the next node, so each node's calls are compared with those of the one before.
-void CommunicatorState::tell_nodes() const {
-  if (node_channels_ == nullptr) return;
-  const std::lock_guard lock(telling_);
-  const std::vector<int>& next = nodes.ranks((nodes.here() + 1) % nodes.count());
-  if (const auto calls = board_->call_news(); !calls.empty())
-    node_channels_->tell(next[static_cast<std::size_t>(nodes.local_rank()) % next.size()], calls);
-  const auto news = board_->news();
-  if (news.empty()) return;
-  // A rank that leaves in peace opens no connection to say so.
-  const Board::State state = board_->state(rank());
-  const auto reach = state == Board::State::left ? transport::Reach::known : transport::Reach::all;
-  for (int peer = 0; peer < bootstrap->size(); ++peer)
-    if (!nodes.is_here(peer)) node_channels_->tell(peer, news, reach);
+  return other_nodes_ == nullptr ? std::string() : other_nodes_->describe(selector.topology());
 }
 
 Selector CommunicatorState::make_selector(const Topology& topology) const {
@@ -138,9 +107,7 @@ void CommunicatorState::look_and_throw() const {
 void CommunicatorState::throw_broken() const {
   auto broken = tell_error();
   if (!broken) return;
-  // The program may end its process at once, and other nodes must not take that for the cause.
-  tell_nodes();
-  if (node_channels_ != nullptr) node_channels_->flush(std::chrono::milliseconds(100));
+  if (other_nodes_) other_nodes_->tell_last();
   abandon(*broken);
   throw *std::move(broken);
 }
@@ -189,7 +156,7 @@ CommunicatorState::~CommunicatorState() {
   watchdog_->look();
   warn_of_left_over();
   board_->announce(Board::State::left);
-  tell_nodes();
+  if (other_nodes_) other_nodes_->tell();
   for_each_group([](Bootstrap& group) { BootstrapHooks::set_interrupt(group, {}); });
   BootstrapHooks::set_farewell(*bootstrap, {});
   const auto broken = watchdog_->await_error();

@@ -22,7 +22,7 @@
 #include "communicator/groups/group_member.hpp"
 #include "communicator/groups/group_plan.hpp"
 #include "communicator/groups/grouped_call.hpp"
-#include "communicator/nodes/node_channels.hpp"
+#include "communicator/nodes/other_nodes.hpp"
 #include "communicator/observe/progress.hpp"
 #include "communicator/observe/trace.hpp"
 #include "communicator/selection/selection.hpp"
@@ -92,6 +92,7 @@ class CommunicatorState final : public GroupMember {
   /// Only for the thread that uses the communicator, because it also gives up the bootstrap.
   void throw_if_broken() const {
     if (watchdog_->is_broken()) throw_broken();
+    if (other_nodes_ != nullptr) other_nodes_->channels().require_open();
   }
   void abort(std::string_view reason) override;
   bool was_told() const override { return watchdog_->was_told(); }
@@ -140,8 +141,6 @@ class CommunicatorState final : public GroupMember {
   void finish() noexcept;
   void warn_of_left_over() const;
   void start_log(std::shared_ptr<TraceFile> trace);
-  void connect_nodes();
-  void tell_nodes() const;
   /// For the group of all ranks and, if there are several nodes, that of this node.
   template <class Body>
   void for_each_group(Body body) {
@@ -163,8 +162,7 @@ class CommunicatorState final : public GroupMember {
   std::unique_ptr<BlockLog> log_;  // null: PLAIT_PROGRESS=0
   std::unique_ptr<Trace> trace_;   // null: no PLAIT_TRACE
   std::shared_ptr<Watchdog> watchdog_;
-  std::unique_ptr<NodeChannels> node_channels_;  // null on one node
-  mutable std::mutex telling_;                   // one `tell_nodes` at a time
+  std::unique_ptr<OtherNodes> other_nodes_;  // null on one node
   std::optional<CallLauncher> launcher_;
   InUse in_use_;
   KeptPlan of_call_, of_messages_;

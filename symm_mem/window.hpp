@@ -37,7 +37,9 @@ class Window {
   WindowView view() const noexcept { return range_->view(rank_); }
   const SymmetricRange& range() const noexcept { return *range_; }
   std::byte* local() const noexcept { return range_->address(rank_); }
-  /// Rank `peer`'s copy in this rank's address space. For `peer == rank`, the local pointer.
+  /// Rank `peer`'s copy in this rank's address space. For `peer == rank`, the local pointer. For a
+  /// rank on another node the stand-in of its copy, if the range has one: memory of this node, from
+  /// which the proxy sends.
   std::byte* peer(int peer, std::size_t offset = 0) const noexcept {
     return range_->address(peer) + offset;
   }

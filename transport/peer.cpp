@@ -197,6 +197,7 @@ bool Peer::collect_chunks(std::uint32_t channel) {
       writer_.add(entry);
       sending_.push_back({data, note.bytes});
     }
+    has_unsent_chunks_ = true;
     counters_.bytes_sent += note.bytes;
     ++counters_.chunks_sent;
   }
@@ -209,6 +210,7 @@ bool Peer::send_frame() {
       frames_out_.flow->isend(filling_->bytes.data(), writer_.size(), *filling_->memory);
   if (filling_->request == nullptr) return false;
   ++counters_.frames_sent;
+  has_unsent_chunks_ = false;
   filling_ = nullptr;
   writer_.clear();
   if (farewell_ == Farewell::framed) farewell_ = Farewell::flushing;
@@ -239,10 +241,19 @@ bool Peer::is_known() const noexcept {
 void Peer::say_farewell() {
   // A peer without a flow either way knows nothing of this rank, and needs no goodbye.
   farewell_ = is_known() ? Farewell::due : Farewell::flushing;
+  farewell_at_ = std::chrono::steady_clock::now();
+}
+
+/// A peer that has left before this rank knew it answers no call, and not every transport tells.
+/// Words alone don't wait for it.
+bool Peer::has_no_answer() const {
+  constexpr std::chrono::milliseconds grace{200};
+  return frames_out_.flow == nullptr && !has_unsent_chunks_ &&
+         std::chrono::steady_clock::now() > farewell_at_ + grace;
 }
 
 bool Peer::has_left() {
-  if (is_lost_ || peer_left_ || send_failure_) return true;
+  if (is_lost_ || peer_left_ || send_failure_ || has_no_answer()) return true;
   if (farewell_ != Farewell::flushing) return false;
   return !has_unsent();
 }

@@ -40,7 +40,9 @@ class Peer {
   enum class Credits { all, urgent };
   /// Sends what it can. True if anything moved.
   bool send(Credits credits);
-  void tell(std::vector<std::byte> words) { told_.push_back(std::move(words)); }
+  void tell(std::vector<std::byte> words) {
+    if (!is_lost_ && !peer_left_) told_.push_back(std::move(words));
+  }
   /// A flow is open either way, or about to be.
   bool is_known() const noexcept;
   /// Something waits to be handed to the transport, or is on its way out.
@@ -85,6 +87,7 @@ class Peer {
   bool open(Outgoing& outgoing);
   bool finish_frames();
   bool has_room(std::size_t size);
+  bool has_no_answer() const;
   bool collect(Credits credits);
   bool collect_credits(bool single);
   bool collect_chunks(std::uint32_t channel);
@@ -113,7 +116,9 @@ class Peer {
   std::vector<std::uint32_t> held_;  // entries of `arriving_`, per channel
   std::deque<std::vector<std::byte>> told_;
   Farewell farewell_ = Farewell::none;
+  std::chrono::steady_clock::time_point farewell_at_{};
   bool is_lost_ = false, peer_left_ = false;
+  bool has_unsent_chunks_ = false;  // in the next frame
   std::optional<Error> send_failure_;
   std::chrono::steady_clock::time_point failed_at_{};
 };

@@ -31,7 +31,10 @@ struct Proxy::Arrival {
 Proxy::Proxy(std::unique_ptr<Transport> transport, int rank)
     : transport_(std::move(transport)), listener_(transport_->listen()), rank_(rank) {}
 
-Proxy::~Proxy() { stop(std::chrono::seconds(5)); }
+Proxy::~Proxy() {
+  transport_->set_end({});
+  stop(std::chrono::seconds(5));
+}
 
 void Proxy::start(std::vector<Lane> lanes, std::span<const Address> addresses,
                   Listening listening) {
@@ -43,9 +46,15 @@ void Proxy::start(std::vector<Lane> lanes, std::span<const Address> addresses,
     peers_.push_back(std::make_unique<Peer>(*transport_, lanes[i], addresses[i], rank_, counters_));
   }
   thread_ = start_thread("plait proxy", [this] { run(); });
+  transport_->set_end([this] {
+    if (listening_.end) listening_.end();
+    stop(std::chrono::seconds(5));
+    has_ended_ = true;
+  });
 }
 
 void Proxy::stop(std::chrono::milliseconds patience) noexcept {
+  const std::lock_guard stopping(stopping_);
   if (!thread_.joinable()) return;
   end_by_ = Clock::now() + patience;
   {
@@ -57,15 +66,32 @@ void Proxy::stop(std::chrono::milliseconds patience) noexcept {
   thread_.join();
 }
 
+/// All of these flags are sequentially consistent. The thread says that it sleeps or rests before
+/// it looks at `woken_` or `must_work_` for the last time, and this sets those first. So either the
+/// thread sees them, or this sees that it must end a sleep or a rest.
 void Proxy::wake() noexcept {
   woken_ = true;
   if (sleeping_) return transport_->wake();
-  const std::lock_guard resting(resting_);
   must_work_ = true;
+  if (is_resting_) end_rest();
+}
+
+/// The thread is before its look at `must_work_`, which the lock keeps whole, or already waits.
+void Proxy::end_rest() noexcept {
+  { const std::lock_guard resting(resting_); }
   rested_.notify_one();
 }
 
 void Proxy::tell(int peer, std::span<const std::byte> words, Reach reach) {
+  const auto rank = static_cast<std::size_t>(peer);
+  if (peer < 0 || rank >= index_of_.size() || index_of_[rank] < 0)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("tell: rank {} has no lane to rank {}", rank_, peer));
+  if (words.size() > frame_bytes / 2)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("tell: rank {} has {} bytes for rank {}; the most are {}", rank_,
+                            words.size(), peer, frame_bytes / 2));
+  if (!is_open()) return;
   {
     const std::lock_guard lock(mutex_);
     told_.push_back({peer, {words.begin(), words.end()}, reach});
@@ -76,7 +102,7 @@ void Proxy::tell(int peer, std::span<const std::byte> words, Reach reach) {
 
 void Proxy::flush(std::chrono::milliseconds patience) noexcept {
   const auto end = Clock::now() + patience;
-  do {
+  while (is_open() && Clock::now() < end) {
     {
       const std::unique_lock lock(working_, std::try_to_lock);
       if (lock.owns_lock()) {
@@ -88,7 +114,7 @@ void Proxy::flush(std::chrono::milliseconds patience) noexcept {
       }
     }
     std::this_thread::yield();
-  } while (Clock::now() < end);
+  }
 }
 
 Counters Proxy::counters() const {
@@ -126,9 +152,8 @@ void Proxy::carry(int peer) noexcept {
     for (int more = 0; last && moved && more < 16; ++more) moved = round(work);
     carried_at_.store(now_ns(), std::memory_order_relaxed);
     if (!last || !has_unsent()) return;
-    const std::lock_guard resting(resting_);
     must_work_ = true;
-    return rested_.notify_one();
+    return end_rest();
   }
   // The proxy's thread has the work. Its round may have passed what this kernel has published.
   if (!last) is_wanted_ = true;
@@ -156,8 +181,10 @@ bool Proxy::serve() {
   const std::lock_guard lock(working_);
   quiet_since_ = Clock::now();
   for (;;) {
-    if (ending_ && !std::exchange(says_farewell_, true))
+    if (ending_ && !std::exchange(says_farewell_, true)) {
+      hand_out();  // a peer that gets the last words gets a farewell, too
       for (const auto& peer : peers_) peer->say_farewell();
+    }
     const bool moved = round(everything);
     if (moved || woken_.exchange(false)) quiet_since_ = Clock::now();
     if (ending_ &&
@@ -173,10 +200,13 @@ bool Proxy::serve() {
 void Proxy::rest() {
   carried_at_ = now_ns();
   std::unique_lock lock(resting_);
+  is_resting_ = true;
   while (!ending_ && !must_work_ &&
          now_ns() - carried_at_.load(std::memory_order_relaxed) <
              std::chrono::nanoseconds(carried_for).count())
     rested_.wait_for(lock, carried_for);
+  is_resting_ = false;
+  // Whatever sets it again before this is served now: the next step is a round.
   must_work_ = false;
 }
 
@@ -191,18 +221,22 @@ bool Proxy::round(const Work& work) {
   return false;
 }
 
-bool Proxy::advance(const Work& work) {
-  if (has_told_.exchange(false)) {
-    std::vector<Told> told;
-    {
-      const std::lock_guard lock(mutex_);
-      told.swap(told_);
-    }
-    for (Told& one : told) {
-      Peer& peer = *peers_[static_cast<std::size_t>(index_of_[static_cast<std::size_t>(one.peer)])];
-      if (one.reach == Reach::all || peer.is_known()) peer.tell(std::move(one.words));
-    }
+/// Gives words that were told to their peers.
+void Proxy::hand_out() {
+  if (!has_told_.exchange(false)) return;
+  std::vector<Told> told;
+  {
+    const std::lock_guard lock(mutex_);
+    told.swap(told_);
   }
+  for (Told& one : told) {
+    Peer& peer = *peers_[static_cast<std::size_t>(index_of_[static_cast<std::size_t>(one.peer)])];
+    if (one.reach == Reach::all || peer.is_known()) peer.tell(std::move(one.words));
+  }
+}
+
+bool Proxy::advance(const Work& work) {
+  hand_out();
   bool moved = false;
   const auto each = [&](const auto& action) {
     for (const auto& peer : peers_) {

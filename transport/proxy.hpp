@@ -52,13 +52,16 @@ struct Lane {
   ChannelSignals* in_signals = nullptr;
 };
 
-/// What the layer above hears. The thread that does the proxy's work calls these functions, one at
-/// a time: the proxy's own, or one in `carry` or `flush`.
+/// What the layer above hears. The thread that does the proxy's work calls `hear` and `lose`, one
+/// at a time: the proxy's own, or one in `carry` or `flush`.
 struct Listening {
   /// Words that the peer's `tell` has sent.
   std::function<void(int peer, std::span<const std::byte>)> hear;
   /// The peer's process or the link to it is gone. Called once per peer.
   std::function<void(int peer, const Error& why)> lose;
+  /// The transport is about to end before the proxy. Last words may be told. From the thread that
+  /// ends it.
+  std::function<void()> end = {};
 };
 
 /// What the proxy has done since it began.
@@ -76,7 +79,8 @@ class Peer;
 
 class Proxy {
  public:
-  /// `rank`: this rank's number in the group. Local.
+  /// `rank`: this rank's number in the group. Local. If the transport ends first, as that over MPI
+  /// may in MPI_Finalize, the proxy stops before that.
   Proxy(std::unique_ptr<Transport> transport, int rank);
   /// Sends what kernels have published, says goodbye to the peers, and ends. Waits until the
   /// transport has taken all that, at most `patience`.
@@ -86,13 +90,16 @@ class Proxy {
 
   Address address() const { return listener_->address(); }
   const Properties& properties() const { return transport_->properties(); }
+  /// False once the transport has ended.
+  bool is_open() const noexcept { return !has_ended_; }
   /// Begins to serve the lanes, from the values that their counters have now. `addresses`: of each
   /// lane's peer. Flows are opened when the first message needs them. The lanes' memory lives until
   /// `stop` has returned.
   void start(std::vector<Lane> lanes, std::span<const Address> addresses, Listening listening);
   void stop(std::chrono::milliseconds patience) noexcept;
 
-  /// A kernel that may publish chunks has been enqueued. From any thread.
+  /// A kernel that may publish chunks has been enqueued. From any thread. Takes a lock only if the
+  /// proxy's thread sleeps or rests.
   void wake() noexcept;
   /// Does a round of the proxy's work in the calling thread, if no other thread is at it. A kernel
   /// on the host calls it again and again while it waits for `peer`, so that nothing waits for the
@@ -101,7 +108,8 @@ class Proxy {
   /// From now on kernels may publish chunks without a `wake`: they are in captured graphs. The
   /// proxy never sleeps for long then.
   void stay_awake() noexcept { captured_ = true; }
-  /// Sends the words to the peer; at most `frame_bytes` / 2. From any thread.
+  /// Sends the words to the peer, at most `frame_bytes` / 2 bytes. From any thread, after `start`.
+  /// Throws Error(invalid_argument) for more bytes, and for a rank without a lane.
   void tell(int peer, std::span<const std::byte> words, Reach reach = Reach::all);
   /// Waits until the transport has taken all words, and all chunks that kernels have published; at
   /// most `patience`. From any thread.
@@ -113,10 +121,12 @@ class Proxy {
   void run() noexcept;
   bool serve();
   void rest();
+  void end_rest() noexcept;
   struct Work;
   static const Work everything;
   bool round(const Work& work);
   bool advance(const Work& work);
+  void hand_out();
   /// Null: the rank is on this node.
   Peer* find(int rank) const noexcept;
   bool has_unsent() const;
@@ -142,7 +152,8 @@ class Proxy {
   };
   std::vector<Told> told_;
   std::atomic<bool> has_told_ = false, captured_ = false, ending_ = false, woken_ = false,
-                    sleeping_ = false;
+                    sleeping_ = false, has_ended_ = false;
+  std::mutex stopping_;
   /// Held by the thread that works: the proxy's own, also while it sleeps, or one in `carry`.
   std::mutex working_;
   std::atomic<bool> is_wanted_ = false;       // by `carry`
@@ -150,7 +161,7 @@ class Proxy {
   unsigned carried_ = 0;                      // calls of `carry` that had the work
   std::mutex resting_;
   std::condition_variable rested_;
-  bool must_work_ = false;  // under `resting_`
+  std::atomic<bool> is_resting_ = false, must_work_ = false;
   bool says_farewell_ = false;
   std::chrono::steady_clock::time_point quiet_since_{};
   std::chrono::steady_clock::time_point end_by_;

@@ -121,6 +121,13 @@ MpiLink* Links::find(std::uint64_t number) {
   return found == links_.end() ? nullptr : found->get();
 }
 
+MpiLink* Links::find(const Link& link) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = std::find_if(links_.begin(), links_.end(),
+                                  [&](const auto& other) { return other.get() == &link; });
+  return found == links_.end() ? nullptr : found->get();
+}
+
 std::vector<std::uint64_t> Links::covering(MPI_Comm comm, std::size_t most) {
   const std::scoped_lock lock(mutex_);
   std::vector<std::uint64_t> numbers;

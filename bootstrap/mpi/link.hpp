@@ -22,7 +22,8 @@ namespace plait::detail {
 /// A communicator of the library. No request is ever posted that a lost rank would have to match.
 ///
 /// It is never freed, because freeing is collective and messages may come as long as the processes
-/// live: the last messages of a group say that ranks leave it, and no rank waits for those.
+/// live: the last messages of a group say that ranks leave it, and no rank waits for those. All its
+/// messages have tag 0; the transport over MPI (transport/mpi/) uses the other tags.
 class MpiLink final : public Link {
  public:
   /// Takes `comm` over. `number` is equal on all of its ranks, and no other link has it.
@@ -30,6 +31,7 @@ class MpiLink final : public Link {
   MpiLink(MPI_Comm comm, std::uint64_t number, std::vector<int> processes);
 
   std::uint64_t number() const noexcept { return number_; }
+  MPI_Comm comm() const noexcept { return comm_; }
   int process(int rank) const override { return processes_[static_cast<std::size_t>(rank)]; }
   /// The ranks of `comm` by their numbers in this link. None unless it has them all. Local.
   std::optional<std::vector<int>> ranks_of(MPI_Comm comm) const;
@@ -76,6 +78,8 @@ class Links {
   /// Takes ownership of the link.
   MpiLink& add(std::unique_ptr<MpiLink> link);
   MpiLink* find(std::uint64_t number);
+  /// `link` as what it is; null if it is none of these.
+  MpiLink* find(const Link& link);
   /// The numbers of the oldest links that have all ranks of `comm`, at most `most`.
   std::vector<std::uint64_t> covering(MPI_Comm comm, std::size_t most);
   /// The PIDs of the ranks of `comm`, as a link that has them all knows them. Empty if there is no

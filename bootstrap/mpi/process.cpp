@@ -4,8 +4,11 @@
 #include <mpi.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <utility>
+#include <vector>
 
 #include "bootstrap/bootstrap_hooks.hpp"
 #include "bootstrap/mpi/link.hpp"
@@ -14,6 +17,56 @@
 #include "plait/error.hpp"
 
 namespace plait::detail {
+
+/// The objects of BeforeMpiEnds.
+class EndOfMpi {
+ public:
+  static EndOfMpi& instance() {
+    static auto* end = new EndOfMpi;  // never destroyed: needed by an exit handler
+    return *end;
+  }
+  void add(BeforeMpiEnds* object) {
+    const std::scoped_lock lock(mutex_);
+    if (!is_attached_) attach();
+    is_attached_ = true;
+    objects_.push_back(object);
+  }
+  void remove(BeforeMpiEnds* object) {
+    const std::scoped_lock lock(mutex_);
+    std::erase(objects_, object);
+  }
+  void run() {
+    const std::scoped_lock lock(mutex_);
+    for (; !objects_.empty(); objects_.pop_back()) objects_.back()->end_();
+  }
+
+ private:
+  /// MPI_Finalize first deletes the attributes of MPI_COMM_SELF, and this one's delete function may
+  /// use MPI.
+  static void attach() {
+    const auto on_delete = [](MPI_Comm, int, void*, void*) {
+      instance().run();
+      return MPI_SUCCESS;
+    };
+    int key = MPI_KEYVAL_INVALID;
+    check(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &key, nullptr),
+          "MPI_Comm_create_keyval", 0);
+    check(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr", 0);
+  }
+
+  std::mutex mutex_;
+  bool is_attached_ = false;
+  std::vector<BeforeMpiEnds*> objects_;
+};
+
+BeforeMpiEnds::BeforeMpiEnds(std::function<void()> end) : end_(std::move(end)) {
+  EndOfMpi::instance().add(this);
+}
+
+BeforeMpiEnds::~BeforeMpiEnds() {
+  if (origin_.is_here()) EndOfMpi::instance().remove(this);
+}
+
 namespace {
 
 /// MPI belongs to the process that initialised it.
@@ -41,9 +94,10 @@ void finalize_at_exit(const Origin& initialized) {
   if (!initialized.is_exactly_here() || is_finalized()) return;
   // Also if MPI is not finalised, because the process may then take a while to end.
   OpenBootstraps::instance().say_farewell();
+  EndOfMpi::instance().run();
   // MPI_Finalize waits for all ranks, so it would hang if one is missing. Without it, mpirun sees a
   // failed process and ends the job.
-  if (nothing_abandoned() && Links::instance().flush()) MPI_Finalize();
+  if (Links::instance().flush() && nothing_abandoned()) MPI_Finalize();
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 // MPI's life in this process: who initialises and finalises it, and the bootstraps in between.
 #pragma once
+#include <functional>
 #include <mutex>
 #include <set>
 
+#include "core/process.hpp"
 #include "plait/bootstrap.hpp"
 
 namespace plait::detail {
@@ -24,6 +26,24 @@ class OpenBootstraps {
  private:
   std::mutex mutex_;
   std::set<Bootstrap*> bootstraps_;
+};
+
+/// Calls `end` once when MPI is about to end, while it may still be used: in MPI_Finalize, or at
+/// the exit of a process whose MPI Plait has initialised. The last object that was made is called
+/// first. `end` runs in the thread that ends MPI. It does not throw, and makes and destroys no
+/// objects of this class. The destructor waits for a call of `end` that is under way.
+class BeforeMpiEnds {
+ public:
+  explicit BeforeMpiEnds(std::function<void()> end);
+  ~BeforeMpiEnds();
+  BeforeMpiEnds(const BeforeMpiEnds&) = delete;
+  BeforeMpiEnds& operator=(const BeforeMpiEnds&) = delete;
+
+ private:
+  Origin origin_;
+  std::function<void()> end_;
+
+  friend class EndOfMpi;
 };
 
 /// Initialises MPI if that has not been done yet; the exit of the process then finalises it. Throws

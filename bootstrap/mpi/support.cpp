@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <utility>
 
+#include "bootstrap/support.hpp"
 #include "plait/error.hpp"
 
 namespace plait::detail {
@@ -71,7 +73,13 @@ void abandon(std::unique_ptr<Flight> flight) {
 }
 void lose_rank() { Abandoned::instance().rank_lost = true; }
 bool nothing_abandoned() {
-  return !Abandoned::instance().rank_lost && Abandoned::instance().finished();
+  const Deadline last(std::chrono::milliseconds(500));
+  Backoff backoff(bootstrap_pace);
+  while (!Abandoned::instance().rank_lost && !last.expired()) {
+    if (Abandoned::instance().finished()) return true;
+    backoff.pause();
+  }
+  return false;
 }
 
 }  // namespace plait::detail

@@ -34,7 +34,7 @@ void abandon(std::unique_ptr<Flight> flight);
 /// Remembers that a rank will never come.
 void lose_rank();
 /// True if no rank is lost and all abandoned flights have finished after all, so MPI can be
-/// finalised.
+/// finalised. Lets them finish for a moment.
 bool nothing_abandoned();
 
 }  // namespace plait::detail

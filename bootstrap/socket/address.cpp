@@ -235,7 +235,6 @@ void prepare_connection(int socket) {
   set(IPPROTO_TCP, TCP_KEEPIDLE, 15);
   set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
   set(IPPROTO_TCP, TCP_KEEPCNT, 6);
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 45000);  // milliseconds: for data that nobody acknowledges
 }
 
 }  // namespace plait::detail

@@ -49,7 +49,8 @@ UniqueFd listen_at(const Endpoint& endpoint);
 Endpoint own_end(int socket);
 /// The other end of a connection, for messages: "10.0.0.1:4711", or "a closed connection".
 std::string peer_name(int socket);
-/// Sends small messages at once, and notices within a minute that the peer's machine is gone.
+/// Sends small messages at once, and notices within a minute that the machine of an idle peer is
+/// gone. AnswerWatch notices it while data are on their way.
 void prepare_connection(int socket);
 
 }  // namespace plait::detail

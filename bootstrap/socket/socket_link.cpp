@@ -22,12 +22,16 @@ using Length = std::uint64_t;
 
 }  // namespace
 
-SocketLink::SocketLink(std::vector<GroupFd> connections, std::vector<int> processes) {
+SocketLink::SocketLink(std::vector<GroupFd> connections, std::vector<int> processes,
+                       std::chrono::milliseconds silence) {
   for (std::size_t rank = 0; rank < connections.size(); ++rank) {
     GroupFd& socket = connections[rank];
     if (socket.valid()) ::fcntl(socket.get(), F_SETFL, O_NONBLOCK);
-    peers_.push_back(
-        {.socket = std::move(socket), .process = processes[rank], .outgoing = {}, .incoming = {}});
+    peers_.push_back({.socket = std::move(socket),
+                      .process = processes[rank],
+                      .watch = AnswerWatch(silence),
+                      .outgoing = {},
+                      .incoming = {}});
   }
 }
 
@@ -107,7 +111,8 @@ void SocketLink::read(int from, Peer& peer) {
 void SocketLink::advance() {
   const std::scoped_lock lock(mutex_);
   std::vector<pollfd> sockets;
-  for (const Peer& peer : peers_) {
+  for (Peer& peer : peers_) {
+    if (peer.socket.valid() && peer.watch.finds_silence(peer.socket.get())) drop(peer);
     const bool writes = !peer.outgoing.empty();
     sockets.push_back({peer.socket.get(),  // poll() passes over -1
                        static_cast<short>(writes ? POLLIN | POLLOUT : POLLIN), 0});

@@ -1,5 +1,6 @@
 // Messages between ranks over one connection for each pair.
 #pragma once
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "bootstrap/link.hpp"
+#include "bootstrap/socket/answer_watch.hpp"
 #include "bootstrap/socket/group_fd.hpp"
 
 namespace plait::detail {
@@ -15,8 +17,10 @@ namespace plait::detail {
 class SocketLink final : public Link {
  public:
   /// `connections`: one per rank, in blocking or non-blocking mode; this rank's is not valid.
-  /// `processes`: the PID of each rank, or 0 where it means nothing here.
-  SocketLink(std::vector<GroupFd> connections, std::vector<int> processes);
+  /// `processes`: the PID of each rank, or 0 where it means nothing here. A rank whose machine has
+  /// acknowledged nothing for `silence` has ended.
+  SocketLink(std::vector<GroupFd> connections, std::vector<int> processes,
+             std::chrono::milliseconds silence = AnswerWatch::default_limit);
 
   std::uint64_t send(int to, const MessageHead& head, std::span<const std::byte> data) override;
   bool is_sent(std::uint64_t message) override;
@@ -32,6 +36,7 @@ class SocketLink final : public Link {
   struct Peer {
     GroupFd socket;  // not valid once the peer has closed it
     int process;
+    AnswerWatch watch;
     bool ended = false;
     std::deque<Outgoing> outgoing;
     std::size_t sent = 0;  // bytes of the first outgoing message

@@ -46,6 +46,7 @@ Board::Board(Bootstrap& bootstrap, const Nodes& nodes)
     if (!nodes.is_here(rank)) page(rank).process = every[static_cast<std::size_t>(rank)];
     const pid_t process = page(rank).process;
     compared_.emplace_back();
+    told_messages_.push_back(0);
     // The number of a rank in another container may mean nothing here, or another process.
     const bool visible =
         nodes.is_here(rank) && page(rank).process_space == process_space() && process != getpid();
@@ -82,19 +83,22 @@ std::optional<Board::Disagreement> Board::compare() {
   using enum Disagreement::Kind;
   for (int rank = 0; rank < ranks(); ++rank) {
     const bool is_here = nodes_.is_here(rank);
-    if (rank == rank_ || (!is_here && !compares_[static_cast<std::size_t>(rank)])) continue;
+    if (rank == rank_) continue;
     Compared& compared = compared_[static_cast<std::size_t>(rank)];
     const auto differ = [&](Disagreement::Kind kind, const auto& mine, const auto& theirs,
                             std::uint64_t& up_to) {
       const auto found = compare_logs(mine, theirs, up_to);
       return found ? std::optional(Disagreement{*found, kind, rank}) : std::nullopt;
     };
-    if (const auto found = differ(collective, page(rank_).calls, page(rank).calls, compared.calls))
-      return found;
-    if (!is_here) continue;  // messages are not told
-    if (const auto found =
-            differ(sent, messages(rank_, true, rank), messages(rank, false, rank_), compared.sent))
-      return found;
+    if (is_here || compares_[static_cast<std::size_t>(rank)])
+      if (const auto found =
+              differ(collective, page(rank_).calls, page(rank).calls, compared.calls))
+        return found;
+    // Between nodes the sender tells its messages, and the receiver compares.
+    if (is_here)
+      if (const auto found = differ(sent, messages(rank_, true, rank), messages(rank, false, rank_),
+                                    compared.sent))
+        return found;
     if (const auto found = differ(received, messages(rank_, false, rank),
                                   messages(rank, true, rank_), compared.received))
       return found;

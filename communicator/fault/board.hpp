@@ -62,7 +62,11 @@ class Board {
   /// The calls that this rank has made since the last time, as many as fit; empty if none. For one
   /// rank of another node, which compares them with its own.
   std::vector<std::byte> call_news();
-  /// Takes what the rank's `news` or `call_news` have given. From any thread, one per rank.
+  /// The same for messages to `peer`, a rank of another node, which compares them with those that
+  /// it receives.
+  std::vector<std::byte> message_news(int peer);
+  /// Takes what the rank's `news`, `call_news` or `message_news` have given. From any thread, one
+  /// per rank.
   void hear(int rank, std::span<const std::byte> news);
   /// The connection to a rank of another node is gone.
   void lose(int rank) noexcept;
@@ -121,6 +125,7 @@ class Board {
     std::uint64_t calls = 0;
     friend bool operator==(const Told&, const Told&) = default;
   } told_;
+  std::vector<std::uint64_t> told_messages_;  // to each rank
   /// Of ranks of other nodes: the connection is gone; calls have been heard.
   std::unique_ptr<std::atomic<bool>[]> lost_, compares_;
   struct Process {

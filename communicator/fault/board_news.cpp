@@ -9,7 +9,7 @@
 namespace plait {
 namespace {
 
-enum class NewsKind : std::uint32_t { page, calls };
+enum class NewsKind : std::uint32_t { page, calls, messages };
 
 /// A rank's page without its log.
 struct PageNews {
@@ -25,7 +25,7 @@ struct PageNews {
   std::uint64_t verdict = 0;  // as in the page; the first one that a node has counts there
 };
 
-/// The beginning of news of calls; their signatures follow.
+/// The beginning of news of calls or messages; their signatures follow.
 struct CallNews {
   NewsKind kind = NewsKind::calls;
   std::uint32_t count = 0;
@@ -50,6 +50,44 @@ bool take(std::span<const std::byte>& bytes, T& value) {
   if (bytes.size() < sizeof value) return false;
   std::memcpy(&value, bytes.data(), sizeof value);
   bytes = bytes.subspan(sizeof value);
+  return true;
+}
+
+/// What `log` has got since call `told`, which this advances.
+template <std::uint64_t Remembered>
+std::vector<std::byte> news_of(NewsKind kind, const CallLog<Remembered>& log, std::uint64_t& told) {
+  const std::uint64_t last = log.last();
+  if (last == told) return {};
+  CallNews news;
+  news.kind = kind;
+  news.first = std::max(told, last - std::min(last, most_calls)) + 1;
+  news.count = static_cast<std::uint32_t>(last + 1 - news.first);
+  const auto before = log.copy(news.first - 1);
+  if (news.first != 1) news.before = before.history;
+  bool whole = before.whole;
+  std::vector<std::byte> bytes = bytes_of(news);
+  for (std::uint64_t call = news.first; call <= last; ++call) {
+    const auto copy = log.copy(call);
+    whole = whole && copy.whole;
+    const auto signature = bytes_of(copy.signature);
+    bytes.insert(bytes.end(), signature.begin(), signature.end());
+  }
+  // Meanwhile, this thread may have been without a core for so long that later calls were written
+  // over these. They are told the next time.
+  if (!whole) return {};
+  told = last;
+  return bytes;
+}
+
+/// Puts such news into a copy of the log. False if they are none.
+template <std::uint64_t Remembered>
+bool take_calls(std::span<const std::byte> bytes, CallLog<Remembered>& copy) {
+  CallNews news;
+  if (!take(bytes, news) || news.first == 0) return false;
+  if (news.first != copy.last() + 1) copy.skip_to(news.first, news.before);
+  Signature signature;
+  for (std::uint32_t i = 0; i < news.count && take(bytes, signature); ++i)
+    copy.publish(news.first + i, signature);
   return true;
 }
 
@@ -81,27 +119,11 @@ std::vector<std::byte> Board::news() {
 }
 
 std::vector<std::byte> Board::call_news() {
-  const auto& log = page(rank_).calls;
-  const std::uint64_t last = log.last();
-  if (last == told_.calls) return {};
-  CallNews news;
-  news.first = std::max(told_.calls, last - std::min(last, most_calls)) + 1;
-  news.count = static_cast<std::uint32_t>(last + 1 - news.first);
-  const auto before = log.copy(news.first - 1);
-  if (news.first != 1) news.before = before.history;
-  bool whole = before.whole;
-  std::vector<std::byte> bytes = bytes_of(news);
-  for (std::uint64_t call = news.first; call <= last; ++call) {
-    const auto copy = log.copy(call);
-    whole = whole && copy.whole;
-    const auto signature = bytes_of(copy.signature);
-    bytes.insert(bytes.end(), signature.begin(), signature.end());
-  }
-  // Meanwhile, this thread may have been without a core for so long that later calls were written
-  // over these. They are told the next time.
-  if (!whole) return {};
-  told_.calls = last;
-  return bytes;
+  return news_of(NewsKind::calls, page(rank_).calls, told_.calls);
+}
+std::vector<std::byte> Board::message_news(int peer) {
+  return news_of(NewsKind::messages, messages(rank_, true, peer),
+                 told_messages_[static_cast<std::size_t>(peer)]);
 }
 
 void Board::hear(int rank, std::span<const std::byte> bytes) {
@@ -110,13 +132,11 @@ void Board::hear(int rank, std::span<const std::byte> bytes) {
   if (bytes.size() < sizeof kind) return;
   std::memcpy(&kind, bytes.data(), sizeof kind);
   if (kind == NewsKind::calls) {
-    CallNews news;
-    if (!take(bytes, news) || news.first == 0) return;
-    if (news.first != copy.calls.last() + 1) copy.calls.skip_to(news.first, news.before);
-    Signature signature;
-    for (std::uint32_t i = 0; i < news.count && take(bytes, signature); ++i)
-      copy.calls.publish(news.first + i, signature);
-    compares_[static_cast<std::size_t>(rank)] = true;
+    if (take_calls(bytes, copy.calls)) compares_[static_cast<std::size_t>(rank)] = true;
+    return;
+  }
+  if (kind == NewsKind::messages) {
+    take_calls(bytes, messages(rank, true, rank_));
     return;
   }
   PageNews news;

@@ -4,11 +4,16 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <string>
 
 #include "bootstrap/agreement.hpp"
+#include "bootstrap/link_bootstrap.hpp"
 #include "core/environment.hpp"
+#include "core/text.hpp"
 #include "plait/error.hpp"
+#include "transport/mpi_offer.hpp"
 #include "transport/plugin/plugin_transport.hpp"
 #include "transport/socket/socket_transport.hpp"
 
@@ -27,33 +32,76 @@ detail::Secret draw_secret(Bootstrap& bootstrap) {
   return on_behalf_of(bootstrap, what, [&] { return bootstrap.broadcast(secret, 0); });
 }
 
+enum class Net : std::uint8_t { sockets, plugin, mpi };
+constexpr std::array names{"sockets", "plugin", "mpi"};
+
+/// The kind that this rank's environment asks for.
+Net wanted_net() {
+  const bool has_plugin = environment("PLAIT_NET_PLUGIN").has_value();
+  const auto value = environment("PLAIT_NET");
+  if (!value) return has_plugin ? Net::plugin : Net::sockets;
+  const auto found = std::find(names.begin(), names.end(), *value);
+  if (found == names.end())
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("PLAIT_NET={}: expected sockets, plugin or mpi", in_quotes(*value)));
+  const auto net = static_cast<Net>(found - names.begin());
+  if (net == Net::plugin && !has_plugin)
+    throw Error(ErrorCode::invalid_argument, "PLAIT_NET=plugin: PLAIT_NET_PLUGIN names no plug-in");
+  return net;
+}
+
+std::unique_ptr<transport::Transport> make_over_mpi(Bootstrap& bootstrap) {
+  const auto make = transport::offered_mpi_transport();
+  if (make == nullptr)
+    throw Error(ErrorCode::unsupported, "PLAIT_NET=mpi: this program has not loaded libplait-mpi");
+  auto* const linked = dynamic_cast<detail::LinkBootstrap*>(&bootstrap);
+  auto over_mpi = linked == nullptr ? nullptr : make(linked->link());
+  if (over_mpi == nullptr)
+    throw Error(ErrorCode::unsupported,
+                "PLAIT_NET=mpi: the communicator's ranks did not meet through MPI");
+  return over_mpi;
+}
+
+std::unique_ptr<transport::Transport> make_plugin(int device) {
+  const std::string plugin = environment("PLAIT_NET_PLUGIN").value();
+  const int devices = transport::count_plugin_devices(plugin);
+  return transport::make_plugin_transport(plugin, device % std::max(devices, 1));
+}
+
+std::unique_ptr<transport::Transport> make_sockets(const detail::Secret& secret) {
+  const auto connections =
+      environment_integer("PLAIT_NET_SOCKETS", 2, 1, transport::SocketOptions::most_connections);
+  return transport::make_socket_transport(
+      {.secret = secret, .connections = static_cast<int>(connections), .address = {}});
+}
+
 }  // namespace
 
 std::unique_ptr<transport::Transport> choose_transport(Bootstrap& bootstrap, int device) {
-  const auto plugin = environment("PLAIT_NET_PLUGIN");
-  const auto has_plugin = on_behalf_of(
-      bootstrap, what, [&] { return bootstrap.all_gather(static_cast<int>(plugin.has_value())); });
-  const auto other = std::find(has_plugin.begin(), has_plugin.end(), 1 - has_plugin.front());
-  if (other != has_plugin.end())
+  Net net = Net::sockets;
+  agree(bootstrap, what, [&] { net = wanted_net(); });
+  const auto nets = on_behalf_of(bootstrap, what, [&] { return bootstrap.all_gather(net); });
+  const auto other = std::find_if(nets.begin(), nets.end(), [&](Net n) { return n != nets[0]; });
+  const auto name = [](Net kind) { return names[static_cast<std::size_t>(kind)]; };
+  if (other != nets.end())
     throw Error(ErrorCode::mismatch,
-                fmt::format("{}: ranks differ in PLAIT_NET_PLUGIN: rank {} has {}, rank 0 has {}",
-                            what, other - has_plugin.begin(), *other != 0 ? "one" : "none",
-                            *other != 0 ? "none" : "one"));
-  if (plugin) {
-    std::unique_ptr<transport::Transport> transport;
-    agree(bootstrap, what, [&] {
-      const int devices = transport::count_plugin_devices(*plugin);
-      transport = transport::make_plugin_transport(*plugin, device % std::max(devices, 1));
-    });
-    return transport;
-  }
-  const detail::Secret secret = draw_secret(bootstrap);
+                fmt::format("{}: ranks differ in PLAIT_NET or PLAIT_NET_PLUGIN: rank {} is to use "
+                            "{}, rank 0 {}",
+                            what, other - nets.begin(), name(*other), name(nets[0])));
+  const detail::Secret secret = net == Net::sockets ? draw_secret(bootstrap) : detail::Secret();
   std::unique_ptr<transport::Transport> transport;
   agree(bootstrap, what, [&] {
-    const auto connections =
-        environment_integer("PLAIT_NET_SOCKETS", 2, 1, transport::SocketOptions::most_connections);
-    transport = transport::make_socket_transport(
-        {.secret = secret, .connections = static_cast<int>(connections), .address = {}});
+    switch (net) {
+      case Net::sockets:
+        transport = make_sockets(secret);
+        break;
+      case Net::plugin:
+        transport = make_plugin(device);
+        break;
+      case Net::mpi:
+        transport = make_over_mpi(bootstrap);
+        break;
+    }
   });
   return transport;
 }

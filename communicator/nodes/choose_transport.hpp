@@ -7,9 +7,11 @@
 
 namespace plait {
 
-/// The plug-in that `PLAIT_NET_PLUGIN` names, else sockets. Collective. All ranks get the same
-/// kind, or throw Error(mismatch) if only some name a plug-in. `device`: the number of this rank's
-/// device; where a node has a network device for each, it takes the one of that number.
+/// What PLAIT_NET names: sockets, the plug-in of PLAIT_NET_PLUGIN, or MPI. Without PLAIT_NET it is
+/// the plug-in if one is named, else sockets. Collective. All ranks get the same kind, or throw
+/// Error(mismatch) if their kinds differ. If one rank can't have it, all throw why. `device`: the
+/// number of this rank's device; where a node has a network device for each, it takes the one of
+/// that number.
 std::unique_ptr<transport::Transport> choose_transport(Bootstrap& bootstrap, int device);
 
 }  // namespace plait

@@ -1,11 +1,14 @@
 #include "communicator/nodes/node_channels.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
 #include "bootstrap/agreement.hpp"
 #include "communicator/nodes/choose_transport.hpp"
+#include "plait/error.hpp"
 
 namespace plait {
 namespace {
@@ -101,6 +104,13 @@ void NodeChannels::put_into(Watch& watch) const noexcept {
   if (!is_host_) return;
   watch.carrier = proxy_.get();
   watch.carry = [](void* proxy, int peer) { static_cast<transport::Proxy*>(proxy)->carry(peer); };
+}
+
+void NodeChannels::require_open() const {
+  if (!proxy_->is_open())
+    throw Error(ErrorCode::bootstrap,
+                fmt::format("ranks of other nodes can't be reached any more: {} has ended",
+                            transport_name()));
 }
 
 void NodeChannels::start(transport::Listening listening) {

@@ -47,6 +47,8 @@ class NodeChannels {
   void flush(std::chrono::milliseconds patience) noexcept { proxy_->flush(patience); }
   /// The network as estimates take it to be, equal on all ranks.
   const NetworkFacts& network() const noexcept { return network_; }
+  /// Throws Error(bootstrap) if the transport has ended, as that over MPI does in MPI_Finalize.
+  void require_open() const;
   const std::string& transport_name() const { return proxy_->properties().name; }
   transport::Counters counters() const { return proxy_->counters(); }
 

@@ -7,7 +7,7 @@
 //   late ALGORITHM         the same, and rank 0's process ends once its time is over: the victim
 //                          comes after that
 //   inside ALGORITHM RANK  stopped in the middle of a call, which all ranks have enqueued
-//   differs ALGORITHM      it makes a call of another size
+//   differs ALGORITHM      it makes a call of another size; `message`: it receives one
 //   growing HOW            killed or stopped in a call that allocates scratch memory with the
 //                          others. HOW: kill or stop
 //   gone                   the process ends without a word; the others only destroy the

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bootstrap/thread_ranks.hpp"
+#include "support/errors.hpp"
 #include "support/ranks.hpp"
 #include "transport/lanes.hpp"
 
@@ -145,6 +146,24 @@ TEST(Proxies, TellWordsInTheirOrder) {
     std::vector<int> next(3);
     for (const auto& [peer, words] : rank.heard())
       EXPECT_EQ(words, text(peer, next[static_cast<std::size_t>(peer)]++));
+  });
+}
+
+TEST(Proxies, TellNoRankWithoutALaneAndNoMoreThanAFrameTakes) {
+  on_ranks(2, {}, [&](TestRank& rank, Bootstrap& ranks) {
+    const std::vector<std::byte> most(frame_bytes / 2), more(frame_bytes / 2 + 1);
+    const int other = 1 - ranks.rank();
+    for (const int none : {ranks.rank(), 2, -1})
+      EXPECT_THAT(
+          test::message_of(ErrorCode::invalid_argument, [&] { rank.proxy().tell(none, most); }),
+          testing::HasSubstr("has no lane to rank"));
+    EXPECT_THAT(
+        test::message_of(ErrorCode::invalid_argument, [&] { rank.proxy().tell(other, more); }),
+        testing::HasSubstr("8193 bytes"));
+    rank.proxy().tell(other, most);
+    rank.wait([&] { return !rank.heard().empty(); });
+    ranks.barrier();
+    EXPECT_EQ(rank.heard().size(), 1u);
   });
 }
 

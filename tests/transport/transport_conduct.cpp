@@ -240,8 +240,8 @@ void an_idle_wait_uses_next_to_no_cpu(std::unique_ptr<Transport>& transport, Boo
     const auto before = cpu_time();
     const auto start = steady_clock::now();
     while (steady_clock::now() - start < 500ms) transport->wait(each);
-    // A sleep of at most 50 us, where the transport can't tell, takes 10 to 20 % of a core.
-    EXPECT_LT(cpu_time() - before, 250ms);
+    // Some transports can't tell, and look now and then.
+    EXPECT_LT(cpu_time() - before, 100ms);
     if (each > 1ms && transport->properties().name.starts_with("sockets")) {
       EXPECT_LT(cpu_time() - before, 20ms);
     }

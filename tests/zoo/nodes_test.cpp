@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "support/environment.hpp"
+#include "support/errors.hpp"
 #include "support/pretend_nodes.hpp"
 #include "support/ranks.hpp"
 #include "support/zoo.hpp"
@@ -73,6 +75,18 @@ TEST_P(SeveralNodes, GraphsAreReplayed) {
     for (const char* algorithm : {"rails", "leaders", "tree"})
       check(comm, arena,
             {.algorithm = algorithm, .type = DataType::i64, .count = 5000, .way = Way::captured});
+  });
+}
+
+TEST(NodesWithoutMpi, CanNotTakeItForMessages) {
+  const ScopedEnvironment mpi("PLAIT_NET", "mpi");
+  auto bootstraps = make_thread_bootstraps(2);
+  on_threads(2, [&](int rank) {
+    auto nodes = std::make_unique<PretendNodes>(
+        std::move(bootstraps[static_cast<std::size_t>(rank)]), std::vector<int>{0, 1});
+    expect_error(error_of([&] { Communicator::create(std::move(nodes), test_options()); }),
+                 ErrorCode::unsupported,
+                 testing::HasSubstr("PLAIT_NET=mpi: this program has not loaded libplait-mpi"));
   });
 }
 

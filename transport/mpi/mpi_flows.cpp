@@ -62,17 +62,16 @@ void MpiMemory::check_size(const char* call, std::size_t bytes) {
 
 // --- the sender ----------------------------------------------------------------------------------
 
-MpiSendFlow::MpiSendFlow(std::shared_ptr<MpiPost> post, std::shared_ptr<SendEnd> end)
-    : post_(std::move(post)), end_(std::move(end)) {}
+MpiSendFlow::MpiSendFlow(MpiPost& post, std::shared_ptr<SendEnd> end)
+    : post_(post), end_(std::move(end)) {}
 
 MpiSendFlow::~MpiSendFlow() {
-  if (!post_->is_open()) return;
   try {
-    messages_.finish(*post_, [&] { return end_->state == SendEnd::State::left; });
-    // The receiver posts no buffers for the others, so MPI will not read their memory.
-    post_->leave(*end_, messages_.completed());
+    messages_.finish(post_, [&] { return end_->state == SendEnd::State::left; });
   } catch (const std::exception&) {  // MPI fails, and the other side will see it, too
   }
+  // The receiver posts no buffers for the others, so MPI will not read their memory.
+  post_.use_last([&] { post_.leave(*end_, messages_.completed()); });
 }
 
 void MpiSendFlow::check_present() const {
@@ -83,11 +82,11 @@ void MpiSendFlow::check_present() const {
 
 Request MpiSendFlow::isend(const void* data, std::size_t bytes, Registration&) {
   check_size("isend", bytes);
-  return guard(*post_, "isend", [&]() -> Request {
+  return guard(post_, "isend", [&]() -> Request {
     check_present();
     Message& message = messages_.add(bytes);
     const int status = MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, end_->rank, end_->tag,
-                                 post_->comm(), &message.request);
+                                 post_.comm(), &message.request);
     check_mpi(status, "MPI_Isend", end_->rank);
     return &message;
   });
@@ -95,11 +94,11 @@ Request MpiSendFlow::isend(const void* data, std::size_t bytes, Registration&) {
 
 bool MpiSendFlow::test(Request request, std::size_t* received) {
   auto& message = *static_cast<Message*>(request);
-  return guard(*post_, "test", [&] {
+  return guard(post_, "test", [&] {
     int done = 0;
     check_mpi(MPI_Test(&message.request, &done, MPI_STATUS_IGNORE), "MPI_Test", end_->rank);
     if (done == 0) {
-      post_->advance();
+      post_.advance();
       check_present();
       return false;
     }
@@ -111,16 +110,17 @@ bool MpiSendFlow::test(Request request, std::size_t* received) {
 
 // --- the receiver --------------------------------------------------------------------------------
 
-MpiReceiveFlow::MpiReceiveFlow(std::shared_ptr<MpiPost> post, std::shared_ptr<ReceiveEnd> end)
-    : post_(std::move(post)), end_(std::move(end)) {}
+MpiReceiveFlow::MpiReceiveFlow(MpiPost& post, std::shared_ptr<ReceiveEnd> end)
+    : post_(post), end_(std::move(end)) {}
 
 MpiReceiveFlow::~MpiReceiveFlow() {
-  if (!post_->is_open()) return;
-  try {
-    post_->leave(*end_);
+  post_.use_last([&] {
+    post_.leave(*end_);
     messages_.cancel();
+  });
+  try {
     // A buffer whose message has begun to come can't be taken back.
-    messages_.finish(*post_, [] { return false; });
+    messages_.finish(post_, [] { return false; });
   } catch (const std::exception&) {  // MPI fails, and the other side will see it, too
   }
 }
@@ -134,11 +134,13 @@ void MpiReceiveFlow::check_comes(std::uint64_t number) const {
 
 Request MpiReceiveFlow::irecv(void* data, std::size_t bytes, Registration&) {
   check_size("irecv", bytes);
-  return guard(*post_, "irecv", [&]() -> Request {
+  return guard(post_, "irecv", [&]() -> Request {
+    // Those before it come first, also where the sender has closed the flow.
+    if (messages_.started() >= end_->messages && !messages_.is_empty()) return nullptr;
     check_comes(messages_.started());
     Message& message = messages_.add(bytes);
     const int status = MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, end_->rank, end_->tag,
-                                 post_->comm(), &message.request);
+                                 post_.comm(), &message.request);
     check_mpi(status, "MPI_Irecv", end_->rank);
     return &message;
   });
@@ -146,7 +148,7 @@ Request MpiReceiveFlow::irecv(void* data, std::size_t bytes, Registration&) {
 
 bool MpiReceiveFlow::test(Request request, std::size_t* received) {
   auto& message = *static_cast<Message*>(request);
-  return guard(*post_, "test", [&] {
+  return guard(post_, "test", [&] {
     int done = 0, bytes = 0, kind = MPI_SUCCESS;
     MPI_Status status{};
     const int result = MPI_Test(&message.request, &done, &status);
@@ -158,7 +160,7 @@ bool MpiReceiveFlow::test(Request request, std::size_t* received) {
                               end_->rank, message.bytes, plait::detail::describe(result)));
     check_mpi(result, "MPI_Test", end_->rank);
     if (done == 0) {
-      post_->advance();
+      post_.advance();
       check_comes(message.number);
       return false;
     }

@@ -33,6 +33,7 @@ class MpiMessages {
   }
   void drop(const Message& message);
   std::uint64_t started() const noexcept { return started_; }
+  bool is_empty() const noexcept { return list_.empty(); }
   /// The number of messages before the first one that is not done.
   std::uint64_t completed() const noexcept {
     return list_.empty() ? started_ : list_.front().number;
@@ -40,12 +41,17 @@ class MpiMessages {
   /// Asks MPI to take back the buffers that no message has come for.
   void cancel();
   /// Lets messages finish for at most 100 ms, or until `has_left`. Those that are still under way
-  /// then are kept for ever, because MPI still uses them.
+  /// then are kept for ever, because MPI still uses them. Not in `use`.
   template <class Condition>
   void finish(MpiPost& post, const Condition& has_left) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
-    while (!all_done() && !has_left() && std::chrono::steady_clock::now() < end) post.advance();
-    abandon();
+    bool done = false;
+    while (!done && std::chrono::steady_clock::now() < end)
+      post.use("close", [&] {
+        done = all_done() || has_left();
+        if (!done) post.advance();
+      });
+    post.use("close", [&] { abandon(); });
   }
 
  private:
@@ -63,11 +69,10 @@ class MpiMemory {
   static void check_size(const char* call, std::size_t bytes);
   /// Runs `body` unless the flow is broken. Its Error breaks the flow.
   template <class Body>
-  auto guard(const MpiPost& post, const char* call, const Body& body) {
+  auto guard(MpiPost& post, const char* call, const Body& body) {
     if (broken_) throw Error(*broken_);
     try {
-      post.require_open(call);
-      return body();
+      return post.use(call, body);
     } catch (const Error& error) {
       broken_ = error;
       throw;
@@ -80,7 +85,7 @@ class MpiMemory {
 
 class MpiSendFlow final : public SendFlow, MpiMemory {
  public:
-  MpiSendFlow(std::shared_ptr<MpiPost> post, std::shared_ptr<SendEnd> end);
+  MpiSendFlow(MpiPost& post, std::shared_ptr<SendEnd> end);
   ~MpiSendFlow() override;
   MpiSendFlow(const MpiSendFlow&) = delete;
   MpiSendFlow& operator=(const MpiSendFlow&) = delete;
@@ -94,14 +99,14 @@ class MpiSendFlow final : public SendFlow, MpiMemory {
  private:
   void check_present() const;
 
-  std::shared_ptr<MpiPost> post_;
+  MpiPost& post_;
   std::shared_ptr<SendEnd> end_;
   MpiMessages messages_;
 };
 
 class MpiReceiveFlow final : public ReceiveFlow, MpiMemory {
  public:
-  MpiReceiveFlow(std::shared_ptr<MpiPost> post, std::shared_ptr<ReceiveEnd> end);
+  MpiReceiveFlow(MpiPost& post, std::shared_ptr<ReceiveEnd> end);
   ~MpiReceiveFlow() override;
   MpiReceiveFlow(const MpiReceiveFlow&) = delete;
   MpiReceiveFlow& operator=(const MpiReceiveFlow&) = delete;
@@ -116,7 +121,7 @@ class MpiReceiveFlow final : public ReceiveFlow, MpiMemory {
   /// Throws Error(rank_lost) if the sender has closed the flow before that message.
   void check_comes(std::uint64_t number) const;
 
-  std::shared_ptr<MpiPost> post_;
+  MpiPost& post_;
   std::shared_ptr<ReceiveEnd> end_;
   MpiMessages messages_;
 };

@@ -10,7 +10,8 @@
 namespace plait::transport {
 namespace {
 
-constexpr int note_tag = 0;  // flows have tags from 1
+// The communicator may be that of an MpiLink, whose messages have tag 0. Flows have tags from 2.
+constexpr int note_tag = 1;
 
 }  // namespace
 
@@ -31,18 +32,36 @@ MpiPost::MpiPost(MPI_Comm comm) : comm_(comm) {
   last_tag_ = found != 0 ? *most : 32767;  // the least that the standard allows
 }
 
-MpiPost::~MpiPost() {
-  for (auto& message : outgoing_) {
-    if (is_open()) plait::detail::abandon(std::move(message));
-    else [[maybe_unused]] const auto* left = message.release();  // MPI may still know the buffer
-  }
+MpiPost& MpiPost::of(MPI_Comm comm) {
+  static std::mutex mutex;
+  static auto* posts = new std::map<MPI_Comm, std::unique_ptr<MpiPost>>;  // never destroyed
+  const std::scoped_lock lock(mutex);
+  std::unique_ptr<MpiPost>& post = (*posts)[comm];
+  if (post == nullptr) post = std::make_unique<MpiPost>(comm);
+  return *post;
+}
+
+void MpiPost::require_here(const char* call) const {
+  if (!origin_.is_here())
+    throw Error(ErrorCode::bootstrap,
+                fmt::format("{}: MPI belongs to the parent of this process", call));
 }
 
 void MpiPost::require_open(const char* call) const {
-  if (!is_open())
-    throw Error(
-        ErrorCode::bootstrap,
-        fmt::format("{}: MPI is finalised, or belongs to the parent of this process", call));
+  if (!is_open_)
+    throw Error(ErrorCode::bootstrap, fmt::format("{}: MPI is already finalised", call));
+}
+
+/// Transports end before their post does, because they were made after it.
+void MpiPost::close() {
+  const std::scoped_lock lock(mutex_);
+  part_with_notes();
+  is_open_ = false;
+}
+
+void MpiPost::part_with_notes() {
+  for (auto& message : outgoing_) plait::detail::abandon(std::move(message));
+  outgoing_.clear();
 }
 
 void MpiPost::advance() {
@@ -101,12 +120,12 @@ void MpiPost::read(int from, const Note& note) {
 }
 
 std::shared_ptr<SendEnd> MpiPost::call(int rank, std::uint64_t listener) {
-  int& tag = tags_[rank];
+  int& tag = tags_.try_emplace(rank, note_tag).first->second;
   if (tag == last_tag_)
     throw Error(ErrorCode::bootstrap,
                 fmt::format("connect: rank {} has had {} flows from rank {}, and MPI has no more "
                             "tags",
-                            rank, tag, rank_));
+                            rank, tag - note_tag, rank_));
   auto end = std::make_shared<SendEnd>(SendEnd{rank, ++tag});
   sends_[{rank, tag}] = end;
   send(rank, {Kind::call, tag, listener});

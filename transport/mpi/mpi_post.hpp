@@ -1,4 +1,4 @@
-// The communicator of an MPI transport, and the notes by which its ranks open and close flows.
+// The communicator of MPI transports, and the notes by which its ranks open and close flows.
 #pragma once
 #include <mpi.h>
 
@@ -8,8 +8,10 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <utility>
 
+#include "bootstrap/mpi/process.hpp"
 #include "bootstrap/mpi/support.hpp"
 #include "core/process.hpp"
 
@@ -35,20 +37,40 @@ struct ReceiveEnd {
   std::uint64_t messages = endless;  // that will have come when the sender has closed the flow
 };
 
+/// All transports on one communicator share its post: any of them reads the notes for all. Their
+/// threads take turns. All methods but the first are for callers in `use`.
+///
+/// It lives until the process ends, because tags of earlier flows must not be used again.
 class MpiPost {
  public:
   explicit MpiPost(MPI_Comm comm);
-  ~MpiPost();
   MpiPost(const MpiPost&) = delete;
   MpiPost& operator=(const MpiPost&) = delete;
+  /// The post of this communicator; the first call makes it.
+  static MpiPost& of(MPI_Comm comm);
+
+  /// Runs `body` alone, and MPI does not end meanwhile. Throws Error(bootstrap) after MPI_Finalize
+  /// and in a forked child: then MPI must not be called.
+  template <class Body>
+  auto use(const char* call, const Body& body) {
+    require_here(call);  // first, because the child may have a copy of a lock that is held
+    const std::scoped_lock lock(mutex_);
+    require_open(call);
+    return body();
+  }
+  /// For destructors. Does nothing where `use` would throw. If MPI fails, the other side sees it,
+  /// too.
+  template <class Body>
+  void use_last(const Body& body) noexcept {
+    try {
+      use("", body);
+    } catch (const std::exception&) {  // see above
+    }
+  }
 
   MPI_Comm comm() const noexcept { return comm_; }
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
-  /// False in a forked child and after MPI_Finalize: then MPI must not be called.
-  bool is_open() const { return origin_.is_here() && !plait::detail::is_finalized(); }
-  /// Throws Error(bootstrap) unless `is_open`.
-  void require_open(const char* call) const;
 
   /// Lets notes go out, and reads those that have come. Never waits.
   void advance();
@@ -61,6 +83,8 @@ class MpiPost {
 
   void open_door(std::uint64_t listener) { doors_.try_emplace(listener); }
   void close_door(std::uint64_t listener);
+  /// Leaves the notes that are on their way to MPI alone.
+  void part_with_notes();
   /// The next flow that has been opened to the listener, or null.
   std::shared_ptr<ReceiveEnd> take(std::uint64_t listener);
 
@@ -77,17 +101,23 @@ class MpiPost {
   };
   using Key = std::pair<int, int>;  // the other rank and the tag
 
+  void require_here(const char* call) const;
+  void require_open(const char* call) const;
+  void close();
   void send(int rank, const Note& note);
   void read(int from, const Note& note);
 
   MPI_Comm comm_;
   int rank_ = 0, size_ = 0, last_tag_ = 0;
   Origin origin_;
+  std::mutex mutex_;
+  bool is_open_ = true;
   std::list<std::unique_ptr<Outgoing>> outgoing_;
   std::map<int, int> tags_;  // the latest for each rank
   std::map<Key, std::shared_ptr<SendEnd>> sends_;
   std::map<Key, std::shared_ptr<ReceiveEnd>> receives_;
   std::map<std::uint64_t, std::deque<std::shared_ptr<ReceiveEnd>>> doors_;  // by the listener
+  plait::detail::BeforeMpiEnds before_mpi_ends_{[this] { close(); }};
 };
 
 }  // namespace plait::transport

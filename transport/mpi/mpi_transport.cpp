@@ -9,10 +9,12 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
 
+#include "bootstrap/mpi/process.hpp"
 #include "plait/error.hpp"
 #include "transport/mpi/mpi_extensions.hpp"
 #include "transport/mpi/mpi_flows.hpp"
@@ -37,35 +39,32 @@ std::uint64_t draw_listener() {
 
 class MpiListener final : public Listener {
  public:
-  explicit MpiListener(std::shared_ptr<MpiPost> post) : post_(std::move(post)) {
-    post_->open_door(number_);
+  explicit MpiListener(MpiPost& post) : post_(post) {
+    post_.use("listen", [&] { post_.open_door(number_); });
   }
   ~MpiListener() override {
-    if (!post_->is_open()) return;
-    try {
-      post_->close_door(number_);
-    } catch (const std::exception&) {  // MPI fails, and the callers will see it, too
-    }
+    post_.use_last([&] { post_.close_door(number_); });
   }
   MpiListener(const MpiListener&) = delete;
   MpiListener& operator=(const MpiListener&) = delete;
 
   Address address() const override {
-    const Place place{place_magic, number_, post_->rank(), post_->size()};
+    const Place place{place_magic, number_, post_.rank(), post_.size()};
     Address address;
     std::memcpy(address.bytes.data(), &place, sizeof place);
     return address;
   }
   std::unique_ptr<ReceiveFlow> accept() override {
-    post_->require_open("accept");
-    post_->advance();
-    auto end = post_->take(number_);
-    if (end == nullptr) return nullptr;
-    return std::make_unique<MpiReceiveFlow>(post_, std::move(end));
+    return post_.use("accept", [&]() -> std::unique_ptr<ReceiveFlow> {
+      post_.advance();
+      auto end = post_.take(number_);
+      if (end == nullptr) return nullptr;
+      return std::make_unique<MpiReceiveFlow>(post_, std::move(end));
+    });
   }
 
  private:
-  std::shared_ptr<MpiPost> post_;
+  MpiPost& post_;
   std::uint64_t number_ = draw_listener();
 };
 
@@ -80,17 +79,16 @@ std::string library_name() {
 
 class MpiTransport final : public Transport {
  public:
-  explicit MpiTransport(MPI_Comm comm) : post_(std::make_shared<MpiPost>(comm)) {
+  explicit MpiTransport(MPI_Comm comm) : post_(MpiPost::of(comm)) {
     properties_.name = fmt::format("MPI ({})", library_name());
     properties_.device_memory = mpi_takes(MemoryKind::cuda) || mpi_takes(MemoryKind::hip);
     properties_.largest_message = largest_mpi_message;
   }
   ~MpiTransport() override {
-    if (!post_->is_open()) return;
-    try {
-      for (const auto& [place, end] : calls_) post_->leave(*end, 0);
-    } catch (const std::exception&) {  // MPI fails, and the other ranks will see it, too
-    }
+    post_.use_last([&] {
+      for (const auto& [place, end] : calls_) post_.leave(*end, 0);
+      post_.part_with_notes();
+    });
   }
   MpiTransport(const MpiTransport&) = delete;
   MpiTransport& operator=(const MpiTransport&) = delete;
@@ -106,41 +104,49 @@ class MpiTransport final : public Transport {
     }
     changed_.notify_one();
   }
+  void set_end(std::function<void()> end) override {
+    before_mpi_ends_.reset();
+    if (end) before_mpi_ends_.emplace(std::move(end));
+  }
 
  private:
-  std::shared_ptr<MpiPost> post_;
+  MpiPost& post_;
   Properties properties_;
   std::map<std::pair<int, std::uint64_t>, std::shared_ptr<SendEnd>> calls_;  // rank and listener
   std::mutex mutex_;
   std::condition_variable changed_;
   bool woken_ = false;
+  std::optional<plait::detail::BeforeMpiEnds> before_mpi_ends_;
 };
 
 std::unique_ptr<SendFlow> MpiTransport::connect(const Address& address) {
-  post_->require_open("connect");
   Place place{};
   std::memcpy(&place, address.bytes.data(), sizeof place);
-  if (place.magic != place_magic || place.size != post_->size() || place.rank < 0 ||
-      place.rank >= post_->size())
+  if (place.magic != place_magic || place.size != post_.size() || place.rank < 0 ||
+      place.rank >= post_.size())
     throw Error(ErrorCode::invalid_argument,
                 "connect: this is not an address of this MPI communicator");
-  auto& end = calls_[{place.rank, place.listener}];
-  if (end == nullptr) end = post_->call(place.rank, place.listener);
-  post_->advance();
-  if (end->state == SendEnd::State::called) return nullptr;
-  const auto answered = calls_.extract({place.rank, place.listener}).mapped();
-  if (answered->state == SendEnd::State::open)
-    return std::make_unique<MpiSendFlow>(post_, answered);
-  post_->leave(*answered, 0);
-  throw Error(ErrorCode::rank_lost,
-              fmt::format("connect: rank {} listens no more at this address", place.rank));
+  return post_.use("connect", [&]() -> std::unique_ptr<SendFlow> {
+    auto& end = calls_[{place.rank, place.listener}];
+    if (end == nullptr) end = post_.call(place.rank, place.listener);
+    post_.advance();
+    if (end->state == SendEnd::State::called) return nullptr;
+    const auto answered = calls_.extract({place.rank, place.listener}).mapped();
+    if (answered->state == SendEnd::State::open)
+      return std::make_unique<MpiSendFlow>(post_, answered);
+    post_.leave(*answered, 0);
+    throw Error(ErrorCode::rank_lost,
+                fmt::format("connect: rank {} listens no more at this address", place.rank));
+  });
 }
 
 /// MPI can't wake a thread that sleeps, so this sleeps for a short time only.
 void MpiTransport::wait(std::chrono::microseconds timeout) {
-  post_->require_open("wait");
-  post_->advance();
-  const auto limit = std::min(timeout, std::chrono::microseconds(50));
+  auto limit = timeout;  // if MPI has ended or fails
+  post_.use_last([&] {
+    post_.advance();
+    limit = std::min(timeout, longest_blind_wait);
+  });
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, limit, [&] { return woken_; });
   woken_ = false;
@@ -151,11 +157,11 @@ void MpiTransport::wait(std::chrono::microseconds timeout) {
 std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm) {
   int level = MPI_THREAD_SINGLE;
   if (plait::detail::is_finalized())
-    throw Error(ErrorCode::bootstrap, "make_mpi_transport: MPI is already finalised");
+    throw Error(ErrorCode::bootstrap, "the transport over MPI: MPI is already finalised");
   check_mpi(MPI_Query_thread(&level), "MPI_Query_thread", 0);
   if (level != MPI_THREAD_MULTIPLE)
     throw Error(ErrorCode::unsupported,
-                "make_mpi_transport: MPI must be initialised by MPI_Init_thread with "
+                "the transport over MPI: MPI must be initialised by MPI_Init_thread with "
                 "MPI_THREAD_MULTIPLE, because Plait's proxy thread calls it beside the program's "
                 "threads");
   return std::make_unique<MpiTransport>(comm);

@@ -8,7 +8,8 @@
 
 namespace plait::transport {
 
-/// Takes over `comm`, a duplicate that has no other user, and never frees it: freeing is
+/// `comm` belongs to the library: it has no other user than transports, any number of them, and
+/// perhaps an MpiLink, whose messages have another tag. It is never freed, because freeing is
 /// collective, and notes that flows are closed may come as long as the processes live. Local.
 ///
 /// Addresses work between the ranks of `comm`. MPI must be at MPI_THREAD_MULTIPLE, because the

@@ -100,9 +100,8 @@ class PluginTransport final : public Transport {
 
   /// Plug-ins can't tell when something has arrived.
   void wait(std::chrono::microseconds timeout) override {
-    constexpr std::chrono::microseconds longest{50};
     std::unique_lock lock(mutex_);
-    bell_.wait_for(lock, std::min(timeout, longest), [&] { return woken_; });
+    bell_.wait_for(lock, std::min(timeout, longest_blind_wait), [&] { return woken_; });
     woken_ = false;
   }
   void wake() noexcept override {

@@ -2,7 +2,6 @@
 // long messages from a socket straight into the receiver's.
 #pragma once
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -11,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "bootstrap/socket/answer_watch.hpp"
 #include "plait/error.hpp"
 #include "transport/socket/flow_door.hpp"
 #include "transport/socket/wire.hpp"
@@ -67,7 +67,7 @@ class SocketSendFlow final : public SendFlow {
     WatchedSocket socket;
     std::deque<Outgoing> queue;
     std::size_t sent = 0;  // of the first stripe, its head included
-    std::chrono::steady_clock::time_point next_check{};
+    plait::detail::AnswerWatch watch;
   };
   void advance();
   void write(Connection& connection);

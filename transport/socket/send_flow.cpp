@@ -1,45 +1,18 @@
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <utility>
 
 #include "transport/socket/flow_ends.hpp"
 
 namespace plait::transport {
-namespace {
-
-/// True if the other machine does not answer any more. The timeout of `prepare_connection` can't
-/// tell that from a rank that is late to post its buffers: it counts from the moment the other
-/// side has no room, also while the other side answers.
-bool is_silent(int socket) {
-  constexpr std::uint32_t longest = 45'000;  // milliseconds, as in `prepare_connection`
-  // A full receiver is asked ever more seldom, up to every two minutes, so time alone says nothing.
-  constexpr int most_unanswered = 2;
-  tcp_info info{};
-  socklen_t length = sizeof info;
-  return ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
-         info.tcpi_last_ack_recv > longest &&
-         info.tcpi_retransmits + info.tcpi_probes > most_unanswered;
-}
-void let_it_wait(int socket) {
-  const int never = 0;
-  ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &never, sizeof never);
-}
-
-}  // namespace
-
 SocketSendFlow::SocketSendFlow(FlowSockets sockets)
     : state_(sockets), connections_(sockets.size()) {
-  for (std::size_t at = 0; at < sockets.size(); ++at) {
-    let_it_wait(sockets[at].get());
+  for (std::size_t at = 0; at < sockets.size(); ++at)
     connections_[at].socket = std::move(sockets[at]);
-  }
 }
 
 std::unique_ptr<Registration> SocketSendFlow::register_memory(void*, std::size_t, MemoryKind kind) {
@@ -114,10 +87,7 @@ void SocketSendFlow::write(Connection& connection) {
 }
 
 void SocketSendFlow::require_answers(Connection& connection) {
-  const auto now = std::chrono::steady_clock::now();
-  if (now < connection.next_check) return;
-  connection.next_check = now + std::chrono::seconds(1);
-  if (is_silent(connection.socket.get())) state_.lose(ETIMEDOUT);
+  if (connection.watch.finds_silence(connection.socket.get())) state_.lose(ETIMEDOUT);
 }
 
 void SocketSendFlow::count_sent(Connection& connection, std::size_t bytes) {

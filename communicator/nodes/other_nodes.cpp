@@ -1,0 +1,60 @@
+#include "communicator/nodes/other_nodes.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "transport/proxy.hpp"
+
+namespace plait {
+
+void OtherNodes::start(Watchdog& watchdog) {
+  channels_->start(
+      {.hear = [this](int rank, std::span<const std::byte> news) { board_.hear(rank, news); },
+       .lose =
+           [this, &watchdog](int rank, const Error& why) {
+             watchdog.lose_connection(rank, nodes_.name_of_rank(rank), why);
+           },
+       .end =
+           [this] {
+             board_.announce(Board::State::ending);
+             tell();
+           }});
+}
+
+void OtherNodes::tell() {
+  const std::lock_guard lock(telling_);
+  const std::vector<int>& next = nodes_.ranks((nodes_.here() + 1) % nodes_.count());
+  if (const auto calls = board_.call_news(); !calls.empty())
+    channels_->tell(next[static_cast<std::size_t>(nodes_.local_rank()) % next.size()], calls);
+  for (int peer = 0; peer < board_.ranks(); ++peer) {
+    if (nodes_.is_here(peer)) continue;
+    if (const auto messages = board_.message_news(peer); !messages.empty())
+      channels_->tell(peer, messages);
+  }
+  const auto news = board_.news();
+  if (news.empty()) return;
+  // A rank that leaves in peace opens no connection to say so.
+  const Board::State state = board_.state(rank_);
+  const auto reach = state == Board::State::left ? transport::Reach::known : transport::Reach::all;
+  for (int peer = 0; peer < board_.ranks(); ++peer)
+    if (!nodes_.is_here(peer)) channels_->tell(peer, news, reach);
+}
+
+void OtherNodes::tell_last() {
+  tell();
+  channels_->flush(std::chrono::milliseconds(100));
+}
+
+std::string OtherNodes::describe(const Topology& topology) const {
+  const int rail = nodes_.local_rank();
+  return fmt::format(", on node {} of {} nodes, {} of {} rails, by {}, {:.3g} GB/s per node",
+                     nodes_.name(nodes_.here()), nodes_.count(),
+                     rail < topology.rails ? fmt::format("rail {}", rail) : "none", topology.rails,
+                     channels_->transport_name(), topology.network.bandwidth / 1e3);
+}
+
+}  // namespace plait
