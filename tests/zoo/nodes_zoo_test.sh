@@ -57,8 +57,8 @@ if [ "$what" = inside ]; then
       per_call=$(((more[i] - less[i]) / (many - few)))
       which="$1: n$((i / 2)) $([ $((i % 2)) = 0 ] && echo sends || echo receives)"
       framed=$((per_call * 1514 / 1448))
-      echo "$which $per_call B per call, $((per_call * 1000 / payload)) thousandths of $payload B," \
-        "$((framed * 1000 / payload)) in frames of 1500 B"
+      echo "$which $per_call B per call, $((per_call * 1000 / payload)) thousandths of" \
+        "$payload B, $((framed * 1000 / payload)) in frames of 1500 B"
       [ $((framed * 10)) -le $((payload * 11)) ] || fail "$which more than 1.1 times the least"
       [ $per_call -ge $payload ] || fail "$which less than the least: the counters are wrong"
     done

@@ -57,7 +57,7 @@ class QuantizedSum {
       EXPECT_EQ(other, hash) << algorithm_ << ": two ranks have different bits";
   }
 
-  /// The bound in algorithms/nodes/quantized/kernel.hpp, with as much again for f32.
+  /// The bound in algorithms/nodes/rails/quantized_kernel.hpp, with as much again for f32.
   void expect_near() const {
     const std::string name = algorithm_;
     const bool scaled = name == "quantized_int8";

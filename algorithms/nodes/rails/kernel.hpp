@@ -255,7 +255,9 @@ class Rails {
   }
   /// Coded chunks are cut into other pieces than packs, and threads have other pieces of them.
   PLAIT_DEVICE void regroup() {
-    if constexpr (Wire::is_coded) dev_.sync();
+    if constexpr (Wire::is_coded) {
+      dev_.sync();
+    }
   }
   PLAIT_DEVICE static Input as_input(const Output& output) {
     return {reinterpret_cast<const T*>(output.packs()), output.count()};

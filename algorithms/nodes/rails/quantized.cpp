@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "algorithms/nodes/quantized/kernel.hpp"
+#include "algorithms/nodes/rails/quantized_kernel.hpp"
 #include "algorithms/nodes/rails/rails_algorithm.hpp"
 
 namespace plait::quantized {

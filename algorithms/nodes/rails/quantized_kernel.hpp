@@ -147,7 +147,9 @@ class CodedWire {
     auto* const unit = const_cast<std::byte*>(from);
     const Codes codes = dev.load(const_cast<const Codes*>(group_in(unit, group)));
     float scale = 1;
-    if constexpr (has_scale) scale = dev.load(const_cast<const Scale*>(scale_in(unit))).lane[0];
+    if constexpr (has_scale) {
+      scale = dev.load(const_cast<const Scale*>(scale_in(unit))).lane[0];
+    }
     PLAIT_UNROLL
     for (unsigned part = 0; part < ratio; ++part) {
       PLAIT_UNROLL
