@@ -51,6 +51,7 @@ TEST(Served, IncludesWholePacksOnDevicesThatCanDoEverything) {
   topology.peer_access = true;
   topology.line_threads = topology.bulk_threads = 8;
   topology.peer_reads = true;  // in truth only ranks on CPUs have them
+  topology.scratch_limit = std::size_t{128} << 20;
   for (const auto& algorithm : Registry::instance().all()) {
     const Support support = serves_the_best(*algorithm, topology);
     EXPECT_TRUE(support) << algorithm->name() << ": " << support.reason();
@@ -66,6 +67,7 @@ TEST(Served, IncludesTheHostTarget) {
   host.backend = BackendKind::host;
   host.ranks = 2;
   host.peer_reads = true;  // a machine may forbid them: then `pull` is not there, rightly
+  host.scratch_limit = std::size_t{128} << 20;
   for (const auto& algorithm : Registry::instance().all()) {
     const Support support = serves_the_best(*algorithm, host);
     EXPECT_TRUE(support) << algorithm->name() << ": " << support.reason();

@@ -99,7 +99,7 @@ TEST(NodesTogether, EstimateAlike) {
   const std::string text = comm().explain({.count = 1'000'000}, {.algorithm = "rails"});
   EXPECT_THAT(text, testing::HasSubstr("  stages: reduce on the node, "));
   EXPECT_THAT(text, testing::HasSubstr(" GB/s per node"));
-  EXPECT_THAT(comm().describe(), testing::HasSubstr(" rails, by sockets over "));
+  EXPECT_THAT(comm().describe(), testing::HasSubstr(" rails, by "));
 }
 
 /// What the user says of the network counts on all ranks.
