@@ -84,7 +84,8 @@ std::vector<std::string> all_reduce_algorithms();
 std::vector<Subject> other_algorithms();
 
 /// Many sums of f64, one after the other in the same symmetric memory without the host in between:
-/// call k + 1 must not read or write the memory before call k is done on all ranks. Collective.
+/// call k + 1 must not read or write the memory before call k is done on all ranks. Nothing happens
+/// if the algorithm does not serve such calls here. Collective.
 void check_repeated_in_place(Communicator& comm, Arena& arena, std::size_t count, int calls,
                              const CallOptions& options);
 
