@@ -198,17 +198,16 @@ class CodedWire {
   }
 };
 
-template <class Code>
-struct Coded {
-  template <Device D>
-  PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    rails::Rails<float, D, CodedWire<Code, D>>(dev, a).run();
-  }
-};
-
 template <class T>
 struct Kernel {
-  using Codes = TypeList<Coded<bf16>, Coded<f16>, Coded<std::int8_t>>;
+  template <class Code>
+  struct As {
+    template <Device D>
+    PLAIT_DEVICE static void run(D& dev, const Args& a) {
+      rails::Rails<T, D, CodedWire<Code, D>>(dev, a).run();
+    }
+  };
+  using Codes = TypeList<As<bf16>, As<f16>, As<std::int8_t>>;
   static unsigned code(const Args& args) { return static_cast<unsigned>(args.format); }
 };
 
