@@ -60,7 +60,8 @@ class Ring final : public ChannelAlgorithm {
   NetworkUse network_use(const Call& call, const Topology& topology) const {
     const double n = topology.ranks, steps = 2 * (n - 1);
     const LaunchShape shape = fitted(shapes(call, topology).front(), call, topology);
-    const double bytes = static_cast<double>(call.bytes()), slot = channel_bytes(topology) / slots,
+    const std::uint32_t slot = channel_bytes(topology) / slots;
+    const double bytes = static_cast<double>(call.bytes()),
                  passed = steps * std::max(bytes / n / shape.blocks / slot, 1.0);
     const double hops = std::ceil(steps / topology.node_ranks);
     return {.hops = hops, .messages = passed, .bytes = steps / n * bytes, .waits = passed - hops};

@@ -48,7 +48,7 @@ class Quantized : public rails::RailsAlgorithm {
       return Support::no("only sums and averages are quantized");
     // The codes of a chunk fit the room of its data, but for the shortest chunks.
     constexpr std::size_t unit = 512;
-    if (const Support fits = RailsAlgorithm::fits(topology, unit); !fits) return fits;
+    if (Support room = fits(topology, unit); !room) return room;
     return RailsAlgorithm::supports_call(call, topology);
   }
 
