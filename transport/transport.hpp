@@ -113,7 +113,7 @@ class Transport {
   /// before that, by the thread that ends it, while messages still move. Later calls of the
   /// transport and its flows throw Error(bootstrap), except `wait`, which sleeps. An empty function
   /// takes `end` away; then it does not run any more. From any thread, but not from `end`.
-  virtual void set_end(std::function<void()> /*end*/) {}
+  virtual void set_end(std::function<void()> end) { end = nullptr; }  // most media never end
 };
 
 }  // namespace plait::transport
