@@ -100,7 +100,7 @@ TEST(Net, ARankThatHasLeftHoldsUpNoOther) {
   std::this_thread::sleep_for(200ms);
   const auto start = std::chrono::steady_clock::now();
   comm.reset();
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 2s);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 4s);  // the proxy would wait for five
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
