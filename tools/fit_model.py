@@ -22,6 +22,8 @@ import statistics
 import subprocess
 from collections import defaultdict
 
+import descent
+
 SHORT, LONG = 16 << 10, 1 << 20  # bytes: at most, at least
 WEIGHT_OF_ERRORS = 0.5   # against the choice
 WEIGHT_OF_CHANGES = 0.01  # a number that the times say little of stays as it is
@@ -93,19 +95,8 @@ def improve(data, terms, start, weight_of_choice):
         return (data.badness(data.estimates(terms), weight_of_choice)
                 + WEIGHT_OF_CHANGES * changes)
 
-    best = badness(terms)
     used = [name for name in terms if any(call["costs"][name] for call in data.calls)]
-    for factor in (3, 2, 1.5, 1.25, 1.1, 1.05, 1.02):
-        improved = True
-        while improved:
-            improved = False
-            for name in used:
-                for changed in (terms[name] * factor, terms[name] / factor):
-                    trial = {**terms, name: changed}
-                    found = badness(trial)
-                    if found < best - 1e-5:
-                        best, terms, improved = found, trial, True
-    return terms
+    return descent.improve(terms, used, (3, 2, 1.5, 1.25, 1.1, 1.05, 1.02), 1e-5, badness)
 
 
 def judge(data, estimates, what):

@@ -25,6 +25,8 @@ import subprocess
 import sys
 import tempfile
 
+import descent
+
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
 MOST_ERROR = 0.25
 PAYLOAD = 1448 / 1514  # of an Ethernet frame of TCP with time stamps
@@ -96,18 +98,7 @@ class Model:
         def badness(facts):
             return statistics.fmean(abs(math.log(estimated / time))
                                     for _, _, _, time, estimated in self.errors(facts, files))
-        facts, best = dict(self.start), badness(self.start)
-        for factor in (3, 1.5, 1.2, 1.05):
-            improved = True
-            while improved:
-                improved = False
-                for name in facts:
-                    for changed in (facts[name] * factor, facts[name] / factor):
-                        trial = {**facts, name: changed}
-                        found = badness(trial)
-                        if found < best - 1e-4:
-                            best, facts, improved = found, trial, True
-        return facts
+        return descent.improve(self.start, list(self.start), (3, 1.5, 1.2, 1.05), 1e-4, badness)
 
 
 def relative(errors):
