@@ -1,4 +1,6 @@
+#include <array>
 #include <limits>
+#include <string_view>
 
 #include "algorithms/nodes/rails/quantized_kernel.hpp"
 #include "algorithms/nodes/rails/rails_algorithm.hpp"
@@ -10,28 +12,9 @@ namespace {
 class Quantized : public rails::RailsAlgorithm {
  public:
   explicit Quantized(Format format) : RailsAlgorithm(Collective::all_reduce), format_(format) {}
-  StaticName name() const override {
-    switch (format_) {
-      case Format::bf16:
-        return "quantized_bf16";
-      case Format::f16:
-        return "quantized_f16";
-      default:
-        return "quantized_int8";
-    }
-  }
+  StaticName name() const override { return of_format().name; }
   StaticName family() const override { return "quantized"; }
-  std::string_view summary() const override {
-    switch (format_) {
-      case Format::bf16:
-        return "rails of f32 that travel between nodes as bf16; only when named";
-      case Format::f16:
-        return "rails of f32 that travel between nodes as f16; only when named";
-      default:
-        return "rails of f32 that travel between nodes as 8-bit integers with a scale for each "
-               "128; only when named";
-    }
-  }
+  std::string_view summary() const override { return of_format().summary; }
   double estimate(const Call&, const Topology&) const override {
     return std::numeric_limits<double>::infinity();
   }
@@ -53,6 +36,21 @@ class Quantized : public rails::RailsAlgorithm {
   }
 
  private:
+  struct Description {
+    StaticName name;
+    std::string_view summary;
+  };
+  const Description& of_format() const {
+    static constexpr std::array<Description, 3> all{{
+        {"quantized_bf16", "rails of f32 that travel between nodes as bf16; only when named"},
+        {"quantized_f16", "rails of f32 that travel between nodes as f16; only when named"},
+        {"quantized_int8",
+         "rails of f32 that travel between nodes as 8-bit integers with a scale for each 128; only "
+         "when named"},
+    }};
+    return all[static_cast<std::size_t>(format_)];
+  }
+
   Format format_;
 };
 template <Format F>
