@@ -33,7 +33,7 @@ class Registration {
 /// A message under way. Valid until `test` has returned true for it.
 using Request = void*;
 
-/// One end of a one-way connection between two ranks. Messages arrive in the order in which they
+/// One end of a one-way flow between two ranks. Messages arrive in the order in which they
 /// were sent, and each is received by one `irecv`, also in order.
 ///
 /// Only one thread at a time uses a flow and the transport that made it. Every method may throw
@@ -53,11 +53,18 @@ class Flow {
   virtual bool test(Request request, std::size_t* received = nullptr) = 0;
 };
 
+class ReceiveFlow;
+
 class SendFlow : public Flow {
  public:
   /// Starts to send a message. The buffer must lie in `memory` and stay as it is until the request
   /// is done. Null: the flow takes no more messages now, so call again later. Never waits.
   virtual Request isend(const void* data, std::size_t bytes, Registration& memory) = 0;
+  /// The flow that comes back over the same connection, from `ReceiveFlow::reply`; once per flow.
+  /// Null: this transport's connections go one way. The connection ends with both flows.
+  virtual std::unique_ptr<ReceiveFlow> replies();
+  /// False while the end of the connection may still take away messages that `test` calls sent.
+  virtual bool is_safe() { return true; }
 };
 
 class ReceiveFlow : public Flow {
@@ -66,7 +73,15 @@ class ReceiveFlow : public Flow {
   /// `bytes`; a longer one is Error(bootstrap). Null: the flow takes no more buffers now. Never
   /// waits.
   virtual Request irecv(void* data, std::size_t bytes, Registration& memory) = 0;
+  /// A flow back to the sender over the same connection, which it has from `SendFlow::replies`;
+  /// once per flow. Null: this transport's connections go one way.
+  virtual std::unique_ptr<SendFlow> reply() { return nullptr; }
 };
+
+inline std::unique_ptr<ReceiveFlow> SendFlow::replies() { return nullptr; }
+
+/// What a connection is for. `both`: short messages there and back, if the transport can.
+enum class Ways : std::uint8_t { one, both };
 
 /// Where other ranks' connections arrive.
 class Listener {
@@ -101,9 +116,9 @@ class Transport {
   virtual const Properties& properties() const = 0;
   virtual std::unique_ptr<Listener> listen() = 0;
   /// Connects to a listener of another rank; the result is complete once it is not null. Call it
-  /// again with the same address until then; at most one connection per address is under way at a
+  /// again with the same arguments until then; at most one connection for these is under way at a
   /// time. Never waits. Throws Error(rank_lost) if nothing listens there.
-  virtual std::unique_ptr<SendFlow> connect(const Address& address) = 0;
+  virtual std::unique_ptr<SendFlow> connect(const Address& address, Ways ways = Ways::one) = 0;
   /// Sleeps until a message may have arrived or left, until `wake`, or until `timeout` is over. May
   /// return early. A transport that can't tell sleeps for at most `longest_blind_wait`.
   virtual void wait(std::chrono::microseconds timeout) = 0;

@@ -235,6 +235,48 @@ TEST(SocketTransport, RanksThatCallEachOtherBeforeTheyAcceptMeet) {
   EXPECT_NE(door_there->accept(), nullptr);
 }
 
+/// There and back over one connection, with messages longer than what is read ahead.
+TEST(SocketTransport, AFlowBackSharesTheConnection) {
+  auto here = make(), there = make();
+  auto listener = here->listen();
+  const int before = open_descriptors();
+  std::unique_ptr<SendFlow> call;
+  std::unique_ptr<ReceiveFlow> called;
+  wait_until(*here, [&] {
+    if (!call) call = there->connect(listener->address(), Ways::both);
+    if (!called) called = listener->accept();
+    return call && called;
+  });
+  auto replies = call->replies();
+  auto reply = called->reply();
+  ASSERT_TRUE(replies && reply);
+  EXPECT_EQ(call->replies(), nullptr);
+  EXPECT_EQ(reply->replies(), nullptr);
+  EXPECT_EQ(open_descriptors(), before + 2);
+  constexpr std::size_t longest = 20'000;
+  Buffer out(*call, longest), back(*reply, longest), in(*called, longest),
+      in_back(*replies, longest);
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{0}, std::size_t{4096}, longest}) {
+    out.fill(bytes), back.fill(bytes + 1);
+    const Request sending = send(*there, *call, out, bytes);
+    const Request sending_back = send(*here, *reply, back, bytes);
+    finish(*here, *called, receive(*here, *called, in, bytes));
+    finish(*there, *replies, receive(*there, *replies, in_back, bytes));
+    finish(*there, *call, sending), finish(*here, *reply, sending_back);
+    EXPECT_TRUE(in.begins_with(bytes, bytes));
+    EXPECT_TRUE(in_back.begins_with(bytes + 1, bytes));
+  }
+  // The connection ends with both flows.
+  reply.reset();
+  finish(*there, *call, send(*there, *call, out, 8));
+  finish(*here, *called, receive(*here, *called, in, 8));
+  called.reset();
+  const Request receiving = receive(*there, *replies, in_back, 8);
+  std::optional<Error> error;
+  wait_until(*there, [&] { return (error = error_of([&] { replies->test(receiving); })); });
+  EXPECT_EQ(error->code(), ErrorCode::rank_lost) << error->what();
+}
+
 /// A child has no copy of the connections, so the other rank sees the parent's end, and the
 /// destructors in the child do nothing.
 TEST(SocketTransport, AForkedChildKeepsNoConnection) {

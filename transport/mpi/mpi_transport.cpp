@@ -95,7 +95,7 @@ class MpiTransport final : public Transport {
 
   const Properties& properties() const override { return properties_; }
   std::unique_ptr<Listener> listen() override { return std::make_unique<MpiListener>(post_); }
-  std::unique_ptr<SendFlow> connect(const Address& address) override;
+  std::unique_ptr<SendFlow> connect(const Address& address, Ways) override;
   void wait(std::chrono::microseconds timeout) override;
   void wake() noexcept override {
     {
@@ -119,7 +119,7 @@ class MpiTransport final : public Transport {
   std::optional<plait::detail::BeforeMpiEnds> before_mpi_ends_;
 };
 
-std::unique_ptr<SendFlow> MpiTransport::connect(const Address& address) {
+std::unique_ptr<SendFlow> MpiTransport::connect(const Address& address, Ways) {
   Place place{};
   std::memcpy(&place, address.bytes.data(), sizeof place);
   if (place.magic != place_magic || place.size != post_.size() || place.rank < 0 ||

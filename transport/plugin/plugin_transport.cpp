@@ -84,7 +84,7 @@ class PluginTransport final : public Transport {
   const Properties& properties() const override { return properties_; }
   std::unique_ptr<Listener> listen() override { return std::make_unique<PluginListener>(device_); }
 
-  std::unique_ptr<SendFlow> connect(const Address& address) override {
+  std::unique_ptr<SendFlow> connect(const Address& address, Ways) override {
     const NetPlugin& plugin = *device_.plugin;
     const auto [entry, is_new] = calls_.try_emplace(address.bytes);
     Handle& handle = entry->second;

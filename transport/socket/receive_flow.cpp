@@ -11,10 +11,10 @@
 
 namespace plait::transport {
 
-SocketReceiveFlow::SocketReceiveFlow(FlowSockets sockets)
-    : state_(sockets), connections_(sockets.size()) {
-  for (std::size_t at = 0; at < sockets.size(); ++at)
-    connections_[at].socket = std::move(sockets[at]);
+SocketReceiveFlow::SocketReceiveFlow(std::shared_ptr<FlowSockets> sockets)
+    : sockets_(std::move(sockets)), state_(*sockets_), connections_(sockets_->size()) {
+  for (std::size_t at = 0; at < connections_.size(); ++at)
+    connections_[at].socket = &(*sockets_)[at];
 }
 
 std::unique_ptr<Registration> SocketReceiveFlow::register_memory(void*, std::size_t,
@@ -47,14 +47,23 @@ bool SocketReceiveFlow::test(Request request, std::size_t* received) {
   return true;
 }
 
+std::unique_ptr<SendFlow> SocketReceiveFlow::reply() {
+  if (is_shared(sockets_)) return nullptr;
+  return std::make_unique<SocketSendFlow>(sockets_);
+}
+
 void SocketReceiveFlow::require_connections(const FlowMessage& message) {
   // The other rank may have closed all connections while bytes of this message are still to be
   // read from some. The end of the others is not the end of the message.
-  for (const Connection& connection : connections_) {
+  for (Connection& connection : connections_) {
     const bool is_first = &connection == &connections_.front();
     const bool needed = is_first ? message.number >= begun_ || connection.message == &message
                                  : connection.announced > 0;
     if (needed && connection.ended) state_.lose(*connection.ended);
+    // While bytes of the flow back are not acknowledged, the system does not ask whether the other
+    // machine is there.
+    if (is_first && is_shared(sockets_) && connection.watch.finds_silence(connection.socket->get()))
+      state_.lose(connection.socket->why_ended(ETIMEDOUT));
   }
 }
 
@@ -117,11 +126,11 @@ bool SocketReceiveFlow::read_ahead(Connection& connection, std::size_t bytes, bo
 
 std::size_t SocketReceiveFlow::receive(Connection& connection, std::byte* to, std::size_t bytes) {
   while (!connection.ended) {
-    const ssize_t got = ::recv(connection.socket.get(), to, bytes, MSG_DONTWAIT);
+    const ssize_t got = ::recv(connection.socket->get(), to, bytes, MSG_DONTWAIT);
     if (got > 0) return static_cast<std::size_t>(got);
-    if (got == 0) connection.ended = 0;
-    else if (errno == EAGAIN) break;
-    else if (errno != EINTR) connection.ended = errno;
+    if (got < 0 && errno == EAGAIN) break;
+    if (got == 0 || errno != EINTR)
+      connection.ended = connection.socket->why_ended(got == 0 ? 0 : errno);
   }
   return 0;
 }

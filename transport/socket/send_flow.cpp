@@ -1,3 +1,7 @@
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -9,10 +13,10 @@
 #include "transport/socket/flow_ends.hpp"
 
 namespace plait::transport {
-SocketSendFlow::SocketSendFlow(FlowSockets sockets)
-    : state_(sockets), connections_(sockets.size()) {
-  for (std::size_t at = 0; at < sockets.size(); ++at)
-    connections_[at].socket = std::move(sockets[at]);
+SocketSendFlow::SocketSendFlow(std::shared_ptr<FlowSockets> sockets)
+    : sockets_(std::move(sockets)), state_(*sockets_), connections_(sockets_->size()) {
+  for (std::size_t at = 0; at < connections_.size(); ++at)
+    connections_[at].socket = &(*sockets_)[at];
 }
 
 std::unique_ptr<Registration> SocketSendFlow::register_memory(void*, std::size_t, MemoryKind kind) {
@@ -45,15 +49,36 @@ bool SocketSendFlow::test(Request request, std::size_t*) {
   return true;
 }
 
+std::unique_ptr<ReceiveFlow> SocketSendFlow::replies() {
+  if (is_shared(sockets_)) return nullptr;
+  return std::make_unique<SocketReceiveFlow>(sockets_);
+}
+
+namespace {
+
+/// All bytes have reached the other machine, or that has left several repetitions unanswered.
+bool is_acknowledged(const WatchedSocket& socket) {
+  int bytes = 0;
+  if (::ioctl(socket.get(), SIOCOUTQ, &bytes) != 0 || bytes == 0) return true;
+  constexpr int most_unanswered = 2;
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  return ::getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0 ||
+         info.tcpi_retransmits > most_unanswered;
+}
+
+}  // namespace
+
+/// The system answers bytes that come for a closed socket, or that were not read when it was
+/// closed, with a reset. That ends all sending. What the other machine has acknowledged is there.
+bool SocketSendFlow::is_safe() {
+  return !is_shared(sockets_) || std::all_of(sockets_->begin(), sockets_->end(), is_acknowledged);
+}
+
 void SocketSendFlow::advance() {
   for (Connection& connection : connections_) {
     // The other rank never closes its end before this one, unless it has given up or ended.
-    if (connection.socket.hung_up()) {
-      int error = 0;
-      socklen_t length = sizeof error;
-      ::getsockopt(connection.socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-      state_.lose(error);
-    }
+    if (connection.socket->hung_up()) state_.lose(connection.socket->why_ended());
     write(connection);
   }
 }
@@ -79,15 +104,15 @@ void SocketSendFlow::write(Connection& connection) {
     msghdr message{};
     message.msg_iov = parts.data();
     message.msg_iovlen = number;
-    const ssize_t sent = ::sendmsg(connection.socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = ::sendmsg(connection.socket->get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno == EAGAIN) return require_answers(connection);
-    if (sent < 0 && errno != EINTR) state_.lose(errno);
+    if (sent < 0 && errno != EINTR) state_.lose(connection.socket->why_ended(errno));
     if (sent > 0) count_sent(connection, static_cast<std::size_t>(sent));
   }
 }
 
 void SocketSendFlow::require_answers(Connection& connection) {
-  if (connection.watch.finds_silence(connection.socket.get())) state_.lose(ETIMEDOUT);
+  if (connection.watch.finds_silence(connection.socket->get())) state_.lose(ETIMEDOUT);
 }
 
 void SocketSendFlow::count_sent(Connection& connection, std::size_t bytes) {

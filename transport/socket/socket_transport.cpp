@@ -55,7 +55,7 @@ class SocketListener final : public Listener {
     door_->advance();
     FlowSockets sockets = door_->take();
     if (sockets.empty()) return nullptr;
-    return std::make_unique<SocketReceiveFlow>(std::move(sockets));
+    return std::make_unique<SocketReceiveFlow>(std::make_shared<FlowSockets>(std::move(sockets)));
   }
 
  private:
@@ -88,22 +88,25 @@ class SocketTransport final : public Transport {
     return std::make_unique<SocketListener>(
         std::make_unique<FlowDoor>(own_, options_.secret, waiter_), doors_);
   }
-  std::unique_ptr<SendFlow> connect(const Address& address) override {
+  std::unique_ptr<SendFlow> connect(const Address& address, Ways ways) override {
     for (FlowDoor* door : *doors_) door->advance();
     const Place place = place_of(address);
-    auto call = calls_.find(place.listener);
+    const std::pair key(place.listener, ways);
+    // Short messages are not cut, so one connection is all that they use.
+    const auto connections = static_cast<std::size_t>(ways == Ways::one ? options_.connections : 1);
     try {
+      auto call = calls_.find(key);
       if (call == calls_.end())
         call = calls_
-                   .try_emplace(place.listener, place.endpoint, place.listener, options_.secret,
-                                static_cast<std::size_t>(options_.connections), waiter_)
+                   .try_emplace(key, place.endpoint, place.listener, options_.secret, connections,
+                                waiter_)
                    .first;
       auto sockets = call->second.advance();
       if (!sockets) return nullptr;
       calls_.erase(call);
-      return std::make_unique<SocketSendFlow>(std::move(*sockets));
+      return std::make_unique<SocketSendFlow>(std::make_shared<FlowSockets>(std::move(*sockets)));
     } catch (const Error&) {
-      calls_.erase(place.listener);
+      calls_.erase(key);
       throw;
     }
   }
@@ -116,7 +119,7 @@ class SocketTransport final : public Transport {
   std::shared_ptr<Waiter> waiter_;
   Properties properties_;
   std::shared_ptr<Doors> doors_ = std::make_shared<Doors>();
-  std::map<std::uint64_t, FlowCall> calls_;  // by the number of the listener
+  std::map<std::pair<std::uint64_t, Ways>, FlowCall> calls_;  // by the number of the listener
 };
 
 }  // namespace

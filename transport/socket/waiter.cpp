@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -63,7 +64,7 @@ bool Waiter::take_events(int milliseconds) {
       std::uint64_t rings = 0;
       [[maybe_unused]] const ssize_t got = ::read(bell_.get(), &rings, sizeof rings);
     } else if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
-      *static_cast<bool*>(event.data.ptr) = true;
+      static_cast<WatchedSocket::State*>(event.data.ptr)->hung_up = true;
     }
   }
   return found > 0;
@@ -76,11 +77,18 @@ void Waiter::ring() noexcept {
 }
 
 WatchedSocket::WatchedSocket(plait::detail::GroupFd fd, std::shared_ptr<Waiter> waiter)
-    : fd_(std::move(fd)), waiter_(std::move(waiter)), hung_up_(std::make_unique<bool>(false)) {
+    : fd_(std::move(fd)), waiter_(std::move(waiter)), state_(std::make_unique<State>()) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
-  event.data.ptr = hung_up_.get();
+  event.data.ptr = state_.get();
   if (::epoll_ctl(waiter_->set_.get(), EPOLL_CTL_ADD, fd_.get(), &event) != 0) refuse("epoll_ctl");
+}
+
+int WatchedSocket::why_ended(int error) noexcept {
+  socklen_t length = sizeof error;
+  if (error == 0) ::getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  if (state_->error == 0) state_->error = error;
+  return state_->error;
 }
 
 WatchedSocket::~WatchedSocket() {

@@ -29,7 +29,7 @@ class Waiter {
   Origin origin_;
 };
 
-/// A socket in the set of a waiter. It has no other users.
+/// A socket in the set of a waiter.
 class WatchedSocket {
  public:
   WatchedSocket() = default;
@@ -39,19 +39,27 @@ class WatchedSocket {
   WatchedSocket& operator=(WatchedSocket&& other) noexcept {
     std::swap(fd_, other.fd_);
     std::swap(waiter_, other.waiter_);
-    std::swap(hung_up_, other.hung_up_);
+    std::swap(state_, other.state_);
     return *this;
   }
   ~WatchedSocket();
   int get() const noexcept { return fd_.get(); }
   bool valid() const noexcept { return fd_.valid(); }
   /// True if a `sleep` has found that the other side has closed its end, or that the link broke.
-  bool hung_up() const noexcept { return hung_up_ != nullptr && *hung_up_; }
+  bool hung_up() const noexcept { return state_ != nullptr && state_->hung_up; }
+  /// Why the connection has ended, where a call has seen `error`; 0: the other side has closed it.
+  /// The system tells a reason once, and two flows may ask, so the first reason is kept.
+  int why_ended(int error = 0) noexcept;
 
  private:
+  friend class Waiter;
   plait::detail::GroupFd fd_;
   std::shared_ptr<Waiter> waiter_;
-  std::unique_ptr<bool> hung_up_;  // the set has its address
+  struct State {
+    bool hung_up = false;
+    int error = 0;
+  };
+  std::unique_ptr<State> state_;  // the set has its address
 };
 
 }  // namespace plait::transport

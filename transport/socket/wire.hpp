@@ -31,7 +31,7 @@ struct FlowHello {
 };
 inline constexpr std::uint64_t flow_hello_magic = 0x31776f6c66616c70;
 
-/// The called rank's answer, once per connection. Nothing else ever comes from its side.
+/// The called rank's answer, once per connection. The stripes of its replies follow, if it has any.
 struct FlowAnswer {
   std::uint64_t magic = 0;
   plait::detail::Secret::Half proof{};
