@@ -16,6 +16,7 @@ struct FrameEntry {
     credit,   // the receiver has emptied its slots up to chunk `value`
     control,  // words for the layer above, which follow
     left,     // the sender's last entry: it has left, and its flows end
+    moved,    // the sender's last entry here: it goes on over the connection that its peer made
   };
   Kind kind = Kind::left;
   std::uint16_t channel = 0;

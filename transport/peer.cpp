@@ -40,38 +40,30 @@ void Peer::refuse(const char* what) const {
               fmt::format("rank {} has sent what no proxy sends: {}", lane_.peer, what));
 }
 
-void Peer::take(PeerHello::Use use, std::unique_ptr<ReceiveFlow> flow) {
-  auto& place = use == PeerHello::Use::frames ? frames_in_ : data_in_;
-  if (place != nullptr) refuse("a second flow of one kind");
-  place = std::move(flow);
-  if (use == PeerHello::Use::data) {
-    data_in_memory_ = place->register_memory(lane_.incoming, lane_.channels * lane_.channel_bytes,
-                                             MemoryKind::host);
-    return;
-  }
-  for (FrameBuffer& frame : in_)
-    frame.memory = place->register_memory(frame.bytes.data(), frame.bytes.size(), MemoryKind::host);
-}
-
 bool Peer::receive(const Listening& listening) {
   if (is_lost_) return false;
-  const bool moved = receive_frames(listening);
-  return receive_data() || moved;
+  hear_replies();
+  bool moved = receive_frames(listening);
+  moved = receive_data() || moved;
+  if (peer_left_ && arriving_.empty()) close();
+  return moved;
 }
 
-/// A peer that leaves closes its flows. Its farewell comes by another connection than the news that
-/// nothing can be sent to it any more, so that counts as a loss only after a while.
+/// A peer that leaves closes its flows. The news that nothing can be sent to it any more may come
+/// before its farewell is read, so that counts as a loss only after a while.
 bool Peer::send(Credits credits) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::seconds grace{1};
   if (peer_left_ || is_lost_) return false;
   if (send_failure_) {
-    if (frames_in_ == nullptr || Clock::now() > failed_at_ + grace)
+    const bool is_heard = frames_in_ != nullptr || replies_ != nullptr;
+    if (!is_heard || Clock::now() > failed_at_ + grace)
       throw Error(send_failure_->code(), send_failure_->what());
     return false;
   }
   try {
     bool moved = finish_frames();
+    if (is_moving_) move();
     moved = collect(credits) || moved;
     moved = send_frame() || moved;
     return send_data() || moved;
@@ -80,31 +72,6 @@ bool Peer::send(Credits credits) {
     failed_at_ = Clock::now();
     return true;
   }
-}
-
-/// True once the flow is connected and the peer knows whose it is.
-bool Peer::open(Outgoing& outgoing) {
-  if (outgoing.is_ready) return true;
-  if (outgoing.flow == nullptr) {
-    outgoing.flow = transport_.connect(address_);
-    if (outgoing.flow == nullptr) return false;
-    outgoing.hello_memory =
-        outgoing.flow->register_memory(&outgoing.hello, sizeof(PeerHello), MemoryKind::host);
-    if (&outgoing == &data_out_)
-      outgoing.memory = outgoing.flow->register_memory(
-          lane_.outgoing, lane_.channels * lane_.channel_bytes, MemoryKind::host);
-    else
-      for (FrameBuffer& frame : out_)
-        frame.memory = outgoing.flow->register_memory(frame.bytes.data(), frame.bytes.size(),
-                                                      MemoryKind::host);
-  }
-  if (outgoing.greeting == nullptr) {
-    outgoing.greeting =
-        outgoing.flow->isend(&outgoing.hello, sizeof(PeerHello), *outgoing.hello_memory);
-    if (outgoing.greeting == nullptr) return false;
-  }
-  outgoing.is_ready = outgoing.flow->test(outgoing.greeting);
-  return outgoing.is_ready;
 }
 
 namespace {
@@ -144,6 +111,7 @@ bool Peer::has_room(std::size_t size) {
 
 /// Puts all news into the next frame. What has no room there comes with a later one.
 bool Peer::collect(Credits credits) {
+  if (is_moving_) return false;
   bool has_news = false;
   for (std::uint32_t channel = 0; channel < lane_.channels; ++channel)
     has_news = collect_chunks(channel) || has_news;
@@ -157,7 +125,10 @@ bool Peer::collect(Credits credits) {
     farewell_ = Farewell::framed;
     has_news = true;
   }
-  return collect_credits(has_news || credits == Credits::all) || has_news;
+  has_news = collect_credits(has_news || credits == Credits::all) || has_news;
+  if (!is_to_move() || !has_room(0)) return has_news;
+  writer_.add({.kind = FrameEntry::Kind::moved});
+  return is_moving_ = true;
 }
 
 /// Without `single`, the credit of a single chunk waits: a channel has two slots at least, so its
@@ -213,7 +184,10 @@ bool Peer::send_frame() {
   has_unsent_chunks_ = false;
   filling_ = nullptr;
   writer_.clear();
-  if (farewell_ == Farewell::framed) farewell_ = Farewell::flushing;
+  if (farewell_ == Farewell::framed) {
+    farewell_ = Farewell::flushing;
+    farewell_at_ = std::chrono::steady_clock::now();
+  }
   return true;
 }
 
@@ -252,10 +226,12 @@ bool Peer::has_no_answer() const {
          std::chrono::steady_clock::now() > farewell_at_ + grace;
 }
 
+/// The farewell waits for the other machine's answer, but not long: that may be gone.
 bool Peer::has_left() {
+  constexpr std::chrono::seconds grace{1};
   if (is_lost_ || peer_left_ || send_failure_ || has_no_answer()) return true;
-  if (farewell_ != Farewell::flushing) return false;
-  return !has_unsent();
+  if (farewell_ != Farewell::flushing || has_unsent()) return false;
+  return is_safe() || std::chrono::steady_clock::now() > farewell_at_ + grace;
 }
 
 /// One frame, because the kernel that waits for it may be the one that does this work, and looking
@@ -270,7 +246,9 @@ bool Peer::receive_frames(const Listening& listening) {
   if (next.request == nullptr || !frames_in_->test(next.request, &size)) return false;
   next.request = nullptr;
   next_in_ = (next_in_ + 1) % in_.size();
+  const bool had_moved = peer_has_moved_;
   read(std::span(next.bytes).first(size), listening);
+  if (peer_has_moved_ && !had_moved) drop_frames_in();
   return true;
 }
 
@@ -295,6 +273,10 @@ void Peer::read(std::span<const std::byte> frame, const Listening& listening) {
         break;
       case FrameEntry::Kind::left:
         peer_left_ = true;
+        break;
+      case FrameEntry::Kind::moved:
+        if (replies_ == nullptr || peer_has_moved_) refuse("a move to no connection");
+        peer_has_moved_ = true;
         break;
       default:
         refuse("an unknown entry");

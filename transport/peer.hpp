@@ -1,4 +1,10 @@
 // One peer of a proxy: the flows to and from it, and what is under way on them.
+//
+// Frames of two ranks go both ways over one connection, if the transport can. The rank that first
+// has something to send makes it, and the other one answers over it. If both have made one, that
+// of the smaller rank stays: the larger rank ends its own with the entry `moved`, and its answers
+// begin with a hello that says that they come after that entry. So frames keep their order, and no
+// rank waits for another. Chunks that travel alone have a flow each way.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -19,7 +25,21 @@ namespace plait::transport {
 /// The first message of a flow between proxies.
 struct PeerHello {
   std::int32_t rank = -1;
-  enum class Use : std::uint32_t { frames, data } use = Use::frames;
+  /// `later_frames`: those after `moved`.
+  enum class Use : std::uint32_t { frames, data, later_frames } use = Use::frames;
+};
+
+/// A flow to this rank whose first message, which says whose it is, may not have come yet.
+struct Arrival {
+  explicit Arrival(std::unique_ptr<ReceiveFlow> from);
+  /// True once it has come. Throws what flows throw.
+  bool has_said_hello();
+
+  std::unique_ptr<ReceiveFlow> flow;
+  PeerHello hello;
+  std::unique_ptr<Registration> memory;
+  Request request = nullptr;
+  bool has_come = false;
 };
 
 /// One thread at a time uses it, the one that does the proxy's work. Methods throw what flows
@@ -32,6 +52,7 @@ class Peer {
   Peer& operator=(const Peer&) = delete;
 
   int rank() const noexcept { return lane_.peer; }
+  /// A flow over a connection that the peer has made.
   void take(PeerHello::Use use, std::unique_ptr<ReceiveFlow> flow);
   /// Receives what has come. True if anything has.
   bool receive(const Listening& listening);
@@ -49,8 +70,11 @@ class Peer {
   bool has_unsent() const;
   /// After all else, sends the entry `left`.
   void say_farewell();
-  /// True once everything has been handed to the transport, also the farewell.
+  /// True once everything has been handed to the transport, also the farewell, and this end may
+  /// close.
   bool has_left();
+  /// The end of this process takes away nothing that was sent.
+  bool is_safe() const { return is_lost_ || !frames_out_.flow || frames_out_.flow->is_safe(); }
   /// The peer has said that it leaves: from now on the end of its flows is no loss.
   bool peer_has_left() const noexcept { return peer_left_; }
   void lose() noexcept { is_lost_ = true; }
@@ -84,7 +108,16 @@ class Peer {
   };
   enum class Farewell { none, due, framed, flushing };
 
+  bool is_larger() const noexcept { return frames_out_.hello.rank > lane_.peer; }
   bool open(Outgoing& outgoing);
+  void set_flow(Outgoing& outgoing, std::unique_ptr<SendFlow> flow);
+  void set_frames_in(std::unique_ptr<ReceiveFlow> flow);
+  void drop_frames_in();
+  void drop_frames_out();
+  void hear_replies();
+  bool is_to_move() const;
+  void move();
+  void close();
   bool finish_frames();
   bool has_room(std::size_t size);
   bool has_no_answer() const;
@@ -109,6 +142,11 @@ class Peer {
   FrameBuffer* filling_ = nullptr;  // the next frame, with what `writer_` has put there
   FrameWriter writer_{{}};
   std::unique_ptr<ReceiveFlow> frames_in_, data_in_;
+  std::unique_ptr<Arrival> replies_;  // over the connection that this rank made
+  std::unique_ptr<SendFlow> reply_;   // over the one that the peer made; unused so far
+  bool is_calling_ = false;           // this rank makes a connection for frames, or has made it
+  bool is_moving_ = false, peer_has_moved_ = false;
+  bool is_two_way_ = false;
   std::unique_ptr<Registration> data_in_memory_;
   std::vector<std::uint32_t> published_, consumed_;  // seen, per channel
   std::deque<Sending> sending_;

@@ -21,13 +21,6 @@ struct Proxy::Work {
 };
 constexpr Proxy::Work Proxy::everything{Peer::Credits::all, nullptr, true};
 
-struct Proxy::Arrival {
-  std::unique_ptr<ReceiveFlow> flow;
-  PeerHello hello;
-  std::unique_ptr<Registration> memory;
-  Request request = nullptr;
-};
-
 Proxy::Proxy(std::unique_ptr<Transport> transport, int rank)
     : transport_(std::move(transport)), listener_(transport_->listen()), rank_(rank) {}
 
@@ -107,7 +100,7 @@ void Proxy::flush(std::chrono::milliseconds patience) noexcept {
       const std::unique_lock lock(working_, std::try_to_lock);
       if (lock.owns_lock()) {
         const bool moved = round(everything);
-        if (!moved && !has_told_ && !has_unsent()) return;
+        if (!moved && !has_told_ && !has_unsent() && is_safe()) return;
       } else {
         is_wanted_ = true;
         transport_->wake();
@@ -170,6 +163,11 @@ Peer* Proxy::find(int rank) const noexcept {
 bool Proxy::has_unsent() const {
   return std::any_of(peers_.begin(), peers_.end(),
                      [](const auto& peer) { return peer->has_unsent(); });
+}
+
+bool Proxy::is_safe() const {
+  return std::all_of(peers_.begin(), peers_.end(),
+                     [](const auto& peer) { return peer->is_safe(); });
 }
 
 void Proxy::run() noexcept {
@@ -260,23 +258,14 @@ bool Proxy::advance(const Work& work) {
 void Proxy::accept_flows() {
   if (Clock::now() < next_accept_) return;
   next_accept_ = Clock::now() + std::chrono::microseconds(arrivals_.empty() ? 200 : 0);
-  while (auto flow = listener_->accept()) {
-    auto arrival = std::make_unique<Arrival>();
-    arrival->memory = flow->register_memory(&arrival->hello, sizeof(PeerHello), MemoryKind::host);
-    arrival->flow = std::move(flow);
-    arrivals_.push_back(std::move(arrival));
-  }
+  while (auto flow = listener_->accept())
+    arrivals_.push_back(std::make_unique<Arrival>(std::move(flow)));
   std::erase_if(arrivals_, [&](const auto& arrival) {
     try {
-      if (arrival->request == nullptr)
-        arrival->request =
-            arrival->flow->irecv(&arrival->hello, sizeof(PeerHello), *arrival->memory);
-      std::size_t size = 0;
-      if (arrival->request == nullptr || !arrival->flow->test(arrival->request, &size))
-        return false;
+      if (!arrival->has_said_hello()) return false;
       const auto rank = static_cast<std::size_t>(arrival->hello.rank);
-      const bool is_known = size == sizeof(PeerHello) && rank < index_of_.size() &&
-                            index_of_[rank] >= 0 && arrival->hello.use <= PeerHello::Use::data;
+      const bool is_known = rank < index_of_.size() && index_of_[rank] >= 0 &&
+                            arrival->hello.use <= PeerHello::Use::data;
       if (is_known)
         peers_[static_cast<std::size_t>(index_of_[rank])]->take(arrival->hello.use,
                                                                 std::move(arrival->flow));

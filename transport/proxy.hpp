@@ -75,6 +75,7 @@ struct Counters {
 /// Whom words are for: any peer, or only one to which a flow is open.
 enum class Reach { all, known };
 
+struct Arrival;
 class Peer;
 
 class Proxy {
@@ -111,8 +112,8 @@ class Proxy {
   /// Sends the words to the peer, at most `frame_bytes` / 2 bytes. From any thread, after `start`.
   /// Throws Error(invalid_argument) for more bytes, and for a rank without a lane.
   void tell(int peer, std::span<const std::byte> words, Reach reach = Reach::all);
-  /// Waits until the transport has taken all words, and all chunks that kernels have published; at
-  /// most `patience`. From any thread.
+  /// Waits until the transport has taken all words, and all chunks that kernels have published, and
+  /// the end of this process takes away none of the words; at most `patience`. From any thread.
   void flush(std::chrono::milliseconds patience) noexcept;
   /// As they were when the proxy last went to sleep.
   Counters counters() const;
@@ -130,6 +131,7 @@ class Proxy {
   /// Null: the rank is on this node.
   Peer* find(int rank) const noexcept;
   bool has_unsent() const;
+  bool is_safe() const;
   void accept_flows();
   void sleep(std::chrono::steady_clock::time_point quiet_since);
   void lose(Peer& peer, const Error& why);
@@ -141,7 +143,6 @@ class Proxy {
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<int> index_of_;  // of a rank's peer; -1: none
   /// Flows whose first message, which says whose they are, has not come yet.
-  struct Arrival;
   std::vector<std::unique_ptr<Arrival>> arrivals_;
 
   mutable std::mutex mutex_;  // of `told_` and `published_`

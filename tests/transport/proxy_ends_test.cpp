@@ -9,13 +9,12 @@
 
 #include "bootstrap/thread_ranks.hpp"
 #include "transport/frame.hpp"
+#include "transport/impostor.hpp"
 #include "transport/lanes.hpp"
 #include "transport/peer.hpp"
 
 namespace plait::transport {
 namespace {
-
-constexpr int peer = 1;
 
 TEST(ProxyEnds, APeerThatLeavesIsNoLoss) {
   for (const bool has_flows : {false, true})
@@ -40,61 +39,10 @@ TEST(ProxyEnds, APeerThatLeavesIsNoLoss) {
     });
 }
 
-/// A peer without a proxy: it says who it is as one would, and then what the test wants.
-class Impostor {
- public:
-  explicit Impostor(const Address& address) : listener_(transport_->listen()), address_(address) {}
-  Address address() const { return listener_->address(); }
-
-  void connect(PeerHello::Use use) {
-    auto& flow = flows_.emplace_back();
-    wait_until(*transport_, [&] { return (flow = transport_->connect(address_)) != nullptr; });
-    const PeerHello hello{peer, use};
-    say(*flow, &hello, sizeof hello);
-  }
-  void send_frame(std::span<const std::byte> frame) {
-    say(*flows_.front(), frame.data(), frame.size());
-  }
-  void vanish() {
-    flows_.clear();
-    listener_.reset();
-    transport_.reset();
-  }
-
- private:
-  void say(SendFlow& flow, const void* data, std::size_t bytes) {
-    Buffer words(flow, bytes);
-    std::memcpy(words.bytes.data(), data, bytes);
-    finish(*transport_, flow, send(*transport_, flow, words, bytes));
-  }
-
-  std::unique_ptr<Transport> transport_ = make_sockets();
-  std::unique_ptr<Listener> listener_;
-  Address address_;
-  std::vector<std::unique_ptr<SendFlow>> flows_;
-};
-
-/// Rank 0 is a proxy; `body` gets it and an impostor in the place of rank 1.
-void with_impostor(const std::function<void(TestRank&, Impostor&)>& body) {
-  run_ranks(2, [&](std::unique_ptr<Bootstrap>& ranks) {
-    if (ranks->rank() == 1) {
-      ranks->all_gather(Address{});  // the impostor's, which rank 0 has from `give_address`
-      ranks->barrier();
-      return;
-    }
-    TestRank rank(*ranks, {}, [](const Address& of_rank) {
-      auto impostor = std::make_shared<Impostor>(of_rank);
-      return std::pair(impostor->address(), std::shared_ptr<void>(impostor));
-    });
-    body(rank, *static_cast<Impostor*>(rank.stranger().get()));
-    ranks->barrier();
-  });
-}
-
 void expect_one_loss(TestRank& rank) {
   rank.wait([&] { return !rank.lost().empty(); });
   std::this_thread::sleep_for(200ms);
-  EXPECT_EQ(rank.lost(), std::vector{peer});
+  EXPECT_EQ(rank.lost(), std::vector{Impostor::rank});
 }
 
 TEST(ProxyEnds, APeerThatVanishesIsLostOnce) {
@@ -107,7 +55,7 @@ TEST(ProxyEnds, APeerThatVanishesIsLostOnce) {
     expect_one_loss(rank);
     // Nothing that is done for it later is a second loss.
     rank.lane(0).send(0);
-    rank.proxy().tell(peer, {});
+    rank.proxy().tell(Impostor::rank, {});
     rank.proxy().wake();
     expect_one_loss(rank);
   });
@@ -149,6 +97,7 @@ std::vector<Lie> lies() {
       entry("DataOfHugeOffset",
             {.kind = Kind::data, .value = 1, .offset = 0xffffff00, .bytes = 0x200}),
       entry("ChunkOfAnotherSize", {.kind = Kind::chunk, .value = 1, .bytes = 100}, 99),
+      entry("MoveToNoConnection", {.kind = Kind::moved}),
       entry("UnknownEntry", {.kind = static_cast<Kind>(77)}),
   };
 }

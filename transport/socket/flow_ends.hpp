@@ -1,7 +1,8 @@
 // The two ends of a flow over TCP. Bytes go straight from the sender's buffer into a socket, and
 // long messages from a socket straight into the receiver's. A flow and the one back may share their
-// connections: TCP acknowledges short messages with the answers to them then, and otherwise each by
-// a packet, which takes a sixth of the time of an exchange.
+// connections. TCP acknowledges a short message with the answer to it then. Without answers it
+// sends a packet for every second message, which takes a sixth of the time of small all-reduces
+// (2 ranks on 2 nodes that are namespaces, AMD EPYC, 2026-11-26).
 #pragma once
 #include <array>
 #include <cstddef>

@@ -1,0 +1,141 @@
+// Which connections a peer's flows use.
+#include <utility>
+
+#include "transport/peer.hpp"
+
+namespace plait::transport {
+
+Arrival::Arrival(std::unique_ptr<ReceiveFlow> from)
+    : flow(std::move(from)),
+      memory(flow->register_memory(&hello, sizeof(PeerHello), MemoryKind::host)) {}
+
+bool Arrival::has_said_hello() {
+  if (has_come) return true;
+  if (request == nullptr) request = flow->irecv(&hello, sizeof(PeerHello), *memory);
+  std::size_t size = 0;
+  if (request == nullptr || !flow->test(request, &size)) return false;
+  if (size != sizeof(PeerHello)) hello.rank = -1;
+  return has_come = true;
+}
+
+void Peer::take(PeerHello::Use use, std::unique_ptr<ReceiveFlow> flow) {
+  if (use == PeerHello::Use::data) {
+    if (data_in_ != nullptr) refuse("a second flow of one kind");
+    data_in_ = std::move(flow);
+    data_in_memory_ = data_in_->register_memory(
+        lane_.incoming, lane_.channels * lane_.channel_bytes, MemoryKind::host);
+    return;
+  }
+  set_frames_in(std::move(flow));
+  reply_ = frames_in_->reply();
+  is_two_way_ = is_two_way_ || reply_ != nullptr;
+  // Both ranks have called, so the smaller one does not answer over this rank's connection.
+  if (is_larger()) replies_.reset();
+}
+
+void Peer::set_frames_in(std::unique_ptr<ReceiveFlow> flow) {
+  if (frames_in_ != nullptr) refuse("a second flow of one kind");
+  frames_in_ = std::move(flow);
+  for (FrameBuffer& frame : in_)
+    frame.memory =
+        frames_in_->register_memory(frame.bytes.data(), frame.bytes.size(), MemoryKind::host);
+}
+
+void Peer::drop_frames_in() {
+  for (FrameBuffer& frame : in_) frame.memory.reset(), frame.request = nullptr;
+  next_in_ = 0;
+  frames_in_.reset();
+  reply_.reset();
+}
+
+/// The peer answers over the connection that this rank made: from its first frame on, or after it
+/// has moved.
+void Peer::hear_replies() {
+  if (replies_ == nullptr || peer_left_ || !replies_->has_said_hello()) return;
+  const PeerHello hello = replies_->hello;
+  if (hello.rank != lane_.peer || hello.use == PeerHello::Use::data)
+    refuse("a reply that is not to frames");
+  if (hello.use == PeerHello::Use::later_frames && !peer_has_moved_) return;
+  replies_->memory.reset();
+  set_frames_in(std::move(replies_->flow));
+  replies_.reset();
+}
+
+/// True once the flow is connected and the peer knows whose it is.
+bool Peer::open(Outgoing& outgoing) {
+  if (outgoing.is_ready) return true;
+  const bool is_of_frames = &outgoing == &frames_out_;
+  if (outgoing.flow == nullptr) {
+    if (is_of_frames && !is_calling_ && reply_ != nullptr) {
+      set_flow(outgoing, std::move(reply_));
+    } else {
+      is_calling_ = is_calling_ || is_of_frames;
+      auto flow = transport_.connect(address_, is_of_frames ? Ways::both : Ways::one);
+      if (flow == nullptr) return false;
+      const bool may_be_answered = is_of_frames && (frames_in_ == nullptr || !is_larger());
+      if (auto replies = may_be_answered ? flow->replies() : nullptr) {
+        replies_ = std::make_unique<Arrival>(std::move(replies));
+        is_two_way_ = true;
+      }
+      set_flow(outgoing, std::move(flow));
+    }
+  }
+  if (outgoing.greeting == nullptr) {
+    outgoing.greeting =
+        outgoing.flow->isend(&outgoing.hello, sizeof(PeerHello), *outgoing.hello_memory);
+    if (outgoing.greeting == nullptr) return false;
+  }
+  outgoing.is_ready = outgoing.flow->test(outgoing.greeting);
+  return outgoing.is_ready;
+}
+
+void Peer::set_flow(Outgoing& outgoing, std::unique_ptr<SendFlow> flow) {
+  outgoing.flow = std::move(flow);
+  outgoing.hello_memory =
+      outgoing.flow->register_memory(&outgoing.hello, sizeof(PeerHello), MemoryKind::host);
+  if (&outgoing == &data_out_)
+    outgoing.memory = outgoing.flow->register_memory(
+        lane_.outgoing, lane_.channels * lane_.channel_bytes, MemoryKind::host);
+  else
+    for (FrameBuffer& frame : out_)
+      frame.memory =
+          outgoing.flow->register_memory(frame.bytes.data(), frame.bytes.size(), MemoryKind::host);
+}
+
+void Peer::drop_frames_out() {
+  for (FrameBuffer& frame : out_) frame.memory.reset(), frame.request = nullptr;
+  frames_out_.hello_memory.reset();
+  frames_out_.greeting = nullptr;
+  frames_out_.is_ready = false;
+  frames_out_.flow.reset();
+}
+
+/// Frames go over the connection that this rank made, and there is that of a smaller one.
+bool Peer::is_to_move() const {
+  return is_larger() && reply_ != nullptr && frames_out_.is_ready &&
+         farewell_ != Farewell::framed && farewell_ != Farewell::flushing;
+}
+
+/// Once `moved` is on its way, and all before it.
+void Peer::move() {
+  for (const FrameBuffer& frame : out_)
+    if (frame.request != nullptr) return;
+  if (filling_ != nullptr) return;
+  drop_frames_out();
+  frames_out_.hello.use = PeerHello::Use::later_frames;
+  set_flow(frames_out_, std::move(reply_));
+  is_moving_ = false;
+}
+
+/// The peer has left, and waits for an acknowledgement before it closes its end. To close this one
+/// is to give it at once. Not every transport ends a flow so easily.
+void Peer::close() {
+  if (!is_two_way_) return;
+  is_two_way_ = false;
+  replies_.reset();
+  drop_frames_in();
+  filling_ = nullptr;
+  drop_frames_out();
+}
+
+}  // namespace plait::transport
