@@ -185,7 +185,7 @@ bool Proxy::serve() {
     }
     const bool moved = round(everything);
     if (moved || woken_.exchange(false)) quiet_since_ = Clock::now();
-    if (ending_ &&
+    if (says_farewell_ &&
         (Clock::now() > end_by_ || std::all_of(peers_.begin(), peers_.end(),
                                                [](const auto& peer) { return peer->has_left(); })))
       return false;
