@@ -24,6 +24,7 @@ void Peer::take(PeerHello::Use use, std::unique_ptr<ReceiveFlow> flow) {
     data_in_ = std::move(flow);
     data_in_memory_ = data_in_->register_memory(
         lane_.incoming, lane_.channels * lane_.channel_bytes, MemoryKind::host);
+    data_in_->expect_large();
     return;
   }
   set_frames_in(std::move(flow));
@@ -93,13 +94,15 @@ void Peer::set_flow(Outgoing& outgoing, std::unique_ptr<SendFlow> flow) {
   outgoing.flow = std::move(flow);
   outgoing.hello_memory =
       outgoing.flow->register_memory(&outgoing.hello, sizeof(PeerHello), MemoryKind::host);
-  if (&outgoing == &data_out_)
+  if (&outgoing == &data_out_) {
     outgoing.memory = outgoing.flow->register_memory(
         lane_.outgoing, lane_.channels * lane_.channel_bytes, MemoryKind::host);
-  else
-    for (FrameBuffer& frame : out_)
-      frame.memory =
-          outgoing.flow->register_memory(frame.bytes.data(), frame.bytes.size(), MemoryKind::host);
+    outgoing.flow->expect_large();
+    return;
+  }
+  for (FrameBuffer& frame : out_)
+    frame.memory =
+        outgoing.flow->register_memory(frame.bytes.data(), frame.bytes.size(), MemoryKind::host);
 }
 
 void Peer::drop_frames_out() {

@@ -38,8 +38,8 @@ using Request = void*;
 ///
 /// Only one thread at a time uses a flow and the transport that made it. Every method may throw
 /// Error(rank_lost) if the other rank's process or the link to it is gone, and Error(bootstrap) if
-/// the transport fails; the flow is then broken and throws on each further call. The destructor
-/// closes the flow and waits for nothing: unfinished messages may be lost.
+/// the transport fails; the flow is then broken and throws on each further call, but `test` still
+/// tells of messages that were complete before. The destructor closes the flow and waits for nothing: unfinished messages may be lost.
 class Flow {
  public:
   virtual ~Flow() = default;
@@ -51,6 +51,10 @@ class Flow {
   /// buffer, visible to the calling thread). `received`, if not null, then gets the message's size.
   /// Never waits.
   virtual bool test(Request request, std::size_t* received = nullptr) = 0;
+  /// From now on messages are large and may be many, so a transport may move them by another
+  /// thread. Call it when no message is under way, and not if a flow goes back over the same
+  /// connection. Throws Error(bootstrap) if the system refuses.
+  virtual void expect_large() {}
 };
 
 class ReceiveFlow;

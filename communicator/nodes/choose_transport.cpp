@@ -68,16 +68,21 @@ std::unique_ptr<transport::Transport> make_plugin(int device) {
   return transport::make_plugin_transport(plugin, device % std::max(devices, 1));
 }
 
-std::unique_ptr<transport::Transport> make_sockets(const detail::Secret& secret) {
+std::unique_ptr<transport::Transport> make_sockets(const detail::Secret& secret, int threads) {
   const auto connections =
       environment_integer("PLAIT_NET_SOCKETS", 2, 1, transport::SocketOptions::most_connections);
-  return transport::make_socket_transport(
-      {.secret = secret, .connections = static_cast<int>(connections), .address = {}});
+  const auto wanted = environment_integer("PLAIT_NET_THREADS", threads, 0,
+                                          transport::SocketOptions::most_threads);
+  return transport::make_socket_transport({.secret = secret,
+                                           .connections = static_cast<int>(connections),
+                                           .threads = static_cast<int>(wanted),
+                                           .address = {}});
 }
 
 }  // namespace
 
-std::unique_ptr<transport::Transport> choose_transport(Bootstrap& bootstrap, int device) {
+std::unique_ptr<transport::Transport> choose_transport(Bootstrap& bootstrap, int device,
+                                                       int threads) {
   Net net = Net::sockets;
   agree(bootstrap, what, [&] { net = wanted_net(); });
   const auto nets = on_behalf_of(bootstrap, what, [&] { return bootstrap.all_gather(net); });
@@ -93,7 +98,7 @@ std::unique_ptr<transport::Transport> choose_transport(Bootstrap& bootstrap, int
   agree(bootstrap, what, [&] {
     switch (net) {
       case Net::sockets:
-        transport = make_sockets(secret);
+        transport = make_sockets(secret, threads);
         break;
       case Net::plugin:
         transport = make_plugin(device);

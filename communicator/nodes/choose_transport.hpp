@@ -11,7 +11,9 @@ namespace plait {
 /// the plug-in if one is named, else sockets. Collective. All ranks get the same kind, or throw
 /// Error(mismatch) if their kinds differ. If one rank can't have it, all throw why. `device`: the
 /// number of this rank's device; where a node has a network device for each, it takes the one of
-/// that number.
-std::unique_ptr<transport::Transport> choose_transport(Bootstrap& bootstrap, int device);
+/// that number. `threads`: those that move large messages over sockets, unless PLAIT_NET_THREADS
+/// says otherwise.
+std::unique_ptr<transport::Transport> choose_transport(Bootstrap& bootstrap, int device,
+                                                       int threads);
 
 }  // namespace plait

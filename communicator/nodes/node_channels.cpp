@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
@@ -31,6 +32,13 @@ transport::Lane lane_to(int rank, int peer, int ranks, const ChannelMemory& memo
           .in_signals = reinterpret_cast<ChannelSignals*>(granted.signals.own) + here};
 }
 
+/// Threads that move large messages between nodes: one for each way where the processors are many.
+/// On the host target the ranks need their processors themselves.
+int network_threads(const Nodes& nodes) {
+  constexpr std::size_t many = 4;  // per rank
+  return std::thread::hardware_concurrency() >= many * nodes.ranks_here().size() ? 2 : 0;
+}
+
 }  // namespace
 
 NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstrap,
@@ -39,7 +47,8 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
     : is_host_(backend->info().backend == BackendKind::host) {
   const int rank = bootstrap.rank(), ranks = bootstrap.size();
   const ChannelMemory memory = channel_memory(topology);
-  auto transport = choose_transport(bootstrap, backend->info().ordinal);
+  auto transport =
+      choose_transport(bootstrap, backend->info().ordinal, is_host_ ? 0 : network_threads(nodes));
   agree(bootstrap, what, [&] {
     const std::size_t bytes =
         Channels::count(ranks, memory.blocks) * chunk_notes * sizeof(ChunkNote);

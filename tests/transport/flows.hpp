@@ -123,8 +123,11 @@ inline Mesh connect_all(Transport& transport, Bootstrap& ranks) {
     word.memory.reset();
     mesh.from.at(static_cast<std::size_t>(word.bytes[0])) = std::move(flow);
   }
-  for (std::size_t rank = 0; rank < mesh.to.size(); ++rank)
+  for (std::size_t rank = 0; rank < mesh.to.size(); ++rank) {
     finish(transport, *mesh.to[rank], requests[rank]);
+    mesh.to[rank]->expect_large();  // some transports move their bytes by threads then
+    mesh.from[rank]->expect_large();
+  }
   return mesh;
 }
 

@@ -24,11 +24,15 @@ struct Kind {
   std::function<std::unique_ptr<Transport>()> make;
 };
 
-Kind sockets(int connections) {
-  return {"Sockets" + std::to_string(connections), [connections] {
+Kind sockets(int connections, int threads = 0) {
+  std::string name = "Sockets" + std::to_string(connections);
+  if (threads > 0) name += "Threads" + std::to_string(threads);
+  return {name, [connections, threads] {
             const plait::detail::Secret secret{{1, 2, 3, 4, 5, 6, 7, 8}, {9, 10, 11, 12}};
-            return make_socket_transport(
-                {.secret = secret, .connections = connections, .address = std::nullopt});
+            return make_socket_transport({.secret = secret,
+                                          .connections = connections,
+                                          .threads = threads,
+                                          .address = std::nullopt});
           }};
 }
 
@@ -40,7 +44,7 @@ Kind plugin(int version) {
 }
 
 std::vector<Kind> kinds() {
-  return {sockets(1), sockets(2), sockets(8), plugin(8),
+  return {sockets(1), sockets(2), sockets(8), sockets(2, 1), sockets(2, 2), plugin(8),
           plugin(9),  plugin(10), plugin(11), plugin(12)};
 }
 

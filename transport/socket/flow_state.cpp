@@ -5,7 +5,9 @@
 #include <array>
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
+#include "core/log.hpp"
 #include "plait/error.hpp"
 #include "transport/socket/flow_ends.hpp"
 
@@ -15,7 +17,7 @@ FlowState::FlowState(const FlowSockets& sockets)
     : peer_(plait::detail::peer_name(sockets.front().get())) {}
 
 void FlowState::require_whole() const {
-  if (error_) throw Error(*error_);
+  if (is_broken()) throw Error(*error_);
 }
 
 void FlowState::lose(int error) {
@@ -30,7 +32,51 @@ void FlowState::lose(int error) {
 
 void FlowState::break_off(ErrorCode code, const std::string& why) {
   error_.emplace(code, fmt::format("connection to {}: {}", peer_, why));
+  is_broken_.store(true, std::memory_order_release);
   throw Error(*error_);
+}
+
+FlowMessage* FlowMessages::post(std::byte* data, std::size_t bytes, std::size_t stripes) {
+  const std::uint64_t number = posted_.load(std::memory_order_relaxed);
+  FlowMessage& message = (*this)[number];
+  if (message.in_use) return nullptr;
+  message.in_use = true;
+  message.data = data;
+  message.room = bytes;
+  message.number = number;
+  message.bytes = 0;
+  message.stripes_left.store(stripes, std::memory_order_relaxed);
+  posted_.store(number + 1, std::memory_order_release);
+  return &message;
+}
+
+SocketFlow::SocketFlow(std::shared_ptr<FlowSockets> sockets, std::shared_ptr<FlowThreads> threads)
+    : sockets_(std::move(sockets)), state_(*sockets_), threads_(std::move(threads)) {}
+
+void SocketFlow::start_thread(bool sends) {
+  if (threads_ == nullptr || thread_ != nullptr) return;
+  std::shared_ptr<FlowThread> thread;
+  try {
+    thread = threads_->next(sends);
+  } catch (const Error& error) {
+    log::info("{}; the proxy moves all messages", error.what());
+  }
+  if (thread == nullptr) return;
+  for (WatchedSocket& socket : *sockets_) socket.move_to(thread->waiter());
+  thread_ = std::move(thread);
+  thread_->add(*this);
+}
+
+/// Looks for a break first: what was complete before is complete then.
+bool SocketFlow::is_complete(const FlowMessage& message) const {
+  const bool broken = state_.is_broken();
+  if (message.stripes_left.load(std::memory_order_acquire) == 0) return true;
+  if (broken) state_.require_whole();
+  return false;
+}
+
+void SocketFlow::stop_thread() noexcept {
+  if (thread_ != nullptr) thread_->remove(*this);
 }
 
 std::unique_ptr<Registration> register_for_sockets(MemoryKind kind) {

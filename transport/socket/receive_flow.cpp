@@ -11,8 +11,9 @@
 
 namespace plait::transport {
 
-SocketReceiveFlow::SocketReceiveFlow(std::shared_ptr<FlowSockets> sockets)
-    : sockets_(std::move(sockets)), state_(*sockets_), connections_(sockets_->size()) {
+SocketReceiveFlow::SocketReceiveFlow(std::shared_ptr<FlowSockets> sockets,
+                                     std::shared_ptr<FlowThreads> threads)
+    : SocketFlow(std::move(sockets), std::move(threads)), connections_(sockets_->size()) {
   for (std::size_t at = 0; at < connections_.size(); ++at)
     connections_[at].socket = &(*sockets_)[at];
 }
@@ -24,40 +25,55 @@ std::unique_ptr<Registration> SocketReceiveFlow::register_memory(void*, std::siz
 
 Request SocketReceiveFlow::irecv(void* data, std::size_t bytes, Registration&) {
   state_.require_whole();
-  FlowMessage& message = messages_[posted_ % messages_.size()];
-  if (message.in_use) return nullptr;
-  message = {.in_use = true,
-             .stripes_left = 1,  // at least; its head says how many
-             .data = static_cast<std::byte*>(data),
-             .room = bytes,
-             .number = posted_++};
-  return &message;  // `test` reads
+  // One stripe at least; the head says how many.
+  FlowMessage* const message = messages_.post(static_cast<std::byte*>(data), bytes, 1);
+  if (message != nullptr && has_thread()) wake();
+  return message;  // otherwise `test` reads
 }
 
 bool SocketReceiveFlow::test(Request request, std::size_t* received) {
-  state_.require_whole();
   auto& message = *static_cast<FlowMessage*>(request);
-  if (message.stripes_left > 0) advance();
-  if (message.stripes_left > 0) {
-    require_connections(message);
-    return false;
+  if (!has_thread() && !is_complete(message)) {
+    advance();
+    if (!is_complete(message)) require_connections(message.number);
   }
+  if (!is_complete(message)) return false;
   if (received != nullptr) *received = message.bytes;
   message.in_use = false;
   return true;
 }
 
-std::unique_ptr<SendFlow> SocketReceiveFlow::reply() {
-  if (is_shared(sockets_)) return nullptr;
-  return std::make_unique<SocketSendFlow>(sockets_);
+bool SocketReceiveFlow::move() noexcept {
+  const std::uint64_t before = bytes_moved_;
+  try {
+    state_.require_whole();
+    advance();
+    if (find_incomplete()) require_connections(complete_);
+  } catch (const Error&) {
+    return false;  // the flow's user gets it from `state_`
+  }
+  return bytes_moved_ != before;
 }
 
-void SocketReceiveFlow::require_connections(const FlowMessage& message) {
+/// Once a message is complete and its user has seen that, a later one may get its place, which is
+/// incomplete then. That may be taken for the first one: it needs its connections as well.
+bool SocketReceiveFlow::find_incomplete() {
+  for (const std::uint64_t posted = messages_.posted(); complete_ < posted; ++complete_)
+    if (posted - complete_ <= most_messages && messages_[complete_].stripes_left > 0) return true;
+  return false;
+}
+
+std::unique_ptr<SendFlow> SocketReceiveFlow::reply() {
+  if (is_shared(sockets_)) return nullptr;
+  return std::make_unique<SocketSendFlow>(sockets_, nullptr);
+}
+
+void SocketReceiveFlow::require_connections(std::uint64_t number) {
   // The other rank may have closed all connections while bytes of this message are still to be
   // read from some. The end of the others is not the end of the message.
   for (Connection& connection : connections_) {
     const bool is_first = &connection == &connections_.front();
-    const bool needed = is_first ? message.number >= begun_ || connection.message == &message
+    const bool needed = is_first ? number >= begun_ || connection.message == &messages_[number]
                                  : connection.announced > 0;
     if (needed && connection.ended) state_.lose(*connection.ended);
     // While bytes of the flow back are not acknowledged, the system does not ask whether the other
@@ -76,12 +92,12 @@ void SocketReceiveFlow::read(std::size_t index) {
   bool drained = false;
   for (;;) {
     if (connection.message == nullptr) {
-      const bool wanted = index == 0 ? begun_ < posted_ : connection.announced > 0;
+      const bool wanted = index == 0 ? begun_ < messages_.posted() : connection.announced > 0;
       if (!wanted || !read_ahead(connection, sizeof(StripeHead), drained)) return;
       connection.message = &take_head(index);
     }
     if (!read_stripe(connection, drained)) return;
-    --connection.message->stripes_left;
+    connection.message->stripes_left.fetch_sub(1, std::memory_order_release);
     connection.message = nullptr;
     if (index > 0) --connection.announced;
   }
@@ -127,7 +143,10 @@ bool SocketReceiveFlow::read_ahead(Connection& connection, std::size_t bytes, bo
 std::size_t SocketReceiveFlow::receive(Connection& connection, std::byte* to, std::size_t bytes) {
   while (!connection.ended) {
     const ssize_t got = ::recv(connection.socket->get(), to, bytes, MSG_DONTWAIT);
-    if (got > 0) return static_cast<std::size_t>(got);
+    if (got > 0) {
+      bytes_moved_ += static_cast<std::size_t>(got);
+      return static_cast<std::size_t>(got);
+    }
     if (got < 0 && errno == EAGAIN) break;
     if (got == 0 || errno != EINTR)
       connection.ended = connection.socket->why_ended(got == 0 ? 0 : errno);
@@ -152,10 +171,12 @@ FlowMessage& SocketReceiveFlow::take_head(std::size_t index) {
 }
 
 FlowMessage& SocketReceiveFlow::message_of(const StripeHead& head, std::size_t index) {
-  FlowMessage& message = messages_[head.message % messages_.size()];
   const bool is_first = index == 0;
-  if (!message.in_use || message.number != head.message ||
-      (is_first ? head.message != begun_ : head.bytes != message.bytes))
+  FlowMessage& message = messages_[head.message];
+  const bool is_due = is_first ? head.message == begun_
+                               : head.message < begun_ && message.number == head.message &&
+                                     message.bytes == head.bytes && message.stripes_left > 0;
+  if (!is_due)
     state_.break_off(ErrorCode::bootstrap,
                      fmt::format("a message came as number {} with {} bytes, which is not what its "
                                  "sender has announced",

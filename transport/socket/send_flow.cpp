@@ -13,8 +13,9 @@
 #include "transport/socket/flow_ends.hpp"
 
 namespace plait::transport {
-SocketSendFlow::SocketSendFlow(std::shared_ptr<FlowSockets> sockets)
-    : sockets_(std::move(sockets)), state_(*sockets_), connections_(sockets_->size()) {
+SocketSendFlow::SocketSendFlow(std::shared_ptr<FlowSockets> sockets,
+                               std::shared_ptr<FlowThreads> threads)
+    : SocketFlow(std::move(sockets), std::move(threads)), connections_(sockets_->size()) {
   for (std::size_t at = 0; at < connections_.size(); ++at)
     connections_[at].socket = &(*sockets_)[at];
 }
@@ -25,33 +26,48 @@ std::unique_ptr<Registration> SocketSendFlow::register_memory(void*, std::size_t
 
 Request SocketSendFlow::isend(const void* data, std::size_t bytes, Registration&) {
   state_.require_whole();
-  FlowMessage& message = messages_[messages_sent_ % messages_.size()];
-  if (message.in_use) return nullptr;
-  const Stripes stripes(bytes, connections_.size());
-  message = {.in_use = true, .stripes_left = stripes.count(), .number = messages_sent_++};
-  for (std::size_t at = 0; at < stripes.count(); ++at) {
-    connections_[at].queue.push_back(
-        {.head = {message.number, bytes},
-         .data = static_cast<const std::byte*>(data) + stripes.offset(at),
-         .bytes = stripes.size(at),
-         .message = &message});
-  }
-  advance();
-  return &message;
+  // It is only read.
+  auto* const from = const_cast<std::byte*>(static_cast<const std::byte*>(data));
+  FlowMessage* const message =
+      messages_.post(from, bytes, Stripes(bytes, connections_.size()).count());
+  if (message == nullptr) return nullptr;
+  if (has_thread()) wake();
+  else advance();
+  return message;
 }
 
 bool SocketSendFlow::test(Request request, std::size_t*) {
-  state_.require_whole();
   auto& message = *static_cast<FlowMessage*>(request);
-  if (message.stripes_left > 0) advance();
-  if (message.stripes_left > 0) return false;
+  if (!has_thread() && !is_complete(message)) advance();
+  if (!is_complete(message)) return false;
   message.in_use = false;
   return true;
 }
 
+bool SocketSendFlow::move() noexcept {
+  const std::uint64_t before = bytes_moved_;
+  try {
+    state_.require_whole();
+    advance();
+  } catch (const Error&) {
+    return false;  // the flow's user gets it from `state_`
+  }
+  return bytes_moved_ != before;
+}
+
+void SocketSendFlow::enqueue(FlowMessage& message) {
+  const Stripes stripes(message.room, connections_.size());
+  for (std::size_t at = 0; at < stripes.count(); ++at) {
+    connections_[at].queue.push_back({.head = {message.number, message.room},
+                                      .data = message.data + stripes.offset(at),
+                                      .bytes = stripes.size(at),
+                                      .message = &message});
+  }
+}
+
 std::unique_ptr<ReceiveFlow> SocketSendFlow::replies() {
   if (is_shared(sockets_)) return nullptr;
-  return std::make_unique<SocketReceiveFlow>(sockets_);
+  return std::make_unique<SocketReceiveFlow>(sockets_, nullptr);
 }
 
 namespace {
@@ -76,8 +92,11 @@ bool SocketSendFlow::is_safe() {
 }
 
 void SocketSendFlow::advance() {
+  for (const std::uint64_t posted = messages_.posted(); enqueued_ < posted; ++enqueued_)
+    enqueue(messages_[enqueued_]);
   for (Connection& connection : connections_) {
     // The other rank never closes its end before this one, unless it has given up or ended.
+    if (connection.queue.empty()) continue;
     if (connection.socket->hung_up()) state_.lose(connection.socket->why_ended());
     write(connection);
   }
@@ -107,7 +126,9 @@ void SocketSendFlow::write(Connection& connection) {
     const ssize_t sent = ::sendmsg(connection.socket->get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno == EAGAIN) return require_answers(connection);
     if (sent < 0 && errno != EINTR) state_.lose(connection.socket->why_ended(errno));
-    if (sent > 0) count_sent(connection, static_cast<std::size_t>(sent));
+    if (sent <= 0) continue;
+    bytes_moved_ += static_cast<std::size_t>(sent);
+    count_sent(connection, static_cast<std::size_t>(sent));
   }
 }
 
@@ -122,7 +143,7 @@ void SocketSendFlow::count_sent(Connection& connection, std::size_t bytes) {
     const std::size_t whole = sizeof first.head + first.bytes;
     if (connection.sent < whole) return;
     connection.sent -= whole;
-    --first.message->stripes_left;
+    first.message->stripes_left.fetch_sub(1, std::memory_order_release);
     connection.queue.pop_front();
   }
 }

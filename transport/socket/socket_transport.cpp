@@ -37,8 +37,9 @@ using Doors = std::vector<FlowDoor*>;
 
 class SocketListener final : public Listener {
  public:
-  SocketListener(std::unique_ptr<FlowDoor> door, std::shared_ptr<Doors> doors)
-      : door_(std::move(door)), doors_(std::move(doors)) {
+  SocketListener(std::unique_ptr<FlowDoor> door, std::shared_ptr<Doors> doors,
+                 std::shared_ptr<FlowThreads> threads)
+      : door_(std::move(door)), doors_(std::move(doors)), threads_(std::move(threads)) {
     doors_->push_back(door_.get());
   }
   ~SocketListener() override { std::erase(*doors_, door_.get()); }
@@ -55,12 +56,14 @@ class SocketListener final : public Listener {
     door_->advance();
     FlowSockets sockets = door_->take();
     if (sockets.empty()) return nullptr;
-    return std::make_unique<SocketReceiveFlow>(std::make_shared<FlowSockets>(std::move(sockets)));
+    return std::make_unique<SocketReceiveFlow>(std::make_shared<FlowSockets>(std::move(sockets)),
+                                               threads_);
   }
 
  private:
   std::unique_ptr<FlowDoor> door_;
   std::shared_ptr<Doors> doors_;
+  std::shared_ptr<FlowThreads> threads_;
 };
 
 /// Megabits per second of an interface, or 0: the loopback device and many virtual ones have none.
@@ -75,7 +78,8 @@ class SocketTransport final : public Transport {
   explicit SocketTransport(const SocketOptions& options)
       : options_(options),
         own_(options.address ? *options.address : plait::detail::choose_own_address()),
-        waiter_(std::make_shared<Waiter>()) {
+        waiter_(std::make_shared<Waiter>()),
+        threads_(std::make_shared<FlowThreads>(options.threads, waiter_)) {
     const std::string interface = plait::detail::interface_of(own_);
     const std::string address = to_text(own_);
     properties_.name = fmt::format("sockets over {} ({})", interface.empty() ? "?" : interface,
@@ -86,7 +90,7 @@ class SocketTransport final : public Transport {
   const Properties& properties() const override { return properties_; }
   std::unique_ptr<Listener> listen() override {
     return std::make_unique<SocketListener>(
-        std::make_unique<FlowDoor>(own_, options_.secret, waiter_), doors_);
+        std::make_unique<FlowDoor>(own_, options_.secret, waiter_), doors_, threads_);
   }
   std::unique_ptr<SendFlow> connect(const Address& address, Ways ways) override {
     for (FlowDoor* door : *doors_) door->advance();
@@ -104,7 +108,8 @@ class SocketTransport final : public Transport {
       auto sockets = call->second.advance();
       if (!sockets) return nullptr;
       calls_.erase(call);
-      return std::make_unique<SocketSendFlow>(std::make_shared<FlowSockets>(std::move(*sockets)));
+      return std::make_unique<SocketSendFlow>(std::make_shared<FlowSockets>(std::move(*sockets)),
+                                              threads_);
     } catch (const Error&) {
       calls_.erase(key);
       throw;
@@ -117,6 +122,7 @@ class SocketTransport final : public Transport {
   SocketOptions options_;
   Endpoint own_;
   std::shared_ptr<Waiter> waiter_;
+  std::shared_ptr<FlowThreads> threads_;
   Properties properties_;
   std::shared_ptr<Doors> doors_ = std::make_shared<Doors>();
   std::map<std::pair<std::uint64_t, Ways>, FlowCall> calls_;  // by the number of the listener
@@ -125,6 +131,10 @@ class SocketTransport final : public Transport {
 }  // namespace
 
 std::unique_ptr<Transport> make_socket_transport(const SocketOptions& options) {
+  if (options.threads < 0 || options.threads > SocketOptions::most_threads)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("sockets: {} threads, but they may be 0 to {}", options.threads,
+                            SocketOptions::most_threads));
   if (options.connections < 1 || options.connections > SocketOptions::most_connections)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("sockets: {} connections per flow, but it may be 1 to {}",

@@ -78,10 +78,25 @@ void Waiter::ring() noexcept {
 
 WatchedSocket::WatchedSocket(plait::detail::GroupFd fd, std::shared_ptr<Waiter> waiter)
     : fd_(std::move(fd)), waiter_(std::move(waiter)), state_(std::make_unique<State>()) {
+  enter();
+}
+
+void WatchedSocket::enter() {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.ptr = state_.get();
   if (::epoll_ctl(waiter_->set_.get(), EPOLL_CTL_ADD, fd_.get(), &event) != 0) refuse("epoll_ctl");
+}
+
+void WatchedSocket::leave() noexcept {
+  ::epoll_ctl(waiter_->set_.get(), EPOLL_CTL_DEL, fd_.get(), nullptr);
+}
+
+/// The new set reports what the socket has by then as news.
+void WatchedSocket::move_to(std::shared_ptr<Waiter> waiter) {
+  leave();
+  waiter_ = std::move(waiter);
+  enter();
 }
 
 int WatchedSocket::why_ended(int error) noexcept {
@@ -94,8 +109,7 @@ int WatchedSocket::why_ended(int error) noexcept {
 WatchedSocket::~WatchedSocket() {
   // Closing is not enough: a child that has not come to its exec yet holds a copy of the socket,
   // which keeps it in the set. In a forked child the numbers may be those of other files by now.
-  if (fd_.valid() && waiter_->origin_.is_here())
-    ::epoll_ctl(waiter_->set_.get(), EPOLL_CTL_DEL, fd_.get(), nullptr);
+  if (fd_.valid() && waiter_->origin_.is_here()) leave();
 }
 
 }  // namespace plait::transport

@@ -43,6 +43,9 @@ class WatchedSocket {
     return *this;
   }
   ~WatchedSocket();
+  /// Moves it to the set of another waiter, whose thread alone may use it from now on. Throws
+  /// Error(bootstrap) if the system refuses.
+  void move_to(std::shared_ptr<Waiter> waiter);
   int get() const noexcept { return fd_.get(); }
   bool valid() const noexcept { return fd_.valid(); }
   /// True if a `sleep` has found that the other side has closed its end, or that the link broke.
@@ -53,6 +56,9 @@ class WatchedSocket {
 
  private:
   friend class Waiter;
+  void enter();
+  void leave() noexcept;
+
   plait::detail::GroupFd fd_;
   std::shared_ptr<Waiter> waiter_;
   struct State {

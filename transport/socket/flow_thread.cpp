@@ -1,0 +1,93 @@
+#include "transport/socket/flow_thread.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "core/start_thread.hpp"
+
+namespace plait::transport {
+
+using Clock = std::chrono::steady_clock;
+
+FlowThread::FlowThread(std::shared_ptr<Waiter> done)
+    : done_(std::move(done)), waiter_(std::make_shared<Waiter>()) {
+  thread_ = start_thread("plait mover", [this] { run(); });
+}
+
+FlowThread::~FlowThread() {
+  if (!origin_.is_here()) {  // a forked child does not have the thread
+    thread_.detach();
+    return;
+  }
+  ending_ = true;
+  wake();
+  thread_.join();
+}
+
+void FlowThread::add(MovedFlow& flow) {
+  ++wanted_;
+  {
+    const std::lock_guard lock(mutex_);
+    flows_.push_back(&flow);
+  }
+  --wanted_;
+  wake();
+}
+
+void FlowThread::remove(MovedFlow& flow) noexcept {
+  if (!origin_.is_here()) return;
+  ++wanted_;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase(flows_, &flow);
+  }
+  --wanted_;
+}
+
+/// These flags are sequentially consistent. The thread says that it sleeps before it looks at
+/// `woken_` for the last time, and this sets that first. So the thread sees it, or this sees that
+/// it must end a sleep.
+void FlowThread::wake() noexcept {
+  woken_ = true;
+  if (sleeping_) waiter_->ring();
+}
+
+bool FlowThread::move_all() noexcept {
+  const std::lock_guard lock(mutex_);
+  bool moved = false;
+  for (MovedFlow* const flow : flows_) moved = flow->move() || moved;
+  return moved;
+}
+
+/// Polls for a moment after the last bytes, because more may follow at once. Then it sleeps until
+/// the system has news of a socket, or somebody wakes it. A sleep ends after a while, because
+/// flows look for machines that don't answer.
+void FlowThread::run() noexcept {
+  constexpr std::chrono::microseconds polling{100};
+  constexpr std::chrono::milliseconds longest{100};
+  auto quiet_since = Clock::now();
+  while (!ending_) {
+    const bool moved = move_all();
+    if (moved) done_->ring();
+    while (wanted_ > 0) std::this_thread::yield();
+    if (woken_.exchange(false) || moved) {
+      quiet_since = Clock::now();
+    } else if (Clock::now() < quiet_since + polling) {
+      std::this_thread::yield();
+    } else {
+      sleeping_ = true;
+      if (!woken_) waiter_->sleep(longest);
+      sleeping_ = false;
+    }
+  }
+}
+
+std::shared_ptr<FlowThread> FlowThreads::next(bool sends) {
+  if (threads_.empty()) return nullptr;
+  auto& thread = threads_[(2 * flows_[sends]++ + (sends ? 0 : 1)) % threads_.size()];
+  if (thread == nullptr) thread = std::make_shared<FlowThread>(done_);
+  return thread;
+}
+
+}  // namespace plait::transport
