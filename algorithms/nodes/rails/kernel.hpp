@@ -93,10 +93,7 @@ class Rails {
       if (plan_.work.reduces && j < chunks_) scatter(j);
       if (has_rail()) {  // unsigned: a stage that has not begun has a large k
         if (const auto k = j - plan_.at.node; plan_.work.reduces && k < chunks_) reduce_on_node(k);
-        if (const auto k = j - plan_.at.rail; k < chunks_) {
-          if (plan_.work.reduces) reduce_along_rail(k);
-          else begin_gather(k);
-        }
+        if (const auto k = j - plan_.at.rail; k < chunks_) reduce_along_rail(k);
         if (const auto k = j - plan_.at.collect; plan_.work.gathers && k < chunks_) collect(k);
       }
       if (const auto k = j - plan_.at.gather; plan_.work.gathers && k < chunks_) gather(k);
@@ -256,21 +253,18 @@ class Rails {
                               : as_buffer(rail_.template outgoing<P>(down, m, k), range.size());
       add_terms(block_in(own_rail_, m), range, to, stays ? range.begin : 0,
                 [&](int p) { return node_.template incoming<P>(down, p, k) + at; });
-      if (plan_.work.everywhere) {
-        push_along_rail(down, m, range, k);
-      } else if constexpr (Wire::is_coded) {
-        regroup();
-        Wire::push(dev_, to, range, 1, m == own_node_ ? 0 : -1,
-                   [&](int) { return rail_.template outgoing<std::byte>(down, m, k); });
-        regroup();
-      }
+      const bool to_all = plan_.work.everywhere;
+      if (to_all || Wire::is_coded)
+        push_along_rail(down, m, range, k, to_all ? 0 : m, to_all ? plan_.nodes : m + 1);
     }
   }
 
-  /// Pushes a chunk of the output to all other nodes.
-  PLAIT_DEVICE void push_along_rail(unsigned way, int m, const Range& range, std::uint32_t k) {
+  /// Pushes a chunk of block (own rail, m) of the output to the nodes begin, ..., end - 1 but the
+  /// own one.
+  PLAIT_DEVICE void push_along_rail(unsigned way, int m, const Range& range, std::uint32_t k,
+                                    int begin, int end) {
     regroup();
-    Wire::push(dev_, block_out(own_rail_, m), range, plan_.nodes, own_node_, [&](int to) {
+    Wire::push(dev_, block_out(own_rail_, m), range, begin, end, own_node_, [&](int to) {
       return rail_.template outgoing<std::byte>(way, to, k) + rail_offset(m, k);
     });
     regroup();
@@ -295,24 +289,22 @@ class Rails {
             node_.template outgoing<P>(up, p, k) + static_cast<unsigned>(m) * stride(k));
   }
 
+  /// All-gather has nothing to add up: it takes its input for the result.
   PLAIT_DEVICE void reduce_along_rail(std::uint32_t k) {
     for (int m = 0; m < plan_.nodes; ++m) {
       if (m != own_node_ && !plan_.work.everywhere) continue;
       const Range range = chunk(own_rail_, m, k);
-      Wire::add(dev_, reducer_, block_out(own_rail_, m), range, plan_.nodes, own_node_,
-                [&](int from) {
-                  return rail_.template incoming<std::byte>(down, from, k) + rail_offset(m, k);
-                });
+      const Output to = block_out(own_rail_, m);
+      if (Wire::is_coded || plan_.work.reduces)
+        Wire::add(dev_, reducer_, to, range, plan_.nodes, own_node_, [&](int from) {
+          return rail_.template incoming<std::byte>(down, from, k) + rail_offset(m, k);
+        });
+      else if (own_input().packs() != to.packs())
+        copy_packs<in_flight>(dev_, own_input(), to, range);
       regroup();
-      if (plan_.work.gathers && !plan_.work.everywhere) push_along_rail(up, m, range, k);
+      if (plan_.work.gathers && !plan_.work.everywhere)
+        push_along_rail(up, m, range, k, 0, plan_.nodes);
     }
-  }
-
-  PLAIT_DEVICE void begin_gather(std::uint32_t k) {
-    const Range range = chunk(own_rail_, own_node_, k);
-    const Output to = block_out(own_rail_, own_node_);
-    if (own_input().packs() != to.packs()) copy_packs<in_flight>(dev_, own_input(), to, range);
-    push_along_rail(up, own_node_, range, k);
   }
 
   PLAIT_DEVICE void collect(std::uint32_t k) {
