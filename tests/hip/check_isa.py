@@ -78,13 +78,6 @@ def parsed_arguments() -> argparse.Namespace:
         help="kernel families whose release comes before data, and not before a flag",
     )
     parser.add_argument(
-        "--refused",
-        type=names,
-        default=[],
-        metavar="FAMILY,...",
-        help="kernel families that break rules, so that their algorithms refuse AMD GPUs",
-    )
-    parser.add_argument(
         "--probes",
         action="store_true",
         help="the kernels are those of probes.hip: check each word's exact sequence",
@@ -167,7 +160,6 @@ def main() -> int:
     tools = Tools(arguments.objdump, arguments.readelf)
     functions: list[Function] = []
     findings: list[Finding] = []
-    spared: list[tuple[str, Finding]] = []
     try:
         for path in arguments.files:
             for code in code_objects(path):
@@ -177,11 +169,7 @@ def main() -> int:
                             f"{path}: code for {function.arch}, whose rules are unknown: only"
                             f" {' and '.join(ARCHITECTURES)}"
                         )
-                    found = findings_of(function, rules_for(function, arguments))
-                    if function.family in arguments.refused:
-                        spared += [(function.family, finding) for finding in found]
-                    else:
-                        findings += found
+                    findings += findings_of(function, rules_for(function, arguments))
                     functions.append(function)
         kernels = [function for function in functions if function.is_kernel]
         if not kernels:
@@ -189,12 +177,6 @@ def main() -> int:
     except ToolTrouble as trouble:
         print(f"check_isa: {trouble}", file=sys.stderr)
         return 2
-    for family in arguments.refused:
-        count = sum(1 for name, _ in spared if name == family)
-        print(f"check_isa: {family}: {count} findings; its algorithms refuse AMD GPUs")
-        if count == 0:
-            why = "it breaks no rule: its algorithms need not refuse"
-            findings.append(Finding("refused", "all", f"family {family}", why))
     findings = list(dict.fromkeys(missing(functions, arguments) + findings))
     architectures = " and ".join(sorted({kernel.arch for kernel in kernels}))
     return report(findings, f"{len(kernels)} kernels, {architectures}", arguments.expect)

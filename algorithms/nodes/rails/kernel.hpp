@@ -93,10 +93,7 @@ class Rails {
       if (plan_.work.reduces && j < chunks_) scatter(j);
       if (has_rail()) {  // unsigned: a stage that has not begun has a large k
         if (const auto k = j - plan_.at.node; plan_.work.reduces && k < chunks_) reduce_on_node(k);
-        if (const auto k = j - plan_.at.rail; k < chunks_) {
-          if (plan_.work.reduces) reduce_along_rail(k);
-          else begin_gather(k);
-        }
+        if (const auto k = j - plan_.at.rail; k < chunks_) reduce_along_rail(k);
         if (const auto k = j - plan_.at.collect; plan_.work.gathers && k < chunks_) collect(k);
       }
       if (const auto k = j - plan_.at.gather; plan_.work.gathers && k < chunks_) gather(k);
@@ -152,65 +149,87 @@ class Rails {
     return plan_.work.everywhere ? static_cast<unsigned>(m) * Wire::bytes(stride(k)) : 0;
   }
 
-  /// Calls body(channels, group, way, peer, sending, k) for the ends of channels that step j uses,
-  /// spread over the threads. With `All`, for all ends that the call uses, whatever the step.
-  template <bool All, class Body>
-  PLAIT_DEVICE void for_each_end(std::uint32_t j, Body body) {
-    const auto width =
-        static_cast<unsigned>(a_.node.ranks > plan_.nodes ? a_.node.ranks : plan_.nodes);
-    for (unsigned i = dev_.thread(); i < Plan::ends * width; i += dev_.threads()) {
-      const Plan::End end = plan_.end(i / width, has_rail());
-      const int peer = static_cast<int>(i % width);
-      const std::uint32_t k = j - end.at;
-      if (!end.used || (!All && k >= chunks_)) continue;
-      const bool on_node = end.group != Plan::Group::rail;
-      const int own = on_node ? own_ : own_node_,
-                peers = end.group == Plan::Group::rail         ? plan_.nodes
-                        : end.group == Plan::Group::rails_here ? plan_.rails
-                                                               : a_.node.ranks;
-      if (peer == own || peer >= peers) continue;
-      // Not a choice between two references, which would put both objects in memory.
-      if (on_node) body(node_, a_.node, end.way, peer, end.sends, k);
-      else body(rail_, a_.rail, end.way, peer, end.sends, k);
-    }
+  // The ends of channels that a call uses are numbered, and spread over the threads. Loops over
+  // them are written out: clang for AMD GPUs simplifies the body of a lambda before it inlines it,
+  // and would choose between the addresses of `node_` and `rail_`, which keeps Args in memory.
+  struct End {
+    bool on_node, sends;
+    unsigned way;
+    int peer;         // -1: the call does not use the end
+    std::uint32_t k;  // the chunk that it has in the step; none if not below `chunks_`
+  };
+  PLAIT_DEVICE unsigned ends() const { return Plan::ends * peers_at_most(); }
+  PLAIT_DEVICE unsigned peers_at_most() const {
+    const int here = a_.node.ranks, nodes = plan_.nodes;
+    return static_cast<unsigned>(here > nodes ? here : nodes);
+  }
+  /// End i of `ends()` in step j.
+  PLAIT_DEVICE End end(unsigned i, std::uint32_t j) const {
+    const int here = a_.node.ranks, rails = plan_.rails, nodes = plan_.nodes;
+    const Plan::End kind = plan_.end(i / peers_at_most(), has_rail());
+    const bool on_node = kind.group != Plan::Group::rail;
+    const int peers = !on_node                                ? nodes
+                      : kind.group == Plan::Group::rails_here ? rails
+                                                              : here,
+              own = on_node ? own_ : own_node_, peer = static_cast<int>(i % peers_at_most());
+    return {.on_node = on_node,
+            .sends = kind.sends,
+            .way = kind.way,
+            .peer = kind.used && peer != own && peer < peers ? peer : -1,
+            .k = j - kind.at};
   }
 
   PLAIT_DEVICE bool ready(std::uint32_t j) {
     bool ok = true;
-    for_each_end<false>(j, [&](const BlockGroupChannels& channels, const GroupChannels& all,
-                               unsigned way, int peer, bool sends, std::uint32_t k) {
-      if (!ok) return;
-      const ChannelWait wait =
-          sends ? channels.may_send(way, peer, k) : channels.has_arrived(way, peer, k);
-      ok = dev_.wait(wait.word, wait.at_least, {all.number_of(peer), j});
-    });
+    for (unsigned i = dev_.thread(); ok && i < ends(); i += dev_.threads()) {
+      const End e = end(i, j);
+      if (e.peer < 0 || e.k >= chunks_) continue;
+      // One wait for both groups: of two, clang for AMD GPUs makes loops in which a way leads past
+      // the invalidation of the caches.
+      const ChannelWait wait = e.on_node ? wait_for(node_, e) : wait_for(rail_, e);
+      const int number = e.on_node ? a_.node.number_of(e.peer) : a_.rail.number_of(e.peer);
+      ok = dev_.wait(wait.word, wait.at_least, {number, j});
+    }
     return dev_.all(ok);
+  }
+  PLAIT_DEVICE static ChannelWait wait_for(const BlockGroupChannels& channels, const End& e) {
+    return e.sends ? channels.may_send(e.way, e.peer, e.k)
+                   : channels.has_arrived(e.way, e.peer, e.k);
   }
 
   PLAIT_DEVICE void announce(std::uint32_t j) {
     dev_.sync();  // all threads have written what is published, and read what is consumed
-    for_each_end<false>(j, [&](const BlockGroupChannels& channels, const GroupChannels&,
-                               unsigned way, int peer, bool sends, std::uint32_t k) {
-      const ChannelSignal signal = sends ? channels.publish(way, peer, k, bytes_to(way, peer, k))
-                                         : channels.consume(way, peer, k);
+    for (unsigned i = dev_.thread(); i < ends(); i += dev_.threads()) {
+      const End e = end(i, j);
+      if (e.peer < 0 || e.k >= chunks_) continue;
+      const ChannelSignal signal = e.on_node ? signal_for(node_, e) : signal_for(rail_, e);
       dev_.signal(signal.word, signal.value);
-    });
+    }
+  }
+  PLAIT_DEVICE ChannelSignal signal_for(const BlockGroupChannels& channels, const End& e) const {
+    return e.sends ? channels.publish(e.way, e.peer, e.k, bytes_to(e))
+                   : channels.consume(e.way, e.peer, e.k);
   }
   /// The bytes of a chunk along the rail. (Those on the node interest no proxy.)
-  PLAIT_DEVICE std::size_t bytes_to(unsigned way, int peer, std::uint32_t k) const {
+  PLAIT_DEVICE std::size_t bytes_to(const End& e) const {
     if (!has_rail()) return 0;
-    const int last = plan_.work.everywhere ? plan_.nodes - 1 : way == down ? peer : own_node_;
+    const int last = plan_.work.everywhere ? plan_.nodes - 1 : e.way == down ? e.peer : own_node_;
     if (last >= plan_.nodes) return 0;
-    return rail_offset(last, k) + Wire::bytes(chunk(own_rail_, last, k).size());
+    return rail_offset(last, e.k) + Wire::bytes(chunk(own_rail_, last, e.k).size());
   }
 
   PLAIT_DEVICE void finish() {
     dev_.sync();  // all threads have read the counters
-    for_each_end<true>(0, [&](const BlockGroupChannels& channels, const GroupChannels&,
-                              unsigned way, int peer, bool sends, std::uint32_t) {
-      if (sends) channels.advance_sent(way, peer, chunks_);
-      else channels.advance_received(way, peer, chunks_);
-    });
+    for (unsigned i = dev_.thread(); i < ends(); i += dev_.threads()) {
+      const End e = end(i, 0);
+      if (e.peer < 0) continue;
+      if (e.on_node) advance(node_, e);
+      else advance(rail_, e);
+    }
+  }
+  PLAIT_DEVICE void advance(const BlockGroupChannels& channels, const End& e) const {
+    if (e.sends) channels.advance_sent(e.way, e.peer, chunks_);
+    else channels.advance_received(e.way, e.peer, chunks_);
   }
 
   PLAIT_DEVICE void scatter(std::uint32_t k) {
@@ -230,25 +249,22 @@ class Rails {
       const Range range = chunk(own_rail_, m, k);
       const std::size_t at = static_cast<unsigned>(m) * stride(k);
       const bool stays = m == own_node_ || plan_.work.everywhere || Wire::is_coded;
-      const Output to = stays ? block_out(own_rail_, m) : Output(nullptr, 0);
-      P* const slot = stays ? nullptr : rail_.template outgoing<P>(down, m, k);
-      add_terms(block_in(own_rail_, m), range, to, slot,
+      const Output to = stays ? block_out(own_rail_, m)
+                              : as_buffer(rail_.template outgoing<P>(down, m, k), range.size());
+      add_terms(block_in(own_rail_, m), range, to, stays ? range.begin : 0,
                 [&](int p) { return node_.template incoming<P>(down, p, k) + at; });
-      if (plan_.work.everywhere) {
-        push_along_rail(down, m, range, k);
-      } else if constexpr (Wire::is_coded) {
-        regroup();
-        Wire::push(dev_, to, range, 1, m == own_node_ ? 0 : -1,
-                   [&](int) { return rail_.template outgoing<std::byte>(down, m, k); });
-        regroup();
-      }
+      const bool to_all = plan_.work.everywhere;
+      if (to_all || Wire::is_coded)
+        push_along_rail(down, m, range, k, to_all ? 0 : m, to_all ? plan_.nodes : m + 1);
     }
   }
 
-  /// Pushes a chunk of the output to all other nodes.
-  PLAIT_DEVICE void push_along_rail(unsigned way, int m, const Range& range, std::uint32_t k) {
+  /// Pushes a chunk of block (own rail, m) of the output to the nodes begin, ..., end - 1 but the
+  /// own one.
+  PLAIT_DEVICE void push_along_rail(unsigned way, int m, const Range& range, std::uint32_t k,
+                                    int begin, int end) {
     regroup();
-    Wire::push(dev_, block_out(own_rail_, m), range, plan_.nodes, own_node_, [&](int to) {
+    Wire::push(dev_, block_out(own_rail_, m), range, begin, end, own_node_, [&](int to) {
       return rail_.template outgoing<std::byte>(way, to, k) + rail_offset(m, k);
     });
     regroup();
@@ -262,6 +278,9 @@ class Rails {
   PLAIT_DEVICE static Input as_input(const Output& output) {
     return {reinterpret_cast<const T*>(output.packs()), output.count()};
   }
+  PLAIT_DEVICE static Output as_buffer(P* slot, std::size_t packs) {
+    return {reinterpret_cast<T*>(slot), packs * P::lanes};
+  }
   PLAIT_DEVICE void push_on_node(int m, const Range& range, std::uint32_t k) {
     for (int p = 0; p < a_.node.ranks; ++p)
       if (p != own_)
@@ -270,24 +289,22 @@ class Rails {
             node_.template outgoing<P>(up, p, k) + static_cast<unsigned>(m) * stride(k));
   }
 
+  /// All-gather has nothing to add up: it takes its input for the result.
   PLAIT_DEVICE void reduce_along_rail(std::uint32_t k) {
     for (int m = 0; m < plan_.nodes; ++m) {
       if (m != own_node_ && !plan_.work.everywhere) continue;
       const Range range = chunk(own_rail_, m, k);
-      Wire::add(dev_, reducer_, block_out(own_rail_, m), range, plan_.nodes, own_node_,
-                [&](int from) {
-                  return rail_.template incoming<std::byte>(down, from, k) + rail_offset(m, k);
-                });
+      const Output to = block_out(own_rail_, m);
+      if (Wire::is_coded || plan_.work.reduces)
+        Wire::add(dev_, reducer_, to, range, plan_.nodes, own_node_, [&](int from) {
+          return rail_.template incoming<std::byte>(down, from, k) + rail_offset(m, k);
+        });
+      else if (own_input().packs() != to.packs())
+        copy_packs<in_flight>(dev_, own_input(), to, range);
       regroup();
-      if (plan_.work.gathers && !plan_.work.everywhere) push_along_rail(up, m, range, k);
+      if (plan_.work.gathers && !plan_.work.everywhere)
+        push_along_rail(up, m, range, k, 0, plan_.nodes);
     }
-  }
-
-  PLAIT_DEVICE void begin_gather(std::uint32_t k) {
-    const Range range = chunk(own_rail_, own_node_, k);
-    const Output to = block_out(own_rail_, own_node_);
-    if (own_input().packs() != to.packs()) copy_packs<in_flight>(dev_, own_input(), to, range);
-    push_along_rail(up, own_node_, range, k);
   }
 
   PLAIT_DEVICE void collect(std::uint32_t k) {
@@ -313,11 +330,11 @@ class Rails {
   }
 
   /// Adds the own term and those of all other ranks of the node, in their order, and stores the
-  /// partial sum in `to` or in a slot.
+  /// partial sums in `to` from pack `begin` on.
   template <class SlotFrom>
-  PLAIT_DEVICE void add_terms(const Input& own, const Range& range, const Output& to, P* slot,
-                              SlotFrom slot_from) {
-    const bool whole = range.end <= own.whole() && (slot != nullptr || range.end <= to.whole());
+  PLAIT_DEVICE void add_terms(const Input& own, const Range& range, const Output& to,
+                              std::size_t begin, SlotFrom slot_from) {
+    const bool whole = range.end <= own.whole() && begin + range.size() <= to.whole();
     for_packs<in_flight>(dev_, static_cast<std::uint32_t>(range.size()), whole,
                          [&]<int Count, bool Whole>(std::uint32_t first) {
                            P packs[Count];
@@ -342,8 +359,7 @@ class Rails {
                            for (int u = 0; u < Count; ++u) {
                              const std::uint32_t at = first + u * dev_.threads();
                              const P partial = reducer_.template rounded<sizeof(P)>(sum[u]);
-                             if (slot != nullptr) dev_.store(slot + at, partial);
-                             else store_pack<Whole>(dev_, to, range.begin + at, partial);
+                             store_pack<Whole>(dev_, to, begin + at, partial);
                            }
                          });
   }

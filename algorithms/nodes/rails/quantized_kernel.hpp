@@ -40,7 +40,7 @@ class CodedWire {
   }
 
   template <class SlotTo>
-  PLAIT_DEVICE static void push(D& dev, const Output& data, const Range& range, int slots,
+  PLAIT_DEVICE static void push(D& dev, const Output& data, const Range& range, int begin, int end,
                                 int skipped, SlotTo slot_to) {
     for (std::size_t unit = dev.thread(); unit * unit_packs < range.size(); unit += dev.threads()) {
       const std::size_t first = range.begin + unit * unit_packs;
@@ -63,11 +63,11 @@ class CodedWire {
           }
           if (i < range.end) data.store(dev, i, pack);
         }
-        for (int slot = 0; slot < slots; ++slot)
+        for (int slot = begin; slot < end; ++slot)
           if (slot != skipped) dev.store(group_in(slot_to(slot) + unit * unit_bytes, group), codes);
       }
       if constexpr (has_scale) {
-        for (int slot = 0; slot < slots; ++slot)
+        for (int slot = begin; slot < end; ++slot)
           if (slot != skipped)
             dev.store(scale_in(slot_to(slot) + unit * unit_bytes), Scale{{scale}});
       }

@@ -66,9 +66,6 @@ class RailsAlgorithm : public ChannelAlgorithm {
 
   Support supports_call(const Call& call, const Topology& topology) const override {
     if (topology.nodes == 1) return Support::no("the ranks are on one node");
-    // tests/hip/check_isa.py finds a stack, and loads that a cache may answer, in its kernel there.
-    if (topology.backend == BackendKind::hip)
-      return Support::no("its machine code for AMD GPUs is not right yet");
     if (call.collective != Collective::all_reduce &&
         topology.rails * topology.nodes != topology.ranks)
       return Support::no("the nodes have different numbers of ranks");

@@ -19,14 +19,14 @@ class PlainWire {
   /// The bytes that so many packs of data have in a slot.
   PLAIT_DEVICE static constexpr std::size_t bytes(std::size_t packs) { return packs * sizeof(P); }
 
-  /// Copies the packs `range` of a buffer into the slots slot_to(0), ..., slot_to(slots - 1) but
+  /// Copies the packs `range` of a buffer into the slots slot_to(begin), ..., slot_to(end - 1) but
   /// slot_to(skipped).
   template <class SlotTo>
-  PLAIT_DEVICE static void push(D& dev, const Output& data, const Range& range, int slots,
+  PLAIT_DEVICE static void push(D& dev, const Output& data, const Range& range, int begin, int end,
                                 int skipped, SlotTo slot_to) {
     const Packs<const T, D::pack_bytes> from(reinterpret_cast<const T*>(data.packs()),
                                              data.count());
-    for (int i = 0; i < slots; ++i)
+    for (int i = begin; i < end; ++i)
       if (i != skipped) fill_slot<in_flight>(dev, from, range, as_packs(slot_to(i)));
   }
 
