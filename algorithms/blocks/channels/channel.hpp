@@ -152,6 +152,16 @@ class ChannelsOfBlock {
     return {&signals(peer, way, c_.rank)->consumed, state(way, peer).received + k + 1};
   }
 
+  /// Which way it is, if calls that use one way take turns: both ends of a channel know how much
+  /// was sent before. Then a call does not wait for what the receiver says at the end of the one
+  /// before, which between nodes takes as long as a message.
+  PLAIT_DEVICE unsigned turn_to_send(int peer) const {
+    return (state(0, peer).sent + state(1, peer).sent) % Channels::ways;
+  }
+  PLAIT_DEVICE unsigned turn_to_receive(int peer) const {
+    return (state(0, peer).received + state(1, peer).received) % Channels::ways;
+  }
+
   /// At the end of a call, one thread per way and peer counts the call's chunks, after the last use
   /// of the channel by any thread. Two functions, because one block may send and another receive.
   PLAIT_DEVICE void advance_sent(unsigned way, int peer, std::uint32_t chunks) const {

@@ -27,7 +27,7 @@
 //
 // Stages 1 and 2 use way 0 of the node's channels, 4 and 5 way 1; stages 2 and 3 use way 0 of the
 // rail's channels, 3 and 4 way 1 (algorithms/blocks/channels/channel.hpp proves that slots may be
-// used again).
+// used again). With `everywhere`, which needs one way along the rail, calls take turns with both.
 //
 // Why it can't deadlock. A step waits for chunks that peers push in their steps before, by as many
 // steps as the stages lie apart, at least one; and for slots that they empty, in their step
@@ -172,11 +172,21 @@ class Rails {
                       : kind.group == Plan::Group::rails_here ? rails
                                                               : here,
               own = on_node ? own_ : own_node_, peer = static_cast<int>(i % peers_at_most());
+    const bool is_used = kind.used && peer != own && peer < peers;
     return {.on_node = on_node,
             .sends = kind.sends,
-            .way = kind.way,
-            .peer = kind.used && peer != own && peer < peers ? peer : -1,
+            .way = !is_used || on_node ? kind.way
+                   : kind.sends        ? way_to(kind.way, peer)
+                                       : way_from(kind.way, peer),
+            .peer = is_used ? peer : -1,
             .k = j - kind.at};
+  }
+  // The way along the rail of what is sent to node m, and received from it, in stages of `way`.
+  PLAIT_DEVICE unsigned way_to(unsigned way, int m) const {
+    return plan_.work.everywhere ? rail_.turn_to_send(m) : way;
+  }
+  PLAIT_DEVICE unsigned way_from(unsigned way, int m) const {
+    return plan_.work.everywhere ? rail_.turn_to_receive(m) : way;
   }
 
   PLAIT_DEVICE bool ready(std::uint32_t j) {
@@ -265,7 +275,7 @@ class Rails {
                                     int begin, int end) {
     regroup();
     Wire::push(dev_, block_out(own_rail_, m), range, begin, end, own_node_, [&](int to) {
-      return rail_.template outgoing<std::byte>(way, to, k) + rail_offset(m, k);
+      return rail_.template outgoing<std::byte>(way_to(way, to), to, k) + rail_offset(m, k);
     });
     regroup();
   }
@@ -297,7 +307,8 @@ class Rails {
       const Output to = block_out(own_rail_, m);
       if (Wire::is_coded || plan_.work.reduces)
         Wire::add(dev_, reducer_, to, range, plan_.nodes, own_node_, [&](int from) {
-          return rail_.template incoming<std::byte>(down, from, k) + rail_offset(m, k);
+          return rail_.template incoming<std::byte>(way_from(down, from), from, k) +
+                 rail_offset(m, k);
         });
       else if (own_input().packs() != to.packs())
         copy_packs<in_flight>(dev_, own_input(), to, range);
