@@ -173,6 +173,7 @@ bool Proxy::has_unsent() const {
 }
 
 void Proxy::run() noexcept {
+  if (listening_.begin) listening_.begin();
   while (serve()) rest();
 }
 
