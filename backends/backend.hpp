@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backends/device/launch_types.hpp"
+#include "core/dma_buf.hpp"
 #include "core/float_environment.hpp"
 #include "core/unique_fd.hpp"
 #include "plait/types.hpp"
@@ -127,6 +128,8 @@ class SymmetricRange {
   /// Takes private memory in the place of a rank's copy that lies on another node. What kernels
   /// here write for that rank, a proxy sends. In ranges of device memory that place stays empty.
   virtual void stand_in(int) {}
+  /// The same for a part of that copy, also in ranges of device memory.
+  virtual void stand_in_part(int rank, std::size_t, std::size_t) { stand_in(rank); }
   /// Whether a page is committed when this rank or a peer touches it.
   virtual bool commits_on_touch() const noexcept { return false; }
   /// Bytes of rank `rank`'s copy that are committed now. Call it only where `commits_on_touch`.
@@ -200,6 +203,9 @@ class Backend {
   /// The limits of the memory of `reserve`, where the system ends processes that commit too much.
   /// Empty where committing too much fails.
   virtual std::vector<MemoryLimit> memory_limits() const { return {}; }
+  /// A part of this process's memory of a range on the device, for the driver of a network card. No
+  /// descriptor if the target or the device can't export it.
+  virtual DmaBuf export_dma_buf(void*, std::size_t) { return {}; }
   /// From now on `reserve` returns host memory, which all devices reach, and `info().facts`
   /// describe such memory. Earlier ranges stay as they are. Has no effect on the host target, where
   /// all memory is of this kind.

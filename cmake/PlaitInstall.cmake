@@ -118,7 +118,7 @@ if(PLAIT_HIP)
   list(APPEND plait_kernel_headers backends/hip/api.hpp backends/hip/gcn.hpp
        backends/hip/instantiate.hpp backends/hip/target.hpp backends/hip/nvidia/cuda13.h)
 endif()
-list(APPEND plait_kernel_headers core/backoff.hpp core/float_environment.hpp
+list(APPEND plait_kernel_headers core/backoff.hpp core/dma_buf.hpp core/float_environment.hpp
      core/unique_fd.hpp)
 foreach(header IN LISTS plait_kernel_headers)
   cmake_path(GET header PARENT_PATH folder)

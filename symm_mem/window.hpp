@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -52,6 +53,12 @@ class Window {
   std::size_t bytes_, number_;
 };
 
+/// The part of a copy that a stand-in takes the place of, given the copy's rank.
+struct StandInPart {
+  std::size_t offset, bytes;
+};
+using StandInParts = std::function<StandInPart(int rank)>;
+
 /// The windows of one communicator.
 class SymmetricHeap {
  public:
@@ -68,9 +75,11 @@ class SymmetricHeap {
   std::shared_ptr<Window> allocate(std::size_t bytes, const char* what = "allocate",
                                    Commit commit = Commit::at_once);
 
-  /// The same, but returns the mapping alone, for memory that `find` need not know.
+  /// The same, but returns the mapping alone, for memory that `find` need not know. With `parts`,
+  /// copies on other nodes have stand-ins for these parts, also in device memory.
   std::shared_ptr<SymmetricRange> allocate_range(std::size_t bytes, const char* what,
-                                                 Commit commit = Commit::at_once);
+                                                 Commit commit = Commit::at_once,
+                                                 const StandInParts& parts = {});
 
   /// False if `pointer` lies outside the addresses from the first window to the last, as most
   /// ordinary memory does. Costs no search.
@@ -91,7 +100,8 @@ class SymmetricHeap {
  private:
   void check_equal(std::size_t bytes, const char* what);
   void check_room(std::size_t bytes, const char* what);
-  void connect(SymmetricRange& range, const UniqueFd& mine, const char* what);
+  void connect(SymmetricRange& range, const UniqueFd& mine, const char* what,
+               const StandInParts& parts);
 
   std::shared_ptr<Backend> backend_;
   Bootstrap& bootstrap_;

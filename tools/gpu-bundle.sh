@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # tools/gpu-bundle.sh [BUILD FOLDER [BUNDLE]]: makes gpu-bundle/, which runs on a GPU machine that
 # has only a driver (no MPI, no network):
-#   bin/ lib/      the programs and libraries of the build folder (build-cuda), stripped
+#   bin/ lib/      the programs and libraries of the build folder (build-cuda), stripped, and the
+#                  tests' network plug-ins
 #   skips.txt      the tests that may be skipped
 #   deps.tar.xz    Open MPI and the headers and libraries to build Plait with, as one relocatable
 #                  folder, from Debian 12 packages (amd64). It is kept between calls: delete it to
@@ -78,7 +79,8 @@ for file in "$build"/bin/*; do
 done
 for folder in lib lib/whole; do  # the tests use the second
   mkdir -p "$bundle/$folder"
-  for file in "$build/$folder"/lib{plait,plait-mpi,nccl}.so*; do
+  for file in "$build/$folder"/lib{plait,plait-mpi,nccl}.so* \
+    "$build/$folder"/libnccl-net-*.so; do
     [ -e "$file" ] || continue
     if [ -L "$file" ]; then
       cp -P "$file" "$bundle/$folder/"

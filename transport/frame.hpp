@@ -6,6 +6,8 @@
 #include <optional>
 #include <span>
 
+#include "backends/device/channel_words.hpp"
+
 namespace plait::transport {
 
 /// One entry of a frame. `size` bytes follow it in the frame.
@@ -28,8 +30,6 @@ struct FrameEntry {
 
 /// The largest frame, in bytes.
 inline constexpr std::size_t frame_bytes = std::size_t{16} << 10;
-/// Chunks up to this size travel in frames: one message is sooner there than two.
-inline constexpr std::size_t most_inline_bytes = std::size_t{4} << 10;
 
 /// Fills a frame.
 class FrameWriter {

@@ -40,6 +40,11 @@ void Peer::refuse(const char* what) const {
               fmt::format("rank {} has sent what no proxy sends: {}", lane_.peer, what));
 }
 
+void Peer::fail(const Error& error) {
+  failure_ = error;
+  failed_at_ = std::chrono::steady_clock::now();
+}
+
 bool Peer::receive(const Listening& listening) {
   if (is_lost_) return false;
   hear_replies();
@@ -55,10 +60,10 @@ bool Peer::send(Credits credits) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::seconds grace{1};
   if (peer_left_ || is_lost_) return false;
-  if (send_failure_) {
+  if (failure_) {
     const bool is_heard = frames_in_ != nullptr || replies_ != nullptr;
     if (!is_heard || Clock::now() > failed_at_ + grace)
-      throw Error(send_failure_->code(), send_failure_->what());
+      throw Error(failure_->code(), failure_->what());
     return false;
   }
   try {
@@ -68,8 +73,7 @@ bool Peer::send(Credits credits) {
     moved = send_frame() || moved;
     return send_data() || moved;
   } catch (const Error& error) {
-    send_failure_ = error;
-    failed_at_ = Clock::now();
+    fail(error);
     return true;
   }
 }
@@ -154,8 +158,10 @@ bool Peer::collect_chunks(std::uint32_t channel) {
   for (std::uint32_t& seen = published_[channel]; seen != published; ++seen, has_news = true) {
     const std::uint32_t value = seen + 1;
     const ChunkNote note = lane_.notes[channel * chunk_notes + value % chunk_notes];
-    const std::byte* const data = lane_.outgoing + channel * lane_.channel_bytes + note.offset;
-    const bool travels_along = note.bytes <= most_inline_bytes;
+    const std::uint32_t place = note.offset & ChunkNote::on_device;
+    const std::byte* const data = (place == 0 ? lane_.outgoing : lane_.device_outgoing) +
+                                  channel * lane_.channel_bytes + (note.offset - place);
+    const bool travels_along = note.bytes <= (place == 0 ? most_inline_bytes : 0);
     if (!has_room(travels_along ? note.bytes : 0)) break;
     const FrameEntry entry{.kind = travels_along ? FrameEntry::Kind::chunk : FrameEntry::Kind::data,
                            .channel = static_cast<std::uint16_t>(channel),
@@ -166,7 +172,7 @@ bool Peer::collect_chunks(std::uint32_t channel) {
       writer_.add(entry, {data, note.bytes});
     } else {
       writer_.add(entry);
-      sending_.push_back({data, note.bytes});
+      sending_.push_back({place, data, note.bytes});
     }
     has_unsent_chunks_ = true;
     counters_.bytes_sent += note.bytes;
@@ -196,7 +202,7 @@ bool Peer::send_data() {
   bool moved = false;
   for (Sending& one : sending_) {
     if (one.request != nullptr) continue;
-    one.request = data_out_.flow->isend(one.data, one.bytes, *data_out_.memory);
+    one.request = data_out_.flow->isend(one.data, one.bytes, data_out_.slots.at(one.place));
     if (one.request == nullptr) break;
     moved = true;
   }
@@ -229,7 +235,7 @@ bool Peer::has_no_answer() const {
 /// The farewell waits for the other machine's answer, but not long: that may be gone.
 bool Peer::has_left() {
   constexpr std::chrono::seconds grace{1};
-  if (is_lost_ || peer_left_ || send_failure_ || has_no_answer()) return true;
+  if (is_lost_ || peer_left_ || failure_ || has_no_answer()) return true;
   if (farewell_ != Farewell::flushing || has_unsent()) return false;
   return is_safe() || std::chrono::steady_clock::now() > farewell_at_ + grace;
 }
@@ -287,9 +293,13 @@ void Peer::read(std::span<const std::byte> frame, const Listening& listening) {
 void Peer::arrive(const FrameReader::Item& item) {
   const FrameEntry& entry = item.entry;
   const bool is_data = entry.kind == FrameEntry::Kind::data;
-  if (entry.bytes > lane_.channel_bytes || entry.offset > lane_.channel_bytes - entry.bytes ||
+  const std::uint32_t place = entry.offset & ChunkNote::on_device;
+  if (entry.bytes > lane_.channel_bytes ||
+      entry.offset - place > lane_.channel_bytes - entry.bytes ||
       (!is_data && item.data.size() != entry.bytes))
     refuse("a chunk that does not fit its channel");
+  if (place != 0 && (lane_.device_incoming == nullptr || (!is_data && entry.bytes != 0)))
+    refuse("a chunk for device memory that this rank can't place there");
   if (!is_data && entry.bytes != 0)
     std::memcpy(lane_.incoming + entry.channel * lane_.channel_bytes + entry.offset,
                 item.data.data(), entry.bytes);
@@ -305,8 +315,10 @@ bool Peer::receive_data() {
   for (Arriving& one : arriving_) {
     if (!one.is_data || one.request != nullptr) continue;
     if (data_in_ == nullptr) break;
-    one.request = data_in_->irecv(lane_.incoming + one.channel * lane_.channel_bytes + one.offset,
-                                  one.bytes, *data_in_memory_);
+    const std::uint32_t place = one.offset & ChunkNote::on_device;
+    one.request = data_in_->irecv((place == 0 ? lane_.incoming : lane_.device_incoming) +
+                                      one.channel * lane_.channel_bytes + (one.offset - place),
+                                  one.bytes, data_in_slots_.at(place));
     if (one.request == nullptr) break;
   }
   while (!arriving_.empty()) {

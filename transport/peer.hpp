@@ -87,15 +87,22 @@ class Peer {
     std::unique_ptr<Registration> memory;
     Request request = nullptr;
   };
+  /// The lane's slots, registered.
+  struct Slots {
+    std::unique_ptr<Registration> host, device;
+    Registration& at(std::uint32_t place) const { return place == 0 ? *host : *device; }
+  };
   /// A flow to the peer. It is connected when the first message is due.
   struct Outgoing {
     PeerHello hello;
     std::unique_ptr<SendFlow> flow;
-    std::unique_ptr<Registration> hello_memory, memory;  // `memory`: the lane's slots, for data
+    std::unique_ptr<Registration> hello_memory;
+    Slots slots;  // for data
     Request greeting = nullptr;
     bool is_ready = false;
   };
   struct Sending {
+    std::uint32_t place;  // 0 or `ChunkNote::on_device`
     const std::byte* data;
     std::size_t bytes;
     Request request = nullptr;
@@ -109,6 +116,7 @@ class Peer {
   enum class Farewell { none, due, framed, flushing };
 
   bool is_larger() const noexcept { return frames_out_.hello.rank > lane_.peer; }
+  Slots registered(Flow& flow, std::byte* host, std::byte* device) const;
   bool open(Outgoing& outgoing);
   void set_flow(Outgoing& outgoing, std::unique_ptr<SendFlow> flow);
   void set_frames_in(std::unique_ptr<ReceiveFlow> flow);
@@ -131,6 +139,7 @@ class Peer {
   void arrive(const FrameReader::Item& item);
   bool receive_data();
   [[noreturn]] void refuse(const char* what) const;
+  void fail(const Error& error);
 
   Transport& transport_;
   Lane lane_;
@@ -147,7 +156,7 @@ class Peer {
   bool is_calling_ = false;           // this rank makes a connection for frames, or has made it
   bool is_moving_ = false, peer_has_moved_ = false;
   bool is_two_way_ = false;
-  std::unique_ptr<Registration> data_in_memory_;
+  Slots data_in_slots_;
   std::vector<std::uint32_t> published_, consumed_;  // seen, per channel
   std::deque<Sending> sending_;
   std::deque<Arriving> arriving_;
@@ -157,7 +166,7 @@ class Peer {
   std::chrono::steady_clock::time_point farewell_at_{};
   bool is_lost_ = false, peer_left_ = false;
   bool has_unsent_chunks_ = false;  // in the next frame
-  std::optional<Error> send_failure_;
+  std::optional<Error> failure_;
   std::chrono::steady_clock::time_point failed_at_{};
 };
 

@@ -21,10 +21,13 @@ bool Arrival::has_said_hello() {
 void Peer::take(PeerHello::Use use, std::unique_ptr<ReceiveFlow> flow) {
   if (use == PeerHello::Use::data) {
     if (data_in_ != nullptr) refuse("a second flow of one kind");
-    data_in_ = std::move(flow);
-    data_in_memory_ = data_in_->register_memory(
-        lane_.incoming, lane_.channels * lane_.channel_bytes, MemoryKind::host);
-    data_in_->expect_large();
+    try {
+      data_in_slots_ = registered(*flow, lane_.incoming, lane_.device_incoming);
+      flow->expect_large();
+      data_in_ = std::move(flow);
+    } catch (const Error& error) {  // without this flow the peer would wait for its deadline
+      fail(error);
+    }
     return;
   }
   set_frames_in(std::move(flow));
@@ -95,14 +98,20 @@ void Peer::set_flow(Outgoing& outgoing, std::unique_ptr<SendFlow> flow) {
   outgoing.hello_memory =
       outgoing.flow->register_memory(&outgoing.hello, sizeof(PeerHello), MemoryKind::host);
   if (&outgoing == &data_out_) {
-    outgoing.memory = outgoing.flow->register_memory(
-        lane_.outgoing, lane_.channels * lane_.channel_bytes, MemoryKind::host);
+    outgoing.slots = registered(*outgoing.flow, lane_.outgoing, lane_.device_outgoing);
     outgoing.flow->expect_large();
     return;
   }
   for (FrameBuffer& frame : out_)
     frame.memory =
         outgoing.flow->register_memory(frame.bytes.data(), frame.bytes.size(), MemoryKind::host);
+}
+
+Peer::Slots Peer::registered(Flow& flow, std::byte* host, std::byte* device) const {
+  const std::size_t bytes = lane_.channels * lane_.channel_bytes;
+  Slots slots{.host = flow.register_memory(host, bytes, MemoryKind::host), .device = nullptr};
+  if (device != nullptr) slots.device = flow.register_memory(device, bytes, lane_.device_kind);
+  return slots;
 }
 
 void Peer::drop_frames_out() {

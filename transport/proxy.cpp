@@ -171,6 +171,7 @@ bool Proxy::is_safe() const {
 }
 
 void Proxy::run() noexcept {
+  if (listening_.begin) listening_.begin();
   while (serve()) rest();
 }
 

@@ -16,6 +16,14 @@
 // chunk has long left it. A counter may rise by several chunks between two looks of the proxy: each
 // chunk has its note, and there are as many notes as slots at most.
 //
+// Where the transport reaches device memory (GPUDirect), a call with large chunks has its slots
+// there. The network card reads and writes them, and the proxy never does; counters and notes stay
+// in memory of the host. The kernel releases `published` at system scope, so its stores to the slot
+// come first for everything on the bus, and so for the card, which gets its order from the proxy
+// after that. At the receiver a message in device memory is done only once kernels can see it
+// (`Flow::test`), and the counter is raised after that. The two kinds of slots share the channel's
+// counters. They may follow one another, as calls with other slots may, and notes say which it is.
+//
 // The proxy remembers each counter that it has seen, so it reads a line of memory that a kernel
 // writes, and writes one that a kernel polls, only when there may be news (`Counters`).
 #pragma once
@@ -50,6 +58,10 @@ struct Lane {
   // From the peer, read by kernels.
   std::byte* incoming = nullptr;
   ChannelSignals* in_signals = nullptr;
+  // The slots in device memory, which no proxy reads or writes itself; null without. Chunks lie
+  // there if their notes say so (`ChunkNote::on_device`), and are messages whatever their size.
+  std::byte *device_outgoing = nullptr, *device_incoming = nullptr;
+  MemoryKind device_kind = MemoryKind::host;
 };
 
 /// What the layer above hears. The thread that does the proxy's work calls `hear` and `lose`, one
@@ -62,6 +74,8 @@ struct Listening {
   /// The transport is about to end before the proxy. Last words may be told. From the thread that
   /// ends it.
   std::function<void()> end = {};
+  /// The proxy's thread has begun.
+  std::function<void()> begin = {};
 };
 
 /// What the proxy has done since it began.

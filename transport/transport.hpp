@@ -48,7 +48,8 @@ class Flow {
   virtual std::unique_ptr<Registration> register_memory(void* data, std::size_t bytes,
                                                         MemoryKind kind) = 0;
   /// True once the message is sent (its buffer may be written) or received (its bytes are in the
-  /// buffer, visible to the calling thread). `received`, if not null, then gets the message's size.
+  /// buffer, visible to the calling thread; those in device memory to kernels that acquire what
+  /// this thread releases from then on). `received`, if not null, then gets the message's size.
   /// Never waits.
   virtual bool test(Request request, std::size_t* received = nullptr) = 0;
   /// From now on messages are large and may be many, so a transport may move them by another

@@ -159,6 +159,8 @@ class KernelCache {
 /// What ranks on several nodes have besides. Pointers are valid on the device.
 struct NodeSetting {
   ChunkNote* notes = nullptr;  // of the channels between nodes
+  /// The slots in device memory of the channels between nodes; null without.
+  WindowView device_slots;
   /// The memory of the channels among the ranks of this node: `node_channel_memory`.
   Grant channels;
   int node = 0, local_rank = 0, local_ranks = 1;

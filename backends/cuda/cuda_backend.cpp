@@ -107,6 +107,9 @@ DeviceInfo describe(int ordinal) {
 class CudaBackend final : public gpu::GpuBackend<Runtime> {
  public:
   explicit CudaBackend(int ordinal) : GpuBackend(describe(ordinal)) {}
+  DmaBuf export_dma_buf(void* address, std::size_t bytes) override {
+    return cuda::export_dma_buf(address, bytes);
+  }
 
  private:
   std::shared_ptr<SymmetricRange> reserve_on_device(int ranks, std::size_t bytes) override {

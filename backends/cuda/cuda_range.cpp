@@ -15,25 +15,53 @@ namespace {
 
 constexpr auto handle_type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
+/// Whether network cards can reach memory that cuMemCreate makes for them.
+bool network_reaches(int ordinal) {
+  CUdevice device = 0;
+  int capable = 0;
+  check(driver().device(&device, ordinal), "cuDeviceGet");
+  check(driver().device_attribute(
+            &capable, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device),
+        "cuDeviceGetAttribute");
+  return capable != 0;
+}
+
 CUmemAllocationProp properties_of(int ordinal) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal};
   properties.requestedHandleTypes = handle_type;
+  properties.allocFlags.gpuDirectRDMACapable = network_reaches(ordinal) ? 1 : 0;
   return properties;
+}
+
+std::size_t range_granularity(int ordinal) {
+  const CUmemAllocationProp properties = properties_of(ordinal);
+  std::size_t granularity = 0;
+  check(driver().granularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+        "cuMemGetAllocationGranularity");
+  return granularity;
+}
+
+std::size_t rounded(std::size_t bytes, std::size_t granularity) {
+  return (bytes + granularity - 1) / granularity * granularity;
 }
 
 /// Physical memory, mapped into a range. The mapping keeps the memory alive, so its handle is
 /// released at once.
 class CudaRange final : public SymmetricRange {
  public:
-  CudaRange(int ranks, std::size_t stride, int ordinal)
-      : ordinal_(ordinal), stride_(stride), mapped_(static_cast<std::size_t>(ranks)) {
+  CudaRange(int ranks, std::size_t bytes, std::size_t granularity, int ordinal)
+      : ordinal_(ordinal),
+        granularity_(granularity),
+        stride_(rounded(bytes, granularity)),
+        mapped_(static_cast<std::size_t>(ranks)) {
     check(driver().address_reserve(&base_, size(), 0, 0, 0), "cuMemAddressReserve");
   }
   ~CudaRange() override {
     for (std::size_t rank = 0; rank < mapped_.size(); ++rank)
-      if (mapped_[rank]) driver().unmap(base_ + rank * stride_, stride_);
+      if (const Part& part = mapped_[rank]; part.bytes != 0)
+        driver().unmap(base_ + rank * stride_ + part.offset, part.bytes);
     driver().address_free(base_, size());
   }
   CudaRange(const CudaRange&) = delete;
@@ -51,15 +79,15 @@ class CudaRange final : public SymmetricRange {
 
   UniqueFd create_local(int rank) override {
     const gpu::BesideCaptures<Runtime> beside;
-    const CUmemAllocationProp properties = properties_of(ordinal_);
+    const Part all{0, stride_};
     Handle memory;
-    check(driver().create(&memory.value, stride_, &properties, 0), "cuMemCreate");
+    create(memory, all);
     int descriptor = -1;
     check(driver().export_handle(&descriptor, memory.value, handle_type, 0),
           "cuMemExportToShareableHandle");
     UniqueFd owned(descriptor);
-    map(rank, memory.value);
-    give_access(rank);
+    map(rank, all, memory.value);
+    give_access(rank, all);
     gpu::zero<Runtime>(address(rank), stride_);
     return owned;
   }
@@ -70,9 +98,10 @@ class CudaRange final : public SymmetricRange {
     void* handle = reinterpret_cast<void*>(static_cast<std::uintptr_t>(descriptor.get()));
     check(driver().import_handle(&memory.value, handle, handle_type),
           "cuMemImportFromShareableHandle");
-    map(rank, memory.value);
+    const Part all{0, stride_};
+    map(rank, all, memory.value);
     try {
-      give_access(rank);
+      give_access(rank, all);
     } catch (const Error& error) {  // only this step depends on the link between the devices
       if (error.code() != ErrorCode::backend) throw;
       throw Error(ErrorCode::no_peer_access,
@@ -81,7 +110,20 @@ class CudaRange final : public SymmetricRange {
     }
   }
 
+  void stand_in_part(int rank, std::size_t offset, std::size_t bytes) override {
+    const gpu::BesideCaptures<Runtime> beside;
+    const std::size_t begin = offset / granularity_ * granularity_;
+    const Part part{begin, rounded(offset + bytes, granularity_) - begin};
+    Handle memory;
+    create(memory, part);
+    map(rank, part, memory.value);
+    give_access(rank, part);
+  }
+
  private:
+  struct Part {
+    std::size_t offset = 0, bytes = 0;
+  };
   struct Handle {
     CUmemGenericAllocationHandle value = 0;
     Handle() = default;
@@ -97,37 +139,42 @@ class CudaRange final : public SymmetricRange {
     return base_ + static_cast<std::size_t>(rank) * stride_;
   }
 
-  void map(int rank, CUmemGenericAllocationHandle memory) {
-    check(driver().map(address_of(rank), stride_, 0, memory, 0), "cuMemMap");
-    mapped_[static_cast<std::size_t>(rank)] = true;
+  void create(Handle& memory, Part part) const {
+    const CUmemAllocationProp properties = properties_of(ordinal_);
+    check(driver().create(&memory.value, part.bytes, &properties, 0), "cuMemCreate");
   }
-  void give_access(int rank) {
+  void map(int rank, Part part, CUmemGenericAllocationHandle memory) {
+    check(driver().map(address_of(rank) + part.offset, part.bytes, 0, memory, 0), "cuMemMap");
+    mapped_[static_cast<std::size_t>(rank)] = part;
+  }
+  void give_access(int rank, Part part) {
     CUmemAccessDesc access{};
     access.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal_};
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    check(driver().set_access(address_of(rank), stride_, &access, 1), "cuMemSetAccess");
+    check(driver().set_access(address_of(rank) + part.offset, part.bytes, &access, 1),
+          "cuMemSetAccess");
   }
 
   int ordinal_;
   CUdeviceptr base_ = 0;
-  std::size_t stride_;
-  std::vector<bool> mapped_;
+  std::size_t granularity_, stride_;
+  std::vector<Part> mapped_;  // of each rank's copy
 };
-
-std::size_t range_granularity(int ordinal) {
-  const CUmemAllocationProp properties = properties_of(ordinal);
-  std::size_t granularity = 0;
-  check(driver().granularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
-        "cuMemGetAllocationGranularity");
-  return granularity;
-}
 
 }  // namespace
 
 std::shared_ptr<SymmetricRange> make_range(int ranks, std::size_t bytes, int ordinal) {
-  const std::size_t granularity = range_granularity(ordinal);
-  return std::make_shared<CudaRange>(ranks, (bytes + granularity - 1) / granularity * granularity,
-                                     ordinal);
+  return std::make_shared<CudaRange>(ranks, bytes, range_granularity(ordinal), ordinal);
+}
+
+DmaBuf export_dma_buf(void* address, std::size_t bytes) {
+  const gpu::BesideCaptures<Runtime> beside;
+  int descriptor = -1;
+  const CUresult status =
+      driver().handle_for_range(&descriptor, reinterpret_cast<CUdeviceptr>(address), bytes,
+                                CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+  if (status != CUDA_SUCCESS) return {};
+  return {.descriptor = UniqueFd(descriptor)};
 }
 
 }  // namespace plait::cuda

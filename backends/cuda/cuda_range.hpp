@@ -10,4 +10,7 @@ namespace plait::cuda {
 /// `ordinal`.
 std::shared_ptr<SymmetricRange> make_range(int ranks, std::size_t bytes, int ordinal);
 
+/// No descriptor if the driver refuses.
+DmaBuf export_dma_buf(void* address, std::size_t bytes);
+
 }  // namespace plait::cuda

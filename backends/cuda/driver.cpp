@@ -36,6 +36,9 @@ const Driver& driver() {
     find(d.export_handle, "cuMemExportToShareableHandle");
     find(d.import_handle, "cuMemImportFromShareableHandle");
     find(d.granularity, "cuMemGetAllocationGranularity");
+    find(d.handle_for_range, "cuMemGetHandleForAddressRange");
+    find(d.device, "cuDeviceGet");
+    find(d.device_attribute, "cuDeviceGetAttribute");
     find(d.error_string, "cuGetErrorString");
     return d;
   }();

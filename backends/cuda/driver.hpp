@@ -17,6 +17,9 @@ struct Driver {
   decltype(&cuMemExportToShareableHandle) export_handle;
   decltype(&cuMemImportFromShareableHandle) import_handle;
   decltype(&cuMemGetAllocationGranularity) granularity;
+  decltype(&cuMemGetHandleForAddressRange) handle_for_range;
+  decltype(&cuDeviceGet) device;
+  decltype(&cuDeviceGetAttribute) device_attribute;
   decltype(&cuGetErrorString) error_string;
 };
 

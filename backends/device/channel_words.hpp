@@ -1,6 +1,7 @@
 // The words of a channel that kernels, and the proxies between nodes, read and write.
 // algorithms/blocks/channels/channel.hpp says what a channel is.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 
 namespace plait {
@@ -15,8 +16,16 @@ struct alignas(64) ChannelSignals {
 /// Where a chunk for a rank of another node lies in its channel, and its size: the proxy that sends
 /// it knows neither the call nor its slots.
 struct ChunkNote {
+  /// Part of an offset: the chunk lies in the channel's slots in device memory, not in those in
+  /// memory of the host.
+  static constexpr std::uint32_t on_device = std::uint32_t{1} << 31;
+
   std::uint32_t offset, bytes;
 };
+
+/// Chunks of up to so many bytes travel in frames of several, because one message is sooner there
+/// than two. Proxies copy them, so they lie in memory of the host where calls have no longer ones.
+inline constexpr std::size_t most_inline_bytes = std::size_t{4} << 10;
 
 /// Each channel to another node has a ring of as many notes as it may have slots. The note of the
 /// chunk that raised `published` to v is number v modulo this.

@@ -84,6 +84,9 @@ DeviceInfo describe(int ordinal) {
 class HipBackend final : public gpu::GpuBackend<Runtime> {
  public:
   explicit HipBackend(int ordinal) : GpuBackend(describe(ordinal)) {}
+  DmaBuf export_dma_buf(void* address, std::size_t bytes) override {
+    return hip::export_dma_buf(address, bytes);
+  }
 
  private:
   std::shared_ptr<SymmetricRange> reserve_on_device(int ranks, std::size_t bytes) override {

@@ -1,7 +1,9 @@
 #include "backends/hip/hip_range.hpp"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <list>
 #include <mutex>
 #include <span>
@@ -161,6 +163,13 @@ class HipRange final : public SymmetricRange {
     peer.lease = std::move(descriptor);
   }
 
+  /// Kernels reach only the part.
+  void stand_in_part(int rank, std::size_t offset, std::size_t bytes) override {
+    const gpu::BesideCaptures<Runtime> beside;
+    stand_ins_.emplace_back(allocate_shared(bytes), ordinal_);
+    place(rank, stand_ins_.back().get() - offset);
+  }
+
  private:
   /// Another rank's memory. The mapping must be closed before the lease ends.
   struct Peer {
@@ -192,6 +201,7 @@ class HipRange final : public SymmetricRange {
   int ordinal_, own_ = 0;
   std::size_t bytes_;
   std::unique_ptr<DeviceMemory> distances_, memory_;
+  std::vector<DeviceMemory> stand_ins_;
   std::unique_ptr<Lease> lease_;
   std::vector<std::byte*> addresses_;
   std::vector<Peer> peers_;
@@ -202,6 +212,25 @@ class HipRange final : public SymmetricRange {
 std::shared_ptr<SymmetricRange> make_range(int ranks, std::size_t bytes, int ordinal) {
   return std::make_shared<HipRange>(ranks, (bytes + granularity - 1) / granularity * granularity,
                                     ordinal);
+}
+
+/// By the runtime below HIP.
+DmaBuf export_dma_buf([[maybe_unused]] void* address, [[maybe_unused]] std::size_t bytes) {
+#if !defined(__HIP_PLATFORM_NVIDIA__)
+  using Export =
+      int (*)(const void*, std::size_t, int*, std::uint64_t*);  // hsa_status_t: 0 is good
+  static const auto function = [] {
+    void* const library = dlopen("libhsa-runtime64.so.1", RTLD_NOW | RTLD_NOLOAD);
+    return library == nullptr
+               ? nullptr
+               : reinterpret_cast<Export>(dlsym(library, "hsa_amd_portable_export_dmabuf"));
+  }();
+  int descriptor = -1;
+  std::uint64_t offset = 0;
+  if (function != nullptr && function(address, bytes, &descriptor, &offset) == 0)
+    return {.descriptor = UniqueFd(descriptor), .offset = offset};
+#endif
+  return {};
 }
 
 }  // namespace plait::hip

@@ -62,10 +62,14 @@ std::unique_ptr<transport::Transport> make_over_mpi(Bootstrap& bootstrap) {
   return over_mpi;
 }
 
-std::unique_ptr<transport::Transport> make_plugin(int device) {
+std::unique_ptr<transport::Transport> make_plugin(const std::shared_ptr<Backend>& backend) {
   const std::string plugin = environment("PLAIT_NET_PLUGIN").value();
   const int devices = transport::count_plugin_devices(plugin);
-  return transport::make_plugin_transport(plugin, device % std::max(devices, 1));
+  return transport::make_plugin_transport(plugin, backend->info().ordinal % std::max(devices, 1),
+                                          [backend](void* data, std::size_t bytes) {
+                                            const DeviceScope device(*backend);
+                                            return backend->export_dma_buf(data, bytes);
+                                          });
 }
 
 std::unique_ptr<transport::Transport> make_sockets(const detail::Secret& secret, int threads) {
@@ -81,7 +85,8 @@ std::unique_ptr<transport::Transport> make_sockets(const detail::Secret& secret,
 
 }  // namespace
 
-std::unique_ptr<transport::Transport> choose_transport(Bootstrap& bootstrap, int device,
+std::unique_ptr<transport::Transport> choose_transport(Bootstrap& bootstrap,
+                                                       const std::shared_ptr<Backend>& backend,
                                                        int threads) {
   Net net = Net::sockets;
   agree(bootstrap, what, [&] { net = wanted_net(); });
@@ -101,7 +106,7 @@ std::unique_ptr<transport::Transport> choose_transport(Bootstrap& bootstrap, int
         transport = make_sockets(secret, threads);
         break;
       case Net::plugin:
-        transport = make_plugin(device);
+        transport = make_plugin(backend);
         break;
       case Net::mpi:
         transport = make_over_mpi(bootstrap);

@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 
+#include "backends/backend.hpp"
 #include "plait/bootstrap.hpp"
 #include "transport/transport.hpp"
 
@@ -9,11 +10,12 @@ namespace plait {
 
 /// What PLAIT_NET names: sockets, the plug-in of PLAIT_NET_PLUGIN, or MPI. Without PLAIT_NET it is
 /// the plug-in if one is named, else sockets. Collective. All ranks get the same kind, or throw
-/// Error(mismatch) if their kinds differ. If one rank can't have it, all throw why. `device`: the
-/// number of this rank's device; where a node has a network device for each, it takes the one of
-/// that number. `threads`: those that move large messages over sockets, unless PLAIT_NET_THREADS
-/// says otherwise.
-std::unique_ptr<transport::Transport> choose_transport(Bootstrap& bootstrap, int device,
+/// Error(mismatch) if their kinds differ. If one rank can't have it, all throw why. `backend`: of
+/// this rank's device; where a node has a network device for each, it takes the one of the device's
+/// number. `threads`: those that move large messages over sockets, unless PLAIT_NET_THREADS says
+/// otherwise.
+std::unique_ptr<transport::Transport> choose_transport(Bootstrap& bootstrap,
+                                                       const std::shared_ptr<Backend>& backend,
                                                        int threads);
 
 }  // namespace plait

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
 #include "bootstrap/agreement.hpp"
 #include "communicator/nodes/choose_transport.hpp"
+#include "communicator/nodes/device_slots.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
@@ -17,13 +19,12 @@ namespace {
 constexpr const char* what = "connecting the nodes";
 
 /// The channels between this rank and `peer`, of another node.
-transport::Lane lane_to(int rank, int peer, int ranks, const ChannelMemory& memory,
-                        const Grant& granted, const ChunkNote* notes) {
-  const unsigned channels = memory.blocks * Channels::ways;
-  const std::size_t here = std::size_t{Channels::lane(rank, peer, ranks)} * channels,
-                    there = std::size_t{Channels::lane(peer, rank, ranks)} * channels;
+transport::Lane lane_to(int rank, int peer, const ChannelMemory& memory, const Grant& granted,
+                        const ChunkNote* notes) {
+  const std::size_t here = first_channel(rank, peer, memory),
+                    there = first_channel(peer, rank, memory);
   return {.peer = peer,
-          .channels = channels,
+          .channels = memory.blocks * Channels::ways,
           .channel_bytes = memory.bytes,
           .outgoing = granted.scratch.peer_ptr(peer, there * memory.bytes),
           .out_signals = reinterpret_cast<ChannelSignals*>(granted.signals.peer_ptr(peer)) + there,
@@ -34,9 +35,19 @@ transport::Lane lane_to(int rank, int peer, int ranks, const ChannelMemory& memo
 
 /// Threads that move large messages between nodes: one for each way where the processors are many.
 /// On the host target the ranks need their processors themselves.
-int network_threads(const Nodes& nodes) {
+int network_threads(const Backend& backend, const Nodes& nodes) {
   constexpr std::size_t many = 4;  // per rank
+  if (backend.info().backend == BackendKind::host) return 0;
   return std::thread::hardware_concurrency() >= many * nodes.ranks_here().size() ? 2 : 0;
+}
+
+/// Gives the lane its slots in device memory.
+void add_device_slots(transport::Lane& lane, const Window& slots, int rank,
+                      const ChannelMemory& memory, BackendKind backend) {
+  lane.device_kind = device_memory_kind(backend);
+  lane.device_outgoing =
+      slots.peer(lane.peer, first_channel(lane.peer, rank, memory) * memory.bytes);
+  lane.device_incoming = slots.local() + first_channel(rank, lane.peer, memory) * memory.bytes;
 }
 
 }  // namespace
@@ -44,11 +55,11 @@ int network_threads(const Nodes& nodes) {
 NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstrap,
                            const Nodes& nodes, const Topology& topology,
                            const WishedNetwork& wished, const Grant& channels, SymmetricHeap& heap)
-    : is_host_(backend->info().backend == BackendKind::host) {
+    : backend_(backend) {
   const int rank = bootstrap.rank(), ranks = bootstrap.size();
   const ChannelMemory memory = channel_memory(topology);
-  auto transport =
-      choose_transport(bootstrap, backend->info().ordinal, is_host_ ? 0 : network_threads(nodes));
+  auto transport = choose_transport(bootstrap, backend, network_threads(*backend, nodes));
+  device_slots_ = make_device_slots(backend, bootstrap, nodes, memory, heap, *transport);
   agree(bootstrap, what, [&] {
     const std::size_t bytes =
         Channels::count(ranks, memory.blocks) * chunk_notes * sizeof(ChunkNote);
@@ -64,6 +75,7 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
                        .signals = node_window_->view().at(here.scratch_bytes),
                        .counters = static_cast<std::uint32_t*>(counters_.get())};
   setting_.notes = notes_.get();
+  if (device_slots_) setting_.device_slots = device_slots_->view();
   struct Introduction {
     transport::Address address;
     Uplink uplink;
@@ -78,7 +90,9 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
   network_ = network_of(uplinks, wished);
   for (int peer = 0; peer < ranks; ++peer) {
     if (nodes.is_here(peer)) continue;
-    lanes_.push_back(lane_to(rank, peer, ranks, memory, channels, notes_.get()));
+    lanes_.push_back(lane_to(rank, peer, memory, channels, notes_.get()));
+    if (device_slots_)
+      add_device_slots(lanes_.back(), *device_slots_, rank, memory, backend->info().backend);
     addresses_.push_back(introductions[static_cast<std::size_t>(peer)].address);
   }
 }
@@ -110,7 +124,7 @@ void NodeChannels::place_tables(const std::shared_ptr<Backend>& backend, const N
 NodeChannels::~NodeChannels() { proxy_->stop(std::chrono::seconds(5)); }
 
 void NodeChannels::put_into(Watch& watch) const noexcept {
-  if (!is_host_) return;
+  if (!is_host()) return;
   watch.carrier = proxy_.get();
   watch.carry = [](void* proxy, int peer) { static_cast<transport::Proxy*>(proxy)->carry(peer); };
 }
@@ -122,7 +136,28 @@ void NodeChannels::require_open() const {
                             transport_name()));
 }
 
+void NodeChannels::flush(std::chrono::milliseconds patience) noexcept {
+  std::optional<DeviceScope> device;
+  try {
+    if (device_slots_) device.emplace(*backend_);
+  } catch (const std::exception&) {  // the transport finds out, too
+  }
+  proxy_->flush(patience);
+}
+
+std::string NodeChannels::way() const {
+  return proxy_->properties().name + (device_slots_ ? " from device memory" : "");
+}
+
 void NodeChannels::start(transport::Listening listening) {
+  // Transports that reach device memory may call its driver.
+  if (device_slots_)
+    listening.begin = [this] {
+      try {
+        backend_->bind();
+      } catch (const std::exception&) {  // the transport finds out, too
+      }
+    };
   proxy_->start(lanes_, addresses_, std::move(listening));
 }
 

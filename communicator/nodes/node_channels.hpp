@@ -35,7 +35,7 @@ class NodeChannels {
   void put_into(Watch& watch) const noexcept;
   /// A kernel has been enqueued or, if `captured`, may be enqueued by graphs from now on.
   void launched(bool captured) noexcept {
-    if (is_host_) return;  // its kernels call
+    if (is_host()) return;  // its kernels call
     if (captured) proxy_->stay_awake();
     proxy_->wake();
   }
@@ -44,12 +44,14 @@ class NodeChannels {
     proxy_->tell(peer, words, reach);
   }
   /// Waits until all that was told is on its way, at most `patience`.
-  void flush(std::chrono::milliseconds patience) noexcept { proxy_->flush(patience); }
+  void flush(std::chrono::milliseconds patience) noexcept;
   /// The network as estimates take it to be, equal on all ranks.
   const NetworkFacts& network() const noexcept { return network_; }
   /// Throws Error(bootstrap) if the transport has ended, as that over MPI does in MPI_Finalize.
   void require_open() const;
   const std::string& transport_name() const { return proxy_->properties().name; }
+  /// "sockets over eth0 (10.0.0.2)". If chunks lie in device memory, that is said, too.
+  std::string way() const;
   transport::Counters counters() const { return proxy_->counters(); }
 
  private:
@@ -65,12 +67,14 @@ class NodeChannels {
   void place_tables(const std::shared_ptr<Backend>& backend, const Nodes& nodes,
                     const Topology& topology);
 
-  bool is_host_;
+  bool is_host() const noexcept { return backend_->info().backend == BackendKind::host; }
+
+  std::shared_ptr<Backend> backend_;
   NetworkFacts network_;
   NodeSetting setting_;
   std::unique_ptr<ChunkNote, Deallocate> notes_;
   std::unique_ptr<void, DeallocateOnDevice> tables_, counters_;
-  std::shared_ptr<Window> node_window_;
+  std::shared_ptr<Window> node_window_, device_slots_;  // the latter may be null
   std::vector<transport::Lane> lanes_;
   std::vector<transport::Address> addresses_;  // of the lanes' peers
   std::unique_ptr<transport::Proxy> proxy_;

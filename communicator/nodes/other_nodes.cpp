@@ -54,7 +54,7 @@ std::string OtherNodes::describe(const Topology& topology) const {
   return fmt::format(", on node {} of {} nodes, {} of {} rails, by {}, {:.3g} GB/s per node",
                      nodes_.name(nodes_.here()), nodes_.count(),
                      rail < topology.rails ? fmt::format("rail {}", rail) : "none", topology.rails,
-                     channels_->transport_name(), topology.network.bandwidth / 1e3);
+                     channels_->way(), topology.network.bandwidth / 1e3);
 }
 
 }  // namespace plait

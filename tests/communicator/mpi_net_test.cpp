@@ -133,6 +133,26 @@ TEST(Net, RanksMustWantTheSame) {
                  "sockets");
 }
 
+TEST(Net, GpuDirectMustBePossibleAndWantedByAll) {
+  {
+    const ScopedEnvironment direct("PLAIT_NET_GDR", world_rank() == 1 ? "0" : "1");
+    expect_error(error_of(create), ErrorCode::mismatch,
+                 HasSubstr("ranks differ in PLAIT_NET_GDR: rank 1 has 0, rank 0 1"));
+  }
+  {
+    const ScopedEnvironment direct("PLAIT_NET_GDR", "2");
+    expect_error(error_of(create), ErrorCode::invalid_argument, HasSubstr("PLAIT_NET_GDR=\"2\""));
+  }
+  {
+    const ScopedEnvironment direct("PLAIT_NET_GDR", "1");
+    CommunicatorOptions options = test_options();
+    options.backend = BackendKind::host;
+    expect_error(error_of([&] { make_communicator(MPI_COMM_WORLD, options); }),
+                 ErrorCode::unsupported, HasSubstr("the host target has no device memory"));
+  }
+  EXPECT_THAT(create().describe(), HasSubstr("by sockets"));
+}
+
 TEST(Net, MpiMustHaveBroughtTheRanksTogether) {
   const ScopedEnvironment net("PLAIT_NET", "mpi");
   int size = 0;

@@ -38,6 +38,9 @@ class ForwardingBackend : public Backend {
                                           Commit commit) override {
     return target_->reserve(ranks, bytes, token, commit);
   }
+  DmaBuf export_dma_buf(void* address, std::size_t bytes) override {
+    return target_->export_dma_buf(address, bytes);
+  }
   bool commits_on_touch() const override { return target_->commits_on_touch(); }
   std::vector<MemoryLimit> memory_limits() const override { return target_->memory_limits(); }
   void use_host_memory() override { target_->use_host_memory(); }

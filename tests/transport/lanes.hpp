@@ -1,6 +1,7 @@
 // Proxies of ranks that are threads, and lanes whose "kernels" are the test.
 #pragma once
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <chrono>
@@ -20,8 +21,10 @@
 #include "plait/bootstrap.hpp"
 #include "transport/flows.hpp"
 #include "transport/frame.hpp"
+#include "transport/plugin/plugin_transport.hpp"
 #include "transport/proxy.hpp"
 #include "transport/socket/socket_transport.hpp"
+#include "transport/test_plugin_files.hpp"
 
 namespace plait::transport {
 
@@ -40,7 +43,40 @@ struct LaneShape {
   std::uint32_t slots = 4;
   std::size_t slot_bytes = 12 << 10;
   std::uint32_t counters_begin = 0;
+  /// Some chunks of all sizes lie in device memory, by a network plug-in that reaches it.
+  bool uses_device = false;
 };
+
+/// Memory of the host for a device's, at addresses where a touch ends the test. The plug-in finds
+/// it `device_shift` bytes behind them.
+class DeviceSlots {
+ public:
+  explicit DeviceSlots(std::size_t bytes) : bytes_(bytes) {
+    void* const all = mmap(nullptr, size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    address_ = static_cast<std::byte*>(all);
+    EXPECT_NE(all, MAP_FAILED);
+    EXPECT_LT(bytes, device_shift);
+    EXPECT_EQ(mprotect(memory(), bytes_, PROT_READ | PROT_WRITE), 0);
+  }
+  ~DeviceSlots() { munmap(address_, size()); }
+  DeviceSlots(const DeviceSlots&) = delete;
+  DeviceSlots& operator=(const DeviceSlots&) = delete;
+
+  static constexpr std::size_t device_shift = std::size_t{64} << 20;
+  std::byte* address() const { return address_; }
+  std::byte* memory() const { return address_ + device_shift; }
+
+ private:
+  std::size_t size() const { return device_shift + bytes_; }
+
+  std::size_t bytes_;
+  std::byte* address_;
+};
+
+inline std::unique_ptr<Transport> make_transport(const LaneShape& shape) {
+  return shape.uses_device ? make_plugin_transport(test::test_plugin("plait-test"), 0)
+                           : make_sockets();
+}
 
 /// The memory between a rank and a peer, and the kernel's side of it: as `BlockChannels`, with
 /// chunks numbered from 0 for the whole test.
@@ -52,6 +88,8 @@ class TestLane {
         shape_(shape),
         outgoing_(shape.channels * shape.slots * shape.slot_bytes),
         incoming_(outgoing_.size()),
+        device_outgoing_(outgoing_.size()),
+        device_incoming_(outgoing_.size()),
         out_signals_(shape.channels, {shape.counters_begin, shape.counters_begin}),
         in_signals_(out_signals_),
         notes_(std::size_t{shape.channels} * chunk_notes),
@@ -67,7 +105,10 @@ class TestLane {
             .out_signals = out_signals_.data(),
             .notes = notes_.data(),
             .incoming = incoming_.data(),
-            .in_signals = in_signals_.data()};
+            .in_signals = in_signals_.data(),
+            .device_outgoing = shape_.uses_device ? device_outgoing_.address() : nullptr,
+            .device_incoming = shape_.uses_device ? device_incoming_.address() : nullptr,
+            .device_kind = MemoryKind::cuda};
   }
 
   /// The size of chunk k of a channel: none, small, or up to a slot.
@@ -94,10 +135,13 @@ class TestLane {
   void send(unsigned channel, bool raises = true) {
     const std::uint32_t k = sent_[channel]++, value = shape_.counters_begin + k + 1;
     const std::size_t bytes = size_of(rank_, peer_, channel, k);
-    std::byte* const slot = outgoing_.data() + place(channel, k);
+    const bool on_device = is_on_device(rank_, peer_, channel, k);
+    std::byte* const slot =
+        (on_device ? device_outgoing_.memory() : outgoing_.data()) + place(channel, k);
     for (std::size_t at = 0; at < bytes; ++at) slot[at] = content(rank_, peer_, channel, k, at);
     notes_[channel * chunk_notes + value % chunk_notes] = {
-        k % shape_.slots * static_cast<std::uint32_t>(shape_.slot_bytes),
+        (on_device ? ChunkNote::on_device : 0) +
+            k % shape_.slots * static_cast<std::uint32_t>(shape_.slot_bytes),
         static_cast<std::uint32_t>(bytes)};
     if (raises) raise(channel);
   }
@@ -107,7 +151,9 @@ class TestLane {
   /// Checks and empties the slot of the next chunk.
   void receive(unsigned channel) {
     const std::uint32_t k = received_[channel]++;
-    std::byte* const slot = incoming_.data() + place(channel, k);
+    std::byte* const slot =
+        (is_on_device(peer_, rank_, channel, k) ? device_incoming_.memory() : incoming_.data()) +
+        place(channel, k);
     const std::size_t bytes = size_of(peer_, rank_, channel, k);
     for (std::size_t at = 0; at < bytes; ++at)
       if (slot[at] != content(peer_, rank_, channel, k, at)) {
@@ -128,6 +174,9 @@ class TestLane {
     h = (h ^ (std::uint64_t{channel} << 32 | k)) * 0xbf58476d1ce4e5b9u;
     return h >> 20;
   }
+  bool is_on_device(int from, int to, unsigned channel, std::uint32_t k) const {
+    return shape_.uses_device && mixed(from, to, channel, k) / 64 % 2 != 0;
+  }
   static std::byte content(int from, int to, unsigned channel, std::uint32_t k, std::size_t at) {
     return static_cast<std::byte>(mixed(from, to, channel, k) + at * 13);
   }
@@ -144,6 +193,7 @@ class TestLane {
   int rank_, peer_;
   LaneShape shape_;
   std::vector<std::byte> outgoing_, incoming_;
+  DeviceSlots device_outgoing_, device_incoming_;
   std::vector<ChannelSignals> out_signals_, in_signals_;
   std::vector<ChunkNote> notes_;
   std::vector<std::uint32_t> sent_, received_;
@@ -156,7 +206,7 @@ class TestRank {
   /// the place of all peers, and what it needs.
   using Replace = std::function<std::pair<Address, std::shared_ptr<void>>(const Address& of_rank)>;
   TestRank(Bootstrap& ranks, const LaneShape& shape, const Replace& replace = {})
-      : rank_(ranks.rank()), shape_(shape), proxy_(make_sockets(), ranks.rank()) {
+      : rank_(ranks.rank()), shape_(shape), proxy_(make_transport(shape), ranks.rank()) {
     auto all = ranks.all_gather(proxy_.address());
     if (replace) {
       const auto [address, stranger] = replace(proxy_.address());

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <memory>
@@ -14,11 +16,16 @@
 #include "plait/error.hpp"
 #include "support/errors.hpp"
 #include "transport/flows.hpp"
+#include "transport/plugin/net_interface.hpp"
+#include "transport/registration_trial.hpp"
 #include "transport/test_plugin_files.hpp"
 
 namespace plait::transport {
 namespace {
 
+using net_interface::device_pointers;
+using net_interface::dmabuf_pointers;
+using net_interface::host_pointers;
 using plait::test::error_of;
 using plait::test::expect_error;
 using plait::test::PluginFaults;
@@ -137,16 +144,65 @@ TEST_F(NetPlugins, MessagesIntoMemoryOfGpusAreFlushed) {
   const Scoped fault(faults, "pointers", 3);
   Loop loop;
   EXPECT_TRUE(loop.transport->properties().device_memory);
-  Buffer out(loop.sender, 8);
-  std::vector<std::byte> bytes(8);
+  Buffer out(loop.sender, 8), in(loop.receiver, 8);
+  std::uint64_t number = 0;
   for (const auto kind : {MemoryKind::cuda, MemoryKind::hip, MemoryKind::host}) {
     const int before = faults.get("flushes");
-    const auto memory = loop.receiver.register_memory(bytes.data(), 8, kind);
-    const Request receiving = loop.receiver.irecv(bytes.data(), 8, *memory);
+    out.fill(++number);
+    const auto memory = loop.receiver.register_memory(in.bytes.data(), 8, kind);
+    const Request receiving = loop.receiver.irecv(in.bytes.data(), 8, *memory);
     finish(*loop.transport, loop.sender, send(*loop.transport, loop.sender, out, 8));
     EXPECT_EQ(finish(*loop.transport, loop.receiver, receiving), 8U);
+    EXPECT_TRUE(in.begins_with(number, 8U));
     EXPECT_EQ(faults.get("flushes") - before, kind == MemoryKind::host ? 0 : 1);
   }
+}
+
+TEST_F(NetPlugins, TakeMemoryOfGpusAsDmaBufs) {
+  constexpr std::size_t size = 8192, offset = 4096;
+  UniqueFd file(memfd_create("a GPU's memory", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(file.get(), size), 0);
+  bool is_exported = true;
+  const ExportDmaBuf export_dma_buf = [&](void*, std::size_t bytes) {
+    EXPECT_EQ(bytes, size - offset);
+    return is_exported ? DmaBuf{.descriptor = UniqueFd(dup(file.get())), .offset = offset}
+                       : DmaBuf{};
+  };
+  std::vector<std::byte> memory(size - offset);
+  const auto dma_bufs_made = [&](int pointers) {
+    const Scoped fault(faults, "pointers", pointers);
+    const int before = faults.get("dma_bufs");
+    const auto transport = make_plugin_transport(test_plugin("plait-test"), 0, export_dma_buf);
+    EXPECT_TRUE(transport->properties().device_memory);
+    const auto alone = make_thread_bootstraps(1);
+    const Mesh mesh = connect_all(*transport, *alone[0]);
+    for (Flow* const flow :
+         {static_cast<Flow*>(mesh.to[0].get()), static_cast<Flow*>(mesh.from[0].get())})
+      static_cast<void>(flow->register_memory(memory.data(), memory.size(), MemoryKind::cuda));
+    return faults.get("dma_bufs") - before;
+  };
+  EXPECT_EQ(dma_bufs_made(host_pointers | dmabuf_pointers), 2);
+  EXPECT_EQ(dma_bufs_made(host_pointers | device_pointers), 0);
+  is_exported = false;
+  EXPECT_EQ(dma_bufs_made(host_pointers | device_pointers | dmabuf_pointers), 0);
+  expect_error(error_of([&] { dma_bufs_made(host_pointers | dmabuf_pointers); }),
+               ErrorCode::unsupported, HasSubstr("can't use a GPU's memory"));
+}
+
+TEST_F(NetPlugins, MemoryIsTriedBeforeItIsUsed) {
+  std::vector<std::byte> sent(64), received(64);
+  const auto error = [&] {
+    const auto transport = make_plugin_transport(test_plugin("plait-test"), 0);
+    return error_of([&] { try_to_register(*transport, sent, received, MemoryKind::cuda); });
+  };
+  expect_error(error(), ErrorCode::unsupported, HasSubstr("can't use a GPU's memory"));
+  const Scoped fault(faults, "pointers", 3);
+  EXPECT_NO_THROW(try_to_register(*make_plugin_transport(test_plugin("plait-test"), 0), sent,
+                                  received, MemoryKind::cuda));
+  const Scoped second(faults, "fail_device_register", 1);
+  expect_error(error(), ErrorCode::unsupported, HasSubstr("regMr: system error (2)"));
+  EXPECT_EQ(faults.get("comms"), 0);
+  EXPECT_EQ(faults.get("registrations"), 0);
 }
 
 TEST_F(NetPlugins, WrongNamesAndDevicesAreRefused) {

@@ -96,6 +96,8 @@ std::vector<Lie> lies() {
             {.kind = Kind::data, .value = 1, .offset = 64, .bytes = whole - 63}),
       entry("DataOfHugeOffset",
             {.kind = Kind::data, .value = 1, .offset = 0xffffff00, .bytes = 0x200}),
+      entry("DataForDeviceMemoryThatIsNone",
+            {.kind = Kind::data, .value = 1, .offset = ChunkNote::on_device, .bytes = 100}),
       entry("ChunkOfAnotherSize", {.kind = Kind::chunk, .value = 1, .bytes = 100}, 99),
       entry("MoveToNoConnection", {.kind = Kind::moved}),
       entry("UnknownEntry", {.kind = static_cast<Kind>(77)}),

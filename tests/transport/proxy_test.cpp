@@ -1,4 +1,5 @@
-// Proxies over sockets: ranks are threads, and the test does what kernels do.
+// Proxies over sockets, and over a network plug-in that reaches device memory: ranks are threads,
+// and the test does what kernels do.
 #include "transport/proxy.hpp"
 
 #include <fmt/format.h>
@@ -64,13 +65,22 @@ INSTANTIATE_TEST_SUITE_P(
                 {.channels = 200, .slot_bytes = 5000},
                 many_chunks / 20},
         Setting{"counters_wrap", 2, Means::carrying, {.counters_begin = 0xfffffff0}},
-        Setting{"notes_wrap", 3, Means::waking, {.slots = 16, .counters_begin = 0xffffffe9}}),
+        Setting{"notes_wrap", 3, Means::waking, {.slots = 16, .counters_begin = 0xffffffe9}},
+        Setting{"in_device_memory", 3, Means::waking, {.uses_device = true}},
+        Setting{"long_in_device_memory",
+                2,
+                Means::carrying,
+                {.slots = 2, .slot_bytes = 700'000, .uses_device = true},
+                many_chunks / 10}),
     [](const auto& setting) { return setting.param.name; });
 
 /// The lanes check each chunk. A sender fills a slot again only after its credit, so credits come
 /// back, and all of them at the end.
 TEST_P(Chunks, ArriveInOrderAndCreditsReturn) {
   const Setting& setting = GetParam();
+  const test::PluginFaults faults("plait-test");
+  const test::PluginFaults::Scoped reaches(faults, "pointers", 3),
+      shifted(faults, "device_shift", DeviceSlots::device_shift);
   on_ranks(setting.ranks, setting.shape, [&](TestRank& rank, Bootstrap&) {
     if (setting.means == Means::capturing) rank.proxy().stay_awake();
     rank.exchange(setting.chunks, [&] {
@@ -87,6 +97,24 @@ TEST_P(Chunks, ArriveInOrderAndCreditsReturn) {
     });
     rank.proxy().carry(-1);
     EXPECT_TRUE(rank.lost().empty());
+  });
+}
+
+/// Creating a communicator tries it, but more memory may be registered later than fits then.
+TEST(Proxies, LoseAPeerForWhichTheyCanNotRegisterMemory) {
+  const test::PluginFaults faults("plait-test");
+  const test::PluginFaults::Scoped reaches(faults, "pointers", 3),
+      shifted(faults, "device_shift", DeviceSlots::device_shift),
+      fails(faults, "fail_device_register", 1);  // the sender's does not
+  on_ranks(2, {.uses_device = true}, [](TestRank& rank, Bootstrap& ranks) {
+    if (rank.number() == 0) {
+      for (unsigned channel = 0; channel < 2; ++channel)
+        while (rank.lane(0).may_send(channel)) rank.lane(0).send(channel);
+      rank.proxy().wake();
+    } else {
+      rank.wait([&] { return !rank.lost().empty(); });
+    }
+    ranks.barrier();
   });
 }
 

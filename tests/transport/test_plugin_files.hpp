@@ -4,13 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <climits>
+#include <filesystem>
 #include <string>
 
 namespace plait::test {
 
-/// The file libnccl-net-NAME.so of this build.
+/// The file libnccl-net-NAME.so of this build: in lib/, beside the programs' bin/.
 inline std::string test_plugin(const std::string& name) {
-  return PLAIT_TEST_PLUGINS "/libnccl-net-" + name + ".so";
+  const auto program = std::filesystem::read_symlink("/proc/self/exe");
+  return program.parent_path().parent_path() / "lib" / ("libnccl-net-" + name + ".so");
 }
 
 /// The faults of a plug-in, which is loaded with it. See test_plugin.cpp for their names.

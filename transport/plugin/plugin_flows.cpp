@@ -25,11 +25,27 @@ PluginRegistration::PluginRegistration(const PluginDevice& device, void* comm, v
     : plugin_(device.plugin), comm_(comm), on_device_(kind != MemoryKind::host) {
   // Plug-ins for AMD's GPUs use the same number for their memory.
   const int type = on_device_ ? net_interface::device_pointers : net_interface::host_pointers;
+  if (on_device_ && register_dma_buf(device, data, bytes)) return;
   if ((device.properties.pointer_support & type) == 0)
     throw Error(ErrorCode::unsupported,
                 fmt::format("{}: device {} can't use {} memory", plugin_->title(),
                             device.properties.name, on_device_ ? "a GPU's" : "host"));
   plugin_->check((*plugin_)->memory().reg_mr(comm, data, bytes, type, &memory_), "regMr");
+}
+
+/// False if the plug-in takes no dma-bufs, or the device makes none.
+bool PluginRegistration::register_dma_buf(const PluginDevice& device, void* data,
+                                          std::size_t bytes) {
+  if ((device.properties.pointer_support & net_interface::dmabuf_pointers) == 0 ||
+      !device.export_dma_buf)
+    return false;
+  const DmaBuf buffer = device.export_dma_buf(data, bytes);
+  if (!buffer.descriptor.valid()) return false;
+  plugin_->check(
+      (*plugin_)->memory().reg_mr_dmabuf(comm_, data, bytes, net_interface::device_pointers,
+                                         buffer.offset, buffer.descriptor.get(), &memory_),
+      "regMrDmaBuf");
+  return true;
 }
 
 PluginRegistration::~PluginRegistration() {

@@ -7,6 +7,7 @@
 
 #include "core/process.hpp"
 #include "transport/plugin/net_library.hpp"
+#include "transport/plugin/plugin_transport.hpp"
 #include "transport/transport.hpp"
 
 namespace plait::transport {
@@ -16,6 +17,7 @@ struct PluginDevice {
   std::shared_ptr<const NetPlugin> plugin;
   int number = 0;
   NetDevice properties;
+  ExportDmaBuf export_dma_buf;
 };
 
 class PluginRegistration final : public Registration {
@@ -31,6 +33,8 @@ class PluginRegistration final : public Registration {
   bool on_device() const { return on_device_; }
 
  private:
+  bool register_dma_buf(const PluginDevice& device, void* data, std::size_t bytes);
+
   std::shared_ptr<const NetPlugin> plugin_;
   void* comm_;
   void* memory_ = nullptr;

@@ -63,7 +63,7 @@ class PluginListener final : public Listener {
 
 class PluginTransport final : public Transport {
  public:
-  PluginTransport(const std::string& path_or_name, int device) {
+  PluginTransport(const std::string& path_or_name, int device, ExportDmaBuf export_dma_buf) {
     auto plugin = std::make_shared<NetPlugin>(path_or_name);
     int devices = 0;
     plugin->check((*plugin)->probe().devices(&devices), "devices");
@@ -71,10 +71,12 @@ class PluginTransport final : public Transport {
       throw Error(ErrorCode::invalid_argument, fmt::format("{}: device {} of {}, counted from 0",
                                                            plugin->title(), device, devices));
     device_.number = device;
+    device_.export_dma_buf = std::move(export_dma_buf);
     plugin->check((*plugin)->properties(device, device_.properties), "getProperties");
     const NetDevice& found = device_.properties;
     properties_ = {.name = fmt::format("{} over {}", plugin->title(), found.name),
-                   .device_memory = (found.pointer_support & net_interface::device_pointers) != 0,
+                   .device_memory = (found.pointer_support & (net_interface::device_pointers |
+                                                              net_interface::dmabuf_pointers)) != 0,
                    .largest_message = found.largest_message,
                    .bandwidth = found.speed / 8,
                    .latency = found.latency};
@@ -121,8 +123,9 @@ class PluginTransport final : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> make_plugin_transport(const std::string& path_or_name, int device) {
-  return std::make_unique<PluginTransport>(path_or_name, device);
+std::unique_ptr<Transport> make_plugin_transport(const std::string& path_or_name, int device,
+                                                 ExportDmaBuf export_dma_buf) {
+  return std::make_unique<PluginTransport>(path_or_name, device, std::move(export_dma_buf));
 }
 
 int count_plugin_devices(const std::string& path_or_name) {

@@ -55,13 +55,14 @@ class HalvingDoubling final : public ChannelAlgorithm {
     const Channels own = channels(context, Schedule::slots);
     const std::size_t grain = stripe_grain(shape.threads);
     const Parts stripes = Parts::of(call.bytes(), shape.blocks, grain);
-    const Args args{.channels = own,
+    // Four chunks in the first round, which sends half of the stripe.
+    const Chunks chunks = Chunks::of(stripes.each, 8, grain, own.slot_bytes);
+    const Args args{.channels = with_chunks(own, chunks.bytes, context),
                     .send = buffers.send,
                     .recv = buffers.recv,
                     .count = call.count,
                     .stripes = stripes,
-                    // Four chunks in the first round, which sends half of the stripe.
-                    .chunks = Chunks::of(stripes.each, 8, grain, own.slot_bytes),
+                    .chunks = chunks,
                     .schedule = {{context.rank(), context.ranks()}},
                     .reduction = reduction_of(call, context.topology())};
     context.launch(name(), call.type, shape, args);

@@ -44,11 +44,14 @@ class Ring final : public ChannelAlgorithm {
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {
-    const Args args{.channels = channels(context, slots),
+    const Parts stripes = Parts::of(call.bytes(), shape.blocks, stripe_grain(shape.threads));
+    const Channels own = channels(context, slots);
+    const std::size_t chunk = stripes.each / static_cast<unsigned>(context.ranks());
+    const Args args{.channels = with_chunks(own, chunk, context),
                     .send = buffers.send,
                     .recv = buffers.recv,
                     .count = call.count,
-                    .stripes = Parts::of(call.bytes(), shape.blocks, stripe_grain(shape.threads)),
+                    .stripes = stripes,
                     .reduction = reduction_of(call, context.topology()),
                     .rank = context.rank(),
                     .ranks = context.ranks()};

@@ -44,16 +44,17 @@ class PushAlgorithm : public ChannelAlgorithm {
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {
     const Channels own = channels(context, Plan::slots);
-    const Args args{
-        .channels = own,
-        .send = buffers.send,
-        .recv = buffers.recv,
-        .outputs = buffers.recv_window,
-        .peers = peer_signals(context, context.grant()),
-        .count = call.count,
-        .plan = Plan::of(call.bytes(), context.ranks(), shape.blocks, stripe_grain(shape.threads),
-                         own.slot_bytes, everywhere(context.topology())),
-        .reduction = reduction_of(call, context.topology())};
+    const Plan plan =
+        Plan::of(call.bytes(), context.ranks(), shape.blocks, stripe_grain(shape.threads),
+                 own.slot_bytes, everywhere(context.topology()));
+    const Args args{.channels = with_chunks(own, plan.chunks.bytes, context),
+                    .send = buffers.send,
+                    .recv = buffers.recv,
+                    .outputs = buffers.recv_window,
+                    .peers = peer_signals(context, context.grant()),
+                    .count = call.count,
+                    .plan = plan,
+                    .reduction = reduction_of(call, context.topology())};
     context.launch(name(), call.type, shape, args);
   }
 

@@ -53,12 +53,13 @@ class DoubleTree final : public ChannelAlgorithm {
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {
     const Parts stripes = stripes_of(call, shape);
-    const Args args{.channels = channels(context, Steps::slots),
+    const Chunks chunks = chunks_of(stripes, shape, context.topology());
+    const Args args{.channels = with_chunks(channels(context, Steps::slots), chunks.bytes, context),
                     .send = buffers.send,
                     .recv = buffers.recv,
                     .count = call.count,
                     .stripes = stripes,
-                    .chunks = chunks_of(stripes, shape, context.topology()),
+                    .chunks = chunks,
                     .relatives = {Relatives::of({context.rank(), context.ranks(), 0}),
                                   Relatives::of({context.rank(), context.ranks(), 1})},
                     .reduction = reduction_of(call, context.topology())};

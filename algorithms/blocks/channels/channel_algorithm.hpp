@@ -124,7 +124,21 @@ class ChannelAlgorithm : public CollectiveAlgorithm {
             .blocks = memory.blocks,
             .rank = context.rank(),
             .ranks = context.ranks(),
+            .place = 0,
             .notes = context.nodes() != nullptr ? context.nodes()->notes : nullptr};
+  }
+
+  /// The channels of `channels` for a call with chunks of up to `chunk_bytes` bytes. Between nodes,
+  /// chunks that are messages by themselves have slots in device memory, if the transport reaches
+  /// that. All ranks give the same number.
+  static Channels with_chunks(Channels channels, std::size_t chunk_bytes,
+                              const LaunchContext& context) {
+    const NodeSetting* const nodes = context.nodes();
+    if (nodes == nullptr || nodes->device_slots.own == nullptr || chunk_bytes <= most_inline_bytes)
+      return channels;
+    channels.slot_memory = nodes->device_slots;
+    channels.place = ChunkNote::on_device;
+    return channels;
   }
 };
 

@@ -35,7 +35,7 @@ inline double time_between_nodes(double latency, double moving, const NetworkUse
 /// Messages in which a proxy sends `bytes` in chunks: those of up to 4 KB travel together, as many
 /// as are under way, `at_once` bytes, or fit 16 KB (transport/frame.hpp).
 inline double messages_of(double bytes, double at_once, double chunk) {
-  const double message = chunk <= 4096 ? std::min(at_once, 16384.0) : chunk;
+  const double message = chunk <= most_inline_bytes ? std::min(at_once, 16384.0) : chunk;
   return message > 0 ? std::max(bytes / message, 1.0) : 1;
 }
 

@@ -53,14 +53,15 @@ class RailsAlgorithm : public ChannelAlgorithm {
                  const LaunchContext& context) const {
     const NodeSetting& here = *context.nodes();
     const Topology& topology = context.topology();
-    const GroupChannels rail = rail_channels(context), node = node_channels(context);
     const bool is_all_reduce = call.collective == Collective::all_reduce;
+    const Plan plan = plan_of(call, topology, shape);
+    const GroupChannels rail = rail_channels(plan, context), node = node_channels(context);
     return {.node = node,
             .rail = rail,
             .send = buffers.send,
             .recv = buffers.recv,
             .owners = is_all_reduce ? nullptr : here.owners,
-            .plan = plan_of(call, topology, shape),
+            .plan = plan,
             .reduction = reduction_of(call, topology)};
   }
 
@@ -122,10 +123,12 @@ class RailsAlgorithm : public ChannelAlgorithm {
     return topology.nodes == 2 || call.bytes() <= small;
   }
 
-  GroupChannels rail_channels(const LaunchContext& context) const {
+  GroupChannels rail_channels(const Plan& plan, const LaunchContext& context) const {
     const NodeSetting& here = *context.nodes();
     const Topology& topology = context.topology();
-    GroupChannels rail{channels(context, Plan::slots), {}};
+    const std::size_t chunk = std::size_t{plan.chunks.bytes} *
+                              (plan.work.everywhere ? static_cast<unsigned>(plan.nodes) : 1);
+    GroupChannels rail{with_chunks(channels(context, Plan::slots), chunk, context), {}};
     rail.rank = here.node;
     rail.ranks = topology.nodes;
     // A rank without a rail uses none of these channels.

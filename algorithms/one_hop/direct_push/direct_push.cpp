@@ -49,16 +49,16 @@ class DirectPush final : public ChannelAlgorithm {
     const Channels own = channels(context, slots);
     const std::size_t grain = stripe_grain(shape.threads);
     const Parts stripes = Parts::of(call.block_bytes(), shape.blocks, grain);
-    const Args args{
-        .channels = own,
-        .pattern = direct_pattern(call),
-        .send = buffers.send,
-        .recv = buffers.recv,
-        .count = call.count,
-        .stripes = stripes,
-        .chunks = Chunks::of(stripes.each, gathers(call, context.ranks()) ? 1 : 4, grain,
-                             longest_chunk(own.slot_bytes, context.ranks(), grain)),
-        .reduction = reduction_of(call, context.topology())};
+    const Chunks chunks = Chunks::of(stripes.each, gathers(call, context.ranks()) ? 1 : 4, grain,
+                                     longest_chunk(own.slot_bytes, context.ranks(), grain));
+    const Args args{.channels = with_chunks(own, chunks.bytes, context),
+                    .pattern = direct_pattern(call),
+                    .send = buffers.send,
+                    .recv = buffers.recv,
+                    .count = call.count,
+                    .stripes = stripes,
+                    .chunks = chunks,
+                    .reduction = reduction_of(call, context.topology())};
     context.launch(name(), args.pattern.reduces ? call.type : move_type(call.type), shape, args);
   }
 

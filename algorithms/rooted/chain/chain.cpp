@@ -49,12 +49,13 @@ class Chain final : public ChannelAlgorithm {
                LaunchContext& context) const override {
     const Parts stripes = stripes_of(call, shape);
     const Channels own = channels(context, slots);
-    const Args args{.channels = own,
+    const Chunks chunks = chunks_of(stripes, shape, own.slot_bytes);
+    const Args args{.channels = with_chunks(own, chunks.bytes, context),
                     .send = buffers.send,
                     .recv = buffers.recv,
                     .count = call.count,
                     .stripes = stripes,
-                    .chunks = chunks_of(stripes, shape, own.slot_bytes),
+                    .chunks = chunks,
                     .reduction = reduction_of(call, context.topology()),
                     .reduces = call.collective == Collective::reduce,
                     .root = call.root};

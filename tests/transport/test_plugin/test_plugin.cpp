@@ -1,20 +1,26 @@
 #include "test_plugin.hpp"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace plait::test_plugin {
 namespace {
@@ -25,8 +31,15 @@ struct Faults {
   std::atomic<int> null_every{0};     // each such isend and irecv starts nothing
   std::atomic<int> null_connects{3};  // so many calls of connect and accept find nothing
   std::atomic<int> fail_init{0}, fail_register{0};
+  std::atomic<int> fail_device_register{-1};  // of device memory, after so many that succeed
   std::atomic<int> pointers{host_pointers};
-  std::atomic<int> contexts{0}, comms{0}, registrations{0}, flushes{0};  // counted, for tests
+  std::atomic<int> cuda{0};  // device memory is that of a GPU, else of the host
+  /// The plug-in finds the bytes of device memory so far behind their address, so a test sees who
+  /// else touches them.
+  std::atomic<int> device_shift{0};
+  // Counted, for tests. `device_sends`: messages out of device memory.
+  std::atomic<int> contexts{0}, comms{0}, registrations{0}, flushes{0}, dma_bufs{0},
+      device_sends{0};
 } faults;
 
 std::atomic<Logger> log{nullptr};
@@ -64,15 +77,22 @@ struct ListenComm {
   int tries = 0;
 };
 
+struct Memory {
+  std::byte* data;
+  std::size_t bytes;
+  bool is_device;
+};
+
 struct Comm;
 struct Request {
   Comm* comm;
-  std::byte* data;
+  std::byte* data;  // of a message from or to device memory: `staged`
   std::size_t room;
   std::uint64_t bytes = 0;  // of the message
   std::size_t moved = 0;    // of the eight bytes of its size and of the message
   bool done = false;
-  bool flushes = false;
+  std::byte* target = nullptr;  // in device memory
+  std::vector<std::byte> staged{};
 };
 struct Comm {
   Fd socket;
@@ -80,6 +100,9 @@ struct Comm {
   std::deque<std::unique_ptr<Request>> requests{};
   int started = 0, calls = 0;
   Result failure = success;
+  /// Messages that have come for places in device memory. `flush` puts them there, because nothing
+  /// else promises that a GPU sees them.
+  std::map<std::byte*, std::vector<std::byte>> arrived{};
 
   Comm(int fd, bool is_sender) : socket(fd), sends(is_sender) { ++faults.comms; }
   ~Comm() { --faults.comms; }
@@ -128,6 +151,63 @@ void advance(Comm& comm) {
   }
 }
 
+/// The functions of the CUDA driver that move bytes, while kernels run and streams are captured.
+class Cuda {
+ public:
+  bool copy(void* to, const void* from, std::size_t bytes) {
+    int relaxed = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
+    exchange_mode_(&relaxed);
+    thread_local std::map<void*, void*> streams;  // of the contexts
+    void* context = nullptr;
+    current_(&context);
+    void*& stream = streams[context];
+    constexpr unsigned non_blocking = 1;
+    const bool copied = (stream != nullptr || create_(&stream, non_blocking) == 0) &&
+                        copy_(reinterpret_cast<std::uintptr_t>(to),
+                              reinterpret_cast<std::uintptr_t>(from), bytes, stream) == 0 &&
+                        synchronize_(stream) == 0;
+    exchange_mode_(&relaxed);
+    return copied;
+  }
+  static Cuda& instance() {
+    static Cuda cuda;
+    return cuda;
+  }
+
+ private:
+  Cuda() {
+    void* const library = ::dlopen("libcuda.so.1", RTLD_NOW);
+    const auto find = [&](auto& function, const char* name) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
+          library != nullptr ? ::dlsym(library, name) : nullptr);
+      if (function == nullptr) std::abort();
+    };
+    find(exchange_mode_, "cuThreadExchangeStreamCaptureMode");
+    find(create_, "cuStreamCreate");
+    find(current_, "cuCtxGetCurrent");
+    find(synchronize_, "cuStreamSynchronize");
+    find(copy_, "cuMemcpyAsync");
+  }
+  int (*exchange_mode_)(int*);
+  int (*create_)(void**, unsigned);
+  int (*current_)(void**);
+  int (*synchronize_)(void*);
+  int (*copy_)(std::uintptr_t, std::uintptr_t, std::size_t, void*);
+};
+
+bool copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (bytes == 0) return true;
+  if (faults.cuda != 0) return Cuda::instance().copy(to, from, bytes);
+  std::memcpy(to, from, bytes);
+  return true;
+}
+bool copy_to_device(std::byte* to, const std::vector<std::byte>& from) {
+  return copy_bytes(to + faults.device_shift, from.data(), from.size());
+}
+bool copy_from_device(std::vector<std::byte>& to, const std::byte* from) {
+  return copy_bytes(to.data(), from + faults.device_shift, to.size());
+}
+
 Result start(Comm& comm, void* data, std::size_t bytes, void* memory, void** request) {
   *request = nullptr;
   if (memory == nullptr) return internal_error;
@@ -137,11 +217,23 @@ Result start(Comm& comm, void* data, std::size_t bytes, void* memory, void** req
   if (comm.requests.size() >= static_cast<std::size_t>(most_requests)) return internal_error;
   if (comm.sends && faults.fail_after >= 0 && comm.started >= faults.fail_after)
     return comm.failure = system_error;
+  auto* const place = static_cast<std::byte*>(data);
+  const Memory& registered = *static_cast<const Memory*>(memory);
+  if (place < registered.data || place + bytes > registered.data + registered.bytes)
+    return invalid_argument;
   ++comm.started;
-  comm.requests.push_back(std::make_unique<Request>(
-      Request{.comm = &comm, .data = static_cast<std::byte*>(data), .room = bytes}));
-  if (comm.sends) comm.requests.back()->bytes = bytes;
-  *request = comm.requests.back().get();
+  comm.requests.push_back(
+      std::make_unique<Request>(Request{.comm = &comm, .data = place, .room = bytes}));
+  Request& made = *comm.requests.back();
+  if (comm.sends) made.bytes = bytes;
+  if (registered.is_device) {
+    made.staged.resize(bytes);
+    made.data = made.staged.data();
+    made.target = place;
+    if (comm.sends && !copy_from_device(made.staged, place)) return cuda_error;
+    if (comm.sends) ++faults.device_sends;
+  }
+  *request = &made;
   if (faults.stalls == 0) advance(comm);
   return success;
 }
@@ -155,27 +247,54 @@ Result test(void* of, int* done, int* bytes) {
   if (!request.done) return comm.failure;
   *done = 1;
   if (bytes != nullptr) *bytes = static_cast<int>(request.bytes);
+  if (!comm.sends && request.target != nullptr) {
+    request.staged.resize(request.bytes);
+    comm.arrived[request.target] = std::move(request.staged);
+  }
   std::erase_if(comm.requests, [&](const auto& each) { return each.get() == &request; });
   return success;
 }
 
-Result flush(void* of, int, void**, int*, void**, void** request) {
+/// Refuses to flush what has not come.
+Result flush(void* of, int n, void** data, int* bytes, void** memory, void** request) {
   auto& comm = *static_cast<Comm*>(of);
+  if (n != 1 || !static_cast<const Memory*>(memory[0])->is_device) return internal_error;
+  const auto found = comm.arrived.find(static_cast<std::byte*>(data[0]));
+  if (found == comm.arrived.end() || found->second.size() != static_cast<std::size_t>(bytes[0]))
+    return internal_error;
+  if (!copy_to_device(found->first, found->second)) return cuda_error;
+  comm.arrived.erase(found);
   ++faults.flushes;
-  comm.requests.push_front(std::make_unique<Request>(
-      Request{.comm = &comm, .data = nullptr, .room = 0, .done = true, .flushes = true}));
+  comm.requests.push_front(
+      std::make_unique<Request>(Request{.comm = &comm, .data = nullptr, .room = 0, .done = true}));
   *request = comm.requests.front().get();
   return success;
 }
 
-Result register_memory(void*, void* data, std::size_t bytes, int type, void** memory) {
-  if (faults.fail_register != 0 || (faults.pointers & type) == 0) return system_error;
+Result add_memory(void* data, std::size_t bytes, int type, void** memory) {
+  const bool is_device = type != host_pointers;
+  if (faults.fail_register != 0) return system_error;
+  if (is_device && faults.fail_device_register >= 0 && faults.fail_device_register-- == 0) {
+    faults.fail_device_register = 0;
+    return system_error;
+  }
   ++faults.registrations;
-  *memory = new std::pair(data, bytes);
+  *memory = new Memory{static_cast<std::byte*>(data), bytes, is_device};
   return success;
 }
+Result register_memory(void*, void* data, std::size_t bytes, int type, void** memory) {
+  return (faults.pointers & type) == 0 ? system_error : add_memory(data, bytes, type, memory);
+}
+Result register_dma_buf(void*, void* data, std::size_t bytes, int type, std::uint64_t offset,
+                        int descriptor, void** memory) {
+  if ((faults.pointers & dmabuf_pointers) == 0 || type != device_pointers) return invalid_usage;
+  const off_t size = ::lseek(descriptor, 0, SEEK_END);
+  if (size < 0 || offset + bytes > static_cast<std::uint64_t>(size)) return invalid_argument;
+  ++faults.dma_bufs;
+  return add_memory(data, bytes, type, memory);
+}
 Result deregister_memory(void*, void* memory) {
-  delete static_cast<std::pair<void*, std::size_t>*>(memory);
+  delete static_cast<Memory*>(memory);
   --faults.registrations;
   return success;
 }
@@ -208,7 +327,7 @@ void fill(Properties8& properties) {
   properties.most_receives = 1;
 }
 const MemoryCalls& memory_calls() {
-  static const MemoryCalls calls{register_memory, nullptr, deregister_memory};
+  static const MemoryCalls calls{register_memory, register_dma_buf, deregister_memory};
   return calls;
 }
 const RequestCalls& request_calls() {
@@ -279,17 +398,49 @@ Result receive(void* comm, int n, void* data, std::size_t bytes, void* memory, v
 
 }  // namespace plait::test_plugin
 
+namespace plait::test_plugin {
+namespace {
+
+std::atomic<int>* find_fault(std::string_view name) {
+  static const std::map<std::string_view, std::atomic<int>*> all{
+      {"fail_after", &faults.fail_after},
+      {"stalls", &faults.stalls},
+      {"null_every", &faults.null_every},
+      {"null_connects", &faults.null_connects},
+      {"fail_init", &faults.fail_init},
+      {"fail_register", &faults.fail_register},
+      {"fail_device_register", &faults.fail_device_register},
+      {"pointers", &faults.pointers},
+      {"cuda", &faults.cuda},
+      {"device_shift", &faults.device_shift},
+      {"contexts", &faults.contexts},
+      {"comms", &faults.comms},
+      {"registrations", &faults.registrations},
+      {"flushes", &faults.flushes},
+      {"dma_bufs", &faults.dma_bufs},
+      {"device_sends", &faults.device_sends},
+  };
+  return all.at(name);
+}
+
+/// PLAIT_TEST_PLUGIN="pointers=3,cuda=1" sets faults in programs that don't know them.
+[[maybe_unused]] const bool from_environment = [] {
+  const char* const given = std::getenv("PLAIT_TEST_PLUGIN");
+  std::string_view rest = given != nullptr ? given : "";
+  while (!rest.empty()) {
+    const std::string_view one = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(one.size() + 1, rest.size()));
+    const std::size_t middle = one.find('=');
+    *find_fault(one.substr(0, middle)) = std::stoi(std::string(one.substr(middle + 1)));
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace plait::test_plugin
+
 /// Sets a fault, or reads it: returns the value before. `value` INT_MIN only reads.
 extern "C" int plait_test_plugin(const char* name, int value) {
-  using plait::test_plugin::faults;
-  const std::map<std::string_view, std::atomic<int>*> all{
-      {"fail_after", &faults.fail_after}, {"stalls", &faults.stalls},
-      {"null_every", &faults.null_every}, {"null_connects", &faults.null_connects},
-      {"fail_init", &faults.fail_init},   {"fail_register", &faults.fail_register},
-      {"pointers", &faults.pointers},     {"contexts", &faults.contexts},
-      {"comms", &faults.comms},           {"registrations", &faults.registrations},
-      {"flushes", &faults.flushes},
-  };
-  std::atomic<int>& fault = *all.at(name);
+  std::atomic<int>& fault = *plait::test_plugin::find_fault(name);
   return value == -2147483647 - 1 ? fault.load() : fault.exchange(value);
 }

@@ -1,0 +1,158 @@
+// Chunks between nodes in device memory, through a network plug-in that reaches it. No GPU is
+// needed: the host target stands in for CUDA.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "support/environment.hpp"
+#include "support/errors.hpp"
+#include "support/forwarding_backend.hpp"
+#include "support/pretend_nodes.hpp"
+#include "support/ranks.hpp"
+#include "support/zoo.hpp"
+#include "transport/plugin/net_interface.hpp"
+#include "transport/test_plugin_files.hpp"
+
+namespace plait::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using namespace transport::net_interface;
+
+/// Its memory counts as a GPU's.
+class Reachable final : public HostAsCuda {
+ public:
+  explicit Reachable(int ordinal) : HostAsCuda(ordinal, "reachable" + std::to_string(ordinal)) {
+    info_.facts.peer_access = true;
+  }
+  /// A file of that size.
+  DmaBuf export_dma_buf(void*, std::size_t bytes) override {
+    DmaBuf buffer{.descriptor = UniqueFd(memfd_create("device memory", MFD_CLOEXEC)),
+                  .offset = 4096};
+    EXPECT_EQ(ftruncate(buffer.descriptor.get(), static_cast<off_t>(buffer.offset + bytes)), 0);
+    return buffer;
+  }
+};
+const BackendRegistration registration = stand_in_for_cuda<Reachable>();
+
+constexpr const char* in_device_memory = "from device memory";
+
+class GpuDirect : public testing::TestWithParam<std::vector<int>> {
+ protected:
+  using Scoped = PluginFaults::Scoped;
+
+  void run(const std::function<void(Communicator&, Arena&)>& body) {
+    run_on_nodes(GetParam(), {.backend = BackendKind::cuda}, std::size_t{8} << 20, body);
+  }
+  /// Checks algorithms with small, medium and large messages.
+  static void check_all(Communicator& comm, Arena& arena) {
+    std::vector<Subject> subjects = other_algorithms();
+    for (const std::string& name : all_reduce_algorithms()) subjects.emplace_back(name);
+    constexpr std::size_t many = under_tsan ? 30'011 : 300'007;
+    for (const Subject& subject : subjects)
+      for (const std::size_t count : {std::size_t{1}, std::size_t{5000}, many})
+        if (!check(comm, arena, subject.of({.type = DataType::i32, .count = count}))) return;
+  }
+  /// Results are right, and chunks lie in host memory.
+  void expect_host_memory() {
+    const int flushes = faults.get("flushes"), sends = faults.get("device_sends");
+    run([](Communicator& comm, Arena& arena) {
+      EXPECT_THAT(comm.describe(), Not(HasSubstr(in_device_memory)));
+      check(comm, arena, {.algorithm = "rails", .type = DataType::i32, .count = 300'007});
+    });
+    EXPECT_EQ(faults.get("flushes"), flushes);
+    EXPECT_EQ(faults.get("device_sends"), sends);
+  }
+  void expect_refusal(const std::string& words) {
+    const std::vector<int>& nodes = GetParam();
+    const int ranks = static_cast<int>(nodes.size());
+    auto bootstraps = make_thread_bootstraps(ranks);
+    on_threads(ranks, [&](int rank) {
+      auto on_node = std::make_unique<PretendNodes>(
+          std::move(bootstraps[static_cast<std::size_t>(rank)]), nodes);
+      expect_error(error_of([&] {
+                     Communicator::create(std::move(on_node),
+                                          test_options({.backend = BackendKind::cuda}));
+                   }),
+                   ErrorCode::unsupported, HasSubstr(words));
+    });
+  }
+
+  PluginFaults faults{"plait-test"};
+  ScopedEnvironment plugin{"PLAIT_NET_PLUGIN", test_plugin("plait-test")};
+};
+
+TEST_P(GpuDirect, EveryAlgorithmGivesExactResults) {
+  const Scoped reaches(faults, "pointers", host_pointers | device_pointers);
+  const int flushes = faults.get("flushes"), sends = faults.get("device_sends");
+  run([](Communicator& comm, Arena& arena) {
+    EXPECT_THAT(comm.describe(), HasSubstr(in_device_memory));
+    check_all(comm, arena);
+  });
+  EXPECT_GT(faults.get("device_sends"), sends + 100);
+  EXPECT_EQ(faults.get("flushes") - flushes, faults.get("device_sends") - sends);
+  EXPECT_EQ(faults.get("registrations"), 0);
+}
+
+TEST_P(GpuDirect, GraphsAreReplayedAndCallsFollowOneAnother) {
+  const Scoped reaches(faults, "pointers", host_pointers | device_pointers);
+  run([](Communicator& comm, Arena& arena) {
+    // Some of them in host memory, through the same channels.
+    for (const std::size_t count : {100, 100'000, 7, 50'000})
+      check(comm, arena,
+            {.algorithm = "rails", .type = DataType::i64, .count = count, .way = Way::captured});
+    for (const char* const algorithm : {"ring", "stream"})
+      check_repeated_in_place(comm, arena, 60'000, 20, {.algorithm = algorithm});
+  });
+}
+
+TEST_P(GpuDirect, MemoryMayBeRegisteredByDmaBufs) {
+  const Scoped reaches(faults, "pointers", host_pointers | dmabuf_pointers);
+  const int dma_bufs = faults.get("dma_bufs"), sends = faults.get("device_sends");
+  run([](Communicator& comm, Arena& arena) {
+    EXPECT_THAT(comm.describe(), HasSubstr(in_device_memory));
+    check(comm, arena, {.algorithm = "rails", .type = DataType::i32, .count = 300'007});
+  });
+  EXPECT_GT(faults.get("dma_bufs"), dma_bufs);
+  EXPECT_GT(faults.get("device_sends"), sends);
+}
+
+TEST_P(GpuDirect, HostMemoryServesAllIfOneRankCanNotRegister) {
+  const Scoped reaches(faults, "pointers", host_pointers | device_pointers);
+  {
+    const Scoped fails(faults, "fail_device_register", 1);
+    expect_host_memory();
+  }
+  const ScopedEnvironment must("PLAIT_NET_GDR", "1");
+  const Scoped fails(faults, "fail_device_register", 1);
+  expect_refusal("registering device memory: network plug-in");
+}
+
+TEST_P(GpuDirect, CanBeSwitchedOff) {
+  const Scoped reaches(faults, "pointers", host_pointers | device_pointers);
+  const ScopedEnvironment off("PLAIT_NET_GDR", "0");
+  expect_host_memory();
+}
+
+TEST_P(GpuDirect, NeedsATransportThatReachesDeviceMemory) {
+  expect_host_memory();
+  const ScopedEnvironment must("PLAIT_NET_GDR", "1");
+  expect_refusal("over loopback does not reach device memory");
+}
+
+INSTANTIATE_TEST_SUITE_P(Nodes, GpuDirect,
+                         testing::Values(std::vector{0, 1}, std::vector{0, 0, 1, 1},
+                                         std::vector{0, 0, 1}),
+                         [](const auto& instance) {
+                           return "n" + std::to_string(instance.param.size());
+                         });
+
+}  // namespace
+}  // namespace plait::test
