@@ -173,6 +173,9 @@ class Backend {
   /// `restore` makes current again. See DeviceScope.
   virtual int bind() = 0;
   virtual void restore(int previous) noexcept = 0;
+  /// Makes the device, and with it the driver's context, current in a thread of the library, for as
+  /// long as that lives. `bind` does not: a new thread has device 0, but no context yet.
+  virtual void enter() {}
 
   // Memory. Addresses are valid on this device. Pinned memory is also valid on the host, at the
   // same address.

@@ -103,6 +103,8 @@ class GpuBackend : public Backend {
     if (previous != info_.ordinal) static_cast<void>(Runtime::set_device.status(previous));
   }
 
+  void enter() override { Runtime::set_device(info_.ordinal); }
+
   void* allocate(std::size_t bytes) override {
     void* pointer = nullptr;
     Runtime::allocate(&pointer, bytes);

@@ -154,7 +154,7 @@ void NodeChannels::start(transport::Listening listening) {
   if (device_slots_)
     listening.begin = [this] {
       try {
-        backend_->bind();
+        backend_->enter();
       } catch (const std::exception&) {  // the transport finds out, too
       }
     };

@@ -20,6 +20,7 @@ class ForwardingBackend : public Backend {
   DeviceUse& use() noexcept override { return target_->use(); }
   int bind() override { return target_->bind(); }
   void restore(int previous) noexcept override { target_->restore(previous); }
+  void enter() override { target_->enter(); }
   void* allocate(std::size_t bytes) override { return target_->allocate(bytes); }
   void deallocate(void* pointer) noexcept override { target_->deallocate(pointer); }
   void* allocate_pinned(std::size_t bytes) override { return target_->allocate_pinned(bytes); }
