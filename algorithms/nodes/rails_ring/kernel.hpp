@@ -144,77 +144,96 @@ class RailsRing {
     return in_packs<D::pack_bytes>(range);
   }
 
+  /// An end of a channel. Those on the node are numbered, and spread over the threads, and so are
+  /// the two along the rail.
+  struct End {
+    bool used;  // by the call
+    bool sends;
+    unsigned way;
+    int peer;
+    bool is_due;      // in the step
+    std::uint32_t k;  // the piece that it has then
+  };
+  PLAIT_DEVICE unsigned ends_on_node() const { return 4 * static_cast<unsigned>(a_.node.ranks); }
+  PLAIT_DEVICE End end_on_node(unsigned i, const Step& step) const {
+    const int peer = static_cast<int>(i / 4);
+    const bool with_all = peer != own_ && has_rail(),
+               with_rails = peer != own_ && peer < plan_.rails;
+    switch (i % 4) {
+      case 0:
+        return {with_rails, true, down, peer, step.scattered.exists, step.scattered.number};
+      case 1:
+        return {with_all, false, down, peer, step.added.exists, step.added.number};
+      case 2:
+        return {with_all, true, up, peer, step.finished.exists, step.finished.number};
+      default:
+        return {with_rails, false, up, peer, step.gathered.exists, step.gathered.number};
+    }
+  }
+  PLAIT_DEVICE unsigned ends_along_rail() const { return has_rail() ? 2 : 0; }
+  PLAIT_DEVICE End end_along_rail(unsigned i, const Step& step) const {
+    if (i == 0) return {true, true, along, next_, sends(step), step.turn};
+    return {true, false, along, previous_, receives(step), received(step)};
+  }
+
+  /// Asks the block twice whether all is there: between two waits without a vote, clang for AMD GPUs
+  /// makes a loop in which a way leads past the invalidation of the caches.
   PLAIT_DEVICE bool ready(const Step& step, std::uint32_t j) {
     bool ok = true;
-    for (int p = first_peer(); ok && p < a_.node.ranks; p += peers_apart())
-      ok = p == own_ || ready_with(p, step, j);
-    if (ok && has_rail() && dev_.thread() == dev_.threads() - 1) {
-      if (receives(step))
-        ok = wait(rail_.has_arrived(along, previous_, received(step)), a_.rail.number_of(previous_),
-                  j);
-      if (ok && sends(step))
-        ok = wait(rail_.may_send(along, next_, step.turn), a_.rail.number_of(next_), j);
+    for (unsigned i = dev_.thread(); ok && i < ends_on_node(); i += dev_.threads()) {
+      const End e = end_on_node(i, step);
+      if (e.used && e.is_due) ok = wait_for(node_, a_.node, e, j);
+    }
+    if (!dev_.all(ok)) return false;
+    for (unsigned i = dev_.thread(); ok && i < ends_along_rail(); i += dev_.threads()) {
+      const End e = end_along_rail(i, step);
+      if (e.is_due) ok = wait_for(rail_, a_.rail, e, j);
     }
     return dev_.all(ok);
   }
-  PLAIT_DEVICE bool ready_with(int peer, const Step& step, std::uint32_t j) {
-    const int number = a_.node.number_of(peer);
-    bool ok = true;
-    if (peer < plan_.rails && step.scattered.exists)
-      ok = wait(node_.may_send(down, peer, step.scattered.number), number, j);
-    if (ok && has_rail() && step.added.exists)
-      ok = wait(node_.has_arrived(down, peer, step.added.number), number, j);
-    if (ok && has_rail() && step.finished.exists)
-      ok = wait(node_.may_send(up, peer, step.finished.number), number, j);
-    if (ok && peer < plan_.rails && step.gathered.exists)
-      ok = wait(node_.has_arrived(up, peer, step.gathered.number), number, j);
-    return ok;
+  PLAIT_DEVICE bool wait_for(const BlockGroupChannels& channels, const GroupChannels& all,
+                             const End& e, std::uint32_t j) {
+    const ChannelWait wait =
+        e.sends ? channels.may_send(e.way, e.peer, e.k) : channels.has_arrived(e.way, e.peer, e.k);
+    return dev_.wait(wait.word, wait.at_least, {all.number_of(e.peer), j});
   }
-  PLAIT_DEVICE bool wait(const ChannelWait& wait, int number, std::uint32_t j) {
-    return dev_.wait(wait.word, wait.at_least, {number, j});
-  }
-  // Peers on the node are spread over the threads.
-  PLAIT_DEVICE int first_peer() const { return static_cast<int>(dev_.thread()); }
-  PLAIT_DEVICE int peers_apart() const { return static_cast<int>(dev_.threads()); }
 
   PLAIT_DEVICE void announce(const Step& step) {
     dev_.sync();  // all threads have written what is published, and read what is consumed
-    for (int p = first_peer(); p < a_.node.ranks; p += peers_apart())
-      if (p != own_) announce_to(p, step);
-    if (!has_rail() || dev_.thread() != dev_.threads() - 1) return;
-    if (sends(step)) {
-      const Piece& sent = step.added.exists ? step.added : step.finished;
-      signal(rail_.publish(along, next_, step.turn, packs_of(own_, sent).size() * sizeof(P)));
+    for (unsigned i = dev_.thread(); i < ends_along_rail(); i += dev_.threads()) {
+      const End e = end_along_rail(i, step);
+      if (e.is_due) signal(rail_, e, bytes_sent(step));
     }
-    if (receives(step)) signal(rail_.consume(along, previous_, received(step)));
+    for (unsigned i = dev_.thread(); i < ends_on_node(); i += dev_.threads()) {
+      const End e = end_on_node(i, step);
+      if (e.used && e.is_due) signal(node_, e, 0);  // its bytes interest no proxy
+    }
   }
-  PLAIT_DEVICE void announce_to(int peer, const Step& step) {
-    if (peer < plan_.rails && step.scattered.exists)
-      signal(node_.publish(down, peer, step.scattered.number));
-    if (has_rail() && step.added.exists) signal(node_.consume(down, peer, step.added.number));
-    if (has_rail() && step.finished.exists) signal(node_.publish(up, peer, step.finished.number));
-    if (peer < plan_.rails && step.gathered.exists)
-      signal(node_.consume(up, peer, step.gathered.number));
+  PLAIT_DEVICE void signal(const BlockGroupChannels& channels, const End& e, std::size_t bytes) {
+    const ChannelSignal signal = e.sends ? channels.publish(e.way, e.peer, e.k, bytes)
+                                         : channels.consume(e.way, e.peer, e.k);
+    dev_.signal(signal.word, signal.value);
   }
-  PLAIT_DEVICE void signal(const ChannelSignal& signal) { dev_.signal(signal.word, signal.value); }
+  /// Along the rail.
+  PLAIT_DEVICE std::size_t bytes_sent(const Step& step) const {
+    const Piece sent{true, 0, step.added.exists ? +step.added.place : +step.finished.place};
+    return packs_of(own_, sent).size() * sizeof(P);
+  }
 
   PLAIT_DEVICE void finish() {
     dev_.sync();  // all threads have read the counters
-    const std::uint32_t pieces = plan_.pieces(rounds_);
-    for (int p = first_peer(); p < a_.node.ranks; p += peers_apart()) {
-      if (p == own_) continue;
-      if (p < plan_.rails) {
-        node_.advance_sent(down, p, pieces);
-        node_.advance_received(up, p, pieces);
-      }
-      if (has_rail()) {
-        node_.advance_received(down, p, pieces);
-        node_.advance_sent(up, p, pieces);
-      }
+    const Step any = step_at(0);
+    for (unsigned i = dev_.thread(); i < ends_on_node(); i += dev_.threads()) {
+      const End e = end_on_node(i, any);
+      if (e.used) advance(node_, e, plan_.pieces(rounds_));
     }
-    if (!has_rail() || dev_.thread() != dev_.threads() - 1) return;
-    rail_.advance_sent(along, next_, turns_);
-    rail_.advance_received(along, previous_, turns_);
+    for (unsigned i = dev_.thread(); i < ends_along_rail(); i += dev_.threads())
+      advance(rail_, end_along_rail(i, any), turns_);
+  }
+  PLAIT_DEVICE static void advance(const BlockGroupChannels& channels, const End& e,
+                                   std::uint32_t pieces) {
+    if (e.sends) channels.advance_sent(e.way, e.peer, pieces);
+    else channels.advance_received(e.way, e.peer, pieces);
   }
 
   PLAIT_DEVICE void scatter(const Piece& piece) {

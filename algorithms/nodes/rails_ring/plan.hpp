@@ -23,18 +23,21 @@ struct Plan {
   std::uint32_t lag, on_node;  // steps
   std::uint32_t piece_bytes;
 
-  /// `node_slot` and `rail_slot`: bytes, at least `pack`.
+  /// `grain`: a piece has as many bytes at least, if there are enough for all chunks. `node_slot`
+  /// and `rail_slot`: bytes, at least `pack`.
   static constexpr Plan of(std::size_t bytes, int rails, int nodes, unsigned thread_blocks,
                            std::size_t grain, std::uint32_t node_slot, std::uint32_t rail_slot) {
     const auto n = static_cast<std::size_t>(nodes);
     const std::size_t slot = (node_slot < rail_slot ? node_slot : rail_slot) / pack * pack,
-                      least = grain < slot ? grain : slot;
+                      least = grain < slot ? divided(grain, pack) * pack : slot;
     Plan plan{};
     plan.rails = rails;
     plan.nodes = nodes;
     plan.blocks = Parts::of(bytes, static_cast<unsigned>(rails), pack);
-    plan.stripes = Parts::of(plan.blocks.each, thread_blocks, grain);
-    const std::size_t stripe = plan.stripes.each, pieces = divided(divided(stripe, n), least);
+    plan.stripes = Parts::of(plan.blocks.each, thread_blocks, n * least);
+    const std::size_t stripe = plan.stripes.each < plan.blocks.each ? plan.stripes.each
+                                                                    : plan.blocks.each,
+                      pieces = stripe / (n * least);
     plan.lag = pieces <= 1 ? 1 : pieces < most_lag ? static_cast<std::uint32_t>(pieces) : most_lag;
     // A single piece gains nothing by waiting for others.
     plan.on_node = plan.lag == 1 ? 1 : most_on_node;
