@@ -104,6 +104,9 @@ class RailsRing {
   using Output = Packs<T, D::pack_bytes>;
   using Piece = Plan::Piece;
   static constexpr int in_flight = packs_in_flight<T, D>;
+  // In a longer kernel clang for AMD GPUs no longer sees that the pointers in Args lead to global
+  // memory.
+  static constexpr int sums_in_flight = sizeof(T) == 1 ? 1 : in_flight;
   static constexpr unsigned down = 0, up = 1;  // ways on the node: to the rail's rank, and from it
   static constexpr unsigned along = 0;         // the way along the rail
 
@@ -254,25 +257,27 @@ class RailsRing {
     const Input own = block_in(own_);
     const Output to = block_out(own_);
     const bool whole = range.end <= own.whole() && (!is_last || range.end <= to.whole());
-    for_packs<in_flight>(dev_, static_cast<std::uint32_t>(range.size()), whole,
-                         [&]<int Count, bool Whole>(std::uint32_t first) {
-                           add_packs<Count, Whole>(own, to, range.begin, first, step.added.number,
-                                                   partials, slot, is_last);
-                         });
+    for_packs<sums_in_flight>(dev_, static_cast<std::uint32_t>(range.size()), whole,
+                              [&]<int Count, bool Whole>(std::uint32_t first) {
+                                add_packs<Count, Whole>(own, to, range.begin, first,
+                                                        step.added.number, partials, slot, is_last);
+                              });
   }
   template <int Count, bool Whole>
   PLAIT_DEVICE void add_packs(const Input& own, const Output& to, std::size_t base,
                               std::uint32_t first, std::uint32_t number, const P* partials, P* slot,
                               bool is_last) {
     P packs[Count];
-    load_terms<Whole>(0, own, base, first, number, packs);
     using Sum = decltype(reducer_.start(packs[0]));
     Sum sum[Count];
-    PLAIT_UNROLL
-    for (int u = 0; u < Count; ++u) sum[u] = reducer_.start(packs[u]);
-    for (int p = 1; p < a_.node.ranks; ++p) {
+    for (int p = 0; p < a_.node.ranks; ++p) {
       load_terms<Whole>(p, own, base, first, number, packs);
-      reducer_.add_each(sum, packs);
+      if (p == 0) {
+        PLAIT_UNROLL
+        for (int u = 0; u < Count; ++u) sum[u] = reducer_.start(packs[u]);
+      } else {
+        reducer_.add_each(sum, packs);
+      }
     }
     if (partials != nullptr) {
       PLAIT_UNROLL
