@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "algorithms/blocks/channels/network_cost.hpp"
+#include "algorithms/blocks/channels/nodes_algorithm.hpp"
 #include "algorithms/blocks/loops/move_types.hpp"
-#include "algorithms/nodes/nodes_algorithm.hpp"
 #include "algorithms/nodes/rails/kernel.hpp"
 
 namespace plait::rails {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "algorithms/blocks/channels/network_cost.hpp"
-#include "algorithms/nodes/nodes_algorithm.hpp"
+#include "algorithms/blocks/channels/nodes_algorithm.hpp"
 #include "algorithms/nodes/rails_ring/kernel.hpp"
 
 namespace plait::rails_ring {
