@@ -149,9 +149,11 @@ TEST_P(ManyNodes, GiveExactResults) {
     const Subject ring(algorithm);
     for (const std::size_t count : {1u, 7u, 100u, 3000u})
       for (const DataType type : {DataType::u8, DataType::bf16, DataType::f64})
-        for (const bool in_place : {false, true})
-          if (!check(comm, arena, ring.of({.type = type, .count = count, .in_place = in_place})))
-            return;
+        for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg})
+          for (const bool in_place : {false, true})
+            if (!check(comm, arena,
+                       ring.of({.type = type, .op = op, .count = count, .in_place = in_place})))
+              return;
     for (const bool in_place : {false, true})
       check(comm, arena, ring.of({.type = DataType::i32, .count = many, .in_place = in_place}));
   });
