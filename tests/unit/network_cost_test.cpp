@@ -52,6 +52,7 @@ TEST(NetworkCost, BytesThroughTheBusiestNode) {
     EXPECT_NEAR(estimate(name, collective, large, topology) / once, passes, 0.05 * passes) << name;
   };
   expect_passes(Collective::all_reduce, "rails", 1);             // 2 (N - 1) / N
+  expect_passes(Collective::all_reduce, "rails_ring", 1);        // 2 (N - 1) / N
   expect_passes(Collective::all_reduce, "halving_doubling", 1);  // the shortest exchanges
   expect_passes(Collective::all_reduce, "ring", 2 * 7.0 / 8);    // 2 (n - 1) / n
   expect_passes(Collective::all_reduce, "stream", 4);            // as many as rails, per rank
@@ -93,6 +94,21 @@ TEST(NetworkCost, ManyNodesTakeTreesForSmallMessages) {
             estimate("leaders", Collective::all_reduce, 8, topology));
   EXPECT_LT(estimate("halving_doubling", Collective::all_reduce, 8, topology),
             estimate("ring", Collective::all_reduce, 8, topology));
+}
+
+/// A slot of `rails` has a chunk of each node, so a fast network waits for its proxies. With a power
+/// of two, `halving_doubling` has fewer hops.
+TEST(NetworkCost, ManyNodesOfAFastNetworkTakeRingsForLargeMessages) {
+  Topology topology = topology_of(48, 8);
+  topology.scratch_limit = std::size_t{4} << 30;
+  topology.push_bandwidth = 361e3;
+  topology.network = {.latency_us = 15, .message_us = 2, .bandwidth = 400e3};
+  for (const char* other : {"rails", "ring", "halving_doubling", "tree", "stream"})
+    EXPECT_LT(estimate("rails_ring", Collective::all_reduce, 16 * large, topology),
+              estimate(other, Collective::all_reduce, 16 * large, topology))
+        << other;
+  EXPECT_LT(estimate("rails", Collective::all_reduce, 64 << 10, topology),
+            estimate("rails_ring", Collective::all_reduce, 64 << 10, topology));
 }
 
 /// Each algorithm that spans nodes depends on the network if there are several, and on none if

@@ -21,6 +21,11 @@ namespace {
 
 /// The number of ranks on each node.
 using Sizes = std::vector<int>;
+std::string name_of_sizes(const Sizes& sizes) {
+  std::string name = "nodes";
+  for (const int size : sizes) name += "x" + std::to_string(size);
+  return name;
+}
 
 class SeveralNodes : public testing::TestWithParam<Sizes> {
  protected:
@@ -57,14 +62,15 @@ TEST_P(SeveralNodes, EveryAlgorithmGivesExactResults) {
 
 TEST_P(SeveralNodes, CallsFollowOneAnother) {
   run([](Communicator& comm, Arena& arena) {
-    for (const char* const algorithm : {"rails", "leaders", "rails_oneshot", "ring", "stream"})
+    for (const char* const algorithm :
+         {"rails", "leaders", "rails_oneshot", "rails_ring", "ring", "stream"})
       check_repeated_in_place(comm, arena, 1000, under_tsan ? 30 : 100, {.algorithm = algorithm});
   });
 }
 
 TEST_P(SeveralNodes, GraphsAreReplayed) {
   run([](Communicator& comm, Arena& arena) {
-    for (const char* algorithm : {"rails", "leaders", "tree"})
+    for (const char* algorithm : {"rails", "leaders", "rails_ring", "tree"})
       check(comm, arena,
             {.algorithm = algorithm, .type = DataType::i64, .count = 5000, .way = Way::captured});
   });
@@ -130,11 +136,41 @@ TEST_P(SeveralNodes, QuantizedSumsOfWhatIsNoNumber) {
 INSTANTIATE_TEST_SUITE_P(All, SeveralNodes,
                          testing::Values(Sizes{1, 1}, Sizes{2, 2}, Sizes{2, 1}, Sizes{1, 1, 1, 1},
                                          Sizes{1, 3}),
-                         [](const auto& instance) {
-                           std::string name;
-                           for (const int size : instance.param) name += "x" + std::to_string(size);
-                           return "nodes" + name;
-                         });
+                         [](const auto& instance) { return name_of_sizes(instance.param); });
+
+/// Rings along the rails, of each length that threads can be had for.
+class ManyNodes : public SeveralNodes {
+ protected:
+  static constexpr const char* algorithm = "rails_ring";
+};
+
+TEST_P(ManyNodes, GiveExactResults) {
+  run([](Communicator& comm, Arena& arena) {
+    const Subject ring(algorithm);
+    for (const std::size_t count : {1u, 7u, 100u, 3000u})
+      for (const DataType type : {DataType::u8, DataType::bf16, DataType::f64})
+        for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg})
+          for (const bool in_place : {false, true})
+            if (!check(comm, arena,
+                       ring.of({.type = type, .op = op, .count = count, .in_place = in_place})))
+              return;
+    for (const bool in_place : {false, true})
+      check(comm, arena, ring.of({.type = DataType::i32, .count = many, .in_place = in_place}));
+  });
+}
+
+TEST_P(ManyNodes, CallsFollowOneAnother) {
+  run([](Communicator& comm, Arena& arena) {
+    check_repeated_in_place(comm, arena, 20'011, under_tsan ? 10 : 30, {.algorithm = algorithm});
+    check(comm, arena,
+          {.algorithm = algorithm, .type = DataType::i64, .count = 5000, .way = Way::captured});
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ManyNodes,
+                         testing::Values(Sizes{1, 1, 1}, Sizes{1, 1, 1, 1, 1}, Sizes{2, 2, 2},
+                                         Sizes{2, 1, 3}, Sizes{2, 2, 2, 2}, Sizes{2, 2, 2, 2, 2}),
+                         [](const auto& instance) { return name_of_sizes(instance.param); });
 
 }  // namespace
 }  // namespace plait::test

@@ -3,31 +3,23 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "algorithms/blocks/channels/channel_algorithm.hpp"
 #include "algorithms/blocks/channels/network_cost.hpp"
+#include "algorithms/blocks/channels/nodes_algorithm.hpp"
 #include "algorithms/blocks/loops/move_types.hpp"
 #include "algorithms/nodes/rails/kernel.hpp"
 
 namespace plait::rails {
 
 /// As many rails as each node has ranks.
-class RailsAlgorithm : public ChannelAlgorithm {
+class RailsAlgorithm : public NodesAlgorithm {
  public:
-  using ChannelAlgorithm::ChannelAlgorithm;
+  using NodesAlgorithm::NodesAlgorithm;
   StaticName name() const override { return "rails"; }
   StaticName family() const override { return "rails"; }
   std::string_view summary() const override {
     return "ranks of a node reduce together, ranks of equal local number exchange between nodes, "
            "and ranks of a node gather: several nodes";
-  }
-  Resources resources(const Topology&) const final { return {}; }
-
-  std::vector<LaunchShape> shapes(const Call&, const Topology& topology) const final {
-    if (topology.backend == BackendKind::host)
-      return {{.blocks = topology.units, .threads = topology.block_threads}};
-    return {{.blocks = blocks_between_nodes, .threads = topology.block_threads}};
   }
 
   double estimate(const Call& call, const Topology& topology) const override {
@@ -55,7 +47,10 @@ class RailsAlgorithm : public ChannelAlgorithm {
     const Topology& topology = context.topology();
     const bool is_all_reduce = call.collective == Collective::all_reduce;
     const Plan plan = plan_of(call, topology, shape);
-    const GroupChannels rail = rail_channels(plan, context), node = node_channels(context);
+    const std::size_t chunk = std::size_t{plan.chunks.bytes} *
+                              (plan.work.everywhere ? static_cast<unsigned>(plan.nodes) : 1);
+    const GroupChannels rail = rail_channels(context, Plan::slots, chunk),
+                        node = node_channels(context, Plan::slots);
     return {.node = node,
             .rail = rail,
             .send = buffers.send,
@@ -121,32 +116,6 @@ class RailsAlgorithm : public ChannelAlgorithm {
   static bool is_everywhere(const Call& call, const Topology& topology) {
     constexpr std::size_t small = std::size_t{16} << 10;
     return topology.nodes == 2 || call.bytes() <= small;
-  }
-
-  GroupChannels rail_channels(const Plan& plan, const LaunchContext& context) const {
-    const NodeSetting& here = *context.nodes();
-    const Topology& topology = context.topology();
-    const std::size_t chunk = std::size_t{plan.chunks.bytes} *
-                              (plan.work.everywhere ? static_cast<unsigned>(plan.nodes) : 1);
-    GroupChannels rail{with_chunks(channels(context, Plan::slots), chunk, context), {}};
-    rail.rank = here.node;
-    rail.ranks = topology.nodes;
-    // A rank without a rail uses none of these channels.
-    const int own = std::min(here.local_rank, topology.rails - 1);
-    rail.members = {.numbers = here.owners + own,
-                    .stride = static_cast<std::uint32_t>(topology.rails),
-                    .in_memory = topology.ranks};
-    return rail;
-  }
-  static GroupChannels node_channels(const LaunchContext& context) {
-    const NodeSetting& here = *context.nodes();
-    const ChannelMemory memory = node_channel_memory(context.topology());
-    GroupChannels node{channels(context, Plan::slots, memory, here.channels), {}};
-    node.notes = nullptr;
-    node.rank = here.local_rank;
-    node.ranks = here.local_ranks;
-    node.members = {.numbers = here.ranks_here};
-    return node;
   }
 };
 

@@ -1,0 +1,52 @@
+// Base class for descriptors of algorithms in which the ranks of a node work together, and those of
+// equal local number, a rail, exchange between nodes.
+#pragma once
+#include <algorithm>
+#include <vector>
+
+#include "algorithms/blocks/channels/channel_algorithm.hpp"
+
+namespace plait {
+
+class NodesAlgorithm : public ChannelAlgorithm {
+ public:
+  using ChannelAlgorithm::ChannelAlgorithm;
+  Resources resources(const Topology&) const final { return {}; }
+
+  std::vector<LaunchShape> shapes(const Call&, const Topology& topology) const final {
+    if (topology.backend == BackendKind::host)
+      return {{.blocks = topology.units, .threads = topology.block_threads}};
+    return {{.blocks = blocks_between_nodes, .threads = topology.block_threads}};
+  }
+
+ protected:
+  /// Among the ranks of equal local number, which count as their nodes do. For chunks of up to
+  /// `chunk_bytes` bytes.
+  static GroupChannels rail_channels(const LaunchContext& context, std::uint32_t slots,
+                                     std::size_t chunk_bytes) {
+    const NodeSetting& here = *context.nodes();
+    const Topology& topology = context.topology();
+    GroupChannels rail{with_chunks(channels(context, slots), chunk_bytes, context), {}};
+    rail.rank = here.node;
+    rail.ranks = topology.nodes;
+    // A rank without a rail uses none of these channels.
+    const int own = std::min(here.local_rank, topology.rails - 1);
+    rail.members = {.numbers = here.owners + own,
+                    .stride = static_cast<std::uint32_t>(topology.rails),
+                    .in_memory = topology.ranks};
+    return rail;
+  }
+  /// Among the ranks of this node.
+  static GroupChannels node_channels(const LaunchContext& context, std::uint32_t slots) {
+    const NodeSetting& here = *context.nodes();
+    const ChannelMemory memory = node_channel_memory(context.topology());
+    GroupChannels node{channels(context, slots, memory, here.channels), {}};
+    node.notes = nullptr;
+    node.rank = here.local_rank;
+    node.ranks = here.local_ranks;
+    node.members = {.numbers = here.ranks_here};
+    return node;
+  }
+};
+
+}  // namespace plait
