@@ -39,7 +39,8 @@ using Request = void*;
 /// Only one thread at a time uses a flow and the transport that made it. Every method may throw
 /// Error(rank_lost) if the other rank's process or the link to it is gone, and Error(bootstrap) if
 /// the transport fails; the flow is then broken and throws on each further call, but `test` still
-/// tells of messages that were complete before. The destructor closes the flow and waits for nothing: unfinished messages may be lost.
+/// tells of messages that were complete before. The destructor closes the flow and waits for
+/// nothing: unfinished messages may be lost.
 class Flow {
  public:
   virtual ~Flow() = default;

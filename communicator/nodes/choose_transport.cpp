@@ -75,8 +75,8 @@ std::unique_ptr<transport::Transport> make_plugin(const std::shared_ptr<Backend>
 std::unique_ptr<transport::Transport> make_sockets(const detail::Secret& secret, int threads) {
   const auto connections =
       environment_integer("PLAIT_NET_SOCKETS", 2, 1, transport::SocketOptions::most_connections);
-  const auto wanted = environment_integer("PLAIT_NET_THREADS", threads, 0,
-                                          transport::SocketOptions::most_threads);
+  const auto wanted =
+      environment_integer("PLAIT_NET_THREADS", threads, 0, transport::SocketOptions::most_threads);
   return transport::make_socket_transport({.secret = secret,
                                            .connections = static_cast<int>(connections),
                                            .threads = static_cast<int>(wanted),

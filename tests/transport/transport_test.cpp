@@ -44,8 +44,8 @@ Kind plugin(int version) {
 }
 
 std::vector<Kind> kinds() {
-  return {sockets(1), sockets(2), sockets(8), sockets(2, 1), sockets(2, 2), plugin(8),
-          plugin(9),  plugin(10), plugin(11), plugin(12)};
+  return {sockets(1), sockets(2), sockets(8), sockets(2, 1), sockets(2, 2),
+          plugin(8),  plugin(9),  plugin(10), plugin(11),    plugin(12)};
 }
 
 class Transports : public testing::TestWithParam<std::tuple<Kind, Conduct>> {};

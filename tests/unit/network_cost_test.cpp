@@ -96,8 +96,8 @@ TEST(NetworkCost, ManyNodesTakeTreesForSmallMessages) {
             estimate("ring", Collective::all_reduce, 8, topology));
 }
 
-/// A slot of `rails` has a chunk of each node, so a fast network waits for its proxies. With a power
-/// of two, `halving_doubling` has fewer hops.
+/// A slot of `rails` has a chunk of each node, so a fast network waits for its proxies. With a
+/// power of two, `halving_doubling` has fewer hops.
 TEST(NetworkCost, ManyNodesOfAFastNetworkTakeRingsForLargeMessages) {
   Topology topology = topology_of(48, 8);
   topology.scratch_limit = std::size_t{4} << 30;

@@ -25,11 +25,11 @@ namespace plait::transport {
 
 /// A message that one end has in hand. Its address is the request.
 struct FlowMessage {
-  bool in_use = false;          // only the flow's user asks
-  std::byte* data = nullptr;    // sent from, or the posted buffer
-  std::size_t room = 0;         // of that buffer
+  bool in_use = false;        // only the flow's user asks
+  std::byte* data = nullptr;  // sent from, or the posted buffer
+  std::size_t room = 0;       // of that buffer
   std::uint64_t number = 0;
-  std::size_t bytes = 0;        // that have arrived
+  std::size_t bytes = 0;  // that have arrived
   /// Done if 0. The last change releases what the flow's thread has done with the message.
   std::atomic<std::size_t> stripes_left{0};
 };

@@ -179,8 +179,8 @@ class RailsRing {
     return {true, false, along, previous_, receives(step), received(step)};
   }
 
-  /// Asks the block twice whether all is there: between two waits without a vote, clang for AMD GPUs
-  /// makes a loop in which a way leads past the invalidation of the caches.
+  /// Asks the block twice whether all is there: between two waits without a vote, clang for AMD
+  /// GPUs makes a loop in which a way leads past the invalidation of the caches.
   PLAIT_DEVICE bool ready(const Step& step, std::uint32_t j) {
     bool ok = true;
     for (unsigned i = dev_.thread(); ok && i < ends_on_node(); i += dev_.threads()) {
