@@ -316,9 +316,51 @@ TEST(SocketTransport, AForkedChildKeepsNoConnection) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(SocketTransport, RefusesAWrongNumberOfConnections) {
+/// A thread may be about to read or write, or have news of a socket, when its flow ends.
+TEST(SocketTransport, FlowsThatThreadsMoveEndAtAnyTime) {
+  const auto transport = make_socket_transport(
+      {.secret = secret, .connections = 2, .threads = 2, .address = std::nullopt});
+  const auto listener = transport->listen();
+  const int before = open_descriptors();
+  for (unsigned round = 0; round < 200; ++round) {
+    std::unique_ptr<SendFlow> sender;
+    std::unique_ptr<ReceiveFlow> receiver;
+    wait_until(*transport, [&] {
+      if (!sender) sender = transport->connect(listener->address(), Ways::one);
+      if (!receiver) receiver = listener->accept();
+      return sender && receiver;
+    });
+    sender->expect_large();
+    receiver->expect_large();
+    constexpr std::size_t bytes = 256 << 10;
+    Buffer out(*sender, bytes), in(*receiver, bytes);
+    out.fill(round);
+    const Request sending = send(*transport, *sender, out, bytes);
+    const Request receiving = receive(*transport, *receiver, in, bytes);
+    for (unsigned turns = round % 50; turns > 0; --turns) std::this_thread::yield();
+    if (round % 3 == 0) {
+      EXPECT_EQ(finish(*transport, *receiver, receiving), bytes);
+      EXPECT_TRUE(in.begins_with(round, bytes));
+      finish(*transport, *sender, sending);
+    }
+    out.memory.reset();
+    in.memory.reset();
+    if (round % 2 == 0) receiver.reset();
+    else sender.reset();
+  }
+  EXPECT_LE(open_descriptors(), before + 4);  // those of the two threads
+}
+
+TEST(SocketTransport, RefusesWrongNumbers) {
   for (const int connections : {0, -1, 9})
     EXPECT_EQ(error_of([&] { make(connections); })->code(), ErrorCode::invalid_argument);
+  for (const int threads : {-1, 9})
+    EXPECT_EQ(
+        error_of([&] {
+          make_socket_transport(
+              {.secret = secret, .connections = 2, .threads = threads, .address = std::nullopt});
+        })->code(),
+        ErrorCode::invalid_argument);
 }
 
 TEST(SocketTransport, StripesCoverAMessage) {

@@ -77,8 +77,10 @@ void FlowThread::run() noexcept {
       std::this_thread::yield();
     } else {
       sleeping_ = true;
-      if (!woken_) waiter_->sleep(longest);
+      if (!woken_) waiter_->watch(longest);
       sleeping_ = false;
+      const std::lock_guard lock(mutex_);  // the flow of a socket with news may be removed
+      waiter_->take_news();
     }
   }
 }

@@ -47,10 +47,18 @@ void Waiter::sleep(std::chrono::microseconds timeout) {
     return;
   }
   // epoll_wait counts in milliseconds, and the kernels of some sites lack epoll_pwait2.
-  if (take_events(0) || timeout <= 0us) return;
+  if (take_news() || timeout <= 0us) return;
+  watch(timeout);
+  take_news();
+}
+
+void Waiter::watch(std::chrono::microseconds timeout) {
+  using namespace std::chrono;
+  const auto whole = duration_cast<seconds>(timeout);
+  const timespec limit{static_cast<time_t>(whole.count()),
+                       static_cast<long>(nanoseconds(timeout - whole).count())};
   pollfd set{set_.get(), POLLIN, 0};
-  const timespec limit{0, static_cast<long>(nanoseconds(timeout).count())};
-  if (::ppoll(&set, 1, &limit, nullptr) > 0) take_events(0);
+  ::ppoll(&set, 1, &limit, nullptr);
 }
 
 bool Waiter::take_events(int milliseconds) {

@@ -19,6 +19,10 @@ class Waiter {
   /// Throws Error(bootstrap) if the system refuses.
   Waiter();
   void sleep(std::chrono::microseconds timeout);
+  /// The two parts of `sleep`, for a set whose sockets another thread may close: `watch` waits until
+  /// there is news, and `take_news` must not run while a socket is closed.
+  void watch(std::chrono::microseconds timeout);
+  bool take_news() { return take_events(0); }
   void ring() noexcept;
 
  private:
