@@ -76,7 +76,7 @@ bool SocketFlow::is_complete(const FlowMessage& message) const {
 }
 
 void SocketFlow::stop_thread() noexcept {
-  if (thread_ != nullptr) thread_->remove(*this);
+  if (thread_ != nullptr) thread_->remove(*this, *sockets_);
 }
 
 std::unique_ptr<Registration> register_for_sockets(MemoryKind kind) {

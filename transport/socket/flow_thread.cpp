@@ -35,12 +35,13 @@ void FlowThread::add(MovedFlow& flow) {
   wake();
 }
 
-void FlowThread::remove(MovedFlow& flow) noexcept {
+void FlowThread::remove(MovedFlow& flow, std::span<WatchedSocket> sockets) noexcept {
   if (!origin_.is_here()) return;
   ++wanted_;
   {
     const std::lock_guard lock(mutex_);
     std::erase(flows_, &flow);
+    for (WatchedSocket& socket : sockets) socket.leave();  // so that `take_news` finds none of them
   }
   --wanted_;
 }
@@ -79,7 +80,7 @@ void FlowThread::run() noexcept {
       sleeping_ = true;
       if (!woken_) waiter_->watch(longest);
       sleeping_ = false;
-      const std::lock_guard lock(mutex_);  // the flow of a socket with news may be removed
+      const std::lock_guard lock(mutex_);
       waiter_->take_news();
     }
   }

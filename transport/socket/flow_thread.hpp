@@ -7,6 +7,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -37,8 +38,8 @@ class FlowThread {
   const std::shared_ptr<Waiter>& waiter() const noexcept { return waiter_; }
   /// From now on this thread alone moves the flow, until `remove` has returned.
   void add(MovedFlow& flow);
-  /// Waits until the thread does not use the flow.
-  void remove(MovedFlow& flow) noexcept;
+  /// Waits until the thread uses neither the flow nor its sockets, which leave the waiter's set.
+  void remove(MovedFlow& flow, std::span<WatchedSocket> sockets) noexcept;
   /// There is something to move.
   void wake() noexcept;
 

@@ -96,8 +96,11 @@ void WatchedSocket::enter() {
   if (::epoll_ctl(waiter_->set_.get(), EPOLL_CTL_ADD, fd_.get(), &event) != 0) refuse("epoll_ctl");
 }
 
+/// In a forked child the numbers may be those of other files by now.
 void WatchedSocket::leave() noexcept {
-  ::epoll_ctl(waiter_->set_.get(), EPOLL_CTL_DEL, fd_.get(), nullptr);
+  if (fd_.valid() && waiter_ != nullptr && waiter_->origin_.is_here())
+    ::epoll_ctl(waiter_->set_.get(), EPOLL_CTL_DEL, fd_.get(), nullptr);
+  waiter_.reset();
 }
 
 /// The new set reports what the socket has by then as news.
@@ -114,10 +117,8 @@ int WatchedSocket::why_ended(int error) noexcept {
   return state_->error;
 }
 
-WatchedSocket::~WatchedSocket() {
-  // Closing is not enough: a child that has not come to its exec yet holds a copy of the socket,
-  // which keeps it in the set. In a forked child the numbers may be those of other files by now.
-  if (fd_.valid() && waiter_->origin_.is_here()) leave();
-}
+/// Closing is not enough: a child that has not come to its exec yet holds a copy of the socket,
+/// which keeps it in the set.
+WatchedSocket::~WatchedSocket() { leave(); }
 
 }  // namespace plait::transport

@@ -19,8 +19,8 @@ class Waiter {
   /// Throws Error(bootstrap) if the system refuses.
   Waiter();
   void sleep(std::chrono::microseconds timeout);
-  /// The two parts of `sleep`, for a set whose sockets another thread may close: `watch` waits until
-  /// there is news, and `take_news` must not run while a socket is closed.
+  /// The two parts of `sleep`, for a set that sockets of another thread may leave: `watch` waits
+  /// until there is news, and `take_news` must not run while a socket leaves.
   void watch(std::chrono::microseconds timeout);
   bool take_news() { return take_events(0); }
   void ring() noexcept;
@@ -50,6 +50,8 @@ class WatchedSocket {
   /// Moves it to the set of another waiter, whose thread alone may use it from now on. Throws
   /// Error(bootstrap) if the system refuses.
   void move_to(std::shared_ptr<Waiter> waiter);
+  /// Takes it out of its set. In a forked child it does nothing.
+  void leave() noexcept;
   int get() const noexcept { return fd_.get(); }
   bool valid() const noexcept { return fd_.valid(); }
   /// True if a `sleep` has found that the other side has closed its end, or that the link broke.
@@ -61,7 +63,6 @@ class WatchedSocket {
  private:
   friend class Waiter;
   void enter();
-  void leave() noexcept;
 
   plait::detail::GroupFd fd_;
   std::shared_ptr<Waiter> waiter_;
