@@ -86,7 +86,9 @@ test_step() {  # test_step NAME COMMAND...
 }
 for program in "$bundle"/bin/*; do
   name=${program##*/}
-  case $name in plait-* | fault_ranks | soak_ranks | fuzz_* | setuid_program) continue ;; esac
+  case $name in
+    plait-* | *_ranks | *_bench | fuzz_* | setuid_program) continue ;;
+  esac
   if [ -n "${TESTS-}" ] && [[ " $TESTS " != *" $name "* ]]; then continue; fi
   if [ "$name" = two_devices ]; then  # without mpirun
     step "$name" 60 tests.log "$program"
