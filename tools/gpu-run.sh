@@ -75,8 +75,8 @@ gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')
 step "plait-info" 60 machine.txt "$bundle/bin/plait-info"
 
 # A program with mpi in its name runs under mpirun, once per number of GPUs; the others make their
-# ranks themselves. Programs that only a test's script can start are left out: fault_ranks kills
-# itself, soak_ranks and fuzz_* need arguments, and setuid_program has to be made setuid.
+# ranks themselves. Programs that only a test's script can start are left out: *_ranks and fuzz_*
+# need arguments, and setuid_program has to be made setuid. transport_bench needs no GPU.
 test_until=$((SECONDS + ${TEST_LIMIT:-240}))
 test_step() {  # test_step NAME COMMAND...
   local name=$1 limit=$((test_until - SECONDS))
@@ -87,7 +87,7 @@ test_step() {  # test_step NAME COMMAND...
 for program in "$bundle"/bin/*; do
   name=${program##*/}
   case $name in
-    plait-* | *_ranks | *_bench | fuzz_* | setuid_program) continue ;;
+    plait-* | *_ranks | transport_bench | fuzz_* | setuid_program) continue ;;
   esac
   if [ -n "${TESTS-}" ] && [[ " $TESTS " != *" $name "* ]]; then continue; fi
   if [ "$name" = two_devices ]; then  # without mpirun
