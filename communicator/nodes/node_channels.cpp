@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <thread>
 #include <utility>
 
@@ -137,10 +136,12 @@ void NodeChannels::require_open() const {
 }
 
 void NodeChannels::flush(std::chrono::milliseconds patience) noexcept {
-  std::optional<DeviceScope> device;
-  try {
-    if (device_slots_) device.emplace(*backend_);
-  } catch (const std::exception&) {  // the transport finds out, too
+  if (device_slots_) {
+    try {
+      const DeviceScope device(*backend_);
+      return proxy_->flush(patience);
+    } catch (const std::exception&) {  // the transport finds out, too
+    }
   }
   proxy_->flush(patience);
 }
