@@ -55,8 +55,8 @@ bool SocketReceiveFlow::move() noexcept {
   return bytes_moved_ != before;
 }
 
-/// Once a message is complete and its user has seen that, a later one may get its place, which is
-/// incomplete then. That may be taken for the first one: it needs its connections as well.
+/// After the user has taken a complete message back, its place may hold a later message. This may
+/// find that one instead: it is incomplete as well, and needs the same connections.
 bool SocketReceiveFlow::find_incomplete() {
   for (const std::uint64_t posted = messages_.posted(); complete_ < posted; ++complete_)
     if (posted - complete_ <= most_messages && messages_[complete_].stripes_left > 0) return true;

@@ -154,9 +154,9 @@ class ChannelsOfBlock {
     return {&signals(peer, way, c_.rank)->consumed, state(way, peer).received + k + 1};
   }
 
-  /// Which way it is, if calls that use one way take turns: both ends of a channel know how much
-  /// was sent before. Then a call does not wait for what the receiver says at the end of the one
-  /// before, which between nodes takes as long as a message.
+  /// The way that a call uses if it needs only one: calls use the two ways in turn. Both ends have
+  /// counted the same chunks, so both compute the same way. A call with one chunk then need not
+  /// wait for the credit of the call before, which takes as long as a message between nodes.
   PLAIT_DEVICE unsigned turn_to_send(int peer) const {
     return (state(0, peer).sent + state(1, peer).sent) % Channels::ways;
   }

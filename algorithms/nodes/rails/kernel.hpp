@@ -27,7 +27,8 @@
 //
 // Stages 1 and 2 use way 0 of the node's channels, 4 and 5 way 1; stages 2 and 3 use way 0 of the
 // rail's channels, 3 and 4 way 1 (algorithms/blocks/channels/channel.hpp proves that slots may be
-// used again). With `everywhere`, which needs one way along the rail, calls take turns with both.
+// used again). With `everywhere` a call needs one way along the rail, so calls use the two in turn
+// (`turn_to_send` there). Each way has separate slots and counters, so the same proof holds.
 //
 // Why it can't deadlock. A step waits for chunks that peers push in their steps before, by as many
 // steps as the stages lie apart, at least one; and for slots that they empty, in their step
