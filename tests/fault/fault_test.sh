@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # fault_test.sh MPIRUN PROGRAM MODE [ALGORITHM [RANK]]: starts three ranks of PROGRAM (fault_ranks),
 # of which rank 1 meets with a fault; or four, of which RANK does. The others must end on their own,
-# in time, and report the fault; and nothing may be left in /dev/shm.
+# in time, and report the fault; and nothing may be left in /dev/shm. FAULT_NODES=2,1 in the
+# environment spreads the ranks over nodes (as_nodes.sh).
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../support/run_ranks.sh"
 mpirun=$1 program=$2 mode=$3 algorithm=${4-} victim=${5-1}
@@ -13,10 +14,14 @@ expect() { grep -Eq "$1" "$log" || fail "nothing matches: $1"; }  # expect REGEX
 readonly ended='\(process [0-9]+, which has ended\)'
 left_behind() { ls /dev/shm 2>/dev/null | grep -i plait | sort; }
 
+on_nodes=()
+[ -z "${FAULT_NODES-}" ] ||
+  on_nodes=("$(dirname "${BASH_SOURCE[0]}")/../support/as_nodes.sh" "$FAULT_NODES")
+
 before=$(left_behind)
 # --enable-recovery: mpirun itself leaves the others alone.
 run_ranks 40 "$mpirun" --allow-run-as-root --oversubscribe --enable-recovery \
-  -n $ranks "$program" "$mode" "$algorithm" "$victim" >"$log" 2>&1
+  -n $ranks "${on_nodes[@]}" "$program" "$mode" "$algorithm" "$victim" >"$log" 2>&1
 status=$?
 cat "$log"
 [ $status != 124 ] || fail "the ranks did not end"
