@@ -89,16 +89,34 @@ class SocketFlow : public MovedFlow {
   void wake() noexcept { thread_->wake(); }
   /// Whether all of a message has been moved. Throws if it never will be.
   bool is_complete(const FlowMessage& message) const;
+  /// Whoever moves bytes has moved all of one more stripe.
+  void count_stripe(FlowMessage& message);
+  /// `move`, by way of a function that may throw.
+  template <class Advance>
+  Moved moved_by(Advance advance) noexcept;
 
   std::shared_ptr<FlowSockets> sockets_;
   FlowState state_;
   FlowMessages messages_;
-  std::uint64_t bytes_moved_ = 0;
+  std::uint64_t bytes_moved_ = 0, messages_moved_ = 0;
 
  private:
   std::shared_ptr<FlowThreads> threads_;
   std::shared_ptr<FlowThread> thread_;
 };
+
+template <class Advance>
+MovedFlow::Moved SocketFlow::moved_by(Advance advance) noexcept {
+  if (state_.is_broken()) return Moved::nothing;
+  const std::uint64_t bytes = bytes_moved_, messages = messages_moved_;
+  try {
+    advance();
+  } catch (const Error&) {
+    return Moved::news;  // the flow's user gets it from `state_`
+  }
+  if (messages_moved_ != messages) return Moved::news;
+  return bytes_moved_ != bytes ? Moved::bytes : Moved::nothing;
+}
 
 class SocketSendFlow final : public SendFlow, private SocketFlow {
  public:
@@ -126,13 +144,13 @@ class SocketSendFlow final : public SendFlow, private SocketFlow {
     std::size_t sent = 0;  // of the first stripe, its head included
     plait::detail::AnswerWatch watch;
   };
-  bool move() noexcept override;
+  Moved move() noexcept override;
   void advance();
   void enqueue(FlowMessage& message);
   void write(Connection& connection);
   /// Throws Error(rank_lost) if a connection without room is one to a machine that is gone.
   void require_answers(Connection& connection);
-  static void count_sent(Connection& connection, std::size_t bytes);
+  void count_sent(Connection& connection, std::size_t bytes);
 
   std::vector<Connection> connections_;
   std::uint64_t enqueued_ = 0;  // messages
@@ -166,7 +184,7 @@ class SocketReceiveFlow final : public ReceiveFlow, private SocketFlow {
     std::optional<int> ended;  // with this error, or 0 if the other rank has closed it
     plait::detail::AnswerWatch watch;
   };
-  bool move() noexcept override;
+  Moved move() noexcept override;
   void advance();
   /// Makes `complete_` the number of the first message that is not complete. False: all are.
   bool find_incomplete();

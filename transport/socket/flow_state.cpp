@@ -75,6 +75,10 @@ bool SocketFlow::is_complete(const FlowMessage& message) const {
   return false;
 }
 
+void SocketFlow::count_stripe(FlowMessage& message) {
+  if (message.stripes_left.fetch_sub(1, std::memory_order_release) == 1) ++messages_moved_;
+}
+
 void SocketFlow::stop_thread() noexcept {
   if (thread_ != nullptr) thread_->remove(*this, *sockets_);
 }

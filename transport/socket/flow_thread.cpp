@@ -54,10 +54,10 @@ void FlowThread::wake() noexcept {
   if (sleeping_) waiter_->ring();
 }
 
-bool FlowThread::move_all() noexcept {
+MovedFlow::Moved FlowThread::move_all() noexcept {
   const std::lock_guard lock(mutex_);
-  bool moved = false;
-  for (MovedFlow* const flow : flows_) moved = flow->move() || moved;
+  auto moved = MovedFlow::Moved::nothing;
+  for (MovedFlow* const flow : flows_) moved = std::max(moved, flow->move());
   return moved;
 }
 
@@ -69,10 +69,10 @@ void FlowThread::run() noexcept {
   constexpr std::chrono::milliseconds longest{100};
   auto quiet_since = Clock::now();
   while (!ending_) {
-    const bool moved = move_all();
-    if (moved) done_->ring();
+    const MovedFlow::Moved moved = move_all();
+    if (moved == MovedFlow::Moved::news) done_->ring();
     while (wanted_ > 0) std::this_thread::yield();
-    if (woken_.exchange(false) || moved) {
+    if (woken_.exchange(false) || moved != MovedFlow::Moved::nothing) {
       quiet_since = Clock::now();
     } else if (Clock::now() < quiet_since + polling) {
       std::this_thread::yield();

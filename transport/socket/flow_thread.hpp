@@ -5,6 +5,7 @@
 // 2 processes, Intel Xeon Processor with 16 cores, 2026-11-26).
 #pragma once
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -19,16 +20,19 @@ namespace plait::transport {
 /// A flow, as its thread sees it.
 class MovedFlow {
  public:
+  /// `news`: for the flow's user, because a message is complete or the flow has broken.
+  enum class Moved : std::uint8_t { nothing, bytes, news };
+
   virtual ~MovedFlow() = default;
-  /// Moves what can be moved now, without waiting. True if any byte moved.
-  virtual bool move() noexcept = 0;
+  /// Moves what can be moved now, without waiting.
+  virtual Moved move() noexcept = 0;
 };
 
 /// Moves the bytes of its flows while there are any to move, and sleeps otherwise.
 class FlowThread {
  public:
-  /// Rings `done` whenever bytes have moved, because a message may be complete. Throws
-  /// Error(bootstrap) or Error(backend) if the system refuses.
+  /// Rings `done` when a flow has news for its user. Throws Error(bootstrap) or Error(backend) if
+  /// the system refuses.
   explicit FlowThread(std::shared_ptr<Waiter> done);
   ~FlowThread();
   FlowThread(const FlowThread&) = delete;
@@ -45,7 +49,7 @@ class FlowThread {
 
  private:
   void run() noexcept;
-  bool move_all() noexcept;
+  MovedFlow::Moved move_all() noexcept;
 
   std::shared_ptr<Waiter> done_, waiter_;
   std::mutex mutex_;

@@ -43,16 +43,11 @@ bool SocketReceiveFlow::test(Request request, std::size_t* received) {
   return true;
 }
 
-bool SocketReceiveFlow::move() noexcept {
-  const std::uint64_t before = bytes_moved_;
-  try {
-    state_.require_whole();
+MovedFlow::Moved SocketReceiveFlow::move() noexcept {
+  return moved_by([this] {
     advance();
     if (find_incomplete()) require_connections(complete_);
-  } catch (const Error&) {
-    return false;  // the flow's user gets it from `state_`
-  }
-  return bytes_moved_ != before;
+  });
 }
 
 /// After the user has taken a complete message back, its place may hold a later message. This may
@@ -97,7 +92,7 @@ void SocketReceiveFlow::read(std::size_t index) {
       connection.message = &take_head(index);
     }
     if (!read_stripe(connection, drained)) return;
-    connection.message->stripes_left.fetch_sub(1, std::memory_order_release);
+    count_stripe(*connection.message);
     connection.message = nullptr;
     if (index > 0) --connection.announced;
   }

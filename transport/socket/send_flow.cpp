@@ -44,15 +44,8 @@ bool SocketSendFlow::test(Request request, std::size_t*) {
   return true;
 }
 
-bool SocketSendFlow::move() noexcept {
-  const std::uint64_t before = bytes_moved_;
-  try {
-    state_.require_whole();
-    advance();
-  } catch (const Error&) {
-    return false;  // the flow's user gets it from `state_`
-  }
-  return bytes_moved_ != before;
+MovedFlow::Moved SocketSendFlow::move() noexcept {
+  return moved_by([this] { advance(); });
 }
 
 void SocketSendFlow::enqueue(FlowMessage& message) {
@@ -143,7 +136,7 @@ void SocketSendFlow::count_sent(Connection& connection, std::size_t bytes) {
     const std::size_t whole = sizeof first.head + first.bytes;
     if (connection.sent < whole) return;
     connection.sent -= whole;
-    first.message->stripes_left.fetch_sub(1, std::memory_order_release);
+    count_stripe(*first.message);
     connection.queue.pop_front();
   }
 }
