@@ -125,11 +125,10 @@ class SymmetricRange {
   virtual UniqueFd create_local(int rank) = 0;
   /// Maps a peer's memory. Throws `Error(no_peer_access)` if this device can't reach it.
   virtual void import_peer(int rank, UniqueFd descriptor) = 0;
-  /// Takes private memory in the place of a rank's copy that lies on another node. What kernels
-  /// here write for that rank, a proxy sends. In ranges of device memory that place stays empty.
-  virtual void stand_in(int) {}
-  /// The same for a part of that copy, also in ranges of device memory.
-  virtual void stand_in_part(int rank, std::size_t, std::size_t) { stand_in(rank); }
+  /// Takes private memory, zeroed, in the place of `bytes` bytes at `offset` of a rank's copy that
+  /// lies on another node. What kernels here write there, a proxy sends. Ranges of device memory
+  /// take one such part of each copy. The rest of the copy has no memory here.
+  virtual void stand_in(int rank, std::size_t offset, std::size_t bytes) = 0;
   /// Whether a page is committed when this rank or a peer touches it.
   virtual bool commits_on_touch() const noexcept { return false; }
   /// Bytes of rank `rank`'s copy that are committed now. Call it only where `commits_on_touch`.

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <utility>
 
+#include "algorithms/blocks/channels/channel_algorithm.hpp"
 #include "bootstrap/agreement.hpp"
 #include "core/environment.hpp"
 #include "plait/error.hpp"
@@ -132,17 +133,29 @@ std::size_t scratch_within(std::size_t limit, Topology topology,
 
 namespace {
 
-/// A window of all ranks, in host memory, where those of other nodes have stand-ins.
+/// A window in host memory of ranks on several nodes. Of the copies on other nodes, this rank uses
+/// the slots and the words of its channels to them.
 std::shared_ptr<Window> between_nodes(const std::shared_ptr<Backend>& backend, Bootstrap& bootstrap,
-                                      const Nodes& nodes, std::size_t bytes, const char* what) {
+                                      const Nodes& nodes, std::size_t bytes,
+                                      const MemoryLayout::Place& channels,
+                                      const ChannelMemory& memory, const char* what) {
   std::shared_ptr<Backend> own = backend;
   if (backend->info().backend != BackendKind::host)
     agree(bootstrap, what, [&] {
       own = backend->again();
       own->use_host_memory();
     });
-  auto range = SymmetricHeap(own, bootstrap, &nodes).allocate_range(bytes, what, Commit::on_touch);
-  return std::make_shared<Window>(own, std::move(range), bootstrap.rank(), bytes, 0);
+  const int rank = bootstrap.rank();
+  const std::size_t lane = memory.lane();
+  auto range =
+      SymmetricHeap(own, bootstrap, &nodes)
+          .allocate_range(bytes, what, Commit::on_touch, [&](int peer) {
+            const std::size_t first = memory.first(peer, rank);
+            return std::vector<StandIn>{
+                {channels.scratch + first * memory.bytes, lane * memory.bytes},
+                {channels.signals + first * sizeof(ChannelSignals), lane * sizeof(ChannelSignals)}};
+          });
+  return std::make_shared<Window>(own, std::move(range), rank, bytes, 0);
 }
 
 }  // namespace
@@ -158,11 +171,13 @@ AlgorithmMemory::AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootst
       grants_(algorithms.size()) {
   constexpr const char* what = "allocating scratch memory";
   if (nodes.are_several()) {
-    windows_.front() = between_nodes(backend, bootstrap, nodes, layout_.windows.front(), what);
     channel_user_ = static_cast<std::size_t>(
         std::find_if(algorithms.begin(), algorithms.end(),
                      [](const Algorithm* algorithm) { return algorithm->spans_nodes(); }) -
         algorithms.begin());
+    windows_.front() =
+        between_nodes(backend, bootstrap, nodes, layout_.windows.front(),
+                      layout_.places[channel_user_].shared, channel_memory(topology), what);
   } else {
     windows_.front() = heap.allocate(layout_.windows.front(), what, Commit::on_touch);
   }

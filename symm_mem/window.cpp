@@ -97,7 +97,7 @@ void SymmetricHeap::check_room(std::size_t bytes, const char* what) {
 
 std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes, const char* what,
                                                               Commit commit,
-                                                              const StandInParts& parts) {
+                                                              const StandIns& stand_ins) {
   const BootstrapHooks::Purpose purpose(bootstrap_, what);
   check_equal(bytes, what);
   // Sizes are rounded up, and one copy per rank is mapped, so larger ones could overflow. All ranks
@@ -118,13 +118,13 @@ std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes,
     range = backend_->reserve(bootstrap_.size(), std::max<std::size_t>(bytes, 1), token, commit);
     mine = range->create_local(bootstrap_.rank());
   });
-  connect(*range, mine, what, parts);
+  connect(*range, mine, what, stand_ins);
   return range;
 }
 
 /// Maps the copies of the ranks on this node, and takes stand-ins for all others.
 void SymmetricHeap::connect(SymmetricRange& range, const UniqueFd& mine, const char* what,
-                            const StandInParts& parts) {
+                            const StandIns& stand_ins) {
   const auto is_here = [&](int rank) { return nodes_ == nullptr || nodes_->is_here(rank); };
   Bootstrap& here = nodes_ == nullptr ? bootstrap_ : nodes_->group_here();
   std::vector<UniqueFd> descriptors;
@@ -138,8 +138,8 @@ void SymmetricHeap::connect(SymmetricRange& range, const UniqueFd& mine, const c
     std::size_t next = 0;
     for (int peer = 0; peer < bootstrap_.size(); ++peer) {
       if (!is_here(peer)) {
-        if (!parts) range.stand_in(peer);
-        else range.stand_in_part(peer, parts(peer).offset, parts(peer).bytes);
+        if (!stand_ins) continue;
+        for (const StandIn& part : stand_ins(peer)) range.stand_in(peer, part.offset, part.bytes);
         continue;
       }
       const std::size_t local = next++;

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backends/backend.hpp"
 #include "bootstrap/nodes.hpp"
@@ -38,9 +39,9 @@ class Window {
   WindowView view() const noexcept { return range_->view(rank_); }
   const SymmetricRange& range() const noexcept { return *range_; }
   std::byte* local() const noexcept { return range_->address(rank_); }
-  /// Rank `peer`'s copy in this rank's address space. For `peer == rank`, the local pointer. For a
-  /// rank on another node the stand-in of its copy, if the range has one: memory of this node, from
-  /// which the proxy sends.
+  /// Rank `peer`'s copy in this rank's address space. For `peer == rank`, the local pointer. Of a
+  /// copy on another node only parts with a stand-in may be used: memory of this node, from which
+  /// the proxy sends.
   std::byte* peer(int peer, std::size_t offset = 0) const noexcept {
     return range_->address(peer) + offset;
   }
@@ -53,17 +54,18 @@ class Window {
   std::size_t bytes_, number_;
 };
 
-/// The part of a copy that a stand-in takes the place of, given the copy's rank.
-struct StandInPart {
+/// A part of a copy on another node that has a stand-in (`SymmetricRange::stand_in`).
+struct StandIn {
   std::size_t offset, bytes;
 };
-using StandInParts = std::function<StandInPart(int rank)>;
+/// Those of a rank's copy.
+using StandIns = std::function<std::vector<StandIn>(int rank)>;
 
 /// The windows of one communicator.
 class SymmetricHeap {
  public:
   /// `nodes`: where the ranks of `bootstrap` are; null if all are on one node. Copies of ranks on
-  /// other nodes are then stand-ins (`SymmetricRange::stand_in`).
+  /// other nodes are out of reach, but for stand-ins.
   SymmetricHeap(std::shared_ptr<Backend> backend, Bootstrap& bootstrap,
                 const Nodes* nodes = nullptr)
       : backend_(std::move(backend)), bootstrap_(bootstrap), nodes_(nodes) {}
@@ -75,11 +77,10 @@ class SymmetricHeap {
   std::shared_ptr<Window> allocate(std::size_t bytes, const char* what = "allocate",
                                    Commit commit = Commit::at_once);
 
-  /// The same, but returns the mapping alone, for memory that `find` need not know. With `parts`,
-  /// copies on other nodes have stand-ins for these parts, also in device memory.
+  /// The same, but returns the mapping alone, for memory that `find` need not know.
   std::shared_ptr<SymmetricRange> allocate_range(std::size_t bytes, const char* what,
                                                  Commit commit = Commit::at_once,
-                                                 const StandInParts& parts = {});
+                                                 const StandIns& stand_ins = {});
 
   /// False if `pointer` lies outside the addresses from the first window to the last, as most
   /// ordinary memory does. Costs no search.
@@ -101,7 +102,7 @@ class SymmetricHeap {
   void check_equal(std::size_t bytes, const char* what);
   void check_room(std::size_t bytes, const char* what);
   void connect(SymmetricRange& range, const UniqueFd& mine, const char* what,
-               const StandInParts& parts);
+               const StandIns& stand_ins);
 
   std::shared_ptr<Backend> backend_;
   Bootstrap& bootstrap_;

@@ -110,7 +110,7 @@ class CudaRange final : public SymmetricRange {
     }
   }
 
-  void stand_in_part(int rank, std::size_t offset, std::size_t bytes) override {
+  void stand_in(int rank, std::size_t offset, std::size_t bytes) override {
     const gpu::BesideCaptures<Runtime> beside;
     const std::size_t begin = offset / granularity_ * granularity_;
     const Part part{begin, rounded(offset + bytes, granularity_) - begin};

@@ -24,18 +24,18 @@ class RegisteredRange final : public host::HostRange {
  public:
   RegisteredRange(int ranks, std::size_t bytes) : HostRange(ranks, bytes, Commit::at_once) {}
   ~RegisteredRange() override {
-    for (const int rank : registered_)
-      static_cast<void>(Runtime::host_unregister.status(address(rank)));
+    for (std::byte* const place : registered_)
+      static_cast<void>(Runtime::host_unregister.status(place));
   }
 
  private:
-  void mapped(int rank) override {
+  void mapped(std::byte* place, std::size_t bytes) override {
     const BesideCaptures<Runtime> beside;
-    Runtime::host_register(address(rank), stride(), Runtime::register_mapped);
-    registered_.push_back(rank);
+    Runtime::host_register(place, bytes, Runtime::register_mapped);
+    registered_.push_back(place);
     void* device = nullptr;
-    Runtime::host_device_pointer(&device, address(rank), 0);
-    if (device != address(rank))
+    Runtime::host_device_pointer(&device, place, 0);
+    if (device != place)
       throw Error(
           ErrorCode::unsupported,
           fmt::format(
@@ -44,7 +44,7 @@ class RegisteredRange final : public host::HostRange {
               Runtime::label));
   }
 
-  std::vector<int> registered_;
+  std::vector<std::byte*> registered_;
 };
 
 }  // namespace plait::gpu

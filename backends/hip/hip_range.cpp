@@ -163,8 +163,7 @@ class HipRange final : public SymmetricRange {
     peer.lease = std::move(descriptor);
   }
 
-  /// Kernels reach only the part.
-  void stand_in_part(int rank, std::size_t offset, std::size_t bytes) override {
+  void stand_in(int rank, std::size_t offset, std::size_t bytes) override {
     const gpu::BesideCaptures<Runtime> beside;
     stand_ins_.emplace_back(allocate_shared(bytes), ordinal_);
     place(rank, stand_ins_.back().get() - offset);

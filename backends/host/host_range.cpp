@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <map>
 
 #include "backends/host/memory_limits.hpp"
@@ -103,11 +104,34 @@ void HostRange::map(int rank, int file) {
   const std::lock_guard lock(mutex_);
   const auto index = static_cast<std::size_t>(rank);
   if (is_mapped_[index]) return;  // another rank of this process has mapped it
-  const int kind = file == -1 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
-  if (mmap(address(rank), stride_, PROT_READ | PROT_WRITE, kind | MAP_FIXED, file, 0) == MAP_FAILED)
-    fail("mmap", stride_);
+  map(address(rank), stride_, file);
   is_mapped_[index] = true;
-  mapped(rank);
+}
+
+void HostRange::map(std::byte* place, std::size_t bytes, int file) {
+  const int kind = file == -1 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
+  if (mmap(place, bytes, PROT_READ | PROT_WRITE, kind | MAP_FIXED, file, 0) == MAP_FAILED)
+    fail("mmap", bytes);
+  mapped(place, bytes);
+}
+
+/// Parts may share pages with each other, and with those of other ranks of this process, whose
+/// memory must stay as it is.
+void HostRange::stand_in(int rank, std::size_t offset, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  auto& parts = stand_ins_[rank];
+  const std::size_t end = (offset + bytes + page - 1) / page * page;
+  for (std::size_t begin = offset / page * page; begin < end;) {
+    const auto next = parts.upper_bound(begin);
+    if (next != parts.begin() && std::prev(next)->second > begin) {
+      begin = std::prev(next)->second;
+      continue;
+    }
+    const std::size_t until = next == parts.end() ? end : std::min(end, next->first);
+    map(address(rank) + begin, until - begin, -1);
+    parts[begin] = until;
+    begin = until;
+  }
 }
 
 std::shared_ptr<SymmetricRange> shared_range(int ranks, std::size_t bytes, std::uint64_t token,

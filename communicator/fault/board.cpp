@@ -37,8 +37,10 @@ Board::Board(Bootstrap& bootstrap, const Nodes& nodes)
   std::shared_ptr<Backend> host;
   agree(bootstrap, "creating the board", [&] { host = open_backend(BackendKind::host, 0); });
   SymmetricHeap heap(host, bootstrap, nodes.are_several() ? &nodes : nullptr);
-  range_ = heap.allocate_range(desk_offset(bootstrap.size()) + CallBootstrap::desk_bytes(),
-                               "creating the board");
+  const std::size_t bytes = desk_offset(bootstrap.size()) + CallBootstrap::desk_bytes();
+  range_ = heap.allocate_range(bytes, "creating the board", Commit::at_once, [&](int) {
+    return std::vector<StandIn>{{.offset = 0, .bytes = bytes}};  // for what proxies hear of it
+  });
   page(rank_).process = static_cast<std::int32_t>(getpid());
   page(rank_).process_space = process_space();
   const auto every = bootstrap.all_gather(static_cast<std::int32_t>(getpid()));

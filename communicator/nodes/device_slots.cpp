@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "bootstrap/agreement.hpp"
 #include "core/environment.hpp"
@@ -71,15 +72,15 @@ std::shared_ptr<Window> make_device_slots(const std::shared_ptr<Backend>& backen
   const Wish wish = agreed_wish(bootstrap);
   if (wish == Wish::off) return nullptr;
   const int rank = bootstrap.rank();
-  const std::size_t lane_bytes = std::size_t{memory.blocks} * Channels::ways * memory.bytes,
+  const std::size_t lane_bytes = memory.lane() * memory.bytes,
                     bytes = memory.resources().resources.scratch_bytes;
   const auto lane_at = [&](int owner, int peer) {
-    return first_channel(owner, peer, memory) * memory.bytes;
+    return memory.first(owner, peer) * memory.bytes;
   };
   try {
     agree(bootstrap, what, [&] { require_device_memory(backend->info(), transport.properties()); });
-    auto range = heap.allocate_range(bytes, what, Commit::on_touch, [&](int peer) -> StandInPart {
-      return {.offset = lane_at(peer, rank), .bytes = lane_bytes};
+    auto range = heap.allocate_range(bytes, what, Commit::on_touch, [&](int peer) {
+      return std::vector<StandIn>{{.offset = lane_at(peer, rank), .bytes = lane_bytes}};
     });
     auto window = std::make_shared<Window>(backend, std::move(range), rank, bytes, 0);
     agree(bootstrap, what, [&] {

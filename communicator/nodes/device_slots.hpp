@@ -10,11 +10,6 @@
 
 namespace plait {
 
-/// The number of `owner`'s first channel to or from `peer`, in the memory of the owner's channels.
-inline std::size_t first_channel(int owner, int peer, const ChannelMemory& memory) {
-  return std::size_t{Channels::lane(owner, peer, memory.ranks)} * memory.blocks * Channels::ways;
-}
-
 /// The kind of the target's device memory; `host` on the host target.
 transport::MemoryKind device_memory_kind(BackendKind backend);
 

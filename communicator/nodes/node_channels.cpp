@@ -20,10 +20,9 @@ constexpr const char* what = "connecting the nodes";
 /// The channels between this rank and `peer`, of another node.
 transport::Lane lane_to(int rank, int peer, const ChannelMemory& memory, const Grant& granted,
                         const ChunkNote* notes) {
-  const std::size_t here = first_channel(rank, peer, memory),
-                    there = first_channel(peer, rank, memory);
+  const std::size_t here = memory.first(rank, peer), there = memory.first(peer, rank);
   return {.peer = peer,
-          .channels = memory.blocks * Channels::ways,
+          .channels = static_cast<std::uint32_t>(memory.lane()),
           .channel_bytes = memory.bytes,
           .outgoing = granted.scratch.peer_ptr(peer, there * memory.bytes),
           .out_signals = reinterpret_cast<ChannelSignals*>(granted.signals.peer_ptr(peer)) + there,
@@ -44,9 +43,8 @@ int network_threads(const Backend& backend, const Nodes& nodes) {
 void add_device_slots(transport::Lane& lane, const Window& slots, int rank,
                       const ChannelMemory& memory, BackendKind backend) {
   lane.device_kind = device_memory_kind(backend);
-  lane.device_outgoing =
-      slots.peer(lane.peer, first_channel(lane.peer, rank, memory) * memory.bytes);
-  lane.device_incoming = slots.local() + first_channel(rank, lane.peer, memory) * memory.bytes;
+  lane.device_outgoing = slots.peer(lane.peer, memory.first(lane.peer, rank) * memory.bytes);
+  lane.device_incoming = slots.local() + memory.first(rank, lane.peer) * memory.bytes;
 }
 
 }  // namespace

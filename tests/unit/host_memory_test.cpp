@@ -43,6 +43,9 @@ class Unreachable final : public SymmetricRange {
     ++refused_imports;
     throw Error(ErrorCode::no_peer_access, "no way to rank " + std::to_string(rank));
   }
+  void stand_in(int rank, std::size_t offset, std::size_t bytes) override {
+    own_->stand_in(rank, offset, bytes);
+  }
 
  private:
   std::shared_ptr<SymmetricRange> own_;
@@ -241,6 +244,39 @@ TEST(HostRange, FilesKeepTheirSize) {
   EXPECT_NE(::ftruncate(file.get(), 4 * host::HostRange::page), 0);
   EXPECT_NE(::fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE),
             0);  // nor can a peer take the right to write away
+}
+
+/// Whether the system can read a byte there.
+bool is_mapped(const std::byte* place) {
+  std::array<int, 2> pipe{};
+  if (::pipe(pipe.data()) != 0) throw std::runtime_error("pipe");
+  const bool mapped = ::write(pipe[1], place, 1) == 1;
+  ::close(pipe[0]), ::close(pipe[1]);
+  return mapped;
+}
+
+TEST(HostRange, StandInsTakeTheirPagesAlone) {
+  constexpr auto page = host::HostRange::page;
+  constexpr unsigned pages = 9;
+  host::HostRange range(3, pages * page, Commit::on_touch);
+  const auto mapped = [&](int rank) {
+    std::string map;
+    for (unsigned at = 0; at < pages; ++at)
+      map += is_mapped(range.address(rank) + at * page) ? 'x' : '.';
+    return map;
+  };
+  range.stand_in(1, 3 * page + 8, 16);
+  range.stand_in(1, 6 * page, page + 1);
+  EXPECT_EQ(mapped(0), ".........");
+  EXPECT_EQ(mapped(1), "...x..xx.");
+  // One that shares pages with others leaves their memory as it is.
+  for (const unsigned at : {3u, 6u, 7u}) range.address(1)[at * page] = std::byte{7};
+  range.stand_in(1, 2 * page, 5 * page);
+  range.stand_in(1, 4 * page, page);
+  EXPECT_EQ(mapped(1), "..xxxxxx.");
+  for (const unsigned at : {3u, 6u, 7u}) EXPECT_EQ(range.address(1)[at * page], std::byte{7});
+  EXPECT_EQ(range.address(1)[5 * page], std::byte{0});
+  EXPECT_EQ(mapped(2), ".........");
 }
 
 TEST(HostRange, TakesNothingButAFileOfItsSizeThatKeepsIt) {

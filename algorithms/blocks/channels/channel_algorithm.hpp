@@ -37,6 +37,13 @@ struct ChannelMemory {
     return {ranks, blocks, static_cast<std::uint32_t>(least_bytes * units), name};
   }
 
+  /// The number of `owner`'s first channel to or from `peer`; those of each peer lie together.
+  std::size_t first(int owner, int peer) const {
+    return Channels::lane(owner, peer, ranks) * lane();
+  }
+  /// The number of channels to or from one peer.
+  std::size_t lane() const { return std::size_t{blocks} * Channels::ways; }
+
   SharedResources resources() const {
     const std::size_t channels = Channels::count(ranks, blocks);
     return {.name = name,
