@@ -7,7 +7,7 @@
 #   deps.tar.xz    Open MPI and the headers and libraries to build Plait with, as one relocatable
 #                  folder, from Debian 12 packages (amd64). It is kept between calls: delete it to
 #                  make it anew.
-# Copy the folder and tools/ to that machine and start tools/gpu-run.sh there.
+# Copy the folder, tools/ and tests/ to that machine and start tools/gpu-run.sh there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${1:-build-cuda}

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # tools/gpu-run.sh [RANKS...]: runs the tests and then the benchmark on a GPU machine, with the
-# folder that tools/gpu-bundle.sh made beside tools/ and, for programs of NCCL's, tests/nccl/. RANKS
-# are the numbers of GPUs to measure with, one run per number; the default is all GPUs. Every step
-# has a time limit. A failing step does not end the run; the exit code says whether any failed.
-# Installs nothing and changes no setting of the GPUs.
+# folder that tools/gpu-bundle.sh made beside tools/ and tests/. RANKS are the numbers of GPUs to
+# measure with, one run per number; the default is all GPUs. Every step has a time limit. A failing
+# step does not end the run; the exit code says whether any failed. Installs nothing and changes no
+# setting of the GPUs.
 #
 #   OUT=out                    folder for the results, at most eight files: machine.txt, tests.log,
 #                              bench.log, summary.txt and the benchmark's JSON (and CSV, for one
@@ -76,7 +76,8 @@ step "plait-info" 60 machine.txt "$bundle/bin/plait-info"
 
 # A program with mpi in its name runs under mpirun, once per number of GPUs; the others make their
 # ranks themselves. Programs that only a test's script can start are left out: *_ranks and fuzz_*
-# need arguments, and setuid_program has to be made setuid. transport_bench needs no GPU.
+# need arguments, setuid_program has to be made setuid, and mpi_net_test wants ranks of the host on
+# nodes. transport_bench needs no GPU.
 test_until=$((SECONDS + ${TEST_LIMIT:-240}))
 test_step() {  # test_step NAME COMMAND...
   local name=$1 limit=$((test_until - SECONDS))
@@ -87,13 +88,24 @@ test_step() {  # test_step NAME COMMAND...
 for program in "$bundle"/bin/*; do
   name=${program##*/}
   case $name in
-    plait-* | *_ranks | transport_bench | fuzz_* | setuid_program) continue ;;
+    plait-* | *_ranks | transport_bench | fuzz_* | setuid_program | mpi_net_test) continue ;;
   esac
   if [ -n "${TESTS-}" ] && [[ " $TESTS " != *" $name "* ]]; then continue; fi
   if [ "$name" = two_devices ]; then  # without mpirun
     step "$name" 60 tests.log "$program"
   elif [ "$name" = two_processes ]; then  # on one GPU, Plait takes the host target by itself
     step "$name" 60 tests.log env -u PLAIT_BACKEND "$program"
+  elif [[ $name == nccl_* ]]; then  # their ranks are threads, or share a device
+    PLAIT_BACKEND=host test_step "$name" "$program"
+  elif [ "$name" = mpi_nodes_test ]; then
+    if [ "$gpus" -gt 1 ]; then
+      NODE_GPUS=1 test_step "$name, $gpus GPUs, a node each" "${mpi[@]}" -n "$gpus" \
+        tests/support/as_nodes.sh 1 "$program"
+    fi
+    for sizes in 1,1 2,2; do  # on one GPU
+      test_step "$name, nodes of $sizes ranks" tools/mps-run.sh $((2 * ${sizes%,*})) \
+        tests/support/as_nodes.sh "$sizes" "$program"
+    done
   elif ! grep -q -- '--gtest_' "$program"; then  # an example
     step "$name, $gpus GPUs" 60 tests.log "${mpi[@]}" -n "$gpus" "$program"
   elif [[ $name == *mpi* ]]; then

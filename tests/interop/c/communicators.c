@@ -8,16 +8,18 @@
 /* Ranks that need MPI only to hand the id around. */
 static void create_with_id(void) {
   plait_unique_id id = {{0}};
+  plait_config on_host = PLAIT_CONFIG_INIT;
   plait_comm other = NULL;
   float x = 1, y = 0;
   int n = -1;
+  on_host.backend = PLAIT_BACKEND_HOST; /* for x and y */
   INVALID(plait_comm_create_with_id(&id, 0, 1, NULL, &other), "unique id is empty", "", "");
   INVALID(plait_comm_create_with_id(NULL, 0, 1, NULL, &other), "id is NULL", "", "");
   INVALID(plait_unique_id_create(NULL), "id is NULL", "", "");
   if (rank == 0) OK(plait_unique_id_create(&id));
   MPI_Bcast(id.bytes, sizeof id.bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
   INVALID(plait_comm_create_with_id(&id, ranks, ranks, NULL, &other), "there are ", "", "");
-  OK(plait_comm_create_with_id(&id, rank, ranks, NULL, &other));
+  OK(plait_comm_create_with_id(&id, rank, ranks, &on_host, &other));
   OK(plait_comm_rank(other, &n));
   CHECK(n == rank);
   OK(plait_all_reduce(other, &x, &y, 1, PLAIT_F32, PLAIT_SUM, NULL, NULL));
