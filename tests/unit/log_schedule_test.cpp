@@ -13,6 +13,7 @@
 #include "algorithms/all_reduce/halving_doubling/schedule.hpp"
 #include "algorithms/all_reduce/tree/schedule.hpp"
 #include "algorithms/blocks/channels/chunks.hpp"
+#include "algorithms/blocks/patterns/double_tree.hpp"
 
 namespace plait {
 namespace {
@@ -109,40 +110,39 @@ class Trees : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Sizes, Trees, testing::Range(1, 18));
 
 TEST_P(Trees, SpanAllRanks) {
-  using tree::Place;
   const int n = GetParam();
   for (int t = 0; t < 2; ++t) {
     int roots = 0, deepest = 0;
     for (int rank = 0; rank < n; ++rank) {
-      const Place place{rank, n, t};
+      const TreePlace place{rank, n, t};
       EXPECT_EQ(place.rank_at(place.position()), rank);
       int hops = 0, root = rank;
-      for (; Place{root, n, t}.parent() != Place::none && hops <= n; ++hops)
-        root = Place{root, n, t}.parent();
+      for (; TreePlace{root, n, t}.parent() != TreePlace::none && hops <= n; ++hops)
+        root = TreePlace{root, n, t}.parent();
       EXPECT_EQ(hops, place.depth());
       deepest = std::max(deepest, hops);
-      roots += place.parent() == Place::none ? 1 : 0;
+      roots += place.parent() == TreePlace::none ? 1 : 0;
       for (int which = 0; which < 2; ++which)
-        if (const int child = place.child(which); child != Place::none) {
-          EXPECT_EQ((Place{child, n, t}.parent()), rank);
+        if (const int child = place.child(which); child != TreePlace::none) {
+          EXPECT_EQ((TreePlace{child, n, t}.parent()), rank);
         }
-      EXPECT_TRUE(place.child(1) == Place::none ||
-                  (place.child(0) != Place::none && place.child(0) != place.child(1)));
-      if (const int parent = place.parent(); parent != Place::none) {
-        const Place above{parent, n, t};
+      EXPECT_TRUE(place.child(1) == TreePlace::none ||
+                  (place.child(0) != TreePlace::none && place.child(0) != place.child(1)));
+      if (const int parent = place.parent(); parent != TreePlace::none) {
+        const TreePlace above{parent, n, t};
         EXPECT_EQ((above.child(0) == rank ? 1 : 0) + (above.child(1) == rank ? 1 : 0), 1);
       }
     }
     EXPECT_EQ(roots, 1);
-    EXPECT_EQ(deepest, Place::height(n));
+    EXPECT_EQ(deepest, TreePlace::height(n));
   }
 }
 
 TEST_P(Trees, NobodyHasChildrenInBoth) {
   const int n = GetParam();
   for (int rank = 0; rank < n; ++rank)
-    EXPECT_FALSE((tree::Place{rank, n, 0}.child(0) != tree::Place::none) &&
-                 (tree::Place{rank, n, 1}.child(0) != tree::Place::none));
+    EXPECT_FALSE((TreePlace{rank, n, 0}.child(0) != TreePlace::none) &&
+                 (TreePlace{rank, n, 1}.child(0) != TreePlace::none));
 }
 
 /// Steps with slots and credits, as the kernel does them.
@@ -151,7 +151,7 @@ class TreeRun {
   TreeRun(int n, int which, std::uint32_t chunks)
       : n_(n), output_(at(n), std::vector<Terms>(chunks)), now_(at(n), 0) {
     for (int rank = 0; rank < n; ++rank) {
-      relatives_.push_back(tree::Relatives::of({rank, n, which}));
+      relatives_.push_back(TreeRelatives::of({rank, n, which}));
       steps_.push_back(tree::Steps::of(chunks, relatives_.back().depth));
     }
   }
@@ -176,13 +176,13 @@ class TreeRun {
 
   bool advance(int rank) {
     if (finished(rank)) return false;
-    const tree::Relatives& family = relatives_[at(rank)];
+    const TreeRelatives& family = relatives_[at(rank)];
     const tree::Steps& steps = steps_[at(rank)];
     const std::uint32_t j = now_[at(rank)];
     const bool up = steps.goes_up(j), down = !family.is_root() && steps.comes_down(j),
                tells = down || (up && family.is_root());
     for (const int child : family.child) {
-      if (child == tree::Place::none) continue;
+      if (child == TreePlace::none) continue;
       if (up && channel(0, child, rank).empty()) return false;
       if (tells && channel(1, rank, child).size() == tree::Steps::slots) return false;
     }
@@ -193,12 +193,12 @@ class TreeRun {
     const auto tell = [&](std::uint32_t k, const Terms& result) {
       output_[at(rank)][k] = result;
       for (const int child : family.child)
-        if (child != tree::Place::none) channel(1, rank, child).push_back(result);
+        if (child != TreePlace::none) channel(1, rank, child).push_back(result);
     };
     if (up) {
       Terms sum = {rank};
       for (const int child : family.child)
-        if (child != tree::Place::none) {
+        if (child != TreePlace::none) {
           const Terms part = take(channel(0, child, rank));
           sum.insert(part.begin(), part.end());
         }
@@ -216,7 +216,7 @@ class TreeRun {
   }
 
   int n_;
-  std::vector<tree::Relatives> relatives_;
+  std::vector<TreeRelatives> relatives_;
   std::vector<tree::Steps> steps_;
   std::map<std::tuple<int, int, int>, Channel> channels_;  // way, from, to
   std::vector<std::vector<Terms>> output_;

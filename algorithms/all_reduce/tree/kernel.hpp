@@ -1,10 +1,10 @@
 // Tree all-reduce on any memory: partial sums go up a binary tree and results come down, pipelined,
 // so hops grow with log2(n) only.
 //
-// There are two trees, and a rank has children in at most one of them (schedule.hpp). Even blocks
-// use one tree, odd blocks the other, so all ranks send about the same amount. The message is cut
-// into one stripe per block, and a stripe into chunks that fit a slot. In step j, a block handles
-// two chunks:
+// There are two trees, and a rank has children in at most one of them
+// (algorithms/blocks/patterns/double_tree.hpp). Even blocks use one tree, odd blocks the other, so
+// all ranks send about the same amount. The message is cut into one stripe per block, and a stripe
+// into chunks that fit a slot. In step j, a block handles two chunks:
 //   1. Up: it adds its own term and the children's partial sums of chunk j, and sends the sum to
 //      its parent. The root finishes the sum instead, stores it and sends the result to its
 //      children.
@@ -46,6 +46,7 @@
 #include "algorithms/all_reduce/tree/schedule.hpp"
 #include "algorithms/blocks/channels/channel.hpp"
 #include "algorithms/blocks/channels/chunks.hpp"
+#include "algorithms/blocks/patterns/double_tree.hpp"
 #include "backends/device/kernel_table.hpp"
 
 namespace plait::tree {
@@ -59,7 +60,7 @@ struct Args {
   std::size_t count;
   Parts stripes;  // of the message, in bytes, one per block
   Chunks chunks;
-  Relatives relatives[2];  // in each tree
+  TreeRelatives relatives[2];  // in each tree
   Reduction reduction;
 };
 
@@ -95,7 +96,7 @@ class Tree {
   /// One end of a channel to a relative.
   struct Link {
     unsigned way;
-    int peer;  // or Place::none
+    int peer;  // or TreePlace::none
     bool sends;
     std::uint32_t chunk;  // that this step moves
   };
@@ -110,7 +111,7 @@ class Tree {
   PLAIT_DEVICE void for_each_link(std::uint32_t j, Body body) {
     for (unsigned i = dev_.thread(); i < links; i += dev_.threads()) {
       const Link l = link(i, j);
-      if (l.peer != Place::none && l.chunk < steps_.chunks) body(l);
+      if (l.peer != TreePlace::none && l.chunk < steps_.chunks) body(l);
     }
   }
 
@@ -141,17 +142,17 @@ class Tree {
     dev_.sync();  // all threads have read the counters
     for (unsigned i = dev_.thread(); i < links; i += dev_.threads()) {
       const Link l = link(i, 0);
-      if (l.peer == Place::none) continue;
+      if (l.peer == TreePlace::none) continue;
       if (l.sends) channels_.advance_sent(l.way, l.peer, steps_.chunks);
       else channels_.advance_received(l.way, l.peer, steps_.chunks);
     }
   }
 
   PLAIT_DEVICE const P* incoming(unsigned way, int peer, std::uint32_t k) const {
-    return peer == Place::none ? nullptr : channels_.template incoming<P>(way, peer, k);
+    return peer == TreePlace::none ? nullptr : channels_.template incoming<P>(way, peer, k);
   }
   PLAIT_DEVICE P* outgoing(unsigned way, int peer, std::uint32_t k) const {
-    return peer == Place::none ? nullptr : channels_.template outgoing<P>(way, peer, k);
+    return peer == TreePlace::none ? nullptr : channels_.template outgoing<P>(way, peer, k);
   }
 
   PLAIT_DEVICE void send_up(std::uint32_t k) {
@@ -182,7 +183,7 @@ class Tree {
   BlockChannels channels_;
   ChunkMover<T, D> mover_;
   Range stripe_;
-  Relatives family_;
+  TreeRelatives family_;
   Steps steps_;
 };
 

@@ -36,7 +36,7 @@ class DoubleTree final : public ChannelAlgorithm {
   /// cost three quarters of the bytes that a rank sends in a step: of four chunks, one goes up and
   /// two go down.
   double estimate(const Call& call, const Topology& topology) const override {
-    const int depth = Place::height(topology.ranks);
+    const int depth = TreePlace::height(topology.ranks);
     const LaunchShape shape = fitted(shapes(call, topology).front(), call, topology);
     const Parts stripes = stripes_of(call, shape);
     const double chunks = std::max(chunks_of(stripes, shape, topology).count(stripes.at(0)), 1u);
@@ -60,8 +60,8 @@ class DoubleTree final : public ChannelAlgorithm {
                     .count = call.count,
                     .stripes = stripes,
                     .chunks = chunks,
-                    .relatives = {Relatives::of({context.rank(), context.ranks(), 0}),
-                                  Relatives::of({context.rank(), context.ranks(), 1})},
+                    .relatives = {TreeRelatives::of({context.rank(), context.ranks(), 0}),
+                                  TreeRelatives::of({context.rank(), context.ranks(), 1})},
                     .reduction = reduction_of(call, context.topology())};
     context.launch(name(), call.type, shape, args);
   }
@@ -71,27 +71,11 @@ class DoubleTree final : public ChannelAlgorithm {
   static NetworkUse network_use(const Call& call, unsigned blocks, const Topology& topology) {
     if (topology.nodes == 1) return {};
     const double bytes = static_cast<double>(call.bytes());
-    NetworkUse use{.hops = 2.0 * hops_between_nodes(Place::height(topology.ranks), topology),
-                   .bytes = bytes / 2 * most_edges(topology)};
+    NetworkUse use{.hops = 2.0 * hops_between_nodes(TreePlace::height(topology.ranks), topology),
+                   .bytes = bytes / 2 * most_edges(topology.ranks, topology.node_ranks)};
     constexpr double relatives = 3;
     add_flows(use, bytes / 2, relatives, Steps::slots, std::max(blocks / 2, 1u), topology);
     return use;
-  }
-  /// The edges of both trees that lead out of the busiest node.
-  static int most_edges(const Topology& topology) {
-    int most = 0;
-    const int size = topology.node_ranks;
-    for (int begin = 0; begin < topology.ranks; begin += size) {
-      int edges = 0;
-      for (int rank = begin; rank < std::min(begin + size, topology.ranks); ++rank)
-        for (const int tree : {0, 1}) {
-          const Place place{rank, topology.ranks, tree};
-          for (const int other : {place.parent(), place.child(0), place.child(1)})
-            if (other != Place::none && (other < begin || other >= begin + size)) ++edges;
-        }
-      most = std::max(most, edges);
-    }
-    return most;
   }
   static Parts stripes_of(const Call& call, const LaunchShape& shape) {
     return Parts::of(call.bytes(), shape.blocks, stripe_grain(shape.threads));
