@@ -58,7 +58,7 @@ TEST_P(RailsRing, EveryByteIsInOnePiece) {
     std::size_t end = 0;
     for_each_stripe(shape, plan, [&](const Range& stripe, std::uint32_t rounds) {
       for (std::uint32_t place = 0; place < plan.pieces(rounds); ++place) {
-        const Range range = plan.bytes_of({true, 0, place}, stripe);
+        const Range range = plan.bytes_of(place, stripe);
         ASSERT_EQ(range.begin % Plan::pack == 0 || range.size() == 0, true);
         ASSERT_EQ(range.begin, end);
         end = range.end;

@@ -20,6 +20,15 @@ class NodesAlgorithm : public ChannelAlgorithm {
   }
 
  protected:
+  /// Pieces that a rail's share of the network takes as long to carry as a proxy to send, so that
+  /// many nodes do not cut a message into more pieces than proxies can send.
+  static std::size_t piece_grain(const Topology& topology, LaunchShape shape) {
+    const NetworkFacts& network = topology.network;
+    constexpr double most = 1 << 20;
+    const double sent = network.message_us * network.bandwidth / topology.rails;
+    return std::max(stripe_grain(shape.threads), static_cast<std::size_t>(std::min(sent, most)));
+  }
+
   /// Among the ranks of equal local number, which count as their nodes do. For chunks of up to
   /// `chunk_bytes` bytes.
   static GroupChannels rail_channels(const LaunchContext& context, std::uint32_t slots,

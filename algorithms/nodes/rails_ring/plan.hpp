@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "algorithms/blocks/channels/rail_step.hpp"
 #include "backends/device/device.hpp"
 
 namespace plait::rails_ring {
@@ -60,11 +61,7 @@ struct Plan {
   }
 
   /// A piece that a turn works on.
-  struct Piece {
-    bool exists;
-    std::uint32_t number;  // in the order of turns, as the channels on the node count
-    std::uint32_t place;   // in the stripe
-  };
+  using Piece = RailPiece;
   /// The piece to which a node adds its terms: in the first N stages of a round those of chunk
   /// `node`, `node` - 1, ...
   PLAIT_DEVICE constexpr Piece term(std::uint32_t turn, std::uint32_t rounds, int node) const {
@@ -90,9 +87,9 @@ struct Plan {
   /// Whether the result that arrives in this turn goes on to the next node.
   PLAIT_DEVICE constexpr bool goes_on(std::uint32_t turn) const { return at(turn).stage != 0; }
 
-  /// In bytes, in a block.
-  PLAIT_DEVICE constexpr Range bytes_of(const Piece& piece, const Range& stripe) const {
-    const std::size_t begin = stripe.begin + std::size_t{piece.place} * piece_bytes,
+  /// The piece at a place, in bytes, in a block.
+  PLAIT_DEVICE constexpr Range bytes_of(std::uint32_t place, const Range& stripe) const {
+    const std::size_t begin = stripe.begin + std::size_t{place} * piece_bytes,
                       end = begin + piece_bytes;
     return {begin < stripe.end ? begin : stripe.end, end < stripe.end ? end : stripe.end};
   }

@@ -57,16 +57,8 @@ class RailsRing final : public NodesAlgorithm {
  private:
   static Plan plan_of(const Call& call, const Topology& topology, LaunchShape shape) {
     return Plan::of(call.bytes(), topology.rails, topology.nodes, shape.blocks,
-                    grain(topology, shape), node_channel_memory(topology).bytes / Plan::slots,
+                    piece_grain(topology, shape), node_channel_memory(topology).bytes / Plan::slots,
                     channel_bytes(topology) / Plan::slots);
-  }
-  /// Pieces that a rail's share of the network takes as long to carry as a proxy to send, so that
-  /// many nodes do not cut chunks into more messages than proxies can send.
-  static std::size_t grain(const Topology& topology, LaunchShape shape) {
-    const NetworkFacts& network = topology.network;
-    constexpr double most = 1 << 20;
-    const double sent = network.message_us * network.bandwidth / topology.rails;
-    return std::max(stripe_grain(shape.threads), static_cast<std::size_t>(std::min(sent, most)));
   }
 
   /// In each hop a rank sends to one other. Rounds follow each other without a gap, and each takes
