@@ -53,6 +53,7 @@ TEST(NetworkCost, BytesThroughTheBusiestNode) {
   };
   expect_passes(Collective::all_reduce, "rails", 1);             // 2 (N - 1) / N
   expect_passes(Collective::all_reduce, "rails_ring", 1);        // 2 (N - 1) / N
+  expect_passes(Collective::all_reduce, "rails_tree", 1);        // half for each of two trees
   expect_passes(Collective::all_reduce, "halving_doubling", 1);  // the shortest exchanges
   expect_passes(Collective::all_reduce, "ring", 2 * 7.0 / 8);    // 2 (n - 1) / n
   expect_passes(Collective::all_reduce, "stream", 4);            // as many as rails, per rank
@@ -94,6 +95,20 @@ TEST(NetworkCost, ManyNodesTakeTreesForSmallMessages) {
             estimate("leaders", Collective::all_reduce, 8, topology));
   EXPECT_LT(estimate("halving_doubling", Collective::all_reduce, 8, topology),
             estimate("ring", Collective::all_reduce, 8, topology));
+}
+
+/// Trees over nodes have fewer hops than trees over ranks, and than rings.
+TEST(NetworkCost, TreesAlongRails) {
+  const Topology topology = topology_of(16, 4);
+  for (const std::size_t bytes : {std::size_t{8}, std::size_t{64} << 10, large}) {
+    EXPECT_LT(estimate("rails_tree", Collective::all_reduce, bytes, topology),
+              estimate("tree", Collective::all_reduce, bytes, topology))
+        << bytes;
+  }
+  EXPECT_LT(estimate("rails_tree", Collective::all_reduce, 8, topology),
+            estimate("rails_ring", Collective::all_reduce, 8, topology));
+  EXPECT_LT(estimate("rails_ring", Collective::all_reduce, large, topology),
+            estimate("rails_tree", Collective::all_reduce, large, topology));
 }
 
 /// A slot of `rails` has a chunk of each node, so a fast network waits for its proxies. With a

@@ -63,14 +63,14 @@ TEST_P(SeveralNodes, EveryAlgorithmGivesExactResults) {
 TEST_P(SeveralNodes, CallsFollowOneAnother) {
   run([](Communicator& comm, Arena& arena) {
     for (const char* const algorithm :
-         {"rails", "leaders", "rails_oneshot", "rails_ring", "ring", "stream"})
+         {"rails", "leaders", "rails_oneshot", "rails_ring", "rails_tree", "ring", "stream"})
       check_repeated_in_place(comm, arena, 1000, under_tsan ? 30 : 100, {.algorithm = algorithm});
   });
 }
 
 TEST_P(SeveralNodes, GraphsAreReplayed) {
   run([](Communicator& comm, Arena& arena) {
-    for (const char* algorithm : {"rails", "leaders", "rails_ring", "tree"})
+    for (const char* algorithm : {"rails", "leaders", "rails_ring", "rails_tree", "tree"})
       check(comm, arena,
             {.algorithm = algorithm, .type = DataType::i64, .count = 5000, .way = Way::captured});
   });
@@ -138,38 +138,44 @@ INSTANTIATE_TEST_SUITE_P(All, SeveralNodes,
                                          Sizes{1, 3}),
                          [](const auto& instance) { return name_of_sizes(instance.param); });
 
-/// Rings along the rails, of each length that threads can be had for.
+/// Rings and trees along the rails, of each length that threads can be had for.
 class ManyNodes : public SeveralNodes {
  protected:
-  static constexpr const char* algorithm = "rails_ring";
+  static constexpr const char* algorithms[] = {"rails_ring", "rails_tree"};
 };
 
 TEST_P(ManyNodes, GiveExactResults) {
   run([](Communicator& comm, Arena& arena) {
-    const Subject ring(algorithm);
-    for (const std::size_t count : {1u, 7u, 100u, 3000u})
-      for (const DataType type : {DataType::u8, DataType::bf16, DataType::f64})
-        for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg})
-          for (const bool in_place : {false, true})
-            if (!check(comm, arena,
-                       ring.of({.type = type, .op = op, .count = count, .in_place = in_place})))
-              return;
-    for (const bool in_place : {false, true})
-      check(comm, arena, ring.of({.type = DataType::i32, .count = many, .in_place = in_place}));
+    for (const Subject subject : algorithms) {
+      for (const std::size_t count : {1u, 7u, 100u, 3000u})
+        for (const DataType type : {DataType::u8, DataType::bf16, DataType::f64})
+          for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg})
+            for (const bool in_place : {false, true})
+              if (!check(
+                      comm, arena,
+                      subject.of({.type = type, .op = op, .count = count, .in_place = in_place})))
+                return;
+      for (const bool in_place : {false, true})
+        check(comm, arena,
+              subject.of({.type = DataType::i32, .count = many, .in_place = in_place}));
+    }
   });
 }
 
 TEST_P(ManyNodes, CallsFollowOneAnother) {
   run([](Communicator& comm, Arena& arena) {
-    check_repeated_in_place(comm, arena, 20'011, under_tsan ? 10 : 30, {.algorithm = algorithm});
-    check(comm, arena,
-          {.algorithm = algorithm, .type = DataType::i64, .count = 5000, .way = Way::captured});
+    for (const char* const algorithm : algorithms) {
+      check_repeated_in_place(comm, arena, 20'011, under_tsan ? 10 : 30, {.algorithm = algorithm});
+      check(comm, arena,
+            {.algorithm = algorithm, .type = DataType::i64, .count = 5000, .way = Way::captured});
+    }
   });
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ManyNodes,
                          testing::Values(Sizes{1, 1, 1}, Sizes{1, 1, 1, 1, 1}, Sizes{2, 2, 2},
-                                         Sizes{2, 1, 3}, Sizes{2, 2, 2, 2}, Sizes{2, 2, 2, 2, 2}),
+                                         Sizes{2, 1, 3}, Sizes{1, 1, 1, 1, 1, 1, 1},
+                                         Sizes{2, 2, 2, 2}, Sizes(8, 1), Sizes{2, 2, 2, 2, 2}),
                          [](const auto& instance) { return name_of_sizes(instance.param); });
 
 }  // namespace

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # nodes_zoo_test.sh NODES_SCRIPT NODES RANKS wire PROGRAM {ALGORITHM THOUSANDTHS}...    RANKS ranks
 #   of PROGRAM (wire_ranks) on each of NODES nodes: what ALGORITHM sends for an all_reduce, by the
-#   counters of the interfaces, as a part of what `rails` has to send
+#   counters of the interfaces, as a part of what `rails` has to send; with commas, for each node
 # nodes_zoo_test.sh NODES_SCRIPT NODES RANKS zoo MPIRUN PROGRAM    all tests of PROGRAM
 #   (mpi_nodes_test) there
 # The nodes are namespaces (tools/nodes.sh). Where there are none, the test is skipped.
@@ -40,11 +40,13 @@ if [ "$what" = inside ]; then
   }
   # `rails`: each byte of the result crosses each node's cable as seldom as an all-reduce can do. It
   # is less if it is quantized. In rank order each rank's terms cross it, not the node's sums.
+  # An inner node of a tree sends more than a root.
   # Entries and credits of the proxies come on top, acknowledgements, and headers. These interfaces
   # take up to 64 KB from TCP under one header, so the counters hold few of them. A network of
   # 1500-byte frames has 66 bytes of headers for 1448 of data, which this adds.
   check() {  # check ALGORITHM THOUSANDTHS
-    local payload=$((2 * (count - 1) * bytes / count * $2 / 1000)) per_call i which framed
+    local parts payload per_call i which framed
+    IFS=, read -ra parts <<<"$2"
     # The difference between many calls and few, so that what ranks say to meet does not count.
     local few=4 many=24 less more
     read -ra less <<<"$(sent_by "$1" $few $port)"
@@ -54,6 +56,7 @@ if [ "$what" = inside ]; then
       fail "see above"
     fi
     for i in "${!more[@]}"; do
+      payload=$((2 * (count - 1) * bytes / count * ${parts[i / 2 % ${#parts[@]}]} / 1000))
       per_call=$(((more[i] - less[i]) / (many - few)))
       which="$1: n$((i / 2)) $([ $((i % 2)) = 0 ] && echo sends || echo receives)"
       framed=$((per_call * 1514 / 1448))
