@@ -159,8 +159,8 @@ NODES = sorted({round(12500 ** (i / 24) * 2 ** (1 - i / 24)) for i in range(25)}
 SIZES = ((1 << 10, "1 KB"), (1 << 20, "1 MB"), (256 << 20, "256 MB"))
 FLOOR = "bandwidth alone"  # 2 (N - 1) / N of the message through each node
 COLOURS = {"rails": "#0b5fa5", "leaders": "#c2571a", "rails_oneshot": "#c2a01a",
-           "rails_ring": "#d81b60", "ring": "#2e7d32", "halving_doubling": "#7b1fa2",
-           "tree": "#00838f", "stream": "#8d6e63", FLOOR: "#9e9e9e"}
+           "rails_ring": "#d81b60", "rails_tree": "#37474f", "ring": "#2e7d32",
+           "halving_doubling": "#7b1fa2", "tree": "#00838f", "stream": "#8d6e63", FLOOR: "#9e9e9e"}
 WIDTH, HEIGHT, LEFT, TOP, GAP, BOTTOM = 300, 300, 60, 70, 62, 60
 
 
