@@ -1,7 +1,5 @@
 // The schedules of recursive doubling and the slices of copy_engine with 1 to 16 ranks, simulated
 // on the host without memory or threads. ring_test has the rings.
-#include "algorithms/all_reduce/recursive_doubling/schedule.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "algorithms/all_reduce/copy_engine/layout.hpp"
+#include "algorithms/blocks/patterns/doubling_schedule.hpp"
 
 namespace plait {
 namespace {
@@ -24,7 +23,6 @@ class Doubling : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Sizes, Doubling, testing::Range(1, 17));
 
 TEST_P(Doubling, EveryRankEndsWithEveryTermOnce) {
-  using recursive_doubling::Schedule;
   const int n = GetParam();
   struct Message {
     int from;
@@ -35,12 +33,12 @@ TEST_P(Doubling, EveryRankEndsWithEveryTermOnce) {
   std::vector<int> stage(at(n), 0);
   for (int rank = 0; rank < n; ++rank) {
     partial[at(rank)] = {rank};
-    inbox[at(rank)].resize(at(Schedule{rank, n}.steps()));
+    inbox[at(rank)].resize(at(DoublingSchedule{rank, n}.steps()));
   }
   for (bool moved = true; moved;) {
     moved = false;
     for (int rank = 0; rank < n; ++rank) {
-      const Schedule schedule{rank, n};
+      const DoublingSchedule schedule{rank, n};
       int& now = stage[at(rank)];
       if (now == schedule.stages()) continue;
       if (const auto in = schedule.incoming(now); in.exists()) {
@@ -63,7 +61,7 @@ TEST_P(Doubling, EveryRankEndsWithEveryTermOnce) {
   Terms everybody;
   for (int rank = 0; rank < n; ++rank) everybody.insert(rank);
   for (int rank = 0; rank < n; ++rank) {
-    EXPECT_EQ(stage[at(rank)], (Schedule{rank, n}.stages())) << "rank " << rank;
+    EXPECT_EQ(stage[at(rank)], (DoublingSchedule{rank, n}.stages())) << "rank " << rank;
     EXPECT_EQ(partial[at(rank)], everybody) << "rank " << rank;
   }
 }

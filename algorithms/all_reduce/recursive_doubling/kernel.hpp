@@ -29,8 +29,8 @@
 // the guest's packet of round e, which the guest sent after it had finished round e - 1. Blocks
 // share neither slots nor epochs.
 #pragma once
-#include "algorithms/all_reduce/recursive_doubling/schedule.hpp"
 #include "algorithms/blocks/flags/units.hpp"
+#include "algorithms/blocks/patterns/doubling_schedule.hpp"
 #include "backends/device/device.hpp"
 #include "backends/device/kernel_table.hpp"
 
@@ -41,7 +41,7 @@ using Types = ReducedTypes;
 struct Args {
   WindowView scratch;
   LLLayout layout;  // one lane per step
-  Schedule schedule;
+  DoublingSchedule schedule;
   const void* send;
   void* recv;  // may equal send
   std::size_t count;
@@ -94,7 +94,7 @@ struct Kernel {
       return reinterpret_cast<Packet*>(a.scratch.peer_ptr(owner)) +
              a.layout.at(dev.block(), epoch, step, static_cast<std::uint32_t>(slot));
     };
-    const Schedule& schedule = a.schedule;
+    const DoublingSchedule& schedule = a.schedule;
     partial = own;
     if (const auto message = schedule.incoming(stage); message.exists()) {
       const Packet* const packets[1] = {packet(schedule.rank, message.step)};

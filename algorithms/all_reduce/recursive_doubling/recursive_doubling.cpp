@@ -17,7 +17,7 @@ class RecursiveDoubling final : public LLAlgorithm {
   }
 
   double estimate(const Call& call, const Topology& topology) const override {
-    const Schedule schedule{0, topology.ranks};
+    const DoublingSchedule schedule{0, topology.ranks};
     const int hops = std::max(schedule.rounds() + (schedule.has_guest() ? 2 : 0), 1);
     return topology.launch_us + hops * (hop_us(static_cast<double>(call.bytes()), topology) +
                                         sending(static_cast<double>(call.bytes()), topology));
@@ -42,7 +42,7 @@ class RecursiveDoubling final : public LLAlgorithm {
 
  protected:
   std::uint32_t lanes(const Topology& topology) const override {
-    return static_cast<std::uint32_t>(Schedule{0, topology.ranks}.steps());
+    return static_cast<std::uint32_t>(DoublingSchedule{0, topology.ranks}.steps());
   }
 };
 

@@ -3,11 +3,11 @@
 #pragma once
 #include "algorithms/blocks/patterns/hypercube.hpp"
 
-namespace plait::recursive_doubling {
+namespace plait {
 
 /// The schedule of one rank. The first p ranks are the corners of a hypercube; guests send first
 /// and receive last.
-struct Schedule : Hypercube {
+struct DoublingSchedule : Hypercube {
   /// A packet to or from `peer`, in one of the receiver's steps. Without a peer nothing moves.
   struct Message {
     int peer = -1;
@@ -35,4 +35,4 @@ struct Schedule : Hypercube {
   }
 };
 
-}  // namespace plait::recursive_doubling
+}  // namespace plait
