@@ -33,19 +33,19 @@ TEST_P(Doubling, EveryRankEndsWithEveryTermOnce) {
   std::vector<int> stage(at(n), 0);
   for (int rank = 0; rank < n; ++rank) {
     partial[at(rank)] = {rank};
-    inbox[at(rank)].resize(at(DoublingSchedule{rank, n}.steps()));
+    inbox[at(rank)].resize(at(DoublingSchedule::of(rank, n).steps()));
   }
   for (bool moved = true; moved;) {
     moved = false;
     for (int rank = 0; rank < n; ++rank) {
-      const DoublingSchedule schedule{rank, n};
+      const auto schedule = DoublingSchedule::of(rank, n);
       int& now = stage[at(rank)];
-      if (now == schedule.stages()) continue;
+      if (now == schedule.stages) continue;
       if (const auto in = schedule.incoming(now); in.exists()) {
         auto& box = inbox[at(rank)][at(in.step)];
         if (box.empty()) continue;
         EXPECT_EQ(box.front().from, in.peer);
-        if (schedule.is_guest()) partial[at(rank)] = box.front().terms;
+        if (schedule.is_guest) partial[at(rank)] = box.front().terms;
         else partial[at(rank)].insert(box.front().terms.begin(), box.front().terms.end());
         box.pop_front();
       }
@@ -61,7 +61,7 @@ TEST_P(Doubling, EveryRankEndsWithEveryTermOnce) {
   Terms everybody;
   for (int rank = 0; rank < n; ++rank) everybody.insert(rank);
   for (int rank = 0; rank < n; ++rank) {
-    EXPECT_EQ(stage[at(rank)], (DoublingSchedule{rank, n}.stages())) << "rank " << rank;
+    EXPECT_EQ(stage[at(rank)], DoublingSchedule::of(rank, n).stages) << "rank " << rank;
     EXPECT_EQ(partial[at(rank)], everybody) << "rank " << rank;
   }
 }

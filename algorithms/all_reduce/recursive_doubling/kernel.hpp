@@ -68,7 +68,7 @@ struct Kernel {
       epoch = epoch.next();
       const std::size_t size =
           stripe.end - begin < a.layout.slots ? stripe.end - begin : a.layout.slots;
-      for (int stage = 0; stage < a.schedule.stages(); ++stage)
+      for (int stage = 0; stage < a.schedule.stages; ++stage)
         for (std::size_t i = dev.thread(); i < size; i += dev.threads()) {
           const Elements own =
               stage == 0
@@ -102,14 +102,14 @@ struct Kernel {
       PacketData data[1];
       if (!dev.get(packets, data, 1u, epoch.value, who)) return false;
       const Elements other = from_packet<T>(data[0]);
-      if (schedule.is_guest()) partial = other;  // the result
+      if (schedule.is_guest) partial = other;  // the result
       else
         partial =
             schedule.rank < message.peer ? add(reducer, own, other) : add(reducer, other, own);
     }
     if (const auto message = schedule.outgoing(stage); message.exists())
       dev.put(packet(message.peer, message.step), to_packet<T>(partial), epoch.value);
-    if (stage + 1 == schedule.stages())
+    if (stage + 1 == schedule.stages)
       partial = reducer.template finish<packet_bytes>(reducer.widened(partial));
     return true;
   }

@@ -17,8 +17,8 @@ class RecursiveDoubling final : public LLAlgorithm {
   }
 
   double estimate(const Call& call, const Topology& topology) const override {
-    const DoublingSchedule schedule{0, topology.ranks};
-    const int hops = std::max(schedule.rounds() + (schedule.has_guest() ? 2 : 0), 1);
+    const auto schedule = DoublingSchedule::of(0, topology.ranks);
+    const int hops = std::max(schedule.rounds + (schedule.has_guests ? 2 : 0), 1);
     return topology.launch_us + hops * (hop_us(static_cast<double>(call.bytes()), topology) +
                                         sending(static_cast<double>(call.bytes()), topology));
   }
@@ -30,7 +30,7 @@ class RecursiveDoubling final : public LLAlgorithm {
                LaunchContext& context) const override {
     const Args args{.scratch = context.grant().scratch,
                     .layout = layout(context.topology()),
-                    .schedule = {context.rank(), context.ranks()},
+                    .schedule = DoublingSchedule::of(context.rank(), context.ranks()),
                     .send = buffers.send,
                     .recv = buffers.recv,
                     .count = call.count,
@@ -42,7 +42,7 @@ class RecursiveDoubling final : public LLAlgorithm {
 
  protected:
   std::uint32_t lanes(const Topology& topology) const override {
-    return static_cast<std::uint32_t>(DoublingSchedule{0, topology.ranks}.steps());
+    return static_cast<std::uint32_t>(DoublingSchedule::of(0, topology.ranks).steps());
   }
 };
 

@@ -6,33 +6,52 @@
 namespace plait {
 
 /// The schedule of one rank. The first p ranks are the corners of a hypercube; guests send first
-/// and receive last.
-struct DoublingSchedule : Hypercube {
-  /// A packet to or from `peer`, in one of the receiver's steps. Without a peer nothing moves.
+/// and receive last. Made on the host, because kernels ask often.
+struct DoublingSchedule {
+  /// A message to or from `peer`, in one of the receiver's steps. Without a peer nothing moves.
   struct Message {
     int peer = -1;
     int step = 0;
     PLAIT_DEVICE constexpr bool exists() const { return peer >= 0; }
   };
 
-  /// The steps in which a rank receives: one per round of doubling, and one for the guest's input
-  /// (at a guest: for the result).
-  PLAIT_DEVICE constexpr int steps() const { return rounds() + 1; }
-  PLAIT_DEVICE constexpr int guest_step() const { return rounds(); }
-
+  int rank;
+  int rounds;  // of doubling
   /// In each stage, a rank receives at most one message, adds it to its partial result, and sends
   /// that to at most one peer.
-  PLAIT_DEVICE constexpr int stages() const { return is_guest() ? 2 : rounds() + 1; }
+  int stages;
+  bool is_guest;
+  bool has_guests;  // any rank
+  int guest;        // of this rank; -1: none
+  int distance;     // the bit in which the number of the first partner, or of the host, differs
+
+  static constexpr DoublingSchedule of(int rank, int ranks) {
+    const Hypercube cube{rank, ranks};
+    const int rounds = cube.rounds();
+    return {.rank = rank,
+            .rounds = rounds,
+            .stages = cube.is_guest() ? 2 : rounds + 1,
+            .is_guest = cube.is_guest(),
+            .has_guests = cube.core() != ranks,
+            .guest = cube.has_guest() ? cube.guest() : -1,
+            .distance = cube.is_guest() ? cube.core() : 1};
+  }
+
+  /// The steps in which a rank receives: one per round of doubling, and one for the guest's input
+  /// (at a guest: for the result).
+  PLAIT_DEVICE constexpr int steps() const { return rounds + 1; }
+
   PLAIT_DEVICE constexpr Message incoming(int stage) const {
-    if (is_guest()) return stage == 1 ? Message{host(), guest_step()} : Message{};
-    if (stage == 0) return has_guest() ? Message{guest(), guest_step()} : Message{};
-    return {partner(stage - 1), stage - 1};
+    if (stage == 0) return {guest, rounds};
+    return {partner(stage - 1), is_guest ? rounds : stage - 1};
   }
   PLAIT_DEVICE constexpr Message outgoing(int stage) const {
-    if (is_guest()) return stage == 0 ? Message{host(), guest_step()} : Message{};
-    if (stage < rounds()) return {partner(stage), stage};
-    return has_guest() ? Message{guest(), guest_step()} : Message{};
+    if (stage + 1 == stages) return {guest, rounds};
+    return {partner(stage), is_guest ? rounds : stage};
   }
+
+ private:
+  PLAIT_DEVICE constexpr int partner(int round) const { return rank ^ (distance << round); }
 };
 
 }  // namespace plait
