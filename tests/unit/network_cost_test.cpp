@@ -51,9 +51,11 @@ TEST(NetworkCost, BytesThroughTheBusiestNode) {
   const auto expect_passes = [&](Collective collective, std::string_view name, double passes) {
     EXPECT_NEAR(estimate(name, collective, large, topology) / once, passes, 0.05 * passes) << name;
   };
-  expect_passes(Collective::all_reduce, "rails", 1);             // 2 (N - 1) / N
-  expect_passes(Collective::all_reduce, "rails_ring", 1);        // 2 (N - 1) / N
-  expect_passes(Collective::all_reduce, "rails_tree", 1);        // half for each of two trees
+  expect_passes(Collective::all_reduce, "rails", 1);           // 2 (N - 1) / N
+  expect_passes(Collective::all_reduce, "rails_ring", 1);      // 2 (N - 1) / N
+  expect_passes(Collective::all_reduce, "rails_tree", 1);      // half for each of two trees
+  expect_passes(Collective::all_reduce, "rails_doubling", 1);  // log2(N)
+  expect_passes(Collective::all_reduce, "leaders_doubling", 1);
   expect_passes(Collective::all_reduce, "halving_doubling", 1);  // the shortest exchanges
   expect_passes(Collective::all_reduce, "ring", 2 * 7.0 / 8);    // 2 (n - 1) / n
   expect_passes(Collective::all_reduce, "stream", 4);            // as many as rails, per rank
@@ -109,6 +111,39 @@ TEST(NetworkCost, TreesAlongRails) {
             estimate("rails_ring", Collective::all_reduce, 8, topology));
   EXPECT_LT(estimate("rails_ring", Collective::all_reduce, large, topology),
             estimate("rails_tree", Collective::all_reduce, large, topology));
+}
+
+/// A hop for each power of two, and two more for the nodes beyond the largest one.
+TEST(NetworkCost, DoublingTakesFewHops) {
+  const auto latency = [](int nodes, const char* name) {
+    Topology topology = topology_of(nodes, 2);
+    topology.scratch_limit = std::size_t{1} << 30;
+    topology.launch_us = topology.signal_us = 0;
+    topology.network = {.latency_us = 100, .message_us = 0, .bandwidth = 1e12};
+    return estimate(name, Collective::all_reduce, 8, topology);
+  };
+  for (const char* const name : {"rails_doubling", "leaders_doubling"}) {
+    EXPECT_NEAR(latency(2, name), 100, 1);
+    EXPECT_NEAR(latency(3, name), 300, 1);
+    EXPECT_NEAR(latency(4, name), 200, 1);
+    EXPECT_NEAR(latency(5, name), 400, 1);
+    EXPECT_NEAR(latency(8, name), 300, 1);
+    EXPECT_NEAR(latency(48, name), 700, 1);
+  }
+}
+
+/// With few nodes `leaders` has a hop less. With many a rank sends too many messages.
+TEST(NetworkCost, ManyNodesTakeDoublingForSmallMessages) {
+  for (const auto& [nodes, ranks] : {std::pair{32, 8}, {48, 8}, {64, 4}}) {
+    Topology topology = topology_of(nodes, ranks);
+    topology.scratch_limit = std::size_t{4} << 30;
+    for (const char* other : {"leaders", "rails", "ring", "tree", "stream"})
+      EXPECT_LT(estimate("leaders_doubling", Collective::all_reduce, 8, topology),
+                estimate(other, Collective::all_reduce, 8, topology))
+          << other << ", " << nodes << " x " << ranks;
+  }
+  EXPECT_LT(estimate("leaders", Collective::all_reduce, 8, topology_of(4, 2)),
+            estimate("leaders_doubling", Collective::all_reduce, 8, topology_of(4, 2)));
 }
 
 /// A slot of `rails` has a chunk of each node, so a fast network waits for its proxies. With a

@@ -3,12 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <ostream>
 #include <string>
 #include <vector>
 
+#include "support/data.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
 #include "support/pretend_nodes.hpp"
@@ -63,14 +66,16 @@ TEST_P(SeveralNodes, EveryAlgorithmGivesExactResults) {
 TEST_P(SeveralNodes, CallsFollowOneAnother) {
   run([](Communicator& comm, Arena& arena) {
     for (const char* const algorithm :
-         {"rails", "leaders", "rails_oneshot", "rails_ring", "rails_tree", "ring", "stream"})
+         {"rails", "leaders", "rails_oneshot", "rails_ring", "rails_tree", "rails_doubling",
+          "leaders_doubling", "ring", "stream"})
       check_repeated_in_place(comm, arena, 1000, under_tsan ? 30 : 100, {.algorithm = algorithm});
   });
 }
 
 TEST_P(SeveralNodes, GraphsAreReplayed) {
   run([](Communicator& comm, Arena& arena) {
-    for (const char* algorithm : {"rails", "leaders", "rails_ring", "rails_tree", "tree"})
+    for (const char* algorithm :
+         {"rails", "leaders", "rails_ring", "rails_tree", "leaders_doubling", "tree"})
       check(comm, arena,
             {.algorithm = algorithm, .type = DataType::i64, .count = 5000, .way = Way::captured});
   });
@@ -138,10 +143,11 @@ INSTANTIATE_TEST_SUITE_P(All, SeveralNodes,
                                          Sizes{1, 3}),
                          [](const auto& instance) { return name_of_sizes(instance.param); });
 
-/// Rings and trees along the rails, of each length that threads can be had for.
+/// Rings, trees and hypercubes along the rails, of each size that threads can be had for.
 class ManyNodes : public SeveralNodes {
  protected:
-  static constexpr const char* algorithms[] = {"rails_ring", "rails_tree"};
+  static constexpr const char* algorithms[] = {"rails_ring", "rails_tree", "rails_doubling",
+                                               "leaders_doubling"};
 };
 
 TEST_P(ManyNodes, GiveExactResults) {
@@ -172,9 +178,37 @@ TEST_P(ManyNodes, CallsFollowOneAnother) {
   });
 }
 
+/// Also where the order of two terms shows: `min` and `max` of 0 and -0, and NaN.
+TEST_P(ManyNodes, AllRanksGetTheSameBits) {
+  run([](Communicator& comm, Arena& arena) {
+    constexpr std::size_t count = 1000;
+    for (const char* const algorithm : algorithms)
+      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::min, ReduceOp::max}) {
+        std::vector<float> terms(count);
+        for (std::size_t i = 0; i < count; ++i) {
+          const std::uint64_t h = hash(i * 64 + static_cast<unsigned>(comm.rank()));
+          terms[i] = i % 3 == 0   ? (h % 2 == 0 ? 0.0f : -0.0f)
+                     : h % 7 == 0 ? std::numeric_limits<float>::quiet_NaN()
+                                  : static_cast<float>(h % 1000) / 999;
+        }
+        arena.send.place(4, count * sizeof(float));  // of no alignment but that of floats
+        arena.recv.place(4, count * sizeof(float));
+        std::memcpy(arena.send.image(), terms.data(), count * sizeof(float));
+        arena.send.upload({});
+        arena.recv.upload({});
+        comm.all_reduce(arena.send.device(), arena.recv.device(), count, DataType::f32, op, {},
+                        {.algorithm = algorithm});
+        arena.recv.download({});
+        comm.synchronize();
+        EXPECT_TRUE(same_on_all_ranks(comm, arena.recv.image(), count * sizeof(float)))
+            << algorithm << ", " << name_of(op);
+      }
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(All, ManyNodes,
-                         testing::Values(Sizes{1, 1, 1}, Sizes{1, 1, 1, 1, 1}, Sizes{2, 2, 2},
-                                         Sizes{2, 1, 3}, Sizes{1, 1, 1, 1, 1, 1, 1},
+                         testing::Values(Sizes{1, 1}, Sizes{1, 1, 1}, Sizes{1, 1, 1, 1, 1},
+                                         Sizes{2, 2, 2}, Sizes{2, 1, 3}, Sizes{1, 1, 1, 1, 1, 1, 1},
                                          Sizes{2, 2, 2, 2}, Sizes(8, 1), Sizes{2, 2, 2, 2, 2}),
                          [](const auto& instance) { return name_of_sizes(instance.param); });
 

@@ -19,14 +19,15 @@ namespace plait {
 ///   unsigned ends_along_rail() const;  // how many a step has
 ///   End end_along_rail(unsigned i, const Step& step) const;
 /// `Step` is a `RailStep` or more. `Args` has members `node` and `rail` (GroupChannels), `send`,
-/// `recv`, `reduction`, and a `plan` with `rails`, `blocks`, `stripes` and `bytes_of`.
-template <class Self, class T, class D, class Args>
+/// `recv`, `reduction`, and a `plan` with `rails`, `blocks`, `stripes` and `bytes_of`. `InFlight`:
+/// packs that a thread has in flight. One makes less code, for small messages.
+template <class Self, class T, class D, class Args, int InFlight = packs_in_flight<T, D>>
 class RailStages {
  protected:
   using P = Pack<T, D::pack_bytes>;
   using Input = Packs<const T, D::pack_bytes>;
   using Output = Packs<T, D::pack_bytes>;
-  static constexpr int in_flight = packs_in_flight<T, D>;
+  static constexpr int in_flight = InFlight;
   // In a longer kernel clang for AMD GPUs no longer sees that the pointers in Args lead to global
   // memory.
   static constexpr int sums_in_flight = sizeof(T) == 1 ? 1 : in_flight;
@@ -132,15 +133,15 @@ class RailStages {
   }
 
   /// Adds the terms of all ranks of the node, in their order, and the partial sums that have
-  /// arrived; a null one is not there. Stores the sum in `slot`, or in the output if
-  /// it `is_last`: then it is the result.
+  /// arrived; a null one is not there. Stores the sum in `slot`, or in the output if it `stays`.
+  /// `is_last`: it is the result.
   template <int From>
-  PLAIT_DEVICE void add(const RailPiece& piece, const Partials<From>& partials, P* slot,
+  PLAIT_DEVICE void add(const RailPiece& piece, const Partials<From>& partials, P* slot, bool stays,
                         bool is_last) {
     const Range range = packs_of(own_, piece.place);
     const Input own = block_in(own_);
-    const Output to = is_last ? block_out(own_) : as_buffer(slot, range.size());
-    const std::size_t begin = is_last ? range.begin : 0;
+    const Output to = stays ? block_out(own_) : as_buffer(slot, range.size());
+    const std::size_t begin = stays ? range.begin : 0;
     const bool whole = range.end <= own.whole() && begin + range.size() <= to.whole();
     for_packs<sums_in_flight>(dev_, static_cast<std::uint32_t>(range.size()), whole,
                               [&]<int Count, bool Whole>(std::uint32_t first) {

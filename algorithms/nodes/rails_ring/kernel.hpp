@@ -140,7 +140,8 @@ class RailsRing : private RailStages<RailsRing<T, D>, T, D, Args> {
   PLAIT_DEVICE void add(const Step& step) {
     const typename Base::template Partials<1> partials{
         {plan_.has_partial(step.turn) ? incoming(step) : nullptr}};
-    Base::add(step.added, partials, outgoing(step), plan_.is_last(step.turn));
+    const bool is_last = plan_.is_last(step.turn);
+    Base::add(step.added, partials, outgoing(step), is_last, is_last);
   }
   /// To the next node, too, unless the result has been everywhere.
   PLAIT_DEVICE void push(const Step& step) {

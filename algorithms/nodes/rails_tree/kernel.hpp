@@ -160,7 +160,7 @@ class RailsTree : private RailStages<RailsTree<T, D>, T, D, Args> {
     const int above = is_root ? family.child[0] : family.parent;  // a root's slot is not used
     Base::add(step.added, partials,
               rail_.template outgoing<P>(reducing, above, Plan::number_in_tree(step.added)),
-              is_root);
+              is_root, is_root);
   }
   PLAIT_DEVICE void push(const Step& step) {
     const TreeRelatives& family = step.family;
