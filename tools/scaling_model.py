@@ -159,8 +159,9 @@ NODES = sorted({round(12500 ** (i / 24) * 2 ** (1 - i / 24)) for i in range(25)}
 SIZES = ((1 << 10, "1 KB"), (1 << 20, "1 MB"), (256 << 20, "256 MB"))
 FLOOR = "bandwidth alone"  # 2 (N - 1) / N of the message through each node
 COLOURS = {"rails": "#0b5fa5", "leaders": "#c2571a", "rails_oneshot": "#c2a01a",
-           "rails_ring": "#d81b60", "rails_tree": "#37474f", "ring": "#2e7d32",
-           "halving_doubling": "#7b1fa2", "tree": "#00838f", "stream": "#8d6e63", FLOOR: "#9e9e9e"}
+           "rails_ring": "#d81b60", "rails_tree": "#37474f", "rails_doubling": "#5dade2",
+           "leaders_doubling": "#f4a582", "ring": "#2e7d32", "halving_doubling": "#7b1fa2",
+           "tree": "#00838f", "stream": "#8d6e63", FLOOR: "#9e9e9e"}
 WIDTH, HEIGHT, LEFT, TOP, GAP, BOTTOM = 300, 300, 60, 70, 62, 60
 
 
@@ -224,7 +225,7 @@ def picture(program, machine):
     for name, colour in COLOURS.items():
         parts.append(f'<path d="M{at} {TOP + HEIGHT + 52}h20" stroke="{colour}" stroke-width="2"/>')
         parts.append(text(at + 25, TOP + HEIGHT + 56, name, anchor="start"))
-        at += 45 + 7 * len(name)
+        at += 38 + 6 * len(name)
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} '
             f'{TOP + HEIGHT + BOTTOM + 6}" font-family="sans-serif">\n'
             f'<rect width="100%" height="100%" fill="white"/>\n' + "\n".join(parts) + "\n</svg>\n")

@@ -65,8 +65,8 @@ class RailsDoubling : public NodesAlgorithm {
     return {};
   }
   virtual int rails(const Topology& topology) const { return topology.rails; }
-  /// One after the other, before the exchanges along the rail and after them.
-  virtual double signals_on_node() const { return 2; }
+  /// Besides those along the rail. As `rails` counts them: with two nodes it does the same.
+  virtual double signals_on_node() const { return 3; }
 
  private:
   /// That of the first node, which has a guest if any has.
@@ -114,7 +114,7 @@ class LeadersDoubling final : public RailsDoubling {
  protected:
   int rails(const Topology&) const override { return 1; }
   // A message less for each rank of a node.
-  double signals_on_node() const override { return 1.5; }
+  double signals_on_node() const override { return 2.5; }
 };
 
 const AlgorithmRegistration<RailsDoubling> registration;

@@ -157,7 +157,9 @@ class RailsTree : private RailStages<RailsTree<T, D>, T, D, Args> {
         {incoming(reducing, family.child[0], step.added),
          incoming(reducing, family.child[1], step.added)}};
     const bool is_root = family.is_root();
-    const int above = is_root ? family.child[0] : family.parent;  // a root's slot is not used
+    // A root's slot is not used, but clang for AMD GPUs must not see null there: it would no longer
+    // know that the sum goes to global memory.
+    const int above = is_root ? family.child[0] : family.parent;
     Base::add(step.added, partials,
               rail_.template outgoing<P>(reducing, above, Plan::number_in_tree(step.added)),
               is_root, is_root);
