@@ -49,26 +49,30 @@ std::optional<int> parse_number(std::string_view text) {
   return number;
 }
 
-/// `line` contains a '['. The words between the brackets are: NUMBER ["or" "more"] "ranks" ["on"
-/// DEVICE], for ranks on one node, or NUMBER ["or" "more"] "nodes" ["on" DEVICE].
+/// `line` contains a '['. The words between the brackets are: NUMBERS "ranks" ["on" DEVICE], for
+/// ranks on one node, or NUMBERS "nodes" ["on" DEVICE], where NUMBERS is NUMBER ["or" "more"] or
+/// NUMBER "to" NUMBER.
 Audience parse_audience(std::string_view line, const std::string& source) {
   const std::string_view part = trim(line);
   const std::string_view inner = part.size() < 2 ? "" : part.substr(1, part.size() - 2);
   auto said = words(inner);
-  const bool or_more = said.size() > 2 && said[1] == "or" && said[2] == "more";
-  if (or_more) said.erase(said.begin() + 1, said.begin() + 3);
+  const bool or_more = said.size() > 2 && said[1] == "or" && said[2] == "more",
+             has_end = said.size() > 2 && said[1] == "to";
+  const std::string end(has_end ? said[2] : "");
+  if (or_more || has_end) said.erase(said.begin() + 1, said.begin() + 3);
   const bool has_form = part.front() == '[' && part.back() == ']' &&
                         inner.find_first_of("[]") == std::string_view::npos &&
                         (said.size() == 2 || (said.size() == 4 && said[2] == "on")) &&
                         (said[1] == "rank" || said[1] == "ranks" || said[1] == "nodes");
-  const auto number = has_form ? parse_number(said[0]) : std::nullopt;
-  if (!number)
+  const auto number = has_form ? parse_number(said[0]) : std::nullopt,
+             most = has_end ? parse_number(end) : number;
+  if (!number || !most || *most < *number)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{}: in {}: not of the form [4 ranks], [3 or more ranks], [4 ranks "
-                            "on sm_90] or [2 or more nodes]",
+                            "on sm_90] or [2 to 8 nodes]",
                             source, in_quotes(part)));
   Audience::Numbers numbers{.least = *number};
-  if (!or_more) numbers.most = *number;
+  if (!or_more) numbers.most = *most;
   const std::string device(said.size() == 4 ? said[3] : "");
   if (said[1] == "nodes") return {.nodes = numbers, .device = device};
   return {.ranks = numbers, .nodes = {.least = 1, .most = 1}, .device = device};

@@ -96,19 +96,39 @@ TEST(TuningFile, HasSectionsForTargetsAndForManyRanks) {
   EXPECT_EQ(matched(of(5, BackendKind::hip), broadcast), "");
 }
 
+TEST(TuningFile, HasSectionsForSomeNumbers) {
+  const std::string text = "[3 to 5 ranks on host]\nring\n[2 to 8 nodes]\ntree";
+  const auto of = [&](int ranks, int nodes) {
+    Topology other = topology(ranks, "any");
+    other.backend = BackendKind::host;
+    other.nodes = nodes;
+    return matched(read(text, other), call(1));
+  };
+  EXPECT_EQ(of(2, 1), "");
+  EXPECT_EQ(of(3, 1), "ring");
+  EXPECT_EQ(of(5, 1), "ring");
+  EXPECT_EQ(of(6, 1), "");
+  EXPECT_EQ(of(4, 2), "tree");
+  EXPECT_EQ(of(64, 8), "tree");
+  EXPECT_EQ(of(64, 9), "");
+}
+
 TEST(TuningFile, IsRefusedWithWhatIsWrong) {
   const auto refused = [](const std::string& text, const char* what) {
     expect_error(error_of([&] { read(text); }), ErrorCode::invalid_argument,
                  AllOf(HasSubstr("PLAIT_TUNING=\"some.file\""), HasSubstr(what)));
   };
   refused("[4]\nring",
-          "in \"[4]\": not of the form [4 ranks], [3 or more ranks], [4 ranks on sm_90] or [2 or "
-          "more nodes]");
+          "in \"[4]\": not of the form [4 ranks], [3 or more ranks], [4 ranks on sm_90] or [2 to "
+          "8 nodes]");
   refused("[0 ranks]", "[0 ranks]");
   refused("[4 ranks on]", "[4 ranks on]");
   refused("[4 ranks on a b]", "[4 ranks on a b]");
   refused("[4 or ranks]", "[4 or ranks]");
   refused("[4 or more]", "[4 or more]");
+  refused("[4 to ranks]", "[4 to ranks]");
+  refused("[4 to 3 ranks]", "[4 to 3 ranks]");
+  refused("[4 to 8 or more ranks]", "[4 to 8 or more ranks]");
   refused("ring [4 ranks]", "ring [4 ranks]");
   refused("[4 ranks\nring", "[4 ranks");
   refused("0-1K=nonsense", "unknown algorithm \"nonsense\"");
