@@ -119,6 +119,19 @@ TEST_P(Rails, ChunksFitTheirSlots) {
   });
 }
 
+/// On the host, where a stripe may be cut at each pack, small messages are not cut further than
+/// frames need.
+TEST_P(Rails, SmallMessagesHaveFewChunks) {
+  const Shape shape{1, Plan::pack, 64 << 10, 64 << 10};
+  for (const std::size_t bytes : {0u, 1u, 512u, 2048u, 3000u}) {
+    const Plan one = plan(bytes, shape);
+    EXPECT_LE(one.chunks.count(one.stripes.at(0)), 1u) << bytes << " bytes";
+  }
+  const auto n = static_cast<std::size_t>(kind().work.everywhere ? nodes() : 1);
+  for (const std::size_t bytes : {4096u, 8192u})
+    EXPECT_LE(plan(bytes, shape).chunks.bytes * n, most_inline_bytes) << bytes << " bytes";
+}
+
 /// A chunk is used in a later step than the one that pushes it, so a step never waits for itself,
 /// and before its sender needs the slot again.
 TEST_P(Rails, StagesLieApartByLessThanTheSlots) {

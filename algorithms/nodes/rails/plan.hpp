@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "algorithms/blocks/channels/chunks.hpp"
+#include "backends/device/channel_words.hpp"
 #include "backends/device/device.hpp"
 
 namespace plait::rails {
@@ -58,7 +59,10 @@ struct Plan {
     plan.stripes = Parts::of(is_all_reduce ? plan.blocks.each : bytes, blocks, grain);
     const std::size_t of_rail = work.everywhere ? rail_slot / n : rail_slot,
                       of_node = node_slot / n, most = of_rail < of_node ? of_rail : of_node;
-    plan.chunks = Chunks::of(plan.stripes.each, rail_lag, grain < most ? grain : pack,
+    // More chunks for less than a frame takes would be more steps, and gain nothing.
+    const std::size_t in_frame = most_inline_bytes / (work.everywhere ? n : 1) / pack * pack,
+                      least = grain < in_frame ? in_frame : grain;
+    plan.chunks = Chunks::of(plan.stripes.each, rail_lag, least < most ? least : pack,
                              static_cast<std::uint32_t>(most / pack * pack));
     const std::uint32_t chunks = plan.chunks.count(plan.stripes.at(0));
     // A single chunk gains nothing by waiting for others.
