@@ -84,6 +84,23 @@ TEST(Channel, CallsFollowEachOther) {
   EXPECT_EQ(channels.may_send(1, 1, 0).at_least, 0u) << "the other way has counters of its own";
 }
 
+/// However many chunks they have.
+TEST(Channel, CallsTakeTurnsWithTheWays) {
+  Memory memory(2);
+  const Channels from = memory.of(0), to = memory.of(1);
+  const BlockChannels sender(from, 1), receiver(to, 1);
+  for (unsigned call = 0; call < 5; ++call) {
+    const unsigned way = call % 2;
+    ASSERT_EQ(sender.turn_to_send(1), way);
+    ASSERT_EQ(receiver.turn_to_receive(0), way);
+    EXPECT_EQ(receiver.turn_to_send(0), 0u) << "the other direction has turns of its own";
+    sender.advance_sent(way, 1, call);
+    receiver.advance_received(way, 0, call);
+    sender.end_turn_to_send(1);
+    receiver.end_turn_to_receive(0);
+  }
+}
+
 class StreamPlan : public testing::TestWithParam<std::tuple<int, unsigned, bool>> {};
 INSTANTIATE_TEST_SUITE_P(All, StreamPlan,
                          testing::Combine(testing::Values(1, 2, 3, 5, 8),

@@ -26,9 +26,11 @@
 
 namespace plait {
 
-/// This rank's counts of the chunks to and from one peer, up to the last call.
+/// This rank's counts of the chunks to and from one peer, up to the last call; and, for way 0, of
+/// the calls that used the two ways in turn.
 struct ChannelState {
   std::uint32_t sent, received;
+  std::uint32_t turns_sent, turns_received;
 };
 
 /// A word to wait for, and a word to signal.
@@ -155,14 +157,17 @@ class ChannelsOfBlock {
   }
 
   /// The way that a call uses if it needs only one: calls use the two ways in turn. Both ends have
-  /// counted the same chunks, so both compute the same way. A call with one chunk then need not
-  /// wait for the credit of the call before, which takes as long as a message between nodes.
+  /// counted the same calls, so both compute the same way. A call with few chunks then need not
+  /// wait for the credits of the call before, which take as long as a message between nodes.
   PLAIT_DEVICE unsigned turn_to_send(int peer) const {
-    return (state(0, peer).sent + state(1, peer).sent) % Channels::ways;
+    return state(0, peer).turns_sent % Channels::ways;
   }
   PLAIT_DEVICE unsigned turn_to_receive(int peer) const {
-    return (state(0, peer).received + state(1, peer).received) % Channels::ways;
+    return state(0, peer).turns_received % Channels::ways;
   }
+  /// At the end of such a call, beside `advance_sent` and `advance_received`.
+  PLAIT_DEVICE void end_turn_to_send(int peer) const { ++state(0, peer).turns_sent; }
+  PLAIT_DEVICE void end_turn_to_receive(int peer) const { ++state(0, peer).turns_received; }
 
   /// At the end of a call, one thread per way and peer counts the call's chunks, after the last use
   /// of the channel by any thread. Two functions, because one block may send and another receive.

@@ -236,7 +236,12 @@ class Rails {
       if (e.peer < 0) continue;
       if (e.on_node) advance(node_, e);
       else advance(rail_, e);
+      if (!e.on_node && plan_.work.everywhere) end_turn(e);
     }
+  }
+  PLAIT_DEVICE void end_turn(const End& e) const {
+    if (e.sends) rail_.end_turn_to_send(e.peer);
+    else rail_.end_turn_to_receive(e.peer);
   }
   PLAIT_DEVICE void advance(const BlockGroupChannels& channels, const End& e) const {
     if (e.sends) channels.advance_sent(e.way, e.peer, chunks_);
