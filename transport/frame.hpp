@@ -23,7 +23,7 @@ struct FrameEntry {
   Kind kind = Kind::left;
   std::uint16_t channel = 0;
   std::uint32_t value = 0;   // of the counter that this entry raises
-  std::uint32_t offset = 0;  // of the chunk in its channel
+  std::uint32_t offset = 0;  // of the chunk in its channel, and `ChunkNote::flags`
   std::uint32_t bytes = 0;   // of the chunk
   std::uint32_t size = 0;    // of what follows
 };

@@ -17,6 +17,7 @@ Peer::Peer(Transport& transport, Lane lane, const Address& address, int rank, Co
       counters_(counters),
       published_(lane.channels),
       consumed_(lane.channels),
+      credit_may_wait_(lane.channels),
       held_(lane.channels) {
   frames_out_.hello = {rank, PeerHello::Use::frames};
   data_out_.hello = {rank, PeerHello::Use::data};
@@ -129,26 +130,40 @@ bool Peer::collect(Credits credits) {
     farewell_ = Farewell::framed;
     has_news = true;
   }
-  has_news = collect_credits(has_news || credits == Credits::all) || has_news;
+  has_news = collect_credits(has_news ? Credits::all : credits) || has_news;
   if (!is_to_move() || !has_room(0)) return has_news;
   writer_.add({.kind = FrameEntry::Kind::moved});
   return is_moving_ = true;
 }
 
-/// Without `single`, the credit of a single chunk waits: a channel has two slots at least, so its
-/// sender can go on.
-bool Peer::collect_credits(bool single) {
-  bool has_news = false;
+/// Where the note does not say so, the credit of a single chunk may wait for a few rounds: a
+/// channel has two slots at least, so its sender can go on.
+bool Peer::may_wait(std::uint32_t channel, std::uint32_t chunks, Credits credits) const {
+  if (credits == Credits::all) return false;
+  return credit_may_wait_[channel] != 0 || (chunks == 1 && credits == Credits::urgent);
+}
+
+bool Peer::collect_credits(Credits credits) {
+  using Clock = std::chrono::steady_clock;
+  if (credits == Credits::due && held_since_ && Clock::now() > *held_since_ + most_held)
+    credits = Credits::all;
+  bool has_news = false, holds = false;
   for (std::uint32_t channel = 0; channel < lane_.channels; ++channel) {
     const std::uint32_t consumed = acquired(lane_.out_signals[channel].consumed);
     const std::uint32_t chunks = consumed - consumed_[channel];
-    if (chunks == 0 || (chunks == 1 && !single) || !has_room(0)) continue;
+    if (chunks == 0) continue;
+    if (may_wait(channel, chunks, credits) || !has_room(0)) {
+      holds = true;
+      continue;
+    }
     writer_.add({.kind = FrameEntry::Kind::credit,
                  .channel = static_cast<std::uint16_t>(channel),
                  .value = consumed});
     consumed_[channel] = consumed;
     has_news = true;
   }
+  if (!holds) held_since_.reset();
+  else if (!held_since_) held_since_ = Clock::now();
   return has_news;
 }
 
@@ -160,7 +175,7 @@ bool Peer::collect_chunks(std::uint32_t channel) {
     const ChunkNote note = lane_.notes[channel * chunk_notes + value % chunk_notes];
     const std::uint32_t place = note.offset & ChunkNote::on_device;
     const std::byte* const data = (place == 0 ? lane_.outgoing : lane_.device_outgoing) +
-                                  channel * lane_.channel_bytes + (note.offset - place);
+                                  channel * lane_.channel_bytes + (note.offset & ~ChunkNote::flags);
     const bool travels_along = note.bytes <= (place == 0 ? most_inline_bytes : 0);
     if (!has_room(travels_along ? note.bytes : 0)) break;
     const FrameEntry entry{.kind = travels_along ? FrameEntry::Kind::chunk : FrameEntry::Kind::data,
@@ -293,16 +308,17 @@ void Peer::read(std::span<const std::byte> frame, const Listening& listening) {
 void Peer::arrive(const FrameReader::Item& item) {
   const FrameEntry& entry = item.entry;
   const bool is_data = entry.kind == FrameEntry::Kind::data;
-  const std::uint32_t place = entry.offset & ChunkNote::on_device;
-  if (entry.bytes > lane_.channel_bytes ||
-      entry.offset - place > lane_.channel_bytes - entry.bytes ||
+  const std::uint32_t place = entry.offset & ChunkNote::on_device,
+                      offset = entry.offset & ~ChunkNote::flags;
+  if (entry.bytes > lane_.channel_bytes || offset > lane_.channel_bytes - entry.bytes ||
       (!is_data && item.data.size() != entry.bytes))
     refuse("a chunk that does not fit its channel");
   if (place != 0 && (lane_.device_incoming == nullptr || (!is_data && entry.bytes != 0)))
     refuse("a chunk for device memory that this rank can't place there");
   if (!is_data && entry.bytes != 0)
-    std::memcpy(lane_.incoming + entry.channel * lane_.channel_bytes + entry.offset,
-                item.data.data(), entry.bytes);
+    std::memcpy(lane_.incoming + entry.channel * lane_.channel_bytes + offset, item.data.data(),
+                entry.bytes);
+  credit_may_wait_[entry.channel] = (entry.offset & ChunkNote::credit_may_wait) != 0;
   if (!is_data && held_[entry.channel] == 0)
     return release(lane_.in_signals[entry.channel].published, entry.value);
   // Its counter must not be raised before those of earlier chunks.
@@ -316,9 +332,10 @@ bool Peer::receive_data() {
     if (!one.is_data || one.request != nullptr) continue;
     if (data_in_ == nullptr) break;
     const std::uint32_t place = one.offset & ChunkNote::on_device;
-    one.request = data_in_->irecv((place == 0 ? lane_.incoming : lane_.device_incoming) +
-                                      one.channel * lane_.channel_bytes + (one.offset - place),
-                                  one.bytes, data_in_slots_.at(place));
+    one.request =
+        data_in_->irecv((place == 0 ? lane_.incoming : lane_.device_incoming) +
+                            one.channel * lane_.channel_bytes + (one.offset & ~ChunkNote::flags),
+                        one.bytes, data_in_slots_.at(place));
     if (one.request == nullptr) break;
   }
   while (!arriving_.empty()) {

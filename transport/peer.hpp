@@ -5,6 +5,20 @@
 // of the smaller rank stays: the larger rank ends its own with the entry `moved`, and its answers
 // begin with a hello that says that they come after that entry. So frames keep their order, and no
 // rank waits for another. Chunks that travel alone have a flow each way.
+//
+// Credits that may wait (`ChunkNote::credit_may_wait`). Small calls would send as many frames for
+// credits as for chunks. So `carry` leaves such credits to the next frame to that peer. In a loop
+// of such calls, it has the chunk after which the peer's kernel needs them. In a call of another
+// algorithm the peer's kernel may wait for them at once. It never waits for ever, because a credit
+// that waits is sent
+// - by each round of the proxy's own thread, which holds none back. That thread works where no
+//   kernel calls `carry`: with GPUs always, and on the host from a millisecond after the last one.
+// - by one `carry` of four while a kernel here waits for that peer. A kernel that lacks a credit
+//   has a chunk for this rank, so a kernel of the same call here comes to wait for it.
+// - by one `carry` of four or sixteen for any other rank, once the credit has waited for
+//   `most_held`. The kernel here may wait for other ranks first, which in turn wait for that peer.
+// A kernel that waits calls `carry` again and again. So either it does, or the proxy's own thread
+// works, and both send the credit.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -56,9 +70,12 @@ class Peer {
   void take(PeerHello::Use use, std::unique_ptr<ReceiveFlow> flow);
   /// Receives what has come. True if anything has.
   bool receive(const Listening& listening);
-  /// Which credits are sent: all, or only those that are in a hurry. The others go along with the
-  /// next chunk, because a message for each would double the messages of small calls.
-  enum class Credits { all, urgent };
+  /// Which credits are sent: all, all but those that may wait and have not waited long, or only
+  /// those that are in a hurry. The others go along with the next chunk, because a message for each
+  /// would double the messages of small calls.
+  enum class Credits { all, due, urgent };
+  /// How long credits that may wait do so, if nothing asks for them.
+  static constexpr std::chrono::milliseconds most_held{1};
   /// Sends what it can. True if anything moved.
   bool send(Credits credits);
   void tell(std::vector<std::byte> words) {
@@ -130,7 +147,8 @@ class Peer {
   bool has_room(std::size_t size);
   bool has_no_answer() const;
   bool collect(Credits credits);
-  bool collect_credits(bool single);
+  bool collect_credits(Credits credits);
+  bool may_wait(std::uint32_t channel, std::uint32_t chunks, Credits credits) const;
   bool collect_chunks(std::uint32_t channel);
   bool send_frame();
   bool send_data();
@@ -158,6 +176,8 @@ class Peer {
   bool is_two_way_ = false;
   Slots data_in_slots_;
   std::vector<std::uint32_t> published_, consumed_;  // seen, per channel
+  std::vector<char> credit_may_wait_;                // per channel, as its last chunk says
+  std::optional<std::chrono::steady_clock::time_point> held_since_;  // a credit that may wait
   std::deque<Sending> sending_;
   std::deque<Arriving> arriving_;
   std::vector<std::uint32_t> held_;  // entries of `arriving_`, per channel

@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 struct Proxy::Work {
   Peer::Credits credits;
   Peer* awaited;   // receives from this one; null: none
-  bool hears_all;  // receives from all peers, and from new ones
+  bool hears_all;  // receives from all peers, and from new ones, and sends `awaited` all credits
 };
 constexpr Proxy::Work Proxy::everything{Peer::Credits::all, nullptr, true};
 
@@ -140,7 +140,7 @@ void Proxy::carry(int peer) noexcept {
     constexpr unsigned all_every = 4, all_every_here = 16;
     Peer* const awaited = last ? nullptr : find(peer);
     const bool hears_all = ++carried_ % (awaited != nullptr ? all_every : all_every_here) == 0;
-    const Work work = hears_all ? everything : Work{Peer::Credits::urgent, awaited, false};
+    const Work work{hears_all ? Peer::Credits::due : Peer::Credits::urgent, awaited, hears_all};
     bool moved = round(work);
     for (int more = 0; last && moved && more < 16; ++more) moved = round(work);
     carried_at_.store(now_ns(), std::memory_order_relaxed);
@@ -247,7 +247,9 @@ bool Proxy::advance(const Work& work) {
     }
   };
   // What a kernel has published goes out before the system is asked for news.
-  each([&](Peer& peer) { return peer.send(work.credits); });
+  each([&](Peer& peer) {
+    return peer.send(work.hears_all && &peer == work.awaited ? Peer::Credits::all : work.credits);
+  });
   if (work.hears_all) accept_flows();
   each([&](Peer& peer) {
     return (work.hears_all || &peer == work.awaited) && peer.receive(listening_);

@@ -19,6 +19,11 @@ struct ChunkNote {
   /// Part of an offset: the chunk lies in the channel's slots in device memory, not in those in
   /// memory of the host.
   static constexpr std::uint32_t on_device = std::uint32_t{1} << 31;
+  /// Part of an offset: the call has no more chunks in this channel than slots, and before such
+  /// calls use the channel again, they receive a chunk from the same peer. So the credit of this
+  /// chunk may travel with that one (transport/peer.hpp has the proof).
+  static constexpr std::uint32_t credit_may_wait = std::uint32_t{1} << 30;
+  static constexpr std::uint32_t flags = on_device | credit_may_wait;
 
   std::uint32_t offset, bytes;
 };

@@ -45,6 +45,7 @@ struct LaneShape {
   std::uint32_t counters_begin = 0;
   /// Some chunks of all sizes lie in device memory, by a network plug-in that reaches it.
   bool uses_device = false;
+  bool credits_may_wait = false;
 };
 
 /// Memory of the host for a device's, at addresses where a touch ends the test. The plug-in finds
@@ -141,6 +142,7 @@ class TestLane {
     for (std::size_t at = 0; at < bytes; ++at) slot[at] = content(rank_, peer_, channel, k, at);
     notes_[channel * chunk_notes + value % chunk_notes] = {
         (on_device ? ChunkNote::on_device : 0) +
+            (shape_.credits_may_wait ? ChunkNote::credit_may_wait : 0) +
             k % shape_.slots * static_cast<std::uint32_t>(shape_.slot_bytes),
         static_cast<std::uint32_t>(bytes)};
     if (raises) raise(channel);

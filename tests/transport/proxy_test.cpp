@@ -67,6 +67,11 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{"counters_wrap", 2, Means::carrying, {.counters_begin = 0xfffffff0}},
         Setting{"notes_wrap", 3, Means::waking, {.slots = 16, .counters_begin = 0xffffffe9}},
         Setting{"in_device_memory", 3, Means::waking, {.uses_device = true}},
+        Setting{"patient", 3, Means::carrying, {.credits_may_wait = true}},
+        Setting{"patient_in_device_memory",
+                2,
+                Means::waking,
+                {.uses_device = true, .credits_may_wait = true}},
         Setting{"long_in_device_memory",
                 2,
                 Means::carrying,
@@ -228,6 +233,63 @@ TEST(Proxies, CountWhatTheySend) {
     EXPECT_EQ(rank.proxy().counters().bytes_sent, bytes);
     EXPECT_LE(rank.proxy().counters().frames_sent, 20u * 4 + 1);
   });
+}
+
+/// Calls of two chunks, as small all-reduces. Only each second call uses the same channel.
+TEST(Proxies, SendCreditsThatMayWaitWithTheChunksOfTheNextCall) {
+  constexpr std::uint32_t calls = many_chunks, chunks = 2;
+  on_ranks(2, {.slot_bytes = small_slot, .credits_may_wait = true},
+           [&](TestRank& rank, Bootstrap&) {
+             TestLane& lane = rank.lane(0);
+             const auto carry = [&] {
+               rank.proxy().carry(lane.peer());
+               std::this_thread::yield();
+             };
+             std::uint32_t slow_calls = 0;  // their credits may have gone before them
+             for (std::uint32_t call = 0; call < calls; ++call) {
+               const auto begin = Clock::now();
+               const unsigned channel = call % 2;
+               if (!rank.wait([&] { return lane.is_all_taken(channel); }, carry)) return;
+               for (std::uint32_t k = 0; k < chunks; ++k) lane.send(channel);
+               for (std::uint32_t k = 0; k < chunks; ++k) {
+                 if (!rank.wait([&] { return lane.has_arrived(channel); }, carry)) return;
+                 lane.receive(channel);
+               }
+               rank.proxy().carry(-1);
+               if (Clock::now() > begin + 300us) ++slow_calls;
+             }
+             rank.wait([&] { return rank.proxy().counters().chunks_sent == chunks * calls; });
+             EXPECT_LT(rank.proxy().counters().frames_sent, calls * 3 / 2 + slow_calls)
+                 << "credits had frames";
+           });
+}
+
+/// There is no next call. The proxy's own thread rests while others carry.
+TEST(Proxies, SendCreditsThatMayWaitInTheEnd) {
+  enum class Then { nothing, waits_for_sender, waits_for_another };
+  for (const Then then : {Then::nothing, Then::waits_for_sender, Then::waits_for_another}) {
+    std::atomic<bool> is_taken = false;
+    on_ranks(2, {.credits_may_wait = true}, [&](TestRank& rank, Bootstrap&) {
+      TestLane& lane = rank.lane(0);
+      if (rank.number() == 0) {
+        for (int k = 0; k < 2; ++k) lane.send(0);
+        rank.proxy().wake();
+        rank.wait([&] { return lane.is_all_taken(0); });
+        is_taken = true;
+        return;
+      }
+      const auto carry = [&](int peer) { rank.proxy().carry(peer); };
+      const auto begin = Clock::now();
+      rank.wait([&] { return lane.has_arrived(0) && Clock::now() > begin + 20ms; },
+                [&] { carry(1); });
+      for (int k = 0; k < 2; ++k) lane.receive(0);
+      rank.wait([&] { return is_taken.load(); },
+                [&] {
+                  if (then == Then::nothing) std::this_thread::yield();
+                  else carry(then == Then::waits_for_sender ? 0 : 1);
+                });
+    });
+  }
 }
 
 double process_seconds() {

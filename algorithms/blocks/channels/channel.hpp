@@ -53,8 +53,8 @@ struct Channels {
   std::uint32_t slot_bytes;
   std::uint32_t blocks;  // that have channels
   int rank, ranks;
-  /// Where `slot_memory` lies, for notes: 0, or `ChunkNote::on_device`.
-  std::uint32_t place = 0;
+  /// Of `ChunkNote`, for all notes of the call.
+  std::uint32_t flags = 0;
   /// Between nodes, in memory of the host: `chunk_notes` per channel from this rank. Null on one
   /// node.
   ChunkNote* notes = nullptr;
@@ -147,7 +147,7 @@ class ChannelsOfBlock {
     if (c_.notes == nullptr) return;
     const std::uint32_t value = state(way, peer).sent + k + 1;
     c_.notes[c_.index(block_, way, c_.rank, peer) * chunk_notes + value % chunk_notes] = {
-        c_.place + (k & (c_.slots - 1)) * c_.slot_bytes, static_cast<std::uint32_t>(bytes)};
+        c_.flags + (k & (c_.slots - 1)) * c_.slot_bytes, static_cast<std::uint32_t>(bytes)};
   }
   PLAIT_DEVICE ChannelSignal publish(unsigned way, int peer, std::uint32_t k) const {
     return {&signals(peer, way, c_.rank)->published, state(way, peer).sent + k + 1};

@@ -131,7 +131,7 @@ class ChannelAlgorithm : public CollectiveAlgorithm {
             .blocks = memory.blocks,
             .rank = context.rank(),
             .ranks = context.ranks(),
-            .place = 0,
+            .flags = 0,
             .notes = context.nodes() != nullptr ? context.nodes()->notes : nullptr};
   }
 
@@ -144,7 +144,7 @@ class ChannelAlgorithm : public CollectiveAlgorithm {
     if (nodes == nullptr || nodes->device_slots.own == nullptr || chunk_bytes <= most_inline_bytes)
       return channels;
     channels.slot_memory = nodes->device_slots;
-    channels.place = ChunkNote::on_device;
+    channels.flags |= ChunkNote::on_device;
     return channels;
   }
 };

@@ -49,8 +49,11 @@ class RailsAlgorithm : public NodesAlgorithm {
     const Plan plan = plan_of(call, topology, shape);
     const std::size_t chunk = std::size_t{plan.chunks.bytes} *
                               (plan.work.everywhere ? static_cast<unsigned>(plan.nodes) : 1);
-    const GroupChannels rail = rail_channels(context, Plan::slots, chunk),
-                        node = node_channels(context, Plan::slots);
+    GroupChannels rail = rail_channels(context, Plan::slots, chunk);
+    // Calls use the ways in turn, and each has a chunk from every node.
+    if (plan.work.everywhere && plan.chunks.count(plan.stripes.at(0)) <= Plan::slots)
+      rail.flags |= ChunkNote::credit_may_wait;
+    const GroupChannels node = node_channels(context, Plan::slots);
     return {.node = node,
             .rail = rail,
             .send = buffers.send,

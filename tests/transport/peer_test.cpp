@@ -1,0 +1,146 @@
+// Two peers over sockets, in one thread: the test says when each of them sends and receives.
+#include "transport/peer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "transport/lanes.hpp"
+
+namespace plait::transport {
+namespace {
+
+using Credits = Peer::Credits;
+using Clock = std::chrono::steady_clock;
+
+/// One end: a peer of rank `rank`, for the other of two ranks.
+struct End {
+  End(int rank, const LaneShape& shape)
+      : transport(make_sockets()), listener(transport->listen()), lane(rank, 1 - rank, shape) {}
+  void meet(const End& other) {
+    peer = std::make_unique<Peer>(*transport, lane.lane(), other.listener->address(),
+                                  1 - lane.peer(), counters);
+  }
+  void receive() {
+    if (auto flow = listener->accept()) arrival = std::make_unique<Arrival>(std::move(flow));
+    if (arrival && arrival->has_said_hello()) {
+      peer->take(arrival->hello.use, std::move(arrival->flow));
+      arrival.reset();
+    }
+    peer->receive({});
+  }
+
+  std::unique_ptr<Transport> transport;
+  std::unique_ptr<Listener> listener;
+  Counters counters;
+  TestLane lane;
+  std::unique_ptr<Arrival> arrival;
+  std::unique_ptr<Peer> peer;
+};
+
+/// The receiver has emptied so many chunks of the sender, and no credit for them is under way.
+class PeerCredits : public testing::Test {
+ protected:
+  void take_chunks(int chunks, bool credits_may_wait) {
+    const LaneShape shape{
+        .channels = 3, .slot_bytes = small_slot, .credits_may_wait = credits_may_wait};
+    for (int rank = 0; rank < 2; ++rank) ends_.push_back(std::make_unique<End>(rank, shape));
+    sender().meet(receiver());
+    receiver().meet(sender());
+    for (int k = 0; k < chunks; ++k) sender().lane.send(0);
+    for (int k = 0; k < chunks; ++k) {
+      wait_until([&] { return receiver().lane.has_arrived(0); });
+      receiver().lane.receive(0);
+    }
+  }
+  /// Whether the receiver puts the credits into a frame.
+  bool sends(Credits credits) {
+    const auto before = receiver().counters.frames_sent;
+    receiver().peer->send(credits);
+    if (receiver().counters.frames_sent == before) return false;
+    wait_until([&] { return sender().lane.is_all_taken(0); });
+    return true;
+  }
+  void send_a_chunk() { receiver().lane.send(0); }
+  /// Both ends send so many chunks through a channel, and empty those of the other.
+  void call(unsigned channel, int chunks) {
+    for (const auto& one : ends_) {
+      ASSERT_TRUE(one->lane.is_all_taken(channel));
+      for (int k = 0; k < chunks; ++k) one->lane.send(channel);
+    }
+    for (const auto& one : ends_)
+      for (int k = 0; k < chunks; ++k) {
+        wait_until([&] {
+          receiver().peer->send(Credits::urgent);
+          return one->lane.has_arrived(channel);
+        });
+        one->lane.receive(channel);
+      }
+    for (const auto& one : ends_) one->peer->send(Credits::urgent);
+  }
+  std::uint64_t frames_sent() { return receiver().counters.frames_sent; }
+
+ private:
+  End& sender() { return *ends_[0]; }
+  End& receiver() { return *ends_[1]; }
+  template <class Condition>
+  void wait_until(const Condition& is_met) {
+    const auto end = Clock::now() + patience;
+    while (!is_met() && Clock::now() < end) {
+      sender().peer->send(Credits::urgent);
+      for (const auto& one : ends_) one->receive();
+    }
+    ASSERT_TRUE(is_met());
+  }
+  std::vector<std::unique_ptr<End>> ends_;
+};
+
+TEST_F(PeerCredits, OfOneChunkWaitForSomeRounds) {
+  take_chunks(1, false);
+  EXPECT_FALSE(sends(Credits::urgent));
+  EXPECT_TRUE(sends(Credits::due));
+}
+
+TEST_F(PeerCredits, OfTwoChunksAreUrgent) {
+  take_chunks(2, false);
+  EXPECT_TRUE(sends(Credits::urgent));
+}
+
+TEST_F(PeerCredits, ThatMayWaitTravelWithTheNextChunk) {
+  take_chunks(2, true);
+  EXPECT_FALSE(sends(Credits::urgent));
+  send_a_chunk();
+  EXPECT_TRUE(sends(Credits::urgent));
+  EXPECT_FALSE(sends(Credits::all)) << "they have been sent";
+}
+
+/// Calls that use two channels in turn.
+TEST_F(PeerCredits, ThatMayWaitNeedNoFrames) {
+  take_chunks(2, true);
+  send_a_chunk();
+  EXPECT_TRUE(sends(Credits::urgent));
+  const auto before = frames_sent();
+  constexpr unsigned calls = 10;
+  for (unsigned i = 0; i < calls; ++i) call(1 + i % 2, 2);
+  EXPECT_EQ(frames_sent(), before + calls);
+}
+
+TEST_F(PeerCredits, ThatMayWaitAreSentIfAllAre) {
+  take_chunks(2, true);
+  EXPECT_FALSE(sends(Credits::urgent));
+  EXPECT_TRUE(sends(Credits::all));
+}
+
+TEST_F(PeerCredits, ThatMayWaitAreDueAfterAWhile) {
+  take_chunks(2, true);
+  EXPECT_FALSE(sends(Credits::due)) << "the peer has not seen them before";
+  std::this_thread::sleep_for(2 * Peer::most_held);
+  EXPECT_FALSE(sends(Credits::urgent));
+  EXPECT_TRUE(sends(Credits::due));
+}
+
+}  // namespace
+}  // namespace plait::transport
