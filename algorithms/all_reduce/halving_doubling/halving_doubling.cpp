@@ -52,18 +52,23 @@ class HalvingDoubling final : public ChannelAlgorithm {
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {
-    const Channels own = channels(context, Schedule::slots);
+    Channels own = channels(context, Schedule::slots);
     const std::size_t grain = stripe_grain(shape.threads);
     const Parts stripes = Parts::of(call.bytes(), shape.blocks, grain);
     // Four chunks in the first round, which sends half of the stripe.
     const Chunks chunks = Chunks::of(stripes.each, 8, grain, own.slot_bytes);
+    const Schedule schedule{{context.rank(), context.ranks()}};
+    // Exchanges with a partner use way 0 and way 1 in turn, and have a chunk from there.
+    const Range first = stripes.at(0);
+    const Range longest{0, schedule.has_guest() ? first.size() : (first.size() + 1) / 2};
+    if (chunks.count(longest) <= Schedule::slots) own.flags |= ChunkNote::credit_may_wait;
     const Args args{.channels = with_chunks(own, chunks.bytes, context),
                     .send = buffers.send,
                     .recv = buffers.recv,
                     .count = call.count,
                     .stripes = stripes,
                     .chunks = chunks,
-                    .schedule = {{context.rank(), context.ranks()}},
+                    .schedule = schedule,
                     .reduction = reduction_of(call, context.topology())};
     context.launch(name(), call.type, shape, args);
   }
