@@ -6,6 +6,7 @@
 
 #include "algorithms/blocks/channels/chunks.hpp"
 #include "algorithms/blocks/patterns/doubling_schedule.hpp"
+#include "backends/device/channel_words.hpp"
 #include "backends/device/device.hpp"
 
 namespace plait::rails_doubling {
@@ -35,7 +36,9 @@ struct Plan {
     plan.schedule = schedule;
     plan.blocks = Parts::of(bytes, static_cast<unsigned>(rails), pack);
     plan.stripes = Parts::of(plan.blocks.each, thread_blocks, grain);
-    plan.chunks = Chunks::of(plan.stripes.each, rail_lag, grain < slot ? grain : pack,
+    // More chunks for less than a frame takes would be more steps, and gain nothing.
+    const std::size_t least = grain < most_inline_bytes ? most_inline_bytes : grain;
+    plan.chunks = Chunks::of(plan.stripes.each, rail_lag, least < slot ? least : pack,
                              static_cast<std::uint32_t>(slot));
     // A single chunk gains nothing by waiting for others.
     const bool is_single = plan.chunks.count(plan.stripes.at(0)) <= 1;

@@ -50,8 +50,12 @@ class RailsDoubling : public NodesAlgorithm {
     const Topology& topology = context.topology();
     const Plan plan =
         plan_of(call, topology, shape, DoublingSchedule::of(context.nodes()->node, topology.nodes));
+    GroupChannels rail = rail_channels(context, Plan::slots, plan.chunk_bytes());
+    // Calls use the ways in turn, and each has a chunk from every rank that it sends to.
+    if (plan.chunks.count(plan.stripes.at(0)) <= Plan::slots)
+      rail.flags |= ChunkNote::credit_may_wait;
     const Args args{.node = node_channels(context, Plan::slots),
-                    .rail = rail_channels(context, Plan::slots, plan.chunk_bytes()),
+                    .rail = rail,
                     .send = buffers.send,
                     .recv = buffers.recv,
                     .plan = plan,
