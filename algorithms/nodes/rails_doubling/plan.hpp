@@ -68,7 +68,7 @@ struct Plan {
   }
 
   static constexpr std::size_t pack = 64;  // on the widest target
-  // A rank waits at most this long for a node's terms, and for what comes along the rail.
+  // The most steps from a push to its use: the terms of a node that waits for a guest.
   static_assert(node_lag + rail_lag < slots);
 };
 
