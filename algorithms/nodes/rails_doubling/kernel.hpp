@@ -97,6 +97,7 @@ class RailsDoubling : private RailStages<RailsDoubling<T, D>, T, D, Args, 1> {
     dev_.sync();  // all threads have read the counters
     Base::finish_on_node(chunks_);
     Base::finish_along_rail(step_at(0), chunks_);
+    end_turn();
   }
 
  private:
@@ -123,6 +124,17 @@ class RailsDoubling : private RailStages<RailsDoubling<T, D>, T, D, Args, 1> {
     return {true,    sends,     sends ? rail_.turn_to_send(peer) : rail_.turn_to_receive(peer),
             peer,    at.exists, at.number,
             at.place};
+  }
+
+  /// After `finish_along_rail`, in which the same threads have the same ends.
+  PLAIT_DEVICE void end_turn() const {
+    const Step any = step_at(0);
+    for (unsigned i = dev_.thread(); i < ends_along_rail(); i += dev_.threads()) {
+      const End e = end_along_rail(i, any);
+      if (!e.used) continue;
+      if (e.sends) rail_.end_turn_to_send(e.peer);
+      else rail_.end_turn_to_receive(e.peer);
+    }
   }
 
   /// Takes a chunk through a stage of the rail.
