@@ -74,10 +74,12 @@ TEST_P(SeveralNodes, CallsFollowOneAnother) {
 
 TEST_P(SeveralNodes, GraphsAreReplayed) {
   run([](Communicator& comm, Arena& arena) {
+    const Stream stream = comm.create_stream();  // GPUs capture no default stream
     for (const char* algorithm :
          {"rails", "leaders", "rails_ring", "rails_tree", "leaders_doubling", "tree"})
       check(comm, arena,
-            {.algorithm = algorithm, .type = DataType::i64, .count = 5000, .way = Way::captured});
+            {.algorithm = algorithm, .type = DataType::i64, .count = 5000, .way = Way::captured},
+            stream);
   });
 }
 
@@ -170,10 +172,12 @@ TEST_P(ManyNodes, GiveExactResults) {
 
 TEST_P(ManyNodes, CallsFollowOneAnother) {
   run([](Communicator& comm, Arena& arena) {
+    const Stream stream = comm.create_stream();
     for (const char* const algorithm : algorithms) {
       check_repeated_in_place(comm, arena, 20'011, under_tsan ? 10 : 30, {.algorithm = algorithm});
       check(comm, arena,
-            {.algorithm = algorithm, .type = DataType::i64, .count = 5000, .way = Way::captured});
+            {.algorithm = algorithm, .type = DataType::i64, .count = 5000, .way = Way::captured},
+            stream);
     }
   });
 }

@@ -53,7 +53,7 @@ class HalvingDoubling final : public ChannelAlgorithm {
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {
     Channels own = channels(context, Schedule::slots);
-    const std::size_t grain = stripe_grain(shape.threads);
+    const std::size_t grain = chunk_grain(shape, context.topology());
     const Parts stripes = Parts::of(call.bytes(), shape.blocks, grain);
     // Four chunks in the first round, which sends half of the stripe.
     const Chunks chunks = Chunks::of(stripes.each, 8, grain, own.slot_bytes);

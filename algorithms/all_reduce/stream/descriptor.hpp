@@ -44,9 +44,9 @@ class PushAlgorithm : public ChannelAlgorithm {
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {
     const Channels own = channels(context, Plan::slots);
-    const Plan plan =
-        Plan::of(call.bytes(), context.ranks(), shape.blocks, stripe_grain(shape.threads),
-                 own.slot_bytes, everywhere(context.topology()));
+    const Plan plan = Plan::of(call.bytes(), context.ranks(), shape.blocks,
+                               chunk_grain(shape, context.topology()), own.slot_bytes,
+                               everywhere(context.topology()));
     const Args args{.channels = with_chunks(own, plan.chunks.bytes, context),
                     .send = buffers.send,
                     .recv = buffers.recv,

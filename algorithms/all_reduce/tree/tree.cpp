@@ -38,7 +38,7 @@ class DoubleTree final : public ChannelAlgorithm {
   double estimate(const Call& call, const Topology& topology) const override {
     const int depth = TreePlace::height(topology.ranks);
     const LaunchShape shape = fitted(shapes(call, topology).front(), call, topology);
-    const Parts stripes = stripes_of(call, shape);
+    const Parts stripes = stripes_of(call, shape, topology);
     const double chunks = std::max(chunks_of(stripes, shape, topology).count(stripes.at(0)), 1u);
     const double sending =
         topology.ranks == 1 ? 0 : 2.0 * static_cast<double>(call.bytes()) / topology.push_bandwidth;
@@ -52,7 +52,7 @@ class DoubleTree final : public ChannelAlgorithm {
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {
-    const Parts stripes = stripes_of(call, shape);
+    const Parts stripes = stripes_of(call, shape, context.topology());
     const Chunks chunks = chunks_of(stripes, shape, context.topology());
     const Args args{.channels = with_chunks(channels(context, Steps::slots), chunks.bytes, context),
                     .send = buffers.send,
@@ -77,12 +77,12 @@ class DoubleTree final : public ChannelAlgorithm {
     add_flows(use, bytes / 2, relatives, Steps::slots, std::max(blocks / 2, 1u), topology);
     return use;
   }
-  static Parts stripes_of(const Call& call, const LaunchShape& shape) {
-    return Parts::of(call.bytes(), shape.blocks, stripe_grain(shape.threads));
+  static Parts stripes_of(const Call& call, const LaunchShape& shape, const Topology& topology) {
+    return Parts::of(call.bytes(), shape.blocks, chunk_grain(shape, topology));
   }
   static Chunks chunks_of(const Parts& stripes, const LaunchShape& shape,
                           const Topology& topology) {
-    return Chunks::of(stripes.each, 8, stripe_grain(shape.threads),
+    return Chunks::of(stripes.each, 8, chunk_grain(shape, topology),
                       channel_bytes(topology) / Steps::slots);
   }
 };

@@ -85,6 +85,13 @@ class ChannelAlgorithm : public CollectiveAlgorithm {
   using CollectiveAlgorithm::CollectiveAlgorithm;
 
   bool spans_nodes() const override { return true; }
+
+  /// The least bytes of a stripe and of a chunk. Between nodes, those that share a frame would be
+  /// more threads or steps, and gain nothing.
+  static std::size_t chunk_grain(LaunchShape shape, const Topology& topology) {
+    const std::size_t grain = stripe_grain(shape.threads);
+    return topology.nodes == 1 ? grain : std::max(grain, most_inline_bytes);
+  }
   SharedResources shared(const Topology& topology) const override {
     return memory(topology).resources();
   }

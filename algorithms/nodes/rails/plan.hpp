@@ -56,12 +56,13 @@ struct Plan {
     const bool is_all_reduce = work.reduces && (work.gathers || work.by_all_ranks);
     plan.blocks = Parts::of(bytes, is_all_reduce ? static_cast<unsigned>(rails) * n : 1, pack);
     plan.block_bytes = is_all_reduce ? 0 : bytes;
-    plan.stripes = Parts::of(is_all_reduce ? plan.blocks.each : bytes, blocks, grain);
     const std::size_t of_rail = work.everywhere ? rail_slot / n : rail_slot,
                       of_node = node_slot / n, most = of_rail < of_node ? of_rail : of_node;
-    // More chunks for less than a frame takes would be more steps, and gain nothing.
+    // More stripes or chunks for less than a frame takes would be more threads or steps, and gain
+    // nothing.
     const std::size_t in_frame = most_inline_bytes / (work.everywhere ? n : 1) / pack * pack,
                       least = grain < in_frame ? in_frame : grain;
+    plan.stripes = Parts::of(is_all_reduce ? plan.blocks.each : bytes, blocks, least);
     plan.chunks = Chunks::of(plan.stripes.each, rail_lag, least < most ? least : pack,
                              static_cast<std::uint32_t>(most / pack * pack));
     const std::uint32_t chunks = plan.chunks.count(plan.stripes.at(0));

@@ -35,9 +35,10 @@ struct Plan {
     plan.rails = rails;
     plan.schedule = schedule;
     plan.blocks = Parts::of(bytes, static_cast<unsigned>(rails), pack);
-    plan.stripes = Parts::of(plan.blocks.each, thread_blocks, grain);
-    // More chunks for less than a frame takes would be more steps, and gain nothing.
+    // More stripes or chunks for less than a frame takes would be more threads or steps, and gain
+    // nothing.
     const std::size_t least = grain < most_inline_bytes ? most_inline_bytes : grain;
+    plan.stripes = Parts::of(plan.blocks.each, thread_blocks, least);
     plan.chunks = Chunks::of(plan.stripes.each, rail_lag, least < slot ? least : pack,
                              static_cast<std::uint32_t>(slot));
     // A single chunk gains nothing by waiting for others.

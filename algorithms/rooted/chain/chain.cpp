@@ -47,7 +47,7 @@ class Chain final : public ChannelAlgorithm {
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {
-    const Parts stripes = stripes_of(call, shape);
+    const Parts stripes = stripes_of(call, shape, context.topology());
     const Channels own = channels(context, slots);
     const Chunks chunks = chunks_of(stripes, shape, own.slot_bytes);
     const Args args{.channels = with_chunks(own, chunks.bytes, context),
@@ -68,8 +68,8 @@ class Chain final : public ChannelAlgorithm {
   }
 
  private:
-  static Parts stripes_of(const Call& call, const LaunchShape& shape) {
-    return Parts::of(call.bytes(), shape.blocks, stripe_grain(shape.threads));
+  static Parts stripes_of(const Call& call, const LaunchShape& shape, const Topology& topology) {
+    return Parts::of(call.bytes(), shape.blocks, chunk_grain(shape, topology));
   }
   /// A chunk is whole passes of a block's threads, with four packs per thread on their way, or a
   /// whole slot: long chunks matter more than even ones (4 H200, 1 GB: 3055 us with 32 KB, 2999
