@@ -289,11 +289,9 @@ void group_start() { OpenGroup::of_thread().start(); }
 void group_end() { OpenGroup::of_thread().end(); }
 bool group_is_open() noexcept { return OpenGroup::of_thread().is_open(); }
 
-Group::Group() : exceptions_(std::uncaught_exceptions()) { group_start(); }
-
-Group::~Group() noexcept(false) {
-  if (!open_ || OpenGroup::of_thread().is_left_behind()) return;
-  if (std::uncaught_exceptions() > exceptions_)
+void Group::leave(bool by_exception) {
+  if (OpenGroup::of_thread().is_left_behind()) return;
+  if (by_exception)
     OpenGroup::of_thread().discard(
         "group: one within it was left by an exception; nothing of it was enqueued");
   else group_end();

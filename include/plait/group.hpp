@@ -1,5 +1,7 @@
 // Groups: several calls, planned together and enqueued at once.
 #pragma once
+#include <exception>
+
 #include "plait/language.hpp"
 
 namespace plait {
@@ -40,9 +42,13 @@ bool group_is_open() noexcept;
 /// the groups around it is enqueued.
 class Group {
  public:
-  Group();
+  // Exceptions are counted here, and not in the library: a program may throw them in a C++ library
+  // of its own (-static-libstdc++), and the library would count those of another one.
+  Group() : exceptions_(std::uncaught_exceptions()) { group_start(); }
   /// Ends the group unless `end` was called. May throw what `group_end` throws.
-  ~Group() noexcept(false);
+  ~Group() noexcept(false) {
+    if (open_) leave(std::uncaught_exceptions() > exceptions_);
+  }
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
@@ -50,6 +56,8 @@ class Group {
   void end();
 
  private:
+  static void leave(bool by_exception);
+
   int exceptions_;
   bool open_ = true;
 };

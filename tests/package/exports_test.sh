@@ -56,6 +56,14 @@ grep -E '^plait_' "$work/offered" >"$work/c"
 diff "$work/declared" "$work/c" ||
   fail "the names of C above are only declared (<) or only offered (>)"
 
+# The program may throw in another copy of the C++ library (-static-libstdc++), so this one can't
+# know whether an exception is on its way.
+for each in "$library" "$mpi_library"; do
+  if nm -D --undefined-only "$each" | c++filt | grep 'uncaught_exception'; then
+    fail "$each counts exceptions on their way, above"
+  fi
+done
+
 # The rest has a name of ours, none of a template that a header instantiates, and none that keeps a
 # plug-in from being closed.
 ours='plait_|plait::([A-Z][A-Za-z]*(<|::|$)|(detail|log)::[a-z_]+(\(|$)|[a-z_]+(\[abi:cxx11\])?\()'
