@@ -46,8 +46,8 @@ class PretendNodes final : public Bootstrap {
   std::vector<int> nodes_of_;
 };
 
-/// `body(comm, arena)` on fresh communicators. `nodes`: of each rank; `capacity`: of the arenas. The
-/// ranks have different devices, as if each node had those alone that its ranks have.
+/// `body(comm, arena)` on fresh communicators. `nodes`: of each rank; `capacity`: of the arenas.
+/// Ranks have different devices, as if each node had those alone that its ranks have.
 template <class Body>
 void run_on_nodes(const std::vector<int>& nodes, const CommunicatorOptions& options,
                   std::size_t capacity, Body body) {
@@ -58,8 +58,8 @@ void run_on_nodes(const std::vector<int>& nodes, const CommunicatorOptions& opti
     bootstrap->set_timeout(patience);
     CommunicatorOptions own = test_options(options);
     if (target() != BackendKind::host) own.device = rank;
-    Communicator comm = Communicator::create(
-        std::make_unique<PretendNodes>(std::move(bootstrap), nodes), own);
+    Communicator comm =
+        Communicator::create(std::make_unique<PretendNodes>(std::move(bootstrap), nodes), own);
     Arena arena(comm, capacity);
     body(comm, arena);
   });
