@@ -36,7 +36,7 @@ class RailsDoubling : public NodesAlgorithm {
 
   std::string stages(const Call& call, LaunchShape shape, const Topology& topology) const final {
     const Plan plan = plan_of(call, topology, shape, rail(topology));
-    const std::string text = fmt::format(
+    std::string text = fmt::format(
         "reduce on the node, recursive doubling along the rail in {:.0f} hops, gather on the node; "
         "{} rails, {} nodes",
         hops(plan.schedule), plan.rails, topology.nodes);
