@@ -20,6 +20,10 @@ class NodesAlgorithm : public ChannelAlgorithm {
   }
 
  protected:
+  Support supports_call(const Call&, const Topology& topology) const override {
+    if (topology.nodes == 1) return Support::no("the ranks are on one node");
+    return {};
+  }
   /// Pieces that a rail's share of the network takes as long to carry as a proxy to send, so that
   /// many nodes do not cut a message into more pieces than proxies can send.
   static std::size_t piece_grain(const Topology& topology, LaunchShape shape) {

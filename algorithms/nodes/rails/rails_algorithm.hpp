@@ -64,7 +64,8 @@ class RailsAlgorithm : public NodesAlgorithm {
   }
 
   Support supports_call(const Call& call, const Topology& topology) const override {
-    if (topology.nodes == 1) return Support::no("the ranks are on one node");
+    if (const Support several = NodesAlgorithm::supports_call(call, topology); !several)
+      return several;
     if (call.collective != Collective::all_reduce &&
         topology.rails * topology.nodes != topology.ranks)
       return Support::no("the nodes have different numbers of ranks");

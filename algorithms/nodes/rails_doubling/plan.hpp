@@ -6,7 +6,6 @@
 
 #include "algorithms/blocks/channels/chunks.hpp"
 #include "algorithms/blocks/patterns/doubling_schedule.hpp"
-#include "backends/device/channel_words.hpp"
 #include "backends/device/device.hpp"
 
 namespace plait::rails_doubling {
@@ -35,11 +34,8 @@ struct Plan {
     plan.rails = rails;
     plan.schedule = schedule;
     plan.blocks = Parts::of(bytes, static_cast<unsigned>(rails), pack);
-    // More stripes or chunks for less than a frame takes would be more threads or steps, and gain
-    // nothing.
-    const std::size_t least = grain < most_inline_bytes ? most_inline_bytes : grain;
-    plan.stripes = Parts::of(plan.blocks.each, thread_blocks, least);
-    plan.chunks = Chunks::of(plan.stripes.each, rail_lag, least < slot ? least : pack,
+    plan.stripes = Parts::of(plan.blocks.each, thread_blocks, grain);
+    plan.chunks = Chunks::of(plan.stripes.each, rail_lag, grain < slot ? grain : pack,
                              static_cast<std::uint32_t>(slot));
     // A single chunk gains nothing by waiting for others.
     const bool is_single = plan.chunks.count(plan.stripes.at(0)) <= 1;

@@ -64,10 +64,6 @@ class RailsDoubling : public NodesAlgorithm {
   }
 
  protected:
-  Support supports_call(const Call&, const Topology& topology) const final {
-    if (topology.nodes == 1) return Support::no("the ranks are on one node");
-    return {};
-  }
   virtual int rails(const Topology& topology) const { return topology.rails; }
   /// Besides those along the rail. As `rails` counts them: with two nodes it does the same.
   virtual double signals_on_node() const { return 3; }
@@ -88,7 +84,7 @@ class RailsDoubling : public NodesAlgorithm {
   Plan plan_of(const Call& call, const Topology& topology, LaunchShape shape,
                const DoublingSchedule& schedule) const {
     return Plan::of(call.bytes(), rails(topology), schedule, shape.blocks,
-                    stripe_grain(shape.threads), node_channel_memory(topology).bytes / Plan::slots,
+                    chunk_grain(shape, topology), node_channel_memory(topology).bytes / Plan::slots,
                     channel_bytes(topology) / Plan::slots);
   }
 

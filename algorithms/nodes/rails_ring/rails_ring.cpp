@@ -48,12 +48,6 @@ class RailsRing final : public NodesAlgorithm {
     context.launch(name(), call.type, shape, args);
   }
 
- protected:
-  Support supports_call(const Call&, const Topology& topology) const override {
-    if (topology.nodes == 1) return Support::no("the ranks are on one node");
-    return {};
-  }
-
  private:
   static Plan plan_of(const Call& call, const Topology& topology, LaunchShape shape) {
     return Plan::of(call.bytes(), topology.rails, topology.nodes, shape.blocks,

@@ -53,12 +53,6 @@ class RailsTree final : public NodesAlgorithm {
     context.launch(name(), call.type, shape, args);
   }
 
- protected:
-  Support supports_call(const Call&, const Topology& topology) const override {
-    if (topology.nodes == 1) return Support::no("the ranks are on one node");
-    return {};
-  }
-
  private:
   static double hops(const Topology& topology) { return 2 * TreePlace::height(topology.nodes); }
   static Plan plan_of(const Call& call, const Topology& topology, LaunchShape shape) {
