@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <random>
 #include <utility>
 
 #include "algorithms/contract/collectives.hpp"
@@ -26,6 +27,11 @@ namespace {
 
 bool exists(pid_t process) { return kill(process, 0) == 0 || errno == EPERM; }
 
+std::uint64_t unused_token() {
+  std::random_device draw;
+  return std::uint64_t{draw()} << 32 | draw();
+}
+
 }  // namespace
 
 Board::Board(Bootstrap& bootstrap, const Nodes& nodes)
@@ -38,9 +44,15 @@ Board::Board(Bootstrap& bootstrap, const Nodes& nodes)
   agree(bootstrap, "creating the board", [&] { host = open_backend(BackendKind::host, 0); });
   SymmetricHeap heap(host, bootstrap, nodes.are_several() ? &nodes : nullptr);
   const std::size_t bytes = desk_offset(bootstrap.size()) + CallBootstrap::desk_bytes();
-  range_ = heap.allocate_range(bytes, "creating the board", Commit::at_once, [&](int) {
-    return std::vector<StandIn>{{.offset = 0, .bytes = bytes}};  // for what proxies hear of it
-  });
+  range_ = heap.allocate_range(bytes, "creating the board", Commit::at_once);
+  if (nodes.are_several())
+    agree(bootstrap, "creating the board", [&] {
+      copies_ = host->reserve(bootstrap.size(), bytes, unused_token(), Commit::on_touch);
+      for (int rank = 0; rank < bootstrap.size(); ++rank)
+        if (!nodes.is_here(rank)) copies_->stand_in(rank, 0, bytes);
+    });
+  for (int rank = 0; rank < bootstrap.size(); ++rank)
+    pages_.push_back((nodes.is_here(rank) ? range_ : copies_)->address(rank));
   page(rank_).process = static_cast<std::int32_t>(getpid());
   page(rank_).process_space = process_space();
   const auto every = bootstrap.all_gather(static_cast<std::int32_t>(getpid()));
@@ -63,13 +75,12 @@ std::size_t Board::desk_offset(int ranks) {
 }
 std::vector<void*> Board::desks() const {
   std::vector<void*> desks;
-  for (int rank = 0; rank < ranks(); ++rank)
-    desks.push_back(range_->address(rank) + desk_offset(ranks()));
+  for (int rank = 0; rank < ranks(); ++rank) desks.push_back(address(rank) + desk_offset(ranks()));
   return desks;
 }
-Board::Page& Board::page(int rank) const { return *reinterpret_cast<Page*>(range_->address(rank)); }
+Board::Page& Board::page(int rank) const { return *reinterpret_cast<Page*>(address(rank)); }
 Board::MessageLog& Board::messages(int owner, bool sends, int peer) const {
-  auto* const logs = reinterpret_cast<MessageLog*>(range_->address(owner) + sizeof(Page));
+  auto* const logs = reinterpret_cast<MessageLog*>(address(owner) + sizeof(Page));
   return logs[2 * peer + (sends ? 0 : 1)];
 }
 

@@ -116,7 +116,13 @@ class Board {
   /// "; messages: 3 to and 2 from rank 0, 1 to rank 4"; empty if there were none.
   std::string describe_messages(int rank) const;
 
+  std::byte* address(int rank) const { return pages_[static_cast<std::size_t>(rank)]; }
+
   std::shared_ptr<SymmetricRange> range_;
+  /// What this rank has heard of ranks of other nodes. Ranks that are threads share `range_`, but
+  /// hear at different times, and some hear of calls while others don't.
+  std::shared_ptr<SymmetricRange> copies_;
+  std::vector<std::byte*> pages_;  // of each rank, in one of the two
   const Nodes& nodes_;
   int rank_;
   struct Told {  // to ranks of other nodes
