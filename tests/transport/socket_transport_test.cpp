@@ -22,6 +22,7 @@
 #include "bootstrap/socket/connection.hpp"
 #include "plait/error.hpp"
 #include "support/errors.hpp"
+#include "support/resource_limit.hpp"
 #include "transport/flows.hpp"
 #include "transport/socket/wire.hpp"
 
@@ -235,6 +236,21 @@ TEST(SocketTransport, RanksThatCallEachOtherBeforeTheyAcceptMeet) {
   });
   EXPECT_NE(door_here->accept(), nullptr);
   EXPECT_NE(door_there->accept(), nullptr);
+}
+
+/// While a process can open no more files, its callers wait.
+TEST(SocketTransport, AcceptsWhenFilesCanBeOpenedAgain) {
+  auto here = make();
+  auto listener = here->listen();
+  const Place place = place_of(*listener);
+  const GroupFd caller = call(place);
+  ASSERT_TRUE(caller.valid());
+  say(caller, hello_for(place));
+  {
+    const test::ResourceLimit no_more_files(RLIMIT_NOFILE, 3);
+    for (int i = 0; i < 10; ++i) EXPECT_EQ(listener->accept(), nullptr);
+  }
+  wait_until(*here, [&] { return listener->accept() != nullptr; });
 }
 
 /// There and back over one connection, with messages longer than what is read ahead.

@@ -24,6 +24,8 @@ constexpr std::chrono::seconds patience{5};
 /// For the other connections of a flow whose rank is known. It is longer than a rank tries to
 /// connect, so only flows that their rank has given up run out of it.
 constexpr std::chrono::seconds patience_with_ranks{120};
+/// While this process can open no more files. Calls wait at the listener in the meantime.
+constexpr std::chrono::seconds patience_with_files{10};
 
 std::string system_text(int error) { return std::generic_category().message(error); }
 
@@ -66,6 +68,7 @@ void FlowDoor::accept_all() {
     GroupFd socket(
         UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)));
     if (socket.valid()) {
+      out_of_files_since_.reset();
       plait::detail::prepare_connection(socket.get());
       // A rank says its words with its call, so they may be there already.
       if (callers_.size() == most_callers) hear_all();
@@ -83,6 +86,8 @@ void FlowDoor::accept_all() {
         callers_.pop_front();
         continue;
       }
+      if (!out_of_files_since_) out_of_files_since_ = steady_clock::now();
+      if (steady_clock::now() - *out_of_files_since_ < patience_with_files) return;
     }
     if (error == EMFILE || error == ENFILE || error == EBADF || error == EINVAL)
       throw Error(ErrorCode::bootstrap, fmt::format("accepting connections at {}: {}",

@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "bootstrap/socket/address.hpp"
@@ -30,7 +31,8 @@ class FlowDoor {
   const plait::detail::Endpoint& endpoint() const { return endpoint_; }
   std::uint64_t number() const { return number_; }
 
-  /// Takes calls and answers those of ranks. Throws Error(bootstrap) if the system refuses.
+  /// Takes calls and answers those of ranks. Throws Error(bootstrap) if the system refuses, or lets
+  /// this process open no file for ten seconds.
   void advance();
   /// The connections of the flow that was first complete, or none.
   FlowSockets take();
@@ -61,6 +63,7 @@ class FlowDoor {
   WatchedSocket listener_;
   plait::detail::Endpoint endpoint_;
   std::deque<Caller> callers_;  // the oldest first
+  std::optional<Time> out_of_files_since_;
   std::map<std::array<std::uint64_t, 2>, Incomplete> incomplete_;
   std::deque<FlowSockets> complete_;
 };
