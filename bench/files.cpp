@@ -79,8 +79,14 @@ Json to_json(const Result& result) {
   json["time_us_max"] = result.times.most();
   json["time_us_p50"] = result.times.quantile(0.5);
   json["time_us_p95"] = result.times.quantile(0.95);
-  json["repeats"] = result.times.size();
+  json["repeats"] = result.repeats;
   json["calls"] = result.calls;
+  json["samples"] = result.times.size();
+  json["samples_of"] = samples_of(result.timing);
+  json["time_us_mean"] = result.times.mean();
+  json["time_us_stddev"] = result.times.deviation();
+  json["time_us_p5"] = result.times.quantile(0.05);
+  json["time_us_p99"] = result.times.quantile(0.99);
   return json;
 }
 
@@ -112,7 +118,8 @@ void write_csv(const std::string& path, const std::vector<Result>& results) {
   std::string text =
       "name,collective,type,op,ranks,bytes,in_place,memory,timing,time_us,algbw,busbw,wrong,chosen,"
       "time_us_min,time_us_max,time_us_p50,"
-      "time_us_p95,repeats,calls\n";
+      "time_us_p95,repeats,calls,samples,samples_of,time_us_mean,time_us_stddev,time_us_p5,"
+      "time_us_p99\n";
   for (const Result& result : results) {
     Json json = to_json(result);
     Json row;  // always has a cell for "chosen"

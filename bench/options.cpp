@@ -194,6 +194,8 @@ void add_flags(CLI::App& app, Options& options, Words& words) {
   app.add_option("--repeats", options.repeats,
                  "Number of measurements; their median counts (default and least 7)")
       ->check(CLI::Range(7, 100000));
+  app.add_flag("--statistics", options.statistics,
+               "Print mean, standard deviation, p5, p95, p99 and the number of samples, too");
   app.add_option("--json", options.json,
                  "Write the results to this file, and update it after each size");
   app.add_option("--csv", options.csv, "The same as CSV, one line per result");

@@ -32,6 +32,7 @@ struct Options {
   int iterations = 0;  // timed calls per repeat; 0: Timer chooses
   int warm_up = 5;
   int repeats = 7;
+  bool statistics = false;  // columns of the table for all statistics
   bool check = true;
   int creations = 0;     // measure these instead of calls, if any
   bool reserve = false;  // call Communicator::reserve before all else

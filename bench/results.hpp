@@ -29,7 +29,7 @@ struct Result {
   Memory memory = Memory::ordinary;
   Timing timing = Timing::graph;
   Times times;
-  int calls = 0;                     // per repeat
+  int repeats = 0, calls = 0;        // calls per repeat
   std::optional<std::size_t> wrong;  // wrong elements; none: not checked
   std::string chosen;                // for "default": the algorithm that served it
 

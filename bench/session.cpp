@@ -184,9 +184,10 @@ bool Session::measure(Contender& contender, const Task& task) {
     refusal_ = error.what();
     return false;
   }
+  result.repeats = options_.repeats;
   result.calls = timer_.calls();
   if (options_.check) result.wrong = count_wrong(comm_, stream_.native(), contender, task, ++seed_);
-  if (speaks()) print_result(stdout, result, link_);
+  if (speaks()) print_result(stdout, result, link_, options_.statistics);
   results_.push_back(std::move(result));
   return true;
 }

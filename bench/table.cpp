@@ -34,7 +34,9 @@ std::string full_name(const Result& result) {
 }
 
 constexpr const char* columns =
-    "{:<14} {:>12} {:>12} {:>7} {:>10}  {:<28} {:<10} {:>6} {:>10} {:>8} {:>8} {:>6} {:>7}\n";
+    "{:<14} {:>12} {:>12} {:>7} {:>10}  {:<28} {:<10} {:>6} {:>10} {:>8} {:>8} {:>6} {:>7}";
+/// Behind them, with --statistics.
+constexpr const char* statistics_columns = " {:>10} {:>10} {:>10} {:>10} {:>10} {:>8}";
 
 /// Results that compete: the same call in the same place.
 struct Race {
@@ -106,23 +108,40 @@ void print_header(std::FILE* out, const Machine& machine, const Options& options
     fmt::print(out, "# link: {} GB/s: {}\n", bandwidth(machine.link.gb_per_s), machine.link.how);
   else fmt::print(out, "# link: {}\n", machine.link.how);
   fmt::print(out,
-             "# timing {}, median of {} repeats of the slowest rank; GB = 1e9 bytes; busbw = algbw "
+             "# timing {}, median of {} of the slowest rank; GB = 1e9 bytes; busbw = algbw "
              "* 2(n-1)/n for all_reduce, * 1 for broadcast, "
              "reduce and send_recv, * (n-1)/n for others; %link of busbw\n#\n",
-             name_of(options.timing), options.repeats);
+             name_of(options.timing),
+             samples_of(options.timing) == "calls"
+                 ? fmt::format("single calls in {} repeats", options.repeats)
+                 : fmt::format("{} repeats", options.repeats));
   fmt::print(out, columns, "collective", "size", "count", "type", "redop", "algorithm", "memory",
              "in/out", "time", "algbw", "busbw", "%link", "#wrong");
+  if (options.statistics)
+    fmt::print(out, statistics_columns, "mean", "stddev", "p5", "p95", "p99", "samples");
+  fmt::print(out, "\n");
   fmt::print(out, columns, "", "(B)", "(elements)", "", "", "", "", "place", "(us)", "(GB/s)",
              "(GB/s)", "", "");
+  if (options.statistics)
+    fmt::print(out, statistics_columns, "(us)", "(us)", "(us)", "(us)", "(us)",
+               fmt::format("({})", samples_of(options.timing)));
+  fmt::print(out, "\n");
   std::fflush(out);
 }
 
-void print_result(std::FILE* out, const Result& result, const Link& link) {
+void print_result(std::FILE* out, const Result& result, const Link& link, bool statistics) {
   fmt::print(out, columns, name_of(result.call.collective), result.bytes(), result.call.count,
              name_of(result.call.type), operation(result.call.collective, result.call.op),
              full_name(result), name_of(result.memory), place(result),
              microseconds(result.time_us()), bandwidth(result.algbw()), bandwidth(result.busbw()),
              percent_of(result.busbw(), link), wrong(result));
+  if (statistics) {
+    const Times& times = result.times;
+    fmt::print(out, statistics_columns, microseconds(times.mean()), microseconds(times.deviation()),
+               microseconds(times.quantile(0.05)), microseconds(times.quantile(0.95)),
+               microseconds(times.quantile(0.99)), times.size());
+  }
+  fmt::print(out, "\n");
   std::fflush(out);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include "bench/memory.hpp"
 
@@ -38,6 +39,22 @@ double Times::quantile(double q) const {
          (position - static_cast<double>(below)) * (sorted_[above] - sorted_[below]);
 }
 
+double Times::mean() const {
+  return std::accumulate(sorted_.begin(), sorted_.end(), 0.0) / static_cast<double>(size());
+}
+
+double Times::deviation() const {
+  if (size() < 2) return 0;
+  const double middle = mean();
+  double squares = 0;
+  for (const double sample : sorted_) squares += (sample - middle) * (sample - middle);
+  return std::sqrt(squares / static_cast<double>(size() - 1));
+}
+
+std::string_view samples_of(Timing timing) {
+  return timing == Timing::latency ? "calls" : "repeats";
+}
+
 Timer::Timer(Communicator& comm, NativeStream stream, const Options& options)
     : comm_(comm),
       stream_(stream),
@@ -65,6 +82,11 @@ Times Timer::measure(const Enqueue& enqueue, std::size_t bytes) {
   }
   std::vector<double> times;
   for (int repeat = 0; repeat < repeats_; ++repeat) {
+    if (timing_ == Timing::latency) {
+      const std::vector<double> calls = single_calls(enqueue);
+      times.insert(times.end(), calls.begin(), calls.end());
+      continue;
+    }
     const bool on_device = timing_ == Timing::graph || timing_ == Timing::events;
     times.push_back(
         slowest((on_device ? repeat_on_device(work) : repeat_wall_clock(enqueue)) / calls_));
@@ -112,14 +134,32 @@ double Timer::repeat_on_device(const Enqueue& work) {
 double Timer::repeat_wall_clock(const Enqueue& enqueue) {
   line_up();
   const auto start = Clock::now();
-  for (int i = 0; i < calls_; ++i) {
-    enqueue(stream_);
-    if (timing_ == Timing::latency) comm_.synchronize(stream_ref(stream_));
-  }
+  for (int i = 0; i < calls_; ++i) enqueue(stream_);
   if (timing_ == Timing::throughput) comm_.synchronize(stream_ref(stream_));
   const double microseconds = microseconds_since(start);
   if (timing_ == Timing::enqueue) comm_.synchronize(stream_ref(stream_));
   return microseconds;
+}
+
+/// Microseconds of each call on the rank that was slowest in it.
+std::vector<double> Timer::single_calls(const Enqueue& enqueue) {
+  const auto count = static_cast<std::size_t>(calls_);
+  std::vector<double> mine(count), all(count * static_cast<std::size_t>(comm_.size()));
+  line_up();
+  Clock::time_point before = Clock::now();
+  for (double& call : mine) {
+    enqueue(stream_);
+    comm_.synchronize(stream_ref(stream_));
+    const Clock::time_point after = Clock::now();
+    call = std::chrono::duration<double, std::micro>(after - before).count();
+    before = after;
+  }
+  comm_.bootstrap().all_gather(mine.data(), all.data(), count * sizeof(double));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    double& slowest = mine[i % count];
+    slowest = std::max(slowest, all[i]);
+  }
+  return mine;
 }
 
 double Timer::slowest(double microseconds) {

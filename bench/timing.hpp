@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "backends/backend.hpp"
@@ -13,7 +14,7 @@ namespace plait::bench {
 /// Enqueues one call on a stream.
 using Enqueue = std::function<void(NativeStream)>;
 
-/// Microseconds per call of the slowest rank, one value per repeat, in ascending order. The same on
+/// Samples of a call's time on the slowest rank, in microseconds and ascending order. The same on
 /// all ranks.
 class Times {
  public:
@@ -23,6 +24,9 @@ class Times {
   double least() const { return sorted_.front(); }
   double most() const { return sorted_.back(); }
   double median() const { return quantile(0.5); }
+  double mean() const;
+  /// Standard deviation of the samples, with size - 1 in the denominator; 0 of a single sample.
+  double deviation() const;
   /// Interpolates linearly between the two values around q * (size - 1).
   double quantile(double q) const;
 
@@ -30,12 +34,18 @@ class Times {
   std::vector<double> sorted_;
 };
 
+/// What a sample of `Timer` is: "calls", a single call, or "repeats", the mean of a repeat's calls.
+/// Only calls that the host waits for are timed one by one. The others overlap at their ends, so a
+/// clock or an event between them would change what is measured.
+std::string_view samples_of(Timing timing);
+
 /// Times calls, in one of five ways:
 /// - graph: the calls are captured once; a repeat is a barrier on the device, an event, the graph
 ///   and an event. This is the cost of a call in a program that replays its work, without the host.
 /// - events: the same, but the host enqueues every call.
 /// - throughput: wall clock over all calls and one synchronisation at their end.
-/// - latency: wall clock over calls that are each waited for.
+/// - latency: wall clock over each call, which is waited for. A rank that is ahead waits for the
+///   others in its next call, and that wait counts.
 /// - enqueue: wall clock until the last call has returned to its caller, before it is done. This is
 ///   the cost on the host.
 ///
@@ -45,7 +55,7 @@ class Timer {
   Timer(Communicator& comm, NativeStream stream, const Options& options);
 
   /// Warms up, chooses the number of calls per repeat, and measures. `bytes` is the size of the
-  /// message.
+  /// message. The samples are the repeats, or with latency the calls of all repeats.
   Times measure(const Enqueue& enqueue, std::size_t bytes);
   /// Calls per repeat in the last measurement.
   int calls() const noexcept { return calls_; }
@@ -55,6 +65,7 @@ class Timer {
   int choose_calls(const Enqueue& enqueue, std::size_t bytes);
   double repeat_on_device(const Enqueue& work);
   double repeat_wall_clock(const Enqueue& enqueue);
+  std::vector<double> single_calls(const Enqueue& enqueue);
   double slowest(double microseconds);
   void line_up();
 
