@@ -41,6 +41,18 @@ std::ofstream open(const std::string& path, std::ios::openmode mode) {
   return file;
 }
 
+Json or_null(std::optional<double> value) { return value ? Json(*value) : Json(nullptr); }
+
+Json to_json(const Ceilings& ceilings) {
+  Json json;
+  json["push_gbs"] = or_null(ceilings.push_gbs);
+  json["pull_gbs"] = or_null(ceilings.pull_gbs);
+  json["copy_engine_gbs"] = or_null(ceilings.copy_engine_gbs);
+  json["flag_us"] = or_null(ceilings.flag_us);
+  json["barrier_us"] = or_null(ceilings.barrier_us);
+  return json;
+}
+
 Json to_json(const Machine& machine) {
   Json json;
   json["date"] = machine.date;
@@ -54,11 +66,14 @@ Json to_json(const Machine& machine) {
   json["mpi_version"] = machine.mpi_version;
   json["link_gbs"] = machine.link.gb_per_s > 0 ? Json(machine.link.gb_per_s) : Json(nullptr);
   json["link_measured"] = machine.link.how;
+  json["ceilings"] = to_json(machine.ceilings);
+  json["ceilings_measured"] = machine.ceilings.how;
+  json["processes"] = machine.processes;
   json["command_line"] = machine.command_line;
   return json;
 }
 
-Json to_json(const Result& result) {
+Json to_json(const Result& result, const Ceilings& ceilings) {
   Json json;
   json["name"] = result.name;
   json["collective"] = name_of(result.call.collective);
@@ -87,6 +102,7 @@ Json to_json(const Result& result) {
   json["time_us_stddev"] = result.times.deviation();
   json["time_us_p5"] = result.times.quantile(0.05);
   json["time_us_p99"] = result.times.quantile(0.99);
+  json["percent_of_ceiling"] = or_null(result.percent_of(ceilings));
   return json;
 }
 
@@ -109,19 +125,20 @@ void write_json(const std::string& path, const Machine& machine,
                 const std::vector<Result>& results) {
   // One result per line, so that two files can be compared with `diff`.
   std::vector<std::string> lines;
-  for (const Result& result : results) lines.push_back(to_json(result).dump());
+  for (const Result& result : results) lines.push_back(to_json(result, machine.ceilings).dump());
   write_text(path, fmt::format("{{\"machine\":{},\n\"results\":[\n{}\n]}}\n",
                                to_json(machine).dump(), fmt::join(lines, ",\n")));
 }
 
-void write_csv(const std::string& path, const std::vector<Result>& results) {
+void write_csv(const std::string& path, const Machine& machine,
+               const std::vector<Result>& results) {
   std::string text =
       "name,collective,type,op,ranks,bytes,in_place,memory,timing,time_us,algbw,busbw,wrong,chosen,"
       "time_us_min,time_us_max,time_us_p50,"
       "time_us_p95,repeats,calls,samples,samples_of,time_us_mean,time_us_stddev,time_us_p5,"
-      "time_us_p99\n";
+      "time_us_p99,percent_of_ceiling\n";
   for (const Result& result : results) {
-    Json json = to_json(result);
+    Json json = to_json(result, machine.ceilings);
     Json row;  // always has a cell for "chosen"
     for (const auto& [key, value] : json.items()) {
       if (key == "time_us_min" && !json.contains("chosen")) row["chosen"] = "";

@@ -14,19 +14,26 @@ namespace {
 
 constexpr int copies = 4, repeats = 7;
 
-/// Milliseconds for `copies` copies on this rank; 0 on a rank that does not copy (`to` is null).
-double time_copies(Communicator& comm, NativeStream stream, Event& begin, Event& end, void* to,
-                   const void* from, std::size_t bytes) {
-  Backend& backend = backend_of(comm);
-  comm.barrier(stream_ref(stream));
-  begin.record(stream);
-  for (int i = 0; to != nullptr && i < copies; ++i) backend.copy(to, from, bytes, stream);
-  end.record(stream);
-  comm.synchronize(stream_ref(stream));
-  return to == nullptr ? 0 : end.milliseconds_since(begin);
-}
-
 }  // namespace
+
+double median_milliseconds(Communicator& comm, NativeStream stream, int repeats,
+                           const std::function<void()>& work) {
+  const auto begin = backend_of(comm).create_event(), end = backend_of(comm).create_event();
+  std::vector<double> times;
+  for (int repeat = 0; repeat <= repeats; ++repeat) {
+    comm.barrier(stream_ref(stream));
+    begin->record(stream);
+    if (work) work();
+    end->record(stream);
+    comm.synchronize(stream_ref(stream));
+    const auto all = comm.bootstrap().all_gather(work ? end->milliseconds_since(*begin) : 0.0);
+    if (repeat != 0)
+      times.push_back(*std::max_element(all.begin(), all.end()));  // the first one warms up
+  }
+  const auto middle = times.begin() + repeats / 2;
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
 
 Link measure_link(Communicator& comm, NativeStream stream) {
   if (comm.size() == 1) return {0, "none: a single rank has no link"};
@@ -45,16 +52,13 @@ Link measure_link(Communicator& comm, NativeStream stream) {
     to = host ? local.data : window->peer(next);
     from = host ? window->peer(next) : local.data;
   }
-  const auto begin = backend.create_event(), end = backend.create_event();
-  std::vector<double> times;
-  for (int repeat = 0; repeat <= repeats; ++repeat) {
-    const auto all =
-        comm.bootstrap().all_gather(time_copies(comm, stream, *begin, *end, to, from, bytes));
-    if (repeat != 0)
-      times.push_back(*std::max_element(all.begin(), all.end()));  // the first one warms up
-  }
-  std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
-  const double gb_per_s = static_cast<double>(bytes) * copies / (times[repeats / 2] * 1e6);
+  std::function<void()> work;
+  if (takes_part)
+    work = [&] {
+      for (int i = 0; i < copies; ++i) backend.copy(to, from, bytes, stream);
+    };
+  const double ms = median_milliseconds(comm, stream, repeats, work);
+  const double gb_per_s = static_cast<double>(bytes) * copies / (ms * 1e6);
   return {gb_per_s, fmt::format("{} of {}, ranks 0->1, 2->3, ... one way at a time; median of {} "
                                 "repeats of {} copies, slowest pair",
                                 host ? "memcpy from the neighbour's window"

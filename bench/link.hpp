@@ -1,5 +1,6 @@
 // The bandwidth of the link between two ranks, with which measured bandwidths are compared.
 #pragma once
+#include <functional>
 #include <string>
 
 #include "backends/backend.hpp"
@@ -15,5 +16,10 @@ struct Link {
 /// Measures large copies in one direction between neighbours. On a GPU the copy engine copies, on
 /// the host the processor. Collective.
 Link measure_link(Communicator& comm, NativeStream stream);
+
+/// Milliseconds on `stream` of what `work` enqueues there: of the slowest rank, the median of
+/// `repeats` repeats after one that warms up. Ranks with an empty `work` take no part. Collective.
+double median_milliseconds(Communicator& comm, NativeStream stream, int repeats,
+                           const std::function<void()>& work);
 
 }  // namespace plait::bench

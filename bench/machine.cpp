@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <compare>
+#include <cstdint>
 #include <ctime>
+#include <set>
 
 #include "bench/peers/mpi.hpp"
 #include "bench/results.hpp"
@@ -43,10 +46,19 @@ std::string architecture(Communicator& comm) {
              : "mixed";
 }
 
+/// In how many processes the ranks live.
+int processes(Bootstrap& bootstrap) {
+  struct Process {
+    std::int64_t node, number;
+    auto operator<=>(const Process&) const = default;
+  };
+  const auto all = bootstrap.all_gather(Process{bootstrap.node(), getpid()});
+  return static_cast<int>(std::set<Process>(all.begin(), all.end()).size());
+}
+
 }  // namespace
 
-Machine describe_machine(Communicator& comm, const Link& link, const std::string& nccl_version,
-                         const std::string& command_line) {
+Machine describe_machine(Communicator& comm) {
   return {.date = now(),
           .hostname = hostname(),
           .backend = std::string(name_of(comm.backend_kind())),
@@ -56,9 +68,7 @@ Machine describe_machine(Communicator& comm, const Link& link, const std::string
           .nodes = comm.bootstrap().nodes(),
           .version = PLAIT_VERSION,
           .mpi_version = mpi_version(),
-          .nccl_version = nccl_version,
-          .link = link,
-          .command_line = command_line};
+          .processes = processes(comm.bootstrap())};
 }
 
 }  // namespace plait::bench

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/ceiling/ceilings.hpp"
 #include "bench/link.hpp"
 #include "bench/options.hpp"
 #include "bench/timing.hpp"
@@ -40,6 +41,11 @@ struct Result {
   double algbw() const { return static_cast<double>(bytes()) / (time_us() * 1e3); }
   /// The least bandwidth of the busiest link direction, as nccl-tests defines it.
   double busbw() const { return algbw() * busbw_factor(call.collective, ranks); }
+  /// busbw in percent of the greatest bandwidth that was measured, if any.
+  std::optional<double> percent_of(const Ceilings& ceilings) const {
+    const auto greatest = ceilings.greatest_gbs();
+    return greatest ? std::optional(100 * busbw() / *greatest) : std::nullopt;
+  }
 };
 
 struct Machine {
@@ -50,13 +56,14 @@ struct Machine {
   std::vector<std::string> devices;  // one name per rank
   int nodes = 1;
   std::string version, mpi_version;
-  std::string nccl_version;  // empty: not loaded
-  Link link;
-  std::string command_line;
+  std::string nccl_version{};  // empty: not loaded
+  int processes = 1;           // in which the ranks live
+  Link link{};
+  Ceilings ceilings{};
+  std::string command_line{};
 };
 
-/// Collective.
-Machine describe_machine(Communicator& comm, const Link& link, const std::string& nccl_version,
-                         const std::string& command_line);
+/// Collective. Leaves `nccl_version`, `link`, `ceilings` and `command_line` to the caller.
+Machine describe_machine(Communicator& comm);
 
 }  // namespace plait::bench

@@ -48,6 +48,7 @@ Session::Session(std::unique_ptr<Bootstrap> world, const Options& options)
     check_writable(options_.tuning);
   });
   if (options_.reserve) comm_.reserve();
+  ceilings_ = measure_ceilings(comm_, stream_.native(), link_);
   add_plait();
   for (const std::string& peer : options_.peers) peer == "nccl" ? add_nccl() : add_mpi();
   warm_up_peers();
@@ -187,7 +188,7 @@ bool Session::measure(Contender& contender, const Task& task) {
   result.repeats = options_.repeats;
   result.calls = timer_.calls();
   if (options_.check) result.wrong = count_wrong(comm_, stream_.native(), contender, task, ++seed_);
-  if (speaks()) print_result(stdout, result, link_, options_.statistics);
+  if (speaks()) print_result(stdout, result, ceilings_, options_.statistics);
   results_.push_back(std::move(result));
   return true;
 }
@@ -208,12 +209,15 @@ void Session::write_files(const Machine& machine, bool early) const {
     return !path.empty() && (!early || std::filesystem::is_regular_file(path));
   };
   if (wanted(options_.json)) write_json(options_.json, machine, results_);
-  if (wanted(options_.csv)) write_csv(options_.csv, results_);
+  if (wanted(options_.csv)) write_csv(options_.csv, machine, results_);
 }
 
 std::size_t Session::run() {
-  const Machine machine = describe_machine(
-      comm_, link_, nccl_ ? nccl_->library().version_text() : "", options_.command_line);
+  Machine machine = describe_machine(comm_);
+  if (nccl_) machine.nccl_version = nccl_->library().version_text();
+  machine.link = link_;
+  machine.ceilings = ceilings_;
+  machine.command_line = options_.command_line;
   if (speaks()) print_header(stdout, machine, options_);
   for (const Call& operation : operations_)
     for (const std::size_t bytes : sizes_) {

@@ -48,6 +48,7 @@ class Session {
   std::vector<std::size_t> sizes_;
   std::vector<Call> operations_;
   Link link_;
+  Ceilings ceilings_;
   std::shared_ptr<NcclGroup> nccl_;
   std::map<Memory, std::unique_ptr<Arena>> arenas_;
   std::unique_ptr<Arena> nccl_windows_;

@@ -20,8 +20,8 @@ std::string bandwidth(double gb_per_s) {
 }
 std::string place(const Result& result) { return result.in_place ? "in" : "out"; }
 
-std::string percent_of(double busbw, const Link& link) {
-  return link.gb_per_s > 0 ? fmt::format("{:.1f}", 100 * busbw / link.gb_per_s) : "-";
+std::string percent(std::optional<double> value) {
+  return value ? fmt::format("{:.1f}", *value) : "-";
 }
 std::string_view operation(Collective collective, ReduceOp op) {
   return facts_of(collective).reduces ? name_of(op) : "-";
@@ -97,6 +97,18 @@ void print_race(std::FILE* out, const Race& race, const Winners& best) {
              best.peer ? best.peer->name : "-", time_of(best.peer), ratio);
 }
 
+void print_ceilings(std::FILE* out, const Ceilings& ceilings) {
+  const auto or_none = [](std::optional<double> value, std::string (*text)(double)) {
+    return value ? text(*value) : std::string("-");
+  };
+  if (ceilings.barrier_us)
+    fmt::print(out, "# ceilings: push {} GB/s, pull {} GB/s, flag {} us, barrier {} us: {}\n",
+               or_none(ceilings.push_gbs, bandwidth), or_none(ceilings.pull_gbs, bandwidth),
+               or_none(ceilings.flag_us, microseconds), microseconds(*ceilings.barrier_us),
+               ceilings.how);
+  else fmt::print(out, "# ceilings: {}\n", ceilings.how);
+}
+
 }  // namespace
 
 void print_header(std::FILE* out, const Machine& machine, const Options& options) {
@@ -107,16 +119,18 @@ void print_header(std::FILE* out, const Machine& machine, const Options& options
   if (machine.link.gb_per_s > 0)
     fmt::print(out, "# link: {} GB/s: {}\n", bandwidth(machine.link.gb_per_s), machine.link.how);
   else fmt::print(out, "# link: {}\n", machine.link.how);
+  print_ceilings(out, machine.ceilings);
   fmt::print(out,
              "# timing {}, median of {} of the slowest rank; GB = 1e9 bytes; busbw = algbw "
              "* 2(n-1)/n for all_reduce, * 1 for broadcast, "
-             "reduce and send_recv, * (n-1)/n for others; %link of busbw\n#\n",
+             "reduce and send_recv, * (n-1)/n for others; %ceil: busbw in percent of the greatest "
+             "bandwidth above\n#\n",
              name_of(options.timing),
              samples_of(options.timing) == "calls"
                  ? fmt::format("single calls in {} repeats", options.repeats)
                  : fmt::format("{} repeats", options.repeats));
   fmt::print(out, columns, "collective", "size", "count", "type", "redop", "algorithm", "memory",
-             "in/out", "time", "algbw", "busbw", "%link", "#wrong");
+             "in/out", "time", "algbw", "busbw", "%ceil", "#wrong");
   if (options.statistics)
     fmt::print(out, statistics_columns, "mean", "stddev", "p5", "p95", "p99", "samples");
   fmt::print(out, "\n");
@@ -129,12 +143,12 @@ void print_header(std::FILE* out, const Machine& machine, const Options& options
   std::fflush(out);
 }
 
-void print_result(std::FILE* out, const Result& result, const Link& link, bool statistics) {
+void print_result(std::FILE* out, const Result& result, const Ceilings& ceilings, bool statistics) {
   fmt::print(out, columns, name_of(result.call.collective), result.bytes(), result.call.count,
              name_of(result.call.type), operation(result.call.collective, result.call.op),
              full_name(result), name_of(result.memory), place(result),
              microseconds(result.time_us()), bandwidth(result.algbw()), bandwidth(result.busbw()),
-             percent_of(result.busbw(), link), wrong(result));
+             percent(result.percent_of(ceilings)), wrong(result));
   if (statistics) {
     const Times& times = result.times;
     fmt::print(out, statistics_columns, microseconds(times.mean()), microseconds(times.deviation()),

@@ -71,9 +71,10 @@ TEST(Figures, AreOfTheLargerBufferAndTheMedian) {
   EXPECT_DOUBLE_EQ(result.busbw(), 120);
 }
 
-std::vector<std::string> printed(const Result& result, const Link& link, bool statistics = false) {
+std::vector<std::string> printed(const Result& result, const Ceilings& ceilings,
+                                 bool statistics = false) {
   std::FILE* const file = std::tmpfile();
-  print_result(file, result, link, statistics);
+  print_result(file, result, ceilings, statistics);
   std::string text(static_cast<std::size_t>(std::ftell(file)), ' ');
   std::rewind(file);
   EXPECT_EQ(std::fread(text.data(), 1, text.size(), file), text.size());
@@ -84,15 +85,15 @@ std::vector<std::string> printed(const Result& result, const Link& link, bool st
 
 TEST(Figures, ArePrintedInOrder) {
   Result result = all_gather_of_16_mb();
-  EXPECT_THAT(printed(result, {240, "measured"}),
+  EXPECT_THAT(printed(result, {.push_gbs = 200, .pull_gbs = 240, .copy_engine_gbs = 100}),
               testing::ElementsAre("all_gather", "16000000", "2000000", "bf16", "-", "ring",
                                    "ordinary", "out", "100.0", "160.0", "120.0", "50.0", "N/A"));
   result.wrong = 7;
-  EXPECT_THAT(printed(result, {0, "none"}),
+  EXPECT_THAT(printed(result, {}),
               testing::ElementsAre("all_gather", "16000000", "2000000", "bf16", "-", "ring",
                                    "ordinary", "out", "100.0", "160.0", "120.0", "-", "7"));
   // The mean of 80, 100 and 900, their standard deviation, p5, p95, p99 and their number.
-  const auto words = printed(result, {0, "none"}, true);
+  const auto words = printed(result, {}, true);
   EXPECT_THAT(std::vector<std::string>(words.begin() + 13, words.end()),
               testing::ElementsAre("360.0", "467.8", "82.00", "820.0", "884.0", "3"));
 }

@@ -73,6 +73,8 @@ grep -q '^default,all_reduce,f32,sum,' "$files/csv" &&
 if command -v python3 >/dev/null; then
   python3 "${BASH_SOURCE[0]%/*}/../../tools/bench-table.py" "$files/json" >"$out" ||
     fail "bench-table.py can't read it"
+  python3 "${BASH_SOURCE[0]%/*}/files_check.py" "$files/json" "$files/csv" 2 ||
+    fail "the figures of the files"
   for heading in "2 ranks, all_reduce f32 sum, out of place, symmetric memory, graph" \
     "2 ranks, all_gather f32, out of place, symmetric memory, graph"; do
     grep -A 3 "^$heading:" "$out" | grep -q "^| 1K | [0-9]" || fail "no table of: $heading"

@@ -1,0 +1,205 @@
+#include "bench/ceiling/ceilings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "bench/ceiling/kernel.hpp"
+#include "bench/memory.hpp"
+#include "bench/timing.hpp"
+#include "bootstrap/agreement.hpp"
+#include "core/environment.hpp"
+#include "plait/error.hpp"
+#include "symm_mem/window.hpp"
+
+namespace plait::bench {
+namespace {
+
+constexpr int repeats = 5;
+/// Of flags or barriers, so that the start and the end of a repeat don't matter. Fewer where ranks
+/// share processors and one of them takes milliseconds.
+constexpr int most_rounds = 400, most_barriers = 50;
+constexpr double repeat_us = 10e3;
+
+int rounds_within(double budget_us, double round_us, int least, int most) {
+  return static_cast<int>(
+      std::clamp(budget_us / std::max(round_us, 0.01), double{1} * least, double{1} * most));
+}
+
+/// What the flags' kernels need to end if a peer never answers: words in memory of the host and of
+/// the device.
+class Deadline {
+ public:
+  Deadline(Communicator& comm, NativeStream stream)
+      : comm_(comm), claimed_(ordinary_memory(comm)(sizeof(std::uint32_t))) {
+    Backend& backend = backend_of(comm);
+    agree(comm.bootstrap(), "measuring flags", [&] {
+      words_ =
+          std::shared_ptr<Words>(static_cast<Words*>(backend.allocate_pinned(sizeof(Words))),
+                                 [&backend](Words* words) { backend.deallocate_pinned(words); });
+    });
+    backend.fill(claimed_.data, 0, sizeof(std::uint32_t), stream);
+  }
+
+  /// Half of the bootstrap's timeout, because other ranks wait there until this kernel has ended.
+  Watch watch() const {
+    Watch watch;
+    watch.abort = &words_->abort;
+    watch.record = &words_->record;
+    watch.claimed = reinterpret_cast<std::uint32_t*>(claimed_.data);
+    watch.timeout_ns = static_cast<std::uint64_t>(timeout().count());
+    watch.rank = comm_.rank();
+    return watch;
+  }
+  /// After the stream has been waited for. Collective: all ranks throw if one's time was over.
+  void throw_if_expired() const {
+    agree(comm_.bootstrap(), "measuring flags", [&] {
+      if (words_->record.state != 0)
+        throw Error(
+            ErrorCode::timeout,
+            fmt::format("rank {} has waited for rank {} for {:.1f} s", comm_.rank(),
+                        words_->record.peer, std::chrono::duration<double>(timeout()).count()));
+    });
+  }
+
+ private:
+  std::chrono::nanoseconds timeout() const { return comm_.bootstrap().timeout() / 2; }
+
+  struct Words {
+    std::uint32_t abort;
+    DiagnosticRecord record;
+  };
+  Communicator& comm_;
+  Allocation claimed_;
+  std::shared_ptr<Words> words_;
+};
+
+/// The kernels between this rank and its neighbour.
+class Pair {
+ public:
+  Pair(Communicator& comm, NativeStream stream)
+      : comm_(comm),
+        backend_(backend_of(comm)),
+        stream_(stream),
+        neighbour_(comm.rank() ^ 1),
+        window_(comm.allocate_bytes(bytes())),
+        local_(ordinary_memory(comm)(bytes())) {
+    backend_.fill(local_.data, 1, bytes(), stream);  // keeps page faults out of the times
+    backend_.fill(window_->local(), 0, bytes(), stream);
+    comm.barrier(stream_ref(stream));
+    comm.synchronize(stream_ref(stream));
+  }
+
+  std::size_t bytes() const { return std::size_t{is_host() ? 64u : 128u} << 20; }
+  double push_gbs() { return copy_gbs(local_.data, theirs()); }
+  double pull_gbs() { return copy_gbs(theirs(), local_.data); }
+
+  double flag_us() {
+    const Deadline deadline(comm_, stream_);
+    // Before the barrier of the first repeat, so no flag of the neighbour is lost.
+    backend_.fill(window_->local(), 0, sizeof(std::uint32_t), stream_);
+    const double first = flags_us(deadline, 4, 1);
+    return flags_us(deadline, rounds_within(repeat_us, 2 * first, 4, most_rounds), repeats);
+  }
+
+ private:
+  bool is_host() const { return comm_.backend_kind() == BackendKind::host; }
+  bool has_neighbour() const { return neighbour_ < comm_.size(); }
+  std::byte* theirs() const { return has_neighbour() ? window_->peer(neighbour_) : nullptr; }
+
+  /// The even ranks copy.
+  double copy_gbs(const std::byte* from, std::byte* to) {
+    const int copies = is_host() ? 1 : 4;  // a launch takes longer on a GPU than on the host
+    std::function<void()> work;
+    if (has_neighbour() && comm_.rank() % 2 == 0)
+      work = [&] {
+        const DeviceFacts& facts = backend_.info().facts;
+        for (int i = 0; i < copies; ++i)
+          launch({.from = from, .to = to, .count = bytes() / sizeof(float)},
+                 {facts.units, facts.block_threads}, Watch{});
+      };
+    const double ms = median_milliseconds(comm_, stream_, repeats, work);
+    return static_cast<double>(bytes()) * copies / (ms * 1e6);
+  }
+
+  /// Microseconds of a flag in exchanges of `rounds` rounds.
+  double flags_us(const Deadline& deadline, int rounds, int times) {
+    std::function<void()> work;
+    if (has_neighbour())
+      work = [&] {
+        launch({.own = reinterpret_cast<const std::uint32_t*>(window_->local()),
+                .others = reinterpret_cast<std::uint32_t*>(theirs()),
+                .first = exchanged_,
+                .rounds = static_cast<std::uint32_t>(rounds),
+                .peer = neighbour_,
+                .begins = comm_.rank() % 2 == 0,
+                .mode = ceiling::Mode::flag},
+               {1, 1}, deadline.watch());
+        exchanged_ += static_cast<std::uint32_t>(rounds);
+      };
+    const double ms = median_milliseconds(comm_, stream_, times, work);
+    deadline.throw_if_expired();
+    return ms * 1e3 / (2 * rounds);
+  }
+
+  void launch(const ceiling::Args& args, LaunchShape shape, const Watch& watch) {
+    static_assert(sizeof(args) <= max_kernel_args);
+    const KernelHandle kernel = backend_.find_kernel("ceiling", DataType::f32);
+    if (!kernel) throw Error(ErrorCode::unsupported, "ceiling: no kernel for this target");
+    backend_.launch(kernel, shape, &args, sizeof(args), watch, stream_);
+  }
+
+  Communicator& comm_;
+  Backend& backend_;
+  NativeStream stream_;
+  int neighbour_;
+  std::shared_ptr<Window> window_;
+  Allocation local_;
+  std::uint32_t exchanged_ = 0;
+};
+
+/// Replayed in a graph, so the host's time does not count.
+double measure_barrier(Communicator& comm, NativeStream stream) {
+  const auto time = [&](int calls, int times) {
+    Options options;
+    options.timing = Timing::graph;
+    options.iterations = calls;
+    options.warm_up = 1;
+    options.repeats = times;
+    Timer timer(comm, stream, options);
+    return timer.measure([&](NativeStream on) { comm.barrier(stream_ref(on)); }, 0).median();
+  };
+  return time(rounds_within(repeat_us, time(2, 1), 2, most_barriers), repeats);
+}
+
+}  // namespace
+
+Ceilings measure_ceilings(Communicator& comm, NativeStream stream, const Link& link) {
+  Ceilings ceilings;
+  if (comm.size() == 1) {
+    ceilings.how = "none: a single rank has no peer";
+    return ceilings;
+  }
+  ceilings.barrier_us = measure_barrier(comm, stream);
+  const std::string barrier =
+      fmt::format("barrier: calls in a graph; medians of {} repeats", repeats);
+  if (comm.bootstrap().nodes() > 1) {
+    ceilings.how = barrier + "; the ranks are on several nodes, so nothing else was measured";
+    return ceilings;
+  }
+  if (link.gb_per_s > 0) ceilings.copy_engine_gbs = link.gb_per_s;
+  Pair pair(comm, stream);
+  ceilings.push_gbs = pair.push_gbs();
+  ceilings.pull_gbs = pair.pull_gbs();
+  ceilings.flag_us = pair.flag_us();
+  ceilings.how = fmt::format(
+      "push, pull: kernels that copy {} into, or out of, the neighbour's window, ranks 0->1, 2->3, "
+      "... one way at a time; copy engine: as the link; flag: half a round trip between these "
+      "ranks, slowest pair; {}",
+      format_bytes(pair.bytes()), barrier);
+  return ceilings;
+}
+
+}  // namespace plait::bench
