@@ -103,6 +103,8 @@ class CutContender final : public Contender {
 
  private:
   Task at(const Task& task, std::size_t i) const {
+    if (task.call.collective == Collective::barrier)
+      throw Error(ErrorCode::unsupported, "a barrier is no message to cut or to group");
     if (messages_ > 1 && task.call.parts != 1)
       throw Error(ErrorCode::unsupported, fmt::format("the blocks of {} are not cut into messages",
                                                       plait::name_of(task.call.collective)));

@@ -86,8 +86,8 @@ Json to_json(const Result& result, const Ceilings& ceilings) {
   json["memory"] = name_of(result.memory);
   json["timing"] = name_of(result.timing);
   json["time_us"] = result.time_us();
-  json["algbw"] = result.algbw();
-  json["busbw"] = result.busbw();
+  json["algbw"] = result.moves_data() ? Json(result.algbw()) : Json(nullptr);
+  json["busbw"] = result.moves_data() ? Json(result.busbw()) : Json(nullptr);
   json["wrong"] = result.wrong ? Json(*result.wrong) : Json(nullptr);
   if (!result.chosen.empty()) json["chosen"] = result.chosen;
   json["time_us_min"] = result.times.least();

@@ -72,24 +72,15 @@ std::vector<Value> one_or_both(const char* flag, const std::string& text,
 }
 
 std::vector<Collective> collectives(const std::string& text) {
-  std::vector<Collective> timed;  // a barrier has no bytes
-  for (int i = 0; i < collective_count; ++i)
-    if (static_cast<Collective>(i) != Collective::barrier)
-      timed.push_back(static_cast<Collective>(i));
-  if (text == "all") return timed;
-  std::vector<std::string_view> known;
-  for (const Collective collective : timed) known.push_back(name_of(collective));
-  std::vector<Collective> result;
-  for (const std::string& word : split(text)) {
+  return list_of<Collective>(text, collective_count, [](const std::string& word) {
+    std::vector<std::string_view> known;
+    for (int i = 0; i < collective_count; ++i) known.push_back(name_of(static_cast<Collective>(i)));
     const auto found = std::find(known.begin(), known.end(), word);
-    if (word == name_of(Collective::barrier))
-      refuse("--collective barrier: it moves no data, and times are of sizes");
     if (found == known.end())
       refuse(fmt::format("--collective: unknown collective {}; known: all, {}", in_quotes(word),
                          fmt::join(known, ", ")));
-    result.push_back(timed[static_cast<std::size_t>(found - known.begin())]);
-  }
-  return result;
+    return static_cast<Collective>(found - known.begin());
+  });
 }
 
 /// The placements that `text` names. Refuses "1" if none of the collectives has calls in place.
@@ -286,6 +277,11 @@ std::vector<Call> operations(const Options& options) {
     for (const DataType type : options.types)
       for (const ReduceOp op : options.ops) {
         const CollectiveFacts facts = facts_of(collective);
+        if (collective == Collective::barrier) {  // the same for all types
+          if (type == options.types.front() && op == options.ops.front())
+            result.push_back({.collective = collective, .type = DataType::u8});
+          continue;
+        }
         if (facts.reduces ? op == ReduceOp::premul_sum && !is_float(type)
                           : op != options.ops.front())
           continue;

@@ -31,20 +31,21 @@ struct Result {
   Timing timing = Timing::graph;
   Times times;
   int repeats = 0, calls = 0;        // calls per repeat
-  std::optional<std::size_t> wrong;  // wrong elements; none: not checked
+  std::optional<std::size_t> wrong;  // as `count_wrong` counts; none: not checked
   std::string chosen;                // for "default": the algorithm that served it
 
   /// Size of the larger buffer, as nccl-tests defines it.
   std::size_t bytes() const { return call.bytes(); }
+  bool moves_data() const { return call.collective != Collective::barrier; }
   double time_us() const { return times.median(); }
-  /// bytes / time, in GB/s; GB = 1e9 bytes.
+  /// bytes / time, in GB/s; GB = 1e9 bytes. A barrier has no bandwidth: both are 0.
   double algbw() const { return static_cast<double>(bytes()) / (time_us() * 1e3); }
   /// The least bandwidth of the busiest link direction, as nccl-tests defines it.
   double busbw() const { return algbw() * busbw_factor(call.collective, ranks); }
   /// busbw in percent of the greatest bandwidth that was measured, if any.
   std::optional<double> percent_of(const Ceilings& ceilings) const {
     const auto greatest = ceilings.greatest_gbs();
-    return greatest ? std::optional(100 * busbw() / *greatest) : std::nullopt;
+    return greatest && moves_data() ? std::optional(100 * busbw() / *greatest) : std::nullopt;
   }
 };
 

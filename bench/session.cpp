@@ -89,8 +89,16 @@ const Arena& Session::arena(Memory memory) {
         arena_bytes());
   return *arena;
 }
+std::vector<std::size_t> Session::sizes_of(const Call& operation) const {
+  return operation.collective == Collective::barrier ? std::vector<std::size_t>{0} : sizes_;
+}
+
 std::size_t Session::arena_bytes() const {
-  return std::max(sizes_.back(), sizeof(double) * static_cast<std::size_t>(comm_.size()));
+  const bool moves_data = std::any_of(operations_.begin(), operations_.end(), [](const Call& call) {
+    return call.collective != Collective::barrier;
+  });
+  return std::max(moves_data ? sizes_.back() : 0,
+                  sizeof(double) * static_cast<std::size_t>(comm_.size()));
 }
 
 /// Adds the contender, once per --group value, with its message cut as the options say. False if
@@ -153,7 +161,7 @@ void Session::warm_up_peers() {
   for (const auto& contender : contenders_) {
     if (!contender->is_peer()) continue;
     for (const Call& operation : operations_)
-      for (const std::size_t bytes : sizes_)
+      for (const std::size_t bytes : sizes_of(operation))
         for (const bool in_place : options_.in_place) {
           if (in_place && !has_in_place(operation.collective)) continue;
           try {
@@ -187,7 +195,9 @@ bool Session::measure(Contender& contender, const Task& task) {
   }
   result.repeats = options_.repeats;
   result.calls = timer_.calls();
-  if (options_.check) result.wrong = count_wrong(comm_, stream_.native(), contender, task, ++seed_);
+  const bool can_check = result.moves_data() || comm_.bootstrap().nodes() == 1;
+  if (options_.check && can_check)
+    result.wrong = count_wrong(comm_, stream_.native(), contender, task, ++seed_);
   if (speaks()) print_result(stdout, result, ceilings_, options_.statistics);
   results_.push_back(std::move(result));
   return true;
@@ -195,9 +205,14 @@ bool Session::measure(Contender& contender, const Task& task) {
 
 void Session::measure_size(const Call& operation, std::size_t bytes) {
   bool any = false;
+  // A barrier has no buffers, so Plait's is the same for each kind of memory.
+  const auto is_again = [&](const Contender& contender) {
+    return operation.collective == Collective::barrier && !contender.is_peer() &&
+           contender.memory() != options_.memories.front();
+  };
   for (const bool in_place : options_.in_place)
     for (const auto& contender : contenders_)
-      if (!in_place || has_in_place(operation.collective))
+      if ((!in_place || has_in_place(operation.collective)) && !is_again(*contender))
         any |= measure(*contender, task_for(*contender, operation, bytes, in_place));
   if (any && speaks()) print_gap(stdout);
 }
@@ -220,7 +235,7 @@ std::size_t Session::run() {
   machine.command_line = options_.command_line;
   if (speaks()) print_header(stdout, machine, options_);
   for (const Call& operation : operations_)
-    for (const std::size_t bytes : sizes_) {
+    for (const std::size_t bytes : sizes_of(operation)) {
       measure_size(operation, bytes);
       if (!speaks()) continue;
       std::fflush(stdout);

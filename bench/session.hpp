@@ -40,6 +40,8 @@ class Session {
   Task task_for(const Contender& contender, const Call& operation, std::size_t bytes,
                 bool in_place) const;
   std::size_t arena_bytes() const;
+  /// A barrier has one, 0.
+  std::vector<std::size_t> sizes_of(const Call& operation) const;
   bool speaks() const { return comm_.rank() == 0; }
 
   const Options options_;

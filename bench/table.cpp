@@ -18,6 +18,9 @@ std::string microseconds(double us) {
 std::string bandwidth(double gb_per_s) {
   return fmt::format("{:.{}f}", gb_per_s, gb_per_s < 1 ? 3 : gb_per_s < 100 ? 2 : 1);
 }
+std::string bandwidth(const Result& result, double gb_per_s) {
+  return result.moves_data() ? bandwidth(gb_per_s) : "-";
+}
 std::string place(const Result& result) { return result.in_place ? "in" : "out"; }
 
 std::string percent(std::optional<double> value) {
@@ -25,6 +28,9 @@ std::string percent(std::optional<double> value) {
 }
 std::string_view operation(Collective collective, ReduceOp op) {
   return facts_of(collective).reduces ? name_of(op) : "-";
+}
+std::string_view type_of(Collective collective, DataType type) {
+  return collective == Collective::barrier ? "-" : name_of(type);
 }
 std::string wrong(const Result& result) {
   return result.wrong ? std::to_string(*result.wrong) : "N/A";
@@ -90,10 +96,11 @@ void print_race(std::FILE* out, const Race& race, const Winners& best) {
   const std::string ratio = best.peer && fastest
                                 ? fmt::format("{:.2f}x", best.peer->time_us() / fastest->time_us())
                                 : "-";
-  fmt::print(out, summary_columns, name_of(race.collective), race.bytes, name_of(race.type),
-             operation(race.collective, race.op), race.in_place ? "in" : "out",
-             fastest ? full_name(*fastest) : "-", fastest ? name_of(fastest->memory) : "-",
-             time_of(fastest), fastest ? bandwidth(fastest->busbw()) : "-", time_of(best.selected),
+  fmt::print(out, summary_columns, name_of(race.collective), race.bytes,
+             type_of(race.collective, race.type), operation(race.collective, race.op),
+             race.in_place ? "in" : "out", fastest ? full_name(*fastest) : "-",
+             fastest ? name_of(fastest->memory) : "-", time_of(fastest),
+             fastest ? bandwidth(*fastest, fastest->busbw()) : "-", time_of(best.selected),
              best.peer ? best.peer->name : "-", time_of(best.peer), ratio);
 }
 
@@ -145,9 +152,10 @@ void print_header(std::FILE* out, const Machine& machine, const Options& options
 
 void print_result(std::FILE* out, const Result& result, const Ceilings& ceilings, bool statistics) {
   fmt::print(out, columns, name_of(result.call.collective), result.bytes(), result.call.count,
-             name_of(result.call.type), operation(result.call.collective, result.call.op),
-             full_name(result), name_of(result.memory), place(result),
-             microseconds(result.time_us()), bandwidth(result.algbw()), bandwidth(result.busbw()),
+             type_of(result.call.collective, result.call.type),
+             operation(result.call.collective, result.call.op), full_name(result),
+             name_of(result.memory), place(result), microseconds(result.time_us()),
+             bandwidth(result, result.algbw()), bandwidth(result, result.busbw()),
              percent(result.percent_of(ceilings)), wrong(result));
   if (statistics) {
     const Times& times = result.times;
@@ -179,7 +187,7 @@ void print_summary(std::FILE* out, const std::vector<Result>& results) {
   if (checked)
     fmt::print(out, "# wrong elements: {}{}\n", total_wrong(results),
                total_wrong(results) ? "  <-- FAILED" : "");
-  else fmt::print(out, "# results were not checked (-c 0)\n");
+  else fmt::print(out, "# results were not checked\n");
 }
 
 std::size_t total_wrong(const std::vector<Result>& results) {

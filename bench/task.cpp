@@ -15,7 +15,7 @@ Task make_task(const Call& operation, std::size_t bytes, bool in_place, bool sym
   Task task{.call = operation, .in_place = in_place, .rank = rank, .ranks = ranks};
   Call& call = task.call;
   call.parts = parts_of(call.collective, ranks);
-  call.count = count_within(call, bytes);
+  call.count = call.collective == Collective::barrier ? 0 : count_within(call, bytes);
   call.scale = call.op == ReduceOp::premul_sum ? premul_scale : 1;
   call.symmetric = symmetric;
   call.in_place = symmetric && in_place && !facts.rooted;

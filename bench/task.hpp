@@ -21,7 +21,8 @@ struct Task {
 };
 
 /// The call with the collective, type, operation and root of `operation`. Its larger buffer has
-/// about `bytes` bytes: no more, unless each block would have less than one element. `symmetric`
+/// about `bytes` bytes: no more, unless each block would have less than one element. A barrier has
+/// none. `symmetric`
 /// says whether the buffers are in symmetric memory.
 Task make_task(const Call& operation, std::size_t bytes, bool in_place, bool symmetric,
                const Arena& buffers, int rank, int ranks);

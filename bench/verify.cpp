@@ -1,7 +1,9 @@
 #include "bench/verify.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "bench/exact/exact.hpp"
@@ -109,6 +111,29 @@ class Verifier {
   exact::Case data_;
 };
 
+std::size_t count_early(Communicator& comm, NativeStream stream, Contender& barrier,
+                        const Task& task) {
+  using Clock = std::chrono::steady_clock;  // the same for all processes of a machine
+  constexpr auto delay = std::chrono::milliseconds(2);
+  struct Times {
+    Clock::time_point entered, left;
+  };
+  std::size_t early = 0;
+  for (int late = 0; late < comm.size(); ++late) {
+    comm.bootstrap().barrier();
+    if (comm.rank() == late) std::this_thread::sleep_for(delay);
+    Times times{.entered = Clock::now(), .left = {}};
+    barrier.enqueue(task, stream);
+    comm.synchronize(stream_ref(stream));
+    times.left = Clock::now();
+    const auto all = comm.bootstrap().all_gather(times);
+    early += static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [&](const Times& rank) {
+      return rank.left < all[static_cast<std::size_t>(late)].entered;
+    }));
+  }
+  return early;
+}
+
 }  // namespace
 
 void fill_input(Communicator& comm, NativeStream stream, const Task& task, std::uint32_t seed) {
@@ -118,6 +143,8 @@ void fill_input(Communicator& comm, NativeStream stream, const Task& task, std::
 
 std::size_t count_wrong(Communicator& comm, NativeStream stream, Contender& contender,
                         const Task& task, std::uint32_t seed) {
+  if (task.call.collective == Collective::barrier)
+    return count_early(comm, stream, contender, task);
   const Verifier verifier(comm, stream, task, seed);
   verifier.poison_output();
   verifier.fill();

@@ -14,7 +14,9 @@ void fill_input(Communicator& comm, NativeStream stream, const Task& task, std::
 
 /// Poisons the output, runs `task` once on new data and returns the number of wrong elements on all
 /// ranks together: results, inputs that a call out of place has changed, and changed bytes of the
-/// guard bands around the output. Collective.
+/// guard bands around the output. For a barrier: calls it with each rank late in turn, and returns
+/// how often a rank has left it before the late rank entered. The ranks must share a clock, so be
+/// on one node. Collective.
 std::size_t count_wrong(Communicator& comm, NativeStream stream, Contender& contender,
                         const Task& task, std::uint32_t seed);
 

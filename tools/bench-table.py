@@ -83,6 +83,8 @@ def beside(results, name, peers, parts):
     columns = list(dict.fromkeys(column for _, column in own))
 
     def text(count, column):
+        if (count, column) not in own or (count, column) not in best:
+            return "-"
         ours, theirs = own[count, column], best[count, column]
         return f"{short(ours)} / {short(theirs)} = {ours / theirs:.2f}"
     heads = [f"`{column}`" if parts == ["collective"] else column for column in columns]

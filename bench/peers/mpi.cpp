@@ -122,6 +122,9 @@ class MpiPeer final : public Contender {
         MPI_Sendrecv(send, count, type, (task.rank + 1) % task.ranks, 0, recv, count, type,
                      (task.rank + task.ranks - 1) % task.ranks, 0, mpi_, MPI_STATUS_IGNORE);
         break;
+      case Collective::barrier:
+        MPI_Barrier(mpi_);
+        break;
       default:
         MPI_Allreduce(send, recv, count, type, op, mpi_);
     }

@@ -72,6 +72,8 @@ class NcclPeer final : public Contender {
   void enqueue(const Task& task, NativeStream stream) override {
     const NcclLibrary& nccl = group_->library();
     const Call& call = task.call;
+    if (call.collective == Collective::barrier)
+      throw Error(ErrorCode::unsupported, fmt::format("{}: no barrier", Contender::name()));
     const auto op = nccl_op(call.op);
     if (!op || (is_small_float(call.type) && !nccl.has_small_floats()))
       throw Error(ErrorCode::unsupported, fmt::format("{}: no {} of {}", Contender::name(),

@@ -98,6 +98,18 @@ TEST(Figures, ArePrintedInOrder) {
               testing::ElementsAre("360.0", "467.8", "82.00", "820.0", "884.0", "3"));
 }
 
+TEST(Figures, OfABarrierHaveNoBandwidth) {
+  Result result;
+  result.name = "peer:mpi";
+  result.call = {.collective = Collective::barrier, .type = DataType::u8};
+  result.ranks = 4;
+  result.times = Times({2});
+  EXPECT_FALSE(result.percent_of({.push_gbs = 100}));
+  EXPECT_THAT(printed(result, {.push_gbs = 100}),
+              testing::ElementsAre("barrier", "0", "0", "-", "-", "peer:mpi", "ordinary", "out",
+                                   "2.000", "-", "-", "-", "N/A"));
+}
+
 TEST(Quantiles, AreLinearBetweenSortedValues) {
   const Times times({5, 1, 4, 2, 3});
   EXPECT_EQ(times.size(), 5u);
@@ -227,6 +239,13 @@ class Faulty final : public Contender {
   Spoil spoil_;
 };
 
+/// Enqueues nothing.
+class Missing final : public Contender {
+ public:
+  explicit Missing(const Arena& arena) : Contender("missing", Memory::ordinary, arena) {}
+  void enqueue(const Task& /*task*/, NativeStream /*stream*/) override {}
+};
+
 /// The lowest bit of a byte.
 void flip(Backend& backend, const void* where) {
   unsigned char byte = 0;
@@ -282,6 +301,22 @@ std::vector<Collective> those_that_move_data() {
 }
 INSTANTIATE_TEST_SUITE_P(All, Check, testing::ValuesIn(those_that_move_data()),
                          [](const auto& test) { return std::string(name_of(test.param)); });
+
+/// A contender that does nothing lets all but the late rank leave before that has come.
+TEST(Barrier, IsOneOnlyIfItWaitsForAllRanks) {
+  constexpr int ranks = 3;
+  PLAIT_SKIP_UNLESS_RANKS_FIT(ranks);
+  run_ranks(ranks, [](Communicator& comm, int rank) {
+    const Arena arena(ordinary_memory(comm), 0);
+    const Task task = make_task({.collective = Collective::barrier, .type = DataType::u8}, 4096,
+                                false, false, arena, rank, ranks);
+    EXPECT_EQ(task.call.bytes(), 0U);
+    const auto real = make_plait(comm, "barrier", Memory::ordinary, arena, {});
+    EXPECT_EQ(count_wrong(comm, nullptr, *real, task, 1), 0U);
+    Missing missing(arena);
+    EXPECT_EQ(count_wrong(comm, nullptr, missing, task, 1), std::size_t{ranks * (ranks - 1)});
+  });
+}
 
 TEST_P(Check, FindsNothingWhereAllIsRight) {
   for_each_task([](const Task&, const Count& count) { EXPECT_EQ(count(true, {}), 0u); });

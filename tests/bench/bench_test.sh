@@ -35,9 +35,8 @@ refused "messages of up to 64G: 4 buffers of 2 ranks would take 256.0 GiB of mem
 refused "--in-place 1: send_recv has no calls in place" -C send_recv --in-place 1
 refused "not expected: args extra -r 0" args extra -r 0
 refused "--threads 128: at most 64 on host" --threads 128
-refused "--collective barrier: it moves no data" -C barrier
+refused "--in-place 1: barrier has no calls in place" -C barrier --in-place 1
 refused '--collective: unknown collective "allreduce"; known: all, all_reduce' -C allreduce
-if grep -q "known: .*barrier" "$said"; then fail "a barrier is named among what can be timed"; fi
 bench -C send_recv,all_reduce --in-place 1 -b 1K -e 1K -n 3 -w 0 ||
   fail "what can be in place is not measured"
 grep -q all_reduce "$out" || fail "nothing was measured"
@@ -79,6 +78,21 @@ if command -v python3 >/dev/null; then
     "2 ranks, all_gather f32, out of place, symmetric memory, graph"; do
     grep -A 3 "^$heading:" "$out" | grep -q "^| 1K | [0-9]" || fail "no table of: $heading"
   done
+fi
+# A barrier has one row per contender, whatever the sizes, types, kinds of memory and places.
+timeout 60 "$mpirun" --allow-run-as-root --oversubscribe -n 2 "$bin/plait-bench" --peers mpi \
+  -C all_reduce,barrier --algorithms default,barrier -b 1K -e 16K -d f32,i32 --memory both \
+  --in-place both -n 3 -w 0 --json "$files/json" --csv "$files/csv" >"$out" 2>"$said" </dev/null ||
+  fail "a barrier"
+[ "$(grep -c '^barrier  *0  *0  *-  *-  [a-z]' "$out")" = 3 ] || fail "rows of the barrier"
+for name in "default (barrier)" barrier peer:mpi; do
+  grep -qE "^barrier .* ${name//[()]/.} .*  - *-  *-  *0$" "$out" || fail "no barrier of $name"
+  grep -q "{\"name\":\"${name% (*}\",\"collective\":\"barrier\",.*\"wrong\":0" "$files/json" ||
+    fail "the JSON has no barrier of $name"
+done
+if command -v python3 >/dev/null; then
+  python3 "${BASH_SOURCE[0]%/*}/files_check.py" "$files/json" "$files/csv" 2 ||
+    fail "the figures of the barrier's files"
 fi
 # A run that is ended early leaves what it has measured: here all but the second size, which takes a
 # minute.

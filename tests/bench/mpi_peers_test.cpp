@@ -85,6 +85,18 @@ TEST(MpiPeer, RunsInTheOrderOfTheStreamOrAtOnce) {
   }
 }
 
+TEST(MpiPeer, HasABarrier) {
+  Communicator comm = communicator(BackendKind::host);
+  const Arena arena(ordinary_memory(comm), message_bytes);
+  const Stream stream = comm.create_stream();
+  for (const bool on_stream : {false, true}) {
+    std::string why_not;
+    const auto peer = make_mpi_peer(comm, arena, on_stream, why_not);
+    ASSERT_TRUE(peer) << why_not;
+    EXPECT_EQ(count_wrong(comm, stream.native(), *peer, barrier_task(comm, arena), 0), 0U);
+  }
+}
+
 TEST(MpiPeer, RefusesMoreElementsThanAnIntCounts) {
   Communicator comm = communicator(BackendKind::host);
   const Arena arena(ordinary_memory(comm), message_bytes);

@@ -107,6 +107,16 @@ TEST_F(Nccl, HasRightResultsInBothKindsOfMemory) {
   EXPECT_EQ(stub.allocations, 0);
 }
 
+TEST_F(Nccl, HasNoBarrier) {
+  use("libstub_nccl.so");
+  const auto group = create();
+  ASSERT_TRUE(group) << why_not;
+  const Arena arena(ordinary_memory(comm), message_bytes);
+  const auto peer = group->contender(Memory::ordinary, arena);
+  expect_error(error_of([&] { peer->enqueue(barrier_task(comm, arena), nullptr); }),
+               ErrorCode::unsupported, testing::StrEq("peer:nccl: no barrier"));
+}
+
 /// The numbers are those of nccl.h. Moved bytes would be right with the number of another type of
 /// the same size, too.
 TEST_F(Nccl, NumbersTypesAndOperationsAsNcclDoes) {

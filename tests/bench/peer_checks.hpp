@@ -31,7 +31,13 @@ inline constexpr std::array collectives = {
     Collective::broadcast,  Collective::reduce,         Collective::all_to_all,
     Collective::gather,     Collective::scatter,        Collective::send_recv};
 
-/// Calls of every collective: all types and operations, in place and not, with each root.
+/// The barrier alone.
+inline Task barrier_task(Communicator& comm, const Arena& arena) {
+  return make_task({.collective = Collective::barrier, .type = DataType::u8}, message_bytes, false,
+                   false, arena, comm.rank(), comm.size());
+}
+
+/// Calls of every collective but the barrier: all types and operations, in place and not, with each root.
 inline void for_each_task(Communicator& comm, const Contender& contender,
                           const std::function<void(const Task&)>& body) {
   for (const Collective collective : collectives) {
