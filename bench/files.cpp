@@ -102,6 +102,7 @@ Json to_json(const Result& result, const Ceilings& ceilings) {
   json["time_us_stddev"] = result.times.deviation();
   json["time_us_p5"] = result.times.quantile(0.05);
   json["time_us_p99"] = result.times.quantile(0.99);
+  json["offset_bytes"] = result.offset;
   json["percent_of_ceiling"] = or_null(result.percent_of(ceilings));
   return json;
 }
@@ -136,7 +137,7 @@ void write_csv(const std::string& path, const Machine& machine,
       "name,collective,type,op,ranks,bytes,in_place,memory,timing,time_us,algbw,busbw,wrong,chosen,"
       "time_us_min,time_us_max,time_us_p50,"
       "time_us_p95,repeats,calls,samples,samples_of,time_us_mean,time_us_stddev,time_us_p5,"
-      "time_us_p99,percent_of_ceiling\n";
+      "time_us_p99,offset_bytes,percent_of_ceiling\n";
   for (const Result& result : results) {
     Json json = to_json(result, machine.ceilings);
     Json row;  // always has a cell for "chosen"

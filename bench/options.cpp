@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 2> memory_names = {"symmetric", "ordinary
 struct Words {
   std::string min_bytes, max_bytes, collectives = "all_reduce", types = "f32", ops = "sum",
                                     algorithms = "all", backend, peers, timing = "graph";
-  std::string in_place = "0", memory = "symmetric", group = "0";
+  std::string in_place = "0", offsets = "0", memory = "symmetric", group = "0";
   int check = 1;
 };
 
@@ -89,6 +89,24 @@ std::vector<bool> in_place(const std::string& text, const std::vector<Collective
   if (wanted.front() && std::none_of(collectives.begin(), collectives.end(), has_in_place))
     refuse(fmt::format("--in-place 1: {} has no calls in place", name_of(collectives.front())));
   return wanted;
+}
+
+/// Bytes that leave elements of these types aligned. Guard bands are large enough for 4K.
+std::vector<std::size_t> offsets(const std::string& text, const std::vector<DataType>& types) {
+  constexpr std::size_t most = 4096;
+  std::vector<std::size_t> offsets;
+  for (const std::string& word : split(text)) {
+    const auto offset = parse_bytes(word);
+    if (!offset || *offset > most)
+      refuse(
+          fmt::format("--offset {}: expected a number of bytes up to {}", in_quotes(word), most));
+    for (const DataType type : types)
+      if (*offset % size_of(type) != 0)
+        refuse(fmt::format("--offset {}: it is no multiple of the {} bytes of {}", *offset,
+                           size_of(type), name_of(type)));
+    offsets.push_back(*offset);
+  }
+  return offsets;
 }
 
 /// "all" means every algorithm of these collectives, and "default".
@@ -173,6 +191,8 @@ void add_flags(CLI::App& app, Options& options, Words& words) {
       ->check(CLI::Range(1, 100000));
   app.add_option("--group", words.group,
                  "Whether these calls are one group: 0 (default), 1 or both");
+  app.add_option("--offset", words.offsets,
+                 "Bytes from an aligned address to the buffers, or a list (default 0)");
   app.add_option("--algorithms", words.algorithms,
                  "all (default), default (the selection's choice), or a list of names");
   app.add_option("--backend", words.backend,
@@ -213,6 +233,7 @@ void understand(const Words& words, Options& options) {
   options.ops = list_of<ReduceOp>(words.ops, reduce_op_count, parse_reduce_op);
   options.check = words.check == 1;
   options.in_place = in_place(words.in_place, options.collectives);
+  options.offsets = offsets(words.offsets, options.types);
   options.memories = one_or_both<Memory>("--memory", words.memory, {"symmetric", Memory::symmetric},
                                          {"ordinary", Memory::ordinary});
   options.grouped = one_or_both<bool>("--group", words.group, {"0", false}, {"1", true});

@@ -37,8 +37,9 @@ struct Options {
   int creations = 0;     // measure these instead of calls, if any
   bool reserve = false;  // call Communicator::reserve before all else
   std::vector<bool> in_place = {false};
-  int messages = 1;                     // number of calls that a message is cut into
-  std::vector<bool> grouped = {false};  // whether these calls form a group
+  std::vector<std::size_t> offsets = {0};  // bytes from an aligned address to each buffer
+  int messages = 1;                        // number of calls that a message is cut into
+  std::vector<bool> grouped = {false};     // whether these calls form a group
   std::vector<Memory> memories = {Memory::symmetric};
   /// Names of the registry for any of the collectives, "default" and "all_to_all_v".
   std::vector<std::string> algorithms;

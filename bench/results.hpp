@@ -27,6 +27,7 @@ struct Result {
   Call call;
   int ranks = 1;
   bool in_place = false;
+  std::size_t offset = 0;  // bytes from an aligned address to the buffers
   Memory memory = Memory::ordinary;
   Timing timing = Timing::graph;
   Times times;

@@ -97,8 +97,9 @@ std::size_t Session::arena_bytes() const {
   const bool moves_data = std::any_of(operations_.begin(), operations_.end(), [](const Call& call) {
     return call.collective != Collective::barrier;
   });
-  return std::max(moves_data ? sizes_.back() : 0,
-                  sizeof(double) * static_cast<std::size_t>(comm_.size()));
+  const std::size_t message = std::max(moves_data ? sizes_.back() : 0,
+                                       sizeof(double) * static_cast<std::size_t>(comm_.size()));
+  return message + *std::max_element(options_.offsets.begin(), options_.offsets.end());
 }
 
 /// Adds the contender, once per --group value, with its message cut as the options say. False if
@@ -150,9 +151,9 @@ void Session::note_missing(const std::string& peer, const std::string& why_not) 
 }
 
 Task Session::task_for(const Contender& contender, const Call& operation, std::size_t bytes,
-                       bool in_place) const {
+                       bool in_place, std::size_t offset) const {
   return make_task(operation, bytes, in_place, contender.memory() == Memory::symmetric,
-                   contender.arena(), comm_.rank(), comm_.size());
+                   contender.arena(), comm_.rank(), comm_.size(), offset);
 }
 
 /// Peers allocate, connect and load kernels in the first call of each kind. That must not happen
@@ -165,7 +166,8 @@ void Session::warm_up_peers() {
         for (const bool in_place : options_.in_place) {
           if (in_place && !has_in_place(operation.collective)) continue;
           try {
-            contender->enqueue(task_for(*contender, operation, bytes, in_place), stream_.native());
+            contender->enqueue(task_for(*contender, operation, bytes, in_place, 0),
+                               stream_.native());
           } catch (const Error& error) {
             if (error.code() != ErrorCode::unsupported) throw;
           }
@@ -181,6 +183,7 @@ bool Session::measure(Contender& contender, const Task& task) {
   result.call = task.call;
   result.ranks = comm_.size();
   result.in_place = task.in_place;
+  result.offset = task.offset;
   result.memory = contender.memory();
   result.timing = options_.timing;
   fill_input(comm_, stream_.native(), task, ++seed_);
@@ -205,15 +208,17 @@ bool Session::measure(Contender& contender, const Task& task) {
 
 void Session::measure_size(const Call& operation, std::size_t bytes) {
   bool any = false;
-  // A barrier has no buffers, so Plait's is the same for each kind of memory.
+  // A barrier has no buffers, so Plait's is the same for each kind of memory and each offset.
+  const bool is_barrier = operation.collective == Collective::barrier;
   const auto is_again = [&](const Contender& contender) {
-    return operation.collective == Collective::barrier && !contender.is_peer() &&
-           contender.memory() != options_.memories.front();
+    return is_barrier && !contender.is_peer() && contender.memory() != options_.memories.front();
   };
+  const auto offsets = is_barrier ? std::vector<std::size_t>{0} : options_.offsets;
   for (const bool in_place : options_.in_place)
-    for (const auto& contender : contenders_)
-      if ((!in_place || has_in_place(operation.collective)) && !is_again(*contender))
-        any |= measure(*contender, task_for(*contender, operation, bytes, in_place));
+    for (const std::size_t offset : offsets)
+      for (const auto& contender : contenders_)
+        if ((!in_place || has_in_place(operation.collective)) && !is_again(*contender))
+          any |= measure(*contender, task_for(*contender, operation, bytes, in_place, offset));
   if (any && speaks()) print_gap(stdout);
 }
 

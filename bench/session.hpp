@@ -37,8 +37,8 @@ class Session {
   void measure_size(const Call& operation, std::size_t bytes);
   bool measure(Contender& contender, const Task& task);
   void write_files(const Machine& machine, bool early) const;
-  Task task_for(const Contender& contender, const Call& operation, std::size_t bytes,
-                bool in_place) const;
+  Task task_for(const Contender& contender, const Call& operation, std::size_t bytes, bool in_place,
+                std::size_t offset) const;
   std::size_t arena_bytes() const;
   /// A barrier has one, 0.
   std::vector<std::size_t> sizes_of(const Call& operation) const;

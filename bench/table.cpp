@@ -21,7 +21,11 @@ std::string bandwidth(double gb_per_s) {
 std::string bandwidth(const Result& result, double gb_per_s) {
   return result.moves_data() ? bandwidth(gb_per_s) : "-";
 }
-std::string place(const Result& result) { return result.in_place ? "in" : "out"; }
+/// "out", or "out+4" of buffers that begin 4 bytes behind an aligned address.
+std::string place(bool in_place, std::size_t offset) {
+  const char* const where = in_place ? "in" : "out";
+  return offset == 0 ? where : fmt::format("{}+{}", where, offset);
+}
 
 std::string percent(std::optional<double> value) {
   return value ? fmt::format("{:.1f}", *value) : "-";
@@ -51,11 +55,12 @@ struct Race {
   ReduceOp op;
   std::size_t bytes;
   bool in_place;
+  std::size_t offset;
   bool operator==(const Race&) const = default;
 };
 Race race_of(const Result& result) {
-  return {result.call.collective, result.call.type, result.call.op, result.bytes(),
-          result.in_place};
+  return {result.call.collective, result.call.type, result.call.op,
+          result.bytes(),         result.in_place,  result.offset};
 }
 
 struct Winners {
@@ -98,7 +103,7 @@ void print_race(std::FILE* out, const Race& race, const Winners& best) {
                                 : "-";
   fmt::print(out, summary_columns, name_of(race.collective), race.bytes,
              type_of(race.collective, race.type), operation(race.collective, race.op),
-             race.in_place ? "in" : "out", fastest ? full_name(*fastest) : "-",
+             place(race.in_place, race.offset), fastest ? full_name(*fastest) : "-",
              fastest ? name_of(fastest->memory) : "-", time_of(fastest),
              fastest ? bandwidth(*fastest, fastest->busbw()) : "-", time_of(best.selected),
              best.peer ? best.peer->name : "-", time_of(best.peer), ratio);
@@ -154,9 +159,10 @@ void print_result(std::FILE* out, const Result& result, const Ceilings& ceilings
   fmt::print(out, columns, name_of(result.call.collective), result.bytes(), result.call.count,
              type_of(result.call.collective, result.call.type),
              operation(result.call.collective, result.call.op), full_name(result),
-             name_of(result.memory), place(result), microseconds(result.time_us()),
-             bandwidth(result, result.algbw()), bandwidth(result, result.busbw()),
-             percent(result.percent_of(ceilings)), wrong(result));
+             name_of(result.memory), place(result.in_place, result.offset),
+             microseconds(result.time_us()), bandwidth(result, result.algbw()),
+             bandwidth(result, result.busbw()), percent(result.percent_of(ceilings)),
+             wrong(result));
   if (statistics) {
     const Times& times = result.times;
     fmt::print(out, statistics_columns, microseconds(times.mean()), microseconds(times.deviation()),

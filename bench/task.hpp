@@ -12,6 +12,7 @@ namespace plait::bench {
 struct Task {
   Call call;  // all fields are set
   bool in_place = false;
+  std::size_t offset = 0;
   int rank = 0, ranks = 1;
   const void* send = nullptr;  // null where this rank has no such buffer
   void* recv = nullptr;
@@ -23,8 +24,9 @@ struct Task {
 /// The call with the collective, type, operation and root of `operation`. Its larger buffer has
 /// about `bytes` bytes: no more, unless each block would have less than one element. A barrier has
 /// none. `symmetric`
-/// says whether the buffers are in symmetric memory.
+/// says whether the buffers are in symmetric memory. They begin `offset` bytes behind those of the
+/// arena.
 Task make_task(const Call& operation, std::size_t bytes, bool in_place, bool symmetric,
-               const Arena& buffers, int rank, int ranks);
+               const Arena& buffers, int rank, int ranks, std::size_t offset = 0);
 
 }  // namespace plait::bench

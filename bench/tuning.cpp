@@ -17,8 +17,9 @@ std::vector<MeasuredCall> measured_calls(const std::vector<Result>& results) {
   std::vector<MeasuredCall> calls;
   for (const Result& result : results) {
     if (Registry::instance().find(result.name, result.call.collective) == nullptr)
-      continue;                          // "default", a peer, a policy
-    if (!result.moves_data()) continue;  // rules are for sizes
+      continue;  // "default", a peer, a policy
+    // Rules are for sizes, and know no alignment.
+    if (!result.moves_data() || result.offset != 0) continue;
     calls.push_back({.call = result.call,
                      .in_place = result.in_place,
                      .algorithm = result.name,

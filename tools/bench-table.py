@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """bench-table.py FILE.json...: makes Markdown tables from the files of `plait-bench --json`.
 
-There is one table per number of ranks, collective, type, operation, placement, memory and timing.
+There is one table per number of ranks, collective, type, operation, placement, offset, memory and
+timing.
 A row is a size, a column an algorithm or a peer. A cell is the time in microseconds and, from 1 MB
 on, the bus bandwidth in GB/s. Results with wrong elements are marked. Exit code 1 if there are any,
 or no results at all.
@@ -113,6 +114,8 @@ class Choices:
         for result in results:
             if result["name"].startswith("peer:") or result["name"] == "all_to_all_v":
                 continue  # another library, or other calls
+            if result.get("offset_bytes", 0) != 0:
+                continue  # the choice knows no alignment
             key = tuple(result[part] for part in
                         ("ranks", "collective", "bytes", "type", "memory", "in_place"))
             times[key][result["name"]] = result["time_us"]
@@ -165,6 +168,7 @@ def made(folder, description):
     memory = next((fact.split()[0] for fact in facts if fact.endswith(" memory")), None)
     results = [result for result in results_of(folder / file for file in files.split())
                if result.get("in_place", False) == ("in place" in facts)
+               and result.get("offset_bytes", 0) == 0
                and (result["name"].startswith("peer:") or memory in (None, result["memory"]))]
     if match := BESIDE.fullmatch(what):
         return beside(results, match[1], match[2].split(" and "),
@@ -201,13 +205,15 @@ def main(paths):
             results += 1
             wrong += (result.get("wrong") or 0) != 0
             key = (result["ranks"], result["collective"], result["type"], result.get("op") or "",
-                   bool(result["in_place"]), result.get("memory", ""), result["timing"])
+                   bool(result["in_place"]), result.get("offset_bytes", 0),
+                   result.get("memory", ""), result["timing"])
             tables[key][result["bytes"]][result["name"]] = result
-    for (ranks, collective, kind, op, in_place, memory, timing), rows in sorted(tables.items()):
+    for (ranks, collective, kind, op, in_place, offset, memory, timing), rows in sorted(
+            tables.items()):
         names = sorted({name for row in rows.values() for name in row},
                        key=lambda name: (name.startswith("peer:"), name != "default", name))
         call = " ".join(word for word in (collective, kind, op) if word)  # op may be empty
-        place = "in place" if in_place else "out of place"
+        place = ("in place" if in_place else "out of place") + (f" + {offset} bytes" * bool(offset))
         print(f"\n{ranks} ranks, {call}, {place}, {memory} memory, {timing}: us (busbw GB/s)")
         print("| bytes | " + " | ".join(names) + " |")
         print("| --- |" + " --- |" * len(names))

@@ -63,7 +63,8 @@ Json costs_of_results(const Json& document, bool shared) {
     const auto collective = parse_collective(result.at("collective").get<std::string>());
     const Algorithm* algorithm =
         Registry::instance().find(result.at("name").get<std::string>(), collective);
-    if (algorithm == nullptr) continue;  // of a peer, or no longer there
+    if (algorithm == nullptr) continue;                  // of a peer, or no longer there
+    if (result.value("offset_bytes", 0) != 0) continue;  // estimates know no alignment
     Call call{.collective = collective,
               .type = parse_data_type(result.at("type").get<std::string>()),
               .symmetric = result.at("memory") == "symmetric",

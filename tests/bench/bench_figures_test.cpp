@@ -110,6 +110,27 @@ TEST(Figures, OfABarrierHaveNoBandwidth) {
                                    "2.000", "-", "-", "-", "N/A"));
 }
 
+TEST(Figures, NameTheOffsetOfTheBuffers) {
+  Result result = all_gather_of_16_mb();
+  result.offset = 2;
+  EXPECT_EQ(printed(result, {})[7], "out+2");
+  result.in_place = true;
+  EXPECT_EQ(printed(result, {})[7], "in+2");
+}
+
+TEST(Tasks, BeginAtTheOffset) {
+  run_ranks(1, [](Communicator& comm, int) {
+    const Arena arena(ordinary_memory(comm), 4096 + 12);
+    const Task task =
+        make_task({.collective = Collective::all_reduce}, 4096, false, false, arena, 0, 1, 12);
+    EXPECT_EQ(task.offset, 12U);
+    EXPECT_EQ(task.send, arena.send() + 12);
+    EXPECT_EQ(task.recv, arena.recv() + 12);
+    EXPECT_EQ(task.call.bytes(), 4096U);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(arena.send()) % 16, 0U);
+  });
+}
+
 TEST(Quantiles, AreLinearBetweenSortedValues) {
   const Times times({5, 1, 4, 2, 3});
   EXPECT_EQ(times.size(), 5u);
@@ -273,11 +294,13 @@ class Check : public testing::TestWithParam<Collective> {
       for (const bool in_place : {false, true})
         for (const DataType type : {DataType::i32, DataType::bf16, DataType::u8}) {
           if (in_place && !has_in_place(GetParam())) continue;
+          // Those of bf16 begin behind an aligned address.
+          const std::size_t offset = type == DataType::bf16 ? 2 : 0;
           const Call operation{.collective = GetParam(),
                                .type = type,
                                .op = ReduceOp::sum,
                                .root = in_place ? 2 : 1};
-          const Task task = make_task(operation, 600, in_place, true, arena, rank, ranks);
+          const Task task = make_task(operation, 600, in_place, true, arena, rank, ranks, offset);
           SCOPED_TRACE(fmt::format("rank {}, {}, {} place", rank, name_of(type),
                                    in_place ? "in" : "out of"));
           body(task, [&](bool calls, const Faulty::Spoil& spoil) {

@@ -36,6 +36,9 @@ refused "--in-place 1: send_recv has no calls in place" -C send_recv --in-place 
 refused "not expected: args extra -r 0" args extra -r 0
 refused "--threads 128: at most 64 on host" --threads 128
 refused "--in-place 1: barrier has no calls in place" -C barrier --in-place 1
+refused "--offset 2: it is no multiple of the 4 bytes of f32" --offset 0,2
+refused "--offset 1: it is no multiple of the 2 bytes of bf16" -d u8,bf16 --offset 1
+refused '--offset "8K": expected a number of bytes up to 4096' --offset 8K
 refused '--collective: unknown collective "allreduce"; known: all, all_reduce' -C allreduce
 bench -C send_recv,all_reduce --in-place 1 -b 1K -e 1K -n 3 -w 0 ||
   fail "what can be in place is not measured"
@@ -93,6 +96,21 @@ done
 if command -v python3 >/dev/null; then
   python3 "${BASH_SOURCE[0]%/*}/files_check.py" "$files/json" "$files/csv" 2 ||
     fail "the figures of the barrier's files"
+fi
+# Unaligned buffers, in both places. The largest size, because memory ends behind it.
+bench -C all_reduce,all_gather --algorithms default,ring -b 1K -e 16K -f 16 -d f32 --memory both \
+  --in-place both --offset 0,4,4096 -n 3 -w 0 --json "$files/json" --csv "$files/csv" ||
+  fail "unaligned buffers"
+for place in out out+4 out+4096 in in+4 in+4096; do
+  [ "$(grep -cE "^all_.* ${place/+/[+]} .* 0$" "$out")" = 12 ] || fail "rows $place"
+done
+[ "$(grep -c '"offset_bytes":4,' "$files/json")" = 24 ] || fail "the JSON's offsets"
+if command -v python3 >/dev/null; then
+  python3 "${BASH_SOURCE[0]%/*}/files_check.py" "$files/json" "$files/csv" 2 ||
+    fail "the figures of unaligned buffers"
+  python3 "${BASH_SOURCE[0]%/*}/../../tools/bench-table.py" "$files/json" >"$out" &&
+    grep -q "^2 ranks, all_reduce f32 sum, in place + 4 bytes, ordinary memory, graph:" "$out" ||
+    fail "no table of unaligned buffers"
 fi
 # A run that is ended early leaves what it has measured: here all but the second size, which takes a
 # minute.

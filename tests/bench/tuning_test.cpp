@@ -22,6 +22,7 @@ namespace plait::test {
 namespace {
 
 using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
 
 Topology topology(int ranks, std::string architecture) {
@@ -330,6 +331,14 @@ TEST_F(Tuning, PlacementsOfCallsWithARootCountTogether) {
     results().back().in_place = in_place;
   }
   EXPECT_THAT(text(), HasSubstr("broadcast: 0-=direct_put\n"));
+}
+
+TEST_F(Tuning, UnalignedBuffersAndBarriersMakeNoRules) {
+  measured("ring", 1024, 2);
+  measured("tree", 1024, 1);
+  results().back().offset = 4;
+  measured("barrier", 0, 1, Kind::out, Collective::barrier);
+  EXPECT_THAT(text(), EndsWith("]\nall_reduce: 0-=ring\n"));
 }
 
 TEST_F(Tuning, SeveralTypesCountTogetherAndWhoServesButOneNotAtAll) {
