@@ -37,7 +37,8 @@ inline Task barrier_task(Communicator& comm, const Arena& arena) {
                    false, arena, comm.rank(), comm.size());
 }
 
-/// Calls of every collective but the barrier: all types and operations, in place and not, with each root.
+/// Calls of every collective but the barrier: all types and operations, in place and not, with each
+/// root.
 inline void for_each_task(Communicator& comm, const Contender& contender,
                           const std::function<void(const Task&)>& body) {
   for (const Collective collective : collectives) {
