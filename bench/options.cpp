@@ -9,6 +9,7 @@
 
 #include "algorithms/contract/algorithm.hpp"
 #include "algorithms/contract/collectives.hpp"
+#include "bench/report.hpp"
 #include "communicator/selection/selection.hpp"
 #include "core/environment.hpp"
 #include "core/text.hpp"
@@ -210,6 +211,7 @@ void add_flags(CLI::App& app, Options& options, Words& words) {
   app.add_option("--json", options.json,
                  "Write the results to this file, and update it after each size");
   app.add_option("--csv", options.csv, "The same as CSV, one line per result");
+  app.add_option("--report", options.report, "The same as a page with charts, for a browser");
   app.add_option("--tuning", options.tuning,
                  "Write the fastest algorithms to this file, as rules for PLAIT_TUNING");
   app.add_option("--blocks", options.blocks,
@@ -242,6 +244,8 @@ void understand(const Words& words, Options& options) {
   options.peers = peers(words.peers);
   options.peers_asked = !words.peers.empty();
   options.timing = timing(words.timing);
+  if (!options.report.empty() && report_template().empty())
+    refuse("--report: this build has no Chart.js; install libjs-chart.js and build again");
 }
 
 }  // namespace

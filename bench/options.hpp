@@ -47,7 +47,7 @@ struct Options {
   std::vector<std::string> peers;
   bool peers_asked = false;  // the user named peers, so print why one is missing
   Timing timing = Timing::graph;
-  std::string json, csv, tuning;  // files; empty: none
+  std::string json, csv, report, tuning;  // files; empty: none
   unsigned blocks = 0, threads = 0;
   std::string command_line;
   std::string answer;  // the text of --help or --version; if not empty, print it and stop

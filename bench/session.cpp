@@ -45,6 +45,7 @@ Session::Session(std::unique_ptr<Bootstrap> world, const Options& options)
     if (!speaks()) return;
     check_writable(options_.json);
     check_writable(options_.csv);
+    check_writable(options_.report);
     check_writable(options_.tuning);
   });
   if (options_.reserve) comm_.reserve();
@@ -230,6 +231,7 @@ void Session::write_files(const Machine& machine, bool early) const {
   };
   if (wanted(options_.json)) write_json(options_.json, machine, results_);
   if (wanted(options_.csv)) write_csv(options_.csv, machine, results_);
+  if (wanted(options_.report)) write_report(options_.report, machine, results_);
 }
 
 std::size_t Session::run() {

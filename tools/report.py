@@ -101,7 +101,7 @@ def selected(runs, options):
     for key, value in selection.items():
         found = list(dict.fromkeys(result[key] for _, result in pairs))
         if not found or value not in [None, *found]:
-            raise Refused("the files have no such results" + (f" of {key} {value}" if value else ""))
+            raise Refused(f"the files have no such results{f' of {key} {value}' * bool(value)}")
         if value is None and len(found) > 1:
             raise Refused(f"choose one with --{key}: {', '.join(map(str, found))}")
         selection[key] = found[0] if value is None else value

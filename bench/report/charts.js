@@ -148,7 +148,8 @@ function drawSpread(id, entries, label) {
     type: "bar",
     data: {labels: names, datasets: [
       {type: "line", label: "median", showLine: false, order: 0,
-        pointRadius: 5, pointHoverRadius: 7, pointStyle: "rectRot", borderColor: css("--ink"), backgroundColor: css("--ink"),
+        pointRadius: 5, pointHoverRadius: 7, pointStyle: "rectRot", borderColor: css("--ink"),
+        backgroundColor: css("--ink"),
         data: entries.map(() => 0)},
       {label, order: 1, data: ends, barThickness: 12, minBarLength: 2,
         backgroundColor: entries.map(entry => css(entry.look.colour)), borderSkipped: false},

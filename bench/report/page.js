@@ -18,7 +18,7 @@ function element(tag, properties = {}, ...children) {
   return made;
 }
 
-/** A table: `head` is a list of headings or null, a row a list of texts or cells after a heading. */
+/** A table. `head` is a list of headings or null, a row a heading and then texts or cells. */
 function table(caption, head, rows, textColumns = []) {
   const kind = i => textColumns.includes(i) ? "text" : "";
   return element("table", {}, element("caption", {}, caption),

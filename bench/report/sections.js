@@ -13,8 +13,8 @@ function drawChoice() {
         v.default && v.peer ? ratio(v.peer.time_us / v.default.time_us) : "–"] : [])];
   }));
   byId("choice-hint").textContent = "The cost is the default's time over that of the fastest "
-    + "algorithm in the same run, less one. Where both are one algorithm, the rest is noise between "
-    + "two measurements.";
+    + "algorithm in the same run, less one. Where both are one algorithm, the rest is noise "
+    + "between two measurements.";
   byId("choice").replaceChildren(table(selectionText(), ["bytes", "fastest", "µs",
     "default takes", "µs", "cost", ...(peers ? ["best peer", "µs", "speed-up"] : [])],
   rows, [1, 3, 6]));
@@ -62,8 +62,8 @@ function drawHeat() {
       table(`${run.label}${suffix(run)}`, ["bytes", ...head], rows));
   });
   byId("heat-hint").textContent = `${selectionText(key === "ranks" ? ["ranks"]
-    : ["collective", "op"])}. A cell is the time of the best peer over that of Plait: above 1 Plait `
-    + "is faster (blue), below 1 the peer (orange).";
+    : ["collective", "op"])}. A cell is the time of the best peer over that of Plait: above 1 `
+    + "Plait is faster (blue), below 1 the peer (orange).";
   byId("heat").replaceChildren(...maps);
 }
 
