@@ -35,7 +35,7 @@ def runs_of(paths):
             found = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise Refused(f"can't read {path}: {error}") from error
-        for run in found if isinstance(found, list) else [found]:
+        for run in found if isinstance(found, list) and found else [found]:
             if not isinstance(run, dict) or not run.get("results") or "machine" not in run:
                 raise Refused(f"{path} has no results of plait-bench --json")
             runs.append(run)
