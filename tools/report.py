@@ -119,7 +119,7 @@ def curves_of(results):
     for name in names:
         own, peer = name.startswith("default"), name.startswith("peer:")
         if own:
-            style = {"color": OWN, "marker": "o"}
+            style = {"color": OWN, "marker": "o", "zorder": 3}
         elif peer:
             style = {"color": PEER, "marker": MARKS[peers % len(MARKS)]}
             peers += 1
@@ -130,12 +130,13 @@ def curves_of(results):
             points = sorted((result["bytes"], result["time_us"], result["busbw"])
                             for result in results
                             if result["name"] == name and result["memory"] == memory)
-            label = "Plait" if own else name.removeprefix("peer:").replace("nccl", "NCCL", 1)
-            label += f", {memory}" if both and not label.endswith(memory) else ""
+            label = name.replace("default", "Plait", 1) if own else name
+            label = label.removeprefix("peer:").removesuffix("-symmetric").replace("nccl", "NCCL")
+            if both or name.endswith("-symmetric"):
+                label += f", {memory} memory"
             lines = "--" if both and memory == "ordinary" else "-"
             if points:
-                curves.append((label.replace("-symmetric", ", symmetric"), points,
-                               {**style, "linestyle": lines}))
+                curves.append((label, points, {**style, "linestyle": lines}))
     return curves
 
 
@@ -162,10 +163,10 @@ def picture(runs, options):
         small = large = sizes
 
     rows = -(-len(curves) // 4)  # of the legend
-    figure, (times, rates) = pyplot.subplots(1, 2, figsize=(9, 4.2 + .22 * rows))
+    figure, (times, rates) = pyplot.subplots(1, 2, figsize=(9, 4 + .2 * rows))
     high = figure.get_figheight()
-    figure.subplots_adjust(left=.06, right=.985, bottom=1 / high, top=1 - (.75 + .22 * rows) / high,
-                           wspace=.14)
+    figure.subplots_adjust(left=.05, right=.985, bottom=.95 / high, wspace=.12,
+                           top=1 - (.68 + .2 * rows) / high)
     for axes, shown, value, heading in ((times, small, 1, "microseconds per call (less is better)"),
                                         (rates, large, 2, "busbw in GB/s (more is better)")):
         for number, (label, points, style) in enumerate(curves):
@@ -188,7 +189,7 @@ def picture(runs, options):
     ceiling = max([*known, machine.get("link_gbs") or 0])
     if ceiling:
         rates.axhline(ceiling, color=INK, linestyle=":", linewidth=1, gid="ceiling")
-        rates.annotate(f"measured ceiling, {ceiling:.0f} GB/s", (large[0], ceiling), (0, 3),
+        rates.annotate(f"measured ceiling, {ceiling:.0f} GB/s", (large[0], ceiling), (0, -10),
                        textcoords="offset points", fontsize=8)
     rates.set_ylim(bottom=0)
 
@@ -198,8 +199,8 @@ def picture(runs, options):
                 f"{selection['ranks']} ranks on {devices[0]}, "
                 f"{'in place' if options.in_place else 'out of place'}",
                 ha="center", va="center", fontsize=12, fontweight="bold")
-    figure.legend(*times.get_legend_handles_labels(), ncol=4, loc="upper center",
-                  bbox_to_anchor=(.5, 1 - .3 / high))
+    figure.legend(*times.get_legend_handles_labels(), ncol=4, loc="upper center", handlelength=3,
+                  columnspacing=1.2, bbox_to_anchor=(.5, 1 - .3 / high))
     versions = [f"Plait {machine['plait_version']}"]
     if any(result["name"].startswith("peer:nccl") for result in results):
         versions.append(f"NCCL {machine['nccl_version']}")
