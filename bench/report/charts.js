@@ -30,10 +30,11 @@ function faded(colour, part) {
 }
 
 /** The styles of a dataset. `second` is for the run that is laid over the first. */
-function styled(look, {second = false, strong = true, dimmed = false}) {
+function styled(look, {name, second = false, strong = true, dimmed = false, raised = false}) {
   const colour = dimmed ? faded(css(look.colour), .15)
     : strong ? css(look.colour) : faded(css(look.colour), .55);
   return {
+    order: raised ? -1 : isDefault(name) ? 0 : isPeer(name) ? 1 : strong ? 2 : 3,
     borderColor: colour, backgroundColor: colour,
     borderWidth: strong ? look.width + .4 : look.width,
     borderDash: second ? [2, 3] : look.dash, pointStyle: look.shape,
@@ -100,7 +101,6 @@ function drawCurves(id, value, curves, ceilings, {linear, onHover}) {
   const narrow = window.innerWidth < 600;
   const datasets = curves.map(curve => ({
     label: curve.label, name: curve.name, hidden: curve.hidden,
-    order: isDefault(curve.name) ? 0 : isPeer(curve.name) ? 1 : curve.strong ? 2 : 3,
     data: curve.points.filter(r => r[value] > 0).map(r => ({x: r.bytes, y: r[value], result: r})),
     ...styled(curve.look, curve),
   }));

@@ -181,8 +181,10 @@ function notesOf(run, shown) {
   if (wrong.length)
     notes.push(`${wrong.length} results of ${distinct(wrong.map(r => r.name)).join(", ")} have `
       + "wrong elements; their times count for nothing.");
-  const unchecked = run.results.filter(r => r.wrong == null).length;
-  if (unchecked) notes.push(`${unchecked} of ${run.results.length} results were not checked.`);
+  const unchecked = shown.filter(r => r.wrong == null).length;
+  if (unchecked)
+    notes.push(`${unchecked === shown.length ? "The" : `${unchecked} of ${shown.length}`} results `
+      + "of this selection were not checked.");
   if (!run.results.some(r => isPeer(r.name)))
     notes.push("No peer was measured in this run, so there is no speed-up to show.");
   else if (!shown.some(r => isPeer(r.name)))

@@ -164,6 +164,7 @@ function curvesOf() {
       name, label: name + suffix(run), look: looks.get(name), second: i === 1,
       strong: strong.has(name) || state.highlight === name, hidden: state.hidden.has(name),
       dimmed: state.highlight !== null && state.highlight !== name,
+      raised: state.highlight === name,
       points: results.filter(r => r.name === name).sort((a, b) => a.bytes - b.bytes),
     }));
   });
@@ -232,7 +233,7 @@ function restyle() {
       Object.assign(chart.data.datasets[i], styled(curve.look, curve));
       chart.setDatasetVisibility(i, !curve.hidden);
     });
-    chart.update("none");
+    chart.update();
   }
 }
 
