@@ -7,6 +7,7 @@ to other files of the repository keep their text alone. Headers: the comment at 
 the file's description.
 """
 
+import base64
 import re
 import sys
 from pathlib import Path
@@ -61,11 +62,17 @@ def reference(page: Path, text: str, target: str) -> str:
 
 
 def picture(page: Path, text: str, target: str) -> str:
-    """A picture: an SVG file becomes part of the page, so the website needs no copy of it."""
+    """A picture becomes part of the page, so the website needs no copy of its file."""
     drawing = (page.parent / target).resolve()
     if not drawing.exists():
         return f"[{text}](@ref {target})"  # Doxygen complains about it
-    return f"@htmlonly[block]\n{drawing.read_text(encoding='utf-8')}@endhtmlonly"
+    if drawing.suffix == ".svg":
+        html = drawing.read_text(encoding="utf-8")
+    else:
+        data = base64.b64encode(drawing.read_bytes()).decode()
+        kind = drawing.suffix.removeprefix(".")
+        html = f'<img alt="{text}" style="max-width:100%" src="data:image/{kind};base64,{data}">\n'
+    return f"@htmlonly[block]\n{html}@endhtmlonly"
 
 
 def filter_prose(page: Path, prose: str) -> str:

@@ -215,6 +215,7 @@ def picture(runs, options):
                    for light, dark in DARK.items() for kind in ("fill", "stroke"))
     style = f"<style>@media (prefers-color-scheme:dark){{{dark}}}</style>"
     text = re.sub(r"[ \t]+\n", "\n", out.getvalue())
+    text = text[text.index("<svg"):]  # so that a page can have it inside
     return re.sub(r"(<svg [^>]*>)", lambda tag: tag[1] + style, text, count=1)
 
 

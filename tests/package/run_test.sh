@@ -43,7 +43,7 @@ missing_packages() { echo gfortran; }
 programs_there() { false; }
 may_install() { true; }
 install() { false; }
-left_out="setup: gfortran can't be had here, so the tests that need it are left out"
+left_out="setup: gfortran can't be had here, so what needs it is left out"
 [ "$(setup_languages)" = "setup: install gfortran"$'\n'"$left_out" ] ||
   fail "nobody says that a package could not be installed"
 may_install() { false; }
