@@ -245,7 +245,8 @@ void understand(const Words& words, Options& options) {
   options.peers_asked = !words.peers.empty();
   options.timing = timing(words.timing);
   if (!options.report.empty() && report_template().empty())
-    refuse("--report: this build has no Chart.js; install libjs-chart.js and build again");
+    refuse(
+        "--report: this build has no Chart.js; install libjs-chart.js, configure and build again");
 }
 
 }  // namespace

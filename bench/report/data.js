@@ -39,13 +39,16 @@ function complete(raw, machine) {
 const keyOf = r => [r.name, r.collective, r.type, r.op, r.ranks, r.bytes, r.offset_bytes,
   r.in_place, r.memory, r.timing].join("|");
 
+/** How many processes the ranks share, where they do not have one each. */
+const sharedBy = machine => machine.processes < machine.ranks ? machine.processes : null;
+
 /** Joins files of one day and machine into runs. Files with a common result stay apart. */
 function runsOf(files) {
   const runs = [];
   for (const file of files) {
     const m = file.machine;
-    const home = [m.hostname, m.backend, m.devices?.[0], m.nodes ?? 1, m.plait_version,
-      m.nccl_version, m.mpi_version, (m.date ?? "").slice(0, 10)].join("|");
+    const home = [m.hostname, m.backend, m.devices?.[0], m.nodes ?? 1, sharedBy(m),
+      m.plait_version, m.nccl_version, m.mpi_version, (m.date ?? "").slice(0, 10)].join("|");
     const results = file.results.map(raw => complete(raw, m));
     const keys = results.map(keyOf);
     let run = runs.find(other => other.home === home && !keys.some(key => other.keys.has(key)));
@@ -69,7 +72,8 @@ function labelOf(run) {
   const m = run.machines[0];
   const ranks = distinct(run.machines.map(machine => machine.ranks)).sort((a, b) => a - b);
   const many = ranks.length > 1 ? `${ranks.slice(0, -1).join(", ")} and ${ranks.at(-1)}` : ranks[0];
-  const nodes = (m.nodes ?? 1) > 1 ? ` on ${m.nodes} nodes` : "";
+  const nodes = ((m.nodes ?? 1) > 1 ? ` on ${m.nodes} nodes` : "")
+    + (sharedBy(m) ? ` in ${sharedBy(m) > 1 ? `${sharedBy(m)} processes` : "one process"}` : "");
   return `${m.devices?.[0] ?? m.backend}, ${many} ranks${nodes}, ${(m.date ?? "").slice(0, 10)}`;
 }
 
