@@ -2,13 +2,17 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
 
 #include "algorithms/contract/collectives.hpp"
 #include "bench/report.hpp"
@@ -43,6 +47,24 @@ std::ofstream open(const std::string& path, std::ios::openmode mode) {
   return file;
 }
 
+/// The file itself, without symbolic links, if `path` names a regular file or one that is not there
+/// yet. None for pipes and devices.
+std::optional<std::filesystem::path> regular_file(const std::string& path) {
+  std::error_code failed;
+  auto target = std::filesystem::weakly_canonical(path, failed);
+  if (failed || (std::filesystem::exists(target) && !std::filesystem::is_regular_file(target)))
+    return std::nullopt;
+  return target;
+}
+std::string part_of(const std::filesystem::path& file) { return file.string() + ".part"; }
+
+void write_through(const std::string& path, const std::string& text) {
+  std::ofstream file = open(path, std::ios::out);
+  file << text;
+  file.close();  // a full disk may show only when the last bytes are written
+  if (!file) throw cannot_write(ErrorCode::backend, path);
+}
+
 Json or_null(std::optional<double> value) { return value ? Json(*value) : Json(nullptr); }
 
 Json to_json(const Ceilings& ceilings) {
@@ -55,27 +77,8 @@ Json to_json(const Ceilings& ceilings) {
   return json;
 }
 
-Json to_json(const Machine& machine) {
-  Json json;
-  json["date"] = machine.date;
-  json["hostname"] = machine.hostname;
-  json["backend"] = machine.backend;
-  json["devices"] = machine.devices;
-  json["ranks"] = machine.ranks.size();
-  json["nodes"] = machine.nodes;
-  json["plait_version"] = machine.version;
-  json["nccl_version"] = machine.nccl_version.empty() ? Json(nullptr) : Json(machine.nccl_version);
-  json["mpi_version"] = machine.mpi_version;
-  json["link_gbs"] = machine.link.gb_per_s > 0 ? Json(machine.link.gb_per_s) : Json(nullptr);
-  json["link_measured"] = machine.link.how;
-  json["ceilings"] = to_json(machine.ceilings);
-  json["ceilings_measured"] = machine.ceilings.how;
-  json["processes"] = machine.processes;
-  json["command_line"] = machine.command_line;
-  return json;
-}
-
-Json to_json(const Result& result, const Ceilings& ceilings) {
+/// The fields of a result that say what was measured, in the order of the file.
+Json head_of(const Result& result) {
   Json json;
   json["name"] = result.name;
   json["collective"] = name_of(result.call.collective);
@@ -87,6 +90,12 @@ Json to_json(const Result& result, const Ceilings& ceilings) {
   json["in_place"] = result.in_place;
   json["memory"] = name_of(result.memory);
   json["timing"] = name_of(result.timing);
+  return json;
+}
+
+Json to_json(const Result& result, const Ceilings& ceilings) {
+  if (!result.earlier.empty()) return Json::parse(result.earlier);
+  Json json = head_of(result);
   json["time_us"] = result.time_us();
   json["algbw"] = result.moves_data() ? Json(result.algbw()) : Json(nullptr);
   json["busbw"] = result.moves_data() ? Json(result.busbw()) : Json(nullptr);
@@ -141,11 +150,57 @@ Json packed(const std::vector<Result>& results, const Ceilings& ceilings) {
 
 }  // namespace
 
+Json to_json(const Machine& machine) {
+  Json json;
+  json["date"] = machine.date;
+  json["hostname"] = machine.hostname;
+  json["backend"] = machine.backend;
+  json["devices"] = machine.devices;
+  json["ranks"] = machine.ranks.size();
+  json["nodes"] = machine.nodes;
+  json["plait_version"] = machine.version;
+  json["nccl_version"] = machine.nccl_version.empty() ? Json(nullptr) : Json(machine.nccl_version);
+  json["mpi_version"] = machine.mpi_version;
+  json["link_gbs"] = machine.link.gb_per_s > 0 ? Json(machine.link.gb_per_s) : Json(nullptr);
+  json["link_measured"] = machine.link.how;
+  json["ceilings"] = to_json(machine.ceilings);
+  json["ceilings_measured"] = machine.ceilings.how;
+  json["processes"] = machine.processes;
+  json["command_line"] = machine.command_line;
+  json["settings"] = machine.settings;
+  return json;
+}
+
+std::string key_of(const Json& result) {
+  std::vector<std::string> words;
+  for (const char* const field : {"name", "collective", "type", "op", "ranks", "bytes",
+                                  "offset_bytes", "in_place", "memory", "timing"})
+    if (const auto found = result.find(field); found != result.end())
+      words.push_back(fmt::format("{} {}", field,
+                                  found->is_string() ? found->get<std::string>() : found->dump()));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+std::string key_of(const Result& result) {
+  Json json = head_of(result);
+  json["offset_bytes"] = result.offset;
+  return key_of(json);
+}
+
 void write_text(const std::string& path, const std::string& text) {
-  std::ofstream file = open(path, std::ios::out);
-  file << text;
-  file.close();  // a full disk may show only when the last bytes are written
-  if (!file) throw cannot_write(ErrorCode::backend, path);
+  const auto file = regular_file(path);
+  if (!file) return write_through(path, text);
+  const std::string part = part_of(*file);
+  try {
+    write_through(part, text);
+    // The bytes first, then the name: otherwise a crash of the machine may leave an empty file.
+    if (const UniqueFd written(::open(part.c_str(), O_RDONLY | O_CLOEXEC));
+        !written.valid() || ::fsync(written.get()) != 0 ||
+        std::rename(part.c_str(), file->c_str()) != 0)
+      throw cannot_write(ErrorCode::backend, path);
+  } catch (const Error&) {
+    std::remove(part.c_str());
+    throw;
+  }
 }
 
 void write_json(const std::string& path, const Machine& machine,
@@ -192,7 +247,12 @@ void write_report(const std::string& path, const Machine& machine,
 }
 
 void check_writable(const std::string& path) {
-  if (!path.empty()) open(path, std::ios::app);
+  if (path.empty()) return;
+  open(path, std::ios::app);
+  const auto file = regular_file(path);
+  if (!file) return;
+  open(part_of(*file), std::ios::app);
+  std::remove(part_of(*file).c_str());
 }
 
 }  // namespace plait::bench

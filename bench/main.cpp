@@ -12,6 +12,7 @@
 #include "bench/creation.hpp"
 #include "bench/options.hpp"
 #include "bench/peers/mpi.hpp"
+#include "bench/plan.hpp"
 #include "bench/session.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/error.hpp"
@@ -68,6 +69,10 @@ int run(int argc, char** argv, const plait::bench::MpiSession& mpi) {
     if (!options) return bad_request;
     if (!options->answer.empty()) {
       if (rank == 0) std::fputs(options->answer.c_str(), stdout);
+      return ok;
+    }
+    if (options->dry_run) {
+      if (rank == 0) std::fputs(plait::bench::plan_of(*options).c_str(), stdout);
       return ok;
     }
     if (options->creations > 0) {

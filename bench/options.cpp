@@ -9,6 +9,7 @@
 
 #include "algorithms/contract/algorithm.hpp"
 #include "algorithms/contract/collectives.hpp"
+#include "bench/presets.hpp"
 #include "bench/report.hpp"
 #include "communicator/selection/selection.hpp"
 #include "core/environment.hpp"
@@ -21,12 +22,14 @@ namespace {
 
 constexpr std::array<std::string_view, 5> timing_names = {"graph", "events", "throughput",
                                                           "latency", "enqueue"};
+constexpr std::array<std::string_view, 4> progress_names = {"auto", "bar", "lines", "none"};
 constexpr std::array<std::string_view, 2> memory_names = {"symmetric", "ordinary"};
 
 /// The words of the command line, before `understand` turns them into options.
 struct Words {
   std::string min_bytes, max_bytes, collectives = "all_reduce", types = "f32", ops = "sum",
-                                    algorithms = "all", backend, peers, timing = "graph";
+                                    algorithms = "all", backend, peers, timing = "graph",
+                                    progress = "auto", preset;
   std::string in_place = "0", offsets = "0", memory = "symmetric", group = "0";
   int check = 1;
 };
@@ -148,14 +151,46 @@ std::vector<std::string> peers(const std::string& text) {
   return names;
 }
 
-Timing timing(const std::string& text) {
-  const auto found = std::find(timing_names.begin(), timing_names.end(), text);
-  if (found == timing_names.end())
-    refuse(fmt::format("--timing {}: expected {}", in_quotes(text), fmt::join(timing_names, ", ")));
-  return static_cast<Timing>(found - timing_names.begin());
+/// The value of an enumeration whose names are `names`, in its order.
+template <class Value, std::size_t n>
+Value one_of(const char* flag, const std::string& text,
+             const std::array<std::string_view, n>& names) {
+  const auto found = std::find(names.begin(), names.end(), text);
+  if (found == names.end())
+    refuse(fmt::format("{} {}: expected {}", flag, in_quotes(text), fmt::join(names, ", ")));
+  return static_cast<Value>(found - names.begin());
+}
+
+/// For --help.
+std::string about_presets() {
+  std::string text = "Flags for a purpose. Flags that are given win over those of the preset";
+  for (const Preset& preset : presets)
+    text += fmt::format("\n{}: {}\n  {}", preset.name, preset.purpose, preset.flags);
+  return text;
+}
+
+/// Sets the flags of the preset that were not given.
+void apply_preset(CLI::App& app, const std::string& name) {
+  if (name.empty()) return;
+  const auto preset = std::find_if(presets.begin(), presets.end(),
+                                   [&](const Preset& other) { return other.name == name; });
+  if (preset == presets.end()) {
+    std::vector<std::string_view> known;
+    for (const Preset& other : presets) known.push_back(other.name);
+    refuse(fmt::format("--preset {}: expected {}", in_quotes(name), fmt::join(known, ", ")));
+  }
+  const auto words = plait::split(preset->flags, ' ');
+  for (std::size_t i = 0; i + 1 < words.size(); i += 2) {
+    CLI::Option* const option = app.get_option(std::string(words[i]));
+    if (option->count() > 0) continue;
+    option->add_result(std::string(words[i + 1]));
+    option->run_callback();
+  }
 }
 
 void add_flags(CLI::App& app, Options& options, Words& words) {
+  app.option_defaults()->take_last();  // a script appends flags to those of its user
+  app.add_option("--preset", words.preset, about_presets());
   app.add_option("-b,--min-bytes", words.min_bytes,
                  "Smallest message, bytes with suffix K, M, G (default 1K)");
   app.add_option("-e,--max-bytes", words.max_bytes,
@@ -210,10 +245,20 @@ void add_flags(CLI::App& app, Options& options, Words& words) {
                "Print mean, standard deviation, p5, p95, p99 and the number of samples, too");
   app.add_option("--json", options.json,
                  "Write the results to this file, and update it after each size");
+  app.add_flag("--resume", options.resume,
+               "Keep the results that the --json file has of an earlier run like this one, and "
+               "measure only what is missing");
   app.add_option("--csv", options.csv, "The same as CSV, one line per result");
   app.add_option("--report", options.report, "The same as a page with charts, for a browser");
   app.add_option("--tuning", options.tuning,
                  "Write the fastest algorithms to this file, as rules for PLAIT_TUNING");
+  app.add_flag(
+      "--dry-run", options.dry_run,
+      "Print as JSON what would be measured, for how many sizes and at most how often, and "
+      "measure nothing");
+  app.add_option("--progress", words.progress,
+                 "Progress on standard error: bar, lines, none, or auto (default): a bar on a "
+                 "terminal, else lines");
   app.add_option("--blocks", options.blocks,
                  "Blocks of Plait's kernels (default: the algorithm's choice)")
       ->check(CLI::Range(1, 65535));
@@ -243,7 +288,10 @@ void understand(const Words& words, Options& options) {
   if (!words.backend.empty()) options.backend = parse_backend(words.backend);
   options.peers = peers(words.peers);
   options.peers_asked = !words.peers.empty();
-  options.timing = timing(words.timing);
+  options.timing = one_of<Timing>("--timing", words.timing, timing_names);
+  options.progress = one_of<Progress>("--progress", words.progress, progress_names);
+  if (options.resume && options.json.empty())
+    refuse("--resume: needs --json FILE, the file to go on with");
   if (!options.report.empty() && report_template().empty())
     refuse(
         "--report: this build has no Chart.js; install libjs-chart.js, configure and build again");
@@ -277,9 +325,17 @@ Options parse_options(int argc, char** argv) {
     std::replace(sentence.begin(), sentence.end(), '\n', ' ');
     refuse(sentence);
   }
+  apply_preset(app, words.preset);
   understand(words, options);
   options.command_line = fmt::format("{}", fmt::join(argv, argv + argc, " "));
   return options;
+}
+
+std::string settings(const Options& options) {
+  return fmt::format("-n {} -w {} -c {} --root {} --repeats {} --blocks {} --threads {}{}",
+                     options.iterations, options.warm_up, options.check ? 1 : 0, options.root,
+                     options.repeats, options.blocks, options.threads,
+                     options.reserve ? " --reserve" : "");
 }
 
 std::vector<std::size_t> sizes(const Options& options, BackendKind backend) {

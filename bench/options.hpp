@@ -15,6 +15,9 @@ enum class Timing { graph, events, throughput, latency, enqueue };
 /// The memory of the buffers: symmetric (for NCCL: a registered window) or ordinary.
 enum class Memory { symmetric, ordinary };
 
+/// How the progress is shown on standard error; see progress.hpp.
+enum class Progress { automatic, bar, lines, none };
+
 /// An additional name for all_to_all: the call that takes a length per message, with equal lengths.
 inline constexpr std::string_view all_to_all_v = "all_to_all_v";
 
@@ -48,6 +51,9 @@ struct Options {
   bool peers_asked = false;  // the user named peers, so print why one is missing
   Timing timing = Timing::graph;
   std::string json, csv, report, tuning;  // files; empty: none
+  bool resume = false;                    // take over the results that `json` already has
+  Progress progress = Progress::automatic;
+  bool dry_run = false;  // print what would be measured, and stop
   unsigned blocks = 0, threads = 0;
   std::string command_line;
   std::string answer;  // the text of --help or --version; if not empty, print it and stop
@@ -55,6 +61,9 @@ struct Options {
 
 /// Throws Error(invalid_argument) with one sentence for a wrong flag or value.
 Options parse_options(int argc, char** argv);
+
+/// The flags that change how every call is measured. Results are comparable if they agree.
+std::string settings(const Options& options);
 
 /// Message sizes from the smallest to the largest, for this target.
 std::vector<std::size_t> sizes(const Options& options, BackendKind backend);

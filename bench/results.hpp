@@ -34,6 +34,7 @@ struct Result {
   int repeats = 0, calls = 0;        // calls per repeat
   std::optional<std::size_t> wrong;  // as `count_wrong` counts; none: not checked
   std::string chosen;                // for "default": the algorithm that served it
+  std::string earlier;               // its JSON, if taken over from an earlier run; see resume.hpp
 
   /// Size of the larger buffer, as nccl-tests defines it.
   std::size_t bytes() const { return call.bytes(); }
@@ -63,9 +64,10 @@ struct Machine {
   Link link{};
   Ceilings ceilings{};
   std::string command_line{};
+  std::string settings{};  // flags that change how everything is measured; see `settings`
 };
 
-/// Collective. Leaves `nccl_version`, `link`, `ceilings` and `command_line` to the caller.
+/// Collective. Leaves `nccl_version`, `link`, `ceilings`, `command_line` and `settings` to the caller.
 Machine describe_machine(Communicator& comm);
 
 }  // namespace plait::bench

@@ -10,15 +10,23 @@
 
 #include "bench/files.hpp"
 #include "bench/peers/mpi.hpp"
+#include "bench/resume.hpp"
 #include "bench/table.hpp"
 #include "bench/tuning.hpp"
 #include "bench/verify.hpp"
 #include "bootstrap/agreement.hpp"
 #include "core/environment.hpp"
+#include "core/text.hpp"
 #include "plait/error.hpp"
 
 namespace plait::bench {
 namespace {
+
+/// "all_reduce bf16 64K, ring"
+std::string describe(const Result& result) {
+  return fmt::format("{} {} {}, {}", name_of(result.call.collective), name_of(result.call.type),
+                     format_bytes(result.bytes()), result.name);
+}
 
 CommunicatorOptions communicator_options(const Options& options) {
   CommunicatorOptions result;
@@ -35,7 +43,8 @@ Session::Session(std::unique_ptr<Bootstrap> world, const Options& options)
       sizes_(sizes(options, comm_.backend_kind())),
       operations_(operations(options)),
       link_(measure_link(comm_, stream_.native())),
-      timer_(comm_, stream_.native(), options) {
+      timer_(comm_, stream_.native(), options),
+      progress_(speaks() ? resolve(options.progress, stderr) : Progress::none, stderr) {
   agree(comm_.bootstrap(), "options", [&] {
     if (options_.root >= comm_.size())
       throw Error(ErrorCode::invalid_argument,
@@ -177,8 +186,8 @@ void Session::warm_up_peers() {
   }
 }
 
-/// False if the contender can't serve this call.
-bool Session::measure(Contender& contender, const Task& task) {
+/// What a measurement of this task will be, still without times.
+Result Session::planned(const Contender& contender, const Task& task) const {
   Result result;
   result.name = contender.name();
   result.call = task.call;
@@ -187,6 +196,38 @@ bool Session::measure(Contender& contender, const Task& task) {
   result.offset = task.offset;
   result.memory = contender.memory();
   result.timing = options_.timing;
+  return result;
+}
+
+std::vector<Result> Session::all_planned() {
+  std::vector<Result> all;
+  for (const Call& operation : operations_)
+    for (const std::size_t bytes : sizes_of(operation))
+      for_each_task(operation, bytes, [&](Contender& contender, const Task& task) {
+        all.push_back(planned(contender, task));
+      });
+  return all;
+}
+
+/// Takes over the results that the file of an earlier run has. Rank 0 alone reads it, so all ranks
+/// measure the same even if they don't share the file. Collective.
+void Session::take_over_earlier(const Machine& machine) {
+  std::string text;
+  agree(comm_.bootstrap(), "options", [&] {
+    if (speaks()) text = read_earlier(options_.json);
+  });
+  text.resize(comm_.bootstrap().broadcast(text.size(), 0));
+  comm_.bootstrap().broadcast(text.data(), text.size(), 0);
+  results_ = take_over(text, options_.json, machine, all_planned());
+  for (const Result& result : results_) taken_over_.insert(key_of(result));
+}
+
+/// False if there is no new result: the contender can't serve this call, or an earlier run has
+/// measured it.
+bool Session::measure(Contender& contender, const Task& task) {
+  Result result = planned(contender, task);
+  if (taken_over_.contains(key_of(result))) return false;
+  progress_.begin(result.bytes(), describe(result));
   fill_input(comm_, stream_.native(), task, ++seed_);
   try {
     result.chosen = contender.chosen(task);
@@ -202,13 +243,15 @@ bool Session::measure(Contender& contender, const Task& task) {
   const bool can_check = result.moves_data() || comm_.bootstrap().nodes() == 1;
   if (options_.check && can_check)
     result.wrong = count_wrong(comm_, stream_.native(), contender, task, ++seed_);
+  progress_.hide();
   if (speaks()) print_result(stdout, result, ceilings_, options_.statistics);
   results_.push_back(std::move(result));
   return true;
 }
 
-void Session::measure_size(const Call& operation, std::size_t bytes) {
-  bool any = false;
+/// Visits what is to be measured at one size, in the order of the table.
+void Session::for_each_task(const Call& operation, std::size_t bytes,
+                            const std::function<void(Contender&, const Task&)>& visit) {
   // A barrier has no buffers, so Plait's is the same for each kind of memory and each offset.
   const bool is_barrier = operation.collective == Collective::barrier;
   const auto is_again = [&](const Contender& contender) {
@@ -219,7 +262,13 @@ void Session::measure_size(const Call& operation, std::size_t bytes) {
     for (const std::size_t offset : offsets)
       for (const auto& contender : contenders_)
         if ((!in_place || has_in_place(operation.collective)) && !is_again(*contender))
-          any |= measure(*contender, task_for(*contender, operation, bytes, in_place, offset));
+          visit(*contender, task_for(*contender, operation, bytes, in_place, offset));
+}
+
+void Session::measure_size(const Call& operation, std::size_t bytes) {
+  bool any = false;
+  for_each_task(operation, bytes,
+                [&](Contender& contender, const Task& task) { any |= measure(contender, task); });
   if (any && speaks()) print_gap(stdout);
 }
 
@@ -240,7 +289,14 @@ std::size_t Session::run() {
   machine.link = link_;
   machine.ceilings = ceilings_;
   machine.command_line = options_.command_line;
+  machine.settings = settings(options_);
+  if (options_.resume) take_over_earlier(machine);
   if (speaks()) print_header(stdout, machine, options_);
+  if (speaks() && options_.resume)
+    fmt::print("# taken over, not measured again: {} results of {}\n", taken_over_.size(),
+               in_quotes(options_.json));
+  for (const Result& result : all_planned())
+    if (!taken_over_.contains(key_of(result))) progress_.expect(result.bytes());
   for (const Call& operation : operations_)
     for (const std::size_t bytes : sizes_of(operation)) {
       measure_size(operation, bytes);
@@ -253,6 +309,7 @@ std::size_t Session::run() {
         // the end either, that is an error.
       }
     }
+  progress_.end();
   if (results_.empty())
     throw Error(ErrorCode::unsupported, fmt::format("nothing can be measured: {}", refusal_));
   if (speaks()) {

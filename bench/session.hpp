@@ -4,12 +4,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "bench/contender.hpp"
 #include "bench/options.hpp"
 #include "bench/peers/nccl.hpp"
+#include "bench/progress.hpp"
 #include "bench/results.hpp"
 #include "bench/timing.hpp"
 #include "plait/bootstrap.hpp"
@@ -34,8 +36,13 @@ class Session {
   void note_missing(const std::string& peer, const std::string& why_not) const;
   const Arena& arena(Memory memory);
   void warm_up_peers();
+  Result planned(const Contender& contender, const Task& task) const;
+  void take_over_earlier(const Machine& machine);
+  void for_each_task(const Call& operation, std::size_t bytes,
+                     const std::function<void(Contender&, const Task&)>& visit);
   void measure_size(const Call& operation, std::size_t bytes);
   bool measure(Contender& contender, const Task& task);
+  std::vector<Result> all_planned();
   void write_files(const Machine& machine, bool early) const;
   Task task_for(const Contender& contender, const Call& operation, std::size_t bytes, bool in_place,
                 std::size_t offset) const;
@@ -57,8 +64,10 @@ class Session {
   Contenders contenders_;
   Timer timer_;
   std::vector<Result> results_;
-  std::string refusal_;  // the reason of the last contender that can't serve a call
+  std::set<std::string> taken_over_;  // keys of those results that an earlier run has measured
+  std::string refusal_;               // the reason of the last contender that can't serve a call
   std::uint32_t seed_ = 0;
+  ProgressReport progress_;
 };
 
 }  // namespace plait::bench

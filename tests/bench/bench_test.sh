@@ -52,6 +52,26 @@ bench --creation 3 && grep -q '"ranks":2,"nodes":1,.*"creation_us":\[[0-9.e]*,[0
   "$out" || fail "creation was not measured three times"
 bench --version && grep -qx "plait [0-9.]*" "$out" || fail "plait-bench has no version"
 
+refused '--preset "fast": expected quick, standard, extensive' --preset fast
+# The page shows the flags of each preset as the program has them.
+bench --help || fail "--help"
+for preset in quick standard extensive; do
+  flags=$(grep -A 1 "^ *$preset: " "$out" | tail -n 1 | sed 's/^ *//')
+  [ -n "$flags" ] || fail "--help does not show the preset $preset"
+  grep -qF "| \`$preset\` | \`$flags\` |" "${BASH_SOURCE[0]%/*}/../../docs/measuring.md" ||
+    fail "docs/measuring.md has other flags of the preset $preset"
+done
+bench --preset quick --dry-run || fail "--dry-run"
+grep -q '"bytes":\[1024,32768,1048576\]' "$out" &&
+  grep -q '{"collective":"send_recv","type":"f32","at_most":3}' "$out" || fail "the preset quick"
+# What is given wins, wherever it stands.
+bench -d bf16 --preset quick -C all_gather --algorithms all --memory both --dry-run ||
+  fail "--dry-run with other flags"
+[ "$(grep -o '"collective"' "$out" | wc -l)" = 1 ] &&
+  grep -q '"bytes":\[1024,32768,1048576\]' "$out" &&
+  grep -q '"collective":"all_gather","type":"bf16","at_most":[0-9][0-9]' "$out" ||
+  fail "a preset wins over flags"
+
 # Wrong on one rank alone: the others must not wait for it.
 one_wrong() {  # one_wrong SENTENCE COMMAND...: which rank 1 runs beside a right one
   local sentence=$1

@@ -1,0 +1,74 @@
+#include "bench/plan.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "algorithms/contract/algorithm.hpp"
+#include "algorithms/contract/collectives.hpp"
+#include "backends/backend.hpp"
+#include "core/environment.hpp"
+
+namespace plait::bench {
+namespace {
+
+BackendKind likely_backend(const Options& options) {
+  if (options.backend) return *options.backend;
+  if (const auto name = environment("PLAIT_BACKEND")) return parse_backend(*name);
+  for (const BackendKind kind : {BackendKind::cuda, BackendKind::hip})
+    if (device_count(kind) > 0) return kind;
+  return BackendKind::host;
+}
+
+bool may_serve(const std::string& algorithm, Collective collective) {
+  if (algorithm == all_to_all_v) return collective == Collective::all_to_all;
+  if (Registry::instance().find(algorithm, collective) != nullptr) return true;
+  const auto all = Registry::instance().all();
+  return std::none_of(all.begin(), all.end(),  // "default" and policies serve every collective
+                      [&](const auto& other) { return other->name() == algorithm; });
+}
+
+std::size_t contenders(const Options& options, Collective collective, BackendKind backend) {
+  const auto algorithms = static_cast<std::size_t>(
+      std::count_if(options.algorithms.begin(), options.algorithms.end(),
+                    [&](const std::string& name) { return may_serve(name, collective); }));
+  std::size_t peers = 0;  // of NCCL with ordinary and with symmetric memory
+  for (const std::string& peer : options.peers)
+    peers += peer == "mpi" ? 1 : backend == BackendKind::host ? 0 : 2;
+  // A barrier has no buffers.
+  return algorithms * (collective == Collective::barrier ? 1 : options.memories.size()) + peers;
+}
+
+}  // namespace
+
+std::string plan_of(const Options& options) {
+  const BackendKind backend = likely_backend(options);
+  const auto bytes = sizes(options, backend);
+  std::vector<std::pair<Call, std::size_t>> runs;  // a call stands for its collective and type
+  for (const Call& call : operations(options)) {
+    const auto places = static_cast<std::size_t>(
+        std::count_if(options.in_place.begin(), options.in_place.end(),
+                      [&](bool in_place) { return !in_place || has_in_place(call.collective); }));
+    const bool is_barrier = call.collective == Collective::barrier;
+    const std::size_t at_most = contenders(options, call.collective, backend) * places *
+                                (is_barrier ? 1 : bytes.size() * options.offsets.size()) *
+                                options.grouped.size();
+    const bool another_op = !runs.empty() && runs.back().first.collective == call.collective &&
+                            runs.back().first.type == call.type;
+    if (another_op) runs.back().second += at_most;
+    else runs.emplace_back(call, at_most);
+  }
+  nlohmann::ordered_json json;
+  json["backend"] = name_of(backend);
+  json["bytes"] = bytes;
+  for (const auto& [call, at_most] : runs) {
+    nlohmann::ordered_json& run = json["runs"].emplace_back();
+    run["collective"] = name_of(call.collective);
+    run["type"] = name_of(call.type);
+    run["at_most"] = at_most;
+  }
+  return json.dump() + "\n";
+}
+
+}  // namespace plait::bench

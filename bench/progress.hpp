@@ -1,0 +1,85 @@
+// How far a run has come, and how long it will still take.
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "bench/options.hpp"
+
+namespace plait::bench {
+
+/// Estimates the time for the measurements that are still open. One measurement counts as long as
+/// those of its size took on average, and one of a size that was not measured yet as long as that of
+/// the nearest size, scaled.
+class RemainingTime {
+ public:
+  /// A measurement with messages of `bytes` bytes will come.
+  void expect(std::size_t bytes) { ++sizes_[bytes].open; }
+  /// One of these has taken so long.
+  void took(std::size_t bytes, double seconds);
+  /// Seconds for the open measurements. None before the first measurement.
+  std::optional<double> left() const;
+  /// The share of all time that has passed, from 0 to 1.
+  double share() const;
+  int done() const { return done_; }
+  int all() const;
+
+ private:
+  struct Size {
+    int open = 0, done = 0;
+    double seconds = 0;  // of those done
+  };
+  double seconds_of_one(std::size_t bytes) const;
+
+  std::map<std::size_t, Size> sizes_;
+  int done_ = 0;
+};
+
+/// "45 s", "12 min" or "3 h 20 min".
+std::string duration(double seconds);
+
+/// Shows the progress, on a terminal as one line that is drawn again and again, else as a few lines.
+/// Silent where `how` says so.
+class ProgressReport {
+ public:
+  /// `how` must not be `automatic`: see `resolve`. Lines begin after `quiet`, so that short runs
+  /// print none, and keep that distance.
+  ProgressReport(Progress how, std::FILE* out, std::chrono::seconds quiet = std::chrono::seconds(5))
+      : how_(how), out_(out), quiet_(quiet) {}
+  /// Wipes the bar.
+  ~ProgressReport() { hide(); }
+  ProgressReport(const ProgressReport&) = delete;
+  ProgressReport& operator=(const ProgressReport&) = delete;
+
+  void expect(std::size_t bytes) { time_.expect(bytes); }
+  /// The next measurement begins, and the one before has ended. `what` may have user text: it is
+  /// made printable.
+  void begin(std::size_t bytes, const std::string& what);
+  /// Wipes the bar, because the terminal will show something else. The next `begin` draws it.
+  void hide();
+  /// The last measurement has ended.
+  void end();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void finish_one();
+  void draw(const std::string& what);
+  void print_line();
+
+  Progress how_;
+  std::FILE* out_;
+  std::chrono::seconds quiet_;
+  RemainingTime time_;
+  std::size_t bytes_ = 0;
+  bool running_ = false, drawn_ = false;
+  Clock::time_point started_ = Clock::now(), begun_ = started_, last_drawn_;
+  int tenths_ = 0;  // printed as lines
+};
+
+/// `bar` or `lines` for `automatic`, depending on whether `out` is a terminal.
+Progress resolve(Progress how, std::FILE* out);
+
+}  // namespace plait::bench
