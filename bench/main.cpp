@@ -1,17 +1,21 @@
-// plait-bench: times collectives. Each process is one rank and runs this; rank 0 prints.
+// plait-bench: times collectives. Each process is one rank and runs this, or with --devices each of
+// its threads; rank 0 prints.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "bench/creation.hpp"
 #include "bench/options.hpp"
 #include "bench/peers/mpi.hpp"
+#include "bench/peers/nccl_library.hpp"
 #include "bench/plan.hpp"
 #include "bench/session.hpp"
 #include "plait/bootstrap.hpp"
@@ -60,9 +64,62 @@ std::optional<plait::bench::Options> agreed_options(int argc, char** argv,
   return std::nullopt;
 }
 
+/// Makes another bootstrap of the ranks of this one. Collective.
+using MakeWorld = std::function<std::unique_ptr<plait::Bootstrap>(plait::Bootstrap&)>;
+
+int run_rank(std::unique_ptr<plait::Bootstrap> world, const plait::bench::Options& options,
+             const MakeWorld& make_world) {
+  if (options.creations > 0) {
+    plait::bench::measure_creation(*world, options, [&] { return make_world(*world); });
+    return ok;
+  }
+  plait::bench::Session session(std::move(world), options);
+  return session.run() == 0 ? ok : wrong_results;
+}
+
+/// The exit code of `body`. Prints its error, and ends all ranks if it may be this rank's alone.
+/// `body` may still set `rank`.
+int exit_code(const plait::bench::MpiSession& mpi, const int& rank,
+              const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    const bool everywhere = is_everywhere(error.code());
+    if (!everywhere) fmt::print(stderr, "plait-bench: rank {}: {}\n", rank, error.what());
+    else if (rank == 0) fmt::print(stderr, "plait-bench: {}\n", error.what());
+    if (!everywhere) mpi.abort(broke);
+    return bad_request;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "plait-bench: rank {}: {}\n", rank, error.what());
+    mpi.abort(broke);
+  }
+}
+
+/// A thread per rank, each of which does what a process does otherwise.
+int run_devices(const plait::bench::Options& options, const plait::Bootstrap& processes,
+                const plait::bench::MpiSession& mpi) {
+  if (processes.size() > 1)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("--devices {}: all ranks live in one process, but {} were started",
+                            options.devices, processes.size()));
+  plait::bench::NcclLibrary::turn_multicast_off();  // before there are threads
+  auto worlds = plait::make_thread_bootstraps(options.devices);
+  std::vector<int> codes(worlds.size());
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < options.devices; ++rank)
+    threads.emplace_back([&, rank, at = static_cast<std::size_t>(rank)] {
+      codes[at] = exit_code(mpi, rank, [&] {
+        return run_rank(std::move(worlds[at]), options,
+                        [](plait::Bootstrap& world) { return world.split(0, world.rank()); });
+      });
+    });
+  for (std::thread& thread : threads) thread.join();
+  return *std::max_element(codes.begin(), codes.end());
+}
+
 int run(int argc, char** argv, const plait::bench::MpiSession& mpi) {
   int rank = mpi.rank();
-  try {
+  return exit_code(mpi, rank, [&]() -> int {
     auto world = mpi.make_world();
     rank = world->rank();
     const auto options = agreed_options(argc, argv, *world);
@@ -75,22 +132,10 @@ int run(int argc, char** argv, const plait::bench::MpiSession& mpi) {
       if (rank == 0) std::fputs(plait::bench::plan_of(*options).c_str(), stdout);
       return ok;
     }
-    if (options->creations > 0) {
-      plait::bench::measure_creation(*world, *options, [&] { return mpi.make_world(); });
-      return ok;
-    }
-    plait::bench::Session session(std::move(world), *options);
-    return session.run() == 0 ? ok : wrong_results;
-  } catch (const Error& error) {
-    const bool everywhere = is_everywhere(error.code());
-    if (!everywhere) fmt::print(stderr, "plait-bench: rank {}: {}\n", rank, error.what());
-    else if (rank == 0) fmt::print(stderr, "plait-bench: {}\n", error.what());
-    if (!everywhere) mpi.abort(broke);
-    return bad_request;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "plait-bench: rank {}: {}\n", rank, error.what());
-    mpi.abort(broke);
-  }
+    if (options->devices > 0) return run_devices(*options, *world, mpi);
+    return run_rank(std::move(world), *options,
+                    [&](plait::Bootstrap&) { return mpi.make_world(); });
+  });
 }
 
 }  // namespace

@@ -233,6 +233,10 @@ void add_flags(CLI::App& app, Options& options, Words& words) {
                  "all (default), default (the selection's choice), or a list of names");
   app.add_option("--backend", words.backend,
                  "host, cuda or hip (default: PLAIT_BACKEND, else a GPU where every rank has one)");
+  app.add_option("--devices", options.devices,
+                 "So many devices of this process are the ranks, each driven by a thread (default: "
+                 "this process is one rank)")
+      ->check(CLI::Range(1, 1024));
   app.add_option("--peers", words.peers,
                  "Peers to measure: nccl, mpi, both with a comma, or none (default: the one that "
                  "fits the backend)");

@@ -37,6 +37,7 @@ struct Options {
   int repeats = 7;
   bool statistics = false;  // columns of the table for all statistics
   bool check = true;
+  int devices = 0;       // ranks that are threads of this process; 0: this process is one rank
   int creations = 0;     // measure these instead of calls, if any
   bool reserve = false;  // call Communicator::reserve before all else
   std::vector<bool> in_place = {false};

@@ -147,6 +147,8 @@ void Session::add_nccl() {
 }
 
 void Session::add_mpi() {
+  if (options_.devices > 0)
+    return note_missing("mpi", "its ranks are processes, and with --devices they are threads");
   std::string why_not;
   // With latency each call is waited for, so it runs on this thread, as a program calls MPI.
   const bool on_stream = options_.timing != Timing::latency;

@@ -126,6 +126,9 @@ void print_ceilings(std::FILE* out, const Ceilings& ceilings) {
 void print_header(std::FILE* out, const Machine& machine, const Options& options) {
   fmt::print(out, "# plait {} on {}, {}\n", machine.version, machine.hostname, machine.date);
   for (const std::string& rank : machine.ranks) fmt::print(out, "# {}\n", rank);
+  if (machine.processes < static_cast<int>(machine.ranks.size()))
+    fmt::print(out, "# ranks in {} {}\n", machine.processes,
+               machine.processes == 1 ? "process" : "processes");
   fmt::print(out, "# MPI: {}{}\n", machine.mpi_version,
              machine.nccl_version.empty() ? "" : "; NCCL: " + machine.nccl_version);
   if (machine.link.gb_per_s > 0)

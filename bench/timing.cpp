@@ -77,6 +77,9 @@ Times Timer::measure(const Enqueue& enqueue, std::size_t bytes) {
     work(stream_);
     graph = backend_of(comm_).end_capture(stream_);
     work = [&](NativeStream stream) { graph->launch(stream); };
+    // A runtime may allocate memory for a graph, and in one process that could wait for another
+    // rank's device, where the first launch already waits for this rank.
+    comm_.bootstrap().barrier();
     work(stream_);  // the first launch uploads the graph
     comm_.synchronize(stream_ref(stream_));
   }

@@ -11,9 +11,14 @@
 
 namespace plait::bench {
 
-std::shared_ptr<const NcclLibrary> NcclLibrary::load(const char* name, std::string& why_not) {
-  // Safe, because no other thread reads the environment yet.
+void NcclLibrary::turn_multicast_off() {
+  // Safe, because no other thread reads the environment yet. Where the variable is set, nothing
+  // changes.
   setenv("NCCL_NVLS_ENABLE", "0", 0);  // NOLINT(concurrency-mt-unsafe)
+}
+
+std::shared_ptr<const NcclLibrary> NcclLibrary::load(const char* name, std::string& why_not) {
+  turn_multicast_off();
   std::shared_ptr<NcclLibrary> library(new NcclLibrary);
   library->handle_ =
       dlopen(environment("PLAIT_NCCL_LIB").value_or(name).c_str(), RTLD_NOW | RTLD_LOCAL);

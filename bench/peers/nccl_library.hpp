@@ -19,9 +19,12 @@ class NcclLibrary {
   };
   static constexpr int window_symmetric = 1;  // NCCL_WIN_COLL_SYMMETRIC
 
+  /// Sets NCCL_NVLS_ENABLE=0 unless it is set, because the documented numbers are without NVLink
+  /// multicast for all contenders. `load` does so, too. Where several threads load, call it first,
+  /// while no other thread reads the environment.
+  static void turn_multicast_off();
   /// Loads PLAIT_NCCL_LIB, or the library `name` (NCCL or RCCL). If that fails, returns null and
-  /// writes the reason to `why_not`. The first load in a process sets NCCL_NVLS_ENABLE=0 unless it
-  /// is set, because the documented numbers are without NVLink multicast for all contenders.
+  /// writes the reason to `why_not`.
   static std::shared_ptr<const NcclLibrary> load(const char* name, std::string& why_not);
   /// Does not unload NCCL, because its threads and exit handlers may outlive this object.
   ~NcclLibrary() = default;

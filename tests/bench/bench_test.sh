@@ -3,24 +3,8 @@
 # before they measure anything. And the files that plait-bench writes, with the program that reads
 # them.
 set -uo pipefail
-bin=$1 mpirun=$2
-. "$(dirname "${BASH_SOURCE[0]}")/../support/run_ranks.sh"
-out=$(mktemp) said=$(mktemp)
-files=$(mktemp -d)
-trap 'rm -rf "$out" "$said" "$files"' EXIT
-fail() { echo "FAILED: $*"; cat "$out" "$said"; exit 1; }
-export PLAIT_BACKEND=host
-bench() {
-  local status=0 trial
-  for trial in 1 2 3; do
-    status=0
-    run_ranks 60 "$mpirun" --allow-run-as-root --oversubscribe -n 2 "$bin/plait-bench" \
-      --peers none "$@" >"$out" 2>"$said" || status=$?
-    [ $status = 139 ] || [ $status = 125 ] || break
-    echo "mpirun crashed or hung (status $status), trial $trial"
-  done
-  return $status
-}
+# shellcheck source=tests/bench/bench_support.sh
+. "$(dirname "${BASH_SOURCE[0]}")/bench_support.sh"
 refused() {  # refused SENTENCE FLAGS...
   local sentence=$1
   shift
@@ -95,43 +79,16 @@ grep -q '^default,all_reduce,f32,sum,' "$files/csv" &&
 if command -v python3 >/dev/null; then
   python3 "${BASH_SOURCE[0]%/*}/../../tools/bench-table.py" "$files/json" >"$out" ||
     fail "bench-table.py can't read it"
-  python3 "${BASH_SOURCE[0]%/*}/files_check.py" "$files/json" "$files/csv" 2 ||
-    fail "the figures of the files"
   for heading in "2 ranks, all_reduce f32 sum, out of place, symmetric memory, graph" \
     "2 ranks, all_gather f32, out of place, symmetric memory, graph"; do
     grep -A 3 "^$heading:" "$out" | grep -q "^| 1K | [0-9]" || fail "no table of: $heading"
   done
 fi
-# A barrier has one row per contender, whatever the sizes, types, kinds of memory and places.
-timeout 60 "$mpirun" --allow-run-as-root --oversubscribe -n 2 "$bin/plait-bench" --peers mpi \
-  -C all_reduce,barrier --algorithms default,barrier -b 1K -e 16K -d f32,i32 --memory both \
-  --in-place both -n 3 -w 0 --json "$files/json" --csv "$files/csv" >"$out" 2>"$said" </dev/null ||
-  fail "a barrier"
-[ "$(grep -c '^barrier  *0  *0  *-  *-  [a-z]' "$out")" = 3 ] || fail "rows of the barrier"
-for name in "default (barrier)" barrier peer:mpi; do
-  grep -qE "^barrier .* ${name//[()]/.} .*  - *-  *-  *0$" "$out" || fail "no barrier of $name"
-  grep -q "{\"name\":\"${name% (*}\",\"collective\":\"barrier\",.*\"wrong\":0" "$files/json" ||
-    fail "the JSON has no barrier of $name"
-done
-if command -v python3 >/dev/null; then
-  python3 "${BASH_SOURCE[0]%/*}/files_check.py" "$files/json" "$files/csv" 2 ||
-    fail "the figures of the barrier's files"
-fi
-# Unaligned buffers, in both places. The largest size, because memory ends behind it.
-bench -C all_reduce,all_gather --algorithms default,ring -b 1K -e 16K -f 16 -d f32 --memory both \
-  --in-place both --offset 0,4,4096 -n 3 -w 0 --json "$files/json" --csv "$files/csv" ||
-  fail "unaligned buffers"
-for place in out out+4 out+4096 in in+4 in+4096; do
-  [ "$(grep -cE "^all_.* ${place/+/[+]} .* 0$" "$out")" = 12 ] || fail "rows $place"
-done
-[ "$(grep -c '"offset_bytes":4,' "$files/json")" = 24 ] || fail "the JSON's offsets"
-if command -v python3 >/dev/null; then
-  python3 "${BASH_SOURCE[0]%/*}/files_check.py" "$files/json" "$files/csv" 2 ||
-    fail "the figures of unaligned buffers"
-  python3 "${BASH_SOURCE[0]%/*}/../../tools/bench-table.py" "$files/json" >"$out" &&
-    grep -q "^2 ranks, all_reduce f32 sum, in place + 4 bytes, ordinary memory, graph:" "$out" ||
-    fail "no table of unaligned buffers"
-fi
+timeout 60 "$bin/plait-bench" --devices 2 -C broadcast --root 5 >"$out" 2>"$said"
+[ $? = 2 ] && [ "$(cat "$said")" = "plait-bench: options: rank 0: --root 5: there are 2 ranks" ] ||
+  fail "a wrong request for two devices"
+refused "--devices 3: all ranks live in one process, but 2 were started" --devices 3
+
 # A run that is ended early leaves what it has measured: here all but the second size, which takes a
 # minute.
 timeout 60 "$mpirun" --allow-run-as-root --oversubscribe -n 2 "$bin/plait-bench" --peers none \

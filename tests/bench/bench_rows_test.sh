@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# bench_rows_test.sh BIN MPIRUN: the rows that plait-bench measures, in its table and in its files:
+# single calls, the barrier, unaligned buffers, and ranks of one process.
+set -uo pipefail
+# shellcheck source=tests/bench/bench_support.sh
+. "$(dirname "${BASH_SOURCE[0]}")/bench_support.sh"
+
+for timing in graph latency; do
+  bench -C all_reduce,all_gather --algorithms default -b 1K -e 1K -n 3 -w 0 --timing $timing \
+    --statistics --json "$files/json" --csv "$files/csv" || fail "statistics of $timing"
+  samples=$([ $timing = latency ] && echo 21 || echo 7)  # 7 repeats, of 3 calls
+  [ "$(grep -cE "^all_.* 0( +[0-9.]+){5} +$samples$" "$out")" = 2 ] || fail "samples of $timing"
+  if command -v python3 >/dev/null; then
+    python3 "$here/files_check.py" "$files/json" "$files/csv" 2 || fail "the figures of $timing"
+  fi
+done
+
+# A barrier has one row per contender, whatever the sizes, types, kinds of memory and places.
+peers=mpi bench -C all_reduce,barrier --algorithms default,barrier -b 1K -e 16K -d f32,i32 \
+  --memory both --in-place both -n 3 -w 0 --json "$files/json" --csv "$files/csv" ||
+  fail "a barrier"
+[ "$(grep -c '^barrier  *0  *0  *-  *-  [a-z]' "$out")" = 3 ] || fail "rows of the barrier"
+for name in "default (barrier)" barrier peer:mpi; do
+  grep -qE "^barrier .* ${name//[()]/.} .*  - *-  *-  *0$" "$out" || fail "no barrier of $name"
+  grep -q "{\"name\":\"${name% (*}\",\"collective\":\"barrier\",.*\"wrong\":0" "$files/json" ||
+    fail "the JSON has no barrier of $name"
+done
+if command -v python3 >/dev/null; then
+  python3 "$here/files_check.py" "$files/json" "$files/csv" 2 ||
+    fail "the figures of the barrier's files"
+fi
+
+# Unaligned buffers, in both places. The largest size, because memory ends behind it.
+bench -C all_reduce,all_gather --algorithms default,ring -b 1K -e 16K -f 16 -d f32 --memory both \
+  --in-place both --offset 0,4,4096 -n 3 -w 0 --json "$files/json" --csv "$files/csv" ||
+  fail "unaligned buffers"
+for place in out out+4 out+4096 in in+4 in+4096; do
+  [ "$(grep -cE "^all_.* ${place/+/[+]} .* 0$" "$out")" = 12 ] || fail "rows $place"
+done
+[ "$(grep -c '"offset_bytes":4,' "$files/json")" = 24 ] || fail "the JSON's offsets"
+if command -v python3 >/dev/null; then
+  python3 "$here/files_check.py" "$files/json" "$files/csv" 2 ||
+    fail "the figures of unaligned buffers"
+  python3 "$here/../../tools/bench-table.py" "$files/json" >"$out" &&
+    grep -q "^2 ranks, all_reduce f32 sum, in place + 4 bytes, ordinary memory, graph:" "$out" ||
+    fail "no table of unaligned buffers"
+fi
+
+# Ranks that are threads of one process.
+timeout 60 "$bin/plait-bench" --devices 3 --peers mpi -C all_reduce,barrier --algorithms default \
+  -b 1K -e 64K -f 64 -n 3 -w 0 --json "$files/json" --csv "$files/csv" >"$out" 2>"$said" ||
+  fail "three devices of one process"
+[ "$(grep -c '^# rank [0-2] of 3: host device [0-2], ' "$out")" = 3 ] &&
+  grep -qx "# ranks in 1 process" "$out" || fail "the head of three devices"
+[ "$(grep -cE '^(all_reduce|barrier) .* 0$' "$out")" = 3 ] || fail "rows of three devices"
+grep -qx "# peer mpi is not measured: its ranks are processes, .*" "$out" || fail "MPI beside threads"
+if command -v python3 >/dev/null; then
+  python3 "$here/files_check.py" "$files/json" "$files/csv" 1 ||
+    fail "the figures of three devices"
+fi
+timeout 60 "$bin/plait-bench" --devices 2 --creation 2 >"$out" 2>"$said" &&
+  grep -q '"ranks":2,"nodes":1,.*"creation_us":\[[0-9.e]*,[0-9.e]*\]' "$out" ||
+  fail "creation was not measured twice"
