@@ -16,8 +16,8 @@ std::string key_of(const Result& result);
 std::string key_of(const nlohmann::ordered_json& result);
 
 /// Writes a whole file. A regular file is replaced at once by FILE.part, so whenever the program
-/// ends, the file has all of the old text or all of the new one. Throws Error(invalid_argument) if it can't be opened, Error(backend) if it
-/// can't be written to its end.
+/// ends, the file has all of the old text or all of the new one. Throws Error(invalid_argument) if
+/// it can't be opened, Error(backend) if it can't be written to its end.
 void write_text(const std::string& path, const std::string& text);
 /// Writes `{"machine": {...}, "results": [...]}`. Throws like write_text.
 void write_json(const std::string& path, const Machine& machine,

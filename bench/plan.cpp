@@ -62,6 +62,9 @@ std::string plan_of(const Options& options) {
   nlohmann::ordered_json json;
   json["backend"] = name_of(backend);
   json["bytes"] = bytes;
+  json["iterations"] = options.iterations;
+  json["warm_up"] = options.warm_up;
+  json["repeats"] = options.repeats;
   for (const auto& [call, at_most] : runs) {
     nlohmann::ordered_json& run = json["runs"].emplace_back();
     run["collective"] = name_of(call.collective);

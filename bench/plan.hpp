@@ -6,9 +6,10 @@
 
 namespace plait::bench {
 
-/// `{"backend": ..., "bytes": [...], "runs": [{"collective", "type", "at_most"}, ...]}`, in a line:
-/// the sizes, and for each collective and type the number of measurements, without those that no
-/// algorithm or peer turns out to serve. Makes no communicator.
+/// `{"backend", "bytes": [...], "iterations", "warm_up", "repeats", "runs": [{"collective", "type",
+/// "at_most"}, ...]}`, in a line: the sizes, how each is timed, and the number of measurements for
+/// each collective and type. Fewer are made if calls turn out not to be served. Makes no
+/// communicator.
 std::string plan_of(const Options& options);
 
 }  // namespace plait::bench

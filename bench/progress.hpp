@@ -12,8 +12,8 @@
 namespace plait::bench {
 
 /// Estimates the time for the measurements that are still open. One measurement counts as long as
-/// those of its size took on average, and one of a size that was not measured yet as long as that of
-/// the nearest size, scaled.
+/// those of its size took on average, or scaled as those of the nearest size, while its own was not
+/// measured.
 class RemainingTime {
  public:
   /// A measurement with messages of `bytes` bytes will come.
@@ -41,8 +41,7 @@ class RemainingTime {
 /// "45 s", "12 min" or "3 h 20 min".
 std::string duration(double seconds);
 
-/// Shows the progress, on a terminal as one line that is drawn again and again, else as a few lines.
-/// Silent where `how` says so.
+/// Shows the progress: as one line of a terminal that is drawn again and again, or as a few lines.
 class ProgressReport {
  public:
   /// `how` must not be `automatic`: see `resolve`. Lines begin after `quiet`, so that short runs

@@ -12,9 +12,9 @@ namespace plait::bench {
 /// read.
 std::string read_earlier(const std::string& path);
 
-/// The results in `text`, the file of the name `path`. They are among the `planned` ones, which have
-/// no times yet. Throws Error(invalid_argument) with one sentence if the text is no whole file of
-/// `plait-bench --json`, if it was measured on another machine, by another version or with other
+/// The results in `text`, the file of the name `path`. They are among the `planned` ones, which
+/// have no times yet. Throws Error(invalid_argument) with one sentence if the text is no whole file
+/// of `plait-bench --json`, if it was measured on another machine, by another version or with other
 /// settings, or if it has results that are not planned.
 std::vector<Result> take_over(const std::string& text, const std::string& path,
                               const Machine& machine, const std::vector<Result>& planned);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""bench_progress_test.py PLAIT_BENCH: on a terminal, plait-bench shows a bar that leaves no trace among
-the lines of the table. Without one a short run prints nothing."""
+"""bench_progress_test.py PLAIT_BENCH: on a terminal, plait-bench shows a bar that leaves no trace
+among the lines of the table. Without one a short run prints nothing."""
 import os
 import pty
 import re
