@@ -5,10 +5,10 @@ program is.
 
 There is one run, and one file, for each collective, type and number of ranks:
 FOLDER/all_reduce-bf16-4-ranks.json, with the printed table beside it (.txt). FLAGS are those of
-plait-bench and win over the preset's. A run that fails is named at the end and does not stop the others.
-The same command goes on after an interruption: finished runs are in FOLDER/sweep.json, and the
-others continue with their files. The exit code is 0, 1 if a run failed, 2 for a wrong request, 130
-after an interruption.
+plait-bench and win over the preset's. A run that fails is named at the end and does not stop the
+others. The same command goes on after an interruption: finished runs are in FOLDER/sweep.json, and
+the others continue with their files. The exit code is 0, 1 if a run failed, 2 for a wrong request,
+130 after an interruption.
 
 Where PyTorch and GPUs are, tools/torch_peer.py measures PyTorch's symmetric memory beside each
 all-reduce. Where tools/report.py is, it makes FOLDER/report.html of all files."""

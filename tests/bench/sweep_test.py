@@ -2,6 +2,7 @@
 """sweep_test.py SWEEP PLAIT_BENCH: tools/sweep.py makes a file per run, goes on after an
 interruption, names runs that fail, and prints what it would do."""
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -36,6 +37,18 @@ with tempfile.TemporaryDirectory() as parent:
     assert said[-1] == f"# 8 runs with at most 8 measurements, into {folder}", said
     assert sum(" -n 2 " in line and " --preset quick " in line for line in said) == 8, said
     assert not folder.exists(), "a dry run leaves something"
+
+    # PyTorch, here an empty module, is measured beside all-reduces of as many ranks as GPUs.
+    (pathlib.Path(parent) / "torch.py").write_text("")
+    os.environ["PYTHONPATH"] = parent
+    said = sweep(0, "--backend", "cuda", "--gpus", "4", "quick", "--ranks", "4,8", "--dry-run",
+                 "--out", folder, "--", "-d", "f32,f16", "-C", "all_reduce,broadcast").stdout
+    del os.environ["PYTHONPATH"]
+    torch = [line for line in said.splitlines() if "torch_peer.py" in line]
+    assert len(torch) == 1 and " -n 4 " in torch[0], said
+    assert "torch_peer.py -b 1024 -e 1048576 -f 32 -d f32 -n 20 -w 2 --repeats 7 " in torch[0], said
+    assert f"--machine {folder}/all_reduce-f32-4-ranks.json" in torch[0], said
+    assert f"--json {folder}/all_reduce-f32-4-ranks-torch.json" in torch[0], said
 
     # One rank has no rank 1, so half of the runs fail, and the others are made.
     few = [*flags, "--", "-C", "all_reduce", "--root", "1", *TINY]
