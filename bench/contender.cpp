@@ -23,6 +23,10 @@ class PlaitContender final : public Contender {
     call_options_.threads = options.threads;
   }
 
+  bool may_serve(Collective collective) const override {
+    return bench::may_serve(name(), collective);
+  }
+
   void enqueue(const Task& task, NativeStream stream) override {
     call_options_.scale = task.call.scale;
     comm_.enqueue(task.call, task.send, task.recv, stream_ref(stream), call_options_);
@@ -54,6 +58,10 @@ class AllToAllVContender final : public Contender {
     call_options_.threads = options.threads;
   }
 
+  bool may_serve(Collective collective) const override {
+    return collective == Collective::all_to_all;
+  }
+
   void enqueue(const Task& task, NativeStream stream) override {
     if (task.call.collective != Collective::all_to_all || task.in_place)
       throw Error(ErrorCode::unsupported,
@@ -83,6 +91,8 @@ class CutContender final : public Contender {
         whole_(std::move(whole)),
         messages_(static_cast<std::size_t>(messages)),
         grouped_(grouped) {}
+
+  bool may_serve(Collective collective) const override { return whole_->may_serve(collective); }
 
   void enqueue(const Task& task, NativeStream stream) override {
     static_cast<void>(at(task, 0));  // throws before a group is begun
@@ -127,6 +137,14 @@ class CutContender final : public Contender {
 
 void Contender::begin_group() {
   throw Error(ErrorCode::unsupported, fmt::format("{} has no groups", name()));
+}
+
+bool may_serve(const std::string& algorithm, Collective collective) {
+  if (algorithm == all_to_all_v) return collective == Collective::all_to_all;
+  if (Registry::instance().find(algorithm, collective) != nullptr) return true;
+  const auto all = Registry::instance().all();
+  return std::none_of(all.begin(), all.end(),  // "default" and policies serve every collective
+                      [&](const auto& other) { return other->name() == algorithm; });
 }
 
 std::unique_ptr<Contender> cut(std::unique_ptr<Contender> contender, int messages, bool grouped) {

@@ -26,6 +26,8 @@ class Contender {
   const Arena& arena() const noexcept { return arena_; }
   bool is_peer() const { return name_.starts_with("peer:"); }
 
+  /// False if no call of this collective can be served. If true, some calls may still be refused.
+  virtual bool may_serve(Collective) const { return true; }
   /// Enqueues one call. If the contender can't serve the call, throws Error(unsupported) on all
   /// ranks, before anything is enqueued.
   virtual void enqueue(const Task& task, NativeStream stream) = 0;
@@ -45,6 +47,9 @@ class Contender {
 /// `contender` with its message cut into `messages` messages of equal length, one call per message.
 /// The name becomes "NAME x64", or "NAME x64 grouped" if the calls are one group.
 std::unique_ptr<Contender> cut(std::unique_ptr<Contender> contender, int messages, bool grouped);
+
+/// `algorithm` is as for `make_plait`. False if it is of other collectives.
+bool may_serve(const std::string& algorithm, Collective collective);
 
 using Contenders = std::vector<std::unique_ptr<Contender>>;
 

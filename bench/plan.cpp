@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/contract/algorithm.hpp"
 #include "algorithms/contract/collectives.hpp"
 #include "backends/backend.hpp"
+#include "bench/contender.hpp"
 #include "core/environment.hpp"
 
 namespace plait::bench {
@@ -19,14 +19,6 @@ BackendKind likely_backend(const Options& options) {
   for (const BackendKind kind : {BackendKind::cuda, BackendKind::hip})
     if (device_count(kind) > 0) return kind;
   return BackendKind::host;
-}
-
-bool may_serve(const std::string& algorithm, Collective collective) {
-  if (algorithm == all_to_all_v) return collective == Collective::all_to_all;
-  if (Registry::instance().find(algorithm, collective) != nullptr) return true;
-  const auto all = Registry::instance().all();
-  return std::none_of(all.begin(), all.end(),  // "default" and policies serve every collective
-                      [&](const auto& other) { return other->name() == algorithm; });
 }
 
 std::size_t contenders(const Options& options, Collective collective, BackendKind backend) {

@@ -263,7 +263,8 @@ void Session::for_each_task(const Call& operation, std::size_t bytes,
   for (const bool in_place : options_.in_place)
     for (const std::size_t offset : offsets)
       for (const auto& contender : contenders_)
-        if ((!in_place || has_in_place(operation.collective)) && !is_again(*contender))
+        if (contender->may_serve(operation.collective) && !is_again(*contender) &&
+            (!in_place || has_in_place(operation.collective)))
           visit(*contender, task_for(*contender, operation, bytes, in_place, offset));
 }
 
@@ -293,10 +294,10 @@ std::size_t Session::run() {
   machine.command_line = options_.command_line;
   machine.settings = settings(options_);
   if (options_.resume) take_over_earlier(machine);
-  if (speaks()) print_header(stdout, machine, options_);
   if (speaks() && options_.resume)
     fmt::print("# taken over, not measured again: {} results of {}\n", taken_over_.size(),
                in_quotes(options_.json));
+  if (speaks()) print_header(stdout, machine, options_);
   for (const Result& result : all_planned())
     if (!taken_over_.contains(key_of(result))) progress_.expect(result.bytes());
   for (const Call& operation : operations_)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """bench_progress_test.py PLAIT_BENCH: on a terminal, plait-bench shows a bar that leaves no trace
 among the lines of the table. Without one a short run prints nothing."""
+import json
 import os
 import pty
 import re
@@ -64,4 +65,11 @@ assert (piped.returncode, piped.stderr) == (0, ""), piped
 bar = subprocess.run([BENCH, *FLAGS, "--progress", "bar"], capture_output=True, text=True,
                      timeout=60)
 assert "\x1b[K" in bar.stderr and "\x1b" not in bar.stdout, bar
+
+# The bar counts what a dry run counts: of each collective the algorithms that it has.
+flags = [BENCH, *FLAGS, "-C", "all", "--algorithms", "all", "-e", "1K", "-n", "1", "-c", "0"]
+dry = subprocess.run([*flags, "--dry-run"], capture_output=True, text=True, timeout=60)
+at_most = sum(run["at_most"] for run in json.loads(dry.stdout)["runs"])
+bar = subprocess.run([*flags, "--progress", "bar"], capture_output=True, text=True, timeout=60)
+assert bar.returncode == 0 and f"] 0 of {at_most}, " in bar.stderr, (at_most, bar.stderr)
 print("passed")
