@@ -99,6 +99,7 @@ function draw(id, config) {
 function drawCurves(id, value, curves, ceilings, {linear, onHover}) {
   const sizes = sizesOf(curves.flatMap(curve => curve.points));
   const narrow = window.innerWidth < 600;
+  const room = sizes.length > 1 ? 1 : 2;  // beside a single size
   const datasets = curves.map(curve => ({
     label: curve.label, name: curve.name, hidden: curve.hidden,
     data: curve.points.filter(r => r[value] > 0).map(r => ({x: r.bytes, y: r[value], result: r})),
@@ -116,7 +117,7 @@ function drawCurves(id, value, curves, ceilings, {linear, onHover}) {
       onHover: (event, items, chart) => onHover(chart.data.datasets[items[0]?.datasetIndex]?.name),
       scales: {
         x: axis("logarithmic", {
-          heading: "bytes of the message", min: sizes[0], max: sizes.at(-1),
+          heading: "bytes of the message", min: sizes[0] / room, max: sizes.at(-1) * room,
           afterBuildTicks: scale => { scale.ticks = sizes.map(size => ({value: size})); },
           ticks: {callback: sizeText, maxRotation: narrow ? 90 : 0, autoSkipPadding: 8},
         }),

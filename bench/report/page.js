@@ -121,7 +121,7 @@ function drawSummary() {
       + `at ${sizeText(best.bytes)}`);
   }
   const own = all.flatMap(v => [v.default, v.fastest]).filter(Boolean);
-  const widest = own.filter(r => r.busbw != null).reduce((a, b) => !a || b.busbw > a.busbw ? b : a,
+  const widest = own.filter(r => r.busbw > 0).reduce((a, b) => !a || b.busbw > a.busbw ? b : a,
     undefined);
   if (widest) {
     const ceiling = ceilingOf(widest.machine);
@@ -184,7 +184,7 @@ function drawCharts() {
   drawCurves("latency", "time_us", curves, [], {linear: false, onHover: highlight});
   byId("curves-hint").textContent = (ceilings.length
     ? `The dashed grey line is the ${ceilings.map(c => c.label).join(", ")}. ` : "")
-    + "Curves that are the fastest nowhere are drawn thin."
+    + (curves.every(curve => curve.strong) ? "" : "Curves that are fastest nowhere are drawn thin.")
     + (state.second ? ` ${state.second.letter} has dotted lines and hollow marks.` : "");
   for (const [id, what] of [["busbw", "Bus bandwidth"], ["latency", "Latency"]])
     byId(id).setAttribute("aria-label", `${what} over the size of the message, `

@@ -133,7 +133,7 @@ function drawMachines() {
       const c = machine.ceilings ?? {};
       rows.push([`${machine.ranks} ranks`, value(machine.date)],
         ["command line", element("td", {}, element("code", {}, value(machine.command_line)))],
-        ["ceiling", `${number(ceilingOf(machine))} GB/s: `
+        ["ceiling", ceilingOf(machine) === null ? "none" : `${number(ceilingOf(machine))} GB/s: `
           + (machine.ceilings_measured ?? machine.link_measured ?? "")]);
       const more = [["push", c.push_gbs, "GB/s"], ["pull", c.pull_gbs, "GB/s"],
         ["copy engine", c.copy_engine_gbs, "GB/s"], ["flag", c.flag_us, "µs"],
