@@ -76,9 +76,9 @@ def find_chart_js(named):
 # --- the picture ----------------------------------------------------------------------------------
 
 INK, SURFACE, LINE = "#1b1f24", "#ffffff", "#d5dae0"
-OWN, PEER, OTHERS = "#0b5fa5", "#c24a00", ("#00825e", "#a8437d", "#8a6500", "#5e55c4", "#59636e")
+OWN, PEER, OTHERS = "#0b5fa5", "#c24a00", ("#239770", "#df6caf", "#a59352", "#8448e1", "#4f4f4f")
 DARK = {INK: "#e9edf2", SURFACE: "#10141a", LINE: "#36404c", OWN: "#56b4f9", PEER: "#ff8c4a",
-        **dict(zip(OTHERS, ("#2fc79a", "#e79ac5", "#e6c229", "#a9a2ff", "#a3adb8")))}
+        **dict(zip(OTHERS, ("#41895a", "#e43a98", "#f4e439", "#9866ef", "#e3e3e3")))}
 MARKS = "o^sDXP"
 BORDER = 2**20  # latencies up to this size and bandwidths from it on
 

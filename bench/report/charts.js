@@ -32,7 +32,7 @@ function faded(colour, part) {
 /** The styles of a dataset. `second` is for the run that is laid over the first. */
 function styled(look, {name, second = false, strong = true, dimmed = false, raised = false}) {
   const colour = dimmed ? faded(css(look.colour), .15)
-    : strong ? css(look.colour) : faded(css(look.colour), .55);
+    : strong ? css(look.colour) : faded(css(look.colour), .75);
   return {
     order: raised ? -1 : isDefault(name) ? 0 : isPeer(name) ? 1 : strong ? 2 : 3,
     borderColor: colour, backgroundColor: colour,
