@@ -127,7 +127,8 @@ function drawMachines() {
     const m = run.machines[0];
     const devices = distinct(m.devices ?? []).join(", ");
     const rows = [["host", value(m.hostname)], ["devices", `${devices} (${m.backend})`],
-      ["nodes", value(m.nodes ?? 1)], ["Plait", value(m.plait_version)],
+      ["nodes", value(m.nodes ?? 1)],
+      ...(sharedBy(m) ? [["processes", value(m.processes)]] : []), ["Plait", value(m.plait_version)],
       ["NCCL", value(m.nccl_version)], ["MPI", value(m.mpi_version)]];
     for (const machine of run.machines) {
       const c = machine.ceilings ?? {};
