@@ -19,19 +19,12 @@
 namespace plait {
 namespace {
 
-constexpr const char* override_variable = "PLAIT_ALGO";
-
 /// The grammar's words for kinds of calls.
 constexpr std::array<std::pair<std::string_view, unsigned>, 4> places = {
     {{"in", Where::in_place},
      {"out", Where::out_of_place | Where::ordinary},
      {"symmetric", Where::in_place | Where::out_of_place},
      {"ordinary", Where::ordinary}}};
-
-Where where_is(const Call& call) {
-  if (!call.symmetric) return Where::ordinary;
-  return call.in_place ? Where::in_place : Where::out_of_place;
-}
 
 bool is_policy(std::string_view name) {
   const auto known = policies();
@@ -42,12 +35,6 @@ bool is_policy(std::string_view name) {
 /// PLAIT_ALGO as rules; none if it is the policy without rules.
 std::string_view rules_in(std::string_view overrides) {
   return trim(overrides) == reproducible_policy ? std::string_view() : overrides;
-}
-
-/// Whether algorithms may differ in the bits of the result. Integers wrap, so the order of their
-/// terms does not matter, and what is only moved keeps its bits.
-bool depends_on_order(const Call& call) {
-  return facts_of(call.collective).reduces && is_float(call.type);
 }
 
 /// Reads one rule. `collective` carries over from rule to rule.
@@ -72,6 +59,7 @@ class RuleParser {
       rest.remove_prefix(equals + 1);
     }
     rule.algorithm = trim(rest);
+    rule.text = rule_;
     return rule;
   }
   [[noreturn]] void refuse_name(const Rule& rule) {
@@ -119,14 +107,11 @@ class RuleParser {
   std::string_view rule_, source_;
 };
 
-/// What estimates take the network for.
-std::string network_text(const Topology& topology) {
-  if (topology.nodes == 1) return {};
-  return fmt::format(" of {} nodes, {:.3g} GB/s per node and {:.3g} us between them",
-                     topology.nodes, topology.network.bandwidth / 1e3, topology.network.latency_us);
-}
-
 }  // namespace
+
+bool depends_on_order(const Call& call) {
+  return facts_of(call.collective).reduces && is_float(call.type);
+}
 
 WrongName wrong_name(std::string_view name, Collective collective,
                      std::span<const Algorithm* const> algorithms) {
@@ -145,26 +130,38 @@ WrongName wrong_name(std::string_view name, Collective collective,
           fmt::format("unknown algorithm {}; known: {}", in_quotes(name), own)};
 }
 
-RuleList::RuleList(std::string_view text, std::string_view source, LeftOut left_out) {
+RuleList::RuleList(std::string_view text, std::string_view source, LeftOut left_out,
+                   int first_line) {
   Collective collective = Collective::all_reduce;
   for (const std::string_view part : split(text, ';')) {
     const std::string_view rule = trim(part);
     if (rule.empty()) continue;
+    const auto before = text.substr(0, static_cast<std::size_t>(rule.data() - text.data()));
+    const int line =
+        first_line == 0
+            ? 0
+            : first_line + static_cast<int>(std::count(before.begin(), before.end(), '\n'));
     const auto known = policies();
     const auto policy =
         std::find_if(known.begin(), known.end(), [&](const Policy& p) { return p.name == rule; });
     if (policy == known.end() || Registry::instance().find(rule, collective) != nullptr) {
       RuleParser parser(rule, source);
-      const Rule parsed = parser.parse(collective);
+      Rule parsed = parser.parse(collective);
+      parsed.line = line;
       const bool is_there = Registry::instance().find(parsed.algorithm, collective) != nullptr;
       if (!is_there && left_out == LeftOut::refused) parser.refuse_name(parsed);
-      if (is_there) rules_.push_back(parsed);
+      if (is_there) rules_.push_back(std::move(parsed));
     } else if (policy->name == reproducible_policy) {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("{}: {} stands alone in {}, without rules: it is no rule itself",
                               source, reproducible_policy, override_variable));
     } else {
-      append(RuleList(policy->rules, policy->name, rules_of_library));
+      RuleList named(policy->rules, policy->name, rules_of_library);
+      for (Rule& of_policy : named.rules_) {
+        of_policy.text = fmt::format("{}, of the policy {}", of_policy.text, rule);
+        of_policy.line = line;
+      }
+      append(std::move(named));
     }
   }
 }
@@ -234,12 +231,12 @@ Choice Selector::by_option(const Call& call, const std::string& name) const {
   }
   const Algorithm* algorithm = find(name, call.collective);
   if (algorithm == nullptr) {
-    algorithm = by_rules(policies_.find(name)->second, call, reproducible_);
-    if (algorithm == nullptr)
+    const Rule* const rule = by_rules(policies_.find(name)->second, call, reproducible_);
+    if (rule == nullptr)
       refuse(call.collective, ErrorCode::unsupported,
              fmt::format("policy {}: none of its algorithms serves this call{}", name,
                          reproducible_ ? " of a reproducible communicator" : ""));
-    return {algorithm, {}, "policy " + name, true};
+    return by_rule(*rule, "policy " + name, true);
   }
   if (const Support support = can_serve(*algorithm, call, topology_); !support)
     refuse(call.collective, ErrorCode::unsupported,
@@ -251,13 +248,18 @@ Choice Selector::by_option(const Call& call, const std::string& name) const {
   return {algorithm, {}, "call option", true};
 }
 
-const Algorithm* Selector::by_rules(const RuleList& rules, const Call& call,
-                                    bool reproducible) const {
-  const Rule* rule = rules.match(call, [&](const Rule& r) {
+const Rule* Selector::by_rules(const RuleList& rules, const Call& call, bool reproducible,
+                               const std::function<void(const Rule&)>& passed_over) const {
+  return rules.match(call, [&](const Rule& r) {
     const Algorithm* algorithm = find(r.algorithm, r.collective);
-    return algorithm != nullptr && admits(*algorithm, call, reproducible);
+    const bool serves = algorithm != nullptr && admits(*algorithm, call, reproducible);
+    if (!serves) passed_over(r);
+    return serves;
   });
-  return rule == nullptr ? nullptr : find(rule->algorithm, rule->collective);
+}
+
+Choice Selector::by_rule(const Rule& rule, std::string source, bool wished) const {
+  return {find(rule.algorithm, rule.collective), {}, std::move(source), wished, text_of(rule)};
 }
 
 /// `batches`: considers only algorithms that take batches.
@@ -280,6 +282,12 @@ bool Selector::restricts(const Call& call) const noexcept {
   return reproducible_ && depends_on_order(call);
 }
 
+bool Selector::is_done_in_place(const Call& call, const CallOptions& options) const noexcept {
+  return topology_.ranks == 1 && has_in_place(call.collective) && !restricts(call) &&
+         options.algorithm.empty() && options.blocks == 0 && options.threads == 0 &&
+         (call.op != ReduceOp::premul_sum || call.scale == 1);
+}
+
 Choice Selector::choose_algorithm(const Call& call, const CallOptions& options) const {
   check_known(call.collective, options);
   if (!options.algorithm.empty()) return by_option(call, options.algorithm);
@@ -288,8 +296,8 @@ Choice Selector::choose_algorithm(const Call& call, const CallOptions& options) 
 
 /// For a call that names no algorithm.
 Choice Selector::by_default(const Call& call, bool reproducible) const {
-  if (const Algorithm* algorithm = by_rules(overrides_, call, reproducible))
-    return {algorithm, {}, override_variable, true};
+  if (const Rule* rule = by_rules(overrides_, call, reproducible))
+    return by_rule(*rule, override_variable, true);
   if (const Rule* wanted = overrides_.match(call)) {
     static const bool once = [&] {
       log::warn("{} names {} for {} of {} bytes, which can't serve it; see explain()",
@@ -298,17 +306,17 @@ Choice Selector::by_default(const Call& call, bool reproducible) const {
     }();
     static_cast<void>(once);
   }
-  if (const Algorithm* algorithm = by_rules(tuning_, call, reproducible))
-    return {algorithm, {}, tuning_variable};
-  if (const Algorithm* algorithm = by_rules(calibration_, call, reproducible))
-    return {algorithm, {}, "calibration"};
-  if (const Algorithm* algorithm = by_rules(builtin_, call, reproducible))
-    return {algorithm, {}, "built-in table"};
+  for (const auto& [rules, source] :
+       {std::pair(&tuning_, tuning_variable), std::pair(&calibration_, "calibration"),
+        std::pair(&builtin_, "built-in table")})
+    if (const Rule* rule = by_rules(*rules, call, reproducible))
+      return by_rule(*rule, source, false);
   if (const Algorithm* algorithm = by_estimate(call, reproducible))
     return {algorithm, {}, "estimate"};
-  refuse(call.collective, ErrorCode::unsupported,
-         fmt::format("no algorithm serves {} {} elements with {}\n{}", call.count,
-                     name_of(call.type), name_of(call.op), trim(candidates(call, reproducible))));
+  refuse(
+      call.collective, ErrorCode::unsupported,
+      fmt::format("no algorithm serves {} {} elements with {}\n{}", call.count, name_of(call.type),
+                  name_of(call.op), trim(list_candidates(ranking(call, reproducible), nullptr))));
 }
 
 Choice Selector::choose(const Call& call, const CallOptions& options) const {
@@ -338,39 +346,6 @@ bool Selector::gains_in_batch(const Call& call, const Choice& choice) const {
   least.count = 1;
   const double added = batching->estimate(call, topology_) - batching->estimate(least, topology_);
   return added < choice.algorithm->estimate(call, topology_);
-}
-
-std::string Selector::candidates(const Call& call, bool reproducible) const {
-  std::string text;
-  for (const Algorithm* algorithm : algorithms_) {
-    if (algorithm->collective() != call.collective) continue;
-    const Support support = admits(*algorithm, call, reproducible);
-    const double estimate = support ? algorithm->estimate(call, topology_) : 0;
-    text += !support ? fmt::format("  {:<20} no: {}\n", algorithm->name(), support.reason())
-            : std::isinf(estimate)
-                ? fmt::format("  {:<20} only by its name\n", algorithm->name())
-                : fmt::format("  {:<20} estimated {:.1f} us\n", algorithm->name(), estimate);
-  }
-  return text;
-}
-
-std::string Selector::explain(const Call& call, const CallOptions& options) const {
-  const Choice choice = choose(call, options);
-  const bool reproducible = reproducible_ || options.algorithm == reproducible_policy;
-  const std::string_view promise =
-      !reproducible             ? ""
-      : !depends_on_order(call) ? "  reproducible: all algorithms give the same bits here\n"
-                                : "  reproducible: only algorithms that reduce in rank order\n";
-  const std::string stages = choice.algorithm->stages(call, choice.shape, topology_);
-  return fmt::format(
-      "{} of {} x {} ({} bytes), {}, {} memory, {} ranks on {} {}{}\n  takes {} with {} blocks of "
-      "{} threads, by {}\n{}{}{}",
-      name_of(call.collective), call.count, name_of(call.type), call.bytes(), name_of(call.op),
-      call.symmetric ? "symmetric" : "ordinary", topology_.ranks, name_of(topology_.backend),
-      topology_.architecture, network_text(topology_), choice.algorithm->name(),
-      choice.shape.blocks, choice.shape.threads, choice.rule,
-      stages.empty() ? "" : fmt::format("  stages: {}\n", stages), promise,
-      candidates(call, reproducible));
 }
 
 }  // namespace plait

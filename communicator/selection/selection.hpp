@@ -19,6 +19,11 @@ namespace plait {
 /// ranks may be in place and others not.
 enum Where : unsigned { in_place = 1, out_of_place = 2, ordinary = 4, anywhere = 7 };
 
+constexpr Where where_is(const Call& call) noexcept {
+  if (!call.symmetric) return Where::ordinary;
+  return call.in_place ? Where::in_place : Where::out_of_place;
+}
+
 /// "Calls of `collective`, of the kinds `where`, with a message of `from` bytes or more and less
 /// than `to` take `algorithm`."
 struct Rule {
@@ -26,7 +31,17 @@ struct Rule {
   std::size_t from, to;
   unsigned where;
   std::string algorithm;
+  /// For explanations: the rule as it was written, and its line in a file; 0: it is in none.
+  std::string text{};
+  int line = 0;
 };
+
+/// Where the rule stands and how it reads, such as ", line 4: 96K-=chain", to follow the name of its
+/// source.
+std::string text_of(const Rule& rule);
+
+/// Holds rules.
+inline constexpr const char* override_variable = "PLAIT_ALGO";
 
 /// Rules for an algorithm that this build does not have.
 enum class LeftOut { refused, passed_over };
@@ -48,8 +63,9 @@ class RuleList {
   RuleList() = default;
   /// Throws an error that names `source` (an environment variable, a file): Error(invalid_argument)
   /// for anything malformed or unknown, Error(unsupported) for an algorithm that serves only other
-  /// collectives.
-  RuleList(std::string_view text, std::string_view source, LeftOut left_out = LeftOut::refused);
+  /// collectives. `first_line`: where `text` begins in a file.
+  RuleList(std::string_view text, std::string_view source, LeftOut left_out = LeftOut::refused,
+           int first_line = 0);
   /// The first rule that matches and for which `serves` is true; null if there is none.
   const Rule* match(
       const Call& call,
@@ -82,7 +98,25 @@ struct Choice {
   /// "estimate".
   std::string rule;
   bool wished = false;  // by the user: one of the first three
+  /// `text_of` the rule; empty if none decided.
+  std::string rule_text{};
 };
+
+/// An algorithm of a call's collective, as a candidate for the call.
+struct Candidate {
+  const Algorithm* algorithm;
+  Support support;  // whether it can serve, or why not
+  double us = 0;    // infinite: it runs only when named
+  /// Where the time comes from: "estimated".
+  std::string_view source{};
+};
+
+/// A line for each candidate. `taken`: the one that the others' times are compared with, or null.
+std::string list_candidates(std::span<const Candidate> candidates, const Algorithm* taken);
+
+/// Whether algorithms may differ in the bits of the result. Integers wrap, so the order of their
+/// terms does not matter, and what is only moved keeps its bits.
+bool depends_on_order(const Call& call);
 
 /// The error for a name that none of the collective's algorithms has: `unsupported` if an algorithm
 /// of another collective has it, else `invalid_argument`. `algorithms`: those of all collectives.
@@ -128,9 +162,16 @@ class Selector {
   /// Throws Error(invalid_argument) if the options name an unknown algorithm, Error(unsupported) if
   /// they name one that serves only other collectives.
   void check_known(Collective collective, const CallOptions& options) const;
-  /// Several lines: the choice, its rule, whether it is reproducible, and every algorithm with its
-  /// estimate or the reason against it.
+  /// Several lines: the choice and its rule, whether it is reproducible, and every algorithm: the
+  /// one that is taken, those that can serve by their times, and those that can't, with the reason.
+  /// The text is the same on all ranks.
   std::string explain(const Call& call, const CallOptions& options) const;
+  /// One line: the choice, its rule, and of the other algorithms the one of least time.
+  std::string explain_shortly(const Call& call, const CallOptions& options,
+                              const Choice& choice) const;
+  /// True on one rank for a call that changes nothing if it is in place, and for which the user has
+  /// asked for no launch. (Out of place, a launch changes the bits of a NaN.)
+  bool is_done_in_place(const Call& call, const CallOptions& options) const noexcept;
   const Topology& topology() const noexcept { return topology_; }
 
  private:
@@ -138,12 +179,26 @@ class Selector {
   Choice choose_algorithm(const Call& call, const CallOptions& options) const;
   const Algorithm* find(std::string_view name, Collective collective) const;
   Choice by_option(const Call& call, const std::string& name) const;
-  // `reproducible`: only among algorithms that keep the bits of the call.
-  std::string candidates(const Call& call, bool reproducible) const;
+  // Whether a call with these options takes only algorithms that keep its bits.
+  bool is_reproducible(const CallOptions& options) const noexcept {
+    return reproducible_ || options.algorithm == reproducible_policy;
+  }
+  // `reproducible`: only among algorithms that keep the bits of the call. Those that can serve come
+  // first, from the least time on.
+  std::vector<Candidate> ranking(const Call& call, bool reproducible) const;
+  Candidate candidate(const Algorithm& algorithm, const Call& call, bool reproducible) const;
+  static const Candidate* fastest(std::span<const Candidate> ranking);
+  std::string explain_passed_over(const Call& call, const CallOptions& options) const;
+  std::string explain_group(const Call& call, const CallOptions& options,
+                            const Choice& choice) const;
   Support admits(const Algorithm& algorithm, const Call& call, bool reproducible) const;
   Choice by_default(const Call& call, bool reproducible) const;
   const Algorithm* by_estimate(const Call& call, bool reproducible, bool batches = false) const;
-  const Algorithm* by_rules(const RuleList& rules, const Call& call, bool reproducible) const;
+  // `passed_over`: is told of rules for the call whose algorithms can't serve it.
+  const Rule* by_rules(
+      const RuleList& rules, const Call& call, bool reproducible,
+      const std::function<void(const Rule&)>& passed_over = [](const Rule&) {}) const;
+  Choice by_rule(const Rule& rule, std::string source, bool wished) const;
 
   Topology topology_;
   std::vector<const Algorithm*> algorithms_;

@@ -85,19 +85,22 @@ RuleList rules_for(const Topology& topology, std::string_view text, const std::s
   RuleList all;
   Audience audience;
   std::string rules;
+  int line_number = 0, first_line = 1;
   const auto end_section = [&] {
-    RuleList section(rules, source, left_out);
+    RuleList section(rules, source, left_out, first_line);
     if (audience.has(topology)) all.append(std::move(section));
     rules.clear();
   };
   if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   for (const std::string_view whole : split(text, '\n')) {
+    ++line_number;
     const std::string_view line = whole.substr(0, whole.find('#'));  // without the comment
     if (line.find('[') == std::string_view::npos) {
-      rules.append(line) += ';';
+      rules.append(line) += ";\n";
       continue;
     }
     end_section();
+    first_line = line_number + 1;
     audience = parse_audience(line, source);
   }
   end_section();
