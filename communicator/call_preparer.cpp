@@ -202,36 +202,32 @@ const Choice& CallPreparer::named(const Call& call, const CallOptions& options) 
   return last_named_->choice;
 }
 
-namespace {
-
-/// In a communicator of one rank: the result is already in place, and the user has not asked for a
-/// launch. (Out of place, a launch changes the bits of a NaN.)
-bool is_done_already(const Call& call, const Buffers& buffers, const CallOptions& options) {
-  return call.collective != Collective::barrier && buffers.send == buffers.recv &&
-         options.algorithm.empty() && options.blocks == 0 && options.threads == 0 &&
-         (call.op != ReduceOp::premul_sum || call.scale == 1);
+const Algorithm* CallPreparer::choose_batch(const Call& call) {
+  const Algorithm* const algorithm = cached(call).in_batch;
+  if (choices_ && algorithm != nullptr && bootstrap_.rank() == 0) [[unlikely]]
+    choices_->note_batch(call, *algorithm);
+  return algorithm;
 }
 
-}  // namespace
-
 void CallPreparer::choose(PreparedCall& prepared, const CallOptions& options) {
-  const auto take = [&](const Choice& choice) {
+  const auto take = [&](const Choice& choice) -> const Choice& {
     prepared.algorithm = choice.algorithm;
     prepared.shape = choice.shape;
     prepared.wished = choice.wished;
+    return choice;
   };
-  const bool shaped = options.blocks != 0 || options.threads != 0;
-  if (shaped || !options.algorithm.empty()) {
-    take(named(prepared.call, options));
-    prepared.shares = !shaped && prepared.algorithm->batches(selector_.topology());
-  } else {
-    const CachedChoice& choice = cached(prepared.call);
-    take(choice.choice);
-    prepared.shares = choice.shares;
-  }
-  prepared.done_already = bootstrap_.size() == 1 && !prepared.is_message() &&
-                          !selector_.restricts(prepared.call) &&
-                          is_done_already(prepared.call, prepared.buffers, options);
+  const bool shaped = options.blocks != 0 || options.threads != 0,
+             is_named = shaped || !options.algorithm.empty();
+  const CachedChoice* const free = is_named ? nullptr : &cached(prepared.call);
+  const Choice& choice = take(is_named ? named(prepared.call, options) : free->choice);
+  prepared.shares =
+      is_named ? !shaped && choice.algorithm->batches(selector_.topology()) : free->shares;
+  prepared.done_already = prepared.buffers.send == prepared.buffers.recv &&
+                          selector_.is_done_in_place(prepared.call, options);
+  // Ranks choose alike, so one of them speaks for all. A message has but two, and one sender.
+  if (choices_ && !prepared.done_already &&
+      (prepared.is_message() ? prepared.sends : bootstrap_.rank() == 0)) [[unlikely]]
+    choices_->note(prepared.call, options, choice);
 }
 
 }  // namespace plait

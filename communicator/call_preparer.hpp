@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "communicator/groups/grouped_call.hpp"
+#include "communicator/selection/choice_log.hpp"
 #include "communicator/selection/selection.hpp"
+#include "core/log.hpp"
 #include "plait/bootstrap.hpp"
 #include "symm_mem/window.hpp"
 
@@ -21,7 +23,9 @@ class CallPreparer {
  public:
   CallPreparer(const Bootstrap& bootstrap, const Backend& backend, const SymmetricHeap& heap,
                const Selector& selector)
-      : bootstrap_(bootstrap), backend_(backend), heap_(heap), selector_(selector) {}
+      : bootstrap_(bootstrap), backend_(backend), heap_(heap), selector_(selector) {
+    if (log::says_choices()) choices_.emplace(selector, bootstrap.rank(), bootstrap.size());
+  }
 
   /// Step 1 for a collective: the call as all ranks describe it, and the buffers that this rank
   /// must have.
@@ -49,7 +53,9 @@ class CallPreparer {
     selector_.check_known(prepared.call.collective, options);
   }
   /// The algorithm for calls like this one that share launches; null if none gains by it.
-  const Algorithm* choose_batch(const Call& call) { return cached(call).in_batch; }
+  const Algorithm* choose_batch(const Call& call);
+  /// The choices of this communicator are nobody's business: it measures.
+  void say_no_choices() { choices_.reset(); }
 
   /// Throws unless the stream belongs to this target and has not been destroyed.
   void check_live(std::string_view what, NativeStream stream) const;
@@ -91,6 +97,7 @@ class CallPreparer {
   // parsing a name, takes longer than a small call.
   const std::pair<const Call, CachedChoice>* last_ = nullptr;
   std::optional<NamedChoice> last_named_;
+  std::optional<ChoiceLog> choices_;  // for PLAIT_LOG=select
 };
 
 }  // namespace plait

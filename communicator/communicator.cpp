@@ -143,6 +143,7 @@ void Communicator::calibrate(bool may_measure) {
     }
     try {
       Communicator other = *divide(measuring, 0, own.bootstrap->rank());
+      other.state_->say_no_choices();
       return measure_algorithms(other, topology);
     } catch (const Error& error) {  // on all ranks
       if (error.code() != ErrorCode::out_of_memory && error.code() != ErrorCode::timeout) throw;

@@ -99,6 +99,8 @@ class CommunicatorState final : public GroupMember {
   void tell() override { watchdog_->tell(); }
   Progress read_progress() const { return log_ ? log_->read() : Progress{}; }
   std::shared_ptr<TraceFile> trace_file() const { return trace_ ? trace_->file() : nullptr; }
+  /// For a communicator that measures: PLAIT_LOG=select has no lines about it.
+  void say_no_choices() { preparer_.say_no_choices(); }
   void adopt(const CommunicatorState& child) { watchdog_->add_child(child.watchdog_); }
 
   const Origin origin{};

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <csignal>
 #include <ctime>
+#include <optional>
 #include <string>
 
 #include "core/environment.hpp"
@@ -26,13 +27,34 @@ namespace {
 
 constexpr std::array<std::string_view, 5> names = {"off", "error", "warn", "info", "debug"};
 
-Level read_level() {
+constexpr std::string_view choices = "select";
+
+/// PLAIT_LOG: a level, `select`, or both with a comma between them.
+struct Wish {
+  std::optional<Level> level;
+  bool choices = false;
+};
+
+Wish read_wish() {
+  Wish wish;
   const auto value = environment("PLAIT_LOG");
-  if (!value) return Level::warn;
-  for (std::size_t i = 0; i < names.size(); ++i)
-    if (names[i] == *value) return static_cast<Level>(i);
-  throw Error(ErrorCode::invalid_argument, fmt::format("PLAIT_LOG={}: expected one of {}",
-                                                       in_quotes(*value), fmt::join(names, ", ")));
+  if (!value) return wish;
+  for (const std::string_view word : split(*value, ',')) {
+    const auto* const name = std::find(names.begin(), names.end(), word);
+    const bool is_level = name != names.end();
+    if (is_level ? wish.level.has_value() : word != choices || wish.choices)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("PLAIT_LOG={}: expected one of {}, or {}, or both as in info,{}",
+                              in_quotes(*value), fmt::join(names, ", "), choices, choices));
+    if (is_level) wish.level = static_cast<Level>(name - names.begin());
+    else wish.choices = true;
+  }
+  return wish;
+}
+
+const Wish& wish() {
+  static const Wish value = read_wish();
+  return value;
 }
 
 std::atomic<Level> raised = Level::off;
@@ -132,8 +154,7 @@ bool write_whole(std::string_view text) {
 }  // namespace
 
 Level level() {
-  static const Level value = read_level();
-  return std::max(value, raised.load(std::memory_order_relaxed));
+  return std::max(wish().level.value_or(Level::warn), raised.load(std::memory_order_relaxed));
 }
 void raise(Level least) noexcept {
   Level before = raised;
@@ -141,13 +162,24 @@ void raise(Level least) noexcept {
   }
 }
 
-void write(Level level, std::string_view text) {
-  std::string line = fmt::format("plait {}: {}\n", names[static_cast<std::size_t>(level)], text);
+bool says_choices() { return wish().choices; }
+
+namespace {
+
+void write_line(std::string_view kind, std::string_view text) {
+  std::string line = fmt::format("plait {}: {}\n", kind, text);
   const unsigned before = dropped.exchange(0);
   if (before != 0)
     line.insert(0, fmt::format("plait warn: {} dropped, as standard error took none\n",
                                before == 1 ? "a line was" : fmt::format("{} lines were", before)));
   if (!write_whole(line)) dropped += before + 1;
 }
+
+}  // namespace
+
+void write(Level level, std::string_view text) {
+  write_line(names[static_cast<std::size_t>(level)], text);
+}
+void write_choice(std::string_view text) { write_line(choices, text); }
 
 }  // namespace plait::log

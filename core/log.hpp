@@ -1,5 +1,6 @@
 // The log: lines on standard error. PLAIT_LOG sets the level: off, error, warn (the default), info
-// or debug.
+// or debug. The word `select`, alone or after a comma, adds a line for each choice of an algorithm,
+// whatever the level.
 #pragma once
 #include <fmt/format.h>
 
@@ -12,10 +13,14 @@ enum class Level { off, error, warn, info, debug };
 /// The level of this process: PLAIT_LOG, read once, or what it was raised to if that is more.
 /// Throws Error(invalid_argument) for an unknown name.
 Level level();
+/// Whether PLAIT_LOG asks for choices of algorithms. Throws like `level`.
+bool says_choices();
 /// For an interface with a variable of its own for the log: at least `least` from now on.
 void raise(Level least) noexcept;
 /// Writes one line "plait warn: ..." in one system call, so the lines of ranks don't mix.
 void write(Level level, std::string_view text);
+/// The same with "plait select: ...".
+void write_choice(std::string_view text);
 
 template <class... Args>
 void at(Level wanted, fmt::format_string<Args...> format, Args&&... args) {
