@@ -130,7 +130,7 @@ Json packed(const Machine& machine, const std::vector<Result>& results) {
   std::vector<Json> whole;
   Json columns = Json::array(), rows = Json::array();
   for (const Result& result : results) {
-    whole.push_back(to_json(result, ceilings));
+    whole.push_back(to_json(result, machine.ceilings));
     for (const auto& [key, value] : whole.back().items())
       if (std::find(columns.begin(), columns.end(), key) == columns.end()) columns.push_back(key);
   }

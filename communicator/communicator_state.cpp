@@ -43,10 +43,12 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
     other_nodes_ =
         std::make_unique<OtherNodes>(std::move(channels), nodes, *board_, bootstrap->rank());
   }
+  const int ranks_per_gpu =
+      selector.topology().backend == BackendKind::host ? 1 : selector.topology().ranks_per_device;
   agree(*bootstrap, "creating the watchdog, work memory, streams and threads", [&] {
-    watchdog_ = std::make_shared<Watchdog>(
-        backend, board_, algorithms_.names(), memory_->claimed(), settings.timeout,
-        bootstrap->rank(), selector.topology().ranks_per_device, nodes.are_several());
+    watchdog_ = std::make_shared<Watchdog>(backend, board_, algorithms_.names(), memory_->claimed(),
+                                           settings.timeout, bootstrap->rank(), ranks_per_gpu,
+                                           nodes.are_several());
     start_log(parent != nullptr ? parent->trace_file() : nullptr);
     launcher_.emplace(
         CallLauncher::Parts{.backend = backend,

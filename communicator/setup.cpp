@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "algorithms/contract/work_ring.hpp"
+#include "backends/host/processes.hpp"
 #include "bootstrap/agreement.hpp"
 #include "communicator/algorithm_memory.hpp"
 #include "core/environment.hpp"
@@ -354,10 +355,12 @@ std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const Nodes& nodes,
 Topology discover_topology(Bootstrap& bootstrap, const Nodes& nodes, Backend& backend,
                            const CommunicatorSettings& settings) {
   const auto processes = gather(bootstrap, backend.process_facts());
-  std::vector<ProcessFacts> here;
-  for (const int rank : nodes.ranks_here())
-    here.push_back(processes[static_cast<std::size_t>(rank)]);
-  backend.meet(here);
+  const auto of_ranks = [&](const std::vector<int>& some) {
+    std::vector<ProcessFacts> those;
+    for (const int rank : some) those.push_back(processes[static_cast<std::size_t>(rank)]);
+    return those;
+  };
+  backend.meet(of_ranks(nodes.ranks_here()));
   const DeviceInfo& info = backend.info();
   const auto ranks =
       gather(bootstrap, OfRank{info.facts, process_number(), backend.commits_on_touch(),
@@ -369,16 +372,20 @@ Topology discover_topology(Bootstrap& bootstrap, const Nodes& nodes, Backend& ba
   topology.backend = info.backend;
   topology.ranks = bootstrap.size();
   topology.nodes = nodes.count();
+  double turns = 1;
   for (int node = 0; node < nodes.count(); ++node) {
     const int size = static_cast<int>(nodes.ranks(node).size());
     topology.rails = node == 0 ? size : std::min(topology.rails, size);
     topology.node_ranks = std::max(topology.node_ranks, size);
+    turns = std::max(turns, host::turns_of(of_ranks(nodes.ranks(node)),
+                                           topology.units * topology.block_threads));
   }
   const bool mixed = std::any_of(ranks.begin(), ranks.end(), [&](const OfRank& rank) {
     return rank.architecture != ranks[0].architecture;
   });
   topology.architecture = mixed ? "mixed" : info.architecture;
-  if (topology.backend != BackendKind::host) share_bandwidth(topology, most_on_one_device(ranks));
+  if (topology.backend == BackendKind::host) take_turns(topology, turns);
+  else share_bandwidth(topology, most_on_one_device(ranks));
   std::vector<const Algorithm*> algorithms;
   for (const auto& algorithm : Registry::instance().all()) algorithms.push_back(algorithm.get());
   const std::size_t shares = settings.scratch_bytes.value_or(default_scratch(topology));

@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -82,6 +83,20 @@ inline void share_bandwidth(Topology& topology, int ranks) {
   topology.packet_bandwidth = 520e3 / ranks;
   topology.copy_us = 2.8;
   topology.copy_bandwidth = 950e3 / ranks;
+}
+
+/// Says that so many CPU ranks take turns on each processor. A rank whose peer is not running waits
+/// for its turn; ranks that wait give their processor away, so transfers suffer a little less (3, 4
+/// and 8 ranks on 2 cores, docs/tuning.md). Inline, because plait-info asks, too.
+inline void take_turns(Topology& topology, double turns) {
+  if (turns <= 1) return;
+  topology.ranks_per_device = static_cast<int>(std::ceil(turns));
+  for (double* time :
+       {&topology.launch_us, &topology.hop_us, &topology.signal_us, &topology.copy_us})
+    *time *= turns;
+  for (double* bandwidth : {&topology.link_bandwidth, &topology.push_bandwidth,
+                            &topology.packet_bandwidth, &topology.copy_bandwidth})
+    *bandwidth /= std::pow(turns, 0.85);
 }
 
 /// Collective. All ranks throw the same Error if PLAIT_SCRATCH_BYTES is too little for the

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Fits the link model that estimates are made of (docs/tuning.md) to measured times.
 
-  tools/fit_model.py [--shared] build-host/bin/plait-info RESULTS.json...
+  tools/fit_model.py [--shared | --processors N] [--factors] build-host/bin/plait-info \
+      RESULTS.json...
 
 RESULTS.json are files of `plait-bench --json` from one kind of machine, with `--algorithms all`.
 plait-info tells how often the estimate of each call counts each number of the model. The script
@@ -13,7 +14,12 @@ and, where the choice does not matter, the estimates are closest to the times. I
   estimate over time for each algorithm, the median of short and of long messages, with the fitted
     numbers: a ratio that is far from 1 says that the algorithm's own formula is wrong
 
-It needs no GPU. --shared: the results are of ranks that share one GPU.
+It needs no GPU. --shared: the results are of ranks that share one GPU. --processors: they are of
+CPU ranks that took turns on so many processors.
+
+--factors: prints the lines of a table in communicator/selection/estimate.cpp instead. The numbers
+stay as they are; fitted are, for each algorithm, a factor of its fixed time and one of the time for
+the bytes.
 """
 import argparse
 import json
@@ -25,6 +31,7 @@ from collections import defaultdict
 import descent
 
 SHORT, LONG = 16 << 10, 1 << 20  # bytes: at most, at least
+LEAST_WEIGHT = 0.5  # for factors, of a call by an algorithm that is far from the fastest
 WEIGHT_OF_ERRORS = 0.5   # against the choice
 WEIGHT_OF_CHANGES = 0.01  # a number that the times say little of stays as it is
 
@@ -35,26 +42,32 @@ def terms_of(facts):
             for name, value in facts.items()}
 
 
+def key_of(call):
+    return (call["collective"], call["type"], call["bytes"], call["memory"],
+            call.get("in_place", False))
+
+
 class Data:
     """Measured calls, and the cells of a choice: calls alike but for their algorithm."""
 
-    def __init__(self, files, program, shared):
+    def __init__(self, files, program, machine):
         self.calls, self.cells, self.facts = [], [], None
         self.sources = []  # for each cell, its file
         for file in files:
-            command = [program, "--costs", file] + (["--shared"] if shared else [])
+            command = [program, "--costs", file, *machine]
             said = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
             self.facts = said["facts"]
             cells = defaultdict(list)
             for call in said["results"]:
-                key = tuple(call[part] for part in ("collective", "bytes", "memory", "in_place"))
-                cells[key].append(len(self.calls))
-                self.calls.append(call)
+                cells[key_of(call)].append(call)
+            for cell in cells.values():
+                # The choice itself is one of the others once more, if there are others.
+                named = [call for call in cell if call["name"] != "default"] or list(cell)
+                cell[:] = range(len(self.calls), len(self.calls) + len(named))
+                self.calls += named
             several = [cell for cell in cells.values() if len(cell) > 1]
             self.cells += several
             self.sources += [file] * len(several)
-        if not self.cells:
-            raise SystemExit("fit_model: no call was measured with two algorithms")
         self.times = [call["time_us"] for call in self.calls]
         self.fastest = [min(self.times[i] for i in cell) for cell in self.cells]
         # An algorithm that is far from the fastest need not be estimated well.
@@ -70,7 +83,7 @@ class Data:
     def losses(self, estimates):
         """For each cell, the time of the call with the least estimate over the least time."""
         def chosen(cell):  # a tie goes to the first name, as in Selector::by_estimate
-            return min(cell, key=lambda i: (estimates[i], self.calls[i]["name"]))
+            return min(cell, key=lambda i: (estimates[i], self.calls[i]["algorithm"]))
         return [self.times[chosen(cell)] / fastest
                 for cell, fastest in zip(self.cells, self.fastest)]
 
@@ -99,6 +112,32 @@ def improve(data, terms, start, weight_of_choice):
     return descent.improve(terms, used, (3, 2, 1.5, 1.25, 1.1, 1.05, 1.02), 1e-5, badness)
 
 
+def fit_factors(data):
+    """Prints the factors of each algorithm with which the logarithms of estimates and times are
+    closest, with more weight where the algorithm is close to the fastest."""
+    calls = defaultdict(list)
+    terms = terms_of(data.facts)
+    for call, weight in zip(data.calls, data.weights):
+        costs, factors = call["costs"], call["factors"]
+        parts = {"fixed": costs["constant"], "bytes": 0}
+        for name, term in terms.items():
+            parts["bytes" if name.endswith("bandwidth") else "fixed"] += costs[name] * term
+        calls[call["collective"], call["algorithm"]].append(
+            ({part: value / factors[part] for part, value in parts.items()}, call["time_us"],
+             LEAST_WEIGHT + weight))
+    for (collective, algorithm), rows in sorted(calls.items()):
+        def badness(factors):
+            return sum(
+                weight * abs(math.log(sum(factors[part] * parts[part] for part in parts) / time))
+                for parts, time, weight in rows)
+        # From several starts, because the absolute values have local minima.
+        starts = [{"fixed": fixed, "bytes": size} for fixed in (0.5, 1, 2) for size in (0.5, 1, 2)]
+        best = min((descent.improve(start, list(start), (1.5, 1.2, 1.1, 1.05, 1.02), 1e-6, badness)
+                    for start in starts), key=badness)
+        print(f'    {{Collective::{collective}, "{algorithm}", '
+              f'{{{best["fixed"]:.2f}, {best["bytes"]:.2f}}}}},')
+
+
 def judge(data, estimates, what):
     by_file = defaultdict(list)
     for source, loss in zip(data.sources, data.losses(estimates)):
@@ -114,8 +153,17 @@ def main():
     parser.add_argument("program", help="plait-info")
     parser.add_argument("files", nargs="+", metavar="RESULTS.json")
     parser.add_argument("--shared", action="store_true")
+    parser.add_argument("--processors", type=int)
+    parser.add_argument("--factors", action="store_true")
     options = parser.parse_args()
-    data = Data(options.files, options.program, options.shared)
+    machine = ["--shared"] if options.shared else []
+    machine += ["--processors", str(options.processors)] if options.processors else []
+    data = Data(options.files, options.program, machine)
+    if not data.cells:
+        raise SystemExit("fit_model: no call was measured with two algorithms")
+    if options.factors:
+        fit_factors(data)
+        return
     before = terms_of(data.facts)
     after = fit(data, before)
 
@@ -132,7 +180,7 @@ def main():
     for call, estimate in zip(data.calls, data.estimates(after)):
         place = 0 if call["bytes"] <= SHORT else 1 if call["bytes"] >= LONG else None
         if place is not None:
-            ratios[call["collective"], call["name"]][place].append(estimate / call["time_us"])
+            ratios[call["collective"], call["algorithm"]][place].append(estimate / call["time_us"])
     print(f"\n{'estimate over time':38} {'short':>6} {'long':>6}")
     for (collective, name), groups in sorted(ratios.items()):
         columns = [f"{statistics.median(group):6.2f}" if group else f"{'':6}" for group in groups]

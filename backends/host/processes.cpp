@@ -66,7 +66,7 @@ bool can_read(std::span<const ProcessFacts> processes) {
   });
 }
 
-unsigned spins_for(std::span<const ProcessFacts> processes, unsigned threads) {
+double turns_of(std::span<const ProcessFacts> processes, unsigned threads) {
   std::array<std::uint64_t, 16> all{};
   std::uint64_t quota = 0;
   for (const ProcessFacts& process : processes) {
@@ -78,7 +78,12 @@ unsigned spins_for(std::span<const ProcessFacts> processes, unsigned threads) {
                                  return sum + static_cast<unsigned>(std::popcount(bits));
                                });
   if (quota != 0) cores = std::min(cores, quota);
-  return std::uint64_t{threads} * processes.size() <= cores ? 1000 : 8;
+  return static_cast<double>(threads * processes.size()) /
+         static_cast<double>(std::max<std::uint64_t>(cores, 1));
+}
+
+unsigned spins_for(std::span<const ProcessFacts> processes, unsigned threads) {
+  return turns_of(processes, threads) <= 1 ? 1000 : 8;
 }
 
 }  // namespace plait::host

@@ -205,7 +205,7 @@ int main(int argc, char** argv) {
   CLI::App app("Lists Plait's backends, devices and algorithms", "plait-info");
   bool json = false, tables = false, statistics = false, shared = false, world = false;
   std::string results, calls;
-  int ranks = 0;
+  int ranks = 0, processors = 0;
   app.add_flag("--json", json, "Print JSON");
   app.add_flag("--markdown", tables, "Print the tables of algorithms that the documentation shows")
       ->excludes("--json");
@@ -227,6 +227,10 @@ int main(int argc, char** argv) {
                      "made of, for tools/fit_model.py")
           ->excludes("--json", "--markdown", "--statistics", "--ranks");
   app.add_flag("--shared", shared, "With --costs: all ranks were on one GPU")->needs(costs_of);
+  app.add_option("--processors", processors,
+                 "With --costs: those of the machine on which CPU ranks took turns")
+      ->needs(costs_of)
+      ->check(CLI::Range(1, 1 << 20));
   app.add_option("--estimates", calls,
                  "Print, as JSON, the estimates for the calls in this file, of ranks on several "
                  "nodes, for tools/scaling_model.py")
@@ -234,7 +238,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "plait " PLAIT_VERSION);
   try {
     app.parse(argc, argv);
-    if (!results.empty()) fmt::print("{}", costs(results, shared));
+    if (!results.empty()) fmt::print("{}", costs(results, shared, processors));
     else if (!calls.empty()) fmt::print("{}", estimates(calls));
     else if (world) fmt::print("{}", describe_world());
     else if (tables) fmt::print("{}", markdown());

@@ -68,7 +68,7 @@ Candidate Selector::candidate(const Algorithm& algorithm, const Call& call,
                               bool reproducible) const {
   Candidate one{&algorithm, admits(algorithm, call, reproducible)};
   if (!one.support) return one;
-  one.us = algorithm.estimate(call, topology_);
+  one.us = estimate(algorithm, call, topology_);
   one.source = "estimated";
   return one;
 }

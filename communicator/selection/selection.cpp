@@ -270,9 +270,9 @@ const Algorithm* Selector::by_estimate(const Call& call, bool reproducible, bool
     if (algorithm->collective() != call.collective || (batches && !algorithm->batches(topology_)) ||
         !admits(*algorithm, call, reproducible))
       continue;
-    const double estimate = algorithm->estimate(call, topology_);
-    if (estimate >= least) continue;  // a tie goes to the first in order of name
-    least = estimate;
+    const double us = estimate(*algorithm, call, topology_);
+    if (us >= least) continue;  // a tie goes to the first in order of name
+    least = us;
     best = algorithm;
   }
   return best;
@@ -344,8 +344,8 @@ bool Selector::gains_in_batch(const Call& call, const Choice& choice) const {
   if (batching == nullptr) return false;
   Call least = call;
   least.count = 1;
-  const double added = batching->estimate(call, topology_) - batching->estimate(least, topology_);
-  return added < choice.algorithm->estimate(call, topology_);
+  const double added = estimate(*batching, call, topology_) - estimate(*batching, least, topology_);
+  return added < estimate(*choice.algorithm, call, topology_);
 }
 
 }  // namespace plait

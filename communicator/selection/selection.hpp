@@ -36,8 +36,8 @@ struct Rule {
   int line = 0;
 };
 
-/// Where the rule stands and how it reads, such as ", line 4: 96K-=chain", to follow the name of its
-/// source.
+/// Where the rule stands and how it reads, such as ", line 4: 96K-=chain". It follows the name of
+/// the rule's source.
 std::string text_of(const Rule& rule);
 
 /// Holds rules.
@@ -89,6 +89,12 @@ std::span<const Policy> policies();
 /// them in rank order (`Algorithm::reduces_in_rank_order`). For other calls, all algorithms give
 /// the same bits. So it can't stand among rules.
 inline constexpr std::string_view reproducible_policy = "reproducible";
+
+/// Factors of an algorithm's formula on one kind of machine, fitted to times: of the part of the
+/// estimate that does not depend on the bytes, and of the part that does.
+struct EstimateFactors {
+  double fixed = 1, bytes = 1;
+};
 
 /// The algorithm and shape of a call, and the reason.
 struct Choice {
@@ -152,6 +158,12 @@ class Selector {
   /// Whether the selector is reproducible and that restricts this call.
   bool restricts(const Call& call) const noexcept;
   Choice choose(const Call& call, const CallOptions& options) const;
+  /// Microseconds that the call takes by the algorithm's formula and its `factors`. Infinite: the
+  /// algorithm runs only when named.
+  static double estimate(const Algorithm& algorithm, const Call& call, const Topology& topology);
+  /// 1 and 1 for one rank, between nodes, between GPUs with links, and for algorithms that were not
+  /// measured.
+  static EstimateFactors factors(const Algorithm& algorithm, const Topology& topology);
   /// The algorithm for a batch of calls of one type, operation and scale that together are as long
   /// as `all`: the one for a single call of that length if it takes batches, else the one with the
   /// least estimate among those that do. Null if none serves it.

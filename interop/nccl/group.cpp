@@ -111,7 +111,7 @@ Result Group::simulate(float& microseconds) noexcept {
       if (call.count == 0) continue;
       call.parts = parts_of(call.collective, own.size());
       const double estimate =
-          selector.choose(call, {}).algorithm->estimate(call, selector.topology());
+          Selector::estimate(*selector.choose(call, {}).algorithm, call, selector.topology());
       if (std::isfinite(estimate)) sum += estimate;
     }
   });

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """fit_model_test.py PLAIT_INFO FIT_MODEL: from times that are exactly the estimates of a machine
-with other numbers, fit_model.py finds about these numbers, and then no choice is wrong. And what
-plait-info --costs refuses."""
+with other numbers, fit_model.py finds about these numbers, and then no choice is wrong. With
+--factors it finds the factors of single algorithms. And what plait-info --costs refuses."""
 import json
 import re
 import subprocess
@@ -12,6 +12,7 @@ from pathlib import Path
 info, fit_model = sys.argv[1:]
 NAMES = ("oneshot_ll", "twoshot_ll", "recursive_doubling", "twoshot", "twoshot_push", "ring",
          "stream", "halving_doubling", "copy_engine")
+FACTORS = {"ring": {"fixed": 0.5, "bytes": 3}, "twoshot": {"fixed": 2.5, "bytes": 0.2}}
 WANTED = {"launch_us": 3, "hop_us": 0.6, "signal_us": 5, "copy_us": 4, "link_bandwidth": 150e3,
           "push_bandwidth": 90e3, "packet_bandwidth": 400e3, "copy_bandwidth": 300e3}
 
@@ -62,6 +63,44 @@ def main(folder):
         means = re.findall(rf"^{choice} +(\S+) +\S+ +\S+ of ", table, re.MULTILINE)
         assert len(means) == 3 and all((float(mean) < 1.001) == right for mean in means), table
 
+    # Times that differ by factors from the estimates.
+    for call in costs["results"]:
+        parts = {"fixed": call["costs"]["constant"], "bytes": 0}
+        for name, value in costs["facts"].items():
+            is_rate = name.endswith("bandwidth")
+            parts["bytes" if is_rate else "fixed"] += call["costs"][name] * (
+                1 / value if is_rate else value)
+        call["time_us"] = sum(FACTORS.get(call["name"], {}).get(part, 1) * parts[part]
+                              for part in parts)
+    file.write_text(json.dumps({"machine": {"backend": "cuda", "ranks": 8},
+                                "results": costs["results"]}))
+    table = said(fit_model, "--factors", info, str(file))
+    for algorithm in NAMES:
+        found = re.search(rf'^ +{{Collective::all_reduce, "{algorithm}", {{(\S+), (\S+)}}}},$',
+                          table, re.MULTILINE)
+        for part, value in zip(("fixed", "bytes"), found.groups()):
+            wanted = FACTORS.get(algorithm, {}).get(part, 1)
+            assert abs(float(value) / wanted - 1) < 0.06, f"{algorithm}: {part} {value}\n{table}"
+
+    # The costs and facts of ranks that take turns are those of ranks that do not, times the turns.
+    (folder / "host.json").write_text(json.dumps({
+        "machine": {"backend": "host", "ranks": 4},
+        "results": [{"name": "ring", "collective": "all_reduce", "type": "f32", "bytes": 1 << 20,
+                     "memory": "ordinary", "time_us": 1},
+                    {"name": "default", "chosen": "pull", "collective": "all_reduce",
+                     "type": "f32", "bytes": 1 << 20, "memory": "ordinary", "time_us": 1}]}))
+    alone, turns = (json.loads(said(info, "--costs", str(folder / "host.json"), *more))
+                    for more in ((), ("--processors", "2")))
+    assert alone["facts"] == turns["facts"]
+    assert [call["algorithm"] for call in alone["results"]] == ["ring", "pull"]
+    for one, other in zip(alone["results"], turns["results"]):
+        assert one["factors"] != other["factors"], other
+        for name, part, slower in (("signal_us", "fixed", 2),
+                                   ("link_bandwidth", "bytes", 2 ** .85)):
+            ratio = (other["costs"][name] / other["factors"][part]
+                     / (one["costs"][name] / one["factors"][part]))
+            assert abs(ratio / slower - 1) < 1e-6, (name, ratio)
+
     links = json.loads(said(info, "--costs", files[0]))["facts"]
     shared = json.loads(said(info, "--costs", files[0], "--shared"))["facts"]
     assert links["link_bandwidth"] != shared["link_bandwidth"]
@@ -73,6 +112,7 @@ def main(folder):
     (folder / "other.json").write_text(json.dumps({"machine": {"ranks": 2}}))
     refused("is no file of results", "--costs", str(folder / "other.json"))
     refused("--shared requires --costs", "--shared")
+    refused("--processors requires --costs", "--processors", "2")
 
 
 with tempfile.TemporaryDirectory() as name:

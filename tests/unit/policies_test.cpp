@@ -1,6 +1,7 @@
-// Choices among the real algorithms: by the policies, and by the built-in tables.
+// Choices among the real algorithms: by the policies, by the built-in tables, and by estimates.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -50,6 +51,55 @@ TEST_F(Policies, PeerToPeerChangesAbove32KiB) {
     EXPECT_EQ(chosen("p2p", 32768, symmetric), "recursive_doubling");
     EXPECT_EQ(chosen("p2p", 32769, symmetric), "ring");
   }
+}
+
+Topology machine(BackendKind backend, int ranks_per_device, int nodes = 1) {
+  Topology topology;
+  topology.backend = backend;
+  topology.ranks = 4;
+  topology.nodes = nodes;
+  topology.ranks_per_device = ranks_per_device;
+  topology.max_block_threads = 64;
+  topology.scratch_limit = 64 << 20;
+  topology.launch_us = topology.hop_us = topology.signal_us = topology.copy_us = 1;
+  topology.link_bandwidth = topology.push_bandwidth = topology.packet_bandwidth =
+      topology.copy_bandwidth = 1000;
+  return topology;
+}
+
+/// The algorithms that have factors on the machine. A smaller number than here means that one has
+/// lost its name or its place in the tables of communicator/selection/estimate.cpp.
+std::size_t corrected_on(const Topology& topology) {
+  const auto all = every_algorithm();
+  return static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [&](const Algorithm* one) {
+    const EstimateFactors factors = Selector::factors(*one, topology);
+    return factors.fixed != 1 || factors.bytes != 1;
+  }));
+}
+
+TEST(Estimates, AreCorrectedWithoutLinks) {
+  EXPECT_EQ(corrected_on(machine(BackendKind::host, 1)), 65u);
+  EXPECT_EQ(corrected_on(machine(BackendKind::host, 2)), 65u);
+  EXPECT_EQ(corrected_on(machine(BackendKind::cuda, 2)), 47u);
+  EXPECT_EQ(corrected_on(machine(BackendKind::hip, 3)), 47u);
+  EXPECT_EQ(corrected_on(machine(BackendKind::cuda, 1)), 0u);
+  EXPECT_EQ(corrected_on(machine(BackendKind::host, 1, 2)), 0u);
+  EXPECT_EQ(corrected_on(machine(BackendKind::host, 2, 2)), 0u);
+  Topology alone = machine(BackendKind::host, 1);
+  alone.ranks = 1;
+  EXPECT_EQ(corrected_on(alone), 0u);
+}
+
+/// The factors are of the two parts of a formula: launch and signals, and bytes.
+TEST(Estimates, AreTheFormulaTimesFactors) {
+  const Algorithm& ring = *Registry::instance().find("ring");
+  const Topology host = machine(BackendKind::host, 1);
+  const Call call{.count = 250'000};
+  const EstimateFactors factors = Selector::factors(ring, host);
+  // 2 (n - 1) steps of 1.5 signals; 2 (n - 1) / n of 1 MB at 1 GB/s.
+  EXPECT_DOUBLE_EQ(ring.estimate(call, host), 10 + 1500);
+  EXPECT_DOUBLE_EQ(Selector::estimate(ring, call, host), 10 * factors.fixed + 1500 * factors.bytes);
+  EXPECT_DOUBLE_EQ(Selector::estimate(ring, call, machine(BackendKind::cuda, 1)), 10 + 1500);
 }
 
 /// Every all-reduce is served by a rule, whatever its size and memory, and by several algorithms.

@@ -35,6 +35,13 @@ TEST(Processes, SpinLongWhereAllHaveACore) {
   EXPECT_GT(spins({on(0b1111, 2), on(0b1111, 2)}), 10 * few);
 }
 
+TEST(Processes, TakeTurnsOnProcessors) {
+  EXPECT_EQ(turns_of(std::array{on(0b11), on(0b11), on(0b11)}, 1), 1.5);
+  EXPECT_EQ(turns_of(std::array{on(0b0011), on(0b1110)}, 1), 0.5);
+  EXPECT_EQ(turns_of(std::array{on(0b11), on(0b11)}, 4), 4) << "four threads each";
+  EXPECT_EQ(turns_of(std::array{on(0b1111, 1), on(0b1111, 1)}, 1), 2) << "a control group";
+}
+
 TEST(Processes, KnowTheirProcessors) {
   const ProcessFacts mine = process_facts();
   EXPECT_EQ(mine.process, getpid());
