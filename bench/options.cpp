@@ -254,8 +254,6 @@ void add_flags(CLI::App& app, Options& options, Words& words) {
                "measure only what is missing");
   app.add_option("--csv", options.csv, "The same as CSV, one line per result");
   app.add_option("--report", options.report, "The same as a page with charts, for a browser");
-  app.add_option("--tuning", options.tuning,
-                 "Write the fastest algorithms to this file, as rules for PLAIT_TUNING");
   app.add_flag(
       "--dry-run", options.dry_run,
       "Print as JSON what would be measured, for how many sizes and at most how often, and "

@@ -51,8 +51,8 @@ struct Options {
   std::vector<std::string> peers;
   bool peers_asked = false;  // the user named peers, so print why one is missing
   Timing timing = Timing::graph;
-  std::string json, csv, report, tuning;  // files; empty: none
-  bool resume = false;                    // take over the results that `json` already has
+  std::string json, csv, report;  // files; empty: none
+  bool resume = false;            // take over the results that `json` already has
   Progress progress = Progress::automatic;
   bool dry_run = false;  // print what would be measured, and stop
   unsigned blocks = 0, threads = 0;

@@ -12,7 +12,6 @@
 #include "bench/peers/mpi.hpp"
 #include "bench/resume.hpp"
 #include "bench/table.hpp"
-#include "bench/tuning.hpp"
 #include "bench/verify.hpp"
 #include "bootstrap/agreement.hpp"
 #include "core/environment.hpp"
@@ -55,7 +54,6 @@ Session::Session(std::unique_ptr<Bootstrap> world, const Options& options)
     check_writable(options_.json);
     check_writable(options_.csv);
     check_writable(options_.report);
-    check_writable(options_.tuning);
   });
   if (options_.reserve) comm_.reserve();
   ceilings_ = measure_ceilings(comm_, stream_.native(), link_);
@@ -320,7 +318,6 @@ std::size_t Session::run() {
     // Flush first, so that the table is not lost if a file can't be written.
     const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
     write_files(machine, false);
-    if (!options_.tuning.empty()) write_text(options_.tuning, tuning_rules(results_, machine));
     if (!written) throw Error(ErrorCode::backend, "can't write the table to standard output");
   }
   return total_wrong(results_);

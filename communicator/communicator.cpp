@@ -119,19 +119,31 @@ std::optional<Communicator> Communicator::divide(const char* what, int color, in
   return part;
 }
 
-/// Gives the selection the rules that were measured on this machine. If there are none, and the
-/// built-in table has none for these GPUs either, it measures them. Those calls are made in a
-/// duplicate, so that this communicator is as new afterwards.
+/// Gives the selection the times that were measured on this machine: those of PLAIT_TUNING, of
+/// plait-tune, and of an earlier calibration. If there are none, and the built-in table has no rules
+/// for these GPUs either, it measures some. Those calls are made in a duplicate, so that this
+/// communicator is as new afterwards.
 ///
-/// `may_measure` is false for a part of a communicator, because programs that make parts don't
-/// expect that to take long. Nothing is measured where each call is compared, which takes time, or
-/// traced, because the trace would show it. Nor is it beside other communicators on a device: calls
-/// of three that nothing orders may wait for each other for ever (docs/invariants.md).
+/// `may_measure` is false for a part of a communicator: programs that make parts don't expect that
+/// to take long. A file of PLAIT_TUNING may be for the whole, so it is passed over there.
+/// Nothing is measured where each call is compared, which takes time, or traced, because the trace
+/// would show it. Nor is it beside other communicators on a device: calls of three that nothing
+/// orders may wait for each other for ever (docs/invariants.md).
 void Communicator::calibrate(bool may_measure) {
   CommunicatorState& own = *state_;
   const Calibration wish = own.settings.calibration;
-  if (wish == Calibration::off || own.bootstrap->size() == 1 || own.nodes.are_several()) return;
   const Topology& topology = own.selector.topology();
+  const auto& tuning = own.settings.tuning;
+  const std::string machine = describe_for_calibration(own.backend->info(), topology);
+  if (tuning && tuning->has_times()) {
+    try {
+      own.selector.add_times(tuning_variable, times_of(*tuning, *own.bootstrap, machine));
+    } catch (const Error& error) {
+      if (may_measure || error.code() != ErrorCode::invalid_argument) throw;
+      log::info("passed over for a part of a communicator: {}", error.what());
+    }
+  }
+  if (wish == Calibration::off || own.bootstrap->size() == 1 || own.nodes.are_several()) return;
   const bool known = topology.backend != BackendKind::host && own.selector.has_builtin_rules(),
              asked = wish == Calibration::again,
              alone = !own.settings.check_calls && !own.settings.trace;
@@ -144,22 +156,22 @@ void Communicator::calibrate(bool may_measure) {
     try {
       Communicator other = *divide(measuring, 0, own.bootstrap->rank());
       other.state_->say_no_choices();
-      return measure_algorithms(other, topology);
+      return measure_algorithms(other, topology, MeasuringPlan::of_calibration(topology.backend));
     } catch (const Error& error) {  // on all ranks
       if (error.code() != ErrorCode::out_of_memory && error.code() != ErrorCode::timeout) throw;
       log::info("calibration: not measured: {}", error.what());
       return std::vector<MeasuredCall>();
     }
   };
-  own.selector.set_calibration(calibrated_rules(
-      *own.bootstrap, topology,
-      {.description = own.bootstrap->rank() == 0
-                          ? describe_for_calibration(own.backend->info(), topology,
-                                                     own.selector.is_reproducible())
-                          : std::string(),
-       .wish = wish,
-       .may_measure = alone && (asked || (may_measure && !known && !own.settings.tuning))},
-      measure));
+  KeptTimes times =
+      kept_times(*own.bootstrap, topology,
+                 {.machine = machine,
+                  .reproducible = own.selector.is_reproducible(),
+                  .wish = wish,
+                  .may_measure = alone && (asked || (may_measure && !known && !tuning))},
+                 measure);
+  own.selector.add_times("plait-tune", std::move(times.tuned));
+  own.selector.add_times("calibration", std::move(times.calibration));
 }
 
 std::optional<Communicator> Communicator::split(int color, int key) {

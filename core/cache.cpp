@@ -12,8 +12,6 @@
 
 #include "core/environment.hpp"
 #include "core/unique_fd.hpp"
-#include "core/user_file.hpp"
-#include "plait/error.hpp"
 
 namespace plait {
 
@@ -32,14 +30,6 @@ std::string why_no_cache() {
   std::filesystem::create_directories(*folder, failed);
   if (failed) return failed.message();
   return ::access(folder->c_str(), W_OK) == 0 ? "" : std::strerror(errno);
-}
-
-std::optional<std::string> read_cached(const std::string& path, std::size_t most) {
-  try {
-    return read_user_file(path, most, path);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
 }
 
 std::string write_cached(const std::string& path, std::string_view text) {

@@ -1,7 +1,6 @@
 // Files that the library keeps for later processes of the same user. Losing one costs only the time
 // to make it again, so nothing here throws.
 #pragma once
-#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,8 +12,6 @@ namespace plait {
 std::optional<std::string> cache_folder();
 /// Why no file can be written there; empty if one can. Makes the folder.
 std::string why_no_cache();
-/// The whole file. None if it can't be read or has more than `most` bytes.
-std::optional<std::string> read_cached(const std::string& path, std::size_t most);
 /// Replaces the file, which is in the folder. A reader sees all of the old text or all of the new
 /// one, also while several processes write. Returns the reason if it fails, else nothing.
 std::string write_cached(const std::string& path, std::string_view text);

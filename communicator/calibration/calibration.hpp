@@ -1,15 +1,18 @@
-// Rules for machines that the built-in table does not know: measured once, then kept in a file.
+// Times for machines that the built-in table does not know: measured once, by `plait-tune` or while
+// a communicator is created, then kept in a file.
 #pragma once
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "algorithms/contract/algorithm.hpp"
-#include "communicator/selection/measured_rules.hpp"
-#include "communicator/selection/selection.hpp"
+#include "communicator/selection/measured_times.hpp"
+#include "communicator/selection/tuning_file.hpp"
 #include "plait/bootstrap.hpp"
 
 namespace plait {
@@ -20,39 +23,63 @@ Calibration calibration_wish();
 std::string_view name_of(Calibration wish);
 
 /// One line that differs for machines, and for communicators on one machine, on which other
-/// algorithms may be the fastest. `reproducible`: then fewer algorithms are measured.
-std::string describe_for_calibration(const DeviceInfo& device, const Topology& topology,
-                                     bool reproducible);
+/// algorithms may be the fastest: version, processors, ranks, devices, links, scratch memory,
+/// plug-ins.
+std::string describe_for_calibration(const DeviceInfo& device, const Topology& topology);
 
-/// The rules that a process has measured or read, as texts, each by its description. They lie in
-/// files, too, one for each description.
+/// Throws Error(invalid_argument), which begins with `source` and says what differs, unless the
+/// times were measured where `key` says.
+void require_key(const MeasuredTimes& times, const std::string& key, std::string_view source);
+
+/// Where `plait-tune` keeps its times, and the library looks for them. None without a cache.
+std::optional<std::string> tuned_path(const Topology& topology, const std::string& key);
+
+/// The times that this user's processes have measured, as texts, each by its key. They lie in
+/// files, too, one for each key.
 class CalibrationStore {
  public:
   static CalibrationStore& of_process();
-  /// Empty: there are none. A file that is damaged, or has another description, is as good as none.
-  std::string find(const std::string& description, const Topology& topology);
+  /// The calibration. Empty: there is none. A file that is damaged, or has another key, is as good
+  /// as none.
+  std::string find(const std::string& key, const Topology& topology);
   /// Where no file can be written, the process alone keeps them.
-  void keep(const std::string& description, const Topology& topology, const std::string& text);
+  void keep(const std::string& key, const Topology& topology, const std::string& text);
+  /// The times of `plait-tune`, under the same conditions. It reads the file each time.
+  std::string find_tuned(const std::string& key, const Topology& topology);
 
  private:
+  std::string read(const std::string& path, const std::string& key);
+
   std::mutex mutex_;
   std::map<std::string, std::string> texts_;
+  std::set<std::string> useless_;  // files of which there was a warning
 };
 
 /// What a rank asks for. Only rank 0's counts, so ranks may differ.
 struct CalibrationRequest {
-  std::string description;  // `describe_for_calibration`
+  std::string machine;        // `describe_for_calibration`
+  bool reproducible = false;  // measures fewer algorithms, so the calibration has another key
   Calibration wish = Calibration::on;
   bool may_measure = true;
 };
 
-/// Rules for a communicator with this topology. Those in rank 0's store; if there are none, or with
-/// `again`, those from `measure`, which rank 0 then keeps. Nothing is measured unless
-/// `may_measure`; nor, except with `again`, if rank 0 can't write a file, because then every
-/// process would measure. Collective, and the result is the same on all ranks.
-RuleList calibrated_rules(Bootstrap& bootstrap, const Topology& topology,
-                          const CalibrationRequest& request,
-                          const std::function<std::vector<MeasuredCall>()>& measure,
-                          CalibrationStore& store = CalibrationStore::of_process());
+/// Both may be empty.
+struct KeptTimes {
+  MeasuredTimes tuned, calibration;
+};
+
+/// Times for a communicator with this topology. Those in rank 0's store; if there are none, or with
+/// `again`, the calibration is what `measure` returns, and rank 0 keeps it. Nothing is measured
+/// unless `may_measure`; nor, except with `again`, if there are times of `plait-tune`, or if rank 0
+/// can't write a file, because then every process would measure. Collective, and the result is the
+/// same on all ranks.
+KeptTimes kept_times(Bootstrap& bootstrap, const Topology& topology,
+                     const CalibrationRequest& request,
+                     const std::function<std::vector<MeasuredCall>()>& measure,
+                     CalibrationStore& store = CalibrationStore::of_process());
+
+/// The times in the file of PLAIT_TUNING, which all ranks have read. Throws Error(invalid_argument)
+/// on all ranks if the file is broken, or its key is not rank 0's `key`. Collective.
+MeasuredTimes times_of(const TuningFile& file, Bootstrap& bootstrap, const std::string& key);
 
 }  // namespace plait

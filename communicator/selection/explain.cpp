@@ -68,8 +68,9 @@ Candidate Selector::candidate(const Algorithm& algorithm, const Call& call,
                               bool reproducible) const {
   Candidate one{&algorithm, admits(algorithm, call, reproducible)};
   if (!one.support) return one;
-  one.us = estimate(algorithm, call, topology_);
-  one.source = "estimated";
+  const auto measured = measured_us(algorithm, call);
+  one.us = measured ? *measured : estimate(algorithm, call, topology_);
+  one.source = measured ? "measured" : "estimated";
   return one;
 }
 

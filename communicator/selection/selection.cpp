@@ -262,6 +262,29 @@ Choice Selector::by_rule(const Rule& rule, std::string source, bool wished) cons
   return {find(rule.algorithm, rule.collective), {}, std::move(source), wished, text_of(rule)};
 }
 
+/// Null in the choice: none of the algorithms that can serve the call was measured.
+Choice Selector::by_times(const MeasuredTimes& times, const Call& call, bool reproducible) const {
+  Choice best;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Algorithm* algorithm : algorithms_) {
+    if (algorithm->collective() != call.collective) continue;
+    const auto time = times.find(algorithm->name(), call);
+    if (!time || time->microseconds >= least || !admits(*algorithm, call, reproducible)) continue;
+    least = time->microseconds;
+    best.algorithm = algorithm;
+    best.shape_number = time->shape;
+  }
+  return best;
+}
+
+std::optional<double> Selector::measured_us(const Algorithm& algorithm, const Call& call) const {
+  if (algorithm.collective() != call.collective) return std::nullopt;
+  for (const Measured& measured : measured_)
+    if (const auto time = measured.times.find(algorithm.name(), call); time && !time->extended)
+      return time->microseconds;
+  return std::nullopt;
+}
+
 /// `batches`: considers only algorithms that take batches.
 const Algorithm* Selector::by_estimate(const Call& call, bool reproducible, bool batches) const {
   const Algorithm* best = nullptr;
@@ -306,11 +329,15 @@ Choice Selector::by_default(const Call& call, bool reproducible) const {
     }();
     static_cast<void>(once);
   }
-  for (const auto& [rules, source] :
-       {std::pair(&tuning_, tuning_variable), std::pair(&calibration_, "calibration"),
-        std::pair(&builtin_, "built-in table")})
-    if (const Rule* rule = by_rules(*rules, call, reproducible))
-      return by_rule(*rule, source, false);
+  if (const Rule* rule = by_rules(tuning_, call, reproducible))
+    return by_rule(*rule, tuning_variable, false);
+  for (const Measured& measured : measured_)
+    if (Choice choice = by_times(measured.times, call, reproducible); choice.algorithm != nullptr) {
+      choice.rule = measured.rule;
+      return choice;
+    }
+  if (const Rule* rule = by_rules(builtin_, call, reproducible))
+    return by_rule(*rule, "built-in table", false);
   if (const Algorithm* algorithm = by_estimate(call, reproducible))
     return {algorithm, {}, "estimate"};
   refuse(
@@ -321,7 +348,8 @@ Choice Selector::by_default(const Call& call, bool reproducible) const {
 
 Choice Selector::choose(const Call& call, const CallOptions& options) const {
   Choice choice = choose_algorithm(call, options);
-  choice.shape = choice.algorithm->shapes(call, topology_).front();
+  const std::vector<LaunchShape> shapes = choice.algorithm->shapes(call, topology_);
+  choice.shape = shapes[choice.shape_number < shapes.size() ? choice.shape_number : 0];
   choice.shape.threads = std::min(choice.shape.threads, topology_.max_block_threads);
   if (options.blocks != 0) choice.shape.blocks = options.blocks;
   if (options.threads != 0) choice.shape.threads = options.threads;

@@ -10,19 +10,10 @@
 #include <vector>
 
 #include "algorithms/contract/algorithm.hpp"
+#include "communicator/selection/measured_times.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
-
-/// Kinds of calls that rules tell apart, as bits: calls in place in symmetric memory, other calls
-/// in symmetric memory, and calls in ordinary memory. The last are one kind, because there some
-/// ranks may be in place and others not.
-enum Where : unsigned { in_place = 1, out_of_place = 2, ordinary = 4, anywhere = 7 };
-
-constexpr Where where_is(const Call& call) noexcept {
-  if (!call.symmetric) return Where::ordinary;
-  return call.in_place ? Where::in_place : Where::out_of_place;
-}
 
 /// "Calls of `collective`, of the kinds `where`, with a message of `from` bytes or more and less
 /// than `to` take `algorithm`."
@@ -100,12 +91,13 @@ struct EstimateFactors {
 struct Choice {
   const Algorithm* algorithm = nullptr;
   LaunchShape shape;
-  /// "call option", "policy yali", "PLAIT_ALGO", "PLAIT_TUNING", "calibration", "built-in table" or
-  /// "estimate".
+  /// "call option", "policy yali", "PLAIT_ALGO", "PLAIT_TUNING", "plait-tune", "calibration",
+  /// "built-in table" or "estimate".
   std::string rule;
   bool wished = false;  // by the user: one of the first three
   /// `text_of` the rule; empty if none decided.
   std::string rule_text{};
+  unsigned shape_number = 0;  // of the shape in Algorithm::shapes, if the call names none
 };
 
 /// An algorithm of a call's collective, as a candidate for the call.
@@ -113,7 +105,7 @@ struct Candidate {
   const Algorithm* algorithm;
   Support support;  // whether it can serve, or why not
   double us = 0;    // infinite: it runs only when named
-  /// Where the time comes from: "estimated".
+  /// Where the time comes from: "measured" or "estimated".
   std::string_view source{};
 };
 
@@ -134,7 +126,8 @@ WrongName wrong_name(std::string_view name, Collective collective,
                      std::span<const Algorithm* const> algorithms);
 
 /// Chooses algorithms. Precedence: call option (an algorithm or a policy), PLAIT_ALGO, tuning file,
-/// calibration, built-in table, estimate. A rule whose algorithm can't serve the call is passed
+/// measured times, built-in table, estimate. Of the algorithms that can serve the call, measured
+/// times take the one with the least time. A rule whose algorithm can't serve the call is passed
 /// over; one warning follows if PLAIT_ALGO has a rule for the call and none that can serve it. A
 /// call option that can't be served, or that names an algorithm of another collective, is
 /// Error(unsupported); an unknown name is Error(invalid_argument).
@@ -148,12 +141,18 @@ class Selector {
   /// PLAIT_ALGO says so.
   Selector(Topology topology, std::vector<const Algorithm*> algorithms, int rank = 0,
            RuleList tuning = {}, bool reproducible = false);
-  /// Before the first choice: the rules that were measured on this machine.
-  void set_calibration(RuleList rules) { calibration_ = std::move(rules); }
+  /// Before the first choice, in order of precedence: times that were measured on this machine.
+  /// `rule`: the name of their source, as in `Choice::rule`.
+  void add_times(std::string_view rule, MeasuredTimes times) {
+    measured_.push_back({rule, std::move(times)});
+  }
   /// Before the first choice, with several nodes: what is known of the network between them.
   void set_network(const NetworkFacts& network) { topology_.network = network; }
   /// Whether the built-in table has rules for this topology.
   bool has_builtin_rules() const noexcept { return !builtin_.empty(); }
+  /// The time of an algorithm for a call, in microseconds, measured or between measured sizes. None
+  /// if such calls were not measured, or only shorter or longer ones.
+  std::optional<double> measured_us(const Algorithm& algorithm, const Call& call) const;
   bool is_reproducible() const noexcept { return reproducible_; }
   /// Whether the selector is reproducible and that restricts this call.
   bool restricts(const Call& call) const noexcept;
@@ -211,12 +210,19 @@ class Selector {
       const RuleList& rules, const Call& call, bool reproducible,
       const std::function<void(const Rule&)>& passed_over = [](const Rule&) {}) const;
   Choice by_rule(const Rule& rule, std::string source, bool wished) const;
+  Choice by_times(const MeasuredTimes& times, const Call& call, bool reproducible) const;
+
+  struct Measured {
+    std::string_view rule;
+    MeasuredTimes times;
+  };
 
   Topology topology_;
   std::vector<const Algorithm*> algorithms_;
   int rank_;
   bool reproducible_;
-  RuleList overrides_, tuning_, calibration_, builtin_;
+  RuleList overrides_, tuning_, builtin_;
+  std::vector<Measured> measured_;
   std::map<std::string, RuleList, std::less<>> policies_;
 };
 

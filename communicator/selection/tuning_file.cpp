@@ -16,8 +16,6 @@
 namespace plait {
 namespace {
 
-// Many times the size of a file that plait-bench writes.
-constexpr std::size_t most_bytes = std::size_t{1} << 20;
 // Editors on Windows begin a file with it.
 constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
@@ -110,15 +108,18 @@ RuleList rules_for(const Topology& topology, std::string_view text, const std::s
 std::optional<TuningFile> load_tuning_file() {
   const auto path = environment(tuning_variable);
   if (!path) return std::nullopt;
-  TuningFile file{*path, read_user_file(*path, most_bytes, source_of(*path))};
+  TuningFile file{*path, read_user_file(*path, most_tuning_bytes, source_of(*path))};
   if (file.text.empty())
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{}: the file is empty", source_of(*path)));
   return file;
 }
 
+std::string TuningFile::source() const { return source_of(path); }
+
 RuleList tuning_rules(const TuningFile& file, const Topology& topology) {
-  return rules_for(topology, file.text, source_of(file.path), LeftOut::refused);
+  if (file.has_times()) return {};
+  return rules_for(topology, file.text, file.source(), LeftOut::refused);
 }
 
 RuleList builtin_rules(const Topology& topology) {

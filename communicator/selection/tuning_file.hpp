@@ -1,4 +1,4 @@
-// A file of rules for the selection, as `plait-bench --tuning` measures them on a machine.
+// A file for the selection: rules that a user has written, or times that `plait-tune` has measured.
 #pragma once
 #include <optional>
 #include <string>
@@ -11,8 +11,15 @@ namespace plait {
 /// Names the file.
 inline constexpr const char* tuning_variable = "PLAIT_TUNING";
 
+/// Many times the size of a file that plait-tune writes.
+inline constexpr std::size_t most_tuning_bytes = std::size_t{1} << 20;
+
 struct TuningFile {
   std::string path, text;
+  /// Names the file in errors.
+  std::string source() const;
+  /// Whether it has times, for one kind of communicator (`MeasuredTimes`), instead of rules.
+  bool has_times() const { return MeasuredTimes::are_in(text); }
 };
 
 /// The file that PLAIT_TUNING names; none if that is not set. Throws Error(invalid_argument) if the
@@ -24,7 +31,8 @@ std::optional<TuningFile> load_tuning_file();
 RuleList rules_for(const Topology& topology, std::string_view text, const std::string& source,
                    LeftOut left_out);
 
-/// The rules of a file that hold for a communicator with this topology. The text has rules in the
+/// The rules of a file that hold for a communicator with this topology; none if the file has times.
+/// The text has rules in the
 /// grammar of RuleList, separated by `;` or line ends; a `#` begins a comment. A line in brackets
 /// restricts the rules below it, up to the next such line: `[4 ranks]`, `[3 or more ranks]`, and
 /// with an architecture or a target, `[4 ranks on sm_90]`, `[2 ranks on host]`. These are for ranks

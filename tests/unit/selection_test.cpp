@@ -110,6 +110,18 @@ class Selection : public testing::Test {
     return {topology, {&large_, &small_, &twin_}, 2};
   }
   static Call call(std::size_t bytes) { return {.type = DataType::u8, .count = bytes}; }
+  struct Row {
+    const char* algorithm;
+    std::size_t bytes;
+    double microseconds;
+    unsigned shape = 0;
+  };
+  static MeasuredTimes times(const std::vector<Row>& rows) {
+    std::vector<MeasuredCall> calls;
+    for (const Row& row : rows)
+      calls.push_back({call(row.bytes), row.algorithm, row.microseconds, row.shape});
+    return {"here", calls};
+  }
   std::string chosen(std::size_t bytes, const std::string& option = {}) const {
     return std::string(selector().choose(call(bytes), {.algorithm = option}).algorithm->name());
   }
@@ -239,6 +251,65 @@ TEST_F(Selection, OptionsThatCantBeServedAreErrors) {
               HasSubstr("too large for fake_small"));
 }
 
+/// Of the algorithms that can serve the call, the one with the least measured time.
+TEST_F(Selection, MeasuredTimesTakeTheFastest) {
+  Selector measured = selector();
+  measured.add_times("plait-tune", times({{"fake_small", 100, 5},
+                                          {"fake_small", 10000, 1},
+                                          {"fake_large", 100, 1},
+                                          {"fake_large", 10000, 100}}));
+  measured.add_times("calibration", times({{"fake_twin", 100, 0.1}, {"fake_twin", 10000, 0.1}}));
+  const auto name = [&](std::size_t bytes) {
+    return std::string(measured.choose(call(bytes), {}).algorithm->name());
+  };
+  EXPECT_EQ(name(100), "fake_large");
+  EXPECT_EQ(name(1000), "fake_small") << "2.2 us and 10 us";
+  EXPECT_EQ(name(5000), "fake_large") << "the other refuses more than 4 KB";
+  EXPECT_EQ(measured.choose(call(100), {}).rule, "plait-tune") << "the first source counts";
+  EXPECT_EQ(measured.choose(call(100), {.algorithm = "fake_twin"}).rule, "call option");
+  const ScopedEnvironment environment("PLAIT_ALGO", "fake_twin");
+  EXPECT_EQ(selector().choose(call(100), {}).rule, "PLAIT_ALGO");
+}
+
+TEST_F(Selection, CallsThatWereNotMeasuredFollowTheNextSource) {
+  Selector measured = selector();
+  Call broadcast = call(100);
+  broadcast.collective = Collective::broadcast;
+  measured.add_times("plait-tune",
+                     MeasuredTimes("here", std::vector<MeasuredCall>{{broadcast, "chain", 1}}));
+  EXPECT_EQ(measured.choose(call(100), {}).rule, "estimate");
+  measured.add_times("calibration", times({{"fake_twin", 100, 1}}));
+  EXPECT_EQ(measured.choose(call(100), {}).rule, "calibration");
+}
+
+TEST_F(Selection, TellsTheMeasuredTimeOfAnAlgorithm) {
+  Selector measured = selector();
+  EXPECT_EQ(measured.measured_us(small_, call(100)), std::nullopt);
+  measured.add_times("plait-tune", times({{"fake_small", 100, 5}, {"fake_small", 400, 20}}));
+  measured.add_times("calibration", times({{"fake_small", 100, 7}, {"fake_twin", 100, 9}}));
+  EXPECT_DOUBLE_EQ(measured.measured_us(small_, call(100)).value(), 5);
+  EXPECT_NEAR(measured.measured_us(small_, call(200)).value(), 10, 1e-9);
+  EXPECT_DOUBLE_EQ(measured.measured_us(twin_, call(100)).value(), 9);
+  EXPECT_EQ(measured.measured_us(small_, call(401)), std::nullopt) << "longer than measured";
+  EXPECT_EQ(measured.measured_us(large_, call(100)), std::nullopt);
+  Call symmetric = call(100);
+  symmetric.symmetric = true;
+  EXPECT_EQ(measured.measured_us(small_, symmetric), std::nullopt);
+}
+
+/// The algorithms have shapes of 2 and of 9 blocks.
+TEST_F(Selection, MeasuredTimesNameTheShape) {
+  Selector measured = selector();
+  measured.add_times("plait-tune", times({{"fake_small", 100, 5, 1}, {"fake_small", 400, 20}}));
+  EXPECT_EQ(measured.choose(call(150), {}).shape, (LaunchShape{9, 1}));
+  EXPECT_EQ(measured.choose(call(300), {}).shape, (LaunchShape{2, 1})) << "nearer to 400";
+  EXPECT_EQ(measured.choose(call(150), {.algorithm = {}, .blocks = 7}).shape.blocks, 7u);
+  EXPECT_EQ(measured.choose(call(150), {.algorithm = "fake_small"}).shape, (LaunchShape{2, 1}));
+  Selector unknown = selector();
+  unknown.add_times("plait-tune", times({{"fake_small", 100, 5, 9}}));
+  EXPECT_EQ(unknown.choose(call(100), {}).shape, (LaunchShape{2, 1})) << "it has no shape 9";
+}
+
 TEST_F(Selection, UnknownNameInTheEnvironmentIsAnError) {
   const ScopedEnvironment environment("PLAIT_ALGO", "0-1K=onesot_ll");
   EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { selector(); }), HasSubstr("onesot_ll"));
@@ -284,7 +355,9 @@ TEST_F(ReproducibleSelection, RulesArePreferencesAmongThem) {
   EXPECT_EQ(selector.choose(floats(60), {}).rule, "PLAIT_TUNING");
   EXPECT_EQ(selector.choose(floats(4000), {}).rule, "estimate");
   EXPECT_EQ(name(selector.choose(call(60), {})), "fake_twin");
-  selector.set_calibration(RuleList("fake_slow", "a test"));
+  selector.add_times(
+      "calibration",
+      times({{"fake_twin", 1000, 1}, {"fake_slow", 1000, 2}, {"fake_ordered", 1000, 3}}));
   EXPECT_EQ(name(selector.choose(floats(4000), {})), "fake_slow");
   EXPECT_EQ(selector.choose(floats(4000), {}).rule, "calibration");
 }

@@ -1,19 +1,17 @@
-// Tuning files: how they are read, what they say to the selection, and how plait-bench makes them
-// of measurements.
-#include "bench/tuning.hpp"
+// Tuning files: how their rules are read, and what they say to the selection.
+#include "communicator/selection/tuning_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "communicator/selection/selection.hpp"
-#include "communicator/selection/tuning_file.hpp"
 #include "plait/error.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
@@ -199,6 +197,14 @@ TEST(TuningFile, StandsBetweenPlaitAlgoAndTheBuiltInTable) {
   EXPECT_EQ(selector.choose(call(1024), {}).rule, "built-in table");
 }
 
+/// Times are no rules: they are read where the communicator is known.
+TEST(TuningFile, MayHaveTimesInstead) {
+  const TuningFile file{"some.file", "plait-times 1\nfor a machine\nend\n"};
+  EXPECT_TRUE(file.has_times());
+  EXPECT_TRUE(tuning_rules(file, topology(4, "sm_90")).empty());
+  EXPECT_FALSE((TuningFile{"some.file", "ring"}.has_times()));
+}
+
 TEST(TuningFile, IsReadWhereTheVariableSays) {
   const std::filesystem::path path = testing::TempDir() + "plait_tuning_test";
   const ScopedEnvironment environment("PLAIT_TUNING", path.string());
@@ -230,125 +236,6 @@ TEST(TuningFile, IsReadWhereTheVariableSays) {
   const ScopedEnvironment none("PLAIT_TUNING", "");
   EXPECT_FALSE(load_tuning_file().has_value());
   std::filesystem::remove(path);
-}
-
-/// Tuning files made from results of plait-bench.
-class Tuning : public testing::Test {
- protected:
-  void measured(const std::string& name, std::size_t bytes, double us, Kind kind = Kind::out,
-                Collective collective = Collective::all_reduce, DataType type = DataType::u8) {
-    bench::Result result;
-    result.name = name;
-    result.call = call(bytes, kind, collective);
-    result.call.type = type;
-    result.call.count /= size_of(type);
-    result.ranks = 4;
-    result.in_place = kind == Kind::in;
-    result.memory = kind == Kind::ordinary ? bench::Memory::ordinary : bench::Memory::symmetric;
-    result.times = bench::Times(std::vector<double>(7, us));
-    results_.push_back(result);
-  }
-  std::string text() const {
-    bench::Machine machine;
-    machine.version = "0";
-    machine.date = "today";
-    machine.ranks = machine.devices = std::vector<std::string>(4, "GPU");
-    machine.architecture = "sm_90";
-    machine.command_line = "plait-bench";
-    return bench::tuning_rules(results_, machine);
-  }
-  std::vector<bench::Result>& results() { return results_; }
-
- private:
-  std::vector<bench::Result> results_;
-};
-
-TEST_F(Tuning, TheFastestIsTakenAndTheBorderIsWhereTimesMeet) {
-  for (const std::size_t bytes : {1024u, 65536u}) {
-    measured("oneshot_ll", bytes, static_cast<double>(bytes) / 1024);
-    measured("twoshot", bytes,
-             16 * std::sqrt(static_cast<double>(bytes) / 1024));  // as fast at 256 K
-    measured("ring", bytes, 8);                                   // as oneshot_ll at 8 K
-    measured("default", bytes, 0.1);
-    measured("peer:nccl", bytes, 0.1);
-  }
-  EXPECT_EQ(text(),
-            "# plait 0, GPU, today\n# plait-bench\n[4 ranks on sm_90]\nall_reduce: "
-            "0-8K=oneshot_ll; 8K-=ring\n");
-}
-
-TEST_F(Tuning, WhatItWritesIsReadAgain) {
-  for (const std::size_t bytes : {1024u, 4096u}) {
-    measured("stream", bytes, bytes == 1024 ? 1 : 9, Kind::ordinary);
-    measured("ring", bytes, 3, Kind::ordinary);
-    measured("flash", bytes, 1, Kind::in);
-    measured("twoshot", bytes, 2, Kind::in);
-    measured("twoshot", bytes, 1);
-    measured("chain", bytes, 1, Kind::out, Collective::broadcast);
-  }
-  const RuleList rules = read(text());
-  EXPECT_EQ(matched(rules, call(1024)), "stream");
-  EXPECT_EQ(matched(rules, call(4096)), "ring");
-  EXPECT_EQ(matched(rules, call(1 << 30)), "ring");
-  EXPECT_EQ(matched(rules, call(0, Kind::in)), "flash");
-  EXPECT_EQ(matched(rules, call(1 << 30, Kind::in)), "flash");
-  EXPECT_EQ(matched(rules, call(4096, Kind::out)), "twoshot");
-  EXPECT_EQ(matched(rules, call(9, Kind::ordinary, Collective::broadcast)), "chain");
-  EXPECT_EQ(matched(read(text(), topology(3, "sm_90")), call(1024)), "");
-}
-
-TEST_F(Tuning, NoiseMakesNoRules) {
-  for (const std::size_t bytes : {1024u, 2048u, 4096u}) {
-    measured("ring", bytes, 10);
-    measured("tree", bytes, bytes == 2048 ? 9.95 : 11);
-  }
-  EXPECT_THAT(text(), HasSubstr("all_reduce: 0-=ring\n"));
-}
-
-/// Both borders are at the second size, to what they are rounded to: tree would have an empty
-/// range.
-TEST_F(Tuning, BordersThatMeetLeaveNothingBetween) {
-  struct Row {
-    std::size_t bytes;
-    double ring, tree, flash;
-  };
-  for (const Row& row :
-       {Row{1024, 10, 1000, 999}, Row{4096, 10.11, 10, 10.05}, Row{16384, 20, 20, 10}}) {
-    measured("ring", row.bytes, row.ring);
-    measured("tree", row.bytes, row.tree);
-    measured("flash", row.bytes, row.flash);
-  }
-  EXPECT_THAT(text(), HasSubstr("all_reduce: 0-4K=ring; 4K-=flash\n"));
-  EXPECT_EQ(matched(read(text()), call(16384, Kind::out)), "flash");
-}
-
-/// Rules can't tell whether a call with a root is in place, so both times count.
-TEST_F(Tuning, PlacementsOfCallsWithARootCountTogether) {
-  for (const bool in_place : {false, true}) {
-    measured("chain", 1024, in_place ? 1 : 9, Kind::out, Collective::broadcast);  // 3 together
-    results().back().in_place = in_place;
-    measured("direct_put", 1024, 2, Kind::out, Collective::broadcast);
-    results().back().in_place = in_place;
-  }
-  EXPECT_THAT(text(), HasSubstr("broadcast: 0-=direct_put\n"));
-}
-
-TEST_F(Tuning, UnalignedBuffersAndBarriersMakeNoRules) {
-  measured("ring", 1024, 2);
-  measured("tree", 1024, 1);
-  results().back().offset = 4;
-  measured("barrier", 0, 1, Kind::out, Collective::barrier);
-  EXPECT_THAT(text(), EndsWith("]\nall_reduce: 0-=ring\n"));
-}
-
-TEST_F(Tuning, SeveralTypesCountTogetherAndWhoServesButOneNotAtAll) {
-  for (const DataType type : {DataType::f32, DataType::bf16}) {
-    measured("ring", 1024, type == DataType::f32 ? 1 : 9, Kind::out, Collective::all_reduce,
-             type);  // 3 together
-    measured("tree", 1024, 2, Kind::out, Collective::all_reduce, type);
-  }
-  measured("flash", 1024, 0.1, Kind::out, Collective::all_reduce, DataType::f32);
-  EXPECT_THAT(text(), HasSubstr("all_reduce: 0-=tree\n"));
 }
 
 }  // namespace
