@@ -101,10 +101,11 @@ comm -23 "$work/expected" "$work/offered" >"$work/lacking"
   fail "cmake/exports.map lacks the names above, which headers declare"
 }
 
-# And nothing more, but for what plait-bench, plait-info and libnccl.so.2 take of the same version,
-# and two names that are not looked for above.
-tools='backend_of|environment[a-z_]*|format_bytes|in_quotes|measured_rules|parse_bytes|policies'
-tools+='|printable|split|wrong_name|Selector::[A-Za-z_]+'
+# And nothing more, but for what the programs (plait-bench, plait-info, plait-tune) and libnccl.so.2
+# take of the same version, and two names that are not looked for above.
+tools='backend_of|environment[a-z_]*|format_bytes|in_quotes|measure_algorithms|parse_bytes|policies'
+tools+='|printable|split|wrong_name|Selector::[A-Za-z_]+|MeasuredTimes::[A-Za-z_]+'
+tools+='|describe_for_calibration|tuned_path|why_no_cache|write_cached'
 tools+='|log::(level|raise|write)|Origin::[A-Za-z_]+|detail::draw_process_number|selector_of'
 others='KernelTable<.*>::instance|detail::local_pointer'
 names "$library" '$2 == "T"' | grep '^plait::' | comm -12 "$work/offered" - |

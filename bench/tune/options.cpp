@@ -1,0 +1,147 @@
+#include "bench/tune/options.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+
+#include "bench/program.hpp"
+#include "core/environment.hpp"
+#include "core/text.hpp"
+#include "plait/error.hpp"
+#include "plait/version.hpp"
+
+namespace plait::bench {
+namespace {
+
+struct Words {
+  std::string min_bytes, max_bytes, collectives = "all", types, memory = "both", backend;
+};
+
+/// `sentence` may contain words of the command line unchanged: it is made printable here.
+[[noreturn]] void refuse(const std::string& sentence) {
+  throw Error(ErrorCode::invalid_argument, printable(sentence));
+}
+
+std::optional<std::size_t> bytes(const char* flag, const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  const auto value = parse_bytes(text);
+  if (!value || *value == 0)
+    refuse(fmt::format("{} {}: expected a number of bytes such as 65536, 64K or 16M", flag,
+                       in_quotes(text)));
+  return value;
+}
+
+void add_flags(CLI::App& app, TuneOptions& options, Words& words) {
+  app.add_option("-o,--output", options.output,
+                 "Write the times to this file, for PLAIT_TUNING (default: a file in the user's "
+                 "cache, which the library finds by itself)");
+  app.add_option("-C,--collective", words.collectives,
+                 "Collective, a list of them, or all (default)");
+  app.add_option("-d,--type", words.types,
+                 "Element type, or a list of them (default bf16 on GPUs, f32 on the host)");
+  app.add_option("-b,--min-bytes", words.min_bytes,
+                 "Smallest message, bytes with suffix K, M, G (default 512, on the host 128)");
+  app.add_option("-e,--max-bytes", words.max_bytes,
+                 "Largest message (default 512M, on the host 8M)");
+  app.add_option("--memory", words.memory, "Buffers: symmetric, ordinary or both (default)");
+  app.add_option("--seconds", options.seconds,
+                 "The most time that measuring takes (default 90); whatever is not measured by "
+                 "then is left out")
+      ->check(CLI::Range(1.0, 1e6));
+  app.add_option("--backend", words.backend,
+                 "host, cuda or hip (default: PLAIT_BACKEND, else a GPU where every rank has one)");
+  auto* const check = app.add_flag(
+      "--check", options.check,
+      "Instead: compare the library's choice with the fastest algorithm, at other sizes than "
+      "those of the tuner. -o names the file that it chooses by");
+  app.add_option("--sizes", options.check_sizes, "Number of these sizes (default 40)")
+      ->check(CLI::Range(1, 1000))
+      ->needs(check);
+  app.set_version_flag("--version", "plait " PLAIT_VERSION);
+  app.footer(exit_codes);
+}
+
+void understand(const Words& words, TuneOptions& options) {
+  options.min_bytes = bytes("-b", words.min_bytes);
+  options.max_bytes = bytes("-e", words.max_bytes);
+  if (words.collectives != "all")
+    for (const std::string_view word : split(words.collectives, ',')) {
+      const Collective collective = parse_collective(word);
+      if (collective == Collective::barrier)
+        refuse("--collective barrier: it moves no data, and times are of sizes");
+      options.collectives.push_back(collective);
+    }
+  if (!words.types.empty())
+    for (const std::string_view word : split(words.types, ','))
+      options.types.push_back(parse_data_type(word));
+  if (words.memory != "both" && words.memory != "symmetric" && words.memory != "ordinary")
+    refuse(
+        fmt::format("--memory {}: expected symmetric, ordinary or both", in_quotes(words.memory)));
+  options.symmetric = words.memory != "ordinary";
+  options.ordinary = words.memory != "symmetric";
+  if (!words.backend.empty()) options.backend = parse_backend(words.backend);
+}
+
+}  // namespace
+
+TuneOptions parse_tune_options(int argc, char** argv) {
+  TuneOptions options;
+  Words words;
+  CLI::App app(
+      "Times Plait's algorithms on this machine, in each of their launch shapes, and keeps the "
+      "times. From then on the library chooses by them. Start one rank per GPU: mpirun -n 4 "
+      "plait-tune",
+      "plait-tune");
+  add_flags(app, options, words);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    options.answer = app.help();
+    return options;
+  } catch (const CLI::CallForVersion& version) {
+    options.answer = fmt::format("{}\n", version.what());
+    return options;
+  } catch (const CLI::ExtrasError&) {  // its text has the words in reverse order
+    refuse(fmt::format("not expected: {}", fmt::join(app.remaining(), " ")));
+  } catch (const CLI::ParseError& error) {
+    std::string sentence = error.what();
+    std::replace(sentence.begin(), sentence.end(), '\n', ' ');
+    refuse(sentence);
+  }
+  understand(words, options);
+  options.command_line = fmt::format("{}", fmt::join(argv, argv + argc, " "));
+  return options;
+}
+
+std::vector<std::size_t> tuned_sizes(const TuneOptions& options, BackendKind backend) {
+  const bool host = backend == BackendKind::host;
+  const std::size_t largest = std::size_t{host ? 8u : 512u} << 20, smallest = host ? 128 : 512,
+                    from = options.min_bytes.value_or(
+                        std::min(smallest, options.max_bytes.value_or(smallest))),
+                    to = options.max_bytes.value_or(std::max(from, largest));
+  if (from > to)
+    refuse(fmt::format("-b {} is more than -e {}", format_bytes(from), format_bytes(to)));
+  std::vector<std::size_t> result;
+  for (std::size_t size = from; size < to; size *= 4) result.push_back(size);
+  result.push_back(to);
+  return result;
+}
+
+std::vector<std::size_t> checked_sizes(const TuneOptions& options, BackendKind backend) {
+  const std::vector<std::size_t> tuned = tuned_sizes(options, backend);
+  const auto from = static_cast<double>(tuned.front());
+  const double factor = static_cast<double>(tuned.back()) / from;
+  std::vector<std::size_t> result;
+  for (int i = 0; i < options.check_sizes; ++i) {
+    const auto exact =
+        static_cast<std::size_t>(from * std::pow(factor, (i + 0.5) / options.check_sizes));
+    const std::size_t size = std::max<std::size_t>(exact / 16, 1) * 16;
+    if (result.empty() || size > result.back()) result.push_back(size);
+  }
+  return result;
+}
+
+}  // namespace plait::bench
