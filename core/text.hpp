@@ -11,6 +11,9 @@ namespace plait {
 /// Characters that separate words. Carriage return is one, so lines may end as on Windows.
 inline constexpr std::string_view blanks = " \t\r\n\v\f";
 
+/// Editors on Windows begin a file with it.
+inline constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+
 /// `text` without the blanks at both ends.
 std::string_view trim(std::string_view text);
 /// The parts between the separators: one more than there are separators.

@@ -19,7 +19,8 @@
 namespace plait {
 namespace {
 
-constexpr std::string_view first_line = "plait-times 1", last_line = "end", for_what = "for ";
+constexpr std::string_view first_line = "plait-times 1", first_word = "plait-times",
+                           last_line = "end", for_what = "for ";
 constexpr unsigned most_shapes = 1000;
 
 constexpr std::array<std::pair<std::string_view, Where>, 3> places = {
@@ -57,6 +58,7 @@ class MeasuredTimes::Parser {
   Parser(MeasuredTimes& into, std::string_view source) : into_(into), source_(source) {}
 
   void parse(std::string_view text) {
+    if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
     bool ended = false;
     for (const std::string_view whole : split(text, '\n')) {
       ++line_;
@@ -150,7 +152,14 @@ class MeasuredTimes::Parser {
 };
 
 bool MeasuredTimes::are_in(std::string_view text) {
-  return trim(text.substr(0, text.find('\n'))).starts_with(first_line.substr(0, 11));
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
+  while (!text.empty()) {
+    const std::string_view whole = text.substr(0, text.find('\n')),
+                           line = trim(whole.substr(0, whole.find('#')));
+    if (!line.empty()) return line.starts_with(first_word);
+    text.remove_prefix(std::min(whole.size() + 1, text.size()));
+  }
+  return false;
 }
 
 MeasuredTimes::MeasuredTimes(std::string_view text, std::string_view source) {

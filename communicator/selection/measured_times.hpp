@@ -49,6 +49,7 @@ class MeasuredTimes {
   /// Throws Error(invalid_argument), which begins with `source` and names the line, for anything
   /// that `text` would not write. Algorithms that this build does not have are passed over.
   MeasuredTimes(std::string_view text, std::string_view source);
+  /// Whether a text says that it has times, right or wrong ones.
   static bool are_in(std::string_view text);
 
   /// What was measured, as `describe_for_calibration` says it. One line.

@@ -16,9 +16,6 @@
 namespace plait {
 namespace {
 
-// Editors on Windows begin a file with it.
-constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
-
 std::string source_of(const std::string& path) {
   return fmt::format("{}={}", tuning_variable, in_quotes(path));
 }

@@ -179,6 +179,8 @@ TEST(MeasuredTimes, ThatAreBrokenAreRefusedWithTheLine) {
 TEST(MeasuredTimes, AreToldFromRulesByTheFirstLine) {
   EXPECT_TRUE(MeasuredTimes::are_in(text_of_ring));
   EXPECT_TRUE(MeasuredTimes::are_in("plait-times 7\n"));
+  EXPECT_TRUE(MeasuredTimes::are_in("\xef\xbb\xbf\r\n# a comment\n\n plait-times 1\r\n"));
+  EXPECT_FALSE(MeasuredTimes::are_in("# plait-times 1\nring"));
   EXPECT_FALSE(MeasuredTimes::are_in("ring\n"));
   EXPECT_FALSE(MeasuredTimes::are_in("# plait 0.1.0\n[4 ranks]\nring"));
   EXPECT_FALSE(MeasuredTimes::are_in(""));
