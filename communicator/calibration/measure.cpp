@@ -4,16 +4,15 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <functional>
 #include <iterator>
-#include <limits>
 #include <map>
 #include <memory>
 #include <set>
 
 #include "algorithms/contract/collectives.hpp"
 #include "bootstrap/agreement.hpp"
-#include "plait/error.hpp"
+#include "communicator/calibration/candidate.hpp"
+#include "communicator/calibration/stopwatch.hpp"
 #include "symm_mem/window.hpp"
 
 namespace plait {
@@ -38,27 +37,12 @@ constexpr double hopeless_us = 300;
 /// An algorithm that may be the fastest between two sizes, or in another shape, takes less than this
 /// times the fastest.
 constexpr double near_factor = 1.5;
-/// An algorithm that takes less than this times the fastest counts as equally fast.
-constexpr double close_factor = 1.15;
+/// A message that takes more than this times as long as a longer one was disturbed, probably.
+constexpr double disturbed_factor = 1.2;
 /// The part of a kind's time that is for the sizes of the plan. The rest is for those between them.
 constexpr double first_part = 0.6;
-constexpr double never = std::numeric_limits<double>::infinity();
 
-struct Candidate {
-  const Algorithm* algorithm;
-  unsigned shape = 0;  // its number
-  double microseconds = 0;
-  bool is_of(const Candidate& other) const {
-    return algorithm == other.algorithm && shape == other.shape;
-  }
-};
-using Candidates = std::vector<Candidate>;
-
-struct Task {
-  Call call;
-  bool in_place;
-  CallBuffers buffers;
-};
+using Task = MeasuredTask;
 using Tasks = std::vector<Task>;  // one per placement
 
 class Measuring {
@@ -68,16 +52,14 @@ class Measuring {
         backend_(backend_of(comm)),
         topology_(topology),
         plan_(plan),
-        stream_(comm.create_stream()),
+        stopwatch_(comm),
         symmetric_(plan.symmetric_buffers),
-        ordinary_(plan.ordinary_buffers),
-        begin_(backend_.create_event()),
-        end_(backend_.create_event()) {
+        ordinary_(plan.ordinary_buffers) {
     allocate();
   }
 
   std::vector<MeasuredCall> run() {
-    std::vector<MeasuredKind> kinds = all_kinds();
+    std::vector<MeasuredKind> kinds = kinds_of(plan_, topology_);
     std::erase_if(kinds, [this](const MeasuredKind& kind) { return !is_worth_it(kind); });
     kinds_ = kinds.size();
     for (done_ = 0; done_ < kinds_; ++done_) {
@@ -106,35 +88,6 @@ class Measuring {
     });
     auto* const memory = static_cast<std::byte*>(ordinary_memory_.get());
     ordinary_ = {memory, memory + bytes};
-  }
-
-  std::vector<MeasuredKind> all_kinds() const {
-    std::vector<Collective> collectives = plan_.collectives;
-    if (collectives.empty())
-      for (int c = 0; c < collective_count; ++c) collectives.push_back(static_cast<Collective>(c));
-    std::vector<DataType> types = plan_.types;
-    if (types.empty()) types.push_back(is_host() ? DataType::f32 : DataType::bf16);
-    std::vector<MeasuredKind> kinds;
-    for (const Collective collective : collectives)
-      for (const DataType type : types)
-        for (const bool symmetric : {false, true}) {
-          if (collective == Collective::barrier || !(symmetric ? plan_.symmetric : plan_.ordinary))
-            continue;
-          Call call{.collective = collective,
-                    .type = type,
-                    .symmetric = symmetric,
-                    .parts = parts_of(collective, topology_.ranks)};
-          if (!has_in_place(collective)) {
-            kinds.push_back({call, {false}});
-          } else if (!symmetric || facts_of(collective).rooted) {
-            kinds.push_back({call, {false, true}});
-          } else {
-            kinds.push_back({call, {false}});
-            call.in_place = true;
-            kinds.push_back({call, {true}});
-          }
-        }
-    return kinds;
   }
 
   Tasks tasks_of(const MeasuredKind& kind, std::size_t bytes) const {
@@ -191,7 +144,9 @@ class Measuring {
       say(kind, bytes, static_cast<double>(i + 1) / static_cast<double>(plan_.sizes.size()));
       if (passed_ >= plan_.limit_us) return false;
     }
+    measure_disturbed(kind, sizes);
     for (int i = 0; i < plan_.halvings && passed_ < until_; ++i) measure_between(kind, sizes);
+    if (plan_.halvings != 0) measure_disturbed(kind, sizes);
     for (const auto& [bytes, those] : sizes)
       for (const Candidate& candidate : those)
         if (!is_wrong(candidate))
@@ -200,6 +155,25 @@ class Measuring {
                                .microseconds = candidate.microseconds,
                                .shape = candidate.shape});
     return passed_ < plan_.limit_us;
+  }
+
+  /// Measures those again that other work on the machine has slowed down, as it seems: the less
+  /// time counts.
+  void measure_disturbed(const MeasuredKind& kind, Sizes& sizes) {
+    std::map<std::pair<const Algorithm*, unsigned>, double> of_longer;
+    std::size_t left = sizes.size();
+    for (auto size = sizes.rbegin(); size != sizes.rend() && passed_ < until_; ++size, --left) {
+      Candidates disturbed;
+      for (const Candidate& c : size->second) {
+        const auto [known, is_new] = of_longer.try_emplace({c.algorithm, c.shape}, c.microseconds);
+        if (!is_new && c.microseconds > disturbed_factor * known->second) disturbed.push_back(c);
+        known->second = std::min(known->second, c.microseconds);
+      }
+      if (disturbed.empty()) continue;
+      share_ = (until_ - passed_) / static_cast<double>(left);
+      time_many(tasks_of(kind, size->first), disturbed, plan_.repeats);
+      take_less(size->second, disturbed);
+    }
   }
 
   /// Where the fastest algorithm between two sizes is not clear, adds the size in their middle,
@@ -247,17 +221,6 @@ class Measuring {
                      (static_cast<double>(done_) + part) / static_cast<double>(kinds_));
   }
 
-  /// Whether two sizes have different fastest algorithms, or one has another that is as fast.
-  static bool is_close(const Candidates& low, const Candidates& high) {
-    const Algorithm* const first = fastest(low).algorithm;
-    if (first != fastest(high).algorithm) return true;
-    for (const Candidates* side : {&low, &high})
-      for (const Candidate& c : *side)
-        if (c.algorithm != first && c.microseconds < close_factor * fastest(*side).microseconds)
-          return true;
-    return false;
-  }
-
   bool is_wrong(const Candidate& candidate) const {
     return std::any_of(wrong_.begin(), wrong_.end(),
                        [&](const Candidate& wrong) { return wrong.is_of(candidate); });
@@ -278,7 +241,9 @@ class Measuring {
 
   /// Times one call of each candidate.
   void take_first(const Tasks& tasks, Candidates& those) {
-    time_each(those, tasks, [&](const Task& task, const Candidate& c) { return first(task, c); });
+    time_each(those, tasks, [&](const Task& task, const Candidate& c) {
+      return stopwatch_.first(task, options_of(task.call, c));
+    });
     std::erase_if(those, [](const Candidate& c) { return !std::isfinite(c.microseconds); });
     take_right(tasks, those);
   }
@@ -328,14 +293,14 @@ class Measuring {
     for (int i = 0; i < rounds; ++i) {
       Candidates again = close;
       time_many(tasks, again, 1);
-      for (const Candidate& c : again)
-        for (Candidate& known : those)
-          if (known.is_of(c)) known.microseconds = std::min(known.microseconds, c.microseconds);
+      take_less(those, again);
     }
   }
 
   double repeat_length() const {
-    return plan_.repeat_us > 0 ? plan_.repeat_us : is_host() ? repeat_on_host_us : repeat_us;
+    return plan_.repeat_us > 0  ? plan_.repeat_us
+           : stopwatch_.waits() ? repeat_on_host_us
+                                : repeat_us;
   }
 
   /// As many as fit into the time for this size.
@@ -354,15 +319,18 @@ class Measuring {
     const int calls = as_many(graph_us / expected, most_calls),
               rounds = as_many(repeat_length() / (expected * calls), most_rounds),
               repeats = repeats_for(tasks, those, most_repeats);
-    time_each(those, tasks, [&](const Task& task, const Candidate& c) {
-      return many(task, c, calls, rounds, repeats);
-    });
-  }
-
-  static const Candidate& fastest(const Candidates& those) {
-    return *std::min_element(those.begin(), those.end(), [](const auto& a, const auto& b) {
-      return a.microseconds < b.microseconds;
-    });
+    // Where calls are waited for, one repeat of each at a time: what slows the machine down, slows
+    // all of them down. Graphs would be captured in each repeat.
+    const int passes = stopwatch_.waits() ? repeats : 1;
+    Candidates all;
+    for (int pass = 0; pass < passes; ++pass) {
+      time_each(those, tasks, [&](const Task& task, const Candidate& c) {
+        return stopwatch_.many(task, options_of(task.call, c), calls, rounds, repeats / passes);
+      });
+      if (pass == 0) all = those;
+      else take_less(all, those);
+    }
+    those = std::move(all);
   }
 
   /// Times each candidate: the geometric mean over the tasks, each with the time of the slowest
@@ -389,77 +357,13 @@ class Measuring {
       those[i].microseconds = std::exp(logarithms[i] / static_cast<double>(tasks.size()));
   }
 
-  void enqueue(const Task& task, const Candidate& candidate) const {
+  CallOptions options_of(const Call& call, const Candidate& candidate) const {
     CallOptions options{.algorithm = std::string(candidate.algorithm->name())};
-    if (candidate.shape != 0) {
-      const LaunchShape shape = shape_of(task.call, candidate);
-      options.blocks = shape.blocks;
-      options.threads = shape.threads;
-    }
-    comm_.enqueue(task.call, task.buffers.send, task.buffers.recv, stream_, options);
-  }
-
-  bool is_host() const { return topology_.backend == BackendKind::host; }
-
-  void line_up() const {
-    comm_.barrier(stream_);
-    if (is_host()) comm_.synchronize(stream_);
-  }
-
-  /// One call, after one that finds its memory. Infinite if it is refused, on all ranks alike.
-  double first(const Task& task, const Candidate& candidate) const {
-    const auto work = [&] { enqueue(task, candidate); };
-    try {
-      work();
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::unsupported && error.code() != ErrorCode::invalid_argument)
-        throw;
-      return never;
-    }
-    comm_.synchronize(stream_);
-    return timed(work);
-  }
-  /// The least mean over `rounds` times `calls` calls, after one call.
-  double many(const Task& task, const Candidate& candidate, int calls, int rounds,
-              int repeats) const {
-    std::function<void()> round = [&] {
-      for (int i = 0; i < calls; ++i) {
-        enqueue(task, candidate);
-        if (is_host()) comm_.synchronize(stream_);
-      }
-    };
-    enqueue(task, candidate);  // a capture must not be the first to find the memory
-    std::unique_ptr<Graph> graph;
-    if (!is_host()) {
-      const DeviceScope device(backend_);
-      backend_.begin_capture(stream_.native());
-      round();
-      graph = backend_.end_capture(stream_.native());
-      graph->launch(stream_.native());  // uploads it
-      round = [&] { graph->launch(stream_.native()); };
-    }
-    double least = never;
-    for (int repeat = 0; repeat < repeats; ++repeat)
-      least = std::min(least, timed([&] {
-                         for (int i = 0; i < rounds; ++i) round();
-                       }));
-    return least / (rounds * calls);
-  }
-
-  double timed(const std::function<void()>& work) const {
-    line_up();
-    if (is_host()) {
-      const auto start = Clock::now();
-      work();
-      comm_.synchronize(stream_);
-      return microseconds_since(start);
-    }
-    const DeviceScope device(backend_);
-    begin_->record(stream_.native());
-    work();
-    end_->record(stream_.native());
-    comm_.synchronize(stream_);
-    return end_->milliseconds_since(*begin_) * 1e3;
+    if (candidate.shape == 0) return options;
+    const LaunchShape shape = shape_of(call, candidate);
+    options.blocks = shape.blocks;
+    options.threads = shape.threads;
+    return options;
   }
 
   Communicator& comm_;
@@ -467,11 +371,10 @@ class Measuring {
   const Topology& topology_;
   const MeasuringPlan& plan_;
   const Clock::time_point start_ = Clock::now();
-  Stream stream_;
+  const Stopwatch stopwatch_;
   std::shared_ptr<Window> window_;
   std::shared_ptr<void> ordinary_memory_;
   MeasuringPlan::Buffers symmetric_, ordinary_;
-  std::unique_ptr<Event> begin_, end_;
   std::size_t kinds_ = 0, done_ = 0;
   // Microseconds since the start, on rank 0's clock: now, and when the time for this kind is over.
   double passed_ = 0, until_ = 0;
@@ -481,15 +384,6 @@ class Measuring {
 };
 
 }  // namespace
-
-MeasuringPlan MeasuringPlan::of_calibration(BackendKind backend) {
-  const bool host = backend == BackendKind::host;
-  MeasuringPlan plan;
-  for (std::size_t bytes = host ? 128 : 512; bytes <= (host ? 2u << 20 : 32u << 20); bytes *= 4)
-    plan.sizes.push_back(bytes);
-  plan.limit_us = measuring_limit_us;
-  return plan;
-}
 
 std::vector<MeasuredCall> measure_algorithms(Communicator& comm, const Topology& topology,
                                              const MeasuringPlan& plan) {

@@ -1,54 +1,13 @@
 // Times the algorithms on the machine at hand.
 #pragma once
-#include <cstddef>
-#include <functional>
 #include <vector>
 
 #include "algorithms/contract/algorithm.hpp"
+#include "communicator/calibration/plan.hpp"
 #include "communicator/selection/measured_times.hpp"
 #include "plait/communicator.hpp"
 
 namespace plait {
-
-/// Calls of one collective, type, kind of memory and place (`where_is`), which are measured as a
-/// whole. In ordinary memory, and with a root, calls in place and others are one kind; their time
-/// is the geometric mean of both.
-struct MeasuredKind {
-  Call call;                     // open: the count
-  std::vector<bool> placements;  // whether in place
-};
-
-/// What is measured, and how thoroughly. The defaults are those of the calibration.
-struct MeasuringPlan {
-  std::vector<Collective> collectives;  // none: all
-  std::vector<DataType> types;          // none: bf16 on GPUs, f32 on the host
-  bool symmetric = true, ordinary = true;
-  std::vector<std::size_t> sizes;  // in bytes of the larger buffer, ascending
-  /// How often the range between two sizes is halved where the fastest algorithm may change.
-  int halvings = 1;
-  bool all_shapes = false;  // of algorithms that are nearly the fastest; else the first shape alone
-  int repeats = 4;          // of each time; the least counts. Fewer if there is no time for more
-  int finals = 0;           // so many repeats more of those that are nearly the fastest
-  double repeat_us = 0;     // about the length of a repeat
-  double limit_us = 0;      // the time for everything
-  /// Two buffers of rank-equal size per kind of memory, at least as long as the greatest size; null:
-  /// they are allocated.
-  struct Buffers {
-    std::byte *send = nullptr, *recv = nullptr;
-  };
-  Buffers symmetric_buffers, ordinary_buffers;
-  /// Makes the call once, by this algorithm in this shape, and says whether the result is right.
-  /// Collective. A wrong candidate is not in the result, at any size of its kind.
-  std::function<bool(const Call& call, bool in_place, const Algorithm& algorithm,
-                     LaunchShape shape)>
-      is_right;
-  /// After each size, with the part of the work that is done. Called on all ranks.
-  std::function<void(const MeasuredKind& kind, std::size_t bytes, double done)> progress;
-
-  /// From 512 B to 32 MB on GPUs and from 128 B to 2 MB on the host, each four times the one
-  /// before.
-  static MeasuringPlan of_calibration(BackendKind backend);
-};
 
 /// Times the calls of every collective by every algorithm that may be chosen by itself. GPUs run
 /// graphs, as `plait-bench --timing graph`; on the host each call is waited for, as
@@ -62,8 +21,5 @@ struct MeasuringPlan {
 /// Error(out_of_memory) on all ranks if one has no memory for the buffers.
 std::vector<MeasuredCall> measure_algorithms(Communicator& comm, const Topology& topology,
                                              const MeasuringPlan& plan);
-
-/// The limit of a calibration. Tests set it, for machines that are busy.
-inline double measuring_limit_us = 3e6;
 
 }  // namespace plait
