@@ -58,8 +58,9 @@ install(FILES ${PROJECT_SOURCE_DIR}/tools/mpi-env.sh DESTINATION ${CMAKE_INSTALL
 # --- the programs ---------------------------------------------------------------------------------
 
 if(PLAIT_BENCH)
-  set_property(TARGET plait-bench plait-info PROPERTY INSTALL_RPATH $ORIGIN/${plait_bin_to_lib})
-  install(TARGETS plait-bench plait-info RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
+  set_property(TARGET plait-bench plait-info plait-tune
+               PROPERTY INSTALL_RPATH $ORIGIN/${plait_bin_to_lib})
+  install(TARGETS plait-bench plait-info plait-tune RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
           COMPONENT tools)
 endif()
 

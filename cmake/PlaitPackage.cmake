@@ -60,7 +60,8 @@ else()
   set(CPACK_DEBIAN_MPI_DEVELOPMENT_PACKAGE_DEPENDS mpi-default-dev)
 endif()
 
-set(CPACK_COMPONENT_TOOLS_DESCRIPTION "${PROJECT_DESCRIPTION}: plait-bench and plait-info")
+set(CPACK_COMPONENT_TOOLS_DESCRIPTION
+    "${PROJECT_DESCRIPTION}: plait-bench, plait-info and plait-tune")
 set(CPACK_COMPONENT_TOOLS_DEPENDS runtime)
 if(plait_mpi)
   list(APPEND CPACK_COMPONENT_TOOLS_DEPENDS mpi_runtime)

@@ -34,8 +34,8 @@ constexpr double first_factor = 3, first_more_us = 15;
 /// An algorithm whose call takes twice as long as that, and longer than this, is not tried at
 /// larger sizes. Algorithms that are slow for small messages alone stay below it.
 constexpr double hopeless_us = 300;
-/// An algorithm that may be the fastest between two sizes, or in another shape, takes less than this
-/// times the fastest.
+/// An algorithm that may be the fastest between two sizes, or in another shape, takes less than
+/// this times the fastest.
 constexpr double near_factor = 1.5;
 /// A message that takes more than this times as long as a longer one was disturbed, probably.
 constexpr double disturbed_factor = 1.2;

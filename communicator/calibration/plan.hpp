@@ -30,8 +30,8 @@ struct MeasuringPlan {
   int finals = 0;           // so many repeats more of those that are nearly the fastest
   double repeat_us = 0;     // about the length of a repeat
   double limit_us = 0;      // the time for everything
-  /// Two buffers of rank-equal size per kind of memory, at least as long as the greatest size; null:
-  /// they are allocated.
+  /// Two buffers per kind of memory, each at least as long as the greatest size. Null: they are
+  /// allocated.
   struct Buffers {
     std::byte *send = nullptr, *recv = nullptr;
   };

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bench_test.sh BIN MPIRUN: plait-bench and plait-info answer wrong requests with one sentence,
-# before they measure anything. And the files that plait-bench writes, with the program that reads
+# bench_test.sh BIN MPIRUN: plait-bench, plait-tune and plait-info answer wrong requests with one
+# sentence, before they measure anything. And the files that they write, with the programs that read
 # them.
 set -uo pipefail
 # shellcheck source=tests/bench/bench_support.sh
@@ -123,27 +123,74 @@ for format in json csv; do
   grep -q "^# wrong elements: 0" "$out" || fail "--$format: the table is lost"
 done
 
-# The measured algorithm is chosen. The test measures one alone, because the fastest here may change
-# from run to run.
-bench --algorithms ring -b 1K -e 1K -n 1 -w 0 --memory ordinary --tuning "$files/rules" ||
-  fail "--tuning"
-grep -qx "\[2 ranks on .*\]" "$files/rules" &&
-  grep -qx "all_reduce: 0- ordinary=ring" "$files/rules" || {
-  cat "$files/rules"
-  fail "other rules"
+# plait-tune measures, the library finds the times by itself, and its check reads them.
+tune() {  # tune RANKS FLAGS...
+  local status=0 trial
+  for trial in 1 2 3; do
+    status=0
+    run_ranks 120 "$mpirun" --allow-run-as-root --oversubscribe -n "$1" env -u PLAIT_CALIBRATE \
+      XDG_CACHE_HOME="$files/cache" "$bin/plait-tune" "${@:2}" >"$out" 2>"$said" || status=$?
+    [ $status = 139 ] || [ $status = 125 ] || break
+    echo "mpirun crashed or hung (status $status), trial $trial"
+  done
+  return $status
 }
-PLAIT_TUNING=$files/rules bench --algorithms default -b 4K -e 4K -n 1 -w 0 --memory both ||
-  fail "with PLAIT_TUNING"
-[ "$(grep -c "default (ring).* ordinary .* 0$" "$out")" = 1 ] ||
-  fail "the tuning file was not followed"
-if grep -q "default (ring).* symmetric" "$out"; then
-  fail "a rule for ordinary memory was taken in symmetric memory"
+tune 2 -C all_reduce -b 1K -e 4K --seconds 40 || fail "plait-tune"
+grep -q "^# [0-9]* times are kept in \"$files/cache/plait/2-ranks-on-.*\.tuned\"$" "$out" ||
+  fail "plait-tune does not say where it keeps the times"
+[ "$(grep -c "all_reduce f32, \(ordinary\|symmetric\) memory" "$said")" = 3 ] ||
+  fail "plait-tune does not tell how far it is"
+cp "$files"/cache/plait/*.tuned "$files/times"
+grep -qx "all_reduce f32 in:" "$files/times" && grep -q "^ring 1K=[0-9.]* .*4K=" "$files/times" &&
+  [ "$(grep -c '^end$' "$files/times")" = 1 ] || { cat "$files/times"; fail "other times"; }
+tune 2 --check --sizes 3 -C all_reduce -b 1K -e 4K --seconds 40 || fail "plait-tune --check"
+grep -q "^all  *[0-9.]* [0-9.]* [0-9KM]* [0-9.]* %$" "$out" &&
+  grep -q "^# by [0-9]* plait-tune$" "$out" || fail "the check does not see the times"
+tune 2 -C all_reduce -d i32 -b 1K -e 1K --memory ordinary --seconds 40 -o "$files/own" ||
+  fail "plait-tune -o"
+grep -qx "all_reduce i32 ordinary:" "$files/own" || fail "no times in the file that -o names"
+! grep -q "all_reduce i32 in:" "$files/own" || fail "--memory ordinary measures symmetric memory"
+
+# The times of one algorithm alone, because the fastest here may change from run to run.
+sed -n '/^plait-times/p; /^for/p; /ordinary:/,/:$/{/ordinary:/p; /^ring/p}' "$files/times" \
+  >"$files/ring"
+if PLAIT_TUNING=$files/ring bench --algorithms default -b 4K -e 4K -n 1 -w 0; then
+  fail "a file that is cut off is taken"
 fi
+[ "$(grep -c "PLAIT_TUNING=\"$files/ring\": the file is cut off" "$said")" = 1 ] ||
+  fail "it does not say that the file is cut off, once"
+echo end >>"$files/ring"
+PLAIT_TUNING=$files/ring bench --algorithms default -b 4K -e 4K -n 1 -w 0 --memory both ||
+  fail "with PLAIT_TUNING"
+[ "$(grep -c "default (ring).* ordinary .* 0$" "$out")" = 1 ] || fail "the times were not followed"
+if grep -q "default (ring).* symmetric" "$out"; then
+  fail "times of ordinary memory were taken in symmetric memory"
+fi
+PLAIT_TUNING=$files/ring run_ranks 60 "$mpirun" --allow-run-as-root --oversubscribe -n 3 \
+  "$bin/plait-bench" -b 1K -e 1K >"$out" 2>"$said"
+[ $? = 2 ] && [ "$(grep -c "measured elsewhere: there \"2 ranks on 1 nodes\", here \"3 ranks" \
+  "$said")" = 1 ] || fail "times of 2 ranks are taken by 3"
 timeout 60 "$mpirun" --allow-run-as-root --oversubscribe -n 1 "$bin/plait-bench" -b 1K -e 1K : \
-  -n 1 env PLAIT_TUNING="$files/rules" "$bin/plait-bench" -b 1K -e 1K \
+  -n 1 env PLAIT_TUNING="$files/ring" "$bin/plait-bench" -b 1K -e 1K \
   >"$out" 2>"$said" </dev/null
-[ $? = 2 ] && grep -q "ranks differ in the rules of PLAIT_TUNING: rank 1 has # plait" "$said" ||
+[ $? = 2 ] && grep -q "ranks differ in the rules of PLAIT_TUNING: rank 1 has plait-times" "$said" ||
   fail "ranks with different tuning files"
+one_wrong_request() {  # one_wrong_request SENTENCE FLAGS...
+  local sentence=$1
+  shift
+  if tune 2 "$@"; then fail "taken: plait-tune $*"; fi
+  [ "$(grep -c '^plait-tune: ' "$said")" = 1 ] && grep -qF -- "$sentence" "$said" ||
+    fail "plait-tune $* does not say once: $sentence"
+}
+one_wrong_request 'unknown collective "all_red"' -C all_red
+one_wrong_request "--collective barrier: it moves no data" -C barrier
+one_wrong_request "-b 4K is more than -e 1K" -b 4K -e 1K
+one_wrong_request "--sizes requires --check" --sizes 3
+one_wrong_request "can't write \"$files\": Is a directory" -o "$files"
+one_wrong_request "there is no memory for 8 buffers" -e 100G
+if tune 1; then fail "one rank has something to tune"; fi
+"$bin/plait-tune" --version >"$out" && grep -qx "plait [0-9.]*" "$out" ||
+  fail "plait-tune has no version"
 "$bin/plait-info" --version >"$out" && grep -qx "plait [0-9.]*" "$out" ||
   fail "plait-info has no version"
 run_ranks 60 "$mpirun" --allow-run-as-root --oversubscribe -n 1 env PLAIT_NODE=a \

@@ -1,5 +1,5 @@
-// Times that are measured on a machine, when a communicator is created or by plait-tune: how they are
-// made, kept and given to all ranks.
+// Times that are measured on a machine, when a communicator is created or by plait-tune: how they
+// are made, kept and given to all ranks.
 #include "communicator/calibration/calibration.hpp"
 
 #include <gmock/gmock.h>
@@ -451,8 +451,7 @@ TEST_F(Calibrating, WhatTheUserNamesComesFirst) {
       options());
 }
 
-/// The file of PLAIT_TUNING: taken by the communicator that it is for, passed over by its parts, and
-/// refused by others.
+/// The communicator that the file is for takes it, its parts pass over it, and others are refused.
 TEST_F(Calibrating, TimesInPlaitTuningAreForTheirCommunicatorAlone) {
   const ScopedEnvironment off("PLAIT_CALIBRATE", "0");
   std::string key;
