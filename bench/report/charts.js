@@ -138,28 +138,35 @@ function drawCurves(id, value, curves, ceilings, {linear, onHover}) {
   });
 }
 
-/** Draws a bar from end to end of each result's spread, in percent of its median. */
+/**
+ * Draws a bar from end to end of each result's spread: in percent of its median, or as multiples of
+ * it on a logarithmic axis if an end is far away.
+ */
 function drawSpread(id, entries, label) {
   const narrow = window.innerWidth < 600;
   const names = entries.map(entry => [entry.label, `${number(entry.result.time_us)} µs`])
     .map(lines => narrow ? lines : lines.join("  "));  // a list is two lines
-  const apart = (value, entry) => 100 * (value / entry.result.time_us - 1);
-  const ends = entries.map(e => [apart(e.spread.low, e), apart(e.spread.high, e)]);
+  const times = entries.map(({spread, result}) =>
+    [spread.low / result.time_us, spread.high / result.time_us]);
+  const far = times.some(([low, high]) => low < 1 / 3 || high > 3);
+  const ends = far ? times : times.map(pair => pair.map(value => 100 * (value - 1)));
   draw(id, {
     type: "bar",
     data: {labels: names, datasets: [
       {type: "line", label: "median", showLine: false, order: 0,
         pointRadius: 5, pointHoverRadius: 7, pointStyle: "rectRot", borderColor: css("--ink"),
         backgroundColor: css("--ink"),
-        data: entries.map(() => 0)},
+        data: entries.map(() => far ? 1 : 0)},
       {label, order: 1, data: ends, barThickness: 12, minBarLength: 2,
         backgroundColor: entries.map(entry => css(entry.look.colour)), borderSkipped: false},
     ]},
     options: baseOptions({
       parsing: true, indexAxis: "y", interaction: {mode: "index", axis: "y", intersect: false},
       scales: {
-        x: axis("linear", {heading: "percent of the median, less 100",
-          ticks: {callback: value => `${value > 0 ? "+" : ""}${value} %`, maxRotation: 0}}),
+        x: far ? axis("logarithmic", {heading: "multiples of the median", afterBuildTicks: decades,
+          ticks: {callback: plain, maxRotation: 0, autoSkipPadding: 8}})
+          : axis("linear", {heading: "percent of the median, less 100",
+            ticks: {callback: value => `${value > 0 ? "+" : ""}${value} %`, maxRotation: 0}}),
         y: axis("category", {labels: names, offset: true, ticks: {autoSkip: false}}),
       },
       tooltip: {filter: item => item.datasetIndex === 0, callbacks: {

@@ -103,7 +103,7 @@ function drawSpreads() {
   const ends = distinct(entries.map(({spread}) => spread.of ? `${spread.ends} of ${spread.of}`
     : spread.ends)).slice(0, 3).join(" or ");
   byId("spread-hint").textContent = entries.length
-    ? `${selectionText()}. Bars from ${ends}, in percent of each `
+    ? `${selectionText()}. Bars from ${ends}, relative to each `
       + "curve's median, which stands beside its name." : "These files have no spread.";
   byId("spread-box").hidden = !entries.length;
   if (!entries.length) return;
@@ -128,8 +128,8 @@ function drawMachines() {
     const devices = distinct(m.devices ?? []).join(", ");
     const rows = [["host", value(m.hostname)], ["devices", `${devices} (${m.backend})`],
       ["nodes", value(m.nodes ?? 1)],
-      ...(sharedBy(m) ? [["processes", value(m.processes)]] : []), ["Plait", value(m.plait_version)],
-      ["NCCL", value(m.nccl_version)], ["MPI", value(m.mpi_version)]];
+      ...(sharedBy(m) ? [["processes", value(m.processes)]] : []),
+      ["Plait", value(m.plait_version)], ["NCCL", value(m.nccl_version)], ["MPI", value(m.mpi_version)]];
     for (const machine of run.machines) {
       const c = machine.ceilings ?? {};
       rows.push([`${machine.ranks} ranks`, value(machine.date)],

@@ -293,6 +293,7 @@ def check_own_file(browser, folder):
     results = [result(name, size, time * size / 1024) for size in (1024, 4096)
                for name, time in (("default", 2), ("ring", 3), ("peer:mpi", 5))]
     results[0]["chosen"] = results[3]["chosen"] = "ring"
+    results[0]["time_us_p99"] = 40
     results.append(result("tree", 1024, 1, wrong=7))
     results.append(result("ring", 1024, 4, offset_bytes=4))
     results.append(result("default", 0, 1.5, collective="barrier", op=None, busbw=None,
@@ -319,6 +320,11 @@ def check_own_file(browser, folder):
     assert [label.split()[0] for label in spread[0]] == ["default", "ring", "peer:mpi"], spread
     assert all(close(low, -10) and close(high, 50) for low, high in spread[1]), spread
     assert "p5 to p99 of 1400 calls" in browser.text("#spread-hint")
+    browser.run("document.getElementById('spread-size').value = '1024';"
+                "document.getElementById('spread-size').dispatchEvent(new Event('change'));")
+    spread = browser.run("""const chart = Chart.getChart(document.getElementById("spread"));
+                            return [chart.scales.x.type, chart.data.datasets[1].data];""")
+    assert spread == ["logarithmic", [[.9, 20], [.9, 1.5], [.9, 1.5]]], spread  # one end is far
     browser.run(SELECT, {**selection, "alignment": "4 bytes past it"})
     check_curves(browser, results, {**selection, "alignment": "4 bytes past it"})
     browser.run(SELECT, {"collective": "barrier"})
