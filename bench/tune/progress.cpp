@@ -10,7 +10,9 @@ namespace plait::bench {
 
 TuneProgress::TuneProgress() : on_terminal_(::isatty(STDERR_FILENO) == 1) {}
 
-TuneProgress::~TuneProgress() {
+TuneProgress::~TuneProgress() { hide(); }
+
+void TuneProgress::hide() const {
   if (begun_ && on_terminal_) std::fputs("\r\x1b[K", stderr);
 }
 

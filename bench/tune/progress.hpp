@@ -17,6 +17,8 @@ class TuneProgress {
   /// `detail` is for terminals. `done`: the part of all work that is done; `most_seconds`: the work
   /// ends by then.
   void show(const std::string& step, const std::string& detail, double done, double most_seconds);
+  /// Frees the line on a terminal for another text.
+  void hide() const;
 
  private:
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();

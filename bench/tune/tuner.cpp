@@ -140,12 +140,14 @@ bool Tuner::is_right(const Call& call, bool in_place, const Algorithm& algorithm
   const std::size_t wrong = count_wrong(comm_, stream_.native(), *contender, task, ++seed_);
   if (wrong == 0) return true;
   ++wrong_;
-  if (speaks())
+  if (progress_) {
+    progress_->hide();
     fmt::print(stderr,
                "plait-tune: {} with {} blocks of {} threads is wrong and left out: {}, {} bytes, "
                "{} wrong elements\n",
                algorithm.name(), shape.blocks, shape.threads, name_of_kind(call), call.bytes(),
                wrong);
+  }
   return false;
 }
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# plugin_test.sh BIN MPIEXEC SLICES NOTHING TWIN OLD: what PLAIT_PLUGINS does, with the programs in
-# BIN and four plug-ins: one that is right, one that registers nothing, one whose algorithm's name
-# is taken, and one for another version.
+# plugin_test.sh BIN MPIEXEC SLICES NOTHING TWIN OLD IDLE: what PLAIT_PLUGINS does, with the
+# programs in BIN and five plug-ins: one that is right, one that registers nothing, one whose
+# algorithm's name is taken, one for another version, and one whose algorithm is wrong.
 set -euo pipefail
-bin=$1 mpiexec=$2 slices=$3 nothing=$4 twin=$5 old=$6
+bin=$1 mpiexec=$2 slices=$3 nothing=$4 twin=$5 old=$6 idle=$7
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { printf 'FAILED: %s\n' "$*"; exit 1; }
@@ -55,6 +55,15 @@ with "$slices" "$bin/rank_order_test" --gtest_filter='*n3:*n4' >"$work/said" || 
   cat "$work/said"
   fail "slices do not reduce in rank order"
 }
+
+printf '== wrong, so the tuner leaves it out\n'
+status=0
+with "$idle" ranks -n 2 "$bin/plait-tune" -C all_reduce -b 1K -e 1K --memory symmetric \
+  --seconds 40 -o "$work/times" >"$work/said" || status=$?
+[ $status = 1 ] || { cat "$work/said"; fail "a wrong result: exit code $status"; }
+expect "plait-tune: idle with 1 blocks of 1 threads is wrong and left out: all_reduce f32, symmetric"
+grep -q '^ring 1K=' "$work/times" || fail "the times of others are lost"
+if grep -q '^idle' "$work/times"; then fail "the times of a wrong algorithm are kept"; fi
 
 printf '== refused\n'
 refused "$work/missing.so" \
