@@ -54,7 +54,7 @@ class CallPreparer {
   }
   /// The algorithm for calls like this one that share launches; null if none gains by it.
   const Algorithm* choose_batch(const Call& call);
-  /// The choices of this communicator are nobody's business: it measures.
+  /// Turns PLAIT_LOG=select off, for a communicator that only measures.
   void say_no_choices() { choices_.reset(); }
 
   /// Throws unless the stream belongs to this target and has not been destroyed.

@@ -180,6 +180,6 @@ void write_line(std::string_view kind, std::string_view text) {
 void write(Level level, std::string_view text) {
   write_line(names[static_cast<std::size_t>(level)], text);
 }
-void write_choice(std::string_view text) { write_line(choices, text); }
+void say_choice(std::string_view text) { write_line(choices, text); }
 
 }  // namespace plait::log

@@ -20,7 +20,7 @@ void raise(Level least) noexcept;
 /// Writes one line "plait warn: ..." in one system call, so the lines of ranks don't mix.
 void write(Level level, std::string_view text);
 /// The same with "plait select: ...".
-void write_choice(std::string_view text);
+void say_choice(std::string_view text);
 
 template <class... Args>
 void at(Level wanted, fmt::format_string<Args...> format, Args&&... args) {

@@ -44,7 +44,7 @@ def terms_of(facts):
 
 def key_of(call):
     return (call["collective"], call["type"], call["bytes"], call["memory"],
-            call.get("in_place", False))
+            call.get("in_place", False), call.get("offset_bytes", 0))
 
 
 class Data:

@@ -25,7 +25,7 @@ bool ChoiceLog::is_new(Key key) {
 }
 
 void ChoiceLog::write(std::string_view text) const {
-  log::write_choice(fmt::format("rank {} of {}: {}", rank_, ranks_, text));
+  log::say_choice(fmt::format("rank {} of {}: {}", rank_, ranks_, text));
 }
 
 void ChoiceLog::note(const Call& call, const CallOptions& options, const Choice& choice) {

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
 #include "algorithms/contract/collectives.hpp"
 #include "communicator/selection/selection.hpp"
 #include "communicator/selection/tuning_file.hpp"
-#include "core/environment.hpp"
 #include "core/text.hpp"
 
 namespace plait {
@@ -80,9 +80,11 @@ std::vector<Candidate> Selector::ranking(const Call& call, bool reproducible) co
     if (algorithm->collective() == call.collective)
       all.push_back(candidate(*algorithm, call, reproducible));
   // A tie goes to the first name, as in `by_estimate`.
-  std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
-    return std::tuple(!a.support, a.us) < std::tuple(!b.support, b.us);
-  });
+  const auto place = [](const Candidate& one) {
+    return std::tuple(!one.support, one.us, std::string_view(one.algorithm->name()));
+  };
+  std::sort(all.begin(), all.end(),
+            [&](const Candidate& a, const Candidate& b) { return place(a) < place(b); });
   return all;
 }
 
