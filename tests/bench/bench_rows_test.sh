@@ -53,7 +53,8 @@ timeout 60 "$bin/plait-bench" --devices 3 --peers mpi -C all_reduce,barrier --al
 [ "$(grep -c '^# rank [0-2] of 3: host device [0-2], ' "$out")" = 3 ] &&
   grep -qx "# ranks in 1 process" "$out" || fail "the head of three devices"
 [ "$(grep -cE '^(all_reduce|barrier) .* 0$' "$out")" = 3 ] || fail "rows of three devices"
-grep -qx "# peer mpi is not measured: its ranks are processes, .*" "$out" || fail "MPI beside threads"
+grep -qx "# peer mpi is not measured: its ranks are processes, .*" "$out" ||
+  fail "MPI beside threads"
 if command -v python3 >/dev/null; then
   python3 "$here/files_check.py" "$files/json" "$files/csv" 1 ||
     fail "the figures of three devices"
