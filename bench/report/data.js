@@ -98,12 +98,17 @@ function fits(result, selection, key) {
   return result[key] === selection[key];
 }
 
+/** The results of Plait; those of peers if there are no others. */
+function ownOf(results) {
+  const own = results.filter(r => !isPeer(r.name));
+  return own.length ? own : results;
+}
+
 /** The values of each field that exist together with the choices before it. Corrects choices. */
 function optionsOf(run, selection) {
   let left = run.results;
   return fields.map(({key}) => {
-    const own = left.filter(r => !isPeer(r.name));
-    const values = distinct((own.length ? own : left).map(r => r[key]));
+    const values = distinct(ownOf(left).map(r => r[key]));
     if (typeof values[0] === "number") values.sort((a, b) => a - b);
     if (!values.includes(selection[key])) selection[key] = values[0];
     left = left.filter(r => fits(r, selection, key));
@@ -183,8 +188,8 @@ function notesOf(run, shown) {
   const notes = [];
   const wrong = run.results.filter(r => r.wrong > 0);
   if (wrong.length)
-    notes.push(`${wrong.length} results of ${distinct(wrong.map(r => r.name)).join(", ")} have `
-      + "wrong elements; their times count for nothing.");
+    notes.push(`${wrong.length === 1 ? "One result" : `${wrong.length} results`} of `
+      + `${distinct(wrong.map(r => r.name)).join(", ")} with wrong elements left out.`);
   const unchecked = shown.filter(r => r.wrong == null).length;
   if (unchecked)
     notes.push(`${unchecked === shown.length ? "The" : `${unchecked} of ${shown.length}`} results `

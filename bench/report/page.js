@@ -68,8 +68,7 @@ function drawSelectors() {
   }
   const options = optionsOf(state.run, state.selection);
   fields.forEach((field, i) => {
-    const anywhere = distinct(runs.flatMap(run => run.results.map(r => r[field.key])));
-    if (anywhere.length < 2) return;
+    if (distinct(runs.flatMap(run => ownOf(run.results).map(r => r[field.key]))).length < 2) return;
     parts.push(picker(field.title, options[i], state.selection[field.key],
       value => textOf(field, value),
       value => { state.selection[field.key] = value; update(); }));
@@ -117,8 +116,9 @@ function drawSummary() {
     const best = beside.reduce((a, b) => b.times > a.times ? b : a);
     const worst = beside.reduce((a, b) => b.times < a.times ? b : a);
     tile("default against the best peer", `${ratio(mean(beside.map(v => v.times)))} times as fast`,
-      `geometric mean; ${ratio(worst.times)} at ${sizeText(worst.bytes)} to ${ratio(best.times)} `
-      + `at ${sizeText(best.bytes)}`);
+      beside.length === 1 ? `at ${sizeText(best.bytes)}`
+        : `geometric mean; ${ratio(worst.times)} at ${sizeText(worst.bytes)} to `
+          + `${ratio(best.times)} at ${sizeText(best.bytes)}`);
   }
   const own = all.flatMap(v => [v.default, v.fastest]).filter(Boolean);
   const widest = own.filter(r => r.busbw > 0).reduce((a, b) => !a || b.busbw > a.busbw ? b : a,
@@ -137,9 +137,9 @@ function drawSummary() {
   if (priced.length) {
     const costs = priced.map(v => v.default.time_us / v.fastest.time_us);
     const worst = costs.indexOf(Math.max(...costs));
-    tile("cost of the default's choice", percent(mean(costs)),
-      `geometric mean over the fastest; at most ${percent(costs[worst])} at `
-      + sizeText(priced[worst].bytes));
+    tile("cost of the default's choice", percent(mean(costs)), "over the fastest"
+      + (costs.length === 1 ? "" : `, geometric mean; at most ${percent(costs[worst])}`)
+      + ` at ${sizeText(priced[worst].bytes)}`);
   }
   byId("summary").replaceChildren(...tiles);
 }

@@ -129,7 +129,8 @@ function drawMachines() {
     const rows = [["host", value(m.hostname)], ["devices", `${devices} (${m.backend})`],
       ["nodes", value(m.nodes ?? 1)],
       ...(sharedBy(m) ? [["processes", value(m.processes)]] : []),
-      ["Plait", value(m.plait_version)], ["NCCL", value(m.nccl_version)], ["MPI", value(m.mpi_version)]];
+      ["Plait", value(m.plait_version)], ["NCCL", value(m.nccl_version)],
+      ["MPI", value(m.mpi_version)]];
     for (const machine of run.machines) {
       const c = machine.ceilings ?? {};
       rows.push([`${machine.ranks} ranks`, value(machine.date)],
