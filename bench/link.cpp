@@ -10,11 +10,6 @@
 #include "symm_mem/window.hpp"
 
 namespace plait::bench {
-namespace {
-
-constexpr int copies = 4, repeats = 7;
-
-}  // namespace
 
 double median_milliseconds(Communicator& comm, NativeStream stream, int repeats,
                            const std::function<void()>& work) {
@@ -34,6 +29,12 @@ double median_milliseconds(Communicator& comm, NativeStream stream, int repeats,
   std::nth_element(times.begin(), middle, times.end());
   return *middle;
 }
+
+namespace {
+
+constexpr int copies = 4, repeats = 7;
+
+}  // namespace
 
 Link measure_link(Communicator& comm, NativeStream stream) {
   if (comm.size() == 1) return {0, "none: a single rank has no link"};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <memory>
 
@@ -92,7 +93,12 @@ class Pair {
     comm.synchronize(stream_ref(stream));
   }
 
-  std::size_t bytes() const { return std::size_t{is_host() ? 64u : 128u} << 20; }
+  /// More than caches hold. The processes of the host share its caches and its memory, so all pairs
+  /// together get 64 MB there.
+  std::size_t bytes() const {
+    const auto pairs = static_cast<std::size_t>(comm_.size() / 2);
+    return is_host() ? std::bit_floor((std::size_t{64} << 20) / pairs) : std::size_t{128} << 20;
+  }
   double push_gbs() { return copy_gbs(local_.data, theirs()); }
   double pull_gbs() { return copy_gbs(theirs(), local_.data); }
 
