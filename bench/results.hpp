@@ -67,7 +67,8 @@ struct Machine {
   std::string settings{};  // flags that change how everything is measured; see `settings`
 };
 
-/// Collective. Leaves `nccl_version`, `link`, `ceilings`, `command_line` and `settings` to the caller.
+/// Collective. Leaves `nccl_version`, `link`, `ceilings`, `command_line` and `settings` to the
+/// caller.
 Machine describe_machine(Communicator& comm);
 
 }  // namespace plait::bench

@@ -120,8 +120,8 @@ std::optional<Communicator> Communicator::divide(const char* what, int color, in
 }
 
 /// Gives the selection the times that were measured on this machine: those of PLAIT_TUNING, of
-/// plait-tune, and of an earlier calibration. If there are none, and the built-in table has no rules
-/// for these GPUs either, it measures some. Those calls are made in a duplicate, so that this
+/// plait-tune, and of an earlier calibration. If there are none, and the built-in table has no
+/// rules for these GPUs either, it measures some. Those calls are made in a duplicate, so that this
 /// communicator is as new afterwards.
 ///
 /// `may_measure` is false for a part of a communicator: programs that make parts don't expect that
