@@ -86,13 +86,43 @@ std::string duration(double seconds) {
   return fmt::format("{} h {} min", minutes / 60, minutes % 60);
 }
 
+void ProgressLine::show(double share, std::optional<double> left, const std::string& count,
+                        const std::string& what) {
+  const auto now = Clock::now();
+  if (how_ == Progress::bar) {
+    if (drawn_ && now - last_shown_ < frame) return;
+    std::string line =
+        fmt::format("{} {}{}{}: {}", bar(share, 24), count, count.empty() ? "" : ", ",
+                    left ? duration(*left) + " left" : "time unknown", printable(what));
+    // The last column stays free: a cursor behind it would be in the next line.
+    line.resize(std::min(line.size(), static_cast<std::size_t>(std::max(columns(out_) - 1, 0))));
+    fmt::print(out_, "\r\x1b[K{}", line);
+    drawn_ = true;
+  } else if (how_ == Progress::lines) {
+    const int tenths = static_cast<int>(share * 10);
+    if (tenths <= tenths_ || now - started_ < quiet_ || now - last_shown_ < quiet_) return;
+    tenths_ = tenths;
+    fmt::print(out_, "{}: {} % done, {}{}about {} left\n", program_, tenths * 10, count,
+               count.empty() ? "" : ", ", duration(left.value_or(0)));
+  }
+  last_shown_ = now;
+  std::fflush(out_);
+}
+
+void ProgressLine::hide() {
+  if (!drawn_) return;
+  fmt::print(out_, "\r\x1b[K");
+  std::fflush(out_);
+  drawn_ = false;
+}
+
 void ProgressReport::begin(std::size_t bytes, const std::string& what) {
-  if (how_ == Progress::none) return;
+  if (line_.is_silent()) return;
   finish_one();
   running_ = true;
   bytes_ = bytes;
-  if (how_ == Progress::bar) draw(what);
-  else print_line();
+  line_.show(time_.share(), time_.left(),
+             fmt::format("{} of {} measurements", time_.done(), time_.all()), what);
 }
 
 void ProgressReport::finish_one() {
@@ -100,37 +130,6 @@ void ProgressReport::finish_one() {
   if (running_) time_.took(bytes_, std::chrono::duration<double>(now - begun_).count());
   running_ = false;
   begun_ = now;
-}
-
-void ProgressReport::draw(const std::string& what) {
-  if (drawn_ && begun_ - last_drawn_ < frame) return;
-  last_drawn_ = begun_;
-  const auto left = time_.left();
-  std::string line =
-      fmt::format("{} {} of {}, {}: {}", bar(time_.share(), 24), time_.done(), time_.all(),
-                  left ? duration(*left) + " left" : "time unknown", printable(what));
-  // The last column stays free: a cursor behind it would be in the next line.
-  line.resize(std::min(line.size(), static_cast<std::size_t>(std::max(columns(out_) - 1, 0))));
-  fmt::print(out_, "\r\x1b[K{}", line);
-  std::fflush(out_);
-  drawn_ = true;
-}
-
-void ProgressReport::print_line() {
-  const int tenths = static_cast<int>(time_.share() * 10);
-  if (tenths <= tenths_ || begun_ - started_ < quiet_ || begun_ - last_drawn_ < quiet_) return;
-  tenths_ = tenths;
-  last_drawn_ = begun_;
-  fmt::print(out_, "plait-bench: {} % done, {} of {} measurements, about {} left\n", tenths * 10,
-             time_.done(), time_.all(), duration(time_.left().value_or(0)));
-  std::fflush(out_);
-}
-
-void ProgressReport::hide() {
-  if (!drawn_) return;
-  fmt::print(out_, "\r\x1b[K");
-  std::fflush(out_);
-  drawn_ = false;
 }
 
 void ProgressReport::end() {

@@ -41,41 +41,64 @@ class RemainingTime {
 /// "45 s", "12 min" or "3 h 20 min".
 std::string duration(double seconds);
 
-/// Shows the progress: as one line of a terminal that is drawn again and again, or as a few lines.
-class ProgressReport {
+/// Shows how far a program is: as one line of a terminal that is drawn again and again, or as a few
+/// lines, one for each tenth.
+class ProgressLine {
  public:
   /// `how` must not be `automatic`: see `resolve`. Lines begin after `quiet`, so that short runs
   /// print none, and keep that distance.
-  ProgressReport(Progress how, std::FILE* out, std::chrono::seconds quiet = std::chrono::seconds(5))
-      : how_(how), out_(out), quiet_(quiet) {}
+  ProgressLine(const char* program, Progress how, std::FILE* out,
+               std::chrono::seconds quiet = std::chrono::seconds(5))
+      : program_(program), how_(how), out_(out), quiet_(quiet) {}
   /// Wipes the bar.
-  ~ProgressReport() { hide(); }
-  ProgressReport(const ProgressReport&) = delete;
-  ProgressReport& operator=(const ProgressReport&) = delete;
+  ~ProgressLine() { hide(); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  bool is_silent() const { return how_ == Progress::none; }
+  /// `share`: the part of all time that has passed, from 0 to 1. `left`: the seconds that remain,
+  /// if known. `count`: such as "3 of 7 measurements", or empty. `what`: the work at hand, for a
+  /// terminal. It may have user text: it is made printable.
+  void show(double share, std::optional<double> left, const std::string& count,
+            const std::string& what);
+  /// Wipes the bar, because the terminal will show something else. The next `show` draws it.
+  void hide();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  const char* program_;
+  Progress how_;
+  std::FILE* out_;
+  std::chrono::seconds quiet_;
+  bool drawn_ = false;
+  Clock::time_point started_ = Clock::now(), last_shown_;
+  int tenths_ = 0;  // printed as lines
+};
+
+/// The progress of measurements.
+class ProgressReport {
+ public:
+  /// As for ProgressLine.
+  ProgressReport(Progress how, std::FILE* out, std::chrono::seconds quiet = std::chrono::seconds(5))
+      : line_("plait-bench", how, out, quiet) {}
 
   void expect(std::size_t bytes) { time_.expect(bytes); }
-  /// The next measurement begins, and the one before has ended. `what` may have user text: it is
-  /// made printable.
+  /// The next measurement begins, and the one before has ended. `what`: as for ProgressLine.
   void begin(std::size_t bytes, const std::string& what);
-  /// Wipes the bar, because the terminal will show something else. The next `begin` draws it.
-  void hide();
+  void hide() { line_.hide(); }
   /// The last measurement has ended.
   void end();
 
  private:
   using Clock = std::chrono::steady_clock;
   void finish_one();
-  void draw(const std::string& what);
-  void print_line();
 
-  Progress how_;
-  std::FILE* out_;
-  std::chrono::seconds quiet_;
+  ProgressLine line_;
   RemainingTime time_;
   std::size_t bytes_ = 0;
-  bool running_ = false, drawn_ = false;
-  Clock::time_point started_ = Clock::now(), begun_ = started_, last_drawn_;
-  int tenths_ = 0;  // printed as lines
+  bool running_ = false;
+  Clock::time_point begun_ = Clock::now();
 };
 
 /// `bar` or `lines` for `automatic`, depending on whether `out` is a terminal.

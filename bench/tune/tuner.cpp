@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <iterator>
@@ -23,6 +24,8 @@
 
 namespace plait::bench {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 /// A choice that takes at most this many times as long as the fastest algorithm is a good one.
 constexpr double good_factor = 1.03;
@@ -56,10 +59,19 @@ class Comparison {
     worst_ = ratio;
     worst_bytes_ = call.bytes();
   }
-  bool empty() const { return calls_ == 0; }
+  /// A choice that is so far behind that its time was not taken.
+  void add_far(std::string_view rule) {
+    ++far_;
+    ++rules_[std::string(rule)];
+  }
+  bool empty() const { return calls_ + far_ == 0; }
   std::string text() const {
-    return fmt::format("{:.3f} {:.2f} {} {:.1f} %", std::exp(logarithms_ / calls_), worst_,
-                       format_bytes(worst_bytes_), 100.0 * good_ / calls_);
+    const std::string mean = calls_ == 0
+                                 ? "- - -"
+                                 : fmt::format("{:.3f} {:.2f} {}", std::exp(logarithms_ / calls_),
+                                               worst_, format_bytes(worst_bytes_));
+    const std::string far = far_ == 0 ? "" : fmt::format(", {} far behind", far_);
+    return fmt::format("{} {:.1f} %{}", mean, 100.0 * good_ / (calls_ + far_), far);
   }
   std::string rules() const {
     std::string text;
@@ -71,7 +83,7 @@ class Comparison {
  private:
   double logarithms_ = 0, worst_ = 0;
   std::size_t worst_bytes_ = 0;
-  int calls_ = 0, good_ = 0;
+  int calls_ = 0, good_ = 0, far_ = 0;
   std::map<std::string, int> rules_;
 };
 
@@ -119,10 +131,15 @@ MeasuringPlan Tuner::make_plan(std::vector<std::size_t> sizes) {
   if (ordinary_) plan.ordinary_buffers = {ordinary_->send(), ordinary_->recv()};
   plan.is_right = [this](const Call& call, bool in_place, const Algorithm& algorithm,
                          LaunchShape shape) { return is_right(call, in_place, algorithm, shape); };
-  plan.progress = [this](const MeasuredKind& kind, std::size_t bytes, double done) {
+  plan.progress = [this, start = Clock::now()](const MeasuredKind& kind, std::size_t bytes,
+                                               double done) {
     done_ = done;
-    if (progress_)
-      progress_->show(name_of_kind(kind.call), format_bytes(bytes), done, options_.seconds);
+    if (!progress_) return;
+    const std::chrono::duration<double> passed = Clock::now() - start;
+    const double left = std::max(0.0, std::min(passed.count() * (1 - done) / std::max(done, 1e-3),
+                                               options_.seconds - passed.count()));
+    progress_->show(done, left, "",
+                    fmt::format("{}, {}", name_of_kind(kind.call), format_bytes(bytes)));
   };
   return plan;
 }
@@ -152,7 +169,9 @@ bool Tuner::is_right(const Call& call, bool in_place, const Algorithm& algorithm
 }
 
 std::vector<MeasuredCall> Tuner::measure(const MeasuringPlan& plan) {
-  if (speaks()) progress_.emplace();
+  if (speaks())
+    progress_.emplace("plait-tune", resolve(Progress::automatic, stderr), stderr,
+                      std::chrono::seconds(0));
   auto measured = measure_algorithms(comm_, selector_of(comm_).topology(), plan);
   progress_.reset();
   if (measured.empty())
@@ -201,7 +220,8 @@ std::size_t Tuner::check() {
   if (!speaks()) return wrong_;
   fmt::print(
       "# the choice's time / the fastest algorithm's: geometric mean, worst, its bytes, and "
-      "the part that takes at most {:.0f} % more\n",
+      "the part that takes at most {:.0f} % more. Choices far behind have no time, and count in "
+      "that part alone\n",
       100 * (good_factor - 1));
   Comparison all, kind;
   for (auto from = measured.begin(), to = from; from != measured.end(); from = to) {
@@ -218,9 +238,9 @@ std::size_t Tuner::check() {
     }
     // Far from the fastest, other shapes than the first are not measured.
     if (own == 0) own = of_algorithm;
-    if (own != 0) {
-      kind.add(call, choice.rule, own / least);
-      all.add(call, choice.rule, own / least);
+    for (Comparison* comparison : {&kind, &all}) {
+      if (own != 0) comparison->add(call, choice.rule, own / least);
+      else comparison->add_far(choice.rule);
     }
     const bool ends = to == measured.end() || name_of_kind(to->call) != name_of_kind(call);
     if (ends && !kind.empty()) {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "bench/memory.hpp"
+#include "bench/progress.hpp"
 #include "bench/tune/options.hpp"
-#include "bench/tune/progress.hpp"
 #include "communicator/calibration/measure.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/communicator.hpp"
@@ -38,7 +38,7 @@ class Tuner {
   Communicator comm_;
   Stream stream_;
   std::optional<Arena> symmetric_, ordinary_;
-  std::optional<TuneProgress> progress_;
+  std::optional<ProgressLine> progress_;  // while rank 0 measures
   std::size_t wrong_ = 0;
   double done_ = 0;
   std::uint32_t seed_ = 0;

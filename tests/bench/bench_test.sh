@@ -138,7 +138,7 @@ tune() {  # tune RANKS FLAGS...
 tune 2 -C all_reduce -b 1K -e 4K --seconds 40 || fail "plait-tune"
 grep -q "^# [0-9]* times are kept in \"$files/cache/plait/2-ranks-on-.*\.tuned\"$" "$out" ||
   fail "plait-tune does not say where it keeps the times"
-[ "$(grep -c "all_reduce f32, \(ordinary\|symmetric\) memory" "$said")" = 3 ] ||
+grep -q "^plait-tune: [1-9]0 % done, about [0-9]* s left$" "$said" ||
   fail "plait-tune does not tell how far it is"
 cp "$files"/cache/plait/*.tuned "$files/times"
 grep -qx "all_reduce f32 in:" "$files/times" && grep -q "^ring 1K=[0-9.]* .*4K=" "$files/times" &&
