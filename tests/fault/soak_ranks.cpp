@@ -157,11 +157,13 @@ class Job {
     }
   }
 
+  // Before the communicator, which waits for its kernels when an error destroys it: they may still
+  // use this memory.
+  std::vector<float> send_, recv_;
   plait::Communicator comm_;
   std::vector<int> before_;
   std::minstd_rand random_;
   plait::Buffer<float> symmetric_;
-  std::vector<float> send_, recv_;
 };
 
 }  // namespace
