@@ -121,8 +121,7 @@ void ProgressReport::begin(std::size_t bytes, const std::string& what) {
   finish_one();
   running_ = true;
   bytes_ = bytes;
-  line_.show(time_.share(), time_.left(),
-             fmt::format("{} of {} measurements", time_.done(), time_.all()), what);
+  line_.show(time_.share(), time_.left(), fmt::format("{} of {}", time_.done(), time_.all()), what);
 }
 
 void ProgressReport::finish_one() {

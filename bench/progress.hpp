@@ -57,7 +57,7 @@ class ProgressLine {
 
   bool is_silent() const { return how_ == Progress::none; }
   /// `share`: the part of all time that has passed, from 0 to 1. `left`: the seconds that remain,
-  /// if known. `count`: such as "3 of 7 measurements", or empty. `what`: the work at hand, for a
+  /// if known. `count`: such as "3 of 7", or empty. `what`: the work at hand, for a
   /// terminal. It may have user text: it is made printable.
   void show(double share, std::optional<double> left, const std::string& count,
             const std::string& what);

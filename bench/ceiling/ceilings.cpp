@@ -140,8 +140,7 @@ class Pair {
                 .first = exchanged_,
                 .rounds = static_cast<std::uint32_t>(rounds),
                 .peer = neighbour_,
-                .begins = comm_.rank() % 2 == 0,
-                .mode = ceiling::Mode::flag},
+                .begins = comm_.rank() % 2 == 0},
                {1, 1}, deadline.watch());
         exchanged_ += static_cast<std::uint32_t>(rounds);
       };

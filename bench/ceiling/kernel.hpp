@@ -5,6 +5,10 @@
 //         A copy into a peer's window is a push, one out of it a pull.
 //   flag: a thread and its peer signal each other in turn. Each has a word in its own window, which
 //         the other writes. A round is two flags, one in each direction.
+//
+// A launch does one of the two, with no elements or no rounds for the other. The copy stands first,
+// without a branch around it: so no way through the code leads from a flag to a load of data, which
+// would have to be ordered behind it.
 #pragma once
 #include "algorithms/blocks/loops/pack_loop.hpp"
 #include "backends/device/device.hpp"
@@ -14,27 +18,24 @@ namespace plait::ceiling {
 
 using Types = TypeList<float>;
 
-enum class Mode : std::uint32_t { copy, flag };
-
 struct Args {
-  const void* from = nullptr;  // copy: `count` elements, aligned
+  const void* from = nullptr;  // copy: `count` elements, aligned; 0: none
   void* to = nullptr;
   std::size_t count = 0;
   const std::uint32_t* own = nullptr;  // flag: the word that the peer writes
   std::uint32_t* others = nullptr;     // flag: the peer's word
   std::uint32_t first = 0;             // flag: value of both words before the first round
-  std::uint32_t rounds = 0;
+  std::uint32_t rounds = 0;            // 0: no flags
   int peer = 0;
   bool begins = false;  // flag: signals first
-  Mode mode = Mode::copy;
 };
 
 template <class T>
 struct Kernel {
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    if (a.mode == Mode::copy) copy(dev, a);
-    else if (dev.block() == 0 && dev.thread() == 0) exchange_flags(dev, a);
+    copy(dev, a);
+    if (dev.block() == 0 && dev.thread() == 0) exchange_flags(dev, a);
   }
 
  private:

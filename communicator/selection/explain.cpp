@@ -99,10 +99,11 @@ std::string Selector::explain_passed_over(const Call& call, const CallOptions& o
   const bool reproducible = is_reproducible(options);
   if (!options.algorithm.empty() && options.algorithm != reproducible_policy) return {};
   std::string text;
-  for (const auto& [rules, source] :
+  for (const auto& from :
        {std::pair(&overrides_, override_variable), std::pair(&tuning_, tuning_variable)}) {
-    const Rule* const deciding = by_rules(*rules, call, reproducible, [&](const Rule& rule) {
-      text += fmt::format("  passed over, because it can't serve: {}{}\n", source, text_of(rule));
+    const Rule* const deciding = by_rules(*from.first, call, reproducible, [&](const Rule& rule) {
+      text +=
+          fmt::format("  passed over, because it can't serve: {}{}\n", from.second, text_of(rule));
     });
     if (deciding != nullptr) break;
   }

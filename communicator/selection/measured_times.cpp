@@ -130,14 +130,14 @@ class MeasuredTimes::Parser {
   Point parse_point(std::string_view word) {
     const auto equals = word.find('='), at = word.find('@');
     const auto bytes = parse_bytes(word.substr(0, equals));
-    const auto time = equals == std::string_view::npos || at < equals
-                          ? std::nullopt
-                          : parse_number<double>(word.substr(equals + 1, at - equals - 1));
+    const bool has_time = equals != std::string_view::npos && at > equals;
+    const double time =
+        has_time ? parse_number<double>(word.substr(equals + 1, at - equals - 1)).value_or(0) : 0;
     const auto shape = at == std::string_view::npos ? std::optional(0u)
                                                     : parse_number<unsigned>(word.substr(at + 1));
-    if (!bytes || !time || !(*time > 0 && std::isfinite(*time)) || !shape || *shape >= most_shapes)
+    if (!bytes || !(time > 0 && std::isfinite(time)) || !shape || *shape >= most_shapes)
       refuse(fmt::format("{} is not of the form 1K=3.25 or 1K=3.25@2", in_quotes(word)));
-    return {*bytes, *time, *shape};
+    return {*bytes, time, *shape};
   }
 
   [[noreturn]] void refuse(std::string_view why) const {
