@@ -71,7 +71,7 @@ class Measuring {
   }
 
  private:
-  using Sizes = std::map<std::size_t, Candidates>;
+  using Sizes = std::map<std::size_t, TimedCandidates>;
 
   void allocate() {
     const std::size_t bytes = plan_.sizes.back();
@@ -101,8 +101,8 @@ class Measuring {
     return tasks;
   }
 
-  Candidates candidates(const Call& call) const {
-    Candidates all;
+  TimedCandidates candidates(const Call& call) const {
+    TimedCandidates all;
     for (const auto& algorithm : Registry::instance().all())
       if (algorithm->collective() == call.collective && can_serve(*algorithm, call, topology_) &&
           std::isfinite(algorithm->estimate(call, topology_)) && all.size() < most_candidates)
@@ -124,18 +124,18 @@ class Measuring {
     for (std::size_t i = 0; i < plan_.sizes.size(); ++i) {
       const std::size_t bytes = plan_.sizes[i];
       const Tasks tasks = tasks_of(kind, bytes);
-      Candidates those = candidates(tasks.front().call);
-      std::erase_if(those, [&](const Candidate& c) { return too_slow.contains(c.algorithm); });
+      TimedCandidates those = candidates(tasks.front().call);
+      std::erase_if(those, [&](const TimedCandidate& c) { return too_slow.contains(c.algorithm); });
       take_first(tasks, those);
       if (those.empty()) return true;  // the kind is left out
       const double limit = first_factor * fastest(those).microseconds + first_more_us;
-      for (const Candidate& candidate : those)
+      for (const TimedCandidate& candidate : those)
         if (candidate.microseconds > std::max(2 * limit, hopeless_us))
           too_slow.insert(candidate.algorithm);
-      Candidates slow;
+      TimedCandidates slow;
       std::copy_if(those.begin(), those.end(), std::back_inserter(slow),
-                   [&](const Candidate& c) { return c.microseconds > limit; });
-      std::erase_if(those, [&](const Candidate& c) { return c.microseconds > limit; });
+                   [&](const TimedCandidate& c) { return c.microseconds > limit; });
+      std::erase_if(those, [&](const TimedCandidate& c) { return c.microseconds > limit; });
       share_ = (until_ - passed_) * (plan_.halvings > 0 ? first_part : 1) /
                static_cast<double>(plan_.sizes.size() - i);
       time_exactly(tasks, those);
@@ -148,7 +148,7 @@ class Measuring {
     for (int i = 0; i < plan_.halvings && passed_ < until_; ++i) measure_between(kind, sizes);
     if (plan_.halvings != 0) measure_disturbed(kind, sizes);
     for (const auto& [bytes, those] : sizes)
-      for (const Candidate& candidate : those)
+      for (const TimedCandidate& candidate : those)
         if (!is_wrong(candidate))
           measured_.push_back({.call = tasks_of(kind, bytes).front().call,
                                .algorithm = std::string(candidate.algorithm->name()),
@@ -163,8 +163,8 @@ class Measuring {
     std::map<std::pair<const Algorithm*, unsigned>, double> of_longer;
     std::size_t left = sizes.size();
     for (auto size = sizes.rbegin(); size != sizes.rend() && passed_ < until_; ++size, --left) {
-      Candidates disturbed;
-      for (const Candidate& c : size->second) {
+      TimedCandidates disturbed;
+      for (const TimedCandidate& c : size->second) {
         const auto [known, is_new] = of_longer.try_emplace({c.algorithm, c.shape}, c.microseconds);
         if (!is_new && c.microseconds > disturbed_factor * known->second) disturbed.push_back(c);
         known->second = std::min(known->second, c.microseconds);
@@ -186,15 +186,15 @@ class Measuring {
          ++low, ++high, --gaps) {
       const std::size_t bytes = middle(low->first, high->first);
       if (!is_close(low->second, high->second) || bytes == low->first) continue;
-      Candidates those;
-      for (const Candidates* side : {&low->second, &high->second})
-        for (const Candidate& c : *side)
+      TimedCandidates those;
+      for (const TimedCandidates* side : {&low->second, &high->second})
+        for (const TimedCandidate& c : *side)
           if (c.shape == 0 && c.microseconds < near_factor * fastest(*side).microseconds &&
               std::none_of(those.begin(), those.end(),
-                           [&](const Candidate& o) { return o.algorithm == c.algorithm; }))
+                           [&](const TimedCandidate& o) { return o.algorithm == c.algorithm; }))
             those.push_back(c);
       const Tasks tasks = tasks_of(kind, bytes);
-      std::erase_if(those, [&](const Candidate& c) {
+      std::erase_if(those, [&](const TimedCandidate& c) {
         return !can_serve(*c.algorithm, tasks.front().call, topology_);
       });
       take_first(tasks, those);
@@ -221,16 +221,16 @@ class Measuring {
                      (static_cast<double>(done_) + part) / static_cast<double>(kinds_));
   }
 
-  bool is_wrong(const Candidate& candidate) const {
+  bool is_wrong(const TimedCandidate& candidate) const {
     return std::any_of(wrong_.begin(), wrong_.end(),
-                       [&](const Candidate& wrong) { return wrong.is_of(candidate); });
+                       [&](const TimedCandidate& wrong) { return wrong.is_of(candidate); });
   }
 
   /// Takes away those that don't serve the call, and those whose results are wrong.
-  void take_right(const Tasks& tasks, Candidates& those) {
-    std::erase_if(those, [&](const Candidate& c) { return is_wrong(c); });
+  void take_right(const Tasks& tasks, TimedCandidates& those) {
+    std::erase_if(those, [&](const TimedCandidate& c) { return is_wrong(c); });
     if (!plan_.is_right) return;
-    std::erase_if(those, [&](const Candidate& c) {
+    std::erase_if(those, [&](const TimedCandidate& c) {
       const bool is_right = std::all_of(tasks.begin(), tasks.end(), [&](const Task& task) {
         return plan_.is_right(task.call, task.in_place, *c.algorithm, shape_of(task.call, c));
       });
@@ -240,29 +240,29 @@ class Measuring {
   }
 
   /// Times one call of each candidate.
-  void take_first(const Tasks& tasks, Candidates& those) {
-    time_each(those, tasks, [&](const Task& task, const Candidate& c) {
+  void take_first(const Tasks& tasks, TimedCandidates& those) {
+    time_each(those, tasks, [&](const Task& task, const TimedCandidate& c) {
       return stopwatch_.first(task, options_of(task.call, c));
     });
-    std::erase_if(those, [](const Candidate& c) { return !std::isfinite(c.microseconds); });
+    std::erase_if(those, [](const TimedCandidate& c) { return !std::isfinite(c.microseconds); });
     take_right(tasks, those);
   }
 
-  LaunchShape shape_of(const Call& call, const Candidate& candidate) const {
+  LaunchShape shape_of(const Call& call, const TimedCandidate& candidate) const {
     LaunchShape shape = candidate.algorithm->shapes(call, topology_)[candidate.shape];
     shape.threads = std::min(shape.threads, topology_.max_block_threads);
     return candidate.algorithm->fitted(shape, call, topology_);
   }
 
   /// The shapes, besides the first, of those that are nearly the fastest.
-  Candidates other_shapes(const Call& call, const Candidates& those) const {
-    Candidates others;
-    for (const Candidate& c : those) {
+  TimedCandidates other_shapes(const Call& call, const TimedCandidates& those) const {
+    TimedCandidates others;
+    for (const TimedCandidate& c : those) {
       if (c.shape != 0 || c.microseconds > near_factor * fastest(those).microseconds) continue;
       std::vector<LaunchShape> known{shape_of(call, c)};
       const std::size_t shapes = c.algorithm->shapes(call, topology_).size();
       for (unsigned i = 1; i < shapes && those.size() + others.size() < most_candidates; ++i) {
-        const Candidate other{c.algorithm, i, c.microseconds};
+        const TimedCandidate other{c.algorithm, i, c.microseconds};
         const LaunchShape shape = shape_of(call, other);
         if (std::find(known.begin(), known.end(), shape) != known.end()) continue;
         known.push_back(shape);
@@ -273,25 +273,25 @@ class Measuring {
   }
 
   /// Replaces the candidates' times, which are those of one call, by exact ones.
-  void time_exactly(const Tasks& tasks, Candidates& those) {
+  void time_exactly(const Tasks& tasks, TimedCandidates& those) {
     if (those.empty()) return;
     time_many(tasks, those, plan_.repeats);
     if (plan_.all_shapes) {
-      Candidates others = other_shapes(tasks.front().call, those);
+      TimedCandidates others = other_shapes(tasks.front().call, those);
       take_right(tasks, others);
       if (!others.empty()) time_many(tasks, others, plan_.repeats);
       those.insert(those.end(), others.begin(), others.end());
     }
     if (plan_.finals == 0) return;
     // One repeat of each at a time, so that what slows the machine down slows all of them down.
-    Candidates close;
+    TimedCandidates close;
     const double limit = close_factor * fastest(those).microseconds;
     std::copy_if(those.begin(), those.end(), std::back_inserter(close),
-                 [&](const Candidate& c) { return c.microseconds < limit; });
+                 [&](const TimedCandidate& c) { return c.microseconds < limit; });
     if (close.size() < 2) return;
     const int rounds = repeats_for(tasks, close, plan_.finals);
     for (int i = 0; i < rounds; ++i) {
-      Candidates again = close;
+      TimedCandidates again = close;
       time_many(tasks, again, 1);
       take_less(those, again);
     }
@@ -304,14 +304,14 @@ class Measuring {
   }
 
   /// As many as fit into the time for this size.
-  int repeats_for(const Tasks& tasks, const Candidates& those, int most) const {
+  int repeats_for(const Tasks& tasks, const TimedCandidates& those, int most) const {
     double each = 0;
-    for (const Candidate& c : those) each += std::max(c.microseconds, repeat_length());
+    for (const TimedCandidate& c : those) each += std::max(c.microseconds, repeat_length());
     const double fit = share_ / (each * static_cast<double>(tasks.size()));
     return static_cast<int>(std::clamp(fit, 1.0, static_cast<double>(most)));
   }
 
-  void time_many(const Tasks& tasks, Candidates& those, int most_repeats) {
+  void time_many(const Tasks& tasks, TimedCandidates& those, int most_repeats) {
     const double expected = std::max(fastest(those).microseconds, 0.01);
     const auto as_many = [](double of, int most) {
       return static_cast<int>(std::clamp(of, 1.0, static_cast<double>(most)));
@@ -322,9 +322,9 @@ class Measuring {
     // Where calls are waited for, one repeat of each at a time: what slows the machine down, slows
     // all of them down. Graphs would be captured in each repeat.
     const int passes = stopwatch_.waits() ? repeats : 1;
-    Candidates all;
+    TimedCandidates all;
     for (int pass = 0; pass < passes; ++pass) {
-      time_each(those, tasks, [&](const Task& task, const Candidate& c) {
+      time_each(those, tasks, [&](const Task& task, const TimedCandidate& c) {
         return stopwatch_.many(task, options_of(task.call, c), calls, rounds, repeats / passes);
       });
       if (pass == 0) all = those;
@@ -336,7 +336,7 @@ class Measuring {
   /// Times each candidate: the geometric mean over the tasks, each with the time of the slowest
   /// rank.
   template <class Time>
-  void time_each(Candidates& those, const Tasks& tasks, Time time) {
+  void time_each(TimedCandidates& those, const Tasks& tasks, Time time) {
     struct OfRank {
       std::array<double, most_candidates> microseconds;
       double passed;
@@ -357,7 +357,7 @@ class Measuring {
       those[i].microseconds = std::exp(logarithms[i] / static_cast<double>(tasks.size()));
   }
 
-  CallOptions options_of(const Call& call, const Candidate& candidate) const {
+  CallOptions options_of(const Call& call, const TimedCandidate& candidate) const {
     CallOptions options{.algorithm = std::string(candidate.algorithm->name())};
     if (candidate.shape == 0) return options;
     const LaunchShape shape = shape_of(call, candidate);
@@ -378,8 +378,8 @@ class Measuring {
   std::size_t kinds_ = 0, done_ = 0;
   // Microseconds since the start, on rank 0's clock: now, and when the time for this kind is over.
   double passed_ = 0, until_ = 0;
-  double share_ = 0;  // the time for this size
-  Candidates wrong_;  // of this kind
+  double share_ = 0;       // the time for this size
+  TimedCandidates wrong_;  // of this kind
   std::vector<MeasuredCall> measured_;
 };
 

@@ -206,5 +206,27 @@ TEST(Explain, ShortlyNamesTheRunnerUp) {
               HasSubstr("by call option; estimated "));
 }
 
+/// A time that is no number has no place in an order, and is no reason to choose.
+TEST(Estimates, AreNumbers) {
+  for (const BackendKind backend : {BackendKind::host, BackendKind::cuda})
+    for (const int ranks : {1, 2, 3, 4, 5, 8, 16})
+      for (const int sharing : {1, ranks}) {
+        Topology topology = machine(ranks);
+        topology.backend = backend;
+        topology.ranks_per_device = sharing;
+        for (const Algorithm* algorithm : every_algorithm())
+          for (const bool symmetric : {false, true})
+            for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{1000},
+                                            std::size_t{1} << 40, std::size_t{1} << 60}) {
+              const Call call{
+                  .collective = algorithm->collective(), .count = count, .symmetric = symmetric};
+              if (!can_serve(*algorithm, call, topology)) continue;
+              EXPECT_GE(Selector::estimate(*algorithm, call, topology), 0)
+                  << algorithm->name() << ", " << name_of(call.collective) << ", " << ranks
+                  << " ranks, " << sharing << " on a device, " << count << " elements";
+            }
+      }
+}
+
 }  // namespace
 }  // namespace plait
