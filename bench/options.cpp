@@ -2,19 +2,19 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "algorithms/contract/algorithm.hpp"
 #include "algorithms/contract/collectives.hpp"
+#include "bench/command_line.hpp"
 #include "bench/presets.hpp"
+#include "bench/program.hpp"
 #include "bench/report.hpp"
 #include "communicator/selection/selection.hpp"
 #include "core/environment.hpp"
 #include "core/text.hpp"
-#include "plait/error.hpp"
 #include "plait/version.hpp"
 
 namespace plait::bench {
@@ -34,23 +34,9 @@ struct Words {
   int check = 1;
 };
 
-/// `sentence` may contain words of the command line unchanged: it is made printable here.
-[[noreturn]] void refuse(const std::string& sentence) {
-  throw Error(ErrorCode::invalid_argument, printable(sentence));
-}
-
 std::vector<std::string> split(const std::string& list) {
   const auto parts = plait::split(list, ',');
   return {parts.begin(), parts.end()};
-}
-
-std::optional<std::size_t> bytes(const char* flag, const std::string& text) {
-  if (text.empty()) return std::nullopt;
-  const auto value = parse_bytes(text);
-  if (!value || *value == 0)
-    refuse(fmt::format("{} {}: expected a number of bytes such as 65536, 64K, 16M or 1G", flag,
-                       in_quotes(text)));
-  return value;
 }
 
 template <class Value, class Parse>
@@ -269,9 +255,7 @@ void add_flags(CLI::App& app, Options& options, Words& words) {
          "Threads per block (default: the algorithm's choice), at most as many as the target runs")
       ->check(CLI::Range(1, 1024));
   app.set_version_flag("--version", "plait " PLAIT_VERSION);
-  app.footer(
-      "Exit code: 0, 1 if results are wrong, 2 if the request can't be served, 3 if something "
-      "broke.");
+  app.footer(exit_codes);
 }
 
 void understand(const Words& words, Options& options) {
@@ -312,24 +296,11 @@ Options parse_options(int argc, char** argv) {
       "mpirun -n 4 plait-bench ...",
       "plait-bench");
   add_flags(app, options, words);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    options.answer = app.help();
-    return options;
-  } catch (const CLI::CallForVersion& version) {
-    options.answer = fmt::format("{}\n", version.what());
-    return options;
-  } catch (const CLI::ExtrasError&) {  // its text has the words in reverse order
-    refuse(fmt::format("not expected: {}", fmt::join(app.remaining(), " ")));
-  } catch (const CLI::ParseError& error) {
-    std::string sentence = error.what();
-    std::replace(sentence.begin(), sentence.end(), '\n', ' ');
-    refuse(sentence);
-  }
+  options.answer = parse(app, argc, argv);
+  if (!options.answer.empty()) return options;
   apply_preset(app, words.preset);
   understand(words, options);
-  options.command_line = fmt::format("{}", fmt::join(argv, argv + argc, " "));
+  options.command_line = joined(argc, argv);
   return options;
 }
 

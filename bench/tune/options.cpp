@@ -1,16 +1,14 @@
 #include "bench/tune/options.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 
+#include "bench/command_line.hpp"
 #include "bench/program.hpp"
 #include "core/environment.hpp"
 #include "core/text.hpp"
-#include "plait/error.hpp"
 #include "plait/version.hpp"
 
 namespace plait::bench {
@@ -19,20 +17,6 @@ namespace {
 struct Words {
   std::string min_bytes, max_bytes, collectives = "all", types, memory = "both", backend;
 };
-
-/// `sentence` may contain words of the command line unchanged: it is made printable here.
-[[noreturn]] void refuse(const std::string& sentence) {
-  throw Error(ErrorCode::invalid_argument, printable(sentence));
-}
-
-std::optional<std::size_t> bytes(const char* flag, const std::string& text) {
-  if (text.empty()) return std::nullopt;
-  const auto value = parse_bytes(text);
-  if (!value || *value == 0)
-    refuse(fmt::format("{} {}: expected a number of bytes such as 65536, 64K or 16M", flag,
-                       in_quotes(text)));
-  return value;
-}
 
 void add_flags(CLI::App& app, TuneOptions& options, Words& words) {
   app.add_option("-o,--output", options.output,
@@ -96,23 +80,10 @@ TuneOptions parse_tune_options(int argc, char** argv) {
       "plait-tune",
       "plait-tune");
   add_flags(app, options, words);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    options.answer = app.help();
-    return options;
-  } catch (const CLI::CallForVersion& version) {
-    options.answer = fmt::format("{}\n", version.what());
-    return options;
-  } catch (const CLI::ExtrasError&) {  // its text has the words in reverse order
-    refuse(fmt::format("not expected: {}", fmt::join(app.remaining(), " ")));
-  } catch (const CLI::ParseError& error) {
-    std::string sentence = error.what();
-    std::replace(sentence.begin(), sentence.end(), '\n', ' ');
-    refuse(sentence);
-  }
+  options.answer = parse(app, argc, argv);
+  if (!options.answer.empty()) return options;
   understand(words, options);
-  options.command_line = fmt::format("{}", fmt::join(argv, argv + argc, " "));
+  options.command_line = joined(argc, argv);
   return options;
 }
 
