@@ -51,6 +51,11 @@ std::string amount(std::size_t bytes) {
 
 }  // namespace
 
+std::uint64_t draw_token() {
+  std::random_device draw;
+  return std::uint64_t{draw()} << 32 | draw();
+}
+
 void SymmetricHeap::check_equal(std::size_t bytes, const char* what) {
   const auto all = on_behalf_of(bootstrap_, what, [&] { return bootstrap_.all_gather(bytes); });
   const auto differs =
@@ -106,8 +111,7 @@ std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes,
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{}: all ranks passed {}, which overflow", what, amount(bytes)));
   if (commit == Commit::at_once) check_room(bytes, what);
-  const std::uint64_t drawn =
-      (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
+  const std::uint64_t drawn = draw_token();
   auto token = on_behalf_of(bootstrap_, what, [&] { return bootstrap_.broadcast(drawn, 0); });
   // Where threads of one process pretend to be on several nodes, each node has its own range.
   if (nodes_ != nullptr) token += static_cast<unsigned>(nodes_->here());

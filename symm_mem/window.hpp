@@ -61,6 +61,9 @@ struct StandIn {
 /// Those of a rank's copy.
 using StandIns = std::function<std::vector<StandIn>(int rank)>;
 
+/// A number for `Backend::reserve` that no other range has.
+std::uint64_t draw_token();
+
 /// The windows of one communicator.
 class SymmetricHeap {
  public:

@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <random>
 #include <utility>
 
 #include "algorithms/contract/collectives.hpp"
@@ -26,11 +25,6 @@ namespace plait {
 namespace {
 
 bool exists(pid_t process) { return kill(process, 0) == 0 || errno == EPERM; }
-
-std::uint64_t unused_token() {
-  std::random_device draw;
-  return std::uint64_t{draw()} << 32 | draw();
-}
 
 }  // namespace
 
@@ -47,7 +41,7 @@ Board::Board(Bootstrap& bootstrap, const Nodes& nodes)
   range_ = heap.allocate_range(bytes, "creating the board", Commit::at_once);
   if (nodes.are_several())
     agree(bootstrap, "creating the board", [&] {
-      copies_ = host->reserve(bootstrap.size(), bytes, unused_token(), Commit::on_touch);
+      copies_ = host->reserve(bootstrap.size(), bytes, draw_token(), Commit::on_touch);
       for (int rank = 0; rank < bootstrap.size(); ++rank)
         if (!nodes.is_here(rank)) copies_->stand_in(rank, 0, bytes);
     });
