@@ -1,10 +1,9 @@
-// Times that are measured on a machine, when a communicator is created or by plait-tune: how they
-// are made, kept and given to all ranks.
+// Times that are measured when a communicator is created or by plait-tune: what is measured, when,
+// and what follows for the choice.
 #include "communicator/calibration/calibration.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstddef>
@@ -14,7 +13,6 @@
 #include <map>
 #include <mutex>
 #include <set>
-#include <sstream>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -22,6 +20,7 @@
 
 #include "algorithms/contract/collectives.hpp"
 #include "communicator/calibration/measure.hpp"
+#include "communicator/calibration_cache.hpp"
 #include "communicator/selection/selection.hpp"
 #include "plait/plait.hpp"
 #include "support/environment.hpp"
@@ -36,260 +35,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 namespace fs = std::filesystem;
-
-/// A folder of its own for the cache.
-class CalibrationTest : public testing::Test {
- protected:
-  CalibrationTest()
-      : folder_(fs::temp_directory_path() /
-                ("plait-calibration-" + std::to_string(getpid()) + "-" +
-                 testing::UnitTest::GetInstance()->current_test_info()->name())),
-        cache_("XDG_CACHE_HOME", folder_.string()) {
-    fs::remove_all(folder_);
-  }
-  ~CalibrationTest() override { fs::remove_all(folder_); }
-
-  std::vector<fs::path> files() const {
-    std::vector<fs::path> all;
-    if (fs::exists(folder_ / "plait"))
-      for (const auto& entry : fs::directory_iterator(folder_ / "plait"))
-        all.push_back(entry.path());
-    return all;
-  }
-  static std::string text_of(const fs::path& path) {
-    std::ostringstream text;
-    text << std::ifstream(path).rdbuf();
-    return text.str();
-  }
-
- private:
-  fs::path folder_;
-  ScopedEnvironment cache_;
-};
-
-/// Times without a machine behind them: two ranks, and times that a test makes up.
-class KeptTimesTest : public CalibrationTest {
- protected:
-  static Topology topology() {
-    Topology topology;
-    topology.backend = BackendKind::cuda;
-    topology.ranks = 2;
-    topology.architecture = "sm_90";
-    topology.max_block_threads = 512;
-    topology.scratch_limit = 128 << 20;
-    topology.link_bandwidth = topology.push_bandwidth = topology.packet_bandwidth = 1;
-    return topology;
-  }
-  static Call call(DataType type = DataType::bf16) { return {.type = type, .count = 1000}; }
-  static MeasuredCall measured(const char* algorithm, double microseconds) {
-    return {.call = call(), .algorithm = algorithm, .microseconds = microseconds};
-  }
-  /// The fastest of the algorithms that can serve the call.
-  static std::string chosen(const MeasuredTimes& times, DataType type = DataType::bf16) {
-    const Call wanted = call(type);
-    std::string best;
-    double least = 1e9;
-    for (const auto& algorithm : Registry::instance().all()) {
-      const auto time = times.find(algorithm->name(), wanted);
-      if (algorithm->collective() != Collective::all_reduce || !time ||
-          time->microseconds >= least || !algorithm->supports(wanted, topology()))
-        continue;
-      least = time->microseconds;
-      best = algorithm->name();
-    }
-    return best;
-  }
-
-  using Store = CalibrationStore;  // one of each process
-  struct Outcome {
-    std::array<std::string, 2> chosen, tuned;
-    int measurements = 0;  // of rank 0
-  };
-  /// What two ranks get that measure that `fastest` is the fastest. Null: they must not measure.
-  static Outcome run(Store& store, const char* fastest, Calibration wish = Calibration::on) {
-    Outcome outcome;
-    auto bootstraps = make_thread_bootstraps(2);
-    on_threads(2, [&](int rank) {
-      const auto measure = [&, rank] {
-        if (rank == 0) ++outcome.measurements;
-        return std::vector{measured(fastest, 1), measured("stream", 2)};
-      };
-      const auto r = static_cast<std::size_t>(rank);
-      // Rank 1 asks for something else, which does not count.
-      const CalibrationRequest mine{"a machine", false, wish, fastest != nullptr},
-          other{"another machine", false, Calibration::on, fastest == nullptr};
-      const KeptTimes times =
-          kept_times(*bootstraps[r], topology(), rank == 0 ? mine : other, measure, store);
-      outcome.chosen[r] = chosen(times.calibration);
-      outcome.tuned[r] = chosen(times.tuned);
-    });
-    return outcome;
-  }
-};
-
-TEST_F(KeptTimesTest, AreMeasuredOnceAndThenKeptForThisProcessAndOthers) {
-  Store store, other;
-  const Outcome once = run(store, "ring");
-  EXPECT_THAT(once.chosen, Each("ring"));
-  EXPECT_EQ(once.measurements, 1);
-  ASSERT_EQ(files().size(), 1u);
-  EXPECT_THAT(files()[0].string(), HasSubstr("/plait/2-ranks-on-sm_90-"));
-  EXPECT_EQ(text_of(files()[0]),
-            "plait-times 1\nfor a machine\nall_reduce bf16 ordinary:\nring 2000=1\nstream "
-            "2000=2\nend\n");
-  for (Store* later : {&store, &other}) {
-    const Outcome again = run(*later, "tree");
-    EXPECT_THAT(again.chosen, Each("ring"));
-    EXPECT_EQ(again.measurements, 0);
-  }
-}
-
-TEST_F(KeptTimesTest, AreMeasuredAgainIfTheUserSaysSo) {
-  Store first, second;
-  static_cast<void>(run(first, "ring"));
-  EXPECT_THAT(run(first, "tree", Calibration::again).chosen, Each("tree"));
-  EXPECT_THAT(run(first, nullptr).chosen, Each("tree"));
-  EXPECT_THAT(run(second, nullptr).chosen, Each("tree"));
-}
-
-TEST_F(KeptTimesTest, AreNoneIfNothingIsKeptAndNothingMayBeMeasured) {
-  Store store;
-  EXPECT_THAT(run(store, nullptr).chosen, Each(""));
-  EXPECT_THAT(files(), IsEmpty());
-}
-
-/// Or each process would measure, every time.
-TEST_F(KeptTimesTest, AreNotMeasuredIfNoFileCanBeWritten) {
-  for (const char* folder : {"/proc/none", "relative"}) {
-    const ScopedEnvironment nowhere("XDG_CACHE_HOME", folder), home("HOME", "");
-    Store store, other;
-    EXPECT_EQ(run(store, "ring").measurements, 0);
-    EXPECT_EQ(run(store, "ring", Calibration::again).measurements, 1);
-    EXPECT_THAT(run(store, "tree").chosen, Each("ring"));  // the process remembers
-    EXPECT_EQ(run(other, "tree").measurements, 0);
-  }
-}
-
-TEST_F(KeptTimesTest, OfADamagedFileAreMeasuredAnew) {
-  Store first;
-  static_cast<void>(run(first, "ring"));
-  ASSERT_EQ(files().size(), 1u);
-  for (const char* text :
-       {"", "plait-times 1\nfor a machine\n",
-        "plait-times 1\nfor another machine\nall_reduce bf16 ordinary:\nstream 1K=1\nend\n",
-        "plait-times 1\nfor a machine\nall_reduce bf16 ordinary:\nstream 1K=1\n", "stream\n",
-        "plait-times 1\nfor a machine\nall_reduce bf16 ordinary:\nstream 1K=0\nend\n"}) {
-    std::ofstream(files()[0]) << text;
-    Store store;
-    const Outcome outcome = run(store, "tree");
-    EXPECT_THAT(outcome.chosen, Each("tree")) << text;
-    EXPECT_EQ(outcome.measurements, 1) << text;
-    EXPECT_THAT(text_of(files()[0]), HasSubstr("\ntree 2000=1")) << text;
-  }
-  std::ofstream(files()[0]) << std::string((1 << 20) + 1, '\n');
-  Store store;
-  EXPECT_EQ(run(store, "tree").measurements, 1);
-}
-
-/// Another build of the library may have measured them.
-TEST_F(KeptTimesTest, ForAlgorithmsThatAreLeftOutArePassedOver) {
-  Store first, second;
-  static_cast<void>(run(first, "ring"));
-  ASSERT_EQ(files().size(), 1u);
-  std::ofstream(files()[0])
-      << "plait-times 1\nfor a machine\nall_reduce bf16 ordinary:\nnobody 1K=1\nstream "
-         "1K=2\nend\n";
-  EXPECT_THAT(run(second, nullptr).chosen, Each("stream"));
-}
-
-TEST_F(KeptTimesTest, ForIntegersAreThoseOfAlgorithmsThatTakeThem) {
-  Store store;
-  auto bootstraps = make_thread_bootstraps(1);
-  const auto measure = [] {
-    return std::vector{measured("oneshot_sentinel", 1), measured("ring", 2), measured("stream", 3)};
-  };
-  const MeasuredTimes times =
-      kept_times(*bootstraps[0], topology(), {"a machine"}, measure, store).calibration;
-  EXPECT_EQ(chosen(times), "oneshot_sentinel");
-  EXPECT_EQ(chosen(times, DataType::i32), "ring");
-}
-
-/// The file that plait-tune writes.
-class TunedTimes : public KeptTimesTest {
- protected:
-  static void write(const std::string& text) {
-    const std::string path = tuned_path(topology(), "a machine").value();
-    fs::create_directories(fs::path(path).parent_path());
-    std::ofstream(path) << text;
-  }
-  static std::string text_for(const char* machine) {
-    return MeasuredTimes(machine, std::vector{measured("tree", 5)}).text();
-  }
-};
-
-TEST_F(TunedTimes, AreReadByThemselvesAndNothingIsMeasuredBeside) {
-  write(text_for("a machine"));
-  Store store;
-  const Outcome outcome = run(store, "ring");
-  EXPECT_THAT(outcome.tuned, Each("tree"));
-  EXPECT_THAT(outcome.chosen, Each(""));
-  EXPECT_EQ(outcome.measurements, 0);
-  const Outcome again = run(store, "ring", Calibration::again);
-  EXPECT_THAT(again.tuned, Each("tree"));
-  EXPECT_THAT(again.chosen, Each("ring"));
-  EXPECT_EQ(again.measurements, 1);
-}
-
-TEST_F(TunedTimes, AreReadAgainWhenTheFileIsNew) {
-  Store store;
-  EXPECT_THAT(run(store, nullptr).tuned, Each(""));
-  write(text_for("a machine"));
-  EXPECT_THAT(run(store, nullptr).tuned, Each("tree"));
-}
-
-/// With one warning per file and process.
-TEST_F(TunedTimes, OfAForeignOrBrokenFileArePassedOver) {
-  for (const std::string& text :
-       {text_for("another machine"), text_for("a machine").substr(0, 50), std::string("ring\n")}) {
-    write(text);
-    Store store;
-    testing::internal::CaptureStderr();
-    for (int i = 0; i < 2; ++i) {
-      const Outcome outcome = run(store, "ring");
-      EXPECT_THAT(outcome.tuned, Each("")) << text;
-      EXPECT_THAT(outcome.chosen, Each("ring")) << text;
-    }
-    const std::string said = testing::internal::GetCapturedStderr();
-    EXPECT_THAT(said, HasSubstr("measured times are passed over: ")) << text;
-    EXPECT_EQ(said.find("passed over"), said.rfind("passed over")) << said;
-  }
-}
-
-TEST_F(TunedTimes, InPlaitTuningAreRefusedOnAllRanksWithWhatDiffers) {
-  const auto refusal = [&](const std::string& text) {
-    std::array<std::string, 2> said;
-    auto bootstraps = make_thread_bootstraps(2);
-    on_threads(2, [&](int rank) {
-      const auto r = static_cast<std::size_t>(rank);
-      said[r] = message_of(ErrorCode::invalid_argument, [&] {
-        // Rank 1 is on another machine, which does not count.
-        times_of({"some.file", text}, *bootstraps[r], rank == 0 ? "plait 1, EPYC, 4 ranks" : "x");
-      });
-    });
-    EXPECT_EQ(said[0], said[1]);
-    EXPECT_THAT(said[0], HasSubstr("PLAIT_TUNING=\"some.file\": ")) << text;
-    return said[0];
-  };
-  EXPECT_THAT(refusal(text_for("plait 1, EPYC, 8 ranks")),
-              HasSubstr("measured elsewhere: there \"8 ranks\", here \"4 ranks\""));
-  EXPECT_THAT(refusal(text_for("plait 1, EPYC, 4 ranks, more")),
-              HasSubstr("measured elsewhere: there \"more\", here \"\""));
-  EXPECT_THAT(refusal("plait-times 1\nfor x\n"), HasSubstr("the file is cut off"));
-  auto bootstraps = make_thread_bootstraps(1);
-  EXPECT_EQ(
-      chosen(times_of({"some.file", text_for("plait 1, EPYC")}, *bootstraps[0], "plait 1, EPYC")),
-      "tree");
-}
 
 /// Communicators of the host target that may measure. On a busy machine, in which a call waits for
 /// time slices, the first kind of calls takes seconds.

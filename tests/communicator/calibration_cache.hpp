@@ -1,0 +1,46 @@
+// Where tests of calibrations keep their times.
+#pragma once
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/environment.hpp"
+
+namespace plait::test {
+
+/// A folder of its own for the cache.
+class CalibrationTest : public testing::Test {
+ protected:
+  CalibrationTest()
+      : folder_(std::filesystem::temp_directory_path() /
+                ("plait-calibration-" + std::to_string(getpid()) + "-" +
+                 testing::UnitTest::GetInstance()->current_test_info()->name())),
+        cache_("XDG_CACHE_HOME", folder_.string()) {
+    std::filesystem::remove_all(folder_);
+  }
+  ~CalibrationTest() override { std::filesystem::remove_all(folder_); }
+
+  std::vector<std::filesystem::path> files() const {
+    std::vector<std::filesystem::path> all;
+    if (std::filesystem::exists(folder_ / "plait"))
+      for (const auto& entry : std::filesystem::directory_iterator(folder_ / "plait"))
+        all.push_back(entry.path());
+    return all;
+  }
+  static std::string text_of(const std::filesystem::path& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+
+ private:
+  std::filesystem::path folder_;
+  ScopedEnvironment cache_;
+};
+
+}  // namespace plait::test
