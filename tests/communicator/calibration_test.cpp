@@ -30,7 +30,6 @@
 namespace plait::test {
 namespace {
 
-using testing::Each;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;

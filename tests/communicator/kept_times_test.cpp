@@ -24,7 +24,6 @@ namespace {
 using testing::Each;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::Not;
 namespace fs = std::filesystem;
 
 /// Times without a machine behind them: two ranks, and times that a test makes up.
