@@ -222,6 +222,12 @@ struct Epoch {
   PLAIT_DEVICE unsigned half() const { return value & 1u; }  // index of one of two buffers
 };
 
+/// A contiguous range [begin, end) of packs, elements or bytes.
+struct Range {
+  std::size_t begin, end;
+  PLAIT_DEVICE constexpr std::size_t size() const { return end - begin; }
+};
+
 /// A buffer seen as packs of `Bytes` bytes. The base may have any alignment of T, and the last pack
 /// may be partial. Such packs move element by element; lanes beyond the end read as zero and are
 /// not stored.
@@ -239,6 +245,11 @@ class Packs {  // of T or const T
   /// Packs before this index are complete and aligned, so `packs()` may access them. 0 if the base
   /// is not aligned.
   PLAIT_DEVICE std::size_t whole() const { return whole_; }
+  /// The first packs of a range that are complete and aligned.
+  PLAIT_DEVICE std::uint32_t whole_in(const Range& range) const {
+    const std::size_t end = range.end < whole_ ? range.end : whole_;
+    return end <= range.begin ? 0u : static_cast<std::uint32_t>(end - range.begin);
+  }
   PLAIT_DEVICE auto packs() const {
     return reinterpret_cast<std::conditional_t<std::is_const_v<T>, const P, P>*>(base_);
   }
@@ -274,12 +285,6 @@ class Packs {  // of T or const T
   T* base_;
   std::size_t count_;
   std::size_t whole_;
-};
-
-/// A contiguous range [begin, end) of packs, elements or bytes.
-struct Range {
-  std::size_t begin, end;
-  PLAIT_DEVICE constexpr std::size_t size() const { return end - begin; }
 };
 
 /// [0, size) in equal parts; the last ones may be shorter or empty. Every boundary inside is a

@@ -9,9 +9,11 @@
 
 namespace plait {
 
-/// `Bytes` bytes of T: a power of two that holds at least one element.
+/// `Bytes` bytes of T: a power of two that holds at least one element. GPUs load and store up to 16
+/// bytes with one instruction, which demands that they are aligned. Larger packs are sums, or the
+/// host's, whose instructions take any address.
 template <class T, std::size_t Bytes>
-struct alignas(Bytes < 16 ? Bytes : 16) Pack {
+struct alignas(Bytes <= 16 ? Bytes : sizeof(T)) Pack {
   static constexpr std::size_t lanes = Bytes / sizeof(T);
   T lane[lanes];
 };

@@ -188,8 +188,7 @@ class Stream {
     for_peers<Ranks>([&]<int Peers>(unsigned first) {
       const P* from[Peers];
       P* to[Peers];
-      Range range[Peers];
-      bool whole = true;
+      Range range[Peers], whole[Peers];
       PLAIT_UNROLL
       for (int s = 0; s < Peers; ++s) {
         const int peer = peer_at(first + static_cast<unsigned>(s));
@@ -197,18 +196,17 @@ class Stream {
         if constexpr (ToSlots) {
           from[s] = in_.packs() + range[s].begin;
           to[s] = channels_.template outgoing<P>(scattering, peer, k);
-          whole = whole && range[s].end <= in_.whole();
+          whole[s] = {range[s].begin, range[s].begin + in_.whole_in(range[s])};
         } else {
           from[s] = channels_.template incoming<P>(gathering, peer, k);
           to[s] = out_.packs() + range[s].begin;
-          whole = whole && range[s].end <= out_.whole();
+          whole[s] = {range[s].begin, range[s].begin + out_.whole_in(range[s])};
         }
       }
-      if (whole) return copy_whole(from, to, range);
+      copy_whole(from, to, whole);
       PLAIT_UNROLL
       for (int s = 0; s < Peers; ++s) {
-        for (std::size_t i = range[s].begin + dev_.thread(); i < range[s].end;
-             i += dev_.threads()) {
+        for (std::size_t i = whole[s].end + dev_.thread(); i < range[s].end; i += dev_.threads()) {
           if constexpr (ToSlots) {
             dev_.store(to[s] + (i - range[s].begin), in_.load(dev_, i));
           } else {
@@ -262,28 +260,25 @@ class Stream {
   template <int Ranks>
   PLAIT_DEVICE void reduce(std::uint32_t k) {
     const Range range = chunk(own_slice(), k);
-    const bool whole = range.end <= in_.whole() && range.end <= out_.whole();
     const auto size = static_cast<std::uint32_t>(range.size());
+    const std::uint32_t step = dev_.threads();
+    std::uint32_t i = dev_.thread();
     if constexpr (Ranks != 0) {
       constexpr int unroll = in_flight / Ranks > 1 ? in_flight / Ranks : 1;
-      if (whole) {
-        const P* from[Ranks];
-        P* to[Ranks];
-        PLAIT_UNROLL
-        for (int r = 0; r < Ranks; ++r) {
-          from[r] = r == rank_ ? in_.packs() + range.begin
-                               : channels_.template incoming<P>(scattering, r, k);
-          to[r] = destination(r, range, k);
-        }
-        const std::uint32_t step = dev_.threads();
-        std::uint32_t i = dev_.thread();
-        for (; i + (unroll - 1) * step < size; i += unroll * step)
-          reduce_whole<Ranks, unroll>(from, to, i);
-        for (; i < size; i += step) reduce_whole<Ranks, 1>(from, to, i);
-        return;
+      const std::uint32_t whole = both_whole(in_.whole_in(range), out_.whole_in(range));
+      const P* from[Ranks];
+      P* to[Ranks];
+      PLAIT_UNROLL
+      for (int r = 0; r < Ranks; ++r) {
+        from[r] = r == rank_ ? in_.packs() + range.begin
+                             : channels_.template incoming<P>(scattering, r, k);
+        to[r] = destination(r, range, k);
       }
+      for (; i + (unroll - 1) * step < whole; i += unroll * step)
+        reduce_whole<Ranks, unroll>(from, to, i);
+      for (; i < whole; i += step) reduce_whole<Ranks, 1>(from, to, i);
     }
-    for (std::uint32_t i = dev_.thread(); i < size; i += dev_.threads()) reduce_one(range, k, i);
+    for (; i < size; i += step) reduce_one(range, k, i);
   }
 
   /// Where the result of the own chunk goes at rank r; null if the rank needs none.

@@ -83,9 +83,15 @@ class ChunkMover {
     Input source = in_;
     if (!enters) source = partials_;
     const Range packs = in_packs<D::pack_bytes>(chunk);
-    const bool whole =
-        (!Adds || packs.end <= source.whole()) && (!Store || packs.end <= out_.whole());
-    for_packs<packs_in_flight<T, D>>(dev_, static_cast<std::uint32_t>(packs.size()), whole,
+    const auto size = static_cast<std::uint32_t>(packs.size());
+    std::uint32_t whole = size;
+    if constexpr (Adds) {
+      whole = source.whole_in(packs);
+    }
+    if constexpr (Store) {
+      whole = both_whole(whole, out_.whole_in(packs));
+    }
+    for_packs<packs_in_flight<T, D>>(dev_, size, whole,
                                      [&]<int Count, bool Whole>(std::uint32_t i) {
                                        move_packs<Adds, From, To, Store, Count, Whole>(
                                            source, enters, packs.begin, i, slots, finished);

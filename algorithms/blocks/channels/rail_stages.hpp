@@ -142,7 +142,8 @@ class RailStages {
     const Input own = block_in(own_);
     const Output to = stays ? block_out(own_) : as_buffer(slot, range.size());
     const std::size_t begin = stays ? range.begin : 0;
-    const bool whole = range.end <= own.whole() && begin + range.size() <= to.whole();
+    const std::uint32_t whole =
+        both_whole(own.whole_in(range), to.whole_in({begin, begin + range.size()}));
     for_packs<sums_in_flight>(dev_, static_cast<std::uint32_t>(range.size()), whole,
                               [&]<int Count, bool Whole>(std::uint32_t first) {
                                 add_packs<Count, Whole>(own, range.begin + first, to, begin + first,

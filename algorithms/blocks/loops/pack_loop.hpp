@@ -15,18 +15,20 @@ inline constexpr int packs_in_flight = D::pack_bytes >= 64 ? 1
                                                            : 4;
 
 /// Calls body<Count, Whole>(i) until it has covered this thread's share of `size` packs; each call
-/// is for the Count packs i, i + threads, ... `whole`: all packs are complete and aligned.
+/// is for the Count packs i, i + threads, ... The first `whole` packs are complete and aligned.
 template <int InFlight, class D, class Body>
-PLAIT_DEVICE void for_packs(D& dev, std::uint32_t size, bool whole, Body body) {
+PLAIT_DEVICE void for_packs(D& dev, std::uint32_t size, std::uint32_t whole, Body body) {
   const std::uint32_t stride = dev.threads();
   std::uint32_t i = dev.thread();
-  if (whole) {
-    for (; i + (InFlight - 1) * stride < size; i += InFlight * stride)
-      body.template operator()<InFlight, true>(i);
-    for (; i < size; i += stride) body.template operator()<1, true>(i);
-  } else {
-    for (; i < size; i += stride) body.template operator()<1, false>(i);
-  }
+  for (; i + (InFlight - 1) * stride < whole; i += InFlight * stride)
+    body.template operator()<InFlight, true>(i);
+  for (; i < whole; i += stride) body.template operator()<1, true>(i);
+  for (; i < size; i += stride) body.template operator()<1, false>(i);
+}
+
+/// The packs that are complete and aligned on both sides.
+PLAIT_DEVICE constexpr std::uint32_t both_whole(std::uint32_t one, std::uint32_t other) {
+  return one < other ? one : other;
 }
 
 /// Pack i of a buffer, for bodies of `for_packs`.
@@ -61,7 +63,7 @@ PLAIT_DEVICE void store_packs(D& dev, const Packs<T, Bytes>& target, std::size_t
 template <int InFlight, class D, class T, std::size_t Bytes>
 PLAIT_DEVICE void fill_slot(D& dev, const Packs<const T, Bytes>& from, const Range& range,
                             Pack<T, Bytes>* slot) {
-  for_packs<InFlight>(dev, static_cast<std::uint32_t>(range.size()), range.end <= from.whole(),
+  for_packs<InFlight>(dev, static_cast<std::uint32_t>(range.size()), from.whole_in(range),
                       [&]<int Count, bool Whole>(std::uint32_t first) {
                         Pack<T, Bytes> packs[Count];
                         PLAIT_UNROLL
@@ -77,7 +79,7 @@ PLAIT_DEVICE void fill_slot(D& dev, const Packs<const T, Bytes>& from, const Ran
 template <int InFlight, class D, class T, std::size_t Bytes>
 PLAIT_DEVICE void empty_slot(D& dev, const Pack<T, Bytes>* slot, const Packs<T, Bytes>& to,
                              const Range& range) {
-  for_packs<InFlight>(dev, static_cast<std::uint32_t>(range.size()), range.end <= to.whole(),
+  for_packs<InFlight>(dev, static_cast<std::uint32_t>(range.size()), to.whole_in(range),
                       [&]<int Count, bool Whole>(std::uint32_t first) {
                         Pack<T, Bytes> packs[Count];
                         PLAIT_UNROLL
@@ -96,7 +98,7 @@ PLAIT_DEVICE void copy_packs(D& dev, const Packs<const T, Bytes>& from, const Pa
                              const Range& range) {
   for_packs<InFlight>(
       dev, static_cast<std::uint32_t>(range.size()),
-      range.end <= from.whole() && range.end <= to.whole(),
+      both_whole(from.whole_in(range), to.whole_in(range)),
       [&]<int Count, bool Whole>(std::uint32_t first) {
         Pack<T, Bytes> packs[Count];
         PLAIT_UNROLL

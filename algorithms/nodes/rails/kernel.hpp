@@ -351,7 +351,8 @@ class Rails {
   template <class SlotFrom>
   PLAIT_DEVICE void add_terms(const Input& own, const Range& range, const Output& to,
                               std::size_t begin, SlotFrom slot_from) {
-    const bool whole = range.end <= own.whole() && begin + range.size() <= to.whole();
+    const std::uint32_t whole =
+        both_whole(own.whole_in(range), to.whole_in({begin, begin + range.size()}));
     for_packs<in_flight>(dev_, static_cast<std::uint32_t>(range.size()), whole,
                          [&]<int Count, bool Whole>(std::uint32_t first) {
                            P packs[Count];

@@ -35,7 +35,7 @@ class PlainWire {
   template <class SlotFrom>
   PLAIT_DEVICE static void add(D& dev, const Reducer<T>& reducer, const Output& data,
                                const Range& range, int nodes, int own, SlotFrom slot_from) {
-    for_packs<1>(dev, static_cast<std::uint32_t>(range.size()), range.end <= data.whole(),
+    for_packs<1>(dev, static_cast<std::uint32_t>(range.size()), data.whole_in(range),
                  [&]<int, bool Whole>(std::uint32_t i) {
                    const auto partial = [&](int node) {
                      return node == own ? load_pack<Whole>(dev, data, range.begin + i)

@@ -169,7 +169,7 @@ class RailsDoubling : private RailStages<RailsDoubling<T, D>, T, D, Args, 1> {
     const Meeting meeting{.adds = !plan_.schedule.is_guest,
                           .own_first = plan_.schedule.rank < from,
                           .is_last = stage == plan_.schedule.rounds};
-    for_packs<1>(dev_, static_cast<std::uint32_t>(range.size()), range.end <= output.whole(),
+    for_packs<1>(dev_, static_cast<std::uint32_t>(range.size()), output.whole_in(range),
                  [&]<int Count, bool Whole>(std::uint32_t first) {
                    meet_packs<Count, Whole>(output, range.begin, first, meeting, arrived, slot);
                  });
