@@ -21,6 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "bench" / "report" / "page.html"
 CHART_JS = [pathlib.Path(folder) / "chart.min.js" for folder in (
     "/usr/share/javascript/chart.js", "/usr/share/nodejs/chart.js/dist")]
+MOST_BYTES = 2**20  # of a page; about 7000 results
 
 
 class Refused(Exception):
@@ -263,7 +264,10 @@ def main():
         runs = runs_of(options.files)
         if options.output:
             text = page(runs, find_chart_js(options.chart_js))
-            options.output.write_text(text, encoding="utf-8")
+            size = options.output.write_text(text, encoding="utf-8")
+            if size > MOST_BYTES:
+                print(f"report.py: {options.output} has {size / 1e6:.1f} MB, which opens slowly: "
+                      "give it fewer files", file=sys.stderr)
         if options.svg:
             drawn = picture(runs, options)
             if not options.check:

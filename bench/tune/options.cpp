@@ -44,6 +44,9 @@ void add_flags(CLI::App& app, TuneOptions& options, Words& words) {
   app.add_option("--sizes", options.check_sizes, "Number of these sizes (default 40)")
       ->check(CLI::Range(1, 1000))
       ->needs(check);
+  app.add_flag("-v,--verbose", options.verbose,
+               "With --check: a line for each call, with both algorithms and their microseconds")
+      ->needs(check);
   app.set_version_flag("--version", "plait " PLAIT_VERSION);
   app.footer(exit_codes);
 }

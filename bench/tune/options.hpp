@@ -18,9 +18,10 @@ struct TuneOptions {
   bool symmetric = true, ordinary = true;
   double seconds = 90;
   std::optional<BackendKind> backend;
-  bool check =
-      false;  // compares the library's choice with the fastest algorithm, and writes nothing
+  /// Compares the library's choice with the fastest algorithm, and writes nothing.
+  bool check = false;
   int check_sizes = 40;
+  bool verbose = false;  // a line for each call of a check
   std::string command_line;
   std::string answer;  // the text of --help or --version; if not empty, print it and stop
 };
@@ -30,8 +31,7 @@ TuneOptions parse_tune_options(int argc, char** argv);
 
 /// The sizes at which all algorithms are timed: each four times the one before, and the last one.
 std::vector<std::size_t> tuned_sizes(const TuneOptions& options, BackendKind backend);
-/// `check_sizes` sizes between these, evenly on a logarithmic scale, each a
-/// multiple of 16.
+/// `check_sizes` sizes between these, evenly on a logarithmic scale, each a multiple of 16.
 std::vector<std::size_t> checked_sizes(const TuneOptions& options, BackendKind backend);
 
 }  // namespace plait::bench

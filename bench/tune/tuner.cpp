@@ -129,6 +129,11 @@ MeasuringPlan Tuner::make_plan(std::vector<std::size_t> sizes) {
   plan.limit_us = options_.seconds * 1e6;
   if (symmetric_) plan.symmetric_buffers = {symmetric_->send(), symmetric_->recv()};
   if (ordinary_) plan.ordinary_buffers = {ordinary_->send(), ordinary_->recv()};
+  // Graphs of GPUs don't depend on where the host's processors are.
+  if (comm_.backend_kind() == BackendKind::host) {
+    plan.pulse = [this] { return pulse(); };
+    plan.patience_us = plan.limit_us / 3;
+  }
   plan.is_right = [this](const Call& call, bool in_place, const Algorithm& algorithm,
                          LaunchShape shape) { return is_right(call, in_place, algorithm, shape); };
   plan.progress = [this, start = Clock::now()](const MeasuredKind& kind, std::size_t bytes,
@@ -142,6 +147,26 @@ MeasuringPlan Tuner::make_plan(std::vector<std::size_t> sizes) {
                     fmt::format("{}, {}", name_of_kind(kind.call), format_bytes(bytes)));
   };
   return plan;
+}
+
+double Tuner::pulse() {
+  constexpr int calls = 200;
+  const Arena& arena = options_.symmetric ? *symmetric_ : *ordinary_;
+  const auto start = Clock::now();
+  for (int i = 0; i < calls; ++i) {
+    comm_.all_reduce(arena.send(), arena.recv(), 1, DataType::f32, ReduceOp::sum, stream_);
+    comm_.synchronize(stream_);
+  }
+  const std::chrono::duration<double, std::micro> own = Clock::now() - start;
+  const std::vector<double> all = comm_.bootstrap().all_gather(own.count() / calls);
+  const double slowest = *std::max_element(all.begin(), all.end());
+  least_pulse_ = std::min(least_pulse_, slowest);
+  return slowest;
+}
+
+void Tuner::print_pulse() const {
+  if (std::isfinite(least_pulse_))
+    fmt::print("# pulse: an all-reduce of 4 bytes took {:.2f} us at best\n", least_pulse_);
 }
 
 bool Tuner::is_right(const Call& call, bool in_place, const Algorithm& algorithm,
@@ -200,6 +225,7 @@ void Tuner::write(const std::vector<MeasuredCall>& measured) const {
                   fmt::format("the times can't be kept: {}; -o names another file", why_not));
   }
   fmt::print("# {} times are kept in {}\n", measured.size(), in_quotes(path));
+  print_pulse();
 }
 
 std::size_t Tuner::tune() {
@@ -223,23 +249,31 @@ std::size_t Tuner::check() {
       "the part that takes at most {:.0f} % more. Choices far behind have no time, and count in "
       "that part alone\n",
       100 * (good_factor - 1));
+  if (options_.verbose)
+    fmt::print("# indented: bytes, the choice@shape and its us (0: far behind), the fastest\n");
   Comparison all, kind;
   for (auto from = measured.begin(), to = from; from != measured.end(); from = to) {
     const Call& call = from->call;
     to = std::find_if(from, measured.end(),
                       [&](const MeasuredCall& other) { return other.call != call; });
     const Choice choice = selector.choose(call, {});
-    double least = from->microseconds, own = 0, of_algorithm = 0;
+    double own = 0, of_algorithm = 0;
+    const auto fastest = std::min_element(from, to, [](const auto& one, const auto& other) {
+      return one.microseconds < other.microseconds;
+    });
     for (auto one = from; one != to; ++one) {
-      least = std::min(least, one->microseconds);
       if (one->algorithm != choice.algorithm->name()) continue;
       of_algorithm = one->microseconds;
       if (one->shape == choice.shape_number) own = one->microseconds;
     }
     // Far from the fastest, other shapes than the first are not measured.
     if (own == 0) own = of_algorithm;
+    if (options_.verbose)
+      fmt::print("  {:>9} {}@{} {:.4g}, {}@{} {:.4g}\n", format_bytes(call.bytes()),
+                 choice.algorithm->name(), choice.shape_number, own, fastest->algorithm,
+                 fastest->shape, fastest->microseconds);
     for (Comparison* comparison : {&kind, &all}) {
-      if (own != 0) comparison->add(call, choice.rule, own / least);
+      if (own != 0) comparison->add(call, choice.rule, own / fastest->microseconds);
       else comparison->add_far(choice.rule);
     }
     const bool ends = to == measured.end() || name_of_kind(to->call) != name_of_kind(call);
@@ -249,6 +283,7 @@ std::size_t Tuner::check() {
     }
   }
   if (!all.empty()) fmt::print("{:<50} {}\n# by {}\n", "all", all.text(), all.rules());
+  print_pulse();
   return wrong_;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +31,9 @@ class Tuner {
  private:
   MeasuringPlan make_plan(std::vector<std::size_t> sizes);
   std::vector<MeasuredCall> measure(const MeasuringPlan& plan);
+  /// Microseconds of a small call.
+  double pulse();
+  void print_pulse() const;
   bool is_right(const Call& call, bool in_place, const Algorithm& algorithm, LaunchShape shape);
   void write(const std::vector<MeasuredCall>& measured) const;
   bool speaks() const { return comm_.rank() == 0; }
@@ -41,6 +45,7 @@ class Tuner {
   std::optional<ProgressLine> progress_;  // while rank 0 measures
   std::size_t wrong_ = 0;
   double done_ = 0;
+  double least_pulse_ = std::numeric_limits<double>::infinity();
   std::uint32_t seed_ = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <thread>
 
 #include "algorithms/contract/collectives.hpp"
 #include "bootstrap/agreement.hpp"
@@ -39,6 +40,11 @@ constexpr double hopeless_us = 300;
 constexpr double near_factor = 1.5;
 /// A message that takes more than this times as long as a longer one was disturbed, probably.
 constexpr double disturbed_factor = 1.2;
+/// The machine is slow while a small call takes more than this times as long as it can. Processors
+/// of a virtual machine move: a flag between two of them took 0.12 us for seconds, and then 0.5 us
+/// for as long (2026-11-26, 2 processors of an EPYC). Which algorithm is the fastest depends on it.
+constexpr double slow_factor = 1.5;
+constexpr double wait_us = 20e3;  // between two looks at a slow machine
 /// The part of a kind's time that is for the sizes of the plan. The rest is for those between them.
 constexpr double first_part = 0.6;
 
@@ -67,11 +73,18 @@ class Measuring {
       until_ = passed_ + (plan_.limit_us - passed_) / static_cast<double>(kinds_ - done_);
       if (!measure(kinds[done_])) break;
     }
-    return std::move(measured_);
+    for (int pass = 0; pass < 2; ++pass)
+      for (TimesOfKind& times : times_) measure_slow(times);
+    return measured();
   }
 
  private:
   using Sizes = std::map<std::size_t, TimedCandidates>;
+  struct TimesOfKind {
+    MeasuredKind kind;
+    Sizes sizes;
+    std::map<std::size_t, double> pulses;  // the greater one before and after
+  };
 
   void allocate() {
     const std::size_t bytes = plan_.sizes.back();
@@ -118,7 +131,8 @@ class Measuring {
 
   /// False if the time is over.
   bool measure(const MeasuredKind& kind) {
-    Sizes sizes;
+    TimesOfKind times{kind, {}, {}};
+    Sizes& sizes = times.sizes;
     std::set<const Algorithm*> too_slow;
     wrong_.clear();
     for (std::size_t i = 0; i < plan_.sizes.size(); ++i) {
@@ -126,6 +140,7 @@ class Measuring {
       const Tasks tasks = tasks_of(kind, bytes);
       TimedCandidates those = candidates(tasks.front().call);
       std::erase_if(those, [&](const TimedCandidate& c) { return too_slow.contains(c.algorithm); });
+      const double before = calm_pulse();
       take_first(tasks, those);
       if (those.empty()) return true;  // the kind is left out
       const double limit = first_factor * fastest(those).microseconds + first_more_us;
@@ -139,22 +154,68 @@ class Measuring {
       share_ = (until_ - passed_) * (plan_.halvings > 0 ? first_part : 1) /
                static_cast<double>(plan_.sizes.size() - i);
       time_exactly(tasks, those);
+      times.pulses[bytes] = std::max(before, pulse());
       those.insert(those.end(), slow.begin(), slow.end());
       sizes[bytes] = std::move(those);
       say(kind, bytes, static_cast<double>(i + 1) / static_cast<double>(plan_.sizes.size()));
       if (passed_ >= plan_.limit_us) return false;
     }
     measure_disturbed(kind, sizes);
-    for (int i = 0; i < plan_.halvings && passed_ < until_; ++i) measure_between(kind, sizes);
+    for (int i = 0; i < plan_.halvings && passed_ < until_; ++i) measure_between(times);
     if (plan_.halvings != 0) measure_disturbed(kind, sizes);
-    for (const auto& [bytes, those] : sizes)
-      for (const TimedCandidate& candidate : those)
-        if (!is_wrong(candidate))
-          measured_.push_back({.call = tasks_of(kind, bytes).front().call,
-                               .algorithm = std::string(candidate.algorithm->name()),
-                               .microseconds = candidate.microseconds,
-                               .shape = candidate.shape});
+    for (auto& [bytes, those] : sizes)
+      std::erase_if(those, [&](const TimedCandidate& c) { return is_wrong(c); });
+    times_.push_back(std::move(times));
     return passed_ < plan_.limit_us;
+  }
+
+  std::vector<MeasuredCall> measured() const {
+    std::vector<MeasuredCall> result;
+    for (const auto& [kind, sizes, pulses] : times_)
+      for (const auto& [bytes, those] : sizes)
+        for (const TimedCandidate& candidate : those)
+          result.push_back({.call = tasks_of(kind, bytes).front().call,
+                            .algorithm = std::string(candidate.algorithm->name()),
+                            .microseconds = candidate.microseconds,
+                            .shape = candidate.shape});
+    return result;
+  }
+
+  /// The plan's pulse. Collective, as what follows.
+  double pulse() {
+    if (!plan_.pulse) return 0;
+    const double now = plan_.pulse();
+    if (least_pulse_ == 0 || now < least_pulse_) least_pulse_ = now;
+    return now;
+  }
+  bool is_slow(double pulse) const { return pulse > slow_factor * least_pulse_; }
+  /// The same, after the end of a slow state if the patience lasts.
+  double calm_pulse() {
+    double now = pulse();
+    for (; is_slow(now) && waited_ < plan_.patience_us; waited_ += wait_us) {
+      std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(wait_us));
+      now = pulse();
+    }
+    return now;
+  }
+
+  /// Times again what was timed while the machine was slow, as is known by now: the less time
+  /// counts.
+  void measure_slow(TimesOfKind& times) {
+    for (auto& [bytes, pulse_then] : times.pulses) {
+      if (!is_slow(pulse_then) || passed_ >= plan_.limit_us) continue;
+      TimedCandidates& known = times.sizes[bytes];
+      if (known.empty()) continue;
+      const double limit = first_factor * fastest(known).microseconds + first_more_us;
+      TimedCandidates those;
+      std::copy_if(known.begin(), known.end(), std::back_inserter(those),
+                   [&](const TimedCandidate& c) { return c.microseconds <= limit; });
+      share_ = (plan_.limit_us - passed_) / static_cast<double>(times.pulses.size());
+      const double before = calm_pulse();
+      time_many(tasks_of(times.kind, bytes), those, plan_.repeats);
+      pulse_then = std::max(before, pulse());
+      take_less(known, those);
+    }
   }
 
   /// Measures those again that other work on the machine has slowed down, as it seems: the less
@@ -179,7 +240,9 @@ class Measuring {
   /// Where the fastest algorithm between two sizes is not clear, adds the size in their middle,
   /// because times don't always follow a line from one to the other. Only algorithms that were near
   /// the fastest at one of the two take part.
-  void measure_between(const MeasuredKind& kind, Sizes& sizes) {
+  void measure_between(TimesOfKind& times) {
+    const MeasuredKind& kind = times.kind;
+    Sizes& sizes = times.sizes;
     Sizes between;
     std::size_t gaps = sizes.size() - 1;
     for (auto low = sizes.begin(), high = std::next(low); high != sizes.end();
@@ -197,10 +260,12 @@ class Measuring {
       std::erase_if(those, [&](const TimedCandidate& c) {
         return !can_serve(*c.algorithm, tasks.front().call, topology_);
       });
+      const double before = calm_pulse();
       take_first(tasks, those);
       if (those.empty()) continue;
       share_ = (until_ - passed_) / static_cast<double>(gaps);
       time_exactly(tasks, those);
+      times.pulses[bytes] = std::max(before, pulse());
       between[bytes] = std::move(those);
       say(kind, bytes, 1);
       if (passed_ >= until_) break;
@@ -378,9 +443,10 @@ class Measuring {
   std::size_t kinds_ = 0, done_ = 0;
   // Microseconds since the start, on rank 0's clock: now, and when the time for this kind is over.
   double passed_ = 0, until_ = 0;
-  double share_ = 0;       // the time for this size
+  double share_ = 0;  // the time for this size
+  double least_pulse_ = 0, waited_ = 0;
   TimedCandidates wrong_;  // of this kind
-  std::vector<MeasuredCall> measured_;
+  std::vector<TimesOfKind> times_;
 };
 
 }  // namespace

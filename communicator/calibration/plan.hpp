@@ -30,6 +30,12 @@ struct MeasuringPlan {
   int finals = 0;           // so many repeats more of those that are nearly the fastest
   double repeat_us = 0;     // about the length of a repeat
   double limit_us = 0;      // the time for everything
+  /// How long a small call takes now, in microseconds, the same on all ranks. Collective. Where it
+  /// is far above its least, the machine is in a slow state: measuring waits for the end of that,
+  /// in all for `patience_us` at most, and times again what it has timed meanwhile. Null: not
+  /// looked at.
+  std::function<double()> pulse;
+  double patience_us = 0;
   /// Two buffers per kind of memory, each at least as long as the greatest size. Null: they are
   /// allocated.
   struct Buffers {

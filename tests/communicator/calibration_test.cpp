@@ -6,18 +6,24 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "algorithms/contract/collective_algorithm.hpp"
 #include "algorithms/contract/collectives.hpp"
 #include "communicator/calibration/measure.hpp"
 #include "communicator/calibration_cache.hpp"
@@ -166,6 +172,88 @@ TEST_F(MeasuringTest, TakesTheCollectivesTypesAndMemoryOfThePlan) {
 /// Whole kinds only.
 TEST_F(MeasuringTest, EndsWhenTheTimeIsOver) {
   EXPECT_THAT(measure([](MeasuringPlan& plan) { plan.limit_us = 1; }), IsEmpty());
+}
+
+/// Acts as oneshot_ll, and takes 2 ms more while the machine of its rank is said to be slow.
+class Sluggish final : public CollectiveAlgorithm {
+ public:
+  StaticName name() const override { return "sluggish"; }
+  std::string_view summary() const override { return "oneshot_ll, at times slow"; }
+  Resources resources(const Topology& topology) const override {
+    return real().resources(topology);
+  }
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
+    return real().shapes(call, topology);
+  }
+  double estimate(const Call&, const Topology&) const override {
+    return takes_part ? 1e12 : std::numeric_limits<double>::infinity();
+  }
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
+               LaunchContext& context) const override {
+    if (is_slow[static_cast<std::size_t>(context.rank())])
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    real().enqueue(call, buffers, shape, context);
+  }
+  static inline std::atomic<bool> takes_part = false;
+  static inline std::array<std::atomic<bool>, 2> is_slow{};
+
+ private:
+  static const Algorithm& real() { return *Registry::instance().find("oneshot_ll"); }
+};
+const AlgorithmRegistration<Sluggish> sluggish;
+
+/// A machine that is slow from one look at its pulse to another.
+class SlowMachine : public MeasuringTest {
+ protected:
+  SlowMachine() { Sluggish::takes_part = true; }
+  ~SlowMachine() override {
+    Sluggish::takes_part = false;
+    for (auto& rank : Sluggish::is_slow) rank = false;
+  }
+  /// The times at 128 and 4096 bytes. Slow are the looks from `begin` on, before `end`.
+  std::map<std::size_t, double> measure(int begin, int end, double patience_us) {
+    looks_ = {};
+    const auto measured = MeasuringTest::measure([&](MeasuringPlan& plan) {
+      plan.is_right = [](const Call&, bool, const Algorithm& algorithm, LaunchShape) {
+        return algorithm.name() == "sluggish";
+      };
+      plan.patience_us = patience_us;
+      plan.pulse = [this, begin, end, rank = ranks_++ % 2] {
+        const int look = looks_[rank]++;
+        Sluggish::is_slow[rank] = look >= begin && look < end;
+        return Sluggish::is_slow[rank] ? 4.0 : 1.0;
+      };
+    });
+    EXPECT_EQ(looks_[0], looks_[1]);
+    std::map<std::size_t, double> times;
+    for (const MeasuredCall& one : measured) times[one.call.bytes()] = one.microseconds;
+    EXPECT_EQ(times.size(), 2u);
+    return times;
+  }
+  int looks() const { return looks_[0]; }
+  static constexpr double fast_us = 1900;
+
+ private:
+  std::atomic<unsigned> ranks_ = 0;
+  std::array<int, 2> looks_{};
+};
+
+TEST_F(SlowMachine, IsMeasuredAgainWhenItIsFast) {
+  // Looks 0 and 1 are before and after the first size, 2 and 3 those of the second one.
+  for (const auto& [bytes, time] : measure(2, 4, 0)) EXPECT_LT(time, fast_us) << bytes;
+  // It has been slow from the beginning, which shows only later.
+  for (const auto& [bytes, time] : measure(0, 2, 0)) EXPECT_LT(time, fast_us) << bytes;
+}
+
+TEST_F(SlowMachine, IsWaitedFor) {
+  const auto times = measure(2, 10, 1e6);
+  EXPECT_GE(looks(), 12) << "a look at a time until it is fast, and one after the size";
+  EXPECT_LT(times.at(4096), fast_us);
+}
+
+TEST_F(SlowMachine, IsNotWaitedForLongerThanThePatience) {
+  EXPECT_GT(measure(2, 1000000, 100e3).at(4096), fast_us);
+  EXPECT_LT(looks(), 30);
 }
 
 TEST_F(Calibrating, CommunicatorsChooseByItAndOnlyTheFirstMeasures) {
