@@ -56,6 +56,8 @@ def main():
     print("| all | " + " | ".join(f"{total:,.0f}" for total in totals) + " |")
 
 
-if len(sys.argv) != 2:
+if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
     sys.exit(__doc__)
+if not (pathlib.Path(sys.argv[1]) / "CMakeCache.txt").is_file():
+    sys.exit(f"{sys.argv[1]} is no build folder")
 main()
