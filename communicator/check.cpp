@@ -129,6 +129,45 @@ void check_message(const Call& call, const MessageEnd& end, int rank, int ranks,
   check_pointer(what, call, end.buffer, end.sends ? "send" : "recv", rank);
 }
 
+void check_host_operation(const HostReduction& reduction, std::size_t elements, BackendKind backend,
+                          int rank, int ranks) {
+  const std::string_view what = name_of(reduction.collective);
+  const HostOperation& op = reduction.op;
+  if (backend != BackendKind::host)
+    refuse(what, rank,
+           fmt::format("{} can't call a function of the program: compile the operation into a "
+                       "kernel, as docs/adding-an-algorithm.md says under \"Your own elements and "
+                       "operations\"",
+                       name_of(backend)),
+           ErrorCode::unsupported);
+  if (op.function == nullptr) refuse(what, rank, "the operation's function is null");
+  if (op.element_bytes == 0) refuse(what, rank, "the operation's elements have 0 bytes");
+  if (elements != 0 && elements != op.element_bytes)
+    refuse(what, rank,
+           fmt::format("the buffers' elements have {} bytes, the operation's {}", elements,
+                       op.element_bytes));
+  if (reduction.count == 0) return;
+  // Beyond any memory, as for the limit of counts (check_count).
+  if (reduction.count >
+      std::numeric_limits<std::size_t>::max() / 4 / op.element_bytes / static_cast<unsigned>(ranks))
+    refuse(what, rank,
+           fmt::format("count {} of elements of {} bytes overflows", reduction.count,
+                       op.element_bytes));
+  const bool receives = reduction.collective != Collective::reduce || rank == reduction.root;
+  for (const auto& [pointer, name] :
+       {std::pair(reduction.send, "send"),
+        std::pair(receives ? reduction.recv : reduction.send, receives ? "recv" : "send")})
+    if (pointer == nullptr)
+      refuse(what, rank, fmt::format("{} is null, with count {}", name, reduction.count));
+}
+
+Call in_bytes(const HostReduction& reduction) {
+  return {.collective = reduction.collective,
+          .type = DataType::u8,
+          .count = reduction.count * reduction.op.element_bytes,
+          .root = reduction.root};
+}
+
 std::optional<Error> check_extents(Collective collective, std::size_t send, std::size_t recv,
                                    std::size_t count, int rank, int ranks, int root) {
   const CollectiveFacts& facts = facts_of(collective);
@@ -147,22 +186,21 @@ std::optional<Error> check_extents(Collective collective, std::size_t send, std:
           name_of(collective), rank, send, recv, count, wanted(facts.send), wanted(facts.recv)));
 }
 
-void check_agreement(Bootstrap& bootstrap, const Call& call, const CallOptions& options,
-                     const std::string& places) {
-  struct Wanted {
-    std::array<char, 256> text{};
-    ArrayOrder order{};
-    std::string describe() const { return fmt::format("{}{}", text.data(), order_text(order)); }
-    bool agrees_with(const Wanted& other) const {
-      return text == other.text && Signature::orders_agree(order, other.order);
-    }
-  };
-  Wanted mine{.text = {}, .order = call.order};
-  fmt::format_to_n(
-      mine.text.data(), mine.text.size() - 1,
-      "{} of {} {} elements, {} (scale {}), root {}, {}, algorithm {}, {} x {} threads",
-      name_of(call.collective), call.count, name_of(call.type), name_of(call.op), call.scale,
-      call.root, places, in_quotes(options.algorithm), options.blocks, options.threads);
+namespace {
+
+/// What a rank calls.
+struct Wanted {
+  std::array<char, 256> text{};
+  ArrayOrder order{};
+  std::string describe() const { return fmt::format("{}{}", text.data(), order_text(order)); }
+  bool agrees_with(const Wanted& other) const {
+    return text == other.text && Signature::orders_agree(order, other.order);
+  }
+};
+
+void compare(Bootstrap& bootstrap, const std::string& text, ArrayOrder order) {
+  Wanted mine{.text = {}, .order = order};
+  text.copy(mine.text.data(), mine.text.size() - 1);
   const auto all = bootstrap.all_gather(mine);
   // Orders are compared with that of the first rank that states one.
   const auto ordered = std::find_if(all.begin(), all.end(), [](const Wanted& wanted) {
@@ -175,6 +213,27 @@ void check_agreement(Bootstrap& bootstrap, const Call& call, const CallOptions& 
         throw Error(ErrorCode::mismatch,
                     fmt::format("ranks disagree: rank {} calls {}; rank {} calls {}", rank,
                                 all[rank].describe(), other, all[other].describe()));
+}
+
+}  // namespace
+
+void check_agreement(Bootstrap& bootstrap, const Call& call, const CallOptions& options,
+                     const std::string& places) {
+  compare(
+      bootstrap,
+      fmt::format("{} of {} {} elements, {} (scale {}), root {}, {}, algorithm {}, {} x {} threads",
+                  name_of(call.collective), call.count, name_of(call.type), name_of(call.op),
+                  call.scale, call.root, places, in_quotes(options.algorithm), options.blocks,
+                  options.threads),
+      call.order);
+}
+
+void check_agreement(Bootstrap& bootstrap, const HostReduction& reduction) {
+  compare(bootstrap,
+          fmt::format("{} of {} elements of {} bytes, a function of the program, root {}",
+                      name_of(reduction.collective), reduction.count, reduction.op.element_bytes,
+                      reduction.root),
+          ArrayOrder::unsaid);
 }
 
 }  // namespace plait

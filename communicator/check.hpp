@@ -7,6 +7,7 @@
 
 #include "algorithms/contract/algorithm.hpp"
 #include "communicator/groups/grouped_call.hpp"
+#include "communicator/host_reducer.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/call.hpp"
 #include "plait/error.hpp"
@@ -31,6 +32,14 @@ void check_options(std::string_view what, const CallOptions& options, int rank);
 void check_message(const Call& call, const MessageEnd& end, int rank, int ranks,
                    std::string_view what);
 
+/// Checks what concerns the operation of a reduction by a function of the program, and the null
+/// pointers and the count, which the call `in_bytes` has in bytes. `elements`: bytes of the typed
+/// buffers' elements; 0: they have no type.
+void check_host_operation(const HostReduction& reduction, std::size_t elements, BackendKind backend,
+                          int rank, int ranks);
+/// The reduction as a call on bytes, for the checks that all calls need.
+Call in_bytes(const HostReduction& reduction);
+
 /// The error if the lengths of typed buffers do not fit blocks of `count` elements. If only `root`
 /// has a buffer, that of another rank may have any length.
 std::optional<Error> check_extents(Collective collective, std::size_t send, std::size_t recv,
@@ -40,5 +49,7 @@ std::optional<Error> check_extents(Collective collective, std::size_t send, std:
 /// with both sides on all ranks. `places`: where the buffers lie.
 void check_agreement(Bootstrap& bootstrap, const Call& call, const CallOptions& options,
                      const std::string& places);
+/// The same for a reduction by a function of the program. The function itself can't be compared.
+void check_agreement(Bootstrap& bootstrap, const HostReduction& reduction);
 
 }  // namespace plait

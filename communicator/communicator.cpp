@@ -243,6 +243,25 @@ void Communicator::enqueue(const Call& call, const void* send, void* recv, Strea
 PLAIT_COLLECTIVES(PLAIT_DEFINE, PLAIT_NO_OTHER)
 #undef PLAIT_DEFINE
 
+void Communicator::reduce_on_host(Collective collective, const void* send, void* recv,
+                                  std::size_t count, const HostOperation& op, int root,
+                                  StreamRef stream, std::size_t elements) {
+  Inside(*this, name_of(collective))
+      ->reduce_on_host({collective, send, recv, count, op, root}, elements, stream);
+}
+void Communicator::all_reduce(const void* send, void* recv, std::size_t count,
+                              const HostOperation& op, StreamRef stream) {
+  reduce_on_host(Collective::all_reduce, send, recv, count, op, 0, stream);
+}
+void Communicator::reduce_scatter(const void* send, void* recv, std::size_t count,
+                                  const HostOperation& op, StreamRef stream) {
+  reduce_on_host(Collective::reduce_scatter, send, recv, count, op, 0, stream);
+}
+void Communicator::reduce(const void* send, void* recv, std::size_t count, const HostOperation& op,
+                          int root, StreamRef stream) {
+  reduce_on_host(Collective::reduce, send, recv, count, op, root, stream);
+}
+
 void Communicator::send(const void* data, std::size_t count, DataType type, int to,
                         StreamRef stream, const CallOptions& options) {
   const MessageEnd end{

@@ -32,7 +32,8 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
       board_(std::make_shared<Board>(*bootstrap, nodes)),
       in_calls_(board_->desks(), bootstrap->rank()),
       preparer_(*bootstrap, *backend, heap, selector),
-      publisher_(*board_, bootstrap->rank(), algorithms_) {
+      publisher_(*board_, bootstrap->rank(), algorithms_),
+      host_reducer_(*this) {
   agree(*bootstrap, "loading kernels", [&] { backend->load_kernels(); });
   memory_ = std::make_unique<AlgorithmMemory>(backend, *bootstrap, nodes, in_calls_, heap,
                                               selector.topology(), algorithms_.all());
@@ -329,6 +330,33 @@ void CommunicatorState::messages(std::string_view what, DataType type,
   check_own_messages(calls, rank(), what);
   plan_steps(*plan);
   submit(*plan);
+}
+
+/// The other ranks' calls are compared with this one before its parts are, because those have bytes
+/// instead of elements.
+void CommunicatorState::reduce_on_host(const HostReduction& reduction, std::size_t elements,
+                                       StreamRef stream) {
+  const std::string_view what = name_of(reduction.collective);
+  if (OpenGroup::of_thread().is_open())
+    return refuse(Error(ErrorCode::unsupported,
+                        fmt::format("{}: rank {}: a group does not collect reductions by a "
+                                    "function of the program",
+                                    what, rank())));
+  const auto check = [&] {
+    check_host_operation(reduction, elements, backend->info().backend, rank(), bootstrap->size());
+    PreparedCall bytes;
+    preparer_.describe(bytes, in_bytes(reduction), reduction.send, reduction.recv, {});
+    preparer_.check(bytes, {}, stream.native());
+    throw_if_broken();
+  };
+  if (settings.check_calls) {
+    const BootstrapHooks::Purpose purpose(*bootstrap, "a collective call (PLAIT_CHECK=1)");
+    agree(*bootstrap, "PLAIT_CHECK", check);
+    check_agreement(*bootstrap, reduction);
+  } else {
+    check();
+  }
+  if (reduction.count != 0) host_reducer_.run(reduction, stream);
 }
 
 bool CommunicatorState::is_capturing(NativeStream stream) {

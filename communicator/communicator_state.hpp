@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "bootstrap/bootstrap_hooks.hpp"
@@ -22,6 +23,7 @@
 #include "communicator/groups/group_member.hpp"
 #include "communicator/groups/group_plan.hpp"
 #include "communicator/groups/grouped_call.hpp"
+#include "communicator/host_reducer.hpp"
 #include "communicator/nodes/other_nodes.hpp"
 #include "communicator/observe/progress.hpp"
 #include "communicator/observe/trace.hpp"
@@ -54,6 +56,14 @@ class CommunicatorState final : public GroupMember {
   /// call, as the user wrote it.
   void messages(std::string_view what, DataType type, std::span<const MessageEnd> ends,
                 StreamRef stream, const CallOptions& options);
+  /// Enqueues a reduction by a function of the program. `elements`: bytes of the typed buffers'
+  /// elements; 0: they have no type.
+  void reduce_on_host(const HostReduction& reduction, std::size_t elements, StreamRef stream);
+  /// Runs the function when the stream comes to it, before the calls that follow on any stream.
+  /// Only for the host target, and directly after a call on the same stream or before one. The
+  /// function is left out if the communicator is broken by then.
+  template <class Function>
+  void run_between_calls(StreamRef stream, Function function);
   /// Throws the error, or lets the group throw it at its end. `collective`: with PLAIT_CHECK=1 the
   /// other ranks throw it, too.
   void refuse(const Error& error, bool collective = false);
@@ -166,10 +176,21 @@ class CommunicatorState final : public GroupMember {
   std::shared_ptr<Watchdog> watchdog_;
   std::unique_ptr<OtherNodes> other_nodes_;  // null on one node
   std::optional<CallLauncher> launcher_;
+  HostReducer host_reducer_;
   InUse in_use_;
   KeptPlan of_call_, of_messages_;
   std::uint64_t groups_ = 0;
   std::optional<Monitored> monitored_;
 };
+
+template <class Function>
+void CommunicatorState::run_between_calls(StreamRef stream, Function function) {
+  const NativeStream resolved = backend->resolve(stream.native());
+  launcher_->order().enter(resolved);
+  backend->host_call(resolved, [watchdog = watchdog_.get(), function = std::move(function)] {
+    if (!watchdog->is_broken()) function();
+  });
+  launcher_->order().leave(resolved);
+}
 
 }  // namespace plait

@@ -14,6 +14,7 @@
 #include "plait/bootstrap.hpp"
 #include "plait/call.hpp"
 #include "plait/error.hpp"
+#include "plait/host_operation.hpp"
 #include "plait/language.hpp"
 #include "plait/progress.hpp"
 #include "plait/statistics.hpp"
@@ -245,6 +246,41 @@ class Communicator {
             stream, options);
   }
 
+  // Reductions by a function of the program, only on the host target: HostOperation says when it is
+  // called, and by which thread. Buffers and ranks as for the calls of the same names; elements
+  // have `op.element_bytes` bytes, and buffers the alignment that the function needs. All ranks
+  // pass the same size and an equal function. `Error(unsupported)` on GPUs, and in a group. Each is
+  // made of calls that move bytes, which logs, traces and errors on other ranks name; the library
+  // chooses their algorithms. The first one allocates 4 MB, or two elements per rank.
+
+  void all_reduce(const void* send, void* recv, std::size_t count, const HostOperation& op,
+                  StreamRef stream = {});
+  template <class T>
+  void all_reduce(std::span<T> send, std::span<std::remove_const_t<T>> recv,
+                  const HostOperation& op, StreamRef stream = {}) {
+    if (extents_fit(Collective::all_reduce, send.size(), recv.size(), recv.size()))
+      reduce_on_host(Collective::all_reduce, send.data(), recv.data(), recv.size(), op, 0, stream,
+                     sizeof(T));
+  }
+  void reduce_scatter(const void* send, void* recv, std::size_t count, const HostOperation& op,
+                      StreamRef stream = {});
+  template <class T>
+  void reduce_scatter(std::span<T> send, std::span<std::remove_const_t<T>> recv,
+                      const HostOperation& op, StreamRef stream = {}) {
+    if (extents_fit(Collective::reduce_scatter, send.size(), recv.size(), recv.size()))
+      reduce_on_host(Collective::reduce_scatter, send.data(), recv.data(), recv.size(), op, 0,
+                     stream, sizeof(T));
+  }
+  void reduce(const void* send, void* recv, std::size_t count, const HostOperation& op, int root,
+              StreamRef stream = {});
+  template <class T>
+  void reduce(std::span<T> send, std::span<std::remove_const_t<T>> recv, const HostOperation& op,
+              int root, StreamRef stream = {}) {
+    if (extents_fit(Collective::reduce, send.size(), recv.size(), send.size(), root))
+      reduce_on_host(Collective::reduce, send.data(), recv.data(), send.size(), op, root, stream,
+                     sizeof(T));
+  }
+
   // Messages between two ranks. The i-th message that rank a sends to rank b is the i-th that b
   // receives from a. Both ranks pass the same count, type and options; otherwise an error says
   // where they differ, and breaks the communicator. Any memory will do; the buffers of one call, or
@@ -369,6 +405,9 @@ class Communicator {
   /// throws.
   bool extents_fit(Collective collective, std::size_t send, std::size_t recv, std::size_t count,
                    int root = 0) const;
+  void reduce_on_host(Collective collective, const void* send, void* recv, std::size_t count,
+                      const HostOperation& op, int root, StreamRef stream,
+                      std::size_t elements = 0);
   Call completed(const Call& call, const CallOptions& options) const;
   const CommunicatorState& member_of(std::string_view call) const;  // also in a forked child
   CommunicatorState& state(std::string_view call) const;

@@ -6,6 +6,7 @@
 #include "plait/device_group.hpp"
 #include "plait/error.hpp"
 #include "plait/group.hpp"
+#include "plait/host_operation.hpp"
 #include "plait/language.hpp"
 #include "plait/progress.hpp"
 #include "plait/statistics.hpp"

@@ -1,0 +1,183 @@
+#include "communicator/host_reducer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "communicator/communicator_state.hpp"
+#include "core/float_environment.hpp"
+
+namespace plait {
+namespace {
+
+constexpr std::align_val_t alignment{64};
+constexpr std::size_t work_bytes = std::size_t{4} << 20;
+/// Messages up to this size are exchanged whole.
+constexpr std::size_t whole_bytes = std::size_t{16} << 10;
+/// Terms are combined in pieces that stay in the first cache.
+constexpr std::size_t piece_bytes = std::size_t{8} << 10;
+
+/// The terms of `count` elements, one per rank, `stride` bytes apart, and the place of the result:
+/// memory apart from them, or the last term.
+struct Terms {
+  const std::byte* first;
+  std::size_t stride;
+  std::size_t ranks;
+  std::byte* result;
+  std::size_t count;
+};
+
+/// The function must not throw. So an exception ends the program here, where it can be seen, and
+/// not in a wait on another thread.
+void combine(const HostOperation& op, const Terms& terms) noexcept {
+  const FloatEnvironment defaults;
+  const std::size_t most = std::max<std::size_t>(piece_bytes / op.element_bytes, 1);
+  for (std::size_t done = 0; done < terms.count; done += most) {
+    const std::size_t count = std::min(most, terms.count - done), at = done * op.element_bytes;
+    const std::byte* term = terms.first + (terms.ranks - 1) * terms.stride + at;
+    std::byte* const result = terms.result + at;
+    if (term != result) std::memcpy(result, term, count * op.element_bytes);
+    for (std::size_t i = 1; i < terms.ranks; ++i) {
+      term -= terms.stride;
+      op.function(term, result, count, op.context);
+    }
+  }
+}
+
+}  // namespace
+
+void HostReducer::Free::operator()(std::byte* memory) const { operator delete(memory, alignment); }
+
+/// Has room for two elements per rank.
+const HostReducer::Memory& HostReducer::memory_for(std::size_t element_bytes) {
+  const auto ranks = static_cast<std::size_t>(state_.bootstrap->size());
+  const std::size_t bytes = std::max(work_bytes, 2 * ranks * element_bytes);
+  if (memories_.empty() || memories_.back().bytes < bytes) {
+    memories_.reserve(memories_.size() + 1);
+    auto* const memory = static_cast<std::byte*>(operator new(bytes, alignment));
+    memories_.push_back({decltype(Memory::begin)(memory), bytes});
+  }
+  return memories_.back();
+}
+
+/// The rounds of one reduction. Each takes `count` elements from element `at` on, as many as the
+/// work memory has room for.
+class HostReducer::Rounds {
+ public:
+  Rounds(CommunicatorState& state, const Memory& memory, const HostReduction& reduction,
+         StreamRef stream)
+      : state_(state),
+        reduction_(reduction),
+        stream_(stream),
+        op_(reduction.op),
+        element_(op_.element_bytes),
+        ranks_(static_cast<std::size_t>(state.bootstrap->size())),
+        rank_(static_cast<std::size_t>(state.rank())),
+        work_(memory.begin.get()),
+        room_(memory.bytes / ranks_ / element_),
+        send_(static_cast<const std::byte*>(reduction.send)),
+        recv_(static_cast<std::byte*>(reduction.recv)) {}
+
+  void enqueue() {
+    const std::size_t count = reduction_.count;
+    if (ranks_ == 1) return move(Collective::broadcast, count, send_, recv_);
+    if (reduction_.collective == Collective::reduce_scatter) return scatter_all();
+    const std::size_t in_parts = count * element_ <= whole_bytes ? 0 : count / ranks_ * ranks_;
+    in_rounds(0, in_parts, room_ * ranks_,
+              [this](std::size_t at, std::size_t n) { reduce_in_parts(at, n / ranks_); });
+    in_rounds(in_parts, count, room_,
+              [this](std::size_t at, std::size_t n) { reduce_whole(at, n); });
+  }
+  /// Something was enqueued, so the other ranks count on the rest.
+  bool has_begun() const { return has_begun_; }
+
+ private:
+  template <class Round>
+  static void in_rounds(std::size_t begin, std::size_t end, std::size_t most, Round round) {
+    for (std::size_t at = begin; at < end; at += most) round(at, std::min(most, end - at));
+  }
+
+  void move(Collective collective, std::size_t count, const std::byte* send, std::byte* recv) {
+    state_.call({.collective = collective,
+                 .type = DataType::u8,
+                 .count = count * element_,
+                 .root = reduction_.root},
+                send, recv, stream_, {});
+    has_begun_ = true;
+  }
+  void combine_into(std::byte* result, std::size_t count) {
+    const Terms terms{work_, count * element_, ranks_, result, count};
+    state_.run_between_calls(stream_, [op = op_, terms] { combine(op, terms); });
+  }
+  bool is_for_all() const { return reduction_.collective == Collective::all_reduce; }
+  bool is_for_this_rank() const {
+    return is_for_all() || rank_ == static_cast<std::size_t>(reduction_.root);
+  }
+  Collective gathering() const {
+    return is_for_all() ? Collective::all_gather : Collective::gather;
+  }
+
+  void reduce_whole(std::size_t at, std::size_t count) {
+    move(gathering(), count, send_ + at * element_, work_);
+    if (is_for_this_rank()) combine_into(recv_ + at * element_, count);
+  }
+
+  void reduce_in_parts(std::size_t at, std::size_t part) {
+    move(Collective::all_to_all, part, send_ + at * element_, work_);
+    std::byte* const to = is_for_this_rank() ? recv_ + at * element_ : nullptr;
+    // In place of the last term where there may be no other memory for it.
+    std::byte* const result =
+        is_for_all() ? to + rank_ * part * element_ : work_ + (ranks_ - 1) * part * element_;
+    combine_into(result, part);
+    move(gathering(), part, result, to);
+  }
+
+  void scatter_all() {
+    const std::size_t count = reduction_.count;
+    if (count <= room_) {
+      move(Collective::all_to_all, count, send_, work_);
+      return combine_into(recv_, count);
+    }
+    in_rounds(0, count, room_ / 2, [this](std::size_t at, std::size_t n) { scatter(at, n); });
+  }
+
+  /// The same elements of all blocks, side by side in the second half of the work memory.
+  void scatter(std::size_t at, std::size_t count) {
+    const std::size_t bytes = count * element_, stride = reduction_.count * element_;
+    std::byte* const packed = work_ + room_ / 2 * ranks_ * element_;
+    state_.run_between_calls(stream_,
+                             [from = send_ + at * element_, packed, bytes, stride, ranks = ranks_] {
+                               for (std::size_t i = 0; i < ranks; ++i)
+                                 std::memcpy(packed + i * bytes, from + i * stride, bytes);
+                             });
+    move(Collective::all_to_all, count, packed, work_);
+    combine_into(recv_ + at * element_, count);
+  }
+
+  CommunicatorState& state_;
+  const HostReduction& reduction_;
+  StreamRef stream_;
+  const HostOperation& op_;
+  std::size_t element_, ranks_, rank_;
+  std::byte* work_;
+  std::size_t room_;  // in elements per rank
+  const std::byte* send_;
+  std::byte* recv_;
+  bool has_begun_ = false;
+};
+
+void HostReducer::run(const HostReduction& reduction, StreamRef stream) {
+  Rounds rounds(state_, memory_for(reduction.op.element_bytes), reduction, stream);
+  try {
+    rounds.enqueue();
+  } catch (const std::exception& error) {
+    if (rounds.has_begun())
+      state_.abort(fmt::format("a part of {} could not be enqueued: {}",
+                               name_of(reduction.collective), error.what()));
+    throw;
+  }
+}
+
+}  // namespace plait
