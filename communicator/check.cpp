@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -141,7 +142,16 @@ void check_host_operation(const HostReduction& reduction, std::size_t elements, 
                        name_of(backend)),
            ErrorCode::unsupported);
   if (op.function == nullptr) refuse(what, rank, "the operation's function is null");
+  if (!std::has_single_bit(op.alignment) || op.alignment > 64)
+    refuse(
+        what, rank,
+        fmt::format("the operation's alignment is {}, not a power of two up to 64", op.alignment));
   if (op.element_bytes == 0) refuse(what, rank, "the operation's elements have 0 bytes");
+  if (op.element_bytes % op.alignment != 0)
+    refuse(what, rank,
+           fmt::format("the operation's elements have {} bytes, which is no multiple of their "
+                       "alignment, {}",
+                       op.element_bytes, op.alignment));
   if (elements != 0 && elements != op.element_bytes)
     refuse(what, rank,
            fmt::format("the buffers' elements have {} bytes, the operation's {}", elements,
@@ -153,18 +163,23 @@ void check_host_operation(const HostReduction& reduction, std::size_t elements, 
     refuse(what, rank,
            fmt::format("count {} of elements of {} bytes overflows", reduction.count,
                        op.element_bytes));
-  const bool receives = reduction.collective != Collective::reduce || rank == reduction.root;
-  for (const auto& [pointer, name] :
-       {std::pair(reduction.send, "send"),
-        std::pair(receives ? reduction.recv : reduction.send, receives ? "recv" : "send")})
+  const auto check = [&](const void* pointer, const char* name) {
     if (pointer == nullptr)
       refuse(what, rank, fmt::format("{} is null, with count {}", name, reduction.count));
+    if (reinterpret_cast<std::uintptr_t>(pointer) % op.alignment != 0)
+      refuse(what, rank,
+             fmt::format("{} = {} is not aligned to the {} bytes of the operation's elements", name,
+                         pointer, op.alignment));
+  };
+  check(reduction.send, "send");
+  if (reduction.collective != Collective::reduce || rank == reduction.root)
+    check(reduction.recv, "recv");
 }
 
-Call in_bytes(const HostReduction& reduction) {
+Call in_units(const HostReduction& reduction) {
   return {.collective = reduction.collective,
-          .type = DataType::u8,
-          .count = reduction.count * reduction.op.element_bytes,
+          .type = reduction.unit(),
+          .count = reduction.units(reduction.count),
           .root = reduction.root};
 }
 
@@ -230,9 +245,10 @@ void check_agreement(Bootstrap& bootstrap, const Call& call, const CallOptions& 
 
 void check_agreement(Bootstrap& bootstrap, const HostReduction& reduction) {
   compare(bootstrap,
-          fmt::format("{} of {} elements of {} bytes, a function of the program, root {}",
+          fmt::format("{} of {} elements of {} bytes, aligned to {}, a function of the program, "
+                      "root {}",
                       name_of(reduction.collective), reduction.count, reduction.op.element_bytes,
-                      reduction.root),
+                      reduction.op.alignment, reduction.root),
           ArrayOrder::unsaid);
 }
 

@@ -33,12 +33,12 @@ void check_message(const Call& call, const MessageEnd& end, int rank, int ranks,
                    std::string_view what);
 
 /// Checks what concerns the operation of a reduction by a function of the program, and the null
-/// pointers and the count, which the call `in_bytes` has in bytes. `elements`: bytes of the typed
-/// buffers' elements; 0: they have no type.
+/// pointers, the count and the alignment, for which `in_units` has other numbers. `elements`: bytes
+/// of the typed buffers' elements; 0: they have no type.
 void check_host_operation(const HostReduction& reduction, std::size_t elements, BackendKind backend,
                           int rank, int ranks);
-/// The reduction as a call on bytes, for the checks that all calls need.
-Call in_bytes(const HostReduction& reduction);
+/// The reduction as a call on the units in which it is moved, for the checks that all calls need.
+Call in_units(const HostReduction& reduction);
 
 /// The error if the lengths of typed buffers do not fit blocks of `count` elements. If only `root`
 /// has a buffer, that of another rank may have any length.

@@ -332,8 +332,8 @@ void CommunicatorState::messages(std::string_view what, DataType type,
   submit(*plan);
 }
 
-/// The other ranks' calls are compared with this one before its parts are, because those have bytes
-/// instead of elements.
+/// The other ranks' calls are compared with this one before its parts are, because those do not know
+/// the elements.
 void CommunicatorState::reduce_on_host(const HostReduction& reduction, std::size_t elements,
                                        StreamRef stream) {
   const std::string_view what = name_of(reduction.collective);
@@ -344,9 +344,9 @@ void CommunicatorState::reduce_on_host(const HostReduction& reduction, std::size
                                     what, rank())));
   const auto check = [&] {
     check_host_operation(reduction, elements, backend->info().backend, rank(), bootstrap->size());
-    PreparedCall bytes;
-    preparer_.describe(bytes, in_bytes(reduction), reduction.send, reduction.recv, {});
-    preparer_.check(bytes, {}, stream.native());
+    PreparedCall moved;
+    preparer_.describe(moved, in_units(reduction), reduction.send, reduction.recv, {});
+    preparer_.check(moved, {}, stream.native());
     throw_if_broken();
   };
   if (settings.check_calls) {

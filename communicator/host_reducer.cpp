@@ -101,8 +101,8 @@ class HostReducer::Rounds {
 
   void move(Collective collective, std::size_t count, const std::byte* send, std::byte* recv) {
     state_.call({.collective = collective,
-                 .type = DataType::u8,
-                 .count = count * element_,
+                 .type = reduction_.unit(),
+                 .count = reduction_.units(count),
                  .root = reduction_.root},
                 send, recv, stream_, {});
     has_begun_ = true;

@@ -21,6 +21,16 @@ struct HostReduction {
   std::size_t count;
   const HostOperation& op;
   int root = 0;
+
+  /// The type as which the elements are moved. Ranks have the same, because the alignment of their
+  /// buffers does not count.
+  DataType unit() const {
+    return op.alignment >= 8 ? DataType::u64 : op.alignment >= 4 ? DataType::u32 : DataType::u8;
+  }
+  /// Units in `elements` elements.
+  std::size_t units(std::size_t elements) const {
+    return elements * (op.element_bytes / size_of(unit()));
+  }
 };
 
 /// A short message is exchanged whole: each rank that needs the result gathers all terms and

@@ -25,13 +25,15 @@ namespace plait {
 /// stream has passed the call, and for a captured call as long as its graph may run.
 struct HostOperation {
   /// inout[i] = in[i] op inout[i], for `count` elements; in[i] belongs to a lower rank than
-  /// inout[i], as for MPI_Op_create. The two arrays don't overlap. Called for any part of a
-  /// message. Arrays lie in the caller's buffers or in memory of the library, at a multiple of
-  /// `element_bytes` behind an address that is aligned to 64 bytes.
+  /// inout[i], as for MPI_Op_create. The two arrays don't overlap, and have the alignment of the
+  /// elements. Called for any part of a message.
   using Function = void (*)(const void* in, void* inout, std::size_t count, void* context);
 
   Function function = nullptr;
-  std::size_t element_bytes = 0;
+  std::size_t element_bytes = 0;  ///< a multiple of `alignment`
+  /// Of elements: a power of two, at most 64. The caller's buffers must have it. Elements with 8
+  /// bytes or more travel faster than others.
+  std::size_t alignment = 1;
   void* context = nullptr;  ///< passed to each call of the function
 
   /// The operation `op(lower, higher)` on elements of type T, from a function object without
@@ -50,7 +52,8 @@ struct HostOperation {
                   auto* const higher = static_cast<T*>(inout);
                   for (std::size_t i = 0; i < count; ++i) higher[i] = Op()(lower[i], higher[i]);
                 },
-            .element_bytes = sizeof(T)};
+            .element_bytes = sizeof(T),
+            .alignment = alignof(T)};
   }
 };
 
