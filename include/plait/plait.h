@@ -371,6 +371,39 @@ plait_status plait_barrier(plait_comm comm, plait_stream_t stream);
 plait_status plait_enqueue(plait_comm comm, const plait_call* call, const void* send, void* recv,
                            plait_stream_t stream, const plait_call_options* options);
 
+/* --- reductions by a function of the program -------------------------------------------------- */
+
+/** inout[i] = in[i] op inout[i], for `count` elements; in[i] belongs to a lower rank than inout[i].
+ * The stream's thread calls it, or a thread that waits for the stream. It must not call Plait, nor
+ * leave by an exception or longjmp. plait/host_operation.hpp says more. */
+typedef void (*plait_host_function)(const void* in, void* inout, size_t count, void* context);
+
+/** An associative operation, for the host target only: plait::HostOperation. It need not commute:
+ * terms are combined in rank order. The function and what `context` points to must live until the
+ * stream has passed the call, and for a captured call as long as its graph may run. */
+typedef struct plait_host_operation {
+  size_t size; /**< sizeof(plait_host_operation) */
+  plait_host_function function;
+  size_t element_bytes; /**< of one element; a multiple of `alignment` */
+  /** Of elements: a power of two, at most 64; default 1. The buffers must have it. From 8 on
+   * elements travel fastest. */
+  size_t alignment;
+  void* context; /**< passed to each call of the function */
+} plait_host_operation;
+#define PLAIT_HOST_OPERATION_INIT \
+  { sizeof(plait_host_operation), NULL, 0, 1, NULL }
+
+/* As the collectives of the same names, with elements of `op->element_bytes` bytes. All ranks pass
+ * the same size and an equal function. Fail with PLAIT_ERROR_UNSUPPORTED on GPUs, which need a
+ * compiled kernel (docs/adding-an-algorithm.md), and in a group. */
+
+plait_status plait_all_reduce_by(plait_comm comm, const void* send, void* recv, size_t count,
+                                 const plait_host_operation* op, plait_stream_t stream);
+plait_status plait_reduce_scatter_by(plait_comm comm, const void* send, void* recv, size_t count,
+                                     const plait_host_operation* op, plait_stream_t stream);
+plait_status plait_reduce_by(plait_comm comm, const void* send, void* recv, size_t count,
+                             const plait_host_operation* op, int root, plait_stream_t stream);
+
 /* --- messages between two ranks --------------------------------------------------------------- */
 
 /* The i-th message that rank a sends to rank b is the i-th that b receives from a. Both ranks pass

@@ -159,6 +159,16 @@ Call described_call(Where where, const plait_call* description) {
           .root = get(given, &plait_call::root, 0)};
 }
 
+HostOperation host_operation(Where where, const plait_host_operation* op) {
+  const plait_host_operation& given = needed(where, op, "op");
+  check_size(where, "plait_host_operation", given.size, sizeof(plait_host_operation));
+  using Given = plait_host_operation;
+  return {.function = get<Given, plait_host_function>(given, &Given::function, nullptr),
+          .element_bytes = get(given, &Given::element_bytes, std::size_t{0}),
+          .alignment = get(given, &Given::alignment, std::size_t{1}),
+          .context = get<Given, void*>(given, &Given::context, nullptr)};
+}
+
 StreamRef stream_ref(plait_stream_t stream) { return {static_cast<CUstream_st*>(stream)}; }
 
 void check_place(Where where, const char* text, std::size_t capacity) {

@@ -105,6 +105,7 @@ CommunicatorOptions communicator_options(Where where, const plait_config* config
 CallOptions call_options(Where where, const plait_call_options* options);
 Call described_call(Where where, const plait_call* description);
 ReduceOp reduce_op(Where where, plait_reduce_op op);
+HostOperation host_operation(Where where, const plait_host_operation* op);
 StreamRef stream_ref(plait_stream_t stream);
 
 void check_place(Where where, const char* text, std::size_t capacity);

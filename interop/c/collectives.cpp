@@ -69,6 +69,25 @@ using namespace plait::c;
 PLAIT_COLLECTIVES(PLAIT_DEFINE, PLAIT_NO_OTHER)
 #undef PLAIT_DEFINE
 
+plait_status plait_all_reduce_by(plait_comm comm, const void* send, void* recv, size_t count,
+                                 const plait_host_operation* op, plait_stream_t stream) {
+  return enqueued("plait_all_reduce_by", comm, [&](const Caller& by) {
+    by.comm.all_reduce(send, recv, count, host_operation(by.where, op), stream_ref(stream));
+  });
+}
+plait_status plait_reduce_scatter_by(plait_comm comm, const void* send, void* recv, size_t count,
+                                     const plait_host_operation* op, plait_stream_t stream) {
+  return enqueued("plait_reduce_scatter_by", comm, [&](const Caller& by) {
+    by.comm.reduce_scatter(send, recv, count, host_operation(by.where, op), stream_ref(stream));
+  });
+}
+plait_status plait_reduce_by(plait_comm comm, const void* send, void* recv, size_t count,
+                             const plait_host_operation* op, int root, plait_stream_t stream) {
+  return enqueued("plait_reduce_by", comm, [&](const Caller& by) {
+    by.comm.reduce(send, recv, count, host_operation(by.where, op), root, stream_ref(stream));
+  });
+}
+
 plait_status plait_send(plait_comm comm, const void* data, size_t count, plait_data_type type,
                         int to, plait_stream_t stream, const plait_call_options* options) {
   return enqueued("plait_send", comm, [&](const Caller& by) {

@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   if (failures == 0) {
     collectives();
     messages();
+    operations();
     refused_messages();
     one_device();
     symmetric_memory_and_groups();

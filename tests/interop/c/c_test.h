@@ -44,6 +44,7 @@ plait_status by_name(plait_collective which, plait_comm on, const void* send, vo
 
 void create(void); /* `comm` and `stream`, with which all others work */
 void collectives(void);
+void operations(void);
 void messages(void);
 void refused_messages(void);
 void one_device(void);

@@ -13,18 +13,20 @@ void structure_sizes(void) {
     plait_call call;
     plait_statistics statistics;
     plait_progress progress;
+    plait_host_operation operation;
     unsigned char bytes[512];
   } any;
   plait_comm made = NULL;
   float x[2] = {1, 1};
   char text[100], number[100];
   int which;
-  static const size_t known[] = {sizeof(plait_config), sizeof(plait_call_options),
-                                 sizeof(plait_call), sizeof(plait_progress),
-                                 sizeof(plait_statistics)};
-  static const char* const names[] = {"plait_config", "plait_call_options", "plait_call",
-                                      "plait_progress", "plait_statistics"};
-  for (which = 0; which < 5; ++which) {
+  static const size_t known[] = {sizeof(plait_config),     sizeof(plait_call_options),
+                                 sizeof(plait_call),       sizeof(plait_progress),
+                                 sizeof(plait_statistics), sizeof(plait_host_operation)};
+  static const char* const names[] = {"plait_config",     "plait_call_options",
+                                      "plait_call",       "plait_progress",
+                                      "plait_statistics", "plait_host_operation"};
+  for (which = 0; which < 6; ++which) {
     int step;
     for (step = 0; step < 4; ++step) {
       const size_t wrong[] = {0, sizeof(size_t) - 1, known[which] + 1, (size_t)-1};
@@ -43,6 +45,9 @@ void structure_sizes(void) {
         INVALID(plait_progress_of(comm, &any.progress), "plait_progress_of", number, "");
       if (which == 4)
         INVALID(plait_statistics_of(comm, &any.statistics), "plait_statistics_of", number, "");
+      if (which == 5)
+        INVALID(plait_all_reduce_by(comm, x, x, 1, &any.operation, stream),
+                "plait_all_reduce_by: rank", number, "");
       sprintf(number, " knows %lu to %lu: ", (unsigned long)sizeof(size_t),
               (unsigned long)known[which]);
       CHECK(strstr(plait_last_error(), number));

@@ -7,6 +7,7 @@ program fortran_test
   use collectives
   use communicators
   use message_calls, only: messages
+  use operation_calls, only: operations
   use refused_calls
   implicit none
 
@@ -21,6 +22,7 @@ program fortran_test
   call complex_numbers()
   call assumed_sizes()
   call messages()
+  call operations()
   call symmetric_memory()
   call addresses()
   call questions()
