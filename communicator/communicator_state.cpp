@@ -332,8 +332,8 @@ void CommunicatorState::messages(std::string_view what, DataType type,
   submit(*plan);
 }
 
-/// The other ranks' calls are compared with this one before its parts are, because those do not know
-/// the elements.
+/// The other ranks' calls are compared with this one before its parts are, because those do not
+/// know the elements.
 void CommunicatorState::reduce_on_host(const HostReduction& reduction, std::size_t elements,
                                        StreamRef stream) {
   const std::string_view what = name_of(reduction.collective);

@@ -286,6 +286,21 @@ TEST_P(HostOperations, AreCaptured) {
       on_host);
 }
 
+/// One thread makes the call on each device; no call waits for a peer's.
+TEST(HostOperation, TakesTurnsOnDevices) {
+  DeviceGroup devices({0, 1, 2}, {.backend = BackendKind::host});
+  for (const std::size_t count : {7, 3000, 700'000}) {
+    std::vector<std::vector<Matrix>> values;
+    for (int rank = 0; rank < devices.size(); ++rank) values.push_back(terms<Matrix>(rank, count));
+    for (int rank = 0; rank < devices.size(); ++rank) {
+      std::vector<Matrix>& x = values[static_cast<std::size_t>(rank)];
+      devices.device(rank).all_reduce(std::span<const Matrix>(x), std::span(x), Sample<Matrix>::op);
+    }
+    devices.synchronize();
+    for (const std::vector<Matrix>& x : values) ASSERT_EQ(x, result<Matrix>(3, count));
+  }
+}
+
 TEST(HostOperation, IsCheckedBeforeAnythingIsEnqueued) {
   run_ranks(
       2,
