@@ -13,6 +13,7 @@
 #include "algorithms/contract/collectives.hpp"
 #include "communicator/fault/call_log.hpp"
 #include "core/text.hpp"
+#include "plait/communicator.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
@@ -123,6 +124,7 @@ void check_call(const Call& call, const CallOptions& options, const Buffers& buf
 void check_message(const Call& call, const MessageEnd& end, int rank, int ranks,
                    std::string_view what) {
   check_type(what, call.type, rank);
+  if (end.peer == proc_null) return;
   if (end.peer < 0 || end.peer >= ranks)
     refuse(what, rank, fmt::format("peer {} is none of the ranks 0 to {}", end.peer, ranks - 1));
   if (call.count == 0) return;

@@ -232,6 +232,7 @@ bool CommunicatorState::prepare_in(PreparedCall& prepared, const Call& call, con
 /// a rank may make such a call when no other rank makes one. False: the call has nothing to do.
 bool CommunicatorState::prepare_end(PreparedCall& prepared, std::string_view what, DataType type,
                                     const MessageEnd& end, const CallOptions& options) {
+  if (end.peer == proc_null) return false;
   if (trace_) prepared.begin = std::chrono::steady_clock::now();
   preparer_.describe_end(prepared, type, end);
   if (end.count == 0) {

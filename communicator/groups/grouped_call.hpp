@@ -36,7 +36,7 @@ struct PreparedCall {
 /// One rank's end of a message, as the user asked for it.
 struct MessageEnd {
   bool sends;  // else it receives
-  int peer;    // the other rank
+  int peer;    // the other rank, or proc_null
   void* buffer;
   std::size_t count;
   /// For symmetric messages: the receiver's buffer, by its address on this rank.

@@ -30,6 +30,9 @@ class GroupMember;
 class Selector;
 class Window;
 
+/// No rank, as the peer of a message: that end of it does nothing, whatever its count and buffer.
+inline constexpr int proc_null = -2;
+
 /// How to make a communicator. Equal on all ranks, except for `device`.
 struct CommunicatorOptions {
   /// None: PLAIT_BACKEND, else a GPU target if every rank has its own device, else the host.
@@ -284,8 +287,8 @@ class Communicator {
   // Messages between two ranks. The i-th message that rank a sends to rank b is the i-th that b
   // receives from a. Both ranks pass the same count, type and options; otherwise an error says
   // where they differ, and breaks the communicator. Any memory will do; the buffers of one call, or
-  // group, are disjoint. A message of 0 elements is neither sent nor received. Otherwise as
-  // `all_reduce`.
+  // group, are disjoint. A message of 0 elements is neither sent nor received, and one whose peer is
+  // `proc_null` does nothing: count and buffer are not looked at. Otherwise as `all_reduce`.
   //
   // A message may wait on the stream until its peer has reached it, and later work on the stream
   // waits too. So two ranks that send to each other use `send_recv`, or put both calls in a group.

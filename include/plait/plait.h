@@ -412,6 +412,10 @@ plait_status plait_reduce_by(plait_comm comm, const void* send, void* recv, size
  * `plait_send_recv`, or put both calls in a group, whose messages all proceed at once. Otherwise as
  * collectives. */
 
+/** No rank, as the peer of a message: that end of it does nothing, whatever its count and buffer.
+ */
+#define PLAIT_PROC_NULL (-2)
+
 /** Sends `count` elements to rank `to`. A message to the own rank needs its `plait_recv` in the
  * same group. */
 plait_status plait_send(plait_comm comm, const void* data, size_t count, plait_data_type type,

@@ -53,6 +53,7 @@ static_assert(collective_count == PLAIT_BARRIER + 1, "a collective is missing in
 static_assert(same(BackendKind::host, PLAIT_BACKEND_HOST) &&
               same(BackendKind::cuda, PLAIT_BACKEND_CUDA));
 static_assert(same(BackendKind::hip, PLAIT_BACKEND_HIP));
+static_assert(proc_null == PLAIT_PROC_NULL);
 
 /// A number of blocks or threads. Languages without unsigned numbers may pass a negative one.
 unsigned checked_extent(Where where, unsigned value, const char* name) {

@@ -328,6 +328,57 @@ TEST_P(Messages, CapturedOnceReplayedOften) {
   });
 }
 
+/// Elements move along a line of ranks: the ends have no neighbour on one side.
+TEST_P(Messages, AlongALineWithEnds) {
+  run([](Communicator& comm, Arena& arena) {
+    const int last = comm.size() - 1, to = comm.rank() == last ? proc_null : comm.rank() + 1,
+              from = comm.rank() == 0 ? proc_null : comm.rank() - 1;
+    const Stream stream = comm.create_stream();
+    for (std::uint64_t way = 0; way < 4; ++way) {
+      Round messages(comm, arena, way);
+      const std::size_t count = way == 3 ? 5000 : 70;
+      if (to != proc_null) messages.add(true, to, DataType::f32, count, "");
+      if (from != proc_null) messages.add(false, from, DataType::f32, count, "");
+      messages.begin(stream);
+      comm.synchronize(stream);
+      const Statistics before = comm.statistics();
+      void* const send = to == proc_null ? nullptr : arena.send.device();
+      void* const recv = from == proc_null ? nullptr : arena.recv.device();
+      const auto call = [&] {
+        if (way == 0)
+          return comm.send_recv(send, count, to, recv, count, from, DataType::f32, stream);
+        const Group group;
+        comm.send(send, count, DataType::f32, to, stream);
+        comm.recv(recv, count, DataType::f32, from, stream);
+      };
+      if (way != 2) {
+        call();
+      } else {
+        backend_of(comm).begin_capture(stream.native());
+        call();
+        const auto graph = backend_of(comm).end_capture(stream.native());
+        graph->launch(stream.native());
+      }
+      messages.expect_right(stream);
+      if (last == 0) {
+        EXPECT_EQ(comm.statistics().calls, before.calls);
+        EXPECT_EQ(comm.statistics().launches, before.launches);
+      }
+    }
+    // Whatever else is said of such an end; the type is checked all the same.
+    const Statistics before = comm.statistics();
+    comm.send(nullptr, ~std::size_t{0}, DataType::f64, proc_null);
+    comm.recv(reinterpret_cast<void*>(1), 3, DataType::f64, proc_null);
+    comm.send_recv(nullptr, 7, proc_null, nullptr, 7, proc_null, DataType::u8);
+    {
+      const Group group;
+      comm.recv(nullptr, 1, DataType::u8, proc_null);
+    }
+    EXPECT_EQ(comm.statistics().calls, before.calls);
+    comm.synchronize();
+  });
+}
+
 TEST_P(Messages, BothEndsAreOneCall) {
   run([](Communicator& comm, Arena& arena) {
     Round messages(comm, arena, 1);

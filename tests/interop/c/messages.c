@@ -27,6 +27,15 @@ void messages(void) {
   OK(plait_synchronize(comm, stream));
   for (i = 0; i < count && recv[i] == value(before, 0, i); ++i) continue;
   CHECK(i == count);
+  for (i = 0; i < count; ++i) recv[i] = -1; /* along a line: its ends have one neighbour */
+  OK(plait_send_recv(comm, rank == ranks - 1 ? NULL : send, count,
+                     rank == ranks - 1 ? PLAIT_PROC_NULL : next, rank == 0 ? NULL : recv, count,
+                     rank == 0 ? PLAIT_PROC_NULL : before, PLAIT_F64, stream, NULL));
+  OK(plait_send(comm, NULL, 3, PLAIT_F64, PLAIT_PROC_NULL, stream, NULL));
+  OK(plait_recv(comm, NULL, 3, PLAIT_F64, PLAIT_PROC_NULL, stream, NULL));
+  OK(plait_synchronize(comm, stream));
+  for (i = 0; i < count && recv[i] == (rank == 0 ? -1 : value(before, 0, i)); ++i) continue;
+  CHECK(i == count);
   options.algorithm = "pairwise_push";
   OK(plait_send_recv(comm, send, count, before, recv, count, next, PLAIT_F64, stream,
                      &options)); /* the other way round */

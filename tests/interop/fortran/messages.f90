@@ -34,6 +34,12 @@ contains
     call check(all(b == value(before, index)), 'send_recv')
     call check(all(reshape(back, [6]) == value(before, index(1:6))), 'send and recv')
     call check(all(d == next), 'send of addresses')
+    b = -1  ! along a line: its ends have one neighbour
+    call plait_send_recv(comm, a, merge(PLAIT_PROC_NULL, next, rank == ranks - 1), b, &
+      merge(PLAIT_PROC_NULL, before, rank == 0), stream)
+    call plait_send(comm, c_null_ptr, 3_c_size_t, PLAIT_F64, PLAIT_PROC_NULL, stream)
+    call plait_synchronize(comm, stream)
+    call check(all(b == merge(-1, value(before, index), rank == 0)), 'PLAIT_PROC_NULL')
     call plait_send_recv(comm, c_loc(a), 5_c_size_t, next, c_loc(b), 5_c_size_t, before, &
       PLAIT_I64, stream)
 

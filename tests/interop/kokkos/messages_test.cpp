@@ -91,6 +91,21 @@ TEST(Messages, OfNoElementsAreNotSent) {
   kokkos::send_recv(comm(), none, next(), none, previous());
 }
 
+/// Along a line of ranks, whose ends have one neighbour.
+TEST(Messages, WithoutAPeer) {
+  using Host = Kokkos::View<long*, Kokkos::HostSpace>;
+  const Host src("src", 20), dst("dst", 20), none;
+  const bool first = rank() == 0, last = rank() + 1 == ranks();
+  fill(src);
+  kokkos::send_recv(comm(), last ? none : src, last ? proc_null : next(), first ? none : dst,
+                    first ? proc_null : previous());
+  if (first) kokkos::send_recv(comm(), src, proc_null, src, proc_null);  // one view may be both
+  kokkos::send(comm(), src, proc_null);
+  kokkos::recv(comm(), src, proc_null);
+  expect(src, "src", own());
+  if (!first) expect(dst, "send_recv", of(static_cast<std::size_t>(previous())));
+}
+
 /// The number of elements that rank `a` sends to `b`: none for some pairs.
 std::size_t uneven(std::size_t a, std::size_t b) { return (3 * a + 5 * b) % 4 * 11; }
 
