@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -17,6 +16,7 @@
 #include "communicator/calibration/measure.hpp"
 #include "communicator/check.hpp"
 #include "communicator/communicator_state.hpp"
+#include "communicator/vector_calls.hpp"
 #include "core/float_environment.hpp"
 #include "core/log.hpp"
 #include "plait/collective_table.h"
@@ -286,45 +286,60 @@ void Communicator::send_recv(const void* send, std::size_t send_count, int to, v
        {.sends = false, .peer = from, .buffer = recv, .count = recv_count, .receiver = receiver}}};
   Inside(*this, "send_recv")->messages("send_recv", type, ends, stream, options);
 }
+
+/// `make_ends(VectorCall)` checks the arguments, and says what this rank sends and receives.
+template <class MakeEnds>
+void Communicator::by_messages(std::string_view what, DataType type, const MakeEnds& make_ends,
+                               StreamRef stream, const CallOptions& options) {
+  const Inside own(*this, what);
+  VectorCall::Ends ends;
+  try {
+    ends = make_ends(VectorCall(what, type, rank(), size()));
+  } catch (const Error& error) {
+    return own->refuse(error);
+  }
+  own->messages(what, type, ends, stream, options);
+}
+
 void Communicator::all_to_all_v(const void* send, const BlocksOf& sent, void* recv,
                                 const BlocksOf& received, DataType type, StreamRef stream,
                                 const CallOptions& options) {
-  const Inside own(*this, "all_to_all_v");
-  const auto ranks = static_cast<std::size_t>(size());
-  for (const auto& [what, values] :
-       {std::pair("send counts", sent.counts), std::pair("send displacements", sent.displacements),
-        std::pair("recv counts", received.counts),
-        std::pair("recv displacements", received.displacements)})
-    if (values.size() != ranks)
-      return own->refuse(Error(ErrorCode::invalid_argument,
-                               fmt::format("all_to_all_v: rank {}: {} {}, with {} ranks", rank(),
-                                           values.size(), what, ranks)));
-  if (!is_valid(type))
-    return own->refuse(Error(
-        ErrorCode::invalid_argument,
-        fmt::format("all_to_all_v: rank {}: {} is no data type", rank(), static_cast<int>(type))));
-  std::vector<MessageEnd> ends;
-  ends.reserve(2 * ranks);
-  for (const bool sends : {true, false}) {
-    const BlocksOf& blocks = sends ? sent : received;
-    auto* const buffer = static_cast<std::byte*>(sends ? const_cast<void*>(send) : recv);
-    for (std::size_t peer = 0; peer < ranks; ++peer) {
-      const std::size_t at = blocks.displacements[peer], count = blocks.counts[peer];
-      // Beyond any memory, as for the limit of counts (check_count).
-      if (count != 0 && at > std::numeric_limits<std::size_t>::max() / 4 / size_of(type))
-        return own->refuse(
-            Error(ErrorCode::invalid_argument,
-                  fmt::format("all_to_all_v: rank {}: displacement {} of {} overflows", rank(), at,
-                              name_of(type))));
-      ends.push_back(
-          {.sends = sends,
-           .peer = static_cast<int>(peer),
-           .buffer = buffer == nullptr || count == 0 ? nullptr : buffer + at * size_of(type),
-           .count = count,
-           .always = true});
-    }
-  }
-  own->messages("all_to_all_v", type, ends, stream, options);
+  by_messages(
+      "all_to_all_v", type,
+      [&](const VectorCall& call) { return call.all_to_all(send, sent, recv, received); }, stream,
+      options);
+}
+void Communicator::all_gather_v(const void* send, std::size_t count, void* recv,
+                                const BlocksOf& received, DataType type, StreamRef stream,
+                                const CallOptions& options) {
+  by_messages(
+      "all_gather_v", type,
+      [&](const VectorCall& call) { return call.all_gather(send, count, recv, received); }, stream,
+      options);
+}
+void Communicator::gather_v(const void* send, std::size_t count, void* recv,
+                            const BlocksOf& received, DataType type, int root, StreamRef stream,
+                            const CallOptions& options) {
+  by_messages(
+      "gather_v", type,
+      [&](const VectorCall& call) { return call.gather(send, count, recv, received, root); },
+      stream, options);
+}
+void Communicator::scatter_v(const void* send, const BlocksOf& sent, void* recv, std::size_t count,
+                             DataType type, int root, StreamRef stream,
+                             const CallOptions& options) {
+  by_messages(
+      "scatter_v", type,
+      [&](const VectorCall& call) { return call.scatter(send, sent, recv, count, root); }, stream,
+      options);
+}
+void Communicator::neighbor_all_to_all_v(const void* send, const NeighborBlocks& sent, void* recv,
+                                         const NeighborBlocks& received, DataType type,
+                                         StreamRef stream, const CallOptions& options) {
+  by_messages(
+      "neighbor_all_to_all_v", type,
+      [&](const VectorCall& call) { return call.neighbor_all_to_all(send, sent, recv, received); },
+      stream, options);
 }
 void Communicator::barrier(StreamRef stream) {
   enqueue({.collective = Collective::barrier}, nullptr, nullptr, stream);

@@ -338,6 +338,45 @@ class Communicator {
   void all_to_all_v(const void* send, const BlocksOf& sent, void* recv, const BlocksOf& received,
                     DataType type, StreamRef stream = {}, const CallOptions& options = {});
 
+  // Collectives with a count per rank. They consist of messages, so the rules of messages hold:
+  // the counts that a rank states for itself and that others state for it are compared, those of 0
+  // too, and a difference breaks the communicator. Blocks that are written overlap no other block.
+  // Displacements are where blocks begin in the buffer, in elements. Counts and displacements are
+  // read before the call returns. Called by all ranks, even those with nothing to send or receive.
+
+  /// Every rank receives the blocks of all ranks. Rank r sends `count` elements, which is
+  /// `received.counts[r]`. All ranks pass the same counts; displacements may differ. In place:
+  /// `send` is this rank's block of `recv`.
+  void all_gather_v(const void* send, std::size_t count, void* recv, const BlocksOf& received,
+                    DataType type, StreamRef stream = {}, const CallOptions& options = {});
+  /// The root receives the blocks of all ranks, of `count` elements from each. `recv` and
+  /// `received`: only on the root. In place: the root's `send` is its block of `recv`.
+  void gather_v(const void* send, std::size_t count, void* recv, const BlocksOf& received,
+                DataType type, int root, StreamRef stream = {}, const CallOptions& options = {});
+  /// Rank r receives block r of the root, `count` elements. `send` and `sent`: only on the root. In
+  /// place: the root's `recv` is its block of `send`.
+  void scatter_v(const void* send, const BlocksOf& sent, void* recv, std::size_t count,
+                 DataType type, int root, StreamRef stream = {}, const CallOptions& options = {});
+
+  /// The peers to which this rank sends, or from which it receives, in the order of the messages,
+  /// with one count and displacement per entry. An entry of `proc_null` is passed over.
+  struct NeighborBlocks {
+    std::span<const int> peers;
+    std::span<const std::size_t> counts, displacements;
+  };
+  /// A message to each peer of `sent`, and from each of `received`: the exchange of halos. Called
+  /// by the ranks that have neighbours. Each entry of `sent` has one of `received` on its peer, of
+  /// the same count, even if that is 0: a difference breaks the communicator.
+  ///
+  /// A peer may occur several times, and may be this rank. The i-th entry of `sent` for rank b is
+  /// the i-th of `received` for this rank on b. So name directions in one order in both lists, and
+  /// in `received` the peers from which data comes in that direction: with `sent` to the left and
+  /// to the right, `received` from the right and from the left. Then it is right for rings of two
+  /// ranks and of one, too.
+  void neighbor_all_to_all_v(const void* send, const NeighborBlocks& sent, void* recv,
+                             const NeighborBlocks& received, DataType type, StreamRef stream = {},
+                             const CallOptions& options = {});
+
   /// Any collective, for programs that learn at run time which one: bindings, benchmarks.
   /// Determines `symmetric`, `in_place` and `parts` of `call` itself. For messages it is a
   /// `send_recv` to the next rank and from the previous one; all ranks pass the same count, and
@@ -411,6 +450,9 @@ class Communicator {
   void reduce_on_host(Collective collective, const void* send, void* recv, std::size_t count,
                       const HostOperation& op, int root, StreamRef stream,
                       std::size_t elements = 0);
+  template <class MakeEnds>
+  void by_messages(std::string_view what, DataType type, const MakeEnds& make_ends,
+                   StreamRef stream, const CallOptions& options);
   Call completed(const Call& call, const CallOptions& options) const;
   const CommunicatorState& member_of(std::string_view call) const;  // also in a forked child
   CommunicatorState& state(std::string_view call) const;
