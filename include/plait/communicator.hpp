@@ -287,8 +287,8 @@ class Communicator {
   // Messages between two ranks. The i-th message that rank a sends to rank b is the i-th that b
   // receives from a. Both ranks pass the same count, type and options; otherwise an error says
   // where they differ, and breaks the communicator. Any memory will do; the buffers of one call, or
-  // group, are disjoint. A message of 0 elements is neither sent nor received, and one whose peer is
-  // `proc_null` does nothing: count and buffer are not looked at. Otherwise as `all_reduce`.
+  // group, are disjoint. A message of 0 elements is neither sent nor received. One whose peer is
+  // `proc_null` does nothing: its count and buffer are not looked at. Otherwise as `all_reduce`.
   //
   // A message may wait on the stream until its peer has reached it, and later work on the stream
   // waits too. So two ranks that send to each other use `send_recv`, or put both calls in a group.

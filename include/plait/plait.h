@@ -441,6 +441,44 @@ plait_status plait_all_to_all_v(plait_comm comm, const void* send, const size_t*
                                 plait_data_type type, plait_stream_t stream,
                                 const plait_call_options* options);
 
+/* The next four are messages, too. As in `plait_all_to_all_v`, counts and displacements are in
+ * elements, an array of them has one entry per rank or peer, and they are used only during the
+ * call. Ranks must agree on each count, also if it is 0. A block that is written overlaps no other
+ * block. */
+
+/** Every rank receives the blocks of all ranks. Rank r sends `count` elements, which is
+ * `recv_counts[r]`. All ranks pass the same counts; displacements may differ. In place: `send` is
+ * this rank's block of `recv`. */
+plait_status plait_all_gather_v(plait_comm comm, const void* send, size_t count, void* recv,
+                                const size_t* recv_counts, const size_t* recv_displacements,
+                                plait_data_type type, plait_stream_t stream,
+                                const plait_call_options* options);
+/** The root receives the blocks of all ranks, `count` elements from each. `recv`, `recv_counts` and
+ * `recv_displacements`: only on the root. In place: the root's `send` is its block of `recv`. */
+plait_status plait_gather_v(plait_comm comm, const void* send, size_t count, void* recv,
+                            const size_t* recv_counts, const size_t* recv_displacements,
+                            plait_data_type type, int root, plait_stream_t stream,
+                            const plait_call_options* options);
+/** Rank r receives block r of the root, `count` elements. `send`, `send_counts` and
+ * `send_displacements`: only on the root. In place: the root's `recv` is its block of `send`. */
+plait_status plait_scatter_v(plait_comm comm, const void* send, const size_t* send_counts,
+                             const size_t* send_displacements, void* recv, size_t count,
+                             plait_data_type type, int root, plait_stream_t stream,
+                             const plait_call_options* options);
+/** A message to each of the `sends` ranks in `send_peers`, and from each of the `receives` ranks in
+ * `recv_peers`: the exchange of halos. Called by the ranks that have neighbours. A peer may occur
+ * several times, may be this rank, and may be PLAIT_PROC_NULL, which is passed over. The i-th
+ * message to rank b is the i-th that b receives from this rank. So name directions in one order in
+ * both lists: with peers to the left and to the right in `send_peers`, `recv_peers` has the right
+ * one, from which data comes in the first direction, and then the left one. */
+plait_status plait_neighbor_all_to_all_v(plait_comm comm, const void* send, size_t sends,
+                                         const int* send_peers, const size_t* send_counts,
+                                         const size_t* send_displacements, void* recv,
+                                         size_t receives, const int* recv_peers,
+                                         const size_t* recv_counts,
+                                         const size_t* recv_displacements, plait_data_type type,
+                                         plait_stream_t stream, const plait_call_options* options);
+
 /* --- groups ----------------------------------------------------------------------------------- */
 
 /** Between these, this thread's calls, on any communicators, are only collected; the end enqueues

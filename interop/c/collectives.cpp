@@ -19,9 +19,25 @@ struct Caller {
   CallOptions options(const plait_call_options* options) const {
     return call_options(where, options);
   }
-  /// One element per rank.
-  std::span<const std::size_t> each_rank(const std::size_t* values, const char* name) const {
-    return {&needed(where, values, name), static_cast<std::size_t>(comm.size())};
+  /// One element per rank, `counts` and `displacements`.
+  Communicator::BlocksOf each_rank(const std::size_t* counts, const char* counts_name,
+                                   const std::size_t* displacements,
+                                   const char* displacements_name) const {
+    const auto ranks = static_cast<std::size_t>(comm.size());
+    return {array(counts, ranks, counts_name), array(displacements, ranks, displacements_name)};
+  }
+  Communicator::BlocksOf sent(const std::size_t* counts, const std::size_t* displacements) const {
+    return each_rank(counts, "send_counts", displacements, "send_displacements");
+  }
+  Communicator::BlocksOf received(const std::size_t* counts,
+                                  const std::size_t* displacements) const {
+    return each_rank(counts, "recv_counts", displacements, "recv_displacements");
+  }
+  /// May be null if it has no elements.
+  template <class T>
+  std::span<const T> array(const T* values, std::size_t count, const char* name) const {
+    if (count == 0) return {};
+    return {&needed(where, values, name), count};
   }
 };
 
@@ -117,12 +133,63 @@ plait_status plait_all_to_all_v(plait_comm comm, const void* send, const size_t*
                                 plait_data_type type, plait_stream_t stream,
                                 const plait_call_options* options) {
   return enqueued("plait_all_to_all_v", comm, [&](const Caller& by) {
-    const Communicator::BlocksOf sent{by.each_rank(send_counts, "send_counts"),
-                                      by.each_rank(send_displacements, "send_displacements")};
-    const Communicator::BlocksOf received{by.each_rank(recv_counts, "recv_counts"),
-                                          by.each_rank(recv_displacements, "recv_displacements")};
-    by.comm.all_to_all_v(send, sent, recv, received, by.type(type), stream_ref(stream),
-                         by.options(options));
+    by.comm.all_to_all_v(send, by.sent(send_counts, send_displacements), recv,
+                         by.received(recv_counts, recv_displacements), by.type(type),
+                         stream_ref(stream), by.options(options));
+  });
+}
+
+plait_status plait_all_gather_v(plait_comm comm, const void* send, size_t count, void* recv,
+                                const size_t* recv_counts, const size_t* recv_displacements,
+                                plait_data_type type, plait_stream_t stream,
+                                const plait_call_options* options) {
+  return enqueued("plait_all_gather_v", comm, [&](const Caller& by) {
+    by.comm.all_gather_v(send, count, recv, by.received(recv_counts, recv_displacements),
+                         by.type(type), stream_ref(stream), by.options(options));
+  });
+}
+
+plait_status plait_gather_v(plait_comm comm, const void* send, size_t count, void* recv,
+                            const size_t* recv_counts, const size_t* recv_displacements,
+                            plait_data_type type, int root, plait_stream_t stream,
+                            const plait_call_options* options) {
+  return enqueued("plait_gather_v", comm, [&](const Caller& by) {
+    Communicator::BlocksOf received;
+    if (by.comm.rank() == root) received = by.received(recv_counts, recv_displacements);
+    by.comm.gather_v(send, count, recv, received, by.type(type), root, stream_ref(stream),
+                     by.options(options));
+  });
+}
+
+plait_status plait_scatter_v(plait_comm comm, const void* send, const size_t* send_counts,
+                             const size_t* send_displacements, void* recv, size_t count,
+                             plait_data_type type, int root, plait_stream_t stream,
+                             const plait_call_options* options) {
+  return enqueued("plait_scatter_v", comm, [&](const Caller& by) {
+    Communicator::BlocksOf sent;
+    if (by.comm.rank() == root) sent = by.sent(send_counts, send_displacements);
+    by.comm.scatter_v(send, sent, recv, count, by.type(type), root, stream_ref(stream),
+                      by.options(options));
+  });
+}
+
+plait_status plait_neighbor_all_to_all_v(plait_comm comm, const void* send, size_t sends,
+                                         const int* send_peers, const size_t* send_counts,
+                                         const size_t* send_displacements, void* recv,
+                                         size_t receives, const int* recv_peers,
+                                         const size_t* recv_counts,
+                                         const size_t* recv_displacements, plait_data_type type,
+                                         plait_stream_t stream, const plait_call_options* options) {
+  return enqueued("plait_neighbor_all_to_all_v", comm, [&](const Caller& by) {
+    const Communicator::NeighborBlocks sent{
+        by.array(send_peers, sends, "send_peers"), by.array(send_counts, sends, "send_counts"),
+        by.array(send_displacements, sends, "send_displacements")};
+    const Communicator::NeighborBlocks received{
+        by.array(recv_peers, receives, "recv_peers"),
+        by.array(recv_counts, receives, "recv_counts"),
+        by.array(recv_displacements, receives, "recv_displacements")};
+    by.comm.neighbor_all_to_all_v(send, sent, recv, received, by.type(type), stream_ref(stream),
+                                  by.options(options));
   });
 }
 

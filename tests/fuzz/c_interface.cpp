@@ -188,8 +188,32 @@ void Program::message(unsigned which) {
                   : bytes_.next() % 4 == 0 ? 0
                                            : bytes_.next() % (most / 4);
       const bool gap = bytes_.next() % 8 == 0;
-      check(plait_all_to_all_v(comm(), e.send, gap ? nullptr : values[0], values[1], e.recv,
-                               values[2], values[3], type(), stream(), options()));
+      const auto* const counts = gap ? nullptr : values[0];
+      switch (bytes_.next() % 5) {
+        case 0:
+          check(plait_all_gather_v(comm(), e.send, values[2][0], e.recv, counts, values[1], type(),
+                                   stream(), options()));
+          break;
+        case 1:
+          check(plait_gather_v(comm(), e.send, values[0][0], e.recv, counts, values[1], type(),
+                               rank(), stream(), options()));
+          break;
+        case 2:
+          check(plait_scatter_v(comm(), e.send, counts, values[1], e.recv, values[0][0], type(),
+                                rank(), stream(), options()));
+          break;
+        case 3: {
+          const int peers[] = {rank(), PLAIT_PROC_NULL};
+          const std::size_t sends = bytes_.next() % 3, receives = bytes_.next() % 3;
+          check(plait_neighbor_all_to_all_v(comm(), e.send, sends, peers, counts, values[1], e.recv,
+                                            receives, peers, values[2], values[3], type(), stream(),
+                                            options()));
+          break;
+        }
+        default:
+          check(plait_all_to_all_v(comm(), e.send, counts, values[1], e.recv, values[2], values[3],
+                                   type(), stream(), options()));
+      }
     }
   }
 }

@@ -12,6 +12,8 @@ int main(int argc, char** argv) {
     collectives();
     messages();
     operations();
+    uneven_blocks();
+    halos();
     refused_messages();
     one_device();
     symmetric_memory_and_groups();

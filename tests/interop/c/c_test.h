@@ -46,6 +46,8 @@ void create(void); /* `comm` and `stream`, with which all others work */
 void collectives(void);
 void operations(void);
 void messages(void);
+void uneven_blocks(void);
+void halos(void);
 void refused_messages(void);
 void one_device(void);
 void symmetric_memory_and_groups(void);

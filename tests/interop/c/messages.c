@@ -108,6 +108,88 @@ void messages(void) {
   free(recv);
 }
 
+/* Blocks of all ranks: gathered by all and by a root, and scattered again. */
+void uneven_blocks(void) {
+  const int root = ranks - 1;
+  size_t* layout = malloc(2 * (size_t)ranks * sizeof *layout);
+  size_t *counts = layout, *at = layout + ranks, end = 0, i, mine;
+  double *all, *block;
+  int b;
+  for (b = 0; b < ranks; ++b) {
+    counts[b] = uneven(b, 1);
+    at[b] = end;
+    end += counts[b] + 2;
+  }
+  mine = uneven(rank, 1);
+  all = malloc(end * sizeof *all);
+  block = malloc((mine + 1) * sizeof *block);
+  for (i = 0; i < end; ++i) all[i] = -1;
+  for (i = 0; i < mine; ++i) block[i] = value(rank, 3, i);
+  OK(plait_all_gather_v(comm, block, mine, all, counts, at, PLAIT_F64, stream, NULL));
+  OK(plait_synchronize(comm, stream));
+  for (b = 0; b < ranks; ++b) {
+    for (i = 0; i < counts[b] && all[at[b] + i] == value(b, 3, i); ++i) continue;
+    CHECK(i == counts[b] && all[at[b] + i] == -1 && all[at[b] + i + 1] == -1);
+    for (i = 0; i < counts[b]; ++i) all[at[b] + i] = b == rank ? value(rank, 4, i) : -1;
+  }
+  OK(plait_all_gather_v(comm, all + at[rank], mine, all, counts, at, PLAIT_F64, stream, NULL));
+  OK(plait_synchronize(comm, stream));
+  for (b = 0; b < ranks; ++b) {
+    for (i = 0; i < counts[b] && all[at[b] + i] == value(b, 4, i); ++i) continue;
+    CHECK(i == counts[b]);
+    for (i = 0; i < counts[b]; ++i) all[at[b] + i] = -1;
+  }
+
+  OK(plait_gather_v(comm, block, mine, rank == root ? all : NULL, rank == root ? counts : NULL,
+                    rank == root ? at : NULL, PLAIT_F64, root, stream, NULL));
+  OK(plait_synchronize(comm, stream));
+  for (b = 0; b < ranks; ++b) {
+    for (i = 0; i < counts[b] && all[at[b] + i] == (rank == root ? value(b, 3, i) : -1); ++i)
+      continue;
+    CHECK(i == counts[b]);
+  }
+  for (i = 0; i < mine; ++i) block[i] = -1;
+  block[mine] = -1;
+  OK(plait_scatter_v(comm, rank == root ? all : NULL, rank == root ? counts : NULL,
+                     rank == root ? at : NULL, block, mine, PLAIT_F64, root, stream, NULL));
+  OK(plait_synchronize(comm, stream));
+  for (i = 0; i < mine && block[i] == value(rank, 3, i); ++i) continue;
+  CHECK(i == mine && block[mine] == -1);
+
+  counts[rank] = mine + 1;
+  INVALID(plait_all_gather_v(comm, block, mine, all, counts, at, PLAIT_F64, stream, NULL),
+          "all_gather_v: rank", "its block has", "its block of recv has");
+  INVALID(plait_gather_v(comm, block, mine, all, counts, at, PLAIT_F64, ranks, stream, NULL),
+          "gather_v: rank", "root", "none of the ranks");
+  INVALID(plait_scatter_v(comm, all, NULL, at, block, mine, PLAIT_F64, rank, stream, NULL),
+          "plait_scatter_v: rank", "send_counts is NULL", "");
+  INVALID(plait_gather_v(comm, block, mine, all, counts, NULL, PLAIT_F64, rank, stream, NULL),
+          "plait_gather_v: rank", "recv_displacements is NULL", "");
+  free(all);
+  free(block);
+  free(layout);
+}
+
+/* The halos of a ring, with left and right neighbours that may be one rank, or this one. */
+void halos(void) {
+  const int left = (rank + ranks - 1) % ranks, right = (rank + 1) % ranks;
+  const int to[] = {left, PLAIT_PROC_NULL, right}, from[] = {right, PLAIT_PROC_NULL, left};
+  const size_t counts[] = {2, 99, 2}, edges[] = {2, 99, 4}, places[] = {6, 99, 0};
+  double cells[8] = {-1, -1, 0, 0, 0, 0, -1, -1};
+  int i;
+  for (i = 0; i < 4; ++i) cells[2 + i] = 10 * rank + i;
+  OK(plait_neighbor_all_to_all_v(comm, cells, 3, to, counts, edges, cells, 3, from, counts, places,
+                                 PLAIT_F64, stream, NULL));
+  OK(plait_neighbor_all_to_all_v(comm, NULL, 0, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL,
+                                 PLAIT_F64, stream, NULL));
+  OK(plait_synchronize(comm, stream));
+  for (i = 0; i < 2; ++i) CHECK(cells[i] == 10 * left + 2 + i && cells[6 + i] == 10 * right + i);
+  for (i = 0; i < 4; ++i) CHECK(cells[2 + i] == 10 * rank + i);
+  INVALID(plait_neighbor_all_to_all_v(comm, cells, 1, NULL, counts, edges, cells, 0, NULL, NULL,
+                                      NULL, PLAIT_F64, stream, NULL),
+          "plait_neighbor_all_to_all_v: rank", "send_peers is NULL", "");
+}
+
 void refused_messages(void) {
   const int peers[] = {-1, ranks, 0x7fffffff};
   const size_t beyond = (size_t)-1 / 8;

@@ -3,7 +3,7 @@
 
 /* Every function that takes a communicator, with good arguments otherwise: the collectives of the
  * table are the last. */
-enum { calls_with_communicator = 25 };
+enum { calls_with_communicator = 29 };
 static plait_status call_with(plait_comm on, int which) {
   static float x[64];
   static char text[64];
@@ -70,6 +70,15 @@ static plait_status call_with(plait_comm on, int which) {
       return plait_send_recv(on, x, 1, 0, x + 32, 1, 0, PLAIT_F32, NULL, NULL);
     case 23:
       return plait_reserve(on);
+    case 24:
+      return plait_all_gather_v(on, x, 0, x + 32, none, none, PLAIT_F32, NULL, NULL);
+    case 25:
+      return plait_gather_v(on, x, 0, x + 32, none, none, PLAIT_F32, 0, NULL, NULL);
+    case 26:
+      return plait_scatter_v(on, x, none, none, x + 32, 0, PLAIT_F32, 0, NULL, NULL);
+    case 27:
+      return plait_neighbor_all_to_all_v(on, x, 0, NULL, none, none, x + 32, 0, NULL, none, none,
+                                         PLAIT_F32, NULL, NULL);
     default:
       return plait_all_to_all_v(on, x, none, none, x + 32, none, none, PLAIT_F32, NULL, NULL);
   }
@@ -77,11 +86,14 @@ static plait_status call_with(plait_comm on, int which) {
 
 void bad_handles(void) {
   static const char* const names[calls_with_communicator] = {
-      "comm_split",   "comm_duplicate", "comm_destroy",    "comm_rank",    "comm_size",
-      "comm_backend", "comm_describe",  "buffer_allocate", "is_symmetric", "stream_create",
-      "copy",         "barrier",        "enqueue",         "synchronize",  "async_error",
-      "abort",        "progress_of",    "statistics_of",   "chosen",       "explain",
-      "send",         "recv",           "send_recv",       "reserve",      "all_to_all_v"};
+      "comm_split",   "comm_duplicate", "comm_destroy",  "comm_rank",
+      "comm_size",    "comm_backend",   "comm_describe", "buffer_allocate",
+      "is_symmetric", "stream_create",  "copy",          "barrier",
+      "enqueue",      "synchronize",    "async_error",   "abort",
+      "progress_of",  "statistics_of",  "chosen",        "explain",
+      "send",         "recv",           "send_recv",     "reserve",
+      "all_gather_v", "gather_v",       "scatter_v",     "neighbor_all_to_all_v",
+      "all_to_all_v"};
   plait_comm dead = NULL;
   plait_buffer of_dead = NULL, live = NULL;
   void* pointer;
@@ -186,6 +198,15 @@ void bad_numbers(void) {
             "plait_send_recv: rank", number, "data type");
     INVALID(plait_all_to_all_v(comm, x, &zero, &zero, x, &zero, &zero, type, stream, NULL),
             "plait_all_to_all_v: rank", number, "data type");
+    INVALID(plait_all_gather_v(comm, x, 0, x, &zero, &zero, type, stream, NULL),
+            "plait_all_gather_v: rank", number, "data type");
+    INVALID(plait_gather_v(comm, x, 0, x, &zero, &zero, type, rank, stream, NULL),
+            "plait_gather_v: rank", number, "data type");
+    INVALID(plait_scatter_v(comm, x, &zero, &zero, x, 0, type, rank, stream, NULL),
+            "plait_scatter_v: rank", number, "data type");
+    INVALID(plait_neighbor_all_to_all_v(comm, x, 0, NULL, NULL, NULL, x, 0, NULL, NULL, NULL, type,
+                                        stream, NULL),
+            "plait_neighbor_all_to_all_v: rank", number, "data type");
     call.collective = (plait_collective)wrong[i];
     INVALID(plait_enqueue(comm, &call, x, x, stream, NULL), "plait_enqueue: rank", number,
             "collective");
