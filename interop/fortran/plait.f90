@@ -14,5 +14,5 @@ module plait
   use plait_int64
   implicit none
   public
-  private :: finish
+  private :: finish, are_one_each
 end module plait

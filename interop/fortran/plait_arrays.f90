@@ -23,6 +23,8 @@ module plait_arrays
 
   public :: find, fits, fits_in_place
   public :: send_array, recv_array, send_recv_arrays, all_to_all_v_arrays
+  public :: all_gather_v_arrays, gather_v_arrays, scatter_v_arrays, neighbor_all_to_all_v_arrays
+  public :: all_gather_v_array, gather_v_array, scatter_v_array
 
 contains
 
@@ -151,25 +153,34 @@ contains
     if (problem == PLAIT_SUCCESS) ranks = plait_comm_size(comm, problem)
   end subroutine
 
-  !> True if all blocks lie within the array. Others are refused.
-  logical function holds(comm, array, counts, displacements, status)
+  !> True if all blocks lie within the array. Others are refused. `peers`: whose blocks they are, if
+  !> not one for each rank.
+  logical function holds(name, comm, array, counts, displacements, peers, status)
+    character(*), intent(in) :: name
     type(plait_comm), intent(in) :: comm
     type(elements), intent(in) :: array
     integer(c_size_t), intent(in) :: counts(:), displacements(:)
+    integer, intent(in), optional :: peers(:)
     integer, intent(out), optional :: status
-    integer :: rank, problem, peer
+    integer :: rank, problem, i, peer
     character(200) :: sentence
     holds = .true.
     ! The call itself refuses unequal sizes and a dead communicator.
     if (size(counts) /= size(displacements)) return
     rank = plait_comm_rank(comm, problem)
     if (problem /= PLAIT_SUCCESS) return
-    do peer = 1, size(counts)
-      associate (count => counts(peer), at => displacements(peer))
+    if (present(peers)) then
+      if (size(peers) /= size(counts)) return
+    end if
+    do i = 1, size(counts)
+      peer = i - 1
+      if (present(peers)) peer = peers(i)
+      if (peer == PLAIT_PROC_NULL) cycle
+      associate (count => counts(i), at => displacements(i))
         holds = count == 0 .or. (count > 0 .and. at >= 0 .and. at <= array%count - count)
         if (holds) cycle
-        write (sentence, '(a, i0, 3a, 4(i0, a))') 'plait_all_to_all_v: rank ', rank, ': ', &
-          trim(array%name), ' has ', array%count, ' elements, and the block of rank ', peer - 1, &
+        write (sentence, '(3a, i0, 3a, 4(i0, a))') 'plait_', name, ': rank ', rank, ': ', &
+          trim(array%name), ' has ', array%count, ' elements, and the block of rank ', peer, &
           ' is ', count, ' from element ', at, ' on'
         call plait_refuse(trim(sentence), status)
         return
@@ -223,9 +234,172 @@ contains
     integer, intent(out), optional :: status
     if (.not. is_whole('all_to_all_v', comm, send, status)) return
     if (.not. is_whole('all_to_all_v', comm, recv, status)) return
-    if (.not. holds(comm, send, send_counts, send_displacements, status)) return
-    if (.not. holds(comm, recv, recv_counts, recv_displacements, status)) return
+    if (.not. holds('all_to_all_v', comm, send, send_counts, send_displacements, &
+      status=status)) return
+    if (.not. holds('all_to_all_v', comm, recv, recv_counts, recv_displacements, &
+      status=status)) return
     call plait_all_to_all_v(comm, send%at, send_counts, send_displacements, recv%at, recv_counts, &
       recv_displacements, send%type, stream, options, status)
   end subroutine
+
+  subroutine all_gather_v_arrays(comm, send, recv, recv_counts, recv_displacements, stream, &
+    options, status)
+    type(plait_comm), intent(in) :: comm
+    type(elements), intent(in) :: send, recv
+    integer(c_size_t), intent(in) :: recv_counts(:), recv_displacements(:)
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    character(*), parameter :: name = 'all_gather_v'
+    if (.not. is_whole(name, comm, send, status)) return
+    if (.not. is_whole(name, comm, recv, status)) return
+    if (.not. holds(name, comm, recv, recv_counts, recv_displacements, status=status)) return
+    call plait_all_gather_v(comm, send%at, send%count, recv%at, recv_counts, recv_displacements, &
+      send%type, stream, options, status)
+  end subroutine
+
+  !> Only the root's `recv` is looked at.
+  subroutine gather_v_arrays(comm, send, recv, recv_counts, recv_displacements, root, stream, &
+    options, status)
+    type(plait_comm), intent(in) :: comm
+    type(elements), intent(in) :: send, recv
+    integer(c_size_t), intent(in) :: recv_counts(:), recv_displacements(:)
+    integer, intent(in) :: root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    character(*), parameter :: name = 'gather_v'
+    if (.not. is_whole(name, comm, send, status)) return
+    if (is_root(comm, root)) then
+      if (.not. is_whole(name, comm, recv, status)) return
+      if (.not. holds(name, comm, recv, recv_counts, recv_displacements, status=status)) return
+    end if
+    call plait_gather_v(comm, send%at, send%count, recv%at, recv_counts, recv_displacements, &
+      send%type, root, stream, options, status)
+  end subroutine
+
+  !> Only the root's `send` is looked at.
+  subroutine scatter_v_arrays(comm, send, send_counts, send_displacements, recv, root, stream, &
+    options, status)
+    type(plait_comm), intent(in) :: comm
+    type(elements), intent(in) :: send, recv
+    integer(c_size_t), intent(in) :: send_counts(:), send_displacements(:)
+    integer, intent(in) :: root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    character(*), parameter :: name = 'scatter_v'
+    if (.not. is_whole(name, comm, recv, status)) return
+    if (is_root(comm, root)) then
+      if (.not. is_whole(name, comm, send, status)) return
+      if (.not. holds(name, comm, send, send_counts, send_displacements, status=status)) return
+    end if
+    call plait_scatter_v(comm, send%at, send_counts, send_displacements, recv%at, recv%count, &
+      recv%type, root, stream, options, status)
+  end subroutine
+
+  subroutine neighbor_all_to_all_v_arrays(comm, send, send_peers, send_counts, &
+    send_displacements, recv, recv_peers, recv_counts, recv_displacements, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    type(elements), intent(in) :: send, recv
+    integer, intent(in) :: send_peers(:), recv_peers(:)
+    integer(c_size_t), intent(in) :: send_counts(:), send_displacements(:), recv_counts(:), &
+      recv_displacements(:)
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    character(*), parameter :: name = 'neighbor_all_to_all_v'
+    if (.not. is_whole(name, comm, send, status)) return
+    if (.not. is_whole(name, comm, recv, status)) return
+    if (.not. holds(name, comm, send, send_counts, send_displacements, send_peers, status)) return
+    if (.not. holds(name, comm, recv, recv_counts, recv_displacements, recv_peers, status)) return
+    call plait_neighbor_all_to_all_v(comm, send%at, send_peers, send_counts, send_displacements, &
+      recv%at, recv_peers, recv_counts, recv_displacements, send%type, stream, options, status)
+  end subroutine
+
+  ! In place: `x` has the blocks of all ranks, or on a rank that is not the root its own alone.
+
+  subroutine all_gather_v_array(comm, x, counts, displacements, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    type(elements), intent(in) :: x
+    integer(c_size_t), intent(in) :: counts(:), displacements(:)
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    type(elements) :: own
+    if (.not. find_own('all_gather_v', comm, x, counts, displacements, own, status)) return
+    call plait_all_gather_v(comm, own%at, own%count, x%at, counts, displacements, x%type, stream, &
+      options, status)
+  end subroutine
+
+  subroutine gather_v_array(comm, x, counts, displacements, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    type(elements), intent(in) :: x
+    integer(c_size_t), intent(in) :: counts(:), displacements(:)
+    integer, intent(in) :: root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    type(elements) :: own
+    own = x
+    if (is_root(comm, root)) then
+      if (.not. find_own('gather_v', comm, x, counts, displacements, own, status)) return
+    else
+      if (.not. is_whole('gather_v', comm, x, status)) return
+    end if
+    call plait_gather_v(comm, own%at, own%count, x%at, counts, displacements, x%type, root, &
+      stream, options, status)
+  end subroutine
+
+  subroutine scatter_v_array(comm, x, counts, displacements, root, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    type(elements), intent(in) :: x
+    integer(c_size_t), intent(in) :: counts(:), displacements(:)
+    integer, intent(in) :: root
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    type(elements) :: own
+    own = x
+    if (is_root(comm, root)) then
+      if (.not. find_own('scatter_v', comm, x, counts, displacements, own, status)) return
+    else
+      if (.not. is_whole('scatter_v', comm, x, status)) return
+    end if
+    call plait_scatter_v(comm, x%at, counts, displacements, own%at, own%count, x%type, root, &
+      stream, options, status)
+  end subroutine
+
+  !> False on all ranks of a dead communicator, which the call itself refuses.
+  logical function is_root(comm, root)
+    type(plait_comm), intent(in) :: comm
+    integer, intent(in) :: root
+    integer :: rank, problem
+    rank = plait_comm_rank(comm, problem)
+    is_root = problem == PLAIT_SUCCESS .and. rank == root
+  end function
+
+  !> Finds this rank's block in an array with those of all ranks. False: the array or the blocks
+  !> were refused.
+  logical function find_own(name, comm, x, counts, displacements, own, status)
+    character(*), intent(in) :: name
+    type(plait_comm), intent(in) :: comm
+    type(elements), intent(in) :: x
+    integer(c_size_t), intent(in) :: counts(:), displacements(:)
+    type(elements), intent(out) :: own
+    integer, intent(out), optional :: status
+    integer :: rank, problem
+    own = x
+    rank = plait_comm_rank(comm, problem)
+    find_own = problem /= PLAIT_SUCCESS  ! the call itself refuses the communicator
+    if (find_own) return
+    find_own = is_whole(name, comm, x, status)
+    if (find_own) find_own = are_one_each(name, comm, 'x', counts, displacements, status=status)
+    if (find_own) find_own = holds(name, comm, x, counts, displacements, status=status)
+    if (.not. find_own) return
+    own%count = counts(rank + 1)
+    if (own%count == 0) return
+    own%at = transfer(transfer(x%at, 0_c_intptr_t) + &
+                      displacements(rank + 1) * plait_size_of(x%type), own%at)
+  end function
 end module plait_arrays

@@ -6,7 +6,7 @@ program fortran_test
   use checks
   use collectives
   use communicators
-  use message_calls, only: messages
+  use message_calls, only: halos, messages, uneven_blocks
   use operation_calls, only: operations
   use refused_calls
   implicit none
@@ -23,6 +23,8 @@ program fortran_test
   call assumed_sizes()
   call messages()
   call operations()
+  call uneven_blocks()
+  call halos()
   call symmetric_memory()
   call addresses()
   call questions()

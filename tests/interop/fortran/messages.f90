@@ -6,7 +6,7 @@ module message_calls
   use checks
   implicit none
   private
-  public :: messages
+  public :: messages, uneven_blocks, halos
 
 contains
 
@@ -82,5 +82,143 @@ contains
       status=status)
     call refused(status, 'plait_all_to_all_v', 'NULL')
     call plait_synchronize(comm, stream)
+  end subroutine
+
+  !> Blocks of all ranks: gathered by all and by a root, and scattered again.
+  subroutine uneven_blocks()
+    real(real64), allocatable, target, asynchronous :: own(:), all(:)
+    integer(c_size_t), dimension(0:ranks - 1) :: counts, at
+    integer(c_size_t) :: none(0)
+    integer :: r, i, root, status, end
+    root = ranks - 1
+    end = 0
+    do r = 0, ranks - 1
+      counts(r) = mod(3 * r + 2, 4) * 20
+      at(r) = end + 2
+      end = end + 2 + int(counts(r))
+    end do
+    allocate (all(end), own(counts(rank)))
+    own = value(rank, [(i, i = 1, size(own))])
+    all = -1
+    call plait_all_gather_v(comm, own, all, counts, at, stream)
+    call plait_synchronize(comm, stream)
+    call check_all('all_gather_v')
+    call leave_own()
+    call plait_all_gather_v_in_place(comm, all, counts, at, stream)
+    call plait_synchronize(comm, stream)
+    call check_all('all_gather_v in place')
+    all = -1
+    if (rank == root) then
+      call plait_gather_v(comm, own, all, counts, at, root, stream)
+      call plait_synchronize(comm, stream)
+      call check_all('gather_v')
+      call leave_own()
+      call plait_gather_v_in_place(comm, all, counts, at, root, stream)
+      call plait_synchronize(comm, stream)
+      call check_all('gather_v in place')
+      own = -1
+      call plait_scatter_v(comm, all, counts, at, own, root, stream)
+      call plait_scatter_v_in_place(comm, all, counts, at, root, stream)
+      call plait_synchronize(comm, stream)
+      call check_all('the root of scatter_v')
+    else
+      call plait_gather_v(comm, own, all(1:0), none, none, root, stream)
+      call plait_gather_v_in_place(comm, own, none, none, root, stream)
+      call plait_synchronize(comm, stream)
+      call check(all_of(all == -1), 'what gather_v must not touch')
+      own = -1
+      call plait_scatter_v(comm, all(1:0), none, none, own, root, stream)
+      call plait_synchronize(comm, stream)
+      call check(all_of(own == value(rank, [(i, i = 1, size(own))])), 'scatter_v')
+      own = -1
+      call plait_scatter_v_in_place(comm, own, none, none, root, stream)
+      call plait_synchronize(comm, stream)
+    end if
+    call check(all_of(own == value(rank, [(i, i = 1, size(own))])), 'scatter_v, the second')
+
+    own = -1  ! by addresses
+    if (rank /= root) all = -1
+    call plait_scatter_v(comm, c_loc(all), counts, at, c_loc(own), counts(rank), PLAIT_F64, root, &
+      stream)
+    call plait_gather_v(comm, c_loc(own), counts(rank), c_loc(all), counts, at, PLAIT_F64, root, &
+      stream)
+    call plait_synchronize(comm, stream)
+    if (rank == root) call check_all('gather_v by addresses')
+    call plait_all_gather_v(comm, c_loc(own), counts(rank), c_loc(all), counts, at, PLAIT_F64, &
+      stream)
+    call plait_synchronize(comm, stream)
+    call check_all('all_gather_v by addresses')
+
+    call plait_all_gather_v(comm, own, all, counts, at(:ranks - 2), stream, status=status)
+    call refused(status, 'plait_all_gather_v: rank', 'recv displacements for')
+    call plait_all_gather_v(comm, own, all, counts, at + 1000, stream, status=status)
+    call refused(status, 'plait_all_gather_v: rank', 'recv has')
+    call plait_all_gather_v_in_place(comm, all, counts, at - 3, stream, status=status)
+    call refused(status, 'plait_all_gather_v: rank', 'x has')
+    call plait_gather_v(comm, own, all(::2), counts, at, rank, stream, status=status)
+    call refused(status, 'plait_gather_v: rank', 'recv is not contiguous')
+    call plait_gather_v(comm, own, all, counts, at, ranks, stream, status=status)
+    call refused(status, 'gather_v: rank', 'none of the ranks')
+    call plait_scatter_v(comm, all, none, at, own, rank, stream, status=status)
+    call refused(status, 'plait_scatter_v: rank', 'there are 0 send counts and')
+    call plait_scatter_v_in_place(plait_comm(), all, counts, at, root, stream, status=status)
+    call refused(status, 'plait_scatter_v', 'NULL')
+
+  contains
+
+    !> The blocks of all ranks, and nothing between them.
+    subroutine check_all(what)
+      character(*), intent(in) :: what
+      integer :: r, i
+      do r = 0, ranks - 1
+        associate (block => all(at(r) + 1:at(r) + counts(r)))
+          call check(all_of(block == value(r, [(i, i = 1, int(counts(r)))])), what)
+        end associate
+        call check(all_of(all(at(r) - 1:at(r)) == -1), what // ': between the blocks')
+      end do
+    end subroutine
+
+    subroutine leave_own()
+      all = -1
+      all(at(rank) + 1:at(rank) + counts(rank)) = own
+    end subroutine
+  end subroutine
+
+  !> `all`, which is an array above.
+  logical function all_of(mask)
+    logical, intent(in) :: mask(:)
+    all_of = all(mask)
+  end function
+
+  !> The halos of a ring, with left and right neighbours that may be one rank, or this one.
+  subroutine halos()
+    real(real64), target, asynchronous :: cells(8), there(8)
+    integer, dimension(3) :: to, from
+    integer(c_size_t), parameter :: counts(3) = [2, 99, 2], edges(3) = [2, 99, 4], &
+      places(3) = [6, 99, 0]
+    integer :: left, right, i, status
+    left = modulo(rank - 1, ranks)
+    right = modulo(rank + 1, ranks)
+    to = [left, PLAIT_PROC_NULL, right]
+    from = [right, PLAIT_PROC_NULL, left]
+    cells = value(rank, [(i, i = -1, 6)])
+    there = -1
+    call plait_neighbor_all_to_all_v(comm, cells, to, counts, edges, there, from, counts, places, &
+      stream)
+    call plait_synchronize(comm, stream)
+    call check(all(there(1:2) == value(left, [3, 4])) .and. all(there(3:6) == -1) .and. &
+      all(there(7:8) == value(right, [1, 2])), 'neighbor_all_to_all_v')
+    there = -1
+    call plait_neighbor_all_to_all_v(comm, c_loc(cells), to, counts, edges, c_loc(there), from, &
+      counts, places, PLAIT_F64, stream)
+    call plait_synchronize(comm, stream)
+    call check(all(there(1:2) == value(left, [3, 4])) .and. all(there(3:6) == -1) .and. &
+      all(there(7:8) == value(right, [1, 2])), 'neighbor_all_to_all_v by addresses')
+    call plait_neighbor_all_to_all_v(comm, cells, to, counts, edges, there, from(:2), counts, &
+      places, stream, status=status)
+    call refused(status, 'plait_neighbor_all_to_all_v: rank', 'recv displacements for 2 peers')
+    call plait_neighbor_all_to_all_v(comm, cells, to, counts, edges, there, from, counts, &
+      places + 1, stream, status=status)
+    call refused(status, 'plait_neighbor_all_to_all_v: rank', 'recv has 8 elements, and the block')
   end subroutine
 end module
