@@ -135,5 +135,34 @@ TEST(Errors, OfAllToAllV) {
                        {nothing, anywhere});  // nor with what is not there
 }
 
+TEST(Errors, OfBlocksOfAllRanks) {
+  const std::size_t n = ranks();
+  const int root = comm().rank();  // each rank refuses alone
+  const Vector x("x", 4), all("all", 4 * n - 1);
+  const std::vector<std::size_t> counts(n, 4);
+  std::vector<std::size_t> displacements(n);
+  for (std::size_t peer = 0; peer < n; ++peer) displacements[peer] = 4 * peer;
+  const Communicator::BlocksOf blocks{counts, displacements};
+  const std::string last = std::to_string(n - 1) + " begins at " + std::to_string(4 * n - 4) +
+                           ", with a count of 4",
+                    extent =
+                        " \"all\" (" + std::to_string(4 * n - 1) + ") is too short: the block ";
+  EXPECT_EQ(error_of([&] { kokkos::all_gather_v(comm(), x, all, blocks); }),
+            from("all_gather_v") + "dst" + extent + "from rank " + last);
+  EXPECT_EQ(error_of([&] { kokkos::gather_v(comm(), x, all, blocks, root); }),
+            from("gather_v") + "dst" + extent + "from rank " + last);
+  EXPECT_EQ(error_of([&] { kokkos::scatter_v(comm(), all, blocks, x, root); }),
+            from("scatter_v") + "src" + extent + "for rank " + last);
+  const std::vector<int> peers{proc_null, root};
+  const std::vector<std::size_t> two{400, 3}, at{0, 2};
+  EXPECT_EQ(error_of([&] {
+              kokkos::neighbor_all_to_all_v(comm(), x, {peers, two, at}, all, {});
+            }),
+            from("neighbor_all_to_all_v") + "src \"x\" (4) is too short: the block for rank " +
+                std::to_string(root) + " begins at 2, with a count of 3");
+  EXPECT_THAT(error_of([&] { kokkos::gather_v(comm(), x, all, {}, comm().size()); }),
+              HasSubstr("none of the ranks"));
+}
+
 }  // namespace
 }  // namespace plait::test

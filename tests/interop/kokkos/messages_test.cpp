@@ -6,6 +6,7 @@
 #include <plait/kokkos.hpp>
 #include <plait/plait.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "values.hpp"
@@ -138,6 +139,56 @@ TEST(Messages, OfAllToAllVMayBeUneven) {
   kokkos::synchronize(Exec(), comm());
   check("all_to_all_v in a group");
   expect(src, "src", own());
+}
+
+/// Each rank's block of a length of its own: none for some.
+TEST(Messages, OfBlocksOfAllRanks) {
+  using Host = Kokkos::View<double*, Kokkos::HostSpace>;
+  const Displaced layout([](std::size_t peer) { return peer % 3 * 40; });
+  const std::size_t own = layout.counts[rank()], at = layout.displacements[rank()];
+  const Host src("src", own), dst("dst", own), all("all", layout.end);
+  const int root = comm().size() - 1;
+  const bool is_root = comm().rank() == root;
+  fill(src);
+  const auto check = [&](const char* what) {
+    std::vector<unsigned> expected(all.size());  // 0 between the blocks
+    for (std::size_t peer = 0; peer < ranks(); ++peer)
+      for (std::size_t i = 0; i < layout.counts[peer]; ++i)
+        expected[layout.displacements[peer] + i] = element(peer, i);
+    expect(all, what, [&](std::size_t i) { return expected[i]; });
+  };
+  const auto only_own = [&] {
+    Kokkos::deep_copy(all, 0.0);
+    for (std::size_t i = 0; i < own; ++i) all(at + i) = src(i);
+    return Kokkos::subview(all, std::pair(at, at + own));
+  };
+  kokkos::all_gather_v(comm(), constant(src), all, layout.blocks());
+  check("all_gather_v");
+  kokkos::all_gather_v(Exec(), comm(), only_own(), all, layout.blocks());
+  check("all_gather_v in place");
+  Kokkos::deep_copy(all, 0.0);
+  kokkos::gather_v(comm(), src, is_root ? all : Host(), layout.blocks(), root);
+  if (is_root) check("gather_v");
+  if (is_root) kokkos::gather_v(comm(), only_own(), all, layout.blocks(), root);
+  else kokkos::gather_v(comm(), src, Host(), {}, root);
+  if (is_root) check("gather_v in place");
+  kokkos::scatter_v(comm(), is_root ? all : Host(), layout.blocks(), dst, root);
+  expect(dst, "scatter_v", plait::test::own());
+  if (is_root) check("what scatter_v sends");
+}
+
+/// A ring of cells with halos; left and right may be one rank, or this one.
+TEST(Messages, OfNeighbors) {
+  const Kokkos::View<int*, Kokkos::HostSpace> cells("cells", 8);
+  for (int i = 2; i < 6; ++i) cells(i) = 10 * comm().rank() + i;
+  const std::vector<int> to{previous(), proc_null, next()}, from{next(), proc_null, previous()};
+  const std::vector<std::size_t> counts{2, 99, 2}, edges{2, 99, 4}, halos{6, 99, 0};
+  kokkos::neighbor_all_to_all_v(comm(), cells, {to, counts, edges}, cells, {from, counts, halos});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(cells(i), 10 * previous() + 4 + i);
+    EXPECT_EQ(cells(2 + i), 10 * comm().rank() + 2 + i);
+    EXPECT_EQ(cells(6 + i), 10 * next() + 2 + i);
+  }
 }
 
 }  // namespace

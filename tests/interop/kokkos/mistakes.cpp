@@ -132,9 +132,13 @@ void mistakes(plait::Communicator& comm, std::vector<double>& vector) {
   kokkos::all_to_all_v(comm, x, blocks, View<int*>(),
                        blocks);  // says: src and dst have different value types
   kokkos::all_to_all_v(comm, matrix, blocks, x,
-                       blocks);  // says: all_to_all_v takes views of rank 1
+                       blocks);  // says: all_to_all_v and neighbor_all_to_all_v take views
   kokkos::all_to_all_v(comm, x, blocks, scalar,
-                       blocks);  // says: all_to_all_v takes views of rank 1
+                       blocks);  // says: all_to_all_v and neighbor_all_to_all_v take views
+  kokkos::all_gather_v(comm, x, matrix,
+                       blocks);  // says: the view with the blocks of all ranks has rank 1
+  kokkos::scatter_v(comm, matrix, blocks, x,
+                    0);  // says: the view with the blocks of all ranks has rank 1
   kokkos::SymmetricBuffer<float, Host>().view<double**>(
       1, 2);  // says: the view's value type is not the buffer's
   sizeof(kokkos::SymmetricBuffer<float, Device>);

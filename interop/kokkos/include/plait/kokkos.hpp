@@ -291,8 +291,8 @@ void scatter(Communicator& comm, const Src& src, const Dst& dst, int root,
 
 // Messages between two ranks: the elements of a view as they lie in memory. On host spaces a
 // message is complete when the call returns, so `send` may wait until the peer has reached its
-// `recv`. Ranks that send to each other use `send_recv`, or put both calls in a `Group`. A peer that
-// is `plait::proc_null` gets nothing and sends nothing: the view that goes with it may be empty.
+// `recv`. Ranks that send to each other use `send_recv`, or put both calls in a `Group`. A peer
+// that is `plait::proc_null` gets nothing and sends nothing: the view for it may be empty.
 
 /// Sends all of `src` to rank `to`. A message to the own rank needs its `recv` in the same `Group`.
 template <class Exec, class Src>
@@ -392,6 +392,122 @@ void all_to_all_v(Communicator& comm, const Src& src, const Communicator::Blocks
                   const Dst& dst, const Communicator::BlocksOf& received,
                   const CallOptions& options = {}) {
   all_to_all_v(detail::default_space<Dst>(), comm, src, sent, dst, received, options);
+}
+
+/// Every rank receives the blocks of all ranks, in `dst`, a view of rank 1. All of `src` is this
+/// rank's block: `received.counts[rank]` elements. In place: `src` is this rank's block of `dst`.
+/// Called by all ranks.
+template <class Exec, class Src, class Dst>
+void all_gather_v(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst,
+                  const Communicator::BlocksOf& received, const CallOptions& options = {}) {
+  if constexpr (detail::displaced_blocks_fit<Exec, Src, Dst, Dst>()) {
+    const detail::ViewFacts from = detail::facts_of(src, "src"), to = detail::facts_of(dst, "dst");
+    detail::call_messages<Src>(
+        "all_gather_v", exec, comm, from.size,
+        [&](const detail::Checks& checks) {
+          detail::check_buffer<Exec>(checks, comm, from);
+          detail::check_buffer<Exec>(checks, comm, to);
+          checks.within(to, received, "from");
+        },
+        [&](DataType type, StreamRef stream) {
+          comm.all_gather_v(from.data, from.size, to.data, received, type, stream, options);
+        });
+  }
+}
+/// On the default instance of the execution space of `dst`.
+template <class Src, class Dst>
+void all_gather_v(Communicator& comm, const Src& src, const Dst& dst,
+                  const Communicator::BlocksOf& received, const CallOptions& options = {}) {
+  all_gather_v(detail::default_space<Dst>(), comm, src, dst, received, options);
+}
+
+/// The root receives the blocks of all ranks, in `dst`, a view of rank 1. All of `src` is this
+/// rank's block. `dst` and `received`: only on the root. In place: the root's `src` is its block of
+/// `dst`. Called by all ranks.
+template <class Exec, class Src, class Dst>
+void gather_v(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst,
+              const Communicator::BlocksOf& received, int root, const CallOptions& options = {}) {
+  if constexpr (detail::displaced_blocks_fit<Exec, Src, Dst, Dst>()) {
+    const detail::ViewFacts from = detail::facts_of(src, "src"), to = detail::facts_of(dst, "dst");
+    detail::call_messages<Src>(
+        "gather_v", exec, comm, from.size,
+        [&](const detail::Checks& checks) {
+          detail::check_buffer<Exec>(checks, comm, from);
+          if (!checks.is_root(root)) return;
+          detail::check_buffer<Exec>(checks, comm, to);
+          checks.within(to, received, "from");
+        },
+        [&](DataType type, StreamRef stream) {
+          comm.gather_v(from.data, from.size, to.data, received, type, root, stream, options);
+        });
+  }
+}
+/// On the default instance of the execution space of `dst`.
+template <class Src, class Dst>
+void gather_v(Communicator& comm, const Src& src, const Dst& dst,
+              const Communicator::BlocksOf& received, int root, const CallOptions& options = {}) {
+  gather_v(detail::default_space<Dst>(), comm, src, dst, received, root, options);
+}
+
+/// Rank r receives block r of the root's `src`, a view of rank 1, in all of `dst`. `src` and
+/// `sent`: only on the root. In place: the root's `dst` is its block of `src`. Called by all ranks.
+template <class Exec, class Src, class Dst>
+void scatter_v(const Exec& exec, Communicator& comm, const Src& src,
+               const Communicator::BlocksOf& sent, const Dst& dst, int root,
+               const CallOptions& options = {}) {
+  if constexpr (detail::displaced_blocks_fit<Exec, Src, Dst, Src>()) {
+    const detail::ViewFacts from = detail::facts_of(src, "src"), to = detail::facts_of(dst, "dst");
+    detail::call_messages<Src>(
+        "scatter_v", exec, comm, to.size,
+        [&](const detail::Checks& checks) {
+          detail::check_buffer<Exec>(checks, comm, to);
+          if (!checks.is_root(root)) return;
+          detail::check_buffer<Exec>(checks, comm, from);
+          checks.within(from, sent, "for");
+        },
+        [&](DataType type, StreamRef stream) {
+          comm.scatter_v(from.data, sent, to.data, to.size, type, root, stream, options);
+        });
+  }
+}
+/// On the default instance of the execution space of `dst`.
+template <class Src, class Dst>
+void scatter_v(Communicator& comm, const Src& src, const Communicator::BlocksOf& sent,
+               const Dst& dst, int root, const CallOptions& options = {}) {
+  scatter_v(detail::default_space<Dst>(), comm, src, sent, dst, root, options);
+}
+
+/// A message to each peer of `sent`, and from each of `received`: the exchange of halos. `src` and
+/// `dst` are views of rank 1, and may be one. `Communicator` says in which order the two lists name
+/// the peers.
+template <class Exec, class Src, class Dst>
+void neighbor_all_to_all_v(const Exec& exec, Communicator& comm, const Src& src,
+                           const Communicator::NeighborBlocks& sent, const Dst& dst,
+                           const Communicator::NeighborBlocks& received,
+                           const CallOptions& options = {}) {
+  if constexpr (detail::displaced_messages_fit<Exec, Src, Dst>()) {
+    const detail::ViewFacts from = detail::facts_of(src, "src"), to = detail::facts_of(dst, "dst");
+    detail::call_messages<Src>(
+        "neighbor_all_to_all_v", exec, comm,
+        std::accumulate(sent.counts.begin(), sent.counts.end(), std::size_t{0}),
+        [&](const detail::Checks& checks) {
+          detail::check_buffer<Exec>(checks, comm, from);
+          detail::check_buffer<Exec>(checks, comm, to);
+          checks.within(from, sent, "for");
+          checks.within(to, received, "from");
+        },
+        [&](DataType type, StreamRef stream) {
+          comm.neighbor_all_to_all_v(from.data, sent, to.data, received, type, stream, options);
+        });
+  }
+}
+/// On the default instance of the execution space of `dst`.
+template <class Src, class Dst>
+void neighbor_all_to_all_v(Communicator& comm, const Src& src,
+                           const Communicator::NeighborBlocks& sent, const Dst& dst,
+                           const Communicator::NeighborBlocks& received,
+                           const CallOptions& options = {}) {
+  neighbor_all_to_all_v(detail::default_space<Dst>(), comm, src, sent, dst, received, options);
 }
 
 /// No rank's `exec` passes this point before all ranks' have reached it. On host spaces, no call

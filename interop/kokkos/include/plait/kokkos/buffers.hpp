@@ -239,17 +239,32 @@ class Checks {
   void within(const ViewFacts& buffer, const Communicator::BlocksOf& blocks,
               const char* for_or_from) const {
     for (std::size_t peer = 0; peer < std::min(blocks.counts.size(), blocks.displacements.size());
-         ++peer) {
-      const std::size_t count = blocks.counts[peer], at = blocks.displacements[peer];
-      if (count == 0 || (at <= buffer.size && count <= buffer.size - at)) continue;
-      refuse(described(buffer) + " is too short: the block " + for_or_from + " rank " +
-             std::to_string(peer) + " begins at " + std::to_string(at) + ", with a count of " +
-             std::to_string(count));
-    }
+         ++peer)
+      block_within(buffer, static_cast<int>(peer), blocks.counts[peer], blocks.displacements[peer],
+                   for_or_from);
   }
+  /// The same for the blocks of neighbours.
+  void within(const ViewFacts& buffer, const Communicator::NeighborBlocks& blocks,
+              const char* for_or_from) const {
+    for (std::size_t i = 0;
+         i < std::min({blocks.peers.size(), blocks.counts.size(), blocks.displacements.size()});
+         ++i)
+      if (blocks.peers[i] != proc_null)
+        block_within(buffer, blocks.peers[i], blocks.counts[i], blocks.displacements[i],
+                     for_or_from);
+  }
+  bool is_root(int root) const { return rank_ == root; }
 
  private:
   std::size_t n() const { return static_cast<std::size_t>(ranks_); }
+
+  void block_within(const ViewFacts& buffer, int peer, std::size_t count, std::size_t at,
+                    const char* for_or_from) const {
+    if (count == 0 || (at <= buffer.size && count <= buffer.size - at)) return;
+    refuse(described(buffer) + " is too short: the block " + for_or_from + " rank " +
+           std::to_string(peer) + " begins at " + std::to_string(at) + ", with a count of " +
+           std::to_string(count));
+  }
 
   void same_extents(const ViewFacts& src, const ViewFacts& dst) const {
     if (src.extents != dst.extents)
