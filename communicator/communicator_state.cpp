@@ -303,21 +303,34 @@ void CommunicatorState::submit(const PreparedCall& call, NativeStream stream) {
   submit(*plan);
 }
 
+void CommunicatorState::check_ends(std::string_view what, DataType type,
+                                   std::span<const MessageEnd> ends, NativeStream stream,
+                                   const CallOptions& options) const {
+  preparer_.check_ends(what, type, ends, options, stream);
+  throw_if_broken();
+}
+
+std::vector<PreparedCall> CommunicatorState::prepare_messages(std::string_view what, DataType type,
+                                                              std::span<const MessageEnd> ends,
+                                                              NativeStream stream,
+                                                              const CallOptions& options) {
+  check_ends(what, type, ends, stream, options);
+  std::vector<PreparedCall> all;
+  all.reserve(ends.size());
+  for (const MessageEnd& end : ends)
+    if (!prepare_end(all.emplace_back(), what, type, end, options)) all.pop_back();
+  return all;
+}
+
 void CommunicatorState::messages(std::string_view what, DataType type,
                                  std::span<const MessageEnd> ends, StreamRef stream,
                                  const CallOptions& options) {
-  const auto check = [&] {
-    preparer_.check_ends(what, type, ends, options, stream.native());
-    throw_if_broken();
-  };
   if (OpenGroup& group = OpenGroup::of_thread(); group.is_open())
     return group.add([&] {
-      check();
-      for (const MessageEnd& end : ends)
-        if (PreparedCall prepared; prepare_end(prepared, what, type, end, options))
-          group.add_part(*this, prepared, stream.native());
+      for (const PreparedCall& part : prepare_messages(what, type, ends, stream.native(), options))
+        group.add_part(*this, part, stream.native());
     });
-  check();
+  check_ends(what, type, ends, stream.native(), options);
   PlanOfOneCall plan(of_messages_);
   std::vector<GroupedCall>& calls = plan->calls;
   const NativeStream resolved = backend->resolve(stream.native());

@@ -74,6 +74,9 @@ class CommunicatorState final : public GroupMember {
 
   std::optional<PreparedCall> prepare(const Call& call, const void* send, void* recv,
                                       NativeStream stream, const CallOptions& options) override;
+  std::vector<PreparedCall> prepare_messages(std::string_view what, DataType type,
+                                             std::span<const MessageEnd> ends, NativeStream stream,
+                                             const CallOptions& options) override;
   bool prepares_together() const override { return settings.check_calls; }
   void submit(const PreparedCall& call, NativeStream stream) override;
   bool is_capturing(NativeStream stream) override;
@@ -138,6 +141,8 @@ class CommunicatorState final : public GroupMember {
                   NativeStream stream, const CallOptions& options);
   bool prepare_end(PreparedCall& prepared, std::string_view what, DataType type,
                    const MessageEnd& end, const CallOptions& options);
+  void check_ends(std::string_view what, DataType type, std::span<const MessageEnd> ends,
+                  NativeStream stream, const CallOptions& options) const;
   void check_not_grouped(std::string_view what, std::string_view consequence) const;
   void plan_steps(GroupPlan& plan);
   /// The plan of a call outside a group, kept so that the next one need not allocate.

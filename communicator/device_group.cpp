@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -15,12 +16,14 @@
 #include "communicator/communicator_state.hpp"
 #include "communicator/groups/group_check.hpp"
 #include "communicator/groups/open_group.hpp"
+#include "communicator/vector_calls.hpp"
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/thread_team.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/error.hpp"
+#include "plait/group.hpp"
 
 namespace plait {
 namespace {
@@ -89,6 +92,13 @@ class DeviceGroupState {
 
   /// Enqueues the call on all devices or, if it throws, on none; or adds it to this thread's group.
   void call(const GroupCall& call);
+  /// The same for a call that consists of messages. `what`: the call, as the user wrote it;
+  /// `ends_of(rank)`: its messages on this rank, or the error that refuses it.
+  void messages(std::string_view what, DataType type,
+                const std::function<std::vector<MessageEnd>(std::size_t)>& ends_of,
+                const DeviceGroup::Streams& streams, const CallOptions& options);
+  /// Throws Error(invalid_argument) unless there are as many as devices.
+  void check_number(std::string_view call, std::string_view of, std::size_t number) const;
   std::vector<std::shared_ptr<Window>> allocate(std::size_t bytes);
   void synchronize(const DeviceGroup::Streams& streams);
   std::optional<Error> tell_error() const;
@@ -110,7 +120,7 @@ class DeviceGroupState {
   Error named(const Error& error) const;
 
   void check_numbers(const GroupCall& call) const;
-  void check_streams(const char* name, const DeviceGroup::Streams& streams) const;
+  void check_streams(std::string_view name, const DeviceGroup::Streams& streams) const;
   Call with_count(const GroupCall& call) const;
   /// One per rank. All are empty if there is nothing to do.
   using PreparedCalls = std::vector<std::optional<PreparedCall>>;
@@ -119,7 +129,7 @@ class DeviceGroupState {
   void check_disjoint(const PreparedCalls& prepared) const;
   void check_captures(const GroupCall& call) const;
   void enqueue(const GroupCall& call, const PreparedCalls& prepared);
-  std::vector<InUse::Scope> enter(const Call& call);
+  std::vector<InUse::Scope> enter(std::string_view call);
 
   InUse in_use_;
   BackendKind kind_;
@@ -191,7 +201,8 @@ Error DeviceGroupState::named(const Error& error) const {
                                     name_of(kind_), size() - 1, fmt::join(devices_, ", "))};
 }
 
-void DeviceGroupState::check_streams(const char* name, const DeviceGroup::Streams& streams) const {
+void DeviceGroupState::check_streams(std::string_view name,
+                                     const DeviceGroup::Streams& streams) const {
   if (streams.empty()) return;
   if (streams.size() != size())
     throw Error(ErrorCode::invalid_argument,
@@ -207,6 +218,13 @@ void DeviceGroupState::check_streams(const char* name, const DeviceGroup::Stream
                 a, b));
 }
 
+void DeviceGroupState::check_number(std::string_view call, std::string_view of,
+                                    std::size_t number) const {
+  if (number != size())
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}: {} {} for {} devices", call, number, of, size()));
+}
+
 void DeviceGroupState::check_numbers(const GroupCall& call) const {
   if (!is_valid(call.call.collective))
     refuse(ErrorCode::invalid_argument,
@@ -215,10 +233,8 @@ void DeviceGroupState::check_numbers(const GroupCall& call) const {
   const bool has_buffers = call.call.collective != Collective::barrier;
   for (const auto& [what, number] :
        {std::pair{"send", call.send.size()}, {"recv", call.recv.size()}})
-    if (has_buffers && number != size())
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("{}: {} {} buffers for {} devices", name, number, what, size()));
-  check_streams(name.c_str(), call.streams);
+    if (has_buffers) check_number(name, fmt::format("{} buffers", what), number);
+  check_streams(name, call.streams);
 }
 
 /// The call with its count, from the lengths of typed buffers. The block size is taken from a
@@ -335,16 +351,16 @@ void DeviceGroupState::enqueue(const GroupCall& call, const PreparedCalls& prepa
 }
 
 /// Enters the communicators of all devices, because each can be used by itself, too.
-std::vector<InUse::Scope> DeviceGroupState::enter(const Call& call) {
+std::vector<InUse::Scope> DeviceGroupState::enter(std::string_view call) {
   std::vector<InUse::Scope> inside;
   inside.reserve(size());
   for (std::size_t rank = 0; rank < size(); ++rank)
-    inside.emplace_back(member(rank).in_use(), name_of(call.collective));
+    inside.emplace_back(member(rank).in_use(), call);
   return inside;
 }
 
 void DeviceGroupState::call(const GroupCall& call) {
-  const auto inside = enter(call.call);
+  const auto inside = enter(name_of(call.call.collective));
   if (OpenGroup& group = OpenGroup::of_thread(); group.is_open())
     return group.add([&] {
       const PreparedCalls prepared = prepare(call);
@@ -356,6 +372,41 @@ void DeviceGroupState::call(const GroupCall& call) {
   if (!prepared[0]) return;  // then no rank has work
   check_captures(call);
   enqueue(call, prepared);
+}
+
+/// Outside of a group this opens one, whose end checks the messages of all devices together and
+/// launches them.
+void DeviceGroupState::messages(std::string_view what, DataType type,
+                                const std::function<std::vector<MessageEnd>(std::size_t)>& ends_of,
+                                const DeviceGroup::Streams& streams, const CallOptions& options) {
+  const auto inside = enter(what);
+  std::vector<std::vector<PreparedCall>> parts;
+  const auto prepare = [&] {
+    check_streams(what, streams);
+    for (std::size_t rank = 0; rank < size(); ++rank) {
+      try {
+        parts.push_back(member(rank).prepare_messages(what, type, ends_of(rank),
+                                                      stream(streams, rank), options));
+      } catch (const Error& error) {
+        throw named(error, rank);
+      }
+    }
+  };
+  OpenGroup& group = OpenGroup::of_thread();
+  const auto add = [&] {
+    for (std::size_t rank = 0; rank < size(); ++rank)
+      for (const PreparedCall& part : parts[rank])
+        group.add_part(member(rank), part, stream(streams, rank));
+  };
+  if (group.is_open())
+    return group.add([&] {
+      prepare();
+      add();
+    });
+  prepare();
+  Group alone;
+  group.add(add);
+  alone.end();
 }
 
 std::vector<std::shared_ptr<Window>> DeviceGroupState::allocate(std::size_t bytes) {
@@ -479,6 +530,82 @@ void DeviceGroup::enqueue_checked(const Call& call, Inputs send, Outputs recv,
               .streams = streams,
               .options = options,
               .extents = std::pair(send_counts, recv_counts)});
+}
+
+/// `blocks`: how many descriptions of blocks there are, of those that need one per device.
+/// `ends_of(VectorCall, rank)`: the messages of a device.
+template <class EndsOf>
+void DeviceGroup::by_messages(std::string_view what, DataType type, Inputs send, Outputs recv,
+                              std::initializer_list<std::size_t> blocks, const EndsOf& ends_of,
+                              Streams streams, const CallOptions& options) {
+  const Inside own(*this, what);
+  own->messages(
+      what, type,
+      [&](std::size_t rank) {
+        own->check_number(what, "send buffers", send.size());
+        own->check_number(what, "recv buffers", recv.size());
+        for (const std::size_t number : blocks) own->check_number(what, "lists of blocks", number);
+        return ends_of(
+            VectorCall(what, type, static_cast<int>(rank), static_cast<int>(own->size())), rank);
+      },
+      streams, options);
+}
+
+namespace {
+
+/// That of device `rank`. Blocks that are too few are refused later, with the others.
+std::size_t count_of(const Communicator::BlocksOf& blocks, std::size_t rank) {
+  return rank < blocks.counts.size() ? blocks.counts[rank] : 0;
+}
+
+}  // namespace
+
+void DeviceGroup::all_to_all_v(Inputs send, PerDevice<BlocksOf> sent, Outputs recv,
+                               PerDevice<BlocksOf> received, DataType type, Streams streams,
+                               const CallOptions& options) {
+  by_messages(
+      "all_to_all_v", type, send, recv, {sent.size(), received.size()},
+      [&](const VectorCall& call, std::size_t r) {
+        return call.all_to_all(send[r], sent[r], recv[r], received[r]);
+      },
+      streams, options);
+}
+void DeviceGroup::all_gather_v(Inputs send, Outputs recv, const BlocksOf& received, DataType type,
+                               Streams streams, const CallOptions& options) {
+  by_messages(
+      "all_gather_v", type, send, recv, {},
+      [&](const VectorCall& call, std::size_t r) {
+        return call.all_gather(send[r], count_of(received, r), recv[r], received);
+      },
+      streams, options);
+}
+void DeviceGroup::gather_v(Inputs send, Outputs recv, const BlocksOf& received, DataType type,
+                           int root, Streams streams, const CallOptions& options) {
+  by_messages(
+      "gather_v", type, send, recv, {},
+      [&](const VectorCall& call, std::size_t r) {
+        return call.gather(send[r], count_of(received, r), recv[r], received, root);
+      },
+      streams, options);
+}
+void DeviceGroup::scatter_v(Inputs send, const BlocksOf& sent, Outputs recv, DataType type,
+                            int root, Streams streams, const CallOptions& options) {
+  by_messages(
+      "scatter_v", type, send, recv, {},
+      [&](const VectorCall& call, std::size_t r) {
+        return call.scatter(send[r], sent, recv[r], count_of(sent, r), root);
+      },
+      streams, options);
+}
+void DeviceGroup::neighbor_all_to_all_v(Inputs send, PerDevice<NeighborBlocks> sent, Outputs recv,
+                                        PerDevice<NeighborBlocks> received, DataType type,
+                                        Streams streams, const CallOptions& options) {
+  by_messages(
+      "neighbor_all_to_all_v", type, send, recv, {sent.size(), received.size()},
+      [&](const VectorCall& call, std::size_t r) {
+        return call.neighbor_all_to_all(send[r], sent[r], recv[r], received[r]);
+      },
+      streams, options);
 }
 
 void DeviceGroup::synchronize(Streams streams) {

@@ -1,6 +1,7 @@
 // A communicator as groups, and groups of devices, see it.
 #pragma once
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,12 @@ class GroupMember {
   /// the call is wrong.
   virtual std::optional<PreparedCall> prepare(const Call& call, const void* send, void* recv,
                                               NativeStream stream, const CallOptions& options) = 0;
+  /// The same for the messages of one call: the ends that have something to do. `what`: the call,
+  /// as the user wrote it.
+  virtual std::vector<PreparedCall> prepare_messages(std::string_view what, DataType type,
+                                                     std::span<const MessageEnd> ends,
+                                                     NativeStream stream,
+                                                     const CallOptions& options) = 0;
   /// `prepare` waits for the other ranks (PLAIT_CHECK=1).
   virtual bool prepares_together() const = 0;
   /// Publishes and launches one call.

@@ -263,6 +263,32 @@ class DeviceGroup {
                     options);
   }
 
+  // The calls with a count per rank, with the rules that `Communicator` gives for each. Counts and
+  // displacements that all devices must have in common are passed once; otherwise there is one
+  // `BlocksOf` or `NeighborBlocks` per device, such as a `std::vector` of them.
+
+  using BlocksOf = Communicator::BlocksOf;
+  using NeighborBlocks = Communicator::NeighborBlocks;
+
+  /// Device a sends to device b block b of `sent[a]`, which arrives as block a of `received[b]`.
+  void all_to_all_v(Inputs send, PerDevice<BlocksOf> sent, Outputs recv,
+                    PerDevice<BlocksOf> received, DataType type, Streams streams = {},
+                    const CallOptions& options = {});
+  /// Device r sends `received.counts[r]` elements, which all devices receive as block r.
+  void all_gather_v(Inputs send, Outputs recv, const BlocksOf& received, DataType type,
+                    Streams streams = {}, const CallOptions& options = {});
+  /// The same for the root alone. The other devices' `recv` is not looked at.
+  void gather_v(Inputs send, Outputs recv, const BlocksOf& received, DataType type, int root,
+                Streams streams = {}, const CallOptions& options = {});
+  /// Device r receives block r of the root's `send`, `sent.counts[r]` elements. The other devices'
+  /// `send` is not looked at.
+  void scatter_v(Inputs send, const BlocksOf& sent, Outputs recv, DataType type, int root,
+                 Streams streams = {}, const CallOptions& options = {});
+  /// A message to each peer in `sent[r]` from device r, and to device r from each in `received[r]`.
+  void neighbor_all_to_all_v(Inputs send, PerDevice<NeighborBlocks> sent, Outputs recv,
+                             PerDevice<NeighborBlocks> received, DataType type,
+                             Streams streams = {}, const CallOptions& options = {});
+
   /// No device's stream passes this point before all devices' streams have reached it.
   void barrier(Streams streams = {}) {
     enqueue({.collective = Collective::barrier}, {}, {}, streams);
@@ -296,6 +322,10 @@ class DeviceGroup {
   void enqueue_checked(const Call& call, Inputs send, Outputs recv,
                        PerDevice<std::size_t> send_counts, PerDevice<std::size_t> recv_counts,
                        Streams streams, const CallOptions& options);
+  template <class EndsOf>
+  void by_messages(std::string_view what, DataType type, Inputs send, Outputs recv,
+                   std::initializer_list<std::size_t> blocks, const EndsOf& ends_of,
+                   Streams streams, const CallOptions& options);
   class Inside;
   DeviceGroupState& state(std::string_view call) const;
 
