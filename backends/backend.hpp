@@ -80,16 +80,16 @@ struct DeviceInfo {
 using NativeStream = void*;
 
 /// A point in a stream.
-class Event {
+class DeviceEvent {
  public:
-  virtual ~Event() = default;
+  virtual ~DeviceEvent() = default;
   virtual void record(NativeStream stream) = 0;
   virtual bool done() = 0;
   virtual void synchronize() = 0;
   /// Makes `stream` wait for the last record; the host does not wait.
   virtual void wait_in(NativeStream stream) = 0;
   /// Milliseconds from `earlier` to this event; both must be done.
-  virtual double milliseconds_since(const Event& earlier) const = 0;
+  virtual double milliseconds_since(const DeviceEvent& earlier) const = 0;
 };
 
 /// Captured work. Launching it again needs no planning; its parameters are those of the capture.
@@ -250,7 +250,7 @@ class Backend {
     return reinterpret_cast<std::uintptr_t>(stream);
   }
   /// `timed`: `milliseconds_since` will be called on the event.
-  virtual std::unique_ptr<Event> create_event(bool timed = true) = 0;
+  virtual std::unique_ptr<DeviceEvent> create_event(bool timed = true) = 0;
   virtual void begin_capture(NativeStream stream) = 0;
   virtual std::unique_ptr<Graph> end_capture(NativeStream stream) = 0;
   /// Runs `function` on a host thread when the stream reaches it. `function` must not call this

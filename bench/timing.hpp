@@ -74,7 +74,7 @@ class Timer {
   Timing timing_;
   int iterations_, warm_up_, repeats_;
   int calls_ = 0;
-  std::unique_ptr<Event> begin_, end_;
+  std::unique_ptr<DeviceEvent> begin_, end_;
 };
 
 }  // namespace plait::bench

@@ -74,8 +74,8 @@ class CallLauncher {
   EventQueue events_;
   WorkMemory work_;
   KernelCache kernels_;
-  std::unique_ptr<Event> joined_;     // joins the streams of a group
-  std::vector<NativeStream> others_;  // streams of the plan's calls except the first call's
+  std::unique_ptr<DeviceEvent> joined_;  // joins the streams of a group
+  std::vector<NativeStream> others_;     // streams of the plan's calls except the first call's
   std::vector<BatchedCall> batch_;
   Statistics statistics_;
   bool captures_messages_ = false;

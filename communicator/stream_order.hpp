@@ -36,7 +36,7 @@ class StreamOrder {
 
  private:
   struct Last {
-    std::unique_ptr<Event> event;
+    std::unique_ptr<DeviceEvent> event;
     std::optional<std::uint64_t> stream;  // none: nothing was recorded yet
     void wait_in(NativeStream other, std::uint64_t number) const {
       if (stream && *stream != number) event->wait_in(other);

@@ -5,7 +5,7 @@
 namespace plait {
 
 void EventQueue::push(NativeStream stream, std::function<void()> function) {
-  std::unique_ptr<Event> event;
+  std::unique_ptr<DeviceEvent> event;
   if (spare_.empty()) {
     event = backend_->create_event(false);
   } else {

@@ -31,14 +31,15 @@ class EventQueue {
 
  private:
   struct Entry {
-    std::unique_ptr<Event> event;
+    std::unique_ptr<DeviceEvent> event;
     std::function<void()> function;
   };
   void run_first();
 
   std::shared_ptr<Backend> backend_;
   std::deque<Entry> entries_;
-  std::vector<std::unique_ptr<Event>> spare_;  // creating an event takes longer than recording it
+  std::vector<std::unique_ptr<DeviceEvent>>
+      spare_;  // creating an event takes longer than recording it
 };
 
 }  // namespace plait

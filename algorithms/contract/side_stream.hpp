@@ -26,7 +26,7 @@ class SideStream {
 
  private:
   std::shared_ptr<Backend> backend_;
-  std::unique_ptr<Event> forked_, joined_;
+  std::unique_ptr<DeviceEvent> forked_, joined_;
   NativeStream side_ = nullptr;  // null where the target can't capture a second stream
 };
 

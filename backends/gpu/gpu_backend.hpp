@@ -24,7 +24,7 @@
 namespace plait::gpu {
 
 template <class Runtime>
-class GpuEvent final : public Event {
+class GpuEvent final : public DeviceEvent {
  public:
   using Stream = typename Runtime::Stream;
 
@@ -49,7 +49,7 @@ class GpuEvent final : public Event {
   void wait_in(NativeStream stream) override {
     Runtime::stream_wait_event(static_cast<Stream>(stream), event_, 0);
   }
-  double milliseconds_since(const Event& earlier) const override {
+  double milliseconds_since(const DeviceEvent& earlier) const override {
     float milliseconds = 0;
     Runtime::event_elapsed_time(&milliseconds, dynamic_cast<const GpuEvent&>(earlier).event_,
                                 event_);
@@ -197,7 +197,7 @@ class GpuBackend : public Backend {
     Runtime::stream_capture(at(stream), &status, &number);
     return number;
   }
-  std::unique_ptr<Event> create_event(bool timed) override {
+  std::unique_ptr<DeviceEvent> create_event(bool timed) override {
     return std::make_unique<GpuEvent<Runtime>>(timed);
   }
   /// Relaxed, because one thread may capture the streams of several devices and make the graph of

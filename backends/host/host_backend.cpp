@@ -55,7 +55,7 @@ class HostGraph final : public Graph {
 /// A point in a stream: the number of tasks before it, which costs the stream nothing. An event
 /// that is recorded during a capture is a task instead, so every replay records it anew. A timed
 /// event is both.
-class HostEvent final : public Event {
+class HostEvent final : public DeviceEvent {
  public:
   HostEvent(std::shared_ptr<HostDevice> device, bool timed)
       : device_(std::move(device)), timed_(timed) {}
@@ -89,7 +89,7 @@ class HostEvent final : public Event {
     if (done() || (progress_ == stream.progress() && !stream.is_capturing())) return;
     stream.push([progress = progress_, point = point_](HostStream&) { progress->wait_for(point); });
   }
-  double milliseconds_since(const Event& earlier) const override {
+  double milliseconds_since(const DeviceEvent& earlier) const override {
     const auto& other = dynamic_cast<const HostEvent&>(earlier);
     const std::scoped_lock lock(state_->mutex, other.state_->mutex);
     return std::chrono::duration<double, std::milli>(state_->time - other.state_->time).count();
@@ -228,7 +228,7 @@ class HostBackend final : public Backend {
   bool is_capturing(NativeStream stream) override { return at(stream).is_capturing(); }
   /// A capture is the list of one stream's tasks.
   bool captures_spread() const noexcept override { return false; }
-  std::unique_ptr<Event> create_event(bool timed) override {
+  std::unique_ptr<DeviceEvent> create_event(bool timed) override {
     return std::make_unique<HostEvent>(device_, timed);
   }
   void begin_capture(NativeStream stream) override { at(stream).begin_capture(); }

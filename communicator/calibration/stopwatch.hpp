@@ -38,7 +38,7 @@ class Stopwatch {
   Backend& backend_;
   const bool waits_;
   Stream stream_;
-  std::unique_ptr<Event> begin_, end_;
+  std::unique_ptr<DeviceEvent> begin_, end_;
 };
 
 }  // namespace plait

@@ -169,7 +169,7 @@ std::optional<PreMulSum> Comm::find(OpNumber op) {
   return found->second;
 }
 
-void Comm::retire(void* memory, std::unique_ptr<Event> event) {
+void Comm::retire(void* memory, std::unique_ptr<DeviceEvent> event) {
   {
     const std::scoped_lock lock(mutex_);
     retired_.push_back({memory, std::move(event)});

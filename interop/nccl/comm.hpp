@@ -117,7 +117,7 @@ class Comm {
   std::optional<PreMulSum> find(OpNumber op);
 
   /// Memory that a call uses on the stream until `event`.
-  void retire(void* memory, std::unique_ptr<Event> event);
+  void retire(void* memory, std::unique_ptr<DeviceEvent> event);
 
  private:
   void await_use(const char* call);
@@ -135,7 +135,7 @@ class Comm {
   std::map<OpNumber, PreMulSum> ops_;
   struct Retired {
     void* memory;
-    std::unique_ptr<Event> event;
+    std::unique_ptr<DeviceEvent> event;
   };
   std::vector<Retired> retired_;
 };

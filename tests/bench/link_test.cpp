@@ -32,22 +32,22 @@ constexpr std::array<double, repeats + 1> times_of_0 = {1, 10, 20, 30, 40, 50, 6
 constexpr std::array<double, repeats + 1> times_of_2 = {1, 70, 65, 15, 45, 5, 5, 5};
 
 /// A real event that tells times of the script.
-class ScriptedEvent final : public Event {
+class ScriptedEvent final : public DeviceEvent {
  public:
-  ScriptedEvent(std::unique_ptr<Event> real, const double* times)
+  ScriptedEvent(std::unique_ptr<DeviceEvent> real, const double* times)
       : real_(std::move(real)), times_(times) {}
   void record(NativeStream stream) override { real_->record(stream); }
   bool done() override { return real_->done(); }
   void synchronize() override { real_->synchronize(); }
   void wait_in(NativeStream stream) override { real_->wait_in(stream); }
-  double milliseconds_since(const Event& earlier) const override {
+  double milliseconds_since(const DeviceEvent& earlier) const override {
     EXPECT_NE(this, &earlier);
     EXPECT_LT(asked_, repeats + 1) << "more repeats than were announced";
     return times_[std::min(asked_++, repeats)];
   }
 
  private:
-  std::unique_ptr<Event> real_;
+  std::unique_ptr<DeviceEvent> real_;
   const double* times_;
   mutable int asked_ = 0;
 };
@@ -73,7 +73,7 @@ class Device final : public test::HostAsCuda {
                                           Commit commit) override {
     return range = ForwardingBackend::reserve(ranks, bytes, token, commit);
   }
-  std::unique_ptr<Event> create_event(bool timed) override {
+  std::unique_ptr<DeviceEvent> create_event(bool timed) override {
     auto event = ForwardingBackend::create_event(timed);
     if (!timed) return event;
     return std::make_unique<ScriptedEvent>(

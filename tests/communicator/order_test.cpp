@@ -176,7 +176,7 @@ TEST_P(Order, EventsJoinStreams) {
                reduced = backend_of(comm).create_event(false),
                looked_at = backend_of(comm).create_event(false);
     comm.bootstrap().barrier();
-    const auto join = [](Event& event, const Stream& from, const Stream& to) {
+    const auto join = [](DeviceEvent& event, const Stream& from, const Stream& to) {
       event.record(from.native());
       event.wait_in(to.native());
     };

@@ -42,8 +42,8 @@ class Captures final : public ForwardingBackend {
   bool captures_spread() const noexcept override { return true; }
   bool is_capturing(NativeStream stream) override { return captured.contains(number(stream)); }
   std::uint64_t capture(NativeStream stream) override { return captured.at(number(stream)); }
-  std::unique_ptr<Event> create_event(bool) override {
-    struct Noted final : Event {
+  std::unique_ptr<DeviceEvent> create_event(bool) override {
+    struct Noted final : DeviceEvent {
       explicit Noted(std::vector<std::string>& notes) : notes_(notes) {}
       void record(NativeStream stream) override {
         last_ = std::to_string(reinterpret_cast<std::uintptr_t>(stream));
@@ -54,7 +54,7 @@ class Captures final : public ForwardingBackend {
         notes_.push_back(std::to_string(reinterpret_cast<std::uintptr_t>(stream)) + " waits for " +
                          last_);
       }
-      double milliseconds_since(const Event&) const override { return 0; }
+      double milliseconds_since(const DeviceEvent&) const override { return 0; }
 
      private:
       std::vector<std::string>& notes_;

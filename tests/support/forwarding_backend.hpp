@@ -62,7 +62,9 @@ class ForwardingBackend : public Backend {
   bool is_capturing(NativeStream stream) override { return target_->is_capturing(stream); }
   bool captures_spread() const noexcept override { return target_->captures_spread(); }
   std::uint64_t capture(NativeStream stream) override { return target_->capture(stream); }
-  std::unique_ptr<Event> create_event(bool timed) override { return target_->create_event(timed); }
+  std::unique_ptr<DeviceEvent> create_event(bool timed) override {
+    return target_->create_event(timed);
+  }
   void begin_capture(NativeStream stream) override { target_->begin_capture(stream); }
   std::unique_ptr<Graph> end_capture(NativeStream stream) override {
     return target_->end_capture(stream);
