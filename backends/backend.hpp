@@ -85,6 +85,8 @@ class DeviceEvent {
   virtual ~DeviceEvent() = default;
   virtual void record(NativeStream stream) = 0;
   virtual bool done() = 0;
+  /// The same for a caller that asks until it is: the work runs without a thread that waits for it.
+  virtual bool test() { return done(); }
   virtual void synchronize() = 0;
   /// Makes `stream` wait for the last record; the host does not wait.
   virtual void wait_in(NativeStream stream) = 0;
@@ -241,6 +243,9 @@ class Backend {
   virtual void synchronize(NativeStream stream) = 0;
   virtual void synchronize_device() = 0;
   virtual bool is_capturing(NativeStream stream) = 0;
+  /// Whether all work of the stream has run, for a caller that asks until it has. Never waits.
+  /// Throws what `synchronize` would. The stream must not be being captured.
+  virtual bool is_done(NativeStream stream) = 0;
   /// Whether a stream that waits for an event of a captured stream joins that capture until it
   /// ends.
   virtual bool captures_spread() const noexcept = 0;

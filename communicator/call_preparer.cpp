@@ -9,6 +9,7 @@
 #include "communicator/check.hpp"
 #include "core/float_environment.hpp"
 #include "plait/error.hpp"
+#include "plait/group.hpp"
 
 namespace plait {
 
@@ -39,6 +40,7 @@ void CallPreparer::check(const PreparedCall& prepared, const CallOptions& option
                          NativeStream stream) const {
   check_call(prepared.call, options, prepared.buffers, bootstrap_.rank(), bootstrap_.size());
   check_stream(name_of(prepared.call.collective), stream);
+  if (options.blocking) check_may_block(name_of(prepared.call.collective), stream);
 }
 
 void CallPreparer::check_ends(std::string_view what, DataType type,
@@ -49,6 +51,7 @@ void CallPreparer::check_ends(std::string_view what, DataType type,
     check_message({.collective = Collective::send_recv, .type = type, .count = end.count}, end,
                   bootstrap_.rank(), bootstrap_.size(), what);
   check_stream(what, stream);
+  if (options.blocking) check_may_block(what, stream);
 }
 
 void CallPreparer::check_live(std::string_view what, NativeStream stream) const {
@@ -69,6 +72,21 @@ void CallPreparer::check_stream(std::string_view what, NativeStream stream) cons
                           "it, so calls on it have no order: pass one "
                           "that was created",
                           what, bootstrap_.rank(), stream));
+}
+
+/// Refuses a call that would wait for work that can't begin yet.
+void CallPreparer::check_may_block(std::string_view what, NativeStream stream) const {
+  if (group_is_open())
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}: rank {}: a blocking call in a group would wait for what only the "
+                            "group's end enqueues: synchronize after that",
+                            what, bootstrap_.rank()));
+  const DeviceScope device(backend_);
+  if (backend_.is_capturing(backend_.resolve(stream)))
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}: rank {}: a blocking call on a stream that is being captured would "
+                            "wait for what only the graph runs",
+                            what, bootstrap_.rank()));
 }
 
 std::shared_ptr<Window> CallPreparer::find(std::string_view what, const char* buffer,

@@ -21,7 +21,7 @@ namespace plait {
 /// Error(unsupported), which names the call, the rank and the values.
 class CallPreparer {
  public:
-  CallPreparer(const Bootstrap& bootstrap, const Backend& backend, const SymmetricHeap& heap,
+  CallPreparer(const Bootstrap& bootstrap, Backend& backend, const SymmetricHeap& heap,
                const Selector& selector)
       : bootstrap_(bootstrap), backend_(backend), heap_(heap), selector_(selector) {
     if (log::says_choices()) choices_.emplace(selector, bootstrap.rank(), bootstrap.size());
@@ -86,10 +86,11 @@ class CallPreparer {
   const CachedChoice& cached(const Call& call);
   const Choice& named(const Call& call, const CallOptions& options);
   void check_stream(std::string_view what, NativeStream stream) const;
+  void check_may_block(std::string_view what, NativeStream stream) const;
   void locate_receiver(PreparedCall& prepared, void* receiver) const;
 
   const Bootstrap& bootstrap_;
-  const Backend& backend_;
+  Backend& backend_;
   const SymmetricHeap& heap_;
   const Selector& selector_;
   std::unordered_map<Call, CachedChoice, CallHash> cache_;

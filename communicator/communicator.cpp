@@ -341,14 +341,18 @@ void Communicator::neighbor_all_to_all_v(const void* send, const NeighborBlocks&
       [&](const VectorCall& call) { return call.neighbor_all_to_all(send, sent, recv, received); },
       stream, options);
 }
-void Communicator::barrier(StreamRef stream) {
-  enqueue({.collective = Collective::barrier}, nullptr, nullptr, stream);
+void Communicator::barrier(StreamRef stream, const CallOptions& options) {
+  enqueue({.collective = Collective::barrier}, nullptr, nullptr, stream, options);
 }
 
 void Communicator::synchronize(StreamRef stream) {
   Inside(*this, "synchronize")->synchronize(stream);
 }
 Statistics Communicator::statistics() const {
+bool Communicator::test(StreamRef stream) { return Inside(*this, "test")->test(stream); }
+std::size_t Communicator::wait_any(std::span<const StreamRef> streams) {
+  return Inside(*this, "wait_any")->wait_any(streams);
+}
   CommunicatorState& own = state("statistics");
   own.in_use().look("statistics");
   return own.statistics();

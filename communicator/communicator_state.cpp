@@ -288,6 +288,12 @@ void CommunicatorState::call(const Call& call, const void* send, void* recv, Str
   if (OpenGroup& group = OpenGroup::of_thread(); group.is_open())
     return group.add(*this, stream.native(),
                      [&] { return prepare(call, send, recv, stream.native(), options); });
+  enqueue(call, send, recv, stream, options);
+  if (options.blocking) synchronize(stream);
+}
+
+void CommunicatorState::enqueue(const Call& call, const void* send, void* recv, StreamRef stream,
+                                const CallOptions& options) {
   PlanOfOneCall plan(of_call_);
   GroupedCall& only = plan->calls.emplace_back();
   if (!prepare_in(only.call, call, send, recv, stream.native(), options)) return;
@@ -331,6 +337,13 @@ void CommunicatorState::messages(std::string_view what, DataType type,
         group.add_part(*this, part, stream.native());
     });
   check_ends(what, type, ends, stream.native(), options);
+  enqueue_messages(what, type, ends, stream, options);
+  if (options.blocking) synchronize(stream);
+}
+
+void CommunicatorState::enqueue_messages(std::string_view what, DataType type,
+                                         std::span<const MessageEnd> ends, StreamRef stream,
+                                         const CallOptions& options) {
   PlanOfOneCall plan(of_messages_);
   std::vector<GroupedCall>& calls = plan->calls;
   const NativeStream resolved = backend->resolve(stream.native());
@@ -536,18 +549,63 @@ void CommunicatorState::copy(void* to, const void* from, std::size_t bytes, Stre
   launcher_->order().leave_copy(resolved);
 }
 
-void CommunicatorState::synchronize(StreamRef stream) {
-  check_not_grouped("synchronize", "nothing would wait for them");
-  preparer_.check_live("synchronize", stream.native());
-  const DeviceScope device(*backend);
+/// Runs `body`, which waits for work of the device, or asks for it.
+template <class Body>
+auto CommunicatorState::waiting(Body body) const {
   try {
-    launcher_->order().synchronize(backend->resolve(stream.native()));
+    return body();
   } catch (const Error& error) {
     if (auto lost = lost_rank_behind(error)) throw *std::move(lost);
     throw;
   }
+}
+
+void CommunicatorState::synchronize(StreamRef stream) {
+  check_not_grouped("synchronize", "nothing would wait for them");
+  preparer_.check_live("synchronize", stream.native());
+  const DeviceScope device(*backend);
+  waiting([&] { launcher_->order().synchronize(backend->resolve(stream.native())); });
   watchdog_->compare_now_and_then();
   throw_if_broken();
+}
+
+/// The stream of `test` or `wait_any`, resolved.
+NativeStream CommunicatorState::check_waited(std::string_view what, StreamRef stream) {
+  check_not_grouped(what, "their end can't be seen yet");
+  preparer_.check_live(what, stream.native());
+  const NativeStream resolved = backend->resolve(stream.native());
+  if (backend->is_capturing(resolved))
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}: rank {}: the stream is being captured, so nothing of it runs",
+                            what, rank()));
+  return resolved;
+}
+
+/// Throws as `synchronize`, and as late: once the stream is empty, so nothing uses its buffers. A
+/// broken communicator's kernels end by themselves.
+bool CommunicatorState::has_ended(NativeStream stream) {
+  if (!waiting([&] { return launcher_->order().is_done(stream); })) return false;
+  watchdog_->compare_now_and_then();
+  throw_if_broken();
+  return true;
+}
+
+bool CommunicatorState::test(StreamRef stream) {
+  const DeviceScope device(*backend);
+  return has_ended(check_waited("test", stream));
+}
+
+std::size_t CommunicatorState::wait_any(std::span<const StreamRef> streams) {
+  constexpr const char* what = "wait_any";
+  if (streams.empty())
+    throw Error(ErrorCode::invalid_argument, fmt::format("{}: rank {}: no streams", what, rank()));
+  const DeviceScope device(*backend);
+  std::vector<NativeStream> resolved;
+  resolved.reserve(streams.size());
+  for (const StreamRef stream : streams) resolved.push_back(check_waited(what, stream));
+  for (Backoff backoff(stream_pace);; backoff.pause())
+    for (std::size_t i = 0; i < resolved.size(); ++i)
+      if (has_ended(resolved[i])) return i;
 }
 
 Statistics CommunicatorState::statistics() const {

@@ -1,5 +1,6 @@
 // The inside of a communicator, and the way of a call through its parts.
 #pragma once
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -29,12 +30,16 @@
 #include "communicator/observe/trace.hpp"
 #include "communicator/selection/selection.hpp"
 #include "communicator/setup.hpp"
+#include "core/backoff.hpp"
 #include "core/in_use.hpp"
 #include "core/process.hpp"
 #include "plait/communicator.hpp"
 #include "symm_mem/window.hpp"
 
 namespace plait {
+
+/// The pace of a wait for one of several streams: no runtime has such a wait.
+inline constexpr Backoff::Pace stream_pace{.spins = 100, .sleep = std::chrono::microseconds(50)};
 
 /// Everything that a communicator owns. Members are destroyed in reverse order: memory before its
 /// device, the device before the bootstrap.
@@ -70,6 +75,8 @@ class CommunicatorState final : public GroupMember {
   void copy(void* to, const void* from, std::size_t bytes, StreamRef stream);
   void reserve();
   void synchronize(StreamRef stream);
+  bool test(StreamRef stream);
+  std::size_t wait_any(std::span<const StreamRef> streams);
   Statistics statistics() const;
 
   std::optional<PreparedCall> prepare(const Call& call, const void* send, void* recv,
@@ -137,6 +144,10 @@ class CommunicatorState final : public GroupMember {
   void look_and_throw() const;
   void throw_broken() const;
   void abandon(const Error& error) const;
+  void enqueue(const Call& call, const void* send, void* recv, StreamRef stream,
+               const CallOptions& options);
+  void enqueue_messages(std::string_view what, DataType type, std::span<const MessageEnd> ends,
+                        StreamRef stream, const CallOptions& options);
   bool prepare_in(PreparedCall& prepared, const Call& call, const void* send, void* recv,
                   NativeStream stream, const CallOptions& options);
   bool prepare_end(PreparedCall& prepared, std::string_view what, DataType type,
@@ -154,6 +165,10 @@ class CommunicatorState final : public GroupMember {
   template <class Body>
   void must_enqueue(Body body);
   std::optional<Error> lost_rank_behind(const Error& failure) const;
+  template <class Body>
+  auto waiting(Body body) const;
+  NativeStream check_waited(std::string_view what, StreamRef stream);
+  bool has_ended(NativeStream stream);
   void make_room(const GroupPlan& plan);
   void finish() noexcept;
   void warn_of_left_over() const;

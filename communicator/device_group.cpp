@@ -101,6 +101,8 @@ class DeviceGroupState {
   void check_number(std::string_view call, std::string_view of, std::size_t number) const;
   std::vector<std::shared_ptr<Window>> allocate(std::size_t bytes);
   void synchronize(const DeviceGroup::Streams& streams);
+  bool test(const DeviceGroup::Streams& streams);
+  int wait_any(const DeviceGroup::Streams& streams);
   std::optional<Error> tell_error() const;
   InUse& in_use() { return in_use_; }
   void abort(std::string_view reason) {
@@ -110,8 +112,11 @@ class DeviceGroupState {
  private:
   DeviceGroupState(std::vector<int> devices, BackendKind kind);
   GroupMember& member(std::size_t rank) const { return ranks_[rank]->member(); }
+  static StreamRef ref(const DeviceGroup::Streams& streams, std::size_t rank) {
+    return streams.empty() ? StreamRef() : streams[rank];
+  }
   static NativeStream stream(const DeviceGroup::Streams& streams, std::size_t rank) {
-    return streams.empty() ? nullptr : streams[rank].native();
+    return ref(streams, rank).native();
   }
   std::string name(std::size_t rank) const {
     return fmt::format("rank {}: {} device {}", rank, name_of(kind_), devices_[rank]);
@@ -363,15 +368,22 @@ void DeviceGroupState::call(const GroupCall& call) {
   const auto inside = enter(name_of(call.call.collective));
   if (OpenGroup& group = OpenGroup::of_thread(); group.is_open())
     return group.add([&] {
+      if (call.options.blocking)  // not left to `prepare`, which may run on other threads
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("{}: a blocking call in a group would wait for what only the "
+                                "group's end enqueues: synchronize after that",
+                                name_of(call.call.collective)));
       const PreparedCalls prepared = prepare(call);
       for (std::size_t rank = 0; rank < size(); ++rank)
         if (prepared[rank])
           group.add_part(member(rank), *prepared[rank], stream(call.streams, rank));
     });
   const PreparedCalls prepared = prepare(call);
-  if (!prepared[0]) return;  // then no rank has work
-  check_captures(call);
-  enqueue(call, prepared);
+  if (prepared[0]) {  // else no rank has work
+    check_captures(call);
+    enqueue(call, prepared);
+  }
+  if (call.options.blocking) synchronize(call.streams);
 }
 
 /// Outside of a group this opens one, whose end checks the messages of all devices together and
@@ -425,12 +437,40 @@ void DeviceGroupState::synchronize(const DeviceGroup::Streams& streams) {
   std::optional<Error> first;
   for (std::size_t rank = 0; rank < size(); ++rank) {
     try {
-      ranks_[rank]->synchronize(streams.empty() ? StreamRef() : streams[rank]);
+      ranks_[rank]->synchronize(ref(streams, rank));
     } catch (const Error& error) {
       if (!first) first = named(error, rank);
     }
   }
   if (first) throw *std::move(first);
+}
+
+bool DeviceGroupState::test(const DeviceGroup::Streams& streams) {
+  check_streams("test", streams);
+  bool done = true;
+  std::optional<Error> first;
+  for (std::size_t rank = 0; rank < size(); ++rank) {
+    try {
+      done = ranks_[rank]->test(ref(streams, rank)) && done;
+    } catch (const Error& error) {
+      if (!first) first = named(error, rank);
+    }
+  }
+  if (done && first) throw *std::move(first);
+  return done;
+}
+
+int DeviceGroupState::wait_any(const DeviceGroup::Streams& streams) {
+  check_streams("wait_any", streams);
+  for (Backoff backoff(stream_pace);; backoff.pause()) {
+    for (std::size_t rank = 0; rank < size(); ++rank) {
+      try {
+        if (ranks_[rank]->test(ref(streams, rank))) return static_cast<int>(rank);
+      } catch (const Error& error) {
+        throw named(error, rank);
+      }
+    }
+  }
 }
 
 std::optional<Error> DeviceGroupState::tell_error() const {
@@ -611,6 +651,8 @@ void DeviceGroup::neighbor_all_to_all_v(Inputs send, PerDevice<NeighborBlocks> s
 void DeviceGroup::synchronize(Streams streams) {
   Inside(*this, "synchronize")->synchronize(streams);
 }
+bool DeviceGroup::test(Streams streams) { return Inside(*this, "test")->test(streams); }
+int DeviceGroup::wait_any(Streams streams) { return Inside(*this, "wait_any")->wait_any(streams); }
 std::optional<Error> DeviceGroup::async_error() const { return state("async_error").tell_error(); }
 void DeviceGroup::abort(std::string_view reason) { state("abort").abort(reason); }
 

@@ -49,9 +49,13 @@ void StreamOrder::leave_copy(NativeStream stream) {
 
 void StreamOrder::synchronize(NativeStream stream) {
   backend_->synchronize(stream);
-  if (!backend_->is_per_thread(stream)) return;
-  for (const Last* last : {&default_call_, &default_copy_})
-    if (last->stream && *last->stream != backend_->identity(stream)) last->event->synchronize();
+  for_other_defaults(stream, [](DeviceEvent& event) { event.synchronize(); });
+}
+
+bool StreamOrder::is_done(NativeStream stream) {
+  bool done = backend_->is_done(stream);
+  for_other_defaults(stream, [&](DeviceEvent& event) { done = event.test() && done; });
+  return done;
 }
 
 }  // namespace plait

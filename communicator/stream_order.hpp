@@ -33,6 +33,8 @@ class StreamOrder {
   /// Waits for `stream`. If it is the thread's default stream, also waits for the communicator's
   /// work on the default streams of other threads.
   void synchronize(NativeStream stream);
+  /// Whether `synchronize` would return at once. Never waits.
+  bool is_done(NativeStream stream);
 
  private:
   struct Last {
@@ -46,6 +48,14 @@ class StreamOrder {
       stream = number;
     }
   };
+  /// Calls `body(event)` for the communicator's last work on default streams of threads, if
+  /// `stream` is one of another thread.
+  template <class Body>
+  void for_other_defaults(NativeStream stream, Body body) {
+    if (!backend_->is_per_thread(stream)) return;
+    for (const Last* last : {&default_call_, &default_copy_})
+      if (last->stream && *last->stream != backend_->identity(stream)) body(*last->event);
+  }
   bool is_copy_in_order(NativeStream stream) {
     return backend_->is_per_thread(stream) && !backend_->is_capturing(stream);
   }

@@ -69,6 +69,7 @@ struct Runtime : Target {
   static constexpr gpu::RuntimeCall stream_number{"cudaStreamGetId", cudaStreamGetId};
   static constexpr gpu::RuntimeCall stream_synchronize{"cudaStreamSynchronize",
                                                        cudaStreamSynchronize};
+  static constexpr gpu::RuntimeCall stream_query{"cudaStreamQuery", cudaStreamQuery};
   static constexpr gpu::RuntimeCall stream_wait_event{"cudaStreamWaitEvent", cudaStreamWaitEvent};
   static constexpr gpu::RuntimeCall stream_is_capturing{"cudaStreamIsCapturing",
                                                         cudaStreamIsCapturing};

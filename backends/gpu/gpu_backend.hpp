@@ -23,6 +23,14 @@
 
 namespace plait::gpu {
 
+/// The answer of a query.
+template <class Call, class Status>
+bool is_ready(const Call& query, Status status) {
+  if (status != StatusTraits<Status>::not_ready) return query.check_status(status), true;
+  StatusTraits<Status>::forget();  // a later check by other code must not find it
+  return false;
+}
+
 template <class Runtime>
 class GpuEvent final : public DeviceEvent {
  public:
@@ -40,10 +48,7 @@ class GpuEvent final : public DeviceEvent {
   }
   bool done() override {
     const BesideCaptures<Runtime> beside;
-    const auto status = Runtime::event_query.status(event_);
-    if (status == StatusTraits<typename Runtime::Status>::not_ready) return false;
-    Runtime::event_query.check_status(status);
-    return true;
+    return is_ready(Runtime::event_query, Runtime::event_query.status(event_));
   }
   void synchronize() override { Runtime::event_synchronize(event_); }
   void wait_in(NativeStream stream) override {
@@ -189,6 +194,10 @@ class GpuBackend : public Backend {
     auto status = Runtime::not_capturing;
     Runtime::stream_is_capturing(at(stream), &status);
     return status != Runtime::not_capturing;
+  }
+  bool is_done(NativeStream stream) override {
+    const BesideCaptures<Runtime> beside;
+    return is_ready(Runtime::stream_query, Runtime::stream_query.status(at(stream)));
   }
   bool captures_spread() const noexcept override { return true; }
   std::uint64_t capture(NativeStream stream) override {

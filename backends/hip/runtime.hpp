@@ -65,6 +65,7 @@ struct Runtime : Target {
   static constexpr bool identifies_streams = false;
   static constexpr gpu::RuntimeCall stream_synchronize{"hipStreamSynchronize",
                                                        hipStreamSynchronize};
+  static constexpr gpu::RuntimeCall stream_query{"hipStreamQuery", hipStreamQuery};
   static constexpr gpu::RuntimeCall stream_wait_event{"hipStreamWaitEvent", hipStreamWaitEvent};
   static constexpr gpu::RuntimeCall stream_is_capturing{"hipStreamIsCapturing",
                                                         hipStreamIsCapturing};

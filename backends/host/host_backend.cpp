@@ -77,6 +77,7 @@ class HostEvent final : public DeviceEvent {
     const std::lock_guard lock(state_->mutex);
     return state_->reached >= captured_;
   }
+  bool test() override { return progress_ ? progress_->test(point_) : done(); }
   void synchronize() override {
     if (progress_) progress_->wait_for(point_);
     else state_->wait_for(captured_);
@@ -224,6 +225,7 @@ class HostBackend final : public Backend {
   NativeStream create_stream() override { return device_->create_stream(); }
   void destroy_stream(NativeStream stream) noexcept override { device_->destroy_stream(stream); }
   void synchronize(NativeStream stream) override { device_->synchronize(stream); }
+  bool is_done(NativeStream stream) override { return at(stream).test(); }
   void synchronize_device() override { device_->finish(); }
   bool is_capturing(NativeStream stream) override { return at(stream).is_capturing(); }
   /// A capture is the list of one stream's tasks.

@@ -31,6 +31,14 @@ void StreamProgress::wait_for(std::uint64_t tasks) {
   wait_for(tasks, lock);
 }
 
+bool StreamProgress::test(std::uint64_t tasks) {
+  if (done() >= tasks) return true;
+  const std::lock_guard lock(mutex_);
+  if (done_ >= tasks) return true;
+  if (!hurried_) hurry();
+  return false;
+}
+
 HostStream::~HostStream() {
   {
     Lock lock(progress_->mutex_);
@@ -189,6 +197,13 @@ void HostStream::synchronize() {
   note_wait();
   drain(lock);
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+bool HostStream::test() {
+  if (!progress_->test(end())) return false;
+  const Lock lock(progress_->mutex_);
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+  return true;
 }
 
 void HostStream::finish() noexcept {

@@ -34,6 +34,8 @@ class StreamProgress {
   std::uint64_t done() const noexcept { return done_.load(std::memory_order_acquire); }
   /// Returns when `tasks` tasks have run. Wakes the stream's thread if no thread runs tasks.
   void wait_for(std::uint64_t tasks);
+  /// Whether `tasks` tasks have run. Wakes the stream's thread likewise, and does not wait.
+  bool test(std::uint64_t tasks);
 
  private:
   friend class HostStream;
@@ -88,6 +90,9 @@ class HostStream {
   /// Returns when all tasks pushed so far have run. Runs them itself if the stream's thread does
   /// not. Rethrows the first exception of a task since the last call.
   void synchronize();
+  /// Whether all tasks pushed so far have run; if so, rethrows as `synchronize`. Does not wait. The
+  /// stream's thread runs them, because the caller has other things to do.
+  bool test();
   /// Like `synchronize`, but throws nothing, and works during a capture: the tasks pushed before
   /// the capture run.
   void finish() noexcept;

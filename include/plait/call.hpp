@@ -44,7 +44,7 @@ struct Call {
   friend bool operator==(const Call&, const Call&) = default;
 };
 
-/// Wishes for one call. Equal on all ranks.
+/// Wishes for one call. Equal on all ranks, except for `blocking`.
 struct CallOptions {
   /// Name of an algorithm or of a policy; empty: the library chooses. Error(invalid_argument) if
   /// the name is unknown, or the communicator is reproducible and the algorithm would give other
@@ -57,6 +57,10 @@ struct CallOptions {
   /// this rank sends to, so messages can go straight there. A rank that receives nothing, or less
   /// than it sends, passes such a `recv` as well. For collectives the communicator finds out.
   bool symmetric = false;
+  /// The call returns when the result is there: it then waits as `Communicator::synchronize` on its
+  /// stream, and throws what that throws. Ranks may differ here. `Error(invalid_argument)` in a
+  /// group, and on a stream that is being captured: nothing would have begun yet.
+  bool blocking = false;
 };
 
 }  // namespace plait

@@ -2,6 +2,7 @@
 #pragma once
 #include <chrono>
 #include <cstddef>
+#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -138,7 +139,8 @@ class Communicator {
   /// and `recv` are device pointers (host pointers on the host target), equal (in place) or
   /// disjoint, aligned to the element. All ranks pass the same count, type, operation and options.
   /// Either all ranks pass symmetric memory, at the same offset, or none does. Asynchronous,
-  /// ordered on `stream`; may be captured in a graph. All ranks receive the same bits.
+  /// ordered on `stream`; may be captured in a graph. With the option `blocking` it returns when
+  /// the result is there. All ranks receive the same bits.
   ///
   /// Bad arguments throw `Error` before anything is enqueued. A later failure, such as a launch
   /// that the runtime refuses, throws as well and breaks the communicator like `abort`, because the
@@ -156,8 +158,10 @@ class Communicator {
 
   // The other collectives follow the rules of `all_reduce`: all ranks pass the same count, type,
   // operation, root and options; calls are asynchronous, ordered on `stream`, and may be captured;
-  // `Error` comes before anything is enqueued. A *block* is `count` elements, and n the number of
-  // ranks. If only the root has a buffer, the other ranks may pass anything for it. Buffers are
+  // with the option `blocking` they return when the result is there. `Error` comes before anything
+  // is enqueued. A *block* is `count` elements, and n the number of ranks.
+  //
+  // If only the root has a buffer, the other ranks may pass anything for it. Buffers are
   // disjoint or in place, as each call says. Symmetric memory helps for a buffer that every rank
   // has: all ranks pass it, at the same offset, or none does. That includes the root in place.
 
@@ -386,7 +390,7 @@ class Communicator {
 
   /// No rank's stream passes this point before all ranks' streams have reached it. Asynchronous
   /// like every call.
-  void barrier(StreamRef stream = {});
+  void barrier(StreamRef stream = {}, const CallOptions& options = {});
 
   /// Waits until `stream` is empty. Throws the error that has broken the communicator, for instance
   /// `Error(timeout)`, which names the missing rank, if a call ran out of time.
@@ -396,6 +400,19 @@ class Communicator {
   /// from a later wait or call than the first one after the difference.
   void synchronize(StreamRef stream = {});
   /// The error that broke this communicator, if any, after a comparison of the ranks' calls. Does
+  /// True if `stream` is empty: all that was enqueued has run, and `synchronize` would return at
+  /// once. Throws what that throws, as soon as the stream is empty. A broken communicator's calls
+  /// end by themselves, so a loop that polls ends in each case. Never waits, except for some tenths
+  /// of a second after a deadline. `Error(invalid_argument)` for a stream that is being captured,
+  /// and within a group that has calls of this communicator.
+  bool test(StreamRef stream = {});
+  /// Waits until at least one of the streams is empty and returns its index, the lowest if several
+  /// are. A stream without work is empty: leave out those that were returned. Throws as `test`, and
+  /// `Error(invalid_argument)` without a stream.
+  std::size_t wait_any(std::span<const StreamRef> streams);
+  std::size_t wait_any(std::initializer_list<StreamRef> streams) {
+    return wait_any(std::span(streams.begin(), streams.size()));
+  }
   /// not wait, except for some tenths of a second after a deadline. Once there is an error, every
   /// call throws it. Any thread may call this.
   std::optional<Error> async_error() const;

@@ -290,8 +290,8 @@ class DeviceGroup {
                              Streams streams = {}, const CallOptions& options = {});
 
   /// No device's stream passes this point before all devices' streams have reached it.
-  void barrier(Streams streams = {}) {
-    enqueue({.collective = Collective::barrier}, {}, {}, streams);
+  void barrier(Streams streams = {}, const CallOptions& options = {}) {
+    enqueue({.collective = Collective::barrier}, {}, {}, streams, options);
   }
 
   /// Any collective, for programs that learn at run time which one; see `Communicator::enqueue`. A
@@ -302,6 +302,12 @@ class DeviceGroup {
   /// Waits until the streams of all devices are empty, even if one device has failed. Throws what
   /// `Communicator::synchronize` throws.
   void synchronize(Streams streams = {});
+  /// True if the streams of all devices are empty. Throws what `Communicator::test` throws, once
+  /// they are.
+  bool test(Streams streams = {});
+  /// Waits until the stream of at least one device is empty and returns its rank, the lowest if
+  /// several are. Throws as `Communicator::wait_any`.
+  int wait_any(Streams streams = {});
   /// The error that broke the group, if any; see `Communicator::async_error`. Any thread may call
   /// this.
   std::optional<Error> async_error() const;

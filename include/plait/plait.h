@@ -179,7 +179,7 @@ typedef struct plait_config {
 #define PLAIT_CONFIG_INIT \
   { sizeof(plait_config), PLAIT_BACKEND_CHOSEN, -1, -1, 0, 0 }
 
-/** Wishes for one call. Equal on all ranks. */
+/** Wishes for one call. Equal on all ranks, except for `blocking`. */
 typedef struct plait_call_options {
   size_t size;           /**< sizeof(plait_call_options) */
   const char* algorithm; /**< name of an algorithm or a policy; NULL or "": the library chooses */
@@ -189,7 +189,12 @@ typedef struct plait_call_options {
   int symmetric;         /**< only for `plait_send_recv`, which explains it; default 0 */
 } plait_call_options;
 #define PLAIT_CALL_OPTIONS_INIT \
-  { sizeof(plait_call_options), NULL, 1, 0, 0, 0 }
+  int unused;            /**< padding in earlier versions, whose programs do not set it */
+  /** Not 0: the call returns when the result is there, as with `plait_synchronize` after it, and
+   * fails with what that fails with. Not in a group, and not on a stream that is being captured.
+   * Default 0. */
+  int blocking;
+  { sizeof(plait_call_options), NULL, 1, 0, 0, 0, 0, 0 }
 
 /** A call as data, for `plait_enqueue`, `plait_chosen` and `plait_explain`. Members that the
  * collective does not have are ignored. */
@@ -318,9 +323,10 @@ plait_status plait_copy(plait_comm comm, void* to, const void* from, size_t byte
 
 /* --- collectives ------------------------------------------------------------------------------ */
 
-/* All are collective, asynchronous, ordered on `stream`, and may be captured in a graph. A block is
- * `count` elements, and n the number of ranks. `options`: NULL for the defaults. If only the root
- * has a buffer, the other ranks may pass NULL. */
+/* All are collective, asynchronous, ordered on `stream`, and may be captured in a graph. With the
+ * option `blocking` they return when the result is there. A block is `count` elements, and n the
+ * number of ranks. `options`: NULL for the defaults. If only the root has a buffer, the other ranks
+ * may pass NULL. */
 
 /** Reduces one block of every rank element by element, for every rank. In place: `send` = `recv`.
  */
@@ -364,7 +370,8 @@ plait_status plait_gather(plait_comm comm, const void* send, void* recv, size_t 
 plait_status plait_scatter(plait_comm comm, const void* send, void* recv, size_t count,
                            plait_data_type type, int root, plait_stream_t stream,
                            const plait_call_options* options);
-/** No rank's stream passes this point before all ranks' streams have reached it. */
+/** No rank's stream passes this point before all ranks' streams have reached it. One that blocks:
+ * `plait_enqueue` of PLAIT_BARRIER with the option. */
 plait_status plait_barrier(plait_comm comm, plait_stream_t stream);
 /** Any of these, for programs that learn at run time which one. PLAIT_SEND_RECV sends to the next
  * rank and receives from the previous one. */
@@ -514,6 +521,15 @@ plait_status plait_chosen(plait_comm comm, const plait_call* call,
 plait_status plait_explain(plait_comm comm, const plait_call* call,
                            const plait_call_options* options, char* text, size_t capacity,
                            size_t* length);
+/** `*done` is 1 if `stream` is empty, so `plait_synchronize` would return at once; else 0. Fails
+ * with what that fails with, as soon as the stream is empty, so a loop that polls ends. Never
+ * waits, except for some tenths of a second after a deadline. */
+plait_status plait_test(plait_comm comm, plait_stream_t stream, int* done);
+/** Waits until at least one of the `count` streams is empty. `*index` is its place in `streams`,
+ * the lowest if several are. A stream without work is empty: leave out those that were returned.
+ * Fails as `plait_test`, and without a stream. */
+plait_status plait_wait_any(plait_comm comm, const plait_stream_t* streams, size_t count,
+                            size_t* index);
 
 #undef PLAIT_OF_INT
 #ifdef __cplusplus

@@ -143,7 +143,8 @@ CallOptions call_options(Where where, const plait_call_options* options) {
       .scale = get(*options, &plait_call_options::scale, 1.0),
       .blocks = checked_extent(where, get(*options, &plait_call_options::blocks, 0u), "blocks"),
       .threads = checked_extent(where, get(*options, &plait_call_options::threads, 0u), "threads"),
-      .symmetric = get(*options, &plait_call_options::symmetric, 0) != 0};
+      .symmetric = get(*options, &plait_call_options::symmetric, 0) != 0,
+      .blocking = get(*options, &plait_call_options::blocking, 0) != 0};
 }
 
 Call described_call(Where where, const plait_call* description) {

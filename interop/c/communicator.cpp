@@ -277,6 +277,22 @@ plait_status plait_statistics_of(plait_comm comm, plait_statistics* statistics) 
 
 plait_status plait_chosen(plait_comm comm, const plait_call* call,
                           const plait_call_options* options, char* text, size_t capacity,
+plait_status plait_test(plait_comm comm, plait_stream_t stream, int* done) {
+  return tell("plait_test", comm, done, "done",
+              [&](Communicator& of) { return of.test(stream_ref(stream)); });
+}
+
+plait_status plait_wait_any(plait_comm comm, const plait_stream_t* streams, size_t count,
+                            size_t* index) {
+  constexpr const char* call = "plait_wait_any";
+  return tell(call, comm, index, "index", [&](Communicator& of) {
+    std::vector<StreamRef> all;
+    if (count != 0) needed({call, of.rank()}, streams, "streams");
+    for (std::size_t i = 0; i < count; ++i) all.push_back(stream_ref(streams[i]));
+    return of.wait_any(all);
+  });
+}
+
                           size_t* length) {
   return tell_text("plait_chosen", comm, text, capacity, length, [&](Communicator& of) {
     const Where where("plait_chosen", of.rank());

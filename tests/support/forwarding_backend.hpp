@@ -58,6 +58,7 @@ class ForwardingBackend : public Backend {
   NativeStream create_stream() override { return target_->create_stream(); }
   void destroy_stream(NativeStream stream) noexcept override { target_->destroy_stream(stream); }
   void synchronize(NativeStream stream) override { target_->synchronize(stream); }
+  bool is_done(NativeStream stream) override { return target_->is_done(stream); }
   void synchronize_device() override { target_->synchronize_device(); }
   bool is_capturing(NativeStream stream) override { return target_->is_capturing(stream); }
   bool captures_spread() const noexcept override { return target_->captures_spread(); }

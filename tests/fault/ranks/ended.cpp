@@ -16,7 +16,11 @@ void killed(const std::string& algorithm, bool all) {
   const std::string what = outcome([&] {
     member.reduce();
     if (all) std::raise(SIGKILL);
-    member.comm().synchronize();
+    if (member.rank() == 0) {
+      while (!member.comm().test()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    } else {
+      member.comm().wait_any({StreamRef()});
+    }
   });
   member.report(what);
 }

@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
     uneven_blocks();
     halos();
     refused_messages();
+    completion();
     one_device();
     symmetric_memory_and_groups();
     questions();

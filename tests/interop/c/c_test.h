@@ -49,6 +49,7 @@ void messages(void);
 void uneven_blocks(void);
 void halos(void);
 void refused_messages(void);
+void completion(void);
 void one_device(void);
 void symmetric_memory_and_groups(void);
 void groups_with_errors(void);

@@ -6,6 +6,7 @@ program fortran_test
   use checks
   use collectives
   use communicators
+  use completion_calls, only: completion
   use message_calls, only: halos, messages, uneven_blocks
   use operation_calls, only: operations
   use refused_calls
@@ -25,6 +26,7 @@ program fortran_test
   call operations()
   call uneven_blocks()
   call halos()
+  call completion()
   call symmetric_memory()
   call addresses()
   call questions()
