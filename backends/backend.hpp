@@ -92,6 +92,8 @@ class DeviceEvent {
   virtual void wait_in(NativeStream stream) = 0;
   /// Milliseconds from `earlier` to this event; both must be done.
   virtual double milliseconds_since(const DeviceEvent& earlier) const = 0;
+  /// The runtime's own event (cudaEvent_t, hipEvent_t); on the host a number of this object.
+  virtual void* native() noexcept { return this; }
 };
 
 /// Captured work. Launching it again needs no planning; its parameters are those of the capture.
@@ -241,11 +243,11 @@ class Backend {
   virtual NativeStream create_stream() = 0;
   virtual void destroy_stream(NativeStream stream) noexcept = 0;
   virtual void synchronize(NativeStream stream) = 0;
-  virtual void synchronize_device() = 0;
-  virtual bool is_capturing(NativeStream stream) = 0;
   /// Whether all work of the stream has run, for a caller that asks until it has. Never waits.
   /// Throws what `synchronize` would. The stream must not be being captured.
   virtual bool is_done(NativeStream stream) = 0;
+  virtual void synchronize_device() = 0;
+  virtual bool is_capturing(NativeStream stream) = 0;
   /// Whether a stream that waits for an event of a captured stream joins that capture until it
   /// ends.
   virtual bool captures_spread() const noexcept = 0;
@@ -256,6 +258,8 @@ class Backend {
   }
   /// `timed`: `milliseconds_since` will be called on the event.
   virtual std::unique_ptr<DeviceEvent> create_event(bool timed = true) = 0;
+  /// An event of the runtime's, not owned. Null where events are only Plait's.
+  virtual std::unique_ptr<DeviceEvent> borrow_event(void*) { return nullptr; }
   virtual void begin_capture(NativeStream stream) = 0;
   virtual std::unique_ptr<Graph> end_capture(NativeStream stream) = 0;
   /// Runs `function` on a host thread when the stream reaches it. `function` must not call this

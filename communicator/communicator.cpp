@@ -16,6 +16,7 @@
 #include "communicator/calibration/measure.hpp"
 #include "communicator/check.hpp"
 #include "communicator/communicator_state.hpp"
+#include "communicator/event.hpp"
 #include "communicator/vector_calls.hpp"
 #include "core/float_environment.hpp"
 #include "core/log.hpp"
@@ -348,11 +349,11 @@ void Communicator::barrier(StreamRef stream, const CallOptions& options) {
 void Communicator::synchronize(StreamRef stream) {
   Inside(*this, "synchronize")->synchronize(stream);
 }
-Statistics Communicator::statistics() const {
 bool Communicator::test(StreamRef stream) { return Inside(*this, "test")->test(stream); }
 std::size_t Communicator::wait_any(std::span<const StreamRef> streams) {
   return Inside(*this, "wait_any")->wait_any(streams);
 }
+Statistics Communicator::statistics() const {
   CommunicatorState& own = state("statistics");
   own.in_use().look("statistics");
   return own.statistics();
@@ -370,6 +371,11 @@ Stream Communicator::create_stream() {
   const std::shared_ptr<Backend>& backend = state("create_stream").backend;
   const DeviceScope device(*backend);
   return Stream(backend);
+}
+
+Event Communicator::create_event() { return make_event(state("create_event").backend); }
+Event Communicator::wrap_event(void* native) {
+  return find_event(state("wrap_event").backend, native);
 }
 
 void Communicator::copy(void* to, const void* from, std::size_t bytes, StreamRef stream) {

@@ -39,7 +39,11 @@ class GpuEvent final : public DeviceEvent {
   explicit GpuEvent(bool timed) {
     Runtime::event_create(&event_, timed ? Runtime::event_default : Runtime::event_disable_timing);
   }
-  ~GpuEvent() override { static_cast<void>(Runtime::event_destroy.status(event_)); }
+  /// The user's own.
+  explicit GpuEvent(typename Runtime::Event event) : event_(event), is_owned_(false) {}
+  ~GpuEvent() override {
+    if (is_owned_) static_cast<void>(Runtime::event_destroy.status(event_));
+  }
   GpuEvent(const GpuEvent&) = delete;
   GpuEvent& operator=(const GpuEvent&) = delete;
 
@@ -60,9 +64,11 @@ class GpuEvent final : public DeviceEvent {
                                 event_);
     return milliseconds;
   }
+  void* native() noexcept override { return event_; }
 
  private:
   typename Runtime::Event event_ = nullptr;
+  bool is_owned_ = true;
 };
 
 template <class Runtime>
@@ -189,15 +195,15 @@ class GpuBackend : public Backend {
     }
   }
   void synchronize(NativeStream stream) override { Runtime::stream_synchronize(at(stream)); }
+  bool is_done(NativeStream stream) override {
+    const BesideCaptures<Runtime> beside;
+    return is_ready(Runtime::stream_query, Runtime::stream_query.status(at(stream)));
+  }
   void synchronize_device() override { Runtime::device_synchronize(); }
   bool is_capturing(NativeStream stream) override {
     auto status = Runtime::not_capturing;
     Runtime::stream_is_capturing(at(stream), &status);
     return status != Runtime::not_capturing;
-  }
-  bool is_done(NativeStream stream) override {
-    const BesideCaptures<Runtime> beside;
-    return is_ready(Runtime::stream_query, Runtime::stream_query.status(at(stream)));
   }
   bool captures_spread() const noexcept override { return true; }
   std::uint64_t capture(NativeStream stream) override {
@@ -208,6 +214,9 @@ class GpuBackend : public Backend {
   }
   std::unique_ptr<DeviceEvent> create_event(bool timed) override {
     return std::make_unique<GpuEvent<Runtime>>(timed);
+  }
+  std::unique_ptr<DeviceEvent> borrow_event(void* native) override {
+    return std::make_unique<GpuEvent<Runtime>>(static_cast<typename Runtime::Event>(native));
   }
   /// Relaxed, because one thread may capture the streams of several devices and make the graph of
   /// one before it has ended the next capture.

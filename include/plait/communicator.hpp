@@ -15,6 +15,7 @@
 #include "plait/bootstrap.hpp"
 #include "plait/call.hpp"
 #include "plait/error.hpp"
+#include "plait/event.hpp"
 #include "plait/host_operation.hpp"
 #include "plait/language.hpp"
 #include "plait/progress.hpp"
@@ -65,10 +66,10 @@ class Buffer;
 /// One thread at a time uses a communicator; different threads may use different ones at the same
 /// time. A call that finds another thread inside throws `Error(invalid_argument)` and is not made
 /// on this rank, like any call with a bad argument: the other ranks wait for it. Any thread may at
-/// any time call `abort`, `async_error`, `progress`, `create_stream` and the getters (`rank`,
-/// `size`, `backend_kind`, `describe`, `explain`, `chosen`). `StreamRef` says which calls of
-/// several threads wait for each other. Every call on a communicator that was moved from throws
-/// `Error(invalid_argument)`.
+/// any time call `abort`, `async_error`, `progress`, `create_stream`, `create_event`, `wrap_event`
+/// and the getters (`rank`, `size`, `backend_kind`, `describe`, `explain`, `chosen`). `StreamRef`
+/// says which calls of several threads wait for each other. Every call on a communicator that was
+/// moved from throws `Error(invalid_argument)`.
 ///
 /// Over MPI, calls that are collective on the host call MPI on the calling thread: creating,
 /// splitting, duplicating, destroying, allocating, reserving, and with PLAIT_CHECK=1 every
@@ -399,7 +400,6 @@ class Communicator {
   /// sixteenth in a tight loop. A monitor compares them every 50 ms. So `Error(mismatch)` may come
   /// from a later wait or call than the first one after the difference.
   void synchronize(StreamRef stream = {});
-  /// The error that broke this communicator, if any, after a comparison of the ranks' calls. Does
   /// True if `stream` is empty: all that was enqueued has run, and `synchronize` would return at
   /// once. Throws what that throws, as soon as the stream is empty. A broken communicator's calls
   /// end by themselves, so a loop that polls ends in each case. Never waits, except for some tenths
@@ -413,6 +413,7 @@ class Communicator {
   std::size_t wait_any(std::initializer_list<StreamRef> streams) {
     return wait_any(std::span(streams.begin(), streams.size()));
   }
+  /// The error that broke this communicator, if any, after a comparison of the ranks' calls. Does
   /// not wait, except for some tenths of a second after a deadline. Once there is an error, every
   /// call throws it. Any thread may call this.
   std::optional<Error> async_error() const;
@@ -436,6 +437,13 @@ class Communicator {
   /// A stream on the communicator's device. It may be used with every communicator on that device,
   /// and outlives this communicator.
   Stream create_stream();
+  /// An event on the communicator's device, for all streams there. It may outlive the communicator.
+  Event create_event();
+  /// An event of the runtime's, a `cudaEvent_t` or `hipEvent_t` of this device, for use as one of
+  /// Plait's. It stays the caller's and must outlive the result. Or `Event::native()` of an event
+  /// that is still there, which gives that event. `Error(invalid_argument)` for null, and on the
+  /// host for any other pointer.
+  Event wrap_event(void* native);
   /// Copies `bytes` bytes between any two places in this rank's device memory and host memory.
   /// Asynchronous, ordered on `stream`. Throws `Error(invalid_argument)` for a null pointer, for
   /// more bytes than a symmetric buffer has, and within a group that has calls of this

@@ -160,6 +160,8 @@ typedef struct plait_buffer_handle* plait_buffer;
  * communicators of the process; on the host the calling thread's. Not `cudaStreamPerThread` or
  * `hipStreamPerThread`. */
 typedef void* plait_stream_t;
+/** A point in a stream: a `cudaEvent_t`, a `hipEvent_t`, or an event from `plait_event_create`. */
+typedef void* plait_event_t;
 
 /** How to make a communicator. Equal on all ranks, except for `device`. */
 typedef struct plait_config {
@@ -187,13 +189,13 @@ typedef struct plait_call_options {
   unsigned blocks;       /**< blocks of the launch; 0: the algorithm's choice */
   unsigned threads;      /**< threads per block; 0: the algorithm's choice */
   int symmetric;         /**< only for `plait_send_recv`, which explains it; default 0 */
-} plait_call_options;
-#define PLAIT_CALL_OPTIONS_INIT \
   int unused;            /**< padding in earlier versions, whose programs do not set it */
   /** Not 0: the call returns when the result is there, as with `plait_synchronize` after it, and
    * fails with what that fails with. Not in a group, and not on a stream that is being captured.
    * Default 0. */
   int blocking;
+} plait_call_options;
+#define PLAIT_CALL_OPTIONS_INIT \
   { sizeof(plait_call_options), NULL, 1, 0, 0, 0, 0, 0 }
 
 /** A call as data, for `plait_enqueue`, `plait_chosen` and `plait_explain`. Members that the
@@ -314,6 +316,25 @@ plait_status plait_stream_create(plait_comm comm, plait_stream_t* stream);
 /** Only for streams from `plait_stream_create`. Any thread may call it, once no thread uses the
  * stream any more. */
 plait_status plait_stream_destroy(plait_stream_t stream);
+
+/** An event on the communicator's device, for all streams there: a `cudaEvent_t` or `hipEvent_t`
+ * without times, which CUDA and HIP take too; on the host a number that only Plait knows. It
+ * outlives this communicator. One thread at a time uses an event. */
+plait_status plait_event_create(plait_comm comm, plait_event_t* event);
+/** Only for events from `plait_event_create`. */
+plait_status plait_event_destroy(plait_event_t event);
+/** The event is now the point behind all that was enqueued in `stream`, a stream of the device of
+ * `comm`. Not within a group, whose calls are not enqueued yet. The event may be the program's own
+ * `cudaEvent_t` or `hipEvent_t` here and below; on the host a destroyed one is refused. */
+plait_status plait_event_record(plait_comm comm, plait_event_t event, plait_stream_t stream);
+/** Work that is enqueued in `stream` from now on waits for the event's last point. The host does
+ * not wait. Not within a group. */
+plait_status plait_event_wait(plait_comm comm, plait_event_t event, plait_stream_t stream);
+/** `*done` is 1 if the stream has come to the event's last point, or there is none, else 0. Never
+ * waits. An event tells nothing of errors: see `plait_test` and `plait_async_error`. */
+plait_status plait_event_test(plait_comm comm, plait_event_t event, int* done);
+/** Waits on the host until the stream has come to the event's last point. */
+plait_status plait_event_synchronize(plait_comm comm, plait_event_t event);
 
 /** Copies `bytes` bytes between any two places in this rank's device memory and host memory.
  * Asynchronous, ordered on `stream`. Fails with PLAIT_ERROR_INVALID_ARGUMENT for more bytes than a
@@ -500,6 +521,15 @@ plait_status plait_group_end(void);
  * because a rank did not come. A difference between the ranks' calls may be found only by a later
  * wait: a tight loop of waits compares calls in every sixteenth wait, a monitor every 50 ms. */
 plait_status plait_synchronize(plait_comm comm, plait_stream_t stream);
+/** `*done` is 1 if `stream` is empty, so `plait_synchronize` would return at once; else 0. Fails
+ * with what that fails with, as soon as the stream is empty, so a loop that polls ends. Never
+ * waits, except for some tenths of a second after a deadline. */
+plait_status plait_test(plait_comm comm, plait_stream_t stream, int* done);
+/** Waits until at least one of the `count` streams is empty. `*index` is its place in `streams`,
+ * the lowest if several are. A stream without work is empty: leave out those that were returned.
+ * Fails as `plait_test`, and without a stream. */
+plait_status plait_wait_any(plait_comm comm, const plait_stream_t* streams, size_t count,
+                            size_t* index);
 /** `*status` is the error that broke the communicator, or PLAIT_SUCCESS. If there is an error,
  * `plait_last_error` has its sentence. Compares the ranks' calls first. Does not wait, except for
  * some tenths of a second after a deadline. */
@@ -521,15 +551,6 @@ plait_status plait_chosen(plait_comm comm, const plait_call* call,
 plait_status plait_explain(plait_comm comm, const plait_call* call,
                            const plait_call_options* options, char* text, size_t capacity,
                            size_t* length);
-/** `*done` is 1 if `stream` is empty, so `plait_synchronize` would return at once; else 0. Fails
- * with what that fails with, as soon as the stream is empty, so a loop that polls ends. Never
- * waits, except for some tenths of a second after a deadline. */
-plait_status plait_test(plait_comm comm, plait_stream_t stream, int* done);
-/** Waits until at least one of the `count` streams is empty. `*index` is its place in `streams`,
- * the lowest if several are. A stream without work is empty: leave out those that were returned.
- * Fails as `plait_test`, and without a stream. */
-plait_status plait_wait_any(plait_comm comm, const plait_stream_t* streams, size_t count,
-                            size_t* index);
 
 #undef PLAIT_OF_INT
 #ifdef __cplusplus

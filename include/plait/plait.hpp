@@ -5,6 +5,7 @@
 #include "plait/communicator.hpp"
 #include "plait/device_group.hpp"
 #include "plait/error.hpp"
+#include "plait/event.hpp"
 #include "plait/group.hpp"
 #include "plait/host_operation.hpp"
 #include "plait/language.hpp"

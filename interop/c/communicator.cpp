@@ -22,6 +22,17 @@ struct Streams {
   }
 };
 
+/// The events of `plait_event_create`. The caller gets the runtime's own event, as for streams.
+struct Events {
+  std::mutex mutex;
+  std::map<void*, Event> all;
+
+  static Events& instance() {
+    static auto* events = new Events;  // never destroyed, as the streams
+    return *events;
+  }
+};
+
 /// Runs `body(Communicator&)`.
 template <class Body>
 plait_status with(const char* call, plait_comm comm, Body&& body) noexcept {
@@ -213,6 +224,46 @@ plait_status plait_stream_destroy(plait_stream_t stream) {
   });
 }
 
+plait_status plait_event_create(plait_comm comm, plait_event_t* event) {
+  constexpr const char* call = "plait_event_create";
+  return with(call, comm, [&](Communicator& of) {
+    plait_event_t& result = needed(call, event, "event");
+    const Event made = of.create_event();
+    Events& events = Events::instance();
+    const std::scoped_lock lock(events.mutex);
+    events.all.insert_or_assign(made.native(), made);
+    result = made.native();
+  });
+}
+
+plait_status plait_event_destroy(plait_event_t event) {
+  constexpr const char* call = "plait_event_destroy";
+  return guarded(call, [&] {
+    Events& events = Events::instance();
+    const std::scoped_lock lock(events.mutex);
+    if (events.all.erase(event) == 0)
+      refuse(call,
+             fmt::format("{} is no event of plait_event_create, or has been destroyed", event));
+  });
+}
+
+plait_status plait_event_record(plait_comm comm, plait_event_t event, plait_stream_t stream) {
+  return with("plait_event_record", comm,
+              [&](Communicator& of) { of.wrap_event(event).record(stream_ref(stream)); });
+}
+plait_status plait_event_wait(plait_comm comm, plait_event_t event, plait_stream_t stream) {
+  return with("plait_event_wait", comm,
+              [&](Communicator& of) { of.wrap_event(event).wait(stream_ref(stream)); });
+}
+plait_status plait_event_test(plait_comm comm, plait_event_t event, int* done) {
+  return tell("plait_event_test", comm, done, "done",
+              [&](Communicator& of) { return of.wrap_event(event).test(); });
+}
+plait_status plait_event_synchronize(plait_comm comm, plait_event_t event) {
+  return with("plait_event_synchronize", comm,
+              [&](Communicator& of) { of.wrap_event(event).synchronize(); });
+}
+
 plait_status plait_copy(plait_comm comm, void* to, const void* from, size_t bytes,
                         plait_stream_t stream) {
   constexpr const char* call = "plait_copy";
@@ -224,6 +275,22 @@ plait_status plait_copy(plait_comm comm, void* to, const void* from, size_t byte
 plait_status plait_synchronize(plait_comm comm, plait_stream_t stream) {
   return with("plait_synchronize", comm,
               [&](Communicator& of) { of.synchronize(stream_ref(stream)); });
+}
+
+plait_status plait_test(plait_comm comm, plait_stream_t stream, int* done) {
+  return tell("plait_test", comm, done, "done",
+              [&](Communicator& of) { return of.test(stream_ref(stream)); });
+}
+
+plait_status plait_wait_any(plait_comm comm, const plait_stream_t* streams, size_t count,
+                            size_t* index) {
+  constexpr const char* call = "plait_wait_any";
+  return tell(call, comm, index, "index", [&](Communicator& of) {
+    std::vector<StreamRef> all;
+    if (count != 0) needed({call, of.rank()}, streams, "streams");
+    for (std::size_t i = 0; i < count; ++i) all.push_back(stream_ref(streams[i]));
+    return of.wait_any(all);
+  });
 }
 
 plait_status plait_async_error(plait_comm comm, plait_status* status) {
@@ -277,22 +344,6 @@ plait_status plait_statistics_of(plait_comm comm, plait_statistics* statistics) 
 
 plait_status plait_chosen(plait_comm comm, const plait_call* call,
                           const plait_call_options* options, char* text, size_t capacity,
-plait_status plait_test(plait_comm comm, plait_stream_t stream, int* done) {
-  return tell("plait_test", comm, done, "done",
-              [&](Communicator& of) { return of.test(stream_ref(stream)); });
-}
-
-plait_status plait_wait_any(plait_comm comm, const plait_stream_t* streams, size_t count,
-                            size_t* index) {
-  constexpr const char* call = "plait_wait_any";
-  return tell(call, comm, index, "index", [&](Communicator& of) {
-    std::vector<StreamRef> all;
-    if (count != 0) needed({call, of.rank()}, streams, "streams");
-    for (std::size_t i = 0; i < count; ++i) all.push_back(stream_ref(streams[i]));
-    return of.wait_any(all);
-  });
-}
-
                           size_t* length) {
   return tell_text("plait_chosen", comm, text, capacity, length, [&](Communicator& of) {
     const Where where("plait_chosen", of.rank());

@@ -66,6 +66,9 @@ class ForwardingBackend : public Backend {
   std::unique_ptr<DeviceEvent> create_event(bool timed) override {
     return target_->create_event(timed);
   }
+  std::unique_ptr<DeviceEvent> borrow_event(void* native) override {
+    return target_->borrow_event(native);
+  }
   void begin_capture(NativeStream stream) override { target_->begin_capture(stream); }
   std::unique_ptr<Graph> end_capture(NativeStream stream) override {
     return target_->end_capture(stream);

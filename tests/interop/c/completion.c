@@ -1,4 +1,4 @@
-/* The end of calls in the C interface: plait_test, plait_wait_any, calls that block. */
+/* The end of calls in the C interface: plait_test, plait_wait_any, calls that block, events. */
 #include <string.h>
 
 #include "c_test.h"
@@ -79,7 +79,46 @@ static void blocking(void) {
   INVALID(plait_group_end(), "all_reduce: rank", "a blocking call in a group", "");
 }
 
+static void events(void) {
+  plait_event_t event = NULL;
+  int done = -1, number = 0;
+  double x = 1;
+  OK(plait_event_create(comm, &event));
+  OK(plait_event_test(comm, event, &done));
+  CHECK(done == 1); /* without a point */
+  come_late();
+  OK(plait_all_reduce(comm, &x, &x, 1, PLAIT_F64, PLAIT_SUM, stream, NULL));
+  OK(plait_event_record(comm, event, stream));
+  OK(plait_event_wait(comm, event, NULL));
+  OK(plait_event_synchronize(comm, event));
+  CHECK(x == ranks);
+  OK(plait_event_test(comm, event, &done));
+  CHECK(done == 1);
+  OK(plait_synchronize(comm, NULL));
+
+  done = 7;
+  INVALID(plait_event_create(comm, NULL), "plait_event_create", "event is NULL", "");
+  INVALID(plait_event_create(NULL, &event), "plait_event_create", "communicator", "NULL");
+  INVALID(plait_event_test(comm, event, NULL), "plait_event_test", "done is NULL", "");
+  INVALID(plait_event_test(NULL, event, &done), "plait_event_test", "communicator", "NULL");
+  INVALID(plait_event_record(NULL, event, stream), "plait_event_record", "communicator", "NULL");
+  INVALID(plait_event_wait(NULL, event, stream), "plait_event_wait", "communicator", "NULL");
+  INVALID(plait_event_synchronize(NULL, event), "plait_event_synchronize", "communicator", "NULL");
+  INVALID(plait_event_record(comm, NULL, stream), "the event is null", "", "");
+  INVALID(plait_event_record(comm, &number, stream), "is no event", "", "");
+  OK(plait_group_start());
+  INVALID(plait_event_record(comm, event, stream), "a group is open", "", "");
+  OK(plait_group_end());
+  OK(plait_event_destroy(event));
+  INVALID(plait_event_destroy(event), "plait_event_destroy", "is no event", "destroyed");
+  INVALID(plait_event_wait(comm, event, stream), "is no event", "destroyed", "");
+  INVALID(plait_event_test(comm, event, &done), "is no event", "destroyed", "");
+  INVALID(plait_event_synchronize(comm, event), "is no event", "destroyed", "");
+  CHECK(done == 7);
+}
+
 void completion(void) {
   waits();
   blocking();
+  events();
 }

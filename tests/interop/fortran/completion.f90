@@ -1,4 +1,4 @@
-! The end of calls: plait_test, plait_wait_any, calls that block.
+! The end of calls: plait_test, plait_wait_any, calls that block, events.
 module completion_calls
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int64, real64
@@ -25,9 +25,10 @@ contains
   subroutine completion()
     integer, parameter :: n = 50
     real(real64), target, asynchronous :: x(n), y(n)
-    type(c_ptr) :: none(0)
+    type(c_ptr) :: event, none(0)
     type(plait_options) :: blocking
     integer :: i, before, status, which
+    logical :: done
     before = mod(rank + ranks - 1, ranks)
     x = value(rank, [(i, i = 1, n)])
 
@@ -56,5 +57,19 @@ contains
     call check(all(y == value(before, [(i, i = 1, n)])), 'a blocking send_recv')
     call check(plait_test(comm, stream), 'a blocking call has ended')
 
+    call plait_event_create(comm, event)
+    call come_late()
+    y = -1
+    call plait_all_reduce(comm, x, y, PLAIT_SUM, stream)
+    call plait_event_record(comm, event, stream)
+    call plait_event_wait(comm, event)
+    call plait_event_synchronize(comm, event)
+    call check(plait_event_test(comm, event), 'plait_event_test')
+    call check(all(y == total([(i, i = 1, n)])), 'what an event waited for')
+    call plait_synchronize(comm)
+    call plait_event_destroy(event)
+    done = plait_event_test(comm, event, status)
+    call check(.not. done, 'an event that was destroyed')
+    call refused(status, 'is no event', 'destroyed')
   end subroutine
 end module
