@@ -1,0 +1,46 @@
+// What the columns of a page need of each other.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string_view>
+
+#include "plait/mpi.hpp"
+#include "plait/plait.h"
+#include "plait/plait.hpp"
+
+extern "C" {
+#include "row.h"
+}
+
+namespace plait::test {
+
+// Of the library in the left column:
+
+/// MPI is initialised afterwards, unless a row of the page does that.
+void begin_left();
+/// True if the lines of the row leave nothing behind that can be compared.
+bool leaves_nothing(std::string_view name);
+/// True if the process would end. The row is then only compiled, and Plait's communicator aborted.
+bool ends_process(std::string_view name);
+/// Compares the page's types and operations with those of the library.
+void check_constants(const page_row& row);
+
+/// Checks that `left(in, out, count)` and Plait's all-reduce give the same bytes. No other type or
+/// operation of that size gives them.
+template <class Left>
+void check_reduction(const page_row& row, DataType type, plait_data_type in_c, ReduceOp op,
+                     plait_reduce_op op_in_c, const Left& left) {
+  EXPECT_EQ(static_cast<int>(type), static_cast<int>(in_c));
+  EXPECT_EQ(static_cast<int>(op), static_cast<int>(op_in_c));
+  Communicator comm = make_communicator(row.mpi);
+  alignas(8) std::array<unsigned char, 16> in, expected{}, out{};
+  in.fill(row.rank == 0 ? 0x3c : 0xbd);
+  const std::size_t count = in.size() / size_of(type);
+  left(in.data(), expected.data(), count);
+  comm.all_reduce(in.data(), out.data(), count, type, op);
+  comm.synchronize();
+  EXPECT_EQ(out, expected) << name_of(type) << ", " << name_of(op);
+}
+
+}  // namespace plait::test
