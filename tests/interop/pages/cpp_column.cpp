@@ -39,8 +39,8 @@ struct Names {
     of.comm_rank = comm.rank(), of.comm_size = comm.size();
     of.part_rank = part ? part->rank() : -1, of.part_size = part ? part->size() : -1;
   }
-  void note(const Error& error) const {
-    std::snprintf(of.error, sizeof of.error, "%s", name_of(error.code()).data());
+  void note(const Error& thrown) const {
+    std::snprintf(of.error, sizeof of.error, "%s", name_of(thrown.code()).data());
   }
 };
 
@@ -52,12 +52,12 @@ struct Names {
   Buffer<double> buffer;                             \
   if (of.frees_a_part != 0) part = comm.duplicate(); \
   try {
-#define END_LINES              \
-  note(comm, part);            \
-  comm.synchronize(stream);    \
-  }                            \
-  catch (const Error& error) { \
-    note(error);               \
+#define END_LINES               \
+  note(comm, part);             \
+  comm.synchronize(stream);     \
+  }                             \
+  catch (const Error& thrown) { \
+    note(thrown);               \
   }
 #define END_ROW \
   }             \
