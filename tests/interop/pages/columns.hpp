@@ -24,18 +24,20 @@ bool leaves_nothing(std::string_view name);
 /// True if the process would end. The row is then only compiled, and Plait's communicator aborted.
 bool ends_process(std::string_view name);
 /// Compares the page's types and operations with those of the library.
-void check_constants(const page_row& row);
+void check_constants(const page_row& row, Communicator& comm);
+
+/// Waits for the stream that rows name. Nothing if there is none yet.
+void wait_for_stream();
 
 /// Checks that `left(in, out, count)` and Plait's all-reduce give the same bytes. No other type or
 /// operation of that size gives them.
 template <class Left>
-void check_reduction(const page_row& row, DataType type, plait_data_type in_c, ReduceOp op,
+void check_reduction(Communicator& comm, DataType type, plait_data_type in_c, ReduceOp op,
                      plait_reduce_op op_in_c, const Left& left) {
   EXPECT_EQ(static_cast<int>(type), static_cast<int>(in_c));
   EXPECT_EQ(static_cast<int>(op), static_cast<int>(op_in_c));
-  Communicator comm = make_communicator(row.mpi);
   alignas(8) std::array<unsigned char, 16> in, expected{}, out{};
-  in.fill(row.rank == 0 ? 0x3c : 0xbd);
+  in.fill(comm.rank() == 0 ? 0x3c : 0xbd);
   const std::size_t count = in.size() / size_of(type);
   left(in.data(), expected.data(), count);
   comm.all_reduce(in.data(), out.data(), count, type, op);

@@ -73,7 +73,7 @@ bool leaves_nothing(std::string_view name) {
 }
 bool ends_process(std::string_view name) { return name == "MPI_Abort"; }
 
-void check_constants(const page_row& row) {
+void check_constants(const page_row& row, Communicator& comm) {
   using enum DataType;
   using enum ReduceOp;
   const auto reduce = [&row](MPI_Datatype type, MPI_Op op) {
@@ -81,11 +81,11 @@ void check_constants(const page_row& row) {
       MPI_Allreduce(in, out, static_cast<int>(count), type, op, mpi);
     };
   };
-#define TYPE(LEFT, CPP, C)                                             \
-  check_reduction(row, CPP, C, sum, PLAIT_SUM, reduce(LEFT, MPI_SUM)); \
-  check_reduction(row, CPP, C, max, PLAIT_MAX, reduce(LEFT, MPI_MAX));
+#define TYPE(LEFT, CPP, C)                                              \
+  check_reduction(comm, CPP, C, sum, PLAIT_SUM, reduce(LEFT, MPI_SUM)); \
+  check_reduction(comm, CPP, C, max, PLAIT_MAX, reduce(LEFT, MPI_MAX));
 #define OPERATION(LEFT, CPP, C) \
-  check_reduction(row, i32, PLAIT_I32, CPP, C, reduce(MPI_INT32_T, LEFT));
+  check_reduction(comm, i32, PLAIT_I32, CPP, C, reduce(MPI_INT32_T, LEFT));
 #include "constants.inc"
 }
 

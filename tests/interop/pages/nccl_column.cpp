@@ -44,10 +44,9 @@ struct Names {
 
   page_row& of;
   const std::string error_before = ncclGetLastError(nullptr);
-  Communicator own = make_communicator(of.mpi);  // waits for the stream
   ncclComm_t nccl = make_comm(of), first = nccl, part = nullptr, comms[2]{};
   cudaStream_t stream = static_cast<cudaStream_t>(of.stream);
-  ncclUniqueId id = shared_id(of);
+  ncclUniqueId id{};
   int &rank = of.rank, &size = of.size;
   const int root = of.root, left = of.left, right = of.right, color = of.color, key = of.key;
   const int devices[2] = {0, 1};
@@ -61,10 +60,11 @@ struct Names {
   void* memory = nullptr;
 
   void begin() {
+    if (std::string_view(of.name).ends_with("InitRank")) id = shared_id(of);
     if (of.frees_a_part != 0) ncclCommSplit(nccl, 0, of.own_rank, &part, nullptr);
   }
   void end() {
-    own.synchronize(stream);
+    wait_for_stream();
     if (error_before != ncclGetLastError(nullptr))
       std::snprintf(of.error, sizeof of.error, "%s", ncclGetLastError(nullptr));
     of.part_rank = of.part_size = -1;
@@ -109,22 +109,22 @@ bool leaves_nothing(std::string_view name) {
 }
 bool ends_process(std::string_view) { return false; }
 
-void check_constants(const page_row& row) {
+void check_constants(const page_row& row, Communicator& comm) {
   using enum DataType;
   using enum ReduceOp;
-  ncclComm_t comm = make_comm(row);
-  const auto reduce = [comm](TypeNumber type, OpNumber op) {
+  ncclComm_t nccl = make_comm(row);
+  const auto reduce = [nccl](TypeNumber type, OpNumber op) {
     return [=](const void* in, void* out, std::size_t count) {
-      EXPECT_EQ(ncclAllReduce(in, out, count, type, op, comm, nullptr), Result::success);
+      EXPECT_EQ(ncclAllReduce(in, out, count, type, op, nccl, nullptr), Result::success);
     };
   };
-#define TYPE(LEFT, CPP, C)                                             \
-  check_reduction(row, CPP, C, sum, PLAIT_SUM, reduce(LEFT, ncclSum)); \
-  check_reduction(row, CPP, C, max, PLAIT_MAX, reduce(LEFT, ncclMax));
+#define TYPE(LEFT, CPP, C)                                              \
+  check_reduction(comm, CPP, C, sum, PLAIT_SUM, reduce(LEFT, ncclSum)); \
+  check_reduction(comm, CPP, C, max, PLAIT_MAX, reduce(LEFT, ncclMax));
 #define OPERATION(LEFT, CPP, C) \
-  check_reduction(row, i32, PLAIT_I32, CPP, C, reduce(ncclInt32, LEFT));
+  check_reduction(comm, i32, PLAIT_I32, CPP, C, reduce(ncclInt32, LEFT));
 #include "constants.inc"
-  ncclCommDestroy(comm);
+  ncclCommDestroy(nccl);
 }
 
 }  // namespace plait::test

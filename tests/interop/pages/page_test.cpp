@@ -88,6 +88,9 @@ const row_function* find(const row_function* column, std::string_view name) {
   return column->name == nullptr ? nullptr : column;
 }
 
+std::optional<Communicator> own;
+const Stream* stream_of_rows = nullptr;
+
 constexpr const char* names[] = {
 #define LISTED(NAME) #NAME,
 #include "names.inc"
@@ -112,7 +115,6 @@ page_row expected_of(const char* name, void* stream) {
 
 TEST(Page, EachRowDoesTheSameInAllColumns) {
   begin_left();
-  std::optional<Communicator> own;
   std::optional<Stream> stream;
   for (const char* name : names) {
     SCOPED_TRACE(name);
@@ -134,12 +136,20 @@ TEST(Page, EachRowDoesTheSameInAllColumns) {
     if (!stream) {  // the first row may be what initialises MPI
       own = make_communicator(MPI_COMM_WORLD);
       stream = own->create_stream();
+      stream_of_rows = &*stream;
     }
   }
-  check_constants(fresh("", nullptr));
+  check_constants(fresh("", nullptr), *own);
+  stream_of_rows = nullptr;
+  own.reset();
 }
 
 }  // namespace
+
+void wait_for_stream() {
+  if (own) own->synchronize(*stream_of_rows);
+}
+
 }  // namespace plait::test
 
 int main(int argc, char** argv) {
