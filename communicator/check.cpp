@@ -205,7 +205,7 @@ std::optional<Error> check_extents(Collective collective, std::size_t send, std:
 
 namespace {
 
-/// What a rank calls.
+/// What a rank calls, as text, and the order of its elements.
 struct Wanted {
   std::array<char, 256> text{};
   ArrayOrder order{};
@@ -251,6 +251,15 @@ void check_agreement(Bootstrap& bootstrap, const HostReduction& reduction) {
                       "root {}",
                       name_of(reduction.collective), reduction.count, reduction.op.element_bytes,
                       reduction.op.alignment, reduction.root),
+          ArrayOrder::unsaid);
+}
+
+void check_agreement(Bootstrap& bootstrap, std::string_view what, DataType type,
+                     std::optional<int> root, const CallOptions& options) {
+  compare(bootstrap,
+          fmt::format("{} of {} elements{}, algorithm {}, {} x {} threads", what, name_of(type),
+                      root ? fmt::format(", root {}", *root) : "", in_quotes(options.algorithm),
+                      options.blocks, options.threads),
           ArrayOrder::unsaid);
 }
 

@@ -52,4 +52,9 @@ void check_agreement(Bootstrap& bootstrap, const Call& call, const CallOptions& 
 /// The same for a reduction by a function of the program. The function itself can't be compared.
 void check_agreement(Bootstrap& bootstrap, const HostReduction& reduction);
 
+/// The same for a call that consists of messages, and in which all ranks take part. `root`: none if
+/// it has none.
+void check_agreement(Bootstrap& bootstrap, std::string_view what, DataType type,
+                     std::optional<int> root, const CallOptions& options);
+
 }  // namespace plait

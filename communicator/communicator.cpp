@@ -289,50 +289,56 @@ void Communicator::send_recv(const void* send, std::size_t send_count, int to, v
 }
 
 /// `make_ends(VectorCall)` checks the arguments, and says what this rank sends and receives.
+/// `by_all`: as CommunicatorState::messages.
 template <class MakeEnds>
 void Communicator::by_messages(std::string_view what, DataType type, const MakeEnds& make_ends,
-                               StreamRef stream, const CallOptions& options) {
+                               StreamRef stream, const CallOptions& options,
+                               const CallByAll* by_all) {
   const Inside own(*this, what);
   VectorCall::Ends ends;
   try {
     ends = make_ends(VectorCall(what, type, rank(), size()));
   } catch (const Error& error) {
-    return own->refuse(error);
+    return own->refuse(error, by_all != nullptr);
   }
-  own->messages(what, type, ends, stream, options);
+  own->messages(what, type, ends, stream, options, by_all);
 }
 
 void Communicator::all_to_all_v(const void* send, const BlocksOf& sent, void* recv,
                                 const BlocksOf& received, DataType type, StreamRef stream,
                                 const CallOptions& options) {
+  const CallByAll by_all;
   by_messages(
       "all_to_all_v", type,
       [&](const VectorCall& call) { return call.all_to_all(send, sent, recv, received); }, stream,
-      options);
+      options, &by_all);
 }
 void Communicator::all_gather_v(const void* send, std::size_t count, void* recv,
                                 const BlocksOf& received, DataType type, StreamRef stream,
                                 const CallOptions& options) {
+  const CallByAll by_all;
   by_messages(
       "all_gather_v", type,
       [&](const VectorCall& call) { return call.all_gather(send, count, recv, received); }, stream,
-      options);
+      options, &by_all);
 }
 void Communicator::gather_v(const void* send, std::size_t count, void* recv,
                             const BlocksOf& received, DataType type, int root, StreamRef stream,
                             const CallOptions& options) {
+  const CallByAll by_all{.root = root};
   by_messages(
       "gather_v", type,
       [&](const VectorCall& call) { return call.gather(send, count, recv, received, root); },
-      stream, options);
+      stream, options, &by_all);
 }
 void Communicator::scatter_v(const void* send, const BlocksOf& sent, void* recv, std::size_t count,
                              DataType type, int root, StreamRef stream,
                              const CallOptions& options) {
+  const CallByAll by_all{.root = root};
   by_messages(
       "scatter_v", type,
       [&](const VectorCall& call) { return call.scatter(send, sent, recv, count, root); }, stream,
-      options);
+      options, &by_all);
 }
 void Communicator::neighbor_all_to_all_v(const void* send, const NeighborBlocks& sent, void* recv,
                                          const NeighborBlocks& received, DataType type,

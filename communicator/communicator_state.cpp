@@ -330,12 +330,24 @@ std::vector<PreparedCall> CommunicatorState::prepare_messages(std::string_view w
 
 void CommunicatorState::messages(std::string_view what, DataType type,
                                  std::span<const MessageEnd> ends, StreamRef stream,
-                                 const CallOptions& options) {
-  if (OpenGroup& group = OpenGroup::of_thread(); group.is_open())
-    return group.add([&] {
+                                 const CallOptions& options, const CallByAll* by_all) {
+  const bool together = by_all != nullptr && settings.check_calls;
+  const auto compare = [&] {
+    if (!together) return;
+    const BootstrapHooks::Purpose purpose(*bootstrap, "a collective call (PLAIT_CHECK=1)");
+    agree(*bootstrap, "PLAIT_CHECK",
+          [&] { check_ends(what, type, ends, stream.native(), options); });
+    check_agreement(*bootstrap, what, type, by_all->root, options);
+  };
+  if (OpenGroup& group = OpenGroup::of_thread(); group.is_open()) {
+    const auto add = [&] {
+      compare();
       for (const PreparedCall& part : prepare_messages(what, type, ends, stream.native(), options))
         group.add_part(*this, part, stream.native());
-    });
+    };
+    return together ? group.add(*this, add) : group.add(add);
+  }
+  compare();
   check_ends(what, type, ends, stream.native(), options);
   enqueue_messages(what, type, ends, stream, options);
   if (options.blocking) synchronize(stream);

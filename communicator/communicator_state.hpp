@@ -41,6 +41,11 @@ namespace plait {
 /// The pace of a wait for one of several streams: no runtime has such a wait.
 inline constexpr Backoff::Pace stream_pace{.spins = 100, .sleep = std::chrono::microseconds(50)};
 
+/// What all ranks pass alike to a call that consists of messages, beside its type and options.
+struct CallByAll {
+  std::optional<int> root{};
+};
+
 /// Everything that a communicator owns. Members are destroyed in reverse order: memory before its
 /// device, the device before the bootstrap.
 class CommunicatorState final : public GroupMember {
@@ -58,9 +63,10 @@ class CommunicatorState final : public GroupMember {
   void call(const Call& call, const void* send, void* recv, StreamRef stream,
             const CallOptions& options);
   /// Enqueues the ends of messages, all of them or none, or adds them to the group. `what`: the
-  /// call, as the user wrote it.
+  /// call, as the user wrote it. `by_all`: for a call in which all ranks take part, which
+  /// PLAIT_CHECK=1 compares.
   void messages(std::string_view what, DataType type, std::span<const MessageEnd> ends,
-                StreamRef stream, const CallOptions& options);
+                StreamRef stream, const CallOptions& options, const CallByAll* by_all = nullptr);
   /// Enqueues a reduction by a function of the program. `elements`: bytes of the typed buffers'
   /// elements; 0: they have no type.
   void reduce_on_host(const HostReduction& reduction, std::size_t elements, StreamRef stream);

@@ -60,14 +60,17 @@ OpenGroup::Part& OpenGroup::part_of(GroupMember& member) {
 
 void OpenGroup::add(GroupMember& member, NativeStream stream,
                     const std::function<std::optional<PreparedCall>()>& prepare) {
-  const auto note = [&] {
+  add(member, [&] {
     if (const auto call = prepare()) add_part(member, *call, stream);
-  };
-  if (!error_ || !member.prepares_together()) return add(note);
+  });
+}
+
+void OpenGroup::add(GroupMember& member, const std::function<void()>& prepare) {
+  if (!error_ || !member.prepares_together()) return add(prepare);
   // The group of the other ranks may be fine so far, and they wait for this rank in `prepare`.
   ++made_;
   try {
-    note();
+    prepare();
   } catch (const Error&) {  // the first error counts
   }
 }

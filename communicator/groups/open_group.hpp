@@ -40,6 +40,8 @@ class OpenGroup {
            const std::function<std::optional<PreparedCall>()>& prepare);
   /// Adds one call of several parts: `prepare` adds each with `add_part`.
   void add(const std::function<void()>& prepare);
+  /// The same for a call whose `prepare` may wait for the other ranks.
+  void add(GroupMember& member, const std::function<void()>& prepare);
   /// Resolves `stream` here, because another thread may enqueue the call at the group's end.
   void add_part(GroupMember& member, const PreparedCall& call, NativeStream stream) {
     part_of(member).calls.push_back({call, member.resolve(stream), made_});

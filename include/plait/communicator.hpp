@@ -26,6 +26,7 @@
 namespace plait {
 
 class Backend;
+struct CallByAll;
 class CommunicatorState;
 class DeviceGroupState;
 class GroupMember;
@@ -477,7 +478,7 @@ class Communicator {
                       std::size_t elements = 0);
   template <class MakeEnds>
   void by_messages(std::string_view what, DataType type, const MakeEnds& make_ends,
-                   StreamRef stream, const CallOptions& options);
+                   StreamRef stream, const CallOptions& options, const CallByAll* by_all = nullptr);
   Call completed(const Call& call, const CallOptions& options) const;
   const CommunicatorState& member_of(std::string_view call) const;  // also in a forked child
   CommunicatorState& state(std::string_view call) const;

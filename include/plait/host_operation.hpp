@@ -31,8 +31,8 @@ struct HostOperation {
 
   Function function = nullptr;
   std::size_t element_bytes = 0;  ///< a multiple of `alignment`
-  /// Of elements: a power of two, at most 64. The caller's buffers must have it. Elements with 8
-  /// bytes or more travel faster than others.
+  /// Of elements: a power of two, at most 64. The caller's buffers must have it. Elements with an
+  /// alignment of 8 or more travel fastest.
   std::size_t alignment = 1;
   void* context = nullptr;  ///< passed to each call of the function
 

@@ -167,7 +167,7 @@ TEST_P(HostOperations, CombineInRankOrder) {
   run_ranks(
       GetParam(),
       [](Communicator& comm, int) {
-        for (const std::size_t count : {0, 1, 2, 3, 7, 64, 1001, 1490, 4096})
+        for (const std::size_t count : {0, 1, 3, 7, 1001, 1490})
           for (const bool in_place : {false, true}) {
             check<Matrix>(comm, count, in_place, count % 2 == 0);
             check<Text>(comm, count, in_place, count % 2 != 0);

@@ -93,6 +93,75 @@ TEST_F(CheckMode, AlgorithmsMemoryAndCollectives) {
   });
 }
 
+/// Calls that consist of messages, and in which all ranks take part.
+TEST_F(CheckMode, CallsWithACountPerRank) {
+  static constexpr std::size_t counts[] = {10, 20, 30}, begins[] = {0, 10, 30};
+  const Communicator::BlocksOf blocks{counts, begins};
+  const auto own = [](const Communicator& comm) {
+    return counts[static_cast<std::size_t>(comm.rank())];
+  };
+  expect_mismatch(AllOf(HasSubstr("gather_v of f32 elements, root 1"), HasSubstr("root 0")),
+                  [&](Communicator& comm, Arena& arena, bool odd) {
+                    comm.gather_v(arena.send.device(), own(comm), arena.recv.device(), blocks,
+                                  DataType::f32, odd ? 1 : 0);
+                  });
+  expect_mismatch(AllOf(HasSubstr("scatter_v of i32"), HasSubstr("scatter_v of f32")),
+                  [&](Communicator& comm, Arena& arena, bool odd) {
+                    const Group group;
+                    comm.scatter_v(arena.send.device(), blocks, arena.recv.device(), own(comm),
+                                   odd ? DataType::i32 : DataType::f32, 2);
+                  });
+  expect_mismatch(AllOf(HasSubstr("all_gather_v of"), HasSubstr("calls all_reduce of")),
+                  [&](Communicator& comm, Arena& arena, bool odd) {
+                    if (odd)
+                      comm.all_gather_v(arena.send.device(), own(comm), arena.recv.device(), blocks,
+                                        DataType::f32);
+                    else
+                      comm.all_reduce(arena.send.device(), arena.recv.device(), 10, DataType::f32,
+                                      ReduceOp::sum);
+                  });
+  expect_mismatch(AllOf(HasSubstr("pairwise_ll"), HasSubstr("pairwise_push")),
+                  [&](Communicator& comm, Arena& arena, bool odd) {
+                    comm.all_to_all_v(arena.send.device(), blocks, arena.recv.device(), blocks,
+                                      DataType::f32, {},
+                                      {.algorithm = odd ? "pairwise_ll" : "pairwise_push"});
+                  });
+}
+
+/// A bad argument of one rank fails on all, within a group too, and neighbours are not compared.
+TEST_F(CheckMode, BadCallsWithACountPerRank) {
+  const ScopedEnvironment variable("PLAIT_CHECK", "1");
+  CommunicatorOptions options;
+  options.timeout = under_tsan ? 20s : 3s;
+  run_ranks(
+      3,
+      [&](Communicator& comm, int rank) {
+        Arena arena(comm);
+        const std::vector<std::size_t> counts(3, 10), begins{0, 10, 20};
+        const auto call = [&](std::size_t count, const void* send) {
+          comm.all_gather_v(send, count, arena.recv.device(), {counts, begins}, DataType::f32);
+        };
+        const std::function<void()> calls[] = {
+            [&] { call(rank == 1 ? 9 : 10, arena.send.device()); },
+            [&] { call(10, rank == 1 ? nullptr : arena.send.device()); },
+            [&] {
+              const Group group;
+              call(10, rank == 1 ? nullptr : arena.send.device());
+              call(rank == 2 ? 9 : 10, arena.send.device());
+            }};
+        for (const auto& wrong : calls)
+          expect_error(error_of(wrong), ErrorCode::invalid_argument, HasSubstr("rank 1"));
+        const std::vector<int> peers(1, 1 - rank);
+        if (rank < 2)
+          comm.neighbor_all_to_all_v(
+              arena.send.device(), {peers, {counts.data(), 1}, {begins.data(), 1}},
+              arena.recv.device(), {peers, {counts.data(), 1}, {begins.data(), 1}}, DataType::f32);
+        call(10, arena.send.device());
+        comm.synchronize();
+      },
+      options);
+}
+
 /// Algorithms may take a call in symmetric memory as in place on all ranks if it is on theirs.
 TEST_F(CheckMode, InPlaceOnOneRankOnly) {
   expect_mismatch(HasSubstr("symmetric memory"), [](Communicator& comm, Arena& arena, bool odd) {

@@ -162,7 +162,7 @@ std::vector<std::size_t> some_counts(std::uint64_t round, int ranks) {
 std::size_t at(const std::vector<std::size_t>& values, int rank) {
   return values[static_cast<std::size_t>(rank)];
 }
-constexpr std::uint64_t rounds = under_tsan ? 9 : 36;
+constexpr std::uint64_t rounds = under_tsan ? 9 : 18;
 
 TEST_P(VectorCalls, AllGather) {
   run([](Communicator& comm, Arena& arena) {
