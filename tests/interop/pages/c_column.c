@@ -10,6 +10,7 @@ static MPI_Comm mpi;
 static plait_stream_t stream;
 static int rank, size, root, left, right, color, key;
 static size_t n, *send_counts, *send_starts, *recv_counts, *recv_starts;
+static size_t *counts, *starts;
 static double factor, *send, *recv, *x;
 static plait_comm part;
 static plait_buffer buffer;
@@ -27,6 +28,7 @@ static void begin_row(struct page_row* row) {
   send = row->send, recv = row->recv, x = row->x;
   send_counts = row->send_counts, send_starts = row->send_starts;
   recv_counts = row->recv_counts, recv_starts = row->recv_starts;
+  counts = row->counts, starts = row->starts;
   part = NULL, buffer = NULL, options = defaults;
   if (strstr(row->name, "InitRank") != NULL) {
     if (rank == 0) plait_unique_id_create(&id);

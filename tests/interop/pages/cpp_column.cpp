@@ -31,10 +31,11 @@ struct Names {
   double *send = of.send, *recv = of.recv, *x = of.x;
   const Counts send_counts = per_rank(of.send_counts), send_starts = per_rank(of.send_starts);
   const Counts recv_counts = per_rank(of.recv_counts), recv_starts = per_rank(of.recv_starts);
+  const Counts counts = per_rank(of.counts), starts = per_rank(of.starts);
   UniqueId id;
   std::optional<Error> error;
 
-  Counts per_rank(const std::size_t* counts) const { return {counts, counts + ranks}; }
+  Counts per_rank(const std::size_t* first) const { return {first, first + ranks}; }
   void note(const Communicator& comm, const std::optional<Communicator>& part) const {
     of.comm_rank = comm.rank(), of.comm_size = comm.size();
     of.part_rank = part ? part->rank() : -1, of.part_size = part ? part->size() : -1;

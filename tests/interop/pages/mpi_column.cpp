@@ -26,10 +26,11 @@ struct Names {
   const int root = of.root, left = of.left, right = of.right, color = of.color, key = of.key;
   const int n = static_cast<int>(of.n), tag = 7;
   double *send = of.send, *recv = of.recv, *x = of.x;
-  const Counts counts[4] = {Counts(of.send_counts), Counts(of.send_starts), Counts(of.recv_counts),
-                            Counts(of.recv_starts)};
-  const int *send_counts = counts[0].numbers, *send_starts = counts[1].numbers;
-  const int *recv_counts = counts[2].numbers, *recv_starts = counts[3].numbers;
+  const Counts all[6] = {Counts(of.send_counts), Counts(of.send_starts), Counts(of.recv_counts),
+                         Counts(of.recv_starts), Counts(of.counts),      Counts(of.starts)};
+  const int *send_counts = all[0].numbers, *send_starts = all[1].numbers;
+  const int *recv_counts = all[2].numbers, *recv_starts = all[3].numbers;
+  const int *counts = all[4].numbers, *starts = all[5].numbers;
   MPI_Request request = MPI_REQUEST_NULL, requests[2]{};
   MPI_Win window = MPI_WIN_NULL;
   void* memory = nullptr;

@@ -46,6 +46,7 @@ page_row fresh(const char* of_row, void* stream) {
     const auto rank = static_cast<std::size_t>(row.rank);
     row.send_counts[peer] = rank + 2 * peer + 1, row.send_starts[peer] = send_start;
     row.recv_counts[peer] = peer + 2 * rank + 1, row.recv_starts[peer] = recv_start;
+    row.counts[peer] = 2 + peer, row.starts[peer] = 1 + 4 * peer;
     send_start += row.send_counts[peer], recv_start += row.recv_counts[peer];
   }
   row.own_rank = row.rank;

@@ -19,6 +19,7 @@ struct page_row {
   double send[elements], recv[elements], x[elements];
   size_t send_counts[ranks], send_starts[ranks];
   size_t recv_counts[ranks], recv_starts[ranks];
+  size_t counts[ranks], starts[ranks]; /* equal on all ranks */
   /* Of `comm` and of `part` after the lines; -1 if there is no part. */
   int comm_rank, comm_size, part_rank, part_size;
   /* The kind of error by which the communicator ended; empty if by none. */
