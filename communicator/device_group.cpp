@@ -23,7 +23,6 @@
 #include "core/thread_team.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/error.hpp"
-#include "plait/group.hpp"
 
 namespace plait {
 namespace {
@@ -416,9 +415,14 @@ void DeviceGroupState::messages(std::string_view what, DataType type,
       add();
     });
   prepare();
-  Group alone;
-  group.add(add);
-  alone.end();
+  group.start();
+  try {
+    group.add(add);
+  } catch (...) {  // the host has no memory
+    group.discard("device group: its messages could not be grouped");
+    throw;
+  }
+  group.end();
 }
 
 std::vector<std::shared_ptr<Window>> DeviceGroupState::allocate(std::size_t bytes) {
