@@ -173,7 +173,7 @@ class Direct {
   PLAIT_DEVICE void reduce(const Range& range, std::uint32_t k) {
     const Input own = block_for(rank_);
     const Output to = block_from(rank_);
-    for_packs<in_flight>(dev_, size_of(range), range.end <= own.whole() && range.end <= to.whole(),
+    for_packs<in_flight>(dev_, size_of(range), both_whole(own.whole_in(range), to.whole_in(range)),
                          [&]<int Count, bool Whole>(std::uint32_t first) {
                            P packs[Count];
                            const auto terms_of = [&](int r) {
