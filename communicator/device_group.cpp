@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -140,6 +141,7 @@ class DeviceGroupState {
   std::vector<int> devices_;
   ThreadTeam threads_;
   std::vector<std::unique_ptr<Communicator>> ranks_;
+  std::optional<Error> untold_;  // found by a `test` while other devices were at work
 };
 
 DeviceGroupState::DeviceGroupState(std::vector<int> devices, BackendKind kind)
@@ -423,6 +425,7 @@ void DeviceGroupState::messages(std::string_view what, DataType type,
     throw;
   }
   group.end();
+  if (options.blocking) synchronize(streams);
 }
 
 std::vector<std::shared_ptr<Window>> DeviceGroupState::allocate(std::size_t bytes) {
@@ -438,7 +441,7 @@ std::vector<std::shared_ptr<Window>> DeviceGroupState::allocate(std::size_t byte
 
 void DeviceGroupState::synchronize(const DeviceGroup::Streams& streams) {
   check_streams("synchronize", streams);
-  std::optional<Error> first;
+  std::optional<Error> first = std::exchange(untold_, std::nullopt);
   for (std::size_t rank = 0; rank < size(); ++rank) {
     try {
       ranks_[rank]->synchronize(ref(streams, rank));
@@ -452,15 +455,14 @@ void DeviceGroupState::synchronize(const DeviceGroup::Streams& streams) {
 bool DeviceGroupState::test(const DeviceGroup::Streams& streams) {
   check_streams("test", streams);
   bool done = true;
-  std::optional<Error> first;
   for (std::size_t rank = 0; rank < size(); ++rank) {
     try {
       done = ranks_[rank]->test(ref(streams, rank)) && done;
     } catch (const Error& error) {
-      if (!first) first = named(error, rank);
+      if (!untold_) untold_ = named(error, rank);
     }
   }
-  if (done && first) throw *std::move(first);
+  if (done && untold_) throw *std::exchange(untold_, std::nullopt);
   return done;
 }
 

@@ -529,6 +529,20 @@ TEST_F(CompletionOfDevices, ABlockingCallReturnsWithItsResult) {
               HasSubstr("a blocking call in a group"));
 }
 
+TEST_F(CompletionOfDevices, ACallOfMessagesBlocksToo) {
+  Gate gate;
+  hold(gate, 1);
+  std::thread opener([&] {
+    std::this_thread::sleep_for(50ms);
+    gate.open();
+  });
+  const std::vector<std::size_t> counts{1, 2}, begins{0, 1};
+  devices_->all_gather_v({blocks_[0]->send, blocks_[1]->send}, {blocks_[0]->recv, blocks_[1]->recv},
+                         {counts, begins}, DataType::f32, streams_, {.blocking = true});
+  EXPECT_TRUE(devices_->test(streams_));
+  opener.join();
+}
+
 TEST_F(CompletionOfDevices, AnAbortEndsWaits) {
   devices_->abort("enough");
   const auto expect = [](const std::function<void()>& call) {
