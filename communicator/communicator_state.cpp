@@ -335,8 +335,12 @@ void CommunicatorState::messages(std::string_view what, DataType type,
   const auto compare = [&] {
     if (!together) return;
     const BootstrapHooks::Purpose purpose(*bootstrap, "a collective call (PLAIT_CHECK=1)");
-    agree(*bootstrap, "PLAIT_CHECK",
-          [&] { check_ends(what, type, ends, stream.native(), options); });
+    agree(*bootstrap, "PLAIT_CHECK", [&] {
+      std::vector<GroupedCall> calls;
+      for (PreparedCall& part : prepare_messages(what, type, ends, stream.native(), options))
+        calls.push_back({std::move(part), backend->resolve(stream.native())});
+      check_among_themselves(calls, what);
+    });
     check_agreement(*bootstrap, what, type, by_all->root, options);
   };
   if (OpenGroup& group = OpenGroup::of_thread(); group.is_open()) {
@@ -364,11 +368,16 @@ void CommunicatorState::enqueue_messages(std::string_view what, DataType type,
     if (!prepare_end(calls.back().call, what, type, end, options)) calls.pop_back();
   }
   if (calls.empty()) return;
+  check_among_themselves(calls, what);
+  plan_steps(*plan);
+  submit(*plan);
+}
+
+void CommunicatorState::check_among_themselves(const std::vector<GroupedCall>& calls,
+                                               std::string_view what) const {
   const MemberCalls alone{calls, rank(), communicator()};
   check_disjoint({&alone, 1}, what);
   check_own_messages(calls, rank(), what);
-  plan_steps(*plan);
-  submit(*plan);
 }
 
 /// The other ranks' calls are compared with this one before its parts are, because those do not

@@ -154,6 +154,7 @@ class CommunicatorState final : public GroupMember {
                const CallOptions& options);
   void enqueue_messages(std::string_view what, DataType type, std::span<const MessageEnd> ends,
                         StreamRef stream, const CallOptions& options);
+  void check_among_themselves(const std::vector<GroupedCall>& calls, std::string_view what) const;
   bool prepare_in(PreparedCall& prepared, const Call& call, const void* send, void* recv,
                   NativeStream stream, const CallOptions& options);
   bool prepare_end(PreparedCall& prepared, std::string_view what, DataType type,

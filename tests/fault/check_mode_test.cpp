@@ -137,13 +137,18 @@ TEST_F(CheckMode, BadCallsWithACountPerRank) {
       3,
       [&](Communicator& comm, int rank) {
         Arena arena(comm);
-        const std::vector<std::size_t> counts(3, 10), begins{0, 10, 20};
+        const std::vector<std::size_t> counts(3, 10), begins{0, 10, 20}, overlapping{0, 5, 20};
+        const auto call_at = [&](const std::vector<std::size_t>& places, std::size_t count,
+                                 const void* send) {
+          comm.all_gather_v(send, count, arena.recv.device(), {counts, places}, DataType::f32);
+        };
         const auto call = [&](std::size_t count, const void* send) {
-          comm.all_gather_v(send, count, arena.recv.device(), {counts, begins}, DataType::f32);
+          call_at(begins, count, send);
         };
         const std::function<void()> calls[] = {
             [&] { call(rank == 1 ? 9 : 10, arena.send.device()); },
             [&] { call(10, rank == 1 ? nullptr : arena.send.device()); },
+            [&] { call_at(rank == 1 ? overlapping : begins, 10, arena.send.device()); },
             [&] {
               const Group group;
               call(10, rank == 1 ? nullptr : arena.send.device());
