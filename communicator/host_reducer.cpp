@@ -168,8 +168,22 @@ class HostReducer::Rounds {
   bool has_begun_ = false;
 };
 
+/// The other ranks may have begun, so the communicator breaks if there is none.
+const HostReducer::Memory& HostReducer::memory_or_abort(const HostReduction& reduction) {
+  try {
+    return memory_for(reduction.op.element_bytes);
+  } catch (const std::bad_alloc&) {
+    const std::string text =
+        fmt::format("{}: rank {}: there is no memory for elements of {} bytes from {} ranks",
+                    name_of(reduction.collective), state_.bootstrap->rank(),
+                    reduction.op.element_bytes, state_.bootstrap->size());
+    state_.abort(text);
+    throw Error(ErrorCode::out_of_memory, text);
+  }
+}
+
 void HostReducer::run(const HostReduction& reduction, StreamRef stream) {
-  Rounds rounds(state_, memory_for(reduction.op.element_bytes), reduction, stream);
+  Rounds rounds(state_, memory_or_abort(reduction), reduction, stream);
   try {
     rounds.enqueue();
   } catch (const std::exception& error) {

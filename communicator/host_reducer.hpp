@@ -59,6 +59,7 @@ class HostReducer {
     std::size_t bytes;
   };
   const Memory& memory_for(std::size_t element_bytes);
+  const Memory& memory_or_abort(const HostReduction& reduction);
 
   CommunicatorState& state_;
   std::vector<Memory> memories_;  // the last one is in use; graphs may use the others

@@ -398,6 +398,25 @@ TEST(HostOperation, IsComparedWithPlaitCheck) {
       on_host);
 }
 
+/// The other ranks may have begun when a rank finds that it has no memory.
+TEST(HostOperation, BreaksTheCommunicatorIfThereIsNoMemory) {
+  if (under_tsan) GTEST_SKIP() << "a sanitizer ends the program instead";
+  run_ranks(
+      2,
+      [](Communicator& comm, int) {
+        const HostOperation op{.function = [](const void*, void*, std::size_t, void*) {},
+                               .element_bytes = std::size_t{1} << 50};
+        std::byte x{};
+        const auto error = error_of([&] { comm.all_reduce(&x, &x, 1, op); });
+        EXPECT_TRUE(error);
+        if (!error) return;
+        EXPECT_THAT(error->what(),
+                    HasSubstr("there is no memory for elements of 1125899906842624"));
+        EXPECT_TRUE(heard(comm, patience));
+      },
+      on_host);
+}
+
 /// Terms of a rank that did not come are no terms: the function must not see them.
 TEST(HostOperation, IsNotCalledWithoutTerms) {
   CommunicatorOptions options = on_host;
