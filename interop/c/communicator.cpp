@@ -47,7 +47,8 @@ template <class T, class Ask>
 plait_status tell(const char* call, plait_comm comm, T* result, const char* name,
                   Ask&& ask) noexcept {
   return with(call, comm, [&](Communicator& of) {
-    needed({call, of.rank()}, result, name) = static_cast<T>(ask(of));
+    T& place = needed({call, of.rank()}, result, name);
+    place = static_cast<T>(ask(of));
   });
 }
 
