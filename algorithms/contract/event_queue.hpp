@@ -38,8 +38,8 @@ class EventQueue {
 
   std::shared_ptr<Backend> backend_;
   std::deque<Entry> entries_;
-  std::vector<std::unique_ptr<DeviceEvent>>
-      spare_;  // creating an event takes longer than recording it
+  // Creating an event takes longer than recording it.
+  std::vector<std::unique_ptr<DeviceEvent>> spare_;
 };
 
 }  // namespace plait
