@@ -159,6 +159,10 @@ class Chain {
 
 template <class T>
 struct Kernel {
+  // A broadcast may have 256 large thread blocks. With two per multiprocessor all run at once,
+  // beside those of another communicator.
+  static constexpr unsigned min_blocks_per_multiprocessor = 2;
+
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
     Chain<T, D>(dev, a).run();
