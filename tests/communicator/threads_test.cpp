@@ -149,6 +149,7 @@ TEST_P(Threads, OfWhichAnyMayFreeMemory) {
     const auto work = [&](Communicator& own) {
       finished = false;
       in_a_thread([&] {
+        backend_of(own).enter();  // else host_call means the default stream of device 0
         backend_of(own).host_call(nullptr, [] { std::this_thread::sleep_for(20ms); });
         own.barrier();
         backend_of(own).host_call(nullptr, [&] { finished = true; });
