@@ -30,8 +30,10 @@ ON_TWO_CORES = ("--processors", "2")
 # model was fitted to the first two files of 2 H100, the factors to those of "choice".
 MACHINES = (
     ("4 H200", (), ("h200-4-all-reduce", "h200-4-collectives")),
-    ("2 H100", (), ("h100-2-all-reduce", "h100-2-reduce-scatter", "h100-2-collectives",
-                    "h100-2-marked", "h100-2-second-hop")),
+    ("4 H100", (), ("h100-4-all-reduce", "h100-4-collectives")),
+    ("2 H100", (), ("h100-2-model", "h100-2-reduce-scatter", "h100-2-marked",
+                    "h100-2-second-hop")),
+    ("2 H100, another run", (), ("h100-2-all-reduce", "h100-2-collectives")),
     *((f"one H100, {ranks} ranks", ON_ONE_GPU, (f"h100-1-{ranks}-ranks-choice",))
       for ranks in (2, 3, 4, 8)),
     *((f"one H100, {ranks} ranks, another run", ON_ONE_GPU, (f"h100-1-{ranks}-ranks",))
