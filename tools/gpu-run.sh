@@ -76,8 +76,8 @@ step "plait-info" 60 machine.txt "$bundle/bin/plait-info"
 
 # A program with mpi in its name runs under mpirun, once per number of GPUs; the others make their
 # ranks themselves. Programs that only a test's script can start are left out: *_ranks and fuzz_*
-# need arguments, setuid_program has to be made setuid, and mpi_net_test wants ranks of the host on
-# nodes. transport_bench needs no GPU.
+# need arguments, setuid_program has to be made setuid, mpi_net_test wants ranks of the host on
+# nodes, and choice_log_test the environment that CTest sets. transport_bench needs no GPU.
 test_until=$((SECONDS + ${TEST_LIMIT:-240}))
 test_step() {  # test_step NAME COMMAND...
   local name=$1 limit=$((test_until - SECONDS))
@@ -88,15 +88,21 @@ test_step() {  # test_step NAME COMMAND...
 for program in "$bundle"/bin/*; do
   name=${program##*/}
   case $name in
-    plait-* | *_ranks | transport_bench | fuzz_* | setuid_program | mpi_net_test) continue ;;
+    plait-* | *_ranks | transport_bench | fuzz_* | setuid_program | mpi_net_test | \
+      choice_log_test) continue ;;
   esac
   if [ -n "${TESTS-}" ] && [[ " $TESTS " != *" $name "* ]]; then continue; fi
   if [ "$name" = two_devices ]; then  # without mpirun
-    step "$name" 60 tests.log "$program"
+    if [ "$gpus" -gt 1 ]; then step "$name" 60 tests.log "$program"; fi
   elif [ "$name" = two_processes ]; then  # on one GPU, Plait takes the host target by itself
     step "$name" 60 tests.log env -u PLAIT_BACKEND "$program"
+  elif [ "$name" = coming_from_mpi_test ]; then
+    PLAIT_BACKEND=host PLAIT_TIMEOUT=60 test_step "$name" "${mpi[@]}" -n 2 "$program"
+  elif [ "$name" = coming_from_nccl_test ]; then
+    PLAIT_BACKEND=host PLAIT_TIMEOUT=60 LD_LIBRARY_PATH=$bundle/lib:$LD_LIBRARY_PATH \
+      test_step "$name" "${mpi[@]}" -n 2 "$program"
   elif [[ $name == nccl_* ]]; then  # their ranks are threads, or share a device
-    PLAIT_BACKEND=host test_step "$name" "$program"
+    PLAIT_BACKEND=host LD_LIBRARY_PATH=$bundle/lib:$LD_LIBRARY_PATH test_step "$name" "$program"
   elif [ "$name" = mpi_nodes_test ]; then
     if [ "$gpus" -gt 1 ]; then
       NODE_GPUS=1 test_step "$name, $gpus GPUs, a node each" "${mpi[@]}" -n "$gpus" \

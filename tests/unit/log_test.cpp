@@ -171,11 +171,16 @@ void time_out(bool others_look, bool last_looks) {
       options);
 }
 
-TEST(Log, HasNothingThatIsThrown) {
+class LogOfTwoRanks : public testing::Test {
+ protected:
+  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(2); }
+};
+
+TEST_F(LogOfTwoRanks, HasNothingThatIsThrown) {
   EXPECT_EQ(logged([] { time_out(true, true); }), "");
 }
 
-TEST(Log, HasWhatWasNeverThrownOnce) {
+TEST_F(LogOfTwoRanks, HasWhatWasNeverThrownOnce) {
   const auto matcher = testing::AllOf(testing::StartsWith("plait error: rank 1 is missing"),
                                       HasSubstr("the communicator is broken"));
   const auto errors = [](const std::string& text) {
@@ -192,7 +197,7 @@ TEST(Log, HasWhatWasNeverThrownOnce) {
   EXPECT_EQ(errors(both), 2u) << both;
 }
 
-TEST(Log, HasNoAbortForTheRankThatAborts) {
+TEST_F(LogOfTwoRanks, HasNoAbortForTheRankThatAborts) {
   const std::string text = logged([] {
     run_ranks(2, [](Communicator& comm, int rank) {
       std::optional<Communicator> part = comm.duplicate();
@@ -204,7 +209,7 @@ TEST(Log, HasNoAbortForTheRankThatAborts) {
   EXPECT_EQ(text, "");
 }
 
-TEST(Log, HasOneLineForADeviceGroup) {
+TEST_F(LogOfTwoRanks, HasOneLineForADeviceGroup) {
   const auto break_group = [](bool look) {
     DeviceGroup group({0, 1},
                       test_options().backend == BackendKind::host
@@ -222,7 +227,7 @@ TEST(Log, HasOneLineForADeviceGroup) {
 }
 
 /// Lines without a reader hold up neither the monitor nor an abort.
-TEST(Log, FullStandardErrorHoldsUpNoAbort) {
+TEST_F(LogOfTwoRanks, FullStandardErrorHoldsUpNoAbort) {
   const Ends ends = make_pipe();
   fill(ends.writes.get());
   const Redirected redirected(ends.writes.get());
