@@ -13,15 +13,18 @@ bench-table.py --page PAGE.md... [--check]: renews the tables between comments i
     <!-- bench-table: default beside peer:nccl and peer:mpi, symmetric memory, FILE.json... -->
     <!-- bench-table: reproducible beside default by type and memory, data/FILE.json -->
     <!-- bench-table: all_reduce by algorithm, symmetric memory, in place, data/FILE.json -->
+    <!-- bench-table: all_reduce by ring and tree and peer:nccl, 64K to 1G, data/FILE.json... -->
     <!-- bench-table: choice, data/2-ranks.json data/4-ranks.json -->
     <!-- end -->
 
 The last table is described below. In the first two, a column is a collective, and a cell the two
 times and their ratio. Of several peers the fastest counts. In the third, a column is a type and a
-kind of memory. In the fourth, a row is an algorithm or a peer. Peers have the memory that their
-name says, so the memory selects among the others. Results are out of place unless the comment says
-`in place`. With --check nothing is written, and the exit code is 1 if a table is not what it would
-be.
+kind of memory. In the fourth, a row is an algorithm or a peer. In the fifth, a row is a number of
+ranks with a name, and a cell a time in microseconds or, from 16 MB on, the bus bandwidth. There the
+peers of one library share a row, which has the fastest, and so do `others`, the algorithms that are
+not named. Peers have the memory that their name says, so the memory selects among the others.
+Results are out of place unless the comment says `in place`. With --check nothing is written, and
+the exit code is 1 if a table is not what it would be.
 
 bench-table.py --choice FILE.json...: how good Plait's own choice is, in files of `plait-bench
 --algorithms all`. A cell is a collective, size, type, memory and placement. Its ratio is the time
@@ -38,13 +41,21 @@ import sys
 MARKED = re.compile(r"(<!-- bench-table: (.+?) -->\n).*?(<!-- end -->)", re.S)
 BESIDE = re.compile(r"(\S+) beside (.+?)(?: by (.+))?")
 BY_ALGORITHM = re.compile(r"(\S+) by algorithm")
+BY_NAMES = re.compile(r"(\S+) by (.+)")
+SIZES = re.compile(r"(\d+[KMG]?) to (\d+[KMG]?)")
+UNITS = {"G": 1 << 30, "M": 1 << 20, "K": 1 << 10}
+LEAST_RATED = 16 << 20  # bytes; from here on a bandwidth says more than a time
 
 
 def size(count):
-    for suffix, unit in (("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)):
+    for suffix, unit in UNITS.items():
         if count >= unit and count % unit == 0:
             return f"{count // unit}{suffix}"
     return str(count)
+
+
+def bytes_of(text):
+    return int(text.rstrip("KMG")) * UNITS.get(text[-1], 1)
 
 
 def cell(result):
@@ -103,6 +114,37 @@ def by_algorithm(results, collective):
     return lines_of(["", *(size(count) for count in counts)],
                     [[f"`{name}`", *(short(times[name, count]) for count in counts)]
                      for name in names])
+
+
+def by_names(results, collective, names):
+    """A table of one collective: what each number of ranks reaches with each of `names`."""
+    def row_of(name):
+        if name.startswith("peer:"):
+            return name.removeprefix("peer:").split("-")[0].upper()
+        return f"`{name}`" if name in names and name != "others" else "others"
+    rows = dict.fromkeys(row_of(name) for name in names)
+    best = {}
+    for result in results:
+        if result["collective"] != collective or result["name"] == "default":
+            continue
+        if result["name"].startswith("peer:") and result["name"] not in names:
+            continue
+        cell_of = result["ranks"], row_of(result["name"]), result["bytes"]
+        if cell_of not in best or result["time_us"] < best[cell_of]["time_us"]:
+            best[cell_of] = result
+    counts = sorted({count for _, row, count in best if row in rows})
+    if not counts:
+        sys.exit(f"no {collective} by {' or '.join(names)}")
+
+    def text(cell_of):
+        if cell_of not in best:
+            sys.exit(f"no {collective} of {cell_of[2]} bytes on {cell_of[0]} ranks by {cell_of[1]}")
+        result = best[cell_of]
+        return f"{result['busbw']:.0f}" if cell_of[2] >= LEAST_RATED else short(result["time_us"])
+    heads = [size(count) + (" GB/s" if count >= LEAST_RATED else " us") for count in counts]
+    return lines_of(["", *heads],
+                    [[f"{ranks} ranks, {row}", *(text((ranks, row, count)) for count in counts)]
+                     for ranks in sorted({ranks for ranks, _, _ in best}) for row in rows])
 
 
 class Choices:
@@ -170,11 +212,16 @@ def made(folder, description):
                if result.get("in_place", False) == ("in place" in facts)
                and result.get("offset_bytes", 0) == 0
                and (result["name"].startswith("peer:") or memory in (None, result["memory"]))]
+    for sizes in filter(None, map(SIZES.fullmatch, facts)):
+        results = [result for result in results
+                   if bytes_of(sizes[1]) <= result["bytes"] <= bytes_of(sizes[2])]
     if match := BESIDE.fullmatch(what):
         return beside(results, match[1], match[2].split(" and "),
                       (match[3] or "collective").split(" and "))
     if match := BY_ALGORITHM.fullmatch(what):
         return by_algorithm(results, match[1])
+    if match := BY_NAMES.fullmatch(what):
+        return by_names(results, match[1], match[2].split(" and "))
     return sys.exit(f"{description}: is no table")
 
 
