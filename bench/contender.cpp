@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "algorithms/contract/algorithm.hpp"
@@ -49,36 +50,57 @@ class PlaitContender final : public Contender {
   CallOptions call_options_;
 };
 
-/// all_to_all with messages of equal length, through the call that takes a length per message.
-class AllToAllVContender final : public Contender {
+class CountedContender final : public Contender {
  public:
-  AllToAllVContender(Communicator& comm, Memory memory, const Arena& arena, const Options& options)
-      : Contender(std::string(all_to_all_v), memory, arena), comm_(comm) {
+  CountedContender(Communicator& comm, const CountedCall& call, Memory memory, const Arena& arena,
+                   const Options& options)
+      : Contender(std::string(call.name), memory, arena), comm_(comm), even_(call.even) {
     call_options_.blocks = options.blocks;
     call_options_.threads = options.threads;
   }
 
-  bool may_serve(Collective collective) const override {
-    return collective == Collective::all_to_all;
-  }
+  bool may_serve(Collective collective) const override { return collective == even_; }
 
   void enqueue(const Task& task, NativeStream stream) override {
-    if (task.call.collective != Collective::all_to_all || task.in_place)
-      throw Error(ErrorCode::unsupported,
-                  fmt::format("{} is all_to_all out of place", all_to_all_v));
-    counts_.assign(static_cast<std::size_t>(task.ranks), task.call.count);
+    const Call& call = task.call;
+    if (call.collective != even_ || (even_ == Collective::all_to_all && task.in_place))
+      throw Error(ErrorCode::unsupported, fmt::format("{} is {}{}", name(), plait::name_of(even_),
+                                                      task.in_place ? " out of place" : ""));
+    counts_.assign(static_cast<std::size_t>(task.ranks), call.count);
     displacements_.resize(counts_.size());
     for (std::size_t rank = 0; rank < displacements_.size(); ++rank)
-      displacements_[rank] = rank * task.call.count;
+      displacements_[rank] = rank * call.count;
     const Communicator::BlocksOf blocks{counts_, displacements_};
-    comm_.all_to_all_v(task.send, blocks, task.recv, blocks, task.call.type, stream_ref(stream),
-                       call_options_);
+    const StreamRef on = stream_ref(stream);
+    const void* const send = task.send;
+    void* const recv = task.recv;
+    switch (even_) {
+      case Collective::all_gather:
+        return comm_.all_gather_v(send, call.count, recv, blocks, call.type, on, call_options_);
+      case Collective::gather:
+        return comm_.gather_v(send, call.count, recv, blocks, call.type, call.root, on,
+                              call_options_);
+      case Collective::scatter:
+        return comm_.scatter_v(send, blocks, recv, call.count, call.type, call.root, on,
+                               call_options_);
+      case Collective::send_recv: {
+        const std::array to{(task.rank + 1) % task.ranks};
+        const std::array from{(task.rank + task.ranks - 1) % task.ranks};
+        const std::array counts{call.count};
+        const std::array<std::size_t, 1> begin{0};
+        return comm_.neighbor_all_to_all_v(send, {to, counts, begin}, recv, {from, counts, begin},
+                                           call.type, on, call_options_);
+      }
+      default:
+        return comm_.all_to_all_v(send, blocks, recv, blocks, call.type, on, call_options_);
+    }
   }
   void begin_group() override { group_start(); }
   void end_group() override { group_end(); }
 
  private:
   Communicator& comm_;
+  Collective even_;
   CallOptions call_options_;
   std::vector<std::size_t> counts_, displacements_;
 };
@@ -140,7 +162,7 @@ void Contender::begin_group() {
 }
 
 bool may_serve(const std::string& algorithm, Collective collective) {
-  if (algorithm == all_to_all_v) return collective == Collective::all_to_all;
+  if (const CountedCall* const call = find_counted(algorithm)) return collective == call->even;
   if (Registry::instance().find(algorithm, collective) != nullptr) return true;
   const auto all = Registry::instance().all();
   return std::none_of(all.begin(), all.end(),  // "default" and policies serve every collective
@@ -153,8 +175,8 @@ std::unique_ptr<Contender> cut(std::unique_ptr<Contender> contender, int message
 
 std::unique_ptr<Contender> make_plait(Communicator& comm, const std::string& algorithm,
                                       Memory memory, const Arena& arena, const Options& options) {
-  if (algorithm == all_to_all_v)
-    return std::make_unique<AllToAllVContender>(comm, memory, arena, options);
+  if (const CountedCall* const call = find_counted(algorithm))
+    return std::make_unique<CountedContender>(comm, *call, memory, arena, options);
   return std::make_unique<PlaitContender>(comm, algorithm, memory, arena, options);
 }
 

@@ -54,7 +54,7 @@ bool may_serve(const std::string& algorithm, Collective collective);
 using Contenders = std::vector<std::unique_ptr<Contender>>;
 
 /// `algorithm` is a name of the registry, "default" for the algorithm that the selection takes, or
-/// "all_to_all_v".
+/// one of `counted_calls`.
 std::unique_ptr<Contender> make_plait(Communicator& comm, const std::string& algorithm,
                                       Memory memory, const Arena& arena, const Options& options);
 

@@ -111,9 +111,9 @@ std::vector<std::string> algorithms(const std::string& text,
         std::find(known.begin(), known.end(), algorithm->name()) == known.end())
       known.emplace_back(algorithm->name());
   }
-  if (std::find(collectives.begin(), collectives.end(), Collective::all_to_all) !=
-      collectives.end())
-    known.emplace_back(all_to_all_v);
+  for (const CountedCall& call : counted_calls)
+    if (std::find(collectives.begin(), collectives.end(), call.even) != collectives.end())
+      known.emplace_back(call.name);
   known.emplace_back("default");
   if (text == "all") return known;
   for (const Policy& policy : policies()) known.emplace_back(policy.name);
@@ -284,6 +284,17 @@ void understand(const Words& words, Options& options) {
 }
 
 }  // namespace
+
+const CountedCall* find_counted(std::string_view name) {
+  const auto* const found =
+      std::find_if(counted_calls.begin(), counted_calls.end(),
+                   [&](const CountedCall& call) { return call.name == name; });
+  return found == counted_calls.end() ? nullptr : found;
+}
+bool measures_counted(const Options& options) {
+  return std::any_of(options.algorithms.begin(), options.algorithms.end(),
+                     [](const std::string& name) { return find_counted(name) != nullptr; });
+}
 
 std::string_view name_of(Timing timing) { return timing_names[static_cast<std::size_t>(timing)]; }
 std::string_view name_of(Memory memory) { return memory_names[static_cast<std::size_t>(memory)]; }

@@ -1,5 +1,6 @@
 // The options of the command line.
 #pragma once
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -18,8 +19,20 @@ enum class Memory { symmetric, ordinary };
 /// How the progress is shown on standard error; see progress.hpp.
 enum class Progress { automatic, bar, lines, none };
 
-/// An additional name for all_to_all: the call that takes a length per message, with equal lengths.
-inline constexpr std::string_view all_to_all_v = "all_to_all_v";
+/// A call that takes a count per rank, measured with equal counts, as one more way to do `even`.
+struct CountedCall {
+  std::string_view name;
+  Collective even;
+};
+inline constexpr std::array counted_calls = {
+    CountedCall{"all_gather_v", Collective::all_gather},
+    CountedCall{"all_to_all_v", Collective::all_to_all},
+    CountedCall{"gather_v", Collective::gather},
+    CountedCall{"scatter_v", Collective::scatter},
+    CountedCall{"neighbor_all_to_all_v", Collective::send_recv},
+};
+/// The one of that name, or null.
+const CountedCall* find_counted(std::string_view name);
 
 std::string_view name_of(Timing timing);
 std::string_view name_of(Memory memory);
@@ -45,7 +58,7 @@ struct Options {
   int messages = 1;                        // number of calls that a message is cut into
   std::vector<bool> grouped = {false};     // whether these calls form a group
   std::vector<Memory> memories = {Memory::symmetric};
-  /// Names of the registry for any of the collectives, "default" and "all_to_all_v".
+  /// Names of the registry for any of the collectives, "default", and those of `counted_calls`.
   std::vector<std::string> algorithms;
   std::optional<BackendKind> backend;
   std::vector<std::string> peers;
@@ -59,6 +72,9 @@ struct Options {
   std::string command_line;
   std::string answer;  // the text of --help or --version; if not empty, print it and stop
 };
+
+/// Whether one of the algorithms is a call that takes a count per rank.
+bool measures_counted(const Options& options);
 
 /// Throws Error(invalid_argument) with one sentence for a wrong flag or value.
 Options parse_options(int argc, char** argv);

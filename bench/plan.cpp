@@ -25,9 +25,13 @@ std::size_t contenders(const Options& options, Collective collective, BackendKin
   const auto algorithms = static_cast<std::size_t>(
       std::count_if(options.algorithms.begin(), options.algorithms.end(),
                     [&](const std::string& name) { return may_serve(name, collective); }));
+  const bool counted =
+      measures_counted(options) &&
+      std::any_of(counted_calls.begin(), counted_calls.end(),
+                  [&](const CountedCall& call) { return call.even == collective; });
   std::size_t peers = 0;  // of NCCL with ordinary and with symmetric memory
   for (const std::string& peer : options.peers)
-    peers += peer == "mpi" ? 1 : backend == BackendKind::host ? 0 : 2;
+    peers += peer == "mpi" ? (counted ? 2 : 1) : backend == BackendKind::host ? 0 : 2;
   // A barrier has no buffers.
   return algorithms * (collective == Collective::barrier ? 1 : options.memories.size()) + peers;
 }

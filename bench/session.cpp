@@ -150,8 +150,12 @@ void Session::add_mpi() {
   std::string why_not;
   // With latency each call is waited for, so it runs on this thread, as a program calls MPI.
   const bool on_stream = options_.timing != Timing::latency;
-  if (!add([&] { return make_mpi_peer(comm_, arena(Memory::ordinary), on_stream, why_not); }))
-    note_missing("mpi", why_not);
+  const auto add_peer = [&](bool counted) {
+    return add(
+        [&] { return make_mpi_peer(comm_, arena(Memory::ordinary), on_stream, counted, why_not); });
+  };
+  if (!add_peer(false)) return note_missing("mpi", why_not);
+  if (measures_counted(options_)) add_peer(true);
 }
 
 void Session::note_missing(const std::string& peer, const std::string& why_not) const {

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "core/environment.hpp"
 #include "plait/error.hpp"
@@ -59,10 +62,10 @@ std::optional<MPI_Op> mpi_op(ReduceOp op) {
 /// other MPIs and Plait wrap.
 bool wraps(DataType type, ReduceOp op) { return op != ReduceOp::sum || size_of(type) > 1; }
 
-class MpiPeer final : public Contender {
+class MpiPeer : public Contender {
  public:
-  MpiPeer(Communicator& comm, const Arena& arena, bool on_stream)
-      : Contender("peer:mpi", Memory::ordinary, arena),
+  MpiPeer(Communicator& comm, const Arena& arena, bool on_stream, std::string name = "peer:mpi")
+      : Contender(std::move(name), Memory::ordinary, arena),
         backend_(backend_of(comm)),
         on_stream_(on_stream) {
     MPI_Comm_dup(MPI_COMM_WORLD, &mpi_);
@@ -78,18 +81,21 @@ class MpiPeer final : public Contender {
     // MPI's reduce-scatter in place expects its input at another address.
     const bool other_place = task.in_place && call.collective == Collective::reduce_scatter;
     if (!type || !op || other_place || (reduces && !wraps(call.type, call.op)) ||
-        count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+        !may_serve(call.collective) || count > most_elements(task))
       throw Error(ErrorCode::unsupported,
-                  fmt::format("peer:mpi: no {} of {} elements of {}", name_of(call.op), call.count,
-                              name_of(call.type)));
+                  fmt::format("{}: no {} of {} elements of {}", name(), name_of(call.op),
+                              call.count, name_of(call.type)));
     if (!on_stream_) return run(task, static_cast<int>(count), *type, *op);
     backend_.host_call(stream, [this, task, count = static_cast<int>(count), type = *type,
                                 op = *op] { run(task, count, type, op); });
   }
 
- private:
+ protected:
+  static constexpr std::size_t most = std::numeric_limits<int>::max();
+  /// In one of the counts of the call.
+  virtual std::size_t most_elements(const Task& /*task*/) const { return most; }
   /// An error ends the program, which is MPI's default.
-  void run(const Task& task, int count, MPI_Datatype type, MPI_Op op) const {
+  virtual void run(const Task& task, int count, MPI_Datatype type, MPI_Op op) {
     const int root = task.call.root;
     const bool both = task.in_place && task.send != nullptr && task.recv != nullptr;
     const void* send = both ? MPI_IN_PLACE : task.send;
@@ -130,9 +136,67 @@ class MpiPeer final : public Contender {
     }
   }
 
+  MPI_Comm mpi() const { return mpi_; }
+
+ private:
   Backend& backend_;
   bool on_stream_;
   MPI_Comm mpi_ = MPI_COMM_NULL;
+};
+
+/// MPI's calls with a count per rank, with equal counts.
+class CountedMpiPeer final : public MpiPeer {
+ public:
+  CountedMpiPeer(Communicator& comm, const Arena& arena, bool on_stream)
+      : MpiPeer(comm, arena, on_stream, "peer:mpi-v") {
+    const int from = (comm.rank() + comm.size() - 1) % comm.size();
+    const int to = (comm.rank() + 1) % comm.size();
+    MPI_Dist_graph_create_adjacent(mpi(), 1, &from, MPI_UNWEIGHTED, 1, &to, MPI_UNWEIGHTED,
+                                   MPI_INFO_NULL, 0, &ring_);
+  }
+  ~CountedMpiPeer() override { MPI_Comm_free(&ring_); }
+
+  bool may_serve(Collective collective) const override {
+    return std::any_of(counted_calls.begin(), counted_calls.end(),
+                       [&](const CountedCall& call) { return call.even == collective; });
+  }
+
+ private:
+  std::size_t most_elements(const Task& task) const override {
+    return most / static_cast<std::size_t>(task.ranks);  // displacements are ints, too
+  }
+  void run(const Task& task, int count, MPI_Datatype type, MPI_Op /*op*/) override {
+    counts_.assign(static_cast<std::size_t>(task.ranks), count);
+    begins_.resize(counts_.size());
+    for (int rank = 0; rank < task.ranks; ++rank)
+      begins_[static_cast<std::size_t>(rank)] = rank * count;
+    const int* const counts = counts_.data();
+    const int* const begins = begins_.data();
+    const int root = task.call.root;
+    const bool both = task.in_place && task.send != nullptr && task.recv != nullptr;
+    const void* const send = both ? MPI_IN_PLACE : task.send;
+    void* const recv = task.recv;
+    switch (task.call.collective) {
+      case Collective::all_gather:
+        MPI_Allgatherv(send, count, type, recv, counts, begins, type, mpi());
+        break;
+      case Collective::gather:
+        MPI_Gatherv(send, count, type, recv, counts, begins, type, root, mpi());
+        break;
+      case Collective::scatter:
+        MPI_Scatterv(task.send, counts, begins, type, both ? MPI_IN_PLACE : recv, count, type, root,
+                     mpi());
+        break;
+      case Collective::send_recv:
+        MPI_Neighbor_alltoallv(task.send, counts, begins, type, recv, counts, begins, type, ring_);
+        break;
+      default:
+        MPI_Alltoallv(send, counts, begins, type, recv, counts, begins, type, mpi());
+    }
+  }
+
+  MPI_Comm ring_ = MPI_COMM_NULL;
+  std::vector<int> counts_, begins_;
 };
 
 bool has_begun() {
@@ -185,7 +249,7 @@ std::string mpi_version() {
 }
 
 std::unique_ptr<Contender> make_mpi_peer(Communicator& comm, const Arena& arena, bool on_stream,
-                                         std::string& why_not) {
+                                         bool counted, std::string& why_not) {
   int provided = MPI_THREAD_SINGLE;
   const bool over_mpi = has_begun() && ranks_of_mpi() == comm.size();
   if (over_mpi) MPI_Query_thread(&provided);
@@ -194,6 +258,7 @@ std::unique_ptr<Contender> make_mpi_peer(Communicator& comm, const Arena& arena,
   else if (!over_mpi) why_not = "the ranks have not met over MPI: start them with mpirun";
   else if (provided < MPI_THREAD_SERIALIZED)
     why_not = "this MPI does not offer MPI_THREAD_SERIALIZED";
+  else if (counted) return std::make_unique<CountedMpiPeer>(comm, arena, on_stream);
   else return std::make_unique<MpiPeer>(comm, arena, on_stream);
   return nullptr;
 }

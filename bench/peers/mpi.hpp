@@ -39,8 +39,9 @@ std::string mpi_version();
 /// serves it. If `on_stream` is false, they run on the calling thread, as a program calls MPI. MPI
 /// must have been initialised with MPI_THREAD_SERIALIZED at least, and no other thread may call MPI
 /// before the stream is empty. Collective. Null if the target or MPI does not fit, or if the ranks
-/// have not met over MPI; `why_not` gets the reason.
+/// have not met over MPI; `why_not` gets the reason. If `counted`, it is `peer:mpi-v`: MPI's calls
+/// with a count per rank, for the collectives of `counted_calls`.
 std::unique_ptr<Contender> make_mpi_peer(Communicator& comm, const Arena& arena, bool on_stream,
-                                         std::string& why_not);
+                                         bool counted, std::string& why_not);
 
 }  // namespace plait::bench

@@ -20,7 +20,8 @@ void MpiSession::abort(int status) const {
 std::string mpi_version() { return "none"; }
 
 std::unique_ptr<Contender> make_mpi_peer(Communicator& /*comm*/, const Arena& /*arena*/,
-                                         bool /*on_stream*/, std::string& why_not) {
+                                         bool /*on_stream*/, bool /*counted*/,
+                                         std::string& why_not) {
   why_not = "plait-bench was built without MPI";
   return nullptr;
 }

@@ -47,11 +47,23 @@ TEST(MpiPeer, HasRightResults) {
   for (const bool on_stream : {false, true}) {
     SCOPED_TRACE(on_stream ? "on the stream" : "on the calling thread");
     std::string why_not;
-    const auto peer = make_mpi_peer(comm, arena, on_stream, why_not);
+    const auto peer = make_mpi_peer(comm, arena, on_stream, false, why_not);
     ASSERT_TRUE(peer) << why_not;
     EXPECT_EQ(peer->name(), "peer:mpi");
     EXPECT_TRUE(peer->is_peer());
     check_all(comm, *peer, mpi_serves);
+  }
+}
+
+TEST(MpiPeer, HasRightResultsWithACountPerRank) {
+  Communicator comm = communicator(BackendKind::host);
+  const Arena arena(ordinary_memory(comm), message_bytes);
+  for (const bool on_stream : {false, true}) {
+    std::string why_not;
+    const auto peer = make_mpi_peer(comm, arena, on_stream, true, why_not);
+    ASSERT_TRUE(peer) << why_not;
+    EXPECT_EQ(peer->name(), "peer:mpi-v");
+    check_all(comm, *peer, [&](const Task& task) { return peer->may_serve(task.call.collective); });
   }
 }
 
@@ -65,7 +77,7 @@ TEST(MpiPeer, RunsInTheOrderOfTheStreamOrAtOnce) {
   const int sum = comm.size() * (comm.size() + 1) / 2;
   for (const bool on_stream : {false, true}) {
     std::string why_not;
-    const auto peer = make_mpi_peer(comm, arena, on_stream, why_not);
+    const auto peer = make_mpi_peer(comm, arena, on_stream, false, why_not);
     ASSERT_TRUE(peer) << why_not;
     const Task task = make_task({.collective = Collective::all_reduce, .type = DataType::i32},
                                 sizeof(int), false, false, arena, comm.rank(), comm.size());
@@ -91,7 +103,7 @@ TEST(MpiPeer, HasABarrier) {
   const Stream stream = comm.create_stream();
   for (const bool on_stream : {false, true}) {
     std::string why_not;
-    const auto peer = make_mpi_peer(comm, arena, on_stream, why_not);
+    const auto peer = make_mpi_peer(comm, arena, on_stream, false, why_not);
     ASSERT_TRUE(peer) << why_not;
     EXPECT_EQ(count_wrong(comm, stream.native(), *peer, barrier_task(comm, arena), 0), 0U);
   }
@@ -101,12 +113,18 @@ TEST(MpiPeer, RefusesMoreElementsThanAnIntCounts) {
   Communicator comm = communicator(BackendKind::host);
   const Arena arena(ordinary_memory(comm), message_bytes);
   std::string why_not;
-  const auto peer = make_mpi_peer(comm, arena, true, why_not);
+  const auto peer = make_mpi_peer(comm, arena, true, false, why_not);
   Task task = make_task({.collective = Collective::all_reduce, .type = DataType::i32},
                         message_bytes, false, false, arena, comm.rank(), comm.size());
   task.call.count = std::size_t{1} << 31;
   expect_error(error_of([&] { peer->enqueue(task, nullptr); }), ErrorCode::unsupported,
                testing::StrEq("peer:mpi: no sum of 2147483648 elements of i32"));
+  const auto counted = make_mpi_peer(comm, arena, true, true, why_not);
+  task = make_task({.collective = Collective::all_gather, .type = DataType::i8}, message_bytes,
+                   false, false, arena, comm.rank(), comm.size());
+  task.call.count = std::size_t{1} << 30;  // a block fits an int, and its displacement does not
+  expect_error(error_of([&] { counted->enqueue(task, nullptr); }), ErrorCode::unsupported,
+               testing::HasSubstr("peer:mpi-v: no "));
 }
 
 TEST(MpiPeer, IsForTheHostAndForMpiOnAnyThread) {
@@ -114,13 +132,13 @@ TEST(MpiPeer, IsForTheHostAndForMpiOnAnyThread) {
   {
     Communicator comm = communicator(BackendKind::cuda);
     const Arena arena(ordinary_memory(comm), message_bytes);
-    EXPECT_FALSE(make_mpi_peer(comm, arena, true, why_not));
+    EXPECT_FALSE(make_mpi_peer(comm, arena, true, false, why_not));
     EXPECT_EQ(why_not, "MPI is measured on host memory, with --backend host");
   }
   Communicator comm = communicator(BackendKind::host);
   const Arena arena(ordinary_memory(comm), message_bytes);
   thread_level = MPI_THREAD_FUNNELED;
-  EXPECT_FALSE(make_mpi_peer(comm, arena, true, why_not));
+  EXPECT_FALSE(make_mpi_peer(comm, arena, true, false, why_not));
   thread_level = MPI_THREAD_SERIALIZED;
   EXPECT_EQ(why_not, "this MPI does not offer MPI_THREAD_SERIALIZED");
 }
