@@ -86,6 +86,9 @@ void check_facts(const Call& call, const CallOptions& options, int rank, int ran
     refuse(call, rank,
            fmt::format("premul_sum needs a floating-point type, not {}", name_of(call.type)),
            ErrorCode::unsupported);
+  if (call.op == ReduceOp::avg && is_scan(call.collective))
+    refuse(call, rank, "avg would divide by another number on each rank: pass sum, and divide",
+           ErrorCode::unsupported);
   if (call.op == ReduceOp::premul_sum && options.scale != 1 &&
       std::islessgreater(options.scale, call.scale))
     refuse(call, rank,

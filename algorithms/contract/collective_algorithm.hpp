@@ -18,6 +18,8 @@ class CollectiveAlgorithm : public Algorithm {
       return Support::no("only " + std::string(name_of(collective_)));
     if (call.op == ReduceOp::premul_sum && !is_float(call.type))
       return Support::no("premul_sum needs a floating-point type");
+    if (call.op == ReduceOp::avg && is_scan(collective_))
+      return Support::no("there is no avg of the first ranks");
     return supports_call(call, topology);
   }
 

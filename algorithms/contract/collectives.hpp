@@ -53,6 +53,15 @@ constexpr const CollectiveFacts& facts_of(Collective collective) {
                                             : static_cast<std::size_t>(collective_count)];
 }
 
+/// Whether the result of rank r has the terms of the first ranks alone.
+constexpr bool is_scan(Collective collective) {
+  return collective == Collective::scan || collective == Collective::exscan;
+}
+/// The number of terms in the result of `rank`, those of the first ranks. 0: it has no result.
+constexpr int terms_of(Collective collective, int rank, int ranks) {
+  return !is_scan(collective) ? ranks : collective == Collective::scan ? rank + 1 : rank;
+}
+
 /// Blocks in the larger buffer, which `Call::parts` must be equal to.
 constexpr int parts_of(Collective collective, int ranks) {
   const CollectiveFacts facts = facts_of(collective);

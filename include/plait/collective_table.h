@@ -25,7 +25,9 @@
   ROW(gather, GATHER, no_op, root, block, root_blocks)                   \
   ROW(scatter, SCATTER, no_op, root, root_blocks, block)                 \
   OTHER(send_recv, SEND_RECV, block, block) /* both ends of a message */ \
-  OTHER(barrier, BARRIER, none, none)
+  OTHER(barrier, BARRIER, none, none)                                    \
+  ROW(scan, SCAN, op, no_root, block, block)                             \
+  ROW(exscan, EXSCAN, op, no_root, block, block)
 
 /* For ROW: the text in parentheses if the row has op, or root, and else nothing. The macro that is
  * passed as ROW writes PLAIT_IF_##OP(text), where OP is its parameter. */

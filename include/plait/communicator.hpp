@@ -255,6 +255,31 @@ class Communicator {
             stream, options);
   }
 
+  /// Rank r receives the reduction of the blocks of ranks 0 to r, element by element. `send` and
+  /// `recv`: one block each. In place: `send` = `recv`. Any operation but `avg`, which would divide
+  /// by another number on each rank: `Error(unsupported)`.
+  void scan(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op,
+            StreamRef stream = {}, const CallOptions& options = {});
+  template <class T>
+  void scan(std::span<T> send, std::span<std::remove_const_t<T>> recv, ReduceOp op,
+            StreamRef stream = {}, const CallOptions& options = {}) {
+    if (!extents_fit(Collective::scan, send.size(), recv.size(), recv.size())) return;
+    scan(send.data(), recv.data(), recv.size(), data_type_of<std::remove_const_t<T>>, op, stream,
+         options);
+  }
+
+  /// As `scan`, without the own block: rank r receives the reduction of the blocks of ranks 0 to
+  /// r - 1. Rank 0 passes a `recv` as well, which is unchanged.
+  void exscan(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op,
+              StreamRef stream = {}, const CallOptions& options = {});
+  template <class T>
+  void exscan(std::span<T> send, std::span<std::remove_const_t<T>> recv, ReduceOp op,
+              StreamRef stream = {}, const CallOptions& options = {}) {
+    if (!extents_fit(Collective::exscan, send.size(), recv.size(), recv.size())) return;
+    exscan(send.data(), recv.data(), recv.size(), data_type_of<std::remove_const_t<T>>, op, stream,
+           options);
+  }
+
   // Reductions by a function of the program, only on the host target: HostOperation says when it is
   // called, and by which thread. Buffers and ranks as for the calls of the same names; elements
   // have `op.element_bytes` bytes, and buffers the alignment that the function needs. All ranks

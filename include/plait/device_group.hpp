@@ -263,6 +263,28 @@ class DeviceGroup {
                     options);
   }
 
+  void scan(Inputs send, Outputs recv, std::size_t count, DataType type, ReduceOp op,
+            Streams streams = {}, const CallOptions& options = {}) {
+    enqueue({.collective = Collective::scan, .type = type, .op = op, .count = count}, send, recv,
+            streams, options);
+  }
+  template <detail::Buffers Send, detail::Buffers Recv>
+  void scan(const Send& send, const Recv& recv, ReduceOp op, Streams streams = {},
+            const CallOptions& options = {}) {
+    enqueue_buffers({.collective = Collective::scan, .op = op}, send, recv, streams, options);
+  }
+
+  void exscan(Inputs send, Outputs recv, std::size_t count, DataType type, ReduceOp op,
+              Streams streams = {}, const CallOptions& options = {}) {
+    enqueue({.collective = Collective::exscan, .type = type, .op = op, .count = count}, send, recv,
+            streams, options);
+  }
+  template <detail::Buffers Send, detail::Buffers Recv>
+  void exscan(const Send& send, const Recv& recv, ReduceOp op, Streams streams = {},
+              const CallOptions& options = {}) {
+    enqueue_buffers({.collective = Collective::exscan, .op = op}, send, recv, streams, options);
+  }
+
   // The calls with a count per rank, with the rules that `Communicator` gives for each. Counts and
   // displacements that all devices must have in common are passed once; otherwise there is one
   // `BlocksOf` or `NeighborBlocks` per device, such as a `std::vector` of them.

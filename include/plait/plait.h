@@ -137,6 +137,8 @@ typedef enum plait_collective PLAIT_OF_INT {
   PLAIT_SCATTER = 7,
   PLAIT_SEND_RECV = 8, /**< a message between two ranks */
   PLAIT_BARRIER = 9,
+  PLAIT_SCAN = 10,
+  PLAIT_EXSCAN = 11,
   PLAIT_COLLECTIVE_IS_INT = 0x7fffffff /**< none */
 } plait_collective;
 
@@ -391,6 +393,16 @@ plait_status plait_gather(plait_comm comm, const void* send, void* recv, size_t 
 plait_status plait_scatter(plait_comm comm, const void* send, void* recv, size_t count,
                            plait_data_type type, int root, plait_stream_t stream,
                            const plait_call_options* options);
+/** Rank r receives the reduction of the blocks of ranks 0 to r, element by element. Any `op` but
+ * PLAIT_AVG. In place: `send` = `recv`. */
+plait_status plait_scan(plait_comm comm, const void* send, void* recv, size_t count,
+                        plait_data_type type, plait_reduce_op op, plait_stream_t stream,
+                        const plait_call_options* options);
+/** Rank r receives the reduction of the blocks of ranks 0 to r - 1. `recv` of rank 0 is unchanged.
+ * Any `op` but PLAIT_AVG. In place: `send` = `recv`. */
+plait_status plait_exscan(plait_comm comm, const void* send, void* recv, size_t count,
+                          plait_data_type type, plait_reduce_op op, plait_stream_t stream,
+                          const plait_call_options* options);
 /** No rank's stream passes this point before all ranks' streams have reached it. One that blocks:
  * `plait_enqueue` of PLAIT_BARRIER with the option. */
 plait_status plait_barrier(plait_comm comm, plait_stream_t stream);

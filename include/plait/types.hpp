@@ -38,7 +38,8 @@ inline constexpr int data_type_count = 12;
 ///   rank's element is.
 /// - `avg` of floats multiplies the terms by the greatest power of two up to 1 / ranks, sums, and
 ///   divides by the rest. This is as precise as a division after the sum, but the sum overflows
-///   only where the average does. Subnormal terms lose their last bits.
+///   only where the average does. Subnormal terms lose their last bits. `scan` and `exscan` have no
+///   `avg`.
 /// - `premul_sum` multiplies every rank's element by `CallOptions::scale` (the same on all ranks)
 ///   and sums. Floats only.
 enum class ReduceOp : std::uint8_t { sum, prod, min, max, avg, premul_sum };
@@ -56,8 +57,10 @@ enum class Collective : std::uint8_t {
   scatter,
   send_recv,  ///< a message from one rank to another
   barrier,
+  scan,    ///< the reduction of the terms of this rank and of those before it
+  exscan,  ///< the same without the own term
 };
-inline constexpr int collective_count = 10;
+inline constexpr int collective_count = 12;
 
 /// Which target a communicator runs on.
 enum class BackendKind : std::uint8_t { host, cuda, hip };

@@ -49,7 +49,7 @@ static_assert(reduce_op_count == PLAIT_PREMUL_SUM + 1, "an operation is missing 
 #define PLAIT_SAME(NAME, ENUMERATOR, ...) static_assert(same(Collective::NAME, PLAIT_##ENUMERATOR));
 PLAIT_COLLECTIVES(PLAIT_SAME, PLAIT_SAME)
 #undef PLAIT_SAME
-static_assert(collective_count == PLAIT_BARRIER + 1, "a collective is missing in plait.h");
+static_assert(collective_count == PLAIT_EXSCAN + 1, "a collective is missing in plait.h");
 static_assert(same(BackendKind::host, PLAIT_BACKEND_HOST) &&
               same(BackendKind::cuda, PLAIT_BACKEND_CUDA));
 static_assert(same(BackendKind::hip, PLAIT_BACKEND_HIP));

@@ -259,6 +259,10 @@ float expected(Collective collective, const Communicator& comm, int block, std::
       return in_first(value((rank + ranks - 1) % ranks, 0, i));
     case Collective::barrier:
       return untouched;
+    case Collective::scan:
+      return in_first(sum(rank + 1, 0, i));
+    case Collective::exscan:
+      return rank == 0 ? untouched : in_first(sum(rank, 0, i));
   }
   ADD_FAILURE() << "no result is known for " << name_of(collective);
   return 0;

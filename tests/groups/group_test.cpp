@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "algorithms/contract/algorithm.hpp"
+#include "algorithms/contract/collectives.hpp"
 #include "groups/groups.hpp"
 #include "groups/messages.hpp"
 #include "support/errors.hpp"
@@ -169,6 +170,45 @@ TEST_P(Groups, InPlaceAndPremultiplied) {
 }
 
 /// A group's calls are enqueued at its end alone.
+/// The ranks' launches add the terms of different numbers of ranks.
+TEST_P(Groups, ScansShareALaunch) {
+  run(std::vector<std::size_t>(1, 1), [](Communicator& comm, Arena& arena, Messages&) {
+    constexpr std::size_t scans = 6, count = 77, all = scans * count;
+    for (const Collective collective : {Collective::scan, Collective::exscan}) {
+      for (DeviceArray* memory : {&arena.send, &arena.recv}) {
+        memory->place(0, all * sizeof(double));
+        for (std::size_t i = 0; i < all; ++i) {
+          const auto value = static_cast<double>(i + static_cast<std::size_t>(comm.rank()));
+          std::memcpy(memory->image() + i * sizeof value, &value, sizeof value);
+        }
+        memory->upload({});
+      }
+      comm.synchronize();
+      const Statistics before = comm.statistics();
+      {
+        Group group;
+        for (std::size_t at = 0; at < all; at += count)
+          comm.enqueue({.collective = collective, .type = DataType::f64, .count = count},
+                       static_cast<double*>(arena.send.device()) + at,
+                       static_cast<double*>(arena.recv.device()) + at, {},
+                       {.algorithm = "oneshot_ll"});
+      }
+      EXPECT_EQ(comm.statistics().launches - before.launches, 1u);
+      arena.recv.download({});
+      comm.synchronize();
+      const int terms = terms_of(collective, comm.rank(), comm.size());
+      for (std::size_t i = 0; i < all; ++i) {
+        double got = 0, wanted = terms == 0 ? static_cast<double>(i) : 0;
+        for (int rank = 0; rank < terms; ++rank)
+          wanted += static_cast<double>(i + static_cast<std::size_t>(rank));
+        std::memcpy(&got, arena.recv.image() + i * sizeof got, sizeof got);
+        ASSERT_EQ(got, wanted) << name_of(collective) << ", rank " << comm.rank() << ", " << i;
+      }
+      EXPECT_EQ(arena.recv.damage(), "");
+    }
+  });
+}
+
 TEST_P(Groups, FreedSymmetricMemoryLivesUntilTheEnd) {
   run({1000}, [](Communicator& comm, Arena&, Messages& messages) {
     {

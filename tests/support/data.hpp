@@ -7,6 +7,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "algorithms/contract/collectives.hpp"
 #include "backends/device/numeric.hpp"
 #include "plait/call.hpp"
 #include "plait/types.hpp"
@@ -100,10 +101,10 @@ auto reduce_reference(ReduceOp op, int ranks, double scale, At at) {
   else return wrap(static_cast<std::uint64_t>(acc) / static_cast<unsigned>(ranks));
 }
 
-/// The right value of element `i`. See `tolerance`.
+/// The right value of element `i`, from the terms of the first ranks. See `tolerance`.
 template <class T>
-auto expected(std::uint64_t seed, int ranks, std::size_t i, ReduceOp op, double scale) {
-  return reduce_reference<T>(op, ranks, scale,
+auto expected(std::uint64_t seed, int terms, std::size_t i, ReduceOp op, double scale) {
+  return reduce_reference<T>(op, terms, scale,
                              [&](int rank) { return element<T>(seed, rank, i, op); });
 }
 
@@ -113,7 +114,7 @@ auto received(const Call& call, std::uint64_t seed, int ranks, int rank, std::si
   using Reduced = decltype(expected<T>(seed, 1, i, call.op, call.scale));
   const auto own = static_cast<std::size_t>(rank), count = call.count;
   const auto reduced = [&](std::size_t at) {
-    return expected<T>(seed, ranks, at, call.op, call.scale);
+    return expected<T>(seed, terms_of(call.collective, rank, ranks), at, call.op, call.scale);
   };
   const auto moved = [&](std::size_t from, std::size_t at) {
     return static_cast<Reduced>(widen(element<T>(seed, static_cast<int>(from), at, call.op)));

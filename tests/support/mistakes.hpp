@@ -84,6 +84,10 @@ inline std::vector<Mistake> mistakes(const Call& good, const void* send, void* r
             fmt::format("premul_sum needs a floating-point type, not {}", name_of(integer)),
             ErrorCode::unsupported);
   }
+  if (is_scan(good.collective))
+    values([&](Mistake& m) { m.call.op = ReduceOp::avg; },
+           "avg would divide by another number on each rank: pass sum, and divide",
+           ErrorCode::unsupported);
   if (facts.rooted)
     for (const int root : {-1, ranks, 1000000})
       values([&](Mistake& m) { m.call.root = root; },

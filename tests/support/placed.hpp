@@ -83,7 +83,8 @@ class Placed {
   /// How many elements have not the bits of the sum in rank order, once the call is done. Where
   /// `says`, the first of them is a failure.
   std::size_t wrong(bool says = true) {
-    if (!has(facts_.recv, call_, comm_.rank())) return 0;
+    const int terms = terms_of(call_.collective, comm_.rank(), comm_.size());
+    if (!has(facts_.recv, call_, comm_.rank()) || terms == 0) return 0;
     recv_.download({});
     comm_.synchronize();
     const auto* const device = static_cast<const std::byte*>(recv_.device());
@@ -93,7 +94,7 @@ class Placed {
         placing_.first + (scattered ? static_cast<std::size_t>(comm_.rank()) * call_.count : 0);
     T wanted[Terms<T>::period];
     for (std::size_t i = 0; i < Terms<T>::period; ++i)
-      wanted[i] = terms_.in_rank_order(placing_.op, begin + i);
+      wanted[i] = terms_.in_rank_order(placing_.op, begin + i, terms);
     std::size_t number = 0;
     for (std::size_t i = 0; i < call_.count; ++i, from += sizeof(T)) {
       const T& right = wanted[i % Terms<T>::period];

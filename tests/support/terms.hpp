@@ -35,9 +35,10 @@ class Terms {
   }
 
   /// What docs/floating-point.md promises: the terms in the order of their ranks, in the type of
-  /// accumulators, rounded once.
-  T in_rank_order(ReduceOp op, std::size_t i) const {
-    std::vector<int> order(static_cast<std::size_t>(ranks_));
+  /// accumulators, rounded once. In a scan, those of the first ranks.
+  T in_rank_order(ReduceOp op, std::size_t i) const { return in_rank_order(op, i, ranks_); }
+  T in_rank_order(ReduceOp op, std::size_t i, int first_ranks) const {
+    std::vector<int> order(static_cast<std::size_t>(first_ranks));
     std::iota(order.begin(), order.end(), 0);
     return reduced(op, i, order, false);
   }

@@ -122,8 +122,9 @@ TEST_P(Mixed, CollectivesFollowEachOther) {
 
 TEST_P(Mixed, WhatIsChosenIsRight) {
   RankGroup::cached(GetParam()).run([](Communicator& comm, Arena& arena) {
-    for (int c = 1; c + 1 < collective_count; ++c) {
+    for (int c = 1; c < collective_count; ++c) {
       const Subject chosen(static_cast<Collective>(c), "");
+      if (chosen.collective == Collective::barrier) continue;
       check_all_types_and_operations(comm, arena, chosen, {33});
       check_all_counts(comm, arena, chosen, {DataType::f32});
       check_large(comm, arena, chosen, under_tsan ? 20000 : 500000);

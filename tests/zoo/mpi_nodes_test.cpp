@@ -77,8 +77,9 @@ TEST(NodesTogether, AreSeveralIfTheEnvironmentSaysSo) {
 
 /// What a caller who names no algorithm gets.
 TEST(NodesTogether, ServeEveryCollective) {
-  for (int c = 0; c + 1 < collective_count; ++c) {
+  for (int c = 0; c < collective_count; ++c) {
     const Subject chosen(static_cast<Collective>(c), "");
+    if (chosen.collective == Collective::barrier) continue;
     check_all_types_and_operations(comm(), arena(), chosen, {33});
     check_large(comm(), arena(), chosen, 500'000);
   }
@@ -88,7 +89,7 @@ TEST(NodesTogether, ServeEveryCollective) {
 
 /// Else they would choose differently, and wait for ever. So each text has the numbers of all.
 TEST(NodesTogether, EstimateAlike) {
-  for (int c = 0; c + 1 < collective_count; ++c)
+  for (int c = 0; c < collective_count; ++c)
     for (const std::size_t count : {2u, 10'000u, 10'000'000u}) {
       Call call{.collective = static_cast<Collective>(c), .count = count};
       const std::string text = comm().explain(call);

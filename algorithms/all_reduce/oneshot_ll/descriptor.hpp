@@ -15,10 +15,16 @@ class OneshotAlgorithm : public LLExchangeAlgorithm {
            sending(pushed, topology);
   }
 
+  /// All-reduces and scans of one unit leave the lanes and epochs as each of them expects them.
+  Resources resources(const Topology&) const override { return {}; }
+  SharedResources shared(const Topology& topology) const override {
+    return {name(), memory(topology)};
+  }
   bool batches(const Topology&) const override { return true; }
   bool reduces_in_rank_order(const Call&, const Topology&) const override { return true; }
 
  protected:
+  const Grant& granted(const LaunchContext& context) const override { return context.shared(); }
   std::uint32_t lanes(const Topology& topology) const override {
     return static_cast<std::uint32_t>(topology.ranks);
   }

@@ -1,11 +1,11 @@
-// One-shot all-reduce in flagged units: the lowest latency, for small messages. oneshot_ll sends
-// packets, oneshot_ll128 lines.
+// One-shot all-reduce and scan in flagged units: the lowest latency, for small messages. oneshot_ll
+// sends packets, oneshot_ll128 lines.
 //
 // The message is cut into one stripe per block, and a stripe into rounds of at most `slots` units.
 // In each round, a thread
 //   1. pushes its units into every rank's scratch memory, flagged with the round's epoch;
 //   2. polls the units that all ranks pushed to it and reduces them in rank order, so all ranks get
-//      the same bits.
+//      the same bits. In a scan it reduces those of the first ranks only, `terms` of them.
 //
 // Cost: one hop. (n - 1) * bytes of data leave each rank: twice that as packets, 16/15 of it as
 // lines.
@@ -21,6 +21,10 @@
 // last round, in which most threads have no unit, would let a block overtake a peer's thread by two
 // rounds. A block uses only its own part of scratch memory and its own epoch, so this holds for
 // each block whatever the others do.
+//
+// The proof needs the units of all ranks, so a scan waits for those of later ranks too, which it
+// does not add. Without that, rank 0 would wait for no one and overtake its readers. All calls of
+// one unit, all-reduces and scans alike, share scratch memory and epochs.
 //
 // In place is safe: a thread sends its input of a round before it stores any result of that round,
 // and no other thread handles its units.
@@ -71,7 +75,7 @@ struct Oneshot {
         if (!reduce<Batch, All>(dev, a, epoch, a.layout.at(dev.block(), epoch, 0, i), live, reducer,
                                 result))
           return false;
-        units.store(dev, recv, begin + i, result, live);
+        units.store(dev, recv, begin + i, result, live && (All || a.terms != 0));
       }
     }
     return true;
@@ -106,7 +110,8 @@ struct Oneshot {
       }
       const unsigned wanted = !live ? 0 : All ? (1u << Batch) - 1 : (1u << size) - 1;
       if (!dev.get(slots, shares, wanted, epoch.value, who)) return false;
-      sum.add(begin == 0, shares, size);
+      if (const int terms = All ? Batch : a.terms - begin; terms > 0)
+        sum.add(begin == 0, shares, size < terms ? size : terms);
     }
     result = sum.result();
     return true;

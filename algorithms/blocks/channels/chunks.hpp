@@ -63,22 +63,25 @@ class ChunkMover {
   /// Adds the partial results from slots to this rank's own part of a chunk, in this order. Stores
   /// the sum in slots and, with `Store`, in the output. In a slot, the chunk begins at pack 0.
   /// `finished`: the sum has all terms, so an average is divided; true once per chunk. With no slot
-  /// to add from, a partial result is copied bit by bit.
+  /// to add from, a partial result is copied bit by bit. `stores`: false leaves the output alone,
+  /// for callers that learn at run time whether to `Store`.
   template <int From, int To, bool Store>
-  PLAIT_DEVICE void add(Own own, Range chunk, const Slots<From, To>& slots, bool finished = false) {
-    move<true, From, To, Store>(own == Own::input, chunk, slots, finished);
+  PLAIT_DEVICE void add(Own own, Range chunk, const Slots<From, To>& slots, bool finished = false,
+                        bool stores = true) {
+    move<true, From, To, Store>(own == Own::input, chunk, slots, finished, stores);
   }
   /// Copies a chunk from a slot to slots and, with `Store`, to the output.
   template <int To, bool Store>
   PLAIT_DEVICE void copy(Range chunk, const Slots<1, To>& slots) {
-    move<false, 1, To, Store>(false, chunk, slots, false);
+    move<false, 1, To, Store>(false, chunk, slots, false, true);
   }
 
  private:
   using Input = Packs<const T, D::pack_bytes>;
 
   template <bool Adds, int From, int To, bool Store>
-  PLAIT_DEVICE void move(bool enters, Range chunk, const Slots<From, To>& slots, bool finished) {
+  PLAIT_DEVICE void move(bool enters, Range chunk, const Slots<From, To>& slots, bool finished,
+                         bool stores) {
     // A copy, which stays in registers: a reference to one of the two would put both in memory.
     Input source = in_;
     if (!enters) source = partials_;
@@ -89,12 +92,12 @@ class ChunkMover {
       whole = source.whole_in(packs);
     }
     if constexpr (Store) {
-      whole = both_whole(whole, out_.whole_in(packs));
+      if (stores) whole = both_whole(whole, out_.whole_in(packs));
     }
     for_packs<packs_in_flight<T, D>>(dev_, size, whole,
                                      [&]<int Count, bool Whole>(std::uint32_t i) {
                                        move_packs<Adds, From, To, Store, Count, Whole>(
-                                           source, enters, packs.begin, i, slots, finished);
+                                           source, enters, packs.begin, i, slots, finished, stores);
                                      });
   }
 
@@ -102,7 +105,7 @@ class ChunkMover {
   /// they are complete and aligned.
   template <bool Adds, int From, int To, bool Store, int Count, bool Whole>
   PLAIT_DEVICE void move_packs(const Input& source, bool enters, std::size_t base, std::uint32_t i,
-                               const Slots<From, To>& slots, bool finished) {
+                               const Slots<From, To>& slots, bool finished, bool stores) {
     P own[Count], terms[From > 0 ? From : 1][Count];
     if constexpr (Adds) {
       PLAIT_UNROLL
@@ -131,7 +134,7 @@ class ChunkMover {
         if (To == 1 || slots.to[s] != nullptr)
           dev_.store(slots.to[s] + i + u * dev_.threads(), sum);
       if constexpr (Store) {
-        store_pack<Whole>(dev_, out_, base + i + u * dev_.threads(), sum);
+        if (stores) store_pack<Whole>(dev_, out_, base + i + u * dev_.threads(), sum);
       }
     }
   }

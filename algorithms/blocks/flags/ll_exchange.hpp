@@ -37,6 +37,8 @@ class LLExchangeAlgorithm : public LLAlgorithm {
   }
 
  protected:
+  /// The lanes and counters of `memory`.
+  virtual const Grant& granted(const LaunchContext& context) const { return context.grant(); }
   /// The number of a message's units that threads work on at once.
   virtual std::size_t parallel_units(std::size_t units, const Topology& topology) const = 0;
   /// Stripes are multiples of this many units.
@@ -44,12 +46,14 @@ class LLExchangeAlgorithm : public LLAlgorithm {
 
  private:
   LLExchange exchange(const Call& call, const LaunchContext& context) const {
-    return {.scratch = context.grant().scratch,
+    const Grant& grant = granted(context);
+    return {.scratch = grant.scratch,
             .layout = layout(context.topology()),
-            .epochs = context.grant().counters,
+            .epochs = grant.counters,
             .reduction = reduction_of(call, context.topology()),
             .rank = context.rank(),
-            .ranks = context.ranks()};
+            .ranks = context.ranks(),
+            .terms = terms_of(call.collective, context.rank(), context.ranks())};
   }
   LLMessage message(const Call& call, const Buffers& buffers, unsigned blocks,
                     std::size_t grain) const {

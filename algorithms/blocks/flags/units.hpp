@@ -218,6 +218,7 @@ struct LLExchange {
   std::uint32_t* epochs;
   Reduction reduction;
   int rank, ranks;
+  int terms;  // in this rank's result, those of the first ranks: all but in a scan
 };
 
 /// A launch for one message.
@@ -254,7 +255,7 @@ struct LLBatch {
   LLWork<72> few;
 };
 
-/// The codes of a kernel for 2, 4 and 8 ranks, and for any other number. `Code<Batch, All>` polls
+/// The codes of a kernel for 2, 4 and 8 ranks, and for any number. `Code<Batch, All>` polls
 /// the units of `Batch` ranks at once; `All`: these are all ranks.
 template <template <int Batch, bool All> class Code>
 using RanksCodes = TypeList<Code<2, true>, Code<4, true>, Code<8, true>, Code<8, false>>;
@@ -329,7 +330,7 @@ struct LLKernel {
   using Codes = RanksCodes<Code>;
   template <class A>
   static unsigned code(const A& a) {
-    return ranks_code(a.exchange.ranks);
+    return all_terms(a) ? ranks_code(a.exchange.ranks) : ranks_code(0);
   }
   /// On a host, codes for 4 and 8 ranks gain nothing, and larger batches lose. Two ranks gain:
   /// 64 KB by oneshot_ll take 275 us instead of 410 (2 cores of an EPYC, 2026-11-24).
@@ -337,9 +338,16 @@ struct LLKernel {
     using List = TypeList<Code<2, true>, Code<1, false>>;
     template <class A>
     static unsigned index(const A& a) {
-      return a.exchange.ranks == 2 ? 0 : 1;
+      return a.exchange.ranks == 2 && all_terms(a) ? 0 : 1;
     }
   };
+
+ private:
+  /// Results of fewer terms take the code for any number of ranks: the others have no need to count.
+  template <class A>
+  static bool all_terms(const A& a) {
+    return a.exchange.terms == a.exchange.ranks;
+  }
 };
 
 }  // namespace plait

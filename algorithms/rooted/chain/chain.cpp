@@ -1,3 +1,5 @@
+#include <array>
+
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
 #include "algorithms/blocks/channels/network_cost.hpp"
 #include "algorithms/blocks/patterns/direct_collectives.hpp"
@@ -57,7 +59,7 @@ class Chain final : public ChannelAlgorithm {
                     .stripes = stripes,
                     .chunks = chunks,
                     .reduction = reduction_of(call, context.topology()),
-                    .reduces = call.collective == Collective::reduce,
+                    .mode = mode_of(call.collective),
                     .root = call.root};
     context.launch(name(), call.type, shape, args);
   }
@@ -68,6 +70,18 @@ class Chain final : public ChannelAlgorithm {
   }
 
  private:
+  static Mode mode_of(Collective collective) {
+    switch (collective) {
+      case Collective::reduce:
+        return Mode::reduce;
+      case Collective::scan:
+        return Mode::scan;
+      case Collective::exscan:
+        return Mode::exscan;
+      default:
+        return Mode::broadcast;
+    }
+  }
   static Parts stripes_of(const Call& call, const LaunchShape& shape, const Topology& topology) {
     return Parts::of(call.bytes(), shape.blocks, chunk_grain(shape, topology));
   }
@@ -80,7 +94,9 @@ class Chain final : public ChannelAlgorithm {
   }
 };
 
-const FamilyRegistration<Chain, broadcast_and_reduce> registration;
+constexpr std::array collectives = {Collective::broadcast, Collective::reduce, Collective::scan,
+                                    Collective::exscan};
+const FamilyRegistration<Chain, collectives> registration;
 
 }  // namespace
 }  // namespace plait::chain

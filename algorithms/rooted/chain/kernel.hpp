@@ -1,13 +1,14 @@
-// Broadcast and reduce along a chain of all ranks, through slots: large messages on any memory;
-// each rank talks to its neighbours only.
+// Broadcast, reduce and scan along a chain of all ranks, through slots: large messages on any
+// memory; each rank talks to its neighbours only.
 //
 // Two ranks or more. The chain of a broadcast begins at the root, and that of a reduce ends there.
-// The message is cut into one stripe per block, and a stripe into chunks that fit a slot. In step
-// k, a block
+// The chain of a scan begins at rank 0. The message is cut into one stripe per block, and a stripe
+// into chunks that fit a slot. In step k, a block
 //   1. waits for chunk k of the rank before it, and for a free slot at the rank after it;
 //   2. in a broadcast, stores chunk k in its output and passes it on (the root passes it on from
 //      its input); in a reduce, adds its own term to chunk k and passes the sum on (the root stores
-//      it);
+//      it); in a scan, does so and stores the sum; in an exclusive scan, passes the sum on and
+//      stores what has come in;
 //   3. signals the chunk that it has sent and the slot that it has emptied.
 // The first rank of the chain receives nothing, and the last one sends nothing.
 //
@@ -22,8 +23,9 @@
 // rank after. So of all blocks with one number, take those in the least step: the first of them in
 // the chain can go on.
 //
-// In place is safe. Only the root has both buffers, and there a thread reads the packs that it
-// writes.
+// In place is safe. Where a rank has both buffers, a thread reads the packs that it writes. In an
+// exclusive scan a block goes over a chunk twice: the second time, a pack may be another thread's.
+// So the block synchronises between, and has read all of the chunk's input before it stores.
 //
 // Cost: n - 1 hops for the first chunk, pipelined after it; the message once out of, and once into,
 // each rank.
@@ -39,6 +41,8 @@ using Types = ReducedTypes;
 
 inline constexpr std::uint32_t slots = 2;  // of a channel
 
+enum class Mode : std::uint8_t { broadcast, reduce, scan, exscan };
+
 struct Args {
   Channels channels;
   const void* send;
@@ -47,8 +51,8 @@ struct Args {
   Parts stripes;  // of the message, in bytes, one per block
   Chunks chunks;  // of a stripe
   Reduction reduction;
-  bool reduces;
-  int root;
+  Mode mode;
+  int root;  // in a scan: 0
 };
 
 template <class T, Device D>
@@ -64,8 +68,8 @@ class Chain {
         out_(static_cast<T*>(a.recv), a.count),
         before_(rank_after(a.channels.rank, a.channels.ranks - 1, a.channels.ranks)),
         after_(rank_after(a.channels.rank, 1, a.channels.ranks)),
-        reduces_(a.reduces) {
-    const int first = reduces_ ? rank_after(a.root, 1, a.channels.ranks) : a.root;
+        mode_(a.mode) {
+    const int first = mode_ == Mode::reduce ? rank_after(a.root, 1, a.channels.ranks) : a.root;
     first_ = a.channels.rank == first;
     last_ = after_ == first;
   }
@@ -74,8 +78,10 @@ class Chain {
     const std::uint32_t chunks = dev_.uniform(chunks_.count(stripe_));
     for (std::uint32_t k = 0; k < chunks; ++k) {
       if (!ready(k)) return;
-      if (reduces_) add(k);
-      else pass_on(k);
+      const Range chunk = chunks_.at(stripe_, k);
+      if (mode_ == Mode::broadcast) pass_on(chunk, k);
+      else add(chunk, k);
+      if (keeps_incoming()) keep_incoming(chunk, k);
       announce(k);
     }
     finish(chunks);
@@ -126,24 +132,35 @@ class Chain {
     }
   }
 
-  PLAIT_DEVICE void pass_on(std::uint32_t k) {
-    const Range chunk = chunks_.at(stripe_, k);
+  // Each mover has one call here, because the compiler copies its code to every call.
+
+  PLAIT_DEVICE void pass_on(Range chunk, std::uint32_t k) {
     if (first_) {
       const Range range = in_packs<D::pack_bytes>(chunk);
       fill_slot<in_flight>(dev_, in_, range, outgoing(k));
       if (in_.packs() != out_.packs())
         copy_packs<in_flight>(dev_, in_, out_, range);  // else in place
-    } else if (last_) {
-      mover_.template copy<0, true>(chunk, {{incoming(k)}, {}});
-    } else {
+    } else if (!last_) {
       mover_.template copy<1, true>(chunk, {{incoming(k)}, {outgoing(k)}});
     }
   }
-  PLAIT_DEVICE void add(std::uint32_t k) {
-    const Range chunk = chunks_.at(stripe_, k);
-    if (first_) mover_.template add<0, 1, false>(Own::input, chunk, {{}, {outgoing(k)}});
-    else if (last_) mover_.template add<1, 0, true>(Own::input, chunk, {{incoming(k)}, {}}, true);
-    else mover_.template add<1, 1, false>(Own::input, chunk, {{incoming(k)}, {outgoing(k)}});
+  PLAIT_DEVICE void add(Range chunk, std::uint32_t k) {
+    const bool stores = mode_ == Mode::scan;
+    if (first_)
+      mover_.template add<0, 1, true>(Own::input, chunk, {{}, {outgoing(k)}}, false, stores);
+    else if (!last_)
+      mover_.template add<1, 1, true>(Own::input, chunk, {{incoming(k)}, {outgoing(k)}}, false,
+                                      stores);
+    else if (mode_ != Mode::exscan)
+      mover_.template add<1, 0, true>(Own::input, chunk, {{incoming(k)}, {}}, true);
+  }
+  /// Whether the output is what comes in.
+  PLAIT_DEVICE bool keeps_incoming() const {
+    return mode_ == Mode::exscan ? !first_ : mode_ == Mode::broadcast && last_;
+  }
+  PLAIT_DEVICE void keep_incoming(Range chunk, std::uint32_t k) {
+    if (mode_ == Mode::exscan) dev_.sync();  // all threads have read the input
+    mover_.template copy<0, true>(chunk, {{incoming(k)}, {}});
   }
 
   D& dev_;
@@ -154,7 +171,8 @@ class Chain {
   Packs<const T, D::pack_bytes> in_;
   Packs<T, D::pack_bytes> out_;
   int before_, after_;
-  bool reduces_, first_, last_;
+  const Mode& mode_;  // in the arguments, where it takes no register
+  bool first_, last_;
 };
 
 template <class T>

@@ -46,6 +46,16 @@ static void collectives(size_t count) {
   compare(__LINE__, "all_reduce", count);
 
   fill(count);
+  for (i = 0; i < count; ++i) expected[i] = sum_of_first(rank + 1, 0, i);
+  OK(plait_scan(comm, send, recv, count, PLAIT_F64, PLAIT_SUM, stream, NULL));
+  compare(__LINE__, "scan", count);
+
+  fill(count);
+  for (i = 0; rank > 0 && i < count; ++i) expected[i] = sum_of_first(rank, 0, i);
+  OK(plait_exscan(comm, send, recv, count, PLAIT_F64, PLAIT_SUM, stream, NULL));
+  compare(__LINE__, "exscan", count);
+
+  fill(count);
   for (i = 0; i < count; ++i) expected[i] = sum(rank, i);
   OK(plait_reduce_scatter(comm, send, recv, count, PLAIT_F64, PLAIT_SUM, stream, NULL));
   compare(__LINE__, "reduce_scatter", count);

@@ -15,9 +15,10 @@ double value(int of, int block, size_t i) {
   return (double)((i * 7 + (size_t)of * 13 + (size_t)block * 5) % 61);
 }
 
-double sum(int block, size_t i) {
+double sum_of_first(int terms, int block, size_t i) {
   double total = 0;
   int r;
-  for (r = 0; r < ranks; ++r) total += value(r, block, i);
+  for (r = 0; r < terms; ++r) total += value(r, block, i);
   return total;
 }
+double sum(int block, size_t i) { return sum_of_first(ranks, block, i); }

@@ -17,5 +17,7 @@ void report(const char* file, int line, const char* what);
 /* The element at `i` of block `block` of rank `of`: small integers, whose sums are exact. */
 double value(int of, int block, size_t i);
 double sum(int block, size_t i);
+/* Of the first ranks only. */
+double sum_of_first(int terms, int block, size_t i);
 
 #endif

@@ -66,6 +66,9 @@ void collectives(void) {
         double expected = -1;                 /* not touched */
         if (receives && (b == 0 || many_received))
           expected = table[row].op ? sum(own, i) : value(many_received ? b : root, own, i);
+        if (b == 0 && table[row].number == PLAIT_SCAN) expected = sum_of_first(rank + 1, own, i);
+        if (b == 0 && table[row].number == PLAIT_EXSCAN)
+          expected = rank == 0 ? -1 : sum_of_first(rank, own, i);
         if (b == 0 && which == scaled) expected *= 2;
         if (recv[(size_t)b * count + i] != expected) {
           fprintf(stderr, "%s, block %d, element %lu: %g, not %g\n", table[row].name, b,

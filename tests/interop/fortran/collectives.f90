@@ -111,6 +111,33 @@ contains
     call plait_reduce_in_place(comm, one, PLAIT_SUM, root, stream)
     call plait_synchronize(comm, stream)
     if (rank == root) call check(all(one == total(at)), 'reduce in place')
+
+    one = value(rank, at)
+    reduced = -1
+    call plait_scan(comm, one, from(:, 0), PLAIT_SUM, stream)
+    call plait_exscan(comm, one, reduced, PLAIT_SUM, stream)
+    call plait_scan_in_place(comm, one, PLAIT_SUM, stream)
+    call plait_synchronize(comm, stream)
+    call check(all(one == first_ranks(rank + 1)), 'scan in place')
+    call check(all(from(:, 0) == one), 'scan')
+    if (rank == 0) call check(all(reduced == -1), 'exscan has written on rank 0')
+    if (rank > 0) call check(all(reduced(:, 1) == first_ranks(rank)), 'exscan')
+    one = value(rank, at)
+    call plait_exscan_in_place(comm, one, PLAIT_SUM, stream)
+    call plait_synchronize(comm, stream)
+    if (rank == 0) call check(all(one == value(0, at)), 'exscan in place has written on rank 0')
+    if (rank > 0) call check(all(one == reduced(:, 1)), 'exscan in place')
+  contains
+    !> The sum of the values of the first `terms` ranks.
+    function first_ranks(terms) result(sums)
+      integer, intent(in) :: terms
+      real(real64) :: sums(n)
+      integer :: q
+      sums = 0
+      do q = 0, terms - 1
+        sums = sums + value(q, at)
+      end do
+    end function
   end subroutine
 
   !> The calls with a block for each rank in one of their buffers: with each root, and each type

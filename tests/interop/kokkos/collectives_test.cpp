@@ -67,7 +67,18 @@ class Collectives {
     fill(dst);
     kokkos::reduce(Exec(), comm(), constant(src), dst, ReduceOp::sum, root);
     expect(dst, "reduce", comm().rank() == root ? sum : own());
+    kokkos::scan(Exec(), comm(), constant(src), dst, ReduceOp::sum);
+    expect(dst, "scan", scanned);
+    fill(dst);
+    kokkos::exscan(comm(), src, dst, ReduceOp::sum);
+    expect(dst, "exscan", scanned_before);
     expect(src, "src", own());
+  }
+
+  static unsigned scanned(std::size_t i) { return sum_of_first(rank() + 1, i); }
+  /// Rank 0 keeps what it has.
+  static unsigned scanned_before(std::size_t i) {
+    return rank() == 0 ? element(0, i) : sum_of_first(rank(), i);
   }
 
   static void blocks(int root) {
@@ -120,6 +131,12 @@ class Collectives {
     fill(one);
     kokkos::broadcast(comm(), one, comm().size() - 1);
     expect(one, "broadcast in place", of(ranks() - 1));
+    fill(one);
+    kokkos::scan(comm(), one, ReduceOp::sum);
+    expect(one, "scan in place", scanned);
+    fill(one);
+    kokkos::exscan(Exec(), comm(), one, ReduceOp::sum);
+    expect(one, "exscan in place", scanned_before);
     fill(many);
     kokkos::all_gather(Exec(), comm(), many);
     expect(many, "all_gather in place", gathered_in_place(block));

@@ -40,11 +40,12 @@ bool is(const T& element, unsigned number) {
 inline unsigned element(std::size_t r, std::size_t i) {
   return static_cast<unsigned>((r * 5 + i * 3) % 13 + 1);
 }
-inline unsigned sum(std::size_t i) {
+inline unsigned sum_of_first(std::size_t terms, std::size_t i) {
   unsigned total = 0;
-  for (std::size_t r = 0; r < ranks(); ++r) total += element(r, i);
+  for (std::size_t r = 0; r < terms; ++r) total += element(r, i);
   return total;
 }
+inline unsigned sum(std::size_t i) { return sum_of_first(ranks(), i); }
 
 /// The numbers that a view must have, by place.
 using Expected = std::function<unsigned(std::size_t)>;

@@ -235,6 +235,56 @@ void reduce(Communicator& comm, const View& view, ReduceOp op, int root,
   reduce(detail::default_space<View>(), comm, view, op, root, options);
 }
 
+/// Rank r receives in `dst` the reduction of the views of ranks 0 to r, element by element. `src` and
+/// `dst` have the same extents. Any operation but `avg`.
+template <class Exec, class Src, class Dst>
+void scan(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst, ReduceOp op,
+          const CallOptions& options = {}) {
+  detail::call<Collective::scan>(exec, comm, src, dst, {.op = op}, options);
+}
+/// On the default instance of the execution space of `dst`.
+template <class Src, class Dst>
+void scan(Communicator& comm, const Src& src, const Dst& dst, ReduceOp op,
+          const CallOptions& options = {}) {
+  scan(detail::default_space<Dst>(), comm, src, dst, op, options);
+}
+/// The same within one view.
+template <class Exec, class View>
+void scan(const Exec& exec, Communicator& comm, const View& view, ReduceOp op,
+          const CallOptions& options = {}) {
+  detail::call_in_place<Collective::scan>(exec, comm, view, {.op = op}, options);
+}
+/// On the default instance of the execution space of `view`.
+template <class View>
+void scan(Communicator& comm, const View& view, ReduceOp op, const CallOptions& options = {}) {
+  scan(detail::default_space<View>(), comm, view, op, options);
+}
+
+/// The same without the own view: rank r receives the reduction of those of ranks 0 to r - 1. `dst` of
+/// rank 0 is unchanged.
+template <class Exec, class Src, class Dst>
+void exscan(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst, ReduceOp op,
+            const CallOptions& options = {}) {
+  detail::call<Collective::exscan>(exec, comm, src, dst, {.op = op}, options);
+}
+/// On the default instance of the execution space of `dst`.
+template <class Src, class Dst>
+void exscan(Communicator& comm, const Src& src, const Dst& dst, ReduceOp op,
+            const CallOptions& options = {}) {
+  exscan(detail::default_space<Dst>(), comm, src, dst, op, options);
+}
+/// The same within one view.
+template <class Exec, class View>
+void exscan(const Exec& exec, Communicator& comm, const View& view, ReduceOp op,
+            const CallOptions& options = {}) {
+  detail::call_in_place<Collective::exscan>(exec, comm, view, {.op = op}, options);
+}
+/// On the default instance of the execution space of `view`.
+template <class View>
+void exscan(Communicator& comm, const View& view, ReduceOp op, const CallOptions& options = {}) {
+  exscan(detail::default_space<View>(), comm, view, op, options);
+}
+
 /// Rank r receives block r of every rank, in rank order. `src` and `dst`: n blocks each.
 template <class Exec, class Src, class Dst>
 void all_to_all(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst,
