@@ -348,7 +348,8 @@ std::vector<Call> operations(const Options& options) {
             result.push_back({.collective = collective, .type = DataType::u8});
           continue;
         }
-        if (facts.reduces ? op == ReduceOp::premul_sum && !is_float(type)
+        if (facts.reduces ? (op == ReduceOp::premul_sum && !is_float(type)) ||
+                                (op == ReduceOp::avg && is_scan(collective))
                           : op != options.ops.front())
           continue;
         result.push_back({.collective = collective,

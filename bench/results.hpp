@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/contract/collectives.hpp"
 #include "bench/ceiling/ceilings.hpp"
 #include "bench/link.hpp"
 #include "bench/options.hpp"
@@ -13,11 +14,11 @@
 
 namespace plait::bench {
 
-/// busbw / algbw: 2 (n-1)/n for all-reduce, 1 for broadcast, reduce and send_recv, (n-1)/n for all
-/// others.
+/// busbw / algbw: 2 (n-1)/n for all-reduce, 1 for broadcast, reduce, scans and send_recv, (n-1)/n
+/// for all others.
 constexpr double busbw_factor(Collective collective, int ranks) {
   if (collective == Collective::broadcast || collective == Collective::reduce ||
-      collective == Collective::send_recv)
+      collective == Collective::send_recv || is_scan(collective))
     return 1;
   return (collective == Collective::all_reduce ? 2.0 : 1.0) * (ranks - 1) / ranks;
 }

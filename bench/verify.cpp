@@ -25,7 +25,8 @@ class Verifier {
               .rank = task.rank,
               .ranks = task.ranks,
               .seed = seed,
-              .scale = task.call.scale} {}
+              .scale = task.call.scale,
+              .terms = terms_of(task.call.collective, task.rank, task.ranks)} {}
 
   void fill() const {
     if (task_.send != nullptr)
@@ -90,6 +91,9 @@ class Verifier {
         return moved(0, call.root, own);
       case Collective::send_recv:
         return moved(0, (task_.rank + task_.ranks - 1) % task_.ranks, 0);
+      case Collective::exscan:
+        if (task_.rank != 0) return reduced(0);
+        return task_.in_place ? moved(0, 0, 0) : count_touched(recv(), task_.recv_bytes());
       default:
         return reduced(0);
     }
@@ -97,12 +101,15 @@ class Verifier {
 
   /// Bytes around the output that are no longer poison.
   std::size_t count_spoilt() const {
-    std::vector<unsigned char> guards(2 * guard_bytes);
-    backend_.copy(guards.data(), recv() - guard_bytes, guard_bytes, stream_);
-    backend_.copy(guards.data() + guard_bytes, recv() + task_.recv_bytes(), guard_bytes, stream_);
+    return count_touched(recv() - guard_bytes, guard_bytes) +
+           count_touched(recv() + task_.recv_bytes(), guard_bytes);
+  }
+  std::size_t count_touched(const std::byte* from, std::size_t count) const {
+    std::vector<unsigned char> bytes(count);
+    backend_.copy(bytes.data(), from, count, stream_);
     backend_.synchronize(stream_);
     return static_cast<std::size_t>(std::count_if(
-        guards.begin(), guards.end(), [](unsigned char byte) { return byte != poison; }));
+        bytes.begin(), bytes.end(), [](unsigned char byte) { return byte != poison; }));
   }
 
   Backend& backend_;

@@ -40,8 +40,17 @@ void launch(Backend& backend, NativeStream stream, const Case& data, Mode mode, 
   if (!kernel)
     throw Error(ErrorCode::unsupported,
                 fmt::format("exact: no kernel for {} on this target", name_of(data.type)));
-  const Args args{pointer,   count,     data.first, wrong,   data.scale,
-                  data.seed, data.rank, data.ranks, data.op, mode};
+  const Args args{.data = pointer,
+                  .count = count,
+                  .begin = data.first,
+                  .wrong = wrong,
+                  .scale = data.scale,
+                  .seed = data.seed,
+                  .rank = data.rank,
+                  .ranks = data.ranks,
+                  .terms = data.terms == 0 ? data.ranks : data.terms,
+                  .op = data.op,
+                  .mode = mode};
   static_assert(sizeof(args) <= max_kernel_args);
   backend.launch(kernel, shape_for(backend), &args, sizeof(args), Watch{}, stream);
 }

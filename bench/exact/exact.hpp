@@ -18,6 +18,7 @@ struct Case {
   double scale = 1;  // for premul_sum; must be a power of two near 1, such as 0.5 or 2
   /// Number of the element at `pointer`, within the rank's input or the result.
   std::size_t first = 0;
+  int terms = 0;  // in the result, those of the first ranks; 0: all
 };
 
 /// Enqueues a kernel that writes the input of rank `data.rank` from element `first` on: `count`
@@ -25,7 +26,7 @@ struct Case {
 void fill(Backend& backend, NativeStream stream, const Case& data, void* pointer,
           std::size_t count);
 
-/// Counts the elements among the `count` at `pointer` that are not the reduction `op` of all ranks'
+/// Counts the elements among the `count` at `pointer` that are not the reduction `op` of the ranks'
 /// inputs, bit for bit. One case has a tolerance of ranks * epsilon * (largest term) instead: `avg`
 /// of f32 and f64 (and of fp8 over more than 8 ranks) if the number of ranks is no power of two.
 /// Waits for `stream`; allocates.

@@ -31,6 +31,7 @@ struct Args {
   double scale = 1;                // for premul_sum; a power of two
   std::uint32_t seed = 0;
   int rank = 0, ranks = 1;
+  int terms = 1;  // in the result, those of the first ranks
   ReduceOp op = ReduceOp::sum;
   Mode mode = Mode::fill;
 };
@@ -85,7 +86,7 @@ class Rule {
 
   PLAIT_DEVICE bool is_right(T got, std::size_t i) const {
     T result = input(0, i);
-    for (int rank = 1; rank < args_.ranks; ++rank) result = combine(result, input(rank, i));
+    for (int rank = 1; rank < args_.terms; ++rank) result = combine(result, input(rank, i));
     if (args_.op == ReduceOp::avg) {
       if constexpr (std::is_signed_v<T>)
         result = static_cast<T>(result / static_cast<std::int64_t>(args_.ranks));
@@ -128,7 +129,7 @@ requires(is_float(data_type_of<T>)) class Rule<T> {
 
   PLAIT_DEVICE bool is_right(T got, std::size_t i) const {
     double result = value(0, i), magnitude = result < 0 ? -result : result;
-    for (int rank = 1; rank < args_.ranks; ++rank) {
+    for (int rank = 1; rank < args_.terms; ++rank) {
       const double term = value(rank, i);
       result = combine(result, term);
       const double size = term < 0 ? -term : term;

@@ -128,6 +128,12 @@ class MpiPeer : public Contender {
         MPI_Sendrecv(send, count, type, (task.rank + 1) % task.ranks, 0, recv, count, type,
                      (task.rank + task.ranks - 1) % task.ranks, 0, mpi_, MPI_STATUS_IGNORE);
         break;
+      case Collective::scan:
+        MPI_Scan(send, recv, count, type, op, mpi_);
+        break;
+      case Collective::exscan:
+        MPI_Exscan(send, recv, count, type, op, mpi_);
+        break;
       case Collective::barrier:
         MPI_Barrier(mpi_);
         break;

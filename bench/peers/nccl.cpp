@@ -69,9 +69,14 @@ class NcclPeer final : public Contender {
       : Contender(memory == Memory::symmetric ? "peer:nccl-symmetric" : "peer:nccl", memory, arena),
         group_(std::move(group)) {}
 
+  bool may_serve(Collective collective) const override { return !is_scan(collective); }
+
   void enqueue(const Task& task, NativeStream stream) override {
     const NcclLibrary& nccl = group_->library();
     const Call& call = task.call;
+    if (is_scan(call.collective))
+      throw Error(ErrorCode::unsupported, fmt::format("{}: no {} by {}", Contender::name(),
+                                                      name_of(call.collective), name_of(call.op)));
     if (call.collective == Collective::barrier)
       throw Error(ErrorCode::unsupported, fmt::format("{}: no barrier", Contender::name()));
     const auto op = nccl_op(call.op);

@@ -79,9 +79,10 @@ bool has_stub(const Task& task) {
   if (call.op == ReduceOp::avg) return is_float(call.type) && size_of(call.type) >= 4;
   return size_of(call.type) >= 4 || (!is_float(call.type) && call.op != ReduceOp::sum);
 }
-/// NCCL has no pre-multiplied sum without an operator object, and no exchange of messages in place.
+/// NCCL has no scan, no pre-multiplied sum without an operator object, and no exchange of messages
+/// in place.
 bool nccl_serves(const Task& task) {
-  return task.call.op != ReduceOp::premul_sum &&
+  return !is_scan(task.call.collective) && task.call.op != ReduceOp::premul_sum &&
          !(task.in_place && task.call.collective == Collective::all_to_all);
 }
 

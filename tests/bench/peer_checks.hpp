@@ -29,7 +29,8 @@ inline constexpr std::size_t message_bytes = 600;
 inline constexpr std::array collectives = {
     Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather,
     Collective::broadcast,  Collective::reduce,         Collective::all_to_all,
-    Collective::gather,     Collective::scatter,        Collective::send_recv};
+    Collective::gather,     Collective::scatter,        Collective::send_recv,
+    Collective::scan,       Collective::exscan};
 
 /// The barrier alone.
 inline Task barrier_task(Communicator& comm, const Arena& arena) {
