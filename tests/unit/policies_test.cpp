@@ -180,12 +180,14 @@ TEST_F(Policies, ReproducibleServesEveryReduction) {
       topology.link_bandwidth = topology.push_bandwidth = topology.packet_bandwidth = 300e3;
       topology.copy_bandwidth = 300e3;
       const Selector selector(topology, every_algorithm(), 0, {}, true);
-      for (const Collective collective :
-           {Collective::all_reduce, Collective::reduce_scatter, Collective::reduce})
+      for (const Collective collective : {Collective::all_reduce, Collective::reduce_scatter,
+                                          Collective::reduce, Collective::scan, Collective::exscan})
         for (const DataType type : {DataType::f32, DataType::bf16, DataType::f8e4m3})
           for (std::size_t bytes = 64; bytes <= std::size_t{1} << 30; bytes *= 2)
             for (const bool symmetric : {false, true}) {
-              Call call{.collective = collective, .type = type, .op = ReduceOp::avg};
+              Call call{.collective = collective,
+                        .type = type,
+                        .op = is_scan(collective) ? ReduceOp::sum : ReduceOp::avg};
               call.symmetric = symmetric;
               call.parts = parts_of(collective, ranks);
               call.count = count_within(call, bytes);
@@ -193,7 +195,8 @@ TEST_F(Policies, ReproducibleServesEveryReduction) {
               EXPECT_TRUE(choice.algorithm->reduces_in_rank_order(call, topology))
                   << choice.algorithm->name();
               const Algorithm* const batch = selector.choose_batch(call);
-              EXPECT_EQ(batch != nullptr, collective == Collective::all_reduce);
+              EXPECT_EQ(batch != nullptr,
+                        collective == Collective::all_reduce || is_scan(collective));
               EXPECT_TRUE(batch == nullptr || batch->reduces_in_rank_order(call, topology));
             }
     }

@@ -218,7 +218,7 @@ struct LLExchange {
   std::uint32_t* epochs;
   Reduction reduction;
   int rank, ranks;
-  int terms;  // in this rank's result, those of the first ranks: all but in a scan
+  int terms;  // in this rank's result, those of the first ranks: all, except in a scan
 };
 
 /// A launch for one message.
@@ -343,7 +343,7 @@ struct LLKernel {
   };
 
  private:
-  /// Results of fewer terms take the code for any number of ranks: the others have no need to count.
+  /// Results of fewer terms take the code for any number of ranks, so the others need not count.
   template <class A>
   static bool all_terms(const A& a) {
     return a.exchange.terms == a.exchange.ranks;

@@ -235,8 +235,8 @@ void reduce(Communicator& comm, const View& view, ReduceOp op, int root,
   reduce(detail::default_space<View>(), comm, view, op, root, options);
 }
 
-/// Rank r receives in `dst` the reduction of the views of ranks 0 to r, element by element. `src` and
-/// `dst` have the same extents. Any operation but `avg`.
+/// Rank r receives in `dst` the reduction of the views of ranks 0 to r, element by element. `src`
+/// and `dst` have the same extents. Any operation but `avg`.
 template <class Exec, class Src, class Dst>
 void scan(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst, ReduceOp op,
           const CallOptions& options = {}) {
@@ -260,8 +260,8 @@ void scan(Communicator& comm, const View& view, ReduceOp op, const CallOptions& 
   scan(detail::default_space<View>(), comm, view, op, options);
 }
 
-/// The same without the own view: rank r receives the reduction of those of ranks 0 to r - 1. `dst` of
-/// rank 0 is unchanged.
+/// The same without the own view: rank r receives the reduction of those of ranks 0 to r - 1. `dst`
+/// of rank 0 is unchanged.
 template <class Exec, class Src, class Dst>
 void exscan(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst, ReduceOp op,
             const CallOptions& options = {}) {
