@@ -175,9 +175,7 @@ class Run final : public Started {
   }
 
   /// Rank 0 of an exclusive scan: its output is as it was.
-  bool is_without_result() const {
-    return terms_of(call_.collective, rank_, ranks_) == 0;
-  }
+  bool is_without_result() const { return terms_of(call_.collective, rank_, ranks_) == 0; }
 
   void check_refusal(const std::string& refusal) {
     if (!in_place_ && !recv_.untouched()) fail("was refused, but wrote");
