@@ -36,7 +36,7 @@ static double sum_of_ranks(double mine) {
   return sum;
 }
 
-/* The 7-point stencil is exact for polynomials of degree 3, so the discrete solution is this too. */
+/* The 7-point stencil is exact for cubic polynomials, so the discrete solution is this too. */
 static double exact(double x, double y, double z) {
   return x * (1 - x) * y * (1 - y) * z * (1 - z * z);
 }

@@ -45,7 +45,7 @@ struct Ranks {
   void wait() { plait::kokkos::synchronize(exec, comm); }
 };
 
-// The 7-point stencil is exact for polynomials of degree 3, so the discrete solution is this too.
+// The 7-point stencil is exact for cubic polynomials, so the discrete solution is this too.
 KOKKOS_INLINE_FUNCTION double exact(double x, double y, double z) {
   return x * (1 - x) * y * (1 - y) * z * (1 - z * z);
 }

@@ -87,7 +87,8 @@ program poisson
     iterations = iterations + 1
     if (modulo(iterations, 10) == 0) then
       residual = sqrt(rr)
-      if (rank == 0) print '(a, i0, a, es18.12e2)', 'iteration ', iterations, ': residual ', residual
+      if (rank == 0) print '(a, i0, a, es18.12e2)', 'iteration ', iterations, ': residual ', &
+        residual
     end if
   end do
   seconds = MPI_Wtime() - begin
@@ -123,7 +124,7 @@ contains
     call plait_all_reduce(comm, mine, all, PLAIT_SUM, options=plait_options(blocking=.true.))
   end function
 
-  !> The 7-point stencil is exact for polynomials of degree 3, so the discrete solution is this too.
+  !> The 7-point stencil is exact for cubic polynomials, so the discrete solution is this too.
   pure real(real64) function exact(x, y, z)
     real(real64), intent(in) :: x, y, z
     exact = x * (1 - x) * y * (1 - y) * z * (1 - z * z)
