@@ -8,8 +8,7 @@ program poisson
   implicit none
   real(real64), parameter :: tolerance = 1e-8_real64  ! of the residual, relative to that of u = 0
   integer :: up = MPI_PROC_NULL, down = MPI_PROC_NULL  ! for ranks at a face of the cube
-  real(real64), allocatable, dimension(:, :, :) :: u, r, q
-  real(real64), allocatable, dimension(:, :, :) :: p
+  real(real64), allocatable, dimension(:, :, :) :: u, r, p, q
   real(real64) :: h, s, rr, rr_before, pq, alpha, beta, goal, residual, begin, seconds, error
   integer :: n, rank, ranks, first, layers, iterations, x, y, z
   character(16) :: argument
@@ -38,14 +37,14 @@ program poisson
   end do
   p = r
   rr = sum_of_ranks(sum(r**2))
-  call exchange()  ! so that the ranks are connected before the clock starts
+  call exchange(p)  ! so that the ranks are connected before the clock starts
 
   residual = sqrt(rr)
   goal = tolerance * residual
   iterations = 0
   begin = MPI_Wtime()
   do while (residual > goal .and. iterations < 20 * n)
-    call exchange()
+    call exchange(p)
     s = 0
     do z = 1, layers
       do y = 1, n
@@ -107,7 +106,8 @@ program poisson
 contains
 
   !> Fills the halo of p.
-  subroutine exchange()
+  subroutine exchange(p)
+    real(real64), intent(inout), contiguous :: p(0:, 0:, 0:)
     integer :: count
     count = (n + 2)**2
     call MPI_Sendrecv(p(:, :, layers), count, MPI_DOUBLE_PRECISION, up, 0, &

@@ -10,8 +10,7 @@ program poisson
   real(real64), parameter :: tolerance = 1e-8_real64  ! of the residual, relative to that of u = 0
   type(plait_comm) :: comm
   integer :: up = PLAIT_PROC_NULL, down = PLAIT_PROC_NULL  ! for ranks at a face of the cube
-  real(real64), allocatable, dimension(:, :, :) :: u, r, q
-  real(real64), allocatable, target, asynchronous, dimension(:, :, :) :: p
+  real(real64), allocatable, dimension(:, :, :) :: u, r, p, q
   real(real64) :: h, s, rr, rr_before, pq, alpha, beta, goal, residual, begin, seconds, error
   integer :: n, rank, ranks, first, layers, iterations, x, y, z
   character(16) :: argument
@@ -42,14 +41,14 @@ program poisson
   end do
   p = r
   rr = sum_of_ranks(sum(r**2))
-  call exchange()  ! so that the ranks are connected before the clock starts
+  call exchange(p)  ! so that the ranks are connected before the clock starts
 
   residual = sqrt(rr)
   goal = tolerance * residual
   iterations = 0
   begin = MPI_Wtime()
   do while (residual > goal .and. iterations < 20 * n)
-    call exchange()
+    call exchange(p)
     s = 0
     do z = 1, layers
       do y = 1, n
@@ -112,7 +111,8 @@ program poisson
 contains
 
   !> Fills the halo of p.
-  subroutine exchange()
+  subroutine exchange(p)
+    real(real64), intent(inout), contiguous, target, asynchronous :: p(0:, 0:, 0:)
     call plait_send_recv(comm, p(:, :, layers), up, p(:, :, 0), down)
     call plait_send_recv(comm, p(:, :, 1), down, p(:, :, layers + 1), up)
     call plait_synchronize(comm)
