@@ -1,8 +1,10 @@
 #include "bench/peers/nccl.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "bootstrap/agreement.hpp"
@@ -158,9 +160,28 @@ class NcclPeer final : public Contender {
 
 }  // namespace
 
+namespace {
+
+/// Whether two ranks have the same device. Collective.
+bool share_a_device(Communicator& comm) {
+  std::array<char, 256> place{};
+  ::gethostname(place.data(), place.size() / 2);
+  const std::string& id = backend_of(comm).info().id;
+  std::copy_n(id.begin(), std::min(id.size(), place.size() / 2), &place[place.size() / 2]);
+  auto places = comm.bootstrap().all_gather(place);
+  std::sort(places.begin(), places.end());
+  return std::adjacent_find(places.begin(), places.end()) != places.end();
+}
+
+}  // namespace
+
 std::shared_ptr<NcclGroup> NcclGroup::create(Communicator& comm, std::string& why_not) {
   if (comm.backend_kind() == BackendKind::host) {
     why_not = "NCCL and RCCL need GPUs";
+    return nullptr;
+  }
+  if (share_a_device(comm)) {
+    why_not = "NCCL and RCCL refuse ranks that share a device";
     return nullptr;
   }
   std::shared_ptr<const NcclLibrary> library;

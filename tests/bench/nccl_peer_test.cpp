@@ -304,6 +304,19 @@ TEST_F(Nccl, IsMissingOnAllRanksWhereOneLacksIt) {
   EXPECT_EQ(why_not, "NCCL and RCCL need GPUs");
 }
 
+/// The default peer must not end a run on one GPU, where NCCL would refuse the ranks.
+TEST_F(Nccl, IsNotForRanksThatShareADevice) {
+  const ScopedEnvironment share("PLAIT_SHARE_DEVICES", "1");
+  CommunicatorOptions options;
+  options.backend = BackendKind::cuda;
+  options.device = 0;
+  options.timeout = test::patience;
+  Communicator comm = make_communicator(MPI_COMM_WORLD, options);
+  std::string why_not;
+  EXPECT_FALSE(NcclGroup::create(comm, why_not));
+  EXPECT_EQ(why_not, "NCCL and RCCL refuse ranks that share a device");
+}
+
 /// Multicast is off, unless a user wants it.
 TEST_F(Nccl, LeavesMulticastOff) {
   use("libstub_nccl.so");
