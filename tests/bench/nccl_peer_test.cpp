@@ -311,9 +311,8 @@ TEST_F(Nccl, IsNotForRanksThatShareADevice) {
   options.backend = BackendKind::cuda;
   options.device = 0;
   options.timeout = test::patience;
-  Communicator comm = make_communicator(MPI_COMM_WORLD, options);
-  std::string why_not;
-  EXPECT_FALSE(NcclGroup::create(comm, why_not));
+  Communicator shared = make_communicator(MPI_COMM_WORLD, options);
+  EXPECT_FALSE(NcclGroup::create(shared, why_not));
   EXPECT_EQ(why_not, "NCCL and RCCL refuse ranks that share a device");
 }
 
