@@ -26,6 +26,7 @@ constexpr CollectiveFacts make_facts(Collective collective) {
   constexpr BufferFacts none{nothing, false}, block{one, false}, blocks{one_per_rank, false},
       root_block{one, true}, root_blocks{one_per_rank, true};
   constexpr bool op = true, no_op = false, root = true, no_root = false;
+  // NOLINTBEGIN(bugprone-branch-clone): two collectives may have the same facts
   switch (collective) {
 #define PLAIT_FACTS_OF(NAME, ENUMERATOR, OP, ROOT, SEND, RECV) \
   case Collective::NAME:                                       \
@@ -37,6 +38,7 @@ constexpr CollectiveFacts make_facts(Collective collective) {
 #undef PLAIT_FACTS_OF
 #undef PLAIT_FACTS_OF_OTHER
   }
+  // NOLINTEND(bugprone-branch-clone)
   return {false, false, none, none};
 }
 /// By the collective's number, and one more entry for a value that is no collective.
