@@ -50,6 +50,7 @@ std::string architecture(Communicator& comm) {
 int processes(Bootstrap& bootstrap) {
   struct Process {
     std::int64_t node, number;
+    // NOLINTNEXTLINE(modernize-use-nullptr): the default compares with 0
     auto operator<=>(const Process&) const = default;
   };
   const auto all = bootstrap.all_gather(Process{bootstrap.node(), getpid()});
@@ -57,6 +58,11 @@ int processes(Bootstrap& bootstrap) {
 }
 
 }  // namespace
+
+bool share_a_device(Communicator& comm) {
+  const auto places = gather(comm.bootstrap(), hostname() + " " + backend_of(comm).info().id);
+  return std::set<std::string>(places.begin(), places.end()).size() != places.size();
+}
 
 Machine describe_machine(Communicator& comm) {
   return {.date = now(),

@@ -285,6 +285,10 @@ void understand(const Words& words, Options& options) {
 
 }  // namespace
 
+bool has_counted(Collective collective) {
+  return std::any_of(counted_calls.begin(), counted_calls.end(),
+                     [&](const CountedCall& call) { return call.even == collective; });
+}
 const CountedCall* find_counted(std::string_view name) {
   const auto* const found =
       std::find_if(counted_calls.begin(), counted_calls.end(),

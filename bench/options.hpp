@@ -31,6 +31,8 @@ inline constexpr std::array counted_calls = {
     CountedCall{"scatter_v", Collective::scatter},
     CountedCall{"neighbor_all_to_all_v", Collective::send_recv},
 };
+/// Whether one of them does the work of this collective.
+bool has_counted(Collective collective);
 /// The one of that name, or null.
 const CountedCall* find_counted(std::string_view name);
 

@@ -71,5 +71,7 @@ struct Machine {
 /// Collective. Leaves `nccl_version`, `link`, `ceilings`, `command_line` and `settings` to the
 /// caller.
 Machine describe_machine(Communicator& comm);
+/// Whether two ranks have the same device. Collective.
+bool share_a_device(Communicator& comm);
 
 }  // namespace plait::bench

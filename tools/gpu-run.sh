@@ -96,9 +96,7 @@ for program in "$bundle"/bin/*; do
     if [ "$gpus" -gt 1 ]; then step "$name" 60 tests.log "$program"; fi
   elif [ "$name" = two_processes ]; then  # on one GPU, Plait takes the host target by itself
     step "$name" 60 tests.log env -u PLAIT_BACKEND "$program"
-  elif [ "$name" = coming_from_mpi_test ]; then
-    PLAIT_BACKEND=host PLAIT_TIMEOUT=60 test_step "$name" "${mpi[@]}" -n 2 "$program"
-  elif [ "$name" = coming_from_nccl_test ]; then
+  elif [[ $name == coming_from_* ]]; then  # two ranks of the host, on Plait's own libnccl.so.2
     PLAIT_BACKEND=host PLAIT_TIMEOUT=60 LD_LIBRARY_PATH=$bundle/lib:$LD_LIBRARY_PATH \
       test_step "$name" "${mpi[@]}" -n 2 "$program"
   elif [[ $name == nccl_* ]]; then  # their ranks are threads, or share a device

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -162,10 +161,7 @@ class CountedMpiPeer final : public MpiPeer {
   }
   ~CountedMpiPeer() override { MPI_Comm_free(&ring_); }
 
-  bool may_serve(Collective collective) const override {
-    return std::any_of(counted_calls.begin(), counted_calls.end(),
-                       [&](const CountedCall& call) { return call.even == collective; });
-  }
+  bool may_serve(Collective collective) const override { return has_counted(collective); }
 
  private:
   std::size_t most_elements(const Task& task) const override {

@@ -1,12 +1,11 @@
 #include "bench/peers/nccl.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
+#include "bench/results.hpp"
 #include "bootstrap/agreement.hpp"
 #include "plait/error.hpp"
 
@@ -157,21 +156,6 @@ class NcclPeer final : public Contender {
 
   std::shared_ptr<NcclGroup> group_;
 };
-
-}  // namespace
-
-namespace {
-
-/// Whether two ranks have the same device. Collective.
-bool share_a_device(Communicator& comm) {
-  std::array<char, 256> place{};
-  ::gethostname(place.data(), place.size() / 2);
-  const std::string& id = backend_of(comm).info().id;
-  std::copy_n(id.begin(), std::min(id.size(), place.size() / 2), &place[place.size() / 2]);
-  auto places = comm.bootstrap().all_gather(place);
-  std::sort(places.begin(), places.end());
-  return std::adjacent_find(places.begin(), places.end()) != places.end();
-}
 
 }  // namespace
 
