@@ -101,11 +101,13 @@ MemoryLayout::MemoryLayout(const Topology& topology,
     if (!in_base) windows.push_back(0);
     place(shares[i], in_base ? 0 : windows.size() - 1);
   }
+  const auto place_of = [&](std::size_t share) {
+    return share != 0 ? std::optional(shares[share].at) : std::nullopt;
+  };
   for (const Needs& needs : of_algorithms)
     places.push_back({.own = shares[needs.own].at,
-                      .shared = shares[needs.shared].at,
-                      .reserved = needs.reserved != 0 ? std::optional(shares[needs.reserved].at)
-                                                      : std::nullopt});
+                      .shared = place_of(needs.shared),
+                      .reserved = place_of(needs.reserved)});
 }
 
 std::size_t MemoryLayout::bytes() const {
@@ -177,7 +179,7 @@ AlgorithmMemory::AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootst
         algorithms.begin());
     windows_.front() =
         between_nodes(backend, bootstrap, nodes, layout_.windows.front(),
-                      layout_.places[channel_user_].shared, channel_memory(topology), what);
+                      *layout_.places[channel_user_].shared, channel_memory(topology), what);
   } else {
     windows_.front() = heap.allocate(layout_.windows.front(), what, Commit::on_touch);
   }
@@ -227,7 +229,8 @@ void AlgorithmMemory::grant() {
   const bool on_touch = windows_.front()->range().commits_on_touch();
   for (std::size_t i = 0; i < grants_.size(); ++i) {
     const MemoryLayout::Places& at = layout_.places[i];
-    grants_[i] = {.own = granted(at.own), .shared = granted(at.shared), .reserved = {}};
+    grants_[i] = {.own = granted(at.own), .shared = {}, .reserved = {}};
+    if (at.shared) grants_[i].shared = granted(*at.shared);
     if (is_reserved_ && at.reserved) grants_[i].reserved = granted(*at.reserved);
     if (!on_touch && has_all_of(i)) room_for_[i].blocks = any_blocks;
   }
@@ -235,7 +238,8 @@ void AlgorithmMemory::grant() {
 
 bool AlgorithmMemory::has_all_of(std::size_t algorithm) const noexcept {
   const MemoryLayout::Places& at = layout_.places[algorithm];
-  return windows_[at.own.window] != nullptr && windows_[at.shared.window] != nullptr;
+  return windows_[at.own.window] != nullptr &&
+         (!at.shared || windows_[at.shared->window] != nullptr);
 }
 
 /// The window is no allocation of the user's, so it gets no number, and calls don't look for their
@@ -259,7 +263,7 @@ void AlgorithmMemory::reserve(Bootstrap& bootstrap, const char* what) {
 void AlgorithmMemory::make_room(std::size_t algorithm, unsigned blocks) {
   if (has_all_of(algorithm)) return find_room(algorithm, blocks);
   const MemoryLayout::Places& at = layout_.places[algorithm];
-  for (const std::size_t window : {at.own.window, at.shared.window}) {
+  for (const std::size_t window : {at.own.window, at.shared.value_or(at.own).window}) {
     const std::string what =
         fmt::format("scratch memory of {}, {} bytes", names_[algorithm], layout_.windows[window]);
     allocate(window, in_calls_, what.c_str());

@@ -32,8 +32,8 @@ struct MemoryLayout {
     std::size_t scratch = 0, signals = 0, counters = 0;  // offsets in bytes
   };
   struct Places {
-    Place own, shared;
-    std::optional<Place> reserved;  // Algorithm::shared_once_reserved
+    Place own;
+    std::optional<Place> shared, reserved;  // Algorithm::shared, shared_once_reserved
   };
   std::vector<std::size_t> windows{0};  // bytes of each, the base first
   std::size_t local = 0;                // bytes of the counters
@@ -88,7 +88,7 @@ class AlgorithmMemory {
   std::size_t bytes() const noexcept { return layout_.bytes(); }
   std::size_t committed() const;
   /// The channels between nodes, where there are several.
-  const Grant& channels() const { return grants_[channel_user_].shared; }
+  const Grant& channels() const { return *grants_[channel_user_].shared; }
   /// The word that is set by the first spin of a kernel that expires.
   std::uint32_t* claimed() const { return counters_.get(); }
 

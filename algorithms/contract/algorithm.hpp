@@ -23,6 +23,7 @@
 #include "backends/device/launch_types.hpp"
 #include "backends/device/pack.hpp"
 #include "plait/call.hpp"
+#include "plait/error.hpp"
 #include "plait/types.hpp"
 
 namespace plait {
@@ -97,7 +98,8 @@ struct Grant {
 
 /// The memory that belongs to an algorithm alone, and the memory that it shares.
 struct AlgorithmGrant {
-  Grant own, shared;
+  Grant own;
+  std::optional<Grant> shared;
   std::optional<Grant> reserved;  // `Algorithm::shared_once_reserved`
 };
 
@@ -201,7 +203,13 @@ class LaunchContext {
   /// Null where all ranks are on one node.
   const NodeSetting* nodes() const noexcept { return setting_.nodes; }
   const Grant& grant() const noexcept { return grant_.own; }
-  const Grant& shared() const noexcept { return grant_.shared; }
+  /// The memory of `Algorithm::shared`. Throws if the algorithm has not asked for any: one that
+  /// passes its calls on to another must pass on its resources, too.
+  const Grant& shared() const {
+    if (grant_.shared) return *grant_.shared;
+    throw Error(ErrorCode::invalid_argument,
+                "the algorithm uses shared memory that its shared() did not ask for");
+  }
   /// The memory of `Algorithm::shared_once_reserved`; null before Communicator::reserve.
   const Grant* reserved() const noexcept { return grant_.reserved ? &*grant_.reserved : nullptr; }
 

@@ -168,7 +168,7 @@ class Launches {
 
  private:
   void run(const Topology& topology, const std::function<void(LaunchContext&)>& enqueue) {
-    const AlgorithmGrant grant{};
+    const AlgorithmGrant grant{.own = {}, .shared = Grant{}, .reserved = {}};
     const Watch watch{};
     const LaunchSetting setting{*recorder_, kernels_, topology, 0, 0, work_, statistics_};
     LaunchContext context(setting, nullptr, false, side_, grant, watch);

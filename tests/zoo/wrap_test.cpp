@@ -1,6 +1,7 @@
 // Epochs and counters near 2^32: every algorithm once more under another name, with memory that has
 // seen four billion calls.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -8,13 +9,17 @@
 #include <tuple>
 #include <vector>
 
+#include "algorithms/contract/collective_algorithm.hpp"
 #include "communicator/algorithm_memory.hpp"
 #include "support/environment.hpp"
+#include "support/errors.hpp"
 #include "support/ranks.hpp"
 #include "support/zoo.hpp"
 
 namespace plait::test {
 namespace {
+
+using testing::HasSubstr;
 
 /// The memory that a rank's call was granted, for the thread that asked for it.
 thread_local Grant seen, seen_shared;
@@ -53,22 +58,47 @@ class Aged final : public Algorithm {
   double estimate(const Call&, const Topology&) const override { return 1e9; }
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {
-    seen = context.grant();
-    seen_shared = context.shared();
+    look(context);
     if (!only_look) original_.enqueue(call, buffers, shape, context);
   }
   /// The two ends of a message that goes round.
   void enqueue_batch(std::span<const BatchedCall> calls, LaunchContext& context) const override {
-    seen = context.grant();
-    seen_shared = context.shared();
+    look(context);
     std::vector<BatchedCall> originals(calls.begin(), calls.end());
     for (BatchedCall& call : originals) call.algorithm = &original_;
     if (!only_look) original_.enqueue_batch(originals, context);
   }
 
  private:
+  void look(const LaunchContext& context) const {
+    seen = context.grant();
+    const bool shares = !original_.shared(context.topology()).name.empty();
+    seen_shared = shares ? context.shared() : Grant{};
+  }
+
   const Algorithm& original_;
   std::string name_, family_;
+};
+
+/// Passes its calls on to oneshot_ll, but does not ask for the memory that oneshot_ll shares.
+class Careless final : public CollectiveAlgorithm {
+ public:
+  StaticName name() const override { return "careless"; }
+  std::string_view summary() const override { return "oneshot_ll without its shared memory"; }
+  Resources resources(const Topology& topology) const override {
+    return real().resources(topology);
+  }
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
+    return real().shapes(call, topology);
+  }
+  double estimate(const Call&, const Topology&) const override { return 1e9; }
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
+               LaunchContext& context) const override {
+    real().enqueue(call, buffers, shape, context);
+  }
+
+ private:
+  static const Algorithm& real() { return *Registry::instance().find("oneshot_ll"); }
 };
 
 /// The originals, of several collectives that share their memory one; registers their twins first.
@@ -102,6 +132,21 @@ INSTANTIATE_TEST_SUITE_P(All, Wrap,
                            return fmt::format("{}_n{}", std::get<0>(test.param).algorithm,
                                               std::get<1>(test.param));
                          });
+
+TEST(SharedMemory, OfAnAlgorithmThatDidNotAskForIt) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
+  static const AlgorithmRegistration<Careless> careless;
+  run_ranks(2, [](Communicator& comm, int) {
+    Arena arena(comm);
+    void* const data = arena.symmetric_send.device();
+    const auto error = error_of([&] {
+      comm.all_reduce(data, data, 100, DataType::i32, ReduceOp::sum, {}, {.algorithm = "careless"});
+    });
+    ASSERT_TRUE(error.has_value());
+    EXPECT_THAT(error->what(),
+                HasSubstr("the algorithm uses shared memory that its shared() did not ask for"));
+  });
+}
 
 /// Sets every counter and signal of the algorithm as if `age` steps had been made. Collective.
 void make_old(Communicator& comm, Arena& arena, const Subject& twin, std::uint32_t age) {
