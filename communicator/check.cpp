@@ -32,10 +32,10 @@ void check_pointer(std::string_view what, const Call& call, const void* pointer,
                    int rank) {
   if (pointer == nullptr)
     refuse(what, rank, fmt::format("{} is null, with count {}", name, call.count));
-  if (reinterpret_cast<std::uintptr_t>(pointer) % size_of(call.type) != 0)
+  if (reinterpret_cast<std::uintptr_t>(pointer) % alignment_of(call.type) != 0)
     refuse(what, rank,
            fmt::format("{} = {} is not aligned to the {} bytes of {}", name, pointer,
-                       size_of(call.type), name_of(call.type)));
+                       alignment_of(call.type), name_of(call.type)));
 }
 
 void check_type(std::string_view what, DataType type, int rank) {
@@ -82,9 +82,9 @@ void check_facts(const Call& call, const CallOptions& options, int rank, int ran
   check_type(what, call.type, rank);
   if (!is_valid(call.op))
     refuse(call, rank, fmt::format("{} is no operation", static_cast<int>(call.op)));
-  if (call.op == ReduceOp::premul_sum && !is_float(call.type))
+  if (facts_of(call.collective).reduces && !is_reduced(call.type, call.op))
     refuse(call, rank,
-           fmt::format("premul_sum needs a floating-point type, not {}", name_of(call.type)),
+           fmt::format("{} needs {}, not {}", name_of(call.op), needs(call.op), name_of(call.type)),
            ErrorCode::unsupported);
   if (call.op == ReduceOp::avg && is_scan(call.collective))
     refuse(call, rank, "avg would divide by another number on each rank: pass sum, and divide",

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "algorithms/contract/collectives.hpp"
 #include "bootstrap/agreement.hpp"
 #include "bootstrap/bootstrap_hooks.hpp"
 #include "communicator/check.hpp"
@@ -223,6 +224,7 @@ bool CommunicatorState::prepare_in(PreparedCall& prepared, const Call& call, con
     preparer_.choose_nothing(prepared, options);
     return false;
   }
+  prepared.call = in_words(prepared.call);
   preparer_.choose(prepared, options);
   if (trace_) prepared.end = std::chrono::steady_clock::now();
   return true;
@@ -240,6 +242,7 @@ bool CommunicatorState::prepare_end(PreparedCall& prepared, std::string_view wha
     return end.always && end.peer != rank();
   }
   preparer_.locate_end(prepared, what, end, options);
+  prepared.call = in_words(prepared.call);
   preparer_.choose(prepared, options);
   if (trace_) prepared.end = std::chrono::steady_clock::now();
   return true;

@@ -14,9 +14,12 @@ namespace plait {
 namespace {
 
 constexpr std::array<std::string_view, data_type_count> type_names = {
-    "i8", "u8", "i32", "u32", "i64", "u64", "f16", "bf16", "f8e4m3", "f8e5m2", "f32", "f64"};
-constexpr std::array<std::string_view, reduce_op_count> op_names = {"sum", "prod", "min",
-                                                                    "max", "avg",  "premul_sum"};
+    "i8",   "u8",          "i32",         "u32",     "i64",     "u64",     "f16",
+    "bf16", "f8e4m3",      "f8e5m2",      "f32",     "f64",     "bool",    "i16",
+    "u16",  "complex_f32", "complex_f64", "f32_i32", "f64_i32", "i32_i32", "i64_i32"};
+constexpr std::array<std::string_view, reduce_op_count> op_names = {
+    "sum", "prod", "min",  "max", "avg",  "premul_sum", "band",
+    "bor", "bxor", "land", "lor", "lxor", "minloc",     "maxloc"};
 #define PLAIT_NAME(NAME, ...) std::string_view(#NAME),
 constexpr std::array collective_names = {PLAIT_COLLECTIVES(PLAIT_NAME, PLAIT_NAME)};
 #undef PLAIT_NAME
@@ -32,6 +35,7 @@ constexpr std::array<std::string_view, 10> error_names = {
     "timeout",          "aborted",     "rank_lost", "backend",        "bootstrap"};
 
 constexpr std::pair<std::string_view, DataType> type_aliases[] = {
+    {"int16", DataType::i16},       {"uint16", DataType::u16},      {"boolean", DataType::boolean},
     {"int8", DataType::i8},         {"char", DataType::i8},         {"uint8", DataType::u8},
     {"int32", DataType::i32},       {"int", DataType::i32},         {"uint32", DataType::u32},
     {"int64", DataType::i64},       {"uint64", DataType::u64},      {"half", DataType::f16},

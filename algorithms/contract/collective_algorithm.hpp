@@ -16,15 +16,21 @@ class CollectiveAlgorithm : public Algorithm {
   Support supports(const Call& call, const Topology& topology) const final {
     if (call.collective != collective_)
       return Support::no("only " + std::string(name_of(collective_)));
-    if (call.op == ReduceOp::premul_sum && !is_float(call.type))
-      return Support::no("premul_sum needs a floating-point type");
+    if (facts_of(collective_).reduces && !is_reduced(call.type, call.op))
+      return Support::no(std::string(name_of(call.op)) + " needs " + std::string(needs(call.op)));
     if (call.op == ReduceOp::avg && is_scan(collective_))
       return Support::no("there is no avg of the first ranks");
-    return supports_call(call, topology);
+    const Call made = in_words(call);
+    if (is_rare(made) && !reduces_rare(made.type))
+      return Support::no("few algorithms have kernels for " + std::string(name_of(made.type)));
+    return supports_call(made, topology);
   }
 
  protected:
+  /// Of a call that `in_words` has returned.
   virtual Support supports_call(const Call&, const Topology&) const { return {}; }
+  /// Whether the family has kernels for this rare type (`is_rare`).
+  virtual bool reduces_rare(DataType) const { return false; }
 
   /// For `supports_call` of algorithms that reach into the peers' buffers.
   static Support in_symmetric_memory(const Call& call) {
@@ -47,13 +53,17 @@ class CollectiveAlgorithm : public Algorithm {
   /// the type of the data, which changes nothing unless it has been multiplied.
   static bool two_terms_travel(const Call& call, const Topology& topology) {
     const bool multiplied = call.op == ReduceOp::avg || call.op == ReduceOp::premul_sum;
-    return two_terms_commute(call, topology) &&
-           (call.type == DataType::f32 || call.type == DataType::f64 || !multiplied);
+    return two_terms_commute(call, topology) && (accumulates_unrounded(call.type) || !multiplied);
+  }
+
+  /// Whether partial results travel as they are computed.
+  static bool accumulates_unrounded(DataType type) {
+    return type == DataType::f32 || type == DataType::f64 || is_complex(type);
   }
 
   static Reduction reduction_of(const Call& call, const Topology& topology) {
     return {.op = call.op,
-            .signed_integers = is_signed_integer(call.type),
+            .elements = elements_of(call.type),
             .ranks = topology.ranks,
             .scale = call.scale};
   }

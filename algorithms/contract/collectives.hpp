@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <string_view>
 
 #include "plait/call.hpp"
 #include "plait/collective_table.h"
@@ -53,6 +54,54 @@ inline constexpr auto facts = [] {
 constexpr const CollectiveFacts& facts_of(Collective collective) {
   return detail::facts[is_valid(collective) ? static_cast<std::size_t>(collective)
                                             : static_cast<std::size_t>(collective_count)];
+}
+
+/// The elements that the operation is for, for errors: "an integer type".
+constexpr std::string_view needs(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::min:
+    case ReduceOp::max:
+      return "an integer or floating-point type";
+    case ReduceOp::premul_sum:
+      return "a floating-point or complex type";
+    case ReduceOp::band:
+    case ReduceOp::bor:
+    case ReduceOp::bxor:
+      return "an integer type";
+    case ReduceOp::land:
+    case ReduceOp::lor:
+    case ReduceOp::lxor:
+      return "an integer type or bool";
+    case ReduceOp::minloc:
+    case ReduceOp::maxloc:
+      return "pairs of a value and an index";
+    default:
+      return "numbers";
+  }
+}
+
+/// The call as kernels see it, on the same bytes. Elements of several words whose words are reduced
+/// or moved each for itself become as many words, and a `boolean` becomes a byte. So these types
+/// need no kernels of their own.
+constexpr Call in_words(Call call) {
+  const bool reduces = facts_of(call.collective).reduces;
+  const auto as = [&call](DataType word) {
+    call.count *= size_of(call.type) / size_of(word);
+    call.type = word;
+  };
+  if (call.type == DataType::boolean) {
+    as(DataType::u8);
+  } else if (is_complex(call.type) && reduces) {
+    if (call.op != ReduceOp::prod) as(size_of(call.type) == 8 ? DataType::f32 : DataType::f64);
+  } else if ((is_complex(call.type) || is_value_index(call.type)) && !reduces) {
+    as(alignment_of(call.type) == 4 ? DataType::u32 : DataType::u64);
+  }
+  return call;
+}
+/// Whether only few algorithms have kernels for the elements of this call, which `in_words` has
+/// returned.
+constexpr bool is_rare(const Call& call) {
+  return facts_of(call.collective).reduces && call.type >= DataType::i16;
 }
 
 /// Whether the result of rank r has the terms of the first ranks alone.

@@ -54,16 +54,13 @@ struct Concatenation<TypeList<First...>, TypeList<Second...>> {
 template <class First, class Second>
 using Concatenated = typename Concatenation<First, Second>::List;
 
-using AllTypes = TypeList<std::int8_t, std::uint8_t, std::int32_t, std::uint32_t, std::int64_t,
-                          std::uint64_t, f16, bf16, f8e4m3, f8e5m2, float, double>;
-
 /// Entry of a list of types: T and the signed integer of equal size. `Kernel<T>` serves both.
 template <std::unsigned_integral T>
 struct EitherSign {};
 
-/// All data types, for kernels that leave all arithmetic to `Reducer<T>`. It distinguishes signed
-/// from unsigned integers at run time (Reduction), so signed integers, a quarter of the types,
-/// compile no kernels.
+/// All data types but the rare ones (pair.hpp), for kernels that leave all arithmetic to
+/// `Reducer<T>`. It distinguishes signed from unsigned integers at run time (Reduction), so signed
+/// integers, a quarter of these types, compile no kernels.
 using ReducedTypes = TypeList<EitherSign<std::uint8_t>, EitherSign<std::uint32_t>,
                               EitherSign<std::uint64_t>, f16, bf16, f8e4m3, f8e5m2, float, double>;
 

@@ -22,9 +22,14 @@
 
 namespace plait {
 
+/// Whether elements of the type may be aligned to less than their size. Those of an application
+/// may not.
+template <class T>
+inline constexpr bool has_own_alignment = false;
+
 /// A `Reducer` for an operation `Operation()(a, b)` that is associative and commutative. Kernels
 /// combine the ranks in different orders, but all ranks get the same bits. The ReduceOp that a call
-/// names does not matter.
+/// names does not matter, unless the operation is made of a `Reduction`.
 ///
 /// Elements are trivially copyable, have 1, 2, 4 or 8 bytes like the data types, and are aligned to
 /// their size. Zeroed elements pad incomplete packs; their results are never used.
@@ -32,9 +37,11 @@ template <class T, class Operation>
 class OwnReducer {
   static_assert(std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>,
                 "elements are copied as bytes");
-  static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8,
+  static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8 ||
+                    has_own_alignment<T>,
                 "elements are as large as one of the data types");
-  static_assert(alignof(T) == sizeof(T), "alignas(sizeof(T)), so that elements are moved whole");
+  static_assert(alignof(T) == sizeof(T) || has_own_alignment<T>,
+                "alignas(sizeof(T)), so that elements are moved whole");
 
  public:
   using A = T;
@@ -43,7 +50,8 @@ class OwnReducer {
     T lane[Lanes];
   };
 
-  PLAIT_DEVICE explicit OwnReducer(const Reduction&) {}
+  PLAIT_DEVICE explicit OwnReducer([[maybe_unused]] const Reduction& reduction)
+      : operation_(operation(reduction)) {}
 
   template <std::size_t Bytes>
   PLAIT_DEVICE auto start(const Pack<T, Bytes>& pack) const {
@@ -55,7 +63,7 @@ class OwnReducer {
   template <std::size_t Bytes, std::size_t Lanes = Pack<T, Bytes>::lanes>
   PLAIT_DEVICE void add(Accumulator<Lanes>& acc, const Pack<T, Bytes>& pack) const {
     PLAIT_UNROLL
-    for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = Operation()(acc.lane[i], pack.lane[i]);
+    for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = operation_(acc.lane[i], pack.lane[i]);
   }
   template <std::size_t Bytes, std::size_t Lanes, int Count>
   PLAIT_DEVICE void add_each(Accumulator<Lanes> (&acc)[Count],
@@ -87,6 +95,13 @@ class OwnReducer {
   PLAIT_DEVICE Pack<T, Bytes> rounded(const Accumulator<Lanes>& acc) const {
     return finish<Bytes>(acc);
   }
+
+ private:
+  PLAIT_DEVICE static Operation operation([[maybe_unused]] const Reduction& reduction) {
+    if constexpr (std::is_constructible_v<Operation, const Reduction&>) return Operation(reduction);
+    else return Operation();
+  }
+  Operation operation_;
 };
 
 }  // namespace plait

@@ -18,12 +18,27 @@ struct alignas(Bytes <= 16 ? Bytes : sizeof(T)) Pack {
   T lane[lanes];
 };
 
+/// What a kernel that is compiled for several data types must know of the elements.
+enum class Elements : std::uint8_t {
+  plain,            // what the kernel is compiled for
+  signed_integers,  // though it is compiled for unsigned ones (EitherSign)
+  // Pairs.
+  complex,
+  float_and_index,
+  integer_and_index
+};
+constexpr Elements elements_of(DataType type) {
+  if (is_signed_integer(type)) return Elements::signed_integers;
+  if (is_complex(type)) return Elements::complex;
+  if (!is_value_index(type)) return Elements::plain;
+  return type == DataType::f32_i32 || type == DataType::f64_i32 ? Elements::float_and_index
+                                                                : Elements::integer_and_index;
+}
+
 /// The operation and the number of ranks. Every reducing kernel has one in its arguments.
 struct Reduction {
   ReduceOp op = ReduceOp::sum;
-  /// The elements are signed integers, even if the kernel is compiled for unsigned ones
-  /// (EitherSign).
-  bool signed_integers = false;
+  Elements elements = Elements::plain;
   int ranks = 1;
   double scale = 1;  // premul_sum
 };
@@ -57,7 +72,8 @@ class Reducer {
       }
     }
     if constexpr (has_either_sign) {
-      if (reduction.signed_integers) sign_bit_ = static_cast<A>(A{1} << (8 * sizeof(A) - 1));
+      if (reduction.elements == Elements::signed_integers)
+        sign_bit_ = static_cast<A>(A{1} << (8 * sizeof(A) - 1));
     }
     ranks_ = reduction.ranks;
   }
@@ -66,7 +82,11 @@ class Reducer {
   template <std::size_t Bytes>
   PLAIT_DEVICE auto start(const Pack<T, Bytes>& pack) const {
     auto acc = widened(pack);
-    if (op_ == ReduceOp::premul_sum || op_ == ReduceOp::avg) multiply(acc);
+    if constexpr (floating) {
+      if (op_ == ReduceOp::premul_sum || op_ == ReduceOp::avg) multiply(acc);
+    } else {
+      if (op_ >= ReduceOp::land) make_logical(acc);
+    }
     return acc;
   }
 
@@ -162,10 +182,14 @@ class Reducer {
 
   template <std::size_t Lanes>
   PLAIT_DEVICE void multiply(Accumulator<Lanes>& acc) const {
-    if constexpr (floating) {
-      PLAIT_UNROLL
-      for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = acc.lane[i] * factor_;
-    }
+    PLAIT_UNROLL
+    for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = acc.lane[i] * factor_;
+  }
+  /// 1 for true and 0 for false. Then logical operations are those on bits.
+  template <std::size_t Lanes>
+  PLAIT_DEVICE void make_logical(Accumulator<Lanes>& acc) const {
+    PLAIT_UNROLL
+    for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = acc.lane[i] != 0 ? A{1} : A{0};
   }
   PLAIT_DEVICE A divide(A x) const {
     if constexpr (floating) {
@@ -208,8 +232,25 @@ class Reducer {
         for (std::size_t i = 0; i < Lanes; ++i)
           acc.lane[i] = ordered(reduce_max(ordered(acc.lane[i]), ordered(term.lane[i])));
         break;
-      default:  // sum, avg, premul_sum
+      case ReduceOp::sum:
+      case ReduceOp::avg:
+      case ReduceOp::premul_sum:
         add_lanes(acc.lane, term.lane);
+        break;
+      default:
+        if constexpr (!floating) combine_bits(acc, term);
+    }
+  }
+  /// and, or and xor, by one code for all three.
+  template <std::size_t Lanes>
+  PLAIT_DEVICE void combine_bits(Accumulator<Lanes>& acc, const Accumulator<Lanes>& term) const {
+    const bool is_and = op_ == ReduceOp::band || op_ == ReduceOp::land,
+               is_xor = op_ == ReduceOp::bxor || op_ == ReduceOp::lxor;
+    const A common = static_cast<A>(is_xor ? 0 : -1), different = static_cast<A>(is_and ? 0 : -1);
+    PLAIT_UNROLL
+    for (std::size_t i = 0; i < Lanes; ++i) {
+      const A a = acc.lane[i], b = term.lane[i];
+      acc.lane[i] = static_cast<A>((a & b & common) | ((a ^ b) & different));
     }
   }
 

@@ -110,7 +110,7 @@ class RuleParser {
 }  // namespace
 
 bool depends_on_order(const Call& call) {
-  return facts_of(call.collective).reduces && is_float(call.type);
+  return facts_of(call.collective).reduces && (is_float(call.type) || is_complex(call.type));
 }
 
 WrongName wrong_name(std::string_view name, Collective collective,
@@ -308,7 +308,7 @@ bool Selector::restricts(const Call& call) const noexcept {
 bool Selector::is_done_in_place(const Call& call, const CallOptions& options) const noexcept {
   return topology_.ranks == 1 && has_in_place(call.collective) && !restricts(call) &&
          options.algorithm.empty() && options.blocks == 0 && options.threads == 0 &&
-         (call.op != ReduceOp::premul_sum || call.scale == 1);
+         (call.op != ReduceOp::premul_sum || call.scale == 1) && !is_logical(call.op);
 }
 
 Choice Selector::choose_algorithm(const Call& call, const CallOptions& options) const {

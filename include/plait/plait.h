@@ -111,6 +111,15 @@ typedef enum plait_data_type PLAIT_OF_INT {
   PLAIT_F8E5M2 = 9,
   PLAIT_F32 = 10,
   PLAIT_F64 = 11,
+  PLAIT_BOOL = 12, /**< a byte; zero is false */
+  PLAIT_I16 = 13,
+  PLAIT_U16 = 14,
+  PLAIT_COMPLEX_F32 = 15, /**< a real part, then an imaginary one */
+  PLAIT_COMPLEX_F64 = 16,
+  PLAIT_F32_I32 = 17, /**< a value, then its index, as a C structure of both: MPI_FLOAT_INT */
+  PLAIT_F64_I32 = 18, /**< MPI_DOUBLE_INT */
+  PLAIT_I32_I32 = 19, /**< MPI_2INT */
+  PLAIT_I64_I32 = 20, /**< MPI_LONG_INT */
   PLAIT_DATA_TYPE_IS_INT = 0x7fffffff /**< no type: lets any int be passed, and refused */
 } plait_data_type;
 
@@ -121,7 +130,15 @@ typedef enum plait_reduce_op PLAIT_OF_INT {
   PLAIT_MIN = 2,
   PLAIT_MAX = 3,
   PLAIT_AVG = 4,
-  PLAIT_PREMUL_SUM = 5,               /**< `plait_call_options.scale` times each element, summed */
+  PLAIT_PREMUL_SUM = 5, /**< `plait_call_options.scale` times each element, summed */
+  PLAIT_BAND = 6,       /**< on the bits of integers */
+  PLAIT_BOR = 7,
+  PLAIT_BXOR = 8,
+  PLAIT_LAND = 9, /**< of integers and PLAIT_BOOL: 1 or 0 */
+  PLAIT_LOR = 10,
+  PLAIT_LXOR = 11,
+  PLAIT_MINLOC = 12, /**< the pair with the least value, and of these with the least index */
+  PLAIT_MAXLOC = 13,
   PLAIT_REDUCE_OP_IS_INT = 0x7fffffff /**< none */
 } plait_reduce_op;
 
@@ -443,6 +460,10 @@ plait_status plait_reduce_scatter_by(plait_comm comm, const void* send, void* re
                                      const plait_host_operation* op, plait_stream_t stream);
 plait_status plait_reduce_by(plait_comm comm, const void* send, void* recv, size_t count,
                              const plait_host_operation* op, int root, plait_stream_t stream);
+plait_status plait_scan_by(plait_comm comm, const void* send, void* recv, size_t count,
+                           const plait_host_operation* op, plait_stream_t stream);
+plait_status plait_exscan_by(plait_comm comm, const void* send, void* recv, size_t count,
+                             const plait_host_operation* op, plait_stream_t stream);
 
 /* --- messages between two ranks --------------------------------------------------------------- */
 
@@ -481,10 +502,10 @@ plait_status plait_all_to_all_v(plait_comm comm, const void* send, const size_t*
                                 plait_data_type type, plait_stream_t stream,
                                 const plait_call_options* options);
 
-/* The next four are messages, too. As in `plait_all_to_all_v`, counts and displacements are in
- * elements, an array of them has one entry per rank or peer, and they are used only during the
- * call. Ranks must agree on each count, also if it is 0. A block that is written overlaps no other
- * block. */
+/* The next ones but plait_reduce_scatter_v are messages, too. As in `plait_all_to_all_v`, counts
+ * and displacements are in elements, an array of them has one entry per rank or peer, and they are
+ * used only during the call. Ranks must agree on each count, also if it is 0. A block that is
+ * written overlaps no other block. */
 
 /** Every rank receives the blocks of all ranks. Rank r sends `count` elements, which is
  * `recv_counts[r]`. All ranks pass the same counts; displacements may differ. In place: `send` is
@@ -505,6 +526,14 @@ plait_status plait_scatter_v(plait_comm comm, const void* send, const size_t* se
                              const size_t* send_displacements, void* recv, size_t count,
                              plait_data_type type, int root, plait_stream_t stream,
                              const plait_call_options* options);
+/** Rank r receives the reduction of block r of all ranks, `counts[r]` elements. The blocks lie one
+ * behind the other in `send`, in the order of their ranks. All ranks pass the same counts. In
+ * place: `recv` is this rank's block of `send`. No messages: it is a plait_reduce_scatter if all
+ * counts are equal and no algorithm is named. Otherwise it is a group of one plait_reduce per block
+ * that has elements, so errors name that call, and options are for it. */
+plait_status plait_reduce_scatter_v(plait_comm comm, const void* send, const size_t* counts,
+                                    void* recv, plait_data_type type, plait_reduce_op op,
+                                    plait_stream_t stream, const plait_call_options* options);
 /** A message to each of the `sends` ranks in `send_peers`, and from each of the `receives` ranks in
  * `recv_peers`: the exchange of halos. Called by the ranks that have neighbours. A peer may occur
  * several times, may be this rank, and may be PLAIT_PROC_NULL, which is passed over. The i-th

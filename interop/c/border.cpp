@@ -40,12 +40,23 @@ static_assert(same(DataType::f16, PLAIT_F16) && same(DataType::bf16, PLAIT_BF16)
               same(DataType::f8e4m3, PLAIT_F8E4M3));
 static_assert(same(DataType::f8e5m2, PLAIT_F8E5M2) && same(DataType::f32, PLAIT_F32) &&
               same(DataType::f64, PLAIT_F64));
-static_assert(data_type_count == PLAIT_F64 + 1, "a data type is missing in plait.h");
+static_assert(same(DataType::boolean, PLAIT_BOOL) && same(DataType::i16, PLAIT_I16) &&
+              same(DataType::u16, PLAIT_U16));
+static_assert(same(DataType::complex_f32, PLAIT_COMPLEX_F32) &&
+              same(DataType::complex_f64, PLAIT_COMPLEX_F64));
+static_assert(same(DataType::f32_i32, PLAIT_F32_I32) && same(DataType::f64_i32, PLAIT_F64_I32));
+static_assert(same(DataType::i32_i32, PLAIT_I32_I32) && same(DataType::i64_i32, PLAIT_I64_I32));
+static_assert(data_type_count == PLAIT_I64_I32 + 1, "a data type is missing in plait.h");
 static_assert(same(ReduceOp::sum, PLAIT_SUM) && same(ReduceOp::prod, PLAIT_PROD) &&
               same(ReduceOp::min, PLAIT_MIN));
 static_assert(same(ReduceOp::max, PLAIT_MAX) && same(ReduceOp::avg, PLAIT_AVG) &&
               same(ReduceOp::premul_sum, PLAIT_PREMUL_SUM));
-static_assert(reduce_op_count == PLAIT_PREMUL_SUM + 1, "an operation is missing in plait.h");
+static_assert(same(ReduceOp::band, PLAIT_BAND) && same(ReduceOp::bor, PLAIT_BOR) &&
+              same(ReduceOp::bxor, PLAIT_BXOR));
+static_assert(same(ReduceOp::land, PLAIT_LAND) && same(ReduceOp::lor, PLAIT_LOR) &&
+              same(ReduceOp::lxor, PLAIT_LXOR));
+static_assert(same(ReduceOp::minloc, PLAIT_MINLOC) && same(ReduceOp::maxloc, PLAIT_MAXLOC));
+static_assert(reduce_op_count == PLAIT_MAXLOC + 1, "an operation is missing in plait.h");
 #define PLAIT_SAME(NAME, ENUMERATOR, ...) static_assert(same(Collective::NAME, PLAIT_##ENUMERATOR));
 PLAIT_COLLECTIVES(PLAIT_SAME, PLAIT_SAME)
 #undef PLAIT_SAME

@@ -8,7 +8,7 @@ template class GroupRun<double>;
 
 void check_case(DeviceGroup& gpus, GroupArena& arena, const GroupCase& c,
                 DeviceGroup::Streams streams) {
-  dispatch(c.call.type, [&]<class T>() {
+  dispatch_all(c.call.type, [&]<class T>() {
     GroupRun<T> run(gpus, arena, c);
     run.upload(streams);
     run.enqueue(streams);

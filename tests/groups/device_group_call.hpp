@@ -185,8 +185,9 @@ class GroupRun {
       if (side.in_place && side.receives && at >= side.recv_begin &&
           at < side.recv_begin + received)
         continue;
-      const T x = element<T>(case_.seed, rank, i, call_.op);
-      ASSERT_EQ(std::memcmp(side.from->image() + at, &x, sizeof(T)), 0)
+      T x;
+      std::memcpy(static_cast<void*>(&x), side.from->image() + at, sizeof(T));
+      ASSERT_TRUE(are_same(x, element<T>(case_.seed, rank, i, call_.op)))
           << case_.describe() << ", rank " << rank << ": the input was changed";
     }
   }
@@ -204,13 +205,12 @@ class GroupRun {
         facts_of(call_.collective).reduces ? tolerance<T>(call_.op, gpus_.size()) : 0;
     for (std::size_t i = 0; side.receives && i < recv_bytes(call_) / sizeof(T); ++i) {
       T got;
-      std::memcpy(&got, side.to->image() + side.recv_begin + i * sizeof(T), sizeof(T));
+      std::memcpy(static_cast<void*>(&got), side.to->image() + side.recv_begin + i * sizeof(T),
+                  sizeof(T));
       const auto wanted = received<T>(call_, case_.seed, gpus_.size(), rank, i);
-      if constexpr (std::is_integral_v<T>)
-        ASSERT_EQ(got, wanted) << case_.describe() << ", rank " << rank << ", element " << i;
-      else
-        ASSERT_NEAR(static_cast<double>(widen(got)), wanted, allowed)
-            << case_.describe() << ", rank " << rank << ", element " << i;
+      ASSERT_TRUE(is_right(got, wanted, allowed))
+          << case_.describe() << ", rank " << rank << ", element " << i << ": " << text_of(got)
+          << " instead of " << text_of(wanted);
     }
   }
 

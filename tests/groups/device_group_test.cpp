@@ -47,6 +47,10 @@ TEST_P(DeviceGroups, EveryCollectiveInEveryWay) {
                     .op = seed % 3 == 0 ? ReduceOp::max : ReduceOp::sum,
                     .count = count,
                     .root = facts_of(collective).rooted ? static_cast<int>(seed) % GetParam() : 0};
+          if (c.call.type == DataType::boolean) c.call.op = ReduceOp::lor;
+          else if (is_value_index(c.call.type)) c.call.op = ReduceOp::maxloc;
+          else if (is_complex(c.call.type) && c.call.op == ReduceOp::max)
+            c.call.op = ReduceOp::prod;
           if (!facts_of(collective).reduces) c.call.op = ReduceOp::sum;
           if ((way & 4) != 0) check_case(gpus.group, gpus.arena, c, gpus.streams);
           else check_case(gpus.group, gpus.arena, c);

@@ -26,14 +26,8 @@ namespace {
 template <class T>
 T load(const std::byte* data, std::size_t i) {
   T value;
-  std::memcpy(&value, data + i * sizeof(T), sizeof(T));
+  std::memcpy(static_cast<void*>(&value), data + i * sizeof(T), sizeof(T));
   return value;
-}
-
-template <class T>
-auto printable(T x) {
-  if constexpr (std::is_integral_v<T>) return +x;
-  else return static_cast<double>(widen(x));
 }
 
 /// One case on one rank.
@@ -169,8 +163,7 @@ class Run final : public Started {
       const std::size_t at = begin + i;
       if (at >= received && at < received_end && !is_without_result()) continue;
       const T x = load<T>(image, at), wanted = input(rank_, i);
-      if (std::memcmp(&x, &wanted, sizeof(T)) != 0)
-        return fail(fmt::format("the input was changed at {}", i));
+      if (!are_same(x, wanted)) return fail(fmt::format("the input was changed at {}", i));
     }
   }
 
@@ -199,11 +192,8 @@ class Run final : public Started {
     for (std::size_t i = 0, count = recv_count(); i < count; ++i) {
       const T got = load<T>(image, i);
       const auto right_one = wanted(i);
-      bool right = false;
-      if constexpr (std::is_integral_v<T>) right = got == right_one;
-      else right = std::abs(static_cast<double>(widen(got)) - right_one) <= allowed;
-      if (!right) {
-        fail(fmt::format("element {} is {} instead of {}", i, printable(got), right_one));
+      if (!is_right(got, right_one, allowed)) {
+        fail(fmt::format("element {} is {} instead of {}", i, text_of(got), text_of(right_one)));
         break;
       }
     }
@@ -284,7 +274,7 @@ bool check_together(Communicator& comm, std::span<Arena* const> arenas, std::spa
                     StreamRef stream) {
   std::vector<std::unique_ptr<Started>> started;
   for (std::size_t i = 0; i < cases.size(); ++i)
-    started.push_back(dispatch(cases[i].type, [&]<class T>() -> std::unique_ptr<Started> {
+    started.push_back(dispatch_all(cases[i].type, [&]<class T>() -> std::unique_ptr<Started> {
       return std::make_unique<Run<T>>(comm, *arenas[i], cases[i], stream);
     }));
   comm.synchronize(stream);

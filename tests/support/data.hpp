@@ -1,10 +1,15 @@
 // Test data: hashed small integers that every type holds exactly, and what a reduction of them must
 // give, computed on the host.
 #pragma once
+#include <fmt/format.h>
+
 #include <cmath>
+#include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
+#include <string>
 #include <type_traits>
 
 #include "algorithms/contract/collectives.hpp"
@@ -54,6 +59,22 @@ using BitsOf = std::conditional_t<
     std::conditional_t<sizeof(T) == 2, std::uint16_t,
                        std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>>;
 
+/// A `DataType::boolean`. Unlike C++'s, it may have any bits.
+struct Truth {
+  std::uint8_t byte;
+};
+template <class T>
+inline constexpr bool is_complex_number = false;
+template <class F>
+inline constexpr bool is_complex_number<std::complex<F>> = true;
+template <class T>
+inline constexpr bool is_pair = false;
+template <class V>
+inline constexpr bool is_pair<ValueIndex<V>> = true;
+/// Whether T is no number that has one part.
+template <class T>
+inline constexpr bool is_composite = std::is_same_v<T, Truth> || is_complex_number<T> || is_pair<T>;
+
 /// Rounds to T: what the library does when a value leaves an accumulator.
 template <class T>
 T to(double x) {
@@ -64,7 +85,25 @@ T to(double x) {
 template <class T>
 T element(std::uint64_t seed, int rank, std::size_t i, ReduceOp op) {
   const std::uint64_t h = hash(seed, static_cast<std::uint64_t>(rank), i);
-  if constexpr (std::is_integral_v<T>) {
+  if constexpr (std::is_same_v<T, Truth>) {
+    return {element<std::uint8_t>(seed, rank, i, op)};
+  } else if constexpr (is_complex_number<T>) {
+    using F = typename T::value_type;
+    if (op != ReduceOp::prod)
+      return {element<F>(seed, rank, 2 * i, op), element<F>(seed, rank, 2 * i + 1, op)};
+    constexpr T factors[] = {{1, 0}, {0, 1}, {-2, 0}, {0, -1}, {1, 1}};
+    return factors[h % std::size(factors)];
+  } else if constexpr (is_pair<T>) {
+    T pair;
+    std::memset(&pair, 0, sizeof(pair));  // its padding, too
+    pair.value = static_cast<decltype(pair.value)>(static_cast<int>(h % 4) - 2);
+    pair.index = static_cast<std::int32_t>(h >> 8);
+    return pair;
+  } else if constexpr (std::is_integral_v<T>) {
+    // With random bits, nearly all would be true, and so would nearly all results.
+    const std::uint64_t of = op == ReduceOp::land ? 8 : op == ReduceOp::lxor ? 2 : 4;
+    const bool truth = op == ReduceOp::lor ? h % of == 0 : h % of != 0;
+    if (is_logical(op)) return static_cast<T>(truth ? h >> 8 | (h & 0x80) >> 6 | 2 : 0);
     return static_cast<T>(h);
   } else {
     if (op == ReduceOp::prod) return to<T>(h % 4 == 0 ? 2 : h % 4 == 1 ? -1 : h % 4 == 2 ? -2 : 1);
@@ -73,7 +112,41 @@ T element(std::uint64_t seed, int rank, std::size_t i, ReduceOp op) {
   }
 }
 
-/// A reduction over the elements that `at(rank)` gives: integers as types.hpp says, floats in f64.
+/// An operation on bits, or on integers as truth values.
+template <class T>
+T combine_bits(ReduceOp op, T a, T b) {
+  if (is_logical(op)) a = a != 0, b = b != 0;
+  if (op == ReduceOp::band || op == ReduceOp::land) return static_cast<T>(a & b);
+  if (op == ReduceOp::bor || op == ReduceOp::lor) return static_cast<T>(a | b);
+  return static_cast<T>(a ^ b);
+}
+
+/// A reduction over the elements that `at(rank)` gives: integers as types.hpp says, floats and
+/// complex numbers in f64.
+template <class T, class At>
+auto reduce_reference(ReduceOp op, int ranks, double scale, At at) requires is_composite<T> {
+  if constexpr (std::is_same_v<T, Truth>) {
+    return Truth{
+        reduce_reference<std::uint8_t>(op, ranks, scale, [&](int rank) { return at(rank).byte; })};
+  } else if constexpr (is_pair<T>) {
+    T best = at(0);
+    for (int rank = 1; rank < ranks; ++rank) {
+      const T next = at(rank);
+      const bool wins = op == ReduceOp::minloc ? next.value < best.value : best.value < next.value;
+      if (wins || (next.value == best.value && next.index < best.index)) best = next;
+    }
+    return best;
+  } else {
+    std::complex<double> acc{op == ReduceOp::prod ? 1.0 : 0.0, 0.0};
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::complex<double> x = at(rank);
+      acc = op == ReduceOp::prod ? acc * x : acc + x;
+    }
+    return op == ReduceOp::avg          ? acc / static_cast<double>(ranks)
+           : op == ReduceOp::premul_sum ? acc * scale
+                                        : acc;
+  }
+}
 template <class T, class At>
 auto reduce_reference(ReduceOp op, int ranks, double scale, At at) {
   using Value = std::conditional_t<std::is_integral_v<T>, T, double>;
@@ -84,6 +157,13 @@ auto reduce_reference(ReduceOp op, int ranks, double scale, At at) {
   };
   const auto wrap = [](auto x) { return static_cast<Value>(x); };
   Value acc = value(0);
+  if constexpr (std::is_integral_v<T>) {
+    if (op >= ReduceOp::band) {
+      if (is_logical(op)) acc = acc != 0;
+      for (int rank = 1; rank < ranks; ++rank) acc = combine_bits(op, acc, value(rank));
+      return acc;
+    }
+  }
   for (int rank = 1; rank < ranks; ++rank) {
     const Value x = value(rank);
     if (op == ReduceOp::min) acc = x < acc ? x : acc;
@@ -117,7 +197,9 @@ auto received(const Call& call, std::uint64_t seed, int ranks, int rank, std::si
     return expected<T>(seed, terms_of(call.collective, rank, ranks), at, call.op, call.scale);
   };
   const auto moved = [&](std::size_t from, std::size_t at) {
-    return static_cast<Reduced>(widen(element<T>(seed, static_cast<int>(from), at, call.op)));
+    const T x = element<T>(seed, static_cast<int>(from), at, call.op);
+    if constexpr (is_composite<T>) return static_cast<Reduced>(x);
+    else return static_cast<Reduced>(widen(x));
   };
   switch (call.collective) {
     case Collective::reduce_scatter:
@@ -142,8 +224,45 @@ auto received(const Call& call, std::uint64_t seed, int ranks, int rank, std::si
 /// is no power of two.
 template <class T>
 double tolerance(ReduceOp op, int ranks) {
-  if (std::is_integral_v<T> || op != ReduceOp::avg || (ranks & (ranks - 1)) == 0) return 0;
-  return ranks * epsilon_of<T>() * span_of<T>();
+  if constexpr (is_complex_number<T>) {
+    return tolerance<typename T::value_type>(op, ranks);
+  } else if constexpr (is_composite<T>) {
+    return 0;
+  } else {
+    if (std::is_integral_v<T> || op != ReduceOp::avg || (ranks & (ranks - 1)) == 0) return 0;
+    return ranks * epsilon_of<T>() * span_of<T>();
+  }
+}
+
+/// Whether a result is `expected`, up to `tolerance`.
+template <class T, class Wanted>
+bool is_right(const T& got, const Wanted& wanted, double allowed) {
+  if constexpr (std::is_same_v<T, Truth>) {
+    return got.byte == wanted.byte;
+  } else if constexpr (is_pair<T>) {
+    return got.value == wanted.value && got.index == wanted.index;
+  } else if constexpr (is_complex_number<T>) {
+    return std::abs(static_cast<double>(got.real()) - wanted.real()) <= allowed &&
+           std::abs(static_cast<double>(got.imag()) - wanted.imag()) <= allowed;
+  } else if constexpr (std::is_integral_v<T>) {
+    return got == wanted;
+  } else {
+    return std::abs(static_cast<double>(widen(got)) - wanted) <= allowed;
+  }
+}
+/// Whether two elements are the same, up to the bytes that pad a pair: a copy need not keep those.
+template <class T>
+bool are_same(const T& a, const T& b) {
+  if constexpr (is_pair<T>) return a.value == b.value && a.index == b.index;
+  else return std::memcmp(&a, &b, sizeof(T)) == 0;
+}
+/// An element or an expected one, for messages.
+template <class T>
+std::string text_of(const T& x) {
+  if constexpr (std::is_same_v<T, Truth>) return fmt::format("{}", x.byte);
+  else if constexpr (is_pair<T>) return fmt::format("({}, {})", x.value, x.index);
+  else if constexpr (is_complex_number<T>) return fmt::format("{} + {}i", x.real(), x.imag());
+  else return fmt::format("{}", widen(x));
 }
 
 /// A float of either sign whose exponent varies over `spread` powers of two, from the hash `h`.
@@ -154,7 +273,7 @@ T wide(std::uint64_t h, int spread) {
   return to<T>(((h >> 8) & 1 ? -1 : 1) * std::ldexp(mantissa, exponent));
 }
 
-/// Calls `f.template operator()<T>()` for the element type.
+/// Calls `f.template operator()<T>()` for the element type, a number of one part.
 template <class F>
 auto dispatch(DataType type, F f) {
   switch (type) {
@@ -162,6 +281,10 @@ auto dispatch(DataType type, F f) {
       return f.template operator()<std::int8_t>();
     case DataType::u8:
       return f.template operator()<std::uint8_t>();
+    case DataType::i16:
+      return f.template operator()<std::int16_t>();
+    case DataType::u16:
+      return f.template operator()<std::uint16_t>();
     case DataType::i32:
       return f.template operator()<std::int32_t>();
     case DataType::u32:
@@ -182,6 +305,28 @@ auto dispatch(DataType type, F f) {
       return f.template operator()<float>();
     default:
       return f.template operator()<double>();
+  }
+}
+/// The same for all types.
+template <class F>
+auto dispatch_all(DataType type, F f) {
+  switch (type) {
+    case DataType::boolean:
+      return f.template operator()<Truth>();
+    case DataType::complex_f32:
+      return f.template operator()<std::complex<float>>();
+    case DataType::complex_f64:
+      return f.template operator()<std::complex<double>>();
+    case DataType::f32_i32:
+      return f.template operator()<ValueIndex<float>>();
+    case DataType::f64_i32:
+      return f.template operator()<ValueIndex<double>>();
+    case DataType::i32_i32:
+      return f.template operator()<ValueIndex<std::int32_t>>();
+    case DataType::i64_i32:
+      return f.template operator()<ValueIndex<std::int64_t>>();
+    default:
+      return dispatch(type, f);
   }
 }
 

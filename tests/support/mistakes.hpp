@@ -74,15 +74,29 @@ inline std::vector<Mistake> mistakes(const Call& good, const void* send, void* r
     for (const int op : {reduce_op_count, 255})
       values([&](Mistake& m) { m.call.op = static_cast<ReduceOp>(op); },
              fmt::format("{} is no operation", op));
+    const auto refuses = [&](DataType type, ReduceOp op, std::string_view wanted) {
+      values(
+          [&, type, op](Mistake& m) {
+            m.call.op = op;
+            m.call.type = type;
+          },
+          fmt::format("{} needs {}, not {}", name_of(op), wanted, name_of(type)),
+          ErrorCode::unsupported);
+    };
     for (int type = 0; type < data_type_count; ++type)
-      if (const auto integer = static_cast<DataType>(type); !is_float(integer))
-        values(
-            [&](Mistake& m) {
-              m.call.op = ReduceOp::premul_sum;
-              m.call.type = integer;
-            },
-            fmt::format("premul_sum needs a floating-point type, not {}", name_of(integer)),
-            ErrorCode::unsupported);
+      if (const auto other = static_cast<DataType>(type); !is_float(other) && !is_complex(other))
+        refuses(other, ReduceOp::premul_sum, "a floating-point or complex type");
+    refuses(DataType::boolean, ReduceOp::sum, "numbers");
+    refuses(DataType::f32_i32, ReduceOp::prod, "numbers");
+    refuses(DataType::boolean, ReduceOp::avg, "numbers");
+    refuses(DataType::complex_f64, ReduceOp::max, "an integer or floating-point type");
+    refuses(DataType::boolean, ReduceOp::min, "an integer or floating-point type");
+    refuses(DataType::f16, ReduceOp::bor, "an integer type");
+    refuses(DataType::boolean, ReduceOp::bxor, "an integer type");
+    refuses(DataType::f64, ReduceOp::land, "an integer type or bool");
+    refuses(DataType::i64_i32, ReduceOp::lor, "an integer type or bool");
+    refuses(DataType::i32, ReduceOp::minloc, "pairs of a value and an index");
+    refuses(DataType::complex_f32, ReduceOp::maxloc, "pairs of a value and an index");
   }
   if (is_scan(good.collective))
     values([&](Mistake& m) { m.call.op = ReduceOp::avg; },

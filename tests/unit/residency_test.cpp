@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "algorithms/contract/algorithm.hpp"
+#include "algorithms/contract/collectives.hpp"
 #include "algorithms/contract/event_queue.hpp"
 #include "algorithms/contract/work_memory.hpp"
 #include "communicator/selection/selection.hpp"
@@ -84,13 +85,18 @@ struct Case {
   std::size_t bytes;
   Place place;
   Call call() const {
-    return {.collective = collective,
-            .type = type,
-            .op = ReduceOp::sum,
-            .count = std::max<std::size_t>(1, bytes / size_of(type)),
-            .symmetric = place != Place::ordinary,
-            .in_place = place == Place::in_place,
-            .scale = 1};
+    // The operation for which a type has kernels of its own.
+    const ReduceOp op = is_value_index(type)        ? ReduceOp::minloc
+                        : is_complex(type)          ? ReduceOp::prod
+                        : type == DataType::boolean ? ReduceOp::lor
+                                                    : ReduceOp::sum;
+    return in_words({.collective = collective,
+                     .type = type,
+                     .op = op,
+                     .count = std::max<std::size_t>(1, bytes / size_of(type)),
+                     .symmetric = place != Place::ordinary,
+                     .in_place = place == Place::in_place,
+                     .scale = 1});
   }
 };
 

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <complex>
+#include <cstddef>
 #include <string>
 #include <type_traits>
 
@@ -80,8 +82,55 @@ TEST(Types, SizesAndKinds) {
   EXPECT_FALSE(is_float(DataType::u64));
   EXPECT_TRUE(is_float(DataType::f16));
   EXPECT_TRUE(is_float(DataType::f64));
+  EXPECT_FALSE(is_float(DataType::complex_f32));
+  EXPECT_FALSE(is_float(DataType::boolean));
+  EXPECT_TRUE(is_integer(DataType::u16));
+  EXPECT_FALSE(is_integer(DataType::boolean));
+  EXPECT_TRUE(is_signed_integer(DataType::i16));
+  EXPECT_EQ(size_of(DataType::boolean), sizeof(bool));
+  EXPECT_EQ(size_of(DataType::i16), 2u);
   EXPECT_EQ(data_type_of<float>, DataType::f32);
   EXPECT_EQ(data_type_of<std::int64_t>, DataType::i64);
+}
+
+/// Programs pass their own structures: the sizes and alignments must be those of C and MPI.
+TEST(Types, CompositeElementsAreLaidOutAsInC) {
+  const auto expect = []<class T>(DataType type, T) {
+    EXPECT_EQ(data_type_of<T>, type);
+    EXPECT_EQ(size_of(type), sizeof(T)) << name_of(type);
+    EXPECT_EQ(alignment_of(type), alignof(T)) << name_of(type);
+  };
+  expect(DataType::complex_f32, std::complex<float>());
+  expect(DataType::complex_f64, std::complex<double>());
+  expect(DataType::f32_i32, ValueIndex<float>());
+  expect(DataType::f64_i32, ValueIndex<double>());
+  expect(DataType::i32_i32, ValueIndex<int>());
+  expect(DataType::i64_i32, ValueIndex<long>());
+  expect(DataType::i64_i32, ValueIndex<long long>());
+  EXPECT_EQ(offsetof(ValueIndex<double>, index), 8u);
+  EXPECT_EQ(offsetof(ValueIndex<float>, index), 4u);
+}
+
+TEST(Types, OperationsOfEachType) {
+  const auto operations = [](DataType type) {
+    std::string all;
+    for (int op = 0; op < reduce_op_count; ++op)
+      if (is_reduced(type, static_cast<ReduceOp>(op)))
+        all += std::string(name_of(static_cast<ReduceOp>(op))) + " ";
+    return all;
+  };
+  for (const DataType type : {DataType::i8, DataType::u8, DataType::i16, DataType::u16,
+                              DataType::i32, DataType::u32, DataType::i64, DataType::u64})
+    EXPECT_EQ(operations(type), "sum prod min max avg band bor bxor land lor lxor ");
+  for (const DataType type : {DataType::f16, DataType::bf16, DataType::f8e4m3, DataType::f8e5m2,
+                              DataType::f32, DataType::f64})
+    EXPECT_EQ(operations(type), "sum prod min max avg premul_sum ");
+  for (const DataType type : {DataType::complex_f32, DataType::complex_f64})
+    EXPECT_EQ(operations(type), "sum prod avg premul_sum ");
+  for (const DataType type :
+       {DataType::f32_i32, DataType::f64_i32, DataType::i32_i32, DataType::i64_i32})
+    EXPECT_EQ(operations(type), "minloc maxloc ");
+  EXPECT_EQ(operations(DataType::boolean), "land lor lxor ");
 }
 
 template <class T>
@@ -99,8 +148,9 @@ TEST(Types, IntegersAreTheirSizeAndSign) {  // not only what std::int64_t and th
   EXPECT_EQ(data_type_of<signed char>, DataType::i8);
   EXPECT_EQ(data_type_of<unsigned char>, DataType::u8);
   EXPECT_EQ(data_type_of<char>, std::is_signed_v<char> ? DataType::i8 : DataType::u8);
-  EXPECT_FALSE(HasDataType<short>);
-  EXPECT_FALSE(HasDataType<bool>);
+  EXPECT_EQ(data_type_of<short>, DataType::i16);
+  EXPECT_EQ(data_type_of<unsigned short>, DataType::u16);
+  EXPECT_EQ(data_type_of<bool>, DataType::boolean);
   EXPECT_FALSE(HasDataType<wchar_t>);
   EXPECT_FALSE(HasDataType<char8_t>);
   EXPECT_FALSE(HasDataType<char32_t>);

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <complex>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -114,6 +116,49 @@ TEST_P(Reproducible, TypesAndOperations) {
             });
         }
       });
+  });
+}
+
+/// Products of complex numbers and their scans, in few and in many elements.
+TEST_P(Reproducible, ComplexProducts) {
+  run([](Communicator& comm, Arena& arena) {
+    using C = std::complex<double>;
+    const auto term = [](int rank, std::size_t i) {
+      const auto part = [&](std::uint64_t p) {
+        return wide<double>(hash(p, static_cast<std::uint64_t>(rank), i), 3);
+      };
+      return C(part(1), part(2));
+    };
+    const auto product = [&](int ranks, std::size_t i) {
+      C all = term(0, i);
+      for (int rank = 1; rank < ranks; ++rank) {
+        const C a = all, b = term(rank, i);
+        all =
+            C(a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real());
+      }
+      return all;
+    };
+    for (const std::size_t count : {1u, 700u, 20000u})
+      for (const bool scans : {false, true}) {
+        DeviceArray& data = arena.send;
+        data.place(8, count * sizeof(C));  // as far as a complex number must be aligned
+        for (std::size_t i = 0; i < count; ++i) {
+          const C x = term(comm.rank(), i);
+          std::memcpy(data.image() + i * sizeof(C), &x, sizeof(C));
+        }
+        data.upload({});
+        void* const at = data.device();
+        if (scans) comm.scan(at, at, count, DataType::complex_f64, ReduceOp::prod);
+        else comm.all_reduce(at, at, count, DataType::complex_f64, ReduceOp::prod);
+        data.download({});
+        comm.synchronize();
+        for (std::size_t i = 0; i < count; ++i) {
+          const C wanted = product(scans ? comm.rank() + 1 : comm.size(), i);
+          if (std::memcmp(data.image() + i * sizeof(C), &wanted, sizeof(C)) == 0) continue;
+          report(comm, fmt::format("element {} of {} has other bits", i, count));
+          break;
+        }
+      }
   });
 }
 

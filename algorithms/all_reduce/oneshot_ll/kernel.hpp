@@ -32,10 +32,11 @@
 #include "algorithms/blocks/flags/units.hpp"
 #include "backends/device/device.hpp"
 #include "backends/device/kernel_table.hpp"
+#include "backends/device/pair.hpp"
 
 namespace plait::oneshot_ll {
 
-using Types = ReducedTypes;
+using Types = ReducedTypesTo8;
 
 using Args = LLArgs;  // the layout has one lane per writing rank
 

@@ -13,6 +13,9 @@ class OneshotLL final : public OneshotAlgorithm {
   std::string_view summary() const override {
     return "push packets to every peer, reduce in rank order: one hop, no barrier";
   }
+
+ protected:
+  bool reduces_rare(DataType type) const override { return size_of(type) <= 8; }
 };
 
 class OneshotLL128 final : public OneshotAlgorithm {

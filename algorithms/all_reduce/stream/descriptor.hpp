@@ -58,6 +58,9 @@ class PushAlgorithm : public ChannelAlgorithm {
     context.launch(name(), call.type, shape, args);
   }
 
+ protected:
+  bool reduces_rare(DataType) const override { return results_ == Results::slots; }
+
  private:
   /// Whether every rank reduces the whole message. Two ranks of `stream` do, because each link
   /// direction carries the message once either way.

@@ -40,10 +40,11 @@
 #include "algorithms/blocks/channels/channel.hpp"
 #include "algorithms/blocks/flags/block_peers.hpp"
 #include "backends/device/kernel_table.hpp"
+#include "backends/device/pair.hpp"
 
 namespace plait::stream {
 
-using Types = ReducedTypes;
+using Types = AllReducedTypes;
 
 /// How results reach the peers.
 enum class Results { slots, outputs };

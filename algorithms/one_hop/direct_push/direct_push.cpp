@@ -62,6 +62,9 @@ class DirectPush final : public ChannelAlgorithm {
     context.launch(name(), args.pattern.reduces ? call.type : move_type(call.type), shape, args);
   }
 
+ protected:
+  bool reduces_rare(DataType) const override { return true; }
+
  private:
   /// A block to each rank, from each rank or the root alone, or to the root.
   static NetworkUse network_use(const Call& call, std::size_t stripe, std::size_t grain,

@@ -30,10 +30,11 @@
 #include "algorithms/blocks/loops/pack_loop.hpp"
 #include "algorithms/blocks/patterns/direct_pattern.hpp"
 #include "backends/device/kernel_table.hpp"
+#include "backends/device/pair.hpp"
 
 namespace plait::direct_push {
 
-using Types = ReducedTypes;
+using Types = AllReducedTypes;
 
 /// Slots of a channel: few, because long chunks wait less. Lag: steps from sending to receiving.
 inline constexpr std::uint32_t slots = 2, lag = 1;

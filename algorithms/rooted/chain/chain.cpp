@@ -44,7 +44,11 @@ class Chain final : public ChannelAlgorithm {
                               bytes / topology.push_bandwidth, use, topology);
   }
   bool reduces_in_rank_order(const Call& call, const Topology& topology) const override {
-    return two_terms_travel(call, topology);
+    // A scan adds each term to the sum of all before it. Of two zeros, min and max take that of the
+    // rank that adds.
+    const bool selects = call.op == ReduceOp::min || call.op == ReduceOp::max;
+    return two_terms_travel(call, topology) ||
+           (is_scan(call.collective) && accumulates_unrounded(call.type) && !selects);
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
@@ -65,6 +69,7 @@ class Chain final : public ChannelAlgorithm {
   }
 
  protected:
+  bool reduces_rare(DataType) const override { return true; }
   Support supports_call(const Call&, const Topology& topology) const override {
     return topology.ranks == 1 ? Support::no("one rank has no other to pass chunks to") : Support();
   }

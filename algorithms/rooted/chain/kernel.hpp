@@ -34,10 +34,11 @@
 #include "algorithms/blocks/channels/chunks.hpp"
 #include "algorithms/blocks/loops/pack_loop.hpp"
 #include "backends/device/kernel_table.hpp"
+#include "backends/device/pair.hpp"
 
 namespace plait::chain {
 
-using Types = ReducedTypes;
+using Types = AllReducedTypes;
 
 inline constexpr std::uint32_t slots = 2;  // of a channel
 

@@ -1,6 +1,7 @@
 // The descriptor of relay_ll128.
 #pragma once
 #include "algorithms/blocks/flags/lane_algorithm.hpp"
+#include "algorithms/blocks/loops/move_types.hpp"
 #include "algorithms/blocks/patterns/direct_collectives.hpp"
 #include "algorithms/rooted/relay_ll128/kernel.hpp"
 
@@ -37,7 +38,8 @@ class RelayAlgorithm : public LaneAlgorithm {
                     .slices = slices,
                     .stripes = Parts::of(slices.each, shape.blocks,
                                          shape.threads / threads_per_unit(topology))};
-    context.launch(name(), call.type, shape, args);
+    const bool reduces = facts_of(call.collective).reduces;
+    context.launch(name(), reduces ? call.type : move_type(call.type), shape, args);
   }
 
  private:

@@ -82,11 +82,24 @@ void check_constants(const page_row& row, Communicator& comm) {
       MPI_Allreduce(in, out, static_cast<int>(count), type, op, mpi);
     };
   };
-#define TYPE(LEFT, CPP, C)                                              \
-  check_reduction(comm, CPP, C, sum, PLAIT_SUM, reduce(LEFT, MPI_SUM)); \
-  check_reduction(comm, CPP, C, max, PLAIT_MAX, reduce(LEFT, MPI_MAX));
-#define OPERATION(LEFT, CPP, C) \
-  check_reduction(comm, i32, PLAIT_I32, CPP, C, reduce(MPI_INT32_T, LEFT));
+  const auto check_type = [&](MPI_Datatype left, DataType type, plait_data_type in_c) {
+    struct Operation {
+      ReduceOp op;
+      plait_reduce_op in_c;
+      MPI_Op left;
+    };
+    for (const auto& [op, op_in_c, of_mpi] : {Operation{sum, PLAIT_SUM, MPI_SUM},
+                                              {max, PLAIT_MAX, MPI_MAX},
+                                              {lor, PLAIT_LOR, MPI_LOR},
+                                              {minloc, PLAIT_MINLOC, MPI_MINLOC}})
+      if (is_reduced(type, op))
+        check_reduction(comm, type, in_c, op, op_in_c, reduce(left, of_mpi));
+  };
+#define TYPE(LEFT, CPP, C) check_type(LEFT, CPP, C);
+#define OPERATION(LEFT, CPP, C)                                               \
+  if (is_reduced(i32, CPP))                                                   \
+    check_reduction(comm, i32, PLAIT_I32, CPP, C, reduce(MPI_INT32_T, LEFT)); \
+  else check_reduction(comm, i32_i32, PLAIT_I32_I32, CPP, C, reduce(MPI_2INT, LEFT));
 #include "constants.inc"
 }
 

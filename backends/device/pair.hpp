@@ -1,0 +1,98 @@
+// Elements of two words, which few algorithms have kernels for, and the lists of types with them.
+#pragma once
+#include <cstdint>
+#include <type_traits>
+
+#include "backends/device/kernel_table.hpp"
+#include "backends/device/numeric.hpp"
+#include "backends/device/own_reducer.hpp"
+
+namespace plait {
+
+/// A complex number, or a value and its index. Aligned as its words are: so are std::complex and
+/// MPI's pairs.
+template <class Word>
+struct Pair {
+  Word first, second;
+};
+template <class Word>
+inline constexpr bool has_own_alignment<Pair<Word>> = true;
+
+/// The operations that only pairs have. Sums and averages of complex numbers are those of twice as
+/// many floats (`in_words`), so of these only the product is here.
+template <class Word>
+class PairOperation {
+ public:
+  using P = Pair<Word>;
+  using Float = std::conditional_t<sizeof(Word) == 4, float, double>;
+
+  PLAIT_DEVICE explicit PairOperation(const Reduction& reduction)
+      : elements_(reduction.elements), least_(reduction.op == ReduceOp::minloc) {}
+
+  PLAIT_DEVICE P operator()(const P& a, const P& b) const {
+    if (elements_ == Elements::complex) return product(a, b);
+    return elements_ == Elements::float_and_index ? winner<Float>(a, b)
+                                                  : winner<std::make_signed_t<Word>>(a, b);
+  }
+
+ private:
+  PLAIT_DEVICE static P product(const P& a, const P& b) {
+    const auto ar = bits_as<Float>(a.first), ai = bits_as<Float>(a.second),
+               br = bits_as<Float>(b.first), bi = bits_as<Float>(b.second);
+    return {bits_as<Word>(with_one_nan(ar * br - ai * bi)),
+            bits_as<Word>(with_one_nan(ar * bi + ai * br))};
+  }
+
+  template <class Value>
+  PLAIT_DEVICE P winner(const P& a, const P& b) const {
+    const auto x = bits_as<Value>(a.first), y = bits_as<Value>(b.first);
+    if (wins(y, x)) return b;
+    if (wins(x, y)) return a;
+    if (index(a) != index(b)) return index(b) < index(a) ? b : a;
+    // Zeros of either sign, NaNs, or different padding. The bits decide, so that no order of the
+    // terms gives another result.
+    return b.first < a.first || (b.first == a.first && b.second < a.second) ? b : a;
+  }
+  /// Whether x wins over y whatever their indices are. A number wins over a NaN.
+  template <class Value>
+  PLAIT_DEVICE bool wins(Value x, Value y) const {
+    return (least_ ? x < y : y < x) || (y != y && x == x);
+  }
+  /// In the low half of the second word, if that has 64 bits: all targets are little-endian.
+  PLAIT_DEVICE static std::int32_t index(const P& pair) {
+    return static_cast<std::int32_t>(static_cast<std::uint32_t>(pair.second));
+  }
+
+  Elements elements_;
+  bool least_;
+};
+
+template <class Word>
+class Reducer<Pair<Word>> : public OwnReducer<Pair<Word>, PairOperation<Word>> {
+  using OwnReducer<Pair<Word>, PairOperation<Word>>::OwnReducer;
+};
+
+template <class Word>
+struct DataTypeOf<Pair<Word>> {  // one of those that it stands for
+  static constexpr DataType value =
+      sizeof(Word) == 4 ? DataType::complex_f32 : DataType::complex_f64;
+};
+template <>
+struct Listed<Pair<std::uint32_t>> {
+  using Element = Pair<std::uint32_t>;
+  static constexpr std::array data_types{DataType::complex_f32, DataType::f32_i32,
+                                         DataType::i32_i32};
+};
+template <>
+struct Listed<Pair<std::uint64_t>> {
+  using Element = Pair<std::uint64_t>;
+  static constexpr std::array data_types{DataType::complex_f64, DataType::f64_i32,
+                                         DataType::i64_i32};
+};
+
+/// `ReducedTypes` with the elements that `is_rare` is true for, up to 8 bytes, or all.
+using ReducedTypesTo8 =
+    Concatenated<ReducedTypes, TypeList<EitherSign<std::uint16_t>, Pair<std::uint32_t>>>;
+using AllReducedTypes = Concatenated<ReducedTypesTo8, TypeList<Pair<std::uint64_t>>>;
+
+}  // namespace plait
