@@ -170,6 +170,23 @@ TEST_P(Mismatch, IsAnErrorWithBothSides) {
 
 /// Places and shapes are compared by their hashes. Buffers in place have two equal halves, windows
 /// have small numbers, and offsets are multiples of a few.
+/// Ranks that read each other's buffers in one process: one has no buffer where the other reads.
+TEST(MismatchOfReaders, WithoutABuffer) {
+  if (target() != BackendKind::host) GTEST_SKIP() << "only CPU ranks read each other's buffers";
+  run_ranks(2, [](Communicator& comm, int rank) {
+    Arena arena(comm);
+    const CallOptions pull{.algorithm = "pull"};
+    if (!error_of([&] { static_cast<void>(comm.chosen({.count = 1000}, pull)); })) {
+      if (rank == 0) comm.scatter(nullptr, arena.recv.device(), 1000, DataType::u8, 1, {}, pull);
+      else comm.all_gather(arena.send.device(), arena.recv.device(), 500, DataType::u64, {}, pull);
+      const auto error = error_after(comm);
+      ASSERT_TRUE(error.has_value());
+      EXPECT_THAT(error->what(), AllOf(HasSubstr("scatter of 1000 u8 elements"),
+                                       HasSubstr("all_gather of 500 u64 elements")));
+    }
+  });
+}
+
 TEST(Signatures, TellPlacesAndShapesApart) {
   std::set<std::uint64_t> places, options;
   const std::size_t windows[] = {0, 1, 2, 3, 4, 8, 12}, offsets[] = {0, 1, 2, 4, 8, 12, 400, 512};

@@ -6,7 +6,8 @@
 //      there.
 //   3. Pull: a rank that gets data reads it from the peers. If data is added up, this goes in
 //      chunks that stay in the cache: a rank reads all peers' parts of a chunk into a buffer and
-//      adds them to its own. In an all-reduce, a rank does so for its slice of the message.
+//      adds them to its own. In an all-reduce, a rank does so for its slice of the message, in a
+//      scan for the whole message of the ranks before it.
 //   4. All-reduce only: a second barrier, after which all slices are reduced. Then each rank reads
 //      the slices of the others from their outputs.
 //   5. Leave: a last barrier. After it, no rank reads this rank's buffers any more.
@@ -17,9 +18,11 @@
 // In place, a rank writes only where no peer reads. While inputs are read, it writes its own slice
 // of an all-reduce, or its own block of a reduce-scatter. In phase 4 it writes the other slices,
 // while peers read its own slice. In the collectives that move blocks, it writes all blocks but its
-// own. All-to-all alone writes where peers still read. So if a rank has it in place, which all
-// ranks see by the addresses, all read a chunk of each block into a buffer, with one barrier before
-// the chunk is stored and one after.
+// own. All-to-all and scans alone write where peers still read. So if a rank has one of them in
+// place, which all ranks see by the addresses, all ranks go chunk by chunk. In an all-to-all they
+// read a chunk of each block into a buffer, with one barrier before the chunk is stored and one
+// after. In a scan they keep the sum of a chunk in the buffer until a barrier: then all ranks have
+// read the chunk, and whoever is ahead reads another one.
 //
 // Why phase 6 is enough. A rank whose call has failed may free its buffers, while the barrier's
 // words of this rank let a slower peer pass. Within one process, each read stands between `enter`
@@ -32,17 +35,18 @@
 // Resources: 32 bytes, a gate and a signal word per (thread block, writer), one epoch per thread
 // block.
 //
-// The order of a sum is fixed: it begins at the rank that computes it.
+// The order of a sum is fixed: it begins at the rank that computes it, in a scan at rank 0.
 #pragma once
 #include "algorithms/blocks/flags/block_peers.hpp"
 #include "algorithms/blocks/loops/buffer_sum.hpp"
 #include "algorithms/blocks/patterns/direct_pattern.hpp"
 #include "algorithms/blocks/patterns/sliced_message.hpp"
 #include "backends/device/kernel_table.hpp"
+#include "backends/device/pair.hpp"
 
 namespace plait::pull {
 
-using Types = ReducedTypes;  // move-only collectives launch as bytes
+using Types = AllReducedTypes;  // move-only collectives launch as bytes
 
 /// The addresses of a rank's buffers in its process.
 struct Place {
@@ -54,7 +58,7 @@ struct Place {
 
 /// The buffer of a thread block, for the chunks of all peers together.
 constexpr std::size_t buffer_bytes = std::size_t{64} << 10;
-constexpr int max_ranks = 64;  // a chunk then has a kilobyte
+constexpr int max_ranks = 64;  // a chunk then has about a kilobyte
 
 struct Args {
   WindowView places;  // Place [block][writer]
@@ -62,7 +66,9 @@ struct Args {
   PeerSignals peers;
   const std::byte* send;
   std::byte* recv;
-  bool all_reduce;  // else the collective of `pattern`
+  bool all_reduce;  // else a scan, or the collective of `pattern`
+  bool scans;
+  int terms;  // of a scan: the result is the sum of the first ranks, so many
   DirectPattern pattern;
   std::size_t count;  // elements of a block
   /// Only an all-reduce has slices; otherwise the stripes are those of a block.
@@ -84,17 +90,18 @@ class Pull {
 
  private:
   using PackOf = Pack<T, D::pack_bytes>;
-  /// The buffer has room for one chunk per peer.
+  /// The buffer has room for so many chunks, numbered from 1 on.
   struct Buffer {
     alignas(64) std::byte bytes[buffer_bytes];
     std::size_t chunk;
-    explicit Buffer(int peers)
-        : chunk(buffer_bytes / static_cast<unsigned>(peers > 0 ? peers : 1) / 64 * 64) {}
-    std::byte* of(int step) { return bytes + static_cast<unsigned>(step - 1) * chunk; }
+    explicit Buffer(int chunks)
+        : chunk(buffer_bytes / static_cast<unsigned>(chunks > 0 ? chunks : 1) / 64 * 64) {}
+    std::byte* of(int number) { return bytes + static_cast<unsigned>(number - 1) * chunk; }
   };
 
   PLAIT_DEVICE bool pull() {
-    return a_.all_reduce ? all_reduce() : a_.pattern.reduces ? reduce() : move();
+    if (!a_.all_reduce && !a_.pattern.reduces) return move();
+    return add() && (!a_.all_reduce || read_slices());
   }
   PLAIT_DEVICE Place& place(int owner, int writer) const {
     return *slot_of<Place>(a_.places, dev_.block(), a_.peers.ranks, owner, writer);
@@ -141,9 +148,15 @@ class Pull {
     static_assert(max_ranks <= 64);
   };
 
-  PLAIT_DEVICE bool read(int rank, const Place& place, std::byte* to, const std::byte* from,
-                         std::size_t bytes) {
-    if (!is_near(place))
+  /// `buffer`: the one that holds the bytes. It is null if the peer makes another call than this
+  /// rank. The system then refuses the read, while a read by this code would end the program.
+  PLAIT_DEVICE bool is_read_here(const Place& place, const std::byte* buffer) const {
+    return is_near(place) && buffer != nullptr;
+  }
+  PLAIT_DEVICE bool read(int rank, const Place& place, std::byte* to, const std::byte* buffer,
+                         std::size_t at, std::size_t bytes) {
+    const std::byte* const from = buffer + at;
+    if (!is_read_here(place, buffer))
       return dev_.read_peer(static_cast<std::int32_t>(place.reader_handle), to, from, bytes,
                             {rank, peers_.epoch()});
     if (to == from) return true;
@@ -153,55 +166,90 @@ class Pull {
     return true;
   }
 
-  PLAIT_DEVICE bool all_reduce() {
-    if (!add(a_.message.stripe(a_.peers.rank, dev_.block()), 0)) return false;
+  /// All sums go through here, because the compiler copies its code to every call.
+  PLAIT_DEVICE bool add() {
+    const int rank = a_.peers.rank, ranks = a_.peers.ranks;
+    const bool keeps = a_.scans && is_in_place_somewhere();
+    Terms terms{rank, ranks};
+    Range range = a_.message.stripes.at(dev_.block());
+    std::size_t begin = 0;  // in the inputs
+    int chunks = ranks - 1;
+    if (a_.all_reduce) {
+      range = a_.message.stripe(rank, dev_.block());
+    } else if (a_.scans) {
+      terms = {0, a_.terms};
+      // The first term that is read goes to where the result will be. The last chunk of the buffer
+      // keeps the result if need be.
+      chunks = ranks - 2 + (keeps ? 1 : 0);
+    } else {
+      if (!a_.pattern.sends(rank, rank)) return true;
+      begin = a_.pattern.send_begin(rank, a_.count) * sizeof(T);
+    }
+    Buffer buffer(chunks);
+    for (std::size_t at = range.begin; at < range.end; at += buffer.chunk) {
+      const std::size_t bytes = range.end - at < buffer.chunk ? range.end - at : buffer.chunk;
+      std::byte* const result = keeps ? buffer.of(chunks > 1 ? chunks : 1) : a_.recv + at;
+      if (terms.number != 0 &&
+          !add_chunk(buffer, terms, begin + at, bytes, a_.scans ? result : nullptr, result))
+        return false;
+      if (!keeps) continue;
+      if (!peers_.barrier()) return false;
+      if (terms.number != 0) D::copy_bytes(a_.recv + at, result, bytes);
+    }
+    return true;
+  }
+  /// Of an all-reduce, those that other ranks have added up.
+  PLAIT_DEVICE bool read_slices() {
     if (!peers_.barrier()) return false;
     for (int step = 1; step < a_.peers.ranks; ++step) {
       const int peer = peer_at(step);
       const Range theirs = a_.message.stripe(peer, dev_.block());
       const Place from = place_of(peer);
-      if (!read(peer, from, a_.recv + theirs.begin, from.recv + theirs.begin, theirs.size()))
+      if (!read(peer, from, a_.recv + theirs.begin, from.recv, theirs.begin, theirs.size()))
         return false;
     }
     return true;
   }
 
-  PLAIT_DEVICE bool reduce() {
-    if (!a_.pattern.sends(a_.peers.rank, a_.peers.rank)) return true;
-    return add(a_.message.stripes.at(dev_.block()),
-               a_.pattern.send_begin(a_.peers.rank, a_.count) * sizeof(T));
-  }
-
-  /// Adds up the bytes `range` of the blocks that begin at byte `begin` of all inputs.
-  PLAIT_DEVICE bool add(const Range& range, std::size_t begin) {
-    Buffer buffer(a_.peers.ranks - 1);
+  /// The ranks whose terms are added, in this order.
+  struct Terms {
+    int first, number;
+  };
+  /// Stores the sum of ranks' bytes from `at` on. `to`: where the first term that is read from
+  /// another process goes; null: into the buffer.
+  PLAIT_DEVICE bool add_chunk(Buffer& buffer, const Terms& ranks, std::size_t at, std::size_t bytes,
+                              std::byte* to, std::byte* result) {
+    const auto rank_of = [&](int step) { return rank_after(ranks.first, step, a_.peers.ranks); };
     const std::byte* terms[max_ranks];  // where each rank's term begins
-    for (std::size_t at = range.begin; at < range.end; at += buffer.chunk) {
-      const std::size_t bytes = range.end - at < buffer.chunk ? range.end - at : buffer.chunk;
-      for (int step = 0; step < a_.peers.ranks; ++step) {
-        const int peer = peer_at(step);
-        const Place from = place_of(peer);
-        terms[step] = is_near(from) ? from.send + begin + at : buffer.of(step);
-        if (!is_near(from) && !read(peer, from, buffer.of(step), from.send + begin + at, bytes))
-          return false;
-      }
-      Visit visit(*this);
-      for (int step = 1; step < a_.peers.ranks; ++step)
-        if (is_near(place_of(peer_at(step))) && !visit.enter(peer_at(step))) return false;
-      const auto term = [&terms](int step) { return reinterpret_cast<const T*>(terms[step]); };
-      const std::size_t count = bytes / sizeof(T);
-      const Packs<T, D::pack_bytes> out(reinterpret_cast<T*>(a_.recv + at), count);
-      std::size_t whole = out.whole();
-      for (int step = 0; step < a_.peers.ranks; ++step) {
-        const std::size_t its = Packs<const T, D::pack_bytes>(term(step), count).whole();
-        whole = its < whole ? its : whole;
-      }
-      BufferSum<T, D, decltype(term)> sum(dev_, term, a_.peers.ranks, count, whole, a_.reduction);
-      sum.run(in_packs<D::pack_bytes>({0, bytes}),
-              [this, out]<bool Whole, int Count>(std::size_t i, const PackOf(&sums)[Count]) {
-                store_packs<Whole>(dev_, out, i, sums);
-              });
+    int buffered = 0;
+    for (int step = 0; step < ranks.number; ++step) {
+      const int rank = rank_of(step);
+      const Place from = place_of(rank);
+      terms[step] = from.send + at;
+      if (is_read_here(from, from.send)) continue;
+      std::byte* const copy = to != nullptr ? to : buffer.of(++buffered);
+      to = nullptr;
+      terms[step] = copy;
+      if (!read(rank, from, copy, from.send, at, bytes)) return false;
     }
+    Visit visit(*this);
+    for (int step = 0; step < ranks.number; ++step)
+      if (const int rank = rank_of(step);
+          rank != a_.peers.rank && is_near(place_of(rank)) && !visit.enter(rank))
+        return false;
+    const auto term = [&terms](int step) { return reinterpret_cast<const T*>(terms[step]); };
+    const std::size_t elements = bytes / sizeof(T);
+    const Packs<T, D::pack_bytes> out(reinterpret_cast<T*>(result), elements);
+    std::size_t whole = out.whole();
+    for (int step = 0; step < ranks.number; ++step) {
+      const std::size_t its = Packs<const T, D::pack_bytes>(term(step), elements).whole();
+      whole = its < whole ? its : whole;
+    }
+    BufferSum<T, D, decltype(term)> sum(dev_, term, ranks.number, elements, whole, a_.reduction);
+    sum.run(in_packs<D::pack_bytes>({0, bytes}),
+            [this, out]<bool Whole, int Count>(std::size_t i, const PackOf(&sums)[Count]) {
+              store_packs<Whole>(dev_, out, i, sums);
+            });
     return true;
   }
 
@@ -233,14 +281,16 @@ class Pull {
   }
   PLAIT_DEVICE bool read_step(int step, std::byte* to, std::size_t at, std::size_t bytes) {
     const Place from = place_of(peer_at(step));
-    return read(peer_at(step), from, to, from.send + at, bytes);
+    return read(peer_at(step), from, to, from.send, at, bytes);
   }
   /// Whether this is an all-to-all that a rank has in place.
   PLAIT_DEVICE bool writes_inputs() const {
+    return a_.pattern.block_per_target && a_.pattern.block_per_source && is_in_place_somewhere();
+  }
+  PLAIT_DEVICE bool is_in_place_somewhere() const {
     bool any = false;
-    if (a_.pattern.block_per_target && a_.pattern.block_per_source)
-      for (int rank = 0; rank < a_.peers.ranks; ++rank)
-        any = any || place_of(rank).send == place_of(rank).recv;
+    for (int rank = 0; rank < a_.peers.ranks; ++rank)
+      any = any || place_of(rank).send == place_of(rank).recv;
     return any;
   }
 

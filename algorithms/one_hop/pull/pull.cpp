@@ -12,7 +12,8 @@ constexpr unsigned max_blocks = 64;
 constexpr std::array collectives = {Collective::all_reduce, Collective::reduce_scatter,
                                     Collective::all_gather, Collective::broadcast,
                                     Collective::reduce,     Collective::all_to_all,
-                                    Collective::gather,     Collective::scatter};
+                                    Collective::gather,     Collective::scatter,
+                                    Collective::scan,       Collective::exscan};
 
 class PullAlgorithm final : public CollectiveAlgorithm {
  public:
@@ -50,7 +51,7 @@ class PullAlgorithm final : public CollectiveAlgorithm {
            moved / (0.6 * topology.link_bandwidth);
   }
   bool reduces_in_rank_order(const Call& call, const Topology& topology) const override {
-    return two_terms_commute(call, topology);
+    return is_scan(call.collective) || two_terms_commute(call, topology);
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
@@ -66,6 +67,8 @@ class PullAlgorithm final : public CollectiveAlgorithm {
                     .send = static_cast<const std::byte*>(buffers.send),
                     .recv = static_cast<std::byte*>(buffers.recv),
                     .all_reduce = all_reduce,
+                    .scans = is_scan(call.collective),
+                    .terms = terms_of(call.collective, context.rank(), context.ranks()),
                     .pattern = direct_pattern(call),
                     .count = reduces ? call.count : call.block_bytes(),
                     .message = {slices, Parts::of(all_reduce ? slices.each : call.block_bytes(),
@@ -76,6 +79,7 @@ class PullAlgorithm final : public CollectiveAlgorithm {
   }
 
  protected:
+  bool reduces_rare(DataType) const override { return true; }
   Support supports_call(const Call&, const Topology& topology) const override {
     if (is_served(topology)) return {};
     return Support::no(
