@@ -41,6 +41,7 @@ class CallPreparer {
                   const CallOptions& options, NativeStream stream) const;
 
   /// Step 3: finds out whether the buffers lie in symmetric memory, and where.
+  void check_may_block(std::string_view what, NativeStream stream) const;
   void locate(PreparedCall& prepared) const;
   /// Step 3 for one end of a message.
   void locate_end(PreparedCall& prepared, std::string_view what, const MessageEnd& end,
@@ -86,7 +87,6 @@ class CallPreparer {
   const CachedChoice& cached(const Call& call);
   const Choice& named(const Call& call, const CallOptions& options);
   void check_stream(std::string_view what, NativeStream stream) const;
-  void check_may_block(std::string_view what, NativeStream stream) const;
   void locate_receiver(PreparedCall& prepared, void* receiver) const;
 
   const Bootstrap& bootstrap_;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -21,6 +23,7 @@
 #include "core/float_environment.hpp"
 #include "core/log.hpp"
 #include "plait/collective_table.h"
+#include "plait/group.hpp"
 #include "symm_mem/window.hpp"
 
 namespace plait {
@@ -263,6 +266,15 @@ void Communicator::reduce(const void* send, void* recv, std::size_t count, const
   reduce_on_host(Collective::reduce, send, recv, count, op, root, stream);
 }
 
+void Communicator::scan(const void* send, void* recv, std::size_t count, const HostOperation& op,
+                        StreamRef stream) {
+  reduce_on_host(Collective::scan, send, recv, count, op, 0, stream);
+}
+void Communicator::exscan(const void* send, void* recv, std::size_t count, const HostOperation& op,
+                          StreamRef stream) {
+  reduce_on_host(Collective::exscan, send, recv, count, op, 0, stream);
+}
+
 void Communicator::send(const void* data, std::size_t count, DataType type, int to,
                         StreamRef stream, const CallOptions& options) {
   const MessageEnd end{
@@ -340,6 +352,38 @@ void Communicator::scatter_v(const void* send, const BlocksOf& sent, void* recv,
       [&](const VectorCall& call) { return call.scatter(send, sent, recv, count, root); }, stream,
       options, &by_all);
 }
+void Communicator::reduce_scatter_v(const void* send, std::span<const std::size_t> counts,
+                                    void* recv, DataType type, ReduceOp op, StreamRef stream,
+                                    const CallOptions& options) {
+  constexpr std::string_view what = "reduce_scatter_v";
+  std::vector<VectorCall::Block> blocks;
+  {
+    const Inside own(*this, what);
+    try {
+      blocks = VectorCall(what, type, rank(), size()).reduce_scatter(counts);
+      if (options.blocking) own->check_may_block(what, stream.native());
+    } catch (const Error& error) {
+      return own->refuse(error, true);
+    }
+  }
+  const bool even =
+      std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to()) == counts.end();
+  if (even && options.algorithm.empty())
+    return reduce_scatter(send, recv, counts.front(), type, op, stream, options);
+  CallOptions of_each = options;
+  of_each.blocking = false;
+  {
+    Group group;
+    for (int root = 0; root < size(); ++root) {
+      const auto& [begin, count] = blocks[static_cast<std::size_t>(root)];
+      const void* const block =
+          send == nullptr ? nullptr : static_cast<const std::byte*>(send) + begin;
+      if (count != 0) reduce(block, recv, count, type, op, root, stream, of_each);
+    }
+    group.end();
+  }
+  if (options.blocking) synchronize(stream);
+}
 void Communicator::neighbor_all_to_all_v(const void* send, const NeighborBlocks& sent, void* recv,
                                          const NeighborBlocks& received, DataType type,
                                          StreamRef stream, const CallOptions& options) {
@@ -402,7 +446,7 @@ Call Communicator::completed(const Call& call, const CallOptions& options) const
   made.symmetric = call.symmetric || options.symmetric;
   made.in_place = call.in_place;
   check_facts(made, options, rank(), size());
-  return made;
+  return in_words(made);
 }
 bool Communicator::is_symmetric(const void* pointer, std::size_t bytes) const {
   CommunicatorState& own = state("is_symmetric");

@@ -78,6 +78,10 @@ class CommunicatorState final : public GroupMember {
   /// Throws the error, or lets the group throw it at its end. `collective`: with PLAIT_CHECK=1 the
   /// other ranks throw it, too.
   void refuse(const Error& error, bool collective = false);
+  /// Throws if a blocking call on the stream would wait for work that can't begin yet.
+  void check_may_block(std::string_view what, NativeStream stream) const {
+    preparer_.check_may_block(what, stream);
+  }
   void copy(void* to, const void* from, std::size_t bytes, StreamRef stream);
   void reserve();
   void synchronize(StreamRef stream);

@@ -24,6 +24,7 @@
 #include "core/thread_team.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/error.hpp"
+#include "plait/group.hpp"
 
 namespace plait {
 namespace {
@@ -642,6 +643,47 @@ void DeviceGroup::scatter_v(Inputs send, const BlocksOf& sent, Outputs recv, Dat
         return call.scatter(send[r], sent, recv[r], count_of(sent, r), root);
       },
       streams, options);
+}
+void DeviceGroup::reduce_scatter_v(Inputs send, std::span<const std::size_t> counts, Outputs recv,
+                                   DataType type, ReduceOp op, Streams streams,
+                                   const CallOptions& options) {
+  constexpr std::string_view what = "reduce_scatter_v";
+  OpenGroup& around = OpenGroup::of_thread();
+  std::vector<VectorCall::Block> blocks;
+  try {
+    const Inside own(*this, what);
+    own->check_number(what, "send buffers", send.size());
+    blocks = VectorCall(what, type, 0, static_cast<int>(own->size())).reduce_scatter(counts);
+    if (options.blocking && around.is_open())
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{}: a blocking call in a group would wait for what only the group's "
+                              "end enqueues: synchronize after that",
+                              what));
+  } catch (const Error& error) {
+    if (!around.is_open()) throw;
+    return around.fail(error);
+  }
+  CallOptions of_each = options;
+  of_each.blocking = false;
+  {
+    Group group;
+    std::vector<const void*> inputs(blocks.size());
+    for (std::size_t root = 0; root < blocks.size(); ++root) {
+      for (std::size_t rank = 0; rank < inputs.size(); ++rank)
+        inputs[rank] = send[rank] == nullptr
+                           ? nullptr
+                           : static_cast<const std::byte*>(send[rank]) + blocks[root].begin;
+      if (blocks[root].count != 0)
+        enqueue({.collective = Collective::reduce,
+                 .type = type,
+                 .op = op,
+                 .count = blocks[root].count,
+                 .root = static_cast<int>(root)},
+                inputs, recv, streams, of_each);
+    }
+    group.end();
+  }
+  if (options.blocking) synchronize(streams);
 }
 void DeviceGroup::neighbor_all_to_all_v(Inputs send, PerDevice<NeighborBlocks> sent, Outputs recv,
                                         PerDevice<NeighborBlocks> received, DataType type,

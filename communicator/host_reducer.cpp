@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "algorithms/contract/collectives.hpp"
 #include "communicator/communicator_state.hpp"
 #include "core/float_environment.hpp"
 
@@ -19,12 +20,12 @@ constexpr std::size_t whole_bytes = std::size_t{16} << 10;
 /// Terms are combined in pieces that stay in the first cache.
 constexpr std::size_t piece_bytes = std::size_t{8} << 10;
 
-/// The terms of `count` elements, one per rank, `stride` bytes apart, and the place of the result:
-/// memory apart from them, or the last term.
+/// Terms of `count` elements, `stride` bytes apart, and the place of the result: memory apart from
+/// them, or the last term.
 struct Terms {
   const std::byte* first;
   std::size_t stride;
-  std::size_t ranks;
+  std::size_t number;  // of terms, at least one
   std::byte* result;
   std::size_t count;
 };
@@ -36,10 +37,10 @@ void combine(const HostOperation& op, const Terms& terms) noexcept {
   const std::size_t most = std::max<std::size_t>(piece_bytes / op.element_bytes, 1);
   for (std::size_t done = 0; done < terms.count; done += most) {
     const std::size_t count = std::min(most, terms.count - done), at = done * op.element_bytes;
-    const std::byte* term = terms.first + (terms.ranks - 1) * terms.stride + at;
+    const std::byte* term = terms.first + (terms.number - 1) * terms.stride + at;
     std::byte* const result = terms.result + at;
     if (term != result) std::memcpy(result, term, count * op.element_bytes);
-    for (std::size_t i = 1; i < terms.ranks; ++i) {
+    for (std::size_t i = 1; i < terms.number; ++i) {
       term -= terms.stride;
       op.function(term, result, count, op.context);
     }
@@ -82,8 +83,11 @@ class HostReducer::Rounds {
 
   void enqueue() {
     const std::size_t count = reduction_.count;
+    if (reduction_.collective == Collective::exscan && ranks_ == 1) return;
     if (ranks_ == 1) return move(Collective::broadcast, count, send_, recv_);
     if (reduction_.collective == Collective::reduce_scatter) return scatter_all();
+    if (is_scan(reduction_.collective))
+      return in_rounds(0, count, room_, [this](std::size_t at, std::size_t n) { scan(at, n); });
     const std::size_t in_parts = count * element_ <= whole_bytes ? 0 : count / ranks_ * ranks_;
     in_rounds(0, in_parts, room_ * ranks_,
               [this](std::size_t at, std::size_t n) { reduce_in_parts(at, n / ranks_); });
@@ -107,8 +111,9 @@ class HostReducer::Rounds {
                 send, recv, stream_, {});
     has_begun_ = true;
   }
-  void combine_into(std::byte* result, std::size_t count) {
-    const Terms terms{work_, count * element_, ranks_, result, count};
+  void combine_into(std::byte* result, std::size_t count) { combine_first(ranks_, result, count); }
+  void combine_first(std::size_t number, std::byte* result, std::size_t count) {
+    const Terms terms{work_, count * element_, number, result, count};
     state_.run_between_calls(stream_, [op = op_, terms] { combine(op, terms); });
   }
   bool is_for_all() const { return reduction_.collective == Collective::all_reduce; }
@@ -122,6 +127,14 @@ class HostReducer::Rounds {
   void reduce_whole(std::size_t at, std::size_t count) {
     move(gathering(), count, send_ + at * element_, work_);
     if (is_for_this_rank()) combine_into(recv_ + at * element_, count);
+  }
+
+  /// Each rank gathers all terms, and combines the first ones.
+  void scan(std::size_t at, std::size_t count) {
+    move(Collective::all_gather, count, send_ + at * element_, work_);
+    const int terms =
+        terms_of(reduction_.collective, static_cast<int>(rank_), static_cast<int>(ranks_));
+    if (terms != 0) combine_first(static_cast<std::size_t>(terms), recv_ + at * element_, count);
   }
 
   void reduce_in_parts(std::size_t at, std::size_t part) {

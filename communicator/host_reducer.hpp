@@ -36,7 +36,7 @@ struct HostReduction {
 /// A short message is exchanged whole: each rank that needs the result gathers all terms and
 /// combines them. A long one is cut in a part per rank: each rank gathers the terms of its part
 /// (all_to_all) and combines them, and the results are gathered. reduce_scatter needs only the
-/// first half of that.
+/// first half of that. In a scan each rank gathers all terms, and combines the first ones.
 ///
 /// The terms meet in work memory that the first reduction allocates. Longer messages take several
 /// rounds. Calls of one communicator run one after another, so all use the same memory. Graphs keep

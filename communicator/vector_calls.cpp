@@ -158,4 +158,20 @@ VectorCall::Ends VectorCall::neighbor_all_to_all(const void* send, const Neighbo
   return ends;
 }
 
+std::vector<VectorCall::Block> VectorCall::reduce_scatter(
+    std::span<const std::size_t> counts) const {
+  if (counts.size() != static_cast<std::size_t>(ranks_))
+    refuse(fmt::format("{} counts, with {} ranks", counts.size(), ranks_));
+  // Beyond any memory, as for the limit of counts (check_count).
+  const std::size_t most = std::numeric_limits<std::size_t>::max() / 4 / size_of(type_);
+  std::vector<Block> blocks;
+  std::size_t sum = 0;
+  for (const std::size_t count : counts) {
+    blocks.push_back({sum * size_of(type_), count});
+    if (count > most - sum) refuse(fmt::format("the counts of {} overflow", name_of(type_)));
+    sum += count;
+  }
+  return blocks;
+}
+
 }  // namespace plait

@@ -32,6 +32,13 @@ class VectorCall {
   Ends neighbor_all_to_all(const void* send, const NeighborBlocks& sent, void* recv,
                            const NeighborBlocks& received) const;
 
+  /// A block of a reduce-scatter: its first byte in the input, and its elements.
+  struct Block {
+    std::size_t begin, count;
+  };
+  /// One block per rank.
+  std::vector<Block> reduce_scatter(std::span<const std::size_t> counts) const;
+
  private:
   enum class Direction : bool { receive, send };
   [[noreturn]] void refuse(const std::string& why) const;

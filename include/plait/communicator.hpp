@@ -315,6 +315,25 @@ class Communicator {
                      sizeof(T));
   }
 
+  void scan(const void* send, void* recv, std::size_t count, const HostOperation& op,
+            StreamRef stream = {});
+  template <class T>
+  void scan(std::span<T> send, std::span<std::remove_const_t<T>> recv, const HostOperation& op,
+            StreamRef stream = {}) {
+    if (extents_fit(Collective::scan, send.size(), recv.size(), recv.size()))
+      reduce_on_host(Collective::scan, send.data(), recv.data(), recv.size(), op, 0, stream,
+                     sizeof(T));
+  }
+  void exscan(const void* send, void* recv, std::size_t count, const HostOperation& op,
+              StreamRef stream = {});
+  template <class T>
+  void exscan(std::span<T> send, std::span<std::remove_const_t<T>> recv, const HostOperation& op,
+              StreamRef stream = {}) {
+    if (extents_fit(Collective::exscan, send.size(), recv.size(), recv.size()))
+      reduce_on_host(Collective::exscan, send.data(), recv.data(), recv.size(), op, 0, stream,
+                     sizeof(T));
+  }
+
   // Messages between two ranks. The i-th message that rank a sends to rank b is the i-th that b
   // receives from a. Both ranks pass the same count, type and options; otherwise an error says
   // where they differ, and breaks the communicator. Any memory will do; the buffers of one call, or
@@ -388,6 +407,15 @@ class Communicator {
   /// place: the root's `recv` is its block of `send`.
   void scatter_v(const void* send, const BlocksOf& sent, void* recv, std::size_t count,
                  DataType type, int root, StreamRef stream = {}, const CallOptions& options = {});
+
+  /// Rank r receives the reduction of block r of all ranks, `counts[r]` elements. The blocks lie
+  /// one behind the other in `send`, in the order of their ranks. All ranks pass the same counts.
+  /// In place: `recv` is this rank's block of `send`. It is a `reduce_scatter` if all counts are
+  /// equal and no algorithm is named. Otherwise it is a group of one `reduce` per block that has
+  /// elements, so errors name that call, and options are for it.
+  void reduce_scatter_v(const void* send, std::span<const std::size_t> counts, void* recv,
+                        DataType type, ReduceOp op, StreamRef stream = {},
+                        const CallOptions& options = {});
 
   /// The peers to which this rank sends, or from which it receives, in the order of the messages,
   /// with one count and displacement per entry. An entry of `proc_null` is passed over.

@@ -306,6 +306,10 @@ class DeviceGroup {
   /// `send` is not looked at.
   void scatter_v(Inputs send, const BlocksOf& sent, Outputs recv, DataType type, int root,
                  Streams streams = {}, const CallOptions& options = {});
+  /// Device r receives the reduction of all devices' block r, `counts[r]` elements.
+  void reduce_scatter_v(Inputs send, std::span<const std::size_t> counts, Outputs recv,
+                        DataType type, ReduceOp op, Streams streams = {},
+                        const CallOptions& options = {});
   /// A message to each peer in `sent[r]` from device r, and to device r from each in `received[r]`.
   void neighbor_all_to_all_v(Inputs send, PerDevice<NeighborBlocks> sent, Outputs recv,
                              PerDevice<NeighborBlocks> received, DataType type,

@@ -8,12 +8,13 @@
 namespace plait {
 
 /// An associative operation on elements of `element_bytes` bytes, given at run time, for
-/// `Communicator::all_reduce`, `reduce` and `reduce_scatter` on the host target. GPUs can't call a
-/// function of the program: there a call throws `Error(unsupported)`, and the operation must be
-/// compiled into a kernel (docs/adding-an-algorithm.md, "Your own elements and operations").
+/// `Communicator::all_reduce`, `reduce`, `reduce_scatter`, `scan` and `exscan` on the host target.
+/// GPUs can't call a function of the program: there a call throws `Error(unsupported)`, and the
+/// operation must be compiled into a kernel (docs/adding-an-algorithm.md, "Your own elements and
+/// operations").
 ///
 /// It need not commute, because terms are combined in the order of their ranks: all ranks receive
-/// the bits of t0 op (t1 op (t2 op ...)), whatever the count.
+/// the bits of t0 op (t1 op (t2 op ...)), whatever the count. In a scan those are the first terms.
 ///
 /// The function is called when the stream comes to the call: by the stream's thread, or by a thread
 /// that waits for the stream, in IEEE's default floating-point environment. Different streams and

@@ -103,6 +103,18 @@ plait_status plait_reduce_by(plait_comm comm, const void* send, void* recv, size
     by.comm.reduce(send, recv, count, host_operation(by.where, op), root, stream_ref(stream));
   });
 }
+plait_status plait_scan_by(plait_comm comm, const void* send, void* recv, size_t count,
+                           const plait_host_operation* op, plait_stream_t stream) {
+  return enqueued("plait_scan_by", comm, [&](const Caller& by) {
+    by.comm.scan(send, recv, count, host_operation(by.where, op), stream_ref(stream));
+  });
+}
+plait_status plait_exscan_by(plait_comm comm, const void* send, void* recv, size_t count,
+                             const plait_host_operation* op, plait_stream_t stream) {
+  return enqueued("plait_exscan_by", comm, [&](const Caller& by) {
+    by.comm.exscan(send, recv, count, host_operation(by.where, op), stream_ref(stream));
+  });
+}
 
 plait_status plait_send(plait_comm comm, const void* data, size_t count, plait_data_type type,
                         int to, plait_stream_t stream, const plait_call_options* options) {
@@ -170,6 +182,16 @@ plait_status plait_scatter_v(plait_comm comm, const void* send, const size_t* se
     if (by.comm.rank() == root) sent = by.sent(send_counts, send_displacements);
     by.comm.scatter_v(send, sent, recv, count, by.type(type), root, stream_ref(stream),
                       by.options(options));
+  });
+}
+
+plait_status plait_reduce_scatter_v(plait_comm comm, const void* send, const size_t* counts,
+                                    void* recv, plait_data_type type, plait_reduce_op op,
+                                    plait_stream_t stream, const plait_call_options* options) {
+  return enqueued("plait_reduce_scatter_v", comm, [&](const Caller& by) {
+    const auto ranks = static_cast<std::size_t>(by.comm.size());
+    by.comm.reduce_scatter_v(send, by.array(counts, ranks, "counts"), recv, by.type(type),
+                             by.op(op), stream_ref(stream), by.options(options));
   });
 }
 

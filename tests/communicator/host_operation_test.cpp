@@ -148,6 +148,20 @@ void check(Communicator& comm, std::size_t count, bool in_place, bool symmetric)
     else EXPECT_TRUE(std::equal(all.begin(), all.end(), mine.begin())) << where;
   }
 
+  const auto expect_first = [&](const char* what, int terms, std::span<const T> got) {
+    const std::vector<T> scanned = terms == 0 ? std::vector<T>(count) : result<T>(terms, count);
+    if (terms == 0 && in_place) return;  // rank 0 of an exclusive scan has no result
+    ASSERT_TRUE(std::equal(got.begin(), got.end(), scanned.begin())) << what << ": " << where;
+  };
+  fill();
+  comm.scan(all, in_place ? all : to, op);
+  comm.synchronize();
+  expect_first("scan", comm.rank() + 1, in_place ? all : to);
+  fill();
+  comm.exscan(all, in_place ? all : to, op);
+  comm.synchronize();
+  expect_first("exscan", comm.rank(), in_place ? all : to);
+
   fill();
   const auto block = in_place ? memory.send.subspan(rank * count, count) : to;
   comm.reduce_scatter(memory.send, block, op);

@@ -12,6 +12,7 @@
 #include "groups/device_groups.hpp"
 #include "plait/group.hpp"
 #include "support/data.hpp"
+#include "support/errors.hpp"
 
 namespace plait::test {
 namespace {
@@ -185,6 +186,46 @@ TEST_P(DeviceGroups, BlocksOfAllDevices) {
       group.scatter_v(send, blocks, devices.recv, DataType::i32, static_cast<int>(root), streams);
     });
   }
+}
+
+/// The sum of uneven blocks, and of equal ones.
+TEST_P(DeviceGroups, ReduceScatterV) {
+  Devices devices(GetParam());
+  const std::size_t n = devices.size;
+  for (std::uint64_t round = 0; round < 4; ++round) {
+    Counts counts;
+    std::size_t all = 0;
+    for (std::size_t rank = 0; rank < n; ++rank) {
+      counts.push_back(round == 3 ? 33 : some_count(round, rank, 11));
+      all += counts.back();
+    }
+    std::vector<Values> sends, sums;
+    for (std::size_t rank = 0; rank < n; ++rank)
+      place(sends.emplace_back(poison(all)), 0, all, rank, everyone);
+    std::size_t begin = 0;
+    for (const std::size_t count : counts) {
+      Values& sum = sums.emplace_back(count, 0);
+      for (const Values& send : sends)
+        for (std::size_t i = 0; i < count; ++i) sum[i] += send[begin + i];
+      begin += count;
+    }
+    devices.check(sends, sums, [&](DeviceGroup::Streams streams) {
+      devices.gpus.group.reduce_scatter_v(devices.send, counts, devices.recv, DataType::i32,
+                                          ReduceOp::sum, streams);
+    });
+  }
+  const auto f32 = DataType::f32;
+  const Counts longer(n + 1, 1);
+  const auto call = [&] {
+    devices.gpus.group.reduce_scatter_v(devices.send, longer, devices.recv, f32, ReduceOp::sum);
+  };
+  expect_error(error_of(call), ErrorCode::invalid_argument, HasSubstr("counts, with"));
+  const auto grouped = [&] {
+    const Group group;
+    call();
+  };
+  expect_error(error_of(grouped), ErrorCode::invalid_argument,
+               AllOf(HasSubstr("counts, with"), HasSubstr("nothing of the group was enqueued")));
 }
 
 /// A ring: data to the left, then to the right. With two devices both are one peer.
