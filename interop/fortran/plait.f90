@@ -10,8 +10,17 @@ module plait
   use plait_base
   use plait_real32
   use plait_real64
+  use plait_complex_real32
+  use plait_complex_real64
+  use plait_int8
+  use plait_int16
   use plait_int32
   use plait_int64
+  use plait_logical
+  use plait_pairs_real32
+  use plait_pairs_real64
+  use plait_pairs_int32
+  use plait_pairs_int64
   implicit none
   public
   private :: finish, are_one_each

@@ -25,6 +25,7 @@ module plait_arrays
   public :: send_array, recv_array, send_recv_arrays, all_to_all_v_arrays
   public :: all_gather_v_arrays, gather_v_arrays, scatter_v_arrays, neighbor_all_to_all_v_arrays
   public :: all_gather_v_array, gather_v_array, scatter_v_array
+  public :: reduce_scatter_v_arrays, reduce_scatter_v_array
 
 contains
 
@@ -369,6 +370,65 @@ contains
     call plait_scatter_v(comm, x%at, counts, displacements, own%at, own%count, x%type, root, &
       stream, options, status)
   end subroutine
+
+  subroutine reduce_scatter_v_arrays(comm, send, counts, recv, op, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    type(elements), intent(in) :: send, recv
+    integer(c_size_t), intent(in) :: counts(:)
+    integer, intent(in) :: op
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    character(*), parameter :: name = 'reduce_scatter_v'
+    integer :: rank, ranks, problem
+    if (.not. is_whole(name, comm, send, status)) return
+    if (.not. is_whole(name, comm, recv, status)) return
+    call place(comm, rank, ranks, problem)
+    ! The call itself refuses a dead communicator, and another number of counts.
+    if (problem == PLAIT_SUCCESS .and. size(counts) == ranks) then
+      if (.not. has(name, rank, send, sum(counts), 'the counts add up to ', status)) return
+      if (.not. has(name, rank, recv, counts(rank + 1), 'its count is ', status)) return
+    end if
+    call plait_reduce_scatter_v(comm, send%at, counts, recv%at, send%type, op, stream, options, &
+      status)
+  end subroutine
+
+  !> In place: `x` has the blocks of all ranks, and the result is this rank's.
+  subroutine reduce_scatter_v_array(comm, x, counts, op, stream, options, status)
+    type(plait_comm), intent(in) :: comm
+    type(elements), intent(in) :: x
+    integer(c_size_t), intent(in) :: counts(:)
+    integer, intent(in) :: op
+    type(c_ptr), intent(in), optional :: stream
+    type(plait_options), intent(in), optional :: options
+    integer, intent(out), optional :: status
+    character(*), parameter :: name = 'reduce_scatter_v'
+    integer :: rank, ranks, problem
+    type(c_ptr) :: own
+    if (.not. is_whole(name, comm, x, status)) return
+    own = x%at
+    call place(comm, rank, ranks, problem)
+    if (problem == PLAIT_SUCCESS .and. size(counts) == ranks) then
+      if (.not. has(name, rank, x, sum(counts), 'the counts add up to ', status)) return
+      own = transfer(transfer(x%at, 0_c_intptr_t) + sum(counts(:rank)) * plait_size_of(x%type), own)
+    end if
+    call plait_reduce_scatter_v(comm, x%at, counts, own, x%type, op, stream, options, status)
+  end subroutine
+
+  !> True if an array has as many elements as the counts say. Others are refused.
+  logical function has(name, rank, array, wanted, because, status)
+    character(*), intent(in) :: name, because
+    integer, intent(in) :: rank
+    type(elements), intent(in) :: array
+    integer(c_size_t), intent(in) :: wanted
+    integer, intent(out), optional :: status
+    character(200) :: sentence
+    has = array%count == wanted
+    if (has) return
+    write (sentence, '(3a, i0, 3a, 2(i0, 2a))') 'plait_', name, ': rank ', rank, ': ', &
+      trim(array%name), ' has ', array%count, ' elements, and ', because, wanted
+    call plait_refuse(trim(sentence), status)
+  end function
 
   !> False on all ranks of a dead communicator, which the call itself refuses.
   logical function is_root(comm, root)

@@ -20,7 +20,18 @@ namespace {
 using plait::fuzz::Bytes;
 using plait::fuzz::require;
 
-constexpr std::size_t most = 3000;  // elements of a call that is served
+constexpr std::size_t most = 3000;           // elements of a call that is served
+constexpr std::size_t room = 2 * 16 * most;  // bytes of two blocks of the largest type
+
+/// Bits of both terms, whatever the elements are. The context is the bytes of one; a call whose
+/// structure was cut short has none.
+void combine(const void* in, void* inout, std::size_t count, void* context) {
+  if (context == nullptr) return;
+  const auto* const from = static_cast<const std::byte*>(in);
+  auto* const to = static_cast<std::byte*>(inout);
+  for (std::size_t i = 0; i < count * *static_cast<const std::size_t*>(context); ++i)
+    to[i] ^= from[i];
+}
 
 /// An address or a handle that nobody gave out.
 template <class Pointer>
@@ -43,6 +54,7 @@ class Program {
     for (plait_comm comm : made_) check(plait_comm_destroy(comm));
     check(plait_comm_destroy(comms_.front()));  // waits for what still uses the memory here
     for (plait_stream_t stream : streams_) check(plait_stream_destroy(stream));
+    for (plait_event_t event : events_) check(plait_event_destroy(event));
   }
 
  private:
@@ -100,11 +112,11 @@ class Program {
   }
   plait_data_type type() {
     const std::uint8_t kind = bytes_.next();
-    return static_cast<plait_data_type>(kind < 240 ? kind % 12 : static_cast<int>(kind) - 250);
+    return static_cast<plait_data_type>(kind < 240 ? kind % 21 : static_cast<int>(kind) - 250);
   }
   plait_reduce_op op() {
     const std::uint8_t kind = bytes_.next();
-    return static_cast<plait_reduce_op>(kind < 240 ? kind % 6 : static_cast<int>(kind) - 250);
+    return static_cast<plait_reduce_op>(kind < 240 ? kind % 14 : static_cast<int>(kind) - 250);
   }
   int rank() {
     const int ranks[] = {
@@ -124,8 +136,36 @@ class Program {
     return ends;
   }
 
+  const plait_host_operation* operation() {
+    static std::size_t bytes[] = {1, 8, 16};
+    static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+    if (bytes_.next() % 16 == 0) return nullptr;
+    operation_ = PLAIT_HOST_OPERATION_INIT;
+    operation_.function = bytes_.next() % 16 == 0 ? nullptr : combine;
+    std::size_t& own = bytes[bytes_.next() % 3];
+    operation_.context = &own;
+    const std::size_t elements[] = {own, own, own, own, 0, none, none / 2};
+    operation_.element_bytes = bytes_.one_of(elements);
+    const std::size_t alignments[] = {1, 1, own, 8, 0, 3, 128, none};
+    operation_.alignment = bytes_.one_of(alignments);
+    const std::size_t sizes[] = {
+        sizeof operation_, sizeof operation_, sizeof operation_, 0, 16, 24, sizeof operation_ + 8};
+    operation_.size = bytes_.one_of(sizes);
+    return &operation_;
+  }
+  plait_event_t event() {
+    const std::uint8_t kind = bytes_.next();
+    if (kind < 8) return nullptr;
+    if (kind < 16) return wild<plait_event_t>(0x10);
+    if (kind < 24) return dead_event_;
+    return events_.empty() ? nullptr : events_[kind % events_.size()];
+  }
+
   void call();
   void collective(unsigned which);
+  void counted(const Ends& e);
+  void own_operation(unsigned which);
+  void completion(unsigned which);
   void message(unsigned which);
   void object(unsigned which);
   void question(unsigned which);
@@ -134,9 +174,12 @@ class Program {
   std::vector<plait_comm> comms_, made_;
   std::vector<plait_buffer> buffers_;
   std::vector<plait_stream_t> streams_;
+  std::vector<plait_event_t> events_;
+  plait_event_t dead_event_ = nullptr;  // destroyed, and still tried
   plait_call_options options_ = PLAIT_CALL_OPTIONS_INIT;
-  std::array<std::vector<std::byte>, 2> memory_{std::vector<std::byte>(2 * 8 * most + 8),
-                                                std::vector<std::byte>(2 * 8 * most + 8)};
+  plait_host_operation operation_ = PLAIT_HOST_OPERATION_INIT;
+  std::array<std::vector<std::byte>, 2> memory_{std::vector<std::byte>(room + 8),
+                                                std::vector<std::byte>(room + 8)};
 };
 
 /// Those of the table, the barrier, and a call as data.
@@ -180,41 +223,121 @@ void Program::message(unsigned which) {
       check(plait_send_recv(comm(), e.send, e.count, rank(), e.recv, e.count, rank(), type(),
                             stream(), options()));
       break;
-    default: {
-      std::size_t values[4][2];
-      for (auto& list : values)
-        for (std::size_t& value : list)
-          value = e.count > most           ? e.count
-                  : bytes_.next() % 4 == 0 ? 0
-                                           : bytes_.next() % (most / 4);
-      const bool gap = bytes_.next() % 8 == 0;
-      const auto* const counts = gap ? nullptr : values[0];
-      switch (bytes_.next() % 5) {
-        case 0:
-          check(plait_all_gather_v(comm(), e.send, values[2][0], e.recv, counts, values[1], type(),
-                                   stream(), options()));
-          break;
-        case 1:
-          check(plait_gather_v(comm(), e.send, values[0][0], e.recv, counts, values[1], type(),
-                               rank(), stream(), options()));
-          break;
-        case 2:
-          check(plait_scatter_v(comm(), e.send, counts, values[1], e.recv, values[0][0], type(),
-                                rank(), stream(), options()));
-          break;
-        case 3: {
-          const int peers[] = {rank(), PLAIT_PROC_NULL};
-          const std::size_t sends = bytes_.next() % 3, receives = bytes_.next() % 3;
-          check(plait_neighbor_all_to_all_v(comm(), e.send, sends, peers, counts, values[1], e.recv,
-                                            receives, peers, values[2], values[3], type(), stream(),
-                                            options()));
-          break;
-        }
-        default:
-          check(plait_all_to_all_v(comm(), e.send, counts, values[1], e.recv, values[2], values[3],
-                                   type(), stream(), options()));
-      }
+    default:
+      counted(e);
+  }
+}
+
+/// Blocks of the ranks or of neighbours, with a count for each.
+void Program::counted(const Ends& e) {
+  // As in `ends`: such a call must be refused for its counts, also where the count there is 0.
+  const bool nowhere = is_null_page(e.send) || is_null_page(e.recv);
+  std::size_t values[4][2];
+  for (auto& list : values)
+    for (std::size_t& value : list)
+      value = nowhere                  ? std::numeric_limits<std::size_t>::max()
+              : e.count > most         ? e.count
+              : bytes_.next() % 4 == 0 ? 0
+                                       : bytes_.next() % (most / 4);
+  const bool gap = bytes_.next() % 8 == 0;
+  const auto* const counts = gap ? nullptr : values[0];
+  switch (bytes_.next() % 6) {
+    case 0:
+      check(plait_all_gather_v(comm(), e.send, values[2][0], e.recv, counts, values[1], type(),
+                               stream(), options()));
+      break;
+    case 1:
+      check(plait_gather_v(comm(), e.send, values[0][0], e.recv, counts, values[1], type(), rank(),
+                           stream(), options()));
+      break;
+    case 2:
+      check(plait_scatter_v(comm(), e.send, counts, values[1], e.recv, values[0][0], type(), rank(),
+                            stream(), options()));
+      break;
+    case 3: {
+      const int peers[] = {rank(), PLAIT_PROC_NULL};
+      const std::size_t sends = bytes_.next() % 3, receives = bytes_.next() % 3;
+      check(plait_neighbor_all_to_all_v(comm(), e.send, sends, peers, counts, values[1], e.recv,
+                                        receives, peers, values[2], values[3], type(), stream(),
+                                        options()));
+      break;
     }
+    case 4:
+      check(plait_reduce_scatter_v(comm(), e.send, counts, e.recv, type(), op(), stream(),
+                                   options()));
+      break;
+    default:
+      check(plait_all_to_all_v(comm(), e.send, counts, values[1], e.recv, values[2], values[3],
+                               type(), stream(), options()));
+  }
+}
+
+/// Reductions by a function of the program.
+void Program::own_operation(unsigned which) {
+  const Ends e = ends();
+  const plait_host_operation* const op = operation();
+  switch (which % 5) {
+    case 0:
+      check(plait_all_reduce_by(comm(), e.send, e.recv, e.count, op, stream()));
+      break;
+    case 1:
+      check(plait_reduce_scatter_by(comm(), e.send, e.recv, e.count, op, stream()));
+      break;
+    case 2:
+      check(plait_reduce_by(comm(), e.send, e.recv, e.count, op, rank(), stream()));
+      break;
+    case 3:
+      check(plait_scan_by(comm(), e.send, e.recv, e.count, op, stream()));
+      break;
+    default:
+      check(plait_exscan_by(comm(), e.send, e.recv, e.count, op, stream()));
+  }
+}
+
+/// The end of calls, and events.
+void Program::completion(unsigned which) {
+  const bool nowhere = bytes_.next() % 16 == 0;
+  int done = -1;
+  switch (which % 8) {
+    case 0:
+      if (check(plait_test(comm(), stream(), nowhere ? nullptr : &done)) == PLAIT_SUCCESS)
+        require(done == 0 || done == 1, "a stream is empty or not");
+      break;
+    case 1: {
+      const plait_stream_t streams[] = {stream(), stream()};
+      const std::size_t count = bytes_.next() % 3;
+      std::size_t index = 99;
+      if (check(plait_wait_any(comm(), bytes_.next() % 16 == 0 ? nullptr : streams, count,
+                               nowhere ? nullptr : &index)) == PLAIT_SUCCESS)
+        require(index < count, "the stream that is empty is one of those");
+      break;
+    }
+    case 2: {
+      plait_event_t event = nullptr;
+      if (events_.size() < 4 &&
+          check(plait_event_create(comm(), nowhere ? nullptr : &event)) == PLAIT_SUCCESS)
+        events_.push_back(event);
+      break;
+    }
+    case 3:
+      check(plait_event_record(comm(), event(), stream()));
+      break;
+    case 4:
+      check(plait_event_wait(comm(), event(), stream()));
+      break;
+    case 5:
+      if (check(plait_event_test(comm(), event(), nowhere ? nullptr : &done)) == PLAIT_SUCCESS)
+        require(done == 0 || done == 1, "an event is done or not");
+      break;
+    case 6:
+      check(plait_event_synchronize(comm(), event()));
+      break;
+    default:
+      if (!events_.empty() && !nowhere) {
+        dead_event_ = events_.back();
+        events_.pop_back();
+      }
+      check(plait_event_destroy(dead_event_));
   }
 }
 
@@ -223,18 +346,14 @@ void Program::object(unsigned which) {
   switch (which % 8) {
     case 0: {
       plait_buffer buffer = nullptr;
-      const std::size_t sizes[] = {0,
-                                   1,
-                                   4096,
-                                   2 * 8 * most + 256,
-                                   std::numeric_limits<std::size_t>::max(),
-                                   std::size_t{1} << 60};
+      const std::size_t sizes[] = {
+          0, 1, 4096, room + 256, std::numeric_limits<std::size_t>::max(), std::size_t{1} << 60};
       const std::size_t size = bytes_.one_of(sizes);
       if (check(plait_buffer_allocate(comm(), size, nowhere ? nullptr : &buffer)) != PLAIT_SUCCESS)
         break;
       // Another communicator, or a place at the end, makes ordinary memory of it: that has room for
       // any call.
-      if (size < 2 * 8 * most) check(plait_buffer_free(buffer));
+      if (size < room) check(plait_buffer_free(buffer));
       else buffers_.push_back(buffer);
       break;
     }
@@ -340,6 +459,8 @@ void Program::question(unsigned which) {
 
 void Program::call() {
   const unsigned which = bytes_.next();
+  if (which >= 240) return own_operation(which);
+  if (which >= 216) return completion(which);
   switch (which % 4) {
     case 0:
       return collective(which / 4);

@@ -219,7 +219,7 @@ if command -v pkg-config >/dev/null; then
   [ -f "$folder/plait.f90" ] || fail "plait.pc's fortrandir has no plait.f90"
   if [ -n "$FC" ]; then  # in the order of docs/c.md
     mkdir "$work/by-hand"
-    sources=("$folder"/plait_{c,base,arrays}.f90 "$folder"/plait_{real,int}{32,64}.F90
+    sources=("$folder"/plait_{c,base,arrays}.f90 "$folder"/plait_*.F90
       "$folder/plait.f90" "$source"/tests/package/consumer/fortran/{totals,main}.f90)
     # shellcheck disable=SC2046
     (cd "$work/by-hand" && "$FC" -o consumer "${sources[@]}" $(pkg-config --libs plait) \

@@ -9,8 +9,11 @@ include(${CMAKE_CURRENT_LIST_DIR}/plait-c.cmake)
 # The whole project has one plait_fortran; imported targets, in contrast, exist once per folder.
 if(NOT TARGET plait_fortran)
   set(plait_fortran_folder ${CMAKE_CURRENT_LIST_DIR}/fortran)
-  set(plait_fortran_sources plait_c.f90 plait_base.f90 plait_arrays.f90 plait_real32.F90
-      plait_real64.F90 plait_int32.F90 plait_int64.F90 plait.f90)
+  set(plait_fortran_sources plait_c.f90 plait_base.f90 plait_arrays.f90
+      plait_real32.F90 plait_real64.F90 plait_complex_real32.F90 plait_complex_real64.F90
+      plait_int8.F90 plait_int16.F90 plait_int32.F90 plait_int64.F90 plait_logical.F90
+      plait_pairs_real32.F90 plait_pairs_real64.F90 plait_pairs_int32.F90 plait_pairs_int64.F90
+      plait.f90)
   list(TRANSFORM plait_fortran_sources PREPEND ${plait_fortran_folder}/)
   add_library(plait_fortran STATIC ${plait_fortran_sources})
   set_target_properties(plait_fortran PROPERTIES POSITION_INDEPENDENT_CODE ON

@@ -10,7 +10,9 @@ int main(int argc, char** argv) {
   create();
   if (failures == 0) {
     collectives();
+    uneven_reductions();
     messages();
+    types();
     operations();
     uneven_blocks();
     halos();

@@ -44,6 +44,8 @@ plait_status by_name(plait_collective which, plait_comm on, const void* send, vo
 
 void create(void); /* `comm` and `stream`, with which all others work */
 void collectives(void);
+void uneven_reductions(void);
+void types(void);
 void operations(void);
 void messages(void);
 void uneven_blocks(void);

@@ -25,6 +25,66 @@ plait_status by_name(plait_collective which, plait_comm on, const void* send, vo
   }
 }
 
+/* The reduction of blocks with a count per rank: without elements for some, and equal ones. */
+void uneven_reductions(void) {
+  enum { rounds = 4, equal = 3, longest = 700 };
+  size_t* counts = malloc(((size_t)ranks + 1) * sizeof *counts);
+  double* send = malloc((size_t)ranks * longest * sizeof *send);
+  double* recv = malloc(((size_t)ranks * longest + 1) * sizeof *recv);
+  plait_statistics before = PLAIT_STATISTICS_INIT, after = PLAIT_STATISTICS_INIT;
+  int round, in_place, b;
+  for (round = 0; round < rounds; ++round)
+    for (in_place = 0; in_place < 2; ++in_place) {
+      size_t end = 0, first = 0, i;
+      double* to;
+      plait_call_options options = PLAIT_CALL_OPTIONS_INIT;
+      options.algorithm = in_place ? "direct_push" : NULL;
+      for (b = 0; b < ranks; ++b) {
+        counts[b] = round == equal ? 7 : (size_t)((2 * b + round + 1) % 3) * (longest / 2);
+        if (b < rank) first += counts[b];
+        end += counts[b];
+      }
+      for (i = 0; i < end; ++i) send[i] = value(rank, round, i);
+      for (i = 0; i <= counts[rank]; ++i) recv[i] = -1;
+      to = in_place ? send + first : recv;
+      OK(plait_reduce_scatter_v(comm, send, counts, to, PLAIT_F64, PLAIT_SUM, stream, &options));
+      memset(counts, 0xff, (size_t)ranks * sizeof *counts); /* has been read */
+      OK(plait_synchronize(comm, stream));
+      for (b = 0; b < ranks; ++b)
+        counts[b] = round == equal ? 7 : (size_t)((2 * b + round + 1) % 3) * (longest / 2);
+      for (i = 0; i < counts[rank] && to[i] == sum(round, first + i); ++i) continue;
+      CHECK(i == counts[rank]);
+      CHECK(in_place || recv[i] == -1); /* nothing behind the block */
+      for (i = 0; i < end; ++i) {
+        if (in_place && i >= first && i < first + counts[rank]) continue;
+        if (send[i] != value(rank, round, i)) break;
+      }
+      CHECK(i == end); /* the other blocks */
+    }
+
+  OK(plait_statistics_of(comm, &before));
+  for (b = 0; b < ranks; ++b) counts[b] = 1;
+  counts[0] = 2;
+  INVALID(plait_reduce_scatter_v(comm, send, NULL, recv, PLAIT_F64, PLAIT_SUM, stream, NULL),
+          "plait_reduce_scatter_v: rank", "counts is NULL", "");
+  INVALID(plait_reduce_scatter_v(comm, NULL, counts, recv, PLAIT_F64, PLAIT_SUM, stream, NULL),
+          ranks == 1 ? "reduce_scatter: rank" : "reduce: rank", "send is null", "");
+  INVALID(plait_reduce_scatter_v(comm, send, counts, NULL, PLAIT_F64, PLAIT_SUM, stream, NULL),
+          ranks == 1 ? "reduce_scatter: rank" : "reduce: rank", "recv is null", "");
+  counts[ranks - 1] = (size_t)-1;
+  INVALID(plait_reduce_scatter_v(comm, send, counts, recv, PLAIT_F64, PLAIT_SUM, stream, NULL),
+          "reduce_scatter_v: rank", "the counts of f64 overflow", "");
+  OK(plait_group_start());
+  INVALID(plait_reduce_scatter_v(comm, send, NULL, recv, PLAIT_F64, PLAIT_SUM, stream, NULL),
+          "counts is NULL", "", "");
+  INVALID(plait_group_end(), "counts is NULL", "nothing of the group was enqueued", "");
+  OK(plait_statistics_of(comm, &after));
+  CHECK(after.calls == before.calls);
+  free(counts);
+  free(send);
+  free(recv);
+}
+
 /* Each collective in f64, from ordinary memory, with a buffer of n blocks. */
 void collectives(void) {
   const size_t all = (size_t)ranks * count;

@@ -3,7 +3,7 @@
 
 /* Every function that takes a communicator, with good arguments otherwise: the collectives of the
  * table are the last. */
-enum { calls_with_communicator = 29 };
+enum { calls_with_communicator = 35 };
 static plait_status call_with(plait_comm on, int which) {
   static float x[64];
   static char text[64];
@@ -16,6 +16,7 @@ static plait_status call_with(plait_comm on, int which) {
   plait_stream_t native;
   plait_status status;
   plait_call call = PLAIT_CALL_INIT;
+  const plait_host_operation op = PLAIT_HOST_OPERATION_INIT;
   plait_progress progress = PLAIT_PROGRESS_INIT;
   plait_statistics statistics = PLAIT_STATISTICS_INIT;
   if (which >= calls_with_communicator)
@@ -79,21 +80,59 @@ static plait_status call_with(plait_comm on, int which) {
     case 27:
       return plait_neighbor_all_to_all_v(on, x, 0, NULL, none, none, x + 32, 0, NULL, none, none,
                                          PLAIT_F32, NULL, NULL);
+    case 28:
+      return plait_reduce_scatter_v(on, x, none, x + 32, PLAIT_F32, PLAIT_SUM, NULL, NULL);
+    case 29:
+      return plait_all_reduce_by(on, x, x + 32, 1, &op, NULL);
+    case 30:
+      return plait_reduce_scatter_by(on, x, x + 32, 1, &op, NULL);
+    case 31:
+      return plait_reduce_by(on, x, x + 32, 1, &op, 0, NULL);
+    case 32:
+      return plait_scan_by(on, x, x + 32, 1, &op, NULL);
+    case 33:
+      return plait_exscan_by(on, x, x + 32, 1, &op, NULL);
     default:
       return plait_all_to_all_v(on, x, none, none, x + 32, none, none, PLAIT_F32, NULL, NULL);
   }
 }
 
 void bad_handles(void) {
-  static const char* const names[calls_with_communicator] = {
-      "comm_split",   "comm_duplicate", "comm_destroy",  "comm_rank",
-      "comm_size",    "comm_backend",   "comm_describe", "buffer_allocate",
-      "is_symmetric", "stream_create",  "copy",          "barrier",
-      "enqueue",      "synchronize",    "async_error",   "abort",
-      "progress_of",  "statistics_of",  "chosen",        "explain",
-      "send",         "recv",           "send_recv",     "reserve",
-      "all_gather_v", "gather_v",       "scatter_v",     "neighbor_all_to_all_v",
-      "all_to_all_v"};
+  static const char* const names[calls_with_communicator] = {"comm_split",
+                                                             "comm_duplicate",
+                                                             "comm_destroy",
+                                                             "comm_rank",
+                                                             "comm_size",
+                                                             "comm_backend",
+                                                             "comm_describe",
+                                                             "buffer_allocate",
+                                                             "is_symmetric",
+                                                             "stream_create",
+                                                             "copy",
+                                                             "barrier",
+                                                             "enqueue",
+                                                             "synchronize",
+                                                             "async_error",
+                                                             "abort",
+                                                             "progress_of",
+                                                             "statistics_of",
+                                                             "chosen",
+                                                             "explain",
+                                                             "send",
+                                                             "recv",
+                                                             "send_recv",
+                                                             "reserve",
+                                                             "all_gather_v",
+                                                             "gather_v",
+                                                             "scatter_v",
+                                                             "neighbor_all_to_all_v",
+                                                             "reduce_scatter_v",
+                                                             "all_reduce_by",
+                                                             "reduce_scatter_by",
+                                                             "reduce_by",
+                                                             "scan_by",
+                                                             "exscan_by",
+                                                             "all_to_all_v"};
   plait_comm dead = NULL;
   plait_buffer of_dead = NULL, live = NULL;
   void* pointer;
@@ -167,7 +206,7 @@ void null_pointers(void) {
 }
 
 void bad_numbers(void) {
-  static const int wrong[] = {-1,  12,        255, 256,
+  static const int wrong[] = {-1,  21,        255, 256,
                               300, 0x7fffffff}; /* 256 would be the first type, cut to a byte */
   float x[8] = {0};
   size_t bytes = 77;
@@ -204,6 +243,10 @@ void bad_numbers(void) {
             "plait_gather_v: rank", number, "data type");
     INVALID(plait_scatter_v(comm, x, &zero, &zero, x, 0, type, rank, stream, NULL),
             "plait_scatter_v: rank", number, "data type");
+    INVALID(plait_reduce_scatter_v(comm, x, &zero, x, type, PLAIT_SUM, stream, NULL),
+            "plait_reduce_scatter_v: rank", number, "data type");
+    INVALID(plait_reduce_scatter_v(comm, x, &zero, x, PLAIT_F32, operation, stream, NULL),
+            "plait_reduce_scatter_v: rank", number, "operation");
     INVALID(plait_neighbor_all_to_all_v(comm, x, 0, NULL, NULL, NULL, x, 0, NULL, NULL, NULL, type,
                                         stream, NULL),
             "plait_neighbor_all_to_all_v: rank", number, "data type");
@@ -214,6 +257,9 @@ void bad_numbers(void) {
             "collective");
   }
   CHECK(bytes == 77);
+  INVALID(
+      plait_all_reduce(comm, x, x, 1, PLAIT_F32, (plait_reduce_op)(PLAIT_MAXLOC + 1), stream, NULL),
+      "plait_all_reduce: rank", "14 is no operation", "they are 0 to 13");
   config.backend = (plait_backend)3;
   INVALID(plait_comm_create_world(&config, &made), "plait_comm_create_world", "3 is no backend",
           "");

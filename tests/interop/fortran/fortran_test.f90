@@ -9,6 +9,7 @@ program fortran_test
   use completion_calls, only: completion
   use message_calls, only: halos, messages, uneven_blocks
   use operation_calls, only: operations
+  use other_types
   use refused_calls
   implicit none
 
@@ -20,7 +21,13 @@ program fortran_test
   call all_reduces()
   call others()
   call in_place()
+  call uneven_reductions()
   call complex_numbers()
+  call short_integers()
+  call logicals()
+  call pairs()
+  call pairs_by_address()
+  call unfit_operations()
   call assumed_sizes()
   call messages()
   call operations()

@@ -32,12 +32,13 @@ contains
     m = reshape([1, modulo(of_rank + i, 3), of_rank, 2], [2, 2])
   end function
 
-  function all_of(i) result(m)
-    integer, intent(in) :: i
+  !> The product of the first `terms` ranks.
+  function product_of(terms, i) result(m)
+    integer, intent(in) :: terms, i
     real(real64) :: m(2, 2)
     integer :: r
     m = matrix(0, i)
-    do r = 1, ranks - 1
+    do r = 1, terms - 1
       m = matmul(m, matrix(r, i))
     end do
   end function
@@ -48,7 +49,7 @@ contains
     integer(c_size_t), target, asynchronous :: calls
     type(plait_host_operation) :: op
     integer :: i, status
-    logical :: right(3)
+    logical :: right(5)
     call check(op%size == c_sizeof(op), 'size of plait_host_operation')
     calls = 0
     op = plait_host_operation(function=c_funloc(multiply), element_bytes=32, alignment=8, &
@@ -61,25 +62,48 @@ contains
     call plait_all_reduce_by(comm, c_loc(send), c_loc(recv), int(n, c_size_t), op, stream)
     call plait_synchronize(comm, stream)
     do i = 1, n
-      right(1) = right(1) .and. all(recv(:, :, i) == all_of(i))
+      right(1) = right(1) .and. all(recv(:, :, i) == product_of(ranks, i))
     end do
     call plait_reduce_scatter_by(comm, c_loc(send), c_loc(recv), int(n, c_size_t), op, stream)
     call plait_synchronize(comm, stream)
     do i = 1, n
-      right(2) = right(2) .and. all(recv(:, :, i) == all_of(rank * n + i))
+      right(2) = right(2) .and. all(recv(:, :, i) == product_of(ranks, rank * n + i))
     end do
     call plait_reduce_by(comm, c_loc(send), c_loc(recv), int(n, c_size_t), op, 0, stream)
     call plait_synchronize(comm, stream)
     do i = 1, n
-      right(3) = right(3) .and. (rank /= 0 .or. all(recv(:, :, i) == all_of(i)))
+      right(3) = right(3) .and. (rank /= 0 .or. all(recv(:, :, i) == product_of(ranks, i)))
+    end do
+    call plait_scan_by(comm, c_loc(send), c_loc(recv), int(n, c_size_t), op, stream)
+    call plait_synchronize(comm, stream)
+    do i = 1, n
+      right(4) = right(4) .and. all(recv(:, :, i) == product_of(rank + 1, i))
+    end do
+    recv = -1
+    call plait_exscan_by(comm, c_loc(send), c_loc(recv), int(n, c_size_t), op, stream)
+    call plait_synchronize(comm, stream)
+    do i = 1, n
+      if (rank == 0) right(5) = right(5) .and. all(recv(:, :, i) == -1)
+      if (rank > 0) right(5) = right(5) .and. all(recv(:, :, i) == product_of(rank, i))
+    end do
+    call plait_scan_by(comm, c_loc(send), c_loc(send), int(n, c_size_t), op, stream)
+    call plait_synchronize(comm, stream)
+    do i = 1, n
+      right(4) = right(4) .and. all(send(:, :, i) == product_of(rank + 1, i))
     end do
     call check(right(1), 'all_reduce_by')
     call check(right(2), 'reduce_scatter_by')
     call check(right(3), 'reduce_by')
+    call check(right(4), 'scan_by')
+    call check(right(5), 'exscan_by')
     call check(calls > 0 .or. ranks == 1, 'calls of the procedure')
     op%function = c_null_funptr
     call plait_all_reduce_by(comm, c_loc(send), c_loc(recv), int(n, c_size_t), op, stream, status)
     call check(status == PLAIT_ERROR_INVALID_ARGUMENT .and. &
       index(plait_last_error(), 'function is null') > 0, 'no procedure')
+    call plait_scan_by(comm, c_loc(send), c_loc(recv), int(n, c_size_t), op, stream, status)
+    call refused(status, 'scan: rank', 'function is null')
+    call plait_exscan_by(comm, c_loc(send), c_loc(recv), int(n, c_size_t), op, stream, status)
+    call refused(status, 'exscan: rank', 'function is null')
   end subroutine
 end module operation_calls

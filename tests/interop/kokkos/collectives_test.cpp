@@ -3,11 +3,14 @@
 
 #include <Kokkos_Core.hpp>
 #include <algorithm>
+#include <complex>
 #include <cstddef>
 #include <plait/kokkos.hpp>
 #include <plait/plait.hpp>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "values.hpp"
 
@@ -25,6 +28,11 @@ auto make_blocks(const std::string& label) {
 unsigned least(std::size_t i) {
   unsigned result = element(0, i);
   for (std::size_t r = 1; r < ranks(); ++r) result = std::min(result, element(r, i));
+  return result;
+}
+unsigned greatest(std::size_t i) {
+  unsigned result = 0;
+  for (std::size_t r = 0; r < ranks(); ++r) result = std::max(result, element(r, i));
   return result;
 }
 unsigned nothing(std::size_t) { return 0; }
@@ -60,8 +68,12 @@ class Collectives {
     fill(src);
     kokkos::all_reduce(Exec(), comm(), constant(src), dst, ReduceOp::sum);
     expect(dst, "all_reduce", sum);
-    kokkos::all_reduce(comm(), src, dst, ReduceOp::min, {.algorithm = "ring"});
-    expect(dst, "all_reduce", least);
+    if constexpr (!ComplexNumber<T>) {
+      // Few algorithms reduce 16-bit integers.
+      const char* algorithm = sizeof(T) == 2 && std::is_integral_v<T> ? "stream" : "ring";
+      kokkos::all_reduce(comm(), src, dst, ReduceOp::min, {.algorithm = algorithm});
+      expect(dst, "all_reduce", least);
+    }
     kokkos::broadcast(Exec(), comm(), constant(src), dst, root);
     expect(dst, "broadcast", of(static_cast<std::size_t>(root)));
     fill(dst);
@@ -161,8 +173,9 @@ void check_ring_shift() {
 
 template <class T>
 class EveryType : public testing::Test {};
-using Types = testing::Types<signed char, unsigned char, char, int, unsigned, long, unsigned long,
-                             long long, unsigned long long, float, double, f16, bf16>;
+using Types = testing::Types<signed char, unsigned char, char, short, unsigned short, int, unsigned,
+                             long, unsigned long, long long, unsigned long long, float, double, f16,
+                             bf16, std::complex<float>, Kokkos::complex<double>>;
 TYPED_TEST_SUITE(EveryType, Types);
 
 TYPED_TEST(EveryType, Works) { Collectives<TypeParam, 1, Right>::check(); }
@@ -187,6 +200,74 @@ TEST(EveryShape, IsSentAround) {
   check_ring_shift<int, 3, Right>();
 }
 
+/// A count per rank: 0 for some, or the same for all.
+template <class T>
+void check_reduce_scatter_v(const std::vector<std::size_t>& counts) {
+  using View = Kokkos::View<T*, Right, Kokkos::HostSpace>;
+  std::size_t all = 0, begin = 0;
+  for (std::size_t r = 0; r < ranks(); ++r) {
+    if (r == rank()) begin = all;
+    all += counts[r];
+  }
+  const std::size_t own = counts[rank()];
+  const View src("src", all), dst("dst", own), both("both", all);
+  const auto in_place = Kokkos::subview(both, std::pair(begin, begin + own));
+  const Expected only_own_block = [=](std::size_t i) {
+    return i >= begin && i < begin + own ? sum(i) : element(rank(), i);
+  };
+  fill(src);
+  kokkos::reduce_scatter_v(Exec(), comm(), constant(src), counts, dst, ReduceOp::sum);
+  expect(dst, "reduce_scatter_v", sums(begin));
+  expect(src, "src", plait::test::own());
+  fill(both);
+  kokkos::reduce_scatter_v(comm(), both, counts, in_place, ReduceOp::sum);
+  expect(both, "reduce_scatter_v in place", only_own_block);
+  fill(both);
+  Kokkos::deep_copy(dst, T{});
+  {
+    const Group group;
+    std::vector<std::size_t> passed = counts;
+    kokkos::reduce_scatter_v(Exec(), comm(), src, passed, dst, ReduceOp::max);
+    kokkos::reduce_scatter_v(comm(), both, passed, in_place, ReduceOp::sum,
+                             {.algorithm = "direct_push"});
+    passed.assign(ranks(), 999);  // was read
+  }
+  kokkos::synchronize(Exec(), comm());
+  expect(dst, "maximum by reduce_scatter_v", [=](std::size_t i) { return greatest(begin + i); });
+  expect(both, "reduce_scatter_v in place, in a group", only_own_block);
+}
+
+TEST(ReduceScatterV, CountsMayDiffer) {
+  for (std::size_t round = 0; round < 3; ++round) {
+    std::vector<std::size_t> counts;
+    for (std::size_t r = 0; r < ranks(); ++r) counts.push_back((2 * r + round) % 3 * 120);
+    check_reduce_scatter_v<double>(counts);
+    check_reduce_scatter_v<int>(counts);
+  }
+}
+
+TEST(ReduceScatterV, CountsMayBeEqual) {
+  check_reduce_scatter_v<double>(std::vector<std::size_t>(ranks(), 50));
+  check_reduce_scatter_v<float>(std::vector<std::size_t>(ranks(), 0));
+}
+
+/// Elements are reduced as they lie in memory.
+TEST(ReduceScatterV, BlocksMayHaveAnyRank) {
+  std::vector<std::size_t> counts(ranks(), 6);
+  counts.back() = 1;
+  const Kokkos::View<long*, Right, Kokkos::HostSpace> src("src", 6 * (ranks() - 1) + 1);
+  fill(src);
+  if (rank() + 1 == ranks()) {
+    const Kokkos::View<long, Kokkos::HostSpace> dst("dst");
+    kokkos::reduce_scatter_v(comm(), src, counts, dst, ReduceOp::sum);
+    expect(dst, "reduce_scatter_v to a scalar", sums(6 * rank()));
+  } else {
+    const Kokkos::View<long**, Left, Kokkos::HostSpace> dst("dst", 2, 3);
+    kokkos::reduce_scatter_v(comm(), src, counts, dst, ReduceOp::sum);
+    expect(dst, "reduce_scatter_v to a matrix", sums(6 * rank()));
+  }
+}
+
 static_assert(kokkos::data_type_of<long> == DataType::i64 &&
               kokkos::data_type_of<long long> == DataType::i64);
 static_assert(kokkos::data_type_of<unsigned long long> == DataType::u64 &&
@@ -194,9 +275,9 @@ static_assert(kokkos::data_type_of<unsigned long long> == DataType::u64 &&
 static_assert(kokkos::data_type_of<char> == (std::is_signed_v<char> ? DataType::i8 : DataType::u8));
 static_assert(kokkos::data_type_of<f8e5m2> == DataType::f8e5m2 &&
               kokkos::data_type_of<bf16> == DataType::bf16);
-static_assert(!kokkos::has_data_type<short> && !kokkos::has_data_type<bool> &&
-              !kokkos::has_data_type<wchar_t>);
-static_assert(!kokkos::has_data_type<Kokkos::complex<double>> && !kokkos::has_data_type<int*>);
+static_assert(kokkos::data_type_of<short> == DataType::i16 &&
+              kokkos::data_type_of<unsigned short> == DataType::u16);
+static_assert(!kokkos::has_data_type<wchar_t> && !kokkos::has_data_type<int*>);
 static_assert(kokkos::data_type_of<Kokkos::Experimental::half_t> ==
               (sizeof(Kokkos::Experimental::half_t) == 2 ? DataType::f16 : DataType::f32));
 

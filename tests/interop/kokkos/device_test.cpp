@@ -4,9 +4,12 @@
 #include <Kokkos_Core.hpp>
 #include <cstddef>
 #include <cstdio>
+#include <numeric>
 #include <plait/kokkos.hpp>
 #include <plait/mpi.hpp>
 #include <plait/plait.hpp>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -113,6 +116,18 @@ void check_collectives(const Exec& exec, plait::Communicator& comm, const Ranks&
   gather(exec, comm, block, others, root);
   if (is_root)
     expect(exec, others, "gather", [&](std::size_t i) { return input(i / length, i % length); });
+  std::vector<std::size_t> counts(all.ranks, length);
+  counts.front() = 0;
+  counts.back() = length / 2;
+  const std::size_t begin = all.rank == 0 ? 0 : (all.rank - 1) * length;
+  const auto part = [](const Vector& view, std::size_t count) {
+    return Vector(Kokkos::subview(view, std::make_pair(std::size_t{0}, count)));
+  };
+  const Vector reduced = part(other, counts[all.rank]);
+  reduce_scatter_v(exec, comm,
+                   part(blocks, std::accumulate(counts.begin(), counts.end(), std::size_t{0})),
+                   counts, reduced, sum);
+  expect(exec, reduced, "reduce_scatter_v", [&](std::size_t i) { return all.sum(begin + i); });
   barrier(exec, comm);
   exec.fence();
 }

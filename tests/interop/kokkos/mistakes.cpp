@@ -1,6 +1,7 @@
 // Calls that must not compile. mistakes_test.sh compares what the compiler says with the sentences
 // after `says:`, and that it says no more.
 #include <Kokkos_Core.hpp>
+#include <complex>
 #include <plait/kokkos.hpp>
 #include <type_traits>
 #include <vector>
@@ -84,12 +85,12 @@ void mistakes(plait::Communicator& comm, std::vector<double>& vector) {
   kokkos::all_gather(Device(), comm,
                      x);  // says: the execution space can't access the view's memory space
 
-  kokkos::all_reduce(comm, View<Kokkos::complex<double>*>(),
+  kokkos::all_reduce(comm, View<std::complex<long double>*>(),
                      ReduceOp::sum);  // says: Plait has no data type for the view's value type
+  kokkos::all_reduce(comm, View<Kokkos::ValLocScalar<double, long>*>(),
+                     ReduceOp::minloc);  // says: Plait has no data type for the view's value type
   kokkos::all_gather(comm,
-                     View<short*>());  // says: Plait has no data type for the view's value type
-  kokkos::broadcast(comm, View<bool*>(),
-                    0);  // says: Plait has no data type for the view's value type
+                     View<wchar_t*>());  // says: Plait has no data type for the view's value type
   kokkos::all_reduce(
       comm, x, View<const double*>(),
       ReduceOp::sum);  // says: the view that receives the result has a const value type
@@ -139,6 +140,15 @@ void mistakes(plait::Communicator& comm, std::vector<double>& vector) {
                        blocks);  // says: the view with the blocks of all ranks has rank 1
   kokkos::scatter_v(comm, matrix, blocks, x,
                     0);  // says: the view with the blocks of all ranks has rank 1
+  const std::vector<std::size_t> counts;
+  kokkos::reduce_scatter_v(
+      comm, View<float**>(), counts, View<float*>(),
+      ReduceOp::sum);  // says: the view with the blocks of all ranks has rank 1
+  kokkos::reduce_scatter_v(
+      comm, View<long*>(), counts, View<const long*>(),
+      ReduceOp::sum);  // says: the view that receives the result has a const value type
+  kokkos::reduce_scatter_v(exec, comm, x, counts, View<long*>(),
+                           ReduceOp::sum);  // says: src and dst have different value types
   kokkos::SymmetricBuffer<float, Host>().view<double**>(
       1, 2);  // says: the view's value type is not the buffer's
   sizeof(kokkos::SymmetricBuffer<float, Device>);

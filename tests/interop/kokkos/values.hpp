@@ -16,6 +16,13 @@
 namespace plait::test {
 
 template <class T>
+concept ComplexNumber = requires(const T& z) {
+  z.real();
+  z.imag();
+};
+
+/// Complex numbers have unequal parts, in proportion to the number.
+template <class T>
 T value(unsigned number) {
   if constexpr (std::is_same_v<T, bf16>) {
     return {
@@ -25,6 +32,9 @@ T value(unsigned number) {
     const auto exponent = static_cast<unsigned>(std::bit_width(number)) - 1;
     return {
         static_cast<std::uint16_t>((exponent + 15) << 10 | ((number << 10 >> exponent) & 1023))};
+  } else if constexpr (ComplexNumber<T>) {
+    using Part = typename T::value_type;
+    return T(static_cast<Part>(number), static_cast<Part>(3 * number));
   } else {
     return static_cast<T>(number);
   }
@@ -32,7 +42,7 @@ T value(unsigned number) {
 template <class T>
 bool is(const T& element, unsigned number) {
   const T expected = value<T>(number);
-  if constexpr (std::is_class_v<T>) return element.bits == expected.bits;
+  if constexpr (std::is_class_v<T> && !ComplexNumber<T>) return element.bits == expected.bits;
   else return element == expected;
 }
 

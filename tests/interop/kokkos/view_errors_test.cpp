@@ -10,6 +10,7 @@
 #include <plait/plait.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "errors.hpp"
 
@@ -199,6 +200,64 @@ TEST(Errors, Overlap) {
               }),
               HasSubstr("or in place " + mine + " of src as dst"));
   kokkos::all_reduce(comm(), part(0, 4), part(4, 4), ReduceOp::sum);  // side by side
+}
+
+/// Blocks with a count per rank: rank r's has r + 1 elements.
+TEST(Errors, CountsOfReduceScatterV) {
+  const std::size_t n = ranks(), own = rank() + 1, total = n * (n + 1) / 2;
+  const std::size_t begin = rank() * (rank() + 1) / 2;
+  const Vector memory("memory", total + n + 1), dst("dst", own);
+  const auto part = [&](std::size_t first, std::size_t size) {
+    return Kokkos::subview(memory, std::make_pair(first, first + size));
+  };
+  const auto src = part(0, total);
+  std::vector<std::size_t> counts(n);
+  for (std::size_t r = 0; r < n; ++r) counts[r] = r + 1;
+  const auto refused = [&](const auto& sent, const std::vector<std::size_t>& passed,
+                           const auto& received, const std::string& why) {
+    EXPECT_EQ(
+        error_of([&] { kokkos::reduce_scatter_v(comm(), sent, passed, received, ReduceOp::sum); }),
+        from("reduce_scatter_v") + why);
+    EXPECT_THAT(error_of([&] {
+                  const Group group;
+                  error_of([&] {
+                    kokkos::reduce_scatter_v(Exec(), comm(), sent, passed, received, ReduceOp::sum);
+                  });
+                }),
+                HasSubstr(why + "; nothing of the group was enqueued"));
+  };
+  const auto in_words = [](std::size_t number) { return std::to_string(number); };
+  const std::string sum = " elements, and the counts add up to ";
+  for (const std::size_t size : {total - 1, total + 1})
+    refused(
+        part(0, size), counts, dst,
+        "src \"memory\" (" + in_words(size) + ") has " + in_words(size) + sum + in_words(total));
+  for (const std::size_t size : {own - 1, own + 1})
+    refused(src, counts, Vector("dst", size),
+            "dst \"dst\" (" + in_words(size) + ") has " + in_words(size) +
+                " elements, and the count of rank " + in_words(rank()) + " is " + in_words(own));
+  std::vector<std::size_t> other = counts;
+  other.front() = ~std::size_t{0};  // the sum would overflow
+  refused(src, other, dst,
+          "src \"memory\" (" + in_words(total) + ") has " + in_words(total) + sum +
+              in_words(other.front()));
+  other.assign(n + 1, 0);
+  refused(src, other, dst, in_words(n + 1) + " counts, with " + in_words(n) + " ranks");
+  refused(src, {}, dst, "0 counts, with " + in_words(n) + " ranks");
+  const auto overlaps = [&](const auto& received) {
+    refused(src, counts, received,
+            "src \"memory\" (" + in_words(total) + ") and dst \"memory\" (" + in_words(own) +
+                ") overlap; pass disjoint views, or in place block " + in_words(rank()) +
+                " of src as dst");
+  };
+  if (begin != 0) overlaps(part(begin - 1, own));
+  if (begin + 1 < total) overlaps(part(begin + 1, own));
+  const auto column = Kokkos::subview(Matrix("matrix", 4, 2), Kokkos::ALL, 0);
+  EXPECT_THAT(
+      error_of([&] { kokkos::reduce_scatter_v(comm(), column, counts, dst, ReduceOp::sum); }),
+      HasSubstr("src \"matrix\" (4) is not contiguous"));
+  kokkos::reduce_scatter_v(comm(), src, counts, part(total, own), ReduceOp::sum);  // side by side
+  kokkos::reduce_scatter_v(comm(), src, counts, part(begin, own), ReduceOp::sum);  // in place
 }
 
 TEST(Errors, NoMemory) {

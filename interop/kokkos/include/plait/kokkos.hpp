@@ -28,6 +28,7 @@
 #include <Kokkos_Core.hpp>
 #include <cstddef>
 #include <numeric>
+#include <span>
 #include <string_view>
 
 #include "plait/communicator.hpp"
@@ -525,6 +526,38 @@ template <class Src, class Dst>
 void scatter_v(Communicator& comm, const Src& src, const Communicator::BlocksOf& sent,
                const Dst& dst, int root, const CallOptions& options = {}) {
   scatter_v(detail::default_space<Dst>(), comm, src, sent, dst, root, options);
+}
+
+/// Rank r receives in `dst` the reduction of block r of `src`, `counts[r]` elements, of all ranks.
+/// `src` is a view of rank 1 with the blocks one behind the other, in the order of their ranks. In
+/// place: `dst` is this rank's block of `src`; the other blocks are unchanged. Called by all ranks,
+/// with the same counts. They are in host memory, and read before it returns.
+template <class Exec, class Src, class Dst>
+void reduce_scatter_v(const Exec& exec, Communicator& comm, const Src& src,
+                      std::span<const std::size_t> counts, const Dst& dst, ReduceOp op,
+                      const CallOptions& options = {}) {
+  if constexpr (detail::displaced_blocks_fit<Exec, Src, Dst, Src>()) {
+    constexpr std::string_view function = "reduce_scatter_v";
+    const detail::ViewFacts from = detail::facts_of(src, "src"), to = detail::facts_of(dst, "dst");
+    const Call call{.collective = Collective::reduce_scatter,
+                    .type = data_type_of<typename Src::non_const_value_type>,
+                    .op = op,
+                    .count = to.size};
+    const detail::Checks checks(comm, call, function);
+    detail::check_buffer<Exec>(checks, comm, from);
+    detail::check_buffer<Exec>(checks, comm, to);
+    checks.counted_blocks(from, to, counts);
+    const detail::Region region(function, call);
+    detail::in_order(exec, comm, [&](StreamRef stream) {
+      comm.reduce_scatter_v(from.data, counts, to.data, call.type, op, stream, options);
+    });
+  }
+}
+/// On the default instance of the execution space of `dst`.
+template <class Src, class Dst>
+void reduce_scatter_v(Communicator& comm, const Src& src, std::span<const std::size_t> counts,
+                      const Dst& dst, ReduceOp op, const CallOptions& options = {}) {
+  reduce_scatter_v(detail::default_space<Dst>(), comm, src, counts, dst, op, options);
 }
 
 /// A message to each peer of `sent`, and from each of `received`: the exchange of halos. `src` and

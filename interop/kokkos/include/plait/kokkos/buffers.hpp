@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -40,6 +41,13 @@ struct ViewFacts {
 constexpr std::size_t product_or_most(std::size_t a, std::size_t b) {
   constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
   return b != 0 && a > most / b ? most : a * b;
+}
+/// The same for a sum.
+constexpr std::size_t sum_or_most(std::span<const std::size_t> terms) {
+  std::size_t sum = 0;
+  for (const std::size_t term : terms)
+    sum += std::min(term, std::numeric_limits<std::size_t>::max() - sum);
+  return sum;
 }
 
 template <class View>
@@ -254,6 +262,29 @@ class Checks {
                      for_or_from);
   }
   bool is_root(int root) const { return rank_ == root; }
+
+  /// `src` is the blocks of all ranks, one behind the other, and `dst` is apart from it or this
+  /// rank's block of it. The communicator checks that there is one count per rank.
+  void counted_blocks(const ViewFacts& src, const ViewFacts& dst,
+                      std::span<const std::size_t> counts) const {
+    if (counts.size() != n()) return;
+    const auto mine = static_cast<std::size_t>(rank_);
+    if (const std::size_t all = sum_or_most(counts); src.size != all)
+      refuse(described(src) + " has " + std::to_string(src.size) +
+             " elements, and the counts add up to " + std::to_string(all));
+    if (dst.size != counts[mine])
+      refuse(described(dst) + " has " + std::to_string(dst.size) +
+             " elements, and the count of rank " + std::to_string(rank_) + " is " +
+             std::to_string(counts[mine]));
+    const std::size_t bytes = size_of(call_.type);
+    const auto from = reinterpret_cast<std::uintptr_t>(src.data),
+               to = reinterpret_cast<std::uintptr_t>(dst.data);
+    if (dst.size == 0 || from >= to + dst.size * bytes || to >= from + src.size * bytes) return;
+    if (to == from + sum_or_most(counts.first(mine)) * bytes) return;
+    refuse(described(src) + " and " + described(dst) +
+           " overlap; pass disjoint views, or in place block " + std::to_string(rank_) +
+           " of src as dst");
+  }
 
  private:
   std::size_t n() const { return static_cast<std::size_t>(ranks_); }

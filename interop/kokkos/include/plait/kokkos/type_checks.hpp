@@ -40,9 +40,9 @@ constexpr bool view_fits() {
   else {
     constexpr bool type = has_data_type<typename View::non_const_value_type>;
     static_assert(type,
-                  "plait::kokkos: Plait has no data type for the view's value type; it has "
-                  "integers of 8, 32 and 64 bits, floats of 8 and 16 "
-                  "bits, float and double");
+                  "plait::kokkos: Plait has no data type for the view's value type; it has bool, "
+                  "integers, floats of 8 and 16 bits, float, double, complex numbers of the last "
+                  "two, and pairs of a value and an int");
     constexpr bool writable =
         access == Access::read ||
         std::is_same_v<typename View::value_type, typename View::non_const_value_type>;
@@ -96,8 +96,8 @@ constexpr bool displaced_blocks_fit() {
   if constexpr (!messages_fit<Exec, Src, Dst>()) return false;
   else {
     static_assert(rank_of<All> == 1,
-                  "plait::kokkos: the view with the blocks of all ranks has rank 1: a displacement "
-                  "counts its elements");
+                  "plait::kokkos: the view with the blocks of all ranks has rank 1, because counts "
+                  "are in elements");
     return rank_of<All> == 1;
   }
 }

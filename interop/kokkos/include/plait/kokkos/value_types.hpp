@@ -1,6 +1,7 @@
 // Which of Plait's data types a view's value type is.
 #pragma once
 #include <Kokkos_Core.hpp>
+#include <complex>
 #include <cstddef>
 #include <optional>
 #include <type_traits>
@@ -25,19 +26,43 @@ inline constexpr bool is_bhalf = false;
 template <class T>
 inline constexpr bool is_half = std::is_same_v<T, Kokkos::Experimental::half_t> && sizeof(T) == 2;
 
+/// `Twin<T>::type` has the layout of T, a type of Kokkos's, and a data type.
+template <class T>
+struct Twin {};
+template <class T>
+requires requires { DataTypeOf<std::complex<T>>::value; }
+struct Twin<Kokkos::complex<T>> {
+  using type = std::complex<T>;
+  static_assert(sizeof(Kokkos::complex<T>) == sizeof(type) &&
+                alignof(Kokkos::complex<T>) >= alignof(type));
+};
+template <class T>
+requires requires { DataTypeOf<ValueIndex<T>>::value; }
+struct Twin<Kokkos::ValLocScalar<T, int>> {
+  using type = ValueIndex<T>;
+  using Pair = Kokkos::ValLocScalar<T, int>;
+  static_assert(sizeof(Pair) == sizeof(type) && alignof(Pair) == alignof(type));
+  static_assert(offsetof(Pair, val) == offsetof(type, value) &&
+                offsetof(Pair, loc) == offsetof(type, index));
+};
+
 template <class T>
 constexpr std::optional<DataType> find_data_type() {
   if constexpr (requires { DataTypeOf<T>::value; }) return DataTypeOf<T>::value;
   else if constexpr (is_half<T>) return DataType::f16;
   else if constexpr (is_bhalf<T>) return DataType::bf16;
+  else if constexpr (requires { typename Twin<T>::type; })
+    return DataTypeOf<typename Twin<T>::type>::value;
   else return std::nullopt;
 }
 
 }  // namespace detail
 
-/// True if a view of T can be passed: T is an integer of 8, 32 or 64 bits, float, double, Kokkos's
-/// half_t or bhalf_t if they are 16-bit types, one of Plait's own floats, or a type that
-/// `plait::DataTypeOf` is specialised for. Not Kokkos::complex, short or bool.
+/// True if a view of T can be passed: T is bool, an integer, float, double, Kokkos's half_t or
+/// bhalf_t if they are 16-bit types, Kokkos::complex or std::complex of float or double, the value
+/// type of Kokkos::MinLoc or MaxLoc with an index of type int and a value of type float, double,
+/// int, long or long long, or a type that `plait::DataTypeOf` is specialised for, such as Plait's
+/// own floats.
 template <class T>
 inline constexpr bool has_data_type = detail::find_data_type<T>().has_value();
 
