@@ -1,12 +1,14 @@
 // Buffers of the benchmark: one pair per kind of memory, as large as the largest message, with
 // guard bands around each buffer.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <memory>
 
 #include "backends/backend.hpp"
 #include "plait/communicator.hpp"
+#include "plait/types.hpp"
 
 namespace plait::bench {
 
@@ -20,6 +22,14 @@ struct Allocation {
   std::shared_ptr<void> owner;
 };
 using Allocate = std::function<Allocation(std::size_t bytes)>;
+
+/// Bytes of the largest element.
+inline constexpr std::size_t largest_element = [] {
+  std::size_t largest = 0;
+  for (int type = 0; type < data_type_count; ++type)
+    largest = std::max(largest, size_of(static_cast<DataType>(type)));
+  return largest;
+}();
 
 class Arena {
  public:

@@ -91,9 +91,9 @@ std::vector<std::size_t> offsets(const std::string& text, const std::vector<Data
       refuse(
           fmt::format("--offset {}: expected a number of bytes up to {}", in_quotes(word), most));
     for (const DataType type : types)
-      if (*offset % size_of(type) != 0)
+      if (*offset % alignment_of(type) != 0)
         refuse(fmt::format("--offset {}: it is no multiple of the {} bytes of {}", *offset,
-                           size_of(type), name_of(type)));
+                           alignment_of(type), name_of(type)));
     offsets.push_back(*offset);
   }
   return offsets;
@@ -147,6 +147,15 @@ Value one_of(const char* flag, const std::string& text,
   return static_cast<Value>(found - names.begin());
 }
 
+/// The number of pairs of a type and an operation that it has.
+int reductions() {
+  int count = 0;
+  for (int type = 0; type < data_type_count; ++type)
+    for (int op = 0; op < reduce_op_count; ++op)
+      if (is_reduced(static_cast<DataType>(type), static_cast<ReduceOp>(op))) ++count;
+  return count;
+}
+
 /// For --help.
 std::string about_presets() {
   std::string text = "Flags for a purpose. Flags that are given win over those of the preset";
@@ -188,8 +197,15 @@ void add_flags(CLI::App& app, Options& options, Words& words) {
   app.add_option("--root", options.root,
                  "Root of broadcast, reduce, gather and scatter (default 0)")
       ->check(CLI::Range(0, 1000000));
-  app.add_option("-d,--type", words.types, "Element type, a list of them, or all (default f32)");
-  app.add_option("-o,--op", words.ops, "Reduction, a list of them, or all (default sum)");
+  app.add_option(
+      "-d,--type", words.types,
+      fmt::format("Element type, a list of them, or all {} (default f32)", data_type_count));
+  app.add_option(
+      "-o,--op", words.ops,
+      fmt::format("Reduction, a list of them, or all {} (default sum). Types are measured with "
+                  "those of the operations that they have: -d all -o all is {} reductions for a "
+                  "collective that reduces, and {} types for one that moves",
+                  reduce_op_count, reductions(), data_type_count));
   app.add_option(
          "-n,--iterations", options.iterations,
          "Timed calls per repeat (default: at least 200 for small messages, else about 50 ms)")
@@ -352,8 +368,7 @@ std::vector<Call> operations(const Options& options) {
             result.push_back({.collective = collective, .type = DataType::u8});
           continue;
         }
-        if (facts.reduces ? (op == ReduceOp::premul_sum && !is_float(type)) ||
-                                (op == ReduceOp::avg && is_scan(collective))
+        if (facts.reduces ? !is_reduced(type, op) || (op == ReduceOp::avg && is_scan(collective))
                           : op != options.ops.front())
           continue;
         result.push_back({.collective = collective,
@@ -361,10 +376,14 @@ std::vector<Call> operations(const Options& options) {
                           .op = facts.reduces ? op : ReduceOp::sum,
                           .root = facts.rooted ? options.root : 0});
       }
-  if (result.empty())
-    refuse(fmt::format("-o premul_sum: is for floats only, not for {}",
-                       name_of(options.types.front())));
-  return result;
+  if (!result.empty()) return result;
+  // All collectives reduce, and each has refused each pair of a type and an operation.
+  const DataType type = options.types.front();
+  const ReduceOp op = options.ops.front();
+  if (is_reduced(type, op))
+    refuse(fmt::format("-o {}: {} has no average of the first ranks", name_of(op),
+                       name_of(options.collectives.front())));
+  refuse(fmt::format("-o {}: needs {}, not {}", name_of(op), needs(op), name_of(type)));
 }
 
 }  // namespace plait::bench

@@ -106,7 +106,7 @@ std::size_t Session::arena_bytes() const {
     return call.collective != Collective::barrier;
   });
   const std::size_t message = std::max(moves_data ? sizes_.back() : 0,
-                                       sizeof(double) * static_cast<std::size_t>(comm_.size()));
+                                       largest_element * static_cast<std::size_t>(comm_.size()));
   return message + *std::max_element(options_.offsets.begin(), options_.offsets.end());
 }
 

@@ -44,7 +44,7 @@ std::string full_name(const Result& result) {
 }
 
 constexpr const char* columns =
-    "{:<14} {:>12} {:>12} {:>7} {:>10}  {:<28} {:<10} {:>6} {:>10} {:>8} {:>8} {:>6} {:>7}";
+    "{:<14} {:>12} {:>12} {:>11} {:>10}  {:<28} {:<10} {:>6} {:>10} {:>8} {:>8} {:>6} {:>7}";
 /// Behind them, with --statistics.
 constexpr const char* statistics_columns = " {:>10} {:>10} {:>10} {:>10} {:>10} {:>8}";
 
@@ -91,7 +91,7 @@ Winners winners(const std::vector<Result>& results, const Race& race) {
 }
 
 constexpr const char* summary_columns =
-    "{:<14} {:>12} {:>7} {:>10} {:>6}  {:<24} {:<10} {:>10} {:>8}  {:>10}  {:<22} {:>10} {:>8}\n";
+    "{:<14} {:>12} {:>11} {:>10} {:>6}  {:<24} {:<10} {:>10} {:>8}  {:>10}  {:<22} {:>10} {:>8}\n";
 
 void print_race(std::FILE* out, const Race& race, const Winners& best) {
   const Result* fastest = best.algorithm;

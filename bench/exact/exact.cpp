@@ -49,6 +49,7 @@ void launch(Backend& backend, NativeStream stream, const Case& data, Mode mode, 
                   .rank = data.rank,
                   .ranks = data.ranks,
                   .terms = data.terms == 0 ? data.ranks : data.terms,
+                  .elements = elements_of(data.type),
                   .op = data.op,
                   .mode = mode};
   static_assert(sizeof(args) <= max_kernel_args);

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
+#include "algorithms/contract/collectives.hpp"
 #include "communicator/setup.hpp"
 #include "core/environment.hpp"
 #include "plait/error.hpp"
@@ -22,15 +24,20 @@ Coverage coverage(const Algorithm& algorithm, const Topology& topology, bool sym
     call.op = op;
     call.count = example_bytes / size_of(type);
     call.symmetric = symmetric;
-    if (const Support support = algorithm.supports(call, topology))
+    const bool rare = is_rare(in_words(call));
+    if (const Support support = algorithm.supports(call, topology)) {
       result.served[type].push_back(op);
-    else
-      result.refused[support.reason()].push_back(fmt::format("{} {}", name_of(type), name_of(op)));
+      if (rare && std::find(result.rare.begin(), result.rare.end(), type) == result.rare.end())
+        result.rare.push_back(type);
+    } else {
+      (rare ? result.refused_rare : result.refused)[support.reason()].push_back(
+          fmt::format("{} {}", name_of(type), name_of(op)));
+    }
   };
   for (int type = 0; type < data_type_count; ++type)
     for (int op = 0; op < reduce_op_count; ++op)
-      if (static_cast<ReduceOp>(op) != ReduceOp::premul_sum ||
-          is_float(static_cast<DataType>(type)))
+      if (is_reduced(static_cast<DataType>(type), static_cast<ReduceOp>(op)) &&
+          !(static_cast<ReduceOp>(op) == ReduceOp::avg && is_scan(algorithm.collective())))
         ask(static_cast<DataType>(type), static_cast<ReduceOp>(op));
   return result;
 }
@@ -74,6 +81,20 @@ Topology topology_of(const BackendFacts& backend, int ranks) {
   topology.architecture = device.architecture;
   topology.scratch_limit = environment_bytes("PLAIT_SCRATCH_BYTES", default_scratch(topology));
   return topology;
+}
+
+std::vector<std::pair<DataType, ReduceOp>> rare_types() {
+  std::vector<std::pair<DataType, ReduceOp>> result;
+  for (int i = 0; i < data_type_count; ++i)
+    for (int j = 0; j < reduce_op_count; ++j) {
+      const auto type = static_cast<DataType>(i);
+      const auto op = static_cast<ReduceOp>(j);
+      if (!is_reduced(type, op) || !is_rare(in_words(Call{.type = type, .op = op, .count = 1})))
+        continue;
+      result.emplace_back(type, op);
+      break;
+    }
+  return result;
 }
 
 std::vector<AlgorithmFacts> list_algorithms(const Topology& topology) {

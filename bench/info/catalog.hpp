@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "algorithms/contract/algorithm.hpp"
@@ -19,9 +20,11 @@ struct BackendFacts {
 
 /// The types and operations that an algorithm serves in one kind of memory.
 struct Coverage {
+  using Refusals = std::map<std::string, std::vector<std::string>>;  // reason -> "i32 sum", ...
   std::map<DataType, std::vector<ReduceOp>> served;
-  std::map<std::string, std::vector<std::string>> refused;  // reason -> "i32 sum", ...
-  bool everything() const { return refused.empty(); }
+  Refusals refused, refused_rare;  // rare: of elements that few algorithms have kernels for
+  std::vector<DataType> rare;      // types of such elements, as far as they are served
+  bool everything() const { return refused.empty() && refused_rare.empty(); }
   bool nothing() const { return served.empty(); }
 };
 
@@ -41,8 +44,12 @@ const BackendFacts& chosen_of(const std::vector<BackendFacts>& backends);
 /// The topology for `supports`: `ranks` ranks on the backend.
 Topology topology_of(const BackendFacts& backend, int ranks);
 
-/// Every algorithm of the registry, asked about every type and operation that exist, in both kinds
-/// of memory.
+/// The types that few algorithms have kernels for (`is_rare`), each with its first operation of
+/// which this is true: that of a complex type is its product.
+std::vector<std::pair<DataType, ReduceOp>> rare_types();
+
+/// Every algorithm of the registry, asked about every type and the operations that it has for the
+/// collective, in both kinds of memory.
 std::vector<AlgorithmFacts> list_algorithms(const Topology& topology);
 
 }  // namespace plait::info

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "algorithms/contract/collectives.hpp"
 #include "bench/info/catalog.hpp"
 #include "bench/info/costs.hpp"
 #include "bench/info/estimates.hpp"
@@ -46,7 +47,9 @@ Json to_json(const Coverage& coverage) {
   Json served = Json::object(), refused = Json::object();
   for (const auto& [type, ops] : coverage.served)
     for (const ReduceOp op : ops) served[std::string(name_of(type))].push_back(name_of(op));
-  for (const auto& [reason, calls] : coverage.refused) refused[reason] = calls;
+  for (const auto* const refusals : {&coverage.refused, &coverage.refused_rare})
+    for (const auto& [reason, calls] : *refusals)
+      for (const std::string& call : calls) refused[reason].push_back(call);
   return {{"serves", served}, {"refuses", refused}};
 }
 
@@ -79,6 +82,7 @@ void print_backend(const BackendFacts& facts) {
 std::string in_words(const Coverage& coverage) {
   if (coverage.everything()) return "all types and ops";
   if (coverage.nothing()) return coverage.refused.size() == 1 ? "no" : "no (reasons below)";
+  if (coverage.refused.empty()) return coverage.rare.empty() ? "common types" : "most types";
   std::size_t served = 0;
   for (const auto& [type, ops] : coverage.served) served += ops.size();
   return fmt::format("{} types, {} calls", coverage.served.size(), served);
@@ -93,6 +97,23 @@ void print_refusals(const AlgorithmFacts& facts, const char* memory, const Cover
                reason);
 }
 
+/// What "common types" and "most types" are.
+void print_rare_types(const std::vector<AlgorithmFacts>& algorithms) {
+  std::vector<std::string> rare;
+  for (const auto& [type, op] : rare_types())
+    rare.push_back(is_complex(type) ? fmt::format("{} ({})", name_of(type), name_of(op))
+                                    : std::string(name_of(type)));
+  fmt::print("  common types: all but {}\n", fmt::join(rare, ", "));
+  for (const AlgorithmFacts& facts : algorithms) {
+    const std::vector<DataType>& served = facts.ordinary.rare;
+    if (served.empty() || served.size() == rare.size()) continue;
+    std::vector<std::string_view> names;
+    for (const DataType type : served) names.push_back(name_of(type));
+    fmt::print("  most types of {} for {}: also {}\n", facts.name, name_of(facts.collective),
+               fmt::join(names, ", "));
+  }
+}
+
 void print_algorithms(const std::vector<AlgorithmFacts>& algorithms) {
   constexpr const char* columns = "  {:<20} {:<14} {:<18} {:<18} {}\n";
   fmt::print(columns, "name", "collective", "symmetric memory", "ordinary memory", "what moves");
@@ -102,6 +123,7 @@ void print_algorithms(const std::vector<AlgorithmFacts>& algorithms) {
                reduces ? in_words(facts.symmetric) : "-", reduces ? in_words(facts.ordinary) : "-",
                facts.summary);
   }
+  print_rare_types(algorithms);
   for (const AlgorithmFacts& facts : algorithms)
     if (!facts.file.empty())
       fmt::print("  {} for {} is a plug-in's: {}\n", facts.name, name_of(facts.collective),
@@ -113,21 +135,34 @@ void print_algorithms(const std::vector<AlgorithmFacts>& algorithms) {
   }
 }
 
-template <class Enum>
-std::string names(int count) {
+std::string names_of_types() {
   std::string list;
-  for (int i = 0; i < count; ++i)
-    list += fmt::format("{}{}", i ? " " : "", name_of(static_cast<Enum>(i)));
+  for (int i = 0; i < data_type_count; ++i)
+    list += fmt::format("{}{}", i ? " " : "", name_of(static_cast<DataType>(i)));
   return list;
+}
+
+/// Operations that are for the same types share a line.
+void print_operations() {
+  fmt::print("operations\n");
+  std::vector<std::pair<std::string_view, std::string>> lines;
+  for (int i = 0; i < reduce_op_count; ++i) {
+    const auto op = static_cast<ReduceOp>(i);
+    const auto line = std::find_if(lines.begin(), lines.end(),
+                                   [&](const auto& other) { return other.first == needs(op); });
+    if (line == lines.end()) lines.emplace_back(needs(op), name_of(op));
+    else line->second += fmt::format(" {}", name_of(op));
+  }
+  for (const auto& [elements, ops] : lines) fmt::print("  {:<16} for {}\n", ops, elements);
 }
 
 void print(const std::vector<BackendFacts>& backends, const Topology& topology,
            const std::vector<AlgorithmFacts>& algorithms) {
   fmt::print("plait {}\n\nbackends\n", PLAIT_VERSION);
   for (const BackendFacts& facts : backends) print_backend(facts);
-  fmt::print("\ntypes       {}\noperations  {} (premul_sum: floats only)\n\n",
-             names<DataType>(data_type_count), names<ReduceOp>(reduce_op_count));
-  fmt::print("algorithms, for {} ranks on {}{}{}, scratch {}\n", topology.ranks,
+  fmt::print("\ntypes\n  {}\n\n", names_of_types());
+  print_operations();
+  fmt::print("\nalgorithms, for {} ranks on {}{}{}, scratch {}\n", topology.ranks,
              name_of(topology.backend), topology.architecture.empty() ? "" : ", ",
              topology.architecture, format_bytes(topology.scratch_limit));
   print_algorithms(algorithms);

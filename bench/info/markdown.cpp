@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -67,14 +68,16 @@ Facts facts_about(const Algorithm& algorithm) {
     topology.rails = 1;
     topology.node_ranks = 3;
   });
+  // The types behind these are made of them (`in_words`), or they are rare.
+  constexpr auto common_types = static_cast<int>(DataType::boolean);
   std::vector<std::string> integers, floats;
-  for (int number = 0; number < data_type_count; ++number) {
+  for (int number = 0; number < common_types; ++number) {
     const auto type = static_cast<DataType>(number);
     if (refuses([&](Topology&, Call& call) { call.type = type; }))
       (is_float(type) ? floats : integers).push_back(fmt::format("no {}", name_of(type)));
   }
   constexpr auto all_integers = static_cast<std::size_t>(DataType::f16);  // they come first
-  const std::size_t served = data_type_count - integers.size() - floats.size();
+  const std::size_t served = common_types - integers.size() - floats.size();
   if (integers.size() == all_integers) integers = {"floats"};
   if (served == 1) {
     needs.emplace_back(name_of(best.type));
@@ -104,6 +107,36 @@ Facts facts_about(const Algorithm& algorithm) {
   return facts;
 }
 
+/// The rare types that the algorithm reduces: all, or those up to a size.
+std::string rare_types_of(const Algorithm& algorithm) {
+  if (!facts_of(algorithm.collective()).reduces) return "";
+  Topology topology = gpus(4);
+  topology.peer_reads = true;
+  const auto serves = [&](DataType type, ReduceOp op) {
+    return static_cast<bool>(algorithm.supports({.collective = algorithm.collective(),
+                                                 .type = type,
+                                                 .op = op,
+                                                 .count = 1024,
+                                                 .symmetric = true,
+                                                 .parts = parts_of(algorithm.collective(), 4)},
+                                                topology));
+  };
+  std::vector<std::string_view> served;
+  std::size_t largest = 0, smallest_refused = std::numeric_limits<std::size_t>::max();
+  for (const auto& [type, op] : rare_types()) {
+    if (serves(type, op)) {
+      served.push_back(name_of(type));
+      largest = std::max(largest, size_of(type));
+    } else {
+      smallest_refused = std::min(smallest_refused, size_of(type));
+    }
+  }
+  if (served.empty()) return "";
+  if (served.size() == rare_types().size()) return "yes";
+  return largest < smallest_refused ? fmt::format("up to {} bytes", largest)
+                                    : fmt::format("{}", fmt::join(served, ", "));
+}
+
 /// The calls that the algorithm reduces in rank order.
 std::string ordered_calls(const Algorithm& algorithm) {
   const auto ordered = [&](int ranks, bool in_place) {
@@ -123,7 +156,7 @@ std::string table_of_algorithms() {
   struct Row {
     const Algorithm* algorithm;
     Facts facts;
-    std::string ordered;  // of its collectives that reduce
+    std::string ordered, rare;  // of its collectives that reduce
     std::vector<std::string_view> collectives;
   };
   std::vector<Row> rows;
@@ -133,12 +166,13 @@ std::string table_of_algorithms() {
       return other.algorithm->name() == algorithm->name() && other.facts == facts;
     });
     const std::string_view collective = name_of(algorithm->collective());
-    const std::string ordered = ordered_calls(*algorithm);
+    const std::string ordered = ordered_calls(*algorithm), rare = rare_types_of(*algorithm);
     if (row == rows.end()) {
-      rows.push_back({algorithm, facts, ordered, {collective}});
+      rows.push_back({algorithm, facts, ordered, rare, {collective}});
     } else {
       row->collectives.push_back(collective);
       if (row->ordered.empty()) row->ordered = ordered;
+      if (row->rare.empty()) row->rare = rare;
     }
   }
   std::vector<std::vector<std::string>> cells;
@@ -146,10 +180,10 @@ std::string table_of_algorithms() {
     cells.push_back({fmt::format("`{}`", row.algorithm->name()),
                      fmt::format("{}", fmt::join(row.collectives, ", ")), row.facts.memory,
                      row.facts.needs, row.facts.scratch, row.facts.shares, row.facts.nodes,
-                     row.ordered, std::string(row.algorithm->summary())});
+                     row.ordered, row.rare, std::string(row.algorithm->summary())});
   return table("algorithms",
                {"algorithm", "collectives", "memory", "needs", "scratch", "in groups",
-                "several nodes", "rank order", "how"},
+                "several nodes", "rank order", "rare types", "how"},
                cells);
 }
 

@@ -37,6 +37,24 @@ std::optional<MPI_Datatype> mpi_type(DataType type) {
       return MPI_FLOAT;
     case DataType::f64:
       return MPI_DOUBLE;
+    case DataType::boolean:
+      return MPI_UINT8_T;  // for MPI_C_BOOL, Open MPI takes no other bytes than 0 and 1 for truth
+    case DataType::i16:
+      return MPI_INT16_T;
+    case DataType::u16:
+      return MPI_UINT16_T;
+    case DataType::complex_f32:
+      return MPI_C_FLOAT_COMPLEX;
+    case DataType::complex_f64:
+      return MPI_C_DOUBLE_COMPLEX;
+    case DataType::f32_i32:
+      return MPI_FLOAT_INT;
+    case DataType::f64_i32:
+      return MPI_DOUBLE_INT;
+    case DataType::i32_i32:
+      return MPI_2INT;
+    case DataType::i64_i32:
+      return MPI_LONG_INT;
     default:
       return std::nullopt;  // MPI 3 has no small floats
   }
@@ -52,14 +70,36 @@ std::optional<MPI_Op> mpi_op(ReduceOp op) {
       return MPI_MIN;
     case ReduceOp::max:
       return MPI_MAX;
+    case ReduceOp::band:
+      return MPI_BAND;
+    case ReduceOp::bor:
+      return MPI_BOR;
+    case ReduceOp::bxor:
+      return MPI_BXOR;
+    case ReduceOp::land:
+      return MPI_LAND;
+    case ReduceOp::lor:
+      return MPI_LOR;
+    case ReduceOp::lxor:
+      return MPI_LXOR;
+    case ReduceOp::minloc:
+      return MPI_MINLOC;
+    case ReduceOp::maxloc:
+      return MPI_MAXLOC;
     default:
       return std::nullopt;
   }
 }
 
-/// Overflow is undefined for MPI's integers. The vector code of Open MPI 4.1 saturates 8-bit sums;
-/// other MPIs and Plait wrap.
-bool wraps(DataType type, ReduceOp op) { return op != ReduceOp::sum || size_of(type) > 1; }
+/// Whether MPI gives Plait's results.
+/// - Overflow is undefined for MPI's integers. The vector code of Open MPI 4.1 saturates sums of 8
+///   and 16 bits; other MPIs and Plait wrap.
+/// - MPI leaves a single truth value as it is. Plait makes it 1 or 0.
+bool agrees(const Task& task) {
+  const Call& call = task.call;
+  if (call.op == ReduceOp::sum) return size_of(call.type) > 2;
+  return !is_logical(call.op) || (task.ranks > 1 && !is_scan(call.collective));
+}
 
 class MpiPeer : public Contender {
  public:
@@ -79,8 +119,8 @@ class MpiPeer : public Contender {
     const std::size_t count = reduces ? call.count : call.block_bytes();
     // MPI's reduce-scatter in place expects its input at another address.
     const bool other_place = task.in_place && call.collective == Collective::reduce_scatter;
-    if (!type || !op || other_place || (reduces && !wraps(call.type, call.op)) ||
-        !may_serve(call.collective) || count > most_elements(task))
+    if (!type || !op || other_place || (reduces && !agrees(task)) || !may_serve(call.collective) ||
+        count > most_elements(task))
       throw Error(ErrorCode::unsupported,
                   fmt::format("{}: no {} of {} elements of {}", name(), name_of(call.op),
                               call.count, name_of(call.type)));

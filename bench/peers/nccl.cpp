@@ -12,8 +12,8 @@
 namespace plait::bench {
 namespace {
 
-/// ncclDataType_t.
-int nccl_type(DataType type) {
+/// ncclDataType_t; none for the other types.
+std::optional<int> nccl_type(DataType type) {
   switch (type) {
     case DataType::i8:
       return 0;
@@ -39,8 +39,19 @@ int nccl_type(DataType type) {
       return 10;
     case DataType::f8e5m2:
       return 11;
+    default:
+      return std::nullopt;
   }
-  return -1;
+}
+
+/// The call on the same bytes, of a type that NCCL has if there is one: sums of complex numbers are
+/// sums of floats, and elements that are only moved are words or bytes.
+Call with_type_of_nccl(const Call& call) {
+  Call made = in_words(call);
+  if (facts_of(made.collective).reduces || nccl_type(made.type)) return made;
+  made.count *= size_of(made.type);
+  made.type = DataType::u8;
+  return made;
 }
 
 /// ncclRedOp_t. A pre-multiplied sum would need an operator object, so it is left out.
@@ -56,10 +67,9 @@ std::optional<int> nccl_op(ReduceOp op) {
       return 3;
     case ReduceOp::avg:
       return 4;
-    case ReduceOp::premul_sum:
-      break;
+    default:
+      return std::nullopt;
   }
-  return std::nullopt;
 }
 
 bool is_small_float(DataType type) { return type == DataType::f8e4m3 || type == DataType::f8e5m2; }
@@ -74,21 +84,22 @@ class NcclPeer final : public Contender {
 
   void enqueue(const Task& task, NativeStream stream) override {
     const NcclLibrary& nccl = group_->library();
-    const Call& call = task.call;
+    const Call call = with_type_of_nccl(task.call);
     if (is_scan(call.collective))
       throw Error(ErrorCode::unsupported, fmt::format("{}: no {} by {}", Contender::name(),
                                                       name_of(call.collective), name_of(call.op)));
     if (call.collective == Collective::barrier)
       throw Error(ErrorCode::unsupported, fmt::format("{}: no barrier", Contender::name()));
     const auto op = nccl_op(call.op);
-    if (!op || (is_small_float(call.type) && !nccl.has_small_floats()))
+    const auto code = nccl_type(call.type);
+    if (!op || !code || (is_small_float(call.type) && !nccl.has_small_floats()))
       throw Error(ErrorCode::unsupported, fmt::format("{}: no {} of {}", Contender::name(),
-                                                      name_of(call.op), name_of(call.type)));
+                                                      name_of(call.op), name_of(task.call.type)));
     // In a rooted collective, NCCL wants both buffers on all ranks, although it uses them on one: a
     // rank without a buffer may choose another algorithm than the root.
     const void* const send = task.send != nullptr ? task.send : arena().send();
     void* const recv = task.recv != nullptr ? task.recv : arena().recv();
-    const int type = nccl_type(call.type);
+    const int type = *code;
     const NcclLibrary::Comm comm = group_->native();
     auto* const on = static_cast<CUstream_st*>(stream);
     switch (call.collective) {
@@ -107,7 +118,7 @@ class NcclPeer final : public Contender {
         return nccl.check(nccl.reduce(send, recv, call.count, type, *op, call.root, comm, on),
                           "ncclReduce");
       default:
-        exchange(task, on);
+        exchange(task, call.count, type, on);
     }
   }
   void begin_group() override {
@@ -119,14 +130,13 @@ class NcclPeer final : public Contender {
 
  private:
   /// All-to-all, gather, scatter and messages around a ring, made as nccl-tests makes them: a group
-  /// of sends and receives.
-  void exchange(const Task& task, CUstream_st* stream) {
+  /// of sends and receives of `count` elements of NCCL's type each.
+  void exchange(const Task& task, std::size_t count, int type, CUstream_st* stream) {
     const NcclLibrary& nccl = group_->library();
     const Call& call = task.call;
     if (call.collective == Collective::all_to_all && task.in_place)
       throw Error(ErrorCode::unsupported,
                   fmt::format("{}: no all_to_all in place", Contender::name()));
-    const int type = nccl_type(call.type);
     const auto* send = static_cast<const std::byte*>(task.send);
     auto* recv = static_cast<std::byte*>(task.recv);
     const bool everyone = call.collective == Collective::all_to_all,
@@ -136,20 +146,20 @@ class NcclPeer final : public Contender {
     if (call.collective == Collective::send_recv) {
       const int next = (task.rank + 1) % task.ranks,
                 before = (task.rank + task.ranks - 1) % task.ranks;
-      nccl.check(nccl.send(send, call.count, type, next, group_->native(), stream), "ncclSend");
-      nccl.check(nccl.recv(recv, call.count, type, before, group_->native(), stream), "ncclRecv");
+      nccl.check(nccl.send(send, count, type, next, group_->native(), stream), "ncclSend");
+      nccl.check(nccl.recv(recv, count, type, before, group_->native(), stream), "ncclRecv");
       return end_group();
     }
     for (int rank = 0; rank < task.ranks; ++rank) {
       const std::size_t block = static_cast<std::size_t>(rank) * call.block_bytes();
       if (send != nullptr && (everyone || scatters || rank == call.root))
-        nccl.check(nccl.send(send + (scatters ? block : 0), call.count, type, rank,
-                             group_->native(), stream),
-                   "ncclSend");
+        nccl.check(
+            nccl.send(send + (scatters ? block : 0), count, type, rank, group_->native(), stream),
+            "ncclSend");
       if (recv != nullptr && (everyone || gathers || rank == call.root))
-        nccl.check(nccl.recv(recv + (gathers ? block : 0), call.count, type, rank, group_->native(),
-                             stream),
-                   "ncclRecv");
+        nccl.check(
+            nccl.recv(recv + (gathers ? block : 0), count, type, rank, group_->native(), stream),
+            "ncclRecv");
     }
     end_group();
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "algorithms/contract/collectives.hpp"
 #include "bench/command_line.hpp"
 #include "bench/program.hpp"
 #include "core/environment.hpp"
@@ -51,6 +52,18 @@ void add_flags(CLI::App& app, TuneOptions& options, Words& words) {
   app.footer(exit_codes);
 }
 
+/// A type that kernels are compiled for and that has sums. Others are taken for one of these, and
+/// chosen for by its times.
+DataType tuned_type(std::string_view word) {
+  const DataType type = parse_data_type(word);
+  const DataType made = in_words(Call{.type = type}).type;
+  if (made != type)
+    refuse(fmt::format("--type {}: it is reduced as {}, so tune that", word, name_of(made)));
+  if (!is_reduced(type, ReduceOp::sum))
+    refuse(fmt::format("--type {}: times are of sums, and it has none", word));
+  return type;
+}
+
 void understand(const Words& words, TuneOptions& options) {
   options.min_bytes = bytes("-b", words.min_bytes);
   options.max_bytes = bytes("-e", words.max_bytes);
@@ -63,7 +76,7 @@ void understand(const Words& words, TuneOptions& options) {
     }
   if (!words.types.empty())
     for (const std::string_view word : split(words.types, ','))
-      options.types.push_back(parse_data_type(word));
+      options.types.push_back(tuned_type(word));
   if (words.memory != "both" && words.memory != "symmetric" && words.memory != "ordinary")
     refuse(
         fmt::format("--memory {}: expected symmetric, ordinary or both", in_quotes(words.memory)));

@@ -101,7 +101,7 @@ Tuner::Tuner(std::unique_ptr<Bootstrap> world, const TuneOptions& options)
         ErrorCode::unsupported,
         fmt::format("the ranks are on {} nodes, and times are for one node", topology.nodes));
   const std::size_t bytes = std::max(tuned_sizes(options_, topology.backend).back(),
-                                     sizeof(double) * static_cast<std::size_t>(topology.ranks));
+                                     largest_element * static_cast<std::size_t>(topology.ranks));
   agree(comm_.bootstrap(), "options", [&] {
     if (speaks() && !options_.check && !options_.output.empty()) check_writable(options_.output);
     const std::size_t buffers = 4 * static_cast<std::size_t>(topology.ranks);

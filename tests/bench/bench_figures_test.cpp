@@ -189,10 +189,13 @@ class Check : public testing::TestWithParam<Collective> {
       const Arena arena(symmetric_memory(comm), 4096);
       std::uint32_t seed = 0;
       for (const bool in_place : {false, true})
-        for (const DataType type : {DataType::i32, DataType::bf16, DataType::u8}) {
+        for (const DataType type :
+             {DataType::i32, DataType::bf16, DataType::u8, DataType::complex_f64}) {
           if (in_place && !has_in_place(GetParam())) continue;
-          // Those of bf16 begin behind an aligned address.
-          const std::size_t offset = type == DataType::bf16 ? 2 : 0;
+          // Those of bf16 and complex_f64 begin behind an aligned address.
+          const std::size_t offset = type == DataType::bf16          ? 2
+                                     : type == DataType::complex_f64 ? 8
+                                                                     : 0;
           const Call operation{.collective = GetParam(),
                                .type = type,
                                .op = ReduceOp::sum,

@@ -22,8 +22,13 @@ refused "--threads 128: at most 64 on host" --threads 128
 refused "--in-place 1: barrier has no calls in place" -C barrier --in-place 1
 refused "--offset 2: it is no multiple of the 4 bytes of f32" --offset 0,2
 refused "--offset 1: it is no multiple of the 2 bytes of bf16" -d u8,bf16 --offset 1
+refused "--offset 4: it is no multiple of the 8 bytes of complex_f64" -d complex_f64 --offset 4
 refused '--offset "8K": expected a number of bytes up to 4096' --offset 8K
 refused '--collective: unknown collective "allreduce"; known: all, all_reduce' -C allreduce
+refused "-o premul_sum: needs a floating-point or complex type, not i32" -d i32,u8 -o premul_sum
+refused "-o sum: needs numbers, not bool" -C all_reduce,scan -d bool
+refused "-o minloc: needs pairs of a value and an index, not f32" -o minloc,maxloc
+refused "-o avg: scan has no average of the first ranks" -C scan -o avg
 bench -C send_recv,all_reduce --in-place 1 -b 1K -e 1K -n 3 -w 0 ||
   fail "what can be in place is not measured"
 grep -q all_reduce "$out" || fail "nothing was measured"
@@ -55,6 +60,21 @@ bench -d bf16 --preset quick -C all_gather --algorithms all --memory both --dry-
   grep -q '"bytes":\[1024,32768,1048576\]' "$out" &&
   grep -q '"collective":"all_gather","type":"bf16","at_most":[0-9][0-9]' "$out" ||
   fail "a preset wins over flags"
+
+# All types with all operations are as many reductions as --help says.
+bench --help || fail "--help"
+reductions=$(tr -s ' \n' ' ' <"$out" | sed 's/.*all -o all is \([0-9]*\) reductions.*/\1/')
+bench -d all -o all --algorithms default -b 1K -e 1K --dry-run || fail "--dry-run of all types"
+[ "$(grep -o '"at_most":[0-9]*' "$out" | cut -d : -f 2 | paste -sd + | bc)" = "$reductions" ] ||
+  fail "--help says that there are $reductions reductions"
+# Types without the operation are left out where they reduce, and measured where they move.
+peers=mpi bench -C all_reduce,all_gather -d bool,i16,complex_f64,f64_i32 -o prod,lxor,minloc \
+  --algorithms default --memory ordinary -b 1K -e 1K -n 3 -w 0 || fail "rare types"
+for row in "bool  *lxor" "i16  *prod" "i16  *lxor" "complex_f64  *prod" "f64_i32  *minloc"; do
+  [ "$(grep -cE "^all_reduce .* $row .* 0$" "$out")" = 2 ] || fail "rows of $row"
+done
+[ "$(grep -c '^all_reduce .* 0$' "$out")" = 10 ] && [ "$(grep -c '^all_gather .* 0$' "$out")" = 8 ] ||
+  fail "rows of rare types"
 
 # Wrong on one rank alone: the others must not wait for it.
 one_wrong() {  # one_wrong SENTENCE COMMAND...: which rank 1 runs beside a right one
@@ -184,6 +204,8 @@ one_wrong_request() {  # one_wrong_request SENTENCE FLAGS...
 }
 one_wrong_request 'unknown collective "all_red"' -C all_red
 one_wrong_request "--collective barrier: it moves no data" -C barrier
+one_wrong_request "--type bool: it is reduced as u8, so tune that" -d bool
+one_wrong_request "--type f32_i32: times are of sums, and it has none" -d f32_i32
 one_wrong_request "-b 4K is more than -e 1K" -b 4K -e 1K
 one_wrong_request "--sizes requires --check" --sizes 3
 one_wrong_request "can't write \"$files\": Is a directory" -o "$files"
@@ -198,6 +220,12 @@ run_ranks 60 "$mpirun" --allow-run-as-root --oversubscribe -n 1 env PLAIT_NODE=a
   grep -q "^rank 1 of 2: host device 0, .*, on node b of 2 nodes, rail 0 of 1 rails, by sockets" \
     "$out" || fail "plait-info --world"
 "$bin/plait-info" --ranks 2 >"$out" || fail "plait-info fails"
+grep -qx "  minloc maxloc  *for pairs of a value and an index" "$out" ||
+  fail "plait-info does not say what operations are for"
+grep -q "^  ring .* common types  *common types  " "$out" &&
+  grep -q "^  stream .* all types and ops  *all types and ops  " "$out" &&
+  grep -qx "  most types of oneshot_ll for all_reduce: also i16, u16, complex_f32, .*" "$out" ||
+  fail "plait-info does not say which types are served"
 [ "$(grep "^  direct_copy .*ordinary memory: nothing" "$out" | sort | uniq -d)" = "" ] ||
   fail "refusals that do not say of which collective"
 grep -q "^  direct_copy for all_gather in ordinary memory: nothing: " "$out" ||

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -73,18 +74,22 @@ class Nccl : public testing::Test {
   std::optional<ScopedEnvironment> library_;
 };
 
+/// NCCL has no scan, no pre-multiplied sum without an operator object, and no exchange of messages
+/// in place. It reduces the types up to f64. Sums of complex numbers are sums of floats.
+bool nccl_serves(const Task& task) {
+  const Call& call = task.call;
+  if (is_scan(call.collective) || (task.in_place && call.collective == Collective::all_to_all))
+    return false;
+  if (!facts_of(call.collective).reduces) return true;
+  return call.op <= ReduceOp::avg &&
+         (call.type <= DataType::f64 || (is_complex(call.type) && call.op != ReduceOp::prod));
+}
 /// The stand-in reduces with MPI, so it has MPI's types. It averages floats alone.
 bool has_stub(const Task& task) {
   const Call& call = task.call;
-  if (!facts_of(call.collective).reduces || call.op == ReduceOp::premul_sum) return true;
-  if (call.op == ReduceOp::avg) return is_float(call.type) && size_of(call.type) >= 4;
+  if (!facts_of(call.collective).reduces || !nccl_serves(task)) return true;
+  if (call.op == ReduceOp::avg) return !is_integer(call.type) && size_of(call.type) >= 4;
   return size_of(call.type) >= 4 || (!is_float(call.type) && call.op != ReduceOp::sum);
-}
-/// NCCL has no scan, no pre-multiplied sum without an operator object, and no exchange of messages
-/// in place.
-bool nccl_serves(const Task& task) {
-  return !is_scan(task.call.collective) && task.call.op != ReduceOp::premul_sum &&
-         !(task.in_place && task.call.collective == Collective::all_to_all);
 }
 
 TEST_F(Nccl, HasRightResultsInBothKindsOfMemory) {
@@ -143,6 +148,23 @@ TEST_F(Nccl, NumbersTypesAndOperationsAsNcclDoes) {
     EXPECT_THAT(calls_of(stub, *peer, gathers),
                 ElementsAre(fmt::format("ncclAllGather {} {}", gathers.call.count, number)));
   }
+  // Types that NCCL lacks are moved as words or bytes. One with complex numbers has two words.
+  const std::size_t bytes =
+      task({.collective = Collective::all_gather, .type = DataType::u64}, arena).call.block_bytes();
+  for (const auto& [type, word, number] :
+       std::vector<std::tuple<DataType, std::size_t, int>>{{DataType::boolean, 1, 1},
+                                                           {DataType::i16, 1, 1},
+                                                           {DataType::u16, 1, 1},
+                                                           {DataType::complex_f32, 4, 3},
+                                                           {DataType::f64_i32, 8, 5}})
+    EXPECT_THAT(
+        calls_of(stub, *peer, task({.collective = Collective::all_gather, .type = type}, arena)),
+        ElementsAre(fmt::format("ncclAllGather {} {}", bytes / word, number)))
+        << name_of(type);
+  EXPECT_THAT(
+      calls_of(stub, *peer,
+               task({.collective = Collective::all_reduce, .type = DataType::complex_f64}, arena)),
+      ElementsAre("ncclAllReduce 74 8 0"));
   for (const auto& [op, number] : std::vector<std::pair<ReduceOp, int>>{{ReduceOp::sum, 0},
                                                                         {ReduceOp::prod, 1},
                                                                         {ReduceOp::max, 2},

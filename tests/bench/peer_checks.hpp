@@ -38,8 +38,8 @@ inline Task barrier_task(Communicator& comm, const Arena& arena) {
                    false, arena, comm.rank(), comm.size());
 }
 
-/// Calls of every collective but the barrier: all types and operations, in place and not, with each
-/// root.
+/// Calls of every collective but the barrier: all types and the operations that they have, in place
+/// and not, with each root.
 inline void for_each_task(Communicator& comm, const Contender& contender,
                           const std::function<void(const Task&)>& body) {
   for (const Collective collective : collectives) {
@@ -49,6 +49,9 @@ inline void for_each_task(Communicator& comm, const Contender& contender,
         for (int root = 0; root < (facts.rooted ? comm.size() : 1); ++root)
           for (const bool in_place : {false, true}) {
             if (in_place && !has_in_place(collective)) continue;
+            if (facts.reduces &&
+                !is_reduced(static_cast<DataType>(type), static_cast<ReduceOp>(op)))
+              continue;
             const Task task =
                 make_task({.collective = collective,
                            .type = static_cast<DataType>(type),
@@ -56,7 +59,6 @@ inline void for_each_task(Communicator& comm, const Contender& contender,
                            .root = root},
                           message_bytes, in_place, contender.memory() == Memory::symmetric,
                           contender.arena(), comm.rank(), comm.size());
-            if (task.call.op == ReduceOp::premul_sum && !is_float(task.call.type)) continue;
             SCOPED_TRACE(fmt::format("{} of {} by {}, root {}, {} place", name_of(collective),
                                      name_of(task.call.type), name_of(task.call.op), root,
                                      in_place ? "in" : "out of"));

@@ -1,0 +1,435 @@
+// The exact test data of plait-bench: the check finds what is right, and every single mistake.
+#include "bench/exact/exact.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "plait/types.hpp"
+#include "support/ranks.hpp"
+
+namespace plait::exact {
+namespace {
+
+// The reduction, told again in plain C++: not that of the library, and not that of the check.
+
+template <class T>
+T reduce(ReduceOp op, T a, T b) {
+  using Unsigned = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+  const auto x = static_cast<Unsigned>(a), y = static_cast<Unsigned>(b);
+  switch (op) {
+    case ReduceOp::prod:
+      return static_cast<T>(x * y);
+    case ReduceOp::min:
+      return std::min(a, b);
+    case ReduceOp::max:
+      return std::max(a, b);
+    case ReduceOp::band:
+      return static_cast<T>(x & y);
+    case ReduceOp::bor:
+      return static_cast<T>(x | y);
+    case ReduceOp::bxor:
+      return static_cast<T>(x ^ y);
+    case ReduceOp::land:
+      return a && b ? T{1} : T{0};
+    case ReduceOp::lor:
+      return a || b ? T{1} : T{0};
+    case ReduceOp::lxor:
+      return !a != !b ? T{1} : T{0};
+    default:
+      return static_cast<T>(x + y);
+  }
+}
+template <class T>
+std::complex<T> reduce(ReduceOp op, std::complex<T> a, std::complex<T> b) {
+  return op == ReduceOp::prod ? a * b : a + b;
+}
+template <class T>
+ValueIndex<T> reduce(ReduceOp op, ValueIndex<T> a, ValueIndex<T> b) {
+  if (a.value == b.value) return a.index < b.index ? a : b;
+  return (a.value < b.value) == (op == ReduceOp::minloc) ? a : b;
+}
+
+template <class T>
+T finished(ReduceOp op, T sum, int ranks, double /*scale*/) {
+  if (op == ReduceOp::avg) return static_cast<T>(sum / static_cast<T>(ranks));
+  return is_logical(op) && sum != 0 ? T{1} : sum;  // with one rank nothing has been combined
+}
+template <class T>
+std::complex<T> finished(ReduceOp op, std::complex<T> sum, int ranks, double scale) {
+  if (op == ReduceOp::avg) return sum / static_cast<T>(ranks);
+  return op == ReduceOp::premul_sum ? sum * static_cast<T>(scale) : sum;
+}
+template <class T>
+ValueIndex<T> finished(ReduceOp, ValueIndex<T> best, int, double) {
+  return best;
+}
+
+/// Bytes of an element that are no padding.
+template <class T>
+constexpr std::size_t meaning = sizeof(T);
+template <class T>
+constexpr std::size_t meaning<ValueIndex<T>> = sizeof(T) + sizeof(std::int32_t);
+
+/// All inputs of one call, and the check of a result.
+template <class T>
+class Trial {
+ public:
+  static constexpr std::size_t count = 2000;
+  using Elements = std::vector<T>;
+
+  Trial(Backend& backend, DataType type, ReduceOp op, int ranks)
+      : backend_(backend),
+        data_{.type = type, .op = op, .ranks = ranks, .seed = 7, .scale = 0.5, .first = 3} {
+    memory_ = backend_.allocate(count * sizeof(T));
+    for (int rank = 0; rank < ranks; ++rank) {
+      data_.rank = rank;
+      fill(backend_, nullptr, data_, memory_, count);
+      inputs_.emplace_back(count);
+      copy(inputs_.back().data(), memory_);
+    }
+  }
+  ~Trial() { backend_.deallocate(memory_); }
+  Trial(const Trial&) = delete;
+  Trial& operator=(const Trial&) = delete;
+
+  const std::vector<Elements>& inputs() const { return inputs_; }
+  Elements result(ReduceOp op, const std::vector<Elements>& inputs) const {
+    Elements result = inputs.front();
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t rank = 1; rank < inputs.size(); ++rank)
+        result[i] = reduce(op, result[i], inputs[rank][i]);
+      result[i] = finished(op, result[i], data_.ranks, data_.scale);
+    }
+    return result;
+  }
+  Elements result() const { return result(data_.op, inputs_); }
+
+  /// A mistake in the terms or the operation makes more elements wrong. The more ranks there are,
+  /// the fewer elements depend on a single one.
+  std::size_t few() const { return count / 10 / inputs_.size(); }
+
+  std::size_t wrong(const Elements& result, int terms = 0) {
+    copy(memory_, result.data());
+    data_.terms = terms;
+    return count_wrong(backend_, nullptr, data_, memory_, count);
+  }
+  std::size_t changed(const Elements& input, int rank) {
+    copy(memory_, input.data());
+    data_.rank = rank;
+    return count_changed(backend_, nullptr, data_, memory_, count);
+  }
+
+ private:
+  void copy(void* to, const void* from) {
+    backend_.copy(to, from, count * sizeof(T), nullptr);
+    backend_.synchronize(nullptr);
+  }
+
+  Backend& backend_;
+  Case data_;
+  void* memory_ = nullptr;
+  std::vector<Elements> inputs_;
+};
+
+void flip(void* element, std::size_t byte, unsigned char bits) {
+  static_cast<unsigned char*>(element)[byte] ^= bits;
+}
+
+/// Whether the ranks' averages have an error bound.
+bool has_tolerance(DataType type, ReduceOp op, int ranks) {
+  return op == ReduceOp::avg && is_complex(type) && (ranks & (ranks - 1)) != 0;
+}
+
+class Exact : public testing::TestWithParam<DataType> {
+ protected:
+  /// `body(trial, op, ranks)` for all operations of the type. It is a template of the element type.
+  template <class Body>
+  void for_each_trial(const Body& body) const {
+    test::run_ranks(1, [&](Communicator& comm, int) {
+      for (int i = 0; i < reduce_op_count; ++i)
+        for (const int ranks : {1, 2, 3, 8, 20}) {
+          const auto op = static_cast<ReduceOp>(i);
+          if (!is_reduced(GetParam(), op)) continue;
+          SCOPED_TRACE(fmt::format("{} of {} ranks", name_of(op), ranks));
+          with_elements([&](auto element) {
+            Trial<decltype(element)> trial(backend_of(comm), GetParam(), op, ranks);
+            body(trial, op, ranks);
+          });
+        }
+    });
+  }
+
+ private:
+  template <class Body>
+  static void with_elements(const Body& body) {
+    switch (GetParam()) {
+      case DataType::i8:
+        return body(std::int8_t{});
+      case DataType::u8:
+      case DataType::boolean:
+        return body(std::uint8_t{});
+      case DataType::i16:
+        return body(std::int16_t{});
+      case DataType::u16:
+        return body(std::uint16_t{});
+      case DataType::i32:
+        return body(std::int32_t{});
+      case DataType::u32:
+        return body(std::uint32_t{});
+      case DataType::i64:
+        return body(std::int64_t{});
+      case DataType::u64:
+        return body(std::uint64_t{});
+      case DataType::complex_f32:
+        return body(std::complex<float>{});
+      case DataType::complex_f64:
+        return body(std::complex<double>{});
+      case DataType::f32_i32:
+        return body(ValueIndex<float>{});
+      case DataType::f64_i32:
+        return body(ValueIndex<double>{});
+      case DataType::i32_i32:
+        return body(ValueIndex<std::int32_t>{});
+      default:
+        return body(ValueIndex<std::int64_t>{});
+    }
+  }
+};
+/// Floats are those of the parts of complex numbers.
+std::vector<DataType> all_but_floats() {
+  std::vector<DataType> types;
+  for (int type = 0; type < data_type_count; ++type)
+    if (!is_float(static_cast<DataType>(type))) types.push_back(static_cast<DataType>(type));
+  return types;
+}
+INSTANTIATE_TEST_SUITE_P(All, Exact, testing::ValuesIn(all_but_floats()),
+                         [](const auto& test) { return std::string(name_of(test.param)); });
+
+TEST_P(Exact, TakesTheRightResult) {
+  for_each_trial([](auto& trial, ReduceOp, int ranks) {
+    EXPECT_EQ(trial.wrong(trial.result()), 0U);
+    for (int rank = 0; rank < ranks; ++rank)
+      EXPECT_EQ(trial.changed(trial.inputs()[static_cast<std::size_t>(rank)], rank), 0U);
+  });
+}
+
+TEST_P(Exact, SeesEveryByteOfAResult) {
+  for_each_trial([](auto& trial, ReduceOp op, int ranks) {
+    using T = typename std::decay_t<decltype(trial)>::Elements::value_type;
+    // Within the error bound the lowest bits of a part may differ.
+    const unsigned char bits = has_tolerance(GetParam(), op, ranks) ? 0x80 : 0x01;
+    for (std::size_t byte = 0; byte < meaning<T>; ++byte) {
+      if (bits == 0x80 && byte % (sizeof(T) / 2) + 1 != sizeof(T) / 2) continue;  // the signs
+      auto result = trial.result();
+      flip(&result[byte], byte, bits);
+      flip(&result[trial.count - 1], byte, bits);
+      EXPECT_EQ(trial.wrong(result), 2U) << "byte " << byte;
+    }
+  });
+}
+
+TEST_P(Exact, SeesEveryByteOfAnInput) {
+  for_each_trial([](auto& trial, ReduceOp, int ranks) {
+    for (std::size_t byte = 0; byte < sizeof(trial.inputs()[0][0]); ++byte) {
+      auto input = trial.inputs().back();
+      flip(&input[byte], byte, 1);  // padding, too: elements that are moved keep it
+      EXPECT_EQ(trial.changed(input, ranks - 1), 1U) << "byte " << byte;
+    }
+  });
+}
+
+TEST_P(Exact, SeesALostTerm) {
+  for_each_trial([](auto& trial, ReduceOp op, int ranks) {
+    for (int lost = 0; lost < ranks && ranks > 1; ++lost) {
+      auto inputs = trial.inputs();
+      inputs.erase(inputs.begin() + lost);
+      EXPECT_GT(trial.wrong(trial.result(op, inputs)), trial.few()) << "without rank " << lost;
+    }
+  });
+}
+
+/// For the operations of which that is a mistake.
+TEST_P(Exact, SeesATermThatCountsTwice) {
+  for_each_trial([](auto& trial, ReduceOp op, int ranks) {
+    const bool repeatable = op == ReduceOp::min || op == ReduceOp::max || op == ReduceOp::band ||
+                            op == ReduceOp::bor || op == ReduceOp::land || op == ReduceOp::lor ||
+                            op == ReduceOp::minloc || op == ReduceOp::maxloc;
+    for (int twice = 0; twice < ranks && !repeatable; ++twice) {
+      auto inputs = trial.inputs();
+      inputs.push_back(inputs[static_cast<std::size_t>(twice)]);
+      EXPECT_GT(trial.wrong(trial.result(op, inputs)), trial.few()) << "rank " << twice << " twice";
+    }
+  });
+}
+
+TEST_P(Exact, SeesATermOfAnotherElement) {
+  for_each_trial([](auto& trial, ReduceOp op, int ranks) {
+    for (const int moved : {0, ranks - 1}) {
+      auto inputs = trial.inputs();
+      auto& input = inputs[static_cast<std::size_t>(moved)];
+      std::rotate(input.begin(), input.begin() + 1, input.end());
+      EXPECT_GT(trial.wrong(trial.result(op, inputs)), trial.few()) << "rank " << moved;
+    }
+  });
+}
+
+TEST_P(Exact, SeesAnotherOperation) {
+  for_each_trial([](auto& trial, ReduceOp op, int ranks) {
+    for (int i = 0; i < reduce_op_count && ranks > 1; ++i) {
+      const auto other = static_cast<ReduceOp>(i);
+      if (other == op || !is_reduced(GetParam(), other)) continue;
+      // The average of two ranks is the sum of halves.
+      if (ranks == 2 && std::min(op, other) == ReduceOp::avg &&
+          std::max(op, other) == ReduceOp::premul_sum)
+        continue;
+      EXPECT_GT(trial.wrong(trial.result(other, trial.inputs())), trial.few())
+          << "for " << name_of(other);
+    }
+  });
+}
+
+TEST_P(Exact, ChecksTheFirstTermsAlone) {
+  for_each_trial([](auto& trial, ReduceOp op, int ranks) {
+    if (op == ReduceOp::avg || ranks == 1) return;  // scans have none
+    for (const int terms : {1, ranks - 1}) {
+      auto inputs = trial.inputs();
+      inputs.resize(static_cast<std::size_t>(terms));
+      EXPECT_EQ(trial.wrong(trial.result(op, inputs), terms), 0U) << terms;
+      EXPECT_GT(trial.wrong(trial.result(), terms), trial.few()) << terms;
+    }
+  });
+}
+
+// --- what is special about some types and operations
+
+/// Changes each element of the result by `change(element, inputs, i)` that returns true. There are
+/// such elements, and they alone are wrong.
+template <class T>
+void expect_seen(Trial<T>& trial,
+                 const std::function<bool(T& result, const std::vector<std::vector<T>>& inputs,
+                                          std::size_t i)>& change) {
+  auto result = trial.result();
+  std::size_t changed = 0;
+  for (std::size_t i = 0; i < result.size(); ++i)
+    if (change(result[i], trial.inputs(), i)) ++changed;
+  EXPECT_GT(changed, trial.count / 10);
+  EXPECT_EQ(trial.wrong(result), changed);
+}
+
+/// Where several ranks have the value, the least index counts.
+template <class T>
+void expect_ties_to_be_seen(Backend& backend) {
+  for (const ReduceOp op : {ReduceOp::minloc, ReduceOp::maxloc})
+    for (const int ranks : {2, 3, 8, 20}) {
+      using Element = ValueIndex<T>;
+      const DataType type = data_type_of<Element>;
+      SCOPED_TRACE(fmt::format("{} of {} by {} ranks", name_of(op), name_of(type), ranks));
+      Trial<Element> trial(backend, type, op, ranks);
+      expect_seen<Element>(trial, [](Element& result, const auto& inputs, std::size_t i) {
+        for (const auto& input : inputs)
+          if (input[i].value == result.value && input[i].index != result.index) {
+            result.index = input[i].index;
+            return true;
+          }
+        return false;
+      });
+      // The value decides first: the least index of all is another one.
+      expect_seen<Element>(trial, [](Element& result, const auto& inputs, std::size_t i) {
+        const auto least =
+            std::min_element(inputs.begin(), inputs.end(),
+                             [i](const auto& a, const auto& b) { return a[i].index < b[i].index; });
+        if ((*least)[i].index == result.index) return false;
+        result.index = (*least)[i].index;
+        return true;
+      });
+    }
+}
+TEST(ExactPairs, SeeTheIndexOfAnotherRank) {
+  test::run_ranks(1, [](Communicator& comm, int) {
+    expect_ties_to_be_seen<float>(backend_of(comm));
+    expect_ties_to_be_seen<double>(backend_of(comm));
+    expect_ties_to_be_seen<std::int32_t>(backend_of(comm));
+    expect_ties_to_be_seen<std::int64_t>(backend_of(comm));
+  });
+}
+
+/// MPI does not move padding.
+TEST(ExactPairs, MayHaveAnyPaddingInAResult) {
+  test::run_ranks(1, [](Communicator& comm, int) {
+    Trial<ValueIndex<double>> trial(backend_of(comm), DataType::f64_i32, ReduceOp::minloc, 3);
+    auto result = trial.result();
+    for (auto& element : result) flip(&element, meaning<ValueIndex<double>>, 0xff);
+    EXPECT_EQ(trial.wrong(result), 0U);
+  });
+}
+
+/// Inputs are zero or have any one bit. Results are 1 or 0.
+TEST(ExactTruth, SeesAResultThatIsNeitherOneNorZero) {
+  test::run_ranks(1, [](Communicator& comm, int) {
+    for (const ReduceOp op : {ReduceOp::land, ReduceOp::lor, ReduceOp::lxor})
+      for (const int ranks : {1, 2, 8, 20}) {
+        SCOPED_TRACE(fmt::format("{} of {} ranks", name_of(op), ranks));
+        Trial<std::uint8_t> trial(backend_of(comm), DataType::boolean, op, ranks);
+        unsigned seen = 0;
+        for (const auto& input : trial.inputs())
+          for (const std::uint8_t value : input) seen |= value;
+        EXPECT_EQ(seen, 0xffU);
+        expect_seen<std::uint8_t>(trial, [](std::uint8_t& result, const auto&, std::size_t) {
+          if (result == 0) return false;
+          result = 2;
+          return true;
+        });
+        expect_seen<std::uint8_t>(trial, [](std::uint8_t& result, const auto&, std::size_t) {
+          if (result != 0) return false;
+          result = 1;
+          return true;
+        });
+      }
+  });
+}
+
+/// Truth values that are only moved keep their bytes.
+TEST(ExactTruth, HasAnyByteWhereItIsMoved) {
+  test::run_ranks(1, [](Communicator& comm, int) {
+    Trial<std::uint8_t> trial(backend_of(comm), DataType::boolean, ReduceOp::sum, 2);
+    auto input = trial.inputs()[1];
+    EXPECT_GT(std::count_if(input.begin(), input.end(), [](auto byte) { return byte > 1; }),
+              static_cast<std::ptrdiff_t>(trial.count / 2));
+    for (auto& byte : input) byte = byte != 0 ? 1 : 0;
+    EXPECT_GT(trial.changed(input, 1), trial.count / 2);
+  });
+}
+
+/// No part of a product is zero, whose sign would depend on the order.
+TEST(ExactComplex, HasOneProductInAnyOrder) {
+  test::run_ranks(1, [](Communicator& comm, int) {
+    for (const int ranks : {2, 8, 20}) {
+      Trial<std::complex<float>> trial(backend_of(comm), DataType::complex_f32, ReduceOp::prod,
+                                       ranks);
+      auto inputs = trial.inputs();
+      std::reverse(inputs.begin(), inputs.end());
+      EXPECT_EQ(trial.wrong(trial.result(ReduceOp::prod, inputs)), 0U);
+      for (const auto& z : trial.result()) EXPECT_TRUE(z.real() != 0 && z.imag() != 0);
+      // The conjugates are another mistake.
+      auto result = trial.result();
+      for (auto& z : result) z = std::conj(z);
+      EXPECT_EQ(trial.wrong(result), trial.count);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace plait::exact
