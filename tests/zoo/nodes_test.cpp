@@ -56,10 +56,13 @@ TEST_P(SeveralNodes, EveryAlgorithmGivesExactResults) {
   run([](Communicator& comm, Arena& arena) {
     for (const Subject& subject : subjects())
       for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, many})
-        for (const bool in_place : {false, true})
+        for (const bool in_place : {false, true}) {
+          // The largest messages take most of the time. mpi_nodes_test has them in place.
+          if (in_place && count == many) continue;
           if (!check(comm, arena,
                      subject.of({.type = DataType::i32, .count = count, .in_place = in_place})))
             return;
+        }
   });
 }
 
