@@ -182,6 +182,9 @@ class Sluggish final : public CollectiveAlgorithm {
   Resources resources(const Topology& topology) const override {
     return real().resources(topology);
   }
+  SharedResources shared(const Topology& topology) const override {
+    return real().shared(topology);
+  }
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
     return real().shapes(call, topology);
   }
