@@ -19,11 +19,11 @@
 #include "communicator/check.hpp"
 #include "communicator/communicator_state.hpp"
 #include "communicator/event.hpp"
+#include "communicator/groups/open_group.hpp"
 #include "communicator/vector_calls.hpp"
 #include "core/float_environment.hpp"
 #include "core/log.hpp"
 #include "plait/collective_table.h"
-#include "plait/group.hpp"
 #include "symm_mem/window.hpp"
 
 namespace plait {
@@ -372,16 +372,14 @@ void Communicator::reduce_scatter_v(const void* send, std::span<const std::size_
     return reduce_scatter(send, recv, counts.front(), type, op, stream, options);
   CallOptions of_each = options;
   of_each.blocking = false;
-  {
-    Group group;
+  in_group([&] {
     for (int root = 0; root < size(); ++root) {
       const auto& [begin, count] = blocks[static_cast<std::size_t>(root)];
       const void* const block =
           send == nullptr ? nullptr : static_cast<const std::byte*>(send) + begin;
       if (count != 0) reduce(block, recv, count, type, op, root, stream, of_each);
     }
-    group.end();
-  }
+  });
   if (options.blocking) synchronize(stream);
 }
 void Communicator::neighbor_all_to_all_v(const void* send, const NeighborBlocks& sent, void* recv,

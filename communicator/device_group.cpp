@@ -24,7 +24,6 @@
 #include "core/thread_team.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/error.hpp"
-#include "plait/group.hpp"
 
 namespace plait {
 namespace {
@@ -418,14 +417,7 @@ void DeviceGroupState::messages(std::string_view what, DataType type,
       add();
     });
   prepare();
-  group.start();
-  try {
-    group.add(add);
-  } catch (...) {  // the host has no memory
-    group.discard("device group: its messages could not be grouped");
-    throw;
-  }
-  group.end();
+  in_group([&] { group.add(add); });
   if (options.blocking) synchronize(streams);
 }
 
@@ -665,8 +657,7 @@ void DeviceGroup::reduce_scatter_v(Inputs send, std::span<const std::size_t> cou
   }
   CallOptions of_each = options;
   of_each.blocking = false;
-  {
-    Group group;
+  in_group([&] {
     std::vector<const void*> inputs(blocks.size());
     for (std::size_t root = 0; root < blocks.size(); ++root) {
       for (std::size_t rank = 0; rank < inputs.size(); ++rank)
@@ -681,8 +672,7 @@ void DeviceGroup::reduce_scatter_v(Inputs send, std::span<const std::size_t> cou
                  .root = static_cast<int>(root)},
                 inputs, recv, streams, of_each);
     }
-    group.end();
-  }
+  });
   if (options.blocking) synchronize(streams);
 }
 void DeviceGroup::neighbor_all_to_all_v(Inputs send, PerDevice<NeighborBlocks> sent, Outputs recv,

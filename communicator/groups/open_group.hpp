@@ -82,4 +82,19 @@ class OpenGroup {
   std::optional<Error> error_;
 };
 
+/// Calls `body` in a group of its own, inside the thread's group if there is one. plait::Group is
+/// for programs: it counts exceptions on their way, and not all programs share the library's.
+template <class Body>
+void in_group(Body body) {
+  OpenGroup& group = OpenGroup::of_thread();
+  group.start();
+  try {
+    body();
+  } catch (...) {
+    group.discard("an exception has left the group");
+    throw;
+  }
+  group.end();
+}
+
 }  // namespace plait
