@@ -147,7 +147,8 @@ class MpiPeer : public Contender {
         MPI_Allgather(send, count, type, recv, count, type, mpi_);
         break;
       case Collective::broadcast:
-        if (task.rank == root && !both) std::memcpy(recv, send, task.recv_bytes());
+        if (task.rank == root && !both && send != nullptr && recv != nullptr)
+          std::memcpy(recv, send, task.recv_bytes());
         MPI_Bcast(recv, count, type, root, mpi_);
         break;
       case Collective::reduce:
