@@ -29,29 +29,30 @@ class PairOperation {
   PLAIT_DEVICE explicit PairOperation(const Reduction& reduction)
       : elements_(reduction.elements), least_(reduction.op == ReduceOp::minloc) {}
 
-  PLAIT_DEVICE P operator()(const P& a, const P& b) const {
+  PLAIT_DEVICE P operator()(P a, P b) const {
     if (elements_ == Elements::complex) return product(a, b);
     return elements_ == Elements::float_and_index ? winner<Float>(a, b)
                                                   : winner<std::make_signed_t<Word>>(a, b);
   }
 
  private:
-  PLAIT_DEVICE static P product(const P& a, const P& b) {
+  PLAIT_DEVICE static P product(P a, P b) {
     const auto ar = bits_as<Float>(a.first), ai = bits_as<Float>(a.second),
                br = bits_as<Float>(b.first), bi = bits_as<Float>(b.second);
     return {bits_as<Word>(with_one_nan(ar * br - ai * bi)),
             bits_as<Word>(with_one_nan(ar * bi + ai * br))};
   }
 
+  /// Chooses the words one by one: a choice between two addresses would put the pairs in memory.
   template <class Value>
-  PLAIT_DEVICE P winner(const P& a, const P& b) const {
+  PLAIT_DEVICE P winner(P a, P b) const {
     const auto x = bits_as<Value>(a.first), y = bits_as<Value>(b.first);
-    if (wins(y, x)) return b;
-    if (wins(x, y)) return a;
-    if (index(a) != index(b)) return index(b) < index(a) ? b : a;
-    // Zeros of either sign, NaNs, or different padding. The bits decide, so that no order of the
+    const bool equal = !wins(x, y) && !wins(y, x), same_index = index(a) == index(b);
+    // Of zeros of either sign, NaNs, or different padding the bits decide, so that no order of the
     // terms gives another result.
-    return b.first < a.first || (b.first == a.first && b.second < a.second) ? b : a;
+    const bool less_bits = b.first < a.first || (b.first == a.first && b.second < a.second);
+    const bool second = wins(y, x) || (equal && (same_index ? less_bits : index(b) < index(a)));
+    return {second ? b.first : a.first, second ? b.second : a.second};
   }
   /// Whether x wins over y whatever their indices are. A number wins over a NaN.
   template <class Value>
@@ -59,7 +60,7 @@ class PairOperation {
     return (least_ ? x < y : y < x) || (y != y && x == x);
   }
   /// In the low half of the second word, if that has 64 bits: all targets are little-endian.
-  PLAIT_DEVICE static std::int32_t index(const P& pair) {
+  PLAIT_DEVICE static std::int32_t index(P pair) {
     return static_cast<std::int32_t>(static_cast<std::uint32_t>(pair.second));
   }
 
