@@ -34,7 +34,9 @@ class BufferSum {
   PLAIT_DEVICE void run(Range packs, Store store) {
     // A CPU has registers for two packs of a cache line, and keeps loads in flight by itself.
     if constexpr (D::pack_bytes >= 64) {
-      return terms_ == 2 ? run_known<2, 1>(packs, store) : run_in_turn(packs, store);
+      return terms_ == 2   ? run_known<2, 1>(packs, store)
+             : terms_ == 1 ? run_known<1, 1>(packs, store)
+                           : run_in_turn(packs, store);
     } else {
       switch (terms_) {
         case 2:
