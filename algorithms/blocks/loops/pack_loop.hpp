@@ -2,17 +2,18 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "backends/device/device.hpp"
 
 namespace plait {
 
 /// Packs of T that a thread has in flight. Fewer for 8-bit elements, whose sums take four times
-/// their room.
+/// their room, and for 16-bit integers, which GPUs unpack one by one: `chain` would spill.
 template <class T, class D>
-inline constexpr int packs_in_flight = D::pack_bytes >= 64 ? 1
-                                       : sizeof(T) == 1    ? 2
-                                                           : 4;
+inline constexpr int packs_in_flight = D::pack_bytes >= 64                                  ? 1
+                                       : sizeof(T) == 1 || std::is_same_v<T, std::uint16_t> ? 2
+                                                                                            : 4;
 
 /// Calls body<Count, Whole>(i) until it has covered this thread's share of `size` packs; each call
 /// is for the Count packs i, i + threads, ... The first `whole` packs are complete and aligned.
