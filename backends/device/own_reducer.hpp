@@ -98,8 +98,11 @@ class OwnReducer {
 
  private:
   PLAIT_DEVICE static Operation operation([[maybe_unused]] const Reduction& reduction) {
-    if constexpr (std::is_constructible_v<Operation, const Reduction&>) return Operation(reduction);
-    else return Operation();
+    if constexpr (std::is_constructible_v<Operation, const Reduction&>) {
+      return Operation(reduction);
+    } else {
+      return Operation();
+    }
   }
   Operation operation_;
 };

@@ -238,7 +238,9 @@ class Reducer {
         add_lanes(acc.lane, term.lane);
         break;
       default:
-        if constexpr (!floating) combine_bits(acc, term);
+        if constexpr (!floating) {
+          combine_bits(acc, term);
+        }
     }
   }
   /// and, or and xor, by one code for all three.
