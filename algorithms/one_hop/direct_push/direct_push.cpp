@@ -1,3 +1,5 @@
+#include <array>
+
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
 #include "algorithms/blocks/channels/network_cost.hpp"
 #include "algorithms/blocks/patterns/direct_collectives.hpp"
@@ -5,6 +7,12 @@
 
 namespace plait::direct_push {
 namespace {
+
+constexpr std::array collectives = {Collective::reduce_scatter, Collective::all_gather,
+                                    Collective::broadcast,      Collective::reduce,
+                                    Collective::all_to_all,     Collective::gather,
+                                    Collective::scatter,        Collective::scan,
+                                    Collective::exscan};
 
 class DirectPush final : public ChannelAlgorithm {
  public:
@@ -53,6 +61,9 @@ class DirectPush final : public ChannelAlgorithm {
                                      longest_chunk(own.slot_bytes, context.ranks(), grain));
     const Args args{.channels = with_chunks(own, chunks.bytes, context),
                     .pattern = direct_pattern(call),
+                    .ahead = is_scan(call.collective)
+                                 ? terms_of(call.collective, 0, context.ranks())
+                                 : context.ranks(),
                     .send = buffers.send,
                     .recv = buffers.recv,
                     .count = call.count,
@@ -98,7 +109,7 @@ class DirectPush final : public ChannelAlgorithm {
   }
 };
 
-const FamilyRegistration<DirectPush, direct_collectives> registration;
+const FamilyRegistration<DirectPush, collectives> registration;
 
 }  // namespace
 }  // namespace plait::direct_push

@@ -1,13 +1,14 @@
-// All collectives of one hop, through slots: middle to large messages on any memory, with bounded
-// scratch memory.
+// All collectives of one hop, and scans, through slots: middle to large messages on any memory, with
+// bounded scratch memory.
 //
 // Every rank sends its blocks straight to the ranks they are for, and receives the blocks that are
-// for it; reduce-scatter and reduce add these up. A block of the call is cut into one stripe per
+// for it; reduce-scatter, reduce and scans add these up. In a scan, the block of a rank is for those
+// behind it, and for itself unless the scan is exclusive. A block of the call is cut into one stripe per
 // thread block, and a stripe into chunks that fit a slot. In step j, a thread block
 //   1. sends: pushes chunk j of the block for every rank that it sends to into a slot of that rank,
 //      and copies chunk j of its block for itself;
 //   2. receives: takes chunk j - lag of every rank that sends to it from slots, and copies each to
-//      its place, or adds them up in rank order with its own term.
+//      its place, or adds them up in rank order, with its own term if it sends to itself.
 // Before them it waits for all that both need; after them it signals all that it has sent and used.
 // So a step has one wait and one release.
 //
@@ -20,7 +21,8 @@
 // go on.
 //
 // In place is safe. Chunk j of a block is read in step j. Arriving chunks are written over it in
-// step j + lag or later, after a `sync`. The thread that writes a sum has read the own term.
+// step j + lag or later, after a `sync`. So is a sum without the own term; the thread that writes
+// one with it has read it.
 //
 // Cost: one hop, and (n - 1) blocks out of, or into, the busiest rank.
 #pragma once
@@ -42,6 +44,8 @@ inline constexpr std::uint32_t slots = 2, lag = 1;
 struct Args {
   Channels channels;
   DirectPattern pattern;
+  int ahead;  // rank r's data is for ranks behind r - ahead: 1 in a scan, 0 in an exclusive scan,
+              // and the number of ranks in all else
   const void* send;
   void* recv;
   std::size_t count;  // elements of a block
@@ -50,7 +54,7 @@ struct Args {
   Reduction reduction;
 };
 
-/// `Reduces`: the code of reduce-scatter and reduce; else it only moves blocks.
+/// `Reduces`: the code of collectives that add up; else it only moves blocks.
 template <class T, class D, bool Reduces>
 class Direct {
  public:
@@ -88,6 +92,14 @@ class Direct {
   PLAIT_DEVICE int peer_at(unsigned i) const {
     return rank_after(rank_, static_cast<int>(i) + 1, ranks_);
   }
+  PLAIT_DEVICE bool sends(int from, int to) const {
+    return a_.pattern.sends(from, to) && (!Reduces || from < to + a_.ahead);
+  }
+  /// Of ranks that add up, the number whose data this rank gets.
+  PLAIT_DEVICE int terms() const {
+    if (!a_.pattern.sends(rank_, rank_)) return 0;
+    return rank_ + a_.ahead < ranks_ ? rank_ + a_.ahead : ranks_;
+  }
   PLAIT_DEVICE Input block_for(int target) const {
     return {static_cast<const T*>(a_.send) + a_.pattern.send_begin(target, a_.count), a_.count};
   }
@@ -107,7 +119,7 @@ class Direct {
       const int peer = peer_at(i % peers);
       const bool sending = i < peers;
       const std::uint32_t k = sending ? j : j - lag;
-      const bool used = sending ? a_.pattern.sends(rank_, peer) : a_.pattern.sends(peer, rank_);
+      const bool used = sending ? sends(rank_, peer) : sends(peer, rank_);
       if (used && k < chunks_) body(peer, sending, k);  // unsigned: false below lag
     }
   }
@@ -137,8 +149,8 @@ class Direct {
     dev_.sync();  // all threads have read the counters
     for (unsigned i = dev_.thread(); i + 1 < static_cast<unsigned>(ranks_); i += dev_.threads()) {
       const int peer = peer_at(i);
-      if (a_.pattern.sends(rank_, peer)) channels_.advance_sent(way, peer, chunks_);
-      if (a_.pattern.sends(peer, rank_)) channels_.advance_received(way, peer, chunks_);
+      if (sends(rank_, peer)) channels_.advance_sent(way, peer, chunks_);
+      if (sends(peer, rank_)) channels_.advance_received(way, peer, chunks_);
     }
   }
 
@@ -146,11 +158,11 @@ class Direct {
     const Range range = chunk(k);
     for (unsigned i = 0; i + 1 < static_cast<unsigned>(ranks_); ++i) {
       const int peer = peer_at(i);
-      if (!a_.pattern.sends(rank_, peer)) continue;
+      if (!sends(rank_, peer)) continue;
       fill_slot<in_flight>(dev_, block_for(peer), range,
                            channels_.template outgoing<P>(way, peer, k));
     }
-    if (Reduces || !a_.pattern.sends(rank_, rank_)) return;
+    if (Reduces || !sends(rank_, rank_)) return;
     const Input from = block_for(rank_);
     const Output to = block_from(rank_);
     if (from.packs() != to.packs()) copy_packs<in_flight>(dev_, from, to, range);  // else in place
@@ -159,25 +171,26 @@ class Direct {
   PLAIT_DEVICE void receive(std::uint32_t k) {
     const Range range = chunk(k);
     if constexpr (Reduces) {
-      if (a_.pattern.sends(rank_, rank_)) reduce(range, k);
+      if (terms() > 0) reduce(range, k);
     } else {
       for (unsigned i = 0; i + 1 < static_cast<unsigned>(ranks_); ++i) {
         const int peer = peer_at(i);
-        if (!a_.pattern.sends(peer, rank_)) continue;
+        if (!sends(peer, rank_)) continue;
         empty_slot<in_flight>(dev_, channels_.template incoming<P>(way, peer, k), block_from(peer),
                               range);
       }
     }
   }
 
-  /// Adds up chunk k of all ranks, which all send to this one.
+  /// Adds up chunk k of the first `terms()` ranks.
   PLAIT_DEVICE void reduce(const Range& range, std::uint32_t k) {
+    const int terms = this->terms();
     const Input own = block_for(rank_);
     const Output to = block_from(rank_);
     for_packs<in_flight>(dev_, size_of(range), both_whole(own.whole_in(range), to.whole_in(range)),
                          [&]<int Count, bool Whole>(std::uint32_t first) {
                            P packs[Count];
-                           const auto terms_of = [&](int r) {
+                           const auto load = [&](int r) {
                              const P* const slot =
                                  r == rank_ ? nullptr : channels_.template incoming<P>(way, r, k);
                              PLAIT_UNROLL
@@ -187,13 +200,13 @@ class Direct {
                                                      : dev_.load(slot + at);
                              }
                            };
-                           terms_of(0);
+                           load(0);
                            using Sum = decltype(reducer_.start(packs[0]));
                            Sum sum[Count];
                            PLAIT_UNROLL
                            for (int u = 0; u < Count; ++u) sum[u] = reducer_.start(packs[u]);
-                           for (int r = 1; r < ranks_; ++r) {
-                             terms_of(r);
+                           for (int r = 1; r < terms; ++r) {
+                             load(r);
                              reducer_.add_each(sum, packs);
                            }
                            PLAIT_UNROLL
