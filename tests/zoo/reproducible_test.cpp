@@ -277,15 +277,20 @@ TEST_P(Reproducible, AsAnOptionOfOneCall) {
   });
 }
 
-/// So the tests above can fail: the library's own choice gives other bits somewhere.
-TEST_P(Reproducible, IsNotTheDefault) {
+/// So the tests above can fail: without the policy a ring gives other bits somewhere, and so does
+/// the library's own choice on nodes of several ranks. (On one node, that choice adds up in rank
+/// order, too, where GPUs are close.)
+TEST_P(Reproducible, OtherAlgorithmsGiveOtherBits) {
   if (ranks() < 3) return;  // two terms have one order
   run_by_default([](Communicator& comm, Arena& arena) {
     const Terms<float> terms(comm.size());
     std::size_t wrong = 0;
     for_places(comm, [&](Placing placing) {
+      if (placing.collective != Collective::all_reduce) return;
+      if (!are_several_nodes()) placing.algorithm = "ring";
+      else if (GetParam().back() + 1 == ranks()) placing.algorithm = "rails_ring";
       for (const std::size_t count : {1000u, 5000u, 35000u}) {
-        placing.count = count / static_cast<unsigned>(comm.size());
+        placing.count = count;
         Placed<float> call(comm, arena, terms, placing);
         call.enqueue();
         comm.synchronize();

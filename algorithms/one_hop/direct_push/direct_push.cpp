@@ -8,11 +8,10 @@
 namespace plait::direct_push {
 namespace {
 
-constexpr std::array collectives = {Collective::reduce_scatter, Collective::all_gather,
-                                    Collective::broadcast,      Collective::reduce,
-                                    Collective::all_to_all,     Collective::gather,
-                                    Collective::scatter,        Collective::scan,
-                                    Collective::exscan};
+constexpr std::array collectives = {
+    Collective::reduce_scatter, Collective::all_gather, Collective::broadcast,
+    Collective::reduce,         Collective::all_to_all, Collective::gather,
+    Collective::scatter,        Collective::scan,       Collective::exscan};
 
 class DirectPush final : public ChannelAlgorithm {
  public:
