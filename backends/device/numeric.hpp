@@ -243,6 +243,33 @@ PLAIT_DEVICE A reduce_sum(A a, A b) {
     return a + b;
   }
 }
+/// Adjacent elements of less than 32 bits are combined as words of several. Taken one by one, each
+/// has a register of a GPU for itself: twoshot spilled 1.6 KB of bytes then, and nothing so.
+template <class A, std::size_t Count>
+using WordOf = std::conditional_t<sizeof(A) < 4 && Count * sizeof(A) % 4 == 0, std::uint32_t, A>;
+/// The highest bit of each element in a word.
+template <class A, class Word>
+inline constexpr Word high_bits = [] {
+  constexpr std::size_t bits = 8 * sizeof(A);
+  Word all = 0;
+  for (std::size_t bit = bits - 1; bit < 8 * sizeof(Word); bit += bits)
+    all = static_cast<Word>(all | Word{1} << bit);
+  return all;
+}();
+/// Sets each word of integers to op(word, the term's).
+template <class A, std::size_t Count, class Op>
+PLAIT_DEVICE void for_words(A (&lanes)[Count], const A (&term)[Count], Op op) {
+  using Word = WordOf<A, Count>;
+  PLAIT_UNROLL
+  for (std::size_t i = 0; i < Count; i += sizeof(Word) / sizeof(A)) {
+    Word a, b;
+    __builtin_memcpy(&a, lanes + i, sizeof(Word));
+    __builtin_memcpy(&b, term + i, sizeof(Word));
+    a = static_cast<Word>(op(a, b));
+    __builtin_memcpy(lanes + i, &a, sizeof(Word));
+  }
+}
+
 /// `reduce_sum` for adjacent elements. On the CPU in vectors of 16 bytes: otherwise g++ 12 keeps
 /// some lanes of a pack in scalars and moves them to vectors and back one by one.
 template <class A, std::size_t Count>
@@ -262,8 +289,16 @@ PLAIT_DEVICE void add_lanes(A (&sum)[Count], const A (&term)[Count]) {
     return;
   }
 #endif
-  PLAIT_UNROLL
-  for (std::size_t i = 0; i < Count; ++i) sum[i] = reduce_sum(sum[i], term[i]);
+  if constexpr (sizeof(WordOf<A, Count>) > sizeof(A)) {
+    // A carry would go over the highest bit of an element, so that bit is added without one.
+    for_words(sum, term, [](auto a, auto b) {
+      constexpr auto high = high_bits<A, decltype(a)>;
+      return ((a & ~high) + (b & ~high)) ^ ((a ^ b) & high);
+    });
+  } else {
+    PLAIT_UNROLL
+    for (std::size_t i = 0; i < Count; ++i) sum[i] = reduce_sum(sum[i], term[i]);
+  }
 }
 template <class A>
 PLAIT_DEVICE A reduce_prod(A a, A b) {

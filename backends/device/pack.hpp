@@ -188,8 +188,14 @@ class Reducer {
   /// 1 for true and 0 for false. Then logical operations are those on bits.
   template <std::size_t Lanes>
   PLAIT_DEVICE void make_logical(Accumulator<Lanes>& acc) const {
-    PLAIT_UNROLL
-    for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = acc.lane[i] != 0 ? A{1} : A{0};
+    for_words(acc.lane, acc.lane, [](auto a, auto) {
+      if constexpr (sizeof(a) == sizeof(A)) {
+        return a != 0 ? A{1} : A{0};
+      } else {
+        constexpr auto high = high_bits<A, decltype(a)>;
+        return ((((a & ~high) + ~high) | a) & high) >> (8 * sizeof(A) - 1);
+      }
+    });
   }
   PLAIT_DEVICE A divide(A x) const {
     if constexpr (floating) {
@@ -248,12 +254,12 @@ class Reducer {
   PLAIT_DEVICE void combine_bits(Accumulator<Lanes>& acc, const Accumulator<Lanes>& term) const {
     const bool is_and = op_ == ReduceOp::band || op_ == ReduceOp::land,
                is_xor = op_ == ReduceOp::bxor || op_ == ReduceOp::lxor;
-    const A common = static_cast<A>(is_xor ? 0 : -1), different = static_cast<A>(is_and ? 0 : -1);
-    PLAIT_UNROLL
-    for (std::size_t i = 0; i < Lanes; ++i) {
-      const A a = acc.lane[i], b = term.lane[i];
-      acc.lane[i] = static_cast<A>((a & b & common) | ((a ^ b) & different));
-    }
+    using Word = WordOf<A, Lanes>;
+    const Word common = static_cast<Word>(is_xor ? 0 : -1),
+               different = static_cast<Word>(is_and ? 0 : -1);
+    for_words(acc.lane, term.lane, [common, different](auto a, auto b) {
+      return (a & b & common) | ((a ^ b) & different);
+    });
   }
 
   ReduceOp op_;
