@@ -243,30 +243,57 @@ PLAIT_DEVICE A reduce_sum(A a, A b) {
     return a + b;
   }
 }
-/// Adjacent elements of less than 32 bits are combined as words of several. Taken one by one, each
-/// has a register of a GPU for itself: twoshot spilled 1.6 KB of bytes then, and nothing so.
+/// Words of several integers of type A, each of which is a lane, and what is done with all lanes at
+/// once.
+template <class A>
+struct Words {
+  static constexpr unsigned bits = 8 * sizeof(A);
+  static constexpr std::uint32_t high = sizeof(A) == 1 ? 0x80808080u : 0x80008000u;
+
+  /// A carry would go over the highest bit of a lane, so that bit is added without one.
+  PLAIT_DEVICE static constexpr std::uint32_t sum(std::uint32_t a, std::uint32_t b) {
+    return ((a & ~high) + (b & ~high)) ^ ((a ^ b) & high);
+  }
+  /// 1 in lanes that are not 0.
+  PLAIT_DEVICE static constexpr std::uint32_t are_set(std::uint32_t a) {
+    return ((((a & ~high) + ~high) | a) & high) >> (bits - 1);
+  }
+  /// All bits of the lanes in which a >= b, as unsigned numbers. The difference without the highest
+  /// bits has that bit where it is not negative.
+  PLAIT_DEVICE static constexpr std::uint32_t are_not_less(std::uint32_t a, std::uint32_t b) {
+    const std::uint32_t rest = (a | high) - (b & ~high),
+                        found = ((a & ~b) | (~(a ^ b) & rest)) & high;
+    return (found << 1) - (found >> (bits - 1));
+  }
+};
+
+#if defined(__CUDACC__)
+/// Whether `Count` adjacent integers are combined as words. One by one, each has a register of a GPU
+/// for itself: sums of bytes by `twoshot` spilled 1.6 KB then. (clang for AMD GPUs keeps words of
+/// `rails_ring` in memory instead.)
 template <class A, std::size_t Count>
-using WordOf = std::conditional_t<sizeof(A) < 4 && Count * sizeof(A) % 4 == 0, std::uint32_t, A>;
-/// The highest bit of each element in a word.
-template <class A, class Word>
-inline constexpr Word high_bits = [] {
-  constexpr std::size_t bits = 8 * sizeof(A);
-  Word all = 0;
-  for (std::size_t bit = bits - 1; bit < 8 * sizeof(Word); bit += bits)
-    all = static_cast<Word>(all | Word{1} << bit);
-  return all;
-}();
-/// Sets each word of integers to op(word, the term's).
+inline constexpr bool taken_as_words = std::is_integral_v<A> &&
+                                       sizeof(A) < 4 && Count * sizeof(A) % 4 == 0;
+#else
+template <class A, std::size_t Count>
+inline constexpr bool taken_as_words = false;
+#endif
+
+/// Sets each of the integers, or each word of them if they are combined so, to op(it, the term's).
 template <class A, std::size_t Count, class Op>
-PLAIT_DEVICE void for_words(A (&lanes)[Count], const A (&term)[Count], Op op) {
-  using Word = WordOf<A, Count>;
-  PLAIT_UNROLL
-  for (std::size_t i = 0; i < Count; i += sizeof(Word) / sizeof(A)) {
-    Word a, b;
-    __builtin_memcpy(&a, lanes + i, sizeof(Word));
-    __builtin_memcpy(&b, term + i, sizeof(Word));
-    a = static_cast<Word>(op(a, b));
-    __builtin_memcpy(lanes + i, &a, sizeof(Word));
+PLAIT_DEVICE void combine_lanes(A (&lanes)[Count], const A (&terms)[Count], Op op) {
+  if constexpr (taken_as_words<A, Count>) {
+    PLAIT_UNROLL
+    for (std::size_t i = 0; i < Count; i += 4 / sizeof(A)) {
+      std::uint32_t a, b;
+      __builtin_memcpy(&a, lanes + i, 4);
+      __builtin_memcpy(&b, terms + i, 4);
+      a = op(a, b);
+      __builtin_memcpy(lanes + i, &a, 4);
+    }
+  } else {
+    PLAIT_UNROLL
+    for (std::size_t i = 0; i < Count; ++i) lanes[i] = static_cast<A>(op(lanes[i], terms[i]));
   }
 }
 
@@ -289,16 +316,10 @@ PLAIT_DEVICE void add_lanes(A (&sum)[Count], const A (&term)[Count]) {
     return;
   }
 #endif
-  if constexpr (sizeof(WordOf<A, Count>) > sizeof(A)) {
-    // A carry would go over the highest bit of an element, so that bit is added without one.
-    for_words(sum, term, [](auto a, auto b) {
-      constexpr auto high = high_bits<A, decltype(a)>;
-      return ((a & ~high) + (b & ~high)) ^ ((a ^ b) & high);
-    });
-  } else {
-    PLAIT_UNROLL
-    for (std::size_t i = 0; i < Count; ++i) sum[i] = reduce_sum(sum[i], term[i]);
-  }
+  combine_lanes(sum, term, [](auto a, auto b) {
+    if constexpr (taken_as_words<A, Count>) return Words<A>::sum(a, b);
+    else return reduce_sum(a, b);
+  });
 }
 template <class A>
 PLAIT_DEVICE A reduce_prod(A a, A b) {

@@ -188,13 +188,9 @@ class Reducer {
   /// 1 for true and 0 for false. Then logical operations are those on bits.
   template <std::size_t Lanes>
   PLAIT_DEVICE void make_logical(Accumulator<Lanes>& acc) const {
-    for_words(acc.lane, acc.lane, [](auto a, auto) {
-      if constexpr (sizeof(a) == sizeof(A)) {
-        return a != 0 ? A{1} : A{0};
-      } else {
-        constexpr auto high = high_bits<A, decltype(a)>;
-        return ((((a & ~high) + ~high) | a) & high) >> (8 * sizeof(A) - 1);
-      }
+    combine_lanes(acc.lane, acc.lane, [](auto a, auto) {
+      if constexpr (taken_as_words<A, Lanes>) return Words<A>::are_set(a);
+      else return a != 0 ? A{1} : A{0};
     });
   }
   PLAIT_DEVICE A divide(A x) const {
@@ -220,6 +216,26 @@ class Reducer {
       return x;
     }
   }
+  /// min and max.
+  template <std::size_t Lanes>
+  PLAIT_DEVICE void select(Accumulator<Lanes>& acc, const Accumulator<Lanes>& term) const {
+    if constexpr (taken_as_words<A, Lanes>) {
+      const std::uint32_t flip = sign_bit_ != 0 ? Words<A>::high : 0,
+                          smaller = op_ == ReduceOp::min ? ~std::uint32_t{0} : 0;
+      combine_lanes(acc.lane, term.lane, [flip, smaller](std::uint32_t a, std::uint32_t b) {
+        const std::uint32_t first = Words<A>::are_not_less(a ^ flip, b ^ flip) ^ smaller;
+        return (a & first) | (b & ~first);
+      });
+    } else if (op_ == ReduceOp::min) {
+      PLAIT_UNROLL
+      for (std::size_t i = 0; i < Lanes; ++i)
+        acc.lane[i] = ordered(reduce_min(ordered(acc.lane[i]), ordered(term.lane[i])));
+    } else {
+      PLAIT_UNROLL
+      for (std::size_t i = 0; i < Lanes; ++i)
+        acc.lane[i] = ordered(reduce_max(ordered(acc.lane[i]), ordered(term.lane[i])));
+    }
+  }
   template <std::size_t Lanes>
   PLAIT_DEVICE void combine(Accumulator<Lanes>& acc, const Accumulator<Lanes>& term) const {
     switch (op_) {
@@ -229,14 +245,8 @@ class Reducer {
           acc.lane[i] = reduce_prod(acc.lane[i], term.lane[i]);
         break;
       case ReduceOp::min:
-        PLAIT_UNROLL
-        for (std::size_t i = 0; i < Lanes; ++i)
-          acc.lane[i] = ordered(reduce_min(ordered(acc.lane[i]), ordered(term.lane[i])));
-        break;
       case ReduceOp::max:
-        PLAIT_UNROLL
-        for (std::size_t i = 0; i < Lanes; ++i)
-          acc.lane[i] = ordered(reduce_max(ordered(acc.lane[i]), ordered(term.lane[i])));
+        select(acc, term);
         break;
       case ReduceOp::sum:
       case ReduceOp::avg:
@@ -254,10 +264,10 @@ class Reducer {
   PLAIT_DEVICE void combine_bits(Accumulator<Lanes>& acc, const Accumulator<Lanes>& term) const {
     const bool is_and = op_ == ReduceOp::band || op_ == ReduceOp::land,
                is_xor = op_ == ReduceOp::bxor || op_ == ReduceOp::lxor;
-    using Word = WordOf<A, Lanes>;
+    using Word = std::conditional_t<taken_as_words<A, Lanes>, std::uint32_t, A>;
     const Word common = static_cast<Word>(is_xor ? 0 : -1),
                different = static_cast<Word>(is_and ? 0 : -1);
-    for_words(acc.lane, term.lane, [common, different](auto a, auto b) {
+    combine_lanes(acc.lane, term.lane, [common, different](auto a, auto b) {
       return (a & b & common) | ((a ^ b) & different);
     });
   }

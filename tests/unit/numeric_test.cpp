@@ -286,6 +286,45 @@ TEST(Numeric, ANumberWinsOverANaN) {
   EXPECT_TRUE(std::isnan(reduce_max(nan, nan)));
 }
 
+/// Whatever the lane beside it holds.
+template <class A>
+void compare_with_lanes(const std::vector<A>& values) {
+  std::uint32_t noise = 0x9e3779b9u;
+  for (const A x : values)
+    for (const A y : values) {
+      A a[4 / sizeof(A)], b[4 / sizeof(A)];
+      const std::size_t lane = noise % std::size(a);
+      for (std::size_t i = 0; i < std::size(a); ++i) {
+        noise = noise * 1664525u + 1013904223u;
+        a[i] = i == lane ? x : static_cast<A>(noise >> 8);
+        b[i] = i == lane ? y : static_cast<A>(noise >> 16);
+      }
+      const auto word = [](const A(&lanes)[4 / sizeof(A)]) {
+        std::uint32_t all;
+        std::memcpy(&all, lanes, sizeof(all));
+        return all;
+      };
+      A sum[4 / sizeof(A)], set[4 / sizeof(A)], not_less[4 / sizeof(A)];
+      for (std::size_t i = 0; i < std::size(a); ++i) {
+        sum[i] = static_cast<A>(a[i] + b[i]);
+        set[i] = a[i] != 0 ? 1 : 0;
+        not_less[i] = a[i] >= b[i] ? static_cast<A>(-1) : 0;
+      }
+      ASSERT_EQ(Words<A>::sum(word(a), word(b)), word(sum)) << +x << " " << +y;
+      ASSERT_EQ(Words<A>::are_set(word(a)), word(set)) << +x << " " << +y;
+      ASSERT_EQ(Words<A>::are_not_less(word(a), word(b)), word(not_less)) << +x << " " << +y;
+    }
+}
+TEST(Numeric, WordsDoWhatTheirLanesDo) {
+  std::vector<std::uint8_t> bytes(256);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i);
+  compare_with_lanes(bytes);
+  std::vector<std::uint16_t> shorts;
+  for (const unsigned base : {0u, 0x7f00u, 0x7fffu, 0x8000u, 0xff00u, 0xffffu})
+    for (unsigned i = 0; i < 20; ++i) shorts.push_back(static_cast<std::uint16_t>(base + i * 13));
+  compare_with_lanes(shorts);
+}
+
 TEST(Numeric, IntegersWrap) {
   EXPECT_EQ(reduce_sum<std::int8_t>(127, 1), -128);
   EXPECT_EQ(reduce_sum<std::uint8_t>(255, 2), 1);
