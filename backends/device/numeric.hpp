@@ -317,8 +317,11 @@ PLAIT_DEVICE void add_lanes(A (&sum)[Count], const A (&term)[Count]) {
   }
 #endif
   combine_lanes(sum, term, [](auto a, auto b) {
-    if constexpr (taken_as_words<A, Count>) return Words<A>::sum(a, b);
-    else return reduce_sum(a, b);
+    if constexpr (taken_as_words<A, Count>) {
+      return Words<A>::sum(a, b);
+    } else {
+      return reduce_sum(a, b);
+    }
   });
 }
 template <class A>

@@ -189,8 +189,11 @@ class Reducer {
   template <std::size_t Lanes>
   PLAIT_DEVICE void make_logical(Accumulator<Lanes>& acc) const {
     combine_lanes(acc.lane, acc.lane, [](auto a, auto) {
-      if constexpr (taken_as_words<A, Lanes>) return Words<A>::are_set(a);
-      else return a != 0 ? A{1} : A{0};
+      if constexpr (taken_as_words<A, Lanes>) {
+        return Words<A>::are_set(a);
+      } else {
+        return a != 0 ? A{1} : A{0};
+      }
     });
   }
   PLAIT_DEVICE A divide(A x) const {
