@@ -268,8 +268,8 @@ struct Words {
 };
 
 #if defined(__CUDACC__)
-/// Whether `Count` adjacent integers are combined as words. One by one, each has a register of a GPU
-/// for itself: sums of bytes by `twoshot` spilled 1.6 KB then. (clang for AMD GPUs keeps words of
+/// Whether `Count` adjacent integers are combined as words. One by one, each has a register for
+/// itself: sums of bytes by `twoshot` spilled 1.6 KB then. (clang for AMD GPUs keeps words of
 /// `rails_ring` in memory instead.)
 template <class A, std::size_t Count>
 inline constexpr bool taken_as_words = std::is_integral_v<A> &&

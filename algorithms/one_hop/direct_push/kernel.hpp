@@ -1,10 +1,10 @@
-// All collectives of one hop, and scans, through slots: middle to large messages on any memory, with
-// bounded scratch memory.
+// All collectives of one hop, and scans, through slots: middle to large messages on any memory,
+// with bounded scratch memory.
 //
 // Every rank sends its blocks straight to the ranks they are for, and receives the blocks that are
-// for it; reduce-scatter, reduce and scans add these up. In a scan, the block of a rank is for those
-// behind it, and for itself unless the scan is exclusive. A block of the call is cut into one stripe per
-// thread block, and a stripe into chunks that fit a slot. In step j, a thread block
+// for it; reduce-scatter, reduce and scans add these up. In a scan, a rank's block is for the ranks
+// behind it, and for itself unless the scan is exclusive. A block of the call is cut into one
+// stripe per thread block, and a stripe into chunks that fit a slot. In step j, a thread block
 //   1. sends: pushes chunk j of the block for every rank that it sends to into a slot of that rank,
 //      and copies chunk j of its block for itself;
 //   2. receives: takes chunk j - lag of every rank that sends to it from slots, and copies each to
