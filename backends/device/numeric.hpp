@@ -272,7 +272,7 @@ struct Words {
 /// itself: sums of bytes by `twoshot` spilled 1.6 KB then. (clang for AMD GPUs keeps words of
 /// `rails_ring` in memory instead.)
 template <class A, std::size_t Count>
-inline constexpr bool taken_as_words = std::is_integral_v<A> &&
+inline constexpr bool taken_as_words = std::is_unsigned_v<A> &&
                                        sizeof(A) < 4 && Count * sizeof(A) % 4 == 0;
 #else
 template <class A, std::size_t Count>

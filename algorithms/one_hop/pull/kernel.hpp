@@ -59,8 +59,8 @@ struct Place {
 /// The buffer of a thread block, for the chunks of all peers together.
 constexpr std::size_t buffer_bytes = std::size_t{64} << 10;
 /// A chunk that needs no buffer. Longer reads cost less per byte, and what has been read is still
-/// in a cache when the kernel goes over it (exscan of 2 MB, 2 CPU ranks: 232 us; with 64 KB 300, with
-/// 1 MB 254; 2026-11-27).
+/// in a cache when the kernel goes over it (exscan of 2 MB, 2 CPU ranks: 232 us; with 64 KB 300,
+/// with 1 MB 254; 2026-11-27).
 constexpr std::size_t longest_chunk = std::size_t{256} << 10;
 constexpr int max_ranks = 64;  // a chunk then has about a kilobyte
 
