@@ -172,7 +172,7 @@ TEST_P(Groups, InPlaceAndPremultiplied) {
 /// A group's calls are enqueued at its end alone.
 /// The ranks' launches add the terms of different numbers of ranks.
 TEST_P(Groups, ScansShareALaunch) {
-  run(std::vector<std::size_t>(1, 1), [](Communicator& comm, Arena& arena, Messages&) {
+  RankGroup::cached(GetParam()).run([](Communicator& comm, Arena& arena) {
     constexpr std::size_t scans = 6, count = 77, all = scans * count;
     for (const Collective collective : {Collective::scan, Collective::exscan}) {
       for (DeviceArray* memory : {&arena.send, &arena.recv}) {
