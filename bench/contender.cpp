@@ -54,18 +54,23 @@ class CountedContender final : public Contender {
  public:
   CountedContender(Communicator& comm, const CountedCall& call, Memory memory, const Arena& arena,
                    const Options& options)
-      : Contender(std::string(call.name), memory, arena), comm_(comm), even_(call.even) {
+      : Contender(std::string(call.name), memory, arena), comm_(comm), counted_(call) {
     call_options_.blocks = options.blocks;
     call_options_.threads = options.threads;
   }
 
-  bool may_serve(Collective collective) const override { return collective == even_; }
+  bool may_serve(Collective collective) const override { return collective == counted_.even; }
+  bool wants_uneven_blocks(Collective collective) const override {
+    return may_serve(collective) && counted_.uneven;
+  }
 
   void enqueue(const Task& task, NativeStream stream) override {
     const Call& call = task.call;
-    if (call.collective != even_ || (even_ == Collective::all_to_all && task.in_place))
-      throw Error(ErrorCode::unsupported, fmt::format("{} is {}{}", name(), plait::name_of(even_),
+    const Collective even = counted_.even;
+    if (call.collective != even || (even == Collective::all_to_all && task.in_place))
+      throw Error(ErrorCode::unsupported, fmt::format("{} is {}{}", name(), plait::name_of(even),
                                                       task.in_place ? " out of place" : ""));
+    call_options_.scale = call.scale;
     counts_.assign(static_cast<std::size_t>(task.ranks), call.count);
     displacements_.resize(counts_.size());
     for (std::size_t rank = 0; rank < displacements_.size(); ++rank)
@@ -74,7 +79,7 @@ class CountedContender final : public Contender {
     const StreamRef on = stream_ref(stream);
     const void* const send = task.send;
     void* const recv = task.recv;
-    switch (even_) {
+    switch (even) {
       case Collective::all_gather:
         return comm_.all_gather_v(send, call.count, recv, blocks, call.type, on, call_options_);
       case Collective::gather:
@@ -91,6 +96,9 @@ class CountedContender final : public Contender {
         return comm_.neighbor_all_to_all_v(send, {to, counts, begin}, recv, {from, counts, begin},
                                            call.type, on, call_options_);
       }
+      case Collective::reduce_scatter:
+        return comm_.reduce_scatter_v(send, task.counts, recv, call.type, call.op, on,
+                                      call_options_);
       default:
         return comm_.all_to_all_v(send, blocks, recv, blocks, call.type, on, call_options_);
     }
@@ -100,7 +108,7 @@ class CountedContender final : public Contender {
 
  private:
   Communicator& comm_;
-  Collective even_;
+  CountedCall counted_;
   CallOptions call_options_;
   std::vector<std::size_t> counts_, displacements_;
 };
@@ -115,6 +123,9 @@ class CutContender final : public Contender {
         grouped_(grouped) {}
 
   bool may_serve(Collective collective) const override { return whole_->may_serve(collective); }
+  bool wants_uneven_blocks(Collective collective) const override {
+    return whole_->wants_uneven_blocks(collective);
+  }
 
   void enqueue(const Task& task, NativeStream stream) override {
     static_cast<void>(at(task, 0));  // throws before a group is begun
@@ -157,6 +168,12 @@ class CutContender final : public Contender {
 
 }  // namespace
 
+Task Contender::task_for(const Call& operation, std::size_t bytes, bool in_place, int rank,
+                         int ranks, std::size_t offset) const {
+  Task task = make_task(operation, bytes, in_place, memory_ == Memory::symmetric, arena_, rank,
+                        ranks, offset);
+  return wants_uneven_blocks(operation.collective) ? with_uneven_blocks(std::move(task)) : task;
+}
 void Contender::begin_group() {
   throw Error(ErrorCode::unsupported, fmt::format("{} has no groups", name()));
 }

@@ -28,6 +28,11 @@ class Contender {
 
   /// False if no call of this collective can be served. If true, some calls may still be refused.
   virtual bool may_serve(Collective) const { return true; }
+  /// Whether its tasks of this collective are those of `with_uneven_blocks`.
+  virtual bool wants_uneven_blocks(Collective) const { return false; }
+  /// Its task of this call, as `make_task` says, in its memory.
+  Task task_for(const Call& operation, std::size_t bytes, bool in_place, int rank, int ranks,
+                std::size_t offset = 0) const;
   /// Enqueues one call. If the contender can't serve the call, throws Error(unsupported) on all
   /// ranks, before anything is enqueued.
   virtual void enqueue(const Task& task, NativeStream stream) = 0;

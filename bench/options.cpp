@@ -301,15 +301,21 @@ void understand(const Words& words, Options& options) {
 
 }  // namespace
 
-bool has_counted(Collective collective) {
-  return std::any_of(counted_calls.begin(), counted_calls.end(),
-                     [&](const CountedCall& call) { return call.even == collective; });
+namespace {
+
+template <class Is>
+const CountedCall* find_counted_if(Is is) {
+  const auto* const found = std::find_if(counted_calls.begin(), counted_calls.end(), is);
+  return found == counted_calls.end() ? nullptr : found;
+}
+
+}  // namespace
+
+const CountedCall* find_counted(Collective collective) {
+  return find_counted_if([&](const CountedCall& call) { return call.even == collective; });
 }
 const CountedCall* find_counted(std::string_view name) {
-  const auto* const found =
-      std::find_if(counted_calls.begin(), counted_calls.end(),
-                   [&](const CountedCall& call) { return call.name == name; });
-  return found == counted_calls.end() ? nullptr : found;
+  return find_counted_if([&](const CountedCall& call) { return call.name == name; });
 }
 bool measures_counted(const Options& options) {
   return std::any_of(options.algorithms.begin(), options.algorithms.end(),

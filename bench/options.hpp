@@ -19,10 +19,13 @@ enum class Memory { symmetric, ordinary };
 /// How the progress is shown on standard error; see progress.hpp.
 enum class Progress { automatic, bar, lines, none };
 
-/// A call that takes a count per rank, measured with equal counts, as one more way to do `even`.
+/// A call that takes a count per rank, measured beside `even`: the collective that does the same if
+/// all counts are equal.
 struct CountedCall {
   std::string_view name;
   Collective even;
+  /// Measured with counts that differ, because with equal ones it is a call of `even`.
+  bool uneven = false;
 };
 inline constexpr std::array counted_calls = {
     CountedCall{"all_gather_v", Collective::all_gather},
@@ -30,9 +33,10 @@ inline constexpr std::array counted_calls = {
     CountedCall{"gather_v", Collective::gather},
     CountedCall{"scatter_v", Collective::scatter},
     CountedCall{"neighbor_all_to_all_v", Collective::send_recv},
+    CountedCall{"reduce_scatter_v", Collective::reduce_scatter, true},
 };
-/// Whether one of them does the work of this collective.
-bool has_counted(Collective collective);
+/// The one that is measured beside this collective, or null.
+const CountedCall* find_counted(Collective collective);
 /// The one of that name, or null.
 const CountedCall* find_counted(std::string_view name);
 

@@ -25,7 +25,7 @@ std::size_t contenders(const Options& options, Collective collective, BackendKin
   const auto algorithms = static_cast<std::size_t>(
       std::count_if(options.algorithms.begin(), options.algorithms.end(),
                     [&](const std::string& name) { return may_serve(name, collective); }));
-  const bool counted = measures_counted(options) && has_counted(collective);
+  const bool counted = measures_counted(options) && find_counted(collective) != nullptr;
   std::size_t peers = 0;  // of NCCL with ordinary and with symmetric memory
   for (const std::string& peer : options.peers)
     peers += peer == "mpi" ? (counted ? 2 : 1) : backend == BackendKind::host ? 0 : 2;

@@ -166,8 +166,7 @@ void Session::note_missing(const std::string& peer, const std::string& why_not) 
 
 Task Session::task_for(const Contender& contender, const Call& operation, std::size_t bytes,
                        bool in_place, std::size_t offset) const {
-  return make_task(operation, bytes, in_place, contender.memory() == Memory::symmetric,
-                   contender.arena(), comm_.rank(), comm_.size(), offset);
+  return contender.task_for(operation, bytes, in_place, comm_.rank(), comm_.size(), offset);
 }
 
 /// Peers allocate, connect and load kernels in the first call of each kind. That must not happen

@@ -1,6 +1,7 @@
 #include "bench/task.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace plait::bench {
 namespace {
@@ -8,6 +9,12 @@ namespace {
 constexpr double premul_scale = 0.5;  // exact in every type
 
 }  // namespace
+
+std::size_t Task::own_begin() const {
+  const auto own = static_cast<std::size_t>(rank);
+  if (counts.empty()) return own * call.count;
+  return std::accumulate(counts.begin(), counts.begin() + rank, std::size_t{0});
+}
 
 Task make_task(const Call& operation, std::size_t bytes, bool in_place, bool symmetric,
                const Arena& buffers, int rank, int ranks, std::size_t offset) {
@@ -24,6 +31,19 @@ Task make_task(const Call& operation, std::size_t bytes, bool in_place, bool sym
       buffers_of(call, in_place, buffers.send() + offset, buffers.recv() + offset, rank);
   task.send = own.send;
   task.recv = own.recv;
+  return task;
+}
+
+Task with_uneven_blocks(Task task) {
+  const std::size_t mean = task.call.count, half = (mean + 1) / 2;
+  task.counts.assign(static_cast<std::size_t>(task.ranks), mean);
+  for (std::size_t first = 0; first + 1 < task.counts.size(); first += 2) {
+    task.counts[first] += half;
+    task.counts[first + 1] -= half;
+  }
+  if (task.in_place && task.send != nullptr)
+    task.recv = static_cast<std::byte*>(const_cast<void*>(task.send)) +
+                task.own_begin() * size_of(task.call.type);
   return task;
 }
 

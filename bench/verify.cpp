@@ -56,13 +56,13 @@ class Verifier {
 
   std::size_t count_wrong_results() const {
     const Call& call = task_.call;
-    const std::size_t own = static_cast<std::size_t>(task_.rank) * call.count;
+    const std::size_t own = task_.own_begin();
     // Wrong elements in a block of the output: `reduced` expects the reduction from element `first`
     // on, `moved` the input of rank `from`.
     const auto reduced = [&](std::size_t first) {
       exact::Case wanted = data_;
       wanted.first = first;
-      return exact::count_wrong(backend_, stream_, wanted, recv(), call.count);
+      return exact::count_wrong(backend_, stream_, wanted, recv(), task_.recv_count());
     };
     const auto moved = [&](int block, int from, std::size_t first) {
       exact::Case wanted = data_;

@@ -190,7 +190,7 @@ class MpiPeer : public Contender {
   MPI_Comm mpi_ = MPI_COMM_NULL;
 };
 
-/// MPI's calls with a count per rank, with equal counts.
+/// MPI's calls with a count per rank, with the counts of Plait's.
 class CountedMpiPeer final : public MpiPeer {
  public:
   CountedMpiPeer(Communicator& comm, const Arena& arena, bool on_stream)
@@ -202,14 +202,21 @@ class CountedMpiPeer final : public MpiPeer {
   }
   ~CountedMpiPeer() override { MPI_Comm_free(&ring_); }
 
-  bool may_serve(Collective collective) const override { return has_counted(collective); }
+  bool may_serve(Collective collective) const override {
+    return find_counted(collective) != nullptr;
+  }
+  bool wants_uneven_blocks(Collective collective) const override {
+    return may_serve(collective) && find_counted(collective)->uneven;
+  }
 
  private:
   std::size_t most_elements(const Task& task) const override {
     return most / static_cast<std::size_t>(task.ranks);  // displacements are ints, too
   }
-  void run(const Task& task, int count, MPI_Datatype type, MPI_Op /*op*/) override {
+  void run(const Task& task, int count, MPI_Datatype type, MPI_Op op) override {
     counts_.assign(static_cast<std::size_t>(task.ranks), count);
+    for (std::size_t rank = 0; rank < task.counts.size(); ++rank)
+      counts_[rank] = static_cast<int>(task.counts[rank]);
     begins_.resize(counts_.size());
     for (int rank = 0; rank < task.ranks; ++rank)
       begins_[static_cast<std::size_t>(rank)] = rank * count;
@@ -232,6 +239,9 @@ class CountedMpiPeer final : public MpiPeer {
         break;
       case Collective::send_recv:
         MPI_Neighbor_alltoallv(task.send, counts, begins, type, recv, counts, begins, type, ring_);
+        break;
+      case Collective::reduce_scatter:
+        MPI_Reduce_scatter(send, recv, counts, type, op, mpi());
         break;
       default:
         MPI_Alltoallv(send, counts, begins, type, recv, counts, begins, type, mpi());

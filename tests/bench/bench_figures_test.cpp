@@ -129,6 +129,28 @@ TEST(Tasks, BeginAtTheOffset) {
   });
 }
 
+TEST(Tasks, HaveBlocksThatDiffer) {
+  run_ranks(1, [](Communicator& comm, int) {
+    const Arena arena(ordinary_memory(comm), 4096);
+    const auto task = [&](std::size_t mean, int rank, int ranks, bool in_place = false) {
+      const Call call{.collective = Collective::reduce_scatter, .type = DataType::f64};
+      return with_uneven_blocks(make_task(call,
+                                          mean * sizeof(double) * static_cast<unsigned>(ranks),
+                                          in_place, false, arena, rank, ranks));
+    };
+    using Counts = std::vector<std::size_t>;
+    EXPECT_EQ(task(10, 0, 4).counts, (Counts{15, 5, 15, 5}));
+    EXPECT_EQ(task(10, 0, 3).counts, (Counts{15, 5, 10}));
+    EXPECT_EQ(task(1, 0, 2).counts, (Counts{2, 0}));
+    EXPECT_EQ(task(8, 0, 1).counts, (Counts{8}));
+    const Task second = task(10, 1, 4), in_place = task(10, 2, 4, true);
+    EXPECT_EQ(second.own_begin(), 15U);
+    EXPECT_EQ(second.recv_bytes(), 5 * sizeof(double));
+    EXPECT_EQ(second.send_bytes(), 40 * sizeof(double));
+    EXPECT_EQ(in_place.recv, static_cast<const double*>(in_place.send) + 20);
+  });
+}
+
 // --- the check
 
 /// Plait's call, after which something goes wrong.
@@ -143,9 +165,12 @@ class Faulty final : public Contender {
         spoil_(std::move(spoil)) {}
 
   void enqueue(const Task& task, NativeStream stream) override {
-    if (calls_)
+    if (calls_ && task.counts.empty())
       comm_.enqueue(task.call, task.send, task.recv, stream_ref(stream),
                     {.scale = task.call.scale});
+    if (calls_ && !task.counts.empty())
+      comm_.reduce_scatter_v(task.send, task.counts, task.recv, task.call.type, task.call.op,
+                             stream_ref(stream));
     comm_.barrier(stream_ref(stream));
     comm_.synchronize(stream_ref(stream));
     if (spoil_) spoil_(backend_of(comm_), task);
@@ -200,13 +225,17 @@ class Check : public testing::TestWithParam<Collective> {
                                .type = type,
                                .op = ReduceOp::sum,
                                .root = in_place ? 2 : 1};
-          const Task task = make_task(operation, 600, in_place, true, arena, rank, ranks, offset);
-          SCOPED_TRACE(fmt::format("rank {}, {}, {} place", rank, name_of(type),
-                                   in_place ? "in" : "out of"));
-          body(task, [&](bool calls, const Faulty::Spoil& spoil) {
-            Faulty contender(comm, arena, calls, spoil);
-            return count_wrong(comm, nullptr, contender, task, ++seed);
-          });
+          const Task even = make_task(operation, 600, in_place, true, arena, rank, ranks, offset);
+          for (const bool uneven : {false, true}) {
+            if (uneven && GetParam() != Collective::reduce_scatter) continue;
+            const Task task = uneven ? with_uneven_blocks(even) : even;
+            SCOPED_TRACE(fmt::format("rank {}, {}, {} place{}", rank, name_of(type),
+                                     in_place ? "in" : "out of", uneven ? ", uneven" : ""));
+            body(task, [&](bool calls, const Faulty::Spoil& spoil) {
+              Faulty contender(comm, arena, calls, spoil);
+              return count_wrong(comm, nullptr, contender, task, ++seed);
+            });
+          }
         }
     });
   }

@@ -30,6 +30,21 @@ if command -v python3 >/dev/null; then
     fail "the figures of the barrier's files"
 fi
 
+# Calls with a count per rank, in one row for each place that they have, beside MPI's.
+counted=all_gather_v,all_to_all_v,gather_v,scatter_v,neighbor_all_to_all_v,reduce_scatter_v
+peers=mpi bench -C all_gather,all_to_all,gather,scatter,send_recv,reduce_scatter \
+  --algorithms $counted -b 8 -e 3000 -f 375 -d f32 --in-place both -n 3 -w 0 \
+  --json "$files/json" --csv "$files/csv" || fail "calls with counts"
+for name in ${counted//,/ }; do
+  rows=$([[ $name =~ ^(all_to|neighbor) ]] && echo 2 || echo 4)
+  [ "$(grep -cE "^[a-z_]+ .* $name .* 0$" "$out")" = "$rows" ] || fail "rows of $name"
+done
+# MPI's reduce-scatter in place has its result elsewhere. An all-to-all and neighbours have no place.
+for row in all_gather:4 all_to_all:4 gather:4 scatter:4 send_recv:2 reduce_scatter:2; do
+  [ "$(grep -cE "^${row%:*} .* peer:mpi-v .* 0$" "$out")" = "${row#*:}" ] ||
+    fail "MPI's rows of ${row%:*}"
+done
+
 # Unaligned buffers, in both places. The largest size, because memory ends behind it.
 bench -C all_reduce,all_gather --algorithms default,ring -b 1K -e 16K -f 16 -d f32 --memory both \
   --in-place both --offset 0,4,4096 -n 3 -w 0 --json "$files/json" --csv "$files/csv" ||
