@@ -269,7 +269,8 @@ class Backend {
   // Kernels.
   /// The kernel of `family` (an algorithm's name) for `type`, or null.
   virtual KernelHandle find_kernel(std::string_view family, DataType type) const = 0;
-  /// `args` is copied; at most `max_kernel_args` bytes.
+  /// `args` is copied; at most `max_kernel_args` bytes. They may be fewer than the kernel's
+  /// arguments have, if it does not read the rest; the memory has the whole size.
   virtual void launch(KernelHandle kernel, LaunchShape shape, const void* args, std::size_t bytes,
                       const Watch& watch, NativeStream stream) = 0;
   /// The share of the device that a launch with these arguments occupies while all of its blocks

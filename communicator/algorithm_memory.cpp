@@ -219,6 +219,7 @@ AlgorithmMemory::AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootst
 
 /// Hands out the memory that is allocated so far.
 void AlgorithmMemory::grant() {
+  ++granted_;
   const auto granted = [&](const MemoryLayout::Place& at) {
     if (windows_[at.window] == nullptr) return Grant{};
     const WindowView view = windows_[at.window]->view();

@@ -84,6 +84,8 @@ class AlgorithmMemory {
   /// Collective over `bootstrap`. If it fails, all ranks throw the same error and keep the windows
   /// that they have by then. `what` names the caller in messages.
   void reserve(Bootstrap& bootstrap, const char* what);
+  /// How often memory has been granted: what was granted before may be elsewhere now.
+  std::size_t grants() const noexcept { return granted_; }
   /// Bytes of all windows and counters, allocated or not, and the committed part of them.
   std::size_t bytes() const noexcept { return layout_.bytes(); }
   std::size_t committed() const;
@@ -118,6 +120,7 @@ class AlgorithmMemory {
   std::unique_ptr<std::uint32_t, Deallocate> counters_;
   std::vector<std::shared_ptr<Window>> windows_;  // null: not allocated yet
   std::vector<AlgorithmGrant> grants_;
+  std::size_t granted_ = 0;
   std::size_t channel_user_ = 0;  // an algorithm that spans nodes
   bool is_reserved_ = false;
 };

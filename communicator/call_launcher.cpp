@@ -79,20 +79,38 @@ void CallLauncher::launch(const GroupPlan& plan) {
   if (parts_.trace != nullptr) add_to_trace(plan, captured);
 }
 
+void CallLauncher::launch(const KnownCall& call, std::uint64_t number, NativeStream stream) {
+  const bool captured = order_.enter(stream),
+             is_message = call.parts.front().kind != CallPublisher::Part::Kind::collective;
+  captures_messages_ = captures_messages_ || (captured && is_message);
+  const LaunchRecord& launch = call.launch;
+  parts_.backend->launch(launch.kernel(), launch.shape(), launch.args().data(),
+                         launch.args().size(), watch(number, call.algorithm), stream);
+  ++statistics_.launches;
+  if (launch.items() != 0) work_.repeat(launch.items());
+  order_.leave(stream);
+}
+
+/// What the kernels of the call with this number report to, and where they look for an abort.
+inline Watch CallLauncher::watch(std::uint64_t number, std::size_t algorithm) const {
+  Watch watch = parts_.watchdog.watch(number, static_cast<std::uint32_t>(algorithm));
+  if (parts_.log != nullptr) parts_.log->put_into(watch);
+  if (parts_.nodes != nullptr) parts_.nodes->put_into(watch);
+  return watch;
+}
+
 void CallLauncher::run(const GroupStep& step, const GroupPlan& plan, NativeStream stream,
                        bool captured) {
   const PreparedCall& first = plan.calls[step.calls.front()].call;
   const bool alone = step.calls.size() == 1 && !first.is_message();
   const std::size_t number = parts_.algorithms.number_of(*step.algorithm);
-  Watch watch = parts_.watchdog.watch(parts_.publisher.number_of(step.calls.front()),
-                                      static_cast<std::uint32_t>(number));
-  if (parts_.log != nullptr) parts_.log->put_into(watch);
-  if (parts_.nodes != nullptr) parts_.nodes->put_into(watch);
+  const Watch watch = this->watch(parts_.publisher.number_of(step.calls.front()), number);
   const LaunchSetting setting{
       *parts_.backend, kernels_,
       parts_.topology, parts_.rank,
       parts_.process,  work_,
-      statistics_,     parts_.nodes != nullptr ? &parts_.nodes->setting() : nullptr};
+      statistics_,     parts_.nodes != nullptr ? &parts_.nodes->setting() : nullptr,
+      plan.record};
   LaunchContext context(setting, stream, captured, sides_.of(captured),
                         parts_.memory.granted(number), watch);
   if (alone) return step.algorithm->enqueue(first.call, first.buffers, step.shape, context);

@@ -12,6 +12,7 @@
 #include "communicator/algorithm_memory.hpp"
 #include "communicator/call_publisher.hpp"
 #include "communicator/fault/watchdog.hpp"
+#include "communicator/known_calls.hpp"
 #include "communicator/nodes/node_channels.hpp"
 #include "communicator/observe/progress.hpp"
 #include "communicator/observe/trace.hpp"
@@ -52,6 +53,8 @@ class CallLauncher {
   /// Launches the plan on the stream of its first call, after `make_room`. That stream waits for
   /// the streams of the other calls, and these wait for it.
   void launch(const GroupPlan& plan);
+  /// Launches again what a call outside a group has launched before. `number`: of this call.
+  void launch(const KnownCall& call, std::uint64_t number, NativeStream stream);
 
   StreamOrder& order() noexcept { return order_; }
   /// Waits for all events of the work FIFO, and runs the functions behind them (EventQueue::drain).
@@ -66,6 +69,7 @@ class CallLauncher {
   void join_before(const GroupPlan& plan, NativeStream stream);
   void join_after(NativeStream stream);
   void run(const GroupStep& step, const GroupPlan& plan, NativeStream stream, bool captured);
+  Watch watch(std::uint64_t number, std::size_t algorithm) const;
   void add_to_trace(const GroupPlan& plan, bool captured);
 
   Parts parts_;

@@ -39,8 +39,7 @@ void CallPreparer::describe_end(PreparedCall& prepared, DataType type,
 void CallPreparer::check(const PreparedCall& prepared, const CallOptions& options,
                          NativeStream stream) const {
   check_call(prepared.call, options, prepared.buffers, bootstrap_.rank(), bootstrap_.size());
-  check_stream(name_of(prepared.call.collective), stream);
-  if (options.blocking) check_may_block(name_of(prepared.call.collective), stream);
+  check_stream(name_of(prepared.call.collective), stream, options);
 }
 
 void CallPreparer::check_ends(std::string_view what, DataType type,
@@ -50,8 +49,7 @@ void CallPreparer::check_ends(std::string_view what, DataType type,
   for (const MessageEnd& end : ends)
     check_message({.collective = Collective::send_recv, .type = type, .count = end.count}, end,
                   bootstrap_.rank(), bootstrap_.size(), what);
-  check_stream(what, stream);
-  if (options.blocking) check_may_block(what, stream);
+  check_stream(what, stream, options);
 }
 
 void CallPreparer::check_live(std::string_view what, NativeStream stream) const {

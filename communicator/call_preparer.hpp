@@ -40,8 +40,15 @@ class CallPreparer {
   void check_ends(std::string_view what, DataType type, std::span<const MessageEnd> ends,
                   const CallOptions& options, NativeStream stream) const;
 
-  /// Step 3: finds out whether the buffers lie in symmetric memory, and where.
+  /// Refuses a blocking call that would wait for work that can't begin yet.
   void check_may_block(std::string_view what, NativeStream stream) const;
+  /// The part of step 2 that depends on the stream.
+  void check_stream(std::string_view what, NativeStream stream, const CallOptions& options) const {
+    check_stream(what, stream);
+    if (options.blocking) check_may_block(what, stream);
+  }
+
+  /// Step 3: finds out whether the buffers lie in symmetric memory, and where.
   void locate(PreparedCall& prepared) const;
   /// Step 3 for one end of a message.
   void locate_end(PreparedCall& prepared, std::string_view what, const MessageEnd& end,
@@ -57,6 +64,7 @@ class CallPreparer {
   const Algorithm* choose_batch(const Call& call);
   /// Turns PLAIT_LOG=select off, for a communicator that only measures.
   void say_no_choices() { choices_.reset(); }
+  bool says_choices() const noexcept { return choices_.has_value(); }
 
   /// Throws unless the stream belongs to this target and has not been destroyed.
   void check_live(std::string_view what, NativeStream stream) const;

@@ -41,6 +41,19 @@ class CallPublisher {
   /// published call must be enqueued, or the communicator must break, because the other ranks count
   /// on it.
   void publish(GroupPlan& plan);
+
+  /// What the other ranks hear of one part of a call.
+  struct Part {
+    enum class Kind { collective, message, own_message, empty_message } kind;
+    bool sends;  // a message
+    int peer;
+    Signature signature;
+  };
+  using Parts = std::vector<Part>;
+  Parts parts_of(const GroupPlan& plan) const;
+  /// Publishes a call outside a group. Returns the number of part `first`.
+  std::uint64_t publish(const Parts& parts, std::size_t first);
+
   /// The number of call `i` of the plan that was published last. A collective has the same number
   /// on all ranks; each rank numbers its messages itself (observe/call_number.hpp).
   std::uint64_t number_of(std::size_t i) const { return numbers_[i]; }
@@ -49,6 +62,8 @@ class CallPublisher {
 
  private:
   Signature sign(const GroupedCall& grouped, const GroupPlan& plan) const;
+  Part part_of(const GroupedCall& grouped, const GroupPlan& plan) const;
+  std::uint64_t publish(const Part& part);
 
   Board& board_;
   int rank_;

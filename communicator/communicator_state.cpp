@@ -257,6 +257,7 @@ class CommunicatorState::PlanOfOneCall {
       : kept_(std::exchange(kept.is_taken, true) ? nullptr : &kept),
         plan_(kept_ != nullptr ? kept_->plan : other_.emplace()) {
     plan_.is_published = false;
+    plan_.record = nullptr;
   }
   ~PlanOfOneCall() {
     if (kept_ == nullptr) return;
@@ -295,14 +296,53 @@ void CommunicatorState::call(const Call& call, const void* send, void* recv, Str
   if (options.blocking) synchronize(stream);
 }
 
+/// Nothing is kept where more is done for a call than to launch it: where ranks compare their
+/// calls, where calls are traced or logged, and between nodes.
+KnownCalls::Found CommunicatorState::find_known(const Request& request) {
+  if (settings.check_calls || trace_ || other_nodes_ || preparer_.says_choices()) return {};
+  return known_.find(request, {heap.allocations(), memory_->grants()});
+}
+
+void CommunicatorState::enqueue_again(const KnownCall& known, std::string_view what,
+                                      NativeStream stream, const CallOptions& options) {
+  preparer_.check_stream(what, stream, options);
+  throw_if_broken();
+  must_enqueue([&] {
+    const std::uint64_t number = publisher_.publish(known.parts, known.first);
+    const DeviceScope device(*backend);
+    launcher_->launch(known, number, backend->resolve(stream));
+  });
+}
+
+/// Fills in the call if it can be repeated. The program's own algorithms are asked each time: they
+/// may do more in `enqueue` than to launch.
+void CommunicatorState::keep(KnownCall& known, const Request& request,
+                             const GroupPlan& plan) const {
+  if (plan.steps.size() != 1 || !known.launch.can_be_repeated()) return;
+  const GroupStep& step = plan.steps.front();
+  if (!Registry::instance().file_of(*step.algorithm).empty()) return;
+  known.parts = publisher_.parts_of(plan);
+  known.first = step.calls.front();
+  known.algorithm = algorithms_.number_of(*step.algorithm);
+  known.memory.clear();
+  for (const GroupedCall& call : plan.calls)
+    for (const auto& window : {call.call.send_memory, call.call.recv_memory})
+      if (window != nullptr) known.memory.emplace_back(window);
+  known.keep(request, {heap.allocations(), memory_->grants()});
+}
+
 void CommunicatorState::enqueue(const Call& call, const void* send, void* recv, StreamRef stream,
                                 const CallOptions& options) {
+  const Request request{.call = call, .send = send, .recv = recv, .options = options};
+  const KnownCalls::Found found = find_known(request);
+  if (found.known != nullptr)
+    return enqueue_again(*found.known, name_of(call.collective), stream.native(), options);
   PlanOfOneCall plan(of_call_);
   GroupedCall& only = plan->calls.emplace_back();
   if (!prepare_in(only.call, call, send, recv, stream.native(), options)) return;
   only.stream = backend->resolve(stream.native());
   plan_one_step(*plan);
-  submit(*plan);
+  submit(*plan, found.empty, request);
 }
 
 void CommunicatorState::submit(const PreparedCall& call, NativeStream stream) {
@@ -355,7 +395,6 @@ void CommunicatorState::messages(std::string_view what, DataType type,
     return together ? group.add(*this, add) : group.add(add);
   }
   compare();
-  check_ends(what, type, ends, stream.native(), options);
   enqueue_messages(what, type, ends, stream, options);
   if (options.blocking) synchronize(stream);
 }
@@ -363,6 +402,12 @@ void CommunicatorState::messages(std::string_view what, DataType type,
 void CommunicatorState::enqueue_messages(std::string_view what, DataType type,
                                          std::span<const MessageEnd> ends, StreamRef stream,
                                          const CallOptions& options) {
+  const Request request{.call = {.collective = Collective::send_recv, .type = type},
+                        .ends = ends,
+                        .options = options};
+  const KnownCalls::Found found = find_known(request);
+  if (found.known != nullptr) return enqueue_again(*found.known, what, stream.native(), options);
+  check_ends(what, type, ends, stream.native(), options);
   PlanOfOneCall plan(of_messages_);
   std::vector<GroupedCall>& calls = plan->calls;
   const NativeStream resolved = backend->resolve(stream.native());
@@ -373,7 +418,7 @@ void CommunicatorState::enqueue_messages(std::string_view what, DataType type,
   if (calls.empty()) return;
   check_among_themselves(calls, what);
   plan_steps(*plan);
-  submit(*plan);
+  submit(*plan, found.empty, request);
 }
 
 void CommunicatorState::check_among_themselves(const std::vector<GroupedCall>& calls,
@@ -448,6 +493,15 @@ void CommunicatorState::submit(GroupPlan& plan) {
     launcher_->launch(plan);
     if (plan.is_group) ++groups_;
   });
+}
+
+/// Submits a plan of one call, and keeps that in `empty` if it is not null.
+void CommunicatorState::submit(GroupPlan& plan, KnownCall* empty, const Request& request) {
+  if (empty == nullptr) return submit(plan);
+  empty->launch.clear();
+  plan.record = &empty->launch;
+  submit(plan);
+  keep(*empty, request, plan);
 }
 
 bool CommunicatorState::grows(const GroupPlan& plan) const { return !launcher_->has_room(plan); }

@@ -25,6 +25,7 @@
 #include "communicator/groups/group_plan.hpp"
 #include "communicator/groups/grouped_call.hpp"
 #include "communicator/host_reducer.hpp"
+#include "communicator/known_calls.hpp"
 #include "communicator/nodes/other_nodes.hpp"
 #include "communicator/observe/progress.hpp"
 #include "communicator/observe/trace.hpp"
@@ -111,6 +112,9 @@ class CommunicatorState final : public GroupMember {
   std::string describe_nodes() const;
   InUse& in_use() override { return in_use_; }
 
+  /// How many calls were enqueued as equal ones were before them.
+  std::uint64_t repeated_calls() const noexcept { return known_.answered(); }
+
   /// As Watchdog::await_error, which may sleep. Notes that the program has been told.
   std::optional<Error> tell_error() const {
     auto broken = watchdog_->await_error();
@@ -173,6 +177,11 @@ class CommunicatorState final : public GroupMember {
     bool is_taken = false;
   };
   class PlanOfOneCall;
+  KnownCalls::Found find_known(const Request& request);
+  void submit(GroupPlan& plan, KnownCall* empty, const Request& request);
+  void enqueue_again(const KnownCall& known, std::string_view what, NativeStream stream,
+                     const CallOptions& options);
+  void keep(KnownCall& known, const Request& request, const GroupPlan& plan) const;
   template <class Body>
   void must_enqueue(Body body);
   std::optional<Error> lost_rank_behind(const Error& failure) const;
@@ -210,6 +219,7 @@ class CommunicatorState final : public GroupMember {
   HostReducer host_reducer_;
   InUse in_use_;
   KeptPlan of_call_, of_messages_;
+  KnownCalls known_;
   std::uint64_t groups_ = 0;
   std::optional<Monitored> monitored_;
 };

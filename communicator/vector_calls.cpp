@@ -20,6 +20,8 @@ bool are_one(const void* block, const void* other) { return block != nullptr && 
 VectorCall::VectorCall(std::string_view what, DataType type, int rank, int ranks)
     : what_(what), type_(type), rank_(rank), ranks_(ranks) {
   if (!is_valid(type)) refuse(fmt::format("{} is no data type", static_cast<int>(type)));
+  size_ = size_of(type);
+  most_ = std::numeric_limits<std::size_t>::max() / 4 / size_;
 }
 
 void VectorCall::refuse(const std::string& why) const {
@@ -61,14 +63,13 @@ void VectorCall::check_block_is_apart(const BlocksOf& blocks) const {
 
 MessageEnd VectorCall::end(Direction direction, int peer, const void* buffer, std::size_t at,
                            std::size_t count) const {
-  // Beyond any memory, as for the limit of counts (check_count).
   const bool moves = count != 0 && peer != proc_null;
-  if (moves && at > std::numeric_limits<std::size_t>::max() / 4 / size_of(type_))
+  if (moves && at > most_)
     refuse(fmt::format("displacement {} of {} overflows", at, name_of(type_)));
   auto* const begin = static_cast<std::byte*>(const_cast<void*>(buffer));
   return {.sends = direction == Direction::send,
           .peer = peer,
-          .buffer = begin == nullptr || !moves ? nullptr : begin + at * size_of(type_),
+          .buffer = begin == nullptr || !moves ? nullptr : begin + at * size_,
           .count = count,
           .always = true};
 }
@@ -162,13 +163,12 @@ std::vector<VectorCall::Block> VectorCall::reduce_scatter(
     std::span<const std::size_t> counts) const {
   if (counts.size() != static_cast<std::size_t>(ranks_))
     refuse(fmt::format("{} counts, with {} ranks", counts.size(), ranks_));
-  // Beyond any memory, as for the limit of counts (check_count).
-  const std::size_t most = std::numeric_limits<std::size_t>::max() / 4 / size_of(type_);
   std::vector<Block> blocks;
+  blocks.reserve(counts.size());
   std::size_t sum = 0;
   for (const std::size_t count : counts) {
-    blocks.push_back({sum * size_of(type_), count});
-    if (count > most - sum) refuse(fmt::format("the counts of {} overflow", name_of(type_)));
+    blocks.push_back({sum * size_, count});
+    if (count > most_ - sum) refuse(fmt::format("the counts of {} overflow", name_of(type_)));
     sum += count;
   }
   return blocks;

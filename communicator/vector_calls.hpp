@@ -55,6 +55,8 @@ class VectorCall {
   std::string_view what_;
   DataType type_;
   int rank_, ranks_;
+  std::size_t size_;  // of an element
+  std::size_t most_;  // elements: beyond any memory, as for the limit of counts (check_count)
 };
 
 }  // namespace plait

@@ -97,6 +97,8 @@ class SymmetricHeap {
   /// The window that holds [pointer, pointer + bytes) in this rank's copy, or null. Local: never
   /// communicates.
   std::shared_ptr<Window> find(const void* pointer, std::size_t bytes) const;
+  /// How often memory has been allocated.
+  std::size_t allocations() const noexcept { return allocations_; }
   /// "symmetric memory 3 + 512 bytes": the number of the allocation in this heap, and the place in
   /// it. Equal on all ranks for equal places.
   std::string describe(const void* pointer) const;

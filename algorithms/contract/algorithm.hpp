@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/contract/launch_record.hpp"
 #include "algorithms/contract/registration.hpp"
 #include "algorithms/contract/side_stream.hpp"
 #include "algorithms/contract/static_name.hpp"
@@ -181,6 +182,7 @@ struct LaunchSetting {
   WorkMemory& work;
   Statistics& statistics;
   const NodeSetting* nodes = nullptr;  // null on one node
+  LaunchRecord* record = nullptr;      // null: what the call launches is not kept
 };
 
 /// The services with which an algorithm enqueues one call on one rank.
@@ -219,10 +221,12 @@ class LaunchContext {
   void launch(StaticName family, DataType type, LaunchShape shape, const Args& args) {
     launch_bytes(family, KernelUse::single, type, shape, bytes_of(args));
   }
-  /// Launches the family's kernel for many messages or calls.
+  /// Launches the family's kernel for many messages or calls. `unused`: bytes at the end of `args`
+  /// that the kernel does not read, so no target need copy them.
   template <class Args>
-  void launch_batch(StaticName family, DataType type, LaunchShape shape, const Args& args) {
-    launch_bytes(family, KernelUse::batch, type, shape, bytes_of(args));
+  void launch_batch(StaticName family, DataType type, LaunchShape shape, const Args& args,
+                    std::size_t unused = 0) {
+    launch_bytes(family, KernelUse::batch, type, shape, bytes_of(args), unused);
   }
 
   /// The most bytes of work that one launch can have.
@@ -233,13 +237,19 @@ class LaunchContext {
   const std::byte* place(std::span<const std::byte> work, std::span<std::byte> few,
                          std::size_t messages) {
     if (!setting_.topology.indexed_arguments) few = {};
-    return setting_.work.place(work, few, messages, captured_);
+    const std::byte* const elsewhere = setting_.work.place(work, few, messages, captured_);
+    if (setting_.record != nullptr) {
+      if (elsewhere != nullptr) setting_.record->spoil();
+      else setting_.record->add_items(messages);
+    }
+    return elsewhere;
   }
 
   /// Copies between this rank's and peers' memory on the call's stream, by copy engines where the
   /// target has them. A copy does not check whether the communicator is broken: it runs even if a
   /// wait before it has given up.
   void copy(void* to, const void* from, std::size_t bytes) {
+    if (setting_.record != nullptr) setting_.record->spoil();
     if (bytes != 0) setting_.backend.copy(to, from, bytes, stream_);
   }
 
@@ -249,6 +259,7 @@ class LaunchContext {
   /// anything in `beside` wait for work of `main`.
   template <class Beside, class Main>
   void at_once(Beside beside, Main main) {
+    if (setting_.record != nullptr) setting_.record->spoil();
     const NativeStream stream = std::exchange(stream_, side_.fork(stream_));
     beside();
     stream_ = stream;
@@ -263,7 +274,7 @@ class LaunchContext {
     return std::as_bytes(std::span(&args, 1));
   }
   void launch_bytes(StaticName family, KernelUse use, DataType type, LaunchShape shape,
-                    std::span<const std::byte> args);
+                    std::span<const std::byte> args, std::size_t unused = 0);
 
   const LaunchSetting& setting_;
   NativeStream stream_;

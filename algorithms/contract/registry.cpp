@@ -51,14 +51,15 @@ const Algorithm* Registry::known(std::string_view name, Collective collective) c
 }
 
 void LaunchContext::launch_bytes(StaticName family, KernelUse use, DataType type, LaunchShape shape,
-                                 std::span<const std::byte> args) {
+                                 std::span<const std::byte> args, std::size_t unused) {
   Backend& backend = setting_.backend;
   const KernelHandle kernel = setting_.kernels.find(backend, family, use, type);
   if (kernel == nullptr)
     throw Error(ErrorCode::unsupported,
                 fmt::format("{}: no kernel for {} on {}", family, name_of(type),
                             name_of(backend.info().backend)));
-  backend.launch(kernel, shape, args.data(), args.size(), watch_, stream_);
+  backend.launch(kernel, shape, args.data(), args.size() - unused, watch_, stream_);
+  if (setting_.record != nullptr) setting_.record->add(kernel, shape, args, unused);
   ++setting_.statistics.launches;
   setting_.work.launched(stream_);
 }

@@ -34,6 +34,11 @@ class WorkMemory {
   /// more than the whole ring.
   const std::byte* place(std::span<const std::byte> items, std::span<std::byte> few,
                          std::size_t messages, bool captured);
+  /// Counts a launch that has its items in its arguments already.
+  void repeat(std::size_t items) {
+    ++counts_.in_arguments.launches;
+    counts_.in_arguments.items += items;
+  }
   /// The launch that `place` was called for has been enqueued in `stream`.
   void launched(NativeStream stream);
 

@@ -23,6 +23,7 @@ struct GroupPlan {
   std::vector<GroupStep> steps;
   bool is_group = false;  // else the plan is for one call outside a group
   bool is_published = false;
+  LaunchRecord* record = nullptr;  // gets what the plan launches; null: nobody asks
 };
 
 /// Decides which calls of one communicator share launches: those of one type, operation and scale

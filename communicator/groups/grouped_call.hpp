@@ -43,6 +43,8 @@ struct MessageEnd {
   void* receiver = nullptr;
   /// The peer has its end also if the message is empty, so it is told of this one.
   bool always = false;
+
+  friend bool operator==(const MessageEnd&, const MessageEnd&) = default;
 };
 
 /// An entry of a group: a call, an end of a message, or one device's part of a call on several.

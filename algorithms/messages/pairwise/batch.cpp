@@ -197,7 +197,8 @@ void launch(std::span<const Planned> messages, LaunchContext& context) {
   args.paths = PairwiseAlgorithm::paths(context);
   args.work = context.place(work, args.few, messages.size());
   args.messages = static_cast<std::uint32_t>(messages_at);
-  context.launch_batch("pairwise", element_of(messages), shape, args);
+  const std::size_t unused = sizeof(args.few) - (args.work == nullptr ? work.size() : 0);
+  context.launch_batch("pairwise", element_of(messages), shape, args, unused);
 }
 
 /// Whether a copy engine moves the one message that is sent. It moves none of several messages:

@@ -116,5 +116,6 @@ struct Batch {
   std::uint32_t unused;
   alignas(16) std::byte few[3296];
 };
+static_assert(offsetof(Batch, few) + sizeof(Batch::few) == sizeof(Batch), "few is the end");
 
 }  // namespace plait::pairwise

@@ -1,0 +1,49 @@
+// What a call has launched, so that the same call can launch it again.
+#pragma once
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "backends/backend.hpp"
+
+namespace plait {
+
+/// The launch of a call that makes one launch and nothing else, whose arguments hold all of its
+/// work. It is as good for every later call with the same arguments as a launch in a graph is for
+/// every replay.
+class LaunchRecord {
+ public:
+  void clear() {
+    launches_ = items_ = 0;
+    is_all_ = true;
+  }
+  void add(KernelHandle kernel, LaunchShape shape, std::span<const std::byte> args,
+           std::size_t unused) {
+    if (++launches_ != 1) return;
+    kernel_ = kernel;
+    shape_ = shape;
+    args_.assign(args.begin(), args.end());
+    used_ = args.size() - unused;
+  }
+  /// The launch has so many items of work in its arguments.
+  void add_items(std::size_t items) { items_ += items; }
+  /// The call does something besides, or has work elsewhere.
+  void spoil() { is_all_ = false; }
+
+  bool can_be_repeated() const { return is_all_ && launches_ == 1; }
+  KernelHandle kernel() const { return kernel_; }
+  LaunchShape shape() const { return shape_; }
+  /// In memory of the whole size that the kernel's arguments have.
+  std::span<const std::byte> args() const { return {args_.data(), used_}; }
+  std::size_t items() const { return items_; }
+
+ private:
+  std::size_t launches_ = 0, items_ = 0;
+  bool is_all_ = true;
+  KernelHandle kernel_ = nullptr;
+  LaunchShape shape_{};
+  std::vector<std::byte> args_;
+  std::size_t used_ = 0;
+};
+
+}  // namespace plait

@@ -1,0 +1,74 @@
+#include "communicator/known_calls.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <string>
+#include <utility>
+
+namespace plait {
+namespace {
+
+std::uint64_t hash_of(const Request& request) {
+  std::uint64_t hash = 0;
+  const auto add = [&](std::uint64_t word) {
+    hash = (std::rotl(hash, 23) ^ word) * 0x9e3779b97f4a7c15u;
+  };
+  const auto add_pointer = [&](const void* pointer) {
+    add(reinterpret_cast<std::uintptr_t>(pointer));
+  };
+  const Call& call = request.call;
+  add(static_cast<std::uint64_t>(call.collective) << 32 |
+      static_cast<std::uint64_t>(call.type) << 16 | static_cast<std::uint64_t>(call.op));
+  add(call.count ^ static_cast<std::uint64_t>(call.root) << 48);
+  add_pointer(request.send);
+  add_pointer(request.recv);
+  const CallOptions& options = request.options;
+  add(options.blocks ^ static_cast<std::uint64_t>(options.threads) << 32);
+  if (!options.algorithm.empty()) add(std::hash<std::string>()(options.algorithm));
+  for (const MessageEnd& end : request.ends) {
+    add_pointer(end.buffer);
+    add(end.count ^ static_cast<std::uint64_t>(end.peer) << 40);
+  }
+  return hash ^ hash >> 32 ^ 1u;  // hardly ever 0
+}
+
+bool are_equal(const CallOptions& a, const CallOptions& b) {
+  return a.algorithm == b.algorithm && a.scale == b.scale && a.blocks == b.blocks &&
+         a.threads == b.threads && a.symmetric == b.symmetric;
+}
+
+}  // namespace
+
+bool KnownCall::answers(const Request& request, const MemoryState& now) const {
+  return is_whole && state_ == now && send_ == request.send && recv_ == request.recv &&
+         call_ == request.call && are_equal(options_, request.options) &&
+         std::equal(ends_.begin(), ends_.end(), request.ends.begin(), request.ends.end()) &&
+         std::none_of(memory.begin(), memory.end(),
+                      [](const std::weak_ptr<const Window>& window) { return window.expired(); });
+}
+
+void KnownCall::keep(const Request& request, const MemoryState& now) {
+  call_ = request.call;
+  send_ = request.send;
+  recv_ = request.recv;
+  ends_.assign(request.ends.begin(), request.ends.end());
+  options_ = request.options;
+  state_ = now;
+  is_whole = true;
+}
+
+KnownCalls::Found KnownCalls::find(const Request& request, const MemoryState& now) {
+  const std::uint64_t hash = hash_of(request);
+  Entry& entry = entries_[hash % entries_.size()];
+  if (entry.call != nullptr && entry.call->answers(request, now)) {
+    ++answered_;
+    return {.known = entry.call.get()};
+  }
+  if (std::exchange(entry.seen, hash) != hash || request.ends.size() > most_ends) return {};
+  if (entry.call == nullptr) entry.call = std::make_unique<KnownCall>();
+  entry.call->is_whole = false;
+  return {.empty = entry.call.get()};
+}
+
+}  // namespace plait

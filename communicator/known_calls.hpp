@@ -1,0 +1,88 @@
+// Calls that a communicator has seen before, and how it enqueued them.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "algorithms/contract/launch_record.hpp"
+#include "communicator/call_publisher.hpp"
+#include "communicator/groups/grouped_call.hpp"
+#include "plait/call.hpp"
+#include "symm_mem/window.hpp"
+
+namespace plait {
+
+/// What the user passed, except the stream and `CallOptions::blocking`.
+struct Request {
+  Call call;                   // for messages: their type
+  const void* send = nullptr;  // of a collective
+  void* recv = nullptr;
+  std::span<const MessageEnd> ends{};  // of messages
+  const CallOptions& options;
+};
+
+/// The state of a communicator that its launches depend on: how often symmetric memory has been
+/// allocated, and scratch memory has been granted.
+struct MemoryState {
+  std::size_t allocations = 0, grants = 0;
+  friend bool operator==(const MemoryState&, const MemoryState&) = default;
+};
+
+/// A call that was checked, planned and launched before. A request that is equal is enqueued by
+/// publishing `parts` and repeating `launch`.
+///
+/// Why it need not be checked and planned again. What the checks and the choice depend on is in the
+/// request, is the same for the life of the communicator, or is compared here: the memory's state,
+/// and whether the symmetric memory in which the buffers lay still lives. (If it was freed, other
+/// memory may be at its addresses.) What a stream, a group, a capture or a broken communicator
+/// forbid is checked for each call. A launch itself may be repeated because graphs repeat it.
+struct KnownCall {
+  bool answers(const Request& request, const MemoryState& now) const;
+  /// Keeps the request. `launch` has been filled; the caller adds what was published.
+  void keep(const Request& request, const MemoryState& now);
+
+  CallPublisher::Parts parts;
+  std::size_t first = 0;      // part whose number the launch has
+  std::size_t algorithm = 0;  // its number
+  LaunchRecord launch;
+  std::vector<std::weak_ptr<const Window>> memory;
+  bool is_whole = false;  // may be repeated
+
+ private:
+  Call call_;
+  const void* send_ = nullptr;
+  void* recv_ = nullptr;
+  std::vector<MessageEnd> ends_;
+  CallOptions options_;
+  MemoryState state_;
+};
+
+/// The calls of late, for one thread at a time. A request is kept the second time that it comes in
+/// a row among those of its place, so that calls which come once cost no copies.
+class KnownCalls {
+ public:
+  /// With more ends a call is no small one.
+  static constexpr std::size_t most_ends = 16;
+
+  struct Found {
+    KnownCall* known = nullptr;  // answers the request
+    KnownCall* empty = nullptr;  // else: to be filled once the call is enqueued, or null
+  };
+  Found find(const Request& request, const MemoryState& now);
+  /// How many requests were answered.
+  std::uint64_t answered() const noexcept { return answered_; }
+
+ private:
+  struct Entry {
+    std::uint64_t seen = 0;  // hash of the last request that had no answer
+    std::unique_ptr<KnownCall> call;
+  };
+  std::array<Entry, 32> entries_;
+  std::uint64_t answered_ = 0;
+};
+
+}  // namespace plait

@@ -1,0 +1,432 @@
+// Calls that are made again: the communicator repeats what it launched for them, as long as that
+// is still right.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "algorithms/contract/algorithm.hpp"
+#include "algorithms/contract/collectives.hpp"
+#include "communicator/communicator_state.hpp"
+#include "fault/deadline.hpp"
+#include "support/errors.hpp"
+#include "support/ranks.hpp"
+
+namespace plait::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::size_t count = 300;
+constexpr std::size_t bytes = count * sizeof(int);
+
+/// Device memory of one rank, read and written through the communicator's stream.
+class Numbers {
+ public:
+  Numbers(Backend& backend, std::size_t size)
+      : backend_(backend), owned_(backend.allocate(size * sizeof(int))), at_(owned_), size_(size) {}
+  Numbers(Backend& backend, void* memory, std::size_t size)
+      : backend_(backend), at_(memory), size_(size) {}
+  ~Numbers() {
+    if (owned_ != nullptr) backend_.deallocate(owned_);
+  }
+  Numbers(const Numbers&) = delete;
+  Numbers& operator=(const Numbers&) = delete;
+
+  int* data() const { return static_cast<int*>(at_); }
+  void fill(int value) {
+    const std::vector<int> values(size_, value);
+    move(at_, values.data());
+  }
+  std::vector<int> read() const {
+    std::vector<int> values(size_);
+    move(values.data(), at_);
+    return values;
+  }
+
+ private:
+  void move(void* to, const void* from) const {
+    backend_.copy(to, from, size_ * sizeof(int), nullptr);
+    backend_.synchronize(nullptr);
+  }
+  Backend& backend_;
+  void* owned_ = nullptr;
+  void* at_;
+  std::size_t size_;
+};
+
+std::vector<int> all_of(int value, std::size_t size = count) {
+  return std::vector<int>(size, value);
+}
+
+class Known : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
+  int ranks() const { return GetParam(); }
+  int sum() const { return ranks() * (ranks() + 1) / 2; }  // of rank + 1
+
+  /// `body(state)` for the inside of a communicator on each rank.
+  void run_states(const std::function<void(CommunicatorState&)>& body) const {
+    auto bootstraps = make_thread_bootstraps(ranks());
+    on_threads(ranks(), [&](int rank) {
+      auto& bootstrap = bootstraps[static_cast<std::size_t>(rank)];
+      CommunicatorState state(std::move(bootstrap), test_options());
+      const DeviceScope device(*state.backend);
+      body(state);
+    });
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, Known, testing::Values(1, 2, 3),
+                         [](const auto& test) { return "n" + std::to_string(test.param); });
+
+const Call sum_of_ints{.collective = Collective::all_reduce, .type = DataType::i32, .count = count};
+
+/// The first call is noted, the second one kept; from the third on they are repeated. Statistics
+/// don't tell the difference.
+TEST_P(Known, CallsAreRepeatedFromTheThirdOn) {
+  run_states([&](CommunicatorState& state) {
+    Numbers send(*state.backend, count), recv(*state.backend, count);
+    for (int round = 1; round <= 6; ++round) {
+      send.fill(round * (state.rank() + 1));
+      state.call(sum_of_ints, send.data(), recv.data(), {}, {});
+      state.synchronize({});
+      ASSERT_EQ(recv.read(), all_of(round * sum())) << round;
+      EXPECT_EQ(state.repeated_calls(), static_cast<unsigned>(round < 3 ? 0 : round - 2));
+    }
+    EXPECT_EQ(state.statistics().calls, 6U);
+    EXPECT_EQ(state.statistics().launches, 6U);
+  });
+}
+
+/// Each of these differs in one thing from the call that is known.
+TEST_P(Known, ACallThatDiffersIsAnother) {
+  run_states([&](CommunicatorState& state) {
+    Numbers send(*state.backend, count), recv(*state.backend, count), other(*state.backend, count);
+    const int mine = state.rank() + 1, most = ranks();
+    int product = 1;
+    for (int rank = 0; rank < ranks(); ++rank) product *= rank + 1;
+    send.fill(mine);
+    other.fill(10 * mine);
+    const auto call = [&](const Call& wanted, const Numbers& from, Numbers& to,
+                          const CallOptions& options = {}) {
+      state.call(wanted, from.data(), to.data(), {}, options);
+      state.synchronize({});
+      return to.read();
+    };
+    for (int i = 0; i < 3; ++i) ASSERT_EQ(call(sum_of_ints, send, recv), all_of(sum()));
+    ASSERT_EQ(state.repeated_calls(), 1U);
+
+    Call differs = sum_of_ints;
+    differs.op = ReduceOp::max;
+    EXPECT_EQ(call(differs, send, recv), all_of(most));
+    differs.op = ReduceOp::prod;
+    EXPECT_EQ(call(differs, send, recv), all_of(product));
+    differs = sum_of_ints;
+    differs.count = count - 1;
+    std::vector<int> wanted = all_of(sum());
+    wanted.back() = product;
+    EXPECT_EQ(call(differs, send, recv), wanted);
+    EXPECT_EQ(call(sum_of_ints, other, recv), all_of(10 * sum()));
+    Numbers elsewhere(*state.backend, count);
+    EXPECT_EQ(call(sum_of_ints, send, elsewhere), all_of(sum()));
+    EXPECT_EQ(call(sum_of_ints, send, recv, {.algorithm = "oneshot_ll"}), all_of(sum()));
+    EXPECT_EQ(call(sum_of_ints, send, recv, {.blocks = 1}), all_of(sum()));
+    differs = sum_of_ints;
+    differs.collective = Collective::broadcast;
+    differs.root = ranks() - 1;
+    EXPECT_EQ(call(differs, send, recv), all_of(ranks()));
+    if (ranks() > 1) {
+      differs.root = 0;
+      EXPECT_EQ(call(differs, send, recv), all_of(1));
+    }
+    EXPECT_EQ(state.repeated_calls(), 1U);
+    EXPECT_EQ(call(sum_of_ints, send, recv), all_of(sum()));
+    EXPECT_EQ(state.repeated_calls(), 2U) << "one that came between is taken for it";
+    // One that is refused is refused each time, beside the one that is known.
+    for (int i = 0; i < 4; ++i)
+      expect_error(error_of([&] { call(sum_of_ints, send, recv, {.algorithm = "nothing"}); }),
+                   ErrorCode::invalid_argument, HasSubstr("nothing"));
+  });
+}
+
+/// More calls than there are places, over and over.
+TEST_P(Known, ManyCallsInTurns) {
+  run_states([&](CommunicatorState& state) {
+    constexpr std::size_t calls = 100;
+    Numbers send(*state.backend, calls), recv(*state.backend, calls);
+    for (int round = 1; round <= 5; ++round) {
+      send.fill(round * (state.rank() + 1));
+      recv.fill(0);
+      Call one = sum_of_ints;
+      one.count = 1;
+      for (std::size_t i = 0; i < calls; ++i)
+        state.call(one, send.data() + i, recv.data() + i, {}, {});
+      state.synchronize({});
+      ASSERT_EQ(recv.read(), all_of(round * sum(), calls)) << round;
+    }
+    EXPECT_EQ(state.statistics().calls, 5 * calls);
+    EXPECT_EQ(state.statistics().launches, 5 * calls);
+  });
+}
+
+/// Messages of a call to the next rank and from the one before, to the rank itself, and empty ones.
+TEST_P(Known, Messages) {
+  run_states([&](CommunicatorState& state) {
+    const int n = ranks(), next = (state.rank() + 1) % n, before = (state.rank() + n - 1) % n;
+    Numbers send(*state.backend, count), recv(*state.backend, count), own(*state.backend, count);
+    const std::vector<MessageEnd> ends = {
+        {.sends = true, .peer = next, .buffer = send.data(), .count = count, .always = true},
+        {.sends = true, .peer = next, .buffer = nullptr, .count = 0, .always = true},
+        {.sends = true, .peer = state.rank(), .buffer = send.data(), .count = 7},
+        {.sends = true, .peer = proc_null, .buffer = nullptr, .count = 7},
+        {.sends = false, .peer = before, .buffer = recv.data(), .count = count, .always = true},
+        {.sends = false, .peer = before, .buffer = nullptr, .count = 0, .always = true},
+        {.sends = false, .peer = state.rank(), .buffer = own.data(), .count = 7},
+    };
+    for (int round = 1; round <= 5; ++round) {
+      send.fill(round * (state.rank() + 1));
+      own.fill(0);
+      state.messages("test", DataType::i32, ends, {}, {});
+      state.synchronize({});
+      ASSERT_EQ(recv.read(), all_of(round * (before + 1))) << round;
+      const std::vector<int> mine = own.read();
+      EXPECT_EQ(
+          std::vector<int>(mine.begin(), mine.begin() + 8),
+          (std::vector<int>{mine[0], mine[0], mine[0], mine[0], mine[0], mine[0], mine[0], 0}));
+      EXPECT_EQ(mine[0], round * (state.rank() + 1));
+      EXPECT_EQ(state.repeated_calls(), static_cast<unsigned>(round < 3 ? 0 : round - 2));
+    }
+    EXPECT_EQ(state.statistics().calls, 5U);
+    EXPECT_EQ(state.statistics().launches, 5U);
+    EXPECT_EQ(state.statistics().in_arguments.launches, 5U) << "four ends have work of their own";
+    // To another peer it is another call.
+    std::vector<MessageEnd> back = ends;
+    for (MessageEnd& end : back)
+      if (end.peer == (end.sends ? next : before)) end.peer = end.sends ? before : next;
+    state.messages("test", DataType::i32, back, {}, {});
+    state.synchronize({});
+    EXPECT_EQ(recv.read(), all_of(5 * (next + 1)));
+  });
+}
+
+/// The symmetric memory of a known call is freed, and other symmetric memory comes in its place.
+TEST_P(Known, SymmetricMemoryThatIsFreed) {
+  run_ranks(ranks(), [&](Communicator& comm, int rank) {
+    for (int round = 1; round <= 5; ++round) {
+      const auto data = comm.allocate<int>(count);
+      Numbers numbers(backend_of(comm), data.data(), count);
+      for (int again = 0; again < 4; ++again) {
+        numbers.fill(round * (rank + 1));
+        comm.all_reduce(data.data(), data.data(), count, DataType::i32, ReduceOp::sum);
+        comm.synchronize();
+        ASSERT_EQ(numbers.read(), all_of(round * sum())) << round;
+      }
+    }
+  });
+}
+
+/// Ordinary memory comes where symmetric memory was when the call became known.
+TEST_P(Known, OrdinaryMemoryWhereSymmetricMemoryWas) {
+  if (target() != BackendKind::host) GTEST_SKIP() << "addresses can be chosen on the host alone";
+  run_ranks(ranks(), [&](Communicator& comm, int rank) {
+    constexpr std::size_t size = std::size_t{1} << 16;
+    int* at = nullptr;
+    {
+      const auto data = comm.allocate<std::byte>(size);
+      at = reinterpret_cast<int*>(data.data());
+      Numbers numbers(backend_of(comm), at, count);
+      for (int again = 0; again < 4; ++again) {
+        numbers.fill(rank + 1);
+        comm.all_reduce(at, at, count, DataType::i32, ReduceOp::sum);
+        comm.synchronize();
+        ASSERT_EQ(numbers.read(), all_of(sum()));
+      }
+    }
+    comm.bootstrap().barrier();  // all ranks have unmapped it
+    void* const page = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(at) & ~0xfffUL);
+    void* const mapped = mmap(page, size, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    const auto all = comm.bootstrap().all_gather(mapped == page ? 1 : 0);
+    for (const int there : all) ASSERT_EQ(there, 1) << "the addresses are in use";
+    Numbers numbers(backend_of(comm), at, count);
+    for (int again = 0; again < 4; ++again) {
+      numbers.fill(2 * (rank + 1));
+      comm.all_reduce(at, at, count, DataType::i32, ReduceOp::sum);
+      comm.synchronize();
+      ASSERT_EQ(numbers.read(), all_of(2 * sum()));
+    }
+    comm.bootstrap().barrier();
+    munmap(mapped, size);
+  });
+}
+
+/// `reserve` moves the memory of messages on GPUs, so what was launched before may not be right.
+TEST_P(Known, ScratchMemoryThatIsGrantedAgain) {
+  run_states([&](CommunicatorState& state) {
+    Numbers send(*state.backend, count), recv(*state.backend, count);
+    const auto call = [&](int value) {
+      send.fill(value * (state.rank() + 1));
+      state.call(sum_of_ints, send.data(), recv.data(), {}, {});
+      state.synchronize({});
+      ASSERT_EQ(recv.read(), all_of(value * sum()));
+    };
+    for (int round = 1; round <= 3; ++round) call(round);
+    EXPECT_EQ(state.repeated_calls(), 1U);
+    state.reserve();
+    call(4);
+    EXPECT_EQ(state.repeated_calls(), 1U);
+    for (int round = 5; round <= 7; ++round) call(round);  // call 4 was kept at once
+    EXPECT_EQ(state.repeated_calls(), 4U);
+  });
+}
+
+TEST_P(Known, InAGraph) {
+  run_ranks(ranks(), [&](Communicator& comm, int rank) {
+    Backend& backend = backend_of(comm);
+    Numbers send(backend, count), recv(backend, count);
+    const Stream stream = comm.create_stream();
+    const auto call = [&] {
+      comm.all_reduce(send.data(), recv.data(), count, DataType::i32, ReduceOp::sum, stream);
+    };
+    for (int round = 0; round < 3; ++round) call();
+    comm.synchronize(stream);
+    backend.begin_capture(stream.native());
+    call();
+    const auto graph = backend.end_capture(stream.native());
+    for (int round = 1; round <= 3; ++round) {
+      send.fill(round * (rank + 1));
+      graph->launch(stream.native());
+      call();
+      comm.synchronize(stream);
+      ASSERT_EQ(recv.read(), all_of(round * sum()));
+    }
+  });
+}
+
+/// What a stream, a group or a broken communicator forbid is forbidden for known calls, too.
+TEST_P(Known, IsRefusedAsAnyOther) {
+  run_ranks(ranks(), [&](Communicator& comm, int) {
+    Numbers send(backend_of(comm), count), recv(backend_of(comm), count);
+    const auto call = [&](StreamRef stream, const CallOptions& options = {}) {
+      comm.all_reduce(send.data(), recv.data(), count, DataType::i32, ReduceOp::sum, stream,
+                      options);
+    };
+    for (int round = 0; round < 4; ++round) call({}, {.blocking = true});
+    NativeStream gone = nullptr;
+    {
+      const Stream stream = comm.create_stream();
+      gone = stream.native();
+      for (int round = 0; round < 3; ++round) call(stream);
+      comm.synchronize(stream);
+      if (target() == BackendKind::host) {
+        backend_of(comm).begin_capture(gone);
+        expect_error(error_of([&] { call(stream, {.blocking = true}); }),
+                     ErrorCode::invalid_argument, HasSubstr("a stream that is being captured"));
+        backend_of(comm).end_capture(gone);
+      }
+    }
+    if (target() == BackendKind::host)
+      expect_error(error_of([&] { call({static_cast<CUstream_st*>(gone)}); }),
+                   ErrorCode::invalid_argument, HasSubstr("is no stream"));
+    {
+      Group group;
+      const Statistics before = comm.statistics();
+      call({});
+      EXPECT_EQ(comm.statistics().launches, before.launches) << "a group collects its calls";
+      group.end();
+      EXPECT_EQ(comm.statistics().launches, before.launches + 1);
+    }
+    comm.synchronize();
+    comm.bootstrap().barrier();
+    comm.abort("the test says so");
+    EXPECT_TRUE(error_of([&] { call({}); }).has_value());
+  });
+}
+
+/// One rank makes another call in the place of a known one.
+TEST_P(Known, AMismatchIsNoticed) {
+  if (ranks() == 1) GTEST_SKIP() << "it takes two";
+  run_ranks(
+      ranks(),
+      [&](Communicator& comm, int rank) {
+        Numbers send(backend_of(comm), count), recv(backend_of(comm), count);
+        const auto call = [&](std::size_t elements) {
+          comm.all_reduce(send.data(), recv.data(), elements, DataType::i32, ReduceOp::sum);
+        };
+        for (int round = 0; round < 4; ++round) call(count);
+        comm.synchronize();
+        call(rank == 0 ? count - 1 : count);
+        const auto error = heard(comm);
+        EXPECT_TRUE(error_of([&] { comm.synchronize(); }).has_value());  // nothing uses the buffers
+        expect_error(error, ErrorCode::mismatch,
+                     testing::AllOf(HasSubstr("call 5"), HasSubstr("299"), HasSubstr("300")));
+      },
+      impatient());
+}
+
+/// The kernel that waits in vain says which call it is.
+TEST_P(Known, ATimeoutNamesTheCall) {
+  if (ranks() == 1) GTEST_SKIP() << "it takes two";
+  run_ranks(
+      ranks(),
+      [&](Communicator& comm, int rank) {
+        Numbers send(backend_of(comm), count), recv(backend_of(comm), count);
+        const auto call = [&] {
+          comm.all_reduce(send.data(), recv.data(), count, DataType::i32, ReduceOp::sum);
+        };
+        for (int round = 0; round < 5; ++round) call();
+        comm.synchronize();
+        comm.bootstrap().barrier();
+        if (rank == 0) return stay(comm);
+        call();
+        expect_error(error_of([&] { comm.synchronize(); }), ErrorCode::timeout,
+                     testing::AllOf(testing::ContainsRegex("rank 0 .*last call 5, all_reduce"),
+                                    HasSubstr("call 6")));
+      },
+      impatient());
+}
+
+/// An algorithm of the program, which counts how often it is asked.
+class Asked final : public Algorithm {
+ public:
+  StaticName name() const override { return "asked"; }
+  Collective collective() const override { return Collective::broadcast; }
+  std::string_view summary() const override { return "counts its calls"; }
+  Support supports(const Call&, const Topology& topology) const override {
+    return topology.ranks == 1 ? Support() : Support::no("for one rank");
+  }
+  Resources resources(const Topology&) const override { return {}; }
+  std::vector<LaunchShape> shapes(const Call&, const Topology&) const override {
+    return {{.blocks = 1, .threads = 1}};
+  }
+  double estimate(const Call&, const Topology&) const override { return 1e9; }
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape,
+               LaunchContext& context) const override {
+    ++times;
+    context.copy(buffers.recv, buffers.send, call.bytes());
+  }
+  static inline int times = 0;
+};
+const AlgorithmRegistration<Asked> asked;
+
+TEST(KnownCalls, TheProgramsAlgorithmsAreAskedEachTime) {
+  run_ranks(1, [](Communicator& comm, int) {
+    Numbers send(backend_of(comm), count), recv(backend_of(comm), count);
+    for (int round = 1; round <= 5; ++round) {
+      comm.broadcast(send.data(), recv.data(), count, DataType::i32, 0, {}, {.algorithm = "asked"});
+      EXPECT_EQ(Asked::times, round);
+    }
+    comm.synchronize();
+  });
+}
+
+}  // namespace
+}  // namespace plait::test
