@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -233,19 +234,23 @@ TEST_P(Known, SymmetricMemoryThatIsFreed) {
   });
 }
 
-/// Ordinary memory comes where symmetric memory was when the call became known.
+/// Ordinary memory comes where symmetric memory was when the call became known. The peers have no
+/// way into that.
 TEST_P(Known, OrdinaryMemoryWhereSymmetricMemoryWas) {
   if (target() != BackendKind::host) GTEST_SKIP() << "addresses can be chosen on the host alone";
   run_ranks(ranks(), [&](Communicator& comm, int rank) {
     constexpr std::size_t size = std::size_t{1} << 16;
     int* at = nullptr;
+    const auto call = [&] {
+      comm.all_reduce(at, at, count, DataType::i32, ReduceOp::sum, {}, {.algorithm = "twoshot"});
+    };
     {
       const auto data = comm.allocate<std::byte>(size);
       at = reinterpret_cast<int*>(data.data());
       Numbers numbers(backend_of(comm), at, count);
       for (int again = 0; again < 4; ++again) {
         numbers.fill(rank + 1);
-        comm.all_reduce(at, at, count, DataType::i32, ReduceOp::sum);
+        call();
         comm.synchronize();
         ASSERT_EQ(numbers.read(), all_of(sum()));
       }
@@ -256,13 +261,8 @@ TEST_P(Known, OrdinaryMemoryWhereSymmetricMemoryWas) {
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     const auto all = comm.bootstrap().all_gather(mapped == page ? 1 : 0);
     for (const int there : all) ASSERT_EQ(there, 1) << "the addresses are in use";
-    Numbers numbers(backend_of(comm), at, count);
-    for (int again = 0; again < 4; ++again) {
-      numbers.fill(2 * (rank + 1));
-      comm.all_reduce(at, at, count, DataType::i32, ReduceOp::sum);
-      comm.synchronize();
-      ASSERT_EQ(numbers.read(), all_of(2 * sum()));
-    }
+    for (int again = 0; again < 4; ++again)
+      expect_error(error_of(call), ErrorCode::unsupported, HasSubstr("symmetric"));
     comm.bootstrap().barrier();
     munmap(mapped, size);
   });
@@ -389,43 +389,131 @@ TEST_P(Known, ATimeoutNamesTheCall) {
         call();
         expect_error(error_of([&] { comm.synchronize(); }), ErrorCode::timeout,
                      testing::AllOf(testing::ContainsRegex("rank 0 .*last call 5, all_reduce"),
-                                    HasSubstr("call 6")));
+                                    HasSubstr("in call 6 ")));
       },
       impatient());
 }
 
-/// An algorithm of the program, which counts how often it is asked.
+/// An algorithm of the program, which counts how often it is asked and lets the library's do the
+/// work.
 class Asked final : public Algorithm {
  public:
   StaticName name() const override { return "asked"; }
   Collective collective() const override { return Collective::broadcast; }
   std::string_view summary() const override { return "counts its calls"; }
-  Support supports(const Call&, const Topology& topology) const override {
-    return topology.ranks == 1 ? Support() : Support::no("for one rank");
+  Support supports(const Call& call, const Topology& topology) const override {
+    return library().supports(call, topology);
   }
-  Resources resources(const Topology&) const override { return {}; }
-  std::vector<LaunchShape> shapes(const Call&, const Topology&) const override {
-    return {{.blocks = 1, .threads = 1}};
+  Resources resources(const Topology& topology) const override {
+    return library().resources(topology);
+  }
+  SharedResources shared(const Topology& topology) const override {
+    return library().shared(topology);
+  }
+  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
+    return library().shapes(call, topology);
   }
   double estimate(const Call&, const Topology&) const override { return 1e9; }
-  void enqueue(const Call& call, const Buffers& buffers, LaunchShape,
+  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {
     ++times;
-    context.copy(buffers.recv, buffers.send, call.bytes());
+    library().enqueue(call, buffers, shape, context);
   }
-  static inline int times = 0;
+  static inline std::atomic<int> times = 0;
+
+ private:
+  static const Algorithm& library() {
+    return *Registry::instance().find("direct_ll", Collective::broadcast);
+  }
 };
 const AlgorithmRegistration<Asked> asked;
 
+/// Whatever the user passes makes a difference, except for `blocking`.
+TEST(KnownCalls, AnswerEqualRequestsAlone) {
+  std::array<int, 2> memory{};
+  const CallOptions plain{.algorithm = "ring"};
+  const MessageEnd end{.sends = true, .peer = 1, .buffer = memory.data(), .count = 1};
+  const std::array one_end{end};
+  const Request first{.call = sum_of_ints,
+                      .send = memory.data(),
+                      .recv = memory.data(),
+                      .ends = one_end,
+                      .options = plain};
+  const MemoryState now{.allocations = 3, .grants = 1};
+  KnownCall known;
+  EXPECT_FALSE(known.answers(first, now)) << "nothing is known yet";
+  known.keep(first, now);
+  EXPECT_TRUE(known.answers(first, now));
+  EXPECT_FALSE(known.answers(first, {.allocations = 4, .grants = 1}));
+  EXPECT_FALSE(known.answers(first, {.allocations = 3, .grants = 2}));
+
+  const auto answers = [&](auto change) {
+    Request other = first;
+    change(other);
+    return known.answers(other, now);
+  };
+  EXPECT_FALSE(answers([&](Request& other) { other.send = &memory[1]; }));
+  EXPECT_FALSE(answers([&](Request& other) { other.recv = &memory[1]; }));
+  EXPECT_FALSE(answers([](Request& other) { other.call.collective = Collective::scan; }));
+  EXPECT_FALSE(answers([](Request& other) { other.call.type = DataType::u32; }));
+  EXPECT_FALSE(answers([](Request& other) { other.call.op = ReduceOp::max; }));
+  EXPECT_FALSE(answers([](Request& other) { ++other.call.count; }));
+  EXPECT_FALSE(answers([](Request& other) { other.call.scale = 2; }));
+  EXPECT_FALSE(answers([](Request& other) { other.call.root = 1; }));
+  EXPECT_FALSE(answers([](Request& other) { other.call.order = ArrayOrder::last_fastest; }));
+  EXPECT_FALSE(answers([](Request& other) { other.ends = {}; }));
+
+  const auto with_end = [&](auto change) {
+    std::array ends{end};
+    change(ends.front());
+    return answers([&](Request& other) { other.ends = ends; });
+  };
+  EXPECT_TRUE(with_end([](MessageEnd&) {}));
+  EXPECT_FALSE(with_end([](MessageEnd& other) { other.sends = false; }));
+  EXPECT_FALSE(with_end([](MessageEnd& other) { other.peer = 2; }));
+  EXPECT_FALSE(with_end([&](MessageEnd& other) { other.buffer = &memory[1]; }));
+  EXPECT_FALSE(with_end([](MessageEnd& other) { other.count = 2; }));
+  EXPECT_FALSE(with_end([&](MessageEnd& other) { other.receiver = memory.data(); }));
+  EXPECT_FALSE(with_end([](MessageEnd& other) { other.always = true; }));
+  const std::array two_ends{end, end};
+  EXPECT_FALSE(answers([&](Request& other) { other.ends = two_ends; }));
+
+  const auto with_options = [&](const CallOptions& options) {
+    const Request other{.call = first.call,
+                        .send = first.send,
+                        .recv = first.recv,
+                        .ends = first.ends,
+                        .options = options};
+    return known.answers(other, now);
+  };
+  EXPECT_TRUE(with_options({.algorithm = "ring", .blocking = true}));
+  EXPECT_FALSE(with_options({}));
+  EXPECT_FALSE(with_options({.algorithm = "tree"}));
+  EXPECT_FALSE(with_options({.algorithm = "ring", .scale = 2}));
+  EXPECT_FALSE(with_options({.algorithm = "ring", .blocks = 1}));
+  EXPECT_FALSE(with_options({.algorithm = "ring", .threads = 32}));
+  EXPECT_FALSE(with_options({.algorithm = "ring", .symmetric = true}));
+
+  // The symmetric memory of the call is freed.
+  auto window = std::make_shared<const char>();
+  known.memory.emplace_back(std::shared_ptr<const Window>(window, nullptr));
+  EXPECT_TRUE(known.answers(first, now));
+  window.reset();
+  EXPECT_FALSE(known.answers(first, now));
+}
+
 TEST(KnownCalls, TheProgramsAlgorithmsAreAskedEachTime) {
-  run_ranks(1, [](Communicator& comm, int) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
+  run_ranks(2, [](Communicator& comm, int rank) {
     Numbers send(backend_of(comm), count), recv(backend_of(comm), count);
     for (int round = 1; round <= 5; ++round) {
+      send.fill(round);
       comm.broadcast(send.data(), recv.data(), count, DataType::i32, 0, {}, {.algorithm = "asked"});
-      EXPECT_EQ(Asked::times, round);
+      comm.synchronize();
+      EXPECT_EQ(recv.read(), all_of(round)) << rank;
     }
-    comm.synchronize();
   });
+  EXPECT_EQ(Asked::times, 2 * 5);
 }
 
 }  // namespace
