@@ -370,15 +370,29 @@ void Communicator::reduce_scatter_v(const void* send, std::span<const std::size_
       std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to()) == counts.end();
   if (even && options.algorithm.empty())
     return reduce_scatter(send, recv, counts.front(), type, op, stream, options);
+  std::vector<CallPart> parts;
+  parts.reserve(blocks.size());
+  for (int root = 0; root < size(); ++root) {
+    const auto& [begin, count] = blocks[static_cast<std::size_t>(root)];
+    if (count == 0) continue;
+    parts.push_back(
+        {.call = {.collective = Collective::reduce,
+                  .type = type,
+                  .op = op,
+                  .count = count,
+                  .root = root},
+         .send = send == nullptr ? nullptr : static_cast<const std::byte*>(send) + begin,
+         .recv = recv});
+  }
+  {
+    const Inside own(*this, what);
+    if (!OpenGroup::of_thread().is_open() && !own->prepares_together())
+      return own->calls(what, parts, stream, options);
+  }
   CallOptions of_each = options;
   of_each.blocking = false;
   in_group([&] {
-    for (int root = 0; root < size(); ++root) {
-      const auto& [begin, count] = blocks[static_cast<std::size_t>(root)];
-      const void* const block =
-          send == nullptr ? nullptr : static_cast<const std::byte*>(send) + begin;
-      if (count != 0) reduce(block, recv, count, type, op, root, stream, of_each);
-    }
+    for (const CallPart& part : parts) enqueue(part.call, part.send, part.recv, stream, of_each);
   });
   if (options.blocking) synchronize(stream);
 }

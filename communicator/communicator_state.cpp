@@ -303,6 +303,14 @@ KnownCalls::Found CommunicatorState::find_known(const Request& request) {
   return known_.find(request, {heap.allocations(), memory_->grants()});
 }
 
+bool CommunicatorState::knows(std::span<const CallPart> parts, const CallOptions& options) const {
+  const MemoryState now{heap.allocations(), memory_->grants()};
+  return std::all_of(parts.begin(), parts.end(), [&](const CallPart& part) {
+    return known_.has({.call = part.call, .send = part.send, .recv = part.recv, .options = options},
+                      now);
+  });
+}
+
 void CommunicatorState::enqueue_again(const KnownCall& known, std::string_view what,
                                       NativeStream stream, const CallOptions& options) {
   preparer_.check_stream(what, stream, options);
@@ -343,6 +351,22 @@ void CommunicatorState::enqueue(const Call& call, const void* send, void* recv, 
   only.stream = backend->resolve(stream.native());
   plan_one_step(*plan);
   submit(*plan, found.empty, request);
+}
+
+/// What may be refused is refused before the first part is enqueued. Parts that are known have been
+/// through that.
+void CommunicatorState::calls(std::string_view what, std::span<const CallPart> parts,
+                              StreamRef stream, const CallOptions& options) {
+  if (!knows(parts, options)) {
+    std::vector<GroupedCall> prepared;
+    for (const auto& [call, send, recv] : parts)
+      if (auto part = prepare(call, send, recv, stream.native(), options))
+        prepared.push_back({*std::move(part), stream.native()});
+    const MemberCalls alone{prepared, rank(), communicator()};
+    check_disjoint({&alone, 1}, what);
+  }
+  for (const auto& [call, send, recv] : parts) enqueue(call, send, recv, stream, options);
+  if (options.blocking) synchronize(stream);
 }
 
 void CommunicatorState::submit(const PreparedCall& call, NativeStream stream) {

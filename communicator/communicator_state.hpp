@@ -47,6 +47,13 @@ struct CallByAll {
   std::optional<int> root{};
 };
 
+/// A collective call that is a part of another.
+struct CallPart {
+  Call call;
+  const void* send;
+  void* recv;
+};
+
 /// Everything that a communicator owns. Members are destroyed in reverse order: memory before its
 /// device, the device before the bootstrap.
 class CommunicatorState final : public GroupMember {
@@ -63,6 +70,10 @@ class CommunicatorState final : public GroupMember {
   /// Enqueues the call, or adds it to this thread's group.
   void call(const Call& call, const void* send, void* recv, StreamRef stream,
             const CallOptions& options);
+  /// Enqueues calls that the user has made as one, all of them or none. Only outside a group, and
+  /// without PLAIT_CHECK=1. `what`: the call, as the user wrote it.
+  void calls(std::string_view what, std::span<const CallPart> parts, StreamRef stream,
+             const CallOptions& options);
   /// Enqueues the ends of messages, all of them or none, or adds them to the group. `what`: the
   /// call, as the user wrote it. `by_all`: for a call in which all ranks take part, which
   /// PLAIT_CHECK=1 compares.
@@ -178,6 +189,7 @@ class CommunicatorState final : public GroupMember {
   };
   class PlanOfOneCall;
   KnownCalls::Found find_known(const Request& request);
+  bool knows(std::span<const CallPart> parts, const CallOptions& options) const;
   void submit(GroupPlan& plan, KnownCall* empty, const Request& request);
   void enqueue_again(const KnownCall& known, std::string_view what, NativeStream stream,
                      const CallOptions& options);

@@ -60,7 +60,7 @@ void KnownCall::keep(const Request& request, const MemoryState& now) {
 
 KnownCalls::Found KnownCalls::find(const Request& request, const MemoryState& now) {
   const std::uint64_t hash = hash_of(request);
-  Entry& entry = entries_[hash % entries_.size()];
+  Entry& entry = entries_[hash % places];
   if (entry.call != nullptr && entry.call->answers(request, now)) {
     ++answered_;
     return {.known = entry.call.get()};
@@ -69,6 +69,11 @@ KnownCalls::Found KnownCalls::find(const Request& request, const MemoryState& no
   if (entry.call == nullptr) entry.call = std::make_unique<KnownCall>();
   entry.call->is_whole = false;
   return {.empty = entry.call.get()};
+}
+
+bool KnownCalls::has(const Request& request, const MemoryState& now) const {
+  const auto& call = entries_[hash_of(request) % places].call;
+  return call != nullptr && call->answers(request, now);
 }
 
 }  // namespace plait

@@ -73,6 +73,8 @@ class KnownCalls {
     KnownCall* empty = nullptr;  // else: to be filled once the call is enqueued, or null
   };
   Found find(const Request& request, const MemoryState& now);
+  /// Whether `find` would answer.
+  bool has(const Request& request, const MemoryState& now) const;
   /// How many requests were answered.
   std::uint64_t answered() const noexcept { return answered_; }
 
@@ -81,7 +83,8 @@ class KnownCalls {
     std::uint64_t seen = 0;  // hash of the last request that had no answer
     std::unique_ptr<KnownCall> call;
   };
-  std::array<Entry, 32> entries_;
+  static constexpr std::size_t places = 32;
+  std::array<Entry, places> entries_;
   std::uint64_t answered_ = 0;
 };
 

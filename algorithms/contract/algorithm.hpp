@@ -271,6 +271,7 @@ class LaunchContext {
   template <class Args>
   static std::span<const std::byte> bytes_of(const Args& args) {
     static_assert(std::is_trivially_copyable_v<Args> && sizeof(Args) <= max_kernel_args);
+    static_assert(alignof(Args) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__, "LaunchRecord keeps them");
     return std::as_bytes(std::span(&args, 1));
   }
   void launch_bytes(StaticName family, KernelUse use, DataType type, LaunchShape shape,

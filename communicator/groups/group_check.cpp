@@ -122,7 +122,8 @@ void check_disjoint(std::span<const MemberCalls> members, std::string_view what)
     const bool swapped = std::tuple(b.call->number, b.index) < std::tuple(a.call->number, a.index);
     const MemoryUse &first = swapped ? b : a, &second = swapped ? a : b;
     const auto block = [](const MemoryUse& use) {
-      const Buffers& buffers = use.call->call.buffers;
+      const auto& [call, buffers] = std::tie(use.call->call.call, use.call->call.buffers);
+      if (!use.call->call.is_message()) return fmt::format("the block of rank {}", call.root);
       return fmt::format("the block {} rank {}", buffers.send != nullptr ? "for" : "from",
                          buffers.peer);
     };

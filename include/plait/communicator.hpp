@@ -411,8 +411,8 @@ class Communicator {
   /// Rank r receives the reduction of block r of all ranks, `counts[r]` elements. The blocks lie
   /// one behind the other in `send`, in the order of their ranks. All ranks pass the same counts.
   /// In place: `recv` is this rank's block of `send`. It is a `reduce_scatter` if all counts are
-  /// equal and no algorithm is named. Otherwise it is a group of one `reduce` per block that has
-  /// elements, so errors name that call, and options are for it.
+  /// equal and no algorithm is named. Otherwise it is one `reduce` per block that has elements, all
+  /// of them or none, so errors name that call, and options are for it.
   void reduce_scatter_v(const void* send, std::span<const std::size_t> counts, void* recv,
                         DataType type, ReduceOp op, StreamRef stream = {},
                         const CallOptions& options = {});

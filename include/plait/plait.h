@@ -529,8 +529,8 @@ plait_status plait_scatter_v(plait_comm comm, const void* send, const size_t* se
 /** Rank r receives the reduction of block r of all ranks, `counts[r]` elements. The blocks lie one
  * behind the other in `send`, in the order of their ranks. All ranks pass the same counts. In
  * place: `recv` is this rank's block of `send`. No messages: it is a plait_reduce_scatter if all
- * counts are equal and no algorithm is named. Otherwise it is a group of one plait_reduce per block
- * that has elements, so errors name that call, and options are for it. */
+ * counts are equal and no algorithm is named. Otherwise it is one plait_reduce per block that has
+ * elements, all of them or none, so errors name that call, and options are for it. */
 plait_status plait_reduce_scatter_v(plait_comm comm, const void* send, const size_t* counts,
                                     void* recv, plait_data_type type, plait_reduce_op op,
                                     plait_stream_t stream, const plait_call_options* options);
