@@ -326,9 +326,10 @@ void CommunicatorState::enqueue_again(const KnownCall& known, std::string_view w
 /// may do more in `enqueue` than to launch.
 void CommunicatorState::keep(KnownCall& known, const Request& request,
                              const GroupPlan& plan) const {
-  if (plan.steps.size() != 1 || !known.launch.can_be_repeated()) return;
+  known.is_vain = plan.steps.size() != 1 || !known.launch.can_be_repeated() ||
+                  !Registry::instance().file_of(*plan.steps.front().algorithm).empty();
+  if (known.is_vain) return;
   const GroupStep& step = plan.steps.front();
-  if (!Registry::instance().file_of(*step.algorithm).empty()) return;
   known.parts = publisher_.parts_of(plan);
   known.first = step.calls.front();
   known.algorithm = algorithms_.number_of(*step.algorithm);

@@ -30,7 +30,8 @@ std::uint64_t hash_of(const Request& request) {
     add_pointer(end.buffer);
     add(end.count ^ static_cast<std::uint64_t>(end.peer) << 40);
   }
-  return hash ^ hash >> 32 ^ 1u;  // hardly ever 0
+  hash ^= hash >> 32;
+  return hash != 0 ? hash : 1;  // 0 is that of an empty place
 }
 
 bool are_equal(const CallOptions& a, const CallOptions& b) {
@@ -60,20 +61,39 @@ void KnownCall::keep(const Request& request, const MemoryState& now) {
 
 KnownCalls::Found KnownCalls::find(const Request& request, const MemoryState& now) {
   const std::uint64_t hash = hash_of(request);
-  Entry& entry = entries_[hash % places];
-  if (entry.call != nullptr && entry.call->answers(request, now)) {
+  Set& set = sets_[hash % sets_.size()];
+  const auto to_fill = [&](Entry& entry) -> Found {
+    if (entry.call == nullptr) entry.call = std::make_unique<KnownCall>();
+    entry.hash = hash;
+    // Else calls in turns, one more than the set holds, would push each other out.
+    entry.is_used = true;
+    entry.call->is_whole = entry.call->is_vain = false;
+    return {.empty = entry.call.get()};
+  };
+  for (Entry& entry : set.entries) {
+    if (entry.hash != hash) continue;
+    entry.is_used = true;
+    if (!entry.call->answers(request, now)) return entry.call->is_vain ? Found{} : to_fill(entry);
     ++answered_;
     return {.known = entry.call.get()};
   }
-  if (std::exchange(entry.seen, hash) != hash || request.ends.size() > most_ends) return {};
-  if (entry.call == nullptr) entry.call = std::make_unique<KnownCall>();
-  entry.call->is_whole = false;
-  return {.empty = entry.call.get()};
+  if (std::find(set.seen.begin(), set.seen.end(), hash) == set.seen.end()) {
+    set.seen[set.next_seen] = hash;
+    set.next_seen = (set.next_seen + 1) % set.seen.size();
+    return {};
+  }
+  if (request.ends.size() > most_ends) return {};
+  Entry& oldest = set.entries[set.next];
+  set.next = (set.next + 1) % set.entries.size();
+  return std::exchange(oldest.is_used, false) ? Found{} : to_fill(oldest);
 }
 
 bool KnownCalls::has(const Request& request, const MemoryState& now) const {
-  const auto& call = entries_[hash_of(request) % places].call;
-  return call != nullptr && call->answers(request, now);
+  const std::uint64_t hash = hash_of(request);
+  const Set& set = sets_[hash % sets_.size()];
+  return std::any_of(set.entries.begin(), set.entries.end(), [&](const Entry& entry) {
+    return entry.hash == hash && entry.call->answers(request, now);
+  });
 }
 
 }  // namespace plait

@@ -51,6 +51,7 @@ struct KnownCall {
   LaunchRecord launch;
   std::vector<std::weak_ptr<const Window>> memory;
   bool is_whole = false;  // may be repeated
+  bool is_vain = false;   // was tried, and can't be repeated
 
  private:
   Call call_;
@@ -61,8 +62,9 @@ struct KnownCall {
   MemoryState state_;
 };
 
-/// The calls of late, for one thread at a time. A request is kept the second time that it comes in
-/// a row among those of its place, so that calls which come once cost no copies.
+/// The calls of late, for one thread at a time. A call is kept when it comes a second time, so that
+/// calls which come once cost no copies. It then takes the place of one that has not come since its
+/// set was last full.
 class KnownCalls {
  public:
   /// With more ends a call is no small one.
@@ -80,11 +82,17 @@ class KnownCalls {
 
  private:
   struct Entry {
-    std::uint64_t seen = 0;  // hash of the last request that had no answer
+    std::uint64_t hash = 0;
+    bool is_used = false;  // since its place was last asked for
     std::unique_ptr<KnownCall> call;
   };
-  static constexpr std::size_t places = 32;
-  std::array<Entry, places> entries_;
+  struct Set {
+    std::array<Entry, 4> entries;
+    std::size_t next = 0;                 // whose place is asked for next
+    std::array<std::uint64_t, 8> seen{};  // hashes of the last requests that had no answer
+    std::size_t next_seen = 0;
+  };
+  std::array<Set, 16> sets_;
   std::uint64_t answered_ = 0;
 };
 

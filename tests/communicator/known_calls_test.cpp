@@ -158,24 +158,29 @@ TEST_P(Known, ACallThatDiffersIsAnother) {
   });
 }
 
-/// More calls than there are places, over and over.
+/// Calls in turns: as many as have room, and more.
 TEST_P(Known, ManyCallsInTurns) {
-  run_states([&](CommunicatorState& state) {
-    constexpr std::size_t calls = 100;
-    Numbers send(*state.backend, calls), recv(*state.backend, calls);
-    for (int round = 1; round <= 5; ++round) {
-      send.fill(round * (state.rank() + 1));
-      recv.fill(0);
-      Call one = sum_of_ints;
-      one.count = 1;
-      for (std::size_t i = 0; i < calls; ++i)
-        state.call(one, send.data() + i, recv.data() + i, {}, {});
-      state.synchronize({});
-      ASSERT_EQ(recv.read(), all_of(round * sum(), calls)) << round;
-    }
-    EXPECT_EQ(state.statistics().calls, 5 * calls);
-    EXPECT_EQ(state.statistics().launches, 5 * calls);
-  });
+  for (const std::size_t calls : {std::size_t{20}, std::size_t{200}})
+    run_states([&](CommunicatorState& state) {
+      Numbers send(*state.backend, calls), recv(*state.backend, calls);
+      for (int round = 1; round <= 5; ++round) {
+        send.fill(round * (state.rank() + 1));
+        recv.fill(0);
+        Call one = sum_of_ints;
+        one.count = 1;
+        for (std::size_t i = 0; i < calls; ++i)
+          state.call(one, send.data() + i, recv.data() + i, {}, {});
+        state.synchronize({});
+        ASSERT_EQ(recv.read(), all_of(round * sum(), calls)) << round;
+      }
+      EXPECT_EQ(state.statistics().calls, 5 * calls);
+      EXPECT_EQ(state.statistics().launches, 5 * calls);
+      // Addresses differ from run to run, and so do the sets in which the calls meet.
+      EXPECT_LE(state.repeated_calls(), 3 * calls);
+      if (calls == 20) {
+        EXPECT_GT(state.repeated_calls(), 2 * calls);
+      }
+    });
 }
 
 /// Messages of a call to the next rank and from the one before, to the rank itself, and empty ones.
