@@ -220,6 +220,45 @@ bool Communicator::extents_fit(Collective collective, std::size_t send, std::siz
   return !wrong;
 }
 
+bool Communicator::blocks_fit(std::string_view what, std::string_view buffer, std::size_t size,
+                              const BlocksOf& blocks,
+                              std::optional<std::span<const int>> peers) const {
+  const Inside own(*this, what);
+  const auto& [counts, displacements] = blocks;
+  if (counts.size() != displacements.size() || (peers && peers->size() != counts.size()))
+    return true;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const int peer = peers ? (*peers)[i] : static_cast<int>(i);
+    const std::size_t begin = displacements[i], count = counts[i];
+    if (peer == proc_null || count == 0 || (begin <= size && count <= size - begin)) continue;
+    own->refuse(Error(ErrorCode::invalid_argument,
+                      fmt::format("{}: rank {}: {} has {} elements, and the block of rank {} is {} "
+                                  "from element {} on",
+                                  what, rank(), buffer, size, peer, count, begin)),
+                !peers);
+    return false;
+  }
+  return true;
+}
+
+bool Communicator::counts_fit(std::string_view what, std::size_t send,
+                              std::span<const std::size_t> counts, std::size_t recv) const {
+  const Inside own(*this, what);
+  const auto ranks = static_cast<std::size_t>(size()), mine = static_cast<std::size_t>(rank());
+  if (counts.size() != ranks) return true;
+  const std::size_t sum = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  std::string why;
+  if (send != sum)
+    why = fmt::format("send has {} elements, and the counts add up to {}", send, sum);
+  else if (recv != counts[mine])
+    why = fmt::format("recv has {} elements, and the count of rank {} is {}", recv, mine,
+                      counts[mine]);
+  if (!why.empty())
+    own->refuse(Error(ErrorCode::invalid_argument, fmt::format("{}: rank {}: {}", what, mine, why)),
+                true);
+  return why.empty();
+}
+
 void Communicator::enqueue(const Call& call, const void* send, void* recv, StreamRef stream,
                            const CallOptions& options) {
   if (call.collective == Collective::send_recv) {

@@ -384,9 +384,20 @@ class Communicator {
   /// A message from every rank to every rank, including itself. Rank a sends b as many elements as
   /// b receives from a. A difference, also if one of the counts is 0, breaks the communicator, as
   /// for other messages. Called by all ranks, even those with nothing to send or receive. The
-  /// counts are read before it returns.
+  /// counts are read before it returns. A block that reaches beyond its span is
+  /// `Error(invalid_argument)`, in this call and those below.
   void all_to_all_v(const void* send, const BlocksOf& sent, void* recv, const BlocksOf& received,
                     DataType type, StreamRef stream = {}, const CallOptions& options = {});
+  template <class T>
+  void all_to_all_v(std::span<T> send, const BlocksOf& sent, std::span<std::remove_const_t<T>> recv,
+                    const BlocksOf& received, StreamRef stream = {},
+                    const CallOptions& options = {}) {
+    constexpr std::string_view what = "all_to_all_v";
+    if (blocks_fit(what, "send", send.size(), sent) &&
+        blocks_fit(what, "recv", recv.size(), received))
+      all_to_all_v(send.data(), sent, recv.data(), received, data_type_of<std::remove_const_t<T>>,
+                   stream, options);
+  }
 
   // Collectives with a count per rank. They consist of messages, so the rules of messages hold:
   // the counts that a rank states for itself and that others state for it are compared, those of 0
@@ -399,14 +410,36 @@ class Communicator {
   /// `send` is this rank's block of `recv`.
   void all_gather_v(const void* send, std::size_t count, void* recv, const BlocksOf& received,
                     DataType type, StreamRef stream = {}, const CallOptions& options = {});
+  template <class T>
+  void all_gather_v(std::span<T> send, std::span<std::remove_const_t<T>> recv,
+                    const BlocksOf& received, StreamRef stream = {},
+                    const CallOptions& options = {}) {
+    if (blocks_fit("all_gather_v", "recv", recv.size(), received))
+      all_gather_v(send.data(), send.size(), recv.data(), received,
+                   data_type_of<std::remove_const_t<T>>, stream, options);
+  }
   /// The root receives the blocks of all ranks, of `count` elements from each. `recv` and
   /// `received`: only on the root. In place: the root's `send` is its block of `recv`.
   void gather_v(const void* send, std::size_t count, void* recv, const BlocksOf& received,
                 DataType type, int root, StreamRef stream = {}, const CallOptions& options = {});
+  template <class T>
+  void gather_v(std::span<T> send, std::span<std::remove_const_t<T>> recv, const BlocksOf& received,
+                int root, StreamRef stream = {}, const CallOptions& options = {}) {
+    if (rank() != root || blocks_fit("gather_v", "recv", recv.size(), received))
+      gather_v(send.data(), send.size(), recv.data(), received,
+               data_type_of<std::remove_const_t<T>>, root, stream, options);
+  }
   /// Rank r receives block r of the root, `count` elements. `send` and `sent`: only on the root. In
   /// place: the root's `recv` is its block of `send`.
   void scatter_v(const void* send, const BlocksOf& sent, void* recv, std::size_t count,
                  DataType type, int root, StreamRef stream = {}, const CallOptions& options = {});
+  template <class T>
+  void scatter_v(std::span<T> send, const BlocksOf& sent, std::span<std::remove_const_t<T>> recv,
+                 int root, StreamRef stream = {}, const CallOptions& options = {}) {
+    if (rank() != root || blocks_fit("scatter_v", "send", send.size(), sent))
+      scatter_v(send.data(), sent, recv.data(), recv.size(), data_type_of<std::remove_const_t<T>>,
+                root, stream, options);
+  }
 
   /// Rank r receives the reduction of block r of all ranks, `counts[r]` elements. The blocks lie
   /// one behind the other in `send`, in the order of their ranks. All ranks pass the same counts.
@@ -416,6 +449,15 @@ class Communicator {
   void reduce_scatter_v(const void* send, std::span<const std::size_t> counts, void* recv,
                         DataType type, ReduceOp op, StreamRef stream = {},
                         const CallOptions& options = {});
+  /// `send` has as many elements as the counts add up to, and `recv` as many as this rank's count.
+  template <class T>
+  void reduce_scatter_v(std::span<T> send, std::span<const std::size_t> counts,
+                        std::span<std::remove_const_t<T>> recv, ReduceOp op, StreamRef stream = {},
+                        const CallOptions& options = {}) {
+    if (counts_fit("reduce_scatter_v", send.size(), counts, recv.size()))
+      reduce_scatter_v(send.data(), counts, recv.data(), data_type_of<std::remove_const_t<T>>, op,
+                       stream, options);
+  }
 
   /// The peers to which this rank sends, or from which it receives, in the order of the messages,
   /// with one count and displacement per entry. An entry of `proc_null` is passed over.
@@ -435,6 +477,17 @@ class Communicator {
   void neighbor_all_to_all_v(const void* send, const NeighborBlocks& sent, void* recv,
                              const NeighborBlocks& received, DataType type, StreamRef stream = {},
                              const CallOptions& options = {});
+  template <class T>
+  void neighbor_all_to_all_v(std::span<T> send, const NeighborBlocks& sent,
+                             std::span<std::remove_const_t<T>> recv, const NeighborBlocks& received,
+                             StreamRef stream = {}, const CallOptions& options = {}) {
+    constexpr std::string_view what = "neighbor_all_to_all_v";
+    if (blocks_fit(what, "send", send.size(), {sent.counts, sent.displacements}, sent.peers) &&
+        blocks_fit(what, "recv", recv.size(), {received.counts, received.displacements},
+                   received.peers))
+      neighbor_all_to_all_v(send.data(), sent, recv.data(), received,
+                            data_type_of<std::remove_const_t<T>>, stream, options);
+  }
 
   /// Any collective, for programs that learn at run time which one: bindings, benchmarks.
   /// Determines `symmetric`, `in_place` and `parts` of `call` itself. For messages it is a
@@ -526,6 +579,13 @@ class Communicator {
   /// throws.
   bool extents_fit(Collective collective, std::size_t send, std::size_t recv, std::size_t count,
                    int root = 0) const;
+  /// The same for blocks in a buffer of `size` elements. `peers`: whose blocks they are, if not one
+  /// for each rank. Lists of other lengths are left to the call itself.
+  bool blocks_fit(std::string_view what, std::string_view buffer, std::size_t size,
+                  const BlocksOf& blocks,
+                  std::optional<std::span<const int>> peers = std::nullopt) const;
+  bool counts_fit(std::string_view what, std::size_t send, std::span<const std::size_t> counts,
+                  std::size_t recv) const;
   void reduce_on_host(Collective collective, const void* send, void* recv, std::size_t count,
                       const HostOperation& op, int root, StreamRef stream,
                       std::size_t elements = 0);
