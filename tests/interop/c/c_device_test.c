@@ -134,6 +134,100 @@ static void messages(size_t count) {
   free(layout);
 }
 
+/* Blocks of nothing, a half and a whole `count`, in turns over the ranks. */
+static void counts_per_rank(size_t count) {
+  const int root = ranks - 1, is_root = rank == root;
+  const int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
+  const int to[2] = {next, before}, from[2] = {before, next};
+  const size_t half = count / 2;
+  const size_t halves[2] = {half, half}, parts_at[2] = {0, half};
+  size_t* counts = calloc(2 * (size_t)ranks, sizeof *counts);
+  size_t *at = counts + ranks, i, begin = 0, own;
+  int b;
+  for (b = 0; b < ranks; ++b) {
+    counts[b] = count * (size_t)((b + 1) % 3) / 2;
+    at[b] = (size_t)b * count;
+    if (b < rank) begin += counts[b];
+  }
+  own = counts[rank];
+
+  fill(count);
+  for (b = 0; b < ranks; ++b)
+    for (i = 0; i < counts[b]; ++i) expected[at[b] + i] = value(b, 0, i);
+  OK(plait_all_gather_v(comm, send, own, recv, counts, at, PLAIT_F64, stream, NULL));
+  compare(__LINE__, "all_gather_v", count);
+
+  fill(count);
+  for (b = 0; is_root && b < ranks; ++b)
+    for (i = 0; i < counts[b]; ++i) expected[at[b] + i] = value(b, 0, i);
+  OK(plait_gather_v(comm, send, own, is_root ? recv : NULL, is_root ? counts : NULL,
+                    is_root ? at : NULL, PLAIT_F64, root, stream, NULL));
+  compare(__LINE__, "gather_v", count);
+
+  fill(count);
+  for (i = 0; i < own; ++i) expected[i] = value(root, rank, i);
+  OK(plait_scatter_v(comm, is_root ? send : NULL, is_root ? counts : NULL, is_root ? at : NULL,
+                     recv, own, PLAIT_F64, root, stream, NULL));
+  compare(__LINE__, "scatter_v", count);
+
+  fill(count);
+  for (i = 0; i < own; ++i) expected[i] = sum((int)((begin + i) / count), (begin + i) % count);
+  OK(plait_reduce_scatter_v(comm, send, counts, recv, PLAIT_F64, PLAIT_SUM, stream, NULL));
+  compare(__LINE__, "reduce_scatter_v", count);
+
+  fill(count);
+  for (i = 0; i < half; ++i) {
+    expected[i] = value(before, 0, i);
+    expected[half + i] = value(next, 0, half + i);
+  }
+  OK(plait_neighbor_all_to_all_v(comm, send, 2, to, halves, parts_at, recv, 2, from, halves,
+                                 parts_at, PLAIT_F64, stream, NULL));
+  compare(__LINE__, "neighbor_all_to_all_v", count);
+  free(counts);
+}
+
+/* Two doubles as one element. */
+static void complex_numbers(size_t count) {
+  size_t i;
+  fill(count);
+  for (i = 0; i < count / 2 * 2; ++i) expected[i] = sum(0, i);
+  OK(plait_all_reduce(comm, send, recv, count / 2, PLAIT_COMPLEX_F64, PLAIT_SUM, stream, NULL));
+  compare(__LINE__, "all_reduce of complex numbers", count);
+
+  fill(count);
+  for (i = 0; i < count / 2 * 2; ++i) expected[i] = sum_of_first(rank + 1, 0, i);
+  OK(plait_scan(comm, send, recv, count / 2, PLAIT_COMPLEX_F64, PLAIT_SUM, stream, NULL));
+  compare(__LINE__, "scan of complex numbers", count);
+}
+
+/* The place of the least and of the greatest number, as MPI_DOUBLE_INT has it. */
+static void places(void) {
+  struct {
+    double x;
+    int at;
+  } pairs[100], got[100];
+  size_t i;
+  int turn;
+  for (turn = 0; turn < 2; ++turn) {
+    for (i = 0; i < 100; ++i) {
+      pairs[i].x = value(rank, 0, i);
+      pairs[i].at = rank;
+    }
+    OK(plait_copy(comm, send, pairs, sizeof pairs, stream));
+    OK(plait_all_reduce(comm, send, recv, 100, PLAIT_F64_I32, turn ? PLAIT_MAXLOC : PLAIT_MINLOC,
+                        stream, NULL));
+    OK(plait_copy(comm, got, recv, sizeof got, stream));
+    OK(plait_synchronize(comm, stream));
+    for (i = 0; i < 100; ++i) {
+      int best = 0, r;
+      for (r = 1; r < ranks; ++r)
+        if (turn ? value(r, 0, i) > value(best, 0, i) : value(r, 0, i) < value(best, 0, i))
+          best = r;
+      CHECK(got[i].at == best && got[i].x == value(best, 0, i));
+    }
+  }
+}
+
 int main(void) {
   static const size_t counts[] = {1, 1003, most};
   char text[256];
@@ -161,8 +255,11 @@ int main(void) {
   for (i = 0; i < sizeof counts / sizeof *counts; ++i) {
     collectives(counts[i]);
     messages(counts[i]);
+    counts_per_rank(counts[i]);
+    complex_numbers(counts[i]);
     OK(plait_barrier(comm, stream));
   }
+  places();
   OK(plait_synchronize(comm, stream));
   free(here);
   free(expected);

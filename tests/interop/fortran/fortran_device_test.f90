@@ -29,6 +29,7 @@ program fortran_device_test
     call collectives(lengths(i))
     call in_place(lengths(i))
     call messages(lengths(i))
+    call counts_per_rank(lengths(i))
   end do
   do i = 1, 2
     call plait_buffer_free(buffers(i))
@@ -111,6 +112,22 @@ contains
     expected(:n) = sums(0, n)
     call plait_all_reduce(comm, send(:n), recv(:n), PLAIT_SUM, stream)
     call compare('all_reduce of ', n)
+
+    call fill(n)
+    expected(:n) = 0
+    do b = 0, rank
+      expected(:n) = expected(:n) + values(b, 0, n)
+    end do
+    call plait_scan(comm, send(:n), recv(:n), PLAIT_SUM, stream)
+    call compare('scan of ', n)
+
+    call fill(n)
+    if (rank > 0) expected(:n) = 0
+    do b = 0, rank - 1
+      expected(:n) = expected(:n) + values(b, 0, n)
+    end do
+    call plait_exscan(comm, send(:n), recv(:n), PLAIT_SUM, stream)
+    call compare('exscan of ', n)
 
     call fill(n)
     expected(:n) = sums(rank, n)
@@ -207,6 +224,40 @@ contains
       call plait_scatter_in_place(comm, send(root * n + 1:all), root, stream)
     end if
     call compare_in_place('scatter', n)
+  end subroutine
+
+  !> Blocks of nothing, a half and a whole n, in turns over the ranks.
+  subroutine counts_per_rank(n)
+    integer, intent(in) :: n
+    integer(c_size_t) :: counts(0:ranks - 1), at(0:ranks - 1)
+    real(real64) :: all_sums(n * ranks)
+    integer :: own, begin, total, root, b, j
+    counts = [(n * mod(b + 1, 3) / 2, b = 0, ranks - 1)]
+    at = [(b * n, b = 0, ranks - 1)]
+    own = int(counts(rank))
+    begin = int(sum(counts(:rank - 1)))
+    total = int(sum(counts))
+    root = ranks - 1
+
+    call fill(n)
+    do b = 0, ranks - 1
+      expected(b * n + 1:b * n + counts(b)) = values(b, 0, int(counts(b)))
+    end do
+    call plait_all_gather_v(comm, send(:own), recv(:n * ranks), counts, at, stream)
+    call compare('all_gather_v of ', n)
+
+    call fill(n)
+    expected(:own) = [(value(root, rank * n + j), j = 1, own)]
+    call plait_scatter_v(comm, send(:n * ranks), counts, at, recv(:own), root, stream)
+    call compare('scatter_v of ', n)
+
+    call fill(n)
+    do b = 0, ranks - 1
+      all_sums(b * n + 1:(b + 1) * n) = sums(b, n)
+    end do
+    expected(:own) = all_sums(begin + 1:begin + own)
+    call plait_reduce_scatter_v(comm, send(:total), counts, recv(:own), PLAIT_SUM, stream)
+    call compare('reduce_scatter_v of ', n)
   end subroutine
 
   subroutine messages(n)
