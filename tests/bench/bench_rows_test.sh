@@ -39,7 +39,7 @@ for name in ${counted//,/ }; do
   rows=$([[ $name =~ ^(all_to|neighbor) ]] && echo 2 || echo 4)
   [ "$(grep -cE "^[a-z_]+ .* $name .* 0$" "$out")" = "$rows" ] || fail "rows of $name"
 done
-# MPI's reduce-scatter in place has its result elsewhere. An all-to-all and neighbours have no place.
+# MPI's reduce-scatter in place has its result elsewhere, and neighbours have no place.
 for row in all_gather:4 all_to_all:4 gather:4 scatter:4 send_recv:2 reduce_scatter:2; do
   [ "$(grep -cE "^${row%:*} .* peer:mpi-v .* 0$" "$out")" = "${row#*:}" ] ||
     fail "MPI's rows of ${row%:*}"

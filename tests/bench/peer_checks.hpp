@@ -52,12 +52,11 @@ inline void for_each_task(Communicator& comm, const Contender& contender,
             if (facts.reduces &&
                 !is_reduced(static_cast<DataType>(type), static_cast<ReduceOp>(op)))
               continue;
-            const Task task =
-                contender.task_for({.collective = collective,
-                                    .type = static_cast<DataType>(type),
-                                    .op = static_cast<ReduceOp>(op),
-                                    .root = root},
-                                   message_bytes, in_place, comm.rank(), comm.size());
+            const Task task = contender.task_for({.collective = collective,
+                                                  .type = static_cast<DataType>(type),
+                                                  .op = static_cast<ReduceOp>(op),
+                                                  .root = root},
+                                                 message_bytes, in_place, comm.rank(), comm.size());
             SCOPED_TRACE(fmt::format("{} of {} by {}, root {}, {} place", name_of(collective),
                                      name_of(task.call.type), name_of(task.call.op), root,
                                      in_place ? "in" : "out of"));
