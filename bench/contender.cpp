@@ -148,7 +148,7 @@ class CutContender final : public Contender {
   Task at(const Task& task, std::size_t i) const {
     if (task.call.collective == Collective::barrier)
       throw Error(ErrorCode::unsupported, "a barrier is no message to cut or to group");
-    if (messages_ > 1 && task.call.parts != 1)
+    if (messages_ > 1 && (task.call.parts != 1 || !task.counts.empty()))
       throw Error(ErrorCode::unsupported, fmt::format("the blocks of {} are not cut into messages",
                                                       plait::name_of(task.call.collective)));
     const std::size_t count = task.call.count, each = (count + messages_ - 1) / messages_,

@@ -404,6 +404,7 @@ void Communicator::reduce_scatter_v(const void* send, std::span<const std::size_
     } catch (const Error& error) {
       return own->refuse(error, true);
     }
+    if (!own->meet_before_parts()) return;
   }
   const bool even =
       std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to()) == counts.end();

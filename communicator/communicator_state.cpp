@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -322,12 +324,12 @@ void CommunicatorState::enqueue_again(const KnownCall& known, std::string_view w
   });
 }
 
-/// Fills in the call if it can be repeated. The program's own algorithms are asked each time: they
-/// may do more in `enqueue` than to launch.
+/// Fills in the call if it can be repeated, and if there is memory: the call is enqueued already.
+/// The program's own algorithms are asked each time: they may do more in `enqueue` than to launch.
 void CommunicatorState::keep(KnownCall& known, const Request& request,
-                             const GroupPlan& plan) const {
+                             const GroupPlan& plan) const noexcept try {
   known.is_vain = plan.steps.size() != 1 || !known.launch.can_be_repeated() ||
-                  !Registry::instance().file_of(*plan.steps.front().algorithm).empty();
+                  !Registry::instance().is_own(*plan.steps.front().algorithm);
   if (known.is_vain) return;
   const GroupStep& step = plan.steps.front();
   known.parts = publisher_.parts_of(plan);
@@ -338,6 +340,8 @@ void CommunicatorState::keep(KnownCall& known, const Request& request,
     for (const auto& window : {call.call.send_memory, call.call.recv_memory})
       if (window != nullptr) known.memory.emplace_back(window);
   known.keep(request, {heap.allocations(), memory_->grants()});
+} catch (const std::bad_alloc&) {
+  known.is_whole = false;
 }
 
 void CommunicatorState::enqueue(const Call& call, const void* send, void* recv, StreamRef stream,
@@ -354,11 +358,43 @@ void CommunicatorState::enqueue(const Call& call, const void* send, void* recv, 
   submit(*plan, found.empty, request);
 }
 
+bool CommunicatorState::meet_before_parts() {
+  if (!settings.check_calls) return true;
+  bool met = false;
+  const auto meet = [&] {
+    const BootstrapHooks::Purpose purpose(*bootstrap, "a collective call (PLAIT_CHECK=1)");
+    agree(*bootstrap, "PLAIT_CHECK", [&] { throw_if_broken(); });
+    met = true;
+  };
+  if (OpenGroup& group = OpenGroup::of_thread(); group.is_open()) group.add(*this, meet);
+  else meet();
+  return met;
+}
+
+namespace {
+
+/// Whether what this rank receives in one part overlaps what it has in another.
+bool overlap(std::span<const CallPart> parts, int rank) {
+  const auto meet = [](const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
+    const auto x = reinterpret_cast<std::uintptr_t>(a), y = reinterpret_cast<std::uintptr_t>(b);
+    return x < y + b_bytes && y < x + a_bytes;
+  };
+  for (const CallPart& to : parts) {
+    if (!has(facts_of(to.call.collective).recv, to.call, rank)) continue;
+    for (const CallPart& from : parts)
+      if (&from != &to && meet(to.recv, recv_bytes(to.call), from.send, send_bytes(from.call)))
+        return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 /// What may be refused is refused before the first part is enqueued. Parts that are known have been
-/// through that.
+/// through that, except that each may have been a call by itself.
 void CommunicatorState::calls(std::string_view what, std::span<const CallPart> parts,
                               StreamRef stream, const CallOptions& options) {
-  if (!knows(parts, options)) {
+  if (overlap(parts, rank()) || !knows(parts, options)) {
     std::vector<GroupedCall> prepared;
     for (const auto& [call, send, recv] : parts)
       if (auto part = prepare(call, send, recv, stream.native(), options))
@@ -366,7 +402,16 @@ void CommunicatorState::calls(std::string_view what, std::span<const CallPart> p
     const MemberCalls alone{prepared, rank(), communicator()};
     check_disjoint({&alone, 1}, what);
   }
-  for (const auto& [call, send, recv] : parts) enqueue(call, send, recv, stream, options);
+  bool has_begun = false;
+  try {
+    for (const auto& [call, send, recv] : parts) {
+      enqueue(call, send, recv, stream, options);
+      has_begun = true;
+    }
+  } catch (const std::exception& error) {  // such as no memory
+    if (has_begun) abort(fmt::format("a part of {} could not be enqueued: {}", what, error.what()));
+    throw;
+  }
   if (options.blocking) synchronize(stream);
 }
 

@@ -70,6 +70,10 @@ class CommunicatorState final : public GroupMember {
   /// Enqueues the call, or adds it to this thread's group.
   void call(const Call& call, const void* send, void* recv, StreamRef stream,
             const CallOptions& options);
+  /// With PLAIT_CHECK=1, meets the ranks in front of a call that consists of collective calls, so a
+  /// rank that refuses it is heard before its parts. False if one did within a group, whose end
+  /// then throws. Outside a group this throws.
+  bool meet_before_parts();
   /// Enqueues calls that the user has made as one, all of them or none. Only outside a group, and
   /// without PLAIT_CHECK=1. `what`: the call, as the user wrote it.
   void calls(std::string_view what, std::span<const CallPart> parts, StreamRef stream,
@@ -193,7 +197,7 @@ class CommunicatorState final : public GroupMember {
   void submit(GroupPlan& plan, KnownCall* empty, const Request& request);
   void enqueue_again(const KnownCall& known, std::string_view what, NativeStream stream,
                      const CallOptions& options);
-  void keep(KnownCall& known, const Request& request, const GroupPlan& plan) const;
+  void keep(KnownCall& known, const Request& request, const GroupPlan& plan) const noexcept;
   template <class Body>
   void must_enqueue(Body body);
   std::optional<Error> lost_rank_behind(const Error& failure) const;

@@ -24,7 +24,8 @@ std::uint64_t hash_of(const Request& request) {
   add_pointer(request.send);
   add_pointer(request.recv);
   const CallOptions& options = request.options;
-  add(options.blocks ^ static_cast<std::uint64_t>(options.threads) << 32);
+  add(options.blocks ^ static_cast<std::uint64_t>(options.threads) << 32 ^
+      std::bit_cast<std::uint64_t>(options.scale));
   if (!options.algorithm.empty()) add(std::hash<std::string>()(options.algorithm));
   for (const MessageEnd& end : request.ends) {
     add_pointer(end.buffer);
@@ -34,8 +35,12 @@ std::uint64_t hash_of(const Request& request) {
   return hash != 0 ? hash : 1;  // 0 is that of an empty place
 }
 
+/// Bit for bit: other ranks are told the bits, and 0 and -0 are equal numbers.
+bool are_equal(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
 bool are_equal(const CallOptions& a, const CallOptions& b) {
-  return a.algorithm == b.algorithm && a.scale == b.scale && a.blocks == b.blocks &&
+  return a.algorithm == b.algorithm && are_equal(a.scale, b.scale) && a.blocks == b.blocks &&
          a.threads == b.threads && a.symmetric == b.symmetric;
 }
 
@@ -43,7 +48,8 @@ bool are_equal(const CallOptions& a, const CallOptions& b) {
 
 bool KnownCall::answers(const Request& request, const MemoryState& now) const {
   return is_whole && state_ == now && send_ == request.send && recv_ == request.recv &&
-         call_ == request.call && are_equal(options_, request.options) &&
+         call_ == request.call && are_equal(call_.scale, request.call.scale) &&
+         are_equal(options_, request.options) &&
          std::equal(ends_.begin(), ends_.end(), request.ends.begin(), request.ends.end()) &&
          std::none_of(memory.begin(), memory.end(),
                       [](const std::weak_ptr<const Window>& window) { return window.expired(); });

@@ -374,6 +374,9 @@ class Registry {
   std::span<const std::unique_ptr<Algorithm>> all() const;
   /// The file of the program or plug-in that registered the algorithm; empty for the library's own.
   const std::string& file_of(const Algorithm& algorithm) const { return files_.at(&algorithm); }
+  /// Whether the algorithm is known to be the library's own. In a program that the library is
+  /// linked into, none is.
+  bool is_own(const Algorithm& algorithm) const;
   /// Whether any algorithm comes from this file.
   bool has_from(std::string_view file) const;
   std::size_t size() const noexcept { return algorithms_.size(); }

@@ -173,6 +173,14 @@ void load_plugins() {
   if (failure) throw Error(*failure);
 }
 
+bool is_part_of_program() {
+  Dl_info info{};
+  link_map* entry = nullptr;  // the program's has no name
+  return dladdr1(reinterpret_cast<const void*>(&load_plugins), &info,
+                 reinterpret_cast<void**>(&entry), RTLD_DL_LINKMAP) == 0 ||
+         entry == nullptr || entry->l_name == nullptr || *entry->l_name == '\0';
+}
+
 const std::string& registering_file() { return file_of_registration; }
 
 }  // namespace plait

@@ -10,6 +10,10 @@ namespace plait {
 /// program itself has algorithms for another version.
 void load_plugins();
 
+/// Whether the library is linked into the program. Then nothing tells its own registrations from
+/// the program's.
+bool is_part_of_program();
+
 /// The file whose registration runs on this thread; empty for the library itself.
 const std::string& registering_file();
 

@@ -37,6 +37,11 @@ const Algorithm* Registry::find(std::string_view name, Collective collective) co
   return known(name, collective);
 }
 
+bool Registry::is_own(const Algorithm& algorithm) const {
+  static const bool can_tell = !is_part_of_program();
+  return can_tell && file_of(algorithm).empty();
+}
+
 bool Registry::has_from(std::string_view file) const {
   return std::any_of(files_.begin(), files_.end(),
                      [&](const auto& entry) { return entry.second == file; });

@@ -45,6 +45,14 @@ for row in all_gather:4 all_to_all:4 gather:4 scatter:4 send_recv:2 reduce_scatt
     fail "MPI's rows of ${row%:*}"
 done
 
+# Blocks of a reduce-scatter are not cut.
+timeout 60 "$bin/plait-bench" \
+  -C reduce_scatter --algorithms default,reduce_scatter_v --messages 4 -b 64K -e 64K -n 3 -w 0 \
+  --memory ordinary --peers none >"$out" 2>"$said" || fail "a reduce-scatter of one rank in pieces"
+[ "$(grep -cE "^reduce_scatter .* 0$" "$out")" = 1 ] &&
+  grep -q "^reduce_scatter .* default x4 " "$out" ||
+  fail "blocks were cut"
+
 # Unaligned buffers, in both places. The largest size, because memory ends behind it.
 bench -C all_reduce,all_gather --algorithms default,ring -b 1K -e 16K -f 16 -d f32 --memory both \
   --in-place both --offset 0,4,4096 -n 3 -w 0 --json "$files/json" --csv "$files/csv" ||

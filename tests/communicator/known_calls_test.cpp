@@ -88,6 +88,10 @@ class Known : public testing::TestWithParam<int> {
 INSTANTIATE_TEST_SUITE_P(All, Known, testing::Values(1, 2, 3),
                          [](const auto& test) { return "n" + std::to_string(test.param); });
 
+using KnownByOthers = Known;
+INSTANTIATE_TEST_SUITE_P(All, KnownByOthers, testing::Values(2, 3),
+                         [](const auto& test) { return "n" + std::to_string(test.param); });
+
 const Call sum_of_ints{.collective = Collective::all_reduce, .type = DataType::i32, .count = count};
 
 /// The first call is noted, the second one kept; from the third on they are repeated. Statistics
@@ -293,6 +297,27 @@ TEST_P(Known, ScratchMemoryThatIsGrantedAgain) {
   });
 }
 
+/// The parts of an uneven reduce-scatter are known each by itself, and together they overlap.
+TEST(KnownCalls, PartsThatMayNotComeTogether) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
+  run_ranks(2, [&](Communicator& comm, int rank) {
+    Numbers send(backend_of(comm), 5);
+    int* const begin = send.data();
+    int* const to = begin + 2;  // rank 1's own block, and on rank 0 another's
+    for (int round = 0; round < 4; ++round)
+      for (int root = 0; root < 2; ++root)
+        comm.reduce(begin + 2 * root, to, root == 0 ? 2 : 3, DataType::i32, ReduceOp::sum, root);
+    comm.synchronize();
+    const std::array<std::size_t, 2> counts{2, 3};
+    if (rank == 0)
+      expect_error(
+          error_of([&] { comm.reduce_scatter_v(begin, counts, to, DataType::i32, ReduceOp::sum); }),
+          ErrorCode::invalid_argument,
+          testing::AllOf(HasSubstr("reduce_scatter_v: rank 0: the block of rank"),
+                         HasSubstr("use the same memory")));
+  });
+}
+
 TEST_P(Known, InAGraph) {
   run_ranks(ranks(), [&](Communicator& comm, int rank) {
     Backend& backend = backend_of(comm);
@@ -357,8 +382,7 @@ TEST_P(Known, IsRefusedAsAnyOther) {
 }
 
 /// One rank makes another call in the place of a known one.
-TEST_P(Known, AMismatchIsNoticed) {
-  if (ranks() == 1) GTEST_SKIP() << "it takes two";
+TEST_P(KnownByOthers, AMismatchIsNoticed) {
   run_ranks(
       ranks(),
       [&](Communicator& comm, int rank) {
@@ -378,8 +402,7 @@ TEST_P(Known, AMismatchIsNoticed) {
 }
 
 /// The kernel that waits in vain says which call it is.
-TEST_P(Known, ATimeoutNamesTheCall) {
-  if (ranks() == 1) GTEST_SKIP() << "it takes two";
+TEST_P(KnownByOthers, ATimeoutNamesTheCall) {
   run_ranks(
       ranks(),
       [&](Communicator& comm, int rank) {
@@ -496,6 +519,11 @@ TEST(KnownCalls, AnswerEqualRequestsAlone) {
   EXPECT_FALSE(with_options({.algorithm = "tree"}));
   EXPECT_FALSE(with_options({.algorithm = "ring", .scale = 2}));
   EXPECT_FALSE(with_options({.algorithm = "ring", .blocks = 1}));
+  const CallOptions zero{.scale = 0.0}, negative_zero{.scale = -0.0};
+  known.keep({.call = sum_of_ints, .options = zero}, now);
+  EXPECT_TRUE(known.answers({.call = sum_of_ints, .options = zero}, now));
+  EXPECT_FALSE(known.answers({.call = sum_of_ints, .options = negative_zero}, now));
+  known.keep(first, now);
   EXPECT_FALSE(with_options({.algorithm = "ring", .threads = 32}));
   EXPECT_FALSE(with_options({.algorithm = "ring", .symmetric = true}));
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -200,6 +201,11 @@ TEST_F(CheckMode, ABadArgumentOnOneRankFailsOnAll) {
         const auto call = [&](const float* from, std::size_t count) {
           comm.all_reduce(std::span(from, count), std::span(recv, 10), ReduceOp::sum);
         };
+        const std::array<std::size_t, 3> each{2, 3, 4};
+        const std::span<const std::size_t> counts(each);
+        const auto scatter = [&](std::size_t count) {
+          comm.reduce_scatter_v(std::span(send, 9), counts, std::span(recv, count), ReduceOp::sum);
+        };
         const std::function<void()> calls[] = {
             [&] {
               comm.all_reduce(rank == 1 ? nullptr : send, recv, 10, DataType::f32, ReduceOp::sum);
@@ -215,6 +221,18 @@ TEST_F(CheckMode, ABadArgumentOnOneRankFailsOnAll) {
               if (rank == 1) comm.send(send, 1, DataType::f32, 7);
               call(send, 10);
               call(rank == 1 ? nullptr : send, 10);
+            },
+            [&] { scatter(rank == 1 ? 1 : counts[static_cast<std::size_t>(rank)]); },
+            [&] {
+              const Group group;
+              call(send, 10);
+              scatter(rank == 1 ? 1 : counts[static_cast<std::size_t>(rank)]);
+              scatter(counts[static_cast<std::size_t>(rank)]);
+            },
+            [&] {  // the others wait for no part of it
+              const std::array<std::size_t, 4> more{2, 3, 4, 5};
+              comm.reduce_scatter_v(send, rank == 1 ? std::span<const std::size_t>(more) : counts,
+                                    recv, DataType::f32, ReduceOp::sum);
             }};
         for (const auto& made : calls) {
           const auto start = Clock::now();
@@ -223,6 +241,11 @@ TEST_F(CheckMode, ABadArgumentOnOneRankFailsOnAll) {
           EXPECT_THAT(text, HasSubstr("rank 1"));
           EXPECT_LT(Clock::now() - start, *options.timeout / 2)
               << "rank " << rank << " waited: " << text;
+          const auto after = error_of([&] {
+            call(send, 10);
+            comm.synchronize();
+          });
+          ASSERT_FALSE(after.has_value()) << "out of step after " << text << ": " << after->what();
         }
       },
       options);
