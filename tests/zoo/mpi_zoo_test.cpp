@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,50 @@ TEST_P(MpiCollectives, AllCounts) {
   World& world = *World::instance();
   check_all_counts(world.comm, world.arena, GetParam(), {DataType::bf16, DataType::f64});
   check_large(world.comm, world.arena, GetParam(), 400000);
+}
+
+/// Rank 0 has one NaN of another bit pattern, at the beginning, at the end, or none. Between
+/// processes a scan may take the only term of a rank from where it lies.
+template <class T, class Bits>
+void check_scan_of_nan(World& world, const Subject& subject, DataType type, Bits wanted) {
+  constexpr std::size_t count = 5003;
+  Communicator& comm = world.comm;
+  DeviceArray &send = world.arena.send, &recv = world.arena.recv;
+  const int terms = terms_of(subject.collective, comm.rank(), comm.size());
+  for (const std::size_t nan : {std::size_t{0}, count - 1, count}) {
+    send.place(0, count * sizeof(T));
+    recv.place(0, count * sizeof(T));
+    for (std::size_t i = 0; i < count; ++i) {
+      const T x = static_cast<T>(i % 100 + static_cast<std::size_t>(comm.rank()));
+      std::memcpy(send.image() + i * sizeof x, &x, sizeof x);
+    }
+    if (const Bits odd = wanted - 5; comm.rank() == 0 && nan < count)
+      std::memcpy(send.image() + nan * sizeof odd, &odd, sizeof odd);
+    send.upload({});
+    recv.upload({});
+    comm.enqueue({.collective = subject.collective, .type = type, .count = count}, send.device(),
+                 recv.device(), {}, {.algorithm = subject.algorithm});
+    recv.download({});
+    comm.synchronize();
+    for (std::size_t i = 0; i < count && terms != 0; ++i) {
+      Bits got{}, expected = wanted;
+      if (i != nan) {
+        T sum{};
+        for (int rank = 0; rank < terms; ++rank)
+          sum += static_cast<T>(i % 100 + static_cast<std::size_t>(rank));
+        std::memcpy(&expected, &sum, sizeof sum);
+      }
+      std::memcpy(&got, recv.image() + i * sizeof got, sizeof got);
+      ASSERT_EQ(got, expected) << name_of(type) << ", element " << i << ", a NaN at " << nan;
+    }
+  }
+}
+
+TEST_P(MpiCollectives, ScansOfNan) {
+  World& world = *World::instance();
+  if (!is_scan(GetParam().collective) || world.comm.size() == 1) return;  // nothing to take
+  check_scan_of_nan<float>(world, GetParam(), DataType::f32, 0x7fffffffu);
+  check_scan_of_nan<double>(world, GetParam(), DataType::f64, 0x7fffffffffffffffull);
 }
 
 TEST(MpiCommunicator, KnowsTheWorld) {
