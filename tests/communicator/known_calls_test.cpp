@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -265,7 +266,8 @@ TEST_P(Known, OrdinaryMemoryWhereSymmetricMemoryWas) {
       }
     }
     comm.bootstrap().barrier();  // all ranks have unmapped it
-    void* const page = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(at) & ~0xfffUL);
+    auto* const page =
+        reinterpret_cast<std::byte*>(at) - (reinterpret_cast<std::uintptr_t>(at) & 0xfffu);
     void* const mapped = mmap(page, size, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     const auto all = comm.bootstrap().all_gather(mapped == page ? 1 : 0);
