@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -65,11 +66,12 @@ void KnownCall::keep(const Request& request, const MemoryState& now) {
   is_whole = true;
 }
 
-KnownCalls::Found KnownCalls::find(const Request& request, const MemoryState& now) {
+KnownCalls::Found KnownCalls::find(const Request& request, const MemoryState& now) noexcept {
   const std::uint64_t hash = hash_of(request);
   Set& set = sets_[hash % sets_.size()];
   const auto to_fill = [&](Entry& entry) -> Found {
-    if (entry.call == nullptr) entry.call = std::make_unique<KnownCall>();
+    if (entry.call == nullptr) entry.call.reset(new (std::nothrow) KnownCall);
+    if (entry.call == nullptr) return {};  // no memory: the call is made as one that is new
     entry.hash = hash;
     // Else calls in turns, one more than the set holds, would push each other out.
     entry.is_used = true;

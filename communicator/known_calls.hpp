@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -74,7 +73,7 @@ class KnownCalls {
     KnownCall* known = nullptr;  // answers the request
     KnownCall* empty = nullptr;  // else: to be filled once the call is enqueued, or null
   };
-  Found find(const Request& request, const MemoryState& now);
+  Found find(const Request& request, const MemoryState& now) noexcept;
   /// Whether `find` would answer.
   bool has(const Request& request, const MemoryState& now) const;
   /// How many requests were answered.

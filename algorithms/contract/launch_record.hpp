@@ -1,6 +1,7 @@
 // What a call has launched, so that the same call can launch it again.
 #pragma once
 #include <cstddef>
+#include <new>
 #include <span>
 #include <vector>
 
@@ -17,18 +18,22 @@ class LaunchRecord {
     launches_ = items_ = 0;
     is_all_ = true;
   }
+  /// Without memory for the arguments, the launch can't be repeated. That is no error, because it
+  /// has been enqueued.
   void add(KernelHandle kernel, LaunchShape shape, std::span<const std::byte> args,
-           std::size_t unused) {
+           std::size_t unused) noexcept try {
     if (++launches_ != 1) return;
     kernel_ = kernel;
     shape_ = shape;
-    args_.assign(args.begin(), args.end());
     used_ = args.size() - unused;
+    args_.assign(args.begin(), args.end());
+  } catch (const std::bad_alloc&) {
+    spoil();
   }
   /// The launch has so many items of work in its arguments.
   void add_items(std::size_t items) { items_ += items; }
   /// The call does something besides, or has work elsewhere.
-  void spoil() { is_all_ = false; }
+  void spoil() noexcept { is_all_ = false; }
 
   bool can_be_repeated() const { return is_all_ && launches_ == 1; }
   KernelHandle kernel() const { return kernel_; }
