@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
@@ -27,6 +28,7 @@ bool is_built(BackendKind kind) { return entries().contains(kind); }
 
 int device_count(BackendKind kind) {
   const FloatEnvironment defaults;  // a GPU's driver may start here
+  const StandardFdsTaken taken;
   return is_built(kind) ? entries()[kind].device_count() : 0;
 }
 
@@ -37,6 +39,7 @@ std::string why_no_device(BackendKind kind) {
 
 int current_device(BackendKind kind) {
   const FloatEnvironment defaults;
+  const StandardFdsTaken taken;
   return is_built(kind) ? entries()[kind].current_device() : 0;
 }
 

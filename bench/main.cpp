@@ -18,6 +18,7 @@
 #include "bench/plan.hpp"
 #include "bench/program.hpp"
 #include "bench/session.hpp"
+#include "core/standard_fds.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/error.hpp"
 
@@ -83,6 +84,7 @@ int run(int argc, char** argv, const MpiSession& mpi, std::unique_ptr<Bootstrap>
 
 int main(int argc, char** argv) {
   using namespace plait::bench;
+  const plait::StandardFdsTaken taken;
   const MpiSession mpi(argc, argv);
   return run_program(program, mpi, [&](std::unique_ptr<plait::Bootstrap> world) {
     return run(argc, argv, mpi, std::move(world));

@@ -14,6 +14,7 @@
 #include "bootstrap/support.hpp"
 #include "core/environment.hpp"
 #include "core/process.hpp"
+#include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
@@ -23,6 +24,7 @@ std::string node_text() {
   if (const auto name = environment("PLAIT_NODE")) return fmt::format("PLAIT_NODE={}", *name);
   std::array<char, 128> host{};
   ::gethostname(host.data(), host.size() - 1);
+  const StandardFdsTaken taken;
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
   // Neither is enough alone: the containers of a machine share its boot id and may not reach each

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "core/process_space.hpp"
+#include "core/standard_fds.hpp"
 
 namespace plait::detail {
 namespace {
@@ -22,6 +23,7 @@ constexpr std::chrono::milliseconds last_words{100};
 /// True if the process is gone, or in one of these states of /proc/PID/stat.
 bool is_gone_or(std::int32_t process, std::string_view states) {
   if (process == 0 || ::kill(process, 0) != 0) return process != 0 && errno == ESRCH;
+  const StandardFdsTaken taken;
   std::string line;
   std::getline(std::ifstream(fmt::format("/proc/{}/stat", process)), line);
   const std::size_t name_end = line.rfind(')');  // the program's name may hold any character
@@ -39,6 +41,7 @@ std::int32_t visible_process(std::int32_t process, std::uint64_t its_space) {
 /// A process whose first thread has ended is a zombie, too, but it still has other threads.
 bool has_ended(std::int32_t process) {
   if (!is_gone_or(process, "ZX")) return false;
+  const StandardFdsTaken taken;
   std::error_code gone;
   return std::distance(
              std::filesystem::directory_iterator(fmt::format("/proc/{}/task", process), gone),

@@ -23,6 +23,7 @@
 #include "communicator/vector_calls.hpp"
 #include "core/float_environment.hpp"
 #include "core/log.hpp"
+#include "core/standard_fds.hpp"
 #include "plait/collective_table.h"
 #include "symm_mem/window.hpp"
 
@@ -72,6 +73,7 @@ Communicator Communicator::create(std::unique_ptr<Bootstrap> bootstrap,
     throw Error(ErrorCode::invalid_argument, "creating a communicator: the bootstrap is null");
   // Settings with fractions are compared, and some of the threads that are started here compute.
   const FloatEnvironment defaults;
+  const StandardFdsTaken taken;  // drivers open files, too
   Communicator comm(std::make_unique<CommunicatorState>(std::move(bootstrap), options));
   comm.calibrate(true);
   log::info("{}", comm.describe());
@@ -98,6 +100,7 @@ std::unique_ptr<CommunicatorState> make_part(const CommunicatorState& parent,
   options.timeout = parent.settings.timeout;
   const auto part = name_part(bootstrap->parent_ranks());
   const FloatEnvironment defaults;
+  const StandardFdsTaken taken;
   try {
     return std::make_unique<CommunicatorState>(std::move(bootstrap), options, &parent);
   } catch (const Error& error) {

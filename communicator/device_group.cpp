@@ -21,6 +21,7 @@
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
+#include "core/standard_fds.hpp"
 #include "core/thread_team.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/error.hpp"
@@ -154,6 +155,7 @@ DeviceGroupState::DeviceGroupState(std::vector<int> devices, BackendKind kind)
 DeviceGroupState::DeviceGroupState(std::vector<int> devices, BackendKind kind,
                                    const DeviceGroupOptions& options)
     : DeviceGroupState(checked_devices(std::move(devices), kind), kind) {
+  const StandardFdsTaken taken;
   auto bootstraps = make_thread_bootstraps(static_cast<int>(size()));
   threads_.run(size(), [&](std::size_t rank) {
     const CommunicatorOptions own{.backend = kind_,

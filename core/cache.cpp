@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "core/environment.hpp"
+#include "core/standard_fds.hpp"
 #include "core/unique_fd.hpp"
 
 namespace plait {
@@ -36,7 +37,7 @@ std::string write_cached(const std::string& path, std::string_view text) {
   if (std::string why = why_no_cache(); !why.empty()) return why;
   // Under another name first. Its last letters differ for each process that writes.
   std::string temporary = path + ".XXXXXX";
-  const UniqueFd file(::mkostemp(temporary.data(), O_CLOEXEC));
+  const UniqueFd file = new_fd([&] { return ::mkostemp(temporary.data(), O_CLOEXEC); });
   if (!file.valid()) return std::strerror(errno);
   while (!text.empty()) {
     const ssize_t written = ::write(file.get(), text.data(), text.size());

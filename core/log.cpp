@@ -18,6 +18,7 @@
 #include <string>
 
 #include "core/environment.hpp"
+#include "core/standard_fds.hpp"
 #include "core/text.hpp"
 #include "core/unique_fd.hpp"
 #include "plait/error.hpp"
@@ -94,7 +95,8 @@ class StandardError {
     if (::fstat(STDERR_FILENO, &status) != 0) return;
     is_socket_ = S_ISSOCK(status.st_mode);
     if (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode))
-      own_ = UniqueFd(::open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+      own_ = new_fd(
+          [] { return ::open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); });
     asks_first_ = !is_socket_ && !own_.valid() && !S_ISREG(status.st_mode);
   }
 

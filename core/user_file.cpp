@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "core/environment.hpp"
+#include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
@@ -35,7 +36,8 @@ UserFile open_user_file(const std::string& path, int flags) {
     file.why_not = kind_of(facts.st_mode);
     return file;
   }
-  file.descriptor = UniqueFd(::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0644));
+  file.descriptor =
+      new_fd([&] { return ::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0644); });
   if (!file.descriptor.valid() || ::fstat(file.descriptor.get(), &facts) != 0) {
     file.why_not = std::strerror(errno);
     file.descriptor = UniqueFd();

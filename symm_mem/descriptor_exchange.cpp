@@ -35,6 +35,7 @@
 #include "bootstrap/process_state.hpp"
 #include "bootstrap/support.hpp"
 #include "core/process_space.hpp"
+#include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 #include "symm_mem/descriptor_letter.hpp"
 #include "symm_mem/strays.hpp"
@@ -48,6 +49,14 @@ std::optional<ucred> owner_of(int socket) {
   socklen_t length = sizeof owner;
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &owner, &length) != 0) return std::nullopt;
   return owner;
+}
+
+UniqueFd unix_socket() {
+  return new_fd([] { return ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
+}
+UniqueFd accept_from(const UniqueFd& listener) {
+  return new_fd(
+      [&] { return ::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); });
 }
 
 bool is_full(int error) { return error == EMFILE || error == ENFILE; }
@@ -148,7 +157,7 @@ ExchangeAddress Exchange::open() {
     if (::getrandom(&nonce_, sizeof nonce_, 0) != sizeof nonce_)
       return fail("can't draw a number: {}", std::strerror(errno));
     if (size_ == 1) return;
-    listener_ = UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    listener_ = unix_socket();
     if (!listener_.valid())
       return is_full(errno) ? fail_for_descriptors("can't create a socket")
                             : fail("can't create a socket: {}", std::strerror(errno));
@@ -225,7 +234,7 @@ void Exchange::step() {
 
 void Exchange::connect_to(int peer) {
   const ExchangeAddress& address = addresses_[index(peer)];
-  UniqueFd connection(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  UniqueFd connection = unix_socket();
   if (!connection.valid()) {
     if (passes(errno)) return;
     return is_full(errno) ? fail_for_descriptors(fmt::format("can't connect to rank {}", peer))
@@ -252,7 +261,7 @@ void Exchange::accept_callers() {
   // After this many, the peers have their turn, however many strangers are queueing.
   constexpr std::size_t most_at_once = 64;
   while (listener_.valid() && strays_.size() < most_at_once) {
-    UniqueFd caller(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    UniqueFd caller = accept_from(listener_);
     if (!caller.valid()) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (passes(errno)) return;
@@ -366,7 +375,7 @@ void Exchange::close_listener() {
   if (!listener_.valid()) return;
   ::shutdown(listener_.get(), SHUT_RDWR);
   for (;;) {
-    UniqueFd caller(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    UniqueFd caller = accept_from(listener_);
     if (caller.valid()) {
       strays_.add(std::move(caller));
     } else if (errno != EINTR && errno != ECONNABORTED) {

@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "core/standard_fds.hpp"
+
 namespace plait {
 namespace {
 
@@ -68,6 +70,7 @@ ssize_t receive_message(const UniqueFd& connection, std::span<std::byte> bytes,
   message.msg_control = control.bytes.data();
   // Without the padding, where a second descriptor would have room.
   message.msg_controllen = CMSG_LEN(sizeof(int));
+  const StandardFdsTaken taken;
   const ssize_t length = ::recvmsg(connection.get(), &message, MSG_CMSG_CLOEXEC);
   if (length >= 0) descriptor = descriptor_in(message);
   return length;

@@ -11,6 +11,7 @@
 
 #include "bootstrap/agreement.hpp"
 #include "bootstrap/bootstrap_hooks.hpp"
+#include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 #include "symm_mem/descriptor_exchange.hpp"
 
@@ -103,6 +104,7 @@ void SymmetricHeap::check_room(std::size_t bytes, const char* what) {
 std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes, const char* what,
                                                               Commit commit,
                                                               const StandIns& stand_ins) {
+  const StandardFdsTaken taken;
   const BootstrapHooks::Purpose purpose(bootstrap_, what);
   check_equal(bytes, what);
   // Sizes are rounded up, and one copy per rank is mapped, so larger ones could overflow. All ranks

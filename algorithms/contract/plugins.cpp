@@ -19,6 +19,7 @@
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "core/shared_object.hpp"
+#include "core/standard_fds.hpp"
 #include "core/text.hpp"
 #include "core/user_file.hpp"
 #include "plait/error.hpp"
@@ -110,6 +111,7 @@ void check_file(const std::string& file) {
 }
 
 void load(const std::string& file) {
+  const StandardFdsTaken taken;
   check_file(file);
   if (void* const there = dlopen(file.c_str(), RTLD_NOW | RTLD_NOLOAD)) {
     const bool is_plugin = has_algorithms(there);  // named twice, or linked with the program

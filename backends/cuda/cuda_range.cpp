@@ -8,6 +8,7 @@
 #include "backends/cuda/driver.hpp"
 #include "backends/cuda/runtime.hpp"
 #include "backends/gpu/beside.hpp"
+#include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 
 namespace plait::cuda {
@@ -169,6 +170,7 @@ std::shared_ptr<SymmetricRange> make_range(int ranks, std::size_t bytes, int ord
 
 DmaBuf export_dma_buf(void* address, std::size_t bytes) {
   const gpu::BesideCaptures<Runtime> beside;
+  const StandardFdsTaken taken;
   int descriptor = -1;
   const CUresult status =
       driver().handle_for_range(&descriptor, reinterpret_cast<CUdeviceptr>(address), bytes,

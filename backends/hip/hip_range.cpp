@@ -14,6 +14,7 @@
 #include "backends/hip/lease.hpp"
 #include "backends/hip/runtime.hpp"
 #include "core/process.hpp"
+#include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 
 namespace plait::hip {
@@ -224,6 +225,7 @@ DmaBuf export_dma_buf([[maybe_unused]] void* address, [[maybe_unused]] std::size
                ? nullptr
                : reinterpret_cast<Export>(dlsym(library, "hsa_amd_portable_export_dmabuf"));
   }();
+  const StandardFdsTaken taken;
   int descriptor = -1;
   std::uint64_t offset = 0;
   if (function != nullptr && function(address, bytes, &descriptor, &offset) == 0)

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 
 namespace plait::hip {
@@ -21,6 +22,7 @@ namespace {
 
 Lease::Lease(std::span<const std::byte> offer) {
   int ends[2];
+  const StandardFdsTaken taken;
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) fail("socketpair");
   mine_ = UniqueFd(ends[0]);
   theirs_ = UniqueFd(ends[1]);

@@ -13,6 +13,7 @@
 
 #include "backends/host/memory_limits.hpp"
 #include "core/process.hpp"
+#include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 
 namespace plait::host {
@@ -41,7 +42,7 @@ HostRange::HostRange(int ranks, std::size_t bytes, Commit commit)
 HostRange::~HostRange() { munmap(base_, size()); }
 
 UniqueFd HostRange::create_local(int rank) {
-  UniqueFd file(memfd_create("plait", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  UniqueFd file = new_fd([] { return memfd_create("plait", MFD_CLOEXEC | MFD_ALLOW_SEALING); });
   if (!file.valid()) fail("memfd_create", stride_);
   if (const std::size_t most = largest_file(); stride_ > most)
     throw Error(

@@ -14,6 +14,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "core/standard_fds.hpp"
+
 namespace plait::host {
 namespace {
 
@@ -112,6 +114,7 @@ std::optional<std::size_t> left_in(const std::string& folder, bool is_v2) {
 }  // namespace
 
 std::vector<MemoryLimit> memory_limits(const std::string& root) {
+  const StandardFdsTaken taken;
   std::vector<MemoryLimit> limits;
   const std::string machine = root + "/proc/meminfo";
   if (const std::size_t available = value_in(machine, "MemAvailable:", 1024); available != 0)

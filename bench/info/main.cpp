@@ -15,6 +15,7 @@
 #include "bench/info/sample.hpp"
 #include "bench/info/world.hpp"
 #include "core/environment.hpp"
+#include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 #include "plait/version.hpp"
 
@@ -237,6 +238,7 @@ void run(int ranks, bool json, bool statistics) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const plait::StandardFdsTaken taken;
   CLI::App app("Lists Plait's backends, devices and algorithms", "plait-info");
   bool json = false, tables = false, statistics = false, shared = false, world = false;
   std::string results, calls;

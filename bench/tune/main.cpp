@@ -10,6 +10,7 @@
 #include "bench/program.hpp"
 #include "bench/tune/options.hpp"
 #include "bench/tune/tuner.hpp"
+#include "core/standard_fds.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/error.hpp"
 
@@ -54,6 +55,7 @@ int main(int argc, char** argv) {
     wrong = error.what();
   }
   set_environment(options);  // before MPI starts threads
+  const plait::StandardFdsTaken taken;
   const plait::bench::MpiSession mpi(argc, argv);
   return plait::bench::run_program(program, mpi, [&](std::unique_ptr<plait::Bootstrap> world) {
     return run(options, wrong, std::move(world));

@@ -19,7 +19,7 @@
 #include "bootstrap/socket/group_fd.hpp"
 #include "bootstrap/socket/unique_id.hpp"
 #include "bootstrap/support.hpp"
-#include "core/unique_fd.hpp"
+#include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 
 namespace plait::detail {
@@ -51,7 +51,8 @@ struct LocalAddress {
 };
 
 GroupFd local_socket() {
-  return GroupFd(UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)));
+  return GroupFd(
+      new_fd([] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }));
 }
 
 bool is_same_user(int socket) {
@@ -107,8 +108,9 @@ class Host {
   }
   void accept_one() {
     constexpr std::size_t most_callers = 256;
-    GroupFd socket(
-        UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)));
+    GroupFd socket(new_fd([&] {
+      return ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    }));
     const bool exhausted = !socket.valid() && (errno == EMFILE || errno == ENFILE);
     if (exhausted && callers_.empty()) fail(0, system_text());
     if (exhausted || callers_.size() == most_callers) callers_.erase(callers_.begin());

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/standard_fds.hpp"
+
 namespace plait::detail {
 namespace {
 
@@ -23,7 +25,7 @@ std::int64_t now() {
 }  // namespace
 
 Heartbeat::Heartbeat(std::uint64_t number) {
-  UniqueFd file(::memfd_create(name, MFD_CLOEXEC));
+  UniqueFd file = new_fd([] { return ::memfd_create(name, MFD_CLOEXEC); });
   if (!file.valid() || ::ftruncate(file.get(), sizeof(Page)) != 0) return;
   void* const memory =
       ::mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
@@ -50,7 +52,7 @@ std::optional<std::chrono::nanoseconds> Heartbeat::silence(std::int32_t process,
   if (::readlink(path.c_str(), target.data(), target.size() - 1) < 0 ||
       !std::string_view(target.data()).starts_with(fmt::format("/memfd:{}", name)))
     return std::nullopt;
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd file = new_fd([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
   std::array<std::int64_t, 2> words{};
   if (!file.valid() || ::pread(file.get(), words.data(), sizeof words, 0) != sizeof words)
     return std::nullopt;

@@ -14,6 +14,7 @@
 #include "bootstrap/mpi/link.hpp"
 #include "bootstrap/mpi/support.hpp"
 #include "core/process.hpp"
+#include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 
 namespace plait::detail {
@@ -122,6 +123,7 @@ void initialize_mpi() {
   int initialized = 0;
   MPI_Initialized(&initialized);
   if (initialized != 0) return;
+  const StandardFdsTaken taken;  // MPI opens sockets
   int provided = 0;
   const int status = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
   if (status != MPI_SUCCESS)

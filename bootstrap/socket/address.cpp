@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/environment.hpp"
+#include "core/standard_fds.hpp"
 #include "core/text.hpp"
 #include "plait/error.hpp"
 
@@ -58,6 +59,7 @@ bool is_link_local(const Endpoint& endpoint) {
 /// Those that are up and have an internet address: IPv4 addresses first, those of a link last.
 std::vector<Interface> own_interfaces() {
   ifaddrs* first = nullptr;
+  const StandardFdsTaken taken;
   if (::getifaddrs(&first) != 0)
     throw Error(ErrorCode::bootstrap, fmt::format("getifaddrs: {}", system_text(errno)));
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> all(first, ::freeifaddrs);
@@ -181,6 +183,7 @@ Endpoint resolve(const std::string& host, std::uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
+  const StandardFdsTaken taken;
   const int status = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
   if (status != 0)
     throw Error(ErrorCode::bootstrap,
@@ -195,8 +198,9 @@ Endpoint resolve(const std::string& host, std::uint16_t port) {
 
 UniqueFd listen_at(const Endpoint& endpoint) {
   const SocketAddress address(endpoint);
-  UniqueFd socket(
-      ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  UniqueFd socket = new_fd([&] {
+    return ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  });
   const int on = 1;
   // A listener that has closed leaves connections in a state that would refuse its port for a
   // minute.

@@ -10,6 +10,8 @@
 #include <thread>
 #include <utility>
 
+#include "core/standard_fds.hpp"
+
 namespace plait::detail {
 namespace {
 
@@ -44,7 +46,8 @@ int try_to_connect(int socket, const Endpoint& endpoint, const Deadline& deadlin
 std::optional<GroupFd> connect_to(const Endpoint& endpoint, const Deadline& deadline, bool retry) {
   for (std::chrono::milliseconds pause{1};; pause = std::min(2 * pause, decltype(pause)(100))) {
     const int family = endpoint.ipv6 != 0 ? AF_INET6 : AF_INET;
-    GroupFd socket(UniqueFd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)));
+    GroupFd socket(
+        new_fd([&] { return ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }));
     int error = socket.valid() ? try_to_connect(socket.get(), endpoint, deadline) : errno;
     // If nothing listens at a port from which the system also draws those of callers, a call may
     // meet itself.

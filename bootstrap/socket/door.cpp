@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 
 namespace plait::detail {
@@ -45,8 +46,9 @@ Door::~Door() {
 bool Door::accept_some(std::vector<Visitor>& visitors) {
   constexpr int most_at_once = 64;
   for (int taken = 0; taken < most_at_once;) {
-    GroupFd socket(
-        UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)));
+    GroupFd socket(new_fd([&] {
+      return ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    }));
     if (socket.valid()) {
       prepare_connection(socket.get());
       // A rank says its words with its call, so they may be there already.

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "core/process.hpp"
+#include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
@@ -109,7 +110,7 @@ UniqueId create_id_at(const Endpoint& endpoint) {
                 fmt::format("getrandom: {}", std::generic_category().message(errno)));
   UniqueFd listener = listen_at(endpoint);
   contents.root = own_end(listener.get());
-  UniqueFd token(::eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC));
+  UniqueFd token = new_fd([] { return ::eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC); });
   if (!token.valid())
     throw Error(ErrorCode::bootstrap,
                 fmt::format("eventfd: {}", std::generic_category().message(errno)));

@@ -18,6 +18,7 @@
 #include "bootstrap/call_bootstrap.hpp"
 #include "communicator/fault/board_page.hpp"
 #include "core/process_space.hpp"
+#include "core/standard_fds.hpp"
 #include "symm_mem/window.hpp"
 
 namespace plait {
@@ -59,7 +60,7 @@ Board::Board(Bootstrap& bootstrap, const Nodes& nodes)
     const bool visible =
         nodes.is_here(rank) && page(rank).process_space == process_space() && process != getpid();
     processes_.push_back(
-        {UniqueFd(visible ? static_cast<int>(syscall(SYS_pidfd_open, process, 0)) : -1),
+        {visible ? new_fd([&] { return syscall(SYS_pidfd_open, process, 0); }) : UniqueFd(),
          visible && exists(process)});
   }
 }

@@ -16,6 +16,7 @@
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/shared_object.hpp"
+#include "core/standard_fds.hpp"
 #include "core/text.hpp"
 #include "core/user_file.hpp"
 #include "transport/plugin/net_calls.hpp"
@@ -126,6 +127,7 @@ void log_of_plugin(net_interface::LogLevel level, unsigned long, const char* fil
 }
 
 NetPlugin::NetPlugin(const std::string& name) {
+  const StandardFdsTaken taken;
   const std::string file = file_of(name);
   calls_ = libraries.get().get(file);
   title_ = title_of(*calls_, file);

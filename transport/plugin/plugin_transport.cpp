@@ -11,6 +11,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 #include "transport/plugin/plugin_flows.hpp"
 
@@ -28,6 +29,7 @@ class PluginListener final : public Listener {
  public:
   explicit PluginListener(const PluginDevice& device) : device_(device) {
     const NetPlugin& plugin = *device.plugin;
+    const StandardFdsTaken taken;
     plugin.check(plugin->listen(plugin.context(), device.number, handle_.bytes.data(), &comm_),
                  "listen");
     const auto end = handle_.bytes.begin() + net_interface::handle_bytes;
@@ -49,6 +51,7 @@ class PluginListener final : public Listener {
   }
   std::unique_ptr<ReceiveFlow> accept() override {
     void* comm = nullptr;
+    const StandardFdsTaken taken;
     device_.plugin->check((*device_.plugin)->accept(comm_, &comm), "accept", true);
     if (comm == nullptr) return nullptr;
     return std::make_unique<PluginReceiveFlow>(device_, comm);
@@ -92,6 +95,7 @@ class PluginTransport final : public Transport {
     Handle& handle = entry->second;
     if (is_new) std::copy(address.bytes.begin(), address.bytes.end(), handle.bytes.begin());
     void* comm = nullptr;
+    const StandardFdsTaken taken;
     const auto result =
         plugin->connect(plugin.context(), device_.number, handle.bytes.data(), &comm);
     if (result == net_interface::success && comm == nullptr) return nullptr;

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 
 namespace plait::transport {
@@ -50,8 +51,9 @@ void FlowCall::dial(Line& line) {
   line.connected = false;
   line.sent = line.received = 0;
   const plait::detail::SocketAddress address(to_);
-  GroupFd socket(
-      UniqueFd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)));
+  GroupFd socket(new_fd([&] {
+    return ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  }));
   if (!socket.valid())
     throw Error(ErrorCode::bootstrap,
                 fmt::format("connecting to {}: {}", to_text(to_), system_text(errno)));

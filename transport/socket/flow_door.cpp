@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 #include "transport/socket/socket_transport.hpp"
 
@@ -65,8 +66,9 @@ void FlowDoor::accept_all() {
   // Strangers that call without end don't keep this rank here.
   constexpr int most_at_once = 1024;
   for (int taken = 0; taken < most_at_once; ++taken) {
-    GroupFd socket(
-        UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)));
+    GroupFd socket(new_fd([&] {
+      return ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    }));
     if (socket.valid()) {
       out_of_files_since_.reset();
       plait::detail::prepare_connection(socket.get());

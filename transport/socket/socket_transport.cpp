@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/process.hpp"
+#include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 #include "transport/socket/flow_call.hpp"
 #include "transport/socket/flow_door.hpp"
@@ -69,6 +70,7 @@ class SocketListener final : public Listener {
 /// Megabits per second of an interface, or 0: the loopback device and many virtual ones have none.
 double speed_of(const std::string& interface) {
   double speed = 0;
+  const StandardFdsTaken taken;
   std::ifstream("/sys/class/net/" + interface + "/speed") >> speed;
   return std::max(speed, 0.0);
 }

@@ -15,7 +15,7 @@
 #include <system_error>
 #include <utility>
 
-#include "core/unique_fd.hpp"
+#include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 
 namespace plait::transport {
@@ -29,8 +29,8 @@ namespace {
 }  // namespace
 
 Waiter::Waiter()
-    : set_(UniqueFd(::epoll_create1(EPOLL_CLOEXEC))),
-      bell_(UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
+    : set_(new_fd([] { return ::epoll_create1(EPOLL_CLOEXEC); })),
+      bell_(new_fd([] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); })) {
   if (!set_.valid()) refuse("epoll_create1");
   if (!bell_.valid()) refuse("eventfd");
   epoll_event event{};
