@@ -4,14 +4,15 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "core/backoff.hpp"
 #include "core/process.hpp"
 #include "plait/error.hpp"
 
@@ -46,6 +47,9 @@ static_assert(sizeof(void*) == sizeof(HandleId),
 /// The next serial number; handles of all kinds that one shared object gives out share it.
 inline std::atomic<std::uint64_t> next_serial = 1;
 
+/// The pace of a wait for the users of a handle, which may be long.
+inline constexpr Backoff::Pace pace_of_users{.spins = 100, .sleep = std::chrono::microseconds(50)};
+
 /// Handles of one kind. A look-up takes no lock: it first counts itself as a user of the slot, and
 /// then checks whether the slot still belongs to the handle. A removal first takes the slot from
 /// the handle, and then checks for users. So at least one of the two sees the other.
@@ -72,6 +76,8 @@ class HandleTable {
     Pin& operator=(Pin&&) = delete;
     T& operator*() const { return *slot_->object; }
     T* operator->() const { return slot_->object.get(); }
+    /// Whether there is no other Pin of the object in this process.
+    bool is_only() const { return slot_->users == 1 || !slot_->origin.is_here(); }
 
    private:
     Slot* slot_;
@@ -115,7 +121,8 @@ class HandleTable {
     std::uint64_t expected = id.value;
     if (id.value == 0 || slot == nullptr || !slot->id.compare_exchange_strong(expected, 0))
       refuse(call, id);
-    while (slot->users != 0 && slot->origin.is_here()) std::this_thread::yield();
+    for (Backoff backoff(pace_of_users); slot->users != 0 && slot->origin.is_here();)
+      backoff.pause();
     std::unique_ptr<T> object = std::move(slot->object);
     const std::scoped_lock lock(mutex_);
     free_.push_back(id.place());

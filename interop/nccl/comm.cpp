@@ -3,9 +3,23 @@
 #include "interop/nccl/border.hpp"
 
 namespace plait::nccl {
+namespace {
+
+[[noreturn]] void refuse_second_thread(const char* call) {
+  refuse(call,
+         "another thread is inside a call of this communicator: one thread at a time may use "
+         "it, and ncclCommAbort ends a call that is stuck");
+}
+
+}  // namespace
+
+void refuse_ending(const char* call) {
+  refuse(call, "the communicator has been destroyed, or another call is about to do so");
+}
 
 void Comm::await_use(const char* call) {
   std::unique_lock lock(mutex_);
+  if (is_busy_for_a_thread()) refuse_second_thread(call);
   changed_.wait(lock, [&] { return phase_ != Phase::busy; });
   switch (phase_) {
     case Phase::making:
@@ -56,12 +70,13 @@ void Comm::give_up(const Error& error) {
   phase_ = Phase::failed;
 }
 
-void Comm::take(const char* call) {
+void Comm::take(const char* call, bool waits) {
   for (;;) {
     use(call);
     const std::scoped_lock lock(mutex_);
     if (phase_ != Phase::ready) continue;
     phase_ = Phase::busy;
+    is_waited_for_ = waits;
     return;
   }
 }
@@ -118,14 +133,47 @@ void Comm::abort(const char* reason) {
   if (communicator_) communicator_->abort(reason);
 }
 
+void Comm::refuse_if_inside(const char* call) {
+  if (!origin_.is_here()) return;  // a child made by fork has no other thread
+  const std::scoped_lock lock(mutex_);
+  if (is_busy_for_a_thread()) refuse_second_thread(call);
+  if (phase_ != Phase::ready) return;
+  try {
+    static_cast<void>(communicator_->is_symmetric(nullptr, 0));  // any call that lets in one thread
+  } catch (const Error&) {
+    refuse_second_thread(call);
+  }
+}
+
+bool Comm::take_back_end() {
+  const std::scoped_lock lock(mutex_);
+  if (aborted_) return false;
+  is_ending_ = false;
+  return true;
+}
+
+void Comm::await_calls() noexcept {
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return phase_ != Phase::busy && groups_ == 0; });
+    if (phase_ != Phase::ready) return;
+  }
+  try {
+    Backend& backend = backend_of(*communicator_);
+    const DeviceScope device(backend);
+    backend.synchronize_device();
+  } catch (const std::exception&) {  // a lost device runs nothing
+  }
+}
+
 void Comm::throw_if_aborted() const {
   if (aborted_)
     throw Error(ErrorCode::aborted, "this rank has aborted the communicator while it was made");
 }
 
 void Comm::close() noexcept {
+  await_calls();
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return phase_ != Phase::busy && groups_ == 0; });
   if (phase_ == Phase::making) return;  // its job closes it, as its last user
   if (phase_ == Phase::ready) phase_ = Phase::finalized;
   lock.unlock();

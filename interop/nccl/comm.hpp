@@ -14,6 +14,7 @@
 
 #include "backends/backend.hpp"
 #include "core/handle_table.hpp"
+#include "core/process.hpp"
 #include "interop/nccl/abi.hpp"
 #include "plait/communicator.hpp"
 #include "plait/unique_id.hpp"
@@ -53,8 +54,9 @@ class Comm {
 
   const bool blocking;  // calls that change the communicator wait for their end
 
-  /// The communicator, for a call that uses it. Waits while a job has it. Throws
-  /// Error(invalid_argument) if it is not there yet, or not any more.
+  /// The communicator, for a call that uses it. Waits while a job has it that no thread waits for.
+  /// Throws Error(invalid_argument) if another thread waits for the job, or if the communicator is
+  /// not there yet, or not any more.
   Communicator& use(const char* call) {
     if (phase_.load(std::memory_order_acquire) != Phase::ready) await_use(call);
     return *communicator_;
@@ -69,8 +71,9 @@ class Comm {
   /// Runs `body`, and brings the phase from `busy` to `after`, or back to `ready` if it throws.
   /// `take` came before.
   void occupy(const std::function<void(Communicator&)>& body, Phase after = Phase::ready);
-  /// Takes the communicator for a job: throws as `use` does.
-  void take(const char* call);
+  /// Takes the communicator for a job: throws as `use` does. `waits`: a thread waits for the job,
+  /// so that it is inside a call.
+  void take(const char* call, bool waits);
   /// The communicator is not made, because of the error. Does nothing once it is.
   void give_up(const Error& error);
 
@@ -80,11 +83,20 @@ class Comm {
   std::string sentence();
   /// Ends all calls under way, and the making if that is under way.
   void abort(const char* reason);
+  /// Throws Error(invalid_argument) if another thread is inside a call, which may be stuck.
+  void refuse_if_inside(const char* call);
+  /// True for the first caller, which then has to end the communicator. Only `abort` and `state`
+  /// are for other threads from then on, so a thread that waits for stuck calls can be helped.
+  bool begin_end() noexcept { return !is_ending_.exchange(true); }
+  /// False once it has been aborted: then the stuck calls end, and so does the communicator.
+  bool take_back_end();
+  bool is_ending() const noexcept { return is_ending_; }
+  /// Waits for the calls under way, and for the ends of the groups that have calls.
+  void await_calls() noexcept;
   /// Throws Error(aborted) if `abort` was called.
   void throw_if_aborted() const;
   bool is_being_made() const noexcept { return phase_ == Phase::making; }
-  /// Waits for the calls under way, and for the ends of the groups that have calls, and frees
-  /// everything. Only for the last user.
+  /// As `await_calls`, and frees everything. Only for the last user.
   void close() noexcept;
 
   /// A group that has a call of this communicator. The group may be another thread's than the one
@@ -121,14 +133,17 @@ class Comm {
 
  private:
   void await_use(const char* call);
+  bool is_busy_for_a_thread() const { return phase_ == Phase::busy && is_waited_for_; }
   void notify();
   void free_retired(bool all) noexcept;
 
   std::atomic<Phase> phase_ = Phase::making;
-  std::atomic<bool> aborted_ = false;
+  std::atomic<bool> aborted_ = false, is_ending_ = false;
+  const Origin origin_{};
   std::atomic<int> groups_ = 0;  // calls in groups that have not ended
   bool on_host_ = false;
-  std::mutex mutex_;  // guards all below, and changes of the phase
+  std::mutex mutex_;            // guards all below, and changes of the phase
+  bool is_waited_for_ = false;  // by a thread, while `busy`
   std::condition_variable changed_;
   std::optional<Communicator> communicator_;
   std::optional<Error> error_;
@@ -143,6 +158,8 @@ class Comm {
 /// The job of a communicator keeps it alive, so that its handle may be destroyed meanwhile.
 using Comms = HandleTable<std::shared_ptr<Comm>, HandleKind::nccl_communicator>;
 
+[[noreturn]] void refuse_ending(const char* call);
+
 inline HandleId id_of(CommHandle handle) { return {reinterpret_cast<std::uintptr_t>(handle)}; }
 inline CommHandle handle_of(HandleId id) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr): a number in disguise
@@ -151,8 +168,15 @@ inline CommHandle handle_of(HandleId id) {
 inline CommHandle give(const std::shared_ptr<Comm>& comm) {
   return handle_of(Comms::instance().insert(std::make_unique<std::shared_ptr<Comm>>(comm)));
 }
-inline Comms::Pin pin(const char* call, CommHandle handle) {
+/// For the calls that help a thread which waits in the end of the communicator.
+inline Comms::Pin pin_to_the_last(const char* call, CommHandle handle) {
   return Comms::instance().pin(call, id_of(handle));
+}
+/// A call either sees here that the communicator is ending, or the end sees the call's Pin.
+inline Comms::Pin pin(const char* call, CommHandle handle) {
+  Comms::Pin pinned = pin_to_the_last(call, handle);
+  if ((*pinned)->is_ending()) refuse_ending(call);
+  return pinned;
 }
 
 }  // namespace nccl

@@ -18,13 +18,16 @@ struct Outcome {
 struct Chain {
   std::vector<Job> jobs;
   bool is_taken = false;  // for the first job
+  bool waits() const {
+    return std::any_of(jobs.begin(), jobs.end(), [](const Job& job) { return job.blocking; });
+  }
 
   Outcome perform() {
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       Job& job = jobs[i];
       const Result result = guarded(job.call, [&] {
         try {
-          if (job.takes && !(is_taken && i == 0)) job.of->take(job.call);
+          if (job.takes && !(is_taken && i == 0)) job.of->take(job.call, waits());
           job.body();
         } catch (const std::exception& error) {
           const auto* const own = dynamic_cast<const Error*>(&error);
@@ -73,11 +76,10 @@ Result run(std::vector<Job> jobs) noexcept {
     for (std::size_t i = 0; i < chains.size(); ++i) {
       const std::shared_ptr<Chain>& chain = chains[i];
       const Job& front = chain->jobs.front();
-      const bool waits = std::any_of(chain->jobs.begin(), chain->jobs.end(),
-                                     [](const Job& job) { return job.blocking; });
+      const bool waits = chain->waits();
       const Result started = guarded(front.call, [&] {
         // On this thread, so that the communicator is busy when a call that does not wait returns.
-        if (front.takes) front.of->take(front.call), chain->is_taken = true;
+        if (front.takes) front.of->take(front.call, waits), chain->is_taken = true;
         if (waits) {
           threads.emplace_back([&chain, &outcome = outcomes[i]] { outcome = chain->perform(); });
         } else {

@@ -1,5 +1,6 @@
 // NCCL's functions that end communicators or say what became of them.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "interop/nccl/border.hpp"
@@ -25,8 +26,30 @@ void finish(Comm& comm) {
       Comm::Phase::finalized);
 }
 
-std::shared_ptr<Comm> taken_out(const char* call, CommHandle handle) {
-  return *Comms::instance().remove(call, id_of(handle));
+void remove(CommHandle handle) {
+  static_cast<void>(Comms::instance().remove("ncclCommDestroy", id_of(handle)));
+}
+
+/// Frees the communicator, once its calls have ended.
+void end(CommHandle handle, Comm& own) {
+  own.await_calls();  // first, because ncclCommAbort needs the handle
+  remove(handle);
+  own.close();
+}
+
+/// Begins the end of a communicator that no other thread is inside.
+std::shared_ptr<Comm> begin_end(const char* call, CommHandle handle) {
+  const auto pinned = pin(call, handle);
+  Comm& comm = **pinned;
+  comm.refuse_if_inside(call);
+  if (!comm.begin_end()) refuse_ending(call);
+  // A thread may have come in since then. Calls that don't wait for anything leave soon.
+  for (Backoff backoff(pace_of_users); !pinned.is_only(); backoff.pause()) try {
+      comm.refuse_if_inside(call);
+    } catch (const Error&) {
+      if (comm.take_back_end()) throw;
+    }
+  return *pinned;
 }
 
 template <class Ask>
@@ -45,9 +68,11 @@ using namespace plait::nccl;
 
 Result plait::nccl::ncclCommFinalize(CommHandle comm) {
   constexpr const char* call = "ncclCommFinalize";
+  if (comm == nullptr) return Result::success;
   Result started = Result::success;
   const Result checked = grouped(call, [&] {
     const std::shared_ptr<Comm> own = *pin(call, comm);
+    own->refuse_if_inside(call);
     static_cast<void>(own->use(call));
     started = run_or_add({.call = call,
                           .of = own,
@@ -60,31 +85,43 @@ Result plait::nccl::ncclCommFinalize(CommHandle comm) {
 
 Result plait::nccl::ncclCommDestroy(CommHandle comm) {
   constexpr const char* call = "ncclCommDestroy";
+  if (comm == nullptr) return Result::success;
   Result done = Result::success;
   const Result checked = guarded(call, [&] {
-    auto own = taken_out(call, comm);
+    const std::shared_ptr<Comm> own = begin_end(call, comm);
     if (own->is_being_made()) own->abort("ncclCommDestroy while it was made");
+    const auto body = [own, comm] { end(comm, *own); };
+    // Dropped, it ends as the group forgets its calls.
+    const auto drop = [comm](const Error&) { remove(comm); };
     if (Group::of_thread().is_open())
-      done = run_or_add({.call = call, .of = own, .body = [own] { own->close(); }});
-    else own->close();
+      done = run_or_add({.call = call, .of = own, .body = body, .drop = drop});
+    else body();
   });
   return checked == Result::success ? done : checked;
 }
 
 Result plait::nccl::ncclCommAbort(CommHandle comm) {
   constexpr const char* call = "ncclCommAbort";
+  if (comm == nullptr) return Result::success;
   Result done = Result::success;
   const Result checked = guarded(call, [&] {
-    {
-      // At once, also in a group: other threads and this group's other communicators may wait for
-      // kernels that only this ends.
-      const auto own = pin(call, comm);
-      (*own)->abort("ncclCommAbort");
-    }
-    auto own = taken_out(call, comm);
+    // At once, also in a group: other threads and this group's other communicators may wait for
+    // kernels that only this ends.
+    const std::shared_ptr<Comm> own = [&] {
+      const auto pinned = pin_to_the_last(call, comm);
+      (*pinned)->abort(call);
+      return (*pinned)->begin_end() ? *pinned : nullptr;
+    }();
+    if (own == nullptr) return;  // the call that is ending it goes on
+    const auto close = [own, comm](std::chrono::seconds patience) {
+      close_soon([own, comm] { end(comm, *own); }, patience);
+    };
     if (Group::of_thread().is_open())
-      done = run_or_add({.call = call, .of = own, .body = [own] { close_soon(own); }});
-    else close_soon(std::move(own));
+      done = run_or_add({.call = call,
+                         .of = own,
+                         .body = [close] { close(patience_of_abort); },
+                         .drop = [close](const Error&) { close(std::chrono::seconds(0)); }});
+    else close(patience_of_abort);
   });
   return checked == Result::success ? done : checked;
 }
@@ -102,7 +139,7 @@ Result plait::nccl::ncclCommRevoke(CommHandle comm, int flags) {
 Result plait::nccl::ncclCommGetAsyncError(CommHandle comm, Result* error) {
   constexpr const char* call = "ncclCommGetAsyncError";
   return guarded(call, [&] {
-    const auto own = pin(call, comm);
+    const auto own = pin_to_the_last(call, comm);
     needed(call, error, "asyncError") = (*own)->state();
   });
 }
@@ -167,7 +204,7 @@ const char* plait::nccl::ncclGetErrorString(Result result) {
 const char* plait::nccl::ncclGetLastError(CommHandle comm) {
   try {
     if (comm != nullptr)
-      if (std::string own = (*pin("ncclGetLastError", comm))->sentence(); !own.empty())
+      if (std::string own = (*pin_to_the_last("ncclGetLastError", comm))->sentence(); !own.empty())
         return kept(std::move(own));
   } catch (const std::exception&) {  // a handle of no communicator: its error is the thread's
   }

@@ -64,20 +64,18 @@ void make_over_id(Comm& comm, const UniqueId& id, int rank, int size,
   make_over(comm, make_socket_bootstrap(id, rank, size), options);
 }
 
-void close_soon(std::shared_ptr<Comm> comm) noexcept {
-  // An abort ends kernels within a second.
-  constexpr std::chrono::seconds patience{2};
+void close_soon(std::function<void()> end, std::chrono::seconds patience) noexcept {
   try {
     auto done = std::make_shared<std::promise<void>>();
     const auto closed = done->get_future();
-    std::thread([own = std::move(comm), done]() mutable {
-      own->close();
-      own.reset();
+    std::thread([end = std::move(end), done]() mutable {
+      static_cast<void>(guarded("ncclCommAbort", end));
+      end = {};
       done->set_value();
     }).detach();
     if (closed.wait_for(patience) != std::future_status::ready)
       log::info("an aborted communicator is freed later: its device still has other work");
-  } catch (const std::exception& error) {  // no thread: the last owner of `comm` has closed it
+  } catch (const std::exception& error) {  // no thread, so its handle stays
     log::info("{}", error.what());
   }
 }

@@ -1,5 +1,6 @@
 // How communicators are made and ended.
 #pragma once
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -32,8 +33,12 @@ void make_over_id(Comm& comm, const UniqueId& id, int rank, int size,
 /// As `make_over`, for a communicator that is there already.
 void adopt(Comm& comm, const std::function<Communicator()>& make);
 
-/// Frees a communicator whose handle is gone, after it was aborted: at most some seconds are waited
-/// for the device, which may have calls of other communicators that only their abort ends.
-void close_soon(std::shared_ptr<Comm> comm) noexcept;
+/// How long ncclCommAbort waits. An abort ends kernels within a second, but the device may have
+/// calls of other communicators that only their abort ends.
+inline constexpr std::chrono::seconds patience_of_abort{2};
+
+/// Runs `end`, which frees an aborted communicator, on a thread, and waits for it as long as
+/// `patience` says.
+void close_soon(std::function<void()> end, std::chrono::seconds patience) noexcept;
 
 }  // namespace plait::nccl

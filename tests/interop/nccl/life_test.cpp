@@ -1,6 +1,8 @@
 // Errors that come later, aborts, and the ends of communicators.
 #include <atomic>
 #include <filesystem>
+#include <functional>
+#include <string>
 
 #include "interop/nccl/ranks.hpp"
 
@@ -38,6 +40,109 @@ TEST(Life, AWatchdogAsksWhileAnotherThreadIsStuckAndAborts) {
     EXPECT_TRUE(ok(ncclCommAbort(comm)));
     stuck.join();
   });
+}
+
+/// `body(comm)` on rank 0 of two; rank 1 makes no call and leaves once rank 0 has aborted.
+void beside_a_silent_rank(const std::function<void(CommHandle)>& body) {
+  const IdBytes id = new_id();
+  on_threads(2, [&](int rank) {
+    CommHandle comm = nullptr;
+    ASSERT_TRUE(ok(ncclCommInitRank(&comm, 2, id, rank)));
+    if (rank == 0) return body(comm);
+    EXPECT_EQ(state_after(comm, Result::success), Result::remote_error);
+    EXPECT_TRUE(ok(ncclCommAbort(comm)));
+  });
+}
+
+/// Returns once another thread is stuck in a call of the communicator.
+void await_stuck_thread(CommHandle comm) {
+  constexpr std::chrono::milliseconds pause{5};
+  const auto until = steady_clock::now() + seconds(30);
+  for (int met = 0; met < 60 && steady_clock::now() < until; std::this_thread::sleep_for(pause)) {
+    EXPECT_EQ(ncclAllReduce(nullptr, nullptr, 1, int32, op_sum, comm, nullptr),
+              Result::invalid_argument);
+    met = last_error().find("another thread is inside") == std::string::npos ? 0 : met + 1;
+  }
+}
+/// For that other thread, which is refused while the first one is asking. `call` may ignore errors
+/// in a group.
+void get_stuck(const std::function<Result()>& call) {
+  Result result = Result::invalid_argument;
+  while (result == Result::invalid_argument) result = call();
+  EXPECT_EQ(result, Result::remote_error) << last_error();
+}
+
+/// Calls that are stuck in a thread.
+constexpr const char* stuck_calls[] = {"ACall", "AGroup", "ASplit", "AFinalisation"};
+class LifeStuck : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(In, LifeStuck, testing::Range(0, 4),
+                         [](const auto& test) { return stuck_calls[test.param]; });
+
+TEST_P(LifeStuck, OnlyAnAbortEndsTheCommunicator) {
+  beside_a_silent_rank([](CommHandle comm) {
+    std::int32_t x = 1, y = 2;
+    HostStream stream(comm);
+    if (GetParam() == 3) {
+      ASSERT_TRUE(ok(ncclAllReduce(&x, &x, 1, int32, op_sum, comm, stream.get())));
+    }
+    std::thread stuck([&] {
+      get_stuck([&] {
+        CommHandle part = nullptr;
+        if (GetParam() == 0) return ncclAllReduce(&x, &x, 1, int32, op_sum, comm, nullptr);
+        if (GetParam() == 2) return ncclCommSplit(comm, 0, 0, &part, nullptr);
+        if (GetParam() == 3) return ncclCommFinalize(comm);
+        EXPECT_TRUE(ok(ncclGroupStart()));
+        static_cast<void>(ncclAllReduce(&x, &x, 1, int32, op_sum, comm, nullptr));
+        static_cast<void>(ncclBroadcast(&y, &y, 1, int32, 1, comm, nullptr));
+        return ncclGroupEnd();
+      });
+    });
+    await_stuck_thread(comm);
+    const auto inside = [](Result result) {
+      return refused(result, Result::invalid_argument, "another thread is inside");
+    };
+    CommHandle part = nullptr;
+    EXPECT_TRUE(inside(ncclCommDestroy(comm)));
+    EXPECT_TRUE(inside(ncclCommFinalize(comm)));
+    EXPECT_TRUE(inside(ncclCommSplit(comm, 0, 0, &part, nullptr)));
+    ASSERT_TRUE(ok(ncclGroupStart()));
+    EXPECT_TRUE(inside(ncclCommDestroy(comm)));
+    EXPECT_TRUE(ok(ncclGroupEnd())) << "a refused end adds nothing to the group";
+    int rank = -1;
+    EXPECT_TRUE(ok(ncclCommUserRank(comm, &rank)));
+    EXPECT_EQ(rank, 0);
+    EXPECT_TRUE(ok(ncclCommAbort(comm)));
+    stuck.join();
+    EXPECT_TRUE(refused(ncclCommDestroy(comm), Result::invalid_argument, "has been destroyed"));
+  });
+}
+
+/// Nothing waits in the call, but its end does.
+TEST(Life, AnAbortEndsADestructionThatWaits) {
+  for (const bool grouped : {false, true})
+    beside_a_silent_rank([&](CommHandle comm) {
+      std::int32_t value = 1;
+      HostStream stream(comm);
+      ASSERT_TRUE(ok(ncclAllReduce(&value, &value, 1, int32, op_sum, comm, stream.get())));
+      std::thread destroyer([&] {
+        if (grouped) {
+          EXPECT_TRUE(ok(ncclGroupStart()));
+        }
+        EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+        if (grouped) {
+          EXPECT_TRUE(ok(ncclGroupEnd()));
+        }
+      });
+      int rank = -1;
+      while (ncclCommUserRank(comm, &rank) == Result::success) std::this_thread::yield();
+      Result state = Result::internal_error;
+      EXPECT_TRUE(ok(ncclCommGetAsyncError(comm, &state)));
+      EXPECT_EQ(state, Result::success);
+      EXPECT_TRUE(refused(ncclCommDestroy(comm), Result::invalid_argument, "has been destroyed"));
+      EXPECT_TRUE(ok(ncclCommAbort(comm)));
+      destroyer.join();
+      EXPECT_TRUE(refused(ncclCommAbort(comm), Result::invalid_argument, "has been destroyed"));
+    });
 }
 
 TEST(Life, AbortsInAGroupEndCallsOfAllItsCommunicators) {

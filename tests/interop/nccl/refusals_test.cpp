@@ -16,15 +16,29 @@ TEST(Refusals, NoCommunicator) {
   };
   EXPECT_TRUE(none(ncclAllReduce(&value, &value, 1, int32, op_sum, nullptr, nullptr)));
   EXPECT_TRUE(none(ncclSend(&value, 1, int32, 0, nullptr, nullptr)));
-  EXPECT_TRUE(none(ncclCommDestroy(nullptr)));
-  EXPECT_TRUE(none(ncclCommAbort(nullptr)));
-  EXPECT_TRUE(none(ncclCommFinalize(nullptr)));
   EXPECT_TRUE(none(ncclCommCount(nullptr, &number)));
   EXPECT_TRUE(none(ncclCommGetAsyncError(nullptr, &state)));
   OpNumber op = 0;
   EXPECT_TRUE(none(ncclRedOpCreatePreMulSum(&op, &value, float32, scalar_on_host, nullptr)));
   auto* const garbage = reinterpret_cast<CommHandle>(&value);
   EXPECT_TRUE(refused(ncclCommDestroy(garbage), Result::invalid_argument, "is no NCCL comm"));
+}
+
+/// Programs end what a split without a colour gave them.
+TEST(Refusals, NoCommunicatorIsEndedAlready) {
+  const OwnRanks own(1);
+  for (const bool grouped : {false, true}) {
+    if (grouped) {
+      ASSERT_TRUE(ok(ncclGroupStart()));
+    }
+    EXPECT_TRUE(ok(ncclCommFinalize(nullptr)));
+    EXPECT_TRUE(ok(ncclCommDestroy(nullptr)));
+    EXPECT_TRUE(ok(ncclCommAbort(nullptr)));
+    check_sum(own[0], 0, 1);
+    if (grouped) {
+      EXPECT_TRUE(ok(ncclGroupEnd()));
+    }
+  }
 }
 
 TEST(Refusals, NoPlaceForAnAnswer) {
