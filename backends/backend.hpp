@@ -1,6 +1,6 @@
 // The host-side interface of a target: memory, streams, events, graphs, launches. One object per
 // rank and device.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <atomic>
 #include <cstddef>

@@ -1,5 +1,5 @@
 // The pauses of a thread that polls for another thread or process.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <thread>
 

@@ -1,5 +1,5 @@
 // Device memory as the drivers of other devices reach it.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 
 #include "core/unique_fd.hpp"

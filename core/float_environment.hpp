@@ -1,5 +1,5 @@
 // The floating-point environment in which Plait computes on the CPU, whatever the caller's is.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #elif !defined(__aarch64__)

@@ -1,5 +1,5 @@
 // A file descriptor that closes itself.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
 #include <utility>

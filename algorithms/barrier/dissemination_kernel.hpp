@@ -16,7 +16,7 @@
 //
 // Cost: log2(n) hops, rounded up.
 // Resources: way 0 of the channels.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/channels/channel.hpp"
 #include "backends/device/kernel_table.hpp"
 

@@ -5,7 +5,7 @@
 //
 // Cost: one hop. Resources: one signal word per writer, and one counter. Proof:
 // algorithms/blocks/flags/block_peers.hpp.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/flags/block_peers.hpp"
 #include "backends/device/kernel_table.hpp"
 

@@ -1,5 +1,5 @@
 // The barrier as a step of other algorithms, between their copies.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
 #include "algorithms/barrier/kernel.hpp"

@@ -1,6 +1,6 @@
 // The contract of an algorithm: one object, registered once, found by name. Nothing outside its
 // folder knows it.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cstddef>
 #include <cstdint>

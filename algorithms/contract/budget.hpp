@@ -1,5 +1,5 @@
 // Sizes of scratch memory and of launches.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <bit>
 #include <cstddef>

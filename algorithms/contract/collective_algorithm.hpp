@@ -1,5 +1,5 @@
 // Base class for algorithms that serve one collective.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <string>
 
 #include "algorithms/contract/algorithm.hpp"

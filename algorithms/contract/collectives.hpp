@@ -1,5 +1,5 @@
 // The buffers of each collective: their sizes, and the ranks that have them.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cstddef>
 #include <string_view>

@@ -1,5 +1,5 @@
 // Functions that run once a stream has come to a point. No thread waits for it.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <deque>
 #include <functional>

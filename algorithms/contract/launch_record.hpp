@@ -1,5 +1,5 @@
 // What a call has launched, so that the same call can launch it again.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <new>
 #include <span>

@@ -1,5 +1,5 @@
 // Registration of algorithms and kernels, also those of programs and plug-ins.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "plait/version.hpp"
 
 /// Calls `add`, which registers something, if the caller was compiled for this version of Plait.

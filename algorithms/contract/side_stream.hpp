@@ -1,5 +1,5 @@
 // A second stream, on which a part of a call runs beside the rest.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 
 #include "backends/backend.hpp"

@@ -1,5 +1,5 @@
 // The names of algorithms and kernels.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <string_view>
 

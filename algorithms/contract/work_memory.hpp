@@ -1,5 +1,5 @@
 // Memory for work items that do not fit in the arguments of a launch.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
 #include <functional>

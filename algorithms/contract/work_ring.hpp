@@ -1,5 +1,5 @@
 // Places for work items in a ring of memory.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <bit>
 #include <cstddef>
 #include <cstdint>

@@ -12,7 +12,7 @@
 //                               block calls it
 //   load_relaxed(word), store_relaxed(word, value)
 //   nanoseconds()               a clock that runs evenly
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 // The words of a channel that kernels, and the proxies between nodes, read and write.
 // algorithms/blocks/channels/channel.hpp says what a channel is.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
 

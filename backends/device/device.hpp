@@ -21,7 +21,7 @@
 // Rules that make waiting safe (docs/invariants.md): block b waits only for block b of a peer;
 // every flag has one writer; a rank polls its own memory only; a wait that returns false means that
 // the communicator is broken, and the kernel returns at once.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <concepts>
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The kernels that are compiled into this process for one target: (family, data type) -> `Code`,
 // the type that the target uses for its kernels.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <concepts>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The types that the host passes to a kernel and gets back from it: trivially copyable, the same
 // bytes on every target.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
 

@@ -5,7 +5,7 @@
 //
 // On the CPU, `narrow` and the operations are correct in the default floating-point environment, in
 // which Plait's kernels run (core/float_environment.hpp). `widen` is correct in any environment.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>

@@ -14,7 +14,7 @@
 //     };
 //
 // With these, `ring::Kernel<Candidate>` and the like are kernels for Candidate.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <type_traits>
 

@@ -1,5 +1,5 @@
 // Packs, which are a few elements that are moved and reduced together, and the reduction itself.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 // Elements of two words, which few algorithms have kernels for, and the lists of types with them.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 #include <type_traits>
 

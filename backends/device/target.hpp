@@ -6,7 +6,7 @@
 //   PLAIT_KERNEL_PARAMETER  a kernel parameter whose address may be taken without a copy, for
 //                           compilers that need to be told
 //   PLAIT_UNROLL, PLAIT_NO_UNROLL
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #if defined(__CUDACC__)
 #define PLAIT_DEVICE __host__ __device__ __forceinline__
 #define PLAIT_WORD __device__

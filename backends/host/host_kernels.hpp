@@ -1,5 +1,5 @@
 // A kernel of the host target: a function that runs one thread of one block.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "backends/device/kernel_table.hpp"
 
 namespace plait::host {

@@ -1,5 +1,5 @@
 // The threads of one block on the host target.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
 #include <chrono>
 

@@ -1,6 +1,6 @@
 // The words of backends/device/device.hpp on the host target: a block is one thread or a team of
 // several, and processes share memory.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>

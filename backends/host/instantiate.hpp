@@ -1,5 +1,5 @@
 // Compiles a kernel family for the host target and adds it to the target's table.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "backends/host/host_kernels.hpp"
 #include "backends/host/host_words.hpp"
 

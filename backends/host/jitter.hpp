@@ -1,6 +1,6 @@
 // Random delays in the words that communicate with peers, so race tests see interleavings that an
 // idle machine never shows.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <cstdint>
 #include <thread>

@@ -1,5 +1,5 @@
 // How ranks find each other before they share memory: a few collective calls on small host data.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <cstddef>
 #include <functional>

@@ -1,5 +1,5 @@
 // What a collective call is, as far as all ranks agree on it.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <string>
 

@@ -2,7 +2,7 @@
  * bindings and the tests make what they have for each collective from it.
  *
  * Only macros, so C can read it; cmake/PlaitCollectives.cmake reads the rows for Fortran. */
-#ifndef PLAIT_COLLECTIVE_TABLE_H
+#ifndef PLAIT_COLLECTIVE_TABLE_H /* SPDX-License-Identifier: Apache-2.0 */
 #define PLAIT_COLLECTIVE_TABLE_H
 
 /* `ROW(name, NAME, op, root, send, recv)` for each collective, in the order of plait::Collective:

@@ -1,5 +1,5 @@
 // The communicator: collectives between ranks that each own one device.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <cstddef>
 #include <initializer_list>

@@ -1,5 +1,5 @@
 // Several devices of one process, driven by one thread.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <concepts>
 #include <cstddef>

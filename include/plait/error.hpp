@@ -1,5 +1,5 @@
 // The one exception type of the library.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 #include <stdexcept>
 #include <string>

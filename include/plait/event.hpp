@@ -1,5 +1,5 @@
 // Events: points in streams, for programs that order streams of Plait and of CUDA or HIP.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 #include <utility>
 

@@ -1,5 +1,5 @@
 // Groups: several calls, planned together and enqueued at once.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <exception>
 
 #include "plait/language.hpp"

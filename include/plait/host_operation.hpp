@@ -1,5 +1,5 @@
 // A reduction operation that is a function of the program, for the host target.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <type_traits>
 

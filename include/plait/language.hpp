@@ -1,6 +1,6 @@
 // Tells a program that is compiled for an older C++ than C++20 so, in one sentence. All headers for
 // C++ include this one.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 
 #if defined(_MSVC_LANG) ? _MSVC_LANG < 202002L : __cplusplus < 202002L
 #error \

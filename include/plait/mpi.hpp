@@ -1,6 +1,6 @@
 // Communicators over MPI: the only public header for C++ that includes <mpi.h>. plait/plait.hpp
 // does not include it.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <mpi.h>
 
 #include <chrono>

@@ -32,7 +32,7 @@
  *
  * Structures begin with their size in bytes, so that later versions can append members: initialise
  * them with PLAIT_..._INIT. A member that an earlier version lacks has its default. */
-#ifndef PLAIT_PLAIT_H
+#ifndef PLAIT_PLAIT_H /* SPDX-License-Identifier: Apache-2.0 */
 #define PLAIT_PLAIT_H
 
 #include <stddef.h>

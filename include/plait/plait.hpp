@@ -1,5 +1,5 @@
 // Plait: collectives between GPUs, and between CPU ranks. Include this.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "plait/bootstrap.hpp"
 #include "plait/call.hpp"
 #include "plait/communicator.hpp"

@@ -1,6 +1,6 @@
 /* The functions of Plait's C interface that need MPI's header: they make communicators from MPI's.
  */
-#ifndef PLAIT_PLAIT_MPI_H
+#ifndef PLAIT_PLAIT_MPI_H /* SPDX-License-Identifier: Apache-2.0 */
 #define PLAIT_PLAIT_MPI_H
 
 #include <mpi.h>

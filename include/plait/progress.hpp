@@ -1,5 +1,5 @@
 // How far the kernels of a communicator have come.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <cstdint>
 #include <vector>

@@ -1,5 +1,5 @@
 // What a communicator has done so far.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
 

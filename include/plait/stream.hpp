@@ -1,5 +1,5 @@
 // Streams: in-order queues of asynchronous work on a communicator's device.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 #include <memory>
 

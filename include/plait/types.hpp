@@ -1,5 +1,5 @@
 // Data types, reduction operations and the element types that C++ itself lacks.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <complex>
 #include <cstddef>
 #include <cstdint>

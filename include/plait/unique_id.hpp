@@ -1,6 +1,6 @@
 // Ranks that meet without MPI: by a unique id that the program hands from rank 0 to the others, or
 // by the environment that a launcher sets.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <chrono>
 #include <memory>

@@ -1,4 +1,4 @@
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #define PLAIT_VERSION_MAJOR 0
 #define PLAIT_VERSION_MINOR 1
 #define PLAIT_VERSION_PATCH 0

@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: Apache-2.0
 ! Plait's Fortran interface: use plait. docs/c.md is the guide. The comments in plait.h say what
 ! each procedure does; procedures have the same names as the functions there.
 !

@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: Apache-2.0
 ! The part of module plait's calls on Fortran's own arrays that does not depend on the type of the
 ! elements. plait_of_one_type.inc has the rest.
 module plait_arrays

@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: Apache-2.0
 #define ELEMENT complex(real64)
 #define ELEMENT_TYPE PLAIT_COMPLEX_F64
 module plait_complex_real64

@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: Apache-2.0
 #define ELEMENT integer(int16)
 #define ELEMENT_TYPE PLAIT_I16
 module plait_int16

@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: Apache-2.0
 #define ELEMENT integer(int32)
 #define ELEMENT_TYPE PLAIT_I32
 module plait_int32

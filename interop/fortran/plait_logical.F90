@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: Apache-2.0
 #define ELEMENT logical(c_bool)
 #define ELEMENT_TYPE PLAIT_BOOL
 module plait_logical

@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: Apache-2.0
 ! Plait's Fortran interface with MPI: use plait_mpi. It has all of the module plait, and makes
 ! communicators from MPI's. It needs no module of MPI's, because MPI's handles are integers in
 ! Fortran.

@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: Apache-2.0
 #define ELEMENT real(real32)
 #define ELEMENT_TYPE PLAIT_F32
 module plait_real32

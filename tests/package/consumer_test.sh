@@ -54,6 +54,10 @@ for header in "$source"/include/plait/*.h*; do
 done
 [ "$(find "$prefix/include" -mindepth 1 -maxdepth 1)" = "$prefix/include/plait" ] ||
   fail "more than include/plait is installed"
+unlicensed=$(find "$prefix" -path '*/share/doc' -prune -o \
+  \( -name '*.h' -o -name '*.hpp' -o -name '*.[fF]90' -o -name '*.inc' \) -print0 |
+  xargs -0 grep -L 'SPDX-License-Identifier: Apache-2.0' || true)
+[ -z "$unlicensed" ] || fail "these name no licence: $unlicensed"
 
 say "only libplait-mpi needs MPI"
 while read -r file; do

@@ -67,7 +67,7 @@
 //     and wait for nothing. Copies do not look: those already in the streams still run, into the
 //     outputs of this call on all ranks, also on a rank that never made the call. They touch
 //     nothing else. After a timeout, the results of the calls under way are undefined everywhere.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/loops/buffer_sum.hpp"
 #include "backends/device/kernel_table.hpp"
 

@@ -1,5 +1,5 @@
 // The slices of a message and the chunks of a slice. Plain arithmetic; unit tests check it.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "backends/device/device.hpp"
 
 namespace plait::copy_engine {

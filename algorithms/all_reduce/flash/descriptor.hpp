@@ -1,5 +1,5 @@
 // The common descriptor of flash and flash_bulk.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/all_reduce/flash/kernel.hpp"
 #include "algorithms/blocks/flags/peer_algorithm.hpp"
 

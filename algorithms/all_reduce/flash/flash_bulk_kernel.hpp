@@ -1,5 +1,5 @@
 // flash with the bulk copy engine, on targets that have one.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/all_reduce/flash/kernel.hpp"
 
 namespace plait::flash_bulk {

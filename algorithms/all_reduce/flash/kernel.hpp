@@ -37,7 +37,7 @@
 //     and other overlaps are refused.
 // Inside the pipeline, a thread reads only what it or its team copied (stages.hpp). A barrier joins
 // block b of a rank only with blocks b of the others. A kernel ends when its last block has left.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/all_reduce/flash/pipeline.hpp"
 #include "algorithms/all_reduce/flash/plan.hpp"
 #include "algorithms/all_reduce/flash/stages.hpp"

@@ -13,7 +13,7 @@
 // The step after the one that used a slot fills it again. The thread, or the team of threads that
 // copy together, first loads the packs of the slot and then starts the copy. No team touches
 // another team's places. So a block needs no barrier, and its teams may be at different steps.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
 #include "backends/device/target.hpp"

@@ -1,6 +1,6 @@
 // The packs that a block of flash handles, and the number of blocks. Plain arithmetic; unit tests
 // check it.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstddef>
 

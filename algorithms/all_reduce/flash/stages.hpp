@@ -5,7 +5,7 @@
 // A stage has `Width` packs for each thread of the block. A team's packs of a stage lie side by
 // side, and its threads take them in turn. Where threads copy for themselves, the team is the whole
 // block.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "backends/device/device.hpp"
 
 namespace plait::flash {

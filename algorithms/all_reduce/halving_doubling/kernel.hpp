@@ -39,7 +39,7 @@
 // exchanges that have chunks.
 //
 // All ranks get the same bits: one rank finishes an element, and the others copy it.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/all_reduce/halving_doubling/schedule.hpp"
 #include "algorithms/blocks/channels/channel.hpp"
 #include "algorithms/blocks/channels/chunks.hpp"

@@ -1,6 +1,6 @@
 // The exchanges of halving_doubling: partners and segments of a stripe. Plain arithmetic; unit
 // tests simulate it.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
 

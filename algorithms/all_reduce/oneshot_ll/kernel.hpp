@@ -28,7 +28,7 @@
 //
 // In place is safe: a thread sends its input of a round before it stores any result of that round,
 // and no other thread handles its units.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/flags/units.hpp"
 #include "backends/device/device.hpp"
 #include "backends/device/kernel_table.hpp"

@@ -1,6 +1,6 @@
 // oneshot_ll in lines of 128 bytes instead of packets: half the traffic, on targets that have
 // lines.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/all_reduce/oneshot_ll/kernel.hpp"
 
 namespace plait::oneshot_ll128 {

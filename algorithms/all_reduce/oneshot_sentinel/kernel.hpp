@@ -15,7 +15,7 @@
 //
 // In place is safe: a thread sends and loads an input before it stores the result there. No other
 // thread handles its units.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/flags/marked.hpp"
 
 namespace plait::oneshot_sentinel {

@@ -28,7 +28,7 @@
 // within a round is reversed: in round e, the host writes the guest's slot after it has received
 // the guest's packet of round e, which the guest sent after it had finished round e - 1. Blocks
 // share neither slots nor epochs.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/flags/units.hpp"
 #include "algorithms/blocks/patterns/doubling_schedule.hpp"
 #include "backends/device/device.hpp"

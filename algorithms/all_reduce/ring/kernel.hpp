@@ -20,7 +20,7 @@
 // In place is safe: a rank stores a chunk only after it has sent its own input for it, because the
 // last reduce step and the all-gather come later, and no rank reads another's user buffers. A block
 // waits only for the blocks with its number at the two neighbours.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/all_reduce/ring/primitives.hpp"
 
 namespace plait::ring {

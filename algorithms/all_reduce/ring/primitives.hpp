@@ -7,7 +7,7 @@
 // Why it can't deadlock. With two slots or more, a rank that waits to send has a slot's worth of
 // data on the way to the next rank. So round the ring, some rank always has data to receive and a
 // free slot to send to. With one slot, all ranks could hold a full slot and wait for each other.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/all_reduce/ring/schedule.hpp"
 #include "algorithms/blocks/channels/channel.hpp"
 #include "algorithms/blocks/channels/chunks.hpp"

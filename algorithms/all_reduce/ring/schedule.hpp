@@ -1,6 +1,6 @@
 // The chunk that a rank handles in each step of a ring all-reduce. Plain arithmetic; unit tests
 // simulate it.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "backends/device/target.hpp"
 
 namespace plait::ring {

@@ -1,5 +1,5 @@
 // The common descriptor of stream and twoshot_push.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/all_reduce/stream/kernel.hpp"
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
 #include "algorithms/blocks/channels/network_cost.hpp"

@@ -35,7 +35,7 @@
 //
 // Cost: two hops (one for two ranks of `stream`), then 2 (n - 1) / n * bytes out of each rank;
 // chunks are pipelined.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/all_reduce/stream/plan.hpp"
 #include "algorithms/blocks/channels/channel.hpp"
 #include "algorithms/blocks/flags/block_peers.hpp"

@@ -1,6 +1,6 @@
 // The bytes of a message that a block handles in each step of stream and twoshot_push. Plain
 // arithmetic; unit tests check it.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
 

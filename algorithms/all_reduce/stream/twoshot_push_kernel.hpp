@@ -1,6 +1,6 @@
 // stream, but with results that go straight into the peers' outputs.
 // algorithms/all_reduce/stream/kernel.hpp has the phases and the proof.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/all_reduce/stream/kernel.hpp"
 
 namespace plait::twoshot_push {

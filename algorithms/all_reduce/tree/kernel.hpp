@@ -42,7 +42,7 @@
 // written in step k + lag, after a `sync`. At the root, the threads that read a chunk write it.
 //
 // All ranks get the same bits: a chunk is summed along one tree, finished at its root, then copied.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/all_reduce/tree/schedule.hpp"
 #include "algorithms/blocks/channels/channel.hpp"
 #include "algorithms/blocks/channels/chunks.hpp"

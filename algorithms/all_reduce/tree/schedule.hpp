@@ -1,5 +1,5 @@
 // The steps of a block in the tree all-reduce. Plain arithmetic; unit tests simulate it.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 
 #include "backends/device/target.hpp"

@@ -22,7 +22,7 @@
 // empty stripe has no packs. In place, a thread has read an element from all ranks before it writes
 // it. A barrier joins block b of a rank only with blocks b of the others. A kernel ends when its
 // last block has left, so the next work in the stream finds the output complete and the input free.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/flags/sliced_all_reduce.hpp"
 #include "algorithms/blocks/loops/buffer_sum.hpp"
 #include "backends/device/kernel_table.hpp"

@@ -1,5 +1,5 @@
 // The descriptor of twoshot_ll and twoshot_ll128.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/all_reduce/twoshot_ll/kernel.hpp"
 #include "algorithms/blocks/flags/ll_exchange.hpp"
 

@@ -19,7 +19,7 @@
 // In place is safe: a thread sends all its inputs of a round in 1, and loads those of its own slice
 // in 2, before it stores a result there. No other thread handles its units. (For a unit beyond
 // the end of a round, it loads its own one of slice 0 instead.)
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/flags/marked.hpp"
 
 namespace plait::twoshot_sentinel {

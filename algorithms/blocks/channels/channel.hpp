@@ -17,7 +17,7 @@
 // have. All chunks that a call sends are received in the same call, so both sides know the counters
 // when the next call begins: it needs no handshake at the end, and a captured launch can be
 // replayed. Counters are compared as signed differences, because they may wrap.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
 

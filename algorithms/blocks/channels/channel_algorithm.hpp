@@ -1,6 +1,6 @@
 // Base class for descriptors of algorithms that send through channels
 // (algorithms/blocks/channels/channel.hpp).
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <string>
 #include <string_view>

@@ -1,6 +1,6 @@
 // Chunks: how a block cuts the data that it sends through channels, and how its threads move a
 // chunk and add to it on the way.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 // Base class for descriptors of algorithms in which the ranks of a node work together, and those of
 // equal local number, a rail, exchange between nodes.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <vector>
 

@@ -8,7 +8,7 @@
 //   3. Gather: takes the results of the other rails from the ranks of this node.
 // Stages 1 and 2 use way 0 of the node's channels, 2 and 3 way 1. A step first waits for all that
 // its stages need (`ready`), and after them signals all that it has sent and used (`announce`).
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/channels/channel.hpp"
 #include "algorithms/blocks/channels/rail_step.hpp"
 #include "algorithms/blocks/loops/pack_loop.hpp"

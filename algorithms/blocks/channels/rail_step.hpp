@@ -1,6 +1,6 @@
 // The pieces that a thread block works on in one step of an all-reduce along rails
 // (algorithms/blocks/channels/rail_stages.hpp).
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 
 namespace plait {

@@ -1,5 +1,5 @@
 // Assigns the messages of one launch to its blocks.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Signals between blocks of the same number on all ranks, and the barriers that they make.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 // Base class for descriptors of algorithms with one lane per writing rank
 // (algorithms/blocks/flags/peer_lanes.hpp).
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <string_view>
 
 #include "algorithms/blocks/flags/ll_algorithm.hpp"

@@ -1,5 +1,5 @@
 // Base class for descriptors of algorithms that exchange units (algorithms/blocks/flags/units.hpp).
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
 #include "algorithms/blocks/flags/units.hpp"

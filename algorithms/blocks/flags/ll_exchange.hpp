@@ -1,6 +1,6 @@
 // Base class for descriptors whose kernel is an `LLKernel`, such as oneshot_ll and twoshot_ll: it
 // launches `LLArgs` and `LLBatch`.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <limits>
 #include <span>
 #include <vector>

@@ -40,7 +40,7 @@
 // share it, and other algorithms do not touch it or the slots. After an abort or a deadline, slots
 // may be half full. Then the communicator is broken, its kernels send and take nothing more, and a
 // new communicator has memory of its own, zeroed.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
 

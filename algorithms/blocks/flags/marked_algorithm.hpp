@@ -1,6 +1,6 @@
 // Base class for reductions in marked data (algorithms/blocks/flags/marked.hpp). What it says by
 // itself is for one hop: a lane per peer, and every unit is on its own.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <limits>
 

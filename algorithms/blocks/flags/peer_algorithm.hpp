@@ -1,6 +1,6 @@
 // Base class for descriptors of algorithms that read or write the peers' buffers in symmetric
 // memory, and whose blocks meet those of the same number (algorithms/blocks/flags/block_peers.hpp).
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <vector>
 

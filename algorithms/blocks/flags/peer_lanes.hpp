@@ -11,7 +11,7 @@
 //   with data or, from a rank that had none for it, an empty unit (`be_heard`). No rank overwrites
 //   that unit meanwhile: p writes there in its round e + 1, which it begins when it has this rank's
 //   unit of round e.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/flags/units.hpp"
 
 namespace plait {

@@ -1,5 +1,5 @@
 // Base class for descriptors whose kernel takes a `SlicedAllReduce`.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/flags/peer_algorithm.hpp"
 #include "algorithms/blocks/flags/sliced_all_reduce.hpp"
 

@@ -1,6 +1,6 @@
 // The arguments of an all-reduce in symmetric memory in which each rank adds up one slice of the
 // message, from the inputs of all ranks to the outputs of all ranks.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 
 #include "algorithms/blocks/flags/block_peers.hpp"

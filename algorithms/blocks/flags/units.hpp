@@ -13,7 +13,7 @@
 // says why). So a loop over units goes on while any thread of the group has a unit, and passes on
 // whether this thread's unit is `live`. With packets a group is one thread, whose unit is always
 // live.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>

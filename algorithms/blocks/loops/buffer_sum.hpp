@@ -1,5 +1,5 @@
 // Sums of several buffers, perhaps of other ranks, by the threads of a block.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 
 #include "algorithms/blocks/loops/pack_loop.hpp"

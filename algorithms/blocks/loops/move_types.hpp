@@ -1,5 +1,5 @@
 // Kernels that only move elements are compiled for one type of each size: `Types = MoveTypes`.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <type_traits>
 
 #include "backends/device/kernel_table.hpp"

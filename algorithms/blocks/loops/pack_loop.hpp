@@ -1,5 +1,5 @@
 // Loops of a block's threads over packs that lie side by side.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>

@@ -1,5 +1,5 @@
 // Loops over the ranks of a communicator, in an order that spreads them over the links.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "backends/device/device.hpp"
 
 namespace plait {

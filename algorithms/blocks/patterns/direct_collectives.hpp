@@ -1,6 +1,6 @@
 // The collectives that take one hop, for descriptors. Kernels know them as patterns
 // (algorithms/blocks/patterns/direct_pattern.hpp).
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <array>
 
 #include "algorithms/blocks/patterns/direct_pattern.hpp"

@@ -1,5 +1,5 @@
 // Senders, receivers and blocks of data in a collective of one hop.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "backends/device/device.hpp"
 #include "backends/device/kernel_table.hpp"
 

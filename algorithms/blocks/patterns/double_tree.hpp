@@ -1,5 +1,5 @@
 // Two binary trees over all ranks. Plain arithmetic; unit tests check it.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <initializer_list>
 
 #include "backends/device/target.hpp"

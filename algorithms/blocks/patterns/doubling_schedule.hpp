@@ -1,6 +1,6 @@
 // The messages of recursive doubling, for any number of ranks. Plain arithmetic; unit tests check
 // it.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/patterns/hypercube.hpp"
 
 namespace plait {

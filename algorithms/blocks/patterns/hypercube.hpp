@@ -1,5 +1,5 @@
 // Ranks as corners of a hypercube, for any number of ranks.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "backends/device/target.hpp"
 
 namespace plait {

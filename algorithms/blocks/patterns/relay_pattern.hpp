@@ -2,7 +2,7 @@
 // relay of one slice of the message. Broadcast: the root sends each relay its slice, and the relay
 // sends it on to the other relays. Reduce goes backwards: each relay gets the other relays' terms
 // of its slice, adds its own, and sends the sum to the root.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "backends/device/device.hpp"
 
 namespace plait {

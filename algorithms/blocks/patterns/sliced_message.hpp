@@ -1,5 +1,5 @@
 // A message cut into one slice per rank, and each slice into one stripe per block.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 
 #include "backends/device/device.hpp"

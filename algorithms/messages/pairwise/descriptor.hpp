@@ -1,5 +1,5 @@
 // Base class for the descriptors of messages, one for each way.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

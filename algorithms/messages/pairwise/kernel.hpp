@@ -41,7 +41,7 @@
 //
 // Cost. Units and slots: one hop; each byte crosses the link once, and the receiver's memory once
 // more. Straight: two hops. Pulled: two hops, and one system call per stripe.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/flags/units.hpp"
 #include "algorithms/blocks/loops/move_types.hpp"
 #include "algorithms/messages/pairwise/slots.hpp"

@@ -1,5 +1,5 @@
 // The memory that messages travel through, as the host lays it out.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -4,7 +4,7 @@
 //
 //   sender    1. waits until the slot is free; 2. fills it with a chunk; 3. publishes the chunk;
 //   receiver  1. waits for the chunk; 2. stores it; 3. frees the slot.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/channels/chunks.hpp"
 #include "algorithms/blocks/loops/pack_loop.hpp"
 #include "algorithms/messages/pairwise/work.hpp"

@@ -19,7 +19,7 @@
 // order of the receiver's stream. Both words count up, and each has one writer. Pulled: a post is a
 // release, and so is the signal that the stripe has been read. The next post of the channel
 // overwrites the address, and comes after the sender has settled the last one.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/loops/pack_loop.hpp"
 #include "algorithms/messages/pairwise/work.hpp"
 

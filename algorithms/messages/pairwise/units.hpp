@@ -12,7 +12,7 @@
 // threads have read the round. Flags and credits are numbers of rounds. Each end counts the rounds
 // of a lane in its own memory, from one message to the next; the counts agree, because both ends
 // cut the same messages in the same way.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/flags/units.hpp"
 #include "algorithms/messages/pairwise/work.hpp"
 

@@ -1,6 +1,6 @@
 // The arguments of a launch for messages: the messages, the blocks that work on each, and the
 // memory that the messages travel through.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
 

@@ -48,7 +48,7 @@
 // (none if `by_all_ranks`).
 // Through each node's network 2 (N - 1) / N of the message in either direction for all-reduce, and
 // half of that for the others.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/channels/channel.hpp"
 #include "algorithms/blocks/loops/pack_loop.hpp"
 #include "algorithms/nodes/rails/plan.hpp"

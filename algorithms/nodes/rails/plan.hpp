@@ -1,5 +1,5 @@
 // How a call of `rails` is cut, and when its stages run. Plain arithmetic; unit tests check it.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
 

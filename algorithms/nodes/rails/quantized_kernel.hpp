@@ -12,7 +12,7 @@
 // anyway. The term of the result is not there if all nodes reduce everywhere (two nodes, or 16 KB).
 // f16 turns what is beyond 65504 into infinities, and loses what is below 2^-24. A NaN or infinity
 // makes NaNs of all 128 values that share a scale; if all are below 2^-100, they become zeros.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/nodes/rails/kernel.hpp"
 
 namespace plait::quantized {

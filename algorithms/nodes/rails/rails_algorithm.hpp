@@ -1,5 +1,5 @@
 // What `rails` and its variants have in common.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <string>
 #include <string_view>

@@ -1,5 +1,5 @@
 // How a chunk travels along a rail.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
 

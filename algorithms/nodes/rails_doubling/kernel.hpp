@@ -50,7 +50,7 @@
 // Cost: a hop on the node, log2(p) along the rail, two more if N is no power of two, and a hop on
 // the node. Through a node's network log2(p) times the message in either direction, and once more
 // at hosts.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/channels/channel.hpp"
 #include "algorithms/blocks/channels/rail_stages.hpp"
 #include "algorithms/blocks/loops/pack_loop.hpp"

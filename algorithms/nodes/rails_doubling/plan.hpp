@@ -1,6 +1,6 @@
 // How a call of `rails_doubling` is cut, and when its stages run. Plain arithmetic; unit tests
 // simulate it.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
 

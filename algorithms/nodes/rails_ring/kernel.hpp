@@ -44,7 +44,7 @@
 //
 // Cost: a hop on the node, 2 (N - 1) along the rail for the first round, pipelined after it, and a
 // hop on the node. Through each node's network 2 (N - 1) / N of the message in either direction.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/channels/channel.hpp"
 #include "algorithms/blocks/channels/rail_stages.hpp"
 #include "algorithms/nodes/rails_ring/plan.hpp"

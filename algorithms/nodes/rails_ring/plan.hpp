@@ -1,6 +1,6 @@
 // How a call of `rails_ring` is cut, and what its stages do in each step. Plain arithmetic; unit
 // tests simulate it.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
 

@@ -50,7 +50,7 @@
 // Cost: a hop on the node, 2 log2(N) along the rail for the first pieces, pipelined after them, and
 // a hop on the node. Through each node's network at most twice the message in either direction: an
 // inner node of one tree sends its half up once and down twice, a leaf of the other its half up.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/channels/channel.hpp"
 #include "algorithms/blocks/channels/rail_stages.hpp"
 #include "algorithms/nodes/rails_tree/plan.hpp"

@@ -1,6 +1,6 @@
 // Base class for the descriptors of direct_ll and direct_ll128
 // (algorithms/one_hop/direct_ll/direct_units.hpp).
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/flags/lane_algorithm.hpp"
 #include "algorithms/blocks/patterns/direct_collectives.hpp"
 #include "algorithms/one_hop/direct_ll/direct_units.hpp"

@@ -1,5 +1,5 @@
 // direct_ll in lines of 128 bytes instead of packets: half the traffic, on targets that have lines.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/one_hop/direct_ll/direct_units.hpp"
 #include "backends/device/kernel_table.hpp"
 

@@ -24,7 +24,7 @@
 // In place is safe. Before a thread stores units that it has received in a round, it has sent its
 // units with the same numbers of all blocks, and has loaded its own terms. No other thread handles
 // those units. A block that a rank moves to itself is, in place, where it was.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <type_traits>
 
 #include "algorithms/blocks/flags/peer_lanes.hpp"

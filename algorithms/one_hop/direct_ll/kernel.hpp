@@ -4,7 +4,7 @@
 // Cost: one hop. (n - 1) blocks leave, or reach, the busiest rank, as twice their bytes.
 // Resources: 2 halves * thread blocks * n lanes * slots packets of scratch memory, two words per
 // thread block.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/one_hop/direct_ll/direct_units.hpp"
 #include "backends/device/kernel_table.hpp"
 

@@ -18,7 +18,7 @@
 // Resources: one signal word per (thread block, writer), one epoch per thread block.
 //
 // The order of a sum is fixed: it begins at the rank that gets it.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/flags/block_peers.hpp"
 #include "algorithms/blocks/loops/buffer_sum.hpp"
 #include "algorithms/blocks/patterns/direct_pattern.hpp"

@@ -25,7 +25,7 @@
 // one with it has read it.
 //
 // Cost: one hop, and (n - 1) blocks out of, or into, the busiest rank.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/channels/channel.hpp"
 #include "algorithms/blocks/channels/chunks.hpp"
 #include "algorithms/blocks/loops/move_types.hpp"

@@ -18,7 +18,7 @@
 //
 // Cost: two barriers, and (n - 1) blocks out of, or into, the busiest rank.
 // Resources: one signal word per (thread block, writer), one epoch per thread block.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/flags/block_peers.hpp"
 #include "algorithms/blocks/loops/move_types.hpp"
 #include "algorithms/blocks/loops/pack_loop.hpp"

@@ -16,7 +16,7 @@
 //
 // In place is safe: the output is this rank's own block, of which it sends nothing. A thread loads
 // its units there before it stores their results, and no other thread handles them.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/flags/marked.hpp"
 
 namespace plait::direct_sentinel {

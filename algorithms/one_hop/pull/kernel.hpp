@@ -36,7 +36,7 @@
 // block.
 //
 // The order of a sum is fixed: it begins at the rank that computes it, in a scan at rank 0.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>

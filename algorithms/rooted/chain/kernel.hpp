@@ -29,7 +29,7 @@
 //
 // Cost: n - 1 hops for the first chunk, pipelined after it; the message once out of, and once into,
 // each rank.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/channels/channel.hpp"
 #include "algorithms/blocks/channels/chunks.hpp"
 #include "algorithms/blocks/loops/pack_loop.hpp"

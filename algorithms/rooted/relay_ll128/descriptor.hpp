@@ -1,5 +1,5 @@
 // The descriptor of relay_ll128.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/flags/lane_algorithm.hpp"
 #include "algorithms/blocks/loops/move_types.hpp"
 #include "algorithms/blocks/patterns/direct_collectives.hpp"

@@ -1,6 +1,6 @@
 // Broadcast and reduce in two hops, in lines of 128 bytes, on targets that have lines: small to
 // middle messages on three ranks or more. relay_units.hpp has the phases and the proof.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/rooted/relay_ll128/relay_units.hpp"
 #include "backends/device/kernel_table.hpp"
 

@@ -24,7 +24,7 @@
 //
 // In place is safe. Only the root has both buffers, and a thread stores the units that it has read
 // itself.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/flags/peer_lanes.hpp"
 #include "algorithms/blocks/patterns/relay_pattern.hpp"
 

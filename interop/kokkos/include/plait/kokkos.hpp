@@ -24,7 +24,7 @@
 //   Extents are not compared, only the number of elements: elements are combined as they lie in
 //   memory, and ranks may give that memory different shapes. A message is a view's elements as they
 //   lie in memory, so only their number must be the same at both ends.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <Kokkos_Core.hpp>
 #include <cstddef>
 #include <numeric>

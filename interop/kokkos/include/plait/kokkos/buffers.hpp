@@ -1,5 +1,5 @@
 // Views as the buffers of a call: the checks before anything is enqueued.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <array>

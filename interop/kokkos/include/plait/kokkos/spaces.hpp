@@ -1,5 +1,5 @@
 // Maps a Kokkos execution space to a target of Plait and a stream on it.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <Kokkos_Core.hpp>
 #include <string>
 #include <string_view>

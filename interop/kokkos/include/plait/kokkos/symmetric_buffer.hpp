@@ -1,5 +1,5 @@
 // Symmetric memory as Kokkos views.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <Kokkos_Core.hpp>
 #include <cstddef>
 #include <initializer_list>

@@ -1,5 +1,5 @@
 // Compile-time checks of a call's views: one sentence per mistake.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <Kokkos_Core.hpp>
 #include <type_traits>
 

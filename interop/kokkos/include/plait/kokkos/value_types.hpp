@@ -1,5 +1,5 @@
 // Which of Plait's data types a view's value type is.
-#pragma once
+#pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <Kokkos_Core.hpp>
 #include <complex>
 #include <cstddef>
